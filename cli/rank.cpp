@@ -26,6 +26,11 @@ void rank_checkpoints(const RankArguments& arguments) {
     const auto trained = worker::load_trained_model(coordinator::read_checkpoint(arguments.model));
     return rank_bundle(worker::make_bundle(trained, {}), arguments);
   }
+  if (arguments.threads)
+    throw configs::SettingsError(
+        "--threads: of bundles, records and texts; a checkpoint ranks graph files with as many threads as "
+        "OMP_NUM_THREADS says (or export it: foretime export {} model.foretime)",
+        arguments.model);
   const auto ensemble = load(arguments);
   const auto& state = ensemble.state();
   const auto headers =

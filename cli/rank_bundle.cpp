@@ -281,7 +281,13 @@ void rank_files(const ModelPtr& model, const RankArguments& arguments, RankOutpu
   }
   if (!graphs.empty())
     rank_groups(inference::list_groups(*model, graphs), output, [&](const auto&, const data::Group& group) {
-      return ranking_of(*model, group.name, model->score_group(group), group.flops.span(), group.candidate_ids);
+      std::vector<int64_t> all(static_cast<size_t>(group.candidates));
+      std::iota(all.begin(), all.end(), 0);
+      std::vector<float> failures;
+      const auto scores = model->score_group(group, all, &failures);
+      auto ranking = ranking_of(*model, group.name, scores, group.flops.span(), group.candidate_ids);
+      ranking.failures.assign(failures.begin(), failures.end());
+      return ranking;
     });
   const auto add = [&](const std::vector<inference::Ranking>& rankings, const std::string& origin) {
     for (const auto& ranking : rankings) output.add(ranking, "", origin);
@@ -291,7 +297,7 @@ void rank_files(const ModelPtr& model, const RankArguments& arguments, RankOutpu
 }
 
 inference::Options options_of(const RankArguments& arguments) {
-  return {.threads = static_cast<int32_t>(threads_to_use(arguments.threads))};
+  return {.threads = static_cast<int32_t>(threads_to_use(arguments.threads.value_or(0)))};
 }
 
 void rank_by(const ModelPtr& model, const RankArguments& arguments) {

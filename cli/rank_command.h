@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,7 +25,7 @@ struct RankArguments {
   std::string format, output, collection;  // format "": not said
   int64_t top = 0;
   std::string candidates, dags, member;
-  int64_t threads = 0;  // of a bundle
+  std::optional<int64_t> threads;  // of a bundle
 };
 using CheckpointRanker = std::function<void(const RankArguments&)>;
 

@@ -109,6 +109,8 @@ void Batcher::score_joined(Batch& batch) {
     auto& part = parts.emplace_back();
     part.requests = static_cast<int64_t>(batch.requests.size());
     part.scores.assign(scored.scores.begin() + first, scored.scores.begin() + first + work.count);
+    if (!scored.failures.empty())
+      part.failures.assign(scored.failures.begin() + first, scored.failures.begin() + first + work.count);
     first += work.count;
     if (scored.failed == 0 || work.texts.empty()) continue;
     // The call told the first failure of all; this request's own is found again.

@@ -24,7 +24,8 @@ struct Work {
 };
 
 struct Scored {
-  std::vector<float> scores = {};  // [count]; +infinity where `failed`
+  std::vector<float> scores = {};    // [count]; +infinity where `failed`
+  std::vector<float> failures = {};  // [count] chances not to build or run, or empty; NaN where `failed`
   int64_t failed = 0;
   std::string first_failure = {};  // "3: why"
   int64_t requests = 1;            // that were scored in one call

@@ -179,6 +179,7 @@ std::string score_answer(const ScoreRequest& request, const Scored& scored, cons
   if (!request.top) {
     list("scores", scored.scores, true);
     if (!seconds.empty()) list("seconds", seconds, false);
+    if (!scored.failures.empty()) list("failures", scored.failures, true);
   } else {
     inference::Ranking ranking;
     ranking.scores.assign(scored.scores.begin(), scored.scores.end());
@@ -193,6 +194,10 @@ std::string score_answer(const ScoreRequest& request, const Scored& scored, cons
       if (!seconds.empty()) {
         fmt::format_to(out, ", \"seconds\": ");
         append_number(text, seconds[i], false);
+      }
+      if (!scored.failures.empty()) {
+        fmt::format_to(out, ", \"failure\": ");
+        append_number(text, scored.failures[i], true);
       }
       fmt::format_to(out, "}}");
     }

@@ -141,8 +141,10 @@ data::Group read_graph_json(JsonReader& reader, const simdjson::dom::element& ro
 }
 
 Scored to_scored(inference::ProgramScores scores) {
-  return {
-      .scores = std::move(scores.scores), .failed = scores.failed, .first_failure = std::move(scores.first_failure)};
+  return {.scores = std::move(scores.scores),
+          .failures = std::move(scores.failures),
+          .failed = scores.failed,
+          .first_failure = std::move(scores.first_failure)};
 }
 
 }  // namespace

@@ -7,7 +7,8 @@
 INPUTS.npz holds the arrays that the model reads of one group, and libforetime's scores of it:
   foretime bundle inputs MODEL.foretime FILE -o INPUTS.npz
 The scores are computed again from the list of operations in the bundle, and with --torchscript by `torch.jit.load` too;
-exit code 1 where they differ by more than the tolerance, relative to the largest score (at least 1).
+so are chances of failure, where the model tells them. Exit code 1 where they differ by more than the tolerance,
+relative to the largest score (at least 1).
 """
 
 import argparse
@@ -61,7 +62,8 @@ class Run:
         self.run(self.graph["embed"], values)
         values = {"embedded": values[self.graph["embedded"]]}
         self.run(self.graph["score"], values)
-        return values[self.graph["scores"]][:, 0]
+        result = values[self.graph["scores"]]
+        return {"scores": result[:, 0], **({"failures": 1 / (1 + np.exp(-result[:, 1]))} if result.shape[1] == 2 else {})}
 
     def run(self, nodes, values):
         self.values = values
@@ -290,8 +292,8 @@ def torchscript_scores(path, plan):
 
     module = torch.jit.load(path)
     with torch.no_grad():
-        scores = module({name: torch.from_numpy(np.ascontiguousarray(array)) for name, array in plan.items()}).numpy()
-    return scores[:, 0] if scores.ndim == 2 else scores  # with chances of failure
+        result = module({name: torch.from_numpy(np.ascontiguousarray(array)) for name, array in plan.items()}).numpy()
+    return dict(zip(("scores", "failures"), result.T)) if result.ndim == 2 else {"scores": result}
 
 
 def main(arguments):
@@ -310,16 +312,21 @@ def main(arguments):
         return 0
     with np.load(options.inputs) as file:
         plan = dict(file)
-    expected = plan.pop("scores")
+    expected = {name: plan.pop(name) for name in ("scores", "failures") if name in plan}
     runtimes = {"NumPy": Run(manifest["graph"], weights, plan).scores()}
     if options.torchscript:
         runtimes["TorchScript"] = torchscript_scores(options.torchscript, plan)
     code = 0
-    for name, scores in runtimes.items():
-        difference = float(np.abs(scores - expected).max() / max(1.0, np.abs(expected).max()))
-        verdict = "equal" if difference <= options.tolerance else "DIFFERENT"
-        print(f"{name}: {len(scores)} scores, largest difference from libforetime {difference:.2e}: {verdict}")
-        code = code if verdict == "equal" else 1
+    for name, found in runtimes.items():
+        if found.keys() != expected.keys():
+            print(f"{name}: {', '.join(found)}, but libforetime gave {', '.join(expected)}: DIFFERENT")
+            code = 1
+            continue
+        for what, values in expected.items():
+            difference = float(np.abs(found[what] - values).max() / max(1.0, np.abs(values).max()))
+            verdict = "equal" if difference <= options.tolerance else "DIFFERENT"
+            print(f"{name}: {len(values)} {what}, largest difference from libforetime {difference:.2e}: {verdict}")
+            code = code if verdict == "equal" else 1
     return code
 
 

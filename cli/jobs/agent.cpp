@@ -252,7 +252,8 @@ void add_options(CLI::App& command, AgentCommandOptions& options) {
   seconds("--stop-grace", agent.stop_grace_seconds, "time for a job's checkpoint, after a request to stop");
   seconds("--drain-seconds", agent.drain_seconds, "time for all jobs' checkpoints, after SIGTERM");
   seconds("--retry-seconds", options.queue.retry_seconds,
-          "pause before a failed job's second attempt; it doubles with each");
+          "pause before a failed job's second attempt; it doubles with each. A job that lost its agents twice in a row "
+          "waits up to 720 times as long");
   shown_option(command, "--keep-days", options.queue.keep_days,
                "jobs that ended so long ago are forgotten (their run folders stay); 0: never. The queue keeps what its "
                "first agent said; `foretime queue --keep-days` changes it",

@@ -212,7 +212,7 @@ CodedLayouts code_layouts(Array<int32_t> nodes, std::span<const int8_t> layouts,
 
 std::vector<float> score_candidates(const Model& model, const data::Group& group,
                                     const std::shared_ptr<const plans::PlanSource>& source,
-                                    std::span<const int64_t> candidates) {
+                                    std::span<const int64_t> candidates, std::vector<float>* failures) {
   if (candidates.empty()) return {};
   const auto distinct = data::distinct_candidates(group, candidates);
   auto embedded = Pieces(model, group, source, distinct.ids).embed();
@@ -227,7 +227,7 @@ std::vector<float> score_candidates(const Model& model, const data::Group& group
   const OneOpenMpThread guard;
   inference::Workspace workspace;
   const int64_t group_ptr[] = {0, embedded.rows};
-  return model.executor().score(std::move(embedded), group_ptr, workspace);
+  return model.executor().score(std::move(embedded), group_ptr, workspace, failures);
 }
 
 GraphScorer::GraphScorer(std::shared_ptr<const Model> model, data::Group group) : model_(std::move(model)) {

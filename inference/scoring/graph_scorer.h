@@ -64,10 +64,10 @@ CodedLayouts code_layouts(Array<int32_t> nodes, std::span<const int8_t> layouts,
 /// Scores candidates of a group in pieces that are dealt to the model's threads; which pieces there are depends on the
 /// group and its candidates alone, and so does every bit of a score. Equal candidates are embedded once and count as
 /// often as they stand there. `source`: of the group. Throws data::DataError and BundleError as PlanBuilder and
-/// Executor do.
+/// Executor do. `failures`: as in Executor::score.
 std::vector<float> score_candidates(const Model& model, const data::Group& group,
                                     const std::shared_ptr<const plans::PlanSource>& source,
-                                    std::span<const int64_t> candidates);
+                                    std::span<const int64_t> candidates, std::vector<float>* failures = nullptr);
 
 /// Writes the arrays that a model's graph reads of one group, as an .npz: what another runtime needs to run the graph
 /// without making message plans itself (docs/reference/bundle.md).
@@ -76,6 +76,7 @@ std::vector<float> score_candidates(const Model& model, const data::Group& group
 ///                                                    pool is NAME.i
 ///   group_ptr                                        int64 [2]: all candidates are one group
 ///   scores                                           float32 [candidates], of this library
+///   failures                                         the same of the chances of failure, where the model tells them
 /// `sharing`: false asks for a state for each node and candidate, whatever the graph's request says: more rows, the
 /// same scores. Throws as Model::score_group, and data::DataError where the file cannot be written.
 void write_plan_arrays(const Model& model, const data::Group& group, std::span<const int64_t> candidates, bool sharing,

@@ -68,14 +68,15 @@ void Model::check_graphs(const data::Group& group) const {
   }
 }
 
-std::vector<float> Model::score_group(const data::Group& group, std::span<const int64_t> candidates) const {
+std::vector<float> Model::score_group(const data::Group& group, std::span<const int64_t> candidates,
+                                      std::vector<float>* failures) const {
   check_graphs(group);
   for (const int64_t c : candidates) {
     if (c < 0 || c >= group.candidates)
       throw DataError("{}: candidate {}, expected 0 … {}", group.name, c, group.candidates - 1);
   }
   const auto pruned = data::pruned_group(group, spec_.prune_hops);
-  return score_candidates(*this, pruned, plans::make_plan_source(pruned, spec_.graph.request), candidates);
+  return score_candidates(*this, pruned, plans::make_plan_source(pruned, spec_.graph.request), candidates, failures);
 }
 
 std::vector<float> Model::score_group(const data::Group& group) const {

@@ -51,8 +51,9 @@ class Model {
 
   /// Scores of some candidates of a group that was opened by the readers, as the trainer's evaluation gives them: lower
   /// is faster. Layout graphs are pruned as in training. Throws WrongKind for a group of another kind, data::DataError
-  /// for other columns or node types, or a candidate that is not there.
-  std::vector<float> score_group(const data::Group& group, std::span<const int64_t> candidates) const;
+  /// for other columns or node types, or a candidate that is not there. `failures`: as in Executor::score.
+  std::vector<float> score_group(const data::Group& group, std::span<const int64_t> candidates,
+                                 std::vector<float>* failures = nullptr) const;
   std::vector<float> score_group(const data::Group& group) const;  // all candidates
 
   /// Throws as score_group does for the group's graphs.

@@ -48,7 +48,8 @@ void add_matrix(data::NpzWriter& file, const std::string& name, const SparseMatr
 void write_plan_arrays(const Model& model, const data::Group& group, std::span<const int64_t> candidates, bool sharing,
                        const std::filesystem::path& file) {
   const auto& graph = model.executor().graph();
-  const auto scores = model.score_group(group, candidates);  // checks the group
+  std::vector<float> failures;
+  const auto scores = model.score_group(group, candidates, &failures);  // checks the group
   const auto pruned = data::pruned_group(group, model.spec().prune_hops);
   auto request = graph.request;
   if (!sharing) request.sharing = plans::Sharing::none;
@@ -91,6 +92,7 @@ void write_plan_arrays(const Model& model, const data::Group& group, std::span<c
   }
   out.add("group_ptr", {2}, std::vector<int64_t>{0, static_cast<int64_t>(candidates.size())});
   out.add("scores", {static_cast<int64_t>(scores.size())}, scores);
+  if (!failures.empty()) out.add("failures", {static_cast<int64_t>(failures.size())}, failures);
   out.close();
 }
 

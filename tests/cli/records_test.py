@@ -1,11 +1,20 @@
 """Tuning records: data inspect, data pack-records, and a model trained on what they become."""
 import gzip
 import json
+import subprocess
+import sys
 
+from bundles import Server
 from program import SAMPLES, SOURCE, ProgramTest
 
 RECORDS = SOURCE / "samples" / "ansor" / "records.jsonl.gz"
 DAGS = SOURCE / "samples" / "ansor" / "dags.jsonl.gz"
+
+
+SMALL = (SOURCE / "configs" / "statement_cost.yaml", "data.root=.", "data.train=[packed.foretime]", "data.test=[]",
+         "model.hidden=32", "model.statement_cost.loop_hidden=32", "model.ensemble_size=1",
+         "model.statement_cost.inputs=[loops,accesses,statement]", "loss.type=pairwise_logistic", "loss.huber_weight=0.3",
+         "trainer.steps=150", "trainer.threads=1", "optimizer.warmup_steps=10", "run.directory=run")
 
 
 class RecordsTest(ProgramTest):
@@ -99,17 +108,13 @@ class RecordsTest(ProgramTest):
                 record["r"][0], record["r"][1] = [1e10], 7
         log = self.write("failures.json", "".join(json.dumps(record) + "\n" for record in records))
         self.assertIn("programs failed: they rank behind all that ran", self.pack("--most", "40", records=log).stdout)
-        settings = (SOURCE / "configs" / "statement_cost.yaml", "data.root=.", "data.train=[packed.foretime]", "data.test=[]",
-                    "model.hidden=32", "model.statement_cost.loop_hidden=32", "model.ensemble_size=1", "model.statement_cost.inputs=[loops,accesses,statement]",
-                    "loss.type=pairwise_logistic", "loss.huber_weight=0.3", "trainer.steps=150", "trainer.threads=1",
-                    "optimizer.warmup_steps=10", "run.directory=run")
-        self.run_foretime("train", "--quiet", *settings)
+        self.run_foretime("train", "--quiet", *SMALL)
         last = self.lines_of()[-1]
         self.assertGreater(last["holdout/failure_auc"], 0.8)
         self.assertGreater(last["holdout/kendall_tau"], 0.4)
         self.assertIn("inf", (self.folder / "run" / "rankings.csv").read_text())
         # With an output of its own, which a bundle tells, too.
-        self.run_foretime("train", "--quiet", *settings, "model.failure_output=true", "run.directory=failures")
+        self.run_foretime("train", "--quiet", *SMALL, "model.failure_output=true", "run.directory=failures")
         self.assertGreater(self.lines_of("failures")[-1]["holdout/failure_auc"], 0.7)
         self.run_foretime("export", "failures", "failures.foretime")
         ranking = self.json_of("rank", "failures.foretime", log, "--dags", DAGS, "--format", "json")
@@ -118,30 +123,56 @@ class RecordsTest(ProgramTest):
         means = [sum(chance for failed, chance in chances if failed == which) / sum(failed == which for failed, _ in chances)
                  for which in (False, True)]
         self.assertGreater(means[1], 2 * means[0])
-        done = self.run_foretime("train", "--quiet", *settings, "model.failure_output=true", "run.directory=none",
+        self.failures_are_told_everywhere()
+        done = self.run_foretime("train", "--quiet", *SMALL, "model.failure_output=true", "run.directory=none",
                                  f"data.train=[{SOURCE}/samples/ansor/trees/t00.npz]", "trainer.steps=1")
         self.assertIn("no training candidate failed", done.stderr)
         self.assertIn("failed", self.run_foretime("data", "inspect", "packed.foretime").stdout)
         self.assertNotIn("rank behind", self.pack("--most", "40", "--without-failures", name="ran.foretime", records=log).stdout)
 
+    def failures_are_told_everywhere(self):
+        """By the checkpoint, the bundle, NumPy and TorchScript, and by the server."""
+        def chances(model):
+            return [item["failure"] for group in self.json_of("rank", model, "packed.foretime", "--format", "json") for item in group["ranking"]]
+        by_run, by_bundle = chances("failures"), chances("failures.foretime")
+        self.assertEqual(len(by_run), len(by_bundle))
+        for one, other in zip(by_run, by_bundle):
+            self.assertAlmostEqual(one, other, delta=1e-4)
+        self.run_foretime("export", "failures", "failures.pt")
+        self.run_foretime("bundle", "inputs", "failures.foretime", SOURCE / "samples/ansor/trees/t00.npz", "-o", "inputs.npz")
+        checked = subprocess.run([sys.executable, SOURCE / "tools/check_bundle.py", "failures.foretime", "inputs.npz", "--torchscript",
+                                  "failures.pt"], cwd=self.folder, capture_output=True, text=True, check=False)
+        if "No module named 'torch'" not in checked.stderr:
+            self.assertEqual(checked.returncode, 0, checked.stdout + checked.stderr)
+            self.assertRegex(checked.stdout, r"NumPy: 103 failures, .*: equal\nTorchScript: 103 scores, .*: equal\nTorchScript: 103 failures, .*: equal")
+        with gzip.open(DAGS, "rt") as file:
+            dag = next(file)
+        key = json.loads(dag)["workload_key"]
+        with gzip.open(RECORDS, "rt") as file:
+            texts = [line for line in file if json.loads(line)["i"][0][0] == key][:8]
+        server = Server(self, "failures.foretime")
+        path = f"/v1/workloads/{server.post('/v1/workloads', dag)['id']}/score"
+        answer = server.post(path, "".join([*texts, "nonsense\n"]))
+        self.assertIsNone(answer["failures"].pop())
+        self.assertTrue(all(0 < chance < 1 for chance in answer["failures"]), answer)
+        ranking = server.post(path + "?top=0", "".join(texts))["ranking"]
+        self.assertEqual([item["failure"] for item in ranking], [answer["failures"][item["candidate"]] for item in ranking])
+        self.assertIn("--threads: of bundles", self.run_foretime("rank", "failures", "packed.foretime", "--threads", "2", code=2).stderr)
+
     def test_a_model_learns_from_records_and_ranks_trees(self):
         self.pack("--most", "40", "--hardware", "vector_bytes=64,vector_registers=32,cores=1")
-        settings = (SOURCE / "configs" / "statement_cost.yaml", "data.root=.", "data.train=[packed.foretime]", "data.test=[]",
-                    "model.hidden=32", "model.statement_cost.loop_hidden=32", "model.ensemble_size=1", "model.statement_cost.inputs=[loops,accesses,statement]",
-                    "loss.type=pairwise_logistic", "loss.huber_weight=0.3", "trainer.steps=150", "trainer.threads=1",
-                    "optimizer.warmup_steps=10", "run.directory=run")
-        self.run_foretime("train", "--quiet", *settings)
+        self.run_foretime("train", "--quiet", *SMALL)
         last = self.lines_of()[-1]
         self.assertGreater(last["holdout/kendall_tau"], 0.5)
         self.assertIn("holdout/mae", last)
         trees = SOURCE / "samples" / "ansor" / "trees" / "t00.npz"
         ranking, = self.json_of("rank", "run", trees, "--format", "json")
         self.assertEqual(len(ranking["ranking"]), 103)
-        done = self.run_foretime("train", "--quiet", *settings, "data.representation=curve", "run.directory=other", code=3)
+        done = self.run_foretime("train", "--quiet", *SMALL, "data.representation=curve", "run.directory=other", code=3)
         self.assertIn("expected 216 of data.representation curve", done.stderr)
-        done = self.run_foretime("train", "--quiet", *settings, "data.representation=ast", "model.type=gcn", "run.directory=other",
+        done = self.run_foretime("train", "--quiet", *SMALL, "data.representation=ast", "model.type=gcn", "run.directory=other",
                                  code=3)
         self.assertIn("the 193 node features of data.representation loops, expected ast", done.stderr)
-        done = self.run_foretime("train", "--quiet", *settings, f"data.train=[{trees}]", "data.representation=ast",
+        done = self.run_foretime("train", "--quiet", *SMALL, f"data.train=[{trees}]", "data.representation=ast",
                                  "run.directory=other", code=2)
         self.assertIn("set data.representation to loops", done.stderr)

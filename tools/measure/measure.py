@@ -257,7 +257,7 @@ def main():
     done = collections.defaultdict(collections.Counter)
     lines = collections.defaultdict(list)
     for record, entry in zip(folder.records, folder.journal):
-        done[entry["task"]][entry["part"]] += entry.get("counts", 1)
+        done[entry["task"]][entry["part"]] += 1
         lines[entry["task"]].append(record)
     share = arguments.each // len(PARTS)
     all_tasks = task_list.training_tasks()[:arguments.first]

@@ -46,9 +46,10 @@ GroupEvaluation from_json(const Json& j) {
 
 std::vector<double> oracle_runtimes(const data::Group& group, const std::vector<int64_t>& candidates) {
   const auto hashes = data::configuration_hashes(group);
-  std::unordered_map<uint64_t, std::pair<double, int64_t>> measured;  // sum, count
+  std::unordered_map<uint64_t, std::pair<double, int64_t>> measured;  // of those that ran: sum, count
   for (int64_t c = 0; c < group.candidates; ++c) {
     auto& [sum, count] = measured[hashes[static_cast<size_t>(c)]];
+    if (!std::isfinite(group.runtimes[c])) continue;
     sum += group.runtimes[c];
     ++count;
   }
@@ -56,7 +57,7 @@ std::vector<double> oracle_runtimes(const data::Group& group, const std::vector<
   std::vector<double> means;
   for (const int64_t c : candidates) {
     const auto& [sum, count] = measured.at(hashes[static_cast<size_t>(c)]);
-    means.push_back(sum / static_cast<double>(count));
+    means.push_back(count > 0 ? sum / static_cast<double>(count) : group.runtimes[c]);
   }
   return means;
 }

@@ -83,9 +83,9 @@ struct Evaluation {
   std::vector<GroupEvaluation> groups;    // on rank 0: all of them, by set and name; elsewhere empty
 };
 
-/// What an oracle predicts that knows every configuration's mean run time over all of its measurements in the group,
-/// the candidates that are not evaluated among them: measurement noise bounds every model by it. Empty where no
-/// configuration was measured twice.
+/// What an oracle predicts that knows every configuration's mean run time over all of its measurements in the group
+/// that ran, the candidates that are not evaluated among them: measurement noise bounds every model by it. Infinite
+/// where none ran. Empty where no configuration was measured twice.
 std::vector<double> oracle_runtimes(const data::Group& group, const std::vector<int64_t>& candidates);
 
 /// Metrics of `group.scores` against its run times, which are there. Where candidates have levels, kendall_tau counts

@@ -115,7 +115,8 @@ inference::Ranking ranking_of(const worker::GroupEvaluation& group) {
           .scores = group.scores.scores,
           .predicted = group.scores.predicted,
           .levels = group.scores.levels,
-          .ids = group.ids};
+          .ids = group.ids,
+          .failures = group.scores.failures};
 }
 
 std::string submission_line(const std::string& collection, const worker::GroupEvaluation& group) {

@@ -1,6 +1,7 @@
 #include "worker/store/group_store.h"
 
 #include <algorithm>
+#include <cmath>
 #include <exception>
 #include <numeric>
 #include <optional>
@@ -38,27 +39,30 @@ std::vector<int64_t> limited(std::vector<int64_t> candidates, int64_t limit, uin
   return chosen;
 }
 
-/// Leaves the first training candidate of each configuration, with the mean run time of all where that is wanted.
+/// Leaves the first training candidate of each configuration, with the mean run time of those that ran where that is
+/// wanted; it failed where none did.
 void merge_duplicates(LoadedGroup& loaded, const std::vector<uint64_t>& hashes, bool mean) {
   struct Measured {
     int64_t candidate;
     double sum;
-    int64_t count;
+    int64_t ran;
   };
   std::vector<Measured> kept;
   std::unordered_map<uint64_t, size_t> place;
   for (const int64_t c : loaded.train) {
     const auto [at, fresh] = place.emplace(hashes[static_cast<size_t>(c)], kept.size());
     if (fresh) kept.push_back({c, 0.0, 0});
+    if (!std::isfinite(loaded.group.runtimes[c])) continue;
     kept[at->second].sum += loaded.group.runtimes[c];
-    ++kept[at->second].count;
+    ++kept[at->second].ran;
   }
   loaded.train.clear();
-  for (const auto& [candidate, sum, count] : kept) loaded.train.push_back(candidate);
+  for (const auto& [candidate, sum, ran] : kept) loaded.train.push_back(candidate);
   if (!mean) return;
   std::vector<double> runtimes(loaded.group.runtimes.begin(), loaded.group.runtimes.end());
-  for (const auto& [candidate, sum, count] : kept)
-    runtimes[static_cast<size_t>(candidate)] = sum / static_cast<double>(count);
+  for (const auto& [candidate, sum, ran] : kept) {
+    if (ran > 0) runtimes[static_cast<size_t>(candidate)] = sum / static_cast<double>(ran);
+  }
   loaded.group.runtimes = std::move(runtimes);
 }
 

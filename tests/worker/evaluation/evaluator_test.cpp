@@ -100,6 +100,13 @@ TEST(EvaluateGroup, TheCeilingKnowsEveryMeasurement) {
                    .metrics.contains("noise_ceiling_tau"));
 }
 
+TEST(OracleRuntimes, KnowsOfEachConfigurationTheMeasurementsThatRan) {
+  constexpr double kFailed = std::numeric_limits<double>::infinity();
+  auto group = testing::tile_group("g", {1, 1, 1, 2, 2, 3});
+  group.runtimes = std::vector<double>{2, kFailed, 8, kFailed, kFailed, 3};
+  EXPECT_EQ(oracle_runtimes(group, {0, 1, 3, 5}), (std::vector<double>{5, 5, kFailed, 3}));
+}
+
 TEST(ModelScorer, CandidatesOfOneConfigurationAreScoredOnce) {
   auto group = data::synthesize_layout_group({40, 3, 60, 2}, "synthetic_repeats");
   std::vector<int64_t> candidates(60);

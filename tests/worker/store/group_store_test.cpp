@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <fstream>
 #include <iterator>
+#include <limits>
 #include <set>
 #include <thread>
 
@@ -100,6 +101,21 @@ TEST(DivideCandidates, RanksSpeedsFromZeroToOne) {
   settings.sampler.fast_bias = 1;
   const auto loaded = divided(settings, sharding::Role::train, {5, 1, 3});
   EXPECT_EQ(loaded.speed_rank, (std::vector<double>{1.0, 0.0, 0.5}));
+}
+
+TEST(DivideCandidates, AConfigurationFailedWhereNoneOfItsMeasurementsRan) {
+  constexpr double kFailed = std::numeric_limits<double>::infinity();
+  configs::Settings settings;
+  settings.data.holdout = 0;
+  settings.data.duplicates = configs::Duplicates::mean;
+  LoadedGroup loaded;
+  loaded.group = testing::tile_group("g", {1, 1, 1, 2, 2, 3});
+  loaded.group.runtimes = std::vector<double>{kFailed, 2, 8, kFailed, kFailed, 3};
+  divide_candidates(loaded, sharding::Role::train, settings, {});
+  EXPECT_EQ(loaded.train, (std::vector<int64_t>{0, 3, 5}));
+  EXPECT_EQ(loaded.group.runtimes[0], 5);
+  EXPECT_EQ(loaded.group.runtimes[3], kFailed);
+  EXPECT_EQ(loaded.group.runtimes[5], 3);
 }
 
 TEST(DivideCandidates, DuplicatesAreKeptOrMergedInTrainingAlone) {
