@@ -174,10 +174,11 @@ def last_line(error):
     return (str(error).strip().splitlines() or ["?"])[-1][:300]
 
 
-def busy_seconds():
-    """Of all cores together since the machine started, stolen time as well, in ticks of 10 ms."""
+def busy_seconds(core=None):
+    """Of all cores together, or of one, since the machine started, stolen time as well, in ticks of 10 ms."""
+    name = "cpu" if core is None else f"cpu{core}"
     with open("/proc/stat", encoding="ascii") as file:
-        fields = [int(field) for field in file.readline().split()[1:9]]
+        fields = next([int(field) for field in line.split()[1:9]] for line in file if line.split()[0] == name)
     return (sum(fields) - fields[3] - fields[4]) / os.sysconf("SC_CLK_TCK")
 
 
@@ -188,30 +189,31 @@ def seconds_of(pid):
     return int(ran) / 1e9, int(waited) / 1e9
 
 
-def wait_for_quiet():
-    """Until the machine does nothing for a second. False: it never did."""
+def wait_for_quiet(core=None):
+    """Until the machine, or one core, does nothing for a second. False: it never did."""
     until = time.monotonic() + PATIENCE
     while time.monotonic() < until:
-        begin = busy_seconds()
+        begin = busy_seconds(core)
         time.sleep(1)
-        if busy_seconds() - begin < DISTURBED + 2 * TICK:
+        if busy_seconds(core) - begin < DISTURBED + 2 * TICK:
             return True
     return False
 
 
-def measure_undisturbed(child):
-    """What Child.measure gives, of a time when nothing else ran; "others": cores that others kept busy meanwhile, at least."""
+def measure_undisturbed(child, core=None):
+    """What Child.measure gives, of a time when nothing else ran, or nothing on `core`, which is the program's; "others": cores, or
+    the part of that core, that others kept busy meanwhile, at least."""
     best = None
     for attempt in range(TRIES):
         if attempt > 0:
-            wait_for_quiet()
-        begin, busy, (ran, waited) = time.monotonic(), busy_seconds(), seconds_of(child.pid)
+            wait_for_quiet(core)
+        begin, busy, (ran, waited) = time.monotonic(), busy_seconds(core), seconds_of(child.pid)
         found = child.measure()
         if "error" in found:
             return found
         passed, (ran_now, waited_now) = time.monotonic() - begin, seconds_of(child.pid)
         # Two ticks more or less are no disturbance: a short measurement is a few of them long.
-        others = busy_seconds() - busy - (ran_now - ran) - 2 * TICK
+        others = busy_seconds(core) - busy - (ran_now - ran) - 2 * TICK
         found["others"] = round(max(0.0, others, waited_now - waited) / passed, 4)
         if best is None or found["others"] < best["others"]:
             best = found
