@@ -23,6 +23,7 @@
 #include "comm/mpi/launched.h"
 #include "comm/nccl/nccl_communicator.h"
 #include "jobs/error.h"
+#include "jobs/redis/redis_health.h"
 
 namespace foretime::cli {
 namespace {

@@ -10,6 +10,7 @@
 #include "cli/jobs/job_view.h"
 #include "cli/jobs/queue_access.h"
 #include "cli/parsing/commands.h"
+#include "jobs/redis/redis_health.h"
 
 namespace foretime::cli {
 namespace {

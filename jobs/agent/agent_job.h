@@ -23,6 +23,8 @@ namespace foretime::jobs {
 
 /// Why a job is asked to end; a larger one wins.
 enum class StopReason { none, drain, early_stopping, cancel };
+/// How a job ends that was asked to.
+Outcome outcome_of(StopReason reason);
 
 /// One attempt: its process, socket and log, and what it reported. It never calls the queue: the agent's loop calls
 /// `tick`, forwards reports and the result to the queue, and passes on what the queue wants.

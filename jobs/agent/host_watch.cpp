@@ -30,6 +30,7 @@ constexpr auto kProbePoll = std::chrono::milliseconds(10);
 /// A process of its own group, without input and output; -1 where it cannot be started.
 pid_t spawn_quiet(const std::vector<std::string>& words) {
   std::vector<char*> arguments;
+  arguments.reserve(words.size() + 1);
   for (const auto& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
   arguments.push_back(nullptr);
   posix_spawn_file_actions_t files;

@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "jobs/artifacts/s3_store.h"
 #include "jobs/queue/artifact.h"
+#include "jobs/redis/redis_health.h"
 
 namespace foretime::jobs {
 namespace {

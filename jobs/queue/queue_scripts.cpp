@@ -82,10 +82,10 @@ std::map<std::string, Script> make_scripts(QueueClock clock, Protocol protocol) 
       for (const char* part : {"finish", "claim"})
         parts += fmt::format("local function {}(ARGV)\n{}\nend\n", part, body_of(texts.at(part)));
     }
-    script.text = text.substr(0, flags) + before + needed_of(texts.at("common"), parts + body_of(text)) + parts +
-                  "local function transition()\n" + text.substr(flags) +
-                  "\nend\nlocal answer = transition()\n"
-                  "if woken > 0 then redis.pcall('PUBLISH', P .. 'wake', int(woken)) end\nreturn answer\n";
+    script.text = fmt::format(
+        "{}{}{}{}local function transition()\n{}\nend\nlocal answer = transition()\n"
+        "if woken > 0 then redis.pcall('PUBLISH', P .. 'wake', int(woken)) end\nreturn answer\n",
+        text.substr(0, flags), before, needed_of(texts.at("common"), parts + body_of(text)), parts, text.substr(flags));
     script.sha1 = hex_digest("SHA1", script.text);  // Redis names a script by it; nothing depends on its strength
     scripts[name] = script;
   }

@@ -71,9 +71,9 @@ class PublishedWakeUps final : public WakeUps {
 
 RedisQueue::RedisQueue(RedisClient& client, QueueSettings settings, QueueClock clock, Protocol protocol)
     : client_(client),
-      settings_(settings),
+      settings_(std::move(settings)),
       protocol_(protocol),
-      prefix_("{" + settings.prefix + "}:"),
+      prefix_("{" + settings_.prefix + "}:"),
       scripts_(load_scripts(clock, protocol)) {}
 
 Reply RedisQueue::run(const std::string& name, const Arguments& arguments) {

@@ -9,6 +9,7 @@
 #include "jobs/queue/queue.h"
 #include "jobs/queue/queue_scripts.h"
 #include "jobs/redis/redis_client.h"
+#include "jobs/redis/redis_health.h"
 
 namespace foretime::jobs {
 

@@ -26,14 +26,15 @@ class StorageTest(ProgramTest):
         script = (f"mount --make-rprivate / && mount -t tmpfs -o {options} tmpfs {folder} && {{ \"$@\" & agent=$!; "
                   "while read -r line; do eval \"$line\"; echo said; done; wait $agent; }")
         process = subprocess.Popen([*NAMESPACE, "sh", "-c", script, "sh", *map(str, command)], cwd=self.folder, env=self.variables(),
-                                   stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+                                   stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, start_new_session=True)
         self.addCleanup(self.end, process)
         return process
 
     def end(self, process):
+        """With what it started: a shell that is ended leaves that alone."""
         process.stdin.close()
         if process.poll() is None:
-            process.terminate()
+            os.killpg(process.pid, signal.SIGKILL)
         process.stdout.close()
         process.wait(60)
 

@@ -1,0 +1,177 @@
+#include "jobs/progress/progress_message.h"
+
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "jobs/error.h"
+#include "jobs/queue/job.h"
+
+namespace foretime::jobs {
+namespace {
+
+using Json = nlohmann::json;
+using Kind = ProgressMessage::Kind;
+
+constexpr std::pair<Kind, const char*> kMessageKinds[] = {{Kind::hello, "hello"},
+                                                          {Kind::progress, "progress"},
+                                                          {Kind::evaluation, "evaluation"},
+                                                          {Kind::checkpoint, "checkpoint"},
+                                                          {Kind::result, "result"}};
+constexpr int64_t kLargestInteger = int64_t{1} << 53;  // beyond it JSON readers and Lua lose digits
+constexpr size_t kNameBytes = 200;
+
+[[noreturn]] void refuse_message(const std::string& what) { throw JobsError("progress message: " + what); }
+
+std::string shown(const Json& value) { return value.dump(-1, ' ', true, Json::error_handler_t::replace).substr(0, 80); }
+
+int64_t integer(const Json& json, const char* key, bool needed, int64_t fallback) {
+  const auto at = json.find(key);
+  if (at == json.end()) {
+    if (needed) refuse_message(fmt::format("'{}' is missing", key));
+    return fallback;
+  }
+  // Compared before it is read as int64: an unsigned number above its range would wrap.
+  if (!at->is_number_integer() || (at->is_number_unsigned() && at->get<uint64_t>() > uint64_t{kLargestInteger}) ||
+      at->get<int64_t>() < 0)
+    refuse_message(fmt::format("{}: found {}, expected a whole number from 0 to 2^53", key, shown(*at)));
+  return at->get<int64_t>();
+}
+
+double number(const Json& value, const std::string& key) {
+  if (!value.is_number() || !std::isfinite(value.get<double>()))
+    refuse_message(fmt::format("{}: found {}, expected a finite number", key, shown(value)));
+  return value.get<double>();
+}
+
+/// An object of numbers; null stands for one that is not finite.
+std::map<std::string, double> numbers_of(const Json& json, const std::string& key) {
+  const auto at = json.find(key);
+  if (at == json.end() || !at->is_object()) refuse_message(fmt::format("'{}' is missing or no object of numbers", key));
+  if (at->size() > kProgressMetrics)
+    refuse_message(fmt::format("{} {}, at most {}", at->size(), key, kProgressMetrics));
+  std::map<std::string, double> numbers;
+  for (const auto& [name, value] : at->items()) {
+    if (name.empty() || name.size() > kNameBytes)
+      refuse_message(fmt::format("{}: a name is empty or longer than 200 bytes", key));
+    numbers[name] = value.is_null() ? std::numeric_limits<double>::quiet_NaN()
+                                    : number(value, fmt::format("{}.{}", key, name.substr(0, 80)));
+  }
+  return numbers;
+}
+
+Json json_of(const std::map<std::string, double>& numbers) {
+  if (numbers.size() > kProgressMetrics)
+    refuse_message(fmt::format("{} metrics, at most {}", numbers.size(), kProgressMetrics));
+  auto json = Json::object();
+  for (const auto& [name, value] : numbers) json[name] = std::isfinite(value) ? Json(value) : Json();
+  return json;
+}
+
+Kind kind_of(const Json& json) {
+  const auto at = json.find("type");
+  if (at != json.end() && at->is_string()) {
+    for (const auto& [kind, name] : kMessageKinds) {
+      if (at->get_ref<const std::string&>() == name) return kind;
+    }
+  }
+  refuse_message(fmt::format("type: found {}, expected hello, progress, evaluation, checkpoint or result",
+                             at == json.end() ? "nothing" : shown(*at)));
+}
+
+void read_progress(const Json& json, ProgressMessage& message) {
+  message.loss = std::numeric_limits<double>::quiet_NaN();
+  if (const auto at = json.find("loss"); at != json.end() && !at->is_null()) message.loss = number(*at, "loss");
+  if (const auto at = json.find("eta_seconds"); at != json.end() && !at->is_null())
+    message.eta_seconds = number(*at, "eta_seconds");
+  message.scored = integer(json, "scored", false, 0);
+  if (json.contains("values")) message.values = numbers_of(json, "values");
+}
+
+std::string path_of(const Json& json) {
+  const auto at = json.find("path");
+  if (at == json.end() || !at->is_string()) refuse_message("'path' is missing or no text");
+  auto path = at->get<std::string>();
+  if (path.empty() || path.size() > Limits::kPath || path.find('\0') != std::string::npos)
+    refuse_message("path: found nothing, more than 4096 bytes or a zero byte, expected a folder");
+  return path;
+}
+
+std::string finished_line(const Json& json) {
+  auto line = json.dump(-1, ' ', true, Json::error_handler_t::replace) + "\n";
+  if (line.size() > kProgressLine) refuse_message(fmt::format("{} bytes, at most {}", line.size(), kProgressLine));
+  return line;
+}
+
+}  // namespace
+
+std::string to_line(const ProgressMessage& message) {
+  Json json;
+  for (const auto& [kind, name] : kMessageKinds) {
+    if (kind == message.kind) json["type"] = name;
+  }
+  if (message.kind == Kind::hello) {
+    json["pid"] = message.pid;
+    return finished_line(json);
+  }
+  json["step"] = message.step;
+  if (message.total_steps > 0) json["total_steps"] = message.total_steps;
+  switch (message.kind) {
+    case Kind::progress:
+      json["loss"] = std::isfinite(message.loss) ? Json(message.loss) : Json();
+      if (std::isfinite(message.eta_seconds) && message.eta_seconds >= 0) json["eta_seconds"] = message.eta_seconds;
+      if (message.scored > 0) json["scored"] = message.scored;
+      if (!message.values.empty()) json["values"] = json_of(message.values);
+      break;
+    case Kind::evaluation:
+      json["iteration"] = message.iteration;
+      [[fallthrough]];
+    case Kind::result:
+      json["metrics"] = json_of(message.metrics);
+      break;
+    case Kind::checkpoint:
+      json["path"] = message.path;
+      break;
+    case Kind::hello:
+      break;
+  }
+  return finished_line(json);
+}
+
+ProgressMessage parse_progress_message(const std::string& line) {
+  if (line.size() > kProgressLine) refuse_message(fmt::format("{} bytes, at most {}", line.size(), kProgressLine));
+  try {
+    const auto json = Json::parse(line);
+    if (!json.is_object()) refuse_message("found " + shown(json) + ", expected an object");
+    ProgressMessage message{.kind = kind_of(json)};
+    if (message.kind == Kind::hello) {
+      message.pid = integer(json, "pid", false, 0);
+      return message;
+    }
+    message.step = integer(json, "step", message.kind != Kind::result, 0);
+    message.total_steps = integer(json, "total_steps", false, 0);
+    if (message.kind == Kind::progress) read_progress(json, message);
+    if (message.kind == Kind::evaluation) message.iteration = integer(json, "iteration", true, 0);
+    if (message.kind == Kind::evaluation || message.kind == Kind::result) message.metrics = numbers_of(json, "metrics");
+    if (message.kind == Kind::checkpoint) message.path = path_of(json);
+    return message;
+  } catch (const Json::exception& error) {
+    refuse_message(std::string("not JSON: ") + error.what());
+  }
+}
+
+std::string stop_line(const std::string& reason) {
+  return finished_line({{"stop", true}, {"reason", reason.substr(0, kNameBytes)}});
+}
+
+bool is_stop_line(const std::string& line) {
+  const auto json = Json::parse(line, nullptr, false);
+  if (!json.is_object()) return false;
+  const auto stop = json.find("stop");
+  return stop != json.end() && stop->is_boolean() && stop->get<bool>();
+}
+
+}  // namespace foretime::jobs

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "jobs/redis/redis_client.h"
+
+namespace foretime::jobs {
+
+/// Empty while there is room, else how much of its memory Redis uses: from four fifths of maxmemory on, or of the
+/// machine's memory where maxmemory is 0. At maxmemory it takes no more jobs. Throws like RedisClient::call; where the
+/// user may not ask, nothing is known.
+std::string memory_warning(RedisClient& client);
+
+/// What Redis says about durability, for `foretime doctor` and `foretime queue`: appendonly, appendfsync, eviction
+/// policy, version; a warning where jobs could be lost. Fields that the user may not read are empty.
+struct RedisHealth {
+  std::string version, role, appendonly, appendfsync, maxmemory_policy;
+  std::vector<std::string> warnings;
+  bool usable = true;        // new enough (kLeastRedis), and no replica
+  bool disk_failed = false;  // its last write to the append-only file
+};
+constexpr int kLeastRedis = 7;  // major version: scripts declare flags, which came with it
+/// Throws RedisUnavailable, and RedisRefused where it may not even connect.
+RedisHealth examine(RedisClient& client);
+
+}  // namespace foretime::jobs
