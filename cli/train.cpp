@@ -27,6 +27,7 @@ struct TrainOptions {
   std::vector<std::string> overrides;
   bool quiet = false;
   bool profile = false;
+  bool no_tensorboard = false;
 };
 
 /// The settings of a baseline: the same training with another model, in a folder of its own.
@@ -85,6 +86,7 @@ void run(const TrainOptions& options, int& exit_code) {
                                             {.listener = listener.get(),
                                              .metric_required = channel.metric_required(index),
                                              .profile = options.profile,
+                                             .tensorboard = !options.no_tensorboard,
                                              .evaluate_constant = mean && i + 1 == types.size()},
                                             rows);
       if (!done) {
@@ -112,6 +114,8 @@ void add_train_command(CLI::App& app, int& exit_code) {
   command->add_flag("--profile", options->profile,
                     "write trace.json (chrome://tracing, Perfetto) of all ranks to the run directory, and print where "
                     "the time went");
+  command->add_flag("--no-tensorboard", options->no_tensorboard,
+                    "write no event files for TensorBoard (events.out.tfevents.*) to the run directory");
   command->callback([options, &exit_code] { run(*options, exit_code); });
 }
 

@@ -86,6 +86,10 @@ RunDirectory::RunDirectory(const configs::Settings& settings, uint64_t data_fing
           "checkpoints", "baselines", "resources.json", "comparison.txt"}) {
       files().remove(path_ / name);
     }
+    for (const auto& file : files().list(path_)) {
+      const auto name = file.filename().string();
+      if (name.starts_with("events.out.tfevents.") && name.ends_with(".foretime")) files().remove(file);
+    }
   } else if (files().exists(config)) {
     const auto differences = config_differences(configs::load_settings(config), settings);
     if (!differences.empty()) {

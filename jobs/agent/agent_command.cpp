@@ -113,6 +113,11 @@ std::vector<std::string> train_arguments(const Lease& lease, const Parameters& p
   if (settings.trainer.threads == 0) settings.trainer.threads = lease.spec.resources.cpus;
   const auto file = place.folder / "config.yaml";
   files().open(file, Files::Open::replace)->write(configs::to_yaml(settings));
+  // What the trial is compared with others by.
+  if (!parameters.empty())
+    files()
+        .open(place.folder / "parameters.json", Files::Open::replace)
+        ->write(nlohmann::json(parameters).dump(2) + "\n");
   return {"train", "--quiet", file.string()};
 }
 

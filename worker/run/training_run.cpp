@@ -12,6 +12,7 @@
 #include "coordinator/run_directory.h"
 #include "worker/profile/profiler.h"
 #include "worker/run/launch.h"
+#include "worker/run/tensorboard_log.h"
 
 namespace foretime::worker {
 namespace {
@@ -71,6 +72,8 @@ std::optional<int64_t> train_model(const configs::Settings& settings, comm::Comm
   ProgressDisplay display(word_of(settings.model.type), settings.trainer.metric);
   Profiler profiler(events_per_rank(comm.size()));
   TrainerOptions training{.listeners = {&display}, .metric_required = options.metric_required};
+  TensorBoardLog tensorboard(settings);
+  if (root && options.tensorboard) training.listeners.push_back(&tensorboard);
   if (options.listener != nullptr) training.listeners.push_back(options.listener);
   if (options.profile) training.profiler = &profiler;
   Trainer trainer(settings, comm, *log, training);

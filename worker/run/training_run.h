@@ -15,6 +15,7 @@ struct TrainOptions {
   TrainingListener* listener = nullptr;  // hears all events beside the progress display; may be null
   bool metric_required = false;          // as in TrainerOptions
   bool profile = false;                  // trace.json and profile.txt are written, and the latter printed
+  bool tensorboard = true;               // event files are written
   bool evaluate_constant = false;        // the constant baseline is evaluated too
 };
 
