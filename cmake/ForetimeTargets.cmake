@@ -1,7 +1,9 @@
 # One precompiled header for everything that includes LibTorch: it takes a quarter of a minute, so it is made once.
-add_library(foretime_torch_pch OBJECT ${CMAKE_CURRENT_SOURCE_DIR}/cmake/torch_pch.cpp)
-target_link_libraries(foretime_torch_pch PRIVATE foretime_torch foretime_warnings)
-target_precompile_headers(foretime_torch_pch PRIVATE <torch/types.h>)
+if(TARGET foretime_torch)
+  add_library(foretime_torch_pch OBJECT ${CMAKE_CURRENT_SOURCE_DIR}/cmake/torch_pch.cpp)
+  target_link_libraries(foretime_torch_pch PRIVATE foretime_torch foretime_warnings)
+  target_precompile_headers(foretime_torch_pch PRIVATE <torch/types.h>)
+endif()
 
 # The sources of a target are compiled as one, or as PARTS: most of the time goes into headers, their templates, and the
 # same inline functions again in each object. Names in anonymous namespaces must differ within a target, which presets

@@ -15,7 +15,8 @@ Rules, each violation one line and exit code 1:
    In docs/explanations/bad-days.md and docs/reference/clusters.md each row of a table names one at the least, and every
    `Name.Name` is a test.
 6. Marked commands do what the page promises. A mark is an HTML comment on the line before a code block:
-     <!-- check: run -->            runs the block with bash; `exit=N` behind `run` promises another exit code than 0
+     <!-- check: run -->            runs the block with bash, or with Python where its fence says ```python; `exit=N`
+                                    behind `run` promises another exit code than 0
      <!-- check: file NAME -->      writes the block to a file of the scratch folder
      <!-- check: output -->         each line of the block occurs in this order in what the last run printed; `…` stands
                                     for anything
@@ -55,8 +56,8 @@ SECONDS = 120  # a block may run
 class Block:
     """A fenced code block: the mark above it, its first line's number, its lines."""
 
-    def __init__(self, mark, number, lines):
-        self.mark, self.number, self.lines = mark, number, lines
+    def __init__(self, mark, number, lines, language=""):
+        self.mark, self.number, self.lines, self.language = mark, number, lines, language
 
 
 class Page:
@@ -73,7 +74,7 @@ class Page:
         for number, line in enumerate(lines, 1):
             if re.match(r"\s*(```|~~~)", line):
                 if block is None:
-                    block = Block(mark, number, [])
+                    block = Block(mark, number, [], line.strip().lstrip("`~"))
                 else:
                     self.blocks.append(block)
                     block = None
@@ -249,6 +250,10 @@ def run_page(root, page, foretime):
             (folder / name).symlink_to(root / name)
         environment = {**os.environ, "PATH": f"{folder / 'bin'}:{os.environ['PATH']}", "OMP_NUM_THREADS": "1"}
         environment.pop("FORETIME_REDIS", None)
+        environment["PYTHONPATH"] = str(root / "inference" / "python")
+        library = foretime.parent.parent / "inference" / "capi" / "libforetime.so"  # of the same build
+        if library.exists():
+            environment["FORETIME_LIBRARY"] = str(library)
         printed = ""
         for block in page.blocks:
             verb, _, rest = block.mark.partition(" ")
@@ -258,7 +263,8 @@ def run_page(root, page, foretime):
             elif verb == "run":
                 promised = int(re.sub(r".*exit=", "", rest)) if "exit=" in rest else 0
                 try:
-                    done = subprocess.run(["bash", "-euo", "pipefail", "-c", text], cwd=folder, env=environment,
+                    language = ["python3", "-c"] if block.language == "python" else ["bash", "-euo", "pipefail", "-c"]
+                    done = subprocess.run([*language, text], cwd=folder, env=environment,
                                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=SECONDS,
                                           check=False)
                 except subprocess.TimeoutExpired:

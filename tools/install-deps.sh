@@ -26,6 +26,7 @@ test_packages=(
   librapidcheck-dev socat faketime liblua5.1-0-dev
   python3-redis python3 python3-numpy python3-scipy python3-torch
   clang-format procps
+  python3-venv python3-pip mypy python3-pandas patchelf   # the Python package and its wheel (tools/wheel.sh)
   python3-kubernetes python3-yaml               # the published API, to check manifests by
   iproute2 slurmctld slurmd slurm-client munge  # several hosts and Slurm on one machine (tests/cluster)
 )

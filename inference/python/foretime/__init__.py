@@ -1,12 +1,23 @@
-"""Trained cost models of Foretime for tuners, over libforetime and ctypes.
+"""Trained cost models of Foretime in Python: numpy in and out, over libforetime.
 
-  foretime.Model                           opens a bundle and scores graphs, schedules and tensor programs
+  foretime.open("model.foretime")          opens a bundle; scores layouts, tiles, schedules and tensor programs
+  foretime.rank(scores)                    places of candidates, fastest first
   foretime.auto_scheduler.ForetimeModel    cost model for TVM's auto_scheduler
   foretime.meta_schedule.ForetimeCostModel cost model for TVM's meta_schedule
 
 Scores are lower for faster candidates; only the two TVM models, as TVM asks, turn that round. The two TVM modules need TVM and
-are imported by name; the rest needs numpy and libforetime.so.
+are imported by name; the rest needs numpy and libforetime.so, and never LibTorch.
 """
-from .library import ABI_VERSION, ForetimeError, Graph, Library, Model, Workload, load, rank
+from __future__ import annotations
 
-__all__ = ["ABI_VERSION", "ForetimeError", "Graph", "Library", "Model", "Workload", "load", "rank"]
+from .library import ABI_VERSION, COLLECTIONS, ForetimeError, Library, load
+from .model import Graph, Model, Workload, open, rank
+
+__all__ = ["ABI_VERSION", "COLLECTIONS", "ForetimeError", "Graph", "Library", "Model", "Workload", "load", "open", "rank", "__version__"]
+
+
+def __getattr__(name: str) -> str:
+    if name == "__version__":
+        version: bytes = load().version()
+        return version.decode()
+    raise AttributeError(f"module 'foretime' has no attribute {name!r}")

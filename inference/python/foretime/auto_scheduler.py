@@ -4,22 +4,28 @@
     policy = auto_scheduler.SketchPolicy(task, program_cost_model=model)
     task.tune(options, search_policy=policy)
 """
+from __future__ import annotations
+
 import json
+from collections.abc import Sequence
+from typing import Any, Optional
 
 import numpy as np
+import numpy.typing as npt
 from tvm import auto_scheduler
 from tvm.auto_scheduler import _ffi_api
 from tvm.auto_scheduler.cost_model.cost_model import PythonBasedModel
 
 from .finetuning import COMMAND, BundleInUse
-from .library import ForetimeError
 from .compute_dag import compute_dag
+from .library import ForetimeError, Library, StrPath
+from .model import Workload
 from .scores import Unscored
 
 HOPELESS = 64  # schedules of a workload without a score after which none is expected
 
 
-def record_lines(task, states):
+def record_lines(task: Any, states: Any) -> list[str]:
     """The states as lines of auto_scheduler's JSON, without results. `states`: StateObjects, as cost models get them."""
     make, serialize = _ffi_api.MeasureInput, _ffi_api.SerializeMeasureInput
     return ['{"i": ' + serialize(make(task, state)) + "}" for state in states]
@@ -35,18 +41,19 @@ class ForetimeModel(PythonBasedModel):
     (foretime.finetuning), and takes the first one's place.
     """
 
-    def __init__(self, bundle, threads=1, finetune_every=0, finetune_command=COMMAND, finetune_folder=None, library=None):
+    def __init__(self, bundle: StrPath, threads: int = 1, finetune_every: int = 0,
+                 finetune_command: Sequence[str] = COMMAND, finetune_folder: Optional[StrPath] = None, library: Optional[Library] = None) -> None:
         self._bundle = BundleInUse(bundle, threads, library, finetune_every, finetune_command, finetune_folder)
-        self._tables = {}
+        self._tables: dict[str, str] = {}
         self._forget()
         super().__init__()
 
     @property
-    def records(self):
+    def records(self) -> list[str]:
         """The lines collected so far."""
         return self._bundle.records
 
-    def predict(self, task, states):
+    def predict(self, task: Any, states: Any) -> npt.NDArray[np.float32]:
         """float32 [states]: relative speeds."""
         if len(states) == 0:
             return np.empty(0, np.float32)
@@ -62,13 +69,13 @@ class ForetimeModel(PythonBasedModel):
                                                          f"{workload.failure()}")
         return self._bundle.speeds(key, scores, failures)
 
-    def predict_stages(self, task, states):
+    def predict_stages(self, task: Any, states: Any) -> npt.NDArray[np.float32]:
         """Speeds of the states, then for each the number of stages that have one of their own: none."""
         return np.concatenate((self.predict(task, states), np.zeros(len(states), np.float32)))
 
-    def update(self, inputs, results):
+    def update(self, inputs: Any, results: Any) -> None:
         """Collects what was measured, and fine-tunes when that is due."""
-        lines = {}
+        lines: dict[str, list[str]] = {}
         for measured, result in zip(inputs, results):
             self._table(measured.task)
             line = auto_scheduler.measure_record.dump_record_to_string(measured, result)
@@ -77,25 +84,25 @@ class ForetimeModel(PythonBasedModel):
         if any(learned):
             self._forget()
 
-    def update_from_file(self, file_name, n_lines=None):
+    def update_from_file(self, file_name: str, n_lines: Optional[int] = None) -> None:
         """Takes the records of a log as if they had been measured now. Their workloads must be registered."""
         self.update(*auto_scheduler.RecordReader(file_name).read_lines(n_lines))
 
-    def load(self, file_name):
+    def load(self, file_name: str) -> None:
         """Goes on with another bundle; forgets collected records. Where it cannot be opened nothing changes."""
         self._bundle.load(file_name)
         self._forget()
 
-    def save(self, file_name):
+    def save(self, file_name: str) -> None:
         """Copies the bundle in use."""
         self._bundle.save(file_name)
 
-    def _forget(self):
+    def _forget(self) -> None:
         """What belongs to a bundle that is not in use any more."""
-        self._workloads = {}
+        self._workloads: dict[str, Workload] = {}
         self._unscored = Unscored()
 
-    def _table(self, task):
+    def _table(self, task: Any) -> str:
         key = task.workload_key
         if key not in self._tables:
             dag = task.compute_dag or auto_scheduler.ComputeDAG(key)

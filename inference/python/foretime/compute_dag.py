@@ -1,5 +1,8 @@
 """The JSON of a compute DAG: all that Foretime needs of TVM to replay the schedules of a task. Needs TVM 0.8 to 0.19."""
+from __future__ import annotations
+
 import sys
+from typing import Any, Optional
 
 from tvm import te, tir
 
@@ -7,24 +10,24 @@ COMBINERS = {"Add": "sum", "Max": "max", "Min": "min"}
 ACCURATE_BITS = 53
 
 
-def text(expression):
+def text(expression: Any) -> str:
     """The expression as TVM printed it before 0.11: what later versions call the legacy form."""
-    printed = expression.legacy_repr() if hasattr(expression, "legacy_repr") else str(expression)
+    printed: str = expression.legacy_repr() if hasattr(expression, "legacy_repr") else str(expression)
     if "(OMITTED)" in printed:
         raise ValueError(f"TVM leaves out the middle of a long expression: {printed[:60]}…")
     return printed
 
 
-def integer(value):
+def integer(value: Any) -> Any:
     """A constant as an int, anything else as text."""
     return int(value) if isinstance(value, (int, tir.IntImm)) else text(value)
 
 
-def reads_of(body, numbers):
+def reads_of(body: Any, numbers: Any) -> list[dict[str, Any]]:
     """The accesses to other stages, in the order of the body. The bodies of a reduction's tensors all have all its sources."""
     reads = []
 
-    def visit(node):
+    def visit(node: Any) -> None:
         if not isinstance(node, tir.ProducerLoad):
             return
         op = node.producer.op
@@ -38,7 +41,7 @@ def reads_of(body, numbers):
     return reads
 
 
-def combiner_and_body(op):
+def combiner_and_body(op: Any) -> tuple[Optional[str], str, Optional[dict[str, Any]]]:
     """(name of the combiner or None, text of what is combined or computed, what becomes of several tensors or None)."""
     body = op.body[0]
     if not isinstance(body, tir.Reduce):
@@ -53,7 +56,7 @@ def combiner_and_body(op):
     return COMBINERS.get(name, name.lower()), sources, None
 
 
-def stage(number, op, numbers, read_by):
+def stage(number: int, op: Any, numbers: Any, read_by: Any) -> dict[str, Any]:
     """One stage as a dict."""
     out = {"id": number, "name": op.name, "dtype": str(op.output(0).dtype),
            "shape": [int(extent) for extent in op.output(0).shape]}
@@ -77,11 +80,11 @@ def stage(number, op, numbers, read_by):
     return out
 
 
-def compute_dag(dag, workload_key):
+def compute_dag(dag: Any, workload_key: str) -> dict[str, Any]:
     """One DAG as a dict, for one line of JSON; stages have the numbers that records use."""
     ops = list(dag.ops)
     numbers = {op: number for number, op in enumerate(ops)}
-    read_by = set()
+    read_by: set[Any] = set()
     for op in ops:
         read_by.update(tensor.op for tensor in op.input_tensors)
     flops = float(dag.flop_ct)

@@ -1,12 +1,17 @@
 """A model that goes on learning from what a tuner measures: by the command that fine-tunes bundles."""
+from __future__ import annotations
+
 import logging
 import os
 import shutil
 import subprocess
 import tempfile
 import weakref
+from collections.abc import Iterable, Sequence
+from typing import Optional
 
-from .library import ForetimeError, Model
+from .library import ForetimeError, Library, StrPath
+from .model import Model
 from .scores import Speeds
 
 logger = logging.getLogger("foretime")
@@ -22,17 +27,17 @@ class FineTuning:
     DAGs and bundles are kept (a temporary folder that goes with this object, where None). `every` 0: only collects.
     """
 
-    def __init__(self, bundle, every=0, command=COMMAND, folder=None):
+    def __init__(self, bundle: StrPath, every: int = 0, command: Sequence[str] = COMMAND, folder: Optional[StrPath] = None) -> None:
         self.bundle = os.fspath(bundle)
-        self.records = []
+        self.records: list[str] = []
         self._every = every
         self._command = command
         self._folder = os.fspath(folder) if folder else None
-        self._tables = {}
+        self._tables: dict[str, str] = {}
         self._learned = 0
         self._rounds = 0
 
-    def add(self, workload_key, table, lines):
+    def add(self, workload_key: str, table: Optional[str], lines: Iterable[str]) -> Optional[str]:
         """Takes records of one workload with its compute DAG (JSON text; None where they need none). Returns the path of a new
         bundle, or None."""
         if table is not None:
@@ -43,25 +48,26 @@ class FineTuning:
         self._learned = len(self.records)
         return self._run()
 
-    def _write(self, name, lines):
-        path = os.path.join(self._folder, name)
+    def _write(self, folder: str, name: str, lines: Iterable[str]) -> str:
+        path = os.path.join(folder, name)
         with open(path, "w", encoding="utf-8") as file:
             file.writelines(line + "\n" for line in lines)
         return path
 
-    def _make_folder(self):
+    def _make_folder(self) -> str:
         if self._folder is None:
             self._folder = tempfile.mkdtemp(prefix="foretime-")
             weakref.finalize(self, shutil.rmtree, self._folder, True)
         os.makedirs(self._folder, exist_ok=True)
+        return self._folder
 
-    def _run(self):
+    def _run(self) -> Optional[str]:
         self._rounds += 1
         try:
-            self._make_folder()
-            output = os.path.join(self._folder, f"finetuned-{self._rounds}.foretime")
-            words = {"model": self.bundle, "records": self._write("records.json", self.records),
-                     "dags": self._write("dags.jsonl", self._tables.values()), "output": output}
+            folder = self._make_folder()
+            output = os.path.join(folder, f"finetuned-{self._rounds}.foretime")
+            words = {"model": self.bundle, "records": self._write(folder, "records.json", self.records),
+                     "dags": self._write(folder, "dags.jsonl", self._tables.values()), "output": output}
             command = [word.format(**words) for word in self._command]
             finished = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
         except OSError as error:
@@ -84,27 +90,28 @@ class BundleInUse:
     `model`: foretime.Model, `speeds`: foretime.scores.Speeds of it, `path`: its file.
     """
 
-    def __init__(self, path, threads, library, every, command, folder):
+    def __init__(self, path: StrPath, threads: int, library: Optional[Library],
+                 every: int, command: Sequence[str], folder: Optional[StrPath]) -> None:
         self._threads = threads
         self._library = library
         self._options = (every, command, folder)
         self.load(path)
 
     @property
-    def records(self):
+    def records(self) -> list[str]:
         """The lines collected so far."""
         return self._finetuning.records
 
-    def load(self, path):
+    def load(self, path: StrPath) -> None:
         """Goes on with another bundle; forgets what was collected. Where it cannot be opened nothing changes."""
         self._open(path)
         self._finetuning = FineTuning(path, *self._options)
 
-    def save(self, path):
+    def save(self, path: StrPath) -> None:
         """Copies the bundle."""
         shutil.copyfile(self.path, path)
 
-    def learn(self, workload_key, table, lines):
+    def learn(self, workload_key: str, table: Optional[str], lines: Iterable[str]) -> bool:
         """Takes measured records as FineTuning.add does; True where a new bundle is in use."""
         path = self._finetuning.add(workload_key, table, lines)
         if path is None:
@@ -117,6 +124,6 @@ class BundleInUse:
         logger.info("goes on with %s", path)
         return True
 
-    def _open(self, path):
+    def _open(self, path: StrPath) -> None:
         model = Model(path, self._threads, library=self._library)
         self.model, self.speeds, self.path = model, Speeds(model), path

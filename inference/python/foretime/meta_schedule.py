@@ -2,10 +2,15 @@
 
     meta_schedule.tune_tir(module, target, work_dir, max_trials_global=64, cost_model=ForetimeCostModel("cpu.foretime"))
 """
+from __future__ import annotations
+
 import json
 import math
+from collections.abc import Sequence
+from typing import Any, Optional
 
 import numpy as np
+import numpy.typing as npt
 from tvm import tir
 from tvm.ir import structural_hash
 from tvm.ir.base import save_json
@@ -13,23 +18,25 @@ from tvm.meta_schedule.cost_model import PyCostModel
 from tvm.meta_schedule.utils import derived_object
 
 from .finetuning import BundleInUse
+from .library import Library, StrPath
 from .scores import Unscored
 
 COMMAND = ("foretime", "finetune", "{model}", "{records}", "-o", "{output}")
 
 
-def program_text(module):
+def program_text(module: Any) -> str:
     """save_json text of a module's PrimFunc; of the module where it has several functions."""
     functions = [function for _, function in module.functions.items() if isinstance(function, tir.PrimFunc)]
-    return save_json(functions[0] if len(functions) == 1 else module)
+    text: str = save_json(functions[0] if len(functions) == 1 else module)
+    return text
 
 
-def workload_key(context):
+def workload_key(context: Any) -> str:
     """Names the module that a search tunes."""
     return str(structural_hash(context.mod)) if context.mod is not None else "module"
 
 
-def mean_seconds(result):
+def mean_seconds(result: Any) -> Optional[float]:
     """The mean run time of a RunnerResult, or None where it failed."""
     if result.error_msg is not None or not result.run_secs:
         return None
@@ -47,39 +54,40 @@ class ForetimeCostModel(PyCostModel):
     the first one's place.
     """
 
-    def __init__(self, bundle, threads=1, finetune_every=0, finetune_command=COMMAND, finetune_folder=None, library=None):
+    def __init__(self, bundle: StrPath, threads: int = 1, finetune_every: int = 0,
+                 finetune_command: Sequence[str] = COMMAND, finetune_folder: Optional[StrPath] = None, library: Optional[Library] = None) -> None:
         super().__init__()
         self._bundle = BundleInUse(bundle, threads, library, finetune_every, finetune_command, finetune_folder)
         self._unscored = Unscored()
 
     @property
-    def records(self):
+    def records(self) -> list[str]:
         """The lines collected so far: JSON with workload, id, runtime in seconds (or failed), and program, its save_json text."""
         return self._bundle.records
 
-    def load(self, path):
+    def load(self, path: StrPath) -> None:
         """Goes on with another bundle; forgets what was collected. Where it cannot be opened nothing changes."""
         self._bundle.load(path)
 
-    def save(self, path):
+    def save(self, path: StrPath) -> None:
         """Copies the bundle in use."""
         self._bundle.save(path)
 
-    def update(self, context, candidates, results):
+    def update(self, context: Any, candidates: Any, results: Any) -> None:
         """Collects what was measured, and fine-tunes when that is due."""
         key = workload_key(context)
         measured = [(program_text(candidate.sch.mod), mean_seconds(result)) for candidate, result in zip(candidates, results)]
-        readable = np.isfinite(self._bundle.model.score_tir([text for text, _ in measured])) if measured else ()
-        lines = []
+        readable = np.isfinite(self._bundle.model.score_tir([text for text, _ in measured]))
+        lines: list[str] = []
         for (text, seconds), known in zip(measured, readable):
             if known:
                 name = f"{key}-{len(self.records) + len(lines)}"
-                outcome = {"failed": True} if seconds is None else {"runtime": seconds}
+                outcome: dict[str, Any] = {"failed": True} if seconds is None else {"runtime": seconds}
                 lines.append(json.dumps({"workload": key, "id": name, **outcome, "program": text}))
         if lines:
             self._bundle.learn(key, None, lines)
 
-    def predict(self, context, candidates):
+    def predict(self, context: Any, candidates: Any) -> npt.NDArray[np.float64]:
         """float64 [candidates]: relative speeds."""
         if len(candidates) == 0:
             return np.empty(0, np.float64)

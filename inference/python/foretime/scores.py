@@ -1,7 +1,14 @@
 """What searches take for scores: positive, higher is faster."""
+from __future__ import annotations
+
 import logging
+from collections.abc import Callable, Hashable
+from typing import Any, Optional
 
 import numpy as np
+import numpy.typing as npt
+
+from .model import Model
 
 logger = logging.getLogger("foretime")
 
@@ -20,15 +27,16 @@ class Scale:
     had a score all get 1.
     """
 
-    def __init__(self, logarithms):
-        self._unit = 1.0 if logarithms else None
-        self._reference = None
-        self._unknown = 1.0
+    def __init__(self, logarithms: bool) -> None:
+        self._unit: Any = 1.0 if logarithms else None
+        self._reference: Any = None
+        self._unknown: Any = 1.0
 
-    def _speeds(self, scores):
-        return np.exp(np.clip((self._reference - scores) / self._unit, -LIMIT, LIMIT))
+    def _speeds(self, scores: Any) -> npt.NDArray[np.float64]:
+        speeds: npt.NDArray[np.float64] = np.exp(np.clip((self._reference - scores) / self._unit, -LIMIT, LIMIT))
+        return speeds
 
-    def __call__(self, scores):
+    def __call__(self, scores: Any) -> npt.NDArray[np.float32]:
         """float32 speeds [scores]."""
         scores = np.asarray(scores, np.float64)
         finite = np.isfinite(scores)
@@ -46,20 +54,20 @@ class Scale:
 class Speeds:
     """Relative speeds by a model, with a scale a workload."""
 
-    def __init__(self, model):
+    def __init__(self, model: Model) -> None:
         manifest = model.describe()
         targets = manifest.get("targets", {})
         # Scores of such models are logarithms of run times, of which a deviation was made 1 and a mean and the workload's
         # operations taken away: in ratios neither matters.
         logarithms = bool(manifest.get("predicts_runtimes")) and str(targets.get("kind", "")).startswith("log_")
         self._unit = float(targets.get("deviation", 1.0)) if logarithms else None
-        self._scales = {}
+        self._scales: dict[Hashable, Scale] = {}
 
-    def __call__(self, workload, scores, failures=None):
+    def __call__(self, workload: Hashable, scores: Any, failures: Any = None) -> npt.NDArray[np.float32]:
         """float32 speeds of candidates of this workload (any key) from the model's scores of them. With chances of failure, the
         speeds to be expected: times the chance that a candidate runs; NaN, of one without a score, changes nothing."""
         scale = self._scales.setdefault(workload, Scale(self._unit is not None))
-        speeds = scale(scores if self._unit is None else np.asarray(scores, np.float64) * self._unit)
+        speeds: npt.NDArray[np.float32] = scale(scores if self._unit is None else np.asarray(scores, np.float64) * self._unit)
         if failures is not None:
             speeds *= 1 - np.nan_to_num(np.asarray(failures, np.float32), nan=0.0)
         return speeds
@@ -71,10 +79,10 @@ class Unscored:
     At the first one of a workload, and when there are twice as many as were told, for a search asks hundreds of times.
     """
 
-    def __init__(self):
-        self._counts = {}
+    def __init__(self) -> None:
+        self._counts: dict[Hashable, tuple[int, int, int]] = {}
 
-    def note(self, workload, scores, failure):
+    def note(self, workload: Any, scores: Any, failure: Callable[[], str]) -> int:
         """Takes the scores of one call; `failure()` says why the first candidate without one has none. The number of candidates so
         far where none of this workload has ever had a score, else 0."""
         candidates, unscored, told = self._counts.get(workload, (0, 0, 0))

@@ -13,6 +13,7 @@ import numpy as np
 from support import ROOT, fake_library
 
 import foretime
+import foretime.model
 from foretime.library import PROTOTYPES, GraphData, Options
 
 
@@ -110,7 +111,7 @@ class LibraryTest(unittest.TestCase):
             for number in range(200):
                 model.score_records("{%d}" % number, ["{}"])
             gc.collect()
-            self.assertEqual(self.handle.fake_open_objects(), before + foretime.library.KEPT_WORKLOADS)
+            self.assertEqual(self.handle.fake_open_objects(), before + foretime.model.KEPT_WORKLOADS)
 
     def test_closes_what_it_opened(self):
         before = self.handle.fake_open_objects()

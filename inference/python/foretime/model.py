@@ -1,0 +1,352 @@
+"""Models, graphs and workloads: what is opened once and scores any number of times, from any number of threads."""
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
+from ctypes import byref, c_char_p, c_int64, c_size_t, c_void_p
+from typing import TYPE_CHECKING, Any, Optional, TypeVar, Union
+
+import numpy as np
+import numpy.typing as npt
+
+from .library import COLLECTIONS, KINDS, LAYOUT_COLUMNS, TILE_COLUMNS, GraphData, Library, Options, StrPath, load
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+Floats = npt.NDArray[np.float32]
+Text = Union[str, bytes, bytearray, memoryview]
+Self = TypeVar("Self", bound="Handle")
+Made = TypeVar("Made", bound="Handle")
+KEPT_WORKLOADS = 64
+
+
+def as_bytes(text: Text) -> bytes:
+    """UTF-8 of a text; bytes as they are."""
+    if isinstance(text, bytes):
+        return text
+    return text.encode() if isinstance(text, str) else bytes(text)
+
+
+def exact(values: npt.ArrayLike, dtype: npt.DTypeLike, name: str) -> npt.NDArray[Any]:
+    """The values as a contiguous array of this type; ValueError where that changes any."""
+    given = np.asarray(values)
+    converted = np.ascontiguousarray(given, dtype=dtype)
+    if converted is not given and given.dtype != converted.dtype and not np.array_equal(given, converted):
+        raise ValueError(f"{name}: {given.dtype} values that {converted.dtype} does not hold")
+    return converted
+
+
+class Owned:
+    """A pointer of the library. It is closed with the last reference to this object, so that a call in another thread ends first."""
+
+    __slots__ = ("pointer", "_close")
+
+    def __init__(self, pointer: int, close: Callable[[int], None]) -> None:
+        self.pointer = pointer
+        self._close = close
+
+    def __del__(self) -> None:
+        self._close(self.pointer)
+
+
+class Handle:
+    """What the library opened, until `close` or the end of the object. Closing while another thread is in a call is allowed: that call
+    ends as usual, and later ones raise ValueError."""
+
+    def __init__(self, library: Library, pointer: int, close: Callable[[int], None]) -> None:
+        self._library = library
+        self._owned: Optional[Owned] = Owned(pointer, close)
+        self.maker: object = None  # known by all that one model made
+
+    def _use(self) -> Owned:
+        """Keeps what is open alive as long as the caller holds the answer."""
+        owned = self._owned
+        if owned is None:
+            raise ValueError(f"{type(self).__name__.lower()} is closed")
+        return owned
+
+    def close(self) -> None:
+        """Closes; a second time does nothing."""
+        self._owned = None
+
+    @property
+    def closed(self) -> bool:
+        return self._owned is None
+
+    def __enter__(self: Self) -> Self:
+        return self
+
+    def __exit__(self, kind: Optional[type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]) -> None:
+        self.close()
+
+    def _score_rows(self, function: Callable[..., int], rows: npt.NDArray[Any]) -> Floats:
+        """Scores [rows] by a function that takes an array of this type."""
+        count = len(rows)
+        scores = np.empty(count, np.float32)
+        owned = self._use()
+        status = function(owned.pointer, rows.ctypes.data, count, scores.ctypes.data)
+        if status != 0:
+            self._library.check(status)
+        return scores
+
+    def _score_texts(self, function: Callable[..., int], texts: Iterable[Text], outputs: int = 1) -> list[Floats]:
+        """`outputs` arrays [texts] float32 by a function that takes so many."""
+        if isinstance(texts, (str, bytes, bytearray, memoryview)):
+            raise TypeError("one text, expected a list of texts")
+        encoded = [text if type(text) is bytes else as_bytes(text) for text in texts]
+        count = len(encoded)
+        results = [np.empty(count, np.float32) for _ in range(outputs)]
+        sizes = np.array([len(text) for text in encoded], np.uintp)
+        failed = c_int64(0)
+        owned = self._use()
+        self._library.check(function(owned.pointer, (c_char_p * count)(*encoded), sizes.ctypes.data, count,
+                                     *(result.ctypes.data for result in results), byref(failed)))
+        return results
+
+    def failure(self) -> str:
+        """Why the first candidate without a score has none: for +inf in what this thread's last call returned."""
+        return self._library.message()
+
+
+class Workload(Handle):
+    """A compute DAG whose schedules are scored, prepared once (`Model.workload`). Any number of threads may score."""
+
+    def score(self, records: Iterable[Text]) -> Floats:
+        """Scores [records] of schedules: lines of auto_scheduler's JSON, "r" in them or not; +inf where `failure` says why."""
+        return self._score_texts(self._library.score_records, records)[0]
+
+    def score_and_failures(self, records: Iterable[Text]) -> tuple[Floats, Floats]:
+        """(scores, chances), both [records]: of not building or running in time, 0 to 1, NaN without a score. ForetimeError where the
+        model does not tell (Model.predicts_failures)."""
+        scores, failures = self._score_texts(self._library.score_records_and_failures, records, 2)
+        return scores, failures
+
+
+class Graph(Handle):
+    """A graph whose candidates are scored, prepared once (`Model.graph`, `Model.hlo`). Any number of threads may score."""
+
+    @property
+    def nodes(self) -> int:
+        """How many nodes the graph has."""
+        return int(self._library.graph_nodes(self._use().pointer))
+
+    @property
+    def configurable_nodes(self) -> npt.NDArray[np.int32]:
+        """Ids [configurable] of the nodes that have layouts, ascending."""
+        owned = self._use()
+        count = self._library.graph_configurable(owned.pointer)
+        if count == 0:
+            return np.empty(0, np.int32)
+        return np.ctypeslib.as_array(self._library.graph_configurable_nodes(owned.pointer), shape=(count,)).copy()
+
+    def score_layouts(self, layouts: npt.ArrayLike) -> Floats:
+        """Scores [candidates] of layouts [candidates, configurable, 18]: whole numbers -1 to 127; output, input and kernel layout of each
+        configurable node, six dimensions each, minor to major, -1 where unused."""
+        layouts = exact(layouts, np.int8, "layouts")
+        configurable = self._library.graph_configurable(self._use().pointer)
+        if layouts.ndim != 3 or layouts.shape[1] != configurable or layouts.shape[2] != LAYOUT_COLUMNS:
+            raise ValueError(f"layouts: shape {layouts.shape}, expected (candidates, {configurable}, {LAYOUT_COLUMNS})")
+        return self._score_rows(self._library.score_layouts, layouts)
+
+    def score_tiles(self, tiles: npt.ArrayLike) -> Floats:
+        """Scores [candidates] of tile sizes [candidates, 24]: kernel, output and input bounds, six each in elements, and after each six
+        their sum and their product."""
+        tiles = np.ascontiguousarray(tiles, np.float32)
+        if tiles.ndim != 2 or tiles.shape[1] != TILE_COLUMNS:
+            raise ValueError(f"tiles: shape {tiles.shape}, expected (candidates, {TILE_COLUMNS})")
+        return self._score_rows(self._library.score_tiles, tiles)
+
+
+class Model(Handle):
+    """An opened bundle (`foretime.open`). Never changes; any number of threads may use it, and calls release Python's lock.
+
+    `source` is a path, or the bytes of a bundle; `threads` is how many one call may use; `max_states` bounds the memory of one
+    call (states that a thread holds at once; 0: the library's own bound). Raises ForetimeError, which says what is wrong with the file.
+    """
+
+    def __init__(self, source: Union[StrPath, bytes, bytearray, memoryview], threads: int = 1, max_states: int = 0,
+                 library: Optional[Library] = None) -> None:
+        library = library or load()
+        options = Options(ctypes.sizeof(Options), threads, max_states)
+        pointer = c_void_p()
+        if isinstance(source, (bytes, bytearray, memoryview)):
+            content = bytes(source)
+            status = library.open_bytes(content, len(content), byref(options), byref(pointer))
+        else:
+            status = library.open(os.fsencode(source), byref(options), byref(pointer))
+        library.check(status)
+        super().__init__(library, pointer.value or 0, library.close)
+        self._maker = object()
+        self._manifest: Optional[dict[str, Any]] = None
+        self._workloads: OrderedDict[bytes, Workload] = OrderedDict()
+        self._lock = threading.Lock()
+
+    @classmethod
+    def open(cls, path: StrPath, threads: int = 1, **options: Any) -> Model:
+        return cls(path, threads, **options)
+
+    @property
+    def kind(self) -> str:
+        """What it scores: "layout", "tile", "loops" (loop programs: records or TIR) or "trees" (syntax trees: TIR)."""
+        return KINDS[self._library.model_kind(self._use().pointer)]
+
+    def __repr__(self) -> str:
+        return "<closed foretime.Model>" if self.closed else f"<foretime.Model of {self.kind}>"
+
+    @property
+    def predicts_failures(self) -> bool:
+        """Whether it tells each program's chance not to build or run in time."""
+        return bool(self._library.predicts_failures(self._use().pointer))
+
+    @property
+    def predicts_runtimes(self) -> bool:
+        """Whether scores stand for run times (`runtimes`)."""
+        return bool(self.describe().get("predicts_runtimes"))
+
+    def describe(self) -> dict[str, Any]:
+        """The bundle's manifest (docs/reference/bundle.md): architecture, schema, training data, metrics, licence."""
+        if self._manifest is None:
+            size, owned = c_size_t(0), self._use()
+            text = self._library.describe(owned.pointer, byref(size))
+            manifest: dict[str, Any] = json.loads(ctypes.string_at(text, size.value).decode())
+            self._manifest = manifest
+        return self._manifest
+
+    def _made(self, kind: type[Made], function: Callable[..., int], *arguments: Any) -> Made:
+        """An object of this kind, from what a call of the library makes of the model."""
+        pointer, owned = c_void_p(), self._use()
+        self._library.check(function(owned.pointer, *arguments, byref(pointer)))
+        made = kind(self._library, pointer.value or 0, getattr(self._library, kind.__name__.lower() + "_close"))
+        made.maker = self._maker
+        return made
+
+    def workload(self, compute_dag: Union[Text, dict[str, Any]]) -> Workload:
+        """Prepares a workload from its compute DAG: JSON text or the dict that foretime.compute_dag makes."""
+        text = as_bytes(json.dumps(compute_dag) if isinstance(compute_dag, dict) else compute_dag)
+        return self._made(Workload, self._library.workload_open, text, len(text))
+
+    def _prepared(self, compute_dag: Union[Text, dict[str, Any]]) -> Workload:
+        """The workload of a DAG; the last DAGs stay prepared."""
+        text = as_bytes(json.dumps(compute_dag) if isinstance(compute_dag, dict) else compute_dag)
+        with self._lock:
+            workload = self._workloads.pop(text, None)
+        workload = workload or self.workload(text)
+        with self._lock:
+            self._workloads[text] = workload
+            while len(self._workloads) > KEPT_WORKLOADS:
+                self._workloads.popitem(last=False)
+        return workload
+
+    def score_records(self, compute_dag: Union[Text, dict[str, Any]], records: Iterable[Text]) -> Floats:
+        """Scores [records] of schedules of a DAG given as JSON text; the last DAGs stay prepared."""
+        return self._prepared(compute_dag).score(records)
+
+    def score_tir(self, programs: Iterable[Text]) -> Floats:
+        """Scores [programs] of save_json texts of a PrimFunc, or of an IRModule with one; +inf where `failure` says why."""
+        return self._score_texts(self._library.score_tir, programs)[0]
+
+    def score_tir_and_failures(self, programs: Iterable[Text]) -> tuple[Floats, Floats]:
+        """(scores, chances of failure), as Workload.score_and_failures."""
+        scores, failures = self._score_texts(self._library.score_tir_and_failures, programs, 2)
+        return scores, failures
+
+    def score_programs(self, programs: Iterable[Text], compute_dag: Union[Text, dict[str, Any], None] = None) -> Floats:
+        """Scores [programs]: auto_scheduler's records where `compute_dag` is that of their workload, else save_json texts of TIR; +inf
+        where `failure` says why."""
+        return self.score_tir(programs) if compute_dag is None else self.score_records(compute_dag, programs)
+
+    def score_programs_and_failures(self, programs: Iterable[Text],
+                                    compute_dag: Union[Text, dict[str, Any], None] = None) -> tuple[Floats, Floats]:
+        """(scores, chances), both [programs]: of not building or running in time, 0 to 1, NaN without a score. ForetimeError where the
+        model does not tell (`predicts_failures`)."""
+        if compute_dag is None:
+            return self.score_tir_and_failures(programs)
+        return self._prepared(compute_dag).score_and_failures(programs)
+
+    def graph(self, node_features: npt.ArrayLike, node_types: npt.ArrayLike, edge_index: npt.ArrayLike,
+              configurable_nodes: npt.ArrayLike = (), collection: Optional[str] = None) -> Graph:
+        """Prepares a graph in the terms of TpuGraphs' .npz files.
+
+        node_features [nodes, features] float32, node_types [nodes] opcodes, edge_index [edges, 2] consumer and producer,
+        configurable_nodes [configurable] ascending; collection: one of COLLECTIONS, or None where it is not known.
+        """
+        features = np.ascontiguousarray(node_features, np.float32)
+        if features.ndim != 2:
+            raise ValueError(f"node_features: shape {features.shape}, expected (nodes, features)")
+        types = exact(node_types, np.uint8, "node_types").reshape(-1)
+        if len(types) != len(features):
+            raise ValueError(f"node_types: {len(types)}, expected {len(features)}, one for each node")
+        edges = exact(edge_index, np.int32, "edge_index")
+        if edges.size == 0:
+            edges = edges.reshape(0, 2)
+        if edges.ndim != 2 or edges.shape[1] != 2:
+            raise ValueError(f"edge_index: shape {edges.shape}, expected (edges, 2)")
+        if collection is not None and collection not in COLLECTIONS:
+            raise ValueError(f"collection: {collection!r}, expected one of {', '.join(COLLECTIONS)}, or None")
+        consumers, producers = np.ascontiguousarray(edges[:, 0]), np.ascontiguousarray(edges[:, 1])
+        configurable = exact(configurable_nodes, np.int32, "configurable_nodes").reshape(-1)
+        data = GraphData(ctypes.sizeof(GraphData), len(features), features.shape[1], features.ctypes.data, types.ctypes.data,
+                         len(edges), consumers.ctypes.data, producers.ctypes.data, len(configurable), configurable.ctypes.data,
+                         0 if collection is None else 1 + COLLECTIONS.index(collection), 0)
+        return self._made(Graph, self._library.graph_open, byref(data))
+
+    def hlo(self, module: Text) -> Graph:
+        """Prepares the graph of an XLA module: bytes of HloModuleProto, HloProto or ModuleTuningData."""
+        return self._made(Graph, self._library.graph_open_hlo, as_bytes(module), len(module))
+
+    def score_layouts(self, graph: Graph, layouts: npt.ArrayLike) -> Floats:
+        """Scores [candidates] of layouts [candidates, configurable, 18] of a graph that this model prepared (`graph`, `hlo`)."""
+        return self._mine(graph).score_layouts(layouts)
+
+    def score_tiles(self, graph: Graph, tiles: npt.ArrayLike) -> Floats:
+        """Scores [candidates] of tile sizes [candidates, 24] of a graph that this model prepared (`graph`, `hlo`)."""
+        return self._mine(graph).score_tiles(tiles)
+
+    def _mine(self, graph: Graph) -> Graph:
+        if not isinstance(graph, Graph):
+            raise TypeError(f"graph: {type(graph).__name__}, expected the Graph that Model.graph or Model.hlo prepared")
+        if graph.maker is not self._maker:
+            raise ValueError("graph: another model prepared it; prepare it by this one")
+        return graph
+
+    def runtimes(self, scores: npt.ArrayLike) -> npt.NDArray[np.float64]:
+        """Seconds [scores] that scores stand for; ForetimeError where the model does not predict run times."""
+        given = np.ascontiguousarray(scores, np.float32)
+        seconds = np.empty(len(given), np.float64)
+        owned = self._use()
+        self._library.check(self._library.runtimes(owned.pointer, given.ctypes.data, len(given), seconds.ctypes.data))
+        return seconds
+
+    def rank(self, scores: npt.ArrayLike, top: int = -1) -> npt.NDArray[np.int64]:
+        """Places of the `top` lowest scores (all: -1), lowest, so fastest, first."""
+        return rank(scores, top, self._library)
+
+    def close(self) -> None:
+        """Closes the model; graphs and workloads that were made of it stay usable."""
+        with self._lock:
+            self._workloads.clear()
+        super().close()
+
+
+def rank(scores: npt.ArrayLike, top: int = -1, library: Optional[Library] = None) -> npt.NDArray[np.int64]:
+    """Places of the `top` lowest scores (all: -1), lowest, so fastest, first; equal ones in their order, NaN last."""
+    given = np.ascontiguousarray(scores, np.float32)
+    if given.ndim != 1:
+        raise ValueError(f"scores: shape {given.shape}, expected (candidates,)")
+    library = library or load()
+    order = np.empty(len(given) if top < 0 else min(top, len(given)), np.int64)
+    library.check(library.rank(given.ctypes.data, len(given), top, order.ctypes.data))
+    return order
+
+
+def open(path: Union[StrPath, bytes], threads: int = 1, max_states: int = 0) -> Model:  # noqa: A001
+    """Opens a model: a bundle that `foretime export RUN model.foretime` wrote, or its bytes. `threads`: how many one call may use."""
+    return Model(path, threads, max_states)
+
+
+__all__ = ["Graph", "Model", "Workload", "open", "rank", "Floats"]

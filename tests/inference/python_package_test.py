@@ -1,0 +1,205 @@
+"""The Python package as its users have it: a wheel in a fresh virtual environment, its types, threads, and scores that are those of the
+program. FORETIME, FORETIME_LIBRARY, FORETIME_BUNDLES (what sample_files writes) and FORETIME_SOURCE_DIR name what is tested."""
+import csv
+import io
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import unittest
+
+import numpy as np
+
+SOURCE = pathlib.Path(os.environ["FORETIME_SOURCE_DIR"])
+BUNDLES = pathlib.Path(os.environ["FORETIME_BUNDLES"])
+LIBRARY = os.environ["FORETIME_LIBRARY"]
+sys.path.insert(0, str(SOURCE / "inference" / "python"))
+
+import foretime  # noqa: E402
+
+
+def run(*command, **options):
+    done = subprocess.run([str(word) for word in command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False, **options)
+    if done.returncode != 0:
+        raise AssertionError(f"{command}: exit code {done.returncode}\n{done.stdout}")
+    return done.stdout
+
+
+SCORES = """
+import json, sys, pathlib
+import foretime
+bundles = pathlib.Path(sys.argv[1])
+model = foretime.open(bundles / "loops.foretime")
+scores = model.score_programs((bundles / "records.json").read_text().splitlines(), (bundles / "compute_dag.json").read_text())
+heavy = [name for name in sys.modules if name.split(".")[0] in ("torch", "tvm", "pandas")]
+print(json.dumps([foretime.__file__, open("/proc/self/maps").read().count("libtorch"), heavy, [float(score) for score in scores]]))
+"""
+
+
+class Wheel(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.scratch = tempfile.TemporaryDirectory()
+        cls.folder = pathlib.Path(cls.scratch.name)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.scratch.cleanup()
+
+    def fresh(self, name):
+        """Python of a new virtual environment, which sees Debian's numpy."""
+        run(sys.executable, "-m", "venv", "--without-pip", "--system-site-packages", self.folder / name)
+        return self.folder / name / "bin" / "python"
+
+    def install(self, python, what):
+        environment = {**os.environ, "PIP_NO_INDEX": "1", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
+        run(sys.executable, "-m", "pip", "--python", python, "install", "--no-index", what, env=environment)
+
+    def scores_of(self, python):
+        """What a program prints that knows of no checkout, build or environment."""
+        environment = {"PATH": "/usr/bin:/bin", "HOME": str(self.folder)}
+        return json.loads(run(python, "-I", "-c", SCORES, BUNDLES, env=environment, cwd=self.folder))
+
+    def expected(self):
+        with foretime.open(BUNDLES / "loops.foretime") as model:
+            scores = model.score_programs((BUNDLES / "records.json").read_text().splitlines(), (BUNDLES / "compute_dag.json").read_text())
+        return [float(score) for score in scores]
+
+    def test_wheel_has_all_that_it_needs(self):
+        printed = run(SOURCE / "tools/wheel.sh", self.folder / "dist", env={**os.environ, "FORETIME_PYTHON": sys.executable})
+        wheel = pathlib.Path(printed.splitlines()[-1])
+        self.assertRegex(wheel.name, r"^foretime-[\d.]+-py3-none-manylinux_2_\d+_\w+\.whl$")
+        python = self.fresh("wheel")
+        self.install(python, wheel)
+        place, torch, heavy, scores = self.scores_of(python)
+        self.assertIn(str(self.folder / "wheel"), place)
+        self.assertEqual((torch, heavy), (0, []))
+        self.assertEqual(scores, self.expected())  # bit for bit
+        libraries = pathlib.Path(place).parent
+        for file in libraries.glob("*.so*"):
+            for line in run("ldd", file).splitlines():
+                words = line.split()
+                if "=>" in words and not any(words[0].startswith(name) for name in ("libc.", "libm.", "libstdc++.", "libgcc_s.", "ld-linux")):
+                    self.assertTrue(words[2].startswith(str(libraries)), line)
+        # Pip removes what it installed, and nothing is left.
+        run(sys.executable, "-m", "pip", "--python", python, "uninstall", "-y", "foretime")
+        self.assertFalse(libraries.exists())
+
+    def test_installs_from_the_checkout(self):
+        python = self.fresh("checkout")
+        self.install(python, SOURCE)
+        place, _, _, scores = self.scores_of(python)
+        self.assertIn(str(self.folder / "checkout"), place)
+        self.assertEqual(scores, self.expected())
+
+    def test_says_what_is_missing(self):
+        done = subprocess.run([sys.executable, SOURCE / "tools/python_wheel.py", self.folder / "dist"], stderr=subprocess.PIPE, text=True,
+                              env={**os.environ, "FORETIME_LIBRARY": "/nowhere/libforetime.so"}, check=False)
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("FORETIME_LIBRARY: /nowhere/libforetime.so: no such file", done.stderr)
+
+
+class Types(unittest.TestCase):
+    def test_mypy_strict(self):
+        if not shutil.which("mypy"):
+            self.skipTest("needs mypy")
+        with tempfile.TemporaryDirectory() as folder:
+            user = pathlib.Path(folder) / "user.py"
+            user.write_text("import numpy as np\nimport numpy.typing as npt\n\nimport foretime\n\n"
+                            'model = foretime.open("model.foretime")\n'
+                            'scores: npt.NDArray[np.float32] = model.score_programs(["{}"], "{}")\n'
+                            'places: npt.NDArray[np.int64] = foretime.rank(scores, top=3)\n')
+            environment = {**os.environ, "MYPYPATH": str(SOURCE / "inference" / "python")}
+            common = ["mypy", "--config-file", SOURCE / "pyproject.toml", "--cache-dir", folder]
+            run(*common, "-p", "foretime", env=environment, cwd=SOURCE)
+            run(*common, user, env=environment, cwd=folder)
+            user.write_text('import foretime\n\nwrong: str = foretime.open("model.foretime").rank([1.0])\n')
+            done = subprocess.run([*common, user], env=environment, cwd=folder, stdout=subprocess.PIPE, text=True, check=False)
+            self.assertIn("Incompatible types in assignment", done.stdout)
+
+
+class Scores(unittest.TestCase):
+    def setUp(self):
+        self.model = foretime.open(BUNDLES / "loops.foretime")
+        self.dag = (BUNDLES / "compute_dag.json").read_text()
+        self.records = (BUNDLES / "records.json").read_text().splitlines()
+
+    def test_are_those_of_the_program(self):
+        dags = BUNDLES / "compute_dag.json"
+        printed = run(os.environ["FORETIME"], "rank", BUNDLES / "loops.foretime", BUNDLES / "records.json", "--dags", dags)
+        rows = list(csv.DictReader(io.StringIO(printed[printed.index("group,"):])))
+        ours = self.model.score_programs(self.records, self.dag)
+        theirs = np.full(len(ours), np.nan, np.float32)
+        for row in rows:
+            theirs[int(row["candidate"])] = np.float32(row["score"])
+        self.assertTrue(np.array_equal(ours, theirs))
+        self.assertEqual(self.model.rank(ours).tolist(), [int(row["candidate"]) for row in rows])
+
+    def test_wrong_arguments_are_refused(self):
+        with self.assertRaisesRegex(TypeError, "one text, expected a list"):
+            self.model.score_programs(self.records[0], self.dag)
+        with self.assertRaisesRegex(foretime.ForetimeError, "nowhere.foretime"):
+            foretime.open("nowhere.foretime")
+        with foretime.open(BUNDLES / "layout.foretime") as layouts, foretime.open(BUNDLES / "layout.foretime") as other:
+            graph = layouts.hlo((BUNDLES / "module.pb").read_bytes())
+            with self.assertRaisesRegex(ValueError, "another model prepared it"):
+                other.score_layouts(graph, np.zeros((1, len(graph.configurable_nodes), 18), np.int8))
+            with self.assertRaisesRegex(TypeError, "expected the Graph"):
+                layouts.score_layouts("graph", [])
+            with self.assertRaisesRegex(ValueError, "collection: 'xla', expected one of layout:xla:random"):
+                layouts.graph(np.zeros((1, 140)), [0], np.zeros((0, 2)), (), "xla")
+            with self.assertRaises(foretime.ForetimeError):
+                layouts.score_programs(["{}"])
+
+    def test_a_thousand_threads_open_score_and_close(self):
+        expected = self.model.score_programs(self.records, self.dag).tobytes()
+        content = (BUNDLES / "loops.foretime").read_bytes()
+        shared, wrong = foretime.open(content), []
+
+        def work(number):
+            try:
+                with foretime.open(content) as model:
+                    own = model.score_programs(self.records, self.dag).tobytes()
+                try:
+                    common = shared.score_programs(self.records, self.dag).tobytes()
+                except ValueError:  # closed meanwhile
+                    common = expected
+                if number == 900:
+                    shared.close()
+                if own != expected or common != expected:
+                    wrong.append(number)
+            except Exception as error:  # whatever it is, the test fails and says so
+                wrong.append(error)
+
+        threads = [threading.Thread(target=work, args=(number,)) for number in range(1000)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(wrong, [])
+
+    def test_calls_release_the_lock(self):
+        many, workload, spans = self.records * 1000, self.model.workload(self.dag), []
+
+        def score():
+            begin = time.perf_counter()
+            workload.score(many)
+            spans.append(time.perf_counter() - begin)
+
+        thread = threading.Thread(target=score)
+        thread.start()
+        longest, last = 0.0, time.perf_counter()
+        while not spans:
+            now = time.perf_counter()
+            longest, last = max(longest, now - last), now
+        thread.join()
+        self.assertLess(longest, spans[0] / 2)  # this thread never waited for the whole call
+
+
+if __name__ == "__main__":
+    unittest.main()
