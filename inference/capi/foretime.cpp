@@ -19,39 +19,19 @@
 
 #include "base/error.h"
 #include "data/graphs/group.h"
+#include "inference/capi/internal.h"
 #include "inference/scoring/graph_scorer.h"
 #include "inference/scoring/model.h"
 #include "inference/scoring/program_scorer.h"
 
-struct foretime_model {
-  std::shared_ptr<const foretime::inference::Model> model;
-};
-struct foretime_graph {
-  foretime::inference::GraphScorer scorer;
-};
-struct foretime_workload {
-  foretime::inference::WorkloadScorer scorer;
-};
-
 namespace {
-
-namespace data = foretime::data;
-using namespace foretime::inference;
-using foretime::DataError;
-using foretime::FileError;
-
-constexpr int64_t kMostCandidates = std::numeric_limits<int32_t>::max();  // of one call
-constexpr int64_t kMostIds = std::numeric_limits<int32_t>::max();
-constexpr int32_t kMostThreads = 256;
-
-/// An argument that no call may have.
-class Invalid : public std::runtime_error {
- public:
-  using std::runtime_error::runtime_error;
-};
 
 thread_local std::string last_message;
 thread_local const char* last_error = "";  // last_message, or a literal where there was no memory for it
+
+}  // namespace
+
+namespace foretime::capi {
 
 foretime_status note(foretime_status status, const char* message) noexcept {
   try {
@@ -63,33 +43,6 @@ foretime_status note(foretime_status status, const char* message) noexcept {
   return status;
 }
 
-/// Runs a call's work; what it throws becomes a status with a message.
-template <class Work>
-foretime_status guarded(Work&& work) noexcept {
-  try {
-    work();
-    return FORETIME_OK;
-  } catch (const Invalid& error) {
-    return note(FORETIME_INVALID_ARGUMENT, error.what());
-  } catch (const FileError& error) {
-    return note(FORETIME_FILE_ERROR, error.what());
-  } catch (const foretime::inference::BundleError& error) {
-    return note(FORETIME_BAD_BUNDLE, error.what());
-  } catch (const DataError& error) {
-    return note(FORETIME_BAD_INPUT, error.what());
-  } catch (const WrongKind& error) {
-    return note(FORETIME_WRONG_KIND, error.what());
-  } catch (const std::bad_alloc&) {
-    return note(FORETIME_OUT_OF_MEMORY, "out of memory");
-  } catch (const std::length_error&) {
-    return note(FORETIME_OUT_OF_MEMORY, "out of memory");
-  } catch (const std::exception& error) {
-    return note(FORETIME_INTERNAL_ERROR, error.what());
-  } catch (...) {
-    return note(FORETIME_INTERNAL_ERROR, "an exception of unknown type");
-  }
-}
-
 void expect_pointer(const void* pointer, const char* name) {
   if (pointer == nullptr) throw Invalid(fmt::format("{}: a null pointer", name));
 }
@@ -97,6 +50,24 @@ void expect_pointer(const void* pointer, const char* name) {
 void expect_range(int64_t value, int64_t least, int64_t most, const char* name) {
   if (value < least || value > most) throw Invalid(fmt::format("{}: {}, expected {} to {}", name, value, least, most));
 }
+
+}  // namespace foretime::capi
+
+namespace {
+
+namespace data = foretime::data;
+using namespace foretime::inference;
+using foretime::DataError;
+using foretime::FileError;
+using foretime::capi::expect_pointer;
+using foretime::capi::expect_range;
+using foretime::capi::guarded;
+using foretime::capi::Invalid;
+using foretime::capi::note;
+
+constexpr int64_t kMostCandidates = std::numeric_limits<int32_t>::max();  // of one call
+constexpr int64_t kMostIds = std::numeric_limits<int32_t>::max();
+constexpr int32_t kMostThreads = 256;
 
 /// A product of sizes that an array in memory can have.
 size_t array_size(int64_t count, int64_t each, size_t element_bytes, const char* name) {

@@ -169,6 +169,68 @@ FORETIME_API foretime_status foretime_rank(const float* scores, int64_t count, i
 FORETIME_API foretime_status foretime_runtimes(const foretime_model* model, const float* scores, int64_t count,
                                                double* seconds);
 
+/* Data files: .npz files, packed collections, XLA modules and tuning data in protobuf, folders and globs of them
+ * (docs/reference/file-formats.md). A group is what is ranked together: one graph with its configurations, or one
+ * workload with its programs. Packed collections are mapped: their arrays are not copied. */
+typedef struct foretime_files foretime_files; /* the groups of files, by name; nothing but headers is read */
+typedef struct foretime_group foretime_group; /* a group that has been read and checked; never changes */
+
+/* Lists the groups of `count` files, folders or globs. `format` is "layout", "tile" or "programs", as data.format; NULL
+ * where `model` is given: then groups are read in the form that the model scores. With a format alone, programs are
+ * syntax trees as they are. */
+FORETIME_API foretime_status foretime_files_open(const char* const* patterns, int64_t count, const char* format,
+                                                 const foretime_model* model, foretime_files** files);
+FORETIME_API void foretime_files_close(foretime_files* files);
+FORETIME_API int64_t foretime_files_count(const foretime_files* files);
+/* The name of a group, its file; point into `files`. NULL: there is no such place. */
+FORETIME_API const char* foretime_files_name(const foretime_files* files, int64_t place);
+FORETIME_API const char* foretime_files_path(const foretime_files* files, int64_t place);
+
+/* Reads a group. It does not need `files` any more. */
+FORETIME_API foretime_status foretime_group_open(const foretime_files* files, int64_t place, foretime_group** group);
+FORETIME_API void foretime_group_close(foretime_group* group);
+FORETIME_API int64_t foretime_group_candidates(const foretime_group* group);
+/* JSON: name, kind (layout, tile, programs), collection, unit of run times (nanoseconds, seconds, normalized),
+ * candidates, ids of the candidates ([] where they have none). Points into the group; `size`, where not NULL, gets its
+ * length. */
+FORETIME_API const char* foretime_group_describe(const foretime_group* group, size_t* size);
+
+typedef struct foretime_array {
+  size_t size;        /* sizeof(foretime_array), set by the caller */
+  const char* name;   /* as in the table below */
+  const char* type;   /* int8, uint8, int32, int64, float32 or float64 */
+  int64_t dimensions; /* 1 to 3 */
+  int64_t shape[3];   /* 1 beyond `dimensions` */
+  const void* data;   /* by rows; belongs to the group */
+} foretime_array;
+
+/* The arrays of a group, of which those that are empty are left out:
+ *   graph_ptr, edge_ptr  int64 [graphs + 1]            nodes and edges of graph g begin at …_ptr[g]
+ *   node_features        float32 [nodes, features]
+ *   node_types           uint8 [nodes]
+ *   edge_consumer        int32 [edges]                 consumers of tensors; parents in syntax trees
+ *   edge_producer        int32 [edges]                 their producers; children in syntax trees
+ *   node_splits          int64 [computations + 1]      layout: starts of the HLO computations, and the end
+ *   configurable_nodes   int32 [configurable]          layout
+ *   layout_row_ptr       int64 [configurable + 1]      layout: distinct rows of node j begin at …[j]
+ *   layout_rows          int8 [rows, 18]
+ *   layout_codes         uint8 [candidates, configurable]  row of candidate c at node j: layout_row_ptr[j] + code
+ *   tile_features        float32 [candidates, 24]      tile
+ *   runtimes             float64 [candidates]          in the unit that foretime_group_describe tells
+ *   flops                float64 [candidates]          arithmetic operations */
+FORETIME_API int64_t foretime_group_arrays(const foretime_group* group);
+FORETIME_API foretime_status foretime_group_array(const foretime_group* group, int64_t place, foretime_array* array);
+
+/* Scores all candidates of a group, as `foretime rank` does.
+ *   scores   [candidates]
+ *   failures [candidates] or NULL; chances of failure; FORETIME_WRONG_KIND where foretime_predicts_failures is 0 */
+FORETIME_API foretime_status foretime_score_group(const foretime_model* model, const foretime_group* group,
+                                                  float* scores, float* failures);
+
+/* Prepares the graph of a layout or tile group, for other candidates than its own. */
+FORETIME_API foretime_status foretime_graph_open_group(const foretime_model* model, const foretime_group* group,
+                                                       foretime_graph** graph);
+
 #ifdef __cplusplus
 }
 #endif

@@ -140,6 +140,79 @@ class Scores(unittest.TestCase):
         self.assertTrue(np.array_equal(ours, theirs))
         self.assertEqual(self.model.rank(ours).tolist(), [int(row["candidate"]) for row in rows])
 
+    def test_groups_score_as_the_program_scores_them(self):
+        sample = SOURCE / "samples/resnet18_conv2d/C3.npz"
+        with tempfile.TemporaryDirectory() as folder:
+            packed = pathlib.Path(folder) / "packed.foretime"
+            run(os.environ["FORETIME"], "data", "pack", packed, sample, SOURCE / "samples/resnet18_conv2d/C1.npz", "--format", "programs")
+            model = foretime.open(BUNDLES / "trees.foretime")
+            for place in (sample, packed):
+                rows = list(csv.DictReader(io.StringIO(run(os.environ["FORETIME"], "rank", BUNDLES / "trees.foretime", place))))
+                group = model.read(place)["C3"]
+                scores = model.score(group)
+                rows = [row for row in rows if row["group"] == "C3"]
+                self.assertEqual(len(rows), len(group))
+                theirs = np.empty(len(group), np.float32)
+                theirs[[int(row["candidate"]) for row in rows]] = [np.float32(row["score"]) for row in rows]
+                self.assertTrue(np.array_equal(scores, theirs))
+                self.assertEqual([group.ids[int(row["candidate"])] for row in rows[:5]], [row["id"] for row in rows[:5]])
+
+    def test_arrays_are_views_of_what_was_read(self):
+        raw = np.load(SOURCE / "samples/resnet18_conv2d/C3.npz")
+        files = foretime.read(SOURCE / "samples/resnet18_conv2d", format="programs")
+        self.assertEqual(len(files.names), 12)
+        group = files["C3"]
+        arrays = group.arrays
+        self.assertTrue(np.array_equal(arrays["runtimes"], raw["runtime"]))
+        self.assertTrue(np.array_equal(arrays["graph_ptr"], raw["graph_ptr"]))
+        self.assertEqual(len(arrays["node_types"]), raw["graph_ptr"][-1])
+        self.assertEqual(arrays["node_features"].shape[0], len(arrays["node_types"]))
+        self.assertEqual(len(arrays["edge_consumer"]), len(arrays["edge_producer"]))
+        self.assertEqual(group.runtimes.ctypes.data, arrays["runtimes"].ctypes.data)  # not copied
+        with self.assertRaises(ValueError):
+            arrays["runtimes"][0] = 1  # read-only
+        runtimes = group.runtimes
+        group.close()
+        del group, arrays, files
+        self.assertTrue(np.array_equal(runtimes, raw["runtime"]))  # the view keeps what it needs
+        with self.assertRaisesRegex(KeyError, "C99: no such group; there are C1, C10"):
+            foretime.read(SOURCE / "samples/resnet18_conv2d", format="programs")["C99"]
+        with self.assertRaisesRegex(foretime.ForetimeError, "expected layout, tile or programs"):
+            foretime.read(SOURCE / "samples", format="program")
+        with self.assertRaisesRegex(foretime.ForetimeError, "nowhere"):
+            foretime.read("nowhere/*.npz", format="layout")
+
+    def test_a_module_and_its_layouts(self):
+        with tempfile.TemporaryDirectory() as folder:
+            graph_file = pathlib.Path(folder) / "synthetic_a.npz"
+            run(os.environ["FORETIME"], "data", "synth", graph_file, "--nodes", "60", "--configurable", "5", "--configs", "40")
+            raw = np.load(graph_file)
+            group = foretime.read(graph_file, format="layout")[0]
+            self.assertTrue(np.array_equal(group.layouts, raw["node_config_feat"]))
+            self.assertTrue(np.array_equal(group.arrays["node_features"], raw["node_feat"]))
+            self.assertTrue(np.array_equal(group.arrays["edge_consumer"], raw["edge_index"][:, 0]))
+            self.assertEqual(group.unit, "nanoseconds")
+            module = foretime.read(BUNDLES / "module.pb", format="layout")[0]
+            with foretime.open(BUNDLES / "layout.foretime") as model:
+                graph = model.graph_of(module)
+                self.assertEqual(graph.nodes, len(module.arrays["node_types"]))
+                layouts = np.full((3, len(graph.configurable_nodes), 18), -1, np.int8)
+                layouts[1, 0, 0] = 1
+                direct = model.hlo((BUNDLES / "module.pb").read_bytes())
+                self.assertEqual(graph.score_layouts(layouts).tobytes(), direct.score_layouts(layouts).tobytes())
+                with self.assertRaises(foretime.ForetimeError):
+                    model.score(foretime.read(SOURCE / "samples/resnet18_conv2d/C1.npz", format="programs")[0])
+
+    def test_records_by_workload(self):
+        records = foretime.read_records(SOURCE / "samples/ansor/records.jsonl.gz", SOURCE / "samples/ansor/dags.jsonl.gz")
+        self.assertEqual(sum(map(len, records)), 4836)
+        self.assertTrue(all(entry.compute_dag and (entry.seconds > 0).all() for entry in records))
+        with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
+            file.write('{"i": 3}\n')
+            file.flush()
+            with self.assertRaisesRegex(ValueError, ":1: no tuning record"):
+                foretime.read_records(file.name)
+
     def test_wrong_arguments_are_refused(self):
         with self.assertRaisesRegex(TypeError, "one text, expected a list"):
             self.model.score_programs(self.records[0], self.dag)

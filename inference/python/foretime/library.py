@@ -33,6 +33,13 @@ class Options(Structure):
     _fields_ = [("size", c_size_t), ("threads", c_int32), ("max_states", c_int64)]
 
 
+class ArrayData(Structure):
+    """foretime_array"""
+
+    _fields_ = [("size", c_size_t), ("name", c_char_p), ("type", c_char_p), ("dimensions", c_int64), ("shape", c_int64 * 3),
+                ("data", c_void_p)]
+
+
 class GraphData(Structure):
     """foretime_graph_data"""
 
@@ -73,6 +80,19 @@ PROTOTYPES: dict[str, tuple[Any, list[Any]]] = {
     "foretime_predicts_failures": (c_int, [c_void_p]),
     "foretime_score_records_and_failures": (c_int, [c_void_p, _TEXTS, _ARRAY, c_int64, _ARRAY, _ARRAY, POINTER(c_int64)]),
     "foretime_score_tir_and_failures": (c_int, [c_void_p, _TEXTS, _ARRAY, c_int64, _ARRAY, _ARRAY, POINTER(c_int64)]),
+    "foretime_files_open": (c_int, [_TEXTS, c_int64, c_char_p, c_void_p, _HANDLES]),
+    "foretime_files_close": (None, [c_void_p]),
+    "foretime_files_count": (c_int64, [c_void_p]),
+    "foretime_files_name": (c_char_p, [c_void_p, c_int64]),
+    "foretime_files_path": (c_char_p, [c_void_p, c_int64]),
+    "foretime_group_open": (c_int, [c_void_p, c_int64, _HANDLES]),
+    "foretime_group_close": (None, [c_void_p]),
+    "foretime_group_candidates": (c_int64, [c_void_p]),
+    "foretime_group_describe": (c_void_p, [c_void_p, _SIZES]),
+    "foretime_group_arrays": (c_int64, [c_void_p]),
+    "foretime_group_array": (c_int, [c_void_p, c_int64, POINTER(ArrayData)]),
+    "foretime_score_group": (c_int, [c_void_p, c_void_p, _ARRAY, _ARRAY]),
+    "foretime_graph_open_group": (c_int, [c_void_p, c_void_p, _HANDLES]),
     "foretime_rank": (c_int, [_ARRAY, c_int64, c_int64, _ARRAY]),
     "foretime_runtimes": (c_int, [c_void_p, _ARRAY, c_int64, _ARRAY]),
 }
@@ -87,13 +107,17 @@ class Library:
         if found != ABI_VERSION:
             raise ForetimeError(1, "invalid argument", f"libforetime has ABI {found}, this package needs {ABI_VERSION}")
         for name, (result, arguments) in PROTOTYPES.items():
-            function = getattr(handle, name)
+            function = getattr(handle, name, None)
+            if function is None:  # an earlier library of this ABI: what it has works
+                continue
             function.restype = result
             function.argtypes = arguments
             setattr(self, name[len("foretime_"):], function)
 
     def __getattr__(self, name: str) -> Any:
-        raise AttributeError(f"libforetime has no function foretime_{name}")
+        if f"foretime_{name}" not in PROTOTYPES:
+            raise AttributeError(name)
+        raise ForetimeError(1, "invalid argument", f"libforetime {self.version().decode()} has no foretime_{name}: install a later one")
 
     def message(self) -> str:
         """The message of this thread's last failure."""

@@ -7,110 +7,18 @@ import os
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
-from ctypes import byref, c_char_p, c_int64, c_size_t, c_void_p
-from typing import TYPE_CHECKING, Any, Optional, TypeVar, Union
+from ctypes import byref, c_size_t, c_void_p
+from typing import Any, Optional, TypeVar, Union
 
 import numpy as np
 import numpy.typing as npt
 
+from .groups import Files, Group
+from .handles import Floats, Handle, Text, as_bytes, exact
 from .library import COLLECTIONS, KINDS, LAYOUT_COLUMNS, TILE_COLUMNS, GraphData, Library, Options, StrPath, load
 
-if TYPE_CHECKING:
-    from types import TracebackType
-
-Floats = npt.NDArray[np.float32]
-Text = Union[str, bytes, bytearray, memoryview]
-Self = TypeVar("Self", bound="Handle")
-Made = TypeVar("Made", bound="Handle")
 KEPT_WORKLOADS = 64
-
-
-def as_bytes(text: Text) -> bytes:
-    """UTF-8 of a text; bytes as they are."""
-    if isinstance(text, bytes):
-        return text
-    return text.encode() if isinstance(text, str) else bytes(text)
-
-
-def exact(values: npt.ArrayLike, dtype: npt.DTypeLike, name: str) -> npt.NDArray[Any]:
-    """The values as a contiguous array of this type; ValueError where that changes any."""
-    given = np.asarray(values)
-    converted = np.ascontiguousarray(given, dtype=dtype)
-    if converted is not given and given.dtype != converted.dtype and not np.array_equal(given, converted):
-        raise ValueError(f"{name}: {given.dtype} values that {converted.dtype} does not hold")
-    return converted
-
-
-class Owned:
-    """A pointer of the library. It is closed with the last reference to this object, so that a call in another thread ends first."""
-
-    __slots__ = ("pointer", "_close")
-
-    def __init__(self, pointer: int, close: Callable[[int], None]) -> None:
-        self.pointer = pointer
-        self._close = close
-
-    def __del__(self) -> None:
-        self._close(self.pointer)
-
-
-class Handle:
-    """What the library opened, until `close` or the end of the object. Closing while another thread is in a call is allowed: that call
-    ends as usual, and later ones raise ValueError."""
-
-    def __init__(self, library: Library, pointer: int, close: Callable[[int], None]) -> None:
-        self._library = library
-        self._owned: Optional[Owned] = Owned(pointer, close)
-        self.maker: object = None  # known by all that one model made
-
-    def _use(self) -> Owned:
-        """Keeps what is open alive as long as the caller holds the answer."""
-        owned = self._owned
-        if owned is None:
-            raise ValueError(f"{type(self).__name__.lower()} is closed")
-        return owned
-
-    def close(self) -> None:
-        """Closes; a second time does nothing."""
-        self._owned = None
-
-    @property
-    def closed(self) -> bool:
-        return self._owned is None
-
-    def __enter__(self: Self) -> Self:
-        return self
-
-    def __exit__(self, kind: Optional[type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]) -> None:
-        self.close()
-
-    def _score_rows(self, function: Callable[..., int], rows: npt.NDArray[Any]) -> Floats:
-        """Scores [rows] by a function that takes an array of this type."""
-        count = len(rows)
-        scores = np.empty(count, np.float32)
-        owned = self._use()
-        status = function(owned.pointer, rows.ctypes.data, count, scores.ctypes.data)
-        if status != 0:
-            self._library.check(status)
-        return scores
-
-    def _score_texts(self, function: Callable[..., int], texts: Iterable[Text], outputs: int = 1) -> list[Floats]:
-        """`outputs` arrays [texts] float32 by a function that takes so many."""
-        if isinstance(texts, (str, bytes, bytearray, memoryview)):
-            raise TypeError("one text, expected a list of texts")
-        encoded = [text if type(text) is bytes else as_bytes(text) for text in texts]
-        count = len(encoded)
-        results = [np.empty(count, np.float32) for _ in range(outputs)]
-        sizes = np.array([len(text) for text in encoded], np.uintp)
-        failed = c_int64(0)
-        owned = self._use()
-        self._library.check(function(owned.pointer, (c_char_p * count)(*encoded), sizes.ctypes.data, count,
-                                     *(result.ctypes.data for result in results), byref(failed)))
-        return results
-
-    def failure(self) -> str:
-        """Why the first candidate without a score has none: for +inf in what this thread's last call returned."""
-        return self._library.message()
+Made = TypeVar("Made", bound=Handle)
 
 
 class Workload(Handle):
@@ -294,6 +202,31 @@ class Model(Handle):
                          len(edges), consumers.ctypes.data, producers.ctypes.data, len(configurable), configurable.ctypes.data,
                          0 if collection is None else 1 + COLLECTIONS.index(collection), 0)
         return self._made(Graph, self._library.graph_open, byref(data))
+
+    def graph_of(self, group: Group) -> Graph:
+        """Prepares the graph of a layout or tile group (foretime.read), for other candidates than its own."""
+        return self._made(Graph, self._library.graph_open_group, group._use().pointer)
+
+    def score(self, group: Group) -> Floats:
+        """Scores [candidates] of all candidates of a group (foretime.read), as `foretime rank` does."""
+        return self._score_group(group, None)
+
+    def score_and_failures(self, group: Group) -> tuple[Floats, Floats]:
+        """(scores, chances of failure), both [candidates]. ForetimeError where the model does not tell them (`predicts_failures`)."""
+        failures = np.empty(len(group), np.float32)
+        return self._score_group(group, failures), failures
+
+    def _score_group(self, group: Group, failures: Optional[Floats]) -> Floats:
+        if not isinstance(group, Group):
+            raise TypeError(f"group: {type(group).__name__}, expected a Group, as foretime.read gives them")
+        scores, owned, read = np.empty(len(group), np.float32), self._use(), group._use()
+        self._library.check(self._library.score_group(owned.pointer, read.pointer, scores.ctypes.data,
+                                                      None if failures is None else failures.ctypes.data))
+        return scores
+
+    def read(self, *paths: StrPath) -> Files:
+        """The groups of files, folders or globs, in the form that this model scores (foretime.read)."""
+        return Files(self._library, paths, None, self)
 
     def hlo(self, module: Text) -> Graph:
         """Prepares the graph of an XLA module: bytes of HloModuleProto, HloProto or ModuleTuningData."""

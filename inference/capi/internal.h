@@ -1,0 +1,68 @@
+#pragma once
+
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <new>
+#include <stdexcept>
+
+#include "base/error.h"
+#include "inference/capi/foretime.h"
+#include "inference/scoring/graph_scorer.h"
+#include "inference/scoring/model.h"
+#include "inference/scoring/program_scorer.h"
+
+/// What the sources of the C interface share: what its handles point to, and how exceptions become statuses.
+struct foretime_model {
+  std::shared_ptr<const foretime::inference::Model> model;
+};
+struct foretime_graph {
+  foretime::inference::GraphScorer scorer;
+};
+struct foretime_workload {
+  foretime::inference::WorkloadScorer scorer;
+};
+
+namespace foretime::capi {
+
+/// An argument that no call may have.
+class Invalid : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+/// Keeps the message of this thread's last failure; returns `status`.
+foretime_status note(foretime_status status, const char* message) noexcept;
+
+/// Runs a call's work; what it throws becomes a status with a message.
+template <class Work>
+foretime_status guarded(Work&& work) noexcept {
+  try {
+    work();
+    return FORETIME_OK;
+  } catch (const Invalid& error) {
+    return note(FORETIME_INVALID_ARGUMENT, error.what());
+  } catch (const FileError& error) {
+    return note(FORETIME_FILE_ERROR, error.what());
+  } catch (const inference::BundleError& error) {
+    return note(FORETIME_BAD_BUNDLE, error.what());
+  } catch (const DataError& error) {
+    return note(FORETIME_BAD_INPUT, error.what());
+  } catch (const inference::WrongKind& error) {
+    return note(FORETIME_WRONG_KIND, error.what());
+  } catch (const std::bad_alloc&) {
+    return note(FORETIME_OUT_OF_MEMORY, "out of memory");
+  } catch (const std::length_error&) {
+    return note(FORETIME_OUT_OF_MEMORY, "out of memory");
+  } catch (const std::exception& error) {
+    return note(FORETIME_INTERNAL_ERROR, error.what());
+  } catch (...) {
+    return note(FORETIME_INTERNAL_ERROR, "an exception of unknown type");
+  }
+}
+
+/// Throw Invalid, naming the argument.
+void expect_pointer(const void* pointer, const char* name);
+void expect_range(int64_t value, int64_t least, int64_t most, const char* name);
+
+}  // namespace foretime::capi
