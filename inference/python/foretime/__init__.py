@@ -4,21 +4,32 @@
   foretime.rank(scores)                    places of candidates, fastest first
   foretime.read(files, format="layout")    graphs, layouts and run times of data files, as views
   foretime.read_records(file, dags)        tuning records by workload
+  foretime.train(settings)                 trains by `foretime train`; foretime.Run(path) reads what it left
+  foretime.sweep(file), foretime.Queue()   sweeps and jobs
+  foretime.Trial()                         makes any training script a trial of a sweep
   foretime.auto_scheduler.ForetimeModel    cost model for TVM's auto_scheduler
   foretime.meta_schedule.ForetimeCostModel cost model for TVM's meta_schedule
 
 Scores are lower for faster candidates; only the two TVM models, as TVM asks, turn that round. The two TVM modules need TVM and
-are imported by name; the rest needs numpy and libforetime.so, and never LibTorch.
+are imported by name; the rest needs numpy and libforetime.so, and never LibTorch;
+training and the queue run the program `foretime`.
 """
 from __future__ import annotations
 
 from .groups import Files, Group, read
 from .library import ABI_VERSION, COLLECTIONS, ForetimeError, Library, load
 from .model import Graph, Model, Workload, open, rank
+from .programs import CommandError
+from .queue import Queue, sweep
 from .records import Records, read_records
+from .runs import Run, read_safetensors, train
+from .settings_file import read_settings
+from .table import Table
+from .trial import Trial
 
-__all__ = ["ABI_VERSION", "COLLECTIONS", "Files", "ForetimeError", "Graph", "Group", "Library", "Model", "Records", "Workload", "load",
-           "open", "rank", "read", "read_records", "__version__"]
+__all__ = ["ABI_VERSION", "COLLECTIONS", "CommandError", "Files", "ForetimeError", "Graph", "Group", "Library", "Model", "Queue", "Records",
+           "Run", "Table", "Trial", "Workload", "load", "open", "rank", "read", "read_records", "read_safetensors", "read_settings", "sweep",
+           "train", "__version__"]
 
 
 def __getattr__(name: str) -> str:

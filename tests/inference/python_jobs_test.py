@@ -1,0 +1,213 @@
+"""Training, sweeps and trials from Python, over the program itself. FORETIME, FORETIME_LIBRARY and FORETIME_SOURCE_DIR name what is
+tested."""
+import importlib.util
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+import numpy as np
+
+SOURCE = pathlib.Path(os.environ["FORETIME_SOURCE_DIR"])
+sys.path.insert(0, str(SOURCE / "inference" / "python"))
+os.environ["FORETIME_PROGRAM"] = os.environ["FORETIME"]
+
+import foretime  # noqa: E402
+from foretime.settings_file import flat, parse_settings  # noqa: E402
+
+SETTINGS = {
+    "data": {"format": "programs", "root": str(SOURCE / "samples/resnet18_conv2d"), "train": ["C1.npz", "C12.npz"], "holdout": 0.2,
+             "max_eval_candidates": 20},
+    "model": {"type": "gcn", "hidden": 8, "readout": ["mean"], "features": {"transform": "zscore"}},
+    "loss": {"type": "huber", "target": "log_runtime", "standardize_target": True},
+    "sampler": {"groups_per_batch": 2, "candidates_per_group": 6, "samples_per_group": 4},
+    "trainer": {"steps": 6, "eval_every": 3, "metric": "holdout/mae", "metric_goal": "minimize", "device": "cpu", "threads": 1},
+}
+SWEEP = {"name": "widths", "settings": "base.yaml", "method": "grid", "metric": {"name": "holdout/mae", "goal": "minimize"},
+         "parameters": {"model.hidden": {"values": [8, 12]}}}
+# A training script that knows nothing of Foretime's models: it fits a line, and dies once.
+SCRIPT = '''#!/usr/bin/python3
+import os, pathlib, signal, sys
+import numpy as np
+import foretime
+
+trial = foretime.Trial()
+rate, steps = trial.settings["optimizer.learning_rate"], trial.settings["trainer.steps"]
+x = np.linspace(-1, 1, 50)
+weight = np.zeros(2)
+if trial.resumed:
+    weight = np.load(trial.resumed / "weight.npy")
+metrics = {}
+for step in range(trial.first_step + 1, steps + 1):
+    error = weight[0] * x + weight[1] - (3 * x + 1)
+    weight -= rate * np.array([(error * x).mean(), error.mean()])
+    trial.report(step, total_steps=steps, loss=(error**2).mean())
+    if step % 5 == 0:
+        metrics = {"holdout/mae": float(abs(error).mean())}
+        trial.evaluation(step, metrics)
+        with trial.checkpoint(step) as folder:
+            np.save(folder / "weight.npy", weight)
+    marker = pathlib.Path(os.environ["MARKERS"]) / trial.directory.parent.name
+    if step == 12 and rate > 0.5 and not marker.exists():
+        marker.write_text("killed")
+        os.kill(os.getpid(), signal.SIGKILL)
+    trial.stop_if_asked()
+print("from step", trial.first_step)
+trial.finish(steps, metrics)
+'''
+
+
+class Folder(unittest.TestCase):
+    def setUp(self):
+        scratch = tempfile.TemporaryDirectory()
+        self.addCleanup(scratch.cleanup)
+        self.folder = pathlib.Path(scratch.name)
+        self.addCleanup(os.chdir, os.getcwd())
+        os.chdir(self.folder)
+        os.environ.pop("FORETIME_REDIS", None)
+        (self.folder / "base.yaml").write_text(json.dumps(SETTINGS))
+
+
+class Training(Folder):
+    def test_trains_reads_and_exports_a_run(self):
+        run = foretime.train(SETTINGS, {"run.directory": "runs/a"}, trainer={"steps": 7}, optimizer={"learning_rate": 3e-4})
+        self.assertEqual(run.path, pathlib.Path("runs/a"))
+        settings = run.settings
+        self.assertEqual((settings["trainer"]["steps"], settings["optimizer"]["learning_rate"]), (7, 3e-4))
+        self.assertEqual(settings["data"]["train"], [str(SOURCE / "samples/resnet18_conv2d" / name) for name in ("C1.npz", "C12.npz")]
+                         if settings["data"]["train"][0].startswith("/") else ["C1.npz", "C12.npz"])
+        evaluations = run.metrics("eval")
+        self.assertEqual(evaluations["step"].tolist()[-1], 7)
+        lines = [json.loads(line) for line in (run.path / "metrics.jsonl").read_text().splitlines()]
+        self.assertEqual(len(run.metrics()["kind"]), len(lines))
+        self.assertEqual(run.metrics("final")["holdout/mae"][0], lines[-1]["holdout/mae"])
+        rankings = run.rankings()
+        self.assertEqual(set(rankings["group"]), {"C1", "C12"})
+        self.assertEqual(rankings["score"].dtype, np.float64)
+        if importlib.util.find_spec("pandas"):
+            frame = rankings.to_pandas()
+            self.assertEqual(list(frame.columns), list(rankings))
+            self.assertEqual(frame["score"].tolist(), rankings["score"].tolist())
+        weights = run.weights("last")
+        self.assertIn(7, run.checkpoints)
+        self.assertGreater(sum(tensor.size for tensor in weights.values()), 100)
+        self.assertTrue(all(np.isfinite(tensor).all() for tensor in weights.values() if tensor.dtype.kind == "f"))
+        self.assertNotIn("torch", sys.modules)
+        # A bundle of it scores as the program does.
+        model = foretime.open(run.export("a.foretime"))
+        group = model.read(SOURCE / "samples/resnet18_conv2d/C3.npz")[0]
+        self.assertTrue(np.isfinite(model.score(group)).all())
+        # The same call with more steps continues.
+        again = foretime.train(SETTINGS, {"run.directory": "runs/a", "trainer.steps": 9, "optimizer.learning_rate": 3e-4})
+        self.assertEqual(again.checkpoints[-1], 9)
+
+    def test_says_what_is_wrong(self):
+        with self.assertRaises(foretime.CommandError) as caught:
+            foretime.train(SETTINGS, trainer={"stepz": 3})
+        self.assertEqual(caught.exception.exit_code, 2)
+        self.assertIn("trainer.steps", caught.exception.message)
+        with self.assertRaisesRegex(TypeError, "trainer.steps: set, expected"):
+            foretime.train(SETTINGS, {"trainer.steps": {3}})
+        with self.assertRaisesRegex(ValueError, "expected a finite number"):
+            foretime.train(SETTINGS, {"optimizer.learning_rate": float("nan")})
+        with self.assertRaisesRegex(FileNotFoundError, "no run directory"):
+            foretime.Run("nowhere")
+        os.environ["FORETIME_PROGRAM"] = "/nowhere/foretime"
+        self.addCleanup(os.environ.__setitem__, "FORETIME_PROGRAM", os.environ["FORETIME"])
+        with self.assertRaisesRegex(FileNotFoundError, "FORETIME_PROGRAM: /nowhere/foretime"):
+            foretime.Queue()
+
+    def test_reads_all_settings_that_foretime_prints(self):
+        printed = subprocess.run([os.environ["FORETIME"], "config", "base.yaml", "data.train=[\"a, b.npz\",'c\"d.npz']",
+                                  'data.test=["' + "x" * 150 + '"]'], check=True, stdout=subprocess.PIPE, text=True).stdout
+        settings = flat(parse_settings(printed))
+        self.assertEqual(settings["data.train"], ["a, b.npz", 'c"d.npz'])
+        self.assertEqual(settings["data.test"], ["x" * 150])
+        self.assertIs(settings["loss.standardize_target"], True)
+        self.assertEqual(settings["data.eval_indices"], "")
+        # Given back, they are the same settings.
+        again = subprocess.run([os.environ["FORETIME"], "config", "back.yaml"], check=True, stdout=subprocess.PIPE, text=True,
+                               input=(self.folder / "back.yaml").write_text(json.dumps(parse_settings(printed))) and "").stdout
+        self.assertEqual(again, printed)
+
+
+class Jobs(Folder):
+    def test_a_sweep_from_begin_to_end(self):
+        trials = foretime.sweep(SWEEP, runs="runs", cpus=2, data_root=SOURCE / "samples")
+        self.assertEqual(sorted(trials["model.hidden"].tolist()), [8, 12])
+        self.assertEqual(trials["state"].tolist(), ["succeeded", "succeeded"])
+        self.assertEqual(trials["value"].tolist(), sorted(trials["value"].tolist()))
+        queue = foretime.Queue(runs="runs")
+        job = str(trials["job"][0])
+        steps, values = queue.history(job)["loss"]
+        self.assertEqual((steps.tolist(), values.dtype), ([6], np.float64))
+        self.assertTrue(any("6" in line for line in queue.log(job)))
+        self.assertEqual(queue.run(job).checkpoints, [3, 6])
+        self.assertEqual(queue.leaderboard()["metric"], "holdout/mae")
+        with self.assertRaisesRegex(foretime.CommandError, "no trial of 2 succeeded.* lies outside of what this agent may use"):
+            foretime.sweep({**SWEEP, "seed": 2}, runs="elsewhere", cpus=1)
+
+    def test_submit_wait_and_cancel(self):
+        queue = foretime.Queue(runs="runs")
+        checked = queue.submit(SWEEP, dry_run=True)
+        self.assertEqual(len(checked["jobs"]), 2)
+        submitted = queue.submit("base.yaml", trainer={"steps": 4}, name="one", priority=3)
+        job = submitted["jobs"][0]["id"]
+        self.assertEqual([found["state"] for found in queue.jobs(job)], ["waiting"])
+        with self.assertRaisesRegex(TimeoutError, f"1 of 1 jobs have not ended after 0 s, the first: {job} is waiting"):
+            queue.wait(job, timeout=0)
+        sweep = queue.submit({**SWEEP, "name": "second"})["sweep"]
+        queue.cancel(sweep)
+        self.assertEqual({found["state"] for found in queue.wait(sweep, timeout=10)}, {"cancelled"})
+        agent = queue.agent(cpus=1, data_root=SOURCE / "samples")
+        self.assertEqual([found["state"] for found in queue.wait(job, timeout=60, poll=0.2)], ["succeeded"])
+        self.assertEqual(agent.wait(), 0)
+        with self.assertRaises(foretime.CommandError) as caught:
+            queue.submit({**SWEEP, "metod": "grid"})
+        self.assertIn("method", caught.exception.message)
+        with self.assertRaises(ValueError):
+            queue.wait()
+
+    def test_any_script_is_a_trial(self):
+        script = self.folder / "fit.py"
+        script.write_text(SCRIPT)
+        script.chmod(0o755)
+        sweep = {"name": "fit", "settings": "base.yaml", "method": "grid", "metric": {"name": "holdout/mae", "goal": "minimize"},
+                 "parameters": {"optimizer.learning_rate": {"values": [0.9, 0.001, 0.0005, 0.0001]}}, "overrides": {"trainer.steps": 20},
+                 "early_terminate": {"type": "hyperband", "min_iter": 2, "eta": 2}}
+        queue = foretime.Queue(runs="runs")
+        submitted = queue.submit(sweep)
+        os.environ.update(PYTHONPATH=str(SOURCE / "inference" / "python"), MARKERS=str(self.folder))
+        self.addCleanup(os.environ.pop, "PYTHONPATH")
+        with open("agent.log", "w") as log:
+            agent = queue.agent("--retry-seconds", "0.1", "--program", str(script), "--jobs", "1", data_root=SOURCE / "samples", output=log)
+            jobs = queue.wait(submitted["sweep"], timeout=120, poll=0.2)
+            self.assertEqual(agent.wait(), 0, (self.folder / "agent.log").read_text())
+        by_rate = {float(job["parameters"]["optimizer.learning_rate"]): job for job in jobs}
+        best = by_rate[0.9]
+        self.assertEqual((best["state"], best["failures"], best["step"]), ("succeeded", 1, 20))  # killed once, and went on
+        self.assertIn("from step 10", queue.log(best["id"])[-1] + " ".join(queue.log(best["id"])))
+        self.assertLess(best["metrics"]["holdout/mae"], 0.5)
+        self.assertTrue(any(job["stopped"] for job in jobs), jobs)  # early stopping
+        self.assertEqual(queue.trials()["job"][0], best["id"])
+
+    def test_a_trial_runs_by_hand_too(self):
+        (self.folder / "fit.py").write_text(SCRIPT)
+        settings = {"optimizer": {"learning_rate": 0.1}, "trainer": {"steps": 6}, "run": {"directory": "runs/by-hand"}}
+        text = "".join(f"{section}:\n" + "".join(f"  {key}: {value}\n" for key, value in values.items()) for section, values in settings.items())
+        (self.folder / "hand.yaml").write_text(text)
+        environment = {**os.environ, "PYTHONPATH": str(SOURCE / "inference" / "python"), "MARKERS": str(self.folder)}
+        for first in (0, 5):  # the second time it continues
+            done = subprocess.run([sys.executable, "fit.py", "hand.yaml"], env=environment, check=True, stdout=subprocess.PIPE, text=True)
+            self.assertIn(f"from step {first}", done.stdout)
+        self.assertIn('"type": "result"', done.stdout)
+        self.assertEqual([path.name for path in (self.folder / "runs/by-hand/checkpoints").iterdir()], ["step-00000005"])
+
+
+if __name__ == "__main__":
+    unittest.main()
