@@ -5,7 +5,7 @@
   foretime.read(files, format="layout")    graphs, layouts and run times of data files, as views
   foretime.read_records(file, dags)        tuning records by workload
   foretime.train(settings)                 trains by `foretime train`; foretime.Run(path) reads what it left
-  foretime.sweep(file), foretime.Queue()   sweeps and jobs
+  foretime.sweep(file), foretime.Queue()   sweeps and jobs; foretime.command(…) any other command
   foretime.Trial()                         makes any training script a trial of a sweep
   foretime.auto_scheduler.ForetimeModel    cost model for TVM's auto_scheduler
   foretime.meta_schedule.ForetimeCostModel cost model for TVM's meta_schedule
@@ -19,7 +19,7 @@ from __future__ import annotations
 from .groups import Files, Group, read
 from .library import ABI_VERSION, COLLECTIONS, ForetimeError, Library, load
 from .model import Graph, Model, Workload, open, rank
-from .programs import CommandError
+from .programs import CommandError, command
 from .queue import Queue, sweep
 from .records import Records, read_records
 from .runs import Run, read_safetensors, train
@@ -28,8 +28,8 @@ from .table import Table
 from .trial import Trial
 
 __all__ = ["ABI_VERSION", "COLLECTIONS", "CommandError", "Files", "ForetimeError", "Graph", "Group", "Library", "Model", "Queue", "Records",
-           "Run", "Table", "Trial", "Workload", "load", "open", "rank", "read", "read_records", "read_safetensors", "read_settings", "sweep",
-           "train", "__version__"]
+           "Run", "Table", "Trial", "Workload", "command", "load", "open", "rank", "read", "read_records", "read_safetensors",
+           "read_settings", "sweep", "train", "__version__"]
 
 
 def __getattr__(name: str) -> str:

@@ -103,6 +103,12 @@ def run(*words: str, program: Optional[str] = None, launcher: Sequence[str] = ()
     return done.stdout.decode(errors="replace")
 
 
+def command(*words: StrPath) -> str:
+    """Runs any command of `foretime`, such as command("data", "pack", "all.foretime", "measured/*.npz"), and returns what it prints;
+    CommandError where it fails."""
+    return run(*(os.fspath(word) for word in words))
+
+
 def error_of(command: Sequence[str], code: int, errors: bytes) -> CommandError:
     """What a command's last lines on standard error say."""
     lines = errors.decode(errors="replace").strip().splitlines()
