@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
+#include <random>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
@@ -10,6 +11,7 @@
 
 #include "base/error.h"
 #include "cli/board/board_service.h"
+#include "cli/board/report.h"
 #include "cli/jobs/board.h"
 #include "cli/programs.h"
 #include "jobs/error.h"
@@ -24,7 +26,15 @@ using namespace foretime;
 std::unique_ptr<cli::QueueApi> open_queue(const cli::BoardArguments& options) {
   const bool named = !options.queue.redis.empty() || std::getenv("FORETIME_REDIS") != nullptr;
   if (!named && !std::filesystem::exists(std::filesystem::path(options.queue.runs) / ".redis")) return nullptr;
-  return std::make_unique<cli::QueueApi>(options.queue);
+  return std::make_unique<cli::QueueApi>(options.queue, options.actions ? cli::Start::never : cli::Start::to_read);
+}
+
+/// 256 bits of the system's randomness.
+std::string new_token() {
+  std::random_device device;
+  std::string token;
+  for (int i = 0; i < 8; ++i) token += fmt::format("{:08x}", device());
+  return token;
 }
 
 void run(const cli::BoardArguments& options) {
@@ -38,7 +48,11 @@ void run(const cli::BoardArguments& options) {
   if (!has_queue && !std::filesystem::is_directory(options.queue.runs))
     throw jobs::JobsError("{}: found no folder, expected one with run directories, or a queue (--redis, --runs)",
                           options.queue.runs);
-  cli::BoardService service(std::move(queue), options.queue.runs);
+  if (options.actions && !has_queue)
+    throw jobs::JobsError("--actions: there is no queue to act on, expected one in {} or --redis URL",
+                          options.queue.runs);
+  const auto token = options.actions ? new_token() : "";
+  cli::BoardService service(std::move(queue), options.queue.runs, token);
   std::vector<server::Listener> listeners;
   if (!options.socket.empty()) {
     listeners.push_back(server::Listener::on_path(options.socket));
@@ -46,13 +60,17 @@ void run(const cli::BoardArguments& options) {
     listeners.push_back(server::Listener::on_loopback(options.address, static_cast<uint16_t>(options.port)));
   }
   server::ServeLimits limits;
-  limits.max_body = 0;
+  limits.max_body = options.actions ? 4096 : 0;
   limits.max_concurrent = 256;  // connections: browsers keep several
   limits.drain = std::chrono::milliseconds(3000);
   server::HttpServer server(std::move(listeners), service, limits);
   for (const auto& listener : server.listeners())
     fmt::print("the board is at {}: {}{}\n", listener.name(), has_queue ? "a queue, and " : "",
                "runs in " + options.queue.runs);
+  if (options.actions)
+    for (const auto& listener : server.listeners())
+      fmt::print("to change jobs, open {}/#token={}\n", listener.is_tcp() ? listener.name() : "http://127.0.0.1:PORT",
+                 token);
   std::fflush(stdout);
   int signal = 0;
   sigwait(&signals, &signal);
@@ -67,5 +85,8 @@ void run(const cli::BoardArguments& options) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  return cli::run_program(argc, argv, [](CLI::App& app) { cli::add_board_command(app, run); });
+  return cli::run_program(argc, argv, [](CLI::App& app) {
+    cli::add_board_command(app, run);
+    cli::add_report_command(app, cli::write_report);
+  });
 }

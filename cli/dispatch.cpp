@@ -38,6 +38,8 @@ void add_light_commands(CLI::App& app, char** argv) {
   cli::add_history_command(app);
   cli::add_board_command(app,
                          [argv](const cli::BoardArguments&) { cli::become(Program::light, Program::board, argv); });
+  cli::add_report_command(app,
+                          [argv](const cli::ReportArguments&) { cli::become(Program::light, Program::board, argv); });
   cli::add_queue_command(app);
   cli::add_clean_command(app);
   cli::add_control_commands(app);

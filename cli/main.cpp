@@ -28,6 +28,8 @@ int main(int argc, char** argv) {
     cli::add_history_command(app);
     cli::add_board_command(
         app, [argv](const cli::BoardArguments&) { cli::become(cli::Program::full, cli::Program::board, argv); });
+    cli::add_report_command(
+        app, [argv](const cli::ReportArguments&) { cli::become(cli::Program::full, cli::Program::board, argv); });
     cli::add_queue_command(app);
     cli::add_clean_command(app);
     cli::add_control_commands(app);

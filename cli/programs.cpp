@@ -50,6 +50,7 @@ constexpr Subcommand kSubcommands[] = {
     {"log", Program::light, nullptr},
     {"history", Program::light, nullptr},
     {"board", Program::light, nullptr},
+    {"report", Program::light, nullptr},
     {"queue", Program::light, nullptr},
     {"clean", Program::light, nullptr},
     {"cancel", Program::light, nullptr},
@@ -195,7 +196,7 @@ void become(Program self, Program program, char** argv) {
   if (program == Program::board && !there)
     throw Error(
         kUsage,
-        "this build has no board: the libraries of its pages were missing. In the source folder, "
+        "this build has no board and no reports: the libraries of their pages were missing. In the source folder, "
         "tools/install-deps.sh --board installs them; then build again (cmake --preset release && cmake --build "
         "--preset release). Everything that it shows is also in foretime status, leaderboard, log and history");
   throw Error(kInternal, fmt::format("{} does not start. Build it (cmake --build build/release), or install Foretime "

@@ -298,6 +298,12 @@ struct HttpServer::State {
     request.method = method;
     request.path = url;
     request.content_type = media_type(header(connection, MHD_HTTP_HEADER_CONTENT_TYPE));
+    const auto text = [&](const char* name) {
+      return std::string(header(connection, name) == nullptr ? "" : header(connection, name));
+    };
+    request.host = text(MHD_HTTP_HEADER_HOST);
+    request.origin = text(MHD_HTTP_HEADER_ORIGIN);
+    request.authorization = text(MHD_HTTP_HEADER_AUTHORIZATION);
     MHD_get_connection_values(connection, MHD_GET_ARGUMENT_KIND, add_argument, &request.query);
     try {
       refuse_foreign(connection, request.method);

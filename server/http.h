@@ -52,7 +52,8 @@ class Listener {
 struct HttpRequest {
   std::string method, path;  // decoded, without the query
   std::map<std::string, std::string> query;
-  std::string content_type;  // without parameters, in lower case; "" where not said
+  std::string content_type;                 // without parameters, in lower case; "" where not said
+  std::string host, origin, authorization;  // headers as they were sent; "" where not said
   std::string body;
 };
 

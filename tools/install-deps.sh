@@ -28,6 +28,7 @@ test_packages=(
   clang-format procps
   python3-venv python3-pip mypy python3-pandas patchelf   # the Python package and its wheel (tools/wheel.sh)
   python3-kubernetes python3-yaml               # the published API, to check manifests by
+  chromium chromium-driver python3-selenium     # the pages of the board, as people see them
   iproute2 slurmctld slurmd slurm-client munge  # several hosts and Slurm on one machine (tests/cluster)
 )
 
@@ -55,7 +56,8 @@ fi
 # What the lock file names, checked by its checksums.
 install_board() {
   [[ $board == 1 ]] || return 0
-  (cd "$(dirname "${BASH_SOURCE[0]}")/../cli/board/web" && npm ci --ignore-scripts --no-audit --no-fund)
+  (cd "$(dirname "${BASH_SOURCE[0]}")/../cli/board/web" && npm ci --ignore-scripts --no-audit --no-fund \
+    --fetch-retries 1 --fetch-timeout 60000)
 }
 
 # A package that is there for two architectures has two lines.

@@ -25,7 +25,7 @@ namespace {
 
 constexpr int kMostStreams = 64;
 constexpr std::chrono::milliseconds kLook{500}, kHeartbeat{10'000};
-constexpr size_t kAnswersKept = 200;
+constexpr size_t kAnswersKept = 200, kMostFollowed = 8;
 
 /// Nothing but what this program serves runs in the pages or is asked by them, and nobody frames them.
 constexpr const char* kContentPolicy =
@@ -94,6 +94,28 @@ int64_t whole(const std::map<std::string, std::string>& query, const std::string
   return value;
 }
 
+/// In a time that does not tell how much of it is right.
+bool is_same(std::string_view found, std::string_view expected) {
+  unsigned difference = found.size() != expected.size();
+  for (size_t i = 0; i < expected.size(); ++i)
+    difference |= static_cast<unsigned char>(i < found.size() ? found[i] : 0) ^ static_cast<unsigned char>(expected[i]);
+  return difference == 0;
+}
+
+/// What `call` gives; what the queue throws becomes an answer.
+template <class Call>
+auto answering(const Call& call) {
+  try {
+    return call();
+  } catch (const jobs::JobRefused& error) {
+    throw HttpError{404, "not_found", error.what()};
+  } catch (const jobs::RedisUnavailable& error) {
+    throw HttpError{503, "redis_unavailable", error.what()};
+  } catch (const Error& error) {
+    throw HttpError{400, "refused", error.what()};
+  }
+}
+
 TrialQuery trial_query(const std::map<std::string, std::string>& query) {
   TrialQuery trials;
   if (const auto sort = value_of(query, "sort"); !sort.empty()) trials.sort = sort;
@@ -108,26 +130,71 @@ TrialQuery trial_query(const std::map<std::string, std::string>& query) {
 
 }  // namespace
 
-BoardService::BoardService(std::unique_ptr<QueueApi> queue, std::filesystem::path runs)
-    : queue_(std::move(queue)), runs_(std::move(runs)) {}
+BoardService::BoardService(std::unique_ptr<QueueApi> queue, std::filesystem::path runs, std::string token)
+    : queue_(std::move(queue)), runs_(std::move(runs)), token_(std::move(token)) {}
 
+/// What changes anything comes from a page of this very address (the server has refused other hosts), with the token
+/// in a header, which no form of another site can send.
 void BoardService::admit(const HttpRequest& request) {
-  if (request.method != "GET" && request.method != "HEAD")
-    throw HttpError{405, "read_only", "this board changes nothing: GET alone is answered"};
+  if (request.method == "GET" || request.method == "HEAD") {
+    if (request.path == "/api/act") throw HttpError{405, "post_only", "/api/act takes POST"};
+    return;
+  }
+  if (token_.empty() || request.method != "POST" || request.path != "/api/act")
+    throw HttpError{405, "read_only", "this board changes nothing: GET alone is answered (foretime board --actions)"};
+  if (!request.origin.empty() && request.origin != "http://" + request.host)
+    throw HttpError{403, "foreign_origin", "a page of another address sent this request"};
+  if (!is_same(request.authorization, "Bearer " + token_))
+    throw HttpError{401, "wrong_token", "the token is missing or wrong; open the address that foretime board printed"};
+  if (request.content_type != "application/json")
+    throw HttpError{415, "bad_input", "Content-Type: expected application/json"};
+}
+
+Json BoardService::act(const std::string& body) {
+  const auto json = Json::parse(body, nullptr, false);
+  const auto text = [&](const char* field) {
+    const auto found = json.is_object() ? json.find(field) : json.end();
+    if (!json.is_object() || found == json.end()) return std::string();
+    if (!found->is_string()) throw HttpError{400, "bad_input", std::string(field) + ": expected a text"};
+    return found->get<std::string>();
+  };
+  const auto action = text("action"), id = text("id");
+  int64_t priority = 0;
+  if (action == "priority") {
+    const auto found = json.find("priority");
+    constexpr auto kMost = jobs::Limits::kPriority;
+    if (found == json.end() || !found->is_number_integer() || *found < -kMost || *found > kMost)
+      throw HttpError{400, "bad_input", fmt::format("priority: expected a whole number from {} to {}", -kMost, kMost)};
+    priority = found->get<int64_t>();
+  }
+  if (id.empty() && action != "pause" && action != "resume")
+    throw HttpError{400, "bad_input", "id: is missing (only pause and resume act on the whole queue)"};
+  const std::lock_guard lock(mutex_);
+  answers_.clear();
+  const auto change = answering([&] { return queue_->change(action, id, priority); });
+  fmt::print("{}\n", change.text);
+  std::fflush(stdout);
+  return {{"text", change.text}, {"warnings", change.warnings}};
 }
 
 Json BoardService::make(const std::string& path, const Query& query) {
-  if (path == "/api/board") return {{"queue", queue_ ? Json(queue_->name()) : Json()}, {"runs", runs_.string()}};
+  if (path == "/api/board")
+    return {{"queue", queue_ ? Json(queue_->name()) : Json()}, {"runs", runs_.string()}, {"actions", !token_.empty()}};
   if (path == "/api/runs") return list_runs(runs_);
   if (path == "/api/run") return show_run(runs_, needed(query, "name"));
-  static const std::string kQueuePaths[] = {"/api/queue", "/api/sweep", "/api/overview", "/api/job", "/api/log"};
+  if (path == "/api/rankings") return show_rankings(runs_, needed(query, "name"));
+  static const std::string kQueuePaths[] = {"/api/queue",  "/api/activity", "/api/sweep", "/api/overview",
+                                            "/api/curves", "/api/job",      "/api/log"};
   if (std::ranges::find(kQueuePaths, path) == std::end(kQueuePaths))
     throw HttpError{404, "not_found", printable_utf8(path.substr(0, 200)) + ": nothing is here"};
   if (!queue_) throw HttpError{404, "no_queue", "no queue is shown here: run directories alone"};
   if (path == "/api/queue") return queue_->queue();
+  if (path == "/api/activity")
+    return queue_->activity(std::clamp<int64_t>(whole(query, "minutes", 60), 1, 7 * 24 * 60));
   const auto id = needed(query, "id");
   if (path == "/api/sweep") return queue_->sweep(id, trial_query(query));
   if (path == "/api/overview") return queue_->overview(id);
+  if (path == "/api/curves") return queue_->curves(id);
   return path == "/api/job" ? queue_->job(id) : queue_->log(id);
 }
 
@@ -137,23 +204,30 @@ std::string BoardService::api(const std::string& path, const Query& query) {
   std::erase_if(answers_, [&](const auto& entry) { return now - entry.second.made > kFresh; });
   const auto key = dump(Json::array({path, query}));
   if (const auto found = answers_.find(key); found != answers_.end()) return found->second.text;
-  try {
-    auto text = dump(make(path, query));
-    if (answers_.size() < kAnswersKept) answers_[key] = {now, text};
-    return text;
-  } catch (const jobs::JobRefused& error) {
-    throw HttpError{404, "not_found", error.what()};
-  } catch (const jobs::RedisUnavailable& error) {
-    throw HttpError{503, "redis_unavailable", error.what()};
-  } catch (const Error& error) {
-    throw HttpError{400, "refused", error.what()};
-  }
+  auto text = dump(answering([&] { return make(path, query); }));
+  if (answers_.size() < kAnswersKept) answers_[key] = {std::chrono::steady_clock::now(), text};
+  return text;
 }
 
-HttpResponse BoardService::live(const std::string& target) {
-  const auto path = target.substr(0, target.find('?'));
-  const auto query = query_of(std::string_view(target).substr(std::min(target.size(), path.size() + 1)));
-  auto last = std::make_shared<std::string>(api(path, query));  // what cannot be shown is an answer of its own
+/// What a page follows: paths with what was last said of each.
+struct BoardService::Followed {
+  std::string path;
+  Query query;
+  std::string target, last;
+};
+
+HttpResponse BoardService::live(const std::string& targets, bool named) {
+  auto followed = std::make_shared<std::vector<Followed>>();
+  for (size_t begin = 0; begin < targets.size();) {
+    const auto end = std::min(targets.find('\n', begin), targets.size());
+    const auto target = targets.substr(begin, end - begin);
+    begin = end + 1;
+    if (followed->size() >= kMostFollowed) throw HttpError{400, "bad_input", "paths: too many"};
+    const auto path = target.substr(0, target.find('?'));
+    followed->push_back(
+        {path, query_of(std::string_view(target).substr(std::min(target.size(), path.size() + 1))), target, ""});
+    api(path, followed->back().query);  // what cannot be shown is an answer of its own
+  }
   if (streams_.fetch_add(1) >= kMostStreams) {
     --streams_;
     throw HttpError{503, "busy", "too many pages follow this board"};
@@ -161,22 +235,26 @@ HttpResponse BoardService::live(const std::string& target) {
   const std::shared_ptr<void> counted(nullptr, [this](void*) { --streams_; });
   HttpResponse response{.body = "", .content_type = "text/event-stream"};
   auto first = std::make_shared<bool>(true);
-  response.stream = [this, path, query, last, first, counted]() -> std::string {
-    if (std::exchange(*first, false)) return "retry: 2000\ndata: " + *last + "\n\n";
+  response.stream = [this, followed, named, first, counted]() -> std::string {
     const auto until = std::chrono::steady_clock::now() + kHeartbeat;
-    while (!draining_ && std::chrono::steady_clock::now() < until) {
-      std::this_thread::sleep_for(kLook);
-      try {
-        auto text = api(path, query);
-        if (text == *last) continue;
-        *last = std::move(text);
-        return "data: " + *last + "\n\n";
-      } catch (const HttpError& error) {
-        const auto text = server::to_response(error).body;
-        if (text == *last) continue;
-        *last = text;
-        return "event: trouble\ndata: " + trimmed(text) + "\n\n";
+    std::string said = *first ? "retry: 2000\n\n" : "";
+    for (bool wait = !std::exchange(*first, false); !draining_ && std::chrono::steady_clock::now() < until;
+         wait = true) {
+      if (wait) std::this_thread::sleep_for(kLook);
+      for (auto& each : *followed) {
+        std::string text, kind;
+        try {
+          text = api(each.path, each.query);
+        } catch (const HttpError& error) {
+          text = trimmed(server::to_response(error).body);
+          kind = "event: trouble\n";
+        }
+        if (text == each.last) continue;
+        each.last = text;
+        if (named) text = fmt::format("{{\"path\":{},\"answer\":{}}}", dump(Json(each.target)), text);
+        said += kind + "data: " + text + "\n\n";
       }
+      if (!said.empty()) return said;
     }
     return draining_ ? "" : ": still here\n\n";
   };
@@ -186,7 +264,12 @@ HttpResponse BoardService::live(const std::string& target) {
 HttpResponse BoardService::answer(const HttpRequest& request) {
   if (draining_) throw HttpError{503, "ending", "the board ends"};
   try {
-    if (request.path == "/api/live") return guarded(live(needed(request.query, "path")));
+    if (request.path == "/api/act")
+      return guarded({.body = dump(act(request.body)), .content_type = "application/json"});
+    if (request.path == "/api/live") {
+      const bool named = request.query.contains("paths");
+      return guarded(live(needed(request.query, named ? "paths" : "path"), named));
+    }
     if (request.path.starts_with("/api/"))
       return guarded({.body = api(request.path, request.query), .content_type = "application/json"});
   } catch (const HttpError& error) {

@@ -1,13 +1,15 @@
 #include "cli/board/queue_api.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
+#include <functional>
 #include <optional>
+#include <set>
 
 #include <nlohmann/json.hpp>
 
 #include "base/text.h"
+#include "cli/board/importance.h"
 #include "cli/jobs/job_history.h"
 #include "cli/jobs/job_view.h"
 #include "jobs/error.h"
@@ -24,13 +26,6 @@ namespace {
 constexpr int64_t kSweeps = 50, kJobs = 50;
 constexpr size_t kBestPoints = 500;
 
-std::optional<double> number_of(std::string_view text) {
-  double value = 0;
-  const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (text.empty() || failure != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return value;
-}
-
 Json json_number(const std::optional<double>& value) { return value && std::isfinite(*value) ? Json(*value) : Json(); }
 
 /// Of every state, as `status` has it.
@@ -38,6 +33,57 @@ std::map<JobState, int64_t> no_jobs() {
   std::map<JobState, int64_t> counts;
   for (int state = 0; state <= static_cast<int>(JobState::dead); ++state) counts[static_cast<JobState>(state)] = 0;
   return counts;
+}
+
+/// [[when a trial ended, the best value of those that had ended by then], …], thinned from the front.
+Json best_so_far(const std::vector<Trial>& all, bool maximize) {
+  std::vector<const Trial*> trials;
+  for (const auto& trial : all) {
+    if (trial.finished && trial.best && std::isfinite(*trial.best)) trials.push_back(&trial);
+  }
+  std::ranges::stable_sort(trials, {}, [](const Trial* trial) { return *trial->finished; });
+  std::vector<std::pair<double, double>> best;
+  for (const auto* trial : trials) {
+    const bool better =
+        best.empty() || (maximize ? *trial->best > best.back().second : *trial->best < best.back().second);
+    if (better) best.emplace_back(*trial->finished, *trial->best);
+  }
+  if (!best.empty() && best.back().first < *trials.back()->finished)
+    best.emplace_back(*trials.back()->finished, best.back().second);
+  Json steps = Json::array();
+  for (size_t i = best.size() > kBestPoints ? best.size() - kBestPoints : 0; i < best.size(); ++i)
+    steps.push_back({best[i].first, best[i].second});
+  return steps;
+}
+
+/// Of each parameter of the trials that succeeded, by falling share.
+Json importances(const std::vector<Trial>& all) {
+  std::vector<const Trial*> trials;
+  std::set<std::string> names;
+  for (const auto& trial : all) {
+    if (trial.state != "succeeded" || !trial.objective || !std::isfinite(*trial.objective)) continue;
+    trials.push_back(&trial);
+    for (const auto& [name, value] : trial.parameters) names.insert(name);
+  }
+  std::vector<double> objectives;
+  for (const auto* trial : trials) objectives.push_back(*trial->objective);
+  std::vector<Importance> found;
+  for (const auto& name : names) {
+    std::vector<std::optional<std::string>> values;
+    for (const auto* trial : trials) {
+      const auto value = trial->parameters.find(name);
+      values.push_back(value == trial->parameters.end() ? std::nullopt : std::optional(value->second));
+    }
+    if (auto importance = importance_of(name, values, objectives)) found.push_back(std::move(*importance));
+  }
+  std::ranges::stable_sort(found, std::greater(), &Importance::share);
+  Json json = Json::array();
+  for (const auto& each : found)
+    json.push_back({{"parameter", each.parameter},
+                    {"share", each.share},
+                    {"rank_correlation", json_number(each.rank_correlation)},
+                    {"trials", each.trials}});
+  return json;
 }
 
 /// The series of one name as the pages take it; null where there is none, or it cannot be read.
@@ -53,35 +99,27 @@ Json curve_of(const jobs::JobRecord& job) {
 
 }  // namespace
 
-/// What sorting and plots need of a trial.
-struct QueueApi::Trial {
-  std::string id{}, name{}, state{};
-  int64_t trial = -1;
-  std::optional<double> objective{}, best{}, step{}, seconds{}, finished{};
-  Json parameters = Json::object();
+QueueApi::QueueApi(const QueueOptions& options, Start start)
+    : access_(options, start),
+      runs_(options.runs),
+      events_(access_.client(), "{" + access_.settings().prefix + "}:events") {}
 
-  /// A text or a number to sort by; numbers come first.
-  std::pair<std::optional<double>, std::string> key(const std::string& sort) const {
-    if (sort == "trial") return {static_cast<double>(trial), ""};
-    if (sort == "state") return {std::nullopt, state};
-    if (sort == "objective") return {objective, ""};
-    if (sort == "step") return {step, ""};
-    if (sort == "seconds") return {seconds, ""};
-    if (sort == "finished") return {finished, ""};
-    const auto found = parameters.find(sort);
-    if (found == parameters.end() || !found->is_string()) return {std::nullopt, ""};
-    const auto text = found->get<std::string>();
-    return {number_of(text), text};
-  }
-  bool has(const std::string& text) const {
-    if (id.find(text) != std::string::npos || name.find(text) != std::string::npos) return true;
-    return std::ranges::any_of(parameters, [&](const Json& value) {
-      return value.is_string() && value.get_ref<const std::string&>().find(text) != std::string::npos;
-    });
-  }
-};
+std::pair<bool, std::string> QueueApi::resolve(const std::string& prefix) {
+  auto& reader = access_.reader();
+  if (reader.is_sweep(prefix)) return {true, reader.resolve_sweep(prefix)};
+  return {false, reader.resolve_job(prefix)};
+}
 
-QueueApi::QueueApi(const QueueOptions& options) : access_(options, Start::to_read), runs_(options.runs) {}
+Change QueueApi::change(const std::string& action, const std::string& id, int64_t priority) {
+  if (action == "cancel") return cancel(access_, id);
+  if (action == "pause") return pause(access_, id);
+  if (action == "resume") return resume(access_, id);
+  if (action == "retry") return retry(access_, id);
+  if (action == "priority") return set_priority(access_, id, priority);
+  throw HttpError{400, "bad_input",
+                  "action: found '" + printable_utf8(action.substr(0, 40)) +
+                      "', expected cancel, pause, resume, retry or priority"};
+}
 
 Json QueueApi::queue() {
   auto& reader = access_.reader();
@@ -91,10 +129,7 @@ Json QueueApi::queue() {
   for (const auto& id : reader.sweeps(kSweeps)) {
     auto sweep = reader.sweep(id);
     if (!sweep) continue;
-    sweep->jobs = no_jobs();
-    for (const auto& state : reader.states(reader.ids_of_sweep(id), sweep->unreadable)) {
-      if (state) ++sweep->jobs[*state];
-    }
+    sweep->jobs = counts_of(trials_of(id), sweep->unreadable);
     json["sweeps"].push_back(to_json(*sweep));
   }
   std::vector<std::string> ids;
@@ -108,25 +143,28 @@ Json QueueApi::queue() {
   return json;
 }
 
-std::vector<QueueApi::Trial> QueueApi::trials_of(const std::vector<std::string>& ids) {
-  static const std::vector<std::string> kFields = {"state", "trial",   "name",        "objective", "best_objective",
-                                                   "step",  "seconds", "finished_ms", "parameters"};
-  std::vector<Trial> trials;
-  access_.reader().scan(ids, kFields, [&](size_t index, const std::vector<std::string_view>& values) {
-    auto& trial = trials.emplace_back();
-    trial.id = ids[index];
-    trial.state = printable_utf8(values[0]);
-    trial.trial = static_cast<int64_t>(number_of(values[1]).value_or(-1));
-    trial.name = printable_utf8(values[2]);
-    trial.objective = number_of(values[3]);
-    trial.best = number_of(values[4]) ? number_of(values[4]) : trial.objective;
-    trial.step = number_of(values[5]);
-    trial.seconds = number_of(values[6]);
-    trial.finished = number_of(values[7]);
-    auto parameters = Json::parse(values[8], nullptr, false);
-    if (parameters.is_object()) trial.parameters = std::move(parameters);
-  });
-  return trials;
+const std::vector<Trial>& QueueApi::trials_of(const std::string& sweep) {
+  events_.refresh();
+  if (!tables_.contains(sweep) && tables_.size() >= kTables) {
+    const auto oldest = std::ranges::min_element(tables_, {}, [](const auto& entry) { return entry.second.used; });
+    tables_.erase(oldest);
+  }
+  auto& kept = tables_.try_emplace(sweep, sweep).first->second;
+  kept.used = ++uses_;
+  kept.table.refresh(access_.reader(), events_);
+  return kept.table.trials();
+}
+
+std::map<JobState, int64_t> QueueApi::counts_of(const std::vector<Trial>& trials, int64_t& unreadable) {
+  auto counts = no_jobs();
+  for (const auto& trial : trials) {
+    if (const auto state = configs::choice_named<JobState>(trial.state)) {
+      ++counts[*state];
+    } else {
+      ++unreadable;
+    }
+  }
+  return counts;
 }
 
 Json QueueApi::sweep(const std::string& prefix, const TrialQuery& query) {
@@ -134,32 +172,32 @@ Json QueueApi::sweep(const std::string& prefix, const TrialQuery& query) {
   const auto id = reader.resolve_sweep(prefix);
   auto sweep = reader.sweep(id);
   if (!sweep) throw HttpError{404, "not_found", "sweep " + id + ": unknown"};
-  auto trials = trials_of(reader.ids_of_sweep(id));
-  sweep->jobs = no_jobs();
-  for (const auto& trial : trials) {
-    if (const auto state = configs::choice_named<JobState>(trial.state)) {
-      ++sweep->jobs[*state];
-    } else {
-      ++sweep->unreadable;
-    }
+  const auto& all = trials_of(id);
+  sweep->jobs = counts_of(all, sweep->unreadable);
+  struct Row {
+    std::optional<double> number;
+    std::string text;
+    const Trial* trial;
+  };
+  std::vector<Row> trials;
+  for (const auto& trial : all) {
+    if ((!query.state.empty() && trial.state != query.state) || (!query.search.empty() && !trial.has(query.search)))
+      continue;
+    auto [number, text] = trial.key(query.sort);
+    trials.push_back({number, std::move(text), &trial});
   }
-  std::erase_if(trials, [&](const Trial& trial) {
-    return (!query.state.empty() && trial.state != query.state) || (!query.search.empty() && !trial.has(query.search));
-  });
   // What has no value comes last in either direction.
-  std::ranges::stable_sort(trials, [&](const Trial& a, const Trial& b) {
-    const auto [x, left] = a.key(query.sort);
-    const auto [y, right] = b.key(query.sort);
-    if (x && y) return query.descending ? *x > *y : *x < *y;
-    if (x || y) return x.has_value();
-    if (left.empty() || right.empty()) return !left.empty() && right.empty();
-    return query.descending ? left > right : left < right;
+  std::ranges::stable_sort(trials, [&](const Row& a, const Row& b) {
+    if (a.number && b.number) return query.descending ? *a.number > *b.number : *a.number < *b.number;
+    if (a.number || b.number) return a.number.has_value();
+    if (a.text.empty() || b.text.empty()) return !a.text.empty() && b.text.empty();
+    return query.descending ? a.text > b.text : a.text < b.text;
   });
   const auto size = static_cast<int64_t>(trials.size());
   const auto from = std::clamp<int64_t>(query.from, 0, size);
   const auto to = std::min(size, from + std::clamp<int64_t>(query.limit, 1, kMostRows));
   std::vector<std::string> ids;
-  for (auto i = from; i < to; ++i) ids.push_back(trials[static_cast<size_t>(i)].id);
+  for (auto i = from; i < to; ++i) ids.push_back(trials[static_cast<size_t>(i)].trial->id);
   Json json = {{"sweep", to_json(*sweep)}, {"total", size}, {"from", from}, {"trials", Json::array()}};
   for (const auto& job : reader.jobs(ids)) {
     auto row = to_json(job);
@@ -174,7 +212,7 @@ Json QueueApi::overview(const std::string& prefix) {
   const auto id = reader.resolve_sweep(prefix);
   const auto sweep = reader.sweep(id);
   if (!sweep) throw HttpError{404, "not_found", "sweep " + id + ": unknown"};
-  auto trials = trials_of(reader.ids_of_sweep(id));
+  const auto& trials = trials_of(id);
   Json points = Json::array();
   const size_t stride = trials.size() / kPlotted + 1;
   for (size_t i = 0; i < trials.size(); i += stride) {
@@ -186,21 +224,53 @@ Json QueueApi::overview(const std::string& prefix) {
                       {"finished_ms", json_number(trial.finished)},
                       {"parameters", trial.parameters}});
   }
-  std::erase_if(trials,
-                [](const Trial& trial) { return !trial.finished || !trial.best || !std::isfinite(*trial.best); });
-  std::ranges::stable_sort(trials, {}, [](const Trial& trial) { return *trial.finished; });
-  std::vector<std::pair<double, double>> best;
-  for (const auto& trial : trials) {
-    const bool better =
-        best.empty() || (sweep->spec.maximize ? *trial.best > best.back().second : *trial.best < best.back().second);
-    if (better) best.emplace_back(*trial.finished, *trial.best);
+  return {{"sweep", id},
+          {"points", std::move(points)},
+          {"best", best_so_far(trials, sweep->spec.maximize)},
+          {"importance", importances(trials)},
+          {"every", stride}};
+}
+
+Json QueueApi::curves(const std::string& prefix) {
+  auto& reader = access_.reader();
+  const auto id = reader.resolve_sweep(prefix);
+  const auto sweep = reader.sweep(id);
+  if (!sweep) throw HttpError{404, "not_found", "sweep " + id + ": unknown"};
+  std::vector<const Trial*> trials;
+  for (const auto& trial : trials_of(id)) {
+    if (trial.objective) trials.push_back(&trial);
   }
-  if (!best.empty() && best.back().first < *trials.back().finished)
-    best.emplace_back(*trials.back().finished, best.back().second);
-  Json steps = Json::array();
-  for (size_t i = best.size() > kBestPoints ? best.size() - kBestPoints : 0; i < best.size(); ++i)
-    steps.push_back({best[i].first, best[i].second});
-  return {{"sweep", id}, {"points", std::move(points)}, {"best", std::move(steps)}, {"every", stride}};
+  // The best ones, and of the others evenly many.
+  const auto best = [&](const Trial* trial) { return sweep->spec.maximize ? -*trial->best : *trial->best; };
+  std::ranges::stable_sort(trials, {}, best);
+  const size_t total = trials.size(), stride = total / kCurves + 1;
+  std::vector<std::string> ids;
+  for (size_t i = 0; i < total; ++i) {
+    if (i < kBestCurves || i % stride == 0) ids.push_back(trials[i]->id);
+  }
+  Json curves = Json::array();
+  for (const auto& job : reader.jobs(ids)) {
+    auto curve = curve_of(job);
+    if (curve.is_null()) continue;
+    curves.push_back(
+        {{"id", job.spec.id}, {"trial", job.spec.trial}, {"state", state_text(job)}, {"curve", std::move(curve)}});
+  }
+  return {{"sweep", id},
+          {"metric", printable_utf8(sweep->spec.metric)},
+          {"goal", sweep->spec.maximize ? "maximize" : "minimize"},
+          {"rungs", sweep->spec.halving.rungs},
+          {"curves", std::move(curves)},
+          {"total", total}};
+}
+
+Json QueueApi::activity(int64_t minutes) {
+  events_.refresh();
+  const auto statistics = access_.reader().statistics();
+  auto json = activity_of(events_.all(), statistics.jobs, statistics.now_ms, minutes);
+  json["demand"] = Json::array();
+  for (const auto& [demand, jobs] : access_.queue().waiting())
+    json["demand"].push_back({{"cpus", demand.cpus}, {"gpus", demand.gpus}, {"jobs", jobs}});
+  return json;
 }
 
 Json QueueApi::job(const std::string& prefix) {
@@ -211,6 +281,8 @@ Json QueueApi::job(const std::string& prefix) {
   auto json = to_json(*job);
   json["settings"] = job->spec.settings;
   json["artifacts"] = to_json(reader.artifacts(id));
+  events_.refresh();
+  json["events"] = events_of(events_.all(), id);
   try {
     const auto found = history_of(*job, runs_);
     json["history"] = history::to_json(found.history);

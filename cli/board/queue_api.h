@@ -8,6 +8,9 @@
 
 #include <nlohmann/json_fwd.hpp>
 
+#include "cli/board/queue_events.h"
+#include "cli/board/trial_table.h"
+#include "cli/jobs/changes.h"
 #include "cli/jobs/queue_access.h"
 
 namespace foretime::cli {
@@ -25,29 +28,49 @@ struct TrialQuery {
 /// server::HttpError for what is not there, and the errors of Redis. For one thread at a time.
 class QueueApi {
  public:
-  explicit QueueApi(const QueueOptions& options);
+  /// Start::to_read: `change` is not called.
+  explicit QueueApi(const QueueOptions& options, Start start = Start::to_read);
 
   /// Statistics as `foretime queue --json`, the newest sweeps with their counts, and the jobs that run or come next.
   nlohmann::json queue();
   /// A sweep with a page of its trials, each with the curve of its objective.
   nlohmann::json sweep(const std::string& id, const TrialQuery& query);
-  /// All trials for plots, at most kPlotted evenly chosen ones: number, state, objective, parameters, end; and the best
-  /// objective so far over time.
+  /// All trials for plots, at most kPlotted evenly chosen ones: number, state, objective, parameters, end; the best
+  /// objective so far over time; and how important each parameter is.
   nlohmann::json overview(const std::string& id);
+  /// Curves of the objective: the kBestCurves best trials', and evenly many of the others', kCurves or less.
+  nlohmann::json curves(const std::string& id);
+  /// Depth and throughput of the queue over the last `minutes`, and what the jobs that wait need.
+  nlohmann::json activity(int64_t minutes);
   /// A job in full, with its history.
   nlohmann::json job(const std::string& id);
   nlohmann::json log(const std::string& id);
+  /// Whether an id, or its first digits, is that of a sweep, and the whole id.
+  std::pair<bool, std::string> resolve(const std::string& prefix);
+  /// cancel, pause, resume, retry or priority (cli/jobs/changes.h).
+  Change change(const std::string& action, const std::string& id, int64_t priority);
   std::string name() const { return access_.name(); }
 
   static constexpr size_t kPlotted = 2000;
   static constexpr int64_t kMostRows = 500;
 
  private:
-  struct Trial;
-  std::vector<Trial> trials_of(const std::vector<std::string>& ids);
+  struct Kept {
+    explicit Kept(const std::string& sweep) : table(sweep) {}
+    TrialTable table;
+    uint64_t used = 0;
+  };
+  const std::vector<Trial>& trials_of(const std::string& sweep);
+  static std::map<jobs::JobState, int64_t> counts_of(const std::vector<Trial>& trials, int64_t& unreadable);
+
+  static constexpr size_t kTables = 60;  // sweeps whose trials are kept
+  static constexpr size_t kCurves = 150, kBestCurves = 20;
 
   QueueAccess access_;
   const std::filesystem::path runs_;
+  QueueEvents events_;
+  std::map<std::string, Kept> tables_;
+  uint64_t uses_ = 0;
 };
 
 }  // namespace foretime::cli

@@ -9,6 +9,7 @@
 
 #include "base/files.h"
 #include "base/text.h"
+#include "cli/board/rankings.h"
 #include "history/run_history.h"
 #include "server/http.h"
 
@@ -68,17 +69,29 @@ Json list_runs(const fs::path& root) {
   return {{"runs", std::move(runs)}, {"total", found.size()}};
 }
 
-Json show_run(const fs::path& root, const std::string& name) {
+/// The folder of a run, symbolic links resolved.
+static fs::path folder_of(const fs::path& root, const std::string& name) {
   std::error_code failure;
   const auto top = fs::canonical(root, failure);
   const auto folder = fs::canonical(root / name, failure);
   const auto inside = folder.lexically_relative(top);
   if (failure || inside.empty() || *inside.begin() == ".." || !history::is_run(folder))
     throw HttpError{404, "not_found", "run '" + printable_utf8(name.substr(0, 200)) + "': there is none of this name"};
+  return folder;
+}
+
+Json show_run(const fs::path& root, const std::string& name) {
+  const auto folder = folder_of(root, name);
   return {{"name", name},
           {"history", history::to_json(history::read_run(folder))},
           {"settings", text_of(folder / "config.yaml")},
           {"comparison", text_of(folder / "comparison.txt")}};
+}
+
+Json show_rankings(const fs::path& root, const std::string& name) {
+  auto json = rankings_of(folder_of(root, name));
+  json["name"] = name;
+  return json;
 }
 
 }  // namespace foretime::cli

@@ -13,5 +13,7 @@ namespace foretime::cli {
 nlohmann::json list_runs(const std::filesystem::path& root);
 /// {"name", "history", "settings", "comparison"}. Throws server::HttpError where there is no such run.
 nlohmann::json show_run(const std::filesystem::path& root, const std::string& name);
+/// How well the run ranked the candidates of each group (cli/board/rankings.h). Throws like show_run.
+nlohmann::json show_rankings(const std::filesystem::path& root, const std::string& name);
 
 }  // namespace foretime::cli

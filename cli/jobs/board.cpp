@@ -17,11 +17,16 @@ void add_board_command(CLI::App& app, std::function<void(const BoardArguments&)>
   shown_option(*command, "--port", arguments->port, "listen on this port of --address; 0: a free one",
                CLI::Range(0, 65535));
   command->add_option("--address", arguments->address, "a loopback address; others are refused")->capture_default_str();
+  command->add_flag(
+      "--actions", arguments->actions,
+      "let pages cancel, pause, resume and retry jobs and change priorities: those that are opened at the "
+      "address with a token, which is printed");
   typed_option(*command, "--socket", arguments->socket, "listen on a Unix socket instead, for this user alone", "PATH");
   add_queue_options(*command, arguments->queue);
   command->footer(
-      "It changes nothing: a Redis user with read rights is enough. It needs no internet, and serves this machine\n"
-      "only; from another one: ssh -L 8600:127.0.0.1:8600 HOST. SIGTERM and SIGINT end it (docs/how-to/board.md).\n"
+      "Without --actions it changes nothing, and a Redis user with read rights is enough. It needs no internet, and\n"
+      "serves this machine only; from another one: ssh -L 8600:127.0.0.1:8600 HOST. SIGTERM and SIGINT end it "
+      "(docs/how-to/board.md).\n"
       "Examples:\n"
       "  foretime board                               the queue and the runs in runs/\n"
       "  foretime board runs/experiment --port 8601   any folder with run directories");
@@ -29,6 +34,27 @@ void add_board_command(CLI::App& app, std::function<void(const BoardArguments&)>
     if (!arguments->runs.empty()) arguments->queue.runs = arguments->runs;
     run(*arguments);
   });
+}
+
+void add_report_command(CLI::App& app, std::function<void(const ReportArguments&)> run) {
+  auto arguments = std::make_shared<ReportArguments>();
+  auto* command =
+      app.add_subcommand("report", "Write one HTML file with the curves, tables and rankings of runs or a sweep");
+  needed_option(
+      *command, "target", arguments->target,
+      "a run directory, a folder with several (an experiment), or the id of a sweep or job; the first digits are "
+      "enough",
+      "DIR|ID");
+  command->add_option("-o,--output", arguments->output, "the file, replaced where it is there")
+      ->type_name("FILE")
+      ->capture_default_str();
+  add_queue_options(*command, arguments->queue);
+  command->footer(
+      "The file holds all it needs and opens in any browser, without a server or the internet (docs/how-to/board.md).\n"
+      "Examples:\n"
+      "  foretime report runs/quickstart -o quickstart.html\n"
+      "  foretime report 3fa9 -o sweep.html");
+  command->callback([arguments, run = std::move(run)] { run(*arguments); });
 }
 
 }  // namespace foretime::cli

@@ -23,6 +23,17 @@ parameters:
 """
 
 
+def epsilon_squared(points):
+    """Of (value, objective) with unequal objectives: 1 - mean square within groups of equal values over that of all."""
+    ranks = {objective: rank for rank, objective in enumerate(sorted(objective for _, objective in points))}
+    groups = {}
+    for value, objective in points:
+        groups.setdefault(value, []).append(ranks[objective])
+    squares = lambda values: sum((value - sum(values) / len(values)) ** 2 for value in values)
+    within = sum(squares(group) for group in groups.values()) / (len(points) - len(groups))
+    return max(0, 1 - within / (squares(list(ranks.values())) / (len(points) - 1)))
+
+
 @unittest.skipUnless((pathlib.Path(FORETIME).parent / "core/foretime-board").exists(), "this build has no board: tools/install-deps.sh --board")
 class BoardTest(ProgramTest):
     def start_board(self, *arguments):
@@ -72,7 +83,7 @@ class BoardTest(ProgramTest):
             for kept, whole in zip(curve["values"], history["holdout/mae"]["values"]):
                 self.assertAlmostEqual(kept / whole, 1, delta=1 / 512)
             full = self.json_of("status", job["id"], "--json")
-            self.assertEqual({key: value for key, value in self.api("/api/job", id=job["id"]).items() if not key.startswith("history")}, full)
+            self.assertEqual({key: value for key, value in self.api("/api/job", id=job["id"]).items() if not key.startswith("history") and key != "events"}, full)
         values = [by_id[job["id"]]["objective"] for job in self.api("/api/sweep", id=sweep, sort="objective", descending="1")["trials"]]
         self.assertEqual(values, sorted(values, reverse=True))
         rates = [job["parameters"]["optimizer.learning_rate"] for job in self.api("/api/sweep", id=sweep, sort="optimizer.learning_rate")["trials"]]
@@ -83,6 +94,17 @@ class BoardTest(ProgramTest):
         self.assertEqual(self.api("/api/sweep", id=sweep, state="dead")["total"], 0)
         overview = self.api("/api/overview", id=sweep)
         self.assertEqual({point["id"]: point["objective"] for point in overview["points"]}, {job["id"]: job["objective"] for job in status["jobs"]})
+        self.assertEqual({each["parameter"] for each in overview["importance"]}, {"model.hidden", "optimizer.learning_rate"})
+        for each in overview["importance"]:
+            points = [(point["parameters"][each["parameter"]], point["objective"]) for point in overview["points"]]
+            self.assertAlmostEqual(each["share"], epsilon_squared(points))
+        curves = self.api("/api/curves", id=sweep)
+        self.assertEqual(len(curves["curves"]), 4)
+        self.assertEqual(curves["curves"][0]["id"], min(status["jobs"], key=lambda job: job["best_objective"])["id"])
+        events = self.api("/api/job", id=status["jobs"][0]["id"])["events"]
+        self.assertEqual([event["event"] for event in events], ["submit", "claim", "finish"])
+        activity = self.api("/api/activity", minutes=60)
+        self.assertEqual((sum(activity["ended"]), activity["waiting"][-1], max(activity["waiting"]) <= 4, activity["demand"]), (4, 0, True, []))
         self.assertEqual(overview["best"][-1][1], min(job["best_objective"] for job in status["jobs"]))
         queue = self.api("/api/queue")
         self.assertEqual(queue["queue"]["jobs"]["succeeded"], 4)
@@ -101,7 +123,7 @@ class BoardTest(ProgramTest):
     def test_pages_run_nothing_but_what_the_program_has(self):
         (self.folder / "runs").mkdir()
         board = self.start_board()
-        for path in ("/", "/sweep/abc", "/job/abc", "/runs", "/app.js", "/views.js", "/dom.js", "/charts.js", "/style.css", "/uplot.js", "/uplot.css"):
+        for path in ("/", "/sweep/abc", "/job/abc", "/runs", "/app.js", "/sweep_view.js", "/dom.js", "/charts.js", "/style.css", "/uplot.js", "/uplot.css"):
             answer, body = self.ask(path)
             self.assertEqual(answer.status, 200, path)
             policy = answer.getheader("Content-Security-Policy")
@@ -118,6 +140,51 @@ class BoardTest(ProgramTest):
         self.assertEqual(self.ask("/api/runs", method="DELETE")[0].status, 405)
         self.assertEqual(self.ask("/", headers={"Host": "evil.example"})[0].status, 421)
         self.assertEqual(self.api("/api/queue", 404)["error"]["code"], "no_queue")
+        self.end(board)
+
+    def act(self, code, body, token="", headers=None, method="POST"):
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+        self.addCleanup(connection.close)
+        own = {"Content-Type": "application/json", "Authorization": "Bearer " + token, **(headers or {})}
+        connection.request(method, "/api/act", json.dumps(body), {name: value for name, value in own.items() if value is not None})
+        answer = connection.getresponse()
+        text = answer.read()
+        self.assertEqual(answer.status, code, text)
+        return json.loads(text)
+
+    def test_actions_need_a_token(self):
+        sweep = self.submit_sweep()
+        state = lambda: self.json_of("status", sweep, "--json")["sweep"]["state"]
+        board = self.start_board()
+        self.act(405, {"action": "pause", "id": sweep})
+        self.assertFalse(self.api("/api/board")["actions"])
+        self.end(board)
+        board = self.start_board("--actions")
+        token = board.stdout.readline().split("#token=")[1].strip()
+        self.assertEqual(len(token), 64)
+        pause = {"action": "pause", "id": sweep}
+        for wrong in ("", token[:-1], token + "0", "0" * 64, token.upper() if token.upper() != token else "x"):
+            self.assertEqual(self.act(401, pause, wrong)["error"]["code"], "wrong_token")
+        self.act(401, pause, headers={"Authorization": None})
+        self.act(405, pause, token, method="GET")
+        self.act(405, pause, token, method="PUT")
+        self.act(421, pause, token, {"Host": "evil.example"})
+        for origin in ("http://evil.example", "null", "http://127.0.0.1:1", f"https://127.0.0.1:{self.port}"):
+            self.act(403, pause, token, {"Origin": origin})
+        self.act(403, pause, token, {"Sec-Fetch-Site": "cross-site"})
+        self.act(415, pause, token, {"Content-Type": "text/plain"})  # what a form can send
+        for body in ({}, {"action": "pause", "id": 5}, {"action": "cancel"}, {"action": "explode", "id": sweep}, [1], {"action": "priority", "id": sweep, "priority": 5000}):
+            self.act(400, body, token)
+        self.act(404, {"action": "cancel", "id": "ffffffff"}, token)
+        self.assertEqual(state(), "running", "nothing of this was done")
+        self.assertIn("paused", self.act(200, pause, token, {"Origin": f"http://127.0.0.1:{self.port}"})["text"])
+        self.assertEqual(state(), "paused")
+        self.act(200, {"action": "resume", "id": sweep[:8]}, token)
+        self.assertEqual(state(), "running")
+        self.act(200, {"action": "priority", "id": sweep, "priority": 12}, token)
+        self.assertEqual({job["priority"] for job in self.json_of("status", sweep, "--json")["jobs"]}, {12})
+        self.act(200, {"action": "cancel", "id": sweep}, token)
+        self.assertEqual(state(), "cancelled")
         self.end(board)
 
     def test_runs_without_a_queue(self):

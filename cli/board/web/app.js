@@ -1,5 +1,9 @@
 // Addresses and the views that they show. Links inside of the board change the view without loading the page anew.
-import {agentsView, jobView, queueView, runsView, sweepView} from "./views.js";
+import {answers, begin, isDark} from "./dom.js";
+import {jobView} from "./job_view.js";
+import {agentsView, queueView} from "./queue_view.js";
+import {runsView} from "./runs_view.js";
+import {sweepView} from "./sweep_view.js";
 
 const VIEWS = [
   [/^\/$/, queueView],
@@ -11,31 +15,48 @@ const VIEWS = [
 const main = document.getElementById("main");
 let leave = () => {};
 
-function show() {
+function showView() {
   leave();
+  leave = () => {};
   document.title = "Foretime";
   document.getElementById("state").textContent = "";
+  const path = answers ? answers.view : location.pathname;
   for (const link of document.querySelectorAll("nav a")) {
-    if (link.getAttribute("href") === location.pathname && !link.classList.contains("name")) link.setAttribute("aria-current", "page");
+    if (link.getAttribute("href") === path && !link.classList.contains("name")) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
   }
   for (const [address, view] of VIEWS) {
-    const match = address.exec(location.pathname);
+    const match = address.exec(path);
     if (!match) continue;
     leave = view(main, match[1]);
     return;
   }
-  leave = () => {};
   main.textContent = "Nothing is at this address.";
 }
 
 addEventListener("click", (event) => {
   const link = event.target.closest?.("a");
-  if (!link || link.origin !== location.origin || link.hasAttribute("download") || link.getAttribute("href").startsWith("#") || event.metaKey || event.ctrlKey || event.shiftKey) return;
+  if (answers || !link || link.origin !== location.origin || link.hasAttribute("download") || link.getAttribute("href").startsWith("#") || event.metaKey || event.ctrlKey || event.shiftKey) return;
   event.preventDefault();
   history.pushState(null, "", link.href);
-  show();
+  showView();
   main.focus();
 });
-addEventListener("popstate", show);
-show();
+// "/" goes to the search, as elsewhere.
+addEventListener("keydown", (event) => {
+  if (event.key !== "/" || event.ctrlKey || event.metaKey || event.altKey || ["INPUT", "SELECT", "TEXTAREA"].includes(document.activeElement.tagName)) return;
+  const search = document.querySelector("input[type=search]");
+  if (!search) return;
+  event.preventDefault();
+  search.focus();
+});
+const useTheme = (name) => { if (name) document.documentElement.dataset.theme = name; };
+const kept = (name) => { try { return localStorage.getItem(name); } catch { return null; } };
+useTheme(kept("theme"));
+document.getElementById("theme").addEventListener("click", () => {
+  useTheme(isDark() ? "light" : "dark");
+  try { localStorage.setItem("theme", document.documentElement.dataset.theme); } catch { /* a file has no storage */ }
+  showView();
+});
+addEventListener("popstate", showView);
+begin().then(showView);

@@ -1,8 +1,11 @@
-// Elements, numbers and times. Everything that comes from elsewhere is text: nothing here parses HTML.
+// Elements, numbers and times, and how pages ask the server. What comes from elsewhere is text: nothing here parses HTML.
 
 /** An element; of `attributes`, functions are listeners (onclick) and null, false and undefined are left out. */
 export function h(tag, attributes = {}, ...children) {
-  const element = document.createElement(tag);
+  // What a link of a report would lead to is not there.
+  const dead = answers && tag === "a" && attributes.href?.startsWith("/");
+  const element = document.createElement(dead ? "span" : tag);
+  if (dead) delete attributes.href;
   set(element, attributes);
   element.append(...children.flat().filter((child) => child !== null && child !== undefined).map(
     (child) => (child instanceof Node ? child : document.createTextNode(String(child)))));
@@ -12,7 +15,7 @@ export function h(tag, attributes = {}, ...children) {
 export function svg(tag, attributes = {}, ...children) {
   const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
   set(element, attributes);
-  element.append(...children);
+  element.append(...children.flat().filter((child) => child !== null && child !== undefined));
   return element;
 }
 
@@ -44,6 +47,7 @@ export function settingCell(text) {
 }
 
 export function stateText(job) {
+  if (job.state === "active" && job.cancel_requested) return "cancelling";
   return job.state === "succeeded" && job.stopped ? "stopped" : job.state;
 }
 
@@ -76,34 +80,101 @@ export function spark(series) {
     svg("path", {d: "M" + points.map(place).join("L")}));
 }
 
-/** Calls `show` with what `path` answers, now and whenever it changes. Returns what ends it. */
-export function follow(path, show) {
+// A report holds the answers to what its page asks; there is no server then.
+const stored = document.getElementById("answers");
+export const answers = stored ? JSON.parse(stored.textContent) : null;
+
+export function say(text, isTrouble = false) {
   const state = document.getElementById("state");
-  const source = new EventSource("/api/live?path=" + encodeURIComponent(path));
-  source.onmessage = (event) => {
-    state.textContent = "live";
-    show(JSON.parse(event.data));
+  state.textContent = text;
+  state.classList.toggle("error", isTrouble);
+}
+
+/**
+ * Calls a function with what its path answers, now and whenever that changes: `shows` is {path: function}. One
+ * connection for all, because browsers open few; none while nobody looks. Returns what ends it.
+ */
+export function follow(shows) {
+  const paths = Object.keys(shows);
+  if (answers) {
+    for (const path of paths) if (answers[path]) shows[path](answers[path]);
+    return () => {};
+  }
+  let source = null;
+  const take = (event) => {
+    const {path, answer} = JSON.parse(event.data);
+    say("live");
+    shows[path]?.(answer);
   };
-  source.addEventListener("trouble", (event) => { state.textContent = JSON.parse(event.data).error.message; });
-  source.onerror = async () => {
-    state.textContent = "not connected; trying again";
-    if (source.readyState !== EventSource.CLOSED) return;
-    // What is no stream says why.
-    try {
-      await get(path);
-    } catch (error) {
-      state.textContent = error.message;
-    }
+  const open = () => {
+    source = new EventSource("/api/live?paths=" + encodeURIComponent(paths.join("\n")));
+    source.onmessage = take;
+    source.addEventListener("trouble", (event) => say(JSON.parse(event.data).answer.error.message, true));
+    source.onerror = async () => {
+      say("not connected; trying again", true);
+      if (source?.readyState !== EventSource.CLOSED) return;
+      try {  // what is no stream says why
+        for (const path of paths) await get(path);
+      } catch (error) {
+        say(error.message, true);
+      }
+    };
   };
-  return () => source.close();
+  const close = () => { source?.close(); source = null; };
+  const look = () => { document.hidden ? close() : source ?? open(); };
+  document.addEventListener("visibilitychange", look);
+  open();
+  return () => { document.removeEventListener("visibilitychange", look); close(); };
 }
 
 /** What `path` answers. Throws Error with the server's message. */
 export async function get(path) {
+  if (answers) {
+    if (answers[path]) return answers[path];
+    throw new Error("this report has no " + path);
+  }
   const response = await fetch(path);
   const json = await response.json();
   if (!response.ok) throw new Error(json.error?.message ?? response.statusText);
   return json;
+}
+
+let board = {actions: false};
+/** Learns what this board allows. The token came behind the # of the address, which browsers send to nobody. */
+export async function begin() {
+  const token = /^#token=([0-9a-f]+)$/.exec(location.hash);
+  if (token) {
+    sessionStorage.setItem("token", token[1]);
+    history.replaceState(null, "", location.pathname + location.search);
+  }
+  if (!answers) board = await get("/api/board").catch(() => board);
+}
+
+/** What does an action (name, id, more), or null where this page may not. */
+export function onAction() {
+  const token = sessionStorage.getItem("token");
+  if (!board.actions || !token) return null;
+  return async (action, id, more = {}) => {
+    try {
+      const response = await fetch("/api/act", {method: "POST", headers: {"Authorization": "Bearer " + token, "Content-Type": "application/json"},
+        body: JSON.stringify({action, id, ...more})});
+      const json = await response.json();
+      if (!response.ok) throw new Error(json.error?.message ?? response.statusText);
+      notice([json.text, ...json.warnings].join("; "));
+    } catch (error) {
+      notice(error.message, true);
+    }
+  };
+}
+
+/** A line that stays for a while. */
+export function notice(text, isTrouble = false) {
+  const place = document.getElementById("notice");
+  place.textContent = text;
+  place.classList.toggle("error", isTrouble);
+  place.hidden = false;
+  clearTimeout(place.timer);
+  place.timer = setTimeout(() => { place.hidden = true; }, 8000);
 }
 
 /** Saves text as a file. */
@@ -111,4 +182,15 @@ export function download(name, type, text) {
   const address = URL.createObjectURL(new Blob([text], {type}));
   h("a", {href: address, download: name}).click();
   setTimeout(() => URL.revokeObjectURL(address), 1000);
+}
+
+export const fileName = (title, suffix) => title.replace(/[^\w-]+/g, "_").slice(0, 80) + suffix;
+export const csvField = (value) => {
+  const text = String(value ?? "");
+  return /[",\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+};
+
+export function isDark() {
+  const chosen = document.documentElement.dataset.theme;
+  return chosen ? chosen === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
 }

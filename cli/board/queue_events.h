@@ -1,0 +1,55 @@
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "jobs/queue/job.h"
+#include "jobs/redis/redis_client.h"
+
+namespace foretime::cli {
+
+/// One transition of a job (docs/reference/jobs.md, Events).
+struct QueueEvent {
+  int64_t time_ms = 0;  // by Redis' clock
+  std::string event{}, job{}, from{}, to{}, fence{}, agent{};
+};
+
+/// The newest transitions of a queue, read piece by piece: Redis keeps about 10,000, this keeps kMost. For one thread.
+class QueueEvents {
+ public:
+  static constexpr size_t kMost = 20'000;
+
+  /// `client` must outlive it. `stream` is the key.
+  QueueEvents(jobs::RedisClient& client, std::string stream) : client_(client), stream_(std::move(stream)) {}
+
+  /// Reads what is new. Throws the errors of Redis.
+  void refresh();
+  /// Events have numbers, the oldest that is kept this one. What came before is not known, or has been dropped.
+  uint64_t first() const { return first_; }
+  uint64_t end() const { return first_ + events_.size(); }
+  const QueueEvent& operator[](uint64_t number) const { return events_[number - first_]; }
+  const std::deque<QueueEvent>& all() const { return events_; }
+
+ private:
+  jobs::RedisClient& client_;
+  const std::string stream_;
+  std::string last_;  // id of the newest entry
+  uint64_t first_ = 0;
+  std::deque<QueueEvent> events_;
+};
+
+/// How many jobs waited and ran at the ends of equal spans up to `now_ms`, and how many ended in each:
+/// {"every_ms", "times", "waiting", "active", "ended", "failed"}; null where it is not known any more. `counts` are
+/// those of now.
+nlohmann::json activity_of(const std::deque<QueueEvent>& events, const std::map<jobs::JobState, int64_t>& counts,
+                           int64_t now_ms, int64_t minutes);
+
+/// The transitions of one job, oldest first: [{"time_ms", "event", "from", "to", "fence", "agent"}].
+nlohmann::json events_of(const std::deque<QueueEvent>& events, const std::string& job);
+
+}  // namespace foretime::cli

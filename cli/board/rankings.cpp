@@ -1,0 +1,130 @@
+#include "cli/board/rankings.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <fstream>
+#include <limits>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "base/text.h"
+#include "history/history.h"
+#include "models/metrics/metrics.h"
+
+namespace foretime::cli {
+
+using Json = nlohmann::json;
+
+namespace {
+
+constexpr uintmax_t kMostBytes = 64 << 20;
+constexpr size_t kMostGroups = 400, kMostPoints = 300;
+
+/// The fields of a line of CSV; quotes as RFC 4180 has them.
+std::vector<std::string> csv_fields(std::string_view line) {
+  std::vector<std::string> fields(1);
+  bool quoted = false;
+  for (size_t i = 0; i < line.size(); ++i) {
+    const char c = line[i];
+    if (quoted && c == '"' && i + 1 < line.size() && line[i + 1] == '"') {
+      fields.back() += line[++i];
+    } else if (c == '"') {
+      quoted = !quoted;
+    } else if (c == ',' && !quoted) {
+      fields.emplace_back();
+    } else {
+      fields.back() += c;
+    }
+  }
+  return fields;
+}
+
+/// NaN for an empty field.
+double number_in(const std::string& text) {
+  double value = std::numeric_limits<double>::quiet_NaN();
+  std::from_chars(text.data(), text.data() + text.size(), value);
+  return value;
+}
+
+Json finite_json(double value) { return std::isfinite(value) ? Json(value) : Json(); }
+
+struct Group {
+  std::vector<double> scores, predicted, measured;
+};
+
+Json shown(const std::pair<std::string, std::string>& name, const Group& group) {
+  std::vector<double> scores, runtimes;
+  int64_t failed = 0;
+  for (size_t i = 0; i < group.scores.size(); ++i) {
+    if (std::isinf(group.measured[i])) ++failed;
+    if (!std::isfinite(group.scores[i]) || !std::isfinite(group.measured[i])) continue;
+    scores.push_back(group.scores[i]);
+    runtimes.push_back(group.measured[i]);
+  }
+  Json points = Json::array();
+  const size_t stride = (group.scores.size() + kMostPoints - 1) / kMostPoints;
+  for (size_t i = 0; i < group.scores.size(); i += std::max<size_t>(1, stride))
+    points.push_back(
+        {i, finite_json(group.scores[i]), finite_json(group.predicted[i]), finite_json(group.measured[i])});
+  return {{"set", printable_utf8(name.first)},
+          {"group", printable_utf8(name.second)},
+          {"candidates", group.scores.size()},
+          {"failed", failed},
+          {"kendall_tau", finite_json(models::kendall_tau(scores, runtimes))},
+          {"top1_slowdown", finite_json(models::top_k_slowdown(scores, runtimes, 1))},
+          {"top5_slowdown", finite_json(models::top_k_slowdown(scores, runtimes, 5))},
+          {"points", std::move(points)}};
+}
+
+}  // namespace
+
+Json rankings_of(const std::filesystem::path& run) {
+  const auto file = run / "rankings.csv";
+  Json json = {{"groups", Json::array()}, {"total", 0}, {"cut", false}};
+  std::error_code failure;
+  if (!std::filesystem::is_regular_file(file, failure)) return json;
+  const bool cut = std::filesystem::file_size(file, failure) > kMostBytes;
+  std::string text(std::min<uintmax_t>(kMostBytes, std::filesystem::file_size(file, failure)), '\0');
+  std::ifstream stream(file, std::ios::binary);
+  stream.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<size_t>(std::max<std::streamsize>(0, stream.gcount())));
+  std::map<std::string, size_t> columns;
+  std::map<std::pair<std::string, std::string>, Group> groups;
+  std::vector<std::pair<std::string, std::string>> order;
+  size_t count = 0;
+  for (size_t begin = 0; begin < text.size();) {
+    const auto end = text.find('\n', begin);
+    if (end == std::string::npos && cut) break;  // not whole
+    const auto fields = csv_fields(std::string_view(text).substr(begin, end - begin));
+    begin = end == std::string::npos ? text.size() : end + 1;
+    if (columns.empty()) {
+      for (size_t i = 0; i < fields.size(); ++i) columns[fields[i]] = i;
+      for (const char* needed : {"set", "group", "score", "predicted_runtime", "runtime"}) {
+        if (!columns.contains(needed))
+          throw history::HistoryError("{}: found no column {}, expected one (written by another program?)",
+                                      file.string(), needed);
+      }
+      count = fields.size();
+      continue;
+    }
+    if (fields.size() != count) continue;
+    const std::pair name(fields[columns["set"]], fields[columns["group"]]);
+    auto [place, is_new] = groups.try_emplace(name);
+    if (is_new) order.push_back(name);
+    place->second.scores.push_back(number_in(fields[columns["score"]]));
+    place->second.predicted.push_back(number_in(fields[columns["predicted_runtime"]]));
+    place->second.measured.push_back(number_in(fields[columns["runtime"]]));
+  }
+  for (size_t i = 0; i < std::min(kMostGroups, order.size()); ++i)
+    json["groups"].push_back(shown(order[i], groups.at(order[i])));
+  json["total"] = order.size();
+  json["cut"] = cut;
+  return json;
+}
+
+}  // namespace foretime::cli

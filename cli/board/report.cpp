@@ -1,0 +1,147 @@
+#include "cli/board/report.h"
+
+#include <algorithm>
+#include <cctype>
+#include <cstring>
+#include <filesystem>
+#include <vector>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+#include <openssl/evp.h>
+
+#include "base/atomic_file.h"
+#include "base/text.h"
+#include "cli/board/board_service.h"
+#include "cli/board/run_api.h"
+#include "jobs/error.h"
+
+namespace foretime::cli {
+
+using Json = nlohmann::json;
+
+namespace {
+
+constexpr size_t kMostReported = 24;
+
+std::string asset(const char* path) {
+  for (const auto* each = kAssets; each->path != nullptr; ++each) {
+    if (std::strcmp(each->path, path) == 0) return each->text;
+  }
+  throw jobs::JobsError("{}: is no part of this program", path);
+}
+
+/// 'sha256-…', as a Content-Security-Policy names a script.
+std::string source_hash(const std::string& text) {
+  unsigned char digest[EVP_MAX_MD_SIZE];
+  unsigned size = 0;
+  EVP_Digest(text.data(), text.size(), digest, &size, EVP_sha256(), nullptr);
+  std::string code(4 * ((size + 2) / 3) + 1, '\0');
+  code.resize(static_cast<size_t>(
+      EVP_EncodeBlock(reinterpret_cast<unsigned char*>(code.data()), digest, static_cast<int>(size))));
+  return "'sha256-" + code + "'";
+}
+
+/// As encodeURIComponent writes it.
+std::string url_encoded(const std::string& text) {
+  std::string code;
+  for (const unsigned char c : text) {
+    const bool plain = std::isalnum(c) != 0 || std::strchr("-_.!~*'()", c) != nullptr;
+    code += plain && c != 0 ? std::string(1, static_cast<char>(c)) : fmt::format("%{:02X}", c);
+  }
+  return code;
+}
+
+void replace(std::string& text, std::string_view what, const std::string& by) {
+  const auto found = text.find(what);
+  if (found == std::string::npos) throw jobs::JobsError("index.html: found no '{}'", what);
+  text.replace(found, what.size(), by);
+}
+
+/// The pages' modules as one: what they import from each other is there already. A line each for imports and lists of
+/// exports, as the modules are written.
+std::string bundled() {
+  std::string text;
+  for (const auto* each = kAssets; each->path != nullptr; ++each) {
+    const std::string_view path = each->path;
+    if (!path.ends_with(".js") || path == "/uplot.js") continue;
+    std::string_view rest = each->text;
+    while (!rest.empty()) {
+      const auto line = rest.substr(0, rest.find('\n'));
+      rest.remove_prefix(std::min(rest.size(), line.size() + 1));
+      if (line.starts_with("import ") || line.starts_with("export {")) continue;
+      text += line.starts_with("export ") ? line.substr(7) : line;
+      text += '\n';
+    }
+  }
+  return text;
+}
+
+Json report_of_runs(const std::string& folder) {
+  const std::filesystem::path root(folder);
+  const auto found = list_runs(root);
+  std::vector<std::string> names;
+  for (const auto& run : found["runs"]) names.push_back(run["name"]);
+  std::ranges::sort(names);
+  if (names.empty())
+    throw jobs::JobsError(
+        "{}: found no run directory in it, expected one, a folder with some, or the id of a sweep or job", folder);
+  if (names.size() > kMostReported)
+    throw jobs::JobsError("{}: found {} run directories, expected at most {}: name a folder with fewer", folder,
+                          found["total"].dump(), kMostReported);
+  Json answers = {{"view", "/runs"}, {"runs", names}};
+  for (const auto& name : names) {
+    const auto query = url_encoded(name);
+    answers["/api/run?name=" + query] = show_run(root, name);
+    answers["/api/rankings?name=" + query] = show_rankings(root, name);
+  }
+  return answers;
+}
+
+Json report_of_queue(const ReportArguments& arguments) {
+  QueueApi queue(arguments.queue);
+  const auto [is_sweep, id] = queue.resolve(arguments.target);
+  if (!is_sweep)
+    return {{"view", "/job/" + id}, {"/api/job?id=" + id, queue.job(id)}, {"/api/log?id=" + id, queue.log(id)}};
+  return {{"view", "/sweep/" + id},
+          {"/api/sweep?id=" + id, queue.sweep(id, {.limit = QueueApi::kMostRows})},
+          {"/api/curves?id=" + id, queue.curves(id)},
+          {"/api/overview?id=" + id, queue.overview(id)}};
+}
+
+}  // namespace
+
+std::string report_page(const Json& answers) {
+  const auto style = asset("/uplot.css") + asset("/style.css"), drawing = asset("/uplot.js"), pages = bundled();
+  auto data = answers.dump(-1, ' ', false, Json::error_handler_t::replace);
+  // Nothing in it ends the element that holds it.
+  for (size_t at = 0; (at = data.find('<', at)) != std::string::npos;) data.replace(at, 1, "\\u003c");
+  auto page = asset("/index.html");
+  replace(page, "<link rel=\"stylesheet\" href=\"/uplot.css\">\n", "");
+  replace(page, "<link rel=\"stylesheet\" href=\"/style.css\">", "<style>" + style + "</style>");
+  replace(page, "<script src=\"/uplot.js\" defer></script>\n", "");
+  replace(page, "<script src=\"/app.js\" type=\"module\"></script>\n", "");
+  replace(page, "<meta charset=\"utf-8\">",
+          fmt::format(
+              "<meta charset=\"utf-8\">\n<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; "
+              "script-src {} {}; style-src {}; img-src data:; base-uri 'none'; form-action 'none'\">",
+              source_hash(drawing), source_hash(pages), source_hash(style)));
+  replace(page,
+          "<nav aria-label=\"Views\"><a href=\"/\" class=\"name\">Foretime</a><a href=\"/\">Queue</a><a "
+          "href=\"/agents\">Agents</a><a href=\"/runs\">Runs</a></nav>",
+          "<p class=\"name\">Foretime report</p>");
+  replace(page, "</body>",
+          "<script type=\"application/json\" id=\"answers\">" + data + "</script>\n<script>" + drawing +
+              "</script>\n<script type=\"module\">" + pages + "</script>\n</body>");
+  return page;
+}
+
+void write_report(const ReportArguments& arguments) {
+  std::error_code failure;
+  const bool is_folder = std::filesystem::is_directory(arguments.target, failure);
+  const auto page = report_page(is_folder ? report_of_runs(arguments.target) : report_of_queue(arguments));
+  write_file_atomically(arguments.output, page);
+  fmt::print("{}: {} KiB\n", arguments.output, (page.size() + 1023) / 1024);
+}
+
+}  // namespace foretime::cli

@@ -1,0 +1,103 @@
+#include "cli/board/trial_table.h"
+
+#include <algorithm>
+#include <charconv>
+#include <set>
+
+#include <nlohmann/json.hpp>
+
+#include "base/text.h"
+
+namespace foretime::cli {
+
+std::optional<double> number_of(std::string_view text) {
+  double value = 0;
+  const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (text.empty() || failure != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+std::pair<std::optional<double>, std::string> Trial::key(const std::string& sort) const {
+  if (sort == "trial") return {static_cast<double>(trial), ""};
+  if (sort == "state") return {std::nullopt, state};
+  if (sort == "objective") return {objective, ""};
+  if (sort == "step") return {step, ""};
+  if (sort == "seconds") return {seconds, ""};
+  if (sort == "finished") return {finished, ""};
+  const auto found = parameters.find(sort);
+  if (found == parameters.end()) return {std::nullopt, ""};
+  return {number_of(found->second), found->second};
+}
+
+bool Trial::has(const std::string& text) const {
+  if (id.find(text) != std::string::npos || name.find(text) != std::string::npos) return true;
+  return std::ranges::any_of(parameters,
+                             [&](const auto& entry) { return entry.second.find(text) != std::string::npos; });
+}
+
+void TrialTable::refresh(jobs::QueueReader& reader, const QueueEvents& events) {
+  const bool missed = !loaded_ || next_ < events.first();
+  const auto from = missed ? events.end() : next_;
+  next_ = events.end();
+  std::set<std::string> changed;
+  bool others = missed;  // whether jobs came or went
+  for (auto number = from; number < events.end(); ++number) {
+    const auto& event = events[number];
+    others = others || event.event == "submit" || event.event == "forget";
+    if (places_.contains(event.job)) changed.insert(event.job);
+  }
+  loaded_ = false;  // until all is read
+  if (others) read_ids(reader);
+  std::vector<std::string> ids;
+  for (const auto& trial : trials_) {
+    if (missed || trial.state.empty() || trial.state == "active" || changed.contains(trial.id)) ids.push_back(trial.id);
+  }
+  read(reader, ids);
+  loaded_ = true;
+}
+
+/// Keeps what is known of those that stay. New ones have no state yet.
+void TrialTable::read_ids(jobs::QueueReader& reader) {
+  std::vector<Trial> trials;
+  for (auto& id : reader.ids_of_sweep(sweep_)) {
+    const auto known = places_.find(id);
+    if (known != places_.end()) {
+      trials.push_back(std::move(trials_[known->second]));
+    } else {
+      trials.emplace_back().id = std::move(id);
+    }
+  }
+  trials_ = std::move(trials);
+  places_.clear();
+  for (size_t i = 0; i < trials_.size(); ++i) places_[trials_[i].id] = i;
+}
+
+void TrialTable::read(jobs::QueueReader& reader, const std::vector<std::string>& ids) {
+  static const std::vector<std::string> kFields = {"state", "trial",   "name",        "objective", "best_objective",
+                                                   "step",  "seconds", "finished_ms", "parameters"};
+  std::set<std::string> gone(ids.begin(), ids.end());
+  reader.scan(ids, kFields, [&](size_t index, const std::vector<std::string_view>& values) {
+    auto& trial = trials_[places_.at(ids[index])];
+    gone.erase(trial.id);
+    trial.state = printable_utf8(values[0]);
+    trial.trial = static_cast<int64_t>(number_of(values[1]).value_or(-1));
+    trial.name = printable_utf8(values[2]);
+    trial.objective = number_of(values[3]);
+    trial.best = number_of(values[4]) ? number_of(values[4]) : trial.objective;
+    trial.step = number_of(values[5]);
+    trial.seconds = number_of(values[6]);
+    trial.finished = number_of(values[7]);
+    trial.parameters.clear();
+    const auto parameters = nlohmann::json::parse(values[8], nullptr, false);
+    if (!parameters.is_object()) return;
+    for (const auto& [name, value] : parameters.items()) {
+      if (value.is_string()) trial.parameters[name] = value.get<std::string>();
+    }
+  });
+  if (gone.empty()) return;
+  std::erase_if(trials_, [&](const Trial& trial) { return gone.contains(trial.id); });
+  places_.clear();
+  for (size_t i = 0; i < trials_.size(); ++i) places_[trials_[i].id] = i;
+}
+
+}  // namespace foretime::cli

@@ -1,0 +1,119 @@
+// One sweep: all curves, parameters against the objective, the table of its trials.
+import {chartGrid} from "./charts.js";
+import {answers, csvField, download, fileName, follow, get, h, numberCell, settingCell, spark, stateCell} from "./dom.js";
+import {actionBar, change, duration, fill, jobLink, percent, settings, STATES, table, tiles, time} from "./parts.js";
+import {importanceBars, parallel} from "./plots.js";
+
+const PAGE = 50;
+
+/** In a report the whole table is there, and is put in order here. */
+function select({sweep, trials}, query) {
+  const key = query.get("sort") ?? "trial", down = query.get("descending") === "1" ? -1 : 1, search = query.get("search");
+  const value = (job) => {
+    const found = job[key] ?? job.parameters[key];
+    return found === undefined || found === null || found === "" ? null : Number.isNaN(Number(found)) ? found : Number(found);
+  };
+  const shown = trials.filter((job) => (!query.get("state") || job.state === query.get("state")) &&
+    (!search || [job.id, job.name, ...Object.values(job.parameters)].some((text) => text.includes(search))));
+  shown.sort((a, b) => {
+    const [x, y] = [value(a), value(b)];
+    return x === null || y === null ? (x === null) - (y === null) : down * (x < y ? -1 : x > y ? 1 : 0);
+  });
+  const from = Number(query.get("from") ?? 0);
+  return {sweep, trials: shown.slice(from, from + PAGE), total: shown.length, from};
+}
+
+export function sweepView(main, id) {
+  const head = h("div"), actions = h("div"), rows = h("div"), pager = h("div", {class: "tools"}), charts = chartGrid(), columns = h("details", {class: "menu"});
+  const state = h("select", {"aria-label": "state", onchange: () => { change({state: state.value, from: ""}); restart(); }},
+    h("option", {value: ""}, "any state"), STATES.map((name) => h("option", {value: name, selected: settings().get("state") === name}, name)));
+  let typing;
+  const search = h("input", {type: "search", value: settings().get("search") ?? "", oninput: () => {
+    clearTimeout(typing);
+    typing = setTimeout(() => { change({search: search.value, from: ""}); restart(); }, 150);
+  }});
+  main.replaceChildren(head, actions, charts.element, h("h2", {}, "Trials"), h("div", {class: "tools"}, state, h("label", {}, "with ", search), columns,
+    h("button", {class: "plain", type: "button", onclick: () => saveTable()}, "CSV")), rows, pager);
+
+  const order = (key, label, number) => {
+    const active = (settings().get("sort") ?? "trial") === key, descending = settings().get("descending") === "1";
+    return h("th", {scope: "col", class: number ? "number" : "", "aria-sort": active ? (descending ? "descending" : "ascending") : null},
+      h("button", {type: "button", title: label, onclick: () => { change({sort: key, descending: active && !descending ? "1" : "", from: ""}); restart(); }},
+        label + (active ? (descending ? " ▾" : " ▴") : "")));
+  };
+  let latest = null, sweepState = "", parameters = [], curves = null, chosen = null;
+  const hidden = () => new Set(settings().getAll("hide"));
+  const showColumns = () => {
+    if (columns.contains(document.activeElement) && columns.open) return;
+    columns.replaceChildren(h("summary", {}, "Columns"), h("div", {}, parameters.map((name) => h("label", {}, h("input", {type: "checkbox", checked: !hidden().has(name), onchange: (event) => {
+      const query = settings();
+      event.target.checked ? query.delete("hide", name) : query.append("hide", name);
+      history.replaceState(null, "", `${location.pathname}${query.size > 0 ? "?" + query : ""}`);
+      showTable();
+    }}), name))));
+  };
+  const showTable = () => {
+    const {sweep, trials, total, from} = latest;
+    const shown = parameters.filter((name) => !hidden().has(name));
+    rows.replaceChildren(table([order("trial", "trial", true), "job", order("state", "state"), order("objective", sweep.metric, true), "curve",
+      order("step", "progress", true), order("seconds", "time", true), ...shown.map((name) => order(name, name))],
+      trials.map((job) => h("tr", {"data-id": job.id}, numberCell(job.trial), h("td", {}, jobLink(job)), stateCell(job), numberCell(job.objective),
+        h("td", {}, spark(job.curve)), h("td", {class: "number"}, percent(job)), h("td", {class: "number"}, job.seconds > 0 ? duration(job.seconds) : "–"),
+        ...shown.map((name) => settingCell(job.parameters[name])))), "trials"));
+    pager.replaceChildren(h("button", {class: "plain", type: "button", disabled: from === 0, onclick: () => { change({from: String(Math.max(0, from - PAGE) || "")}); restart(); }}, "Back"),
+      h("span", {}, total === 0 ? "no trial" : `${from + 1} to ${from + trials.length} of ${total}`),
+      h("button", {class: "plain", type: "button", disabled: from + trials.length >= total, onclick: () => { change({from: String(from + PAGE)}); restart(); }}, "Next"));
+  };
+  const saveTable = async () => {
+    const found = answers ? latest : await get(`/api/sweep?id=${encodeURIComponent(id)}&${settings()}&from=0&limit=500`);
+    const lines = [["trial", "id", "state", found.sweep.metric, "step", "seconds", ...parameters], ...found.trials.map((job) => [job.trial, job.id, job.state, job.objective ?? "",
+      job.step, job.seconds, ...parameters.map((name) => job.parameters[name] ?? "")])];
+    download(fileName(found.sweep.name, ".csv"), "text/csv", lines.map((line) => line.map(csvField).join(",")).join("\n") + "\n");
+  };
+  const show = (answer) => {
+    latest = answers ? select(answer, settings()) : answer;
+    const {sweep, trials} = latest;
+    document.title = `${sweep.name} – Foretime`;
+    head.replaceChildren(h("h1", {}, sweep.name), h("p", {class: "quiet"},
+      `${sweep.id}: ${sweep.method}, ${sweep.goal} ${sweep.metric}, ${sweep.state}, created ${time(sweep.created_ms)}`),
+      tiles(STATES.filter((name) => sweep.jobs[name] > 0).map((name) => [name, sweep.jobs[name]])));
+    if (sweepState !== sweep.state) fill(actions, actionBar(`sweep ${sweep.id}`, sweep.id, [sweep.state === "paused" ? "resume" : "pause", "cancel", "retry", "priority"]));
+    sweepState = sweep.state;
+    const names = [...new Set([...parameters, ...trials.flatMap((job) => Object.keys(job.parameters))])].sort();
+    if (names.length !== parameters.length || columns.childElementCount === 0) {
+      parameters = names;
+      showColumns();
+    }
+    showTable();
+  };
+  const showCurves = (answer) => {
+    curves = answer;
+    const all = curves.curves.filter((each) => !chosen || chosen.has(each.id));
+    // Rungs are numbers of evaluations, which come at equal distances.
+    const every = Math.min(...curves.curves.map((each) => each.curve.steps[0]).filter((step) => step > 0));
+    charts.show(`${curves.metric} of ${chosen ? "chosen trials" : curves.total > curves.curves.length ? "the best trials and some others" : "all trials"}`, all.map((each) => ({name: `trial ${each.trial}`, ...each.curve})),
+      {key: "curves", wide: true, marks: Number.isFinite(every) ? curves.rungs.map((rung) => rung * every) : []});
+  };
+  let brushed = null;
+  const showOverview = ({best, points, importance}) => {
+    charts.show("best so far", [{name: "best", steps: best.map(([when]) => when / 1000), values: best.map(([, value]) => value)}], {x: "time", stepped: true});
+    if (importance.length > 0) charts.put("importance", importanceBars("Importance of parameters", importance));
+    const measured = points.filter((point) => point.objective !== null);
+    // A drawing in which somebody has chosen trials stays.
+    if (brushed || measured.length < 2 || !latest || measured.every((point) => Object.keys(point.parameters).length === 0)) return;
+    charts.put("parallel", parallel("Parameters and objective", measured, latest.sweep.metric, latest.sweep.goal, (kept) => {
+      brushed = kept;
+      chosen = kept && new Set(kept.map((point) => point.id));
+      if (curves) showCurves(curves);
+    }));
+  };
+  const query = encodeURIComponent(id);
+  let stop = () => {};
+  const restart = () => {
+    stop();
+    const path = answers ? `/api/sweep?id=${query}` : `/api/sweep?id=${query}&limit=${PAGE}&${settings()}`;
+    stop = follow({[path]: show, [`/api/curves?id=${query}`]: showCurves, [`/api/overview?id=${query}`]: showOverview});
+  };
+  restart();
+  return () => stop();
+}

@@ -1,0 +1,92 @@
+"""A browser for tests: Debian's Chromium, driven by ChromeDriver through Debian's python3-selenium."""
+import os
+import shutil
+import time
+
+try:
+    from selenium import webdriver
+    from selenium.webdriver.chrome.service import Service
+    from selenium.webdriver.common.by import By
+except ImportError:
+    webdriver = None
+
+
+def missing():
+    """Why no browser can be started; empty where one can."""
+    if webdriver is None:
+        return "python3-selenium is missing: tools/install-deps.sh --tests"
+    for program in ("chromium", "chromedriver"):
+        if not shutil.which(program):
+            return f"{program} is missing: tools/install-deps.sh --tests"
+    return ""
+
+
+class Browser:
+    """One window. What pages print as errors is kept."""
+
+    def __init__(self, width=1280, height=900, dark=False, downloads=None):
+        options = webdriver.ChromeOptions()
+        for argument in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars", "--force-device-scale-factor=1"):
+            options.add_argument(argument)
+        if dark:
+            options.add_argument("--force-dark-mode")
+        if downloads:
+            options.add_experimental_option("prefs", {"download.default_directory": str(downloads), "profile.default_content_setting_values.automatic_downloads": 1})
+        options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+        self.driver = webdriver.Chrome(service=Service(shutil.which("chromedriver"), log_path=os.devnull), options=options)
+        self.resize(width, height)
+        if dark:
+            self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [{"name": "prefers-color-scheme", "value": "dark"}]})
+
+    def resize(self, width, height):
+        """Also below the 500 pixels that a window has at least."""
+        self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False})
+
+    def open(self, address):
+        self.driver.get(address)
+
+    def close(self):
+        self.driver.quit()
+
+    def run(self, script, *arguments):
+        """What a piece of JavaScript returns."""
+        return self.driver.execute_script(script, *arguments)
+
+    def all(self, selector):
+        return self.driver.find_elements(By.CSS_SELECTOR, selector)
+
+    def one(self, selector, seconds=10):
+        """The first element, once it is there."""
+        found = self.until(lambda: self.all(selector), seconds)
+        assert found, f"nothing matches {selector} on {self.driver.current_url}: {self.text()[:2000]}"
+        return found[0]
+
+    def until(self, condition, seconds=10):
+        limit = time.monotonic() + seconds
+        while True:
+            try:
+                value = condition()
+            except Exception as error:  # an element that was replaced meanwhile
+                value, last = None, error
+                if "stale" not in str(last) and "no such" not in str(last):
+                    raise
+            if value or time.monotonic() > limit:
+                return value
+            time.sleep(0.05)
+
+    def text(self):
+        return self.run("return document.body.innerText")
+
+    def overflow(self):
+        """By how many pixels the page is wider than its window."""
+        return self.run("return document.documentElement.scrollWidth - innerWidth")
+
+    def errors(self):
+        """What pages printed as errors since the last call."""
+        return [entry["message"] for entry in self.driver.get_log("browser") if entry["level"] == "SEVERE"]
+
+    def shot(self, path, whole=True):
+        """A PNG of the page, or of the window."""
+        import base64
+        data = self.driver.execute_cdp_cmd("Page.captureScreenshot", {"captureBeyondViewport": whole, "format": "png"})["data"]
+        path.write_bytes(base64.b64decode(data))
