@@ -155,6 +155,20 @@ const std::vector<Trial>& QueueApi::trials_of(const std::string& sweep) {
   return kept.table.trials();
 }
 
+template <class Make>
+Json QueueApi::remembered(const std::string& sweep, Remembered Kept::*what, const Make& make) {
+  using Clock = std::chrono::steady_clock;
+  const auto& trials = trials_of(sweep);
+  auto& kept = tables_.at(sweep);
+  auto& found = kept.*what;
+  const auto begin = Clock::now();
+  if (found.answer && (found.version == kept.table.version() || begin < found.until)) return *found.answer;
+  auto answer = std::make_shared<const Json>(make(trials));
+  const auto end = Clock::now();
+  found = {kept.table.version(), end + 9 * (end - begin), answer};
+  return *answer;
+}
+
 std::map<JobState, int64_t> QueueApi::counts_of(const std::vector<Trial>& trials, int64_t& unreadable) {
   auto counts = no_jobs();
   for (const auto& trial : trials) {
@@ -212,23 +226,24 @@ Json QueueApi::overview(const std::string& prefix) {
   const auto id = reader.resolve_sweep(prefix);
   const auto sweep = reader.sweep(id);
   if (!sweep) throw HttpError{404, "not_found", "sweep " + id + ": unknown"};
-  const auto& trials = trials_of(id);
-  Json points = Json::array();
-  const size_t stride = trials.size() / kPlotted + 1;
-  for (size_t i = 0; i < trials.size(); i += stride) {
-    const auto& trial = trials[i];
-    points.push_back({{"id", trial.id},
-                      {"trial", trial.trial},
-                      {"state", trial.state},
-                      {"objective", json_number(trial.objective)},
-                      {"finished_ms", json_number(trial.finished)},
-                      {"parameters", trial.parameters}});
-  }
-  return {{"sweep", id},
-          {"points", std::move(points)},
-          {"best", best_so_far(trials, sweep->spec.maximize)},
-          {"importance", importances(trials)},
-          {"every", stride}};
+  return remembered(id, &Kept::overview, [&](const std::vector<Trial>& trials) -> Json {
+    Json points = Json::array();
+    const size_t stride = trials.size() / kPlotted + 1;
+    for (size_t i = 0; i < trials.size(); i += stride) {
+      const auto& trial = trials[i];
+      points.push_back({{"id", trial.id},
+                        {"trial", trial.trial},
+                        {"state", trial.state},
+                        {"objective", json_number(trial.objective)},
+                        {"finished_ms", json_number(trial.finished)},
+                        {"parameters", trial.parameters}});
+    }
+    return {{"sweep", id},
+            {"points", std::move(points)},
+            {"best", best_so_far(trials, sweep->spec.maximize)},
+            {"importance", importances(trials)},
+            {"every", stride}};
+  });
 }
 
 Json QueueApi::curves(const std::string& prefix) {
@@ -236,31 +251,33 @@ Json QueueApi::curves(const std::string& prefix) {
   const auto id = reader.resolve_sweep(prefix);
   const auto sweep = reader.sweep(id);
   if (!sweep) throw HttpError{404, "not_found", "sweep " + id + ": unknown"};
-  std::vector<const Trial*> trials;
-  for (const auto& trial : trials_of(id)) {
-    if (trial.objective) trials.push_back(&trial);
-  }
-  // The best ones, and of the others evenly many.
-  const auto best = [&](const Trial* trial) { return sweep->spec.maximize ? -*trial->best : *trial->best; };
-  std::ranges::stable_sort(trials, {}, best);
-  const size_t total = trials.size(), stride = total / kCurves + 1;
-  std::vector<std::string> ids;
-  for (size_t i = 0; i < total; ++i) {
-    if (i < kBestCurves || i % stride == 0) ids.push_back(trials[i]->id);
-  }
-  Json curves = Json::array();
-  for (const auto& job : reader.jobs(ids)) {
-    auto curve = curve_of(job);
-    if (curve.is_null()) continue;
-    curves.push_back(
-        {{"id", job.spec.id}, {"trial", job.spec.trial}, {"state", state_text(job)}, {"curve", std::move(curve)}});
-  }
-  return {{"sweep", id},
-          {"metric", printable_utf8(sweep->spec.metric)},
-          {"goal", sweep->spec.maximize ? "maximize" : "minimize"},
-          {"rungs", sweep->spec.halving.rungs},
-          {"curves", std::move(curves)},
-          {"total", total}};
+  return remembered(id, &Kept::curves, [&](const std::vector<Trial>& all) -> Json {
+    std::vector<const Trial*> trials;
+    for (const auto& trial : all) {
+      if (trial.objective) trials.push_back(&trial);
+    }
+    // The best ones, and of the others evenly many.
+    const auto best = [&](const Trial* trial) { return sweep->spec.maximize ? -*trial->best : *trial->best; };
+    std::ranges::stable_sort(trials, {}, best);
+    const size_t total = trials.size(), stride = total / kCurves + 1;
+    std::vector<std::string> ids;
+    for (size_t i = 0; i < total; ++i) {
+      if (i < kBestCurves || i % stride == 0) ids.push_back(trials[i]->id);
+    }
+    Json curves = Json::array();
+    for (const auto& job : reader.jobs(ids)) {
+      auto curve = curve_of(job);
+      if (curve.is_null()) continue;
+      curves.push_back(
+          {{"id", job.spec.id}, {"trial", job.spec.trial}, {"state", state_text(job)}, {"curve", std::move(curve)}});
+    }
+    return {{"sweep", id},
+            {"metric", printable_utf8(sweep->spec.metric)},
+            {"goal", sweep->spec.maximize ? "maximize" : "minimize"},
+            {"rungs", sweep->spec.halving.rungs},
+            {"curves", std::move(curves)},
+            {"total", total}};
+  });
 }
 
 Json QueueApi::activity(int64_t minutes) {

@@ -1,8 +1,10 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -55,12 +57,21 @@ class QueueApi {
   static constexpr int64_t kMostRows = 500;
 
  private:
+  struct Remembered {
+    uint64_t version = 0;
+    std::chrono::steady_clock::time_point until{};  // it is good, whatever has changed
+    std::shared_ptr<const nlohmann::json> answer{};
+  };
   struct Kept {
     explicit Kept(const std::string& sweep) : table(sweep) {}
     TrialTable table;
     uint64_t used = 0;
+    Remembered overview{}, curves{};
   };
   const std::vector<Trial>& trials_of(const std::string& sweep);
+  /// What `make` gives of the trials: anew where they have changed, and so seldom that it takes a tenth of the time.
+  template <class Make>
+  nlohmann::json remembered(const std::string& sweep, Remembered Kept::*what, const Make& make);
   static std::map<jobs::JobState, int64_t> counts_of(const std::vector<Trial>& trials, int64_t& unreadable);
 
   static constexpr size_t kTables = 60;  // sweeps whose trials are kept

@@ -78,6 +78,7 @@ void TrialTable::read(jobs::QueueReader& reader, const std::vector<std::string>&
   std::set<std::string> gone(ids.begin(), ids.end());
   reader.scan(ids, kFields, [&](size_t index, const std::vector<std::string_view>& values) {
     auto& trial = trials_[places_.at(ids[index])];
+    const auto before = trial;
     gone.erase(trial.id);
     trial.state = printable_utf8(values[0]);
     trial.trial = static_cast<int64_t>(number_of(values[1]).value_or(-1));
@@ -88,13 +89,15 @@ void TrialTable::read(jobs::QueueReader& reader, const std::vector<std::string>&
     trial.seconds = number_of(values[6]);
     trial.finished = number_of(values[7]);
     trial.parameters.clear();
-    const auto parameters = nlohmann::json::parse(values[8], nullptr, false);
-    if (!parameters.is_object()) return;
-    for (const auto& [name, value] : parameters.items()) {
-      if (value.is_string()) trial.parameters[name] = value.get<std::string>();
+    if (const auto parameters = nlohmann::json::parse(values[8], nullptr, false); parameters.is_object()) {
+      for (const auto& [name, value] : parameters.items()) {
+        if (value.is_string()) trial.parameters[name] = value.get<std::string>();
+      }
     }
+    if (trial != before) ++version_;
   });
   if (gone.empty()) return;
+  ++version_;
   std::erase_if(trials_, [&](const Trial& trial) { return gone.contains(trial.id); });
   places_.clear();
   for (size_t i = 0; i < trials_.size(); ++i) places_[trials_[i].id] = i;

@@ -20,6 +20,7 @@ struct Trial {
   std::optional<double> objective{}, best{}, step{}, seconds{}, finished{};
   std::map<std::string, std::string> parameters{};
 
+  bool operator==(const Trial&) const = default;
   /// A number or a text to sort by: trial, state, objective, step, seconds, finished, or a parameter's name.
   std::pair<std::optional<double>, std::string> key(const std::string& sort) const;
   /// Whether the id, the name or the value of a parameter has this text.
@@ -34,6 +35,8 @@ class TrialTable {
   /// Reads what has changed; everything where events were missed. `events` are fresh. Throws the errors of the reader.
   void refresh(jobs::QueueReader& reader, const QueueEvents& events);
   const std::vector<Trial>& trials() const { return trials_; }
+  /// Rises when a trial has changed.
+  uint64_t version() const { return version_; }
 
  private:
   void read(jobs::QueueReader& reader, const std::vector<std::string>& ids);
@@ -41,6 +44,7 @@ class TrialTable {
 
   const std::string sweep_;
   bool loaded_ = false;
+  uint64_t version_ = 0;
   uint64_t next_ = 0;  // the event after those that are known
   std::vector<Trial> trials_;
   std::unordered_map<std::string, size_t> places_;
