@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <tuple>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
@@ -25,7 +26,7 @@ namespace {
 struct TrainOptions {
   std::string file;
   std::vector<std::string> overrides;
-  bool quiet = false;
+  bool quiet = false, verbose = false;
   bool profile = false;
   bool no_tensorboard = false;
 };
@@ -37,6 +38,33 @@ configs::Settings baseline_settings(configs::Settings settings, configs::ModelTy
   settings.trainer.baselines.clear();
   if (settings.checkpoint.resume != "never") settings.checkpoint.resume = "auto";
   return settings;
+}
+
+/// What a training is, in a few lines.
+std::string summary_of(const configs::Settings& settings, int ranks) {
+  const auto& [data, model, trainer] = std::tie(settings.data, settings.model, settings.trainer);
+  const auto files = [](const std::vector<std::string>& names) {
+    if (names.empty()) return std::string("none");
+    return names.front() + (names.size() > 1 ? fmt::format(" and {} more", names.size() - 1) : "");
+  };
+  std::string baselines;
+  for (const auto baseline : trainer.baselines) baselines += (baselines.empty() ? "" : ", ") + word_of(baseline);
+  return fmt::format(
+      "data      {}, {}\n"
+      "  train   {}; held out {:g} % of their candidates\n"
+      "  test    {}; validation {}\n"
+      "model     {}: {} layers, {} wide{}\n"
+      "loss      {}\n"
+      "steps     {}, each of {} groups with {} candidates; evaluated {}\n"
+      "metric    {}\n"
+      "ranks     {}, on {}\n"
+      "run       {} (all settings: config.yaml there, or --verbose)\n",
+      data.root, word_of(data.format), files(data.train), 100 * data.holdout, files(data.test), files(data.valid),
+      word_of(model.type), model.layers, model.hidden, baselines.empty() ? "" : "; beside it " + baselines,
+      word_of(settings.loss.type), trainer.steps, settings.sampler.groups_per_batch,
+      settings.sampler.candidates_per_group == 0 ? "all" : fmt::format("{}", settings.sampler.candidates_per_group),
+      trainer.eval_every == 0 ? "at the end" : fmt::format("every {}", trainer.eval_every), trainer.metric, ranks,
+      word_of(trainer.device), settings.run.directory);
 }
 
 /// In the script of a Slurm job, or in a shell of salloc, one process is easily started where many were meant.
@@ -67,7 +95,8 @@ void run(const TrainOptions& options, int& exit_code) {
     if (const auto warning = configs::metric_warning(settings); root && !warning.empty() && !is_job)
       fmt::print(stderr, "warning: {}\n", warning);
     if (comm.size() == 1 && !is_job) warn_of_idle_tasks();
-    if (root && !options.quiet) fmt::print("{}\n", configs::to_yaml(settings));
+    if (root && options.verbose && !options.quiet) fmt::print("{}\n", configs::to_yaml(settings));
+    if (root && !options.verbose && !options.quiet) fmt::print("{}\n", summary_of(settings, comm.size()));
     std::vector<configs::ModelType> types = {settings.model.type};
     for (const auto baseline : settings.trainer.baselines) {
       if (const auto type = configs::choice_named<configs::ModelType>(word_of(baseline))) types.push_back(*type);
@@ -110,7 +139,8 @@ void add_train_command(CLI::App& app, int& exit_code) {
   auto* command = app.add_subcommand("train", "Train a model, alone or under mpirun; the same command continues a run");
   needed_option(*command, "settings", options->file, "YAML settings (see foretime config --reference)");
   command->add_option("overrides", options->overrides, "key=value, e.g. optimizer.learning_rate=3e-4");
-  command->add_flag("--quiet", options->quiet, "do not print the resolved settings");
+  command->add_flag("--quiet", options->quiet, "do not say at the beginning what is trained");
+  command->add_flag("--verbose", options->verbose, "print all resolved settings, as config.yaml in the run directory");
   command->add_flag("--profile", options->profile,
                     "write trace.json (chrome://tracing, Perfetto) of all ranks to the run directory, and print where "
                     "the time went");

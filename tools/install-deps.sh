@@ -29,6 +29,7 @@ test_packages=(
   python3-venv python3-pip mypy python3-pandas patchelf   # the Python package and its wheel (tools/wheel.sh)
   python3-kubernetes python3-yaml               # the published API, to check manifests by
   chromium chromium-driver python3-selenium     # the pages of the board, as people see them
+  tmux                                          # a terminal, as people see it
   iproute2 slurmctld slurmd slurm-client munge  # several hosts and Slurm on one machine (tests/cluster)
 )
 

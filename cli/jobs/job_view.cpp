@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/duration.h"
+#include "base/terminal.h"
 #include "base/text.h"
 
 namespace foretime::cli {
@@ -126,9 +127,27 @@ std::string age_text(int64_t milliseconds) {
   return fmt::format("{:.0f} days", seconds / 86400);
 }
 
-std::string job_table(const std::vector<jobs::JobRecord>& jobs) {
-  std::vector<std::vector<std::string>> rows = {
-      {"id", "name", "state", "attempt", "agent", "progress", "metric", "eta", "reason"}};
+/// The columns of a table of jobs that there is room for.
+struct JobColumns {
+  size_t name = kNameWidth, reason = kReasonWidth;  // characters; 0: left out
+  bool short_form = false;                          // eight digits of an id, and no bar
+  bool agent = true;                                // and the attempt
+};
+
+static std::string job_table(const std::vector<jobs::JobRecord>& jobs, const JobColumns& columns) {
+  std::vector<std::vector<std::string>> rows = {{"id"}};
+  const auto add = [&](bool is_there, const std::string& text) {
+    if (is_there) rows.back().push_back(text);
+  };
+  const auto fill = [&](const std::vector<std::string>& texts) {
+    add(columns.name > 0, texts[0]);
+    add(true, texts[1]);
+    add(columns.agent, texts[2]);
+    add(columns.agent, texts[3]);
+    for (size_t i = 4; i < 7; ++i) add(true, texts[i]);
+    add(columns.reason > 0, texts[7]);
+  };
+  fill({"name", "state", "attempt", "agent", "progress", "metric", "eta", "reason"});
   for (const auto& job : jobs) {
     const bool active = job.state == jobs::JobState::active;
     // What went wrong says more than that something did.
@@ -136,13 +155,54 @@ std::string job_table(const std::vector<jobs::JobRecord>& jobs) {
     const auto why = !job.unreadable.empty()       ? job.unreadable
                      : wrong || job.reason.empty() ? short_error(job.error)
                                                    : job.reason;
-    rows.push_back({job.spec.id, shown(job.spec.name, kNameWidth), state_text(job),
-                    job.attempt > 0 ? fmt::format("{}", job.attempt) : "-", active ? shown(job.agent, kNameWidth) : "-",
-                    progress_text(job), number_text(job.best_objective ? job.best_objective : job.objective),
-                    active && job.eta_seconds >= 0 ? duration_text(job.eta_seconds) : "-",
-                    why.empty() ? "" : shown(why, kReasonWidth)});
+    const auto progress = progress_text(job);
+    rows.push_back({columns.short_form ? job.spec.id.substr(0, 8) : job.spec.id});
+    fill({shown(job.spec.name, columns.name), state_text(job), job.attempt > 0 ? fmt::format("{}", job.attempt) : "-",
+          active ? shown(job.agent, kNameWidth) : "-",
+          columns.short_form && job.total_steps > 0 ? trimmed(progress.substr(progress.find(']') + 1)) : progress,
+          number_text(job.best_objective ? job.best_objective : job.objective),
+          active && job.eta_seconds >= 0 ? duration_text(job.eta_seconds) : "-",
+          why.empty() ? "" : shown(why, columns.reason)});
   }
   return format_table(rows);
+}
+
+std::string job_table(const std::vector<jobs::JobRecord>& jobs, size_t width) {
+  constexpr size_t kLeastReason = 14, kLeastName = 10;
+  JobColumns columns;
+  for (;;) {
+    const auto table = job_table(jobs, columns);
+    size_t widest = 0;
+    for (size_t begin = 0; begin < table.size();) {
+      const auto end = std::min(table.find('\n', begin), table.size());
+      widest = std::max(widest, text_width(std::string_view(table).substr(begin, end - begin)));
+      begin = end + 1;
+    }
+    if (width == 0 || widest <= width) return table;
+    const auto shrink = [&](size_t& column, size_t least) {
+      column -= std::min({column - least, widest - width, size_t{4}});
+    };
+    // What is least missed goes first.
+    if (columns.reason > kNameWidth) {
+      shrink(columns.reason, kNameWidth);
+    } else if (!columns.short_form) {
+      columns.short_form = true;
+    } else if (columns.agent) {
+      columns.agent = false;
+    } else if (columns.name > kNameWidth / 2) {
+      shrink(columns.name, kNameWidth / 2);
+    } else if (columns.reason > kLeastReason) {
+      shrink(columns.reason, kLeastReason);
+    } else if (columns.name > kLeastName) {
+      shrink(columns.name, kLeastName);
+    } else if (columns.reason > 0) {
+      columns.reason = 0;
+    } else if (columns.name > 0) {
+      columns.name = 0;
+    } else {
+      return table;
+    }
+  }
 }
 
 bool is_heard(const jobs::AgentRecord& agent, const jobs::QueueStatistics& statistics) {

@@ -23,8 +23,9 @@ std::string number_text(const std::optional<double>& value);
 /// 3 s, 4 min, 2.5 h, 3 days.
 std::string age_text(int64_t milliseconds);
 
-/// The table of `foretime status`.
-std::string job_table(const std::vector<jobs::JobRecord>& jobs);
+/// The table of `foretime status`, in `width` columns where it can be: what is least missed is shortened or left out.
+/// 0: as wide as it comes.
+std::string job_table(const std::vector<jobs::JobRecord>& jobs, size_t width = 0);
 /// Everything about one job.
 std::string describe(const jobs::JobRecord& job, const jobs::JobArtifacts& artifacts);
 std::string describe(const jobs::SweepRecord& sweep);

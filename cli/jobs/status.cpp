@@ -12,8 +12,10 @@
 #include <nlohmann/json.hpp>
 #include <unistd.h>
 
+#include "base/terminal.h"
 #include "cli/jobs/job_view.h"
 #include "cli/jobs/queue_access.h"
+#include "cli/jobs/screen.h"
 #include "cli/parsing/commands.h"
 #include "cli/parsing/options.h"
 #include "jobs/error.h"
@@ -146,6 +148,14 @@ std::string left_out(size_t all, size_t shown_jobs) {
   return all > shown_jobs ? fmt::format("  … and {} more (--limit)\n", all - shown_jobs) : "";
 }
 
+/// Of a terminal; 0: as wide as it comes, for files and pipes.
+size_t table_width() {
+  const auto size = terminal_size(STDOUT_FILENO);
+  return size ? size->columns : 0;
+}
+
+std::string on_terminal(const std::string& text) { return table_width() > 0 ? folded(text, table_width()) : text; }
+
 View view_sweep(jobs::QueueReader& reader, const std::string& id, const StatusOptions& options) {
   auto sweep = reader.sweep(id);
   if (!sweep) throw jobs::JobRefused("sweep {}: unknown", id);
@@ -157,7 +167,8 @@ View view_sweep(jobs::QueueReader& reader, const std::string& id, const StatusOp
     print_document(reader, found.shown, "sweep", cli::to_json(*sweep), options.watch > 0);
   } else {
     const auto jobs = reader.jobs(found.shown);
-    view.text = cli::describe(*sweep) + "\n" + job_table(jobs) + left_out(found.all, jobs.size());
+    view.text =
+        on_terminal(cli::describe(*sweep)) + "\n" + job_table(jobs, table_width()) + left_out(found.all, jobs.size());
   }
   return view;
 }
@@ -169,7 +180,8 @@ View view_job(jobs::QueueReader& reader, const std::string& id, const StatusOpti
   json["settings"] = job->spec.settings;
   const auto artifacts = reader.artifacts(id);
   json["artifacts"] = cli::to_json(artifacts);
-  return {options.json ? dump(json, options.watch > 0) : cli::describe(*job, artifacts), is_final(job->state)};
+  return {options.json ? dump(json, options.watch > 0) : on_terminal(cli::describe(*job, artifacts)),
+          is_final(job->state)};
 }
 
 View view_jobs(jobs::QueueReader& reader, const StatusOptions& options) {
@@ -199,7 +211,7 @@ View view_jobs(jobs::QueueReader& reader, const StatusOptions& options) {
   for (const auto& [state, count] : statistics.jobs) {
     if (!chosen && (options.state.empty() || state == jobs::parse_job_state(options.state))) all += count;
   }
-  if (!jobs.empty()) view.text = job_table(jobs);
+  if (!jobs.empty()) view.text = job_table(jobs, table_width());
   view.text += left_out(static_cast<size_t>(all), jobs.size());
   const auto alive = std::count_if(statistics.agents.begin(), statistics.agents.end(),
                                    [&](const auto& agent) { return is_heard(agent, statistics); });
@@ -224,30 +236,44 @@ View look(jobs::QueueReader& reader, const StatusOptions& options) {
   return view_jobs(reader, options);
 }
 
-/// Over what a terminal shows: each line clears the rest of the old one, the end what is left below. Nothing flickers.
-std::string redrawn(const std::string& text) {
-  std::string drawn = "\033[H";
-  for (const char c : text) drawn += c == '\n' ? std::string("\033[K\n") : std::string(1, c);
-  return drawn + "\033[J";
+std::string clock_text() {
+  const auto now = std::time(nullptr);
+  std::tm local{};
+  localtime_r(&now, &local);
+  return fmt::format("{:%H:%M:%S}", local);
 }
 
 void show(const std::string& text, const StatusOptions& options) {
-  static const bool terminal = isatty(STDOUT_FILENO) != 0;
-  if (options.watch > 0 && !options.json) {
-    const auto now = std::time(nullptr);
-    std::tm local{};
-    localtime_r(&now, &local);
-    const auto head = fmt::format("{:%H:%M:%S}{}\n", local, terminal ? "  (Ctrl-C ends)" : "");
-    fmt::print("{}", terminal ? redrawn(head + text) : head + text);
-  } else {
-    fmt::print("{}", text);
-  }
+  fmt::print("{}{}", options.watch > 0 && !options.json ? clock_text() + "\n" : "", text);
   std::fflush(stdout);
+}
+
+/// On a terminal: until the user leaves, or nothing will change any more. Returns what was shown last.
+std::string watch(QueueAccess& access, const StatusOptions& options) {
+  Screen screen;
+  std::string trouble;
+  View view;
+  do {
+    try {
+      view = look(access.reader(), options);
+      trouble.clear();
+      for (const auto& warning : access.warnings()) trouble += "warning: " + warning + "\n";
+    } catch (const jobs::RedisUnavailable& error) {
+      trouble = fmt::format("{}; trying again\n", error.what());
+    }
+    screen.show("foretime status  " + clock_text(), trouble + view.text);
+  } while (!view.over && screen.wait(options.watch));
+  return trouble + view.text;
 }
 
 void run(const StatusOptions& options) {
   if (!options.state.empty()) jobs::parse_job_state(options.state);
   QueueAccess access(options.queue, Start::to_read);
+  if (options.watch > 0 && !options.json && terminal_size(STDOUT_FILENO)) {
+    look(access.reader(), options);  // what is not there is said at once
+    fmt::print("{}", watch(access, options));
+    return;
+  }
   auto view = look(access.reader(), options);
   show(view.text, options);
   for (const auto& warning : access.warnings()) fmt::print(stderr, "warning: {}\n", warning);
@@ -270,7 +296,8 @@ void add_status_command(CLI::App& app) {
   typed_option(*command, "id", options->ids, "ids of jobs or sweeps; the first digits are enough", "ID");
   command
       ->add_flag("--watch{2}", options->interval,
-                 "show again and again, every 2 s or as --watch=SECONDS says, until what was named has ended")
+                 "show again and again, every 2 s or as --watch=SECONDS says, until what was named has ended; on a "
+                 "terminal, keys scroll and q leaves")
       ->type_name("");
   command->add_flag("--json", options->json, "print JSON; with --watch one document a line");
   typed_option(*command, "--state", options->state,

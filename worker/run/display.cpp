@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/duration.h"
+#include "base/terminal.h"
 #include "base/text.h"
 
 namespace foretime::worker {
@@ -37,7 +38,8 @@ bool has_set(const NamedEvaluation& row, const std::string& set) {
          row.second.metrics.lower_bound(set + "/")->first.starts_with(set + "/");
 }
 
-constexpr int kBarWidth = 24;
+constexpr size_t kBarWidth = 24;
+constexpr size_t kAnyWidth = 100'000;
 
 }  // namespace
 
@@ -126,27 +128,48 @@ std::string submission_line(const std::string& collection, const worker::GroupEv
 ProgressDisplay::ProgressDisplay(std::string label, std::string metric)
     : label_(std::move(label)), metric_(std::move(metric)), terminal_(isatty(STDERR_FILENO) != 0) {}
 
+std::string progress_line(const std::string& label, const std::string& metric, const StepEvent& now, size_t width) {
+  const auto& report = *now.report;
+  const auto& ranks = report.ranks;
+  const double seconds = now.eta_seconds();
+  const auto filled =
+      static_cast<size_t>(static_cast<int64_t>(kBarWidth) * now.step / std::max<int64_t>(1, now.total_steps));
+  struct Part {
+    std::string text;
+    int order;  // the largest goes first
+  };
+  std::vector<Part> parts = {{width == kAnyWidth ? label + ":" : label, 0},
+                             {fmt::format("[{}{}]", std::string(filled, '#'), std::string(kBarWidth - filled, '.')),
+                              width == kAnyWidth ? 9 : 5},
+                             {fmt::format("step {}/{} ", now.step, now.total_steps), 0},
+                             {fmt::format("loss {:.4g} ", now.loss), 1},
+                             {report.metric ? fmt::format("{} {:.4g} ", metric, *report.metric) : "", 3},
+                             {fmt::format("{:.0f} candidates/s ", report.candidates_per_second), 4},
+                             // Alone, there is nobody to wait for.
+                             {ranks.comm_wait_ms > 0 ? fmt::format("comm {:.2g} ms ({:.1f} %) ", ranks.comm_exposed_ms,
+                                                                   100 * ranks.comm_exposed_share)
+                                                     : "",
+                              7},
+                             {fmt::format("lr {:.2g} ", report.learning_rate), 6},
+                             {fmt::format("eta {}", seconds < 0 ? "-" : duration_text(seconds)), 2}};
+  for (int most = width == kAnyWidth ? 8 : 9;; --most) {
+    std::string line;
+    for (const auto& part : parts) {
+      if (part.order <= most && !part.text.empty()) line += (line.empty() ? "" : " ") + part.text;
+    }
+    if (text_width(line) <= width || most == 0) return cut_to_width(line, width);
+  }
+}
+
 void ProgressDisplay::on_step(const StepEvent& now) {
   if (!now.report) return;
-  const auto& report = *now.report;
-  const double seconds = now.eta_seconds();
-  const auto eta = seconds < 0 ? "-" : duration_text(seconds);
-  const auto metric = report.metric ? fmt::format("{} {:.4g}  ", metric_, *report.metric) : "";
-  // Alone, there is nobody to wait for.
-  const auto& ranks = report.ranks;
-  const auto exposed = ranks.comm_wait_ms > 0 ? fmt::format("comm {:.2g} ms ({:.1f} %)  ", ranks.comm_exposed_ms,
-                                                            100 * ranks.comm_exposed_share)
-                                              : "";
-  const auto facts =
-      fmt::format("step {}/{}  loss {:.4g}  {}{:.0f} candidates/s  {}lr {:.2g}  eta {}", now.step, now.total_steps,
-                  now.loss, metric, report.candidates_per_second, exposed, report.learning_rate, eta);
-  if (!terminal_) {
-    fmt::print(stderr, "{}: {}\n", label_, facts);
+  const auto size = terminal_ ? terminal_size(STDERR_FILENO) : std::nullopt;
+  if (!size) {
+    fmt::print(stderr, "{}\n", progress_line(label_, metric_, now, kAnyWidth));
     return;
   }
-  const auto filled = static_cast<int>(kBarWidth * now.step / std::max<int64_t>(1, now.total_steps));
-  fmt::print(stderr, "\r\033[K{} [{}{}] {}", label_, std::string(static_cast<size_t>(filled), '#'),
-             std::string(static_cast<size_t>(kBarWidth - filled), '.'), facts);
+  // The last column stays free: some terminals wrap there.
+  fmt::print(stderr, "\r\033[K{}", progress_line(label_, metric_, now, size->columns - 1));
   std::fflush(stderr);
   drawn_ = true;
 }

@@ -25,7 +25,10 @@ inference::Ranking ranking_of(const worker::GroupEvaluation& group);
 /// submission_line of it.
 std::string submission_line(const std::string& collection, const worker::GroupEvaluation& group);
 
-/// Shows training progress on stderr: one bar that is redrawn on a terminal, lines elsewhere.
+/// Shows training progress on stderr: one line that is redrawn on a terminal, and fits it; lines elsewhere.
+/// What a line of progress says, in at most `width` characters: the bar and what is least missed go first.
+std::string progress_line(const std::string& label, const std::string& metric, const StepEvent& now, size_t width);
+
 class ProgressDisplay final : public TrainingListener {
  public:
   /// `label` stands before every line; `metric` is the name of TrainingReport::metric.

@@ -1,0 +1,136 @@
+"""What commands show on a terminal, in tmux at two sizes, and without one."""
+import re
+import shutil
+import subprocess
+import unittest
+
+from program import FORETIME, SAMPLES, ProgramTest, environment, wait_until
+from queue_case import BASE
+
+SWEEP = """
+name: a sweep with a name that is longer than what a narrow window has room for
+settings: base.yaml
+method: grid
+metric: {name: holdout/mae, goal: minimize}
+parameters:
+  model.hidden: {values: [8, 9, 10, 11, 12, 13, 14, 15, 16, 17]}
+  model.layers: {values: [1, 2, 3]}
+"""
+
+
+@unittest.skipUnless(shutil.which("tmux"), "tmux is missing: tools/install-deps.sh --tests")
+class TerminalTest(ProgramTest):
+    def setUp(self):
+        super().setUp()
+        self.windows = 0
+        self.write("base.yaml", BASE.replace("SAMPLES", str(SAMPLES)))
+
+    def tmux(self, *arguments, check=True):
+        return subprocess.run(["tmux", "-f", "/dev/null", "-L", f"{self.folder.name}-{self.windows}", *map(str, arguments)], env=environment(), cwd=self.folder,
+                              capture_output=True, text=True, check=check).stdout
+
+    def window(self, command, columns, lines):
+        """A shell in a window of this size that begins a command; says DONE and its exit code after it."""
+        self.tmux("kill-server", check=False)
+        self.windows += 1  # each has a server of its own: one that ends takes no more windows
+        self.addCleanup(self.tmux, "kill-server", check=False)
+        self.tmux("new-session", "-d", "-x", columns, "-y", lines, "env PS1='$ ' sh")
+        wait_until(lambda: "$" in self.screen(), 10)
+        self.keys(f"clear; echo BEFORE; {command}; echo DONE $?", "Enter")
+
+    def keys(self, *keys):
+        self.tmux("send-keys", *keys)
+
+    def screen(self, joined=False):
+        """As it is seen; `joined`: lines that the terminal has wrapped are one."""
+        return self.tmux("capture-pane", "-p", *(["-J"] if joined else []))
+
+    def check_fits(self, columns, lines):
+        joined = [line.rstrip() for line in self.screen(joined=True).splitlines()]
+        self.assertLessEqual(max(map(len, joined)), columns, "a line was wrapped: " + max(joined, key=len))
+        seen = self.screen()
+        self.assertLessEqual(len(seen.splitlines()), lines)
+        return seen
+
+    def test_status_that_watches(self):
+        self.write("sweep.yaml", SWEEP)
+        sweep = self.json_of("submit", "sweep.yaml", "--json")["sweep"]
+        for columns, lines in ((80, 24), (120, 40)):
+            with self.subTest(columns=columns):
+                self.window(f"{FORETIME} status --watch=0.3", columns, lines)
+                self.assertTrue(wait_until(lambda: self.screen().startswith("foretime status  "), 20), self.screen())
+                seen = self.check_fits(columns, lines)
+                head = seen.splitlines()[0]
+                self.assertRegex(head, r"^foretime status  \d\d:\d\d:\d\d")
+                self.assertNotIn("BEFORE", seen)  # the alternate screen
+                self.assertIn("waiting", seen)
+                if lines == 24:
+                    self.assertRegex(head, r"lines 1-23 of \d+")
+                    self.keys("G")
+                    self.assertTrue(wait_until(lambda: "30 waiting" in self.screen(), 5), self.screen())
+                    bottom = self.check_fits(columns, lines)
+                    self.assertRegex(bottom.splitlines()[0], "^foretime status")
+                    self.keys("k", "k")
+                    self.assertTrue(wait_until(lambda: "30 waiting" not in self.screen(), 5), self.screen())
+                    self.keys("g")
+                    self.assertTrue(wait_until(lambda: "lines 1-23" in self.screen(), 5), self.screen())
+                    self.tmux("resize-window", "-x", 60, "-y", 15)
+                    self.assertTrue(wait_until(lambda: "lines 1-14" in self.screen(), 5), self.screen())
+                    self.check_fits(60, 15)
+                self.keys("q")
+                self.assertTrue(wait_until(lambda: "DONE 0" in self.screen(), 10), self.screen())
+                self.keys("clear; stty -a | grep -c -e '-icanon' -e '-echo '", "Enter")
+                self.assertTrue(wait_until(lambda: re.search(r"(?m)^0$", self.screen()), 5), "the terminal is as it was: " + self.screen())
+                self.window(f"{FORETIME} status --watch=0.3", 80, 24)
+        self.assertTrue(wait_until(lambda: self.screen().startswith("foretime status  "), 20))
+        self.keys("C-c")
+        self.assertTrue(wait_until(lambda: "BEFORE" in self.screen() and "foretime status  " not in self.screen().splitlines()[0], 10), self.screen())
+        self.window(f"{FORETIME} status {sweep} --limit 8", 80, 40)
+        self.assertTrue(wait_until(lambda: "DONE 0" in self.screen(), 20), self.screen())
+        table = [line for line in self.check_fits(80, 40).splitlines() if "waiting" in line or "progress" in line]
+        self.assertEqual(len(table), 1 + 8 + 1, table)
+
+    def test_without_a_terminal_tables_are_whole_and_plain(self):
+        self.write("sweep.yaml", SWEEP)
+        self.run_foretime("submit", "sweep.yaml")
+        jobs = self.json_of("status", "--json")["jobs"]
+        text = self.run_foretime("status").stdout
+        self.assertNotIn("\033", text)
+        for job in jobs:
+            self.assertIn(job["id"], text)
+        watched = self.start("status", "--watch=0.2")
+        lines = [watched.stdout.readline() for _ in range(60)]
+        watched.terminate()
+        watched.communicate()
+        self.assertNotIn("\033", "".join(lines))
+        self.assertGreaterEqual(sum(bool(re.match(r"\d\d:\d\d:\d\d$", line)) for line in lines), 1)
+
+    def test_training(self):
+        for columns, lines in ((80, 24), (120, 40)):
+            with self.subTest(columns=columns):
+                self.window(f"{FORETIME} train base.yaml run.directory=run{columns} trainer.steps=400 trainer.log_every=1 trainer.eval_every=400 > out.txt", columns, lines)
+                self.assertTrue(wait_until(lambda: re.search(r"step \d\d+/400 +loss .* eta ", self.screen()), 30), self.screen())
+                for _ in range(8):
+                    seen = self.check_fits(columns, lines)
+                    if "DONE" in seen:
+                        break
+                    # One line of progress, drawn over again, in what is left of the window.
+                    self.assertEqual(len(re.findall(r"loss ", seen)), 1, seen)
+                self.assertTrue(wait_until(lambda: "DONE 0" in self.screen(), 60), self.screen())
+                self.check_fits(columns, lines)
+        
+    def test_training_without_a_terminal(self):
+        done = self.run_foretime("train", "base.yaml", "run.directory=run")
+        begin = done.stdout.split("\n\n")[0].splitlines()
+        self.assertEqual([line.split()[0] for line in begin], ["data", "train", "test", "model", "loss", "steps", "metric", "ranks", "run"])
+        self.assertNotIn("\033", done.stdout + done.stderr)
+        self.assertNotIn("\r", done.stdout + done.stderr)
+        self.assertIn("gcn: step 6/6  loss ", done.stderr)
+        settings = (self.folder / "run/config.yaml").read_text()
+        said = self.run_foretime("train", "--verbose", "base.yaml", "run.directory=other").stdout
+        self.assertIn(settings.split("run:")[0], said)
+        self.assertNotIn("config.yaml", self.run_foretime("train", "--quiet", "base.yaml", "run.directory=third").stdout)
+
+
+if __name__ == "__main__":
+    unittest.main()

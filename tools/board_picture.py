@@ -1,0 +1,47 @@
+#!/usr/bin/env python3
+"""Makes the picture of the board that README.md shows: runs the quick start's sweep, and takes a picture of its page.
+
+  tools/board_picture.py build/release/cli/foretime docs/figures/board.png
+
+Needs Chromium and ChromeDriver (tools/install-deps.sh --tests) and a build with the board (--board)."""
+import json
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+SOURCE = pathlib.Path(__file__).parents[1]
+sys.path.insert(0, str(SOURCE / "tests/cli"))
+import browser  # noqa: E402
+
+
+def main():
+    if len(sys.argv) != 3 or browser.missing():
+        sys.exit(browser.missing() or __doc__)
+    program, picture = (pathlib.Path(argument).resolve() for argument in sys.argv[1:])
+    with tempfile.TemporaryDirectory() as runs:
+        def foretime(*arguments):
+            return subprocess.run([program, *arguments, "--runs", runs], cwd=SOURCE, check=True, capture_output=True, text=True).stdout
+
+        sweep = json.loads(foretime("submit", "configs/sweeps/quickstart.yaml", "--json"))["sweep"]
+        foretime("agent", "--cpus", "2", "--until-empty")
+        with subprocess.Popen([program, "board", "--port", "0", "--runs", runs], stdout=subprocess.PIPE, text=True) as board:
+            try:
+                address = re.search(r"http://127\.0\.0\.1:\d+", board.stdout.readline())[0]
+                window = browser.Browser(1200, 1010)
+                try:
+                    window.open(f"{address}/sweep/{sweep}")
+                    window.one(".parallel polyline")
+                    window.one("figure canvas")
+                    window.run("document.activeElement.blur()")
+                    window.shot(picture, whole=False)
+                finally:
+                    window.close()
+            finally:
+                board.terminate()
+    print(f"{picture}: {picture.stat().st_size // 1024} KiB")
+
+
+if __name__ == "__main__":
+    main()
