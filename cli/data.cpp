@@ -6,6 +6,7 @@
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include "base/threads.h"
@@ -19,6 +20,7 @@
 #include "data/files/npz_reader.h"
 #include "data/files/packed.h"
 #include "data/frontends/ansor/features/record_report.h"
+#include "data/frontends/ansor/printed/dag_conversion.h"
 #include "data/frontends/hlo/hlo_groups.h"
 #include "data/frontends/tir/tir_file.h"
 
@@ -190,6 +192,34 @@ void add_pack_records(CLI::App& data_command, const RecordPacker& run) {
   command->callback([arguments, run] { run(*arguments); });
 }
 
+void add_dags(CLI::App& data_command) {
+  struct Arguments {
+    std::vector<std::filesystem::path> in, records;
+    std::string out;
+  };
+  auto* command = data_command.add_subcommand(
+      "dags", "Make a table of compute DAGs of their text, as print(task.compute_dag) gives it in TVM");
+  const auto arguments = std::make_shared<Arguments>();
+  needed_option(
+      *command, "in", arguments->in,
+      "Texts of compute DAGs, with empty lines between, plain or gzip; docs/how-to/use-your-records.md says what "
+      "may stand above one",
+      "PRINTED");
+  typed_option(*command, "--out,-o", arguments->out, "Table to write, gzip where the name ends in .gz", "FILE")
+      ->required();
+  typed_option(*command, "--records", arguments->records,
+               "Tuning records of these DAGs: which has which workload key, and lengths of loops", "FILE");
+  command->callback([arguments] {
+    const auto done = data::convert_printed_dags(arguments->in, arguments->records, arguments->out);
+    for (const auto& [what, why] : done.left_out) std::cerr << fmt::format("foretime: {}: left out: {}\n", what, why);
+    if (done.without_dag > 0)
+      std::cerr << fmt::format("foretime: no text is of {} of the records' workload keys: {}{}\n", done.without_dag,
+                               fmt::join(done.first_without_dag, ", "),
+                               done.without_dag > static_cast<int64_t>(done.first_without_dag.size()) ? ", …" : "");
+    std::cout << fmt::format("{}: {} compute DAGs, tried on {} records\n", arguments->out, done.written, done.replayed);
+  });
+}
+
 void add_inspect(CLI::App& data_command) {
   auto* command = data_command.add_subcommand(
       "inspect",
@@ -333,6 +363,7 @@ void add_data_command(CLI::App& app, const Packer& pack, const RecordPacker& pac
   add_pack(*command, pack);
   add_pack_tir(*command);
   add_pack_records(*command, pack_records);
+  add_dags(*command);
   add_inspect(*command);
   add_convert(*command);
   add_synth(*command);

@@ -189,7 +189,7 @@ std::vector<inference::Ranking> rank_records(const std::shared_ptr<const inferen
     workload.name = plain_key(workload.key);
     const inference::WorkloadScorer scorer(model, *line);
     const auto scores = scorer.score(views(workload.texts));
-    rankings.push_back(ranking_of(*model, std::move(workload), scores, data::operations_of(scorer.dag())));
+    rankings.push_back(ranking_of(*model, std::move(workload), scores, scorer.dag().flops));
   }
   missing.tell(dags, "workloads of the records are not in it");
   if (rankings.empty()) throw DataError("{}: no record of a workload that {} has", files.front(), dags);

@@ -13,9 +13,9 @@
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
-#include <openssl/evp.h>
 
 #include "base/error.h"
+#include "base/hex_digest.h"
 #include "base/json_reader.h"
 #include "inference/candidates/ranking.h"
 
@@ -255,17 +255,7 @@ bool is_json(const std::string& body) {
 }
 
 /// A name of the content alone, whoever sends it.
-std::string id_of(const HttpRequest& request) {
-  constexpr size_t kBytes = 16;
-  std::array<unsigned char, EVP_MAX_MD_SIZE> digest{};
-  const std::unique_ptr<EVP_MD_CTX, decltype(&EVP_MD_CTX_free)> context(EVP_MD_CTX_new(), EVP_MD_CTX_free);
-  EVP_DigestInit_ex(context.get(), EVP_sha256(), nullptr);
-  EVP_DigestUpdate(context.get(), request.body.data(), request.body.size());
-  EVP_DigestFinal_ex(context.get(), digest.data(), nullptr);
-  std::string id;
-  for (size_t i = 0; i < kBytes; ++i) id += fmt::format("{:02x}", digest.at(i));
-  return id;
-}
+std::string id_of(const HttpRequest& request) { return hex_digest("SHA256", request.body).substr(0, 32); }
 
 HttpResponse ok(const nlohmann::json& body) {
   return {200, body.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n"};

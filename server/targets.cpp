@@ -178,9 +178,7 @@ Scored GraphTarget::score(const Work& work) const {
 }
 
 WorkloadTarget::WorkloadTarget(const ModelPtr& model, std::string_view compute_dag)
-    : scorer_(model, compute_dag),
-      operations_(data::operations_of(scorer_.dag())),
-      joins_(!model->spec().compares_candidates) {}
+    : scorer_(model, compute_dag), operations_(scorer_.dag().flops), joins_(!model->spec().compares_candidates) {}
 
 Scored WorkloadTarget::score(const Work& work) const { return to_scored(scorer_.score(work.texts)); }
 

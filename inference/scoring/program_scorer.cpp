@@ -244,7 +244,7 @@ WorkloadScorer::WorkloadScorer(std::shared_ptr<const Model> model, std::string_v
   } catch (const DataError& error) {
     throw DataError("compute DAG: {}", error.what());
   }
-  operations_ = data::operations_of(*dag_);
+  operations_ = dag_->flops;
 }
 
 WorkloadScorer::~WorkloadScorer() = default;

@@ -8,6 +8,7 @@
 #include <curl/curl.h>
 #include <fmt/format.h>
 
+#include "base/hex_digest.h"
 #include "base/text.h"
 #include "jobs/queue/artifact.h"
 #include "jobs/queue/job.h"

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/files.h"
+#include "base/hex_digest.h"
 #include "base/text.h"
 #include "jobs/queue/job.h"
 

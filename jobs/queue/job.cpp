@@ -1,12 +1,10 @@
 #include "jobs/queue/job.h"
 
-#include <array>
-
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
-#include <openssl/evp.h>
 
+#include "base/hex_digest.h"
 #include "jobs/error.h"
 
 namespace foretime::jobs {
@@ -30,21 +28,6 @@ JobState parse_job_state(const std::string& text) { return named<JobState>(text,
 bool is_final(JobState state) {
   return state == JobState::succeeded || state == JobState::failed || state == JobState::cancelled ||
          state == JobState::dead;
-}
-
-std::string hex_digest(const char* algorithm, const std::string& text) {
-  const EVP_MD* digest_by = EVP_get_digestbyname(algorithm);
-  std::array<unsigned char, EVP_MAX_MD_SIZE> digest{};
-  unsigned int size = 0;
-  if (digest_by == nullptr || EVP_Digest(text.data(), text.size(), digest.data(), &size, digest_by, nullptr) != 1)
-    throw JobsError("{} is not available from libcrypto", algorithm);
-  std::string hex;
-  hex.reserve(2 * size);
-  for (unsigned int i = 0; i < size; ++i) {
-    hex += "0123456789abcdef"[digest[i] >> 4];
-    hex += "0123456789abcdef"[digest[i] & 15];
-  }
-  return hex;
 }
 
 std::string content_id(const std::string& text) { return hex_digest("SHA256", text).substr(0, 16); }

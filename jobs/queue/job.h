@@ -94,9 +94,6 @@ struct JobSpec {
 /// 16 hexadecimal digits of the SHA-256 of everything in `spec` that shapes its result (kind, sweep, trial, settings,
 /// parameters, after): the same job submitted twice has one id. Priority, name, resources and attempts do not count.
 std::string job_id(const JobSpec& spec);
-/// The digest of `text` in hexadecimal digits, by an algorithm of libcrypto such as SHA256; JobsError where it has
-/// none.
-std::string hex_digest(const char* algorithm, const std::string& text);
 /// The first 16 hexadecimal digits of the SHA-256 of `text`.
 std::string content_id(const std::string& text);
 

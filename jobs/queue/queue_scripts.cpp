@@ -10,6 +10,7 @@
 
 #include <fmt/format.h>
 
+#include "base/hex_digest.h"
 #include "jobs/queue/job.h"
 
 namespace foretime::jobs {

@@ -16,6 +16,7 @@
 
 #include "base/error.h"
 #include "base/files.h"
+#include "base/hex_digest.h"
 #include "base/text.h"
 #include "coordinator/checkpoint_store.h"
 #include "data/files/line_source.h"
@@ -231,7 +232,7 @@ void run_artifacts(std::string_view bytes) {
   Json record = {
       {"store", "folder:/made/up"}, {"path", "checkpoints/step-00000010"}, {"step", 10}, {"files", Json::object()}};
   for (const auto& [name, content] : intact)
-    record["files"][name] = {{"bytes", content.size()}, {"sha256", jobs::hex_digest("SHA256", content)}};
+    record["files"][name] = {{"bytes", content.size()}, {"sha256", hex_digest("SHA256", content)}};
   std::map<std::string, std::string> fields;
   for (const auto* role : jobs::kArtifactRoles) {
     if (choices.below(4) == 0) continue;

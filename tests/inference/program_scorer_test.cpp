@@ -38,7 +38,7 @@ std::vector<float> packed_scores(const Model& model, const SampleWorkload& workl
       graphs = data::make_program_graphs(configs::Representation::loops, machine);
     }
     programs.read(dag, record, program);
-    graphs->add(program, data::operations_of(*dag));
+    graphs->add(program, dag->flops);
   }
   data::Group group;
   group.name = "packed";

@@ -304,12 +304,6 @@ void NestProgram::count_expression(const LoopNest& nest, int32_t expression, boo
     count_expression(nest, child, compared || is_condition(node.kind), statement);
 }
 
-double operations_of(const ComputeDag& dag) {
-  double operations = 0.0;
-  for (const DagStage& stage : dag.stages) operations += stage.flops;
-  return operations;
-}
-
 void RecordProgram::read(const std::shared_ptr<const ComputeDag>& dag, const TuningRecord& record,
                          LoopProgram& program) {
   replayer_.replay(dag, record.schedule, nest_);

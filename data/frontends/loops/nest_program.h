@@ -65,9 +65,6 @@ class NestProgram {
   std::optional<size_t> combined_;  // the stage whose combiner is counted: variables are its operands
 };
 
-/// Arithmetic operations of all stages of a DAG.
-double operations_of(const ComputeDag& dag);
-
 /// From records to loop programs: the schedule applied to its DAG, and the statements of what results. One object a
 /// thread: it keeps memory.
 class RecordProgram {

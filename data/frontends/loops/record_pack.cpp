@@ -147,7 +147,7 @@ class RecordPacker {
   void add(const RecordGroup& of, std::string id, OpenGroup& target) {
     try {
       programs_.read(of.dag, record_, program_);
-      target.graphs->add(program_, operations_of(*of.dag));
+      target.graphs->add(program_, of.dag->flops);
       target.runtimes.push_back(record_.mean_cost());
       target.ids.push_back(std::move(id));
       target.ran += std::isfinite(target.runtimes.back());
@@ -169,7 +169,7 @@ class RecordPacker {
     group.kind = CandidateKind::program;
     group.unit = RuntimeUnit::seconds;
     group.candidates = static_cast<int64_t>(open.runtimes.size());
-    const double operations = operations_of(*of.dag);
+    const double operations = of.dag->flops;
     if (operations > 0.0) group.flops = std::vector<double>(open.runtimes.size(), operations);
     group.graphs = open.graphs->finish();
     group.runtimes = std::move(open.runtimes);

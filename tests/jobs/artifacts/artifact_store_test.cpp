@@ -13,10 +13,12 @@
 
 #include "base/descriptor.h"
 #include "base/files.h"
+#include "base/hex_digest.h"
 #include "jobs/artifacts/s3_store.h"
 #include "jobs/artifacts/transfer.h"
 #include "jobs/queue/artifact.h"
 #include "jobs/queue/job.h"
+#include "jobs/redis/redis_health.h"
 #include "tests/support/message_of.h"
 #include "tests/support/paths.h"
 #include "tests/support/redis_server.h"

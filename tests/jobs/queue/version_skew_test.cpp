@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/files.h"
+#include "base/hex_digest.h"
 #include "jobs/error.h"
 #include "jobs/queue/job_hash.h"
 #include "jobs/queue/queue_reader.h"

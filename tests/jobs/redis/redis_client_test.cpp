@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "jobs/error.h"
+#include "jobs/redis/redis_health.h"
 #include "tests/support/message_of.h"
 #include "tests/support/redis_server.h"
 #include "tests/support/scratch.h"

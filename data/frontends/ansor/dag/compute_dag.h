@@ -41,7 +41,6 @@ struct DagStage {
   /// where a table does not say.
   std::vector<int32_t> combine;
   std::vector<std::string> operands;  // the names of these variables, for printing
-  double flops = 0.0;
 
   size_t outputs() const { return types.size(); }
   size_t axis_count() const { return axes.size() + reduce_axes.size(); }
@@ -58,6 +57,7 @@ struct ComputeDag {
   std::string workload_key;  // empty if unknown
   ExpressionTree expressions;
   std::vector<DagStage> stages;
+  double flops = 0.0;  // arithmetic operations of all stages, as TVM counts them
 
   /// Numbers all tensors: those that stages make first as the stages, the second ones after these, and so on.
   size_t memory(size_t stage, size_t output) const { return output * stages.size() + stage; }
@@ -73,6 +73,10 @@ constexpr size_t kMostDagStages = 1024, kMostAxes = 64, kMostOutputs = 16;
 
 /// Appends the accesses in the tree of `root` in the order of their evaluation.
 void collect_loads(const ExpressionTree& tree, int32_t root, std::vector<int32_t>& loads);
+
+/// Arithmetic operations of all stages, as TVM's FlopEstimator counts them: on values of each stage's type, loads and
+/// indices free. Operators may give TVM another count than that (Winograd's convolutions that of the plain ones).
+double estimate_flops(const ComputeDag& dag);
 
 /// Throws DataError, which names the stage, unless the DAG is what its comments say; sizes are bounded.
 void validate(const ComputeDag& dag);

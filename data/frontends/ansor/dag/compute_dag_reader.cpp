@@ -269,7 +269,6 @@ void read_stage(const element& object, ComputeDag& dag) {
   added.types = {std::string(field_or<std::string_view>(object, "dtype", ""))};
   added.tag = field_or<std::string_view>(object, "tag", "");
   added.output = field_or<bool>(object, "is_output", false);
-  added.flops = field_or<double>(object, "flops", 0.0);
   const auto shape = field<array>(object, "shape", "a list of integers");
   for (const element extent : shape) {
     int64_t value = 0;
@@ -302,6 +301,7 @@ ComputeDag parse_compute_dag(std::string_view json) {
     }
   }
   validate(dag);
+  if (root["flop_ct"].get(dag.flops) != simdjson::SUCCESS) dag.flops = estimate_flops(dag);
   return dag;
 }
 

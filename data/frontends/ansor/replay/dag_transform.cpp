@@ -237,7 +237,6 @@ ComputeDag with_cache_write(const ComputeDag& dag, int32_t stage, std::string_vi
   copy.reduce_axes.clear();
   copy.combiner.clear();
   copy.combine.clear();
-  copy.flops = 0.0;
   std::vector<int32_t> indices;
   for (size_t i = 0; i < copy.axes.size(); ++i) indices.push_back(axis_node(made.expressions, copy.axes[i].name, i));
   read_only(made, copy, place, indices);
@@ -312,7 +311,6 @@ ComputeDag with_rfactor(const LoopNest& nest, int32_t stage, int32_t variable, i
   last.name += ".repl";
   last.tag.clear();
   last.reduce_axes = {{.name = factor.name + ".v", .extent = factor.extent}};
-  last.flops = 0.0;
   std::vector<int32_t> indices;
   for (size_t i = 0; i < last.axes.size(); ++i) {
     last.axes[i].name = fmt::format("ax{}", i);

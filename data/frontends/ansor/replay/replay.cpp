@@ -78,9 +78,19 @@ struct Replayer::Work {
     (this->*kApply[static_cast<size_t>(step.kind)])(step);
   }
   void split_as_said(const ScheduleStep& step) {
+    check_length(step);
     const auto lengths = schedule_->list(step);
     lengths_.assign(lengths.begin(), lengths.end());
     split(step, step.inner_to_outer);
+  }
+  /// A split names the length of what it splits. Of an axis that no step changed it is known.
+  void check_length(const ScheduleStep& step) {
+    const NestIterator& whole = iterator_of(stage_of(step.stage), step.iterator);
+    const NestVariable& variable = nest_->variables[static_cast<size_t>(whole.variable)];
+    if (step.extent <= 0 || variable.origin != NestVariable::Origin::axis) return;
+    const DagAxis& axis = nest_->dag->stages[static_cast<size_t>(step.stage)].axis(static_cast<size_t>(variable.first));
+    if (axis.symbolic < 0 && axis.extent != step.extent)
+      throw DataError("splits {} iterations of {}, which has {}", step.extent, axis.name, axis.extent);
   }
   void storage_align(const ScheduleStep& step) {
     iterator_of(stage_of(step.stage), step.iterator);

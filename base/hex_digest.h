@@ -1,0 +1,30 @@
+#pragma once
+
+#include <array>
+#include <string>
+#include <string_view>
+
+#include <openssl/evp.h>
+
+#include "base/error.h"
+
+namespace foretime {
+
+/// The digest of `text` in hexadecimal digits, by an algorithm of libcrypto such as SHA256; Error where it has none.
+/// Who includes this links OpenSSL::Crypto.
+inline std::string hex_digest(const char* algorithm, std::string_view text) {
+  const EVP_MD* digest_by = EVP_get_digestbyname(algorithm);
+  std::array<unsigned char, EVP_MAX_MD_SIZE> digest{};
+  unsigned int size = 0;
+  if (digest_by == nullptr || EVP_Digest(text.data(), text.size(), digest.data(), &size, digest_by, nullptr) != 1)
+    throw Error(kInternal, std::string(algorithm) + " is not available from libcrypto");
+  std::string hex;
+  hex.reserve(2 * size);
+  for (unsigned int i = 0; i < size; ++i) {
+    hex += "0123456789abcdef"[digest.at(i) >> 4];
+    hex += "0123456789abcdef"[digest.at(i) & 15];
+  }
+  return hex;
+}
+
+}  // namespace foretime
