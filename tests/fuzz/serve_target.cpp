@@ -15,8 +15,12 @@ constexpr const char* kJson = "application/json";
 /// A server's answers, without HTTP. "" where the request was refused, which takes a reason.
 std::string ask(server::Service& service, const std::string& path, const std::string& type, std::string body) {
   try {
-    return service.answer({.method = "POST", .path = path, .query = {}, .content_type = type, .body = std::move(body)})
-        .body;
+    server::HttpRequest request;
+    request.method = "POST";
+    request.path = path;
+    request.content_type = type;
+    request.body = std::move(body);
+    return service.answer(request).body;
   } catch (const server::HttpError& error) {
     require(error.status >= 400 && error.status < 500, "input from outside is the sender's fault",
             error.message.c_str());
