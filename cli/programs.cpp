@@ -26,6 +26,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/text.h"
+#include "cli/version/build_info.h"
 #include "comm/mpi/launched.h"
 
 namespace foretime::cli {
@@ -234,7 +235,7 @@ void prepare_to_compute(char** argv) {
 int run_program(int argc, char** argv, const std::function<void(CLI::App&)>& add_commands) {
   try {
     CLI::App app("Foretime: learned cost models for machine-learning compilers", "foretime");
-    app.set_version_flag("--version", FORETIME_VERSION);
+    app.set_version_flag("--version", build_text, "Print version, commit, and what this was built against");
     app.footer(kFooter);
     app.require_subcommand(1);
     add_commands(app);

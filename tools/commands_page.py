@@ -7,6 +7,7 @@ tools/check_docs.py --foretime compares the page with the program.
 """
 
 import concurrent.futures
+import functools
 import re
 import subprocess
 import sys
@@ -20,6 +21,7 @@ Every command with its options. The page is generated: `tools/commands_page.py F
 """
 
 
+@functools.lru_cache(maxsize=None)
 def help_of(foretime, words):
     done = subprocess.run([foretime, *words, "--help"], capture_output=True, text=True, check=True)
     return done.stdout
@@ -41,7 +43,7 @@ def narrow(line):
 
 
 def section(foretime, words):
-    text = help_of(foretime, words)
+    text = help_of(foretime, tuple(words))
     below = subcommands(text)
     body = text.split("\nExit codes:")[0].rstrip().splitlines()
     lines = ["", "#" * (len(words) + 1) + " foretime " + " ".join(words), "", "```"]
@@ -54,7 +56,7 @@ def section(foretime, words):
 
 
 def page(foretime):
-    names = subcommands(help_of(foretime, []))
+    names = subcommands(help_of(foretime, ()))
     with concurrent.futures.ThreadPoolExecutor(4) as pool:
         sections = pool.map(lambda name: section(foretime, [name]), names)
         return INTRODUCTION + "\n".join(line for lines in sections for line in lines) + "\n"

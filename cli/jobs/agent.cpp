@@ -14,6 +14,7 @@
 #include "cli/jobs/queue_access.h"
 #include "cli/parsing/commands.h"
 #include "cli/parsing/options.h"
+#include "cli/version/build_info.h"
 #include "coordinator/run_directory.h"
 #include "jobs/agent/gpus.h"
 #include "jobs/agent/host_watch.h"
@@ -283,7 +284,7 @@ void add_agent_command(CLI::App& app, int& exit_code) {
   command->callback([options, command, &app, &exit_code] {
     options->keeps = command->get_option("--keep-days")->count() > 0;
     options->keeps_jobs = command->get_option("--keep-jobs")->count() > 0;
-    options->agent.version = app.version();
+    options->agent.version = version_text();
     run(*options, exit_code);
   });
 }

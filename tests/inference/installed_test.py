@@ -25,7 +25,8 @@ class Installed(unittest.TestCase):
         cls.scratch = tempfile.TemporaryDirectory()
         cls.folder = pathlib.Path(cls.scratch.name)
         cls.prefix = cls.folder / "prefix"
-        run("cmake", "--install", BUILD, "--component", "tuner", "--prefix", cls.prefix)
+        for component in ("library", "development", "python"):
+            run("cmake", "--install", BUILD, "--component", component, "--prefix", cls.prefix)
         cls.library = next(cls.prefix.rglob("libforetime.so"))
         cls.samples = cls.folder / "samples"
         run(os.environ["FORETIME_SAMPLE_FILES"], cls.samples)
@@ -87,3 +88,59 @@ class Installed(unittest.TestCase):
 
     def test_example_of_the_build_tree_scores(self):
         self.score(BUILD / "inference/capi/score_records")
+
+
+class Programs(unittest.TestCase):
+    """All that `cmake --install` puts under a prefix, moved to another place afterwards, as an ordinary user has it."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.scratch = tempfile.TemporaryDirectory()
+        cls.folder = pathlib.Path(cls.scratch.name)
+        cls.folder.chmod(0o755)
+        run("cmake", "--install", BUILD, "--prefix", cls.folder / "first")
+        cls.prefix = cls.folder / "moved"
+        (cls.folder / "first").rename(cls.prefix)
+        cls.home = cls.folder / "home"
+        cls.home.mkdir(mode=0o777)
+        cls.home.chmod(0o777)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.scratch.cleanup()
+
+    def as_user(self, *command):
+        ordinary = {"user": 65534, "group": 65534} if os.getuid() == 0 else {}
+        environment = {"PATH": f"{self.prefix}/bin:/usr/bin:/bin", "HOME": str(self.home), "PYTHONPATH": f"{self.prefix}/share/foretime/python"}
+        return run(*command, cwd=self.home, env=environment, **ordinary)
+
+    def test_trains_from_what_is_installed(self):
+        self.assertRegex(self.as_user("foretime", "--version"), r"^foretime \d+\.\d+\.\d+\ncommit \S+.*\nLibTorch [\d.]+, .*MPI.*NCCL")
+        share = self.prefix / "share/foretime"
+        self.as_user("foretime", "train", share / "configs/quickstart.yaml", f"data.root={share}/samples/resnet18_conv2d", "trainer.steps=2",
+                     "trainer.baselines=[]", "run.directory=runs/a", "--quiet")
+        self.as_user("foretime", "export", "runs/a", "a.foretime")
+        printed = self.as_user("/usr/bin/python3", "-B", "-c", "import foretime, sys; model = foretime.open('a.foretime'); "
+                               f"print(len(model.score(model.read('{share}/samples/resnet18_conv2d/C3.npz')[0])), foretime.command('--version'))")
+        self.assertRegex(printed, r"^980 foretime ")
+
+    def test_completions_and_man_pages_are_there(self):
+        pages = {path.name for path in (self.prefix / "share/man/man1").iterdir()}
+        self.assertLessEqual({"foretime.1", "foretime-train.1", "foretime-data-pack-records.1"}, pages)
+        page = (self.prefix / "share/man/man1/foretime-rank.1").read_text()
+        self.assertIn("foretime-rank", page)
+        self.assertIn("\\-\\-candidates FILE", page)
+        completions = self.prefix / "share/bash-completion/completions/foretime"
+        script = f"source {completions}; COMP_WORDS=(foretime leader) COMP_CWORD=1; _foretime foretime 2>/dev/null; echo ${{COMPREPLY[@]}}"
+        self.assertEqual(run("bash", "-c", script).strip(), "leaderboard")
+        zsh = (self.prefix / "share/zsh/site-functions/_foretime").read_text()
+        self.assertTrue(zsh.startswith("#compdef foretime\n"))
+        self.assertTrue((self.prefix / "share/fish/vendor_completions.d/foretime.fish").is_file())
+
+    def test_documentation_is_there(self):
+        for name in ("doc/foretime/README.md", "doc/foretime/docs/index.md", "foretime/examples/slurm", "foretime/configs/sweeps/quickstart.yaml"):
+            self.assertTrue((self.prefix / "share" / name).exists(), name)
+
+
+if __name__ == "__main__":
+    unittest.main()
