@@ -306,15 +306,20 @@ struct HttpServer::State {
     request.authorization = text(MHD_HTTP_HEADER_AUTHORIZATION);
     MHD_get_connection_values(connection, MHD_GET_ARGUMENT_KIND, add_argument, &request.query);
     try {
-      refuse_foreign(connection, request.method);
-      handler.admit(request);
       const char* length = header(connection, MHD_HTTP_HEADER_CONTENT_LENGTH);
-      if (length == nullptr) return MHD_YES;
+      const char* end = length == nullptr ? nullptr : length + std::strlen(length);
       int64_t bytes = 0;
-      const char* end = length + std::strlen(length);
-      if (std::from_chars(length, end, bytes).ec != std::errc() || bytes > limits.max_body)
+      if (length != nullptr && (std::from_chars(length, end, bytes).ec != std::errc() || bytes > limits.max_body))
         throw too_large(limits.max_body);
-      kept.expected = bytes;
+      try {
+        refuse_foreign(connection, request.method);
+        handler.admit(request);
+        kept.expected = bytes;
+      } catch (const HttpError& error) {
+        // A client that is still sending would lose the answer with the connection, unless it waits to be told.
+        if (bytes == 0 || header(connection, MHD_HTTP_HEADER_EXPECT) != nullptr) throw;
+        kept.error = error;
+      }
     } catch (const HttpError& error) {
       return send(connection, to_response(error), /*close=*/true);
     }
