@@ -314,6 +314,7 @@ inference::Weights CostModel::inference_weights() const {
 }
 
 void CostModel::check(const PlanTensors& plan) const {
+  if (plan.upload) plan.upload->wait();
   const auto expect = [](bool condition, const char* what, auto found, auto expected) {
     if (!condition) throw ModelError("message plan: {}: {}, expected {}", what, found, expected);
   };

@@ -25,7 +25,9 @@ CsrTensor without_some(const CsrTensor& matrix, const torch::Tensor& self, doubl
   const auto own = (self.defined() ? self.index_select(0, rows) : rows) == matrix.columns;
   const auto drawn = torch::rand({matrix.columns.size(0)}, torch::device(matrix.columns.device())) >= probability;
   const auto kept = drawn | own;
-  const auto all = matrix.values.defined() ? matrix.values : torch::ones(matrix.columns.sizes());
+  const auto all = matrix.values.defined()
+                       ? matrix.values
+                       : torch::ones(matrix.columns.sizes(), torch::device(matrix.columns.device()));
   const auto values = torch::where(own, all, all / (1.0 - probability));
   const auto turned = transposed_entries(matrix).to(torch::kLong);
 
@@ -46,7 +48,7 @@ CsrTensor without_some(const CsrTensor& matrix, const torch::Tensor& self, doubl
 
 /// With its transpose; all values are 1.
 CsrTensor with_transpose(const plans::CsrMatrix& matrix, torch::Device device) {
-  const auto pointers = device.is_cuda() ? torch::kInt : torch::kLong;
+  const auto pointers = row_ptr_type_on(device);
   const auto turned = plans::transpose(matrix);
   CsrTensor result;
   result.rows = matrix.rows;

@@ -1,12 +1,15 @@
 #include "models/sparse/sparse_ops.h"
 
+#include <torch/csrc/autograd/custom_function.h>
+
 #include "inference/kernels/sparse_kernels.h"
+#include "models/device/launch.h"
 #include "models/graph/error.h"
+#include "models/sparse/tensor_kernels.h"
 
 namespace foretime::models {
 namespace {
 
-using namespace inference;
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
@@ -26,124 +29,53 @@ torch::Tensor checked(const CsrTensor& matrix, const torch::Tensor& x) {
   return x;
 }
 
-/// sum_terms on tensors in host memory.
-torch::Tensor cpu_sum(const std::vector<CsrTermTensor>& terms, const SumEpilogue& epilogue) {
-  const int64_t rows = terms.front().first->rows, width = terms.front().second.size(1);
-  auto out = torch::empty({rows, width}, terms.front().second.options());
-  const auto bias = epilogue.bias.defined() ? epilogue.bias.to(out.scalar_type()).contiguous() : torch::Tensor();
-  AT_DISPATCH_FLOATING_TYPES(out.scalar_type(), "csr_sum", [&] {
-    std::vector<CsrTerm<scalar_t>> raw;
-    std::vector<torch::Tensor> kept;
-    for (const auto& [matrix, x] : terms) {
-      kept.push_back(x.contiguous());
-      raw.push_back({matrix->row_ptr.defined() ? matrix->row_ptr.data_ptr<int64_t>() : nullptr,
-                     matrix->columns.data_ptr<int32_t>(),
-                     matrix->values.defined() ? matrix->values.data_ptr<scalar_t>() : nullptr,
-                     kept.back().data_ptr<scalar_t>()});
-    }
-    const Epilogue<scalar_t> after{bias.defined() ? bias.data_ptr<scalar_t>() : nullptr,
-                                   static_cast<scalar_t>(epilogue.slope)};
-    sum_terms<scalar_t>(rows, raw.data(), static_cast<int64_t>(raw.size()), after, width, out.data_ptr<scalar_t>());
-  });
-  return out;
-}
-
-/// One product on a GPU.
-torch::Tensor device_product(const CsrTensor& matrix, const torch::Tensor& x) {
-  if (!matrix.row_ptr.defined()) return x.index_select(0, matrix.columns);
-  const auto values = matrix.values.defined() ? matrix.values : torch::ones({matrix.columns.size(0)}, x.options());
-  const auto sparse = torch::sparse_csr_tensor(matrix.row_ptr, matrix.columns, values, {matrix.rows, matrix.cols},
-                                               values.options().layout(torch::kSparseCsr));
-  return torch::mm(sparse, x);
-}
-
-torch::Tensor forward_sum(const std::vector<CsrTermTensor>& terms, const SumEpilogue& epilogue) {
-  if (terms.front().second.is_cpu()) return cpu_sum(terms, epilogue);
-  torch::Tensor out;
-  for (const auto& [matrix, x] : terms)
-    out = out.defined() ? out.add_(device_product(*matrix, x)) : device_product(*matrix, x);
-  if (epilogue.bias.defined()) out = out + epilogue.bias;
-  return epilogue.slope == 1.0 ? out : torch::leaky_relu(out, epilogue.slope);
-}
-
 /// Inputs are the terms' x, then the bias where there is one; the matrices come along as they are.
 struct CsrSum : torch::autograd::Function<CsrSum> {
   static torch::Tensor forward(AutogradContext* context, const std::vector<CsrTensor>& matrices, double slope,
                                at::TensorList inputs) {
-    std::vector<CsrTermTensor> terms;
-    for (size_t t = 0; t < matrices.size(); ++t) terms.emplace_back(&matrices[t], inputs[t]);
+    std::vector<RowsTerm> terms;
+    for (size_t t = 0; t < matrices.size(); ++t) terms.push_back({rows_of(matrices[t]), inputs[t]});
     const bool has_bias = inputs.size() > matrices.size();
-    const auto out = forward_sum(terms, {has_bias ? inputs.back() : torch::Tensor(), slope});
+    const auto out = sum_rows(terms, {has_bias ? inputs.back() : torch::Tensor(), slope});
     variable_list saved;
-    for (const auto& m : matrices) {
-      saved.insert(saved.end(), {m.transposed_row_ptr, m.transposed_columns, m.transposed_values});
-    }
+    for (const auto& m : matrices) transposed_rows_of(m).append_to(saved);
     if (slope != 1.0) saved.push_back(out);
     context->save_for_backward(saved);
     context->saved_data["slope"] = slope;
     context->saved_data["has_bias"] = has_bias;
-    std::vector<int64_t> cols;
-    for (const auto& m : matrices) cols.push_back(m.cols);
-    context->saved_data["cols"] = cols;
+    context->saved_data["terms"] = static_cast<int64_t>(matrices.size());
     return out;
   }
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     const auto saved = context->get_saved_variables();
-    const auto cols = context->saved_data["cols"].toIntVector();
     const double slope = context->saved_data["slope"].toDouble();
     auto gradient = gradients[0].contiguous();
-    if (slope != 1.0) gradient = before_activation(gradient, saved.back(), slope);
+    if (slope != 1.0) gradient = activation_gradient(gradient, saved.back(), slope);
     variable_list result = {torch::Tensor(), torch::Tensor()};  // matrices, slope
-    for (size_t t = 0; t < cols.size(); ++t) {
-      const CsrTensor transposed{cols[t], gradient.size(0), saved[3 * t], saved[3 * t + 1], saved[3 * t + 2], {}, {},
-                                 {}};
-      result.push_back(forward_sum({{&transposed, gradient}}, {}));
+    const auto terms = static_cast<size_t>(context->saved_data["terms"].toInt());
+    for (size_t t = 0; t < terms; ++t) {
+      const bool wanted = context->needs_input_grad(t);
+      result.push_back(wanted ? sum_rows({{CsrRows::from(saved, t * CsrRows::kTensors), gradient}}, {})
+                              : torch::Tensor());
     }
     if (context->saved_data["has_bias"].toBool()) result.push_back(gradient.sum(0));
-    return result;
-  }
-  static torch::Tensor before_activation(const torch::Tensor& gradient, const torch::Tensor& out, double slope) {
-    if (!gradient.is_cpu()) return gradient * torch::where(out > 0, 1.0, slope).to(gradient.scalar_type());
-    auto result = gradient.clone();
-    AT_DISPATCH_FLOATING_TYPES(result.scalar_type(), "csr_sum_backward", [&] {
-      scale_negative<scalar_t>(result.numel(), out.data_ptr<scalar_t>(), static_cast<scalar_t>(slope),
-                               result.data_ptr<scalar_t>());
-    });
     return result;
   }
 };
 
 struct CsrMaximum : torch::autograd::Function<CsrMaximum> {
   static torch::Tensor forward(AutogradContext* context, const torch::Tensor& states, const CsrTensor& pattern) {
-    const auto x = states.contiguous();
-    auto out = torch::empty({pattern.rows, x.size(1)}, x.options());
-    auto winner = torch::empty({pattern.rows, x.size(1)}, torch::kInt);
-    AT_DISPATCH_FLOATING_TYPES(x.scalar_type(), "csr_max", [&] {
-      max_rows<scalar_t>(pattern.rows, pattern.row_ptr.data_ptr<int64_t>(), pattern.columns.data_ptr<int32_t>(),
-                         x.data_ptr<scalar_t>(), x.size(1), out.data_ptr<scalar_t>(), winner.data_ptr<int32_t>());
-    });
-    context->save_for_backward({winner, pattern.transposed_row_ptr, pattern.transposed_columns});
-    context->saved_data["cols"] = pattern.cols;
-    return out;
+    const auto found = max_rows(rows_of(pattern), states.contiguous());
+    variable_list saved = {found.winners};
+    transposed_rows_of(pattern).append_to(saved);
+    context->save_for_backward(saved);
+    return found.values;
   }
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     const auto saved = context->get_saved_variables();
-    const auto gradient = gradients[0].contiguous();
-    const int64_t cols = context->saved_data["cols"].toInt();
-    auto result = torch::empty({cols, gradient.size(1)}, gradient.options());
-    AT_DISPATCH_FLOATING_TYPES(gradient.scalar_type(), "csr_max_backward", [&] {
-      max_rows_gradient<scalar_t>(cols, saved[1].data_ptr<int64_t>(), saved[2].data_ptr<int32_t>(),
-                                  saved[0].data_ptr<int32_t>(), gradient.data_ptr<scalar_t>(), gradient.size(1),
-                                  result.data_ptr<scalar_t>());
-    });
-    return {result, torch::Tensor()};
+    return {max_rows_gradient(CsrRows::from(saved, 1), saved[0], gradients[0].contiguous()), torch::Tensor()};
   }
 };
-
-EntryRows rows_of(const torch::Tensor& row_ptr, const torch::Tensor& columns, const torch::Tensor& position = {}) {
-  return {row_ptr.size(0) - 1, row_ptr.data_ptr<int64_t>(), columns.data_ptr<int32_t>(),
-          position.defined() ? position.data_ptr<int32_t>() : nullptr};
-}
 
 /// In the type of the matrix, contiguous.
 torch::Tensor taken(const CsrTensor& matrix, const torch::Tensor& x) {
@@ -155,30 +87,27 @@ void expect(bool condition, const char* what, int64_t found, int64_t expected) {
   if (!condition) throw ModelError("sparse matrix: {}: {}, expected {}", what, found, expected);
 }
 
-torch::Tensor run_weighted(const EntryRows& rows, const torch::Tensor& weights, const torch::Tensor& x) {
-  const int64_t heads = weights.size(1);
-  auto out = torch::empty({rows.rows, x.size(1)}, x.options());
-  AT_DISPATCH_FLOATING_TYPES(x.scalar_type(), "weighted_sum", [&] {
-    weighted_rows<scalar_t>(rows, weights.data_ptr<scalar_t>(), x.data_ptr<scalar_t>(), heads, x.size(1) / heads,
-                            out.data_ptr<scalar_t>());
-  });
-  return out;
+/// What the gradients of the two products need: the matrix and its transpose, then `inputs`.
+void save_both_ways(AutogradContext* context, const CsrTensor& matrix, const variable_list& inputs) {
+  if (!matrix.transposed_row_ptr.defined()) return;
+  variable_list saved;
+  rows_of(matrix).append_to(saved);
+  auto turned = transposed_rows_of(matrix);
+  turned.position = transposed_entries(matrix);
+  turned.append_to(saved);
+  saved.insert(saved.end(), inputs.begin(), inputs.end());
+  context->save_for_backward(saved);
 }
 
-torch::Tensor run_dots(const EntryRows& rows, const torch::Tensor& a, const torch::Tensor& b, int64_t heads) {
-  auto out = torch::empty({rows.row_ptr[rows.rows], heads}, a.options());
-  AT_DISPATCH_FLOATING_TYPES(a.scalar_type(), "entry_products", [&] {
-    entry_dots<scalar_t>(rows, a.data_ptr<scalar_t>(), b.data_ptr<scalar_t>(), heads, a.size(1) / heads,
-                         out.data_ptr<scalar_t>());
-  });
-  return out;
-}
-
-/// What the gradients of the two products need: the matrix and its transpose.
-variable_list both_ways(const CsrTensor& matrix) {
-  return {matrix.row_ptr, matrix.columns, matrix.transposed_row_ptr, matrix.transposed_columns,
-          transposed_entries(matrix)};
-}
+struct BothWays {
+  explicit BothWays(AutogradContext* context)
+      : saved(context->get_saved_variables()),
+        matrix(CsrRows::from(saved, 0)),
+        transposed(CsrRows::from(saved, CsrRows::kTensors)) {}
+  const torch::Tensor& input(size_t i) const { return saved[2 * CsrRows::kTensors + i]; }
+  variable_list saved;
+  CsrRows matrix, transposed;
+};
 
 // The two products are each other's gradients: of Σ_e w_e x_column by w a product of entries, by x the weighted sum
 // over the transpose; and the other way round.
@@ -186,60 +115,44 @@ variable_list both_ways(const CsrTensor& matrix) {
 struct WeightedSum : torch::autograd::Function<WeightedSum> {
   static torch::Tensor forward(AutogradContext* context, const torch::Tensor& weights, const torch::Tensor& x,
                                const CsrTensor& matrix) {
-    if (matrix.transposed_row_ptr.defined()) {
-      auto saved = both_ways(matrix);
-      saved.insert(saved.end(), {weights, x});
-      context->save_for_backward(saved);
-    }
-    return run_weighted(rows_of(matrix.row_ptr, matrix.columns), weights, x);
+    save_both_ways(context, matrix, {weights, x});
+    return weighted_rows(rows_of(matrix), weights, x);
   }
   static variable_list backward(AutogradContext* context, variable_list gradients) {
-    const auto saved = context->get_saved_variables();
+    const BothWays both(context);
     const auto gradient = gradients[0].contiguous();
-    const auto &weights = saved[5], &x = saved[6];
-    return {run_dots(rows_of(saved[0], saved[1]), gradient, x, weights.size(1)),
-            run_weighted(rows_of(saved[2], saved[3], saved[4]), weights, gradient), torch::Tensor()};
+    const auto &weights = both.input(0), &x = both.input(1);
+    return {entry_dots(both.matrix, gradient, x, weights.size(1)), weighted_rows(both.transposed, weights, gradient),
+            torch::Tensor()};
   }
 };
 
 struct EntryProducts : torch::autograd::Function<EntryProducts> {
   static torch::Tensor forward(AutogradContext* context, const torch::Tensor& a, const torch::Tensor& b,
                                const CsrTensor& matrix, int64_t heads) {
-    if (matrix.transposed_row_ptr.defined()) {
-      auto saved = both_ways(matrix);
-      saved.insert(saved.end(), {a, b});
-      context->save_for_backward(saved);
-    }
-    return run_dots(rows_of(matrix.row_ptr, matrix.columns), a, b, heads);
+    save_both_ways(context, matrix, {a, b});
+    return entry_dots(rows_of(matrix), a, b, heads);
   }
   static variable_list backward(AutogradContext* context, variable_list gradients) {
-    const auto saved = context->get_saved_variables();
+    const BothWays both(context);
     const auto gradient = gradients[0].contiguous();
-    return {run_weighted(rows_of(saved[0], saved[1]), gradient, saved[6]),
-            run_weighted(rows_of(saved[2], saved[3], saved[4]), gradient, saved[5]), torch::Tensor(), torch::Tensor()};
+    return {weighted_rows(both.matrix, gradient, both.input(1)),
+            weighted_rows(both.transposed, gradient, both.input(0)), torch::Tensor(), torch::Tensor()};
   }
 };
 
 struct EdgeSoftmax : torch::autograd::Function<EdgeSoftmax> {
   static torch::Tensor forward(AutogradContext* context, const torch::Tensor& logits, const CsrTensor& matrix) {
-    auto weights = torch::empty_like(logits);
-    AT_DISPATCH_FLOATING_TYPES(logits.scalar_type(), "edge_softmax", [&] {
-      softmax_rows<scalar_t>(rows_of(matrix.row_ptr, matrix.columns),
-                             matrix.values.defined() ? matrix.values.data_ptr<scalar_t>() : nullptr,
-                             logits.data_ptr<scalar_t>(), logits.size(1), weights.data_ptr<scalar_t>());
-    });
-    context->save_for_backward({matrix.row_ptr, matrix.columns, weights});
+    const auto rows = rows_of(matrix);
+    auto weights = softmax_rows(rows, logits);
+    variable_list saved = {weights};
+    rows.append_to(saved);
+    context->save_for_backward(saved);
     return weights;
   }
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     const auto saved = context->get_saved_variables();
-    const auto gradient = gradients[0].contiguous();
-    auto result = torch::empty_like(gradient);
-    AT_DISPATCH_FLOATING_TYPES(gradient.scalar_type(), "edge_softmax_backward", [&] {
-      softmax_rows_gradient<scalar_t>(rows_of(saved[0], saved[1]), saved[2].data_ptr<scalar_t>(),
-                                      gradient.data_ptr<scalar_t>(), gradient.size(1), result.data_ptr<scalar_t>());
-    });
-    return {result, torch::Tensor()};
+    return {softmax_rows_gradient(CsrRows::from(saved, 1), saved[0], gradients[0].contiguous()), torch::Tensor()};
   }
 };
 
@@ -265,7 +178,7 @@ torch::Tensor csr_matmul(const CsrTensor& matrix, const torch::Tensor& x) { retu
 
 torch::Tensor csr_max(const CsrTensor& pattern, const torch::Tensor& x) {
   const auto states = checked(pattern, x);
-  return states.is_cpu() ? CsrMaximum::apply(states, pattern) : csr_max_aten(pattern, states);
+  return CsrMaximum::apply(states, pattern);
 }
 
 torch::Tensor csr_sum_aten(const std::vector<CsrTermTensor>& terms, const SumEpilogue& epilogue) {
@@ -296,11 +209,12 @@ torch::Tensor csr_max_aten(const CsrTensor& pattern, const torch::Tensor& x) {
 }
 
 torch::Tensor transposed_entries(const CsrTensor& matrix) {
-  if (!matrix.columns.is_cpu())
+  if (device::uses_bodies(matrix.columns.device()))
     return std::get<1>(torch::sort(matrix.columns, /*stable=*/true, 0, false)).to(torch::kInt);
   auto position = torch::empty_like(matrix.columns);
-  transposed_positions(rows_of(matrix.row_ptr, matrix.columns), matrix.cols,
-                       matrix.transposed_row_ptr.data_ptr<int64_t>(), position.data_ptr<int32_t>());
+  inference::transposed_positions({matrix.rows, matrix.row_ptr.data_ptr<int64_t>(), matrix.columns.data_ptr<int32_t>()},
+                                  matrix.cols, matrix.transposed_row_ptr.data_ptr<int64_t>(),
+                                  position.data_ptr<int32_t>());
   return position;
 }
 
@@ -328,7 +242,7 @@ CsrTensor entry_targets(const CsrTensor& matrix) {
 torch::Tensor edge_softmax(const CsrTensor& matrix, const torch::Tensor& logits) {
   const auto x = taken(matrix, logits);
   expect(x.size(0) == matrix.columns.size(0), "values of entries", x.size(0), matrix.columns.size(0));
-  return x.is_cpu() ? EdgeSoftmax::apply(x, matrix) : edge_softmax_aten(matrix, x);
+  return EdgeSoftmax::apply(x, matrix);
 }
 
 torch::Tensor weighted_sum(const CsrTensor& matrix, const torch::Tensor& weights, const torch::Tensor& x) {
@@ -336,7 +250,7 @@ torch::Tensor weighted_sum(const CsrTensor& matrix, const torch::Tensor& weights
   expect(w.size(0) == matrix.columns.size(0), "values of entries", w.size(0), matrix.columns.size(0));
   expect(states.size(0) == matrix.cols, "states", states.size(0), matrix.cols);
   expect(states.size(1) % w.size(1) == 0, "columns left over by the heads", states.size(1) % w.size(1), 0);
-  return states.is_cpu() ? WeightedSum::apply(w, states, matrix) : weighted_sum_aten(matrix, w, states);
+  return WeightedSum::apply(w, states, matrix);
 }
 
 torch::Tensor entry_products(const CsrTensor& matrix, const torch::Tensor& a, const torch::Tensor& b, int64_t heads) {
@@ -345,8 +259,7 @@ torch::Tensor entry_products(const CsrTensor& matrix, const torch::Tensor& a, co
   expect(right.size(0) == matrix.cols, "states of sources", right.size(0), matrix.cols);
   expect(left.size(1) == right.size(1), "columns of sources", right.size(1), left.size(1));
   expect(left.size(1) % heads == 0, "columns left over by the heads", left.size(1) % heads, 0);
-  return left.is_cpu() ? EntryProducts::apply(left, right, matrix, heads)
-                       : entry_products_aten(matrix, left, right, heads);
+  return EntryProducts::apply(left, right, matrix, heads);
 }
 
 torch::Tensor edge_softmax_aten(const CsrTensor& matrix, const torch::Tensor& logits) {

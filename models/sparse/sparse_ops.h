@@ -8,10 +8,9 @@
 #include "models/sparse/plan_tensors.h"
 
 /// Differentiable operations with sparse matrices, first order only. On the CPU each is a kernel of our own, parallel
-/// over rows; sums are taken in an order that depends on the matrices alone, so results do not change with the number
-/// of threads. On a GPU products go to cuSPARSE through ATen, the rest to ATen's operations, which are deterministic
-/// where torch's deterministic algorithms are switched on. States of reduced precision (bfloat16) are taken in the type
-/// of the matrix.
+/// over rows, on a GPU another (models/device): no atomics, and sums are taken in an order that depends on the matrices
+/// alone, so results change neither with the number of threads nor from run to run. States of reduced precision
+/// (bfloat16) are taken in the type of the matrix.
 ///
 /// csr_… work on the rows of a matrix of states: sums of products, maxima over sets of rows, gathers. The others work
 /// on the entries of a matrix, for convolutions that weigh messages by what they say: values of entries are [entries,

@@ -59,7 +59,8 @@ class Alone {
 
 torch::Tensor dense_of(const CsrTensor& matrix) {
   auto dense = torch::zeros({matrix.rows, matrix.cols}, torch::kDouble);
-  const auto* first = matrix.row_ptr.data_ptr<int64_t>();
+  const auto row_ptr = matrix.row_ptr.to(torch::kLong);
+  const auto* first = row_ptr.data_ptr<int64_t>();
   for (int64_t r = 0; r < matrix.rows; ++r) {
     for (int64_t e = first[r]; e < first[r + 1]; ++e) {
       dense[r][matrix.columns[e].item<int64_t>()] +=

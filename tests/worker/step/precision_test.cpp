@@ -48,10 +48,10 @@ models::CsrTensor matrix() {
   models::CsrTensor m;
   m.rows = 3;
   m.cols = 2;
-  m.row_ptr = torch::tensor({0, 2, 3, 3}, torch::kLong);
+  m.row_ptr = torch::tensor({0, 2, 3, 3}, models::row_ptr_type_on(torch::kCPU));
   m.columns = torch::tensor({0, 1, 1}, torch::kInt);
   m.values = torch::tensor({1.0f, 2.0f, 3.0f});
-  m.transposed_row_ptr = torch::tensor({0, 1, 3}, torch::kLong);
+  m.transposed_row_ptr = torch::tensor({0, 1, 3}, models::row_ptr_type_on(torch::kCPU));
   m.transposed_columns = torch::tensor({0, 0, 1}, torch::kInt);
   m.transposed_values = torch::tensor({1.0f, 2.0f, 3.0f});
   return m;
@@ -63,7 +63,7 @@ TEST(Autocast, SparseSumsOfBfloat16AreThoseOfFloat32) {
   gather.rows = 4;
   gather.cols = 2;
   gather.columns = torch::tensor({1, 0, 1, 1}, torch::kInt);
-  gather.transposed_row_ptr = torch::tensor({0, 1, 4}, torch::kLong);
+  gather.transposed_row_ptr = torch::tensor({0, 1, 4}, models::row_ptr_type_on(torch::kCPU));
   gather.transposed_columns = torch::tensor({1, 0, 2, 3}, torch::kInt);
   const std::vector<std::function<torch::Tensor(const torch::Tensor&)>> operations = {
       [&](const auto& x) { return models::csr_matmul(m, x); }, [&](const auto& x) { return models::csr_max(m, x); },

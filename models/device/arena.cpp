@@ -1,0 +1,97 @@
+#include "models/device/arena.h"
+
+#include <map>
+#include <mutex>
+#include <stdexcept>
+#include <utility>
+
+#include <fmt/format.h>
+
+#ifdef FORETIME_TORCH_CUDA
+#include <ATen/cuda/CUDAEvent.h>
+#include <c10/cuda/CUDAGuard.h>
+#include <c10/cuda/CUDAStream.h>
+#endif
+
+namespace foretime::device {
+namespace {
+
+#ifdef FORETIME_TORCH_CUDA
+
+/// Uploads run beside what computes: one stream a GPU, the same for all threads.
+c10::cuda::CUDAStream upload_stream(torch::Device device) {
+  static std::mutex mutex;
+  static std::map<c10::DeviceIndex, c10::cuda::CUDAStream> streams;
+  const std::lock_guard lock(mutex);
+  return streams.try_emplace(device.index(), c10::cuda::getStreamFromPool(false, device.index())).first->second;
+}
+
+class GpuUpload final : public Upload {
+ public:
+  GpuUpload(const torch::Tensor& host, torch::Tensor buffer, int64_t bytes) : buffer_(std::move(buffer)) {
+    const auto stream = upload_stream(buffer_.device());
+    const c10::cuda::CUDAStreamGuard guard(stream);
+    if (bytes > 0) buffer_.narrow(0, 0, bytes).copy_(host.narrow(0, 0, bytes), /*non_blocking=*/true);
+    done_.record(stream);
+  }
+  void wait() override {
+    const auto stream = c10::cuda::getCurrentCUDAStream(buffer_.device().index());
+    done_.block(stream);
+    buffer_.record_stream(stream);
+  }
+
+ private:
+  torch::Tensor buffer_;
+  at::cuda::CUDAEvent done_;
+};
+
+torch::Tensor device_bytes(torch::Device device, int64_t bytes) {
+  const c10::cuda::CUDAStreamGuard guard(upload_stream(device));
+  return torch::empty({bytes}, torch::dtype(torch::kByte).device(device));
+}
+
+std::shared_ptr<Upload> start_upload(const torch::Tensor& host, const torch::Tensor& buffer, int64_t bytes) {
+  return std::make_shared<GpuUpload>(host, buffer, bytes);
+}
+
+#else
+
+torch::Tensor device_bytes(torch::Device device, int64_t bytes) {
+  return torch::empty({bytes}, torch::dtype(torch::kByte).device(device));
+}
+
+/// Of devices that LibTorch knows without CUDA, which only its own operations reach.
+std::shared_ptr<Upload> start_upload(const torch::Tensor& host, const torch::Tensor& buffer, int64_t bytes) {
+  buffer.narrow(0, 0, bytes).copy_(host.narrow(0, 0, bytes));
+  return nullptr;
+}
+
+#endif
+
+}  // namespace
+
+Arena::Arena(torch::Device device, int64_t bytes) : device_(device) {
+  host_ = torch::empty({bytes}, torch::dtype(torch::kByte).pinned_memory(device.is_cuda()));
+  buffer_ = device.is_cpu() ? host_ : device_bytes(device, bytes);
+}
+
+std::shared_ptr<Upload> Arena::upload() {
+  if (device_.is_cpu()) return nullptr;
+  auto started = start_upload(host_, buffer_, used_);
+  host_ = torch::Tensor();
+  return started;
+}
+
+int64_t Arena::take(int64_t bytes) {
+  if (used_ + bytes > host_.numel())
+    throw std::logic_error(
+        fmt::format("arena of {} bytes: {} more than it has", host_.numel(), used_ + bytes - host_.numel()));
+  return std::exchange(used_, used_ + bytes);
+}
+
+torch::Tensor Arena::view(int64_t offset, int64_t count, torch::Dtype dtype) const {
+  const auto size = static_cast<int64_t>(c10::elementSize(dtype));
+  return buffer_.narrow(0, offset, count * size).view(dtype);
+}
+
+}  // namespace foretime::device

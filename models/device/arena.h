@@ -1,0 +1,71 @@
+#pragma once
+
+#include <cstring>
+#include <memory>
+#include <vector>
+
+#include <torch/types.h>
+
+/// Many small arrays in one buffer, which goes to a device by one copy.
+namespace foretime::device {
+
+/// A copy to a device that may still be under way.
+class Upload {
+ public:
+  virtual ~Upload() = default;
+  /// What this thread's stream computes from now on comes after the copy.
+  virtual void wait() = 0;
+};
+
+/// Arrays are laid one after another into host memory, pinned where they are for a GPU, and are tensors of the device
+/// at once; what these hold is there when `upload` has been called and its result waited for. On the CPU the host
+/// memory is the tensors' own, and nothing is copied.
+class Arena {
+ public:
+  /// Of `bytes`, which may be more than is used. On a GPU, memory comes from, and copies run on, a stream of its own.
+  Arena(torch::Device device, int64_t bytes);
+
+  /// Room that an array takes at most.
+  template <class T>
+  static int64_t room(int64_t count) {
+    return (count * static_cast<int64_t>(sizeof(T)) + kAlignment - 1) / kAlignment * kAlignment;
+  }
+
+  /// The values, converted to `dtype` (kInt, kLong, kFloat or kDouble).
+  template <class From>
+  torch::Tensor add(const std::vector<From>& values, torch::Dtype dtype) {
+    const auto count = static_cast<int64_t>(values.size());
+    if (dtype == torch::kInt) return put<int32_t>(values.data(), count, dtype);
+    if (dtype == torch::kLong) return put<int64_t>(values.data(), count, dtype);
+    if (dtype == torch::kDouble) return put<double>(values.data(), count, dtype);
+    return put<float>(values.data(), count, torch::kFloat);
+  }
+
+  /// Starts the copy. Nothing may be added afterwards. Null on the CPU.
+  std::shared_ptr<Upload> upload();
+  /// Bytes that are in use.
+  int64_t used() const { return used_; }
+
+ private:
+  static constexpr int64_t kAlignment = 64;
+
+  template <class To, class From>
+  torch::Tensor put(const From* values, int64_t count, torch::Dtype dtype) {
+    auto* to = reinterpret_cast<To*>(static_cast<char*>(host_.data_ptr()) + take(room<To>(count)));
+    if constexpr (std::is_same_v<To, From>) {
+      if (count > 0) std::memcpy(to, values, static_cast<size_t>(count) * sizeof(To));
+    } else {
+      for (int64_t i = 0; i < count; ++i) to[i] = static_cast<To>(values[i]);
+    }
+    return view(reinterpret_cast<char*>(to) - static_cast<char*>(host_.data_ptr()), count, dtype);
+  }
+  /// Where the next array begins. Throws std::logic_error where the arena is too small.
+  int64_t take(int64_t bytes);
+  torch::Tensor view(int64_t offset, int64_t count, torch::Dtype dtype) const;
+
+  torch::Device device_;
+  torch::Tensor host_, buffer_;  // bytes; the same on the CPU
+  int64_t used_ = 0;
+};
+
+}  // namespace foretime::device

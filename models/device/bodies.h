@@ -1,0 +1,462 @@
+#pragma once
+
+/// What GPU threads do for sparse matrices, thread by thread. One source for both worlds: a GPU runs a body for each of
+/// its items at once (kernels.cpp compiles this very file with NVRTC), tests on the CPU run it in a loop. A body writes
+/// only what is its item's own, so that nothing depends on the order of items, and there are no atomics: results are
+/// the same each time. Sums use fused multiply-adds in both worlds, in an order that depends on the matrix alone.
+///
+/// NVRTC has no standard library; this file includes none for it.
+#ifdef __CUDACC__
+#define FORETIME_BODY __host__ __device__ __forceinline__
+#else
+#include <cmath>
+#define FORETIME_BODY inline
+#endif
+
+namespace foretime::device {
+
+/// Rows longer than kLongRow are reduced in pieces of kPiece entries, each an item of its own; what the pieces gave is
+/// then joined in their order.
+constexpr int kLongRow = 128;
+constexpr int kPiece = 64;
+constexpr int kMaxTerms = 8;
+
+#ifdef __CUDACC__
+FORETIME_BODY float multiply_add(float a, float b, float c) { return fmaf(a, b, c); }
+FORETIME_BODY double multiply_add(double a, double b, double c) { return fma(a, b, c); }
+FORETIME_BODY float exponential(float x) { return expf(x); }
+FORETIME_BODY double exponential(double x) { return exp(x); }
+#else
+FORETIME_BODY float multiply_add(float a, float b, float c) { return std::fma(a, b, c); }
+FORETIME_BODY double multiply_add(double a, double b, double c) { return std::fma(a, b, c); }
+FORETIME_BODY float exponential(float x) { return std::exp(x); }
+FORETIME_BODY double exponential(double x) { return std::exp(x); }
+#endif
+
+/// V numbers that are loaded and stored at once.
+template <class T, int V>
+struct alignas(sizeof(T) * V) Pack {
+  T at[V];
+};
+
+template <class T, int V>
+FORETIME_BODY Pack<T, V> load(const T* from) {
+  return *reinterpret_cast<const Pack<T, V>*>(from);
+}
+template <class T, int V>
+FORETIME_BODY void store(T* to, const Pack<T, V>& pack) {
+  *reinterpret_cast<Pack<T, V>*>(to) = pack;
+}
+
+/// The rows of a matrix. `row_ptr` null: one entry a row.
+struct RowsOf {
+  const int* row_ptr = nullptr;    // [rows + 1]
+  const int* columns = nullptr;    // [entries]
+  const int* long_rows = nullptr;  // [long_count] ascending: rows longer than kLongRow that are reduced in pieces
+  const int* piece_ptr = nullptr;  // [long_count + 1] the pieces of long row i are piece_ptr[i] … piece_ptr[i + 1] - 1
+  const int* piece_rows = nullptr;  // [pieces] which of `long_rows` a piece is of
+  int long_count = 0;
+
+  FORETIME_BODY int first(int row) const { return row_ptr ? row_ptr[row] : row; }
+  FORETIME_BODY int last(int row) const { return row_ptr ? row_ptr[row + 1] : row + 1; }
+  /// Which of `long_rows` this is, or -1: it is reduced by one item.
+  FORETIME_BODY int long_index(int row) const {
+    int low = 0, high = long_count;
+    while (low < high) {
+      const int middle = (low + high) / 2;
+      if (long_rows[middle] < row)
+        low = middle + 1;
+      else
+        high = middle;
+    }
+    return low < long_count && long_rows[low] == row ? low : -1;
+  }
+};
+
+/// Item = piece * lanes + lane: what a piece of a long row of term `term` gives.
+template <class Reduction>
+struct Pieces {
+  Reduction reduction;
+  int term = 0;
+
+  FORETIME_BODY void operator()(int item) const {
+    const int lanes = reduction.lanes, piece = item / lanes, lane = item - piece * lanes;
+    const RowsOf& rows = reduction.rows(term);
+    const int which = rows.piece_rows[piece], row = rows.long_rows[which];
+    const int first = rows.row_ptr[row] + (piece - rows.piece_ptr[which]) * kPiece;
+    const int end = rows.row_ptr[row + 1], last = first + kPiece < end ? first + kPiece : end;
+    auto sum = reduction.start();
+    for (int e = first; e < last; ++e) reduction.take(sum, term, row, e, lane);
+    reduction.pieces(term)[item] = sum;
+  }
+};
+
+/// Item = row * lanes + lane: a row, over all terms. Pieces comes before, for each term that has long rows.
+template <class Reduction>
+struct Rows {
+  Reduction reduction;
+
+  FORETIME_BODY void operator()(int item) const {
+    const int lanes = reduction.lanes, row = item / lanes, lane = item - row * lanes;
+    auto sum = reduction.start();
+    for (int term = 0; term < reduction.term_count; ++term) {
+      const RowsOf& rows = reduction.rows(term);
+      const int first = rows.first(row), last = rows.last(row);
+      const int which = last - first > kLongRow ? rows.long_index(row) : -1;
+      if (which < 0) {
+        for (int e = first; e < last; ++e) reduction.take(sum, term, row, e, lane);
+      } else {
+        for (int piece = rows.piece_ptr[which]; piece < rows.piece_ptr[which + 1]; ++piece)
+          reduction.merge(sum, reduction.pieces(term)[piece * lanes + lane]);
+      }
+    }
+    reduction.finish(row, lane, sum);
+  }
+};
+
+/// out[r] = epilogue(Σ over terms, Σ over entries e of row r of values[e] * x[columns[e]]): inference::sum_terms. A
+/// lane has V columns. With `accumulate`, what stands in `out` is added.
+template <class T, int V>
+struct Sum {
+  using Value = Pack<T, V>;
+  struct Term {
+    RowsOf rows;
+    const T* values = nullptr;  // null: ones
+    const T* x = nullptr;       // [cols, width]
+    Value* pieces = nullptr;    // [pieces, lanes]
+  };
+  Term terms[kMaxTerms];
+  int term_count = 0, lanes = 0;
+  long long width = 0;
+  const T* bias = nullptr;  // [width]; null: none
+  T slope = T(1);
+  bool accumulate = false;
+  T* out = nullptr;  // [rows, width]
+
+  FORETIME_BODY const RowsOf& rows(int term) const { return terms[term].rows; }
+  FORETIME_BODY Value* pieces(int term) const { return terms[term].pieces; }
+  FORETIME_BODY Value start() const {
+    Value zero;
+    for (int v = 0; v < V; ++v) zero.at[v] = T(0);
+    return zero;
+  }
+  FORETIME_BODY void take(Value& sum, int term, int, int e, int lane) const {
+    const Term& t = terms[term];
+    const Value x = load<T, V>(t.x + t.rows.columns[e] * width + lane * V);
+    const T value = t.values ? t.values[e] : T(1);
+    for (int v = 0; v < V; ++v) sum.at[v] = multiply_add(value, x.at[v], sum.at[v]);
+  }
+  FORETIME_BODY void merge(Value& sum, const Value& more) const {
+    for (int v = 0; v < V; ++v) sum.at[v] += more.at[v];
+  }
+  FORETIME_BODY void finish(int row, int lane, Value sum) const {
+    T* to = out + row * width + lane * V;
+    if (accumulate) merge(sum, load<T, V>(to));
+    if (bias) merge(sum, load<T, V>(bias + lane * V));
+    for (int v = 0; v < V; ++v) sum.at[v] = sum.at[v] < T(0) ? sum.at[v] * slope : sum.at[v];
+    store<T, V>(to, sum);
+  }
+};
+
+/// inference::max_rows. A lane is a column.
+template <class T>
+struct Maximum {
+  struct Value {
+    T best;
+    int winner;  // row of x; -1: none yet
+  };
+  RowsOf matrix;
+  const T* x = nullptr;
+  Value* scratch = nullptr;
+  int term_count = 1, lanes = 0;
+  T* out = nullptr;
+  int* winner = nullptr;
+
+  FORETIME_BODY const RowsOf& rows(int) const { return matrix; }
+  FORETIME_BODY Value* pieces(int) const { return scratch; }
+  FORETIME_BODY Value start() const { return {T(0), -1}; }
+  FORETIME_BODY void take(Value& best, int, int, int e, int lane) const {
+    const int column = matrix.columns[e];
+    merge(best, {x[column * static_cast<long long>(lanes) + lane], column});
+  }
+  FORETIME_BODY void merge(Value& best, const Value& other) const {
+    if (other.winner < 0) return;
+    const bool nan = best.best != best.best, other_nan = other.best != other.best;
+    if (best.winner < 0 || other.best > best.best || (other_nan && !nan)) best = other;
+  }
+  FORETIME_BODY void finish(int row, int lane, const Value& best) const {
+    const long long at = row * static_cast<long long>(lanes) + lane;
+    out[at] = best.best;
+    winner[at] = best.winner;
+  }
+};
+
+/// inference::max_rows_gradient: `matrix` is the transposed one, a lane a column of states.
+template <class T>
+struct MaximumGradient {
+  using Value = T;
+  RowsOf matrix;
+  const int* winner = nullptr;
+  const T* from = nullptr;
+  Value* scratch = nullptr;
+  int term_count = 1, lanes = 0;
+  T* out = nullptr;
+
+  FORETIME_BODY const RowsOf& rows(int) const { return matrix; }
+  FORETIME_BODY Value* pieces(int) const { return scratch; }
+  FORETIME_BODY Value start() const { return T(0); }
+  FORETIME_BODY void take(Value& sum, int, int row, int e, int lane) const {
+    const int r = matrix.columns[e];
+    // A column that stands twice in a row has won once.
+    if (e > matrix.first(row) && matrix.columns[e - 1] == r) return;
+    const long long at = r * static_cast<long long>(lanes) + lane;
+    if (winner[at] == row) sum += from[at];
+  }
+  FORETIME_BODY void merge(Value& sum, const Value& more) const { sum += more; }
+  FORETIME_BODY void finish(int row, int lane, const Value& sum) const {
+    out[row * static_cast<long long>(lanes) + lane] = sum;
+  }
+};
+
+/// inference::weighted_rows: a lane has V columns of one head.
+template <class T, int V>
+struct Weighted {
+  using Value = Pack<T, V>;
+  RowsOf matrix;
+  const int* position = nullptr;  // [entries] where an entry's weights stand; null: in the order of the entries
+  const T* weights = nullptr;     // [entries, heads]
+  const T* x = nullptr;           // [cols, heads * head_width]
+  Value* scratch = nullptr;
+  int term_count = 1, lanes = 0, heads = 0, head_width = 0;
+  T* out = nullptr;
+
+  FORETIME_BODY const RowsOf& rows(int) const { return matrix; }
+  FORETIME_BODY Value* pieces(int) const { return scratch; }
+  FORETIME_BODY Value start() const {
+    Value zero;
+    for (int v = 0; v < V; ++v) zero.at[v] = T(0);
+    return zero;
+  }
+  FORETIME_BODY void take(Value& sum, int, int, int e, int lane) const {
+    const long long all = static_cast<long long>(heads) * head_width;
+    const T weight = weights[(position ? position[e] : e) * static_cast<long long>(heads) + lane * V / head_width];
+    const Value row = load<T, V>(x + matrix.columns[e] * all + lane * V);
+    for (int v = 0; v < V; ++v) sum.at[v] = multiply_add(weight, row.at[v], sum.at[v]);
+  }
+  FORETIME_BODY void merge(Value& sum, const Value& more) const {
+    for (int v = 0; v < V; ++v) sum.at[v] += more.at[v];
+  }
+  FORETIME_BODY void finish(int row, int lane, const Value& sum) const {
+    store<T, V>(out + row * (static_cast<long long>(heads) * head_width) + lane * V, sum);
+  }
+};
+
+/// out[e, h] = a[row(e), h, :] · b[columns[e], h, :]: inference::entry_dots. Item = entry * heads + head.
+template <class T, int V>
+struct Dots {
+  const int* entry_rows = nullptr;  // [entries]
+  const int* columns = nullptr;
+  const T* a = nullptr;
+  const T* b = nullptr;
+  int heads = 0, head_width = 0;
+  T* out = nullptr;
+
+  FORETIME_BODY void operator()(int item) const {
+    const int e = item / heads, head = item - e * heads;
+    const long long all = static_cast<long long>(heads) * head_width;
+    const T* left = a + entry_rows[e] * all + head * head_width;
+    const T* right = b + columns[e] * all + head * head_width;
+    T sum = T(0);
+    for (int k = 0; k < head_width; k += V) {
+      const auto l = load<T, V>(left + k), r = load<T, V>(right + k);
+      for (int v = 0; v < V; ++v) sum = multiply_add(l.at[v], r.at[v], sum);
+    }
+    out[item] = sum;
+  }
+};
+
+/// Of each row and head (lane) the largest logit, and Σ multiplicity * exp(logit - largest).
+template <class T>
+struct SoftmaxSums {
+  struct Value {
+    T largest, sum;
+    bool any;
+  };
+  RowsOf matrix;
+  const T* multiplicity = nullptr;  // [entries]; null: ones
+  const T* logits = nullptr;        // [entries, heads]
+  Value* scratch = nullptr;
+  int term_count = 1, lanes = 0;
+  T* largest = nullptr;  // [rows, heads]
+  T* sums = nullptr;     // [rows, heads]
+
+  FORETIME_BODY const RowsOf& rows(int) const { return matrix; }
+  FORETIME_BODY Value* pieces(int) const { return scratch; }
+  FORETIME_BODY Value start() const { return {T(0), T(0), false}; }
+  FORETIME_BODY void take(Value& sum, int, int, int e, int lane) const {
+    merge(sum, {logits[e * static_cast<long long>(lanes) + lane], multiplicity ? multiplicity[e] : T(1), true});
+  }
+  FORETIME_BODY void merge(Value& sum, const Value& more) const {
+    if (!more.any) return;
+    if (!sum.any) {
+      sum = more;
+    } else if (more.largest > sum.largest) {
+      sum = {more.largest, multiply_add(sum.sum, exponential(sum.largest - more.largest), more.sum), true};
+    } else {
+      sum.sum = multiply_add(more.sum, exponential(more.largest - sum.largest), sum.sum);
+    }
+  }
+  FORETIME_BODY void finish(int row, int lane, const Value& sum) const {
+    largest[row * static_cast<long long>(lanes) + lane] = sum.largest;
+    sums[row * static_cast<long long>(lanes) + lane] = sum.sum;
+  }
+};
+
+/// inference::softmax_rows, once SoftmaxSums has run. Item = entry * heads + head.
+template <class T>
+struct SoftmaxWeights {
+  const int* entry_rows = nullptr;
+  const T* multiplicity = nullptr;
+  const T* logits = nullptr;
+  const T* largest = nullptr;
+  const T* sums = nullptr;
+  int heads = 0;
+  T* weights = nullptr;
+
+  FORETIME_BODY void operator()(int item) const {
+    const int e = item / heads;
+    const long long at = entry_rows[e] * static_cast<long long>(heads) + (item - e * heads);
+    const T m = multiplicity ? multiplicity[e] : T(1);
+    weights[item] = sums[at] == T(0) ? T(0) : m * exponential(logits[item] - largest[at]) / sums[at];
+  }
+};
+
+/// Of each row and head (lane) Σ weights * from, for the gradient of the softmax.
+template <class T>
+struct SoftmaxShare {
+  using Value = T;
+  RowsOf matrix;
+  const T* weights = nullptr;
+  const T* from = nullptr;
+  Value* scratch = nullptr;
+  int term_count = 1, lanes = 0;
+  T* out = nullptr;  // [rows, heads]
+
+  FORETIME_BODY const RowsOf& rows(int) const { return matrix; }
+  FORETIME_BODY Value* pieces(int) const { return scratch; }
+  FORETIME_BODY Value start() const { return T(0); }
+  FORETIME_BODY void take(Value& sum, int, int, int e, int lane) const {
+    const long long at = e * static_cast<long long>(lanes) + lane;
+    sum = multiply_add(weights[at], from[at], sum);
+  }
+  FORETIME_BODY void merge(Value& sum, const Value& more) const { sum += more; }
+  FORETIME_BODY void finish(int row, int lane, const Value& sum) const {
+    out[row * static_cast<long long>(lanes) + lane] = sum;
+  }
+};
+
+/// inference::softmax_rows_gradient, once SoftmaxShare has run. Item = entry * heads + head.
+template <class T>
+struct SoftmaxGradient {
+  const int* entry_rows = nullptr;
+  const T* weights = nullptr;
+  const T* from = nullptr;
+  const T* shares = nullptr;
+  int heads = 0;
+  T* to = nullptr;
+
+  FORETIME_BODY void operator()(int item) const {
+    const int e = item / heads;
+    to[item] = weights[item] * (from[item] - shares[entry_rows[e] * static_cast<long long>(heads) + item - e * heads]);
+  }
+};
+
+/// to[i] = output[i] > 0 ? from[i] : slope * from[i]: the gradient of a sum's activation.
+template <class T>
+struct ActivationGradient {
+  const T* output = nullptr;
+  const T* from = nullptr;
+  T slope = T(1);
+  T* to = nullptr;
+
+  FORETIME_BODY void operator()(int item) const { to[item] = output[item] > T(0) ? from[item] : from[item] * slope; }
+};
+
+/// The row of each entry of a matrix. Item = entry.
+struct EntryRows {
+  const int* row_ptr = nullptr;  // [rows + 1]
+  int rows = 0;
+  int* out = nullptr;  // [entries]
+
+  FORETIME_BODY void operator()(int item) const {
+    int low = 0, high = rows;  // the last row that begins at or before the entry
+    while (high - low > 1) {
+      const int middle = low + (high - low) / 2;
+      if (row_ptr[middle] <= item)
+        low = middle;
+      else
+        high = middle;
+    }
+    out[item] = low;
+  }
+};
+
+/// Partial sums of squares: item i adds up numbers i, i + items, i + 2 items, …
+template <class T>
+struct SquareSums {
+  const T* x = nullptr;
+  long long count = 0;
+  int items = 0;
+  double* out = nullptr;  // [items]
+
+  FORETIME_BODY void operator()(int item) const {
+    double sum = 0;
+    for (long long i = item; i < count; i += items) sum = multiply_add(double(x[i]), double(x[i]), sum);
+    out[item] = sum;
+  }
+};
+
+/// One step of Adam or AdamW over a flat array, as worker/state/optimizer.cpp does it tensor by tensor; gradients are
+/// scaled by the clipping of their global norm, which stays on the device. Item = number.
+template <class T>
+struct AdamStep {
+  T* parameter = nullptr;
+  const T* gradient = nullptr;
+  T* first = nullptr;
+  T* second = nullptr;
+  const double* norm = nullptr;  // one number: the gradients' norm
+  double clip_norm = 0;          // 0: no clipping
+  double learning_rate = 0, weight_decay = 0, beta1 = 0, beta2 = 0, epsilon = 0;
+  double first_correction = 1, second_root = 1;
+  bool decoupled = true;
+
+  FORETIME_BODY void operator()(int item) const {
+    double g = gradient[item];
+    if (clip_norm > 0 && *norm > clip_norm) g *= clip_norm / *norm;
+    double p = parameter[item];
+    if (decoupled)
+      p *= 1 - learning_rate * weight_decay;
+    else
+      g += weight_decay * p;
+    const double m = beta1 * first[item] + (1 - beta1) * g, s = beta2 * second[item] + (1 - beta2) * g * g;
+    first[item] = T(m);
+    second[item] = T(s);
+#ifdef __CUDACC__
+    const double root = sqrt(s);
+#else
+    const double root = std::sqrt(s);
+#endif
+    parameter[item] = T(p - learning_rate / first_correction * m / (root / second_root + epsilon));
+  }
+};
+
+#ifdef __CUDACC__
+/// The kernel of a body.
+template <class Body>
+__global__ void for_each(const __grid_constant__ Body body, int items) {
+  const long long item = blockIdx.x * (long long)blockDim.x + threadIdx.x;
+  if (item < items) body(static_cast<int>(item));
+}
+#endif
+
+}  // namespace foretime::device

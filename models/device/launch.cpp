@@ -1,0 +1,121 @@
+#include "models/device/launch.h"
+
+#include <atomic>
+#include <cstdlib>
+#include <limits>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <typeinfo>
+
+#include <cxxabi.h>
+
+#ifdef FORETIME_TORCH_CUDA
+#include <c10/cuda/CUDAGuard.h>
+#include <c10/cuda/CUDAStream.h>
+#endif
+
+#include "models/device/bodies.h"
+#include "models/device/nvrtc.h"
+#include "models/graph/error.h"
+
+namespace foretime::device {
+namespace {
+
+std::atomic<int> on_cpu = 0;
+std::atomic<int64_t> launched = 0;
+
+template <class... Bodies>
+std::vector<std::string> names() {
+  return {type_name(typeid(Bodies))...};
+}
+
+template <class T>
+std::vector<std::string> names_for() {
+  return names<Rows<Sum<T, 1>>, Rows<Sum<T, 4>>, Pieces<Sum<T, 1>>, Pieces<Sum<T, 4>>, Rows<Maximum<T>>,
+               Pieces<Maximum<T>>, Rows<MaximumGradient<T>>, Pieces<MaximumGradient<T>>, Rows<Weighted<T, 1>>,
+               Rows<Weighted<T, 4>>, Pieces<Weighted<T, 1>>, Pieces<Weighted<T, 4>>, Dots<T, 1>, Dots<T, 4>,
+               Rows<SoftmaxSums<T>>, Pieces<SoftmaxSums<T>>, SoftmaxWeights<T>, Rows<SoftmaxShare<T>>,
+               Pieces<SoftmaxShare<T>>, SoftmaxGradient<T>, ActivationGradient<T>, EntryRows, SquareSums<T>,
+               AdamStep<T>>();
+}
+
+}  // namespace
+
+bool uses_bodies(torch::Device device) { return !device.is_cpu() || on_cpu > 0; }
+
+BodiesOnCpu::BodiesOnCpu() { ++on_cpu; }
+BodiesOnCpu::~BodiesOnCpu() { --on_cpu; }
+
+int64_t launches() { return launched; }
+
+std::string type_name(const std::type_info& type) {
+  int failed = 0;
+  const std::unique_ptr<char, void (*)(void*)> name(abi::__cxa_demangle(type.name(), nullptr, nullptr, &failed),
+                                                    std::free);
+  if (failed != 0) throw models::ModelError("kernels: {} has no readable name", type.name());
+  return name.get();
+}
+
+std::vector<std::string> body_names(torch::ScalarType type) {
+  return type == torch::kDouble ? names_for<double>() : names_for<float>();
+}
+
+std::vector<std::string> kernel_names(torch::ScalarType type) {
+  auto names = body_names(type);
+  for (auto& name : names) name = "foretime::device::for_each<" + name + ">";
+  return names;
+}
+
+namespace detail {
+
+void check_items(int64_t items) {
+  if (items > std::numeric_limits<int>::max()) {
+    throw models::ModelError(
+        "a batch of {} numbers in one tensor, expected fewer than 2^31: lower "
+        "sampler.groups_per_batch or sampler.candidates_per_group",
+        items);
+  }
+}
+
+void count_launch() { ++launched; }
+
+#ifdef FORETIME_TORCH_CUDA
+
+/// The kernels of all bodies for numbers of one type on one GPU, by the names of the bodies.
+static const std::map<std::string, KernelHandle>& kernels_of(int gpu, torch::ScalarType type) {
+  static std::mutex mutex;
+  static std::map<std::pair<int, torch::ScalarType>, std::map<std::string, KernelHandle>> known;
+  const std::lock_guard lock(mutex);
+  auto& kernels = known[{gpu, type}];
+  if (!kernels.empty()) return kernels;
+  const auto bodies = body_names(type);
+  const auto handles = load_kernels(compile_kernels(body_source(), kernel_names(type), architecture_of(gpu)));
+  for (size_t i = 0; i < bodies.size(); ++i) kernels[bodies[i]] = handles[i];
+  return kernels;
+}
+
+void launch_on_gpu(torch::Device device, const std::string& type, const void* body, int64_t items) {
+  constexpr int64_t kThreads = 256;
+  const c10::cuda::CUDAGuard guard(device);
+  const int gpu = c10::cuda::current_device();
+  const auto& kernels = kernels_of(gpu, type.find("double") == std::string::npos ? torch::kFloat : torch::kDouble);
+  const auto kernel = kernels.find(type);
+  if (kernel == kernels.end()) throw models::ModelError("kernels: {} is not among those of body_names()", type);
+  int count = static_cast<int>(items);
+  void* arguments[] = {const_cast<void*>(body), &count};
+  launch(kernel->second, static_cast<unsigned>((items + kThreads - 1) / kThreads), kThreads,
+         c10::cuda::getCurrentCUDAStream().stream(), arguments);
+}
+
+#else
+
+void launch_on_gpu(torch::Device device, const std::string& type, const void*, int64_t) {
+  throw models::ModelError("{} on {}: this build has no CUDA; expected the CPU", type, device.str());
+}
+
+#endif
+
+}  // namespace detail
+
+}  // namespace foretime::device

@@ -1,0 +1,315 @@
+#include "models/sparse/tensor_kernels.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <initializer_list>
+
+#include "inference/kernels/sparse_kernels.h"
+#include "models/device/bodies.h"
+#include "models/device/launch.h"
+#include "models/graph/error.h"
+
+namespace foretime::models {
+namespace {
+
+using device::for_each;
+using device::uses_bodies;
+using torch::Tensor;
+
+template <class T>
+T* pointer(const Tensor& tensor) {
+  return tensor.defined() ? tensor.data_ptr<T>() : nullptr;
+}
+
+inference::EntryRows host_rows(const CsrRows& matrix) {
+  return {matrix.rows, matrix.row_ptr.data_ptr<int64_t>(), matrix.columns.data_ptr<int32_t>(),
+          pointer<int32_t>(matrix.position)};
+}
+
+device::RowsOf device_rows(const CsrRows& matrix) {
+  const auto& rows = matrix.long_rows;
+  return {pointer<int32_t>(matrix.row_ptr),  matrix.columns.data_ptr<int32_t>(),
+          pointer<int32_t>(rows.rows),       pointer<int32_t>(rows.piece_ptr),
+          pointer<int32_t>(rows.piece_rows), rows.rows.defined() ? static_cast<int>(rows.rows.size(0)) : 0};
+}
+
+/// Room for what the pieces of long rows give, as bytes; undefined where there are none.
+template <class Value>
+Tensor room_for_pieces(const LongRows& rows, int64_t lanes, torch::Device device) {
+  if (!rows.rows.defined()) return {};
+  return torch::empty({rows.piece_rows.size(0) * lanes * static_cast<int64_t>(sizeof(Value))},
+                      torch::dtype(torch::kByte).device(device));
+}
+
+template <class Value>
+Value* as(const Tensor& bytes) {
+  return bytes.defined() ? reinterpret_cast<Value*>(bytes.data_ptr()) : nullptr;
+}
+
+/// A reduction of one matrix, whose member is `matrix`.
+template <class Reduction>
+void reduce_rows(Reduction reduction, const CsrRows& matrix, int64_t lanes, torch::Device device) {
+  reduction.matrix = device_rows(matrix);
+  reduction.lanes = static_cast<int>(lanes);
+  const auto room = room_for_pieces<typename Reduction::Value>(matrix.long_rows, lanes, device);
+  reduction.scratch = as<typename Reduction::Value>(room);
+  if (room.defined()) {
+    for_each(device, device::Pieces<Reduction>{reduction, 0}, matrix.long_rows.piece_rows.size(0) * lanes);
+  }
+  for_each(device, device::Rows<Reduction>{reduction}, matrix.rows * lanes);
+}
+
+template <class T>
+bool packs(std::initializer_list<Tensor> tensors, int64_t width) {
+  if (width % 4 != 0) return false;
+  for (const auto& tensor : tensors) {
+    if (tensor.defined() && reinterpret_cast<uintptr_t>(tensor.data_ptr()) % (4 * sizeof(T)) != 0) return false;
+  }
+  return true;
+}
+
+template <class T, int V>
+void sum_by_bodies(const std::vector<RowsTerm>& terms, const Tensor& bias, double slope, Tensor& out) {
+  const auto device = out.device();
+  const int64_t width = out.size(1), lanes = width / V;
+  for (size_t first = 0; first < terms.size(); first += device::kMaxTerms) {
+    device::Sum<T, V> sum;
+    const size_t last = std::min(terms.size(), first + device::kMaxTerms);
+    sum.term_count = static_cast<int>(last - first);
+    sum.lanes = static_cast<int>(lanes);
+    sum.width = width;
+    sum.accumulate = first > 0;
+    sum.out = out.data_ptr<T>();
+    if (last == terms.size()) {
+      sum.bias = pointer<T>(bias);
+      sum.slope = static_cast<T>(slope);
+    }
+    std::vector<Tensor> rooms;
+    for (size_t t = first; t < last; ++t) {
+      const CsrRows& matrix = terms[t].matrix;
+      rooms.push_back(room_for_pieces<device::Pack<T, V>>(matrix.long_rows, lanes, device));
+      sum.terms[t - first] = {device_rows(matrix), pointer<T>(matrix.values), pointer<T>(terms[t].x),
+                              as<device::Pack<T, V>>(rooms.back())};
+    }
+    for (size_t t = first; t < last; ++t) {
+      if (!rooms[t - first].defined()) continue;
+      for_each(device, device::Pieces<device::Sum<T, V>>{sum, static_cast<int>(t - first)},
+               terms[t].matrix.long_rows.piece_rows.size(0) * lanes);
+    }
+    for_each(device, device::Rows<device::Sum<T, V>>{sum}, out.size(0) * lanes);
+  }
+}
+
+template <class T>
+void sum_on_host(const std::vector<RowsTerm>& terms, const Tensor& bias, double slope, Tensor& out) {
+  std::vector<inference::CsrTerm<T>> raw;
+  for (const RowsTerm& term : terms) {
+    raw.push_back({pointer<int64_t>(term.matrix.row_ptr), term.matrix.columns.data_ptr<int32_t>(),
+                   pointer<T>(term.matrix.values), term.x.data_ptr<T>()});
+  }
+  const inference::Epilogue<T> after{pointer<T>(bias), static_cast<T>(slope)};
+  inference::sum_terms<T>(out.size(0), raw.data(), static_cast<int64_t>(raw.size()), after, out.size(1),
+                          out.data_ptr<T>());
+}
+
+}  // namespace
+
+void CsrRows::append_to(torch::autograd::variable_list& saved) const {
+  saved.insert(saved.end(),
+               {row_ptr, columns, values, long_rows.rows, long_rows.piece_ptr, long_rows.piece_rows, position});
+}
+
+CsrRows CsrRows::from(const torch::autograd::variable_list& saved, size_t first) {
+  const auto* at = &saved[first];
+  const int64_t rows = at[0].defined() ? at[0].size(0) - 1 : at[1].size(0);
+  return {rows, at[0], at[1], at[2], {at[3], at[4], at[5]}, at[6]};
+}
+
+CsrRows rows_of(const CsrTensor& matrix) {
+  return {matrix.rows, matrix.row_ptr, matrix.columns, matrix.values, matrix.long_rows, {}};
+}
+
+CsrRows transposed_rows_of(const CsrTensor& matrix) { return rows_of(transposed(matrix)); }
+
+torch::Tensor sum_rows(const std::vector<RowsTerm>& terms, const SumEpilogue& epilogue) {
+  std::vector<RowsTerm> ready = terms;
+  for (auto& term : ready) term.x = term.x.contiguous();
+  const auto& x = ready.front().x;
+  auto out = torch::empty({ready.front().matrix.rows, x.size(1)}, x.options());
+  const auto bias = epilogue.bias.defined() ? epilogue.bias.to(x.scalar_type()).contiguous() : Tensor();
+  AT_DISPATCH_FLOATING_TYPES(x.scalar_type(), "sum_rows", [&] {
+    if (!uses_bodies(x.device())) return sum_on_host<scalar_t>(ready, bias, epilogue.slope, out);
+    bool packed = packs<scalar_t>({out, bias}, x.size(1));
+    for (const auto& term : ready) packed = packed && packs<scalar_t>({term.x}, x.size(1));
+    packed ? sum_by_bodies<scalar_t, 4>(ready, bias, epilogue.slope, out)
+           : sum_by_bodies<scalar_t, 1>(ready, bias, epilogue.slope, out);
+  });
+  return out;
+}
+
+torch::Tensor activation_gradient(const torch::Tensor& gradient, const torch::Tensor& output, double slope) {
+  if (uses_bodies(gradient.device())) {
+    auto result = torch::empty_like(gradient);
+    AT_DISPATCH_FLOATING_TYPES(gradient.scalar_type(), "activation_gradient", [&] {
+      for_each(gradient.device(),
+               device::ActivationGradient<scalar_t>{output.data_ptr<scalar_t>(), gradient.data_ptr<scalar_t>(),
+                                                    static_cast<scalar_t>(slope), result.data_ptr<scalar_t>()},
+               result.numel());
+    });
+    return result;
+  }
+  auto result = gradient.clone();
+  AT_DISPATCH_FLOATING_TYPES(result.scalar_type(), "activation_gradient", [&] {
+    inference::scale_negative<scalar_t>(result.numel(), output.data_ptr<scalar_t>(), static_cast<scalar_t>(slope),
+                                        result.data_ptr<scalar_t>());
+  });
+  return result;
+}
+
+Maxima max_rows(const CsrRows& matrix, const torch::Tensor& x) {
+  const int64_t width = x.size(1);
+  Maxima found{torch::empty({matrix.rows, width}, x.options()),
+               torch::empty({matrix.rows, width}, x.options().dtype(torch::kInt))};
+  AT_DISPATCH_FLOATING_TYPES(x.scalar_type(), "max_rows", [&] {
+    auto* values = found.values.data_ptr<scalar_t>();
+    auto* winners = found.winners.data_ptr<int32_t>();
+    if (!uses_bodies(x.device())) {
+      const auto rows = host_rows(matrix);
+      return inference::max_rows<scalar_t>(rows.rows, rows.row_ptr, rows.columns, x.data_ptr<scalar_t>(), width, values,
+                                           winners);
+    }
+    device::Maximum<scalar_t> body;
+    body.x = x.data_ptr<scalar_t>();
+    body.out = values;
+    body.winner = winners;
+    reduce_rows(body, matrix, width, x.device());
+  });
+  return found;
+}
+
+torch::Tensor max_rows_gradient(const CsrRows& transposed, const torch::Tensor& winners,
+                                const torch::Tensor& gradient) {
+  const int64_t width = gradient.size(1);
+  auto result = torch::empty({transposed.rows, width}, gradient.options());
+  AT_DISPATCH_FLOATING_TYPES(gradient.scalar_type(), "max_rows_gradient", [&] {
+    if (!uses_bodies(gradient.device())) {
+      const auto rows = host_rows(transposed);
+      return inference::max_rows_gradient<scalar_t>(rows.rows, rows.row_ptr, rows.columns, winners.data_ptr<int32_t>(),
+                                                    gradient.data_ptr<scalar_t>(), width, result.data_ptr<scalar_t>());
+    }
+    device::MaximumGradient<scalar_t> body;
+    body.winner = winners.data_ptr<int32_t>();
+    body.from = gradient.data_ptr<scalar_t>();
+    body.out = result.data_ptr<scalar_t>();
+    reduce_rows(body, transposed, width, gradient.device());
+  });
+  return result;
+}
+
+torch::Tensor weighted_rows(const CsrRows& matrix, const torch::Tensor& weights, const torch::Tensor& x) {
+  const int64_t heads = weights.size(1), width = x.size(1) / heads;
+  auto out = torch::empty({matrix.rows, x.size(1)}, x.options());
+  AT_DISPATCH_FLOATING_TYPES(x.scalar_type(), "weighted_rows", [&] {
+    if (!uses_bodies(x.device())) {
+      return inference::weighted_rows<scalar_t>(host_rows(matrix), weights.data_ptr<scalar_t>(), x.data_ptr<scalar_t>(),
+                                                heads, width, out.data_ptr<scalar_t>());
+    }
+    const auto by = [&](auto body, int64_t lanes) {
+      body.position = pointer<int32_t>(matrix.position);
+      body.weights = weights.data_ptr<scalar_t>();
+      body.x = x.data_ptr<scalar_t>();
+      body.heads = static_cast<int>(heads);
+      body.head_width = static_cast<int>(width);
+      body.out = out.data_ptr<scalar_t>();
+      reduce_rows(body, matrix, lanes, x.device());
+    };
+    packs<scalar_t>({x, out}, width) ? by(device::Weighted<scalar_t, 4>(), heads * width / 4)
+                                     : by(device::Weighted<scalar_t, 1>(), heads * width);
+  });
+  return out;
+}
+
+torch::Tensor entry_dots(const CsrRows& matrix, const torch::Tensor& a, const torch::Tensor& b, int64_t heads) {
+  const int64_t entries = matrix.columns.size(0), width = a.size(1) / heads;
+  auto out = torch::empty({entries, heads}, a.options());
+  AT_DISPATCH_FLOATING_TYPES(a.scalar_type(), "entry_dots", [&] {
+    if (!uses_bodies(a.device())) {
+      return inference::entry_dots<scalar_t>(host_rows(matrix), a.data_ptr<scalar_t>(), b.data_ptr<scalar_t>(), heads,
+                                             width, out.data_ptr<scalar_t>());
+    }
+    const auto rows = device_entry_rows(matrix.row_ptr, entries);
+    const auto by = [&](auto body) {
+      body.entry_rows = rows.template data_ptr<int32_t>();
+      body.columns = matrix.columns.data_ptr<int32_t>();
+      body.a = a.data_ptr<scalar_t>();
+      body.b = b.data_ptr<scalar_t>();
+      body.heads = static_cast<int>(heads);
+      body.head_width = static_cast<int>(width);
+      body.out = out.data_ptr<scalar_t>();
+      for_each(a.device(), body, entries * heads);
+    };
+    packs<scalar_t>({a, b}, width) ? by(device::Dots<scalar_t, 4>()) : by(device::Dots<scalar_t, 1>());
+  });
+  return out;
+}
+
+torch::Tensor softmax_rows(const CsrRows& matrix, const torch::Tensor& logits) {
+  const int64_t heads = logits.size(1), entries = matrix.columns.size(0);
+  auto weights = torch::empty_like(logits);
+  AT_DISPATCH_FLOATING_TYPES(logits.scalar_type(), "softmax_rows", [&] {
+    if (!uses_bodies(logits.device())) {
+      return inference::softmax_rows<scalar_t>(host_rows(matrix), pointer<scalar_t>(matrix.values),
+                                               logits.data_ptr<scalar_t>(), heads, weights.data_ptr<scalar_t>());
+    }
+    const auto largest = torch::empty({matrix.rows, heads}, logits.options());
+    const auto sums = torch::empty_like(largest);
+    device::SoftmaxSums<scalar_t> sum;
+    sum.multiplicity = pointer<scalar_t>(matrix.values);
+    sum.logits = logits.data_ptr<scalar_t>();
+    sum.largest = largest.data_ptr<scalar_t>();
+    sum.sums = sums.data_ptr<scalar_t>();
+    reduce_rows(sum, matrix, heads, logits.device());
+    const auto rows = device_entry_rows(matrix.row_ptr, entries);
+    for_each(logits.device(),
+             device::SoftmaxWeights<scalar_t>{rows.data_ptr<int32_t>(), sum.multiplicity, sum.logits, sum.largest,
+                                              sum.sums, static_cast<int>(heads), weights.data_ptr<scalar_t>()},
+             entries * heads);
+  });
+  return weights;
+}
+
+torch::Tensor softmax_rows_gradient(const CsrRows& matrix, const torch::Tensor& weights,
+                                    const torch::Tensor& gradient) {
+  const int64_t heads = weights.size(1), entries = matrix.columns.size(0);
+  auto result = torch::empty_like(gradient);
+  AT_DISPATCH_FLOATING_TYPES(gradient.scalar_type(), "softmax_rows_gradient", [&] {
+    if (!uses_bodies(gradient.device())) {
+      return inference::softmax_rows_gradient<scalar_t>(host_rows(matrix), weights.data_ptr<scalar_t>(),
+                                                        gradient.data_ptr<scalar_t>(), heads,
+                                                        result.data_ptr<scalar_t>());
+    }
+    const auto shares = torch::empty({matrix.rows, heads}, gradient.options());
+    device::SoftmaxShare<scalar_t> share;
+    share.weights = weights.data_ptr<scalar_t>();
+    share.from = gradient.data_ptr<scalar_t>();
+    share.out = shares.data_ptr<scalar_t>();
+    reduce_rows(share, matrix, heads, gradient.device());
+    const auto rows = device_entry_rows(matrix.row_ptr, entries);
+    for_each(gradient.device(),
+             device::SoftmaxGradient<scalar_t>{rows.data_ptr<int32_t>(), share.weights, share.from, share.out,
+                                               static_cast<int>(heads), result.data_ptr<scalar_t>()},
+             entries * heads);
+  });
+  return result;
+}
+
+torch::Tensor device_entry_rows(const torch::Tensor& row_ptr, int64_t entries) {
+  auto rows = torch::empty({entries}, row_ptr.options());
+  for_each(
+      row_ptr.device(),
+      device::EntryRows{row_ptr.data_ptr<int32_t>(), static_cast<int>(row_ptr.size(0) - 1), rows.data_ptr<int32_t>()},
+      entries);
+  return rows;
+}
+
+}  // namespace foretime::models
