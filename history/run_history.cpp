@@ -64,6 +64,15 @@ void add_lines(const fs::path& file, History& history) {
 
 bool is_run(const fs::path& folder) { return files().exists(folder / kMetricsFile) || !attempts_of(folder).empty(); }
 
+fs::path file_of_run(const fs::path& folder, const std::string& name) {
+  if (files().exists(folder / name)) return folder / name;
+  const auto attempts = attempts_of(folder);
+  for (auto attempt = attempts.rbegin(); attempt != attempts.rend(); ++attempt) {
+    if (files().exists(*attempt / name)) return *attempt / name;
+  }
+  return {};
+}
+
 History read_run(const fs::path& folder) {
   History history;
   if (files().exists(folder / kMetricsFile)) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <string>
 
 #include "history/history.h"
 
@@ -8,6 +9,9 @@ namespace foretime::history {
 
 /// Whether a folder holds what `read_run` reads.
 bool is_run(const std::filesystem::path& folder);
+
+/// A file of a run, of a job's folder that of its newest attempt that has one; empty where there is none.
+std::filesystem::path file_of_run(const std::filesystem::path& folder, const std::string& name);
 
 /// All that a run's metrics.jsonl has of training and of evaluations but its final one. `folder`: a run directory, or
 /// that of a job of an agent (RUNS/JOB), whose attempts each go on from a checkpoint of the ones before: steps that

@@ -182,13 +182,20 @@ Json BoardService::make(const std::string& path, const Query& query) {
     return {{"queue", queue_ ? Json(queue_->name()) : Json()}, {"runs", runs_.string()}, {"actions", !token_.empty()}};
   if (path == "/api/runs") return list_runs(runs_);
   if (path == "/api/run") return show_run(runs_, needed(query, "name"));
+  if (path == "/api/experiment") return show_experiment(runs_, needed(query, "name"));
+  if (path == "/api/trace") {
+    TraceWindow window{.from = whole(query, "from", 0)};
+    if (const auto to = whole(query, "to", -1); to >= 0) window.to = to;
+    return show_trace(runs_, needed(query, "name"), window);
+  }
   if (path == "/api/rankings") return show_rankings(runs_, needed(query, "name"));
-  static const std::string kQueuePaths[] = {"/api/queue",  "/api/activity", "/api/sweep", "/api/overview",
-                                            "/api/curves", "/api/job",      "/api/log"};
+  static const std::string kQueuePaths[] = {"/api/queue",    "/api/agents", "/api/activity", "/api/sweep",
+                                            "/api/overview", "/api/curves", "/api/job",      "/api/log"};
   if (std::ranges::find(kQueuePaths, path) == std::end(kQueuePaths))
     throw HttpError{404, "not_found", printable_utf8(path.substr(0, 200)) + ": nothing is here"};
   if (!queue_) throw HttpError{404, "no_queue", "no queue is shown here: run directories alone"};
   if (path == "/api/queue") return queue_->queue();
+  if (path == "/api/agents") return queue_->agents();
   if (path == "/api/activity")
     return queue_->activity(std::clamp<int64_t>(whole(query, "minutes", 60), 1, 7 * 24 * 60));
   const auto id = needed(query, "id");
@@ -207,6 +214,23 @@ std::string BoardService::api(const std::string& path, const Query& query) {
   auto text = dump(answering([&] { return make(path, query); }));
   if (answers_.size() < kAnswersKept) answers_[key] = {std::chrono::steady_clock::now(), text};
   return text;
+}
+
+HttpResponse BoardService::run_file(const Query& query) {
+  const auto file = needed(query, "file");
+  return {.body = cli::run_file(runs_, needed(query, "name"), file),
+          .content_type = "text/plain; charset=utf-8",
+          .headers = {{"Content-Disposition", "attachment; filename=\"" + file + "\""}}};
+}
+
+HttpResponse BoardService::trials_csv(const Query& query) {
+  const std::lock_guard lock(mutex_);
+  if (!queue_) throw HttpError{404, "no_queue", "no queue is shown here: run directories alone"};
+  const auto id = needed(query, "id");
+  auto text = answering([&] { return queue_->trials_csv(id, trial_query(query)); });
+  return {.body = std::move(text),
+          .content_type = "text/csv; charset=utf-8",
+          .headers = {{"Content-Disposition", "attachment; filename=\"trials.csv\""}}};
 }
 
 /// What a page follows: paths with what was last said of each.
@@ -270,6 +294,8 @@ HttpResponse BoardService::answer(const HttpRequest& request) {
       const bool named = request.query.contains("paths");
       return guarded(live(needed(request.query, named ? "paths" : "path"), named));
     }
+    if (request.path == "/api/file") return guarded(run_file(request.query));
+    if (request.path == "/api/trials.csv") return guarded(trials_csv(request.query));
     if (request.path.starts_with("/api/"))
       return guarded({.body = api(request.path, request.query), .content_type = "application/json"});
   } catch (const HttpError& error) {

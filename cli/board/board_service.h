@@ -44,6 +44,8 @@ class BoardService : public server::HttpHandler {
   nlohmann::json make(const std::string& path, const Query& query);
   /// Does what a POST to /api/act asks for. Throws HttpError.
   nlohmann::json act(const std::string& body);
+  server::HttpResponse trials_csv(const Query& query);
+  server::HttpResponse run_file(const Query& query);
   /// Says the answers to GETs of `targets`, one a line, when they are asked for, and again whenever one has changed;
   /// `named`: as {"path", "answer"}.
   server::HttpResponse live(const std::string& targets, bool named);

@@ -6,8 +6,10 @@
 #include <optional>
 #include <set>
 
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "base/csv.h"
 #include "base/text.h"
 #include "cli/board/importance.h"
 #include "cli/jobs/job_history.h"
@@ -23,7 +25,7 @@ using server::HttpError;
 
 namespace {
 
-constexpr int64_t kSweeps = 50, kJobs = 50;
+constexpr int64_t kSweeps = 50, kJobs = 50, kActive = 5000;
 constexpr size_t kBestPoints = 500;
 
 Json json_number(const std::optional<double>& value) { return value && std::isfinite(*value) ? Json(*value) : Json(); }
@@ -181,13 +183,8 @@ std::map<JobState, int64_t> QueueApi::counts_of(const std::vector<Trial>& trials
   return counts;
 }
 
-Json QueueApi::sweep(const std::string& prefix, const TrialQuery& query) {
-  auto& reader = access_.reader();
-  const auto id = reader.resolve_sweep(prefix);
-  auto sweep = reader.sweep(id);
-  if (!sweep) throw HttpError{404, "not_found", "sweep " + id + ": unknown"};
-  const auto& all = trials_of(id);
-  sweep->jobs = counts_of(all, sweep->unreadable);
+/// The trials that a query wants, in its order.
+static std::vector<const Trial*> chosen(const std::vector<Trial>& all, const TrialQuery& query) {
   struct Row {
     std::optional<double> number;
     std::string text;
@@ -207,11 +204,79 @@ Json QueueApi::sweep(const std::string& prefix, const TrialQuery& query) {
     if (a.text.empty() || b.text.empty()) return !a.text.empty() && b.text.empty();
     return query.descending ? a.text > b.text : a.text < b.text;
   });
+  std::vector<const Trial*> found;
+  for (const auto& row : trials) found.push_back(row.trial);
+  return found;
+}
+
+Json QueueApi::agents() {
+  auto& reader = access_.reader();
+  const auto statistics = reader.statistics();
+  auto agents = to_json(statistics)["agents"];
+  std::map<std::string, Json*> by_name;
+  for (size_t i = 0; i < agents.size(); ++i) {
+    agents[i]["used"] = {{"cpus", 0}, {"gpus", 0}};
+    agents[i]["running"] = Json::array();
+    agents[i]["heard"] = is_heard(statistics.agents[i], statistics);
+    by_name[statistics.agents[i].name] = &agents[i];
+  }
+  const auto ids = reader.ids_in(JobState::active, kActive);
+  reader.scan(ids, {"agent", "ranks", "attempt_ranks", "cpus", "gpus", "name", "state"},
+              [&](size_t index, const std::vector<std::string_view>& values) {
+                const auto found = by_name.find(std::string(values[0]));
+                if (found == by_name.end() || values[6] != "active") return;
+                const auto whole = [&](size_t i, double missing) {
+                  return static_cast<int64_t>(number_of(values[i]).value_or(missing));
+                };
+                auto& agent = *found->second;
+                const auto ranks = whole(2, 0) > 0 ? whole(2, 0) : whole(1, 1);
+                for (const auto& [name, used] : {std::pair{"cpus", whole(3, 1)}, std::pair{"gpus", whole(4, 0)}})
+                  agent["used"][name] = agent["used"][name].get<int64_t>() + ranks * used;
+                agent["running"].push_back({{"id", ids[index]}, {"name", printable_utf8(values[5])}});
+              });
+  return {{"now_ms", statistics.now_ms}, {"agents", std::move(agents)}};
+}
+
+std::string QueueApi::trials_csv(const std::string& prefix, const TrialQuery& query) {
+  auto& reader = access_.reader();
+  const auto id = reader.resolve_sweep(prefix);
+  const auto sweep = reader.sweep(id);
+  if (!sweep) throw HttpError{404, "not_found", "sweep " + id + ": unknown"};
+  const auto& all = trials_of(id);
+  std::set<std::string> names;
+  for (const auto& trial : all) {
+    for (const auto& [name, value] : trial.parameters) names.insert(name);
+  }
+  std::string text = "trial,id,state," + csv_field(sweep->spec.metric) + ",best,step,seconds,finished_ms";
+  for (const auto& name : names) text += "," + csv_field(name);
+  text += "\n";
+  const auto number = [](const std::optional<double>& value) { return value ? fmt::format(",{}", *value) : ","; };
+  for (const auto* trial : chosen(all, query)) {
+    text += fmt::format("{},{},{}", trial->trial, trial->id, csv_field(trial->state)) + number(trial->objective) +
+            number(trial->best) + number(trial->step) + number(trial->seconds) +
+            (trial->finished ? fmt::format(",{:.0f}", *trial->finished) : ",");
+    for (const auto& name : names) {
+      const auto value = trial->parameters.find(name);
+      text += "," + (value == trial->parameters.end() ? "" : csv_field(value->second));
+    }
+    text += "\n";
+  }
+  return text;
+}
+
+Json QueueApi::sweep(const std::string& prefix, const TrialQuery& query) {
+  auto& reader = access_.reader();
+  const auto id = reader.resolve_sweep(prefix);
+  auto sweep = reader.sweep(id);
+  if (!sweep) throw HttpError{404, "not_found", "sweep " + id + ": unknown"};
+  const auto& all = trials_of(id);
+  sweep->jobs = counts_of(all, sweep->unreadable);
+  const auto trials = chosen(all, query);
   const auto size = static_cast<int64_t>(trials.size());
   const auto from = std::clamp<int64_t>(query.from, 0, size);
   const auto to = std::min(size, from + std::clamp<int64_t>(query.limit, 1, kMostRows));
   std::vector<std::string> ids;
-  for (auto i = from; i < to; ++i) ids.push_back(trials[static_cast<size_t>(i)].trial->id);
+  for (auto i = from; i < to; ++i) ids.push_back(trials[static_cast<size_t>(i)]->id);
   Json json = {{"sweep", to_json(*sweep)}, {"total", size}, {"from", from}, {"trials", Json::array()}};
   for (const auto& job : reader.jobs(ids)) {
     auto row = to_json(job);

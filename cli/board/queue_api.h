@@ -37,6 +37,12 @@ class QueueApi {
   nlohmann::json queue();
   /// A sweep with a page of its trials, each with the curve of its objective.
   nlohmann::json sweep(const std::string& id, const TrialQuery& query);
+  /// The trials that `query` wants, whatever its limit, as CSV: trial, id, state, the objective by its name, best,
+  /// step, seconds, finished_ms and the parameters.
+  std::string trials_csv(const std::string& id, const TrialQuery& query);
+  /// Agents as `foretime queue --json` has them, with `heard` (lately), `used` CPUs and GPUs, and the
+  /// jobs `running` there.
+  nlohmann::json agents();
   /// All trials for plots, at most kPlotted evenly chosen ones: number, state, objective, parameters, end; the best
   /// objective so far over time; and how important each parameter is.
   nlohmann::json overview(const std::string& id);

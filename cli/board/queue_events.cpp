@@ -35,7 +35,8 @@ QueueEvent event_of(const redisReply& entry) {
                                        {"from", &QueueEvent::from},
                                        {"to", &QueueEvent::to},
                                        {"fence", &QueueEvent::fence},
-                                       {"agent", &QueueEvent::agent}}) {
+                                       {"agent", &QueueEvent::agent},
+                                       {"why", &QueueEvent::why}}) {
       if (fields[i] == name) event.*member = value;
     }
   }
@@ -110,7 +111,8 @@ Json events_of(const std::deque<QueueEvent>& events, const std::string& job) {
                      {"from", event.from},
                      {"to", event.to},
                      {"fence", event.fence},
-                     {"agent", event.agent}});
+                     {"agent", event.agent},
+                     {"why", event.why}});
   }
   return found;
 }

@@ -16,7 +16,7 @@ namespace foretime::cli {
 /// One transition of a job (docs/reference/jobs.md, Events).
 struct QueueEvent {
   int64_t time_ms = 0;  // by Redis' clock
-  std::string event{}, job{}, from{}, to{}, fence{}, agent{};
+  std::string event{}, job{}, from{}, to{}, fence{}, agent{}, why{};
 };
 
 /// The newest transitions of a queue, read piece by piece: Redis keeps about 10,000, this keeps kMost. For one thread.
@@ -49,7 +49,8 @@ class QueueEvents {
 nlohmann::json activity_of(const std::deque<QueueEvent>& events, const std::map<jobs::JobState, int64_t>& counts,
                            int64_t now_ms, int64_t minutes);
 
-/// The transitions of one job, oldest first: [{"time_ms", "event", "from", "to", "fence", "agent"}].
+/// The transitions of one job, oldest first: [{"time_ms", "event", "from", "to", "fence", "agent",
+/// "why"}].
 nlohmann::json events_of(const std::deque<QueueEvent>& events, const std::string& job);
 
 }  // namespace foretime::cli

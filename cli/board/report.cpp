@@ -13,6 +13,7 @@
 #include "base/atomic_file.h"
 #include "base/text.h"
 #include "cli/board/board_service.h"
+#include "cli/board/experiment_api.h"
 #include "cli/board/run_api.h"
 #include "jobs/error.h"
 
@@ -79,23 +80,45 @@ std::string bundled() {
 
 Json report_of_runs(const std::string& folder) {
   const std::filesystem::path root(folder);
-  const auto found = list_runs(root);
+  const bool experiment = is_experiment(root);
   std::vector<std::string> names;
-  for (const auto& run : found["runs"]) names.push_back(run["name"]);
+  Json answers = {{"view", "/runs"}}, found = {{"total", 0}};
+  if (experiment) {
+    const auto shown = show_experiment(root, ".");
+    names = shown["main"];
+    answers["view"] = "/experiment";
+    answers["/api/experiment?name=."] = shown;
+  } else {
+    found = list_runs(root);
+    for (const auto& run : found["runs"]) names.push_back(run["name"]);
+  }
   std::ranges::sort(names);
-  if (names.empty())
+  if (names.empty() && !experiment)
     throw jobs::JobsError(
         "{}: found no run directory in it, expected one, a folder with some, or the id of a sweep or job", folder);
   if (names.size() > kMostReported)
     throw jobs::JobsError("{}: found {} run directories, expected at most {}: name a folder with fewer", folder,
                           found["total"].dump(), kMostReported);
-  Json answers = {{"view", "/runs"}, {"runs", names}};
+  answers["runs"] = names;
   for (const auto& name : names) {
     const auto query = url_encoded(name);
-    answers["/api/run?name=" + query] = show_run(root, name);
+    const auto run = show_run(root, name);
+    if (std::ranges::find(run["files"], "trace.json") != run["files"].end())
+      answers["/api/trace?name=" + query] = show_trace(root, name, {});
+    answers["/api/run?name=" + query] = run;
     answers["/api/rankings?name=" + query] = show_rankings(root, name);
   }
   return answers;
+}
+
+/// Those with the best objectives, in the order of their numbers.
+Json best_trials(QueueApi& queue, const std::string& id) {
+  const auto maximize = queue.sweep(id, {.limit = 1})["sweep"]["goal"] == "maximize";
+  auto json = queue.sweep(id, {.sort = "objective", .descending = maximize, .limit = QueueApi::kMostRows});
+  auto trials = json["trials"].get<std::vector<Json>>();
+  std::ranges::sort(trials, {}, [](const Json& trial) { return trial["trial"].get<int64_t>(); });
+  json["trials"] = trials;
+  return json;
 }
 
 Json report_of_queue(const ReportArguments& arguments) {
@@ -104,7 +127,7 @@ Json report_of_queue(const ReportArguments& arguments) {
   if (!is_sweep)
     return {{"view", "/job/" + id}, {"/api/job?id=" + id, queue.job(id)}, {"/api/log?id=" + id, queue.log(id)}};
   return {{"view", "/sweep/" + id},
-          {"/api/sweep?id=" + id, queue.sweep(id, {.limit = QueueApi::kMostRows})},
+          {"/api/sweep?id=" + id, best_trials(queue, id)},
           {"/api/curves?id=" + id, queue.curves(id)},
           {"/api/overview?id=" + id, queue.overview(id)}};
 }

@@ -5,14 +5,28 @@
 
 #include <nlohmann/json_fwd.hpp>
 
+#include "cli/board/trace.h"
+
 /// What the board shows of run directories, which it finds below one folder. Names are paths relative to it; those that
 /// lead out of it are refused, symbolic links resolved.
 namespace foretime::cli {
 
-/// The run directories, newest first, at most 1,000: {"runs": [{"name", "modified_ms"}]}.
+/// The run directories, baselines of experiments among them, and the folders of experiments, newest first, at most
+/// 1,000:
+/// {"runs": [{"name", "modified_ms"}], "total", "experiments": [{"name", "modified_ms"}]}.
 nlohmann::json list_runs(const std::filesystem::path& root);
-/// {"name", "history", "settings", "comparison"}. Throws server::HttpError where there is no such run.
+/// {"name", "history", "settings", "comparison", "profile", "files"}: texts of config.yaml, comparison.txt and
+/// profile.txt of its newest attempt, and which of kRunFiles there are. Throws server::HttpError where there is no such
+/// run.
 nlohmann::json show_run(const std::filesystem::path& root, const std::string& name);
+/// An experiment's tables and figures (cli/board/experiment_api.h). Throws server::HttpError where there is none.
+nlohmann::json show_experiment(const std::filesystem::path& root, const std::string& name);
+/// A part of its trace.json (cli/board/trace.h). Throws like show_run.
+nlohmann::json show_trace(const std::filesystem::path& root, const std::string& name, const TraceWindow& window);
+/// The text of one of kRunFiles. Throws like show_run, and where it has no such file, or one above 512 MiB.
+std::string run_file(const std::filesystem::path& root, const std::string& name, const std::string& file);
+inline constexpr const char* kRunFiles[] = {"config.yaml",    "metrics.jsonl", "rankings.csv",
+                                            "comparison.txt", "trace.json",    "profile.txt"};
 /// How well the run ranked the candidates of each group (cli/board/rankings.h). Throws like show_run.
 nlohmann::json show_rankings(const std::filesystem::path& root, const std::string& name);
 

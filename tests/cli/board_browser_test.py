@@ -2,8 +2,10 @@
 import json
 import pathlib
 import re
+import shutil
 import signal
 import subprocess
+import time
 import unittest
 
 import browser
@@ -22,6 +24,19 @@ parameters:
   model.norm: {values: [none, layer]}
   optimizer.learning_rate: {distribution: log_uniform_values, min: 1.0e-3, max: 1.0e-1}
 early_terminate: {type: hyperband, min_iter: 2, eta: 2}
+"""
+EXPERIMENT = """
+title: Small <b>and</b> quick
+settings: base.yaml
+fractions: [0.5, 1]
+seeds: 1
+metrics: [mae, kendall_tau]
+overrides: {data: {test: [C10.npz]}}
+entries:
+  - {label: GCN, set: {model.type: gcn}}
+  - {label: mean, kind: mean}
+figures:
+  - {file: error.svg, kind: curves, metric: mae, x: log, y: log}
 """
 HAS_BOARD = (pathlib.Path(FORETIME).parent / "core/foretime-board").exists()
 
@@ -74,7 +89,10 @@ class BoardBrowserTest(ProgramTest):
 
     def test_a_queue_with_a_sweep_that_runs(self):
         done = self.submit(HOSTILE, 6, 8)
-        self.run_foretime("agent", "--data-root", SAMPLES, "--until-empty")
+        # A job that fails is tried once more, and its log says why.
+        self.write("bad.yaml", (self.folder / "base.yaml").read_text().replace("train: [", "train: [missing.npz, "))
+        bad = self.json_of("submit", "bad.yaml", "--json")["jobs"][0]["id"]
+        self.run_foretime("agent", "--data-root", SAMPLES, "--until-empty", code=7)
         jobs = {job["id"]: job for job in self.json_of("status", done, "--json")["jobs"]}
         import redis
         queue = redis.Redis(unix_socket_path=str(self.folder / "runs/.redis/redis.sock"))
@@ -88,6 +106,8 @@ class BoardBrowserTest(ProgramTest):
         self.check_queue(done, running)
         self.check_sweep(done, jobs)
         self.check_job(first)
+        self.check_why(bad)
+        self.check_agents()
         self.check_report(done, jobs)
         for width in (360, 1280, 2560):
             self.browser.resize(width, 900)
@@ -95,9 +115,48 @@ class BoardBrowserTest(ProgramTest):
                 self.open(path)
                 self.assertTrue(self.until(lambda: self.all("table")), path)
                 self.assertLessEqual(self.browser.overflow(), 0, f"{path} at {width}")
+                if width == 1280:
+                    self.check_readable(path)
         self.browser.resize(1280, 900)
         self.check_live(running)
+        self.check_focus(running)
         self.check_actions(running, done)
+
+    def check_readable(self, path):
+        """In both themes, and by those who see nothing of it."""
+        for theme in ("light", "dark"):
+            self.browser.run("document.documentElement.dataset.theme = arguments[0]", theme)
+            self.assertEqual(self.browser.faint(), [], f"{path}, {theme}")
+        nameless, focusable = self.browser.nameless()
+        self.assertGreater(focusable, 6)
+        self.assertEqual(nameless, [], path)
+        self.assertEqual(self.browser.run("return [document.querySelectorAll('h1').length, document.querySelectorAll('th:not([scope])').length]"), [1, 0], path)
+
+    def check_why(self, bad):
+        job = self.json_of("status", bad, "--json")
+        self.assertEqual(job["state"], "failed")
+        self.open(f"/job/{bad}")
+        self.assertTrue(self.until(lambda: self.all("[aria-label=attempts] tbody tr")))
+        why = self.one("[aria-label=attempts] tbody tr td:nth-child(5)").text
+        self.assertIn("missing.npz", why)
+        self.assertIn(job["error"].splitlines()[0], why)
+        self.assertIn("missing.npz", self.one("pre.error").text)
+
+    def check_agents(self):
+        self.assertTrue(wait_until(lambda: [job for job in self.json_of("status", "--json")["jobs"] if job["state"] == "active"], 30))
+        agents = {agent["name"]: agent for agent in self.json_of("queue", "--json")["agents"]}
+        active = [job for job in self.json_of("status", "--json")["jobs"] if job["state"] == "active"]
+        self.assertEqual(len(active), 1)
+        self.open("/agents")
+        self.assertTrue(self.until(lambda: self.browser.run("return [...document.querySelectorAll('tr[data-agent]')].map((row) => row.dataset.agent)") == sorted(agents)))
+        row = f"tr[data-agent='{active[0]['agent']}'] "
+        self.assertTrue(self.until(lambda: self.value(row + "td:nth-child(3)") == "1 of 1"), self.browser.text())
+        self.assertEqual(self.value(row + "td:nth-child(5)"), active[0]["id"])
+        self.assertTrue(self.all(row + "meter[value='1'][max='1']"))
+        # No page of this board runs what it has not brought itself, whatever gets into it.
+        self.browser.run("document.body.insertAdjacentHTML('beforeend', arguments[0])", HOSTILE)
+        self.assertTrue(self.until(lambda: self.browser.errors()), "the attempt was refused")
+        self.assertNotEqual(self.browser.driver.title, "hacked")
 
     def check_queue(self, done, running):
         self.open("/")
@@ -107,8 +166,6 @@ class BoardBrowserTest(ProgramTest):
         self.assertTrue(self.until(lambda: len(self.all("figure canvas")) == 2))
         self.assertEqual(self.one("[data-name=succeeded]").text, "6")
         self.assertFalse(self.all("[data-action]"), "no token was given")
-        self.open("/agents")
-        self.assertEqual(len(self.one("tbody").find_elements("css selector", "tr")), len(self.json_of("queue", "--json")["agents"]))
 
     def check_sweep(self, sweep, jobs):
         self.open(f"/sweep/{sweep}")
@@ -190,10 +247,40 @@ class BoardBrowserTest(ProgramTest):
         running = wait_until(lambda: [job for job in self.json_of("status", sweep, "--json")["jobs"] if job["state"] == "active" and job["step"] > 0], 60)
         self.open(f"/job/{running[0]['id']}")
         step = lambda: int(re.search(r"step (\d+) of", self.one("[data-name=progress]").text)[1])
-        seen = step()
-        for _ in range(3):  # the agent reports once a second
-            self.assertTrue(self.until(lambda: step() > seen, 3), "nothing new for three seconds")
-            seen = step()
+        # When the page shows each step, and when Redis has had its report, by the same clock.
+        self.browser.run("""window.shown = {};
+            const note = () => { const step = document.querySelector('[data-name=progress]')?.textContent.match(/step (\\d+) of/)?.[1]; if (step) window.shown[step] ??= Date.now(); };
+            note();
+            new MutationObserver(note).observe(document.getElementById('main'), {subtree: true, childList: true, characterData: true});""")
+        import redis
+        queue = redis.Redis(unix_socket_path=str(self.folder / "runs/.redis/redis.sock"), decode_responses=True)
+        reported = {}
+        limit = time.monotonic() + 4
+        while time.monotonic() < limit:
+            step, when = queue.hmget(f"{{foretime}}:job:{running[0]['id']}", "step", "updated_ms")
+            reported.setdefault(int(step), int(when))
+            time.sleep(0.02)
+        time.sleep(3)
+        shown = {int(step): when for step, when in self.browser.run("return window.shown").items()}
+        first, *rest = sorted(reported)  # the first report came before anybody looked
+        late = sorted(min((when for step, when in shown.items() if step >= one), default=1e15) - reported[one] for one in rest)
+        self.assertGreater(len(late), 2, (shown, reported))
+        self.assertLess(late[len(late) // 2], 2000, late)
+        self.assertLess(late[-1], 4000, "as late as that only where the machine is busy")
+
+    def check_focus(self, sweep):
+        """Who works with the keyboard stays where he is while what runs changes."""
+        self.open(f"/sweep/{sweep}")
+        self.one("th [data-key=objective]")
+        self.browser.run("document.querySelector('th [data-key=objective]').focus()")
+        self.browser.run("window.table = document.querySelector('table')")
+        self.assertTrue(self.until(lambda: self.browser.run("return !window.table.isConnected")), "the table was made anew")
+        self.assertEqual(self.browser.run("return document.activeElement.dataset.key"), "objective")
+        self.browser.press("\ue007")  # Enter
+        self.assertTrue(self.until(lambda: "sort=objective" in self.browser.driver.current_url))
+        self.assertTrue(self.until(lambda: self.browser.run("return document.activeElement.dataset.key") == "objective"))
+        self.browser.press("/")
+        self.assertEqual(self.browser.run("return document.activeElement.type"), "search")
 
     def check_actions(self, sweep, done):
         state = lambda: self.json_of("status", sweep, "--json")["sweep"]["state"]
@@ -239,9 +326,18 @@ class BoardBrowserTest(ProgramTest):
     def test_runs_side_by_side(self):
         for name, rate in (("fast", 0.01), ("slow & \"odd\"", 0.001)):
             self.train(run__directory=self.folder / "experiment" / name, optimizer__learning_rate=rate, trainer__log_every=2, trainer__steps=6, trainer__eval_every=2)
+        self.run_foretime(*self.training(run__directory=self.folder / "experiment/profiled", trainer__steps=4, trainer__log_every=2), "--profile")
         self.start_board("experiment")
-        self.open("/runs")
+        self.check_profile("/runs?run=profiled")
+        self.open("/")
+        self.assertTrue(self.until(lambda: len(self.all("tbody tr")) == 3))
+        self.browser.run("const field = document.querySelector('input[type=search]'); field.value = 'profiled'; field.dispatchEvent(new Event('input'))")
+        self.assertTrue(self.until(lambda: len([row for row in self.all("tbody tr") if row.is_displayed()]) == 1))
+        shutil.rmtree(self.folder / "experiment/profiled")
+        time.sleep(1)  # answers are a second old at most
+        self.open("/")
         self.assertTrue(self.until(lambda: len(self.all("tbody tr")) == 2))
+        self.assertEqual(self.browser.run("return location.pathname"), "/runs", "there is no queue")
         for i in (1, 2):
             self.click(f"tbody tr:nth-child({i}) input")
             self.assertTrue(self.until(lambda: len(self.all("[aria-label=rankings] tbody tr")) % i == 0 and self.all(".scatter circle")))
@@ -264,6 +360,67 @@ class BoardBrowserTest(ProgramTest):
         self.assertTrue(self.until(lambda: len(self.all("[aria-label=rankings] tbody tr")) == 2 * len(rows) and self.all("figure canvas")), self.browser.errors())
         self.assertEqual(self.browser.errors(), [])
         self.run_foretime("report", "nothing-of-this-name", code=4)
+
+
+    def test_an_experiment(self):
+        self.write("base.yaml", BASE.replace("SAMPLES", str(SAMPLES)))
+        self.write("small.yaml", EXPERIMENT)
+        self.run_foretime("experiment", "small.yaml", "--out", "all/small")
+        rows = self.rows("all/small/results.csv")
+        self.start_board("all")
+        self.open("/runs")
+        self.one("a[href^='/experiment']").click()
+        self.assertTrue(self.until(lambda: self.all("[aria-label=trials] tbody tr")))
+        self.assertEqual(self.one("h1").text, "Small <b>and</b> quick")
+        found = self.browser.run("""const heads = [...document.querySelectorAll('[aria-label=trials] th button')].map((each) => each.dataset.key);
+            return [...document.querySelectorAll('[aria-label=trials] tbody tr')].map((row) => Object.fromEntries([...row.cells].map((cell, i) => [heads[i], cell.dataset.value ?? cell.textContent])))""")
+        shown = {(row["entry"], row["fraction"], row["seed"], metric): float(value) for row in found for metric, value in row.items()
+                 if metric not in ("entry", "fraction", "seed") and value}
+        self.assertEqual(shown, {(row["entry"], row["fraction"], row["seed"], row["metric"]): float(row["value"]) for row in rows})
+        summary = (self.folder / "all/small/summary.md").read_text()
+        self.assertIn(self.one(".scroll tbody tr td").text, summary)
+        self.assertTrue(self.until(lambda: self.browser.run("return [...document.images].every((image) => image.naturalWidth > 0) && document.images.length") == 1))
+        self.click("[aria-label=trials] [data-key=mae]")
+        self.assertIn("sort=mae", self.browser.driver.current_url)
+        self.click("main a[href^='/runs']")
+        self.assertTrue(self.until(lambda: {row.text for row in self.all("[aria-label=rankings] tbody td:nth-child(2)")} == {"small/trials/gcn/fraction-1/seed-1", "small/trials/mean/fraction-1/seed-1"}),
+                        self.browser.text())
+        self.run_foretime("report", "all/small", "-o", "small.html")
+        self.browser.open((self.folder / "small.html").as_uri())
+        self.assertTrue(self.until(lambda: self.all("[aria-label=trials] tbody tr") and self.all("[aria-label=rankings] tbody tr") and self.all(".scatter circle")), self.browser.errors())
+        self.assertEqual(self.browser.errors(), [])
+
+    def check_profile(self, path):
+        trace = json.loads((self.folder / "experiment/profiled/trace.json").read_text())["traceEvents"]
+        spans = [event for event in trace if event["ph"] == "X"]
+        first = min(event["ts"] for event in spans)
+        whole = max(event["ts"] + event["dur"] for event in spans) - first
+        self.open(path)
+        self.one(".trace rect")
+        titles = lambda: self.browser.run("return [...document.querySelectorAll('.trace g title')].map((title) => title.textContent)")
+        longest = max(spans, key=lambda event: event["dur"])
+        self.assertTrue([title for title in titles() if title.startswith(longest["name"])])
+        self.assertIn(longest["name"], self.one("pre[aria-label='Where the time went of profiled']").get_attribute("textContent"))
+        # By dragging over the last quarter.
+        self.browser.run("""const picture = document.querySelector('.trace'), box = picture.getBoundingClientRect(), at = (share) => ({clientX: box.left + box.width * share, clientY: box.top + 5, pointerId: 1, bubbles: true});
+            picture.setPointerCapture = () => {};
+            for (const [kind, share] of [['down', 0.75], ['move', 0.9], ['up', 1]]) picture.dispatchEvent(new PointerEvent('pointer' + kind, at(share)));""")
+        self.assertTrue(self.until(lambda: "span=" in self.browser.driver.current_url))
+        low = int(re.search(r"span=(\d+)-", self.browser.driver.current_url)[1])
+        self.assertTrue(0.6 * whole < low < 0.8 * whole, (low, whole))
+        self.click("figure[aria-label='Profile of profiled'] .saves button:nth-child(1)")
+        rows = self.rows_of(self.saved(".csv"))
+        late = [event for event in spans if event["ts"] - first + event["dur"] >= low and event["dur"] * 2000 >= whole - low]
+        self.assertEqual(len(rows), len(late))
+        self.assertEqual({row["span"] for row in rows}, {event["name"] for event in late})
+        self.one(".trace").send_keys("\ue00c")  # Escape: all of it
+        self.assertTrue(self.until(lambda: "span=" not in self.browser.driver.current_url))
+        self.click("a[download='trace.json']")
+        self.assertEqual(json.loads(self.saved("trace.json"))["traceEvents"], trace)
+        self.run_foretime("report", "experiment/profiled", "-o", "profile.html")
+        self.browser.open((self.folder / "profile.html").as_uri())
+        self.assertTrue(self.until(lambda: self.all(".trace rect")), self.browser.errors())
+        self.assertEqual(self.browser.errors(), [])
 
 
 if __name__ == "__main__":

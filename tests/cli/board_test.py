@@ -9,7 +9,7 @@ import unittest
 import urllib.parse
 
 from queue_case import BASE
-from program import FORETIME, SAMPLES, ProgramTest, environment, wait_until
+from program import FORETIME, SAMPLES, SOURCE, ProgramTest, environment, wait_until
 
 HOSTILE = "<img src=x onerror=alert(1)> & \"quotes\""
 SWEEP = """
@@ -36,8 +36,8 @@ def epsilon_squared(points):
 
 @unittest.skipUnless((pathlib.Path(FORETIME).parent / "core/foretime-board").exists(), "this build has no board: tools/install-deps.sh --board")
 class BoardTest(ProgramTest):
-    def start_board(self, *arguments):
-        process = subprocess.Popen([FORETIME, "board", "--port", "0", *map(str, arguments)], env=environment(), cwd=self.folder,
+    def start_board(self, *arguments, **variables):
+        process = subprocess.Popen([FORETIME, "board", "--port", "0", *map(str, arguments)], env={**environment(), **variables}, cwd=self.folder,
                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         self.addCleanup(process.communicate)
         self.addCleanup(process.kill)
@@ -88,6 +88,11 @@ class BoardTest(ProgramTest):
         self.assertEqual(values, sorted(values, reverse=True))
         rates = [job["parameters"]["optimizer.learning_rate"] for job in self.api("/api/sweep", id=sweep, sort="optimizer.learning_rate")["trials"]]
         self.assertEqual(rates, ["0.001", "0.001", "0.01", "0.01"])
+        answer, text = self.ask("/api/trials.csv", id=sweep, sort="objective", limit=1)
+        self.assertEqual((answer.status, answer.getheader("Content-Type")), (200, "text/csv; charset=utf-8"))
+        rows = self.rows_of(text.decode())
+        self.assertEqual([(row["id"], float(row["holdout/mae"]), row["model.hidden"]) for row in rows],
+                         [(job["id"], job["objective"], job["parameters"]["model.hidden"]) for job in sorted(status["jobs"], key=lambda job: job["objective"])])
         page = self.api("/api/sweep", id=sweep, **{"from": 1, "limit": 2})
         self.assertEqual(([job["trial"] for job in page["trials"]], page["total"]), ([1, 2], 4))
         self.assertEqual(self.api("/api/sweep", id=sweep, search="12")["total"] >= 2, True)
@@ -140,6 +145,34 @@ class BoardTest(ProgramTest):
         self.assertEqual(self.ask("/api/runs", method="DELETE")[0].status, 405)
         self.assertEqual(self.ask("/", headers={"Host": "evil.example"})[0].status, 421)
         self.assertEqual(self.api("/api/queue", 404)["error"]["code"], "no_queue")
+        self.end(board)
+
+    def test_a_redis_user_who_may_only_read(self):
+        """With the rights of the documentation's observer."""
+        page = (SOURCE / "docs/reference/jobs.md").read_text()
+        acl = "".join(line.replace("ACL SETUSER", "user") + "\n" for line in page.splitlines() if line.startswith("ACL SETUSER foretime"))
+        self.write("users.acl", "user default on nopass ~* &* +@all\n" + acl)
+        redis = subprocess.Popen(["redis-server", "--port", "0", "--unixsocket", str(self.folder / "s"), "--save", "", "--aclfile", str(self.folder / "users.acl")], stdout=subprocess.DEVNULL)
+        self.addCleanup(redis.wait)
+        self.addCleanup(redis.kill)
+        self.assertTrue(wait_until((self.folder / "s").exists, 20))
+        url = f"unix://{self.folder}/s"
+        self.write("base.yaml", BASE.replace("SAMPLES", str(SAMPLES)))
+        self.write("sweep.yaml", SWEEP.replace("NAME", "watched"))
+        sweep = self.json_of("submit", "sweep.yaml", "--json", "--redis", url)["sweep"]
+        job = self.json_of("status", sweep, "--json", "--redis", url)["jobs"][0]["id"]
+        board = self.start_board("--redis", url, "--actions", FORETIME_REDIS_USER="foretime-observer", FORETIME_REDIS_PASSWORD="PASSWORD")
+        token = board.stdout.readline().split("#token=")[1].strip()
+        self.assertEqual(self.api("/api/queue")["queue"]["jobs"]["waiting"], 4)
+        self.assertEqual(self.api("/api/sweep", id=sweep)["total"], 4)
+        self.assertEqual(self.api("/api/job", id=job)["id"], job)
+        for path in ("/api/overview", "/api/curves"):
+            self.api(path, id=sweep)
+        self.assertEqual(self.api("/api/log", id=job)["total"], 0)
+        self.assertEqual((self.api("/api/agents")["agents"], self.api("/api/activity")["waiting"][-1]), ([], 4))
+        refused = self.act(400, {"action": "cancel", "id": sweep}, token)["error"]["message"]
+        self.assertIn("the Redis user lacks this right", refused)
+        self.assertEqual(self.api("/api/queue")["queue"]["jobs"]["waiting"], 4, "nothing was done")
         self.end(board)
 
     def act(self, code, body, token="", headers=None, method="POST"):

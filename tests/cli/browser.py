@@ -52,6 +52,10 @@ class Browser:
         """What a piece of JavaScript returns."""
         return self.driver.execute_script(script, *arguments)
 
+    def press(self, *keys):
+        """Keys, to what has the focus."""
+        webdriver.ActionChains(self.driver).send_keys(*keys).perform()
+
     def all(self, selector):
         return self.driver.find_elements(By.CSS_SELECTOR, selector)
 
@@ -80,6 +84,33 @@ class Browser:
     def overflow(self):
         """By how many pixels the page is wider than its window."""
         return self.run("return document.documentElement.scrollWidth - innerWidth")
+
+    def nameless(self):
+        """What can be reached by keyboard and has no name, as Chromium tells it to screen readers."""
+        self.driver.execute_cdp_cmd("Accessibility.enable", {})
+        nodes = self.driver.execute_cdp_cmd("Accessibility.getFullAXTree", {})["nodes"]
+        focusable = [node for node in nodes if not node.get("ignored") and any(
+            one["name"] == "focusable" and one["value"].get("value") for one in node.get("properties", []))]
+        return [node["role"]["value"] for node in focusable if not node.get("name", {}).get("value", "").strip()
+                and node["role"]["value"] not in ("RootWebArea", "main")], len(focusable)
+
+    def faint(self):
+        """Texts whose contrast with what is behind them is below 4.5, as WCAG's level AA asks for: [contrast, text]."""
+        return self.run("""
+            const rgb = (text) => { const found = text.match(/[\\d.]+/g).map(Number); return [...found.slice(0, 3), found[3] ?? 1]; };
+            const light = ([r, g, b]) => [r, g, b].map((each) => each / 255).map((each) => each <= 0.04045 ? each / 12.92 : ((each + 0.055) / 1.055) ** 2.4)
+                .reduce((sum, each, i) => sum + each * [0.2126, 0.7152, 0.0722][i], 0);
+            const behind = (element) => { for (let at = element; at; at = at.parentElement) { const color = rgb(getComputedStyle(at).backgroundColor); if (color[3] > 0) return color; } return [255, 255, 255]; };
+            const found = [];
+            const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+            while (texts.nextNode()) {
+                const element = texts.currentNode.parentElement;
+                if (!texts.currentNode.data.trim() || element.closest("noscript, title, [disabled]") || !element.checkVisibility()) continue;
+                const style = getComputedStyle(element), [a, b] = [light(rgb(element.closest("svg") ? style.fill : style.color)), light(behind(element))];
+                const contrast = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+                if (contrast < 4.5) found.push([contrast, texts.currentNode.data]);
+            }
+            return found;""")
 
     def errors(self):
         """What pages printed as errors since the last call."""

@@ -1,5 +1,6 @@
 // Addresses and the views that they show. Links inside of the board change the view without loading the page anew.
-import {answers, begin, isDark} from "./dom.js";
+import {answers, begin, board, isDark} from "./dom.js";
+import {experimentView} from "./experiment_view.js";
 import {jobView} from "./job_view.js";
 import {agentsView, queueView} from "./queue_view.js";
 import {runsView} from "./runs_view.js";
@@ -11,6 +12,7 @@ const VIEWS = [
   [/^\/sweep\/([\w-]+)$/, sweepView],
   [/^\/job\/([\w-]+)$/, jobView],
   [/^\/runs$/, runsView],
+  [/^\/experiment$/, experimentView],
 ];
 const main = document.getElementById("main");
 let leave = () => {};
@@ -20,6 +22,7 @@ function showView() {
   leave = () => {};
   document.title = "Foretime";
   document.getElementById("state").textContent = "";
+  if (!answers && !board.queue && location.pathname === "/") history.replaceState(null, "", "/runs" + location.search);
   const path = answers ? answers.view : location.pathname;
   for (const link of document.querySelectorAll("nav a")) {
     if (link.getAttribute("href") === path && !link.classList.contains("name")) link.setAttribute("aria-current", "page");
@@ -59,4 +62,8 @@ document.getElementById("theme").addEventListener("click", () => {
   showView();
 });
 addEventListener("popstate", showView);
-begin().then(showView);
+begin().then(() => {
+  // Run directories alone: there is no queue to show.
+  if (!answers && !board.queue) for (const link of document.querySelectorAll("nav a")) link.hidden = link.getAttribute("href") === "/agents" || link.textContent === "Queue";
+  showView();
+});

@@ -1,5 +1,5 @@
 // Curves, drawn by uPlot; what it draws is also there as text, as CSV and as SVG.
-import {csvField, download, fileName, h, isDark, short, svg} from "./dom.js";
+import {csvField, download, fileName, h, isDark, refocus, short, svg} from "./dom.js";
 
 /** Colours that people of any colour sight tell apart (Okabe and Ito), on light and on dark, then the same dashed. */
 const COLORS = [["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#a36a00", "#2a9ad6"], ["#56b4e9", "#e69f00", "#2fc69a", "#e39bc5", "#f0e442", "#ff8a4c"]];
@@ -37,6 +37,12 @@ export function saveButtons(csv, image) {
     h("button", {class: "plain", type: "button", title: "save this picture", onclick: () => download(...image())}, "SVG"));
 }
 
+/** Hours and minutes of seconds, with the day or the seconds where ticks are that far apart or that close. */
+function clock(seconds, step) {
+  const text = new Date(seconds * 1000).toLocaleString("sv-SE");
+  return step >= 86400 ? text.slice(5, 10) : step >= 21600 ? text.slice(5, 16) : text.slice(11, step < 60 ? 19 : 16);
+}
+
 /** All steps in rows, each series in a column; null where it has no value. */
 function aligned(series) {
   const steps = [...new Set(series.flatMap((each) => each.steps))].sort((a, b) => a - b);
@@ -60,6 +66,7 @@ export function redraw(figure, series, marks = []) {
   }
   figure.plot?.destroy();
   const axis = {stroke: color("--quiet"), grid: {stroke: color("--line"), width: 1}, ticks: {show: false}};
+  const across = {...axis, size: 30, space: 80, values: (plot, ticks, i, space, step) => ticks.map(figure.x === "time" ? (tick) => clock(tick, step) : short)};
   const drawMarks = (plot) => {
     const {ctx, bbox} = plot;
     ctx.save();
@@ -78,7 +85,7 @@ export function redraw(figure, series, marks = []) {
   const draw = () => {
     figure.plot = new uPlot({
       width: Math.max(200, figure.box.clientWidth), height: figure.height, scales: {x: {time: figure.x === "time"}},
-      axes: [axis, {...axis, size: 64, values: (plot, ticks) => ticks.map(short)}], legend: {show: false}, cursor: {points: {size: 6}},
+      axes: [across, {...axis, size: 64, values: (plot, ticks) => ticks.map(short)}], legend: {show: false}, cursor: {points: {size: 6}},
       hooks: {draw: [drawMarks]},
       // The ones that stand out are drawn last.
       series: [{}, ...series.map((each, i) => {
@@ -148,21 +155,31 @@ function curvesFile(title, series, x, marks) {
 
 /** A place for one chart of each title, made when it first has something to show. */
 export function chartGrid() {
-  const grid = h("div", {class: "charts"});
-  const figures = new Map();
+  const grid = h("div", {class: "charts"}), single = h("ul", {class: "tiles"}), place = h("div", {}, single, grid);
+  const figures = new Map(), singles = new Map();
+  /** What was measured once is no curve. */
+  const showSingle = (title, series, x) => {
+    singles.set(title, h("li", {"data-name": title}, h("span", {}, title), series.map((each) => h("b", {title: each.values[0], "data-value": each.values[0]}, short(each.values[0]), " ",
+      h("small", {class: "quiet"}, (series.length > 1 ? `${each.name}, ` : "") + `${x} ${short(each.steps[0])}`)))));
+    single.replaceChildren(...singles.values());
+  };
   const put = (title, figure) => {
     const before = figures.get(title);
+    const focused = before?.contains(document.activeElement) ? document.activeElement : null;
     if (before) before.replaceWith(figure);
     else grid.append(figure);
     figures.set(title, figure);
+    if (focused) refocus(figure, focused);
   };
   return {
-    element: grid,
+    element: place,
     put,
     show(title, series, options = {}) {
       const key = options.key ?? title;
       const shown = series.filter((each) => each.values.length > 0);
       if (shown.length === 0) return;
+      if (!options.marks && options.x !== "time" && shown.every((each) => each.values.length === 1)) return showSingle(title, shown, options.x ?? "step");
+      if (singles.delete(title)) single.replaceChildren(...singles.values());
       const before = figures.get(key);
       if (before && before.getAttribute("aria-label") === title && before.series.length === shown.length && before.series.every((each, i) => each.name === shown[i].name)) {
         redraw(before, shown, options.marks);
@@ -172,6 +189,8 @@ export function chartGrid() {
     },
     /** Drops the figures of other titles. */
     keep(titles) {
+      for (const title of [...singles.keys()]) if (!titles.includes(title)) singles.delete(title);
+      single.replaceChildren(...singles.values());
       for (const [title, figure] of figures) {
         if (titles.includes(title)) continue;
         figure.remove();

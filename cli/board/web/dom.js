@@ -27,6 +27,30 @@ function set(element, attributes) {
   }
 }
 
+/** By what one finds an element again whose place was made anew. */
+const nameOf = (element) => element.getAttribute("href") ?? element.dataset.key ?? element.getAttribute("aria-label") ?? (element.title || element.textContent);
+
+/**
+ * Replaces what a place shows. What has the focus keeps it, and what was scrolled stays so, where it is still there. A
+ * place in which someone types, chooses or selects a text stays as it is. Returns whether it was replaced.
+ */
+export function renew(place, ...children) {
+  const focused = place.contains(document.activeElement) ? document.activeElement : null;
+  if (focused && ["INPUT", "SELECT"].includes(focused.tagName)) return false;
+  const selection = getSelection();
+  if (!selection.isCollapsed && place.contains(selection.anchorNode)) return false;
+  const scrolled = [...place.querySelectorAll(".scroll")].map((each) => [each.scrollLeft, each.scrollTop]);
+  place.replaceChildren(...children.flat().filter((child) => child !== null && child !== undefined && child !== ""));
+  place.querySelectorAll(".scroll").forEach((each, i) => { if (scrolled[i]) [each.scrollLeft, each.scrollTop] = scrolled[i]; });
+  if (focused) refocus(place, focused);
+  return true;
+}
+export function refocus(place, before) {
+  for (const each of place.querySelectorAll(before.tagName)) {
+    if (nameOf(each) === nameOf(before)) return each.focus({preventScroll: true});
+  }
+}
+
 /** Four digits where more tell a reader nothing. */
 export function short(value) {
   if (value === null || value === undefined) return "–";
@@ -66,6 +90,10 @@ export function duration(seconds) {
 
 export function time(milliseconds) {
   return milliseconds > 0 ? new Date(milliseconds).toLocaleString("sv-SE") : "–";
+}
+/** In the reader's zone; in UTC where it is saved. */
+export function timeCell(milliseconds) {
+  return h("td", {"data-value": milliseconds > 0 ? new Date(milliseconds).toISOString() : ""}, time(milliseconds));
 }
 
 /** A small curve of {steps, values}. */
@@ -139,7 +167,7 @@ export async function get(path) {
   return json;
 }
 
-let board = {actions: false};
+export let board = {actions: false, queue: ""};
 /** Learns what this board allows. The token came behind the # of the address, which browsers send to nobody. */
 export async function begin() {
   const token = /^#token=([0-9a-f]+)$/.exec(location.hash);

@@ -1,13 +1,22 @@
 // What several views are made of.
-import {duration, h, numberCell, onAction, short, stateCell, time} from "./dom.js";
+import {csvField, download, duration, fileName, h, numberCell, onAction, short, stateCell, time} from "./dom.js";
 
 export const STATES = ["active", "delayed", "waiting", "held", "blocked", "succeeded", "failed", "cancelled", "dead"];
 export const tiles = (pairs) => h("ul", {class: "tiles"}, pairs.map(([name, value]) => h("li", {}, h("b", {"data-name": name}, value), h("span", {}, name))));
-export const table = (heads, rows, label) => h("div", {class: "scroll", tabindex: 0, role: "region", "aria-label": label},
-  h("table", {}, h("thead", {}, h("tr", {}, heads.map((head) => (head instanceof Node ? head : h("th", {scope: "col"}, head))))), h("tbody", {}, rows)));
+
+/** Rows below their heads. `save`: whether a button saves what they show as CSV, with whole numbers. */
+export function table(heads, rows, label, {save = true} = {}) {
+  const found = h("table", {}, h("thead", {}, h("tr", {}, heads.map((head) => (head instanceof Node ? head : h("th", {scope: "col"}, head))))), h("tbody", {}, rows));
+  return h("div", {}, h("div", {class: "scroll", tabindex: 0, role: "region", "aria-label": label}, found), save && rows.length > 0 ? h("p", {class: "under"},
+    h("button", {class: "plain", type: "button", "aria-label": `save ${label} as CSV`, onclick: () => saveRows(label, [...found.rows].map((row) => [...row.cells].map(valueOf)))}, "CSV")) : null);
+}
+const valueOf = (cell) => (cell.dataset.value ?? cell.querySelector("[data-value]")?.dataset.value ?? cell.textContent).replace(/^–$/, "");
+export const saveRows = (name, rows) => download(fileName(name, ".csv"), "text/csv", rows.map((row) => row.map(csvField).join(",") + "\n").join(""));
 export const counts = (jobs) => STATES.filter((state) => jobs[state] > 0).map((state) => `${jobs[state]} ${state}`).join(", ") || "none";
+/** Its state, and "done" where none of its jobs is left to run. */
+export const sweepText = (sweep) => (sweep.state === "running" && ["active", "delayed", "waiting", "held", "blocked"].every((state) => !sweep.jobs[state]) ? "done" : sweep.state);
 export const percent = (job) => (job.total_steps > 0 ? `${Math.floor(100 * Math.min(1, job.step / job.total_steps))} %` : "–");
-export const jobLink = (job, text) => h("a", {href: `/job/${job.id}`}, text ?? job.id.slice(0, 8));
+export const jobLink = (job, text) => h("a", {href: `/job/${job.id}`, "data-value": job.id}, text ?? job.id.slice(0, 8));
 export const numberHead = (text) => h("th", {scope: "col", class: "number"}, text);
 
 export function jobRow(job) {
@@ -29,12 +38,6 @@ export function change(changes) {
 export function facts(pairs) {
   return h("dl", {}, pairs.filter(([, value]) => value !== "" && value !== null && value !== undefined && value !== "–")
     .flatMap(([name, value]) => [h("dt", {}, name), h("dd", {"data-name": name}, value)]));
-}
-
-/** Replaces what a place shows, unless someone types or chooses there. */
-export function fill(place, ...children) {
-  if (place.contains(document.activeElement) && ["INPUT", "SELECT"].includes(document.activeElement.tagName)) return;
-  place.replaceChildren(...children.filter((child) => child !== null && child !== undefined && child !== ""));
 }
 
 /**

@@ -103,7 +103,7 @@ export function parallel(title, points, metric, goal, onBrush) {
   });
   return h("figure", {class: "wide", role: "group", "aria-label": title}, h("figcaption", {}, h("span", {}, title), saveButtons(
     () => csvFile(title, [["trial", ...columns], ...points.map((point) => [point.trial, ...values(point)])]), () => pictureFile(title, picture))),
-    h("div", {class: "scroll bare", tabindex: 0}, picture), text);
+    h("div", {class: "scroll bare", tabindex: 0, role: "region", "aria-label": `drawing of ${title}`}, picture), text);
 }
 
 /** Bars {parameter, share, rank_correlation, trials}. */
@@ -148,15 +148,15 @@ export function scatter(title, runs) {
     () => pictureFile(title, picture))), picture, runs.length > 1 ? h("ul", {class: "legend"}, runs.map((run, i) => h("li", {}, svg("svg", {width: 12, height: 10, "aria-hidden": "true"}, svg("circle", {cx: 5, cy: 6, r: 4, fill: look(i).color})), run.name))) : null);
 }
 
-const ENDS = {finish: "ended", error: "failed", preempt: "given back by its agent", lost: "its agent was no longer heard of", cancel: "cancelled", unreadable: "its record is damaged"};
+const ENDS = {finish: "ended", error: "failed", preempt: "given back by its agent", lost: "its agent was no longer heard of", unreadable: "its record is damaged"};
 
 /** The attempts that events tell of: [{number, agent, from, to, end, then}]; `end` null: it runs. */
 export function attemptsOf(events) {
   const attempts = [];
   for (const event of events) {
-    if (event.event === "claim" || event.event === "regain") attempts.push({fence: event.fence, agent: event.agent, from: event.time_ms, to: null, end: null, then: null});
+    if (event.event === "claim" || event.event === "regain") attempts.push({number: attempts.length + 1, agent: event.agent, from: event.time_ms, to: null, end: null, then: null});
     else if (event.from === "active" && event.to !== "active" && attempts.length > 0 && attempts[attempts.length - 1].to === null)
-      Object.assign(attempts[attempts.length - 1], {to: event.time_ms, end: ENDS[event.event] ?? event.event, then: event.to});
+      Object.assign(attempts[attempts.length - 1], {to: event.time_ms, end: (ENDS[event.event] ?? event.event) + (event.why ? `: ${event.why}` : ""), then: event.to});
   }
   return attempts;
 }
@@ -164,11 +164,11 @@ export function attemptsOf(events) {
 /** Attempts as bars over time. */
 export function timeline(title, attempts, now) {
   const first = attempts[0].from, last = Math.max(first + 1000, ...attempts.map((each) => each.to ?? now));
-  const place = (when) => 4 + 592 * (when - first) / (last - first), height = 24 * attempts.length + 26;
-  const picture = svg("svg", {class: "timeline", viewBox: `0 0 600 ${height}`, role: "img", "aria-label": title}, attempts.map((each, i) => svg("rect", {
+  const place = (when) => 4 + 952 * (when - first) / (last - first), height = 24 * attempts.length + 26;
+  const picture = svg("svg", {class: "timeline", viewBox: `0 0 960 ${height}`, role: "img", "aria-label": title}, attempts.map((each, i) => svg("rect", {
     class: "state " + (each.then ?? "active"), x: place(each.from), y: 24 * i + 4, height: 16, width: Math.max(2, place(each.to ?? now) - place(each.from))},
     svg("title", {}, document.createTextNode(`${time(each.from)} to ${each.to ? time(each.to) : "now"}: ${each.end ?? "runs"}`)))),
-    words(4, height - 6, time(first), {class: "tick"}), words(596, height - 6, time(last), {class: "tick", "text-anchor": "end"}));
+    words(4, height - 6, time(first), {class: "tick"}), words(956, height - 6, time(last), {class: "tick", "text-anchor": "end"}));
   return h("figure", {class: "wide", role: "group", "aria-label": title}, h("figcaption", {}, h("span", {}, title), saveButtons(
     () => csvFile(title, [["from", "to", "agent", "end", "then"], ...attempts.map((each) => [time(each.from), each.to ? time(each.to) : "", each.agent, each.end ?? "", each.then ?? ""])]),
     () => pictureFile(title, picture))), picture);

@@ -1,7 +1,7 @@
 // The queue and its agents.
 import {chartGrid} from "./charts.js";
-import {follow, h, numberCell} from "./dom.js";
-import {actionBar, change, counts, duration, fill, jobRow, numberHead, settings, short, STATES, table, tiles, time} from "./parts.js";
+import {follow, h, numberCell, renew, timeCell} from "./dom.js";
+import {actionBar, change, counts, duration, jobLink, jobRow, numberHead, settings, short, STATES, sweepText, table, tiles} from "./parts.js";
 
 const SPANS = [["5", "5 minutes"], ["60", "1 hour"], ["1440", "1 day"], ["10080", "7 days"]];
 
@@ -15,20 +15,19 @@ export function queueView(main) {
   const showQueue = (answer) => {
     const {queue} = answer;
     const alive = queue.agents.filter((agent) => queue.now_ms - agent.seen_ms < 120000).length;
-    summary.replaceChildren(
+    renew(summary,
       h("p", {class: "quiet"}, `${answer.name}${queue.paused ? "; the queue is paused" : ""}`),
       ...answer.warnings.map((text) => h("p", {class: "error"}, text)), ...queue.unreadable.map((text) => h("p", {class: "error"}, `damaged: ${text}`)),
       tiles([...STATES.filter((state) => queue.jobs[state] > 0).map((state) => [state, queue.jobs[state]]), ["agents", alive],
         ["ended a minute", short((queue.per_minute.succeeded ?? 0) + (queue.per_minute.failed ?? 0) + (queue.per_minute.dead ?? 0))],
         ["oldest waits", queue.oldest_waiting_ms > 0 ? duration(queue.oldest_waiting_ms / 1000) : "–"]]));
-    if (paused !== queue.paused) fill(actions, actionBar("the queue", "", [queue.paused ? "resume" : "pause"]));
-    paused = queue.paused;
-    sweeps.replaceChildren(answer.sweeps.length === 0 ? h("p", {class: "quiet"}, "none; foretime submit SWEEP.yaml adds one") :
+    if (paused !== queue.paused && renew(actions, actionBar("the queue", "", [queue.paused ? "resume" : "pause"]))) paused = queue.paused;
+    renew(sweeps, answer.sweeps.length === 0 ? h("p", {class: "quiet"}, "none; foretime submit SWEEP.yaml adds one") :
       table(["sweep", "name", "state", "method", "objective", "jobs", "created"], answer.sweeps.map((sweep) => h("tr", {"data-id": sweep.id},
-        h("td", {}, h("a", {href: `/sweep/${sweep.id}`}, sweep.id.slice(0, 8))), h("td", {title: sweep.name}, sweep.name), h("td", {}, sweep.state),
+        h("td", {}, h("a", {href: `/sweep/${sweep.id}`, "data-value": sweep.id}, sweep.id.slice(0, 8))), h("td", {title: sweep.name}, sweep.name), h("td", {"data-value": sweep.state}, sweepText(sweep)),
         h("td", {}, sweep.method), h("td", {title: sweep.metric}, `${sweep.goal} ${sweep.metric}`), h("td", {}, counts(sweep.jobs)),
-        h("td", {}, time(sweep.created_ms)))), "sweeps"));
-    jobs.replaceChildren(answer.jobs.length === 0 ? h("p", {class: "quiet"}, "none") :
+        timeCell(sweep.created_ms))), "sweeps"));
+    renew(jobs, answer.jobs.length === 0 ? h("p", {class: "quiet"}, "none") :
       table(["job", "name", "state", numberHead("objective"), numberHead("progress"), "agent", "reason"], answer.jobs.map(jobRow), "jobs"));
   };
   const showActivity = ({times, waiting, active, ended, failed, every_ms, demand: needs}) => {
@@ -36,8 +35,8 @@ export function queueView(main) {
     charts.show("jobs that wait and run", [{name: "waiting", steps, values: waiting}, {name: "active", steps, values: active}], {x: "time"});
     charts.show("jobs that end a minute", [{name: "ended", steps, values: ended.map((count) => (count === null ? null : count * 60000 / every_ms))},
       {name: "of these failed", steps, values: failed.map((count) => (count === null ? null : count * 60000 / every_ms))}], {x: "time"});
-    demand.replaceChildren(needs.length === 0 ? "" : table(["waiting jobs by what they need", numberHead("CPUs"), numberHead("GPUs"), numberHead("jobs")],
-      needs.map((need) => h("tr", {}, h("td", {}, ""), numberCell(need.cpus), numberCell(need.gpus), numberCell(need.jobs))), "demand"));
+    renew(demand, ...(needs.length === 0 ? [] : [h("h2", {}, "What waits"), table([numberHead("CPUs of a job"), numberHead("GPUs of a job"), numberHead("jobs that wait")],
+      needs.map((need) => h("tr", {}, numberCell(need.cpus), numberCell(need.gpus), numberCell(need.jobs))), "demand")]));
   };
   let stop = () => {};
   const restart = () => {
@@ -48,15 +47,24 @@ export function queueView(main) {
   return () => stop();
 }
 
+const USED = {cpus: "CPUs", gpus: "GPUs"};
+
 export function agentsView(main) {
   const place = h("div");
   main.replaceChildren(h("h1", {}, "Agents"), place);
-  return follow({"/api/queue": ({queue}) => {
-    const share = (agent) => h("td", {}, h("meter", {min: 0, max: Math.max(1, agent.cpus), value: agent.jobs, "aria-label": `${agent.jobs} jobs on ${agent.cpus} CPUs`}));
-    place.replaceChildren(queue.agents.length === 0 ? h("p", {class: "quiet"}, "none was heard of; foretime agent starts one") :
-      table(["agent", "host", numberHead("jobs"), "use", numberHead("CPUs"), numberHead("GPUs"), numberHead("silent for"), "claims nothing because", "started", "version"], queue.agents.map((agent) => h("tr", {},
-        h("td", {title: agent.name}, agent.name), h("td", {}, agent.host), numberCell(agent.jobs), share(agent), numberCell(agent.cpus), numberCell(agent.gpus),
-        h("td", {class: "number"}, duration(Math.max(0, queue.now_ms - agent.seen_ms) / 1000)),
-        h("td", {class: agent.trouble ? "error" : "", title: agent.trouble}, agent.trouble || "–"), h("td", {}, time(agent.started_ms)), h("td", {}, agent.version))), "agents"));
+  const use = (agent, what) => h("td", {class: "number", "data-value": `${agent.used[what]} of ${agent[what]}`}, agent[what] === 0 ? "–" : [`${agent.used[what]} of ${agent[what]} `,
+    h("meter", {min: 0, max: agent[what], value: agent.used[what], "aria-label": `${USED[what]} in use: ${agent.used[what]} of ${agent[what]}`})]);
+  return follow({"/api/agents": ({agents, now_ms: now}) => {
+    const total = (what) => [agents.reduce((sum, agent) => sum + agent.used[what], 0), agents.reduce((sum, agent) => sum + agent[what], 0)];
+    const row = (agent) => {
+      const quiet = Math.max(0, now - agent.seen_ms), trouble = agent.unreadable ?? agent.trouble;
+      return h("tr", {"data-agent": agent.name}, h("td", {title: agent.name}, agent.name), h("td", {}, agent.host), use(agent, "cpus"), use(agent, "gpus"),
+        h("td", {"data-value": agent.running.map((job) => job.id).join(" ")}, agent.running.length === 0 ? "–" : agent.running.slice(0, 4).flatMap((job, i) => [i > 0 ? " " : "", jobLink(job)]), agent.running.length > 4 ? ` and ${agent.running.length - 4} more` : ""),
+        h("td", {class: !agent.heard ? "number error" : "number", "data-value": quiet / 1000}, duration(quiet / 1000)),
+        h("td", {class: trouble ? "error" : "", title: trouble}, trouble || "–"), timeCell(agent.started_ms), h("td", {}, agent.version));
+    };
+    renew(place, ...(agents.length === 0 ? [h("p", {class: "quiet"}, "none was heard of; foretime agent starts one")] :
+      [tiles([["agents", agents.length], ["CPUs in use", total("cpus").join(" of ")], ["GPUs in use", total("gpus").join(" of ")], ["claim nothing", agents.filter((agent) => agent.trouble).length], ["silent", agents.filter((agent) => !agent.heard).length]]),
+        table(["agent", "host", numberHead("CPUs in use"), numberHead("GPUs in use"), "jobs", numberHead("silent for"), "claims nothing because", "started", "version"], agents.map(row), "agents")]));
   }});
 }

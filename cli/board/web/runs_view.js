@@ -1,35 +1,56 @@
 // Run directories side by side.
 import {chartGrid} from "./charts.js";
-import {answers, csvField, download, get, h, numberCell, say, settingCell} from "./dom.js";
-import {numberHead, settings, table, time} from "./parts.js";
+import {answers, get, h, numberCell, refocus, renew, say, settingCell, timeCell} from "./dom.js";
+import {change, numberHead, settings, table} from "./parts.js";
 import {scatter} from "./plots.js";
+import {traceFigure} from "./trace.js";
 
 const METRICS = [["kendall_tau", "Kendall τ"], ["top1_slowdown", "top-1 slowdown"], ["top5_slowdown", "top-5 slowdown"]];
 
 export function runsView(main) {
-  const list = h("div"), charts = chartGrid(), more = chartGrid(), rest = h("details", {hidden: true}, h("summary", {}, "More measurements"), more.element), differences = h("div"), rankings = h("div"), search = h("input", {type: "search", oninput: () => narrow()});
-  main.replaceChildren(h("h1", {}, "Runs"), ...(answers ? [] : [h("div", {class: "tools"}, h("label", {}, "with ", search), h("span", {class: "quiet"}, "Choose runs to compare them."))]), list, differences, charts.element, rankings, rest);
+  const list = h("div"), charts = chartGrid(), more = chartGrid(), rest = h("details", {hidden: true}, h("summary", {}, "More measurements"), more.element), differences = h("div"), rankings = h("div"), profiles = h("div"), search = h("input", {type: "search", value: settings().get("with") ?? "", oninput: () => { change({with: search.value}); narrow(); }});
+  main.replaceChildren(h("h1", {}, "Runs"), ...(answers ? [] : [h("div", {class: "tools"}, h("label", {}, "with ", search), h("span", {class: "quiet"}, "Choose runs to compare them."))]), list, differences, charts.element, rankings, profiles, rest);
   const chosen = () => (answers ? answers.runs : settings().getAll("run"));
+  const fail = (error) => say(error.message, true);
+  /** Chosen ones stay in sight. */
   const narrow = () => {
-    for (const row of list.querySelectorAll("tbody tr")) row.hidden = !row.textContent.includes(search.value);
+    for (const row of list.querySelectorAll("tbody tr")) row.hidden = !row.textContent.includes(search.value) && !row.querySelector("input").checked;
   };
   const compare = async () => {
     const names = chosen();
     const [runs, ranked] = await Promise.all(["run", "rankings"].map((what) => Promise.all(names.map((name) => get(`/api/${what}?name=${encodeURIComponent(name)}`)))));
     const lines = runs.map((run) => new Map(flat(run.settings)));
     const keys = [...new Set(lines.flatMap((each) => [...each.keys()]))].filter((key) => new Set(lines.map((each) => each.get(key))).size > 1);
-    const rows = keys.map((key) => [key, ...lines.map((each) => each.get(key))]);
-    differences.replaceChildren(...(runs.length < 2 || keys.length === 0 ? [] : [h("h2", {}, "Settings that differ ", h("button", {class: "plain", type: "button",
-      onclick: () => download("settings.csv", "text/csv", [["setting", ...names], ...rows].map((row) => row.map(csvField).join(",")).join("\n") + "\n")}, "CSV")),
-    table(["setting", ...names], rows.map(([key, ...values]) => h("tr", {}, h("td", {}, key), values.map((value) => settingCell(value)))), "settings")]),
-    ...runs.filter((run) => run.comparison).map((run) => h("details", {open: runs.length === 1}, h("summary", {}, `${run.name}: tables`), h("pre", {tabindex: 0}, run.comparison))));
+    const rowsOf = (which) => which.map((key) => h("tr", {}, h("td", {}, key), lines.map((each) => settingCell(each.get(key)))));
+    const every = [...new Set(lines.flatMap((each) => [...each.keys()]))];
+    const text = (run, what, name) => (run[what] ? [h("h3", {}, name), h("pre", {tabindex: 0, "aria-label": `${name} of ${run.name}`}, run[what])] : []);
+    renew(differences, ...(runs.length < 2 ? [] : [h("h2", {}, "Settings that differ"), keys.length === 0 ? h("p", {class: "quiet"}, "none") : table(["setting", ...names], rowsOf(keys), "settings")]),
+      every.length > 0 ? h("details", {}, h("summary", {}, "All settings"), table(["setting", ...names], rowsOf(every), "all settings")) : "",
+      ...runs.map((run) => h("details", {open: runs.length === 1}, h("summary", {}, `${run.name}: tables and files`),
+        answers ? "" : h("p", {}, run.files.flatMap((file) => [h("a", {href: `/api/file?name=${encodeURIComponent(run.name)}&file=${file}`, download: file}, file), " "])),
+        ...text(run, "comparison", "Comparison"), ...text(run, "profile", "Where the time went"))));
     const series = [...new Set(runs.flatMap((run) => Object.keys(run.history)))].sort((a, b) => b.includes("/") - a.includes("/") || a.localeCompare(b));
-    const isFirst = (name) => name.includes("/") || name === "loss";
+    // The metrics that they were trained for; without settings, all of evaluations.
+    const metrics = new Set(lines.map((each) => each.get("trainer.metric")?.replaceAll('"', "")).filter(Boolean));
+    const isFirst = (name) => name === "loss" || (series.some((each) => metrics.has(each)) ? metrics.has(name) : name.includes("/"));
     charts.keep(series.filter(isFirst));
     more.keep(series.filter((name) => !isFirst(name)));
     rest.hidden = series.every(isFirst);
     for (const name of series) (isFirst(name) ? charts : more).show(name, runs.filter((run) => run.history[name]).map((run) => ({name: run.name, ...run.history[name]})));
     showRankings(ranked);
+    await showProfiles(runs.filter((run) => run.files.includes("trace.json")).map((run) => run.name));
+  };
+  /** All in the same window, so that they can be compared. */
+  const showProfiles = async (names) => {
+    const [from, to] = (settings().get("span") ?? "0-").split("-");
+    const choose = answers ? null : ({from: low, to: high}) => {
+      change({span: low === 0 && high === null ? "" : `${Math.round(low)}-${high === null ? "" : Math.round(high)}`});
+      showProfiles(names).catch(fail);
+    };
+    const figures = await Promise.all(names.map((name) => traceFigure(name, {from: Number(from), to: to ? Number(to) : null}, choose)));
+    const focused = profiles.contains(document.activeElement) ? document.activeElement : null;
+    profiles.replaceChildren(...(names.length > 0 ? [h("h2", {}, "Profile"), ...figures] : []));
+    if (focused) refocus(profiles, focused);
   };
   const showRankings = (ranked) => {
     const key = (group) => `${group.set}: ${group.group}`;
@@ -45,26 +66,27 @@ export function runsView(main) {
     }}, groups.map((name) => h("option", {value: name, selected: name === wanted}, name)));
     const draw = () => figure.replaceChildren(scatter(`Predicted and measured run times of ${choice.value}`, ranked.map((run) => ({name: run.name, points: of(run, choice.value)?.points ?? []}))));
     const rows = groups.flatMap((name) => ranked.filter((run) => of(run, name)).map((run) => [name, run.name, of(run, name)]));
-    rankings.replaceChildren(h("h2", {}, "Rankings ", h("button", {class: "plain", type: "button", onclick: () => download("rankings.csv", "text/csv", [["group", "run", "candidates", "failed", ...METRICS.map(([metric]) => metric)],
-      ...rows.map(([name, run, group]) => [name, run, group.candidates, group.failed, ...METRICS.map(([metric]) => group[metric] ?? "")])].map((row) => row.map(csvField).join(",")).join("\n") + "\n")}, "CSV")),
-    h("div", {class: "tools"}, h("label", {}, "group ", choice)), figure, table(["group", "run", numberHead("candidates"), numberHead("failed"), ...METRICS.map(([, name]) => numberHead(name))],
+    rankings.replaceChildren(h("h2", {}, "Rankings"), h("div", {class: "tools"}, h("label", {}, "group ", choice)), figure, table(["group", "run", numberHead("candidates"), numberHead("failed"), ...METRICS.map(([, name]) => numberHead(name))],
       rows.map(([name, run, group]) => h("tr", {}, h("td", {title: name}, h("button", {class: "link", type: "button", onclick: () => { choice.value = name; choice.dispatchEvent(new Event("change")); }}, name)), h("td", {title: run}, run), numberCell(group.candidates), numberCell(group.failed),
         METRICS.map(([metric]) => numberCell(group[metric])))), "rankings"));
     draw();
   };
-  const fail = (error) => say(error.message, true);
   if (answers) {
     compare().catch(fail);
     return () => {};
   }
-  get("/api/runs").then(({runs, total}) => {
-    list.replaceChildren(runs.length === 0 ? h("p", {class: "quiet"}, "none in this folder") : h("div", {class: "list"}, table(["", "run", "changed"], runs.map((run) => h("tr", {}, h("td", {}, h("input", {type: "checkbox", "aria-label": run.name, checked: chosen().includes(run.name),
+  get("/api/runs").then(({runs, total, experiments}) => {
+    if (experiments.length > 0) list.before(h("h2", {}, "Experiments"), h("ul", {class: "plain"}, experiments.map((each) => h("li", {}, h("a", {href: `/experiment?name=${encodeURIComponent(each.name)}`}, each.name)))), h("h2", {}, "Runs"));
+    const missing = chosen().filter((name) => !runs.some((run) => run.name === name));
+    if (missing.length > 0 && total === runs.length) throw new Error(`${missing.join(", ")}: no run of this name is here`);
+    list.replaceChildren(runs.length === 0 ? h("p", {class: "quiet"}, "none in this folder") : h("div", {class: "list"}, table([h("th", {scope: "col"}, h("span", {class: "unseen"}, "chosen")), "run", "parameters", "changed"], runs.map((run) => h("tr", {}, h("td", {}, h("input", {type: "checkbox", "aria-label": run.name, checked: chosen().includes(run.name),
       onchange: (event) => {
         const query = settings();
         event.target.checked ? query.append("run", run.name) : query.delete("run", run.name);
-        history.replaceState(null, "", `${location.pathname}?${query}`);
+        history.replaceState(null, "", `${location.pathname}${query.size > 0 ? "?" + query : ""}`);
         compare().catch(fail);
-      }})), h("td", {title: run.name}, run.name), h("td", {}, time(run.modified_ms)))), "runs")), total > runs.length ? h("p", {}, `… and ${total - runs.length} more`) : "");
+      }})), h("td", {title: run.name}, run.name), h("td", {title: run.parameters}, run.parameters || "–"), timeCell(run.modified_ms))), "runs")), total > runs.length ? h("p", {}, `… and ${total - runs.length} more`) : "");
+    narrow();
     return compare();
   }).catch(fail);
   return () => {};

@@ -1,13 +1,13 @@
 // One sweep: all curves, parameters against the objective, the table of its trials.
 import {chartGrid} from "./charts.js";
-import {answers, csvField, download, fileName, follow, get, h, numberCell, settingCell, spark, stateCell} from "./dom.js";
-import {actionBar, change, duration, fill, jobLink, percent, settings, STATES, table, tiles, time} from "./parts.js";
+import {answers, follow, h, numberCell, renew, settingCell, spark, stateCell} from "./dom.js";
+import {actionBar, change, duration, jobLink, percent, saveRows, settings, STATES, sweepText, table, tiles, time} from "./parts.js";
 import {importanceBars, parallel} from "./plots.js";
 
 const PAGE = 50;
 
 /** In a report the whole table is there, and is put in order here. */
-function select({sweep, trials}, query) {
+function select({sweep, trials, total}, query, page) {
   const key = query.get("sort") ?? "trial", down = query.get("descending") === "1" ? -1 : 1, search = query.get("search");
   const value = (job) => {
     const found = job[key] ?? job.parameters[key];
@@ -19,8 +19,8 @@ function select({sweep, trials}, query) {
     const [x, y] = [value(a), value(b)];
     return x === null || y === null ? (x === null) - (y === null) : down * (x < y ? -1 : x > y ? 1 : 0);
   });
-  const from = Number(query.get("from") ?? 0);
-  return {sweep, trials: shown.slice(from, from + PAGE), total: shown.length, from};
+  const from = Number(query.getAll("from").pop() ?? 0);
+  return {sweep, trials: shown.slice(from, from + page), total: shown.length, from, left_out: total - trials.length};
 }
 
 export function sweepView(main, id) {
@@ -38,10 +38,10 @@ export function sweepView(main, id) {
   const order = (key, label, number) => {
     const active = (settings().get("sort") ?? "trial") === key, descending = settings().get("descending") === "1";
     return h("th", {scope: "col", class: number ? "number" : "", "aria-sort": active ? (descending ? "descending" : "ascending") : null},
-      h("button", {type: "button", title: label, onclick: () => { change({sort: key, descending: active && !descending ? "1" : "", from: ""}); restart(); }},
+      h("button", {type: "button", title: label, "data-key": key, onclick: () => { change({sort: key, descending: active && !descending ? "1" : "", from: ""}); restart(); }},
         label + (active ? (descending ? " ▾" : " ▴") : "")));
   };
-  let latest = null, sweepState = "", parameters = [], curves = null, chosen = null;
+  let latest = null, everything = null, sweepState = "", parameters = [], curves = null, chosen = null;
   const hidden = () => new Set(settings().getAll("hide"));
   const showColumns = () => {
     if (columns.contains(document.activeElement) && columns.open) return;
@@ -53,32 +53,33 @@ export function sweepView(main, id) {
     }}), name))));
   };
   const showTable = () => {
-    const {sweep, trials, total, from} = latest;
+    const {sweep, trials, total, from, left_out: leftOut} = latest;
     const shown = parameters.filter((name) => !hidden().has(name));
-    rows.replaceChildren(table([order("trial", "trial", true), "job", order("state", "state"), order("objective", sweep.metric, true), "curve",
+    renew(rows, table([order("trial", "trial", true), "job", order("state", "state"), order("objective", sweep.metric, true), "curve",
       order("step", "progress", true), order("seconds", "time", true), ...shown.map((name) => order(name, name))],
       trials.map((job) => h("tr", {"data-id": job.id}, numberCell(job.trial), h("td", {}, jobLink(job)), stateCell(job), numberCell(job.objective),
         h("td", {}, spark(job.curve)), h("td", {class: "number"}, percent(job)), h("td", {class: "number"}, job.seconds > 0 ? duration(job.seconds) : "–"),
-        ...shown.map((name) => settingCell(job.parameters[name])))), "trials"));
-    pager.replaceChildren(h("button", {class: "plain", type: "button", disabled: from === 0, onclick: () => { change({from: String(Math.max(0, from - PAGE) || "")}); restart(); }}, "Back"),
-      h("span", {}, total === 0 ? "no trial" : `${from + 1} to ${from + trials.length} of ${total}`),
+        ...shown.map((name) => settingCell(job.parameters[name])))), "trials", {save: false}));
+    renew(pager, h("button", {class: "plain", type: "button", disabled: from === 0, onclick: () => { change({from: String(Math.max(0, from - PAGE) || "")}); restart(); }}, "Back"),
+      h("span", {}, total === 0 ? "no trial" : `${from + 1} to ${from + trials.length} of ${total}${leftOut > 0 ? `; ${leftOut} with worse objectives are not in this report` : ""}`),
       h("button", {class: "plain", type: "button", disabled: from + trials.length >= total, onclick: () => { change({from: String(from + PAGE)}); restart(); }}, "Next"));
   };
-  const saveTable = async () => {
-    const found = answers ? latest : await get(`/api/sweep?id=${encodeURIComponent(id)}&${settings()}&from=0&limit=500`);
-    const lines = [["trial", "id", "state", found.sweep.metric, "step", "seconds", ...parameters], ...found.trials.map((job) => [job.trial, job.id, job.state, job.objective ?? "",
-      job.step, job.seconds, ...parameters.map((name) => job.parameters[name] ?? "")])];
-    download(fileName(found.sweep.name, ".csv"), "text/csv", lines.map((line) => line.map(csvField).join(",")).join("\n") + "\n");
+  /** All that the filter lets through; the server writes them, but in a report. */
+  const saveTable = () => {
+    if (!answers) return h("a", {href: `/api/trials.csv?id=${encodeURIComponent(id)}&${settings()}`, download: ""}).click();
+    const all = select(everything, new URLSearchParams([...settings(), ["from", "0"]]), Infinity).trials;
+    saveRows(everything.sweep.name, [["trial", "id", "state", everything.sweep.metric, "step", "seconds", ...parameters],
+      ...all.map((job) => [job.trial, job.id, job.state, job.objective ?? "", job.step, job.seconds, ...parameters.map((name) => job.parameters[name] ?? "")])]);
   };
   const show = (answer) => {
-    latest = answers ? select(answer, settings()) : answer;
+    if (answers) everything = answer;
+    latest = answers ? select(answer, settings(), PAGE) : answer;
     const {sweep, trials} = latest;
     document.title = `${sweep.name} – Foretime`;
-    head.replaceChildren(h("h1", {}, sweep.name), h("p", {class: "quiet"},
-      `${sweep.id}: ${sweep.method}, ${sweep.goal} ${sweep.metric}, ${sweep.state}, created ${time(sweep.created_ms)}`),
+    renew(head, h("h1", {}, sweep.name), h("p", {class: "quiet"},
+      `${sweep.id}: ${sweep.method}, ${sweep.goal} ${sweep.metric}, ${sweepText(sweep)}, created ${time(sweep.created_ms)}`),
       tiles(STATES.filter((name) => sweep.jobs[name] > 0).map((name) => [name, sweep.jobs[name]])));
-    if (sweepState !== sweep.state) fill(actions, actionBar(`sweep ${sweep.id}`, sweep.id, [sweep.state === "paused" ? "resume" : "pause", "cancel", "retry", "priority"]));
-    sweepState = sweep.state;
+    if (sweepState !== sweep.state && renew(actions, actionBar(`sweep ${sweep.id}`, sweep.id, [sweep.state === "paused" ? "resume" : "pause", "cancel", "retry", "priority"]))) sweepState = sweep.state;
     const names = [...new Set([...parameters, ...trials.flatMap((job) => Object.keys(job.parameters))])].sort();
     if (names.length !== parameters.length || columns.childElementCount === 0) {
       parameters = names;
@@ -96,7 +97,7 @@ export function sweepView(main, id) {
   };
   let brushed = null;
   const showOverview = ({best, points, importance}) => {
-    charts.show("best so far", [{name: "best", steps: best.map(([when]) => when / 1000), values: best.map(([, value]) => value)}], {x: "time", stepped: true});
+    charts.show(`best ${latest ? latest.sweep.metric : "value"} so far`, [{name: "best", steps: best.map(([when]) => when / 1000), values: best.map(([, value]) => value)}], {key: "best", x: "time", stepped: true});
     if (importance.length > 0) charts.put("importance", importanceBars("Importance of parameters", importance));
     const measured = points.filter((point) => point.objective !== null);
     // A drawing in which somebody has chosen trials stays.

@@ -77,9 +77,25 @@ local function sweep_state(id) return sweep_of(id).state end
 
 local function count(name) call('HINCRBY', P .. 'totals', name, 1) end
 
-local function event(name, id, from, to, fence, agent)
-  call('XADD', P .. 'events', 'MAXLEN', '~', ARGV[1], '*', 'event', name, 'job', id, 'from', from, 'to', to,
-       'fence', fence, 'agent', agent)
+-- `why`: nil, or why an attempt ended.
+local function event(name, id, from, to, fence, agent, why)
+  local entry = {'event', name, 'job', id, 'from', from, 'to', to, 'fence', fence, 'agent', agent}
+  if why and why ~= '' then entry[13], entry[14] = 'why', why end
+  call('XADD', P .. 'events', 'MAXLEN', '~', ARGV[1], '*', unpack(entry))
+end
+
+-- Of an attempt that ends with fields `new`, in at most 200 bytes: the first line of its error and the last, which is what
+-- its log says last; without an error, the reason. Nil where it has simply succeeded.
+local function why_it_ended(to, new, old)
+  local said = {}
+  for i = 1, #new, 2 do said[new[i]] = new[i + 1] end
+  if to == 'succeeded' then return said.stopped == '1' and (old.reason or '') or nil end
+  local text = said.error or ''
+  if text == '' then return said.reason end
+  local first = string.match(text, '^[^\n]*')
+  local last = string.reverse(string.match(string.reverse(text), '^\n*([^\n]*)'))
+  if last ~= '' and last ~= first then first = first .. ': ' .. last end
+  return string.sub(first, 1, 200)
 end
 
 -- Where a job waits: one sorted set for each demand of CPUs and GPUs, so that a claim looks at the first of each set
@@ -221,7 +237,11 @@ local function enter_state(id, to, name, new, f, claimed)
       call('SADD', P .. 'held', sweep)
     end
   end
-  if from == 'active' then call('ZREM', P .. 'leases', id) end
+  local why
+  if from == 'active' then
+    call('ZREM', P .. 'leases', id)
+    why = why_it_ended(to, new, old)
+  end
   local n = #new
   if from == 'delayed' then
     call('ZREM', P .. 'delayed', id)
@@ -232,7 +252,7 @@ local function enter_state(id, to, name, new, f, claimed)
   if FINAL[to] and to ~= 'succeeded' then new[n + 5], new[n + 6] = 'updated_ms', at end
   if FINAL[to] then settle_down(id, to, new, old) else set(id, unpack(new)) end
   if (FINAL[to] or FINAL[from]) and sweep_of(sweep).method == 'bayes' then note_trial(sweep, id) end
-  event(name, id, from, to, old.fence or '0', old.agent or '')
+  event(name, id, from, to, old.fence or '0', old.agent or '', why)
 end
 
 -- Waits for a while before it waits for an agent.

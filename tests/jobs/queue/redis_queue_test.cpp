@@ -43,6 +43,40 @@ TEST(RedisQueue, TakesTheTimeFromRedis) {
   EXPECT_FALSE(queue.finish(lease, {}, 0));
 }
 
+TEST(RedisQueue, EventsSayWhyAttemptsEnded) {
+  RedisClient client(shared_server().url());
+  auto settings = fresh_settings();
+  settings.backoff_base = settings.backoff_cap = Milliseconds(1);
+  RedisQueue queue(client, settings);
+  auto spec = job_named("j");
+  spec.max_attempts = 9;
+  queue.submit(spec);
+  int token = 0;
+  const auto attempt = [&](const JobResult& result) {
+    std::optional<Lease> lease;
+    EXPECT_TRUE(eventually([&] {
+      queue.reap();
+      return (lease = queue.claim(claim_request(fmt::format("t{}", ++token)))).has_value();
+    }));
+    EXPECT_TRUE(queue.finish(*lease, result, 0));
+    std::map<std::string, std::string> fields;
+    for (size_t i = 0; const auto& text :
+                       texts_of(*client.call({"XREVRANGE", "{" + settings.prefix + "}:events", "+", "-", "COUNT", "1"})
+                                     ->element[0]
+                                     ->element[1])) {
+      static std::string name;
+      i++ % 2 == 0 ? name = text : fields[name] = text;
+    }
+    return fields.contains("why") ? fields["why"] : "nothing";
+  };
+  EXPECT_EQ(attempt({.outcome = Outcome::error, .error = "exit code 4\nstep 1\nno such file: x.npz\n\n"}),
+            "exit code 4: no such file: x.npz");
+  EXPECT_EQ(attempt({.outcome = Outcome::error, .error = "exit code 4"}), "exit code 4");
+  EXPECT_EQ(attempt({.outcome = Outcome::error, .error = std::string(5000, 'x') + "\n"}), std::string(200, 'x'));
+  EXPECT_EQ(attempt({.outcome = Outcome::preempted}), "preempted on " + claim_request("t").agent);
+  EXPECT_EQ(attempt({.outcome = Outcome::succeeded}), "nothing");
+}
+
 TEST(RedisQueue, ManyClaimantsNeverShareAJob) {
   const auto settings = fresh_settings();
   RedisClient client(shared_server().url());
