@@ -9,12 +9,18 @@ foreach(component_package IN ITEMS "foretime foretime" "library libforetime1" "d
 Upstream-Name: Foretime
 
 Files: *
-Copyright: the Foretime developers
+Copyright: 2026 the Foretime developers
 License: Apache-2.0
  On Debian systems, the full text of the Apache License, Version 2.0, is in
  /usr/share/common-licenses/Apache-2.0.
 ")
-  configure_file(${CPACK_FORETIME_SOURCE}/CHANGELOG.md ${doc}/changelog COPYONLY)
+  string(TIMESTAMP now "%a, %d %b %Y %H:%M:%S +0000" UTC)
+  file(WRITE ${doc}/changelog "foretime (${CPACK_PACKAGE_VERSION}) unstable; urgency=medium
+
+  * What changed: CHANGELOG.md of the sources, in the package foretime.
+
+ -- ${CPACK_PACKAGE_CONTACT}  ${now}
+")
   file(GLOB pages ${usr}/share/man/man1/*.1)
   execute_process(COMMAND gzip -9nf ${doc}/changelog ${pages} COMMAND_ERROR_IS_FATAL ANY)
 

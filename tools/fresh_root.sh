@@ -1,17 +1,19 @@
 #!/usr/bin/env bash
-# Proves that a bare Debian 12 is enough: makes one in DIR with debootstrap, clones the committed tree into it, runs
+# Proves that a bare Debian is enough: makes one in DIR with debootstrap, clones the committed tree into it, runs
 # tools/quickstart.sh and tools/test.sh there, and prints how long each took.
 #
-#   sudo tools/fresh_root.sh DIR [--mirror URI] [--only quickstart|test|deps]
+#   sudo tools/fresh_root.sh DIR [--suite bookworm|trixie] [--mirror URI] [--only quickstart|test|deps|packages]
 #
-# The mirror is the one that this machine's apt uses for Debian 12, else debootstrap's own default. A DIR that holds a system
-# already is used as it is; remove it for a proof from nothing. Needs root, debootstrap and about 8 GB.
+# packages: makes the Debian packages in DIR, asks lintian about them, installs them in DIR.run, another bare system, lets
+# an ordinary user train, rank and sweep there, and removes them. bookworm, the default, is Debian 12, trixie is 13. The mirror
+# is the one that this machine's apt uses for Debian, else debootstrap's own default. A DIR that holds a system already is used
+# as it is; remove it for a proof from nothing. Needs root, debootstrap and about 8 GB.
 set -euo pipefail
 source_root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 suite=bookworm
 
 usage() {
-  sed -n '2,9s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2
+  sed -n '2,12s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2
   exit 2
 }
 [[ $# -ge 1 && $1 != -* ]] || usage
@@ -21,12 +23,14 @@ mirror=""
 only=""
 while [[ $# -gt 0 ]]; do
   case "$1" in
+    --suite) suite=${2:?--suite needs a name}; shift 2 ;;
     --mirror) mirror=${2:?--mirror needs a URI}; shift 2 ;;
     --only) only=${2:?--only needs a name}; shift 2 ;;
     *) usage ;;
   esac
 done
-[[ -z $only || $only == quickstart || $only == test || $only == deps ]] || usage
+[[ -z $only || $only == quickstart || $only == test || $only == deps || $only == packages ]] || usage
+[[ $suite == bookworm || $suite == trixie ]] || usage
 [[ $root != / ]] || { echo "fresh_root.sh: DIR must not be the running system" >&2; exit 2; }
 [[ $(id -u) == 0 ]] || { echo "fresh_root.sh: needs root" >&2; exit 2; }
 command -v debootstrap > /dev/null || { echo "fresh_root.sh: needs debootstrap (apt-get install debootstrap)" >&2; exit 2; }
@@ -34,7 +38,7 @@ command -v debootstrap > /dev/null || { echo "fresh_root.sh: needs debootstrap (
 make_root() {
   if [[ -z $mirror ]]; then
     # shellcheck disable=SC2016  # $(REPO_URI) is apt's own
-    mirror=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' "Codename: $suite" 'Label: Debian' \
+    mirror=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' 'Label: Debian' 'Component: main' \
       2> /dev/null | head -n 1 || true)
   fi
   mkdir -p "$root"
@@ -74,7 +78,13 @@ mount_all() {
 
 in_root() {
   chroot "$root" /usr/bin/env -i PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root \
-    LANG=C.UTF-8 CI=true bash -c "cd /root/foretime && $1"
+    LANG=C.UTF-8 CI=true DEBIAN_FRONTEND=noninteractive bash -c "cd /root/foretime && $1"
+}
+lint() {
+  in_root "apt-get install -y -q --no-install-recommends lintian > /dev/null && lintian --fail-on error /root/packages/*.deb"
+}
+try_packages() {
+  in_root "tools/image.sh install /root/packages && tools/try_packages.sh"
 }
 
 report=()
@@ -100,6 +110,21 @@ chown -R 0:0 "$root/root/foretime"
 [[ -n $only && $only != quickstart ]] || timed "tools/quickstart.sh" in_root tools/quickstart.sh || status=1
 [[ -n $only && $only != test ]] || timed "tools/test.sh" in_root tools/test.sh || status=1
 
-echo "== fresh Debian 12 in $root, commit $commit, $(nproc) cores"
+if [[ $only == packages ]]; then
+  timed "packages" in_root "rm -rf /root/packages && tools/image.sh build /root/packages" || status=1
+  [[ $status != 0 ]] || timed "lintian" lint || status=1
+  built=$root
+  root=$root.run
+  [[ -e $root/etc/debian_version ]] || timed "debootstrap" make_root
+  prepare_root
+  mount_all
+  rm -rf "${root:?}/root/foretime" "${root:?}/root/packages"
+  mkdir -p "$root/root/foretime/tools"
+  cp -r "$built/root/packages" "$root/root/"
+  cp "$source_root"/tools/{image,try_packages}.sh "$root/root/foretime/tools/"
+  [[ $status != 0 ]] || timed "install, use and remove packages" try_packages || status=1
+fi
+
+echo "== fresh Debian ($suite) in $root, commit $commit, $(nproc) cores"
 printf '%s\n' "${report[@]}"
 exit "$status"
