@@ -34,6 +34,7 @@ struct AgentCommandOptions {
   std::string launcher = "auto", artifacts, listen = "auto", hosts;
   std::string host_check = "ssh -o BatchMode=yes -o ConnectTimeout=5 {host} true";
   std::vector<std::string> data_roots = {"."};
+  std::string programs;
   bool assume_gpus = false;
   double lease_seconds = 30;
   bool keeps = false, keeps_jobs = false;  // --keep-days, --keep-jobs was given
@@ -155,6 +156,7 @@ void run(AgentCommandOptions& options, int& exit_code) {
   std::error_code failure;
   std::filesystem::create_directories(options.queue.runs, failure);
   options.agent.roots.runs = existing("--runs", options.queue.runs);
+  if (!options.programs.empty()) options.agent.roots.programs = existing("--programs", options.programs);
   for (const auto& root : options.data_roots) options.agent.roots.data.push_back(existing("--data-root", root));
   if (options.hosts.empty()) {
     options.agent.launcher = jobs::Launcher(options.launcher);
@@ -222,6 +224,10 @@ void add_options(CLI::App& command, AgentCommandOptions& options) {
       ->take_all()
       ->expected(1)
       ->capture_default_str();
+  typed_option(command, "--programs", options.programs,
+               "run the programs that sweeps name, in this folder; default: such jobs are refused. Whoever may submit "
+               "can then run anything as this user",
+               "DIR");
   typed_option(command, "--launcher", options.launcher,
                "auto (mpirun for more than one rank), direct, mpirun, srun, or a template such as 'srun -n {ranks} "
                "-c {cpus} {command}'",

@@ -17,6 +17,7 @@
 #include "cli/parsing/options.h"
 #include "jobs/error.h"
 #include "jobs/sweep/finetune_job.h"
+#include "jobs/sweep/program_trial.h"
 #include "jobs/sweep/sweep.h"
 
 namespace foretime::cli {
@@ -72,6 +73,7 @@ void check_elastic(const jobs::SweepPlan& plan) {
   plan.each_job([&](jobs::JobSpec&& job) {
     if (!job.resources.elastic() || job.kind != jobs::JobKind::train || job.deferred) return;
     if (job.settings == jobs::kSweepSettings) job.settings = plan.sweep.spec.settings;
+    if (jobs::runs_program(job.settings)) return;
     if (const auto conflict = jobs::elastic_conflict(jobs::trial_settings(job, job.parameters)); !conflict.empty())
       throw jobs::SweepError("job {}: {}", job.name, conflict);
   });

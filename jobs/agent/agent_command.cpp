@@ -14,6 +14,7 @@
 #include "jobs/artifacts/s3_store.h"
 #include "jobs/queue/queue.h"
 #include "jobs/sweep/finetune_job.h"
+#include "jobs/sweep/program_trial.h"
 #include "jobs/sweep/sweep.h"
 
 namespace foretime::jobs {
@@ -23,6 +24,8 @@ namespace fs = std::filesystem;
 
 constexpr const char* kManifest = "manifest.json";  // coordinator/checkpoint_store.h: written last
 constexpr size_t kEvaluatedFiles = 4096;
+constexpr const char* kTrialFile =
+    "trial.json";  // what a program of the user's own is told; its path is in FORETIME_TRIAL
 
 /// Where a checkpoint of `roots.runs` really is; JobsError unless it is whole and inside.
 fs::path stored_checkpoint(const std::string& what, const std::string& path, const AllowedRoots& roots) {
@@ -100,6 +103,10 @@ void resolve_data_paths(configs::DataSettings& data, const AllowedRoots& roots) 
   });
 }
 
+void write_parameters(const fs::path& folder, const Parameters& parameters) {
+  files().open(folder / "parameters.json", Files::Open::replace)->write(nlohmann::json(parameters).dump(2) + "\n");
+}
+
 std::vector<std::string> train_arguments(const Lease& lease, const Parameters& parameters, const AgentOptions& options,
                                          const AttemptPlace& place) {
   auto settings = trial_settings(lease.spec, parameters);
@@ -114,11 +121,40 @@ std::vector<std::string> train_arguments(const Lease& lease, const Parameters& p
   const auto file = place.folder / "config.yaml";
   files().open(file, Files::Open::replace)->write(configs::to_yaml(settings));
   // What the trial is compared with others by.
-  if (!parameters.empty())
-    files()
-        .open(place.folder / "parameters.json", Files::Open::replace)
-        ->write(nlohmann::json(parameters).dump(2) + "\n");
+  if (!parameters.empty()) write_parameters(place.folder, parameters);
   return {"train", "--quiet", file.string()};
+}
+
+/// The words that run a program of the user's own.
+std::vector<std::string> program_words(const Lease& lease, const Parameters& parameters, const AgentOptions& options,
+                                       const AttemptPlace& place) {
+  const auto trial = or_unusable([&] { return parse_program(lease.spec.settings); });
+  const auto& programs = options.roots.programs;
+  if (programs.empty())
+    throw JobUnusable(
+        "job {}: runs {}, and this agent runs no programs of sweeps; start agents with --programs FOLDER, "
+        "the folder to run them in, where you trust whoever may submit; then foretime retry {}",
+        lease.job, trial.program.empty() ? "a command" : trial.program,
+        lease.spec.sweep.empty() ? lease.job : lease.spec.sweep);
+  const auto program = trial.program.empty() ? fs::path() : programs / trial.program;
+  if (!program.empty() && !fs::is_regular_file(program))
+    throw JobUnusable("job {}: program: {}: no such file, expected one in --programs {}", lease.job, program.string(),
+                      programs.string());
+  write_parameters(place.folder, parameters);
+  const auto values = values_of(trial, parameters);
+  const auto arguments = place.folder / "arguments.json";
+  files().open(arguments, Files::Open::replace)->write(values.dump(2) + "\n");
+  const nlohmann::json told = {
+      {"job", lease.job},
+      {"trial", lease.spec.trial},
+      {"parameters", values},
+      {"directory", place.folder.string()},
+      {"resume", place.resume.empty() ? nlohmann::json() : nlohmann::json(place.resume.string())}};
+  files().open(place.folder / kTrialFile, Files::Open::replace)->write(told.dump(2) + "\n");
+  return or_unusable([&] {
+    return arguments_of(trial, parameters, program.string(), arguments.string(),
+                        [](const char* name) -> const char* { return std::getenv(name); });
+  });
 }
 
 /// The run directory of the job that this one acts on.
@@ -305,8 +341,13 @@ SupervisedProcess::Options attempt_command(const Lease& lease, const Parameters&
   std::vector<std::string> command = {options.program.empty() ? fs::read_symlink("/proc/self/exe").string()
                                                               : options.program};
   std::vector<std::string> arguments;
+  const bool own_program = spec.kind == JobKind::train && runs_program(spec.settings);
   switch (spec.kind) {
     case JobKind::train:
+      if (own_program) {
+        command = program_words(lease, parameters, options, place);
+        break;
+      }
       arguments = train_arguments(lease, parameters, options, place);
       break;
     case JobKind::evaluate:
@@ -330,7 +371,11 @@ SupervisedProcess::Options attempt_command(const Lease& lease, const Parameters&
     hosts += fmt::format("{}{}:{}", hosts.empty() ? "" : ",", host.name, host.cpus / resources.cpus);
   process.arguments = spec.kind == JobKind::export_ ? command : options.launcher.arguments(resources, command, hosts);
   process.environment = attempt_environment(spec, options, place);
-  process.working_folder = place.folder;
+  process.working_folder = own_program ? options.roots.programs : place.folder;
+  if (own_program) {
+    process.environment["FORETIME_TRIAL"] = (place.folder / kTrialFile).string();
+    process.environment.emplace("PYTHONUNBUFFERED", "1");
+  }
   if ((resources.ranks > 1 || !options.hosts.empty()) && spec.kind != JobKind::export_ &&
       options.launcher.may_leave_host())
     process.listen = options.listen;

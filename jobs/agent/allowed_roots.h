@@ -10,6 +10,7 @@ namespace foretime::jobs {
 struct AllowedRoots {
   std::vector<std::filesystem::path> data;  // read
   std::filesystem::path runs;               // written
+  std::filesystem::path programs{};         // where programs of sweeps run; empty: they are refused
 };
 
 /// The real path of `path` (relative ones start in `base`), every symbolic link and .. resolved as far as it exists.

@@ -68,7 +68,8 @@ struct Limits {
 /// YAML begins so: a program that does not know it refuses the job.
 inline constexpr const char* kSweepSettings = "@sweep";
 
-/// What is submitted. Never a command: only settings, checked by the agent against configs::Settings.
+/// What is submitted: settings, checked by the agent against configs::Settings. A command (jobs/sweep/program_trial.h)
+/// is run only by agents whose operator allows it.
 struct JobSpec {
   std::string id{};  // see job_id
   JobKind kind = JobKind::train;

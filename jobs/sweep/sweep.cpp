@@ -19,13 +19,16 @@ namespace {
 
 using configs::YamlEntry;
 
-void flatten(const YamlEntry& entry, const std::string& origin, std::vector<SettingOverride>& leaves) {
+using TextOf = std::function<std::string(const YamlEntry&)>;
+
+void flatten(const YamlEntry& entry, const std::string& origin, const TextOf& text,
+             std::vector<SettingOverride>& leaves) {
   if (!entry.node.IsMap()) {
-    leaves.push_back({entry.key, override_text(entry), entry});
+    leaves.push_back({entry.key, text(entry), entry});
     return;
   }
   for (const YamlEntry& item : items_of(entry, origin, entry.key.empty() ? "" : entry.key + ".", {}))
-    flatten(item, origin, leaves);
+    flatten(item, origin, text, leaves);
 }
 
 /// What the agent chooses is put back to its defaults.
@@ -92,7 +95,8 @@ class Expansion {
     leave_to_the_agent(document_.base);
     describe(configurations * seeds());
     configs::Variation variation(document_.base);
-    if (document_.method == "bayes") check_deferred(variation);
+    const bool of_settings = !document_.program;
+    if (document_.method == "bayes" && of_settings) check_deferred(variation);
     for (int64_t i = 0; i < configurations; ++i) {
       auto parameters = parameters_of(i);
       for (int64_t s = 0; s < seeds(); ++s) {
@@ -100,7 +104,8 @@ class Expansion {
         set_seed(parameters, s);
         check_size(trial, parameters);
         if (trial == 0) make_jobs(trial, parameters, [](const JobSpec&) {});  // all trials are followed by the same
-        if (document_.method != "bayes") check_settings(variation, parameters, fmt::format("trial {}", trial));
+        if (document_.method != "bayes" && of_settings)
+          check_settings(variation, parameters, fmt::format("trial {}", trial));
       }
     }
     return configurations * jobs_of_one;
@@ -112,6 +117,7 @@ class Expansion {
   }
 
   void check_owned_keys() const {
+    if (document_.program) return;
     for (const ParameterSpace& p : document_.space) {
       if (p.key.starts_with("run.") || p.key == "data.allowed_roots")
         fail_at(p.key, fmt::format("{}: cannot be swept: the agent sets it for each job", p.key));
@@ -150,17 +156,15 @@ class Expansion {
     spec.trials = trials;
     spec.seed = document_.seed;
     spec.halving = document_.halving;
-    spec.settings = configs::to_yaml(document_.base);
+    spec.settings = document_.program ? to_settings(*document_.program) : configs::to_yaml(document_.base);
     check_size("settings", spec.settings);
     auto prepared = document_.base;
     prepare_for_queue(prepared);
+    const auto trained = document_.program ? spec.settings : configs::to_yaml(prepared);
     nlohmann::json then = nlohmann::json::array();
     for (const FollowUp& job : document_.then) then.push_back({to_string(job.kind), job.settings});
-    const nlohmann::json content = {spec.method,      spec.definition,
-                                    spec.metric,      spec.maximize,
-                                    spec.seed,        spec.halving.rungs,
-                                    spec.halving.eta, configs::to_yaml(prepared),
-                                    document_.seeds,  then};
+    const nlohmann::json content = {spec.method,        spec.definition,  spec.metric, spec.maximize,   spec.seed,
+                                    spec.halving.rungs, spec.halving.eta, trained,     document_.seeds, then};
     spec.id = content_id(content.dump());
     if (spec.definition.size() > Limits::kSettings)
       throw SweepError("{}: parameters: found {} bytes, expected at most {}", document_.origin, spec.definition.size(),
@@ -168,7 +172,7 @@ class Expansion {
     sweep_.space = document_.space;
     sweep_.warnings = document_.warnings;
     const configs::TrainerSettings& trainer = document_.base.trainer;
-    if (spec.halving.enabled() && trainer.eval_every > 0 && trainer.epochs == 0 &&
+    if (!document_.program && spec.halving.enabled() && trainer.eval_every > 0 && trainer.epochs == 0 &&
         trainer.steps / trainer.eval_every <= spec.halving.rungs.front()) {
       sweep_.warnings.push_back(
           fmt::format("{}: early_terminate: the first rung is at evaluation {}, and a trial has {} (trainer.steps / "
@@ -295,9 +299,9 @@ void check_eta(double eta) {
 
 }  // namespace
 
-std::vector<SettingOverride> flatten_overrides(const YamlEntry& map, const std::string& origin) {
+std::vector<SettingOverride> flatten_overrides(const YamlEntry& map, const std::string& origin, const TextOf& text) {
   std::vector<SettingOverride> leaves;
-  for (const YamlEntry& item : items_of(map, origin, "", {})) flatten(item, origin, leaves);
+  for (const YamlEntry& item : items_of(map, origin, "", {})) flatten(item, origin, text, leaves);
   return leaves;
 }
 

@@ -19,8 +19,10 @@ struct SettingOverride {
   configs::YamlEntry entry;  // for messages
 };
 
-/// The leaves of a map of settings, nested or with dotted keys.
-std::vector<SettingOverride> flatten_overrides(const configs::YamlEntry& map, const std::string& origin);
+/// The leaves of a map of settings, nested or with dotted keys; their values as `text` writes them.
+std::vector<SettingOverride> flatten_overrides(
+    const configs::YamlEntry& map, const std::string& origin,
+    const std::function<std::string(const configs::YamlEntry&)>& text = configs::override_text);
 /// Throws SweepError, with the place in the sweep, where one is unknown, malformed or out of bounds by itself.
 void check_overrides(const std::vector<SettingOverride>& overrides);
 
@@ -33,13 +35,14 @@ void prepare_for_queue(configs::Settings& settings);
 /// keys of our own: `settings` (the YAML file of `foretime train` that is swept, relative to the sweep file),
 /// `overrides` (a map of settings), `seed` (of the search), `seeds` (a number or list: every trial once for each
 /// trainer.seed), `then` (list of evaluate and export: jobs that follow each trial, or a map with their options),
-/// `resources` {ranks, cpus, gpus}, `priority`, `max_attempts`. docs/reference/sweep-files.md has the whole grammar.
+/// `resources` {ranks, cpus, gpus}, `priority`, `max_attempts`, `rename`. With `program` or `command` and without
+/// `settings` trials run that program (jobs/sweep/program_trial.h). docs/reference/sweep-files.md has the whole
+/// grammar.
 struct Sweep {
   SweepSpec spec;
   SearchSpace space;
-  std::vector<JobSpec> jobs;  // trials in order, each followed by what depends on it; ids are set
-  std::vector<std::string>
-      warnings;  // keys that were accepted and have no meaning here: program, command, project, entity…
+  std::vector<JobSpec> jobs;          // trials in order, each followed by what depends on it; ids are set
+  std::vector<std::string> warnings;  // keys that were accepted and have no meaning here: project, entity…
 };
 
 /// A sweep whose jobs are made one after the other, so that a hundred thousand take no more memory than one.

@@ -1,6 +1,7 @@
 #include "jobs/sweep/sweep_document.h"
 
 #include <algorithm>
+#include <set>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -23,8 +24,9 @@ constexpr int64_t kMostRuns = 1000000;
 /// Keys that may stand on the command line as key=value; all others there are settings.
 const std::vector<std::string> kCommandLine = {"run_cap",  "name",     "seed",        "seeds",
                                                "settings", "priority", "max_attempts"};
-const std::vector<std::string> kWithoutMeaning = {"program",    "command",    "project", "entity", "description",
-                                                  "controller", "apiVersion", "kind",    "job",    "image_uri"};
+const std::vector<std::string> kWithoutMeaning = {"project",    "entity", "description", "controller",
+                                                  "apiVersion", "kind",   "job",         "image_uri"};
+constexpr int64_t kMostWords = 1000;
 
 class DocumentReader {
  public:
@@ -35,9 +37,9 @@ class DocumentReader {
 
   SweepDocument read(const std::string& yaml, const std::vector<std::string>& overrides) {
     const YamlEntry root{"", configs::parse_yaml(yaml, origin_), origin_};
-    std::vector<std::string> known = {"method", "metric",    "parameters", "run_cap",     "early_terminate",
-                                      "name",   "settings",  "overrides",  "seed",        "seeds",
-                                      "then",   "resources", "priority",   "max_attempts"};
+    std::vector<std::string> known = {
+        "method", "metric", "parameters", "run_cap",  "early_terminate", "name",    "settings", "overrides", "seed",
+        "seeds",  "then",   "resources",  "priority", "max_attempts",    "program", "command",  "rename"};
     known.insert(known.end(), kWithoutMeaning.begin(), kWithoutMeaning.end());
     known.insert(known.end(), {"scheduler", "metrics"});
     std::map<std::string, YamlEntry> entries;
@@ -49,12 +51,19 @@ class DocumentReader {
       if (!entries.contains(needed))
         configs::fail({needed, {}, origin_}, "is missing; a sweep has method and parameters");
     }
+    read_program(entries);
+    if (const auto rename = entries.find("rename"); rename != entries.end()) read_rename(rename->second);
     for (const auto& [key, entry] : entries) read_key(key, entry);
     if (document_.halving.enabled() && !entries.contains("metric"))
       fail(entries.at("early_terminate"), "needs metric, by which trials are compared");
     if (document_.method == "bayes" && !entries.contains("metric"))
       fail(entries.at("method"), "found bayes without metric, which says what to optimise");
-    read_settings(entries, from_command_line);
+    check_rename();
+    if (document_.program) {
+      read_constants(entries, from_command_line);
+    } else {
+      read_settings(entries, from_command_line);
+    }
     if (const auto seeds = entries.find("seeds"); seeds != entries.end()) read_seeds(seeds->second);
     return std::move(document_);
   }
@@ -86,7 +95,11 @@ class DocumentReader {
     } else if (key == "metric") {
       read_metric(entry);
     } else if (key == "parameters") {
-      document_.space = read_parameters(entry, origin_, &document_.places);
+      ParameterNotes notes;
+      document_.space = read_parameters(entry, origin_, &notes, {document_.program.has_value(), rename_});
+      document_.places = std::move(notes.places);
+      used_names_.insert(notes.renamed.begin(), notes.renamed.end());
+      if (document_.program) document_.program->nested = std::move(notes.nested);
     } else if (key == "run_cap") {
       document_.run_cap = integer_in(entry, 1, kMostRuns);
     } else if (key == "early_terminate") {
@@ -107,12 +120,89 @@ class DocumentReader {
       document_.priority = integer_in(entry, -Limits::kPriority, Limits::kPriority);
     } else if (key == "max_attempts") {
       document_.max_attempts = integer_in(entry, 1, Limits::kAttempts);
-    } else if (key == "scheduler" || key == "metrics") {
+    } else if (key == "scheduler") {
+      for (const YamlEntry& item : items_of(entry, origin_, "scheduler.", {"num_workers", "resource", "resource_args"}))
+        warn(item, "has no meaning here: agents take as many trials at once as fit them");
+    } else if (key == "metrics") {
       fail(entry, "is not supported: expected one metric, and one of the methods grid, random and bayes");
     } else if (std::find(kWithoutMeaning.begin(), kWithoutMeaning.end(), key) != kWithoutMeaning.end()) {
-      const bool runs = key == "program" || key == "command" || key == "job" || key == "image_uri";
-      warn(entry, runs ? "has no meaning here: every trial runs foretime train" : "has no meaning here");
+      const bool runs = key == "job" || key == "image_uri";
+      warn(entry, runs ? "has no meaning here: every trial runs foretime train, or program" : "has no meaning here");
     }
+  }
+
+  /// A sweep with settings is one of foretime train, whatever program W&B would run.
+  void read_program(const std::map<std::string, YamlEntry>& entries) {
+    const auto program = entries.find("program"), command = entries.find("command");
+    if (entries.contains("settings")) {
+      for (const auto& found : {program, command}) {
+        if (found != entries.end())
+          warn(found->second, "has no meaning beside settings: every trial runs foretime train");
+      }
+      return;
+    }
+    if (program == entries.end() && command == entries.end()) return;
+    ProgramTrial trial{program == entries.end() ? "" : text_in(program->second, Limits::kPath), default_command(), {}};
+    if (command != entries.end()) {
+      const YamlEntry& words = command->second;
+      if (!words.node.IsSequence() || words.node.size() == 0 || words.node.size() > kMostWords)
+        fail(words, fmt::format("expected a list of 1 to {} words such as [${{env}}, ${{interpreter}}, ${{program}}, "
+                                "${{args}}]",
+                                kMostWords));
+      trial.command.clear();
+      for (const YAML::Node& node : words.node) {
+        const YamlEntry word{"command", node, words.place};
+        if (!node.IsScalar()) fail(word, "expected text in the list");
+        trial.command.push_back(node.Scalar());
+        if (const auto fault = word_fault(trial.command.back()); !fault.empty()) fail(word, fault);
+      }
+    }
+    const bool needed = std::find(trial.command.begin(), trial.command.end(), "${program}") != trial.command.end();
+    if (needed && trial.program.empty()) fail(command->second, "found ${program}, and no program beside it");
+    for (const char* of_training : {"seeds", "then"}) {
+      if (const auto found = entries.find(of_training); found != entries.end())
+        fail(found->second, fmt::format("is for trials of foretime train, and this sweep has a program: {}",
+                                        of_training == std::string("seeds") ? "sweep a parameter of its own for seeds"
+                                                                            : "leave it out"));
+    }
+    document_.program = std::move(trial);
+  }
+
+  void read_rename(const YamlEntry& rename) {
+    for (const YamlEntry& item : items_of(rename, origin_, "", {})) {
+      rename_[item.key] = item.node.IsNull() ? "" : text_in(item, Limits::kName);
+      rename_entries_.emplace(item.key, item);
+    }
+  }
+  void check_rename() const {
+    for (const auto& [key, entry] : rename_entries_) {
+      if (!used_names_.contains(key))
+        configs::fail({"rename." + key, entry.node, entry.place},
+                      fmt::format("found no parameter {}, and no metric of that name", key));
+    }
+  }
+
+  /// Overrides of a sweep of a program: parameters with one value.
+  void read_constants(const std::map<std::string, YamlEntry>& entries,
+                      const std::vector<SettingOverride>& command_line) {
+    std::vector<SettingOverride> all;
+    if (const auto overrides = entries.find("overrides"); overrides != entries.end())
+      all = flatten_overrides(overrides->second, origin_, parameter_text);
+    for (const SettingOverride& item : command_line) {
+      all.push_back(item);
+      const YAML::Node value = configs::parse_document(item.value, item.entry.place);
+      all.back().value = parameter_text({item.key, value, item.entry.place});
+    }
+    std::map<std::string, std::string> values;
+    for (const SettingOverride& item : all) {
+      if (const auto swept = document_.places.find(item.key); swept != document_.places.end())
+        fail(item.entry, fmt::format("is swept at {}; take it out of parameters to give it one value", swept->second));
+      values[item.key] = item.value;
+    }
+    for (const auto& [key, value] : values)
+      document_.space.push_back({.key = key, .distribution = Distribution::constant, .values = {value}});
+    std::sort(document_.space.begin(), document_.space.end(),
+              [](const auto& a, const auto& b) { return a.key < b.key; });
   }
 
   /// A number, or {min, max}.
@@ -143,7 +233,14 @@ class DocumentReader {
          items_of(metric, origin_, "metric.", {"name", "goal", "target", "impute", "impute_while_running"})) {
       if (item.key == "metric.name") {
         document_.metric = text_in(item, Limits::kName);
-        if (const auto fault = configs::metric_name_fault(document_.metric); !fault.empty()) fail(item, fault);
+        if (const auto renamed = rename_.find(document_.metric); renamed != rename_.end()) {
+          used_names_.insert(document_.metric);
+          if (renamed->second.empty()) fail(item, "is left out by rename, and a sweep needs its metric");
+          document_.metric = renamed->second;
+        }
+        if (document_.program) continue;
+        if (const auto fault = configs::metric_name_fault(document_.metric); !fault.empty())
+          fail(item, fault + " (rename: {" + item.node.Scalar() + ": …} gives it another name)");
       } else if (item.key == "metric.goal") {
         document_.maximize = choice_in(item, {"minimize", "maximize"}) == "maximize";
         goal = item;
@@ -154,6 +251,7 @@ class DocumentReader {
       }
     }
     if (document_.metric.empty()) fail(metric, "found no name, expected one such as valid/kendall_tau");
+    if (document_.program) return;
     const bool lower = configs::find_metric(document_.metric)->lower_is_better;
     if (goal && document_.maximize == lower)
       fail(*goal, fmt::format("found {}, and {} is better when it is {}; leave the goal out, or set it to {}",
@@ -316,6 +414,9 @@ class DocumentReader {
   std::string origin_;
   std::filesystem::path folder_;
   std::optional<std::filesystem::path> settings_folder_;
+  std::map<std::string, std::string> rename_;  // name in the file -> ours, or empty: left out
+  std::map<std::string, YamlEntry> rename_entries_;
+  std::set<std::string> used_names_;  // of rename_
   SweepDocument document_;
 };
 

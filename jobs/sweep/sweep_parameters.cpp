@@ -46,7 +46,8 @@ const YamlEntry* find(const std::vector<YamlEntry>& items, const std::string& pr
 
 class Reader {
  public:
-  Reader(const std::string& origin, std::map<std::string, std::string>& places) : origin_(origin), places_(places) {}
+  Reader(const std::string& origin, ParameterNotes& notes, const ParameterNames& names)
+      : origin_(origin), notes_(notes), names_(names) {}
 
   void read_map(const YamlEntry& map, const std::string& prefix) {
     const std::vector<YamlEntry> items = items_of(map, origin_, prefix, {});
@@ -66,25 +67,39 @@ class Reader {
     const std::string prefix = parameter.key + ".";
     if (const YAML::Node nested = parameter.node["parameters"]) {
       const std::vector<YamlEntry> items = items_of(parameter, origin_, prefix, {"parameters"});
+      notes_.nested.push_back(parameter.key);
       return read_map(items.at(0), prefix);
     }
     const std::vector<YamlEntry> items = items_of(parameter, origin_, prefix, kParameterKeys);
-    check_setting(parameter);
+    YamlEntry renamed = parameter;
+    if (const auto found = names_.rename.find(parameter.key); found != names_.rename.end()) {
+      notes_.renamed.push_back(parameter.key);
+      renamed.key = found->second;
+    }
     ParameterSpace p{.key = parameter.key, .distribution = distribution_of(parameter, items)};
     read_numbers(parameter, items, p);
     const std::string problem = check(p);
     if (!problem.empty()) fail(parameter, problem);
-    check_type(parameter, p);
-    const auto [earlier, is_new] = places_.emplace(p.key, parameter.place);
-    if (!is_new) fail(parameter, fmt::format("found a second time, first at {}", earlier->second));
+    if (renamed.key.empty()) return;  // left out
+    p.key = renamed.key;
+    if (!names_.of_program) {
+      check_setting(renamed, parameter.key);
+      check_type(renamed, p);
+    }
+    const auto [earlier, is_new] = notes_.places.emplace(p.key, parameter.place);
+    if (!is_new) fail(renamed, fmt::format("found a second time, first at {}", earlier->second));
     space.push_back(std::move(p));
   }
 
-  void check_setting(const YamlEntry& parameter) const {
+  void check_setting(const YamlEntry& parameter, const std::string& in_file) const {
     if (list_.field(parameter.key) != nullptr) return;
-    fail(parameter, list_.section(parameter.key) != nullptr
-                        ? "is a section, expected settings below it: {parameters: {…}}"
-                        : configs::unknown_setting(parameter.key));
+    if (list_.section(parameter.key) != nullptr)
+      fail(parameter, "is a section, expected settings below it: {parameters: {…}}");
+    fail(parameter, fmt::format("{} (rename: {{{}: …}} gives it the name of a setting, and {{{}: ~}} leaves it out)",
+                                configs::unknown_setting(parameter.key), in_file, in_file));
+  }
+  std::string text_of(const YamlEntry& value) const {
+    return names_.of_program ? parameter_text(value) : override_text(value);
   }
 
   D distribution_of(const YamlEntry& parameter, const std::vector<YamlEntry>& items) const {
@@ -117,7 +132,7 @@ class Reader {
         fail(item, fmt::format("has no meaning for {}, which takes {}", to_string(p.distribution),
                                fmt::join(shape.keys, ", ")));
       if (name == "value") {
-        p.values = {override_text(item)};
+        p.values = {text_of(item)};
       } else if (name == "values" || name == "probabilities") {
         read_list(item, name, p);
       } else {
@@ -128,12 +143,12 @@ class Reader {
     }
   }
 
-  static void read_list(const YamlEntry& item, const std::string& name, ParameterSpace& p) {
+  void read_list(const YamlEntry& item, const std::string& name, ParameterSpace& p) const {
     if (!item.node.IsSequence() || item.node.size() == 0) fail(item, "expected a list of at least one");
     for (const YAML::Node& element : item.node) {
       const YamlEntry one{item.key, element, item.place};
       if (name == "values") {
-        p.values.push_back(override_text(one));
+        p.values.push_back(text_of(one));
       } else {
         p.probabilities.push_back(number_in(one));
       }
@@ -165,17 +180,18 @@ class Reader {
   }
 
   std::string origin_;
-  std::map<std::string, std::string>& places_;
+  ParameterNotes& notes_;
+  const ParameterNames& names_;
   configs::Settings settings_;
   configs::FieldList list_ = configs::list_fields(settings_);
 };
 
 }  // namespace
 
-SearchSpace read_parameters(const YamlEntry& parameters, const std::string& origin,
-                            std::map<std::string, std::string>* places) {
-  std::map<std::string, std::string> own;
-  Reader reader(origin, places == nullptr ? own : *places);
+SearchSpace read_parameters(const YamlEntry& parameters, const std::string& origin, ParameterNotes* notes,
+                            const ParameterNames& names) {
+  ParameterNotes own;
+  Reader reader(origin, notes == nullptr ? own : *notes, names);
   reader.read_map(parameters, "");
   std::sort(reader.space.begin(), reader.space.end(), [](const auto& a, const auto& b) { return a.key < b.key; });
   return std::move(reader.space);

@@ -62,6 +62,54 @@ trial.finish(steps, metrics)
 '''
 
 
+# A training script of W&B's kind: arguments on its command line, a metric of its own, and Foretime's Trial in place of wandb.log.
+PROGRAM = '''
+import argparse, os, pathlib, signal
+import numpy as np
+import foretime
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--optimizer.rate", dest="rate", type=float)
+parser.add_argument("--shift", type=lambda text: {"True": True, "False": False}[text])
+parser.add_argument("--steps", type=int)
+options = parser.parse_args()
+trial = foretime.Trial()
+assert trial.settings == {"optimizer.rate": options.rate, "shift": options.shift, "steps": options.steps}, (trial.settings, options)
+x, weight, loss = np.linspace(-1, 1, 50), np.zeros(2), 0.0
+if trial.resumed:
+    weight = np.load(trial.resumed / "weight.npy")
+for step in range(trial.first_step + 1, options.steps + 1):
+    error = weight[0] * x + weight[1] - (3 * x + options.shift)
+    weight -= options.rate * np.array([(error * x).mean(), error.mean()])
+    loss = float((error**2).mean())
+    trial.report(step, total_steps=options.steps, loss=loss)
+    if step % 5 == 0:
+        trial.evaluation(step, {"val_loss": loss})
+        with trial.checkpoint(step) as folder:
+            np.save(folder / "weight.npy", weight)
+    marker = pathlib.Path(os.environ["MARKERS"]) / "killed"
+    if step == 12 and options.rate > 0.5 and not marker.exists():
+        marker.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    trial.stop_if_asked()
+print("from step", trial.first_step)
+trial.finish(options.steps, {"val_loss": loss})
+'''
+PROGRAM_SWEEP = """
+program: fit.py
+method: grid
+project: lines
+metric: {name: val_loss, goal: minimize}
+parameters:
+  optimizer:
+    parameters:
+      rate: {values: [0.9, 1e-3, 5e-4, 1e-4]}
+  shift: {value: true}
+early_terminate: {type: hyperband, min_iter: 2, eta: 2}
+command: ["${env}", "${interpreter}", "${program}", "${args}"]
+"""
+
+
 class Folder(unittest.TestCase):
     def setUp(self):
         scratch = tempfile.TemporaryDirectory()
@@ -195,6 +243,38 @@ class Jobs(Folder):
         self.assertLess(best["metrics"]["holdout/mae"], 0.5)
         self.assertTrue(any(job["stopped"] for job in jobs), jobs)  # early stopping
         self.assertEqual(queue.trials()["job"][0], best["id"])
+
+    def test_a_sweep_file_of_wandb_runs_a_program(self):
+        (self.folder / "fit.py").write_text(PROGRAM)
+        (self.folder / "sweep.yaml").write_text(PROGRAM_SWEEP)
+        before = os.environ["PATH"]  # ${interpreter} is the first python3 in it
+        os.environ.update(PYTHONPATH=str(SOURCE / "inference" / "python"), MARKERS=str(self.folder),
+                          PATH=f"{pathlib.Path(sys.executable).parent}:{before}")
+        self.addCleanup(os.environ.pop, "PYTHONPATH")
+        self.addCleanup(os.environ.__setitem__, "PATH", before)
+        queue = foretime.Queue(runs="runs")
+        submitted = queue.submit("sweep.yaml", {"steps": 20})
+        with open("agent.log", "w") as log:  # an agent that runs no programs refuses them, and says what to do
+            queue.agent(cpus=1, output=log).wait()
+        refused = queue.jobs(submitted["sweep"])
+        self.assertEqual({job["state"] for job in refused}, {"failed"})
+        self.assertRegex(refused[0]["error"], "runs fit.py.*start agents with --programs FOLDER.*foretime retry " + submitted["sweep"])
+        foretime.command("retry", submitted["sweep"], "--runs", "runs")
+        with open("agent.log", "w") as log:
+            agent = queue.agent("--retry-seconds", "0.1", "--jobs", "1", programs_in=".", output=log)
+            jobs = queue.wait(submitted["sweep"], timeout=120, poll=0.2)
+            self.assertEqual(agent.wait(), 0, (self.folder / "agent.log").read_text())
+        by_rate = {float(job["parameters"]["optimizer.rate"]): job for job in jobs}
+        best = by_rate[0.9]
+        self.assertEqual((best["state"], best["step"]), ("succeeded", 20), best)  # killed by SIGKILL once, and went on
+        self.assertTrue((self.folder / "killed").exists())
+        self.assertIn("from step 10", " ".join(queue.log(best["id"])))
+        self.assertEqual(set(best["metrics"]), {"val_loss"})
+        self.assertTrue(any(job["stopped"] for job in jobs), jobs)  # early stopping
+        trials = queue.trials()
+        self.assertEqual(trials["job"][0], best["id"])
+        self.assertEqual(trials["value"].tolist(), sorted(trials["value"].tolist()))
+        self.assertEqual(trials["optimizer.rate"][0], 0.9)
 
     def test_a_trial_runs_by_hand_too(self):
         (self.folder / "fit.py").write_text(SCRIPT)

@@ -111,10 +111,11 @@ class Queue:
         return [found]
 
     def agent(self, *words: str, until_empty: bool = True, cpus: Optional[int] = None, data_root: Optional[StrPath] = None,
-              output: Any = subprocess.DEVNULL) -> subprocess.Popen[bytes]:
-        """Starts an agent on this machine, which works through the queue; `words`: further options of `foretime agent`. `output`: where
-        its log goes. Terminating it lets jobs write a checkpoint and wait for another agent."""
-        options = {"--cpus": cpus, "--data-root": data_root}
+              programs_in: Optional[StrPath] = None, output: Any = subprocess.DEVNULL) -> subprocess.Popen[bytes]:
+        """Starts an agent on this machine, which works through the queue; `words`: further options of `foretime agent`. `programs_in`:
+        the folder in which it runs the programs that sweeps name; None: it refuses them. `output`: where its log goes. Terminating it
+        lets jobs write a checkpoint and wait for another agent."""
+        options = {"--cpus": cpus, "--data-root": data_root, "--programs": programs_in}
         more = [word for option, value in options.items() if value is not None for word in (option, programs.text_of(value))]
         return subprocess.Popen([self._program, "agent", *self._where, *(["--until-empty"] if until_empty else []), *more, *words],
                                 stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT)
@@ -137,14 +138,16 @@ def _parsed(text: Any) -> Any:
 
 
 def sweep(file: Settings, overrides: Optional[Mapping[str, Any]] = None, *, runs: Optional[StrPath] = None, url: Optional[str] = None,
-          agents: int = 1, cpus: Optional[int] = None, data_root: Optional[StrPath] = None, **more: Any) -> Table:
+          agents: int = 1, cpus: Optional[int] = None, data_root: Optional[StrPath] = None,
+          programs_in: Optional[StrPath] = None, **more: Any) -> Table:
     """Runs a whole sweep on this machine: submits it, lets `agents` agents work until the queue is empty, and returns the trials, best
-    first (Queue.trials). `cpus`: CPUs of each agent; `data_root`: the folder that trials may read, default: the working folder.
+    first (Queue.trials). `cpus`: CPUs of each agent; `data_root`: the folder that trials may read, default: the working folder;
+    `programs_in`: the folder of your own program, where the sweep has one.
     CommandError where every trial failed. For more than one machine: Queue.submit, and `foretime agent` on each."""
     queue = Queue(url, runs)
     submitted = queue.submit(file, overrides, **more)
     cpus = cpus or max(1, (os.cpu_count() or 1) // max(1, agents))
-    workers = [queue.agent(cpus=cpus, data_root=data_root) for _ in range(agents)]
+    workers = [queue.agent(cpus=cpus, data_root=data_root, programs_in=programs_in) for _ in range(agents)]
     try:
         codes = [worker.wait() for worker in workers]
     except BaseException:

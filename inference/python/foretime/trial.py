@@ -12,8 +12,8 @@
         trial.stop_if_asked()
     trial.finish(steps, {"valid/accuracy": accuracy})
 
-The script is run by `foretime agent --program SCRIPT`. Started by hand, with a settings file or without, it works as well: reports are
-printed, and nobody asks it to stop.
+The script is the `program` of a sweep file, run by `foretime agent --programs FOLDER`. Started by hand it works as well: reports are
+printed, and nobody asks it to stop. A script that takes the settings of `foretime train` is run by `foretime agent --program SCRIPT`.
 """
 from __future__ import annotations
 
@@ -63,14 +63,23 @@ def _connected() -> socket.socket:
 class Trial:
     """The side of a job in the job protocol. Of a job of several ranks, rank 0 alone makes one. Not for several threads at once.
 
-    `settings`: the trial's settings by dotted key; `directory`: its run directory, the place for all that it writes; `resumed`: the
+    `settings`: what the sweep chose, by dotted key (of a script that takes the settings of foretime train: all of them); `directory`: its run directory, the place for all that it writes; `resumed`: the
     checkpoint folder that it is to continue from, None at the start; `first_step`: that checkpoint's step, 0 at the start.
     """
 
     def __init__(self, settings_file: Optional[str] = None) -> None:
-        given = settings_file or next((word for word in reversed(sys.argv[1:]) if word.endswith(".yaml")), "")
-        self.settings: dict[str, Any] = flat(read_settings(given)) if given else {}
-        self.directory = pathlib.Path(self.settings.get("run.directory") or "runs/trial")
+        told = os.environ.get("FORETIME_TRIAL") if settings_file is None else None
+        self._resume = "auto"
+        if told:
+            trial = json.loads(pathlib.Path(told).read_text(encoding="utf-8"))
+            self.settings: dict[str, Any] = flat(trial["parameters"])
+            self.directory = pathlib.Path(trial["directory"])
+            self._resume = trial["resume"] or "auto"
+        else:
+            given = settings_file or next((word for word in reversed(sys.argv[1:]) if word.endswith(".yaml")), "")
+            self.settings = flat(read_settings(given)) if given else {}
+            self.directory = pathlib.Path(self.settings.get("run.directory") or "runs/trial")
+            self._resume = str(self.settings.get("checkpoint.resume", "auto"))
         self._evaluations = 0
         self._reason: Optional[str] = None
         self._pending = b""
@@ -90,11 +99,10 @@ class Trial:
         return self._channel is not None
 
     def _resumed(self) -> Optional[pathlib.Path]:
-        named = self.settings.get("checkpoint.resume", "auto")
-        if named == "none":
+        if self._resume == "none":
             return None
-        if named not in ("auto", ""):
-            return pathlib.Path(named)
+        if self._resume not in ("auto", ""):
+            return pathlib.Path(self._resume)
         whole = sorted(self.directory.glob("checkpoints/step-*/manifest.json"))
         return whole[-1].parent if whole else None
 

@@ -51,7 +51,7 @@ TEST(SweepErrors, TopLevel) {
       {kHead + kParameters + "method: grid\n", {"s.yaml:5: method: found a second time, first at s.yaml:1"}},
       {"method: baye\n" + kParameters, {"s.yaml:1: method: found 'baye'", "did you mean bayes?"}},
       {"method: custom\n" + kParameters, {"found 'custom', expected one of grid, random, bayes"}},
-      {kHead + kParameters + "scheduler: {engine: optuna}\n", {"s.yaml:5: scheduler: is not supported"}},
+      {kHead + kParameters + "scheduler: {engine: optuna}\n", {"s.yaml:5: ", "scheduler.engine"}},
       {kHead + kParameters + "seed: -1\n", {"s.yaml:5: seed: found '-1'"}},
       {kHead + kParameters + "priority: 4001\n", {"priority: found 4001, expected -4000 to 4000"}},
       {kHead + kParameters + "max_attempts: 0\n", {"max_attempts: found 0"}},

@@ -253,7 +253,7 @@ TEST(Sweep, EarlyTerminateGivesRungs) {
 
 TEST(Sweep, KeysOfWandbWithoutMeaningAreWarnings) {
   const Sweep sweep =
-      parse(with("program: train.py\ncommand: [python, '${args}']\nproject: p\nentity: e\n"
+      parse(with("program: train.py\ncommand: [python, '${args}']\nsettings: quickstart.yaml\nproject: p\nentity: e\n"
                  "description: d\nmethod: grid\n"
                  "metric: {name: valid/opa, target: 0.9, impute: worst}\n"
                  "parameters: {model.hidden: {values: [8]}}\n"));
