@@ -207,6 +207,13 @@ class BoardBrowserTest(ProgramTest):
         best = min(jobs.values(), key=lambda job: job["objective"])
         self.assertTrue(self.until(lambda: f"the best: trial {best['trial']} " in self.browser.text()), self.browser.text())
         self.assertTrue(self.all(".parallel polyline.off"))
+        self.assertEqual((self.one(".tiles a").text, float(self.value(".tiles a"))), (f"{best['objective']:.4g}", best["best_objective"]))
+        # The address keeps what was chosen.
+        self.assertTrue(self.until(lambda: "brush=" in self.browser.driver.current_url))
+        off = len(self.all(".parallel polyline.off"))
+        self.open(self.browser.driver.current_url.removeprefix(self.base))
+        self.assertTrue(self.until(lambda: len(self.all(".parallel polyline.off")) == off), "as it was")
+        self.assertTrue(self.until(lambda: f"the best: trial {best['trial']} " in self.browser.text()))
         self.click("figure.wide:has(.parallel) .saves button:nth-child(1)")
         rows = self.rows_of(self.saved(".csv"))
         self.assertEqual({row["trial"]: float(row["holdout/mae"]) for row in rows}, {str(job["trial"]): job["objective"] for job in jobs.values()})

@@ -84,7 +84,7 @@ export function redraw(figure, series, marks = []) {
   };
   const draw = () => {
     figure.plot = new uPlot({
-      width: Math.max(200, figure.box.clientWidth), height: figure.height, scales: {x: {time: figure.x === "time"}},
+      width: Math.max(200, figure.box.clientWidth), height: figure.height, scales: {x: {time: figure.x === "time", range: (plot, low, high) => { const room = 0.02 * (high - low) || 1; return [low - room, high + room]; }}},
       axes: [across, {...axis, size: 64, values: (plot, ticks) => ticks.map(short)}], legend: {show: false}, cursor: {points: {size: 6}},
       hooks: {draw: [drawMarks]},
       // The ones that stand out are drawn last.
@@ -166,14 +166,17 @@ export function chartGrid() {
   const put = (title, figure) => {
     const before = figures.get(title);
     const focused = before?.contains(document.activeElement) ? document.activeElement : null;
+    const scrolled = before?.querySelector(".scroll")?.scrollLeft;
     if (before) before.replaceWith(figure);
     else grid.append(figure);
     figures.set(title, figure);
+    if (scrolled) figure.querySelector(".scroll").scrollLeft = scrolled;
     if (focused) refocus(figure, focused);
   };
   return {
     element: place,
     put,
+    of: (title) => figures.get(title),
     show(title, series, options = {}) {
       const key = options.key ?? title;
       const shown = series.filter((each) => each.values.length > 0);

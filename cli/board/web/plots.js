@@ -33,18 +33,21 @@ function axisOf(name, values, top, bottom) {
     const distinct = [...new Set(numbers)];
     const ticks = distinct.length <= 6 ? distinct : logarithmic
       ? logTicks(low, high) : ticksOf(low, high);
-    return {name, place, ticks: (ticks.length > 1 ? ticks : [low, high]).map((tick) => [place(tick), short(tick)])};
+    const at = (y) => { const value = scale(low) + (bottom - y) / (bottom - top) * (scale(high) - scale(low)); return logarithmic ? 10 ** value : value; };
+    return {name, place, between: (y1, y2) => (high === low ? (y1 <= place(low) && place(low) <= y2 ? [low, high] : null) : [at(y2), at(y1)]), ticks: (ticks.length > 1 ? ticks : [low, high]).map((tick) => [place(tick), short(tick)])};
   }
   const texts = [...new Set(present.map(String))].sort();
   const place = (value) => (texts.length < 2 ? (top + bottom) / 2 : bottom - (bottom - top) * texts.indexOf(String(value)) / (texts.length - 1));
-  return {name, place, ticks: texts.slice(0, 12).map((text) => [place(text), text.length > 12 ? text.slice(0, 11) + "…" : text])};
+  const between = (y1, y2) => { const found = texts.filter((text) => place(text) >= y1 && place(text) <= y2); return found.length > 0 ? [found[0], found[found.length - 1]] : null; };
+  return {name, place, between, ticks: texts.slice(0, 12).map((text) => [place(text), text.length > 12 ? text.slice(0, 11) + "…" : text])};
 }
 
 /**
  * Trials {trial, objective, parameters} over their parameters and the objective. Dragging along an axis keeps those that
- * cross there; a click on the axis lets go. `onBrush` gets the kept ones, or null. Axes also take arrow keys.
+ * cross there; a click on the axis lets go. `brushes` are [[name, low, high]] to begin with; `onBrush` gets the kept
+ * trials, or null, and the brushes. Axes also take arrow keys.
  */
-export function parallel(title, points, metric, goal, onBrush) {
+export function parallel(title, points, metric, goal, given, onBrush) {
   const names = [...new Set(points.flatMap((point) => Object.keys(point.parameters)))].sort();
   const columns = [...names, metric], values = (point) => [...names.map((name) => point.parameters[name]), point.objective];
   const width = Math.max(360, 150 * columns.length, document.getElementById("main").clientWidth - 60), top = 44, bottom = 268;
@@ -58,7 +61,13 @@ export function parallel(title, points, metric, goal, onBrush) {
     return {point, line, drawn};
   });
   const picture = svg("svg", {class: "parallel", viewBox: `0 0 ${width} 285`, width, height: 285, role: "group", "aria-label": title}, svg("g", {}, lines.map(({line}) => line)));
-  const brushes = columns.map(() => null), boxes = columns.map((name, i) => svg("rect", {class: "brush", x: at(i) - 9, width: 18, y: 0, height: 0}));
+  // Of texts that are gone and numbers beyond the axis nothing is left.
+  const brushes = columns.map((name, i) => {
+    const found = given.find((brush) => brush[0] === name);
+    if (!found) return null;
+    const [y1, y2] = [axes[i].place(found[2]), axes[i].place(found[1])].map((y) => Math.max(top - 4, Math.min(bottom + 4, y)));
+    return Number.isFinite(y1) && Number.isFinite(y2) && y1 <= y2 ? [y1 - 1e-6, y2 + 1e-6] : null;
+  }), boxes = columns.map((name, i) => svg("rect", {class: "brush", x: at(i) - 9, width: 18, y: 0, height: 0}));
   const text = h("p", {class: "quiet", role: "status"}, "Drag along an axis to choose trials.");
   const apply = () => {
     const any = brushes.some(Boolean);
@@ -71,12 +80,14 @@ export function parallel(title, points, metric, goal, onBrush) {
       any && best ? h("span", {}, ", the best: ", h("a", {href: `/job/${best.id}`}, `trial ${best.trial}`), ` (${short(best.objective)})`) : "");
     return any ? kept.map(({point}) => point) : null;
   };
+  const tell = () => onBrush(apply(), brushes.flatMap((brush, i) => { const found = brush && axes[i].between(...brush); return found ? [[columns[i], ...found]] : []; }));
+  let figure = null;
   columns.forEach((name, i) => {
     const handle = svg("rect", {class: "handle", x: at(i) - 20, y: top - 8, width: 40, height: bottom - top + 16, tabindex: 0, role: "slider",
       "aria-label": `choose by ${name}`, "aria-valuenow": 0, "aria-valuetext": "all"});
     const y = (event) => Math.max(top - 4, Math.min(bottom + 4, (event.clientY - picture.getBoundingClientRect().top) * 285 / picture.getBoundingClientRect().height));
     let from = null;
-    handle.addEventListener("pointerdown", (event) => { from = y(event); handle.setPointerCapture(event.pointerId); });
+    handle.addEventListener("pointerdown", (event) => { from = y(event); figure.busy = true; handle.setPointerCapture(event.pointerId); });
     handle.addEventListener("pointermove", (event) => {
       if (from === null) return;
       brushes[i] = [Math.min(from, y(event)), Math.max(from, y(event))];
@@ -85,7 +96,8 @@ export function parallel(title, points, metric, goal, onBrush) {
     handle.addEventListener("pointerup", (event) => {
       if (from !== null && Math.abs(y(event) - from) < 3) brushes[i] = null;
       from = null;
-      onBrush(apply());  // only now: what is above may change its height
+      figure.busy = false;
+      tell();  // only now: what is above may change its height
     });
     handle.addEventListener("keydown", (event) => {
       const move = {ArrowUp: -12, ArrowDown: 12}[event.key];
@@ -94,24 +106,27 @@ export function parallel(title, points, metric, goal, onBrush) {
       else return;
       event.preventDefault();
       handle.setAttribute("aria-valuetext", brushes[i] ? "a part" : "all");
-      onBrush(apply());
+      tell();
     });
     const label = name.includes(".") && name !== metric ? name.slice(name.indexOf(".") + 1) : name;
     picture.append(svg("line", {class: "axis", x1: at(i), x2: at(i), y1: top, y2: bottom}),
       words(at(i), 24 - 12 * (i % 2), label, {class: "name", "text-anchor": i === columns.length - 1 ? "end" : i === 0 ? "start" : "middle"}), boxes[i],
       ...axes[i].ticks.map(([place, tick]) => words(at(i) + 6, place + 4, tick, {class: "tick"})), handle);
   });
-  return h("figure", {class: "wide", role: "group", "aria-label": title}, h("figcaption", {}, h("span", {}, title), saveButtons(
+  figure = h("figure", {class: "wide", role: "group", "aria-label": title}, h("figcaption", {}, h("span", {}, title), saveButtons(
     () => csvFile(title, [["trial", ...columns], ...points.map((point) => [point.trial, ...values(point)])]), () => pictureFile(title, picture))),
     h("div", {class: "scroll bare", tabindex: 0, role: "region", "aria-label": `drawing of ${title}`}, picture), text);
+  if (brushes.some(Boolean)) requestAnimationFrame(tell);
+  return figure;
 }
 
 /** Bars {parameter, share, rank_correlation, trials}. */
 export function importanceBars(title, rows) {
-  const width = 460, height = 26 * rows.length + 30;
-  const picture = svg("svg", {class: "bars", viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": title}, rows.map((row, i) => svg("g", {}, words(0, 26 * i + 17, row.parameter.length > 30 ? "…" + row.parameter.slice(-29) : row.parameter, {class: "name"}),
-    svg("rect", {class: "bar", x: 215, y: 26 * i + 5, width: Math.max(1, 160 * row.share), height: 16}, svg("title", {}, document.createTextNode(`${row.parameter}: ${row.share}`))),
-    words(222 + 160 * row.share, 26 * i + 17, `${Math.round(100 * row.share)} %${row.rank_correlation === null ? "" : row.rank_correlation > 0.05 ? " ↗" : row.rank_correlation < -0.05 ? " ↘" : ""}`, {class: "value"}))));
+  const width = Math.max(260, Math.min(460, document.getElementById("main").clientWidth - 50)), height = 26 * rows.length + 10, left = width < 460 ? 150 : 215;
+  const most = left === 150 ? 20 : 30, long = width - left - 85;
+  const picture = svg("svg", {class: "bars", viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": title}, rows.map((row, i) => svg("g", {}, words(0, 26 * i + 17, row.parameter.length > most ? "…" + row.parameter.slice(1 - most) : row.parameter, {class: "name"}),
+    svg("rect", {class: "bar", x: left, y: 26 * i + 5, width: Math.max(1, long * row.share), height: 16}, svg("title", {}, document.createTextNode(`${row.parameter}: ${row.share}`))),
+    words(left + 7 + long * row.share, 26 * i + 17, `${Math.round(100 * row.share)} %${row.rank_correlation === null ? "" : row.rank_correlation > 0.05 ? " ↗" : row.rank_correlation < -0.05 ? " ↘" : ""}`, {class: "value"}))));
   return h("figure", {role: "group", "aria-label": title}, h("figcaption", {}, h("span", {}, title), saveButtons(
     () => csvFile(title, [["parameter", "share", "rank_correlation", "trials"], ...rows.map((row) => [row.parameter, row.share, row.rank_correlation, row.trials])]),
     () => pictureFile(title, picture))), picture,

@@ -1,6 +1,6 @@
 // One sweep: all curves, parameters against the objective, the table of its trials.
 import {chartGrid} from "./charts.js";
-import {answers, follow, h, numberCell, renew, settingCell, spark, stateCell} from "./dom.js";
+import {answers, follow, h, numberCell, renew, settingCell, short, spark, stateCell} from "./dom.js";
 import {actionBar, change, duration, jobLink, percent, saveRows, settings, STATES, sweepText, table, tiles, time} from "./parts.js";
 import {importanceBars, parallel} from "./plots.js";
 
@@ -21,6 +21,16 @@ function select({sweep, trials, total}, query, page) {
   });
   const from = Number(query.getAll("from").pop() ?? 0);
   return {sweep, trials: shown.slice(from, from + page), total: shown.length, from, left_out: total - trials.length};
+}
+
+/** What an address says of one axis: [name, low, high]. */
+function brushOf(text) {
+  try {
+    const found = JSON.parse(text);
+    return Array.isArray(found) && found.length === 3 ? found : null;
+  } catch {
+    return null;
+  }
 }
 
 export function sweepView(main, id) {
@@ -71,14 +81,18 @@ export function sweepView(main, id) {
     saveRows(everything.sweep.name, [["trial", "id", "state", everything.sweep.metric, "step", "seconds", ...parameters],
       ...all.map((job) => [job.trial, job.id, job.state, job.objective ?? "", job.step, job.seconds, ...parameters.map((name) => job.parameters[name] ?? "")])]);
   };
+  const showHead = () => {
+    const {sweep} = latest;
+    document.title = `${sweep.name} – Foretime`;
+    renew(head, h("h1", {}, sweep.name), h("p", {class: "quiet"},
+      `${sweep.id}: ${sweep.method}, ${sweep.goal} ${sweep.metric}, ${sweepText(sweep)}, created ${time(sweep.created_ms)}`),
+      tiles([...STATES.filter((name) => sweep.jobs[name] > 0).map((name) => [name, sweep.jobs[name]]), ...bestTile()]));
+  };
   const show = (answer) => {
     if (answers) everything = answer;
     latest = answers ? select(answer, settings(), PAGE) : answer;
     const {sweep, trials} = latest;
-    document.title = `${sweep.name} – Foretime`;
-    renew(head, h("h1", {}, sweep.name), h("p", {class: "quiet"},
-      `${sweep.id}: ${sweep.method}, ${sweep.goal} ${sweep.metric}, ${sweepText(sweep)}, created ${time(sweep.created_ms)}`),
-      tiles(STATES.filter((name) => sweep.jobs[name] > 0).map((name) => [name, sweep.jobs[name]])));
+    showHead();
     if (sweepState !== sweep.state && renew(actions, actionBar(`sweep ${sweep.id}`, sweep.id, [sweep.state === "paused" ? "resume" : "pause", "cancel", "retry", "priority"]))) sweepState = sweep.state;
     const names = [...new Set([...parameters, ...trials.flatMap((job) => Object.keys(job.parameters))])].sort();
     if (names.length !== parameters.length || columns.childElementCount === 0) {
@@ -87,23 +101,29 @@ export function sweepView(main, id) {
     }
     showTable();
   };
+  const bestTile = () => {
+    const best = curves?.best;
+    return best ? [[`best ${curves.metric}, trial ${best.trial}`, h("a", {href: `/job/${best.id}`, title: best.value, "data-value": best.value}, short(best.value))]] : [];
+  };
   const showCurves = (answer) => {
     curves = answer;
+    if (latest) showHead();
     const all = curves.curves.filter((each) => !chosen || chosen.has(each.id));
     // Rungs are numbers of evaluations, which come at equal distances.
     const every = Math.min(...curves.curves.map((each) => each.curve.steps[0]).filter((step) => step > 0));
     charts.show(`${curves.metric} of ${chosen ? "chosen trials" : curves.total > curves.curves.length ? "the best trials and some others" : "all trials"}`, all.map((each) => ({name: `trial ${each.trial}`, ...each.curve})),
       {key: "curves", wide: true, marks: Number.isFinite(every) ? curves.rungs.map((rung) => rung * every) : []});
   };
-  let brushed = null;
   const showOverview = ({best, points, importance}) => {
     charts.show(`best ${latest ? latest.sweep.metric : "value"} so far`, [{name: "best", steps: best.map(([when]) => when / 1000), values: best.map(([, value]) => value)}], {key: "best", x: "time", stepped: true});
     if (importance.length > 0) charts.put("importance", importanceBars("Importance of parameters", importance));
     const measured = points.filter((point) => point.objective !== null);
-    // A drawing in which somebody has chosen trials stays.
-    if (brushed || measured.length < 2 || !latest || measured.every((point) => Object.keys(point.parameters).length === 0)) return;
-    charts.put("parallel", parallel("Parameters and objective", measured, latest.sweep.metric, latest.sweep.goal, (kept) => {
-      brushed = kept;
+    if (charts.of("parallel")?.busy || measured.length < 2 || !latest || measured.every((point) => Object.keys(point.parameters).length === 0)) return;
+    charts.put("parallel", parallel("Parameters and objective", measured, latest.sweep.metric, latest.sweep.goal, settings().getAll("brush").map(brushOf).filter(Boolean), (kept, brushes) => {
+      const query = settings();
+      query.delete("brush");
+      for (const brush of brushes) query.append("brush", JSON.stringify(brush));
+      history.replaceState(null, "", `${location.pathname}${query.size > 0 ? "?" + query : ""}`);
       chosen = kept && new Set(kept.map((point) => point.id));
       if (curves) showCurves(curves);
     }));
