@@ -29,7 +29,7 @@ def main():
         with subprocess.Popen([program, "board", "--port", "0", "--runs", runs], stdout=subprocess.PIPE, text=True) as board:
             try:
                 address = re.search(r"http://127\.0\.0\.1:\d+", board.stdout.readline())[0]
-                window = browser.Browser(1200, 1010)
+                window = browser.Browser(1200, 1270)
                 try:
                     window.open(f"{address}/sweep/{sweep}")
                     window.one(".parallel polyline")

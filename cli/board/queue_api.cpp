@@ -341,10 +341,10 @@ Json QueueApi::curves(const std::string& prefix) {
             {"goal", sweep->spec.maximize ? "maximize" : "minimize"},
             {"rungs", sweep->spec.halving.rungs},
             {"curves", std::move(curves)},
-            {"best", total == 0 ? Json()
-                                : Json{{"id", trials[0]->id},
-                                       {"trial", trials[0]->trial},
-                                       {"value", json_number(trials[0]->best)}}},
+            {"best",
+             total == 0
+                 ? Json()
+                 : Json{{"id", trials[0]->id}, {"trial", trials[0]->trial}, {"value", json_number(trials[0]->best)}}},
             {"total", total}};
   });
 }

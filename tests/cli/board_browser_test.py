@@ -92,7 +92,7 @@ class BoardBrowserTest(ProgramTest):
         # A job that fails is tried once more, and its log says why.
         self.write("bad.yaml", (self.folder / "base.yaml").read_text().replace("train: [", "train: [missing.npz, "))
         bad = self.json_of("submit", "bad.yaml", "--json")["jobs"][0]["id"]
-        self.run_foretime("agent", "--data-root", SAMPLES, "--until-empty", code=7)
+        self.run_foretime("agent", "--data-root", SAMPLES, "--until-empty", "--artifacts", "redis", code=7)
         jobs = {job["id"]: job for job in self.json_of("status", done, "--json")["jobs"]}
         import redis
         queue = redis.Redis(unix_socket_path=str(self.folder / "runs/.redis/redis.sock"))
@@ -233,6 +233,10 @@ class BoardBrowserTest(ProgramTest):
                    for row in self.one("[aria-label=metrics] tbody").find_elements("css selector", "tr")}
         self.assertEqual(metrics, job["metrics"])
         self.assertEqual(len(self.all(".timeline rect.state")), job["attempt"])
+        artifacts = self.json_of("status", job["id"], "--json")["artifacts"]
+        stored = self.browser.run("return [...document.querySelectorAll('[aria-label=artifacts] tbody tr')].map((row) => [row.cells[0].textContent, Number(row.cells[3].dataset.value)])")
+        self.assertEqual(dict(stored), {role: each["bytes"] for role, each in artifacts.items() if role != "trouble"})
+        self.assertTrue(stored)
         self.assertIn("ended", self.one("[aria-label=attempts] tbody").text)
         self.click("figure[aria-label='holdout/mae'] .saves button:nth-child(1)")
         self.assertEqual([int(row["step"]) for row in self.rows_of(self.saved(".csv"))], self.json_of("history", job["id"], "--json")["holdout/mae"]["steps"])

@@ -2,6 +2,7 @@
 import http.client
 import json
 import pathlib
+import shutil
 import signal
 import subprocess
 import time
@@ -32,6 +33,15 @@ def epsilon_squared(points):
     squares = lambda values: sum((value - sum(values) / len(values)) ** 2 for value in values)
     within = sum(squares(group) for group in groups.values()) / (len(points) - len(groups))
     return max(0, 1 - within / (squares(list(ranks.values())) / (len(points) - 1)))
+
+
+class WithoutBoardTest(ProgramTest):
+    def test_a_build_without_the_libraries_says_how_to_get_them(self):
+        shutil.copy(FORETIME, self.folder / "foretime")  # as it is built there: alone
+        for arguments in (["board"], ["report", "runs"]):
+            done = subprocess.run([self.folder / "foretime", *arguments], env=environment(), cwd=self.folder, capture_output=True, text=True)
+            self.assertEqual(done.returncode, 2, done.stderr)
+            self.assertIn("tools/install-deps.sh --board", done.stderr)
 
 
 @unittest.skipUnless((pathlib.Path(FORETIME).parent / "core/foretime-board").exists(), "this build has no board: tools/install-deps.sh --board")
