@@ -1,4 +1,4 @@
-"""Foretime's models as cost models of TVM's meta_schedule (TVM 0.10 to 0.14).
+"""Foretime's models as cost models of TVM's meta_schedule (TVM 0.10 to 0.20; later ones write programs in another form).
 
     meta_schedule.tune_tir(module, target, work_dir, max_trials_global=64, cost_model=ForetimeCostModel("cpu.foretime"))
 """
@@ -11,6 +11,13 @@ from typing import Any, Optional
 
 import numpy as np
 import numpy.typing as npt
+import tvm
+
+NEWEST = (0, 20)  # what save_json of these versions writes is alike: nodes by type and field, src/node/serialization.cc
+if tuple(int(part) for part in tvm.__version__.split(".")[:2]) > NEWEST:
+    raise ImportError(f"TVM {tvm.__version__}: its tvm.ir.save_json writes programs in another form, expected TVM 0.10 to 0.20. Programs of "
+                      "tuning records, and tables of your own (foretime data pack-table), need no TVM", name="tvm")
+
 from tvm import tir
 from tvm.ir import structural_hash
 from tvm.ir.base import save_json
