@@ -17,12 +17,14 @@
 #include "data/dataset/inspect.h"
 #include "data/dataset/pack.h"
 #include "data/dataset/synth.h"
+#include "data/dataset/table_pack.h"
 #include "data/files/npz_reader.h"
 #include "data/files/packed.h"
 #include "data/frontends/ansor/features/record_report.h"
 #include "data/frontends/ansor/printed/dag_conversion.h"
 #include "data/frontends/hlo/hlo_groups.h"
 #include "data/frontends/tir/tir_file.h"
+#include "inference/bundle/bundle.h"
 
 namespace foretime::cli {
 namespace {
@@ -220,6 +222,46 @@ void add_dags(CLI::App& data_command) {
   });
 }
 
+/// The columns of a collection or of a bundle's model.
+std::string columns_of_file(const std::string& file) {
+  const auto text = data::is_packed(file) ? data::columns_text(data::packed_headers(file))
+                                          : inference::read_scoring_spec(inference::read_bundle(file)).columns;
+  if (text.empty()) throw DataError("--like {}: is of no table, expected a packed table, or a model of one", file);
+  return text;
+}
+
+void add_pack_table(CLI::App& data_command) {
+  auto* command = data_command.add_subcommand(
+      "pack-table", "Pack tables of measurements (CSV: named columns, a run time a row) into a collection of tiles");
+  const auto request = std::make_shared<data::TablePackRequest>();
+  const auto like = std::make_shared<std::string>();
+  needed_option(*command, "out", request->out, "Collection to write (.foretime)", "OUT");
+  needed_option(*command, "in", request->in, "Tables with the same columns, plain or gzip", "CSV");
+  typed_option(*command, "--runtime", request->runtime, "Column of run times, in any unit; empty: it failed", "COLUMN")
+      ->capture_default_str();
+  auto* group =
+      typed_option(*command, "--group", request->group,
+                   "Columns that describe the problem: candidates that agree in them are ranked together", "COLUMNS")
+          ->delimiter(',');
+  typed_option(*command, "--leave-out", request->leave_out, "Columns that say nothing, such as names", "COLUMNS")
+      ->delimiter(',');
+  typed_option(*command, "--like", *like,
+               "Packed table, or bundle of a model, whose columns these must be; then the run time may be missing",
+               "FILE")
+      ->excludes(group);
+  command->callback([request, like] {
+    if (!like->empty()) request->like = columns_of_file(*like);
+    const auto done = data::pack_table(*request);
+    std::cout << fmt::format("{}: {} groups, {} candidates{}\n", request->out.string(), done.groups, done.rows,
+                             done.labelled ? "" : ", without run times");
+    if (done.failed > 0) std::cerr << fmt::format("foretime: {} rows without a run time were left out\n", done.failed);
+    std::cout << fmt::format(
+        "  problem: {}\n  candidates: {}\n",
+        done.group_columns.empty() ? "one" : fmt::format("{}", fmt::join(done.group_columns, ", ")),
+        fmt::join(done.candidate_columns, ", "));
+  });
+}
+
 void add_inspect(CLI::App& data_command) {
   auto* command = data_command.add_subcommand(
       "inspect",
@@ -363,6 +405,7 @@ void add_data_command(CLI::App& app, const Packer& pack, const RecordPacker& pac
   add_pack(*command, pack);
   add_pack_tir(*command);
   add_pack_records(*command, pack_records);
+  add_pack_table(*command);
   add_dags(*command);
   add_inspect(*command);
   add_convert(*command);

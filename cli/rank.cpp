@@ -3,6 +3,7 @@
 #include "cli/parsing/commands.h"
 #include "cli/rank_command.h"
 #include "coordinator/checkpoint_store.h"
+#include "data/dataset/table_pack.h"
 #include "data/frontends/loops/loop_graph.h"
 #include "worker/evaluation/evaluation_run.h"
 #include "worker/export/bundles.h"
@@ -40,6 +41,7 @@ void rank_checkpoints(const RankArguments& arguments) {
       throw DataError("{}: {} node features, the model was trained on {}", header.file.string(), header.feature_count,
                       state.schema.feature_count);
   }
+  data::check_columns(headers, state.columns, "the model");
   RankOutput output(arguments, arguments.format.empty() ? "csv" : arguments.format);
   rank_groups(headers, output, [&](const data::GroupHeader& header, const data::Group& group) {
     auto ranking = worker::ranking_of(ensemble.rank(header, group));

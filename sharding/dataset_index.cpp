@@ -81,6 +81,12 @@ std::vector<int64_t> DatasetIndex::with_role(Role role) const {
   return found;
 }
 
+std::vector<data::GroupHeader> DatasetIndex::headers() const {
+  std::vector<data::GroupHeader> all;
+  for (const IndexEntry& entry : entries) all.push_back(entry.header);
+  return all;
+}
+
 uint64_t DatasetIndex::fingerprint() const {
   uint64_t state = 0;
   for (const auto& entry : entries) {

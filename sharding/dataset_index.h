@@ -31,6 +31,7 @@ struct DatasetIndex {
 
   const IndexEntry& operator[](int64_t entry) const { return entries[static_cast<size_t>(entry)]; }
   std::vector<int64_t> with_role(Role role) const;
+  std::vector<data::GroupHeader> headers() const;
   /// Changes when any group's contents, name or role changes, or the parts that it is cut into; independent of paths
   /// and of the number of ranks.
   uint64_t fingerprint() const;

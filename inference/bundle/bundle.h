@@ -34,6 +34,7 @@ struct ScoringSpec {
   data::CandidateKind kind = data::CandidateKind::layout;
   std::optional<configs::Representation> representation;  // of programs
   int64_t feature_count = 0, node_type_count = 0;
+  std::string columns;                     // data::columns_text, of a model of a table; else empty
   int64_t prune_hops = -1;                 // data::kNoPruning
   std::optional<data::Hardware> hardware;  // loops: that TIR is taken to run on; records name their own target
   Graph graph;

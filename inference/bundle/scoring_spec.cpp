@@ -273,6 +273,12 @@ ScoringSpec read_scoring_spec(const Bundle& bundle) {
   for (const auto& [name, weight] : bundle.weights) check_size(name, weight);
   ScoringSpec spec;
   read_schema(manifest, exported_by, spec);
+  if (const auto columns = bundle.manifest.find("columns"); columns != bundle.manifest.end()) {
+    manifest.object("columns");
+    if (spec.kind != data::CandidateKind::tile)
+      manifest.fail("columns", "found with a model of another kind than tile");
+    spec.columns = columns->dump();
+  }
   spec.prune_hops = manifest.whole("prune_hops", data::kNoPruning, 1 << 20);
   spec.hardware = read_hardware(manifest);
   spec.graph = parse_graph(manifest.at("graph"), shapes_of(bundle.weights), spec.feature_count);

@@ -161,6 +161,10 @@ class Pieces {
 void expect_graphs(const Model& model) {
   if (model.kind() != ModelKind::layout && model.kind() != ModelKind::tile)
     throw WrongKind("a model of {}, expected one of layouts or tiles for graphs", kind_name(model.kind()));
+  if (!model.spec().columns.empty())
+    throw WrongKind(
+        "a model of a table, expected one of layouts or tiles for graphs: it scores tables of its columns, which "
+        "foretime data pack-table --like packs");
 }
 
 /// The group with one candidate that says nothing, for what looks at groups as a whole.

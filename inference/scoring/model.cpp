@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "configs/settings.h"
+#include "data/dataset/table_pack.h"
 #include "data/frontends/loops/loop_graph.h"
 #include "data/graphs/pruning.h"
 #include "inference/scoring/graph_scorer.h"
@@ -130,6 +131,7 @@ std::vector<data::GroupHeader> list_groups(const Model& model, const std::vector
       throw DataError("{}: {} node features, the model was trained on {}", header.file.string(), header.feature_count,
                       spec.feature_count);
   }
+  data::check_columns(headers, spec.columns, "the model");
   return headers;
 }
 

@@ -8,6 +8,7 @@
 
 #include "comm/communicator.h"
 #include "configs/load.h"
+#include "data/dataset/table_pack.h"
 #include "data/frontends/loops/loop_graph.h"
 #include "data/graphs/pruning.h"
 #include "sharding/dataset_index.h"
@@ -40,6 +41,7 @@ std::string inputs_text(const TrainingState& state) {
                         word_of(state.settings.data.representation), machine.vector_bytes, machine.vector_registers,
                         machine.cores, machine.l1_bytes, machine.l2_bytes, machine.l3_bytes);
   }
+  if (!state.columns.empty()) text += " of a table " + state.columns;
   return text;
 }
 
@@ -71,7 +73,10 @@ Evaluation evaluate_trained(const TrainedModel& trained, const configs::Settings
   comm::run_together(comm, [&] {
     if (const auto conflict = configs::find_pruning_conflict(own); !conflict.empty())
       throw configs::SettingsError(conflict);
-    if (comm.rank() == 0) listed = sharding::serialize(sharding::make_dataset_index(own));
+    if (comm.rank() != 0) return;
+    const auto index = sharding::make_dataset_index(own);
+    data::check_columns(index.headers(), trained.state.columns, "the model");
+    listed = sharding::serialize(index);
   });
   const auto catalogue =
       sharding::parse_dataset_index(comm.broadcast_bytes(listed, 0), data::make_featurizer(settings.data));

@@ -103,6 +103,7 @@ inference::Bundle make_bundle(const worker::TrainedModel& trained, const BundleN
                      {"metrics", notes.metrics},
                      {"licence", notes.licence},
                      {"libraries", {{"libtorch", FORETIME_TORCH_VERSION}}}};
+  if (!state.columns.empty()) bundle.manifest["columns"] = Json::parse(state.columns);
   if (programs && settings.data.representation != configs::Representation::ast) {
     const auto& machine = settings.data.hardware;
     bundle.manifest["hardware"] = {{"vector_bytes", machine.vector_bytes},

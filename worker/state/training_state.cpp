@@ -72,6 +72,7 @@ std::map<std::string, std::string> checkpoint_files(const TrainingState& state, 
                {"best", early_stop.best() ? Json(*early_stop.best()) : Json(nullptr)},
                {"best_step", early_stop.best_step()},
                {"waited", early_stop.waited()}};
+  if (!state.columns.empty()) json["columns"] = state.columns;
   for (const auto& [graph, thresholds] : state.tie_thresholds)
     json["levels"][fmt::format("{:016x}", graph)] = thresholds;
   return {
@@ -89,6 +90,7 @@ TrainingState read_state(const StoredCheckpoint& checkpoint) {
     state.schema.kind = static_cast<data::CandidateKind>(json.at("schema").at("kind").get<int>());
     state.schema.feature_count = json.at("schema").at("feature_count");
     state.schema.node_type_count = json.at("schema").at("node_type_count");
+    state.columns = json.value("columns", "");
     const auto& targets = json.at("targets");
     state.targets = {static_cast<models::TargetTransform::Kind>(targets.at("kind").get<int>()), targets.at("scale"),
                      targets.at("mean"), targets.at("deviation")};

@@ -28,6 +28,7 @@ struct TrainingState {
   models::TargetTransform targets;
   configs::Settings settings;
   uint64_t data_fingerprint = 0;
+  std::string columns;            // data::columns_text of what it was trained on; empty: no tables
   TieThresholds tie_thresholds;   // of the model that a checkpoint gives out
   double train_mean_runtime = 0;  // of the training candidates, the baseline's prediction
 };

@@ -121,6 +121,8 @@ void RunCheckpoints::restore(const coordinator::StoredCheckpoint& checkpoint) {
                                 folder, stored.schema.feature_count, stored.schema.node_type_count,
                                 state.schema.feature_count, state.schema.node_type_count);
   }
+  if (stored.columns != state.columns)
+    throw coordinator::RunError("{}: made for other data: a table of other columns", folder);
   restore_model(checkpoint, *run_.model);
   restore_progress(checkpoint, *run_.optimizer, run_.early_stop);
   state.step = stored.step;

@@ -10,6 +10,7 @@
 
 #include "configs/load.h"
 #include "configs/metrics.h"
+#include "data/dataset/table_pack.h"
 #include "data/frontends/loops/loop_graph.h"
 #include "models/statistics.h"
 #include "sharding/dataset_index.h"
@@ -118,8 +119,10 @@ void load_data(RunContext& run) {
         coordinator::describe_environment(run.comm.size(), torch::get_num_threads(), run.comm.name(), run.device.str())
                 .dump(2) +
             "\n");
+    run.state.columns = data::columns_text(run.index.headers());
     listed = sharding::serialize(run.index);
   });
+  run.state.columns = run.comm.broadcast_bytes(run.state.columns, 0);
   run.index =
       sharding::parse_dataset_index(run.comm.broadcast_bytes(listed, 0), data::make_featurizer(run.settings.data));
   run.plan = sharding::make_shard_plan(run.index, run.settings, run.comm.size());

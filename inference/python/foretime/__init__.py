@@ -6,6 +6,7 @@
   foretime.read_records(file, dags)        tuning records by workload
   foretime.train(settings)                 trains by `foretime train`; foretime.Run(path) reads what it left
   foretime.sweep(file), foretime.Queue()   sweeps and jobs; foretime.command(…) any other command
+  foretime.pack_table(…), TableModel(…)    tables of measurements, and models of them
   foretime.Trial()                         makes any training script a trial of a sweep
   foretime.auto_scheduler.ForetimeModel    cost model for TVM's auto_scheduler
   foretime.meta_schedule.ForetimeCostModel cost model for TVM's meta_schedule
@@ -25,10 +26,11 @@ from .records import Records, read_records
 from .runs import Run, read_safetensors, train
 from .settings_file import read_settings
 from .table import Table
+from .tables import TableModel, pack_table
 from .trial import Trial
 
 __all__ = ["ABI_VERSION", "COLLECTIONS", "CommandError", "Files", "ForetimeError", "Graph", "Group", "Library", "Model", "Queue", "Records",
-           "Run", "Table", "Trial", "Workload", "command", "load", "open", "rank", "read", "read_records", "read_safetensors",
+           "Run", "Table", "TableModel", "Trial", "Workload", "command", "load", "open", "pack_table", "rank", "read", "read_records", "read_safetensors",
            "read_settings", "sweep", "train", "__version__"]
 
 

@@ -1,0 +1,161 @@
+"""Tables of measurements, packed and ranked from Python over the program itself. FORETIME, FORETIME_LIBRARY and FORETIME_SOURCE_DIR name
+what is tested."""
+import importlib.util
+import itertools
+import os
+import pathlib
+import sys
+import tempfile
+import unittest
+
+import numpy as np
+
+SOURCE = pathlib.Path(os.environ["FORETIME_SOURCE_DIR"])
+sys.path.insert(0, str(SOURCE / "inference" / "python"))
+os.environ["FORETIME_PROGRAM"] = os.environ["FORETIME"]
+
+import foretime  # noqa: E402
+
+
+def seconds(m, dtype, block, warps):
+    """A cost that depends on problem and configuration: waste at the border, too few warps, too large blocks."""
+    waste = np.ceil(m / block) * block / m
+    return 1e-3 * waste * (m / 512) * (1.5 if dtype == "f32" else 1) * (1 + abs(np.log2(block / (64 if dtype == "f16" else 32))) * 0.5 + 2 / warps)
+
+
+def rows(sizes):
+    return [{"M": m, "dtype": dtype, "block": block, "warps": warps, "fast": warps > 4, "runtime": float(seconds(m, dtype, block, warps))}
+            for m, dtype, block, warps in itertools.product(sizes, ("f16", "f32"), (16, 32, 64, 128, 256), (1, 2, 4, 8))]
+
+
+class Config:
+    """As triton.Config."""
+
+    def __init__(self, kwargs, num_warps=4, num_stages=3):
+        self.kwargs, self.num_warps, self.num_stages = kwargs, num_warps, num_stages
+
+
+class Tables(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.scratch = tempfile.TemporaryDirectory()
+        cls.before = os.getcwd()
+        os.chdir(cls.scratch.name)
+        cls.printed = foretime.pack_table(rows((256, 384, 512, 640, 768)), "table.foretime", group=["M", "dtype"])
+        run = foretime.train(SOURCE / "configs/table.yaml", {"data.train": ["table.foretime"], "trainer.steps": 300, "trainer.threads": 1,
+                                                             "run.directory": "runs/table"})
+        cls.run_of_table = run
+        run.export("model.foretime")
+        cls.model = foretime.TableModel("model.foretime")
+
+    @classmethod
+    def tearDownClass(cls):
+        os.chdir(cls.before)
+        cls.scratch.cleanup()
+
+    def packed(self, text, *options):
+        pathlib.Path("t.csv").write_text(text)
+        return foretime.command("data", "pack-table", "t.foretime", "t.csv", *options)
+
+    def refused(self, text, *options):
+        with self.assertRaises(foretime.CommandError) as caught:
+            self.packed(text, *options)
+        self.assertEqual(caught.exception.exit_code, 3, caught.exception.message)
+        return caught.exception.message
+
+    def test_ranks_problems_that_were_not_measured(self):
+        self.assertIn("table.foretime: 10 groups, 200 candidates", self.printed)
+        self.assertIn("problem: M, dtype=f16, dtype=f32\n  candidates: block, warps, fast", self.printed)
+        self.assertEqual((self.model.group_columns, self.model.candidate_columns), (["M", "dtype"], ["block", "warps", "fast"]))
+        for dtype in ("f16", "f32"):
+            new = [row for row in rows((896,)) if row["dtype"] == dtype]
+            times = np.array([row.pop("runtime") for row in new])
+            best = self.model.rank(new, top=3)
+            self.assertLess(times[best].min(), 1.1 * times.min(), (dtype, best, times))
+            scores = self.model.score(new)
+            pairs = [(a, b) for a in range(len(new)) for b in range(a) if times[a] != times[b]]
+            agree = np.mean([(scores[a] < scores[b]) == (times[a] < times[b]) for a, b in pairs])
+            self.assertGreater(agree, 0.8)
+        # Rows of several problems, in any order, have the scores that they have alone.
+        mixed = [row for row in rows((896, 300)) if row.pop("runtime")][::-1]
+        together = self.model.score(mixed)
+        some = [place for place, row in enumerate(mixed) if row["M"] == 300 and row["dtype"] == "f32"]
+        np.testing.assert_array_equal(together[some], self.model.score([mixed[place] for place in some]))
+        with self.assertRaisesRegex(ValueError, "rows of 4 problems"):
+            self.model.rank(mixed)
+        columns = {name: [row[name] for row in mixed] for name in mixed[0]}
+        np.testing.assert_array_equal(self.model.score(columns), together)
+        if importlib.util.find_spec("pandas"):
+            import pandas
+            np.testing.assert_array_equal(self.model.score(pandas.DataFrame(mixed)), together)
+
+    def test_triton_asks_which_configurations_to_try(self):
+        def promising(configs, named_args, **kwargs):
+            problem = {"M": named_args["M"], "dtype": "f16"}
+            asked = [{**problem, **config.kwargs, "warps": config.num_warps, "fast": config.num_warps > 4} for config in configs]
+            return [configs[place] for place in self.model.rank(asked, top=2)]
+
+        configs = [Config({"block": block}, warps) for block in (16, 64, 256) for warps in (1, 8)]
+        kept = promising(configs, {"x": None, "M": 896}, extra=3)
+        self.assertEqual(len(kept), 2)
+        self.assertIn((64, 8), [(config.kwargs["block"], config.num_warps) for config in kept])
+
+    def test_other_columns_are_refused(self):
+        new = [{key: value for key, value in row.items() if key != "runtime"} for row in rows((896,))]
+        for change, message in ((lambda row: row.pop("warps"), "no column warps, which --like has"),
+                                (lambda row: row.update(stages=3), "column stages, which --like does not have"),
+                                (lambda row: row.update(runtime=1.0), "column runtime, which --like does not have"),
+                                (lambda row: row.update(dtype="bf16"), "dtype: found bf16, expected one of f16, f32"),
+                                (lambda row: row.update(block="big"), "block: found 'big', expected a finite number")):
+            changed = [dict(row) for row in new]
+            for row in changed:
+                change(row)
+            with self.assertRaises(foretime.CommandError) as caught:
+                self.model.score(changed)
+            self.assertIn(message, caught.exception.message)
+        # A packed table of other columns, wherever it is used.
+        self.packed("M,dtype,block,warps,slow,runtime\n1,f16,16,1,0,1\n1,f32,16,1,0,2\n1,f16,32,1,0,3\n1,f32,32,1,0,3\n", "--group", "M,dtype")
+        for words in (("rank", "model.foretime", "t.foretime"), ("rank", "runs/table", "t.foretime"), ("evaluate", "runs/table", "t.foretime"),
+                      ("train", SOURCE / "configs/table.yaml", 'data.train=["*.foretime"]', 'data.root=.', "run.directory=runs/b")):
+            if words[0] == "train":
+                pathlib.Path("model.foretime").rename("model.bundle")
+            try:
+                with self.assertRaises(foretime.CommandError, msg=words) as caught:
+                    foretime.command(*map(str, words))
+            finally:
+                if words[0] == "train":
+                    pathlib.Path("model.bundle").rename("model.foretime")
+            self.assertRegex(caught.exception.message, "(no column (fast|slow)|column (slow|fast)), which .* (has|does not have)")
+        with self.assertRaisesRegex(foretime.ForetimeError, "fast"):
+            foretime.open("model.foretime").read("t.foretime")
+        # Nor are graphs of tiles taken for tables.
+        with self.assertRaisesRegex((foretime.ForetimeError, ValueError), "a model of a table"):
+            foretime.open("model.foretime").graph(np.zeros((1, 3), np.float32), np.zeros(1, np.uint8), np.zeros((0, 2), np.int64), [], "tile:xla")
+
+    def test_tables_that_cannot_be_meant_are_refused(self):
+        head = "a,b,runtime\n"
+        for text, options, message in (
+                ("", (), "t.csv: is empty"),
+                (head, (), "no row"),
+                ("a,b\n1,2\n", (), "--runtime runtime: no such column in t.csv: a,b"),
+                ("a,a,runtime\n1,2,3\n", (), "t.csv:1: found the column a twice"),
+                (head + "1,2,3\n1,2\n", (), "t.csv:3: 2 values, expected 3: a,b,runtime"),
+                (head + "1,,3\n", (), "t.csv:2: b: found no value; leave the column out (--leave-out b)"),
+                (head + "1,2,-3\n", (), "t.csv:2: runtime: found '-3', expected a run time above 0"),
+                (head + "1,2,soon\n", (), "found 'soon'"),
+                (head + "1,2,3\n1,inf,3\n", (), "t.csv:3: b: found 'inf', expected a finite number"),
+                (head + '1,"2,3\n', (), "t.csv:2: found an open quote"),
+                (head + "1,2,\n", (), "no row has a run time"),
+                (head + "1,2,3\n", ("--group", "c"), "--group c: no such column in t.csv: a,b,runtime"),
+                (head + "1,2,3\n", ("--group", "a,b"), "no column is left that tells candidates apart"),
+                (head + "1,2,3\n", ("--leave-out", "x"), "--leave-out x: no such column"),
+                (",".join(f"c{i}" for i in range(25)) + ",runtime\n" + "1," * 25 + "1\n", (), "25 columns describe candidates"),
+                (head + "".join(f"w{i},1,1\n" for i in range(65)), (), "a: found 65 different words")):
+            self.assertIn(message, self.refused(text, *options), text[:60])
+        # Quotes, spaces, blank lines, a mark of byte order, failures and words that look like numbers beside words.
+        printed = self.packed('\ufeffname, "a ""b""" ,t\r\n"x, y",1,2.5\r\n\r\nz,True,0.5\nz,2,\nz,3,inf\n', "--runtime", "t")
+        self.assertIn('1 groups, 2 candidates\n  problem: one\n  candidates: name=x, y, name=z, a "b"', printed)
+
+
+if __name__ == "__main__":
+    unittest.main()
