@@ -1,9 +1,12 @@
+#include <atomic>
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
+#include <exception>
 #include <filesystem>
 #include <memory>
 #include <random>
+#include <thread>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
@@ -60,7 +63,7 @@ void run(const cli::BoardArguments& options) {
     listeners.push_back(server::Listener::on_loopback(options.address, static_cast<uint16_t>(options.port)));
   }
   server::ServeLimits limits;
-  limits.max_body = options.actions ? 4096 : 0;
+  limits.max_body = 4096;       // of what may not be posted at all, too, so that this is what is said
   limits.max_concurrent = 256;  // connections: browsers keep several
   limits.drain = std::chrono::milliseconds(3000);
   server::HttpServer server(std::move(listeners), service, limits);
@@ -72,6 +75,19 @@ void run(const cli::BoardArguments& options) {
       fmt::print("to change jobs, open {}/#token={}\n", listener.is_tcp() ? listener.name() : "http://127.0.0.1:PORT",
                  token);
   std::fflush(stdout);
+  // The trials of the newest sweeps are read before anybody asks: of 100,000 that takes a second or more.
+  std::atomic<bool> warm = !has_queue;
+  std::thread warming([&] {
+    server::HttpRequest request;
+    request.method = "GET";
+    request.path = "/api/queue";
+    try {
+      if (has_queue) service.answer(request);
+    } catch (const std::exception&) {  // whoever asks will be told
+    } catch (const server::HttpError&) {
+    }
+    warm = true;
+  });
   int signal = 0;
   sigwait(&signals, &signal);
   service.drain();
@@ -79,7 +95,9 @@ void run(const cli::BoardArguments& options) {
   const auto limit = std::chrono::steady_clock::now() + limits.drain;
   const timespec pause{.tv_sec = 0, .tv_nsec = 5'000'000};
   while (server.requests() > 0 && std::chrono::steady_clock::now() < limit) nanosleep(&pause, nullptr);
-  if (server.requests() > 0) std::_Exit(kSuccess);  // whoever does not take its answer is not waited for
+  // Whoever does not take its answer is not waited for, nor is a Redis that does not answer.
+  if (server.requests() > 0 || !warm) std::_Exit(kSuccess);
+  warming.join();
 }
 
 }  // namespace

@@ -7,7 +7,7 @@ export const tiles = (pairs) => h("ul", {class: "tiles"}, pairs.map(([name, valu
 /** Rows below their heads. `save`: whether a button saves what they show as CSV, with whole numbers. */
 export function table(heads, rows, label, {save = true} = {}) {
   const found = h("table", {}, h("thead", {}, h("tr", {}, heads.map((head) => (head instanceof Node ? head : h("th", {scope: "col"}, head))))), h("tbody", {}, rows));
-  return h("div", {}, h("div", {class: "scroll", tabindex: 0, role: "region", "aria-label": label}, found), save && rows.length > 0 ? h("p", {class: "under"},
+  return h("div", {class: "table"}, h("div", {class: "scroll", tabindex: 0, role: "region", "aria-label": label}, found), save && rows.length > 0 ? h("p", {class: "under"},
     h("button", {class: "plain", type: "button", "aria-label": `save ${label} as CSV`, onclick: () => saveRows(label, [...found.rows].map((row) => [...row.cells].map(valueOf)))}, "CSV")) : null);
 }
 const valueOf = (cell) => (cell.dataset.value ?? cell.querySelector("[data-value]")?.dataset.value ?? cell.textContent).replace(/^–$/, "");

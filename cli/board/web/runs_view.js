@@ -58,17 +58,19 @@ export function runsView(main) {
     if (groups.length === 0) return rankings.replaceChildren();
     const of = (run, name) => run.groups.find((group) => key(group) === name);
     const wanted = settings().get("group"), figure = h("div", {class: "charts"});
+    let list = null;
     const choice = h("select", {"aria-label": "group", onchange: () => {
       const query = settings();
       query.set("group", choice.value);
       history.replaceState(null, "", `${location.pathname}?${query}`);
       draw();
     }}, groups.map((name) => h("option", {value: name, selected: name === wanted}, name)));
-    const draw = () => figure.replaceChildren(scatter(`Predicted and measured run times of ${choice.value}`, ranked.map((run) => ({name: run.name, points: of(run, choice.value)?.points ?? []}))));
+    const draw = () => figure.replaceChildren(scatter(`Predicted and measured run times of ${choice.value}`, ranked.map((run) => ({name: run.name, points: of(run, choice.value)?.points ?? []}))), list);
     const rows = groups.flatMap((name) => ranked.filter((run) => of(run, name)).map((run) => [name, run.name, of(run, name)]));
-    rankings.replaceChildren(h("h2", {}, "Rankings"), h("div", {class: "tools"}, h("label", {}, "group ", choice)), figure, table(["group", "run", numberHead("candidates"), numberHead("failed"), ...METRICS.map(([, name]) => numberHead(name))],
+    list = table(["group", "run", numberHead("candidates"), numberHead("failed"), ...METRICS.map(([, name]) => numberHead(name))],
       rows.map(([name, run, group]) => h("tr", {}, h("td", {title: name}, h("button", {class: "link", type: "button", onclick: () => { choice.value = name; choice.dispatchEvent(new Event("change")); }}, name)), h("td", {title: run}, run), numberCell(group.candidates), numberCell(group.failed),
-        METRICS.map(([metric]) => numberCell(group[metric])))), "rankings"));
+        METRICS.map(([metric]) => numberCell(group[metric])))), "rankings");
+    rankings.replaceChildren(h("h2", {}, "Rankings"), h("div", {class: "tools"}, h("label", {}, "group ", choice)), figure);
     draw();
   };
   if (answers) {

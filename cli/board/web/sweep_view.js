@@ -1,6 +1,6 @@
 // One sweep: all curves, parameters against the objective, the table of its trials.
 import {chartGrid} from "./charts.js";
-import {answers, follow, h, numberCell, renew, settingCell, short, spark, stateCell} from "./dom.js";
+import {answers, follow, get, h, numberCell, renew, say, settingCell, short, spark, stateCell} from "./dom.js";
 import {actionBar, change, duration, jobLink, percent, saveRows, settings, STATES, sweepText, table, tiles, time} from "./parts.js";
 import {importanceBars, parallel} from "./plots.js";
 
@@ -129,12 +129,20 @@ export function sweepView(main, id) {
     }));
   };
   const query = encodeURIComponent(id);
-  let stop = () => {};
+  let stop = () => {}, later;
+  const pathNow = () => (answers ? `/api/sweep?id=${query}` : `/api/sweep?id=${query}&limit=${PAGE}&${settings()}`);
+  const start = () => {
+    stop();
+    stop = follow({[pathNow()]: show, [`/api/curves?id=${query}`]: showCurves, [`/api/overview?id=${query}`]: showOverview});
+  };
+  /** The table at once; what follows it takes a connection of its own. */
   const restart = () => {
     stop();
-    const path = answers ? `/api/sweep?id=${query}` : `/api/sweep?id=${query}&limit=${PAGE}&${settings()}`;
-    stop = follow({[path]: show, [`/api/curves?id=${query}`]: showCurves, [`/api/overview?id=${query}`]: showOverview});
+    clearTimeout(later);
+    const path = pathNow();
+    get(path).then((answer) => { if (path === pathNow()) show(answer); }).catch((error) => say(error.message, true));
+    later = setTimeout(start, 300);
   };
-  restart();
-  return () => stop();
+  start();
+  return () => { clearTimeout(later); stop(); };
 }
