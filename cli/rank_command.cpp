@@ -30,11 +30,15 @@ void write_stream(std::FILE* stream, const std::string& text, const std::string&
   fail_to_write(name, std::strerror(errno));
 }
 
+struct StreamCloser {
+  void operator()(std::FILE* file) const { std::fclose(file); }
+};
+
 void write_file(const fs::path& path, const std::string& text) {
   const auto name = "--output: " + path.string();
   std::error_code unknown;
   if (fs::exists(path, unknown) && !fs::is_regular_file(path, unknown)) {  // a device, a pipe: nothing to replace
-    const std::unique_ptr<std::FILE, decltype(&std::fclose)> stream(std::fopen(path.c_str(), "wb"), &std::fclose);
+    const std::unique_ptr<std::FILE, StreamCloser> stream(std::fopen(path.c_str(), "wb"));
     if (!stream && is_storage_failure(errno)) throw_file_error(path, "--output: cannot be written", errno);
     if (!stream) fail_to_write(name, std::strerror(errno));
     return write_stream(stream.get(), text, name);
