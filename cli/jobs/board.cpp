@@ -12,7 +12,7 @@ namespace foretime::cli {
 void add_board_command(CLI::App& app, std::function<void(const BoardArguments&)> run) {
   auto arguments = std::make_shared<BoardArguments>();
   auto* command = app.add_subcommand("board", "Show sweeps, jobs, agents and runs in a browser, on this machine");
-  typed_option(*command, "runs", arguments->runs, "folder with run directories, or of the runs of jobs; as --runs",
+  typed_option(*command, "folder", arguments->runs, "folder with run directories, or of the runs of jobs; as --runs",
                "DIR");
   shown_option(*command, "--port", arguments->port, "listen on this port of --address; 0: a free one",
                CLI::Range(0, 65535));
