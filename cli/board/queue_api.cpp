@@ -131,7 +131,8 @@ Json QueueApi::queue() {
   for (const auto& id : reader.sweeps(kSweeps)) {
     auto sweep = reader.sweep(id);
     if (!sweep) continue;
-    sweep->jobs = counts_of(trials_of(id), sweep->unreadable);
+    trials_of(id);
+    sweep->jobs = counts_of(id, sweep->unreadable);
     json["sweeps"].push_back(to_json(*sweep));
   }
   std::vector<std::string> ids;
@@ -171,42 +172,77 @@ Json QueueApi::remembered(const std::string& sweep, Remembered Kept::*what, cons
   return *answer;
 }
 
-std::map<JobState, int64_t> QueueApi::counts_of(const std::vector<Trial>& trials, int64_t& unreadable) {
-  auto counts = no_jobs();
-  for (const auto& trial : trials) {
-    if (const auto state = configs::choice_named<JobState>(trial.state)) {
-      ++counts[*state];
-    } else {
-      ++unreadable;
+std::map<JobState, int64_t> QueueApi::counts_of(const std::string& sweep, int64_t& unreadable) {
+  auto& kept = tables_.at(sweep);
+  auto& counted = kept.counted;
+  if (!counted.known || counted.version != kept.table.version()) {
+    counted = {true, kept.table.version(), no_jobs(), 0};
+    std::map<std::string_view, int64_t> texts;
+    for (const auto& trial : kept.table.trials()) ++texts[trial.state];
+    for (const auto& [text, count] : texts) {
+      if (const auto state = configs::choice_named<JobState>(std::string(text))) {
+        counted.jobs[*state] += count;
+      } else {
+        counted.unreadable += count;
+      }
     }
   }
-  return counts;
+  unreadable += counted.unreadable;
+  return counted.jobs;
 }
 
-/// The trials that a query wants, in its order.
-static std::vector<const Trial*> chosen(const std::vector<Trial>& all, const TrialQuery& query) {
+/// Places of the trials that a query wants, in its order.
+static std::vector<uint32_t> chosen(const std::vector<Trial>& all, const TrialQuery& query) {
   struct Row {
-    std::optional<double> number;
-    std::string text;
-    const Trial* trial;
+    double number;
+    uint32_t place;
   };
-  std::vector<Row> trials;
-  for (const auto& trial : all) {
+  struct Text {
+    std::string text;
+    uint32_t place;
+  };
+  std::vector<Row> numbers;
+  std::vector<Text> texts;
+  std::vector<uint32_t> places;
+  for (uint32_t i = 0; i < all.size(); ++i) {
+    const auto& trial = all[i];
     if ((!query.state.empty() && trial.state != query.state) || (!query.search.empty() && !trial.has(query.search)))
       continue;
     auto [number, text] = trial.key(query.sort);
-    trials.push_back({number, std::move(text), &trial});
+    if (number && !std::isnan(*number)) {
+      numbers.push_back({*number, i});
+    } else if (!text.empty()) {
+      texts.push_back({std::move(text), i});
+    } else {
+      places.push_back(i);
+    }
   }
-  // What has no value comes last in either direction.
-  std::ranges::stable_sort(trials, [&](const Row& a, const Row& b) {
-    if (a.number && b.number) return query.descending ? *a.number > *b.number : *a.number < *b.number;
-    if (a.number || b.number) return a.number.has_value();
-    if (a.text.empty() || b.text.empty()) return !a.text.empty() && b.text.empty();
-    return query.descending ? a.text > b.text : a.text < b.text;
-  });
-  std::vector<const Trial*> found;
-  for (const auto& row : trials) found.push_back(row.trial);
+  // Numbers, then texts; what has no value comes last in either direction.
+  const auto sorted = [&](auto& rows, auto key) {
+    if (query.descending) {
+      std::ranges::stable_sort(rows, std::greater(), key);
+    } else {
+      std::ranges::stable_sort(rows, std::less(), key);
+    }
+  };
+  sorted(numbers, &Row::number);
+  sorted(texts, &Text::text);
+  std::vector<uint32_t> found;
+  found.reserve(numbers.size() + texts.size() + places.size());
+  for (const auto& row : numbers) found.push_back(row.place);
+  for (const auto& row : texts) found.push_back(row.place);
+  found.insert(found.end(), places.begin(), places.end());
   return found;
+}
+
+const std::vector<uint32_t>& QueueApi::order_of(const std::string& sweep, const TrialQuery& query) {
+  auto& kept = tables_.at(sweep);
+  auto& order = kept.order;
+  if (!order.known || order.version != kept.table.version() || order.query.sort != query.sort ||
+      order.query.descending != query.descending || order.query.state != query.state ||
+      order.query.search != query.search)
+    order = {true, kept.table.version(), query, chosen(kept.table.trials(), query)};
+  return order.places;
 }
 
 Json QueueApi::agents() {
@@ -251,7 +287,8 @@ std::string QueueApi::trials_csv(const std::string& prefix, const TrialQuery& qu
   for (const auto& name : names) text += "," + csv_field(name);
   text += "\n";
   const auto number = [](const std::optional<double>& value) { return value ? fmt::format(",{}", *value) : ","; };
-  for (const auto* trial : chosen(all, query)) {
+  for (const auto place : order_of(id, query)) {
+    const auto* trial = &all[place];
     text += fmt::format("{},{},{}", trial->trial, trial->id, csv_field(trial->state)) + number(trial->objective) +
             number(trial->best) + number(trial->step) + number(trial->seconds) +
             (trial->finished ? fmt::format(",{:.0f}", *trial->finished) : ",");
@@ -270,13 +307,13 @@ Json QueueApi::sweep(const std::string& prefix, const TrialQuery& query) {
   auto sweep = reader.sweep(id);
   if (!sweep) throw HttpError{404, "not_found", "sweep " + id + ": unknown"};
   const auto& all = trials_of(id);
-  sweep->jobs = counts_of(all, sweep->unreadable);
-  const auto trials = chosen(all, query);
+  sweep->jobs = counts_of(id, sweep->unreadable);
+  const auto& trials = order_of(id, query);
   const auto size = static_cast<int64_t>(trials.size());
   const auto from = std::clamp<int64_t>(query.from, 0, size);
   const auto to = std::min(size, from + std::clamp<int64_t>(query.limit, 1, kMostRows));
   std::vector<std::string> ids;
-  for (auto i = from; i < to; ++i) ids.push_back(trials[static_cast<size_t>(i)]->id);
+  for (auto i = from; i < to; ++i) ids.push_back(all[trials[static_cast<size_t>(i)]].id);
   Json json = {{"sweep", to_json(*sweep)}, {"total", size}, {"from", from}, {"trials", Json::array()}};
   for (const auto& job : reader.jobs(ids)) {
     auto row = to_json(job);

@@ -68,17 +68,34 @@ class QueueApi {
     std::chrono::steady_clock::time_point until{};  // it is good, whatever has changed
     std::shared_ptr<const nlohmann::json> answer{};
   };
+  /// Places of trials, as long as none has changed.
+  struct Order {
+    bool known = false;
+    uint64_t version = 0;
+    TrialQuery query{};
+    std::vector<uint32_t> places{};
+  };
+  struct Counted {
+    bool known = false;
+    uint64_t version = 0;
+    std::map<jobs::JobState, int64_t> jobs{};
+    int64_t unreadable = 0;
+  };
   struct Kept {
     explicit Kept(const std::string& sweep) : table(sweep) {}
     TrialTable table;
     uint64_t used = 0;
     Remembered overview{}, curves{};
+    Order order{};
+    Counted counted{};
   };
   const std::vector<Trial>& trials_of(const std::string& sweep);
   /// What `make` gives of the trials: anew where they have changed, and so seldom that it takes a tenth of the time.
   template <class Make>
   nlohmann::json remembered(const std::string& sweep, Remembered Kept::*what, const Make& make);
-  static std::map<jobs::JobState, int64_t> counts_of(const std::vector<Trial>& trials, int64_t& unreadable);
+  /// Of a sweep whose trials were read just now; the latter is added to.
+  std::map<jobs::JobState, int64_t> counts_of(const std::string& sweep, int64_t& unreadable);
+  const std::vector<uint32_t>& order_of(const std::string& sweep, const TrialQuery& query);
 
   static constexpr size_t kTables = 60;  // sweeps whose trials are kept
   static constexpr size_t kCurves = 150, kBestCurves = 20;

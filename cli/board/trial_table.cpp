@@ -59,14 +59,18 @@ void TrialTable::refresh(jobs::QueueReader& reader, const QueueEvents& events) {
 /// Keeps what is known of those that stay. New ones have no state yet.
 void TrialTable::read_ids(jobs::QueueReader& reader) {
   std::vector<Trial> trials;
+  const auto before = trials_.size();
+  bool is_new = false;
   for (auto& id : reader.ids_of_sweep(sweep_)) {
     const auto known = places_.find(id);
     if (known != places_.end()) {
       trials.push_back(std::move(trials_[known->second]));
     } else {
+      is_new = true;
       trials.emplace_back().id = std::move(id);
     }
   }
+  if (is_new || trials.size() != before) ++version_;
   trials_ = std::move(trials);
   places_.clear();
   for (size_t i = 0; i < trials_.size(); ++i) places_[trials_[i].id] = i;

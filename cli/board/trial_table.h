@@ -35,7 +35,7 @@ class TrialTable {
   /// Reads what has changed; everything where events were missed. `events` are fresh. Throws the errors of the reader.
   void refresh(jobs::QueueReader& reader, const QueueEvents& events);
   const std::vector<Trial>& trials() const { return trials_; }
-  /// Rises when a trial has changed.
+  /// Rises when a trial has changed, come or gone.
   uint64_t version() const { return version_; }
 
  private:

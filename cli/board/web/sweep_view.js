@@ -135,14 +135,14 @@ export function sweepView(main, id) {
     stop();
     stop = follow({[pathNow()]: show, [`/api/curves?id=${query}`]: showCurves, [`/api/overview?id=${query}`]: showOverview});
   };
-  /** The table at once; what follows it takes a connection of its own. */
-  const restart = () => {
+  /** The table at once; a connection that follows all of it comes later. */
+  const restart = (wait = 300) => {
     stop();
     clearTimeout(later);
     const path = pathNow();
     get(path).then((answer) => { if (path === pathNow()) show(answer); }).catch((error) => say(error.message, true));
-    later = setTimeout(start, 300);
+    later = setTimeout(start, wait);
   };
-  start();
+  restart(0);
   return () => { clearTimeout(later); stop(); };
 }
