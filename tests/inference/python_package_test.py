@@ -97,6 +97,14 @@ class Wheel(unittest.TestCase):
         self.assertIn(str(self.folder / "checkout"), place)
         self.assertEqual(scores, self.expected())
 
+    def test_the_library_alone_needs_neither_libtorch_nor_mpi(self):
+        # What pip builds in a checkout without a build: its targets are whole without the packages that programs need.
+        run("cmake", "-S", SOURCE, "-B", self.folder / "library", "-G", "Ninja", "-DFORETIME_LIBRARY_ONLY=ON", "-DFORETIME_BUILD_TESTS=OFF",
+            "-DFORETIME_BUILD_BENCH=OFF")
+        packages = (self.folder / "library" / "CMakeCache.txt").read_text()
+        self.assertNotIn("Torch_DIR", packages)
+        self.assertNotIn("MPI_C_LIBRARIES", packages)
+
     def test_says_what_is_missing(self):
         done = subprocess.run([sys.executable, SOURCE / "tools/python_wheel.py", self.folder / "dist"], stderr=subprocess.PIPE, text=True,
                               env={**os.environ, "FORETIME_LIBRARY": "/nowhere/libforetime.so"}, check=False)
