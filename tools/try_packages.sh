@@ -35,5 +35,8 @@ packages=(foretime libforetime1 libforetime-dev python3-foretime)
 apt-get purge -y -q "${packages[@]}"
 left=$(find /usr /etc /var/lib -iname '*foretime*' -not -path '/var/lib/apt/*' 2> /dev/null || true)
 [[ -z $left ]] || { echo "try_packages.sh: left behind: $left" >&2; exit 1; }
-! command -v foretime
+if command -v foretime; then
+  echo "try_packages.sh: foretime is still in the PATH" >&2
+  exit 1
+fi
 echo "try_packages.sh: installed, used and removed ${packages[*]}"
