@@ -99,6 +99,9 @@ class BoardBrowserTest(ProgramTest):
         first = min(jobs.values(), key=lambda job: job["trial"])
         queue.rpush(f"{{foretime}}:job:{first['id']}:log", HOSTILE)
         running = self.submit("running", 3, 100000)
+        # Somebody's hand on the keys; the job waits until the end of this test.
+        last = max(self.json_of("status", running, "--json")["jobs"], key=lambda job: job["trial"])
+        queue.hset(f"{{foretime}}:job:{last['id']}", "parameters", json.dumps({**last["parameters"], "model.norm": HOSTILE, HOSTILE: "1"}))
         agent = self.start("agent", "--data-root", SAMPLES, "--cpus", 1)
         self.addCleanup(agent.communicate)
         self.addCleanup(agent.terminate)
@@ -282,6 +285,8 @@ class BoardBrowserTest(ProgramTest):
     def check_focus(self, sweep):
         """Who works with the keyboard stays where he is while what runs changes."""
         self.open(f"/sweep/{sweep}")
+        self.assertTrue(self.until(lambda: self.browser.text().count(HOSTILE) >= 2), "as a value and as a name")
+        self.assertEqual(self.browser.run("return [document.querySelector('main img, main script'), document.title]"), [None, "running – Foretime"])
         self.one("th [data-key=objective]")
         self.browser.run("document.querySelector('th [data-key=objective]').focus()")
         self.browser.run("window.table = document.querySelector('table')")
