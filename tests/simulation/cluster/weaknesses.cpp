@@ -31,7 +31,7 @@ const std::vector<Weakness>& weaknesses() {
        .rare = true},
       {.name = "lease-stays",
        .what = "the end of an attempt leaves its lease behind",
-       .edits = {{"if from == 'active' then call('ZREM', P .. 'leases', id) end", ""}}},
+       .edits = {{"call('ZREM', P .. 'leases', id)\n    why", "why"}}},
       {.name = "pause-ignored",
        .what = "claims take jobs of a paused queue",
        .edits = {{"if call('EXISTS', P .. 'paused') == 1 then return {'none'} end", ""}}},
