@@ -19,6 +19,7 @@
 #include "cli/programs.h"
 #include "jobs/error.h"
 #include "server/http.h"
+#include "server/listener.h"
 
 /// `foretime board`: a program of its own, so that others need not load an HTTP server.
 namespace {

@@ -13,6 +13,7 @@
 #include "base/threads.h"
 #include "configs/load.h"
 #include "server/http.h"
+#include "server/listener.h"
 #include "server/service.h"
 
 namespace foretime::server {

@@ -11,6 +11,7 @@
 
 #include "base/descriptor.h"
 #include "server/http.h"
+#include "server/listener.h"
 #include "server/service.h"
 #include "tests/fuzz/targets.h"
 #include "tests/inference/small_models.h"

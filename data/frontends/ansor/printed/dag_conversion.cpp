@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "data/frontends/ansor/dag/dag_table.h"
 #include "data/frontends/ansor/printed/printed_dag.h"
+#include "data/frontends/ansor/printed/printed_line.h"
 #include "data/frontends/ansor/records/record_reader.h"
 #include "data/frontends/ansor/replay/replay.h"
 

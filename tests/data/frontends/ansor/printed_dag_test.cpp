@@ -14,6 +14,7 @@
 #include "data/frontends/ansor/dag/compute_dag.h"
 #include "data/frontends/ansor/dag/dag_table.h"
 #include "data/frontends/ansor/printed/dag_conversion.h"
+#include "data/frontends/ansor/printed/printed_line.h"
 #include "data/frontends/ansor/records/record_reader.h"
 #include "tests/support/message_of.h"
 #include "tests/support/paths.h"
