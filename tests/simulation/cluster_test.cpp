@@ -57,6 +57,8 @@ TEST(SimulatedCluster, SeedsThatFoundBugsPass) {
            Found{717040,
                  10},  // a trial was stopped before it wrote a checkpoint; the one in its record had been removed
            Found{718033, 10},  // the disk failed when a last checkpoint was looked at: the result named the one before
+           Found{908016, 10},  // power failed every half an hour, and a job was dead after the tenth time
+           Found{949015, 10},  // the training was forgotten while its export waited
        }) {
     const auto report = simulate_cluster({.seed = seed, .hours = hours});
     EXPECT_TRUE(report.broken.empty()) << fmt::format("seed {}: {}", seed, fmt::join(report.broken, "; "));

@@ -40,6 +40,7 @@ local function list(text, kind)
 end
 local function job_key(id) return P .. 'job:' .. id end
 local function children_key(id) return P .. 'job:' .. id .. ':children' end
+local function users_key(id) return P .. 'job:' .. id .. ':users' end
 local function sweep_key(id) return P .. 'sweep:' .. id end
 local function set(id, ...) call('HSET', job_key(id), ...) end
 -- Fields of a hash, false where it has none; all are false where the key is of another type.
@@ -294,8 +295,13 @@ local function holds(id, fence, token, agent, f)
   if newest and (f.state == 'waiting' or f.state == 'delayed') then
     local all = record(id)
     if all.finished_by ~= fence .. ':' .. token then
-      local term, new = num(all.term_ms), {'graced', '', 'lost', int(math.max(0, num(all.lost) - 1))}
+      local term, lost = num(all.term_ms), math.max(0, num(all.lost) - 1)
+      local new = {'graced', '', 'lost', int(lost)}
       if all.stop ~= '1' then new[5], new[6] = 'reason', '' end
+      if all.lost_shared then
+        new[#new + 1] = 'lost_shared'
+        new[#new + 1] = int(math.min(lost, num(all.lost_shared)))
+      end
       enter_state(id, 'active', 'regain', new, all)
       call('ZADD', P .. 'leases', int(now + term), id)
       call('SET', P .. 'token:' .. token, id, 'PX', int(lifetime_ms(math.max(term, 1))))

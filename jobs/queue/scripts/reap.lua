@@ -19,11 +19,46 @@ local function spread(id, times)
   return sum * 17 % 1000 / 1000
 end
 
+-- What takes several agents at once, such as a loss of power, is not the doing of one job. Others that are gone, too: who
+-- holds leases that were not renewed for half of their term, and who lost one lately.
+local quiet = {}
+local first_leases = call('ZRANGE', P .. 'leases', 0, 0, 'WITHSCORES')
+if first_leases[2] and tonumber(first_leases[2]) < now then
+  first_leases = call('ZRANGE', P .. 'leases', 0, BATCH - 1, 'WITHSCORES')
+  for i = 1, #first_leases, 2 do
+    local f = fields(job_key(first_leases[i]), 'agent', 'term_ms')
+    if 2 * (tonumber(first_leases[i + 1]) - now) < num(f[2]) then quiet[f[1] or ''] = true end
+  end
+end
+local losses, new_losses = {}, false  -- of the last 8 agents: {deadline of the newest lease that it lost, its name}
+for _, text in ipairs(call('LRANGE', P .. 'losses', 0, -1)) do
+  local at, agent = string.match(text, '^(%d+) (.*)$')
+  losses[#losses + 1] = {num(at), agent or ''}
+end
+local function note_loss(agent, deadline, term)
+  local shared = false
+  for other in pairs(quiet) do shared = shared or other ~= agent end
+  for _, loss in ipairs(losses) do shared = shared or loss[2] ~= agent and math.abs(loss[1] - deadline) <= term end
+  if losses[1] and losses[#losses][2] == agent then losses[#losses] = nil end
+  losses[#losses + 1] = {deadline, agent}
+  if #losses > 8 then table.remove(losses, 1) end
+  new_losses = true
+  return shared
+end
+local function write_losses()
+  if not new_losses then return end
+  local texts = {}
+  for i, loss in ipairs(losses) do texts[i] = int(loss[1]) .. ' ' .. loss[2] end
+  call('DEL', P .. 'losses')
+  call('RPUSH', P .. 'losses', unpack(texts))
+end
+
 -- Nobody knows whether the holder is dead, cut off or hung; if it lives, its fence and token no longer count.
-local function lose(id)
+local function lose(id, deadline)
   local f, new = record(id), {}
   local reason = 'lease lost by ' .. (f.agent or '')
   count('lost_leases')
+  local shared = note_loss(f.agent or '', deadline, num(f.term_ms))
   if f.cancel == '1' then
     cancel_now(id, 'lost', 'cancelled by request; ' .. reason)
     return
@@ -32,8 +67,10 @@ local function lose(id)
     new[#new + 1] = name
     new[#new + 1] = value
   end
-  local times = count_in_a_row(new, f, 'lost')
-  if times >= tonumber(ARGV[4]) then
+  local times, most = count_in_a_row(new, f, 'lost'), tonumber(ARGV[4])
+  local not_its_own = (times > 1 and num(f.lost_shared) or 0) + (shared and 1 or 0)
+  if not_its_own > 0 or f.lost_shared then add('lost_shared', int(not_its_own)) end
+  if times - not_its_own >= most or times >= 10 * most then
     -- A job that takes its agents down with it must not do so for ever.
     reason = 'lease lost ' .. int(times) .. ' times in a row without progress, last by ' .. (f.agent or '')
     add('reason', reason)
@@ -48,7 +85,7 @@ local function lose(id)
     if times == 1 then
       enter_state(id, 'waiting', 'lost', new, f)
     else
-      local longest = tonumber(ARGV[6]) / 2 ^ (tonumber(ARGV[4]) - 1 - times)
+      local longest = tonumber(ARGV[6]) / 2 ^ math.max(0, most - 1 - times)
       delay(id, longest * (0.5 + spread(id, times) / 2), 'lost', new, f)
     end
   end
@@ -109,7 +146,7 @@ for i = 1, #expired, 2 do
   if get(id, 'state') ~= 'active' then
     call('ZREM', P .. 'leases', id)
   elseif not grace(id, tonumber(expired[i + 1])) then
-    lose(id)
+    lose(id, tonumber(expired[i + 1]))
     lost = lost + 1
   end
 end
@@ -122,12 +159,13 @@ if call('ZCARD', P .. 'state:active') ~= call('ZCARD', P .. 'leases') then
     if get(id, 'state') ~= 'active' then
       call('ZREM', P .. 'state:active', id)
     elseif orphans < BATCH and not call('ZSCORE', P .. 'leases', id) then
-      lose(id)
+      lose(id, now)
       orphans = orphans + 1
     end
   end
 end
 more = more or orphans == BATCH
+write_losses()
 
 local promoted = promote()
 more = more or promoted == BATCH
@@ -154,11 +192,33 @@ local logs = call('ZRANGEBYSCORE', P .. 'logs', '-inf', int(now - LOG_LINGERS), 
 for _, id in ipairs(logs) do trim_log(id) end
 more = more or #logs == BATCH
 
+-- Whether a job that has not ended needs this one, as an export needs its training: then it stays, and is as old as one
+-- that ended now. Nil: those that needed it are too many for this call.
+local looks = 1000
+local function needed(id, state)
+  local key = users_key(id)
+  while looks > 0 do
+    local users = call('SRANDMEMBER', key, BATCH)
+    if not users[1] then return false end
+    looks = looks - #users
+    for _, user in ipairs(users) do
+      local its = get(user, 'state')
+      if its ~= '' and not FINAL[its] then
+        call('ZADD', P .. 'state:' .. state, int(math.max(now, trusted)), id)
+        return true
+      end
+    end
+    call('SREM', key, unpack(users))
+  end
+  more = true
+  return nil
+end
+
 local function forget(id, state)
   local f = fields(job_key(id), 'sweep', 'after', 'fence', 'agent')
   local sweep = f[1] or ''
   for _, need in ipairs(list(f[2])) do call('SREM', children_key(need), id) end
-  call('DEL', job_key(id), job_key(id) .. ':log', children_key(id))
+  call('DEL', job_key(id), job_key(id) .. ':log', children_key(id), users_key(id))
   if call('SISMEMBER', P .. 'artifacts', id) == 1 then forget_artifacts(id) end
   call('ZREM', P .. 'state:' .. state, id)
   call('ZREM', P .. 'ids', id)
@@ -180,7 +240,7 @@ if keep > 0 then
   for _, state in ipairs(ENDS) do
     local old = call('ZRANGEBYSCORE', P .. 'state:' .. state, '-inf', '(' .. int(math.min(now, trusted) - keep), 'LIMIT', 0, BATCH)
     for _, id in ipairs(old) do
-      if call('SISMEMBER', P .. 'fallout', id) == 0 then
+      if call('SISMEMBER', P .. 'fallout', id) == 0 and needed(id, state) == false then
         forget(id, state)
         forgotten = forgotten + 1
       end
@@ -202,13 +262,14 @@ if most > 0 and finished > most then
     if a[2] ~= b[2] then return a[2] < b[2] end
     return a[3] < b[3]
   end)
+  local before = forgotten
   for i = 1, math.min(BATCH, finished - most, #first) do
-    if call('SISMEMBER', P .. 'fallout', first[i][3]) == 0 then
+    if call('SISMEMBER', P .. 'fallout', first[i][3]) == 0 and needed(first[i][3], first[i][4]) == false then
       forget(first[i][3], first[i][4])
       forgotten = forgotten + 1
     end
   end
-  more = more or finished - most > BATCH
+  more = more or finished - most > BATCH and forgotten > before
 end
 -- Programs that know nothing of artifacts forget jobs without them.
 for _, id in ipairs(call('SRANDMEMBER', P .. 'artifacts', 4)) do

@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 -- ARGV: events, job.
 local id = ARGV[2]
-local f = fields(job_key(id), 'state', 'sweep', 'pending', 'after')
+local f = fields(job_key(id), 'state', 'sweep', 'pending', 'after', 'kind')
 local state, pending = f[1], num(f[3])
 if not state then return unknown_job(id) end
 if not ended_badly(state) then
@@ -11,8 +11,8 @@ if sweep_state(f[2] or '') == 'cancelled' then
   return refused('job ' .. id .. ': its sweep ' .. f[2] .. ' was cancelled')
 end
 -- Blocked again it may only be where everything that it still needs can still succeed.
-local needed = 0
-for _, need in ipairs(list(f[4])) do
+local needed, needs = 0, list(f[4])
+for _, need in ipairs(needs) do
   if call('SISMEMBER', children_key(need), id) == 1 then
     local other = get(need, 'state')
     if ended_badly(other) then
@@ -24,9 +24,15 @@ end
 if needed < pending then
   return refused('job ' .. id .. ': it needs a job that never succeeded and was forgotten')
 end
+if needs[1] and f[5] ~= 'train' and call('EXISTS', job_key(needs[1])) == 0 then
+  return refused('job ' .. id .. ': it acts on job ' .. needs[1] .. ', which was forgotten: submit that one again')
+end
+for _, need in ipairs(needs) do
+  if call('EXISTS', job_key(need)) == 1 then call('SADD', users_key(need), id) end
+end
 count('retried')
 enter_state(id, pending > 0 and 'blocked' or 'waiting', 'retry',
             {'failures', '0', 'failed_on', '', 'cancel', '', 'reason', '', 'error', '', 'finished_ms', '', 'cancelled_by', '',
-             'exit_code', '', 'lost', '', 'lost_step', '', 'preemptions', '', 'preemptions_step', ''})
+             'exit_code', '', 'lost', '', 'lost_step', '', 'lost_shared', '', 'preemptions', '', 'preemptions_step', ''})
 settle(id)
 return {'ok'}

@@ -41,6 +41,7 @@ local function submit(id, sweep, trial, needs_from, needs, fields_from, size)
   end
   -- Nothing was written up to here: a refusal leaves no trace.
   for _, need in ipairs(pending) do call('SADD', children_key(need), id) end
+  for i = needs_from, needs_from + needs - 1 do call('SADD', users_key(ARGV[i]), id) end
   sequence = sequence + 1
   local state, f = pending[1] and 'blocked' or 'waiting', {sequence = int(sequence)}
   for i = fields_from, fields_from + size - 1, 2 do f[ARGV[i]] = ARGV[i + 1] end

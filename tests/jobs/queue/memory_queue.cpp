@@ -58,6 +58,7 @@ bool MemoryQueue::submit(const JobSpec& spec) {
   for (const auto& id : spec.after) {
     auto& dependency = jobs_.at(id);
     if (dependency.record.state != JobState::succeeded) dependency.children.insert(spec.id);
+    dependency.users.insert(spec.id);
   }
   job.record.spec = spec;
   job.record.submitted_ms = now();
@@ -343,7 +344,13 @@ void MemoryQueue::retry(const std::string& id) {
     ++still_needed;
   }
   if (still_needed < job.pending) throw JobRefused("job {}: it needs a job that never succeeded and was forgotten", id);
-  record.failures = record.lost = record.preemptions = job.lost_step = job.preemptions_step = 0;
+  const auto& after = record.spec.after;
+  if (!after.empty() && record.spec.kind != JobKind::train && jobs_.count(after.front()) == 0)
+    throw JobRefused("job {}: it acts on job {}, which was forgotten: submit that one again", id, after.front());
+  for (const auto& need : after)
+    if (const auto found = jobs_.find(need); found != jobs_.end()) found->second.users.insert(id);
+  record.failures = record.lost = record.preemptions = 0;
+  job.lost_step = job.lost_shared = job.preemptions_step = 0;
   record.failed_on.clear();
   record.cancel_requested = false;
   record.reason.clear();
@@ -392,6 +399,7 @@ ReapCounts MemoryQueue::reap() {
   for (const auto& [id, job] : jobs_)
     if (job.record.state == JobState::active && job.deadline_ms < now()) expired.emplace_back(job.deadline_ms, id);
   std::sort(expired.begin(), expired.end());
+  const auto quiet = quiet_agents();
   for (const auto& [deadline, id] : expired) {
     Job& job = jobs_.at(id);
     // Nobody could renew while Redis was away: once, the lease gets another term from the end of the silence.
@@ -404,7 +412,7 @@ ReapCounts MemoryQueue::reap() {
       job.deadline_ms = now() + job.term_ms;
       continue;
     }
-    lose(job);
+    lose(job, quiet);
     ++counts.lost_leases;
   }
   counts.promoted = promote();

@@ -30,10 +30,10 @@ inline int64_t backoff_ms(const QueueSettings& settings, int64_t failures, doubl
   return static_cast<int64_t>(std::floor(longest * (0.5 + jitter / 2)));
 }
 
-/// cap / 2^(most_losses - 1 - losses) (0.5 + jitter / 2), whole milliseconds.
+/// cap / 2^max(0, most_losses - 1 - losses) (0.5 + jitter / 2), whole milliseconds.
 inline int64_t loss_backoff_ms(const QueueSettings& settings, int64_t losses, double jitter) {
   const double longest = static_cast<double>(settings.loss_backoff_cap.count()) /
-                         std::pow(2.0, static_cast<double>(settings.most_losses - 1 - losses));
+                         std::pow(2.0, static_cast<double>(std::max<int64_t>(0, settings.most_losses - 1 - losses)));
   return static_cast<int64_t>(std::floor(longest * (0.5 + jitter / 2)));
 }
 
@@ -101,9 +101,11 @@ class MemoryQueue final : public JobQueue {
     std::string token, finished_by, cancelled_by;
     int64_t pending = 0, sequence = 0, iteration = 0, exit_code = 0, entered_ms = 0;
     int64_t lost_step = 0, preemptions_step = 0;
+    int64_t lost_shared = 0;               // of those lost in a row, how many while other agents were lost
     int64_t term_ms = 0, deadline_ms = 0;  // of the lease
     bool stop = false, graced = false;
     std::set<std::string> children;
+    std::set<std::string> users;                // all jobs that ever named this one in `after`
     std::map<std::string, Artifact> artifacts;  // by role
     std::set<std::string> stores;               // of all that it ever had, outside of Redis
     std::string artifact_trouble;
@@ -141,7 +143,9 @@ class MemoryQueue final : public JobQueue {
   int64_t cancel_or_ask(Job& job, const std::string& reason);
   void settle(Job& job);
   void decide_rungs(Job& job, const JobReport& report);
-  void lose(Job& job);
+  std::set<std::string> quiet_agents();
+  bool note_loss(const Job& job, const std::set<std::string>& quiet);
+  void lose(Job& job, const std::set<std::string>& quiet);
   int64_t trusted_now(bool write);
   void bring_back();
   void set_paused(const std::string& sweep, bool paused);
@@ -163,6 +167,11 @@ class MemoryQueue final : public JobQueue {
   int64_t manual_now_ms_ = 0, alive_ms_ = 0, sequence_ = 0, clock_seen_ms_ = 0, clock_trusted_ms_ = 0;
   bool paused_ = false;
   std::vector<Silence> silences_;
+  struct Loss {
+    int64_t deadline_ms;
+    std::string agent;
+  };
+  std::vector<Loss> losses_;  // of the last agents that lost a lease, each one's newest
   std::map<std::string, Job> jobs_;
   std::map<std::string, SweepEntry> sweeps_;
   struct Agent {

@@ -126,6 +126,7 @@ MemoryQueue::Dump MemoryQueue::dump() {
                        {"cancelled_by", job.cancelled_by},
                        {"finished_by", job.finished_by},
                        {"lost_step", text(job.lost_step)},
+                       {"lost_shared", text(job.lost_shared)},
                        {"preemptions_step", text(job.preemptions_step)},
                        {"format", format_of(spec) > 1 ? text(format_of(spec)) : ""}};
     hash.insert(more.begin(), more.end());
@@ -152,6 +153,7 @@ MemoryQueue::Dump MemoryQueue::dump() {
       all["artifacts"][id] = "member";
     }
     used += static_cast<int64_t>(in_redis(job.artifacts));
+    for (const auto& user : job.users) all["job:" + id + ":users"][user] = "member";
     for (const auto& child : job.children) all["job:" + id + ":children"][child] = "member";
     all["ids"][id] = score(0);
     all["state:" + to_string(record.state)][id] = score(static_cast<double>(job.entered_ms));
@@ -193,6 +195,8 @@ MemoryQueue::Dump MemoryQueue::dump() {
   }
   for (size_t i = 0; i < silences_.size(); ++i)
     all["silences"][fmt::format("{:04}", i)] = fmt::format("{} {}", silences_[i].from, silences_[i].to);
+  for (size_t i = 0; i < losses_.size(); ++i)
+    all["losses"][fmt::format("{:04}", i)] = fmt::format("{} {}", losses_[i].deadline_ms, losses_[i].agent);
   all["artifacts:use"]["bytes"] = text(used);
   for (const auto& [store, job] : gone_) all["artifacts:gone"][store + " " + job] = "member";
   if (paused_) all["paused"]["value"] = "set";

@@ -17,6 +17,8 @@ constexpr int64_t kDay = 24LL * 3600 * 1000;
 constexpr int64_t kShortestSilence = 1000;  // shorter ones are never told from an idle queue
 constexpr int64_t kAliveNews = 250;         // after so long it is written down again that agents reach the queue
 constexpr size_t kSilences = 8;
+constexpr size_t kLosses = 8;
+constexpr size_t kLeasesSeen = 64;      // leases that a reaping looks at for agents that are gone
 constexpr int64_t kLogLingers = 60000;  // the log of a job is kept whole for so long after its end
 constexpr size_t kWholeLogs = 1000;     // of so many jobs
 constexpr int64_t kAgentNews = 30000;   // an agent that says nothing new is written down again after so long
@@ -158,6 +160,7 @@ MemoryQueue::Job* MemoryQueue::holder(const Lease& lease) {
       job.deadline_ms = now() + job.term_ms;
       job.graced = false;
       job.record.lost = std::max<int64_t>(0, job.record.lost - 1);
+      job.lost_shared = std::min(job.lost_shared, job.record.lost);
       if (!job.stop) job.record.reason.clear();
       ++totals_["regained"];
       return &job;
@@ -282,15 +285,45 @@ std::string MemoryQueue::failed_need(const Job& job, const std::string& except) 
   return "";
 }
 
-void MemoryQueue::lose(Job& job) {
+/// Who holds leases that were not renewed for half of their term.
+std::set<std::string> MemoryQueue::quiet_agents() {
+  std::vector<std::pair<int64_t, std::string>> leases;
+  for (const auto& [id, job] : jobs_)
+    if (job.record.state == JobState::active) leases.emplace_back(job.deadline_ms, id);
+  std::sort(leases.begin(), leases.end());
+  if (leases.size() > kLeasesSeen) leases.resize(kLeasesSeen);
+  std::set<std::string> quiet;
+  for (const auto& [deadline, id] : leases) {
+    const auto& job = jobs_.at(id);
+    if (2 * (deadline - now()) < job.term_ms) quiet.insert(job.record.agent);
+  }
+  return quiet;
+}
+
+/// Remembers that a lease was lost, and says whether other agents fell silent with its holder: what takes several at
+/// once is not the doing of one job.
+bool MemoryQueue::note_loss(const Job& job, const std::set<std::string>& quiet) {
+  const auto& agent = job.record.agent;
+  bool shared = quiet.size() > quiet.count(agent);
+  for (const auto& loss : losses_)
+    shared = shared || (loss.agent != agent && std::abs(loss.deadline_ms - job.deadline_ms) <= job.term_ms);
+  if (!losses_.empty() && losses_.back().agent == agent) losses_.pop_back();
+  losses_.push_back({job.deadline_ms, agent});
+  if (losses_.size() > kLosses) losses_.erase(losses_.begin());
+  return shared;
+}
+
+void MemoryQueue::lose(Job& job, const std::set<std::string>& quiet) {
   ++totals_["lost_leases"];
+  const bool shared = note_loss(job, quiet);
   const std::string reason = "lease lost by " + job.record.agent;
   if (job.record.cancel_requested) {
     cancel_now(job, "lost", "cancelled by request; " + reason);
     return;
   }
   count_in_a_row(job.record.lost, job.lost_step, job.record.step);
-  if (job.record.lost >= settings_.most_losses) {
+  job.lost_shared = (job.record.lost > 1 ? job.lost_shared : 0) + (shared ? 1 : 0);
+  if (job.record.lost - job.lost_shared >= settings_.most_losses || job.record.lost >= 10 * settings_.most_losses) {
     job.record.reason = job.record.error =
         fmt::format("lease lost {} times in a row without progress, last by {}", job.record.lost, job.record.agent);
     ++totals_["dead"];
@@ -370,8 +403,19 @@ int64_t MemoryQueue::forget_old() {
   return count + forget(old);
 }
 
+/// What a job that has not ended needs stays, and is then as old as what ends now.
 int64_t MemoryQueue::forget(const std::vector<std::string>& old) {
+  int64_t count = 0;
   for (const auto& id : old) {
+    auto& job = jobs_.at(id);
+    if (std::any_of(job.users.begin(), job.users.end(), [this](const auto& user) {
+          const auto found = jobs_.find(user);
+          return found != jobs_.end() && !is_final(found->second.record.state);
+        })) {
+      job.entered_ms = std::max(now(), trusted_now(false));
+      continue;
+    }
+    ++count;
     const auto sweep = jobs_.at(id).record.spec.sweep;
     const auto state = to_string(jobs_.at(id).record.state);
     events_.push_back({"forget", id, state, "", jobs_.at(id).record.fence, jobs_.at(id).record.agent});
@@ -384,7 +428,7 @@ int64_t MemoryQueue::forget(const std::vector<std::string>& old) {
                                     [&](const auto& entry) { return entry.second.record.spec.sweep == sweep; });
     if (empty) sweeps_.erase(sweep);
   }
-  return static_cast<int64_t>(old.size());
+  return count;
 }
 
 void MemoryQueue::heartbeat_agent(const AgentInfo& agent) {

@@ -134,6 +134,44 @@ TEST_P(QueueContract, LostLeasesAreCountedApartFromTheJobsOwnFailures) {
   EXPECT_EQ(claim()->attempt, 1);
 }
 
+/// A loss of power takes all agents: that says nothing about the jobs that they ran.
+TEST_P(QueueContract, LossesThatSeveralAgentsShareAreNotTheDoingOfTheirJobs) {
+  make({.loss_backoff_cap = Milliseconds(3000), .most_losses = 3});
+  for (const auto* id : {"j", "k"}) queue().submit(job_named(id));
+  // Two agents die, one of them after a renewal that the other did not come to: their leases end at different times.
+  const auto round = [&] {
+    advance(5000);
+    const auto first = claim("a").value(), second = claim("b").value();
+    advance(5000);
+    EXPECT_EQ(queue().renew(second, Milliseconds(30000)), Directive::proceed);
+    for (int k = 0; k < 8; ++k) advance(5000), queue().reap();
+    return std::pair(state(first.job), state(second.job));
+  };
+  for (int i = 1; i < 30; ++i) {
+    const auto [first, second] = round();
+    ASSERT_FALSE(is_final(first)) << i;
+    ASSERT_FALSE(is_final(second)) << i;
+    EXPECT_EQ(queue().find("j")->lost, i);
+  }
+  round();
+  EXPECT_EQ(state("j"), JobState::dead) << "not for ever";
+  EXPECT_EQ(queue().find("k")->error.substr(0, 43), "lease lost 30 times in a row without progre");
+
+  // An agent that dies alone, time after time, dies of its job.
+  for (const auto* id : {"j", "k"}) queue().retry(id);
+  auto other = claim("c").value();
+  for (int i = 0; i < 3; ++i) {
+    advance(5000);
+    claim("a").value();
+    for (int k = 0; k < 8; ++k) {
+      advance(5000);
+      EXPECT_EQ(queue().renew(other, Milliseconds(30000)), Directive::proceed);
+      queue().reap();
+    }
+  }
+  EXPECT_EQ(state(other.job == "j" ? "k" : "j"), JobState::dead);
+}
+
 /// Losses in a row end a job: without delays between them, one hour of a bad network would.
 TEST_P(QueueContract, AJobWhoseLeaseIsLostAgainAndAgainWaitsLongerAndLonger) {
   make({.loss_backoff_cap = Milliseconds(8000), .most_losses = 6});

@@ -83,6 +83,73 @@ TEST_P(QueueContract, OfTooManyFinishedJobsThoseThatEndedFirstAreForgotten) {
   EXPECT_EQ(queue().reap().expired, 0);
 }
 
+/// An export that waits in a long line, say, needs the record of its training.
+JobSpec export_of(const std::string& id) {
+  auto spec = job_named("export-" + id);
+  spec.kind = JobKind::export_;
+  spec.settings = spec.metric = "";
+  spec.parameters.clear();
+  spec.after = {id};
+  return spec;
+}
+
+TEST_P(QueueContract, WhatAJobNeedsStaysUntilThatOneHasEnded) {
+  make({.keep_finished = Milliseconds(10000)});
+  EXPECT_TRUE(finish(leased("a"), Outcome::succeeded));
+  EXPECT_TRUE(queue().submit(export_of("a")));
+  advance(10001);
+  EXPECT_EQ(queue().reap().expired, 0);
+  EXPECT_TRUE(finish(claim().value(), Outcome::succeeded));
+  advance(10000);
+  EXPECT_EQ(queue().reap().expired, 0) << "as old as what ended then";
+  advance(1);
+  EXPECT_EQ(queue().reap().expired, 2);
+  EXPECT_TRUE(finish(leased("a"), Outcome::succeeded)) << "anew, which nobody needs";
+  advance(10001);
+  EXPECT_EQ(queue().reap().expired, 1);
+}
+
+TEST_P(QueueContract, WhatAJobNeedsStaysWhateverTheNumberOfFinishedJobs) {
+  make({.keep_finished = Milliseconds(0), .keep_jobs = 2});
+  EXPECT_TRUE(finish(leased("needed"), Outcome::succeeded));
+  EXPECT_TRUE(queue().submit(export_of("needed")));
+  const auto waits = claim().value();
+  for (const auto* id : {"j0", "j1", "j2"}) {
+    advance(1);
+    EXPECT_TRUE(finish(leased(id), Outcome::succeeded));
+    const auto counts = queue().reap();
+    EXPECT_FALSE(counts.more);
+  }
+  EXPECT_TRUE(queue().find("needed"));
+  EXPECT_FALSE(queue().find("j0"));
+  EXPECT_TRUE(finish(waits, Outcome::succeeded));
+}
+
+TEST_P(QueueContract, ARetryNeedsTheJobThatItActsOn) {
+  make({.keep_finished = Milliseconds(10000)});
+  EXPECT_TRUE(finish(leased("a"), Outcome::succeeded));
+  advance(4000);
+  EXPECT_TRUE(queue().submit(export_of("a")));
+  EXPECT_TRUE(finish(claim().value(), Outcome::failed));
+  queue().retry("export-a");
+  advance(6001);
+  EXPECT_EQ(queue().reap().expired, 0) << "a waits to be exported";
+  EXPECT_TRUE(finish(claim().value(), Outcome::failed));
+  advance(9999);
+  queue().reap();
+  advance(2);
+  EXPECT_EQ(queue().reap().expired, 2);
+
+  EXPECT_TRUE(finish(leased("b"), Outcome::succeeded));
+  advance(4000);
+  EXPECT_TRUE(queue().submit(export_of("b")));
+  EXPECT_TRUE(finish(claim().value(), Outcome::failed));
+  advance(6001);
+  EXPECT_EQ(queue().reap().expired, 1);
+  EXPECT_EQ(refusal([&] { queue().retry("export-b"); }),
+            "job export-b: it acts on job b, which was forgotten: submit that one again");
+}
+
 TEST_P(QueueContract, TheLogOfAJobIsWholeForAMinuteAfterItsEndThenItsEndIsKept) {
   JobReport report;
   for (int i = 0; i < 150; ++i) report.log_lines.push_back(fmt::format("line {:3} {}", i, std::string(70, 'x')));
