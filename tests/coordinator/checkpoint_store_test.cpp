@@ -187,6 +187,25 @@ TEST_F(Checkpoints, WhatIsDamagedStaysWhereNothingElseIsThere) {
   EXPECT_EQ(store.steps(), std::vector<int64_t>{5});
 }
 
+TEST_F(Checkpoints, WhatIsDamagedAgainTakesThePlaceOfWhatWasDamagedBefore) {
+  store.commit(10, kFiles);
+  for (const auto& [name, content] : {std::pair{"first", "1"}, {"second", "2"}}) {
+    store.commit(20, {{name, content}});
+    store.set_aside_after(10);
+    EXPECT_EQ(store.steps(), std::vector<int64_t>{10});
+    EXPECT_EQ(files().read(scratch.path() / "checkpoints/damaged-step-00000020" / name), content);
+  }
+  EXPECT_FALSE(std::filesystem::exists(scratch.path() / "checkpoints/damaged-step-00000020/first"));
+}
+
+/// Folders are listed by name, and names of more than eight digits come before those of eight.
+TEST_F(Checkpoints, StepsAreInTheirOrderWhateverTheirDigits) {
+  for (const int64_t step : {99'999'999, 100'000'000, 5}) store.commit(step, kFiles);
+  EXPECT_EQ(store.steps(), (std::vector<int64_t>{5, 99'999'999, 100'000'000}));
+  store.prune(1, false);
+  EXPECT_EQ(store.steps(), std::vector<int64_t>{100'000'000});
+}
+
 /// Another attempt of the same job, which has lost its lease and does not know it, prunes what this one reads.
 TEST_F(Checkpoints, WhatIsPrunedWhileItIsReadIsPassedOver) {
   simulation::SimulatedFiles disk;

@@ -3,10 +3,12 @@
 
 #include <random>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "base/error.h"
 #include "data/frontends/ansor/dag/expression.h"
+#include "tests/support/message_of.h"
 
 namespace foretime::data {
 namespace {
@@ -189,6 +191,18 @@ TEST_F(AffineForms, NumbersThatLeave64BitsAreErrors) {
   EXPECT_THROW(pool_.scale(pool_.scale(a_, int64_t{1} << 40), int64_t{1} << 40), DataError);
   EXPECT_THROW(pool_.floor_divide(a_, 0), DataError);
   EXPECT_THROW(pool_.divide(a_, Affine::of(0)), DataError);
+}
+
+TEST_F(AffineForms, WhatHasNoBoundsCannotBeRelaxed) {
+  const Affine unbounded = pool_.variable(2, {0, kUnbounded}), bounded = pool_.variable(3, {0, kUnbounded - 1});
+  const AffineInterval whole{Affine::of(0), Affine::of(1)};
+  const auto relaxed = [&](const Affine& value) {
+    return pool_.relax(value, [&](int32_t v) { return v == 1 ? &whole : nullptr; });
+  };
+  EXPECT_EQ(pool_.bounds(pool_.multiply(unbounded, b_)).high, kUnbounded);
+  EXPECT_THAT(foretime::testing::message_of<DataError>([&] { relaxed(pool_.multiply(unbounded, b_)); }),
+              ::testing::HasSubstr("an index without bounds, expected an affine one"));
+  EXPECT_EQ(relaxed(pool_.less(bounded, b_)).high.base, 1);
 }
 
 }  // namespace

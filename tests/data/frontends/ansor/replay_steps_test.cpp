@@ -100,6 +100,32 @@ TEST(ReplaySteps, MemoryDecidesWhichThreadsAreServed) {
   EXPECT_EQ(extent("global"), 64);
 }
 
+TEST(ReplaySteps, SharedMemoryServesTheThreadsAroundALoopOfEachThread) {
+  // A.shared is filled within C.local, which one thread computes in its i.inner: 16 threads, 4 rows apart, read it.
+  const LoopNest nest = replayed(matmul(64, 64, 64), R"([["CHW", 2, "local"], ["SP", 3, 0, 64, [4], 1],
+    ["AN", 3, 0, 6], ["CA", 2, 3, 1], ["CHR", 0, "shared", [2]], ["CA", 1, 3, 2]])");
+  EXPECT_EQ(loops_of(nest, 4), "threadIdx.x threadIdx.x 16\ni.inner none 4\nj none 64\n");
+  EXPECT_EQ(loops_of(nest, kASharedStage), "ax0 none 61\nax1 none 1\n");
+}
+
+/// C reads ten values in the middle of P. Its loop over them is split by 4, which makes 12 turns of which 10 count.
+TEST(ReplaySteps, ASplitThatDoesNotDivideNeedsNoMoreThanWhatWasSplit) {
+  const std::string table = fmt::format(
+      R"json({{"workload_key": "[\"part\"]", "stages": [{},
+      {{"id": 1, "name": "P", "dtype": "float32", "shape": [100], "kind": "compute", "axes": [["i", 100]],
+        "reduce_axes": [], "combiner": null, "body": "(A[i]*2f)", "tag": "",
+        "reads": [{{"op": 0, "name": "A", "indices": ["i"]}}], "is_output": false}},
+      {{"id": 2, "name": "C", "dtype": "float32", "shape": [2, 10], "kind": "compute", "axes": [["h", 2], ["j", 10]],
+        "reduce_axes": [], "combiner": null, "body": "P[(j + 5)]", "tag": "",
+        "reads": [{{"op": 1, "name": "P", "indices": ["(j + 5)"]}}], "is_output": true}}]}})json",
+      input_stage(0, "A", "[100]"));
+  const auto dag = std::make_shared<const ComputeDag>(parse_compute_dag(table));
+  const LoopNest nest = replayed(dag, R"([["SP", 2, 1, 10, [4], 1], ["CA", 1, 2, 0]])");
+  EXPECT_EQ(loops_of(nest, 2), "h none 2\nj.outer none 3\nj.inner none 4\n");
+  EXPECT_EQ(loops_of(nest, 1), "i none 10\n");
+  EXPECT_EQ(bound_text(nest, nest.variable(nest.stages[1].iterators[0]).minimum), "5");
+}
+
 TEST(ReplaySteps, FollowFusedSplitByFactorAndByParts) {
   // As TVM's own test: the product of the lengths at one level of both splits, as inner or as outer length.
   const std::string common =
@@ -286,13 +312,15 @@ INSTANTIATE_TEST_SUITE_P(
         WrongStep{R"([["AN", 2, 0, 3], ["FSP", 2, 1, 0, 1]])", "follows step 0 (AN), expected SP"},
         WrongStep{R"([["SP", 2, 0, 64, [4], 1], ["FSP", 2, 2, 0, 3]])", "3 splits, expected at most 2"},
         WrongStep{R"([["SP", 2, 0, 64, [4], 1], ["FFSP", 2, 2, [0], 1, 1]])", "level 1, expected 0 to 0"},
-        WrongStep{R"([["CA", 2, 2, 0]])", "attached to itself"},
+        WrongStep{R"([["SP", 2, 0, 60, [4], 1]])", "step 0 (SP of stage 2): splits 60 iterations of i, which has 64"},
+        WrongStep{R"([["CA", 2, 2, 0]])", "step 0 (CA of stage 2): attached to itself, expected another stage"},
         WrongStep{R"([["CHW", 2, "local"], ["CA", 2, 3, 0], ["CI", 3]])", "inlined, though stages are attached"},
         WrongStep{R"([["CI", 2]])", "inlined, though it is an output"},
         WrongStep{R"([["CHW", 0, "local"]])", "an input, expected a stage that computes"},
         WrongStep{R"([["SP", 2, 0, 64, [4], 1], ["CHW", 2, "local"]])", "cached after splits"},
         WrongStep{R"([["CHR", 0, "shared", [1]]])", "reader 1: does not read stage 0"},
         WrongStep{R"([["CHR", 1, "shared", [0]]])", "reader 0, expected a stage after 1"},
+        WrongStep{R"([["CHR", 1, "shared", [1]]])", "reader 1, expected a stage after 1"},
         WrongStep{R"([["RF", 2, 2, 2]])", "expected it just after SP of the same stage"},
         WrongStep{R"([["SP", 2, 0, 64, [4], 1], ["RF", 2, 0, 0]])", "rfactor of a spatial axis"},
         WrongStep{R"([["SP", 2, 2, 64, [4], 1], ["RF", 2, 2, 5]])", "axis position 5, expected -3 to 2"},
