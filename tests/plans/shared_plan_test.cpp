@@ -121,6 +121,20 @@ TEST(SharedPlan, ComputesWhatAPlanWithoutSharingComputes) {
   }
 }
 
+/// Nodes that all candidates choose together share one weight.
+TEST(SharedPlan, ComputesTiedNodesOfDecisionsThatAreTied) {
+  auto group = data::synthesize_layout_group({40, 6, 12, 7}, "g");
+  std::vector<uint8_t> codes(group.layout.codes.begin(), group.layout.codes.end());
+  for (const int64_t j : {1, 3, 4}) {
+    ASSERT_GE(group.layout.row_ptr[j + 1] - group.layout.row_ptr[j], 2);
+    for (size_t c = 0; c < 12; ++c) codes[c * 6 + static_cast<size_t>(j)] = c % 3 == 0 ? 1 : 0;
+  }
+  group.layout.codes = codes;
+  const auto weights = decision_weights(group.layout, 12);
+  EXPECT_LT(weights[1], 1);
+  expect_same_model({{&group, {0, 1, 2, 3, 4, 11}}}, {.layers = 2, .relations = relations(), .tied = true});
+}
+
 TEST(SharedPlan, ComputesGraphsWithOneAndWithAllNodesConfigurable) {
   for (const int64_t configurable : {1, 20}) {
     const auto group = data::synthesize_layout_group({20, configurable, 8, 3}, "g");

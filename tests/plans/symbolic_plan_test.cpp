@@ -7,6 +7,7 @@
 
 #include "data/dataset/synth.h"
 #include "plans/plan_source.h"
+#include "tests/support/message_of.h"
 
 namespace foretime::plans {
 namespace {
@@ -69,6 +70,18 @@ TEST(SymbolicPlanBytes, KeysTellRequestsApart) {
   other = request_of(2);
   other.relations[0].self_loop = true;
   EXPECT_NE(symbolic_plan_key(request_of(2)), symbolic_plan_key(other));
+}
+
+TEST(SymbolicPlanBytes, OfMoreNodesThanTheGroupHasAreNotItsOwn) {
+  const auto group = data::synthesize_layout_group({40, 9, 20, 5}, "synthetic_nodes");
+  const auto request = request_of(2);
+  for (const int64_t nodes : {int64_t{0}, group.graphs.nodes() + 1}) {
+    auto other = *make_symbolic_plan(group, request, {});
+    other.nodes = nodes;
+    EXPECT_THAT(foretime::testing::message_of<DataError>(
+                    [&] { symbolic_plan_from_bytes(to_bytes(other), group, request, "here"); }),
+                HasSubstr("here: stored plan: nodes: not those of group synthetic_nodes"));
+  }
 }
 
 /// Damaged bytes are refused, or give a plan that reads nothing outside of its arrays (which sanitizers would see).
