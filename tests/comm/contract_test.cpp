@@ -208,7 +208,10 @@ FORETIME_RANKS_TEST(CommunicatorContract, RefusesWhatItCannotDo) {
        },
        "all_reduce: the tensor is not contiguous"},
       {[&] { comm.all_reduce(torch::zeros({4}, torch::kBool)); }, "Bool"},
-      {[&] { sum_in_tree(comm, torch::zeros({4}, torch::kDouble), Wire::bfloat16); }, "Double, expected float32"},
+      {[&] { sum_in_tree(comm, torch::zeros({4}, torch::kDouble), Wire::bfloat16); },
+       "all_reduce_bfloat16: type Double, expected float32"},
+      {[&] { sum_in_tree(comm, torch::zeros({4}, torch::kDouble), Wire::float32); },
+       "all_reduce: type Double, expected float32"},
       {[&] { comm.broadcast(torch::zeros({4}), comm.size()); }, "root"},
       {[&] { comm.broadcast_bytes("", -1); }, "root -1"},
   };

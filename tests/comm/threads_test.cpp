@@ -3,6 +3,7 @@
 #include <torch/types.h>
 
 #include "base/error.h"
+#include "comm/algorithms/tree_sum.h"
 #include "comm/backends/factory.h"
 #include "comm/communicator.h"
 #include "configs/load.h"
@@ -64,6 +65,42 @@ TEST(Threads, AddsInTheOrderOfTheRanks) {
     comm.all_reduce(value)->wait();
     EXPECT_EQ(value.item<float>(), 1.0f);
   });
+}
+
+/// One of four ranks, which keeps what it is to send.
+class FirstOfFour final : public Communicator {
+ public:
+  std::vector<Stages> asked;
+  int rank() const override { return 0; }
+  int size() const override { return 4; }
+  int local_rank() const override { return 0; }
+  int local_size() const override { return 4; }
+  std::string name() const override { return "test"; }
+  torch::Device device() const override { return torch::kCPU; }
+  std::unique_ptr<Work> all_reduce(torch::Tensor, ReduceOp) override { return nullptr; }
+  std::unique_ptr<Work> run(Stages stages) override {
+    asked.push_back(std::move(stages));
+    return nullptr;
+  }
+  void broadcast(torch::Tensor, int) override {}
+  void barrier() override {}
+  std::vector<std::string> all_gather_bytes(const std::string& bytes) override { return {bytes}; }
+  std::string broadcast_bytes(const std::string& bytes, int) override { return bytes; }
+  void finish() override {}
+  void abort(const std::string&) noexcept override {}
+};
+
+TEST(TreeSum, SendsNoMoreThanTheTensorAndAtMostAValueForEachRank) {
+  FirstOfFour comm;
+  for (const auto& [length, piece] : {std::pair<int64_t, int64_t>{8, 2}, {9, 3}, {1, 1}}) {
+    for (const auto wire : {Wire::float32, Wire::bfloat16}) {
+      sum_in_tree(comm, torch::ones({length}), wire, Route::direct);
+      const auto& sent = std::get<AllToAll>(comm.asked.back().list.front()).send;
+      EXPECT_EQ(sent.sizes(), (std::vector<int64_t>{4, piece})) << length;
+      EXPECT_EQ(sent.scalar_type(), wire == Wire::float32 ? torch::kFloat : torch::kBFloat16);
+      EXPECT_EQ(sent.sum().item<float>(), static_cast<float>(length)) << "filled up with zeros";
+    }
+  }
 }
 
 TEST(Factory, RefusesUnknownBackendsAndTimeouts) {
