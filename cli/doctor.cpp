@@ -22,6 +22,7 @@
 #include "comm/backends/factory.h"
 #include "comm/mpi/launched.h"
 #include "comm/nccl/nccl_communicator.h"
+#include "comm/torch_stream.h"
 #include "jobs/error.h"
 #include "jobs/redis/redis_health.h"
 
@@ -188,10 +189,14 @@ void run(const QueueOptions& queue) {
   line("threads", fmt::format("{} cores; ranks x trainer.threads should not exceed them", cores));
   const char* openmp = std::getenv("OMP_NUM_THREADS");
   if (openmp != nullptr) line("", fmt::format("OMP_NUM_THREADS={}", openmp));
+  const bool built_with_cuda = comm::torch_built_with_cuda();
   line("GPU", torch::cuda::is_available() ? fmt::format("{} by LibTorch", torch::cuda::device_count())
-                                          : "none that LibTorch can use");
-  if (!torch::cuda::is_available())
-    advice("training runs on the CPU; for GPUs build against a CUDA LibTorch 2.x (README, Clusters)");
+                                          : fmt::format("none that LibTorch can use, which was built with{} CUDA",
+                                                        built_with_cuda ? "" : "out"));
+  if (!torch::cuda::is_available() && built_with_cuda)
+    advice("training runs on the CPU; for GPUs see what nvidia-smi lists, and CUDA_VISIBLE_DEVICES");
+  if (!torch::cuda::is_available() && !built_with_cuda)
+    advice("training runs on the CPU; for GPUs build against a CUDA LibTorch 2.x (docs/how-to/install.md)");
   for (const auto& backend : comm::describe_backends()) line("comm", backend);
   const auto mpirun = find_program("mpirun");
   line("mpirun", mpirun.empty() ? "not found" : mpirun);

@@ -20,7 +20,7 @@ endif()
 
 include(ForetimeTorch)
 find_package(MPI REQUIRED COMPONENTS C)
-find_package(Boost 1.74 REQUIRED)
+find_package(Boost 1.74 REQUIRED CONFIG)  # headers only; CMake 3.30 and later have no module of their own
 find_package(spdlog REQUIRED)
 find_package(CLI11 REQUIRED)
 pkg_check_modules(fasttext REQUIRED IMPORTED_TARGET fasttext)

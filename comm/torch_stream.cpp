@@ -13,6 +13,7 @@ namespace foretime::comm {
 
 #ifdef FORETIME_TORCH_CUDA
 
+bool torch_built_with_cuda() { return true; }
 bool torch_has_cuda() { return torch::cuda::is_available(); }
 void* torch_current_stream(int gpu) {
   return at::cuda::getCurrentCUDAStream(static_cast<c10::DeviceIndex>(gpu)).stream();
@@ -29,6 +30,7 @@ void torch_drain_stream(int gpu) { at::cuda::getCurrentCUDAStream(static_cast<c1
 
 #else
 
+bool torch_built_with_cuda() { return false; }
 bool torch_has_cuda() { return false; }
 void* torch_current_stream(int) { return nullptr; }
 void torch_set_gpu(int) {}

@@ -6,6 +6,8 @@ namespace foretime::comm {
 
 /// The only place of comm/ that depends on whether LibTorch was built with CUDA.
 
+/// True where this LibTorch has CUDA, whether there is a GPU or not.
+bool torch_built_with_cuda();
 /// True where LibTorch can compute on a GPU of this machine.
 bool torch_has_cuda();
 /// The stream (a cudaStream_t) that LibTorch computes on, on this thread; null, CUDA's default stream, without CUDA.

@@ -148,6 +148,7 @@ class BadSettingsTest(ProgramTest):
         done = self.run_foretime("doctor")
         if "none that LibTorch can use" not in done.stdout:
             self.skipTest("this machine has a GPU")
+        self.assertRegex(done.stdout, "GPU +none that LibTorch can use, which was built with(out)? CUDA\n +-> training runs on the CPU")
         self.train(code=4, trainer__device="cuda")
         # Without NCCL's header at build time the message says so; with it, that there is no GPU.
         self.assertRegex(self.train(code=4, trainer__device="auto", comm__backend="nccl").stderr, "no GPU|no NCCL")
