@@ -31,6 +31,8 @@ struct TirSummary {
   std::array<int64_t, kCallOps> call_ops{};      // by call_op_names()
 };
 
+class TirUnfolder;
+
 /// True for v0.8 to v0.14, whose node types and fields this reader was written for. Others are tried all the same.
 bool is_known_tvm_version(std::string_view version);
 
@@ -57,8 +59,7 @@ class TirReader {
   void count(const ProgramNodes& trees, int64_t first_tree);
 
   TirDocument document_;
-  class Unfolder;
-  std::unique_ptr<Unfolder> unfolder_;
+  std::unique_ptr<TirUnfolder> unfolder_;
   TirSummary summary_;
 };
 
