@@ -172,6 +172,22 @@ TEST_P(QueueContract, LossesThatSeveralAgentsShareAreNotTheDoingOfTheirJobs) {
   EXPECT_EQ(state(other.job == "j" ? "k" : "j"), JobState::dead);
 }
 
+TEST_P(QueueContract, AgentsThatAreGoneAtOneReapingShareTheirLossesHoweverLateItComes) {
+  make({.most_losses = 1});
+  for (const auto* id : {"j", "k"}) queue().submit(job_named(id));
+  const auto first = claim("a").value(), second = claim("b").value();
+  for (int seconds = 5; seconds <= 75; seconds += 5) {
+    advance(5000);
+    if (seconds == 45) {
+      EXPECT_EQ(queue().renew(second, Milliseconds(30000)), Directive::proceed);
+    }
+    queue().heartbeat_agent({"c", "host", "1", 1, 0, 0, 0, false});  // so that this is no outage
+  }
+  advance(1);
+  EXPECT_EQ(queue().reap().lost_leases, 2);
+  for (const auto& lease : {first, second}) EXPECT_EQ(state(lease.job), JobState::waiting) << lease.agent;
+}
+
 /// Losses in a row end a job: without delays between them, one hour of a bad network would.
 TEST_P(QueueContract, AJobWhoseLeaseIsLostAgainAndAgainWaitsLongerAndLonger) {
   make({.loss_backoff_cap = Milliseconds(8000), .most_losses = 6});
