@@ -8,6 +8,7 @@
 #include "cli/parsing/commands.h"
 #include "cli/programs.h"
 #include "cli/rank_command.h"
+#include "cli/version/build_info.h"
 #include "comm/mpi/launched.h"
 
 /// `foretime` as people start it: a small program without LibTorch and MPI. It runs some subcommands itself, in a few
@@ -55,5 +56,7 @@ int main(int argc, char** argv) {
     fmt::print(stderr, "foretime: {}\n", error.what());
     return exit_code_of(error);
   }
-  return cli::run_program(argc, argv, [argv](CLI::App& app) { add_light_commands(app, argv); });
+  return cli::run_program(
+      argc, argv, [argv](CLI::App& app) { add_light_commands(app, argv); },
+      [] { return cli::build_text(cli::kCommit); });
 }

@@ -26,7 +26,6 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/text.h"
-#include "cli/version/build_info.h"
 #include "comm/mpi/launched.h"
 
 namespace foretime::cli {
@@ -42,6 +41,7 @@ struct Subcommand {
 /// The full program has all that are not named here. `data pack`, `data pack-records` and `rank` go on in the full
 /// program where their arguments need it.
 constexpr Subcommand kSubcommands[] = {
+    {"--version", Program::light, nullptr},
     {"bundle", Program::light, nullptr},
     {"data", Program::light, nullptr},
     {"rank", Program::light, nullptr},
@@ -232,10 +232,11 @@ void prepare_to_compute(char** argv) {
   keep_freed_memory();
 }
 
-int run_program(int argc, char** argv, const std::function<void(CLI::App&)>& add_commands) {
+int run_program(int argc, char** argv, const std::function<void(CLI::App&)>& add_commands,
+                const std::function<std::string()>& version) {
   try {
     CLI::App app("Foretime: learned cost models for machine-learning compilers", "foretime");
-    app.set_version_flag("--version", build_text, "Print version, commit, and what this was built against");
+    app.set_version_flag("--version", version, "Print version, commit, and what this was built against");
     app.footer(kFooter);
     app.require_subcommand(1);
     add_commands(app);

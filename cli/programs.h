@@ -4,6 +4,8 @@
 #include <string>
 #include <string_view>
 
+#include "cli/version/build_info.h"
+
 namespace CLI {
 class App;
 }
@@ -33,8 +35,10 @@ std::string description_of(std::string_view name);
 void add_other_programs(CLI::App& app, Program self, char** argv);
 
 /// Parses the command line with the subcommands that `add_commands` adds, and runs what it names. Exceptions become
-/// messages on standard error. Returns the exit code of the program (base/error.h).
-int run_program(int argc, char** argv, const std::function<void(CLI::App&)>& add_commands);
+/// messages on standard error. `version` makes what --version prints, which the light program answers before another one
+/// has begun. Returns the exit code of the program (base/error.h).
+int run_program(int argc, char** argv, const std::function<void(CLI::App&)>& add_commands,
+                const std::function<std::string()>& version = version_text);
 
 /// For programs that compute with LibTorch: sets up how memory is kept and how threads wait. Call it first in main; it
 /// may start the program again.

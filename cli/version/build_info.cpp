@@ -6,8 +6,6 @@
 #include <nccl.h>
 #endif
 
-#include "generated/commit.h"
-
 namespace foretime::cli {
 namespace {
 
@@ -33,8 +31,8 @@ std::string nccl_text() {
 
 std::string version_text() { return FORETIME_VERSION; }
 
-std::string build_text() {
-  return fmt::format("foretime {}\ncommit {}\nLibTorch {}, {}, {}; {}", FORETIME_VERSION, FORETIME_COMMIT,
+std::string build_text(std::string_view commit) {
+  return fmt::format("foretime {}\ncommit {}\nLibTorch {}, {}, {}; {}", FORETIME_VERSION, commit,
                      FORETIME_TORCH_VERSION, mpi_text(), nccl_text(), FORETIME_COMPILER);
 }
 

@@ -2,6 +2,7 @@
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import unittest
@@ -87,7 +88,20 @@ class CommandsTest(ProgramTest):
         self.assertEqual(done.returncode, 1)
         self.assertIn("libexec/foretime/foretime: No such file", done.stderr)
         shutil.copytree(pathlib.Path(FORETIME).parent / "core", self.folder / "libexec/foretime")
-        self.assertEqual(subprocess.run([alone, "--version"], capture_output=True, env=environment()).returncode, 0)
+        self.assertEqual(subprocess.run([alone, "--help"], capture_output=True, env=environment()).returncode, 0)
+
+    def test_the_light_program_alone_has_the_commit(self):
+        # A new commit of the same sources links one small program, and saying it loads no LibTorch.
+        alone = self.folder / "foretime"
+        shutil.copy(FORETIME, alone)
+        done = subprocess.run([alone, "--version"], capture_output=True, text=True, env=environment())
+        self.assertRegex(done.stdout, r"^foretime \d+\.\d+\.\d+\ncommit \S.*\nLibTorch [\d.]+, .*; .+\n$")
+        commit = re.search("^commit (.*)$", done.stdout, re.MULTILINE)[1].encode()
+        self.assertIn(commit, alone.read_bytes())
+        if commit != b"unknown":
+            for program in (pathlib.Path(FORETIME).parent / "core").iterdir():
+                if program.name.startswith("foretime"):
+                    self.assertNotIn(commit, program.read_bytes(), program)
 
     def test_packed_data_train_to_the_same_bytes(self):
         self.run_foretime("data", "pack", "samples.foretime", *[SAMPLES / f"C{i}.npz" for i in (1, 12)], "--format", "programs")
