@@ -118,11 +118,15 @@ class BoardBrowserTest(ProgramTest):
                 self.open(path)
                 self.assertTrue(self.until(lambda: self.all("table")), path)
                 self.assertLessEqual(self.browser.overflow(), 0, f"{path} at {width}")
+                # Links and the button are on one line, whatever is said of the connection.
+                self.assertTrue(self.browser.run("""const [nav, theme] = ['nav', '#theme'].map((name) => document.querySelector(name).getBoundingClientRect());
+                    return nav.height < 40 && theme.top < nav.bottom && nav.top < theme.bottom && theme.right <= innerWidth"""), f"{path} at {width}")
                 if width == 1280:
                     self.check_readable(path)
         self.browser.resize(1280, 900)
         self.check_live(running)
         self.check_focus(running)
+        self.check_scrolling_and_selection(running)
         self.check_actions(running, done)
 
     def check_readable(self, path):
@@ -298,6 +302,48 @@ class BoardBrowserTest(ProgramTest):
         self.browser.press("/")
         self.assertEqual(self.browser.run("return document.activeElement.type"), "search")
 
+    def check_scrolling_and_selection(self, sweep):
+        """Who reads on a small screen stays where he is while what runs changes, and what he selected stays selected."""
+        self.browser.resize(360, 640)
+        self.open(f"/sweep/{sweep}")
+        self.one("tr[data-id]")
+        self.assertTrue(self.until(lambda: self.browser.run("""const table = document.querySelector('.scroll[aria-label=trials]');
+            table.scrollLeft = 120;
+            scrollTo(0, 90);
+            return table.scrollLeft === 120 && scrollY === 90""")))
+        self.browser.run("window.table = document.querySelector('table')")
+        self.assertTrue(self.until(lambda: self.browser.run("return !window.table.isConnected")), "the table was made anew")
+        self.assertEqual(self.browser.run("return [document.querySelector('.scroll[aria-label=trials]').scrollLeft, scrollY]"), [120, 90])
+        # Parts in which nothing is selected go on changing.
+        selected = self.browser.run("""const cell = document.querySelector('tr[data-id] td:nth-child(3)');
+            window.table = document.querySelector('table');
+            window.head = document.querySelector('h1');
+            getSelection().selectAllChildren(cell);
+            return getSelection().toString()""")
+        self.assertTrue(selected)
+        for _ in range(2):
+            self.assertTrue(self.until(lambda: self.browser.run("return !window.head.isConnected")), "news came")
+            self.browser.run("window.head = document.querySelector('h1')")
+        self.assertEqual(self.browser.run("return [getSelection().toString(), window.table.isConnected]"), [selected, True])
+        self.browser.run("getSelection().removeAllRanges()")
+        self.assertTrue(self.until(lambda: self.browser.run("return !window.table.isConnected")), "the table goes on changing")
+        # A log is read where one wants to, once it is not told to follow.
+        running = [job for job in self.json_of("status", sweep, "--json")["jobs"] if job["state"] == "active"][0]
+        import redis
+        queue = redis.Redis(unix_socket_path=str(self.folder / "runs/.redis/redis.sock"), decode_responses=True)
+        log = f"{{foretime}}:job:{running['id']}:log"
+        queue.rpush(log, *[f"line {i}" for i in range(150)])
+        self.open(f"/job/{running['id']}")
+        self.assertTrue(self.until(lambda: "line 149" in self.one("pre[aria-label=log]").text))
+        self.assertGreater(self.browser.run("return document.querySelector('pre[aria-label=log]').scrollTop"), 200, "it follows the end")
+        self.click("h2 input[type=checkbox]")
+        self.browser.run("document.querySelector('pre[aria-label=log]').scrollTop = 50")
+        queue.rpush(log, "the newest line")
+        self.assertTrue(self.until(lambda: "the newest line" in self.one("pre[aria-label=log]").text))
+        self.assertEqual(self.browser.run("return document.querySelector('pre[aria-label=log]').scrollTop"), 50)
+        self.assertEqual(self.browser.errors(), [])
+        self.browser.resize(1280, 900)
+
     def check_actions(self, sweep, done):
         state = lambda: self.json_of("status", sweep, "--json")["sweep"]["state"]
         self.open(f"/#token={self.token}")
@@ -338,6 +384,41 @@ class BoardBrowserTest(ProgramTest):
         self.click("[data-action=pause]")
         self.assertTrue(self.until(lambda: "the token is missing or wrong" in self.one("#notice").text))
         self.assertEqual(self.json_of("status", done, "--json")["sweep"]["state"], "running")
+
+    def test_a_report_of_many_trials_has_the_best(self):
+        count, most = 560, 500
+        sweep = self.submit("many", count, 8)
+        self.start_board()  # the queue's Redis lives as long as somebody uses it
+        import redis
+        queue = redis.Redis(unix_socket_path=str(self.folder / "runs/.redis/redis.sock"), decode_responses=True)
+        jobs = {job["trial"]: job["id"] for job in self.json_of("status", sweep, "--json", "--limit", 1000)["jobs"]}
+        self.assertEqual(sorted(jobs), list(range(count)))
+        # As agents leave them; every 40th trial failed.
+        objectives = {trial: (trial * 37 % count + 1) / 1000 for trial in jobs if trial % 40 != 3}
+        for trial, job in jobs.items():
+            ended = {"state": "succeeded", "objective": repr(objectives[trial]), "results": 1} if trial in objectives else {"state": "failed", "error": "it failed"}
+            queue.hset(f"{{foretime}}:job:{job}", mapping={**ended, "attempt": 1, "finished_ms": int(1000 * time.time())})
+            queue.zadd(f"{{foretime}}:state:{ended['state']}", {job: 0})
+            queue.zrem("{foretime}:state:waiting", job)
+        kept = set(sorted(objectives, key=objectives.get)[:most])
+        self.run_foretime("report", sweep, "-o", "many.html")
+        self.browser.open((self.folder / "many.html").as_uri())
+        shown = lambda: [int(trial) for trial in self.browser.run("return [...document.querySelectorAll('tr[data-id] td:first-child')].map((cell) => cell.dataset.value)")]
+        self.assertTrue(self.until(lambda: shown() == sorted(kept)[:50]), self.browser.errors())
+        pager = lambda: self.one(".tools:last-of-type").text
+        self.assertIn(f"1 to 50 of {most}; {count - most} with worse objectives, or none, are not in this report", pager())
+        self.click("[data-key=objective]")
+        self.assertTrue(self.until(lambda: shown() == sorted(kept, key=objectives.get)[:50]))
+        for _ in range(most // 50 - 1):
+            self.click(".tools:last-of-type button:last-child")
+        self.assertTrue(self.until(lambda: shown() == sorted(kept, key=objectives.get)[-50:]))
+        self.assertFalse(self.one(".tools:last-of-type button:last-child").is_enabled())
+        self.click("h2 + .tools > button")
+        rows = self.rows_of(self.saved(".csv"))
+        self.assertEqual({int(row["trial"]): float(row["holdout/mae"]) for row in rows}, {trial: objectives[trial] for trial in kept})
+        self.assertEqual(len(rows), most)
+        self.assertEqual(len(self.all(".parallel polyline")), len(objectives), "figures show all trials")
+        self.assertEqual(self.browser.errors(), [])
 
     def test_runs_side_by_side(self):
         for name, rate in (("fast", 0.01), ("slow & \"odd\"", 0.001)):

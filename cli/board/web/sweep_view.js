@@ -71,7 +71,7 @@ export function sweepView(main, id) {
         h("td", {}, spark(job.curve)), h("td", {class: "number"}, percent(job)), h("td", {class: "number"}, job.seconds > 0 ? duration(job.seconds) : "–"),
         ...shown.map((name) => settingCell(job.parameters[name])))), "trials", {save: false}));
     renew(pager, h("button", {class: "plain", type: "button", disabled: from === 0, onclick: () => { change({from: String(Math.max(0, from - PAGE) || "")}); restart(); }}, "Back"),
-      h("span", {}, total === 0 ? "no trial" : `${from + 1} to ${from + trials.length} of ${total}${leftOut > 0 ? `; ${leftOut} with worse objectives are not in this report` : ""}`),
+      h("span", {}, total === 0 ? "no trial" : `${from + 1} to ${from + trials.length} of ${total}${leftOut > 0 ? `; ${leftOut} with worse objectives, or none, are not in this report` : ""}`),
       h("button", {class: "plain", type: "button", disabled: from + trials.length >= total, onclick: () => { change({from: String(from + PAGE)}); restart(); }}, "Next"));
   };
   /** All that the filter lets through; the server writes them, but in a report. */
