@@ -113,6 +113,28 @@ bool parse_number(std::string_view text, T& value) {
 
 }  // namespace
 
+namespace {
+
+/// Throws DataError for a text of TVM 0.21 or later. 0.21 names containers "ffi.Array" and writes null for 0; from 0.22
+/// on, `root_index` and `metadata` stand for `root` and `attrs`, and a node's members are in `data`
+/// (src/ffi/extra/serialization.cc of tvm-ffi).
+void refuse_later_forms(dom::element document, std::string_view origin) {
+  constexpr int64_t kNewestMinor = 20;
+  std::string_view version;
+  dom::element root;
+  const bool renamed = document["root_index"].get(root) == simdjson::SUCCESS;
+  if (document[renamed ? "metadata" : "attrs"]["tvm_version"].get(version) != simdjson::SUCCESS) version = "";
+  int64_t minor = 0;
+  const auto digits = version.substr(std::min<size_t>(version.size(), 2));
+  std::from_chars(digits.data(), digits.data() + digits.size(), minor);
+  if (!renamed && (!version.starts_with("0.") || minor <= kNewestMinor)) return;
+  fail(origin, fmt::format("TVM {} wrote it. From 0.21 on, tvm.ir.save_json has another form, which Foretime does not "
+                           "read: expected that of TVM 0.8 to 0.20",
+                           version.empty() ? "0.22 or later" : version));
+}
+
+}  // namespace
+
 /// simdjson's parser, and the members of the node that is being read.
 struct TirDocument::Parser {
   dom::parser json;
@@ -196,6 +218,7 @@ void TirDocument::parse(std::string_view text, const std::string& origin) {
   dom::element document;
   if (const auto error = parser_->json.parse(text.data(), text.size()).get(document))
     fail(origin, fmt::format("no JSON: {}", simdjson::error_message(error)));
+  refuse_later_forms(document, origin);
   dom::array nodes;
   if (document["nodes"].get(nodes) != simdjson::SUCCESS || document["root"].get(root_) != simdjson::SUCCESS)
     fail(origin, "expected an object with root (a number) and nodes (a list), as tvm.ir.save_json writes it");

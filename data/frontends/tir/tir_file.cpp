@@ -144,7 +144,7 @@ bool is_tir_text(const std::filesystem::path& path) {
     return head.find(fmt::format("\"{}\"", name)) != std::string::npos ||
            head.find(fmt::format("\\\"{}\\\"", name)) != std::string::npos;
   };
-  return has("root") && has("nodes");
+  return (has("root") || has("root_index")) && has("nodes");
 }
 
 const std::string& choose_text(const TirRecord& record, const std::string& member, const std::string& origin) {

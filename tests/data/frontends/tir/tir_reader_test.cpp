@@ -352,6 +352,28 @@ TEST(TirReader, Versions) {
   for (const char* other : {"", "0.7.0", "0.15.0", "1.0", "0.x"}) EXPECT_FALSE(is_known_tvm_version(other)) << other;
 }
 
+TEST(TirReader, LaterFormsAreRefusedByTheirVersion) {
+  // As src/ffi/extra/serialization.cc of tvm-ffi writes a text, and as src/node/serialization.cc of TVM 0.21 does.
+  const std::string newest = R"({"root_index": 2, "nodes": [{"type": "None"}, {"type": "ffi.Array", "data": []},
+      {"type": "tirx.PrimFunc", "data": {"params": 1}}], "metadata": {"tvm_version": "0.26.0"}})";
+  const std::string unnamed = R"({"root_index": 0, "nodes": [{"type": "None"}]})";
+  const std::string older = R"({"root": 1, "nodes": [{"type_key": ""}, {"type_key": "ffi.Array"}],
+      "attrs": {"tvm_version": "0.21.dev0"}})";
+  TirReader reader;
+  ProgramNodes trees;
+  const std::map<std::string, std::string> texts = {
+      {newest, "TVM 0.26.0"}, {unnamed, "TVM 0.22 or later"}, {older, "TVM 0.21.dev0"}};
+  for (const auto& [text, version] : texts) {
+    const auto message = testing::message_of<DataError>([&] { reader.read(text, "text", trees); });
+    EXPECT_THAT(message, HasSubstr("text: " + version + " wrote it"));
+    EXPECT_THAT(message, HasSubstr("expected that of TVM 0.8 to 0.20"));
+  }
+  testing::Scratch scratch;
+  const auto file = scratch.path() / "program.json";
+  std::ofstream(file) << newest << "\n";
+  EXPECT_TRUE(is_tir_text(file)) << "and so is not taken for tuning records";
+}
+
 TEST(TirFile, OneTextOrLines) {
   testing::Scratch scratch;
   TirText text;
