@@ -15,12 +15,17 @@ import unittest
 
 import numpy as np
 
+import declared_types
+
 SOURCE = pathlib.Path(os.environ["FORETIME_SOURCE_DIR"])
 BUNDLES = pathlib.Path(os.environ["FORETIME_BUNDLES"])
 LIBRARY = os.environ["FORETIME_LIBRARY"]
 sys.path.insert(0, str(SOURCE / "inference" / "python"))
 
 import foretime  # noqa: E402
+
+WATCH = declared_types.Watch(foretime)
+unittest.addModuleCleanup(WATCH.end)
 
 
 def run(*command, **options):
@@ -110,25 +115,6 @@ class Wheel(unittest.TestCase):
                               env={**os.environ, "FORETIME_LIBRARY": "/nowhere/libforetime.so"}, check=False)
         self.assertNotEqual(done.returncode, 0)
         self.assertIn("FORETIME_LIBRARY: /nowhere/libforetime.so: no such file", done.stderr)
-
-
-class Types(unittest.TestCase):
-    def test_mypy_strict(self):
-        if not shutil.which("mypy"):
-            self.skipTest("needs mypy")
-        with tempfile.TemporaryDirectory() as folder:
-            user = pathlib.Path(folder) / "user.py"
-            user.write_text("import numpy as np\nimport numpy.typing as npt\n\nimport foretime\n\n"
-                            'model = foretime.open("model.foretime")\n'
-                            'scores: npt.NDArray[np.float32] = model.score_programs(["{}"], "{}")\n'
-                            'places: npt.NDArray[np.int64] = foretime.rank(scores, top=3)\n')
-            environment = {**os.environ, "MYPYPATH": str(SOURCE / "inference" / "python")}
-            common = ["mypy", "--config-file", SOURCE / "pyproject.toml", "--cache-dir", folder]
-            run(*common, "-p", "foretime", env=environment, cwd=SOURCE)
-            run(*common, user, env=environment, cwd=folder)
-            user.write_text('import foretime\n\nwrong: str = foretime.open("model.foretime").rank([1.0])\n')
-            done = subprocess.run([*common, user], env=environment, cwd=folder, stdout=subprocess.PIPE, text=True, check=False)
-            self.assertIn("Incompatible types in assignment", done.stdout)
 
 
 class Scores(unittest.TestCase):

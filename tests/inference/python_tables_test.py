@@ -10,11 +10,16 @@ import unittest
 
 import numpy as np
 
+import declared_types
+
 SOURCE = pathlib.Path(os.environ["FORETIME_SOURCE_DIR"])
 sys.path.insert(0, str(SOURCE / "inference" / "python"))
 os.environ["FORETIME_PROGRAM"] = os.environ["FORETIME"]
 
 import foretime  # noqa: E402
+
+WATCH = declared_types.Watch(foretime)
+unittest.addModuleCleanup(WATCH.end)
 
 
 def seconds(m, dtype, block, warps):

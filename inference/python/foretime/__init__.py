@@ -17,6 +17,8 @@ training and the queue run the program `foretime`.
 """
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from .groups import Files, Group, read
 from .library import ABI_VERSION, COLLECTIONS, ForetimeError, Library, load
 from .model import Graph, Model, Workload, open, rank
@@ -33,9 +35,11 @@ __all__ = ["ABI_VERSION", "COLLECTIONS", "CommandError", "Files", "ForetimeError
            "Run", "Table", "TableModel", "Trial", "Workload", "command", "load", "open", "pack_table", "rank", "read", "read_records", "read_safetensors",
            "read_settings", "sweep", "train", "__version__"]
 
+if TYPE_CHECKING:
+    __version__: str
+else:  # made when it is asked for; hidden, because checkers would take it for any name
 
-def __getattr__(name: str) -> str:
-    if name == "__version__":
-        version: bytes = load().version()
-        return version.decode()
-    raise AttributeError(f"module 'foretime' has no attribute {name!r}")
+    def __getattr__(name: str) -> str:
+        if name == "__version__":
+            return load().version().decode()
+        raise AttributeError(f"module 'foretime' has no attribute {name!r}")

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from ctypes import POINTER, Structure, c_char_p, c_int, c_int32, c_int64, c_size_t, c_void_p
 from typing import Any, Optional, Union
 
-StrPath = Union[str, "os.PathLike[str]"]
+StrPath = Union[str, os.PathLike[str]]
 ABI_VERSION = 1
 KINDS = ("layout", "tile", "loops", "trees")
 COLLECTIONS = ("layout:xla:random", "layout:xla:default", "layout:nlp:random", "layout:nlp:default", "tile:xla")
