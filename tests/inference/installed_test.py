@@ -66,6 +66,11 @@ class Installed(unittest.TestCase):
             source.write_text("#include <foretime.h>\nint main(void) { return foretime_abi_version() - FORETIME_ABI_VERSION; }\n")
             run(compiler, standard, "-pedantic", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", include, source)
 
+    def test_header_of_trials_stands_alone(self):
+        source = self.folder / "trial.cc"
+        source.write_text("#include <foretime_trial.hpp>\nint main() { foretime::Trial trial; trial.finish(0, {}); }\n")
+        run("c++", "-std=c++17", "-pedantic", "-Wall", "-Wextra", "-Werror", f"-I{self.prefix / 'include'}", source, "-o", self.folder / "trial")
+
     def test_pkg_config_finds_it(self):
         flags = run("pkg-config", "--cflags", "--libs", "foretime", env=self.environment).split()
         program = self.folder / "by_pkg_config"

@@ -4,14 +4,18 @@ import importlib.util
 import json
 import os
 import pathlib
+import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 import time
 import unittest
+import zlib
 
 import numpy as np
+
+import declared_types
 
 SOURCE = pathlib.Path(os.environ["FORETIME_SOURCE_DIR"])
 sys.path.insert(0, str(SOURCE / "inference" / "python"))
@@ -19,6 +23,9 @@ os.environ["FORETIME_PROGRAM"] = os.environ["FORETIME"]
 
 import foretime  # noqa: E402
 from foretime.settings_file import flat, parse_settings  # noqa: E402
+
+WATCH = declared_types.Watch(foretime)
+unittest.addModuleCleanup(WATCH.end)
 
 SETTINGS = {
     "data": {"format": "programs", "root": str(SOURCE / "samples/resnet18_conv2d"), "train": ["C1.npz", "C12.npz"], "holdout": 0.2,
@@ -107,6 +114,39 @@ parameters:
   shift: {value: true}
 early_terminate: {type: hyperband, min_iter: 2, eta: 2}
 command: ["${env}", "${interpreter}", "${program}", "${args}"]
+"""
+# The same in C++.
+CPP_PROGRAM = r"""
+#include <csignal>
+#include <foretime_trial.hpp>
+
+int main() {
+  foretime::Trial trial;
+  const bool swept = trial.in_sweep();
+  const double rate = swept ? trial.number("optimizer.rate") : std::atof(std::getenv("RATE"));
+  const auto steps = static_cast<int64_t>(swept ? trial.number("steps") : 20);
+  if (swept && trial.settings().at("name") != "a \"\xc3\xa9\"") return 2;
+  double weight = 0, loss = 0;
+  if (trial.resumed()) std::ifstream(*trial.resumed() / "weights") >> weight;
+  for (int64_t step = trial.first_step() + 1; step <= steps; ++step) {
+    const double error = weight - 3;
+    weight -= rate * error;
+    loss = error * error;
+    trial.report(step, steps, loss, {{"error", error}});
+    if (step % 5 == 0) {
+      trial.evaluation(step, {{"val/loss", loss}});
+      trial.checkpoint(step, [&](const std::filesystem::path& folder) { std::ofstream(folder / "weights") << weight; });
+    }
+    const auto marker = std::filesystem::path(std::getenv("MARKERS")) / "killed_cpp";
+    if (swept && step == 12 && rate > 0.5 && !std::filesystem::exists(marker)) {
+      std::ofstream(marker).close();
+      std::raise(SIGKILL);
+    }
+    trial.stop_if_asked();
+  }
+  std::printf("from step %lld\n", static_cast<long long>(trial.first_step()));
+  trial.finish(steps, {{"val/loss", loss}});
+}
 """
 
 
@@ -275,6 +315,50 @@ class Jobs(Folder):
         self.assertEqual(trials["job"][0], best["id"])
         self.assertEqual(trials["value"].tolist(), sorted(trials["value"].tolist()))
         self.assertEqual(trials["optimizer.rate"][0], 0.9)
+        history = queue.history(best["id"])  # of both attempts, whole
+        self.assertEqual({name: steps.tolist() for name, (steps, _) in history.items()}, {"loss": list(range(1, 21)), "val_loss": [5, 10, 15, 20]})
+
+    def test_a_program_in_cpp_is_a_trial(self):
+        (self.folder / "fit.cpp").write_text(CPP_PROGRAM)
+        subprocess.run(["c++", "-std=c++17", "-Wall", "-Wextra", "-Werror", "-pedantic", f"-I{SOURCE / 'inference/capi'}", "fit.cpp", "-o", "fit"], check=True)
+        sweep = {"name": "lines", "program": "fit", "method": "grid", "metric": {"name": "val/loss", "goal": "minimize"},
+                 "parameters": {"optimizer": {"parameters": {"rate": {"values": [0.9, 1e-3, 5e-4, 1e-4]}}}, "steps": {"value": 20}, "name": {"value": 'a "\u00e9"'}},
+                 "early_terminate": {"type": "hyperband", "min_iter": 2, "eta": 2}, "command": ["${program}"]}
+        os.environ["MARKERS"] = str(self.folder)
+        queue = foretime.Queue(runs="runs")
+        submitted = queue.submit(sweep)
+        with open("agent.log", "w") as log:
+            agent = queue.agent("--retry-seconds", "0.1", "--jobs", "1", programs_in=".", output=log)
+            jobs = queue.wait(submitted["sweep"], timeout=120, poll=0.2)
+            self.assertEqual(agent.wait(), 0, (self.folder / "agent.log").read_text())
+        best = {float(job["parameters"]["optimizer.rate"]): job for job in jobs}[0.9]
+        self.assertEqual((best["state"], best["failures"], best["step"]), ("succeeded", 1, 20), best)  # killed once, and went on
+        self.assertIn("from step 10", " ".join(queue.log(best["id"])))
+        self.assertLess(best["metrics"]["val/loss"], 0.1)
+        self.assertTrue(any(job["stopped"] for job in jobs), jobs)  # early stopping
+        history = queue.history(best["id"])
+        self.assertEqual({name: steps.tolist() for name, (steps, _) in history.items()},
+                         {"loss": list(range(1, 21)), "error": list(range(1, 21)), "val/loss": [5, 10, 15, 20]})
+        self.assertEqual(history["loss"][1][0], 9.0)
+        # Its checkpoints are those of foretime.Trial.
+        run = queue.run(best["id"])
+        self.assertEqual(run.checkpoints[-1], 20)
+        self.assertEqual((run.settings["optimizer"]["rate"], run.settings["name"]), (0.9, 'a "\u00e9"'))
+        self.assertEqual(run.metrics("eval")["step"].tolist(), [15, 20])
+        manifest = json.loads((run.checkpoint("last") / "manifest.json").read_text())
+        content = (run.checkpoint("last") / "weights").read_bytes()
+        self.assertEqual(manifest["files"], {"weights": {"bytes": len(content), "crc32": zlib.crc32(content)}})
+        # By hand, a checkpoint that is damaged, or that was being written, is told or left.
+        environment = {**os.environ, "RATE": "0.5"}
+        for first in (0, 20):
+            done = subprocess.run(["./fit"], env=environment, check=True, stdout=subprocess.PIPE, text=True)
+            self.assertIn(f"from step {first}", done.stdout)
+        self.assertEqual(json.loads(done.stdout.splitlines()[-1]), {"type": "result", "step": 20, "metrics": {"val/loss": 0.0}})
+        (self.folder / "runs/trial/checkpoints/step-00000030.writing").mkdir()
+        (self.folder / "runs/trial/checkpoints/step-00000030.writing/manifest.json").write_text("{")
+        self.assertIn("from step 20", subprocess.run(["./fit"], env=environment, check=True, stdout=subprocess.PIPE, text=True).stdout)
+        (self.folder / "runs/trial/checkpoints/step-00000020/manifest.json").write_text("{")
+        self.assertNotEqual(subprocess.run(["./fit"], env=environment, check=False, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL).returncode, 0)
 
     def test_a_trial_runs_by_hand_too(self):
         (self.folder / "fit.py").write_text(SCRIPT)
@@ -286,6 +370,14 @@ class Jobs(Folder):
             done = subprocess.run([sys.executable, "fit.py", "hand.yaml"], env=environment, check=True, stdout=subprocess.PIPE, text=True)
             self.assertIn(f"from step {first}", done.stdout)
         self.assertIn('"type": "result"', done.stdout)
+        # What a killed attempt was writing is no checkpoint.
+        (self.folder / "runs/by-hand/checkpoints/step-00000006.writing").mkdir()
+        (self.folder / "runs/by-hand/checkpoints/step-00000006.writing/manifest.json").write_text('{"files": {"wei')
+        done = subprocess.run([sys.executable, "fit.py", "hand.yaml"], env=environment, check=True, stdout=subprocess.PIPE, text=True)
+        self.assertIn("from step 5", done.stdout)
+        (self.folder / "runs/by-hand/config.yaml").touch()
+        self.assertEqual(foretime.Run("runs/by-hand").checkpoints, [5])
+        shutil.rmtree(self.folder / "runs/by-hand/checkpoints/step-00000006.writing")
         self.assertEqual([path.name for path in (self.folder / "runs/by-hand/checkpoints").iterdir()], ["step-00000005"])
 
 

@@ -49,6 +49,11 @@ def read_safetensors(path: StrPath) -> dict[str, npt.NDArray[Any]]:
     return tensors
 
 
+def _is_run(folder: pathlib.Path) -> bool:
+    """Of a training, or of a program of the user's own (Trial)."""
+    return any((folder / name).exists() for name in ("config.yaml", "trial.json"))
+
+
 class Run:
     """A run directory. Nothing is kept: every property reads what is there now, also of a training that goes on.
 
@@ -57,10 +62,10 @@ class Run:
 
     def __init__(self, path: StrPath) -> None:
         folder = pathlib.Path(path)
-        if not (folder / "config.yaml").exists():
+        if not _is_run(folder):
             attempts = sorted(folder.glob("attempt-*"), key=lambda attempt: int(attempt.name.rpartition("-")[2]))
-            if not attempts or not (attempts[-1] / "config.yaml").exists():
-                raise FileNotFoundError(f"{folder}: no run directory: neither config.yaml nor attempt-N/config.yaml")
+            if not attempts or not _is_run(attempts[-1]):
+                raise FileNotFoundError(f"{folder}: no run directory: neither config.yaml nor attempt-N/config.yaml, and no trial.json of a program")
             folder = attempts[-1]
         self.path = folder
 
@@ -69,7 +74,10 @@ class Run:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """All settings by section: settings["optimizer"]["learning_rate"]."""
+        """All settings by section: settings["optimizer"]["learning_rate"]; of a program of your own what the sweep chose."""
+        if not (self.path / "config.yaml").exists():
+            chosen: dict[str, Any] = json.loads((self.path / "trial.json").read_text(encoding="utf-8"))["parameters"]
+            return chosen
         return read_settings(self.path / "config.yaml")
 
     def metrics(self, kind: Optional[str] = None) -> Table:
@@ -94,7 +102,8 @@ class Run:
     @property
     def checkpoints(self) -> list[int]:
         """Steps of the whole checkpoints, ascending."""
-        return sorted(int(manifest.parent.name[len("step-"):]) for manifest in self.path.glob("checkpoints/step-*/manifest.json"))
+        names = (manifest.parent.name[len("step-"):] for manifest in self.path.glob("checkpoints/step-*/manifest.json"))
+        return sorted(int(name) for name in names if name.isdigit())  # not step-00000100.writing
 
     def checkpoint(self, which: Union[int, str] = "best") -> pathlib.Path:
         """The folder of a checkpoint: a step, "last", or "best" (by the run's metric; where it keeps none, the last)."""

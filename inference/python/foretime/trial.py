@@ -63,8 +63,9 @@ def _connected() -> socket.socket:
 class Trial:
     """The side of a job in the job protocol. Of a job of several ranks, rank 0 alone makes one. Not for several threads at once.
 
-    `settings`: what the sweep chose, by dotted key (of a script that takes the settings of foretime train: all of them); `directory`: its run directory, the place for all that it writes; `resumed`: the
-    checkpoint folder that it is to continue from, None at the start; `first_step`: that checkpoint's step, 0 at the start.
+    `settings`: what the sweep chose, by dotted key (of a script that takes the settings of foretime train: all of them); `directory`: its
+    run directory, the place for all that it writes, where `metrics.jsonl` keeps what it reports in a sweep; `resumed`: the checkpoint
+    folder that it is to continue from, None at the start; `first_step`: that checkpoint's step, 0 at the start.
     """
 
     def __init__(self, settings_file: Optional[str] = None) -> None:
@@ -84,6 +85,7 @@ class Trial:
         self._reason: Optional[str] = None
         self._pending = b""
         self._channel: Optional[socket.socket] = None
+        self._told = bool(told)  # by an agent, which has made the directory
         self.resumed = self._resumed()
         self.first_step = 0
         if self.resumed is not None:
@@ -103,8 +105,9 @@ class Trial:
             return None
         if self._resume not in ("auto", ""):
             return pathlib.Path(self._resume)
-        whole = sorted(self.directory.glob("checkpoints/step-*/manifest.json"))
-        return whole[-1].parent if whole else None
+        # Not those that a killed attempt was writing: step-00000100.writing.
+        whole = sorted(found.parent for found in self.directory.glob("checkpoints/step-*/manifest.json") if found.parent.name[5:].isdigit())
+        return whole[-1] if whole else None
 
     def _send(self, message: Mapping[str, Any]) -> None:
         line = (json.dumps(message, allow_nan=False) + "\n").encode()
@@ -119,6 +122,12 @@ class Trial:
             self._channel.close()
             self._channel = None
 
+    def _note(self, kind: str, step: int, values: Mapping[str, Any]) -> None:
+        """A line of metrics.jsonl (docs/reference/file-formats.md), by which the curves outlive the agent."""
+        if self._told and values:
+            with open(self.directory / "metrics.jsonl", "a", encoding="utf-8") as file:
+                file.write(json.dumps({"kind": kind, "step": int(step), **values}, allow_nan=False) + "\n")
+
     def report(self, step: int, total_steps: Optional[int] = None, loss: Optional[float] = None,
                values: Optional[Mapping[str, float]] = None) -> None:
         """How far the trial is; `values`: what was measured at this step, which becomes curves. Twice a second is enough."""
@@ -130,12 +139,14 @@ class Trial:
         if values:
             message["values"] = {name: _plain(value) for name, value in values.items()}
         self._send(message)
+        self._note("train", step, {**({} if loss is None else {"loss": message["loss"]}), **message.get("values", {})})
 
     def evaluation(self, step: int, metrics: Mapping[str, float]) -> None:
         """Metrics of an evaluation; the sweep's metric among them decides on early stopping."""
         self._evaluations += 1
-        self._send({"type": "evaluation", "step": int(step), "iteration": self._evaluations,
-                    "metrics": {name: _plain(value) for name, value in metrics.items()}})
+        plain = {name: _plain(value) for name, value in metrics.items()}
+        self._send({"type": "evaluation", "step": int(step), "iteration": self._evaluations, "metrics": plain})
+        self._note("eval", step, plain)
 
     @contextlib.contextmanager
     def checkpoint(self, step: int) -> Iterator[pathlib.Path]:
@@ -203,7 +214,9 @@ class Trial:
 
     def finish(self, step: int, metrics: Mapping[str, float]) -> None:
         """The final metrics: the result of the trial."""
-        self._send({"type": "result", "step": int(step), "metrics": {name: _plain(value) for name, value in metrics.items()}})
+        plain = {name: _plain(value) for name, value in metrics.items()}
+        self._note("final", step, plain)
+        self._send({"type": "result", "step": int(step), "metrics": plain})
         if self._channel is not None:
             self._channel.close()
             self._channel = None
