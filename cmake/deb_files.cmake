@@ -21,6 +21,11 @@ License: Apache-2.0
 
  -- ${CPACK_PACKAGE_CONTACT}  ${now}
 ")
+  if(package STREQUAL libforetime1)
+    file(WRITE ${usr}/share/lintian/overrides/${package} "# CPack writes scripts that call ldconfig, beside the trigger.
+${package}: maintscript-calls-ldconfig *
+")
+  endif()
   file(GLOB pages ${usr}/share/man/man1/*.1)
   execute_process(COMMAND gzip -9nf ${doc}/changelog ${pages} COMMAND_ERROR_IS_FATAL ANY)
 

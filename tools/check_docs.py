@@ -3,6 +3,8 @@
 
   tools/check_docs.py                      links, line lengths, paths of files, words
   tools/check_docs.py --foretime PROGRAM   also runs the marked commands, and compares generated pages with the program
+  tools/check_docs.py --foretime PROGRAM --python PYTHON PAGE…
+                                           runs the commands of these pages alone; Python is one that has the package
   tools/check_docs.py --self-test          plants each kind of violation in a scratch tree and must find it
 
 Rules, each violation one line and exit code 1:
@@ -239,21 +241,26 @@ def missing_line(expected, printed):
     return None
 
 
-def run_page(root, page, foretime):
+def run_page(root, page, foretime, interpreter=None):
+    """What is wrong with the marked commands of a page. `interpreter`: a Python with the package; without one, the system's, with the
+    package of this tree and the library of the program's build."""
     with tempfile.TemporaryDirectory(prefix="check_docs.") as scratch:
         folder = pathlib.Path(scratch)
         (folder / "bin").mkdir()
         (folder / "bin" / "foretime").symlink_to(foretime)
-        python = "/usr/bin/python3" if os.path.exists("/usr/bin/python3") else sys.executable
-        (folder / "bin" / "python3").symlink_to(python)
+        python = interpreter or ("/usr/bin/python3" if os.path.exists("/usr/bin/python3") else sys.executable)
+        # A virtual environment is known by the path that its Python is started by.
+        (folder / "bin" / "python3").write_text(f'#!/bin/sh\nexec "{python}" "$@"\n')
+        (folder / "bin" / "python3").chmod(0o755)
         for name in ("samples", "configs"):
             (folder / name).symlink_to(root / name)
         environment = {**os.environ, "PATH": f"{folder / 'bin'}:{os.environ['PATH']}", "OMP_NUM_THREADS": "1"}
         environment.pop("FORETIME_REDIS", None)
-        environment["PYTHONPATH"] = str(root / "inference" / "python")
         library = foretime.parent.parent / "inference" / "capi" / "libforetime.so"  # of the same build
-        if library.exists():
-            environment["FORETIME_LIBRARY"] = str(library)
+        if not interpreter:
+            environment["PYTHONPATH"] = str(root / "inference" / "python")
+            if library.exists():
+                environment["FORETIME_LIBRARY"] = str(library)
         printed = ""
         for block in page.blocks:
             verb, _, rest = block.mark.partition(" ")
@@ -281,11 +288,15 @@ def run_page(root, page, foretime):
                     yield f"{where}: the command did not print '{line.strip()}':\n{printed}"
 
 
-def check_commands(root, pages, foretime):
+def run_pages(root, pages, foretime, interpreter=None):
     marked = [page for page in pages if any(block.mark.startswith("run") for block in page.blocks)]
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
-        for problems in pool.map(lambda page: list(run_page(root, page, foretime)), marked):
+        for problems in pool.map(lambda page: list(run_page(root, page, foretime, interpreter)), marked):
             yield from problems
+
+
+def check_commands(root, pages, foretime):
+    yield from run_pages(root, pages, foretime)
     generated = {"docs/reference/commands.md": lambda: commands_page.page(foretime),
                  "docs/reference/settings.md": lambda: subprocess.run(
                      [foretime, "config", "--reference"], capture_output=True, text=True, check=True).stdout}
@@ -379,6 +390,8 @@ def self_test():
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--foretime", type=pathlib.Path, help="the built program; without it no command is run")
+    parser.add_argument("--python", type=pathlib.Path, help="a Python with the package, for the commands of PAGEs")
+    parser.add_argument("pages", nargs="*", metavar="PAGE", help="run the commands of these pages, and check nothing else")
     parser.add_argument("--self-test", action="store_true")
     options = parser.parse_args()
     if options.self_test:
@@ -388,7 +401,13 @@ def main():
     if options.foretime and not shutil.which(options.foretime):
         sys.exit(f"check_docs.py: {options.foretime}: no such program")
     root = pathlib.Path(__file__).resolve().parent.parent
-    problems, count = check(root, options.foretime and options.foretime.resolve())
+    if bool(options.pages) != bool(options.python) or (options.pages and not options.foretime):
+        parser.error("PAGEs need --foretime and --python, and the other way round")
+    if options.pages:
+        pages = [Page(root, root / page) for page in options.pages]
+        problems, count = list(run_pages(root, pages, options.foretime.resolve(), options.python.absolute())), len(pages)
+    else:
+        problems, count = check(root, options.foretime and options.foretime.resolve())
     print("\n".join(problems) or f"check_docs.py: {count} pages are in order")
     sys.exit(1 if problems else 0)
 

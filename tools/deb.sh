@@ -3,14 +3,17 @@
 # python3-foretime. They depend on Debian's packages alone, so NCCL is left out. Builds in BUILD what is not built yet.
 #
 #   tools/deb.sh [OUT [BUILD]]      OUT: folder for the packages, default: dist; BUILD: default: build/deb
+#
+# DEBFULLNAME and DEBEMAIL name the maintainer, as for Debian's own tools.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 out=$(realpath -m "${1:-dist}")
 build=$(realpath -m "${2:-$root/build/deb}")
 command -v dpkg-shlibdeps > /dev/null || { echo "deb.sh: dpkg-shlibdeps is missing (apt-get install dpkg-dev)" >&2; exit 2; }
 
-cmake -S "$root" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DFORETIME_UNITY=ON -DFORETIME_NCCL=OFF -DFORETIME_RPATH=OFF \
-  -DFORETIME_BUILD_TESTS=OFF -DFORETIME_BUILD_BENCH=OFF > /dev/null
+# Below /usr, Debian's folders for libraries are those of their architecture.
+cmake -S "$root" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_INSTALL_PREFIX=/usr \
+  -DFORETIME_UNITY=ON -DFORETIME_NCCL=OFF -DFORETIME_RPATH=OFF -DFORETIME_BUILD_TESTS=OFF -DFORETIME_BUILD_BENCH=OFF > /dev/null
 cmake --build "$build" -j "$("$root/tools/build_jobs.sh")"
 mkdir -p "$out"
 (cd "$build" && cpack -G DEB -B "$out" > cpack.log 2>&1) || { tail -n 30 "$build/cpack.log" >&2; exit 1; }

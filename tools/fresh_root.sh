@@ -5,15 +5,17 @@
 #   sudo tools/fresh_root.sh DIR [--suite bookworm|trixie] [--mirror URI] [--only quickstart|test|deps|packages]
 #
 # packages: makes the Debian packages in DIR, asks lintian about them, installs them in DIR.run, another bare system, lets
-# an ordinary user train, rank and sweep there, and removes them. bookworm, the default, is Debian 12, trixie is 13. The mirror
-# is the one that this machine's apt uses for Debian, else debootstrap's own default. A DIR that holds a system already is used
-# as it is; remove it for a proof from nothing. Needs root, debootstrap and about 8 GB.
+# an ordinary user train, rank and sweep there, and removes them; DEBFULLNAME and DEBEMAIL may name their maintainer. The
+# Python wheel is made and used there as well: the examples of its pages with NumPy alone, then with pandas.
+# bookworm, the default, is Debian 12, trixie is 13. The mirror is the one that this machine's apt uses for Debian, else
+# debootstrap's own default. A DIR that holds a system already is used as it is; remove it for a proof from nothing. Needs
+# root, debootstrap and about 8 GB.
 set -euo pipefail
 source_root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 suite=bookworm
 
 usage() {
-  sed -n '2,12s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2
+  sed -n '2,14s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2
   exit 2
 }
 [[ $# -ge 1 && $1 != -* ]] || usage
@@ -78,13 +80,18 @@ mount_all() {
 
 in_root() {
   chroot "$root" /usr/bin/env -i PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root \
-    LANG=C.UTF-8 CI=true DEBIAN_FRONTEND=noninteractive bash -c "cd /root/foretime && $1"
+    LANG=C.UTF-8 CI=true DEBIAN_FRONTEND=noninteractive DEBFULLNAME="${DEBFULLNAME:-Ann Other}" \
+    DEBEMAIL="${DEBEMAIL:-ann@example.org}" bash -c "cd /root/foretime && $1"
 }
 lint() {
   in_root "apt-get install -y -q --no-install-recommends lintian > /dev/null && lintian --fail-on error /root/packages/*.deb"
 }
+make_wheel() {
+  in_root "apt-get install -y -q --no-install-recommends patchelf > /dev/null &&
+    FORETIME_LIBRARY=build/deb/inference/capi/libforetime.so tools/wheel.sh /root/packages"
+}
 try_packages() {
-  in_root "tools/image.sh install /root/packages && tools/try_packages.sh"
+  in_root "tools/image.sh install /root/packages && tools/try_packages.sh /root/packages/*.whl"
 }
 
 report=()
@@ -113,6 +120,7 @@ chown -R 0:0 "$root/root/foretime"
 if [[ $only == packages ]]; then
   timed "packages" in_root "rm -rf /root/packages && tools/image.sh build /root/packages" || status=1
   [[ $status != 0 ]] || timed "lintian" lint || status=1
+  [[ $status != 0 ]] || timed "wheel" make_wheel || status=1
   built=$root
   root=$root.run
   [[ -e $root/etc/debian_version ]] || timed "debootstrap" make_root
@@ -121,8 +129,8 @@ if [[ $only == packages ]]; then
   rm -rf "${root:?}/root/foretime" "${root:?}/root/packages"
   mkdir -p "$root/root/foretime/tools"
   cp -r "$built/root/packages" "$root/root/"
-  cp "$source_root"/tools/{image,try_packages}.sh "$root/root/foretime/tools/"
-  [[ $status != 0 ]] || timed "install, use and remove packages" try_packages || status=1
+  cp "$source_root"/tools/{image.sh,try_packages.sh,check_docs.py,commands_page.py} "$root/root/foretime/tools/"
+  [[ $status != 0 ]] || timed "install, use and remove packages and wheel" try_packages || status=1
 fi
 
 echo "== fresh Debian ($suite) in $root, commit $commit, $(nproc) cores"
