@@ -35,8 +35,8 @@ std::string description_of(std::string_view name);
 void add_other_programs(CLI::App& app, Program self, char** argv);
 
 /// Parses the command line with the subcommands that `add_commands` adds, and runs what it names. Exceptions become
-/// messages on standard error. `version` makes what --version prints, which the light program answers before another one
-/// has begun. Returns the exit code of the program (base/error.h).
+/// messages on standard error. `version` makes what --version prints, which the light program answers before another
+/// one has begun. Returns the exit code of the program (base/error.h).
 int run_program(int argc, char** argv, const std::function<void(CLI::App&)>& add_commands,
                 const std::function<std::string()>& version = version_text);
 

@@ -5,7 +5,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 words='TODO|FIXME|XXX|HACK|stub|placeholder'
 if grep -rnIwE "$words" . --exclude-dir=.git --exclude-dir='build*' --exclude-dir=runs --exclude-dir=samples \
-  --exclude-dir=__pycache__ --exclude-dir=node_modules --exclude="$(basename "${BASH_SOURCE[0]}")"; then
+  --exclude-dir=__pycache__ --exclude-dir=node_modules --exclude-dir=.mypy_cache --exclude="$(basename "${BASH_SOURCE[0]}")"; then
   echo "check_words.sh: the lines above hold one of $words" >&2
   exit 1
 fi

@@ -9,7 +9,9 @@ set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 out=$(realpath -m "${1:-dist}")
 build=$(realpath -m "${2:-$root/build/deb}")
-command -v dpkg-shlibdeps > /dev/null || { echo "deb.sh: dpkg-shlibdeps is missing (apt-get install dpkg-dev)" >&2; exit 2; }
+for needed in "dpkg-shlibdeps dpkg-dev" "file file"; do
+  command -v "${needed% *}" > /dev/null || { echo "deb.sh: ${needed% *} is missing (apt-get install ${needed#* })" >&2; exit 2; }
+done
 
 # Below /usr, Debian's folders for libraries are those of their architecture.
 cmake -S "$root" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_INSTALL_PREFIX=/usr \

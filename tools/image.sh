@@ -14,7 +14,7 @@ install() {
 if [[ $1 == build ]]; then
   cd "$(dirname "${BASH_SOURCE[0]}")/.."
   tools/install-deps.sh
-  install dpkg-dev python3
+  install dpkg-dev file python3
   tools/deb.sh "$2"
 else
   install "$(realpath "$2")"/*.deb redis-server
