@@ -171,6 +171,42 @@ TEST(SharedPlan, OfAPreparedSourceIsThatOfAWholeOne) {
               pooled(whole.readout.configurable, final_states(whole)), "configurable nodes of");
 }
 
+/// What candidates share is not known before the first piece is there, whatever memory there is.
+TEST(PieceSize, TheFirstPieceIsSmall) {
+  const auto group = data::synthesize_layout_group({40, 12, 16, 8}, "g");
+  PlanSource source;
+  source.request = {.layers = 1, .relations = relations(), .sharing = Sharing::states};
+  source.symbolic = make_symbolic_plan(group, source.request, {});
+  EXPECT_LE(PieceSize(group, source, int64_t{1} << 40).candidates(), 4096);
+  EXPECT_GE(PieceSize(group, source, int64_t{1} << 40).candidates(), 1024);
+  EXPECT_EQ(PieceSize(group, source, 1).candidates(), 1);
+}
+
+/// Of many candidates, parts that go together are summed once, in each pool: which pool comes first must not matter.
+TEST(SharedPlan, SumsPartsTogetherInEachPool) {
+  const auto group = data::synthesize_layout_group({40, 12, 512, 8}, "g");
+  std::vector<int64_t> candidates(512);
+  std::iota(candidates.begin(), candidates.end(), 0);
+  const PlanRequest request{.layers = 1, .relations = relations(), .sharing = Sharing::states};
+  const auto entries = [&](int32_t small) {
+    std::vector<int32_t> nodes, pool;
+    for (int32_t v = 0; v < 40; ++v) {
+      nodes.push_back(v);
+      pool.push_back(v < 8 ? small : 1 - small);
+    }
+    auto source = std::make_shared<PlanSource>();
+    source->request = request;
+    source->symbolic = make_symbolic_plan(group, request, {nodes, pool, 2});
+    PlanBuilder builder(request);
+    builder.add(group, candidates, source);
+    const auto plan = std::move(builder).build();
+    size_t count = 0;
+    for (const auto& stage : plan.readout.nodes.stages) count += stage.columns.size();
+    return count;
+  };
+  EXPECT_EQ(entries(0), entries(1));
+}
+
 TEST(SharedPlan, OfASubsetHasItsNodesAloneAndPoolsThemByThemselves) {
   const auto group = data::synthesize_layout_group({40, 7, 10, 6}, "g");
   std::vector<int32_t> nodes, pool;
