@@ -43,6 +43,7 @@ class Arena {
 
   /// Starts the copy. Nothing may be added afterwards. Null on the CPU.
   std::shared_ptr<Upload> upload();
+  torch::Device device() const { return device_; }
   /// Bytes that are in use.
   int64_t used() const { return used_; }
 

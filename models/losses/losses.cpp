@@ -1,13 +1,11 @@
 #include "models/losses/losses.h"
 
-#include <algorithm>
 #include <cmath>
-#include <functional>
-#include <tuple>
 
 #include <fmt/ranges.h>
 
 #include "models/graph/error.h"
+#include "models/sparse/sparse_ops.h"
 
 namespace foretime::models {
 namespace {
@@ -18,89 +16,70 @@ using torch::Tensor;
 /// Zero that backward passes through, whatever the scores hold.
 Tensor connected_zero(const Tensor& scores) { return scores.narrow(0, 0, 0).sum(); }
 
-/// The candidates of a group. `ran`: which of them did not fail; undefined where all ran.
-struct Candidates {
-  const Tensor& scores;
-  const Tensor& targets;
-  const Tensor& ran;
-};
-
-Tensor listmle(const LossSettings& settings, const Candidates& of) {
-  const auto order = std::get<1>(torch::sort(of.targets, /*stable=*/true, /*dim=*/0, /*descending=*/false));
-  const auto ranked = of.scores.index_select(0, order) / -settings.temperature;
-  // The sums run over suffixes, so the list is turned round. logcumsumexp rescales as it goes: no score overflows.
-  const auto log_sums = torch::logcumsumexp(ranked.flip({0}), 0).flip({0});
-  const auto terms = log_sums - ranked;
-  if (!of.ran.defined()) return terms.sum();
-  // Nobody knows an order of those that failed: they stand behind all others.
-  return torch::where(of.ran.index_select(0, order), terms, torch::zeros_like(terms)).sum();
+/// The log-likelihood of each row's order, which runs from the last to the first: with scores in places, each sum over
+/// those behind is a running one. logcumsumexp rescales as it goes: no score overflows.
+Tensor listmle(const LossSettings& settings, const LossBlock& block, const Tensor& scores) {
+  const auto ranked = scores / -settings.temperature + block.list_offsets;
+  return ((torch::logcumsumexp(ranked, 1) - ranked) * block.list_weights).sum();
 }
 
-/// Mean of `penalty(score_i - score_j)` over the pairs in which i is the faster one.
-Tensor pair_mean(const Candidates& of, const std::function<Tensor(const Tensor&)>& penalty) {
-  const auto pairs = of.targets.unsqueeze(1) < of.targets.unsqueeze(0);
-  const auto penalties = penalty(of.scores.unsqueeze(1) - of.scores.unsqueeze(0));
-  const auto count = pairs.sum().clamp_min(1).to(of.scores.scalar_type());
-  return torch::where(pairs, penalties, torch::zeros_like(penalties)).sum() / count;
+/// Mean of `penalty(score_i - score_j)` over the pairs of a row in which i is the faster one, weighted and summed.
+template <class Penalty>
+Tensor pair_means(const LossBlock& block, const Tensor& scores, const Penalty& penalty) {
+  const auto pairs = block.ranks.unsqueeze(2) < block.ranks.unsqueeze(1);
+  const auto penalties = penalty(scores.unsqueeze(2) - scores.unsqueeze(1));
+  return (torch::where(pairs, penalties, torch::zeros({}, penalties.options())) * block.pair_weights).sum();
 }
 
-Tensor pairwise_hinge(const LossSettings& settings, const Candidates& of) {
-  return pair_mean(of, [&](const Tensor& excess) { return torch::clamp_min(excess + settings.margin, 0.0); });
+Tensor pairwise_hinge(const LossSettings& settings, const LossBlock& block, const Tensor& scores) {
+  return pair_means(block, scores,
+                    [&](const Tensor& excess) { return torch::clamp_min(excess + settings.margin, 0.0); });
 }
 
-Tensor pairwise_logistic(const LossSettings&, const Candidates& of) {
+Tensor pairwise_logistic(const LossSettings&, const LossBlock& block, const Tensor& scores) {
   // log_sigmoid, unlike softplus, has no threshold beyond which it changes its formula.
-  return pair_mean(of, [](const Tensor& excess) { return -torch::log_sigmoid(-excess); });
+  return pair_means(block, scores, [](const Tensor& excess) { return -torch::log_sigmoid(-excess); });
 }
 
-/// Of a loss of each candidate: mean over those that ran.
-using Residuals = std::function<Tensor(const Tensor& scores, const Tensor& targets, int64_t reduction)>;
-Tensor residual_mean(const Candidates& of, const Residuals& loss) {
-  if (!of.ran.defined()) return loss(of.scores, of.targets.to(of.scores.scalar_type()), at::Reduction::Mean);
-  const auto known = torch::where(of.ran, of.targets, torch::zeros_like(of.targets)).to(of.scores.scalar_type());
-  const auto each = loss(of.scores, known, at::Reduction::None);
-  return torch::where(of.ran, each, torch::zeros_like(each)).sum() /
-         of.ran.sum().clamp_min(1).to(of.scores.scalar_type());
+Tensor residual_mean(const LossBlock& block, const Tensor& each) { return (each * block.residual_weights).sum(); }
+
+Tensor mse(const LossSettings&, const LossBlock& block, const Tensor& scores) {
+  return residual_mean(block, torch::mse_loss(scores, block.targets, at::Reduction::None));
 }
 
-Tensor mse(const LossSettings&, const Candidates& of) {
-  return residual_mean(of, [](const Tensor& s, const Tensor& t, int64_t how) { return torch::mse_loss(s, t, how); });
+Tensor huber(const LossSettings& settings, const LossBlock& block, const Tensor& scores) {
+  return residual_mean(block, torch::huber_loss(scores, block.targets, at::Reduction::None, settings.delta));
 }
 
-Tensor huber(const LossSettings& settings, const Candidates& of) {
-  return residual_mean(
-      of, [&](const Tensor& s, const Tensor& t, int64_t how) { return torch::huber_loss(s, t, how, settings.delta); });
+Tensor l1(const LossSettings&, const LossBlock& block, const Tensor& scores) {
+  return residual_mean(block, torch::l1_loss(scores, block.targets, at::Reduction::None));
 }
 
-Tensor l1(const LossSettings&, const Candidates& of) {
-  return residual_mean(of, [](const Tensor& s, const Tensor& t, int64_t how) { return torch::l1_loss(s, t, how); });
-}
-
-using Loss = Tensor (*)(const LossSettings&, const Candidates&);
+using Loss = Tensor (*)(const LossSettings&, const LossBlock&, const Tensor& scores);
 
 /// In the order of configs::LossType.
 constexpr Loss kLosses[] = {listmle, pairwise_hinge, pairwise_logistic, mse, huber, l1};
 
-Loss find_loss(configs::LossType type) { return kLosses[static_cast<size_t>(type)]; }
-
-/// As Candidates wants it. Asks the targets where they are: on the CPU, before they go to a device.
-Tensor those_that_ran(const Tensor& targets, torch::Device device) {
-  const auto ran = torch::isinf(targets).logical_not();
-  return ran.all().item<bool>() ? Tensor() : ran.to(device);
+Tensor block_loss(const LossSettings& settings, const LossBlock& block, const Tensor& outputs) {
+  const bool tells = outputs.dim() == 2;
+  const auto placed = csr_matmul(block.places, tells ? outputs : outputs.unsqueeze(1));
+  const auto column = [&](int64_t i) { return placed.select(1, i).view({block.groups, block.longest}); };
+  const auto scores = column(0);
+  auto sum = kLosses[static_cast<size_t>(settings.type)](settings, block, scores);
+  if (settings.mse_weight > 0.0) sum = sum + settings.mse_weight * mse(settings, block, scores);
+  if (settings.huber_weight > 0.0) sum = sum + settings.huber_weight * huber(settings, block, scores);
+  if (settings.mse_weight > 0.0 || settings.huber_weight > 0.0)
+    sum = sum / (1.0 + settings.mse_weight + settings.huber_weight);
+  if (!tells) return sum;
+  return sum + torch::binary_cross_entropy_with_logits(column(1), block.failed, block.failure_weights, {},
+                                                       at::Reduction::Sum);
 }
 
-void check_vectors(const Tensor& scores, const Tensor& targets) {
-  if (scores.dim() == 1 && targets.dim() == 1 && scores.numel() == targets.numel()) return;
+void check_outputs(const Tensor& outputs, int64_t targets) {
+  const bool fits = outputs.dim() == 1 || (outputs.dim() == 2 && outputs.size(1) == 2);
+  if (fits && outputs.size(0) == targets) return;
   throw ModelError("loss: scores of shape [{}] and targets of shape [{}], expected vectors of one length",
-                   fmt::join(scores.sizes(), ", "), fmt::join(targets.sizes(), ", "));
-}
-
-Tensor unchecked_loss(const LossSettings& settings, Loss loss, const Candidates& of) {
-  if (of.scores.numel() == 0) return connected_zero(of.scores);
-  auto sum = loss(settings, of);
-  if (settings.mse_weight > 0.0) sum = sum + settings.mse_weight * mse(settings, of);
-  if (settings.huber_weight > 0.0) sum = sum + settings.huber_weight * huber(settings, of);
-  return sum / (1.0 + settings.mse_weight + settings.huber_weight);
+                   fmt::join(outputs.sizes(), ", "), targets);
 }
 
 }  // namespace
@@ -160,40 +139,28 @@ TargetTransform TargetStatistics::fit() const {
 }
 
 Tensor group_loss(const LossSettings& settings, const Tensor& scores, const Tensor& targets) {
-  check_vectors(scores, targets);
-  const auto placed = targets.to(scores.device()), ran = those_that_ran(targets, scores.device());
-  return unchecked_loss(settings, find_loss(settings.type), {scores, placed, ran});
+  return batch_loss(settings, scores, targets, {0, scores.dim() > 0 ? scores.size(0) : 0}, {1.0});
 }
 
 Tensor batch_loss(const LossSettings& settings, const Tensor& outputs, const Tensor& targets,
                   const std::vector<int64_t>& group_ptr, const std::vector<double>& weights) {
-  const bool tells = outputs.dim() == 2 && outputs.size(1) == 2;
-  const auto scores = tells ? outputs.select(1, 0) : outputs, logits = tells ? outputs.select(1, 1) : Tensor();
-  check_vectors(scores, targets);
-  if (group_ptr.size() != weights.size() + 1 || group_ptr.front() != 0 || group_ptr.back() != scores.numel()) {
-    throw ModelError(
-        "loss: group_ptr [{}] for {} weights and {} scores, expected one start for each weight and the end",
-        fmt::join(group_ptr, ", "), weights.size(), scores.numel());
+  const auto known = targets.to(torch::kCPU, torch::kDouble).contiguous();
+  const LossGroups groups{{known.data_ptr<double>(), static_cast<size_t>(known.numel())}, group_ptr, weights};
+  check_outputs(outputs, known.numel());
+  device::Arena arena(outputs.device(), room_of_loss_targets(groups));
+  auto ready = loss_targets(settings, groups, outputs.dim() == 2, outputs.scalar_type(), arena);
+  if (const auto upload = arena.upload()) upload->wait();
+  return batch_loss(settings, outputs, ready);
+}
+
+Tensor batch_loss(const LossSettings& settings, const Tensor& outputs, const LossTargets& targets) {
+  check_outputs(outputs, targets.candidates);
+  Tensor total;
+  for (const auto& block : targets.blocks) {
+    const auto own = block_loss(settings, block, outputs);
+    total = total.defined() ? total + own : own;
   }
-  if (!std::is_sorted(group_ptr.begin(), group_ptr.end())) {
-    throw ModelError("loss: group_ptr [{}] descends", fmt::join(group_ptr, ", "));
-  }
-  const auto loss = find_loss(settings.type);
-  const auto placed = targets.to(scores.device()), ran = those_that_ran(targets, scores.device());
-  auto total = connected_zero(scores);
-  for (size_t g = 0; g < weights.size(); ++g) {
-    const auto count = group_ptr[g + 1] - group_ptr[g];
-    if (weights[g] == 0.0) continue;
-    const auto part = [&](const Tensor& all) { return all.defined() ? all.narrow(0, group_ptr[g], count) : all; };
-    const auto own_scores = part(scores), own_targets = part(placed), own_ran = part(ran);
-    auto own = unchecked_loss(settings, loss, {own_scores, own_targets, own_ran});
-    if (tells && count > 0) {
-      const auto failed = torch::isinf(own_targets).to(logits.scalar_type());
-      own = own + settings.failure_weight * torch::binary_cross_entropy_with_logits(part(logits), failed);
-    }
-    total = total + weights[g] * own;
-  }
-  return total;
+  return total.defined() ? total : connected_zero(outputs);
 }
 
 }  // namespace foretime::models

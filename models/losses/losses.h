@@ -8,6 +8,7 @@
 #include "configs/settings.h"
 #include "data/graphs/group.h"
 #include "inference/bundle/targets.h"
+#include "models/losses/loss_targets.h"
 
 namespace foretime::models {
 
@@ -70,5 +71,8 @@ torch::Tensor group_loss(const configs::LossSettings& settings, const torch::Ten
 torch::Tensor batch_loss(const configs::LossSettings& settings, const torch::Tensor& outputs,
                          const torch::Tensor& targets, const std::vector<int64_t>& group_ptr,
                          const std::vector<double>& weights);
+/// The same, with what is known beforehand on the device already (loss_targets.h), made with these settings.
+torch::Tensor batch_loss(const configs::LossSettings& settings, const torch::Tensor& outputs,
+                         const LossTargets& targets);
 
 }  // namespace foretime::models

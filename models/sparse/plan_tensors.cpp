@@ -18,8 +18,8 @@ void expect_size(bool condition, const char* what, int64_t found, int64_t expect
 
 class Converter {
  public:
-  Converter(const plans::MessagePlan& plan, const PlanTensorOptions& options)
-      : device_(options.device), dtype_(options.dtype), gradients_(options.gradients), arena_(device_, room_of(plan)) {}
+  Converter(const PlanTensorOptions& options, device::Arena& arena)
+      : device_(options.device), dtype_(options.dtype), gradients_(options.gradients), arena_(arena) {}
 
   template <class T>
   torch::Tensor copy(const std::vector<T>& values, torch::Dtype dtype) {
@@ -29,8 +29,6 @@ class Converter {
   torch::Tensor copy_rows(const std::vector<T>& values, int64_t width) {
     return copy(values, dtype_).view({width == 0 ? 0 : static_cast<int64_t>(values.size()) / width, width});
   }
-  std::shared_ptr<device::Upload> upload() { return arena_.upload(); }
-
   CsrTensor matrix(const plans::CsrMatrix& source) {
     expect_size(static_cast<int64_t>(source.row_ptr.size()) == source.rows + 1, "row_ptr of a matrix",
                 static_cast<int64_t>(source.row_ptr.size()), source.rows + 1);
@@ -140,48 +138,10 @@ class Converter {
     return sums;
   }
 
-  /// What the plan takes at most.
-  int64_t room_of(const plans::MessagePlan& plan) const {
-    using device::Arena;
-    const auto rows_and_entries = [&](int64_t rows, int64_t entries) {
-      const int64_t long_rows = entries / device::kLongRow + 1, pieces = entries / device::kPiece + long_rows;
-      return Arena::room<int64_t>(rows + 1) + Arena::room<int32_t>(entries) + Arena::room<double>(entries) +
-             2 * Arena::room<int32_t>(long_rows + 1) + Arena::room<int32_t>(pieces);
-    };
-    const int sides = gradients_ ? 2 : 1;
-    const auto matrix = [&](const plans::CsrMatrix& m) {
-      return sides * rows_and_entries(std::max(m.rows, m.cols), static_cast<int64_t>(m.columns.size()));
-    };
-    const auto gather = [&](size_t rows, int64_t cols) {
-      return sides * rows_and_entries(std::max(static_cast<int64_t>(rows), cols), static_cast<int64_t>(rows));
-    };
-    int64_t room = Arena::room<double>(static_cast<int64_t>(plan.node_features.size())) +
-                   2 * gather(plan.node_types.size(), 256) +
-                   Arena::room<double>(static_cast<int64_t>(plan.layout_rows.size())) +
-                   Arena::room<double>(static_cast<int64_t>(plan.candidate_features.size()));
-    std::set<const void*> known;
-    for (const auto& level : plan.levels) {
-      if (!known.insert(level.get()).second) continue;
-      room += gather(level->node.size(), plan.nodes()) +
-              gather(level->layout_row.size(), static_cast<int64_t>(plan.layout_rows.size())) +
-              gather(level->candidate.size(), plan.candidates());
-    }
-    for (size_t i = 0; i < plan.layers.size(); ++i) {
-      if (!known.insert(plan.layers[i].get()).second) continue;
-      for (const auto& relation : plan.layers[i]->relations) room += matrix(relation);
-      room += gather(plan.layers[i]->self.size(), plan.levels[i]->states());
-    }
-    for (const auto* pool : {&plan.readout.nodes, &plan.readout.configurable, &plan.readout.tied}) {
-      for (const auto& stage : pool->stages) room += matrix(stage);
-      room += Arena::room<double>(plan.candidates() * plan.readout.pools);
-    }
-    return room;
-  }
-
   torch::Device device_;
   torch::Dtype dtype_;
   bool gradients_;
-  device::Arena arena_;
+  device::Arena& arena_;
 };
 
 void check_layer(const plans::PlanLayer& layer, int64_t below, int64_t above) {
@@ -216,10 +176,54 @@ torch::Tensor entry_rows(const CsrTensor& matrix) {
   return torch::arange(matrix.rows, counts.options().dtype(torch::kLong)).repeat_interleave(counts);
 }
 
+int64_t room_of(const plans::MessagePlan& plan, const PlanTensorOptions& options) {
+  using device::Arena;
+  const auto rows_and_entries = [&](int64_t rows, int64_t entries) {
+    const int64_t long_rows = entries / device::kLongRow + 1, pieces = entries / device::kPiece + long_rows;
+    return Arena::room<int64_t>(rows + 1) + Arena::room<int32_t>(entries) + Arena::room<double>(entries) +
+           2 * Arena::room<int32_t>(long_rows + 1) + Arena::room<int32_t>(pieces);
+  };
+  const int sides = options.gradients ? 2 : 1;
+  const auto matrix = [&](const plans::CsrMatrix& m) {
+    return sides * rows_and_entries(std::max(m.rows, m.cols), static_cast<int64_t>(m.columns.size()));
+  };
+  const auto gather = [&](size_t rows, int64_t cols) {
+    return sides * rows_and_entries(std::max(static_cast<int64_t>(rows), cols), static_cast<int64_t>(rows));
+  };
+  int64_t room = Arena::room<double>(static_cast<int64_t>(plan.node_features.size())) +
+                 2 * gather(plan.node_types.size(), 256) +
+                 Arena::room<double>(static_cast<int64_t>(plan.layout_rows.size())) +
+                 Arena::room<double>(static_cast<int64_t>(plan.candidate_features.size()));
+  std::set<const void*> known;
+  for (const auto& level : plan.levels) {
+    if (!known.insert(level.get()).second) continue;
+    room += gather(level->node.size(), plan.nodes()) +
+            gather(level->layout_row.size(), static_cast<int64_t>(plan.layout_rows.size())) +
+            gather(level->candidate.size(), plan.candidates());
+  }
+  for (size_t i = 0; i < plan.layers.size(); ++i) {
+    if (!known.insert(plan.layers[i].get()).second) continue;
+    for (const auto& relation : plan.layers[i]->relations) room += matrix(relation);
+    room += gather(plan.layers[i]->self.size(), plan.levels[i]->states());
+  }
+  for (const auto* pool : {&plan.readout.nodes, &plan.readout.configurable, &plan.readout.tied}) {
+    for (const auto& stage : pool->stages) room += matrix(stage);
+    room += Arena::room<double>(plan.candidates() * plan.readout.pools);
+  }
+  return room;
+}
+
 PlanTensors to_tensors(const plans::MessagePlan& plan, const PlanTensorOptions& options) {
+  device::Arena arena(options.device, room_of(plan, options));
+  auto result = to_tensors(plan, options, arena);
+  result.upload = arena.upload();
+  return result;
+}
+
+PlanTensors to_tensors(const plans::MessagePlan& plan, const PlanTensorOptions& options, device::Arena& arena) {
   expect_size(plan.levels.size() == plan.layers.size() + 1, "levels", static_cast<int64_t>(plan.levels.size()),
               static_cast<int64_t>(plan.layers.size()) + 1);
-  Converter convert(plan, options);
+  Converter convert(options, arena);
   PlanTensors result;
   result.node_features = convert.copy(plan.node_features, options.dtype).view({plan.nodes(), plan.feature_count});
   std::vector<int32_t> types(plan.node_types.begin(), plan.node_types.end());
@@ -271,7 +275,6 @@ PlanTensors to_tensors(const plans::MessagePlan& plan, const PlanTensorOptions& 
   result.configurable = convert.pool(plan.readout.configurable);
   if (!plan.readout.tied.stages.empty()) result.tied = convert.pool(plan.readout.tied);
   result.group_ptr = plan.group_ptr;
-  result.upload = convert.upload();
   return result;
 }
 

@@ -83,5 +83,8 @@ struct PlanTensorOptions {
 };
 
 PlanTensors to_tensors(const plans::MessagePlan& plan, const PlanTensorOptions& options = {});
+/// The same into an arena of at least room_of() bytes, whose upload the caller starts.
+PlanTensors to_tensors(const plans::MessagePlan& plan, const PlanTensorOptions& options, device::Arena& arena);
+int64_t room_of(const plans::MessagePlan& plan, const PlanTensorOptions& options);
 
 }  // namespace foretime::models

@@ -5,20 +5,35 @@
 
 namespace foretime::worker {
 
+namespace {
+
+models::LossGroups groups_of(const Batch& batch) { return {batch.targets, batch.plan.group_ptr, batch.weights}; }
+
+int64_t losses_made(const LossForm& form, const Batch& batch) { return batch.folds.empty() ? 1 : form.members; }
+
+}  // namespace
+
+std::vector<models::LossTargets> losses_of(const LossForm& form, const Batch& batch, torch::Dtype dtype,
+                                           device::Arena& arena) {
+  std::vector<models::LossTargets> losses;
+  std::vector<uint8_t> left_out(batch.folds.size());
+  for (int64_t member = 0; member < losses_made(form, batch); ++member) {
+    for (size_t c = 0; c < left_out.size(); ++c) left_out[c] = batch.folds[c] == member;
+    auto groups = groups_of(batch);
+    groups.left_out = left_out;
+    losses.push_back(models::loss_targets(form.settings, groups, form.tells_failures, dtype, arena));
+  }
+  return losses;
+}
+
+int64_t room_of_losses(const LossForm& form, const Batch& batch) {
+  return losses_made(form, batch) * models::room_of_loss_targets(groups_of(batch));
+}
+
 torch::Tensor member_loss(const configs::LossSettings& settings, const torch::Tensor& scores, int64_t member,
                           const Batch& batch) {
-  const auto& group_ptr = batch.plan.group_ptr;
-  if (batch.folds.empty()) return models::batch_loss(settings, scores, batch.targets, group_ptr, batch.weights);
-  std::vector<int64_t> kept, kept_ptr = {0};
-  for (size_t g = 0; g + 1 < group_ptr.size(); ++g) {
-    for (int64_t c = group_ptr[g]; c < group_ptr[g + 1]; ++c) {
-      if (batch.folds[static_cast<size_t>(c)] != member) kept.push_back(c);
-    }
-    kept_ptr.push_back(static_cast<int64_t>(kept.size()));
-  }
-  const auto ids = torch::tensor(kept, torch::kLong).to(scores.device());
-  return models::batch_loss(settings, scores.index_select(0, ids), batch.targets.index_select(0, ids), kept_ptr,
-                            batch.weights);
+  const auto at = batch.folds.empty() ? 0 : static_cast<size_t>(member);
+  return models::batch_loss(settings, scores, batch.losses.at(at));
 }
 
 torch::Tensor mean_loss(const configs::LossSettings& settings, const std::vector<torch::Tensor>& scores,
@@ -37,13 +52,13 @@ Batch BatchLoader::prepare(int64_t number) const {
   batch.number = number;
   batch.samples = sampler_.samples(number, rank_, store_);
   if (batch.samples.empty()) return batch;
-  batch.plan = forward_.plan(batch, store_);
-  std::vector<torch::Tensor> targets;
+  const auto plan = forward_.plan(batch, store_);
+  batch.plan.group_ptr = {0};
   int64_t most = -1;
   for (const auto& sample : batch.samples) {
     const auto& loaded = store_.get(sample.entry);
-    const int64_t states =
-        plans::plan_states(loaded.group, static_cast<int64_t>(sample.candidates.size()), forward_.request());
+    const auto candidates = static_cast<int64_t>(sample.candidates.size());
+    const int64_t states = plans::plan_states(loaded.group, candidates, forward_.request());
     if (states > most) {
       most = states;
       batch.largest_group = loaded.group.name;
@@ -52,11 +67,21 @@ Batch BatchLoader::prepare(int64_t number) const {
     if (!loaded.folds.empty()) {
       for (const int64_t c : sample.candidates) batch.folds.push_back(loaded.folds[static_cast<size_t>(c)]);
     }
-    targets.push_back(targets_.targets(loaded.group, sample.candidates));
+    const auto targets = targets_.targets(loaded.group, sample.candidates);
+    batch.targets.insert(batch.targets.end(), targets.data_ptr<double>(), targets.data_ptr<double>() + candidates);
+    batch.plan.group_ptr.push_back(static_cast<int64_t>(batch.targets.size()));
   }
-  batch.targets = torch::cat(targets).to(forward_.device());
-  batch.candidates = batch.targets.numel();
+  batch.candidates = batch.plan.group_ptr.back();
+  place(batch, plan);
   return batch;
+}
+
+void BatchLoader::place(Batch& batch, const std::optional<plans::MessagePlan>& plan) const {
+  const models::PlanTensorOptions options = {.device = forward_.device()};
+  device::Arena arena(options.device, (plan ? models::room_of(*plan, options) : 0) + room_of_losses(loss_, batch));
+  if (plan) batch.plan = models::to_tensors(*plan, options, arena);
+  batch.losses = losses_of(loss_, batch, options.dtype, arena);
+  batch.plan.upload = arena.upload();
 }
 
 Batch BatchLoader::get(int64_t number, bool more) {

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <future>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -31,16 +32,34 @@ struct SampledGraph {
 
 /// One rank's part of a batch, ready for the model.
 struct Batch {
-  int64_t number = 0;                // of the batch, over all epochs
-  std::vector<Sample> samples;       // [groups]
-  models::PlanTensors plan;          // of all candidates, as ForwardPass::plan makes it
-  torch::Tensor targets;             // [candidates] float64, after the target transform
-  std::vector<double> weights;       // [groups]
-  std::vector<uint8_t> folds;        // [candidates], with trainer.cross_fitting; else empty
-  std::vector<SampledGraph> graphs;  // [groups], with segments; else empty
-  int64_t candidates = 0;            // 0: this rank pads
-  std::string largest_group;         // the one with the most states; empty where this rank pads
+  int64_t number = 0;                       // of the batch, over all epochs
+  std::vector<Sample> samples;              // [groups]
+  models::PlanTensors plan;                 // of all candidates; nothing but group_ptr where ForwardPass needs none
+  std::vector<double> targets;              // [candidates] after the target transform
+  std::vector<double> weights;              // [groups]
+  std::vector<uint8_t> folds;               // [candidates], with trainer.cross_fitting; else empty
+  std::vector<SampledGraph> graphs;         // [groups], with segments; else empty
+  std::vector<models::LossTargets> losses;  // of each ensemble member in cross-fitting, else one for all
+  int64_t candidates = 0;                   // 0: this rank pads
+  std::string largest_group;                // the one with the most states; empty where this rank pads
 };
+
+/// What losses a model's scores have.
+struct LossForm {
+  configs::LossSettings settings = {};
+  int64_t members = 1;          // of an ensemble
+  bool tells_failures = false;  // model.failure_output
+
+  static LossForm of(const configs::Settings& settings) {
+    return {settings.loss, settings.model.ensemble_size, settings.model.failure_output};
+  }
+};
+
+/// Batch::losses of a batch whose other members are there, for scores of `dtype`.
+std::vector<models::LossTargets> losses_of(const LossForm& form, const Batch& batch, torch::Dtype dtype,
+                                           device::Arena& arena);
+/// Room that they take in the arena, at most.
+int64_t room_of_losses(const LossForm& form, const Batch& batch);
 
 /// The loss of a batch by one ensemble member's scores [candidates]: over all candidates, or in cross-fitting
 /// (trainer.cross_fitting) over those that the member learns from.
@@ -62,8 +81,9 @@ class ForwardPass {
   const plans::PlanRequest& request() const { return request_; }
   torch::Device device() const { return device_; }
 
-  /// The plan of batch.samples; may fill batch.graphs. Called on the loader's thread, beside `scores`.
-  virtual models::PlanTensors plan(Batch& batch, const GroupStore& store) const = 0;
+  /// The plan of batch.samples, or nothing where `scores` needs none; may fill batch.graphs. Called on the loader's
+  /// thread, beside `scores`.
+  virtual std::optional<plans::MessagePlan> plan(Batch& batch, const GroupStore& store) const = 0;
   /// Scores of each ensemble member: [candidates], with gradients.
   virtual std::vector<torch::Tensor> scores(models::CostModel& model, const Batch& batch, const GroupStore& store) = 0;
   /// After optimiser step `step` (1, 2, …). All ranks call it.
@@ -88,13 +108,13 @@ constexpr const char* kHistoryFile = "history.safetensors";
 class WholeGraphs final : public ForwardPass {
  public:
   using ForwardPass::ForwardPass;
-  models::PlanTensors plan(Batch& batch, const GroupStore& store) const override {
+  std::optional<plans::MessagePlan> plan(Batch& batch, const GroupStore& store) const override {
     plans::PlanBuilder builder(request());
     for (const auto& sample : batch.samples) {
       const auto& loaded = store.get(sample.entry);
       builder.add(loaded.group, sample.candidates, loaded.plan_source);
     }
-    return models::to_tensors(std::move(builder).build(), {.device = device()});
+    return std::move(builder).build();
   }
   std::vector<torch::Tensor> scores(models::CostModel& model, const Batch& batch, const GroupStore&) override {
     return model.member_scores(batch.plan);
@@ -104,21 +124,30 @@ class WholeGraphs final : public ForwardPass {
 /// Prepares the next batch in a thread of its own while the current one is computed.
 class BatchLoader {
  public:
-  /// Keeps references to its arguments. `profiler`, where there is one, records when a batch is made.
+  /// Keeps references to its arguments, but for `loss`. `profiler`, where there is one, records when a batch is made.
   BatchLoader(const Sampler& sampler, const GroupStore& store, const models::TargetTransform& targets,
-              const ForwardPass& forward, int rank, Profiler* profiler = nullptr)
-      : sampler_(sampler), store_(store), targets_(targets), forward_(forward), rank_(rank), profiler_(profiler) {}
+              const ForwardPass& forward, const LossForm& loss, int rank, Profiler* profiler = nullptr)
+      : sampler_(sampler),
+        store_(store),
+        targets_(targets),
+        forward_(forward),
+        loss_(loss),
+        rank_(rank),
+        profiler_(profiler) {}
 
   /// Batch `number`; begins with `number + 1` before returning where `more` is set.
   Batch get(int64_t number, bool more);
 
  private:
   Batch prepare(int64_t number) const;
+  /// Brings all to the device, in one copy.
+  void place(Batch& batch, const std::optional<plans::MessagePlan>& plan) const;
 
   const Sampler& sampler_;
   const GroupStore& store_;
   const models::TargetTransform& targets_;
   const ForwardPass& forward_;
+  LossForm loss_;
   int rank_;
   Profiler* profiler_;
   int64_t next_number_ = -1;

@@ -135,19 +135,16 @@ SegmentTraining::SegmentTraining(const configs::Settings& settings, const shardi
   }
 }
 
-models::PlanTensors SegmentTraining::plan(Batch& batch, const GroupStore& store) const {
+std::optional<plans::MessagePlan> SegmentTraining::plan(Batch& batch, const GroupStore& store) const {
   const bool head_only = batch.number >= head_from_;
   plans::PlanBuilder builder(request());
-  models::PlanTensors groups_only;
-  groups_only.group_ptr = {0};
   for (const auto& sample : batch.samples) {
     const auto& loaded = store.get(sample.entry);
     batch.graphs.push_back(choose(sample, loaded));
     if (!head_only) add(batch.graphs.back(), loaded, builder);
-    groups_only.group_ptr.push_back(groups_only.group_ptr.back() + static_cast<int64_t>(sample.candidates.size()));
   }
-  if (head_only) return groups_only;
-  return models::to_tensors(std::move(builder).build(), {.device = device()});
+  if (head_only) return std::nullopt;
+  return std::move(builder).build();
 }
 
 std::vector<torch::Tensor> SegmentTraining::scores(models::CostModel& model, const Batch& batch,

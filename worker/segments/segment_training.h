@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -102,9 +103,9 @@ class SegmentTraining final : public ForwardPass {
   SegmentTraining(const configs::Settings& settings, const sharding::DatasetIndex& dataset,
                   const sharding::ShardPlan& plan, int rank, const models::CostModel& model, torch::Device device);
 
-  /// Batches from `batch` on train the head alone (segments.finetune_steps): their plans hold nothing but group_ptr.
+  /// Batches from `batch` on train the head alone (segments.finetune_steps): they have no plans.
   void train_head_from(int64_t batch) { head_from_ = batch; }
-  models::PlanTensors plan(Batch& batch, const GroupStore& store) const override;
+  std::optional<plans::MessagePlan> plan(Batch& batch, const GroupStore& store) const override;
   std::vector<torch::Tensor> scores(models::CostModel& model, const Batch& batch, const GroupStore& store) override;
   /// Exchanges history where its time has come.
   void end_step(int64_t step, comm::Communicator& comm) override;

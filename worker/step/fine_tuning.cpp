@@ -25,7 +25,7 @@ class BatchSource {
         data_(data),
         sampler_(data.plan(), data.settings().sampler, data.settings().trainer.seed),
         forward_(model_.plan_request(), torch::kCPU),
-        loader_(sampler_, data.store(), trained.state.targets, forward_, /*rank=*/0) {}
+        loader_(sampler_, data.store(), trained.state.targets, forward_, LossForm::of(data.settings()), /*rank=*/0) {}
 
   torch::Tensor loss(int64_t step, bool more) {
     const auto batch = loader_.get(step, more);

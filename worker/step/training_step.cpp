@@ -30,7 +30,8 @@ TrainingStep::TrainingStep(RunContext& run, TrainingListener& events)
     : run_(run),
       events_(events),
       sampler_(run.plan, run.settings.sampler, run.settings.trainer.seed),
-      loader_(sampler_, *run.store, run.state.targets, *run.forward, run.comm.rank(), run.profiler),
+      loader_(sampler_, *run.store, run.state.targets, *run.forward, LossForm::of(run.settings), run.comm.rank(),
+              run.profiler),
       monitor_(run.profiler) {
   reduce_parameters(run.optimizer->parameters());
   for (const auto& buffer : run.model->named_buffers()) {
@@ -76,6 +77,7 @@ Batch TrainingStep::next_batch(int64_t step, int64_t part) {
 
 std::vector<torch::Tensor> TrainingStep::forward(const Batch& batch) {
   monitor_.enter("forward");
+  if (batch.plan.upload) batch.plan.upload->wait();
   const models::Autocast precision(run_.device, run_.settings.trainer.precision == configs::Precision::bfloat16);
   return run_.forward->scores(*run_.model, batch, *run_.store);
 }

@@ -299,6 +299,39 @@ TEST(BatchLoss, IsTheWeightedSumOverGroups) {
   EXPECT_NEAR(batch.item<double>(), expected, 1e-12);
 }
 
+TEST(BatchLoss, OfManyUnevenGroupsIsThatOfEachAlone) {
+  std::mt19937_64 random(3);
+  std::normal_distribution<double> normal;
+  for (const std::string type : {"listmle", "pairwise_hinge", "pairwise_logistic", "mse", "huber", "l1"}) {
+    auto settings = loss_of(type);
+    settings.mse_weight = 0.1;
+    std::vector<double> scores, targets, weights;
+    std::vector<int64_t> group_ptr = {0};
+    double expected = 0;
+    for (const size_t size : {3, 200, 0, 1, 90, 5, 40, 2, 199, 33, 7}) {
+      std::vector<double> own_scores(size), own_targets(size);
+      for (auto& score : own_scores) score = normal(random);
+      for (auto& target : own_targets) target = std::floor(4 * normal(random)) / 4;
+      if (size % 5 == 0 && size > 0) own_targets[size / 2] = std::numeric_limits<double>::infinity();
+      weights.push_back(size == 5 ? 0.0 : 1.0 / static_cast<double>(size + 1));
+      expected += weights.back() * loop_loss(settings, own_scores, own_targets);
+      scores.insert(scores.end(), own_scores.begin(), own_scores.end());
+      targets.insert(targets.end(), own_targets.begin(), own_targets.end());
+      group_ptr.push_back(static_cast<int64_t>(scores.size()));
+    }
+    auto all = vector(scores).requires_grad_(true);
+    const auto loss = batch_loss(settings, all, vector(targets), group_ptr, weights);
+    EXPECT_NEAR(loss.item<double>(), expected, 1e-9) << type;
+    loss.backward();
+    for (size_t g = 0; g + 1 < group_ptr.size(); ++g) {
+      const auto part = [&](const Tensor& of) { return of.slice(0, group_ptr[g], group_ptr[g + 1]); };
+      auto alone = part(all).detach().clone().requires_grad_(true);
+      (weights[g] * group_loss(settings, alone, part(vector(targets)))).backward();
+      EXPECT_TRUE(torch::allclose(part(all.grad()), alone.grad(), 1e-10, 1e-12)) << type << ", group " << g;
+    }
+  }
+}
+
 TEST(BatchLoss, PaddingGroupsAddNothingWhateverTheyHold) {
   auto scores = vector({std::nan(""), 1, 2}).requires_grad_(true);
   const auto loss = batch_loss(loss_of("listmle"), scores, vector({1, 2, 3}), {0, 1, 3}, {0.0, 1.0});

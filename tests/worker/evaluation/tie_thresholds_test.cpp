@@ -129,7 +129,8 @@ TEST_F(CrossFittingTest, AMemberLearnsFromOthersFoldsOnly) {
   configs::LossSettings settings;
   settings.type = configs::LossType::pairwise_logistic;
   Batch batch;
-  batch.targets = torch::tensor({3.0, 1.0, 2.0, 5.0, 4.0, 6.0, 7.0}, torch::kDouble);
+  batch.targets = {3.0, 1.0, 2.0, 5.0, 4.0, 6.0, 7.0};
+  const auto targets = torch::tensor(batch.targets, torch::kDouble);
   batch.plan.group_ptr = {0, 4, 5, 7};
   batch.weights = {0.5, 0.25, 0.25};
   batch.folds = {0, 1, 2, 1, 0, 2, 2};
@@ -138,8 +139,14 @@ TEST_F(CrossFittingTest, AMemberLearnsFromOthersFoldsOnly) {
   // Member 0: candidates 1, 2, 3 of the first group, none of the second, both of the third.
   const auto of = [&](const std::vector<int64_t>& ids) {
     return models::group_loss(settings, scores.index_select(0, torch::tensor(ids)),
-                              batch.targets.index_select(0, torch::tensor(ids)));
+                              targets.index_select(0, torch::tensor(ids)));
   };
+  const auto prepare = [&] {
+    const LossForm form{settings, /*members=*/3};
+    device::Arena arena(torch::kCPU, room_of_losses(form, batch));
+    batch.losses = losses_of(form, batch, torch::kDouble, arena);
+  };
+  prepare();
   const auto expected = 0.5 * of({1, 2, 3}) + 0.25 * of({5, 6});
   const auto loss = member_loss(settings, scores, 0, batch);
   EXPECT_NEAR(loss.item<double>(), expected.item<double>(), 1e-12);
@@ -149,6 +156,7 @@ TEST_F(CrossFittingTest, AMemberLearnsFromOthersFoldsOnly) {
   EXPECT_NE(scores.grad()[1].item<double>(), 0);
 
   batch.folds.clear();
+  prepare();
   const auto all = 0.5 * of({0, 1, 2, 3}) + 0.25 * of({4}) + 0.25 * of({5, 6});
   EXPECT_NEAR(member_loss(settings, scores, 0, batch).item<double>(), all.item<double>(), 1e-12);
 }
