@@ -133,6 +133,19 @@ void CostModel::register_tensors(const std::map<std::string, torch::Tensor>& ten
 
 const plans::PlanRequest& CostModel::plan_request() const { return model_.graph.request; }
 
+PlanTensorOptions CostModel::plan_tensor_options(torch::Device device) const {
+  PlanTensorOptions options{.device = device, .entry_positions = model_.edge_dropout > 0};
+  for (const auto& node : model_.graph.embed) {
+    if (std::holds_alternative<inference::AdditiveAttention>(node.operation) ||
+        std::holds_alternative<inference::DotAttention>(node.operation))
+      options.entry_positions = true;
+    inference::visit_all<MatrixRef>(node.operation, [&](const MatrixRef& matrix) {
+      options.statements |= matrix.kind >= MatrixRef::Kind::statements && matrix.kind <= MatrixRef::Kind::program_of;
+    });
+  }
+  return options;
+}
+
 void CostModel::check_whole(const PlanTensors& plan) const {
   check(plan);
   if (plan.pools != 1) throw ModelError("message plan: {} pools, expected 1", plan.pools);

@@ -36,6 +36,8 @@ class CostModel : public torch::nn::Module {
 
   /// What its plans must hold.
   const plans::PlanRequest& plan_request() const;
+  /// How its plans are best brought to `device` for training.
+  PlanTensorOptions plan_tensor_options(torch::Device device) const;
   /// [candidates], in the model's floating-point type.
   torch::Tensor score(const PlanTensors& plan);
 

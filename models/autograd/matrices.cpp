@@ -1,5 +1,6 @@
 #include "inference/runtime/plan_matrices.h"
 #include "models/autograd/run.h"
+#include "models/device/launch.h"
 #include "models/graph/error.h"
 #include "models/sparse/sparse_ops.h"
 
@@ -21,19 +22,23 @@ Kept entries_kept(const torch::Tensor& row_ptr, const torch::Tensor& columns, co
 }
 
 CsrTensor without_some(const CsrTensor& matrix, const torch::Tensor& self, double probability) {
+  const auto numbers = torch::device(matrix.columns.device());
   const auto rows = entry_rows(matrix);
   const auto own = (self.defined() ? self.index_select(0, rows) : rows) == matrix.columns;
-  const auto drawn = torch::rand({matrix.columns.size(0)}, torch::device(matrix.columns.device())) >= probability;
+  const auto drawn = torch::rand(matrix.columns.sizes(), numbers) >= probability;
   const auto kept = drawn | own;
-  const auto all = matrix.values.defined()
-                       ? matrix.values
-                       : torch::ones(matrix.columns.sizes(), torch::device(matrix.columns.device()));
+  const auto all = matrix.values.defined() ? matrix.values : torch::ones(matrix.columns.sizes(), numbers);
   const auto values = torch::where(own, all, all / (1.0 - probability));
-  const auto turned = transposed_entries(matrix).to(torch::kLong);
+  const auto turned = transposed_entries(matrix);
 
-  CsrTensor result;
-  result.rows = matrix.rows;
-  result.cols = matrix.cols;
+  CsrTensor result = matrix;
+  if (device::uses_bodies(matrix.columns.device())) {
+    // How many entries stay is known to the device alone, and the host does not ask.
+    result.values = values * kept;
+    result.transposed_values = result.values.index_select(0, turned);
+    result.zeros_are_none = true;
+    return result;
+  }
   const auto forward = entries_kept(matrix.row_ptr, matrix.columns, values, kept);
   result.row_ptr = forward.row_ptr;
   result.columns = forward.columns;
@@ -43,29 +48,26 @@ CsrTensor without_some(const CsrTensor& matrix, const torch::Tensor& self, doubl
   result.transposed_row_ptr = backward.row_ptr;
   result.transposed_columns = backward.columns;
   result.transposed_values = backward.values;
+  result.transposed_positions = torch::Tensor();
   return result;
 }
 
-/// With its transpose; all values are 1.
-CsrTensor with_transpose(const plans::CsrMatrix& matrix, torch::Device device) {
-  const auto pointers = row_ptr_type_on(device);
-  const auto turned = plans::transpose(matrix);
-  CsrTensor result;
-  result.rows = matrix.rows;
-  result.cols = matrix.cols;
-  result.row_ptr = torch::tensor(matrix.row_ptr, torch::kLong).to(device, pointers);
-  result.columns = torch::tensor(matrix.columns, torch::kInt).to(device);
-  result.transposed_row_ptr = torch::tensor(turned.row_ptr, torch::kLong).to(device, pointers);
-  result.transposed_columns = torch::tensor(turned.columns, torch::kInt).to(device);
-  return result;
-}
-
-CsrTensor gather_rows(const std::vector<int32_t>& rows, int64_t all, torch::Device device) {
-  CsrTensor result;
-  result.rows = static_cast<int64_t>(rows.size());
-  result.cols = all;
-  result.columns = torch::tensor(rows, torch::kInt).to(device);
-  return result;
+/// As the loader makes them (PlanTensorOptions::statements), for plans that came without.
+std::shared_ptr<const StatementTensors> statements_of(const PlanTensors& plan) {
+  if (plan.nodes.stages.size() != 1) throw ModelError("message plan: a readout in stages, expected program data");
+  const auto features = plan.node_features.to(torch::kCPU, torch::kFloat).contiguous();
+  const CsrTensor& nodes_of = plan.nodes.stages[0];
+  const auto columns = nodes_of.columns.to(torch::kCPU).contiguous();
+  const auto row_ptr = nodes_of.row_ptr.defined() ? nodes_of.row_ptr.to(torch::kCPU, torch::kLong).contiguous()
+                                                  : torch::arange(nodes_of.rows + 1, torch::kLong);
+  try {
+    const auto parts = inference::statement_parts(features.data_ptr<float>(), features.size(0), features.size(1),
+                                                  {row_ptr.data_ptr<int64_t>(), static_cast<size_t>(row_ptr.numel())},
+                                                  {columns.data_ptr<int32_t>(), static_cast<size_t>(columns.numel())});
+    return to_tensors(parts, {.device = plan.node_features.device(), .dtype = plan.node_features.scalar_type()});
+  } catch (const DataError& error) {
+    throw ModelError(error.what());
+  }
 }
 
 [[noreturn]] void missing(const MatrixRef& name) {
@@ -138,31 +140,16 @@ CsrTensor AutogradMatrices::make(const MatrixRef& name) {
 }
 
 void AutogradMatrices::make_statements() {
-  if (plan_.nodes.stages.size() != 1) throw ModelError("message plan: a readout in stages, expected program data");
-  const auto device = plan_.node_features.device();
-  const auto features = plan_.node_features.to(torch::kCPU, torch::kFloat).contiguous();
-  const CsrTensor& nodes_of = plan_.nodes.stages[0];
-  const auto columns = nodes_of.columns.to(torch::kCPU).contiguous();
-  const auto row_ptr = nodes_of.row_ptr.defined() ? nodes_of.row_ptr.to(torch::kCPU, torch::kLong).contiguous()
-                                                  : torch::arange(nodes_of.rows + 1, torch::kLong);
-  const auto parts = [&] {
-    try {
-      return inference::statement_parts(features.data_ptr<float>(), features.size(0), features.size(1),
-                                        {row_ptr.data_ptr<int64_t>(), static_cast<size_t>(row_ptr.numel())},
-                                        {columns.data_ptr<int32_t>(), static_cast<size_t>(columns.numel())});
-    } catch (const DataError& error) {
-      throw ModelError(error.what());
-    }
-  }();
-  made_[{Kind::statements}] = gather_rows(parts.statements, features.size(0), device);
-  made_[{Kind::loops}] = gather_rows(parts.loops, features.size(0), device);
-  made_[{Kind::loops_of}] = with_transpose(parts.loops_of, device);
-  made_[{Kind::innermost}] = with_transpose(parts.innermost, device);
-  made_[{Kind::second}] = with_transpose(parts.second, device);
-  for (size_t i = 0; i < parts.accesses.size(); ++i)
-    made_[{Kind::access, static_cast<int32_t>(i)}] = with_transpose(parts.accesses[i], device);
-  made_[{Kind::statements_of}] = with_transpose(parts.statements_of, device);
-  made_[{Kind::program_of}] = transposed(made_[{Kind::statements_of}]);
+  const auto parts = plan_.statements ? plan_.statements : statements_of(plan_);
+  made_[{Kind::statements}] = parts->statements;
+  made_[{Kind::loops}] = parts->loops;
+  made_[{Kind::loops_of}] = parts->loops_of;
+  made_[{Kind::innermost}] = parts->innermost;
+  made_[{Kind::second}] = parts->second;
+  for (size_t i = 0; i < parts->accesses.size(); ++i)
+    made_[{Kind::access, static_cast<int32_t>(i)}] = parts->accesses[i];
+  made_[{Kind::statements_of}] = parts->statements_of;
+  made_[{Kind::program_of}] = transposed(parts->statements_of);
 }
 
 void AutogradMatrices::drop(int32_t set) {

@@ -1,3 +1,5 @@
+#include <torch/csrc/autograd/custom_function.h>
+
 #include "models/autograd/run.h"
 #include "models/graph/error.h"
 #include "models/sparse/sparse_ops.h"
@@ -48,9 +50,7 @@ torch::Tensor compute(const Lookup& o, const AutogradRun& run) {
 torch::Tensor compute(const Dense& o, const AutogradRun& run) {
   const auto& x = run.in(o.x);
   if (!x.defined()) return {};
-  const auto weight = run.weight(o.weight);
-  const bool whole = o.start == 0 && weight.size(1) == x.size(1);
-  return leaky(torch::linear(x, whole ? weight : weight.narrow(1, o.start, x.size(1)), run.weight(o.bias)), o.slope);
+  return leaky(torch::linear(x, run.weight_columns(o.weight, o.start, x.size(1)), run.weight(o.bias)), o.slope);
 }
 
 torch::Tensor compute(const Join& o, const AutogradRun& run) {
@@ -143,9 +143,26 @@ torch::Tensor compute(const BatchNorm& o, const AutogradRun& run) {
   return scaled(mean, variance);
 }
 
+/// x / max(|x|, epsilon) by rows, whose gradient is (g - y (g · y)) / |x|, and g / epsilon for the shorter ones.
+struct RowNormalization : torch::autograd::Function<RowNormalization> {
+  static torch::Tensor forward(torch::autograd::AutogradContext* context, const torch::Tensor& x, double epsilon) {
+    const auto scale = x.norm(2, -1, /*keepdim=*/true).clamp_min(epsilon).reciprocal();
+    const auto y = x * scale;
+    context->save_for_backward({y, scale});
+    context->saved_data["largest"] = 1 / epsilon;
+    return y;
+  }
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
+                                                 torch::autograd::variable_list gradients) {
+    const auto saved = context->get_saved_variables();
+    const auto &y = saved[0], &scale = saved[1], &g = gradients[0];
+    const auto along = (g * y).sum(-1, /*keepdim=*/true) * (scale < context->saved_data["largest"].toDouble());
+    return {(g - y * along) * scale, torch::Tensor()};
+  }
+};
+
 torch::Tensor compute(const L2Normalize& o, const AutogradRun& run) {
-  const auto& x = run.in(o.x);
-  return x / x.norm(2, -1, /*keepdim=*/true).clamp_min(o.epsilon);
+  return RowNormalization::apply(run.in(o.x), o.epsilon);
 }
 
 torch::Tensor compute(const Standardize& o, const AutogradRun& run) {

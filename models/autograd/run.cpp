@@ -1,5 +1,7 @@
 #include "models/autograd/run.h"
 
+#include <algorithm>
+#include <iterator>
 #include <optional>
 
 #include "models/autograd/autocast.h"
@@ -41,6 +43,20 @@ torch::Tensor AutogradRun::weight(const WeightRef& weight) const {
   return weight.defined() ? graph_.tensors_.at(weight.name) : torch::Tensor();
 }
 
+torch::Tensor AutogradRun::weight_columns(const WeightRef& weight, int64_t start, int64_t count) const {
+  const auto whole = this->weight(weight);
+  if (start == 0 && count == whole.size(1)) return whole;
+  const auto parts = graph_.parts_.find(weight.name);
+  if (parts == graph_.parts_.end()) return whole.narrow(1, start, count);
+  auto& divided = divided_[weight.name];
+  if (divided.empty()) {
+    std::vector<int64_t> sizes;
+    for (const auto& [first, columns] : parts->second) sizes.push_back(columns);
+    divided = whole.split_with_sizes(sizes, 1);
+  }
+  return divided[static_cast<size_t>(std::distance(parts->second.begin(), parts->second.find(start)))];
+}
+
 bool AutogradRun::training() const { return graph_.training; }
 bool AutogradRun::statistics_frozen() const { return graph_.statistics_frozen; }
 int64_t AutogradRun::columns(Value value) const { return columns_->at(static_cast<size_t>(value.id)); }
@@ -58,6 +74,24 @@ AutogradGraph::AutogradGraph(const ModelGraph& model, const std::map<std::string
   embed_columns_ = columns_of(model.graph.embed, embed,
                               {inference::kNodeFeatures, inference::kLayoutRows, inference::kCandidateFeatures});
   score_columns_ = columns_of(model.graph.score, score, {inference::kEmbedded});
+  find_parts(model.graph.embed, embed_columns_);
+  find_parts(model.graph.score, score_columns_);
+}
+
+void AutogradGraph::find_parts(const std::vector<Node>& nodes, const std::vector<int64_t>& columns) {
+  std::map<std::string, std::map<int64_t, int64_t>> found;
+  for (const Node& node : nodes) {
+    const auto* dense = std::get_if<inference::Dense>(&node.operation);
+    if (dense == nullptr) continue;
+    auto& width = found[dense->weight.name][dense->start];
+    width = std::max(width, columns[static_cast<size_t>(dense->x.id)]);
+  }
+  for (auto& [name, parts] : found) {
+    int64_t end = 0;
+    for (const auto& [start, width] : parts) end = start == end ? end + width : -1;
+    const auto& shape = tensors_.at(name).sizes();
+    if (parts.size() > 1 && shape.size() == 2 && end == shape[1]) parts_[name] = std::move(parts);
+  }
 }
 
 int64_t AutogradGraph::embed_columns(Value value) const { return embed_columns_.at(static_cast<size_t>(value.id)); }

@@ -105,6 +105,8 @@ class AutogradRun {
   const torch::Tensor& in(Value value) const { return values_[static_cast<size_t>(value.id)]; }
   /// Undefined where the operation goes without it.
   torch::Tensor weight(const WeightRef& weight) const;
+  /// Columns start … start + count - 1 of a weight. Parts that make up all of it have one gradient together.
+  torch::Tensor weight_columns(const WeightRef& weight, int64_t start, int64_t count) const;
   AutogradMatrices& matrices() const { return *matrices_; }
   const std::vector<int64_t>& group_ptr() const { return group_ptr_; }
   bool training() const;
@@ -119,6 +121,7 @@ class AutogradRun {
   const std::vector<int64_t>& group_ptr_;
   std::vector<torch::Tensor> values_;
   const std::vector<int64_t>* columns_ = nullptr;
+  mutable std::map<std::string, std::vector<torch::Tensor>> divided_;  // weights in parts, once asked for
   Value result_;
 };
 
@@ -146,9 +149,12 @@ class AutogradGraph {
   std::vector<torch::Tensor> run(const std::vector<inference::Node>& nodes, AutogradRun& run,
                                  const std::vector<Value>& wanted, const Provided& provided) const;
 
+  void find_parts(const std::vector<inference::Node>& nodes, const std::vector<int64_t>& columns);
+
   const ModelGraph& model_;
   const std::map<std::string, torch::Tensor>& tensors_;
-  std::vector<int64_t> embed_columns_, score_columns_;  // of all values
+  std::vector<int64_t> embed_columns_, score_columns_;       // of all values
+  std::map<std::string, std::map<int64_t, int64_t>> parts_;  // weights that operations take in parts: start → columns
 };
 
 }  // namespace foretime::models

@@ -1,5 +1,6 @@
 #include "models/device/arena.h"
 
+#include <atomic>
 #include <map>
 #include <mutex>
 #include <stdexcept>
@@ -15,6 +16,8 @@
 
 namespace foretime::device {
 namespace {
+
+std::atomic<int64_t> uploaded = 0;
 
 #ifdef FORETIME_TORCH_CUDA
 
@@ -75,7 +78,10 @@ Arena::Arena(torch::Device device, int64_t bytes) : device_(device) {
   buffer_ = device.is_cpu() ? host_ : device_bytes(device, bytes);
 }
 
+int64_t Arena::uploads() { return uploaded; }
+
 std::shared_ptr<Upload> Arena::upload() {
+  ++uploaded;
   if (device_.is_cpu()) return nullptr;
   auto started = start_upload(host_, buffer_, used_);
   host_ = torch::Tensor();

@@ -43,6 +43,8 @@ class Arena {
 
   /// Starts the copy. Nothing may be added afterwards. Null on the CPU.
   std::shared_ptr<Upload> upload();
+  /// How many arenas have been brought to where they were for since the process began; on a GPU each is one copy.
+  static int64_t uploads();
   torch::Device device() const { return device_; }
   /// Bytes that are in use.
   int64_t used() const { return used_; }

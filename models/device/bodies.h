@@ -26,11 +26,13 @@ FORETIME_BODY float multiply_add(float a, float b, float c) { return fmaf(a, b, 
 FORETIME_BODY double multiply_add(double a, double b, double c) { return fma(a, b, c); }
 FORETIME_BODY float exponential(float x) { return expf(x); }
 FORETIME_BODY double exponential(double x) { return exp(x); }
+FORETIME_BODY double square_root(double x) { return sqrt(x); }
 #else
 FORETIME_BODY float multiply_add(float a, float b, float c) { return std::fma(a, b, c); }
 FORETIME_BODY double multiply_add(double a, double b, double c) { return std::fma(a, b, c); }
 FORETIME_BODY float exponential(float x) { return std::exp(x); }
 FORETIME_BODY double exponential(double x) { return std::exp(x); }
+FORETIME_BODY double square_root(double x) { return std::sqrt(x); }
 #endif
 
 /// V numbers that are loaded and stored at once.
@@ -114,6 +116,36 @@ struct Rows {
   }
 };
 
+/// What reductions of one matrix have in common. A lane is a column, or V of them.
+template <class V>
+struct OfOneMatrix {
+  using Value = V;
+  RowsOf matrix;
+  Value* scratch = nullptr;  // [pieces, lanes]
+  int term_count = 1, lanes = 0;
+
+  FORETIME_BODY const RowsOf& rows(int) const { return matrix; }
+  FORETIME_BODY Value* pieces(int) const { return scratch; }
+  /// Of a matrix [.., lanes].
+  FORETIME_BODY long long at(int row, int lane) const { return row * static_cast<long long>(lanes) + lane; }
+};
+
+template <class T, int V>
+FORETIME_BODY Pack<T, V> zeros() {
+  Pack<T, V> zero;
+  for (int v = 0; v < V; ++v) zero.at[v] = T(0);
+  return zero;
+}
+template <class T, int V>
+FORETIME_BODY void add_to(Pack<T, V>& sum, const Pack<T, V>& more) {
+  for (int v = 0; v < V; ++v) sum.at[v] += more.at[v];
+}
+/// sum + factor * x.
+template <class T, int V>
+FORETIME_BODY void add_to(Pack<T, V>& sum, T factor, const Pack<T, V>& x) {
+  for (int v = 0; v < V; ++v) sum.at[v] = multiply_add(factor, x.at[v], sum.at[v]);
+}
+
 /// out[r] = epilogue(Σ over terms, Σ over entries e of row r of values[e] * x[columns[e]]): inference::sum_terms. A
 /// lane has V columns. With `accumulate`, what stands in `out` is added.
 template <class T, int V>
@@ -135,20 +167,12 @@ struct Sum {
 
   FORETIME_BODY const RowsOf& rows(int term) const { return terms[term].rows; }
   FORETIME_BODY Value* pieces(int term) const { return terms[term].pieces; }
-  FORETIME_BODY Value start() const {
-    Value zero;
-    for (int v = 0; v < V; ++v) zero.at[v] = T(0);
-    return zero;
-  }
+  FORETIME_BODY Value start() const { return zeros<T, V>(); }
   FORETIME_BODY void take(Value& sum, int term, int, int e, int lane) const {
     const Term& t = terms[term];
-    const Value x = load<T, V>(t.x + t.rows.columns[e] * width + lane * V);
-    const T value = t.values ? t.values[e] : T(1);
-    for (int v = 0; v < V; ++v) sum.at[v] = multiply_add(value, x.at[v], sum.at[v]);
+    add_to(sum, t.values ? t.values[e] : T(1), load<T, V>(t.x + t.rows.columns[e] * width + lane * V));
   }
-  FORETIME_BODY void merge(Value& sum, const Value& more) const {
-    for (int v = 0; v < V; ++v) sum.at[v] += more.at[v];
-  }
+  FORETIME_BODY void merge(Value& sum, const Value& more) const { add_to(sum, more); }
   FORETIME_BODY void finish(int row, int lane, Value sum) const {
     T* to = out + row * width + lane * V;
     if (accumulate) merge(sum, load<T, V>(to));
@@ -158,26 +182,26 @@ struct Sum {
   }
 };
 
+template <class T>
+struct Best {
+  T best;
+  int winner;  // row of x; -1: none yet
+};
+
 /// inference::max_rows. A lane is a column.
 template <class T>
-struct Maximum {
-  struct Value {
-    T best;
-    int winner;  // row of x; -1: none yet
-  };
-  RowsOf matrix;
+struct Maximum : OfOneMatrix<Best<T>> {
+  using Value = Best<T>;
   const T* x = nullptr;
-  Value* scratch = nullptr;
-  int term_count = 1, lanes = 0;
+  const T* mask = nullptr;  // [entries] 0: there is no such entry; null: all are there
   T* out = nullptr;
   int* winner = nullptr;
 
-  FORETIME_BODY const RowsOf& rows(int) const { return matrix; }
-  FORETIME_BODY Value* pieces(int) const { return scratch; }
   FORETIME_BODY Value start() const { return {T(0), -1}; }
   FORETIME_BODY void take(Value& best, int, int, int e, int lane) const {
-    const int column = matrix.columns[e];
-    merge(best, {x[column * static_cast<long long>(lanes) + lane], column});
+    if (mask && mask[e] == T(0)) return;
+    const int column = this->matrix.columns[e];
+    merge(best, {x[this->at(column, lane)], column});
   }
   FORETIME_BODY void merge(Value& best, const Value& other) const {
     if (other.winner < 0) return;
@@ -185,69 +209,47 @@ struct Maximum {
     if (best.winner < 0 || other.best > best.best || (other_nan && !nan)) best = other;
   }
   FORETIME_BODY void finish(int row, int lane, const Value& best) const {
-    const long long at = row * static_cast<long long>(lanes) + lane;
-    out[at] = best.best;
-    winner[at] = best.winner;
+    out[this->at(row, lane)] = best.best;
+    winner[this->at(row, lane)] = best.winner;
   }
 };
 
 /// inference::max_rows_gradient: `matrix` is the transposed one, a lane a column of states.
 template <class T>
-struct MaximumGradient {
-  using Value = T;
-  RowsOf matrix;
+struct MaximumGradient : OfOneMatrix<T> {
   const int* winner = nullptr;
   const T* from = nullptr;
-  Value* scratch = nullptr;
-  int term_count = 1, lanes = 0;
   T* out = nullptr;
 
-  FORETIME_BODY const RowsOf& rows(int) const { return matrix; }
-  FORETIME_BODY Value* pieces(int) const { return scratch; }
-  FORETIME_BODY Value start() const { return T(0); }
-  FORETIME_BODY void take(Value& sum, int, int row, int e, int lane) const {
-    const int r = matrix.columns[e];
+  FORETIME_BODY T start() const { return T(0); }
+  FORETIME_BODY void take(T& sum, int, int row, int e, int lane) const {
+    const int r = this->matrix.columns[e];
     // A column that stands twice in a row has won once.
-    if (e > matrix.first(row) && matrix.columns[e - 1] == r) return;
-    const long long at = r * static_cast<long long>(lanes) + lane;
-    if (winner[at] == row) sum += from[at];
+    if (e > this->matrix.first(row) && this->matrix.columns[e - 1] == r) return;
+    if (winner[this->at(r, lane)] == row) sum += from[this->at(r, lane)];
   }
-  FORETIME_BODY void merge(Value& sum, const Value& more) const { sum += more; }
-  FORETIME_BODY void finish(int row, int lane, const Value& sum) const {
-    out[row * static_cast<long long>(lanes) + lane] = sum;
-  }
+  FORETIME_BODY void merge(T& sum, const T& more) const { sum += more; }
+  FORETIME_BODY void finish(int row, int lane, const T& sum) const { out[this->at(row, lane)] = sum; }
 };
 
 /// inference::weighted_rows: a lane has V columns of one head.
 template <class T, int V>
-struct Weighted {
+struct Weighted : OfOneMatrix<Pack<T, V>> {
   using Value = Pack<T, V>;
-  RowsOf matrix;
   const int* position = nullptr;  // [entries] where an entry's weights stand; null: in the order of the entries
   const T* weights = nullptr;     // [entries, heads]
   const T* x = nullptr;           // [cols, heads * head_width]
-  Value* scratch = nullptr;
-  int term_count = 1, lanes = 0, heads = 0, head_width = 0;
+  int heads = 0, head_width = 0;
   T* out = nullptr;
 
-  FORETIME_BODY const RowsOf& rows(int) const { return matrix; }
-  FORETIME_BODY Value* pieces(int) const { return scratch; }
-  FORETIME_BODY Value start() const {
-    Value zero;
-    for (int v = 0; v < V; ++v) zero.at[v] = T(0);
-    return zero;
-  }
+  FORETIME_BODY Value start() const { return zeros<T, V>(); }
   FORETIME_BODY void take(Value& sum, int, int, int e, int lane) const {
-    const long long all = static_cast<long long>(heads) * head_width;
     const T weight = weights[(position ? position[e] : e) * static_cast<long long>(heads) + lane * V / head_width];
-    const Value row = load<T, V>(x + matrix.columns[e] * all + lane * V);
-    for (int v = 0; v < V; ++v) sum.at[v] = multiply_add(weight, row.at[v], sum.at[v]);
+    add_to(sum, weight, load<T, V>(x + this->at(this->matrix.columns[e], lane) * V));
   }
-  FORETIME_BODY void merge(Value& sum, const Value& more) const {
-    for (int v = 0; v < V; ++v) sum.at[v] += more.at[v];
-  }
+  FORETIME_BODY void merge(Value& sum, const Value& more) const { add_to(sum, more); }
   FORETIME_BODY void finish(int row, int lane, const Value& sum) const {
-    store<T, V>(out + row * (static_cast<long long>(heads) * head_width) + lane * V, sum);
+    store<T, V>(out + this->at(row, lane) * V, sum);
   }
 };
 
@@ -275,26 +277,26 @@ struct Dots {
   }
 };
 
-/// Of each row and head (lane) the largest logit, and Σ multiplicity * exp(logit - largest).
 template <class T>
-struct SoftmaxSums {
-  struct Value {
-    T largest, sum;
-    bool any;
-  };
-  RowsOf matrix;
+struct SoftmaxSum {
+  T largest, sum;
+  bool any;
+};
+
+/// Of each row and head (lane) the largest logit, and Σ multiplicity * exp(logit - largest). Entries of multiplicity 0
+/// are none.
+template <class T>
+struct SoftmaxSums : OfOneMatrix<SoftmaxSum<T>> {
+  using Value = SoftmaxSum<T>;
   const T* multiplicity = nullptr;  // [entries]; null: ones
   const T* logits = nullptr;        // [entries, heads]
-  Value* scratch = nullptr;
-  int term_count = 1, lanes = 0;
-  T* largest = nullptr;  // [rows, heads]
-  T* sums = nullptr;     // [rows, heads]
+  T* largest = nullptr;             // [rows, heads]
+  T* sums = nullptr;                // [rows, heads]
 
-  FORETIME_BODY const RowsOf& rows(int) const { return matrix; }
-  FORETIME_BODY Value* pieces(int) const { return scratch; }
   FORETIME_BODY Value start() const { return {T(0), T(0), false}; }
   FORETIME_BODY void take(Value& sum, int, int, int e, int lane) const {
-    merge(sum, {logits[e * static_cast<long long>(lanes) + lane], multiplicity ? multiplicity[e] : T(1), true});
+    const T m = multiplicity ? multiplicity[e] : T(1);
+    if (m != T(0)) merge(sum, {logits[this->at(e, lane)], m, true});
   }
   FORETIME_BODY void merge(Value& sum, const Value& more) const {
     if (!more.any) return;
@@ -307,8 +309,8 @@ struct SoftmaxSums {
     }
   }
   FORETIME_BODY void finish(int row, int lane, const Value& sum) const {
-    largest[row * static_cast<long long>(lanes) + lane] = sum.largest;
-    sums[row * static_cast<long long>(lanes) + lane] = sum.sum;
+    largest[this->at(row, lane)] = sum.largest;
+    sums[this->at(row, lane)] = sum.sum;
   }
 };
 
@@ -327,32 +329,23 @@ struct SoftmaxWeights {
     const int e = item / heads;
     const long long at = entry_rows[e] * static_cast<long long>(heads) + (item - e * heads);
     const T m = multiplicity ? multiplicity[e] : T(1);
-    weights[item] = sums[at] == T(0) ? T(0) : m * exponential(logits[item] - largest[at]) / sums[at];
+    weights[item] = m == T(0) || sums[at] == T(0) ? T(0) : m * exponential(logits[item] - largest[at]) / sums[at];
   }
 };
 
 /// Of each row and head (lane) Σ weights * from, for the gradient of the softmax.
 template <class T>
-struct SoftmaxShare {
-  using Value = T;
-  RowsOf matrix;
+struct SoftmaxShare : OfOneMatrix<T> {
   const T* weights = nullptr;
   const T* from = nullptr;
-  Value* scratch = nullptr;
-  int term_count = 1, lanes = 0;
   T* out = nullptr;  // [rows, heads]
 
-  FORETIME_BODY const RowsOf& rows(int) const { return matrix; }
-  FORETIME_BODY Value* pieces(int) const { return scratch; }
-  FORETIME_BODY Value start() const { return T(0); }
-  FORETIME_BODY void take(Value& sum, int, int, int e, int lane) const {
-    const long long at = e * static_cast<long long>(lanes) + lane;
-    sum = multiply_add(weights[at], from[at], sum);
+  FORETIME_BODY T start() const { return T(0); }
+  FORETIME_BODY void take(T& sum, int, int, int e, int lane) const {
+    sum = multiply_add(weights[this->at(e, lane)], from[this->at(e, lane)], sum);
   }
-  FORETIME_BODY void merge(Value& sum, const Value& more) const { sum += more; }
-  FORETIME_BODY void finish(int row, int lane, const Value& sum) const {
-    out[row * static_cast<long long>(lanes) + lane] = sum;
-  }
+  FORETIME_BODY void merge(T& sum, const T& more) const { sum += more; }
+  FORETIME_BODY void finish(int row, int lane, const T& sum) const { out[this->at(row, lane)] = sum; }
 };
 
 /// inference::softmax_rows_gradient, once SoftmaxShare has run. Item = entry * heads + head.
@@ -398,55 +391,6 @@ struct EntryRows {
         high = middle;
     }
     out[item] = low;
-  }
-};
-
-/// Partial sums of squares: item i adds up numbers i, i + items, i + 2 items, …
-template <class T>
-struct SquareSums {
-  const T* x = nullptr;
-  long long count = 0;
-  int items = 0;
-  double* out = nullptr;  // [items]
-
-  FORETIME_BODY void operator()(int item) const {
-    double sum = 0;
-    for (long long i = item; i < count; i += items) sum = multiply_add(double(x[i]), double(x[i]), sum);
-    out[item] = sum;
-  }
-};
-
-/// One step of Adam or AdamW over a flat array, as worker/state/optimizer.cpp does it tensor by tensor; gradients are
-/// scaled by the clipping of their global norm, which stays on the device. Item = number.
-template <class T>
-struct AdamStep {
-  T* parameter = nullptr;
-  const T* gradient = nullptr;
-  T* first = nullptr;
-  T* second = nullptr;
-  const double* norm = nullptr;  // one number: the gradients' norm
-  double clip_norm = 0;          // 0: no clipping
-  double learning_rate = 0, weight_decay = 0, beta1 = 0, beta2 = 0, epsilon = 0;
-  double first_correction = 1, second_root = 1;
-  bool decoupled = true;
-
-  FORETIME_BODY void operator()(int item) const {
-    double g = gradient[item];
-    if (clip_norm > 0 && *norm > clip_norm) g *= clip_norm / *norm;
-    double p = parameter[item];
-    if (decoupled)
-      p *= 1 - learning_rate * weight_decay;
-    else
-      g += weight_decay * p;
-    const double m = beta1 * first[item] + (1 - beta1) * g, s = beta2 * second[item] + (1 - beta2) * g * g;
-    first[item] = T(m);
-    second[item] = T(s);
-#ifdef __CUDACC__
-    const double root = sqrt(s);
-#else
-    const double root = std::sqrt(s);
-#endif
-    parameter[item] = T(p - learning_rate / first_correction * m / (root / second_root + epsilon));
   }
 };
 

@@ -15,8 +15,8 @@
 #include <c10/cuda/CUDAStream.h>
 #endif
 
-#include "models/device/bodies.h"
 #include "models/device/nvrtc.h"
+#include "models/device/step_bodies.h"
 #include "models/graph/error.h"
 
 namespace foretime::device {
@@ -37,7 +37,7 @@ std::vector<std::string> names_for() {
                Rows<Weighted<T, 4>>, Pieces<Weighted<T, 1>>, Pieces<Weighted<T, 4>>, Dots<T, 1>, Dots<T, 4>,
                Rows<SoftmaxSums<T>>, Pieces<SoftmaxSums<T>>, SoftmaxWeights<T>, Rows<SoftmaxShare<T>>,
                Pieces<SoftmaxShare<T>>, SoftmaxGradient<T>, ActivationGradient<T>, EntryRows, SquareSums<T>,
-               AdamStep<T>>();
+               SegmentNorms, GlobalNorm, AdamStep<T>>();
 }
 
 }  // namespace

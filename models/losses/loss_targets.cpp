@@ -112,8 +112,10 @@ class BlockMaker {
   void add_list() {
     block_.list_offsets = of_each_place(kBehindAll, [](const Ranking&, int64_t, int64_t) { return 0.0; });
     // Nobody knows an order of those that failed: they stand behind all others.
-    block_.list_weights =
-        of_each_place(0.0, [](const Ranking& of, int64_t i, int64_t) { return i < of.ran ? of.weight : 0.0; });
+    const auto weight = [](const Ranking& of, int64_t i, int64_t) { return i < of.ran ? of.weight : 0.0; };
+    block_.list_weights = of_each_place(0.0, weight);
+    block_.list_log_weights = of_each_place(-std::numeric_limits<double>::infinity(),
+                                            [&](const auto&... place) { return std::log(weight(place...)); });
   }
 
   void add_pairs() {
@@ -194,8 +196,8 @@ int64_t room_of_loss_targets(const LossGroups& groups) {
   const int64_t places = 3 * candidates + kShort * static_cast<int64_t>(groups.weights.size());
   const int64_t blocks = 2 + static_cast<int64_t>(std::log2(static_cast<double>(candidates + 1)));
   return blocks * (Arena::room<int64_t>(candidates + 1) + 2 * Arena::room<int32_t>(candidates) +
-                   10 * Arena::room<double>(1)) +
-         Arena::room<int64_t>(places + blocks) + 8 * Arena::room<double>(places);
+                   12 * Arena::room<double>(1)) +
+         Arena::room<int64_t>(places + blocks) + 9 * Arena::room<double>(places);
 }
 
 LossTargets loss_targets(const configs::LossSettings& settings, const LossGroups& groups, bool tells_failures,

@@ -18,9 +18,9 @@ namespace foretime::models {
 /// not use is undefined.
 struct LossBlock {
   int64_t groups = 0, longest = 0;
-  CsrTensor places;                // [groups * longest, candidates] takes outputs to their places, padding takes zeros
-  torch::Tensor list_offsets;      // [groups, longest] listmle: 0, and a large negative number where nothing stands
-  torch::Tensor list_weights;      // [groups, longest] listmle: of each place's term
+  CsrTensor places;            // [groups * longest, candidates] takes outputs to their places, padding takes zeros
+  torch::Tensor list_offsets;  // [groups, longest] listmle: 0, and a large negative number where nothing stands
+  torch::Tensor list_weights, list_log_weights;  // [groups, longest] listmle: of each place's term
   torch::Tensor ranks;             // [groups, longest] pairwise: equal where targets are; NaN: nothing stands there
   torch::Tensor pair_weights;      // [groups, 1, 1] pairwise: of each pair's penalty
   torch::Tensor targets;           // [groups, longest] residuals: 0 where nothing is known

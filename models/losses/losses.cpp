@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include <fmt/ranges.h>
+#include <torch/csrc/autograd/custom_function.h>
 
 #include "models/graph/error.h"
 #include "models/sparse/sparse_ops.h"
@@ -12,15 +13,32 @@ namespace {
 
 using configs::LossSettings;
 using torch::Tensor;
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
 
 /// Zero that backward passes through, whatever the scores hold.
 Tensor connected_zero(const Tensor& scores) { return scores.narrow(0, 0, 0).sum(); }
 
-/// The log-likelihood of each row's order, which runs from the last to the first: with scores in places, each sum over
-/// those behind is a running one. logcumsumexp rescales as it goes: no score overflows.
+/// Σ w_i (log Σ_{j <= i} exp(r_j) - r_i) over all rows, with r [rows, places] and w likewise: with a ranking from its
+/// end to its start in a row, the negative log-likelihood of its order. logcumsumexp rescales as it goes: no score
+/// overflows. Its gradient by r_j is exp(r_j) Σ_{i >= j} w_i / Σ_{k <= i} exp(r_k) - w_j, in logarithms as well.
+struct PlackettLuce : torch::autograd::Function<PlackettLuce> {
+  static Tensor forward(AutogradContext* context, const Tensor& r, const Tensor& w, const Tensor& log_w) {
+    const auto log_sums = torch::logcumsumexp(r, 1);
+    context->save_for_backward({r, w, log_w, log_sums});
+    return ((log_sums - r) * w).sum();
+  }
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    const auto saved = context->get_saved_variables();
+    const auto &r = saved[0], &w = saved[1], &log_w = saved[2], &log_sums = saved[3];
+    const auto shares = torch::logcumsumexp((log_w - log_sums).flip({1}), 1).flip({1});
+    return {((r + shares).exp() - w) * gradients[0], Tensor(), Tensor()};
+  }
+};
+
 Tensor listmle(const LossSettings& settings, const LossBlock& block, const Tensor& scores) {
-  const auto ranked = scores / -settings.temperature + block.list_offsets;
-  return ((torch::logcumsumexp(ranked, 1) - ranked) * block.list_weights).sum();
+  const auto ranked = torch::add(block.list_offsets, scores, -1 / settings.temperature);
+  return PlackettLuce::apply(ranked, block.list_weights, block.list_log_weights);
 }
 
 /// Mean of `penalty(score_i - score_j)` over the pairs of a row in which i is the faster one, weighted and summed.

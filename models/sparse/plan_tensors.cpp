@@ -5,6 +5,7 @@
 #include <set>
 #include <unordered_map>
 
+#include "inference/kernels/sparse_kernels.h"
 #include "models/device/bodies.h"
 #include "models/device/launch.h"
 #include "models/graph/error.h"
@@ -12,14 +13,20 @@
 namespace foretime::models {
 namespace {
 
+using device::Arena;
+
 void expect_size(bool condition, const char* what, int64_t found, int64_t expected) {
   if (!condition) throw ModelError("message plan: {}: {}, expected {}", what, found, expected);
 }
 
 class Converter {
  public:
-  Converter(const PlanTensorOptions& options, device::Arena& arena)
-      : device_(options.device), dtype_(options.dtype), gradients_(options.gradients), arena_(arena) {}
+  Converter(const PlanTensorOptions& options, Arena& arena)
+      : device_(options.device),
+        dtype_(options.dtype),
+        gradients_(options.gradients),
+        entry_positions_(options.entry_positions),
+        arena_(arena) {}
 
   template <class T>
   torch::Tensor copy(const std::vector<T>& values, torch::Dtype dtype) {
@@ -29,23 +36,39 @@ class Converter {
   torch::Tensor copy_rows(const std::vector<T>& values, int64_t width) {
     return copy(values, dtype_).view({width == 0 ? 0 : static_cast<int64_t>(values.size()) / width, width});
   }
-  CsrTensor matrix(const plans::CsrMatrix& source) {
-    expect_size(static_cast<int64_t>(source.row_ptr.size()) == source.rows + 1, "row_ptr of a matrix",
-                static_cast<int64_t>(source.row_ptr.size()), source.rows + 1);
+  CsrTensor matrix(const plans::CsrMatrix& source, bool positions = false) {
     expect_size(source.columns.size() == source.values.size(), "values of a matrix",
                 static_cast<int64_t>(source.values.size()), static_cast<int64_t>(source.columns.size()));
+    const auto turned = gradients_ ? plans::transpose(source) : plans::CsrMatrix();
+    auto result = pattern(source, turned);
+    result.values = copy(source.values, dtype_);
+    if (!gradients_) return result;
+    result.transposed_values = copy(turned.values, dtype_);
+    if (!positions) return result;
+    std::vector<int32_t> position(source.columns.size());
+    inference::transposed_positions({source.rows, source.row_ptr.data(), source.columns.data()}, source.cols,
+                                    turned.row_ptr.data(), position.data());
+    result.transposed_positions = copy(position, torch::kInt);
+    return result;
+  }
+
+  /// Its entries, all of value 1.
+  CsrTensor of_ones(const plans::CsrMatrix& source) {
+    return pattern(source, gradients_ ? plans::transpose(source) : plans::CsrMatrix());
+  }
+
+  CsrTensor pattern(const plans::CsrMatrix& source, const plans::CsrMatrix& turned) {
+    expect_size(static_cast<int64_t>(source.row_ptr.size()) == source.rows + 1, "row_ptr of a matrix",
+                static_cast<int64_t>(source.row_ptr.size()), source.rows + 1);
     CsrTensor result;
     result.rows = source.rows;
     result.cols = source.cols;
     result.row_ptr = copy(source.row_ptr, row_ptr_type());
     result.columns = copy(source.columns, torch::kInt);
-    result.values = copy(source.values, dtype_);
     result.long_rows = long_rows(source.row_ptr);
     if (!gradients_) return result;
-    const plans::CsrMatrix turned = plans::transpose(source);
     result.transposed_row_ptr = copy(turned.row_ptr, row_ptr_type());
     result.transposed_columns = copy(turned.columns, torch::kInt);
-    result.transposed_values = copy(turned.values, dtype_);
     result.transposed_long_rows = long_rows(turned.row_ptr);
     return result;
   }
@@ -87,8 +110,30 @@ class Converter {
 
   std::shared_ptr<const LayerTensors> layer(const plans::PlanLayer& source, int64_t below) {
     auto result = std::make_shared<LayerTensors>();
-    for (const auto& relation : source.relations) result->relations.push_back(matrix(relation));
+    for (const auto& relation : source.relations) result->relations.push_back(matrix(relation, entry_positions_));
     if (!source.keeps_states(below)) result->self = gather(source.self, below, "own state of a state");
+    return result;
+  }
+
+  /// A gather of what has no gradient.
+  CsrTensor gather_constants(const std::vector<int32_t>& rows, int64_t cols) {
+    CsrTensor result;
+    result.rows = static_cast<int64_t>(rows.size());
+    result.cols = cols;
+    result.columns = copy(rows, torch::kInt);
+    return result;
+  }
+
+  std::shared_ptr<const StatementTensors> statements(const inference::StatementParts& parts) {
+    auto result = std::make_shared<StatementTensors>();
+    const int64_t nodes = parts.accesses.front().cols;
+    result->statements = gather_constants(parts.statements, nodes);
+    result->loops = gather_constants(parts.loops, nodes);
+    result->loops_of = of_ones(parts.loops_of);
+    result->innermost = of_ones(parts.innermost);
+    result->second = of_ones(parts.second);
+    for (const auto& access : parts.accesses) result->accesses.push_back(of_ones(access));
+    result->statements_of = of_ones(parts.statements_of);
     return result;
   }
 
@@ -140,8 +185,34 @@ class Converter {
 
   torch::Device device_;
   torch::Dtype dtype_;
-  bool gradients_;
-  device::Arena& arena_;
+  bool gradients_, entry_positions_;
+  Arena& arena_;
+};
+
+/// What parts of a plan take in an arena, at most.
+struct Room {
+  bool gradients;
+
+  int64_t of_rows_and_entries(int64_t rows, int64_t entries) const {
+    const int64_t long_rows = entries / device::kLongRow + 1, pieces = entries / device::kPiece + long_rows;
+    const int64_t one_way = Arena::room<int64_t>(rows + 1) + Arena::room<int32_t>(entries) +
+                            Arena::room<double>(entries) + 2 * Arena::room<int32_t>(long_rows + 1) +
+                            Arena::room<int32_t>(pieces);
+    return gradients ? 2 * one_way : one_way;
+  }
+  int64_t of(const plans::CsrMatrix& matrix) const {
+    return of_rows_and_entries(std::max(matrix.rows, matrix.cols), static_cast<int64_t>(matrix.columns.size()));
+  }
+  int64_t of_gather(size_t rows, int64_t cols) const {
+    return of_rows_and_entries(std::max(static_cast<int64_t>(rows), cols), static_cast<int64_t>(rows));
+  }
+  int64_t of(const inference::StatementParts& parts) const {
+    int64_t bytes = of_gather(parts.statements.size(), 0) + of_gather(parts.loops.size(), 0);
+    for (const auto* each : {&parts.loops_of, &parts.innermost, &parts.second, &parts.statements_of})
+      bytes += of(*each);
+    for (const auto& access : parts.accesses) bytes += of(access);
+    return bytes;
+  }
 };
 
 void check_layer(const plans::PlanLayer& layer, int64_t below, int64_t above) {
@@ -170,57 +241,46 @@ CsrTensor transposed(const CsrTensor& matrix) {
           matrix.long_rows};
 }
 
-torch::Tensor entry_rows(const CsrTensor& matrix) {
-  if (!matrix.row_ptr.defined()) return torch::arange(matrix.rows, matrix.columns.options().dtype(torch::kLong));
-  const auto counts = matrix.row_ptr.slice(0, 1) - matrix.row_ptr.slice(0, 0, matrix.rows);
-  return torch::arange(matrix.rows, counts.options().dtype(torch::kLong)).repeat_interleave(counts);
+PlanConversion::PlanConversion(const plans::MessagePlan& plan, const PlanTensorOptions& options)
+    : plan_(plan), options_(options) {
+  if (!options.statements) return;
+  try {
+    statements_ = inference::statement_parts(plan);
+  } catch (const DataError& error) {
+    throw ModelError(error.what());
+  }
 }
 
-int64_t room_of(const plans::MessagePlan& plan, const PlanTensorOptions& options) {
-  using device::Arena;
-  const auto rows_and_entries = [&](int64_t rows, int64_t entries) {
-    const int64_t long_rows = entries / device::kLongRow + 1, pieces = entries / device::kPiece + long_rows;
-    return Arena::room<int64_t>(rows + 1) + Arena::room<int32_t>(entries) + Arena::room<double>(entries) +
-           2 * Arena::room<int32_t>(long_rows + 1) + Arena::room<int32_t>(pieces);
-  };
-  const int sides = options.gradients ? 2 : 1;
-  const auto matrix = [&](const plans::CsrMatrix& m) {
-    return sides * rows_and_entries(std::max(m.rows, m.cols), static_cast<int64_t>(m.columns.size()));
-  };
-  const auto gather = [&](size_t rows, int64_t cols) {
-    return sides * rows_and_entries(std::max(static_cast<int64_t>(rows), cols), static_cast<int64_t>(rows));
-  };
-  int64_t room = Arena::room<double>(static_cast<int64_t>(plan.node_features.size())) +
-                 2 * gather(plan.node_types.size(), 256) +
-                 Arena::room<double>(static_cast<int64_t>(plan.layout_rows.size())) +
-                 Arena::room<double>(static_cast<int64_t>(plan.candidate_features.size()));
+int64_t PlanConversion::room() const {
+  const auto& plan = plan_;
+  const Room room{options_.gradients};
+  int64_t bytes = Arena::room<double>(static_cast<int64_t>(plan.node_features.size())) +
+                  2 * room.of_gather(plan.node_types.size(), 256) +
+                  Arena::room<double>(static_cast<int64_t>(plan.layout_rows.size())) +
+                  Arena::room<double>(static_cast<int64_t>(plan.candidate_features.size()));
   std::set<const void*> known;
   for (const auto& level : plan.levels) {
     if (!known.insert(level.get()).second) continue;
-    room += gather(level->node.size(), plan.nodes()) +
-            gather(level->layout_row.size(), static_cast<int64_t>(plan.layout_rows.size())) +
-            gather(level->candidate.size(), plan.candidates());
+    bytes += room.of_gather(level->node.size(), plan.nodes()) +
+             room.of_gather(level->layout_row.size(), static_cast<int64_t>(plan.layout_rows.size())) +
+             room.of_gather(level->candidate.size(), plan.candidates());
   }
   for (size_t i = 0; i < plan.layers.size(); ++i) {
     if (!known.insert(plan.layers[i].get()).second) continue;
-    for (const auto& relation : plan.layers[i]->relations) room += matrix(relation);
-    room += gather(plan.layers[i]->self.size(), plan.levels[i]->states());
+    for (const auto& relation : plan.layers[i]->relations)
+      bytes += room.of(relation) + Arena::room<int32_t>(static_cast<int64_t>(relation.columns.size()));
+    bytes += room.of_gather(plan.layers[i]->self.size(), plan.levels[i]->states());
   }
   for (const auto* pool : {&plan.readout.nodes, &plan.readout.configurable, &plan.readout.tied}) {
-    for (const auto& stage : pool->stages) room += matrix(stage);
-    room += Arena::room<double>(plan.candidates() * plan.readout.pools);
+    for (const auto& stage : pool->stages) bytes += room.of(stage);
+    bytes += Arena::room<double>(plan.candidates() * plan.readout.pools);
   }
-  return room;
+  return bytes + (statements_ ? room.of(*statements_) : 0);
 }
 
-PlanTensors to_tensors(const plans::MessagePlan& plan, const PlanTensorOptions& options) {
-  device::Arena arena(options.device, room_of(plan, options));
-  auto result = to_tensors(plan, options, arena);
-  result.upload = arena.upload();
-  return result;
-}
-
-PlanTensors to_tensors(const plans::MessagePlan& plan, const PlanTensorOptions& options, device::Arena& arena) {
+PlanTensors PlanConversion::into(Arena& arena) const {
+  const auto& plan = plan_;
+  const auto& options = options_;
   expect_size(plan.levels.size() == plan.layers.size() + 1, "levels", static_cast<int64_t>(plan.levels.size()),
               static_cast<int64_t>(plan.layers.size()) + 1);
   Converter convert(options, arena);
@@ -274,7 +334,24 @@ PlanTensors to_tensors(const plans::MessagePlan& plan, const PlanTensorOptions& 
   result.nodes = convert.pool(plan.readout.nodes);
   result.configurable = convert.pool(plan.readout.configurable);
   if (!plan.readout.tied.stages.empty()) result.tied = convert.pool(plan.readout.tied);
+  if (statements_) result.statements = convert.statements(*statements_);
   result.group_ptr = plan.group_ptr;
+  return result;
+}
+
+std::shared_ptr<const StatementTensors> to_tensors(const inference::StatementParts& parts,
+                                                   const PlanTensorOptions& options) {
+  Arena arena(options.device, Room{options.gradients}.of(parts));
+  auto result = Converter(options, arena).statements(parts);
+  if (const auto upload = arena.upload()) upload->wait();
+  return result;
+}
+
+PlanTensors to_tensors(const plans::MessagePlan& plan, const PlanTensorOptions& options) {
+  const PlanConversion conversion(plan, options);
+  Arena arena(options.device, conversion.room());
+  auto result = conversion.into(arena);
+  result.upload = arena.upload();
   return result;
 }
 

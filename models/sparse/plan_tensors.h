@@ -1,10 +1,12 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include <torch/types.h>
 
+#include "inference/runtime/plan_matrices.h"
 #include "models/device/arena.h"
 #include "plans/message_plan.h"
 
@@ -27,6 +29,9 @@ struct CsrTensor {
   torch::Tensor values;   // [entries] float; undefined: all 1
   torch::Tensor transposed_row_ptr, transposed_columns, transposed_values;
   LongRows long_rows = {}, transposed_long_rows = {};
+  torch::Tensor transposed_positions = {};  // [entries] int32: which entry an entry of the transpose is; undefined:
+                                            // transposed_entries (sparse_ops.h) finds it
+  bool zeros_are_none = false;              // entries of value 0 are no entries: maxima and softmax leave them out
   bool defined() const { return columns.defined(); }
 };
 
@@ -35,9 +40,6 @@ torch::Dtype row_ptr_type_on(torch::Device device);
 
 /// The same entries the other way round. Of a plan made with gradients.
 CsrTensor transposed(const CsrTensor& matrix);
-
-/// [entries] int64: the row of each entry.
-torch::Tensor entry_rows(const CsrTensor& matrix);
 
 /// Each matrix gathers the row of a state.
 struct LevelTensors {
@@ -58,6 +60,14 @@ struct PoolTensors {
   torch::Tensor counts;  // [rows, 1] float: nodes of each row of the last stage
 };
 
+/// inference::StatementParts. `statements` and `loops` gather nodes; all values are 1.
+struct StatementTensors {
+  CsrTensor statements, loops;
+  CsrTensor loops_of, innermost, second;
+  std::vector<CsrTensor> accesses;
+  CsrTensor statements_of;
+};
+
 /// A message plan as tensors, all of them views of one buffer (device::Arena). Layers and levels that the plan shares
 /// stay shared.
 struct PlanTensors {
@@ -70,8 +80,9 @@ struct PlanTensors {
   std::vector<std::shared_ptr<const LevelTensors>> levels;
   std::vector<std::shared_ptr<const LayerTensors>> layers;
   int64_t pools = 1;
-  PoolTensors nodes, configurable;  // rows: candidates * pools
-  PoolTensors tied;                 // likewise; no stages unless the request asks for it
+  PoolTensors nodes, configurable;                     // rows: candidates * pools
+  PoolTensors tied;                                    // likewise; no stages unless the request asks for it
+  std::shared_ptr<const StatementTensors> statements;  // null unless asked for
   std::vector<int64_t> group_ptr;
   std::shared_ptr<device::Upload> upload;  // to a GPU, which may be under way; models wait for it. Null: all is there
 };
@@ -80,11 +91,31 @@ struct PlanTensorOptions {
   torch::Device device = torch::kCPU;
   torch::Dtype dtype = torch::kFloat;  // of floating-point members; float64 serves gradient checks
   bool gradients = true;
+  // What only some models ask for (CostModel::plan_tensor_options). Without it they work it out at each step.
+  bool entry_positions = false;  // CsrTensor::transposed_positions of relations
+  bool statements = false;       // PlanTensors::statements
 };
 
 PlanTensors to_tensors(const plans::MessagePlan& plan, const PlanTensorOptions& options = {});
-/// The same into an arena of at least room_of() bytes, whose upload the caller starts.
-PlanTensors to_tensors(const plans::MessagePlan& plan, const PlanTensorOptions& options, device::Arena& arena);
-int64_t room_of(const plans::MessagePlan& plan, const PlanTensorOptions& options);
+/// What PlanTensors::statements would be.
+std::shared_ptr<const StatementTensors> to_tensors(const inference::StatementParts& parts,
+                                                   const PlanTensorOptions& options);
+
+/// A plan on its way to a device: how much room it takes is known before any of it is copied.
+class PlanConversion {
+ public:
+  /// Keeps the reference. Throws ModelError where the plan does not have what the options ask for.
+  PlanConversion(const plans::MessagePlan& plan, const PlanTensorOptions& options);
+  /// Bytes, at most.
+  int64_t room() const;
+  /// Into an arena with so much room, whose upload the caller starts. Throws ModelError for a plan that does not fit
+  /// together.
+  PlanTensors into(device::Arena& arena) const;
+
+ private:
+  const plans::MessagePlan& plan_;
+  PlanTensorOptions options_;
+  std::optional<inference::StatementParts> statements_;
+};
 
 }  // namespace foretime::models

@@ -196,7 +196,7 @@ torch::Tensor csr_sum_aten(const std::vector<CsrTermTensor>& terms, const SumEpi
 torch::Tensor csr_max_aten(const CsrTensor& pattern, const torch::Tensor& x) {
   const int64_t entries = pattern.columns.size(0), width = x.size(1);
   const auto messages = x.index_select(0, pattern.columns);
-  const auto rows = entry_rows(pattern).unsqueeze(1).expand({entries, width});
+  const auto rows = entry_rows(pattern).to(torch::kLong).unsqueeze(1).expand({entries, width});
   // The first entry that attains the maximum of its row; `entries` stands for none, and picks the row of zeros at the
   // end.
   const auto values = messages.detach();
@@ -209,6 +209,7 @@ torch::Tensor csr_max_aten(const CsrTensor& pattern, const torch::Tensor& x) {
 }
 
 torch::Tensor transposed_entries(const CsrTensor& matrix) {
+  if (matrix.transposed_positions.defined()) return matrix.transposed_positions;
   if (device::uses_bodies(matrix.columns.device()))
     return std::get<1>(torch::sort(matrix.columns, /*stable=*/true, 0, false)).to(torch::kInt);
   auto position = torch::empty_like(matrix.columns);
@@ -216,6 +217,13 @@ torch::Tensor transposed_entries(const CsrTensor& matrix) {
                                   matrix.cols, matrix.transposed_row_ptr.data_ptr<int64_t>(),
                                   position.data_ptr<int32_t>());
   return position;
+}
+
+torch::Tensor entry_rows(const CsrTensor& matrix) {
+  if (!matrix.row_ptr.defined()) return torch::arange(matrix.rows, matrix.columns.options());
+  if (device::uses_bodies(matrix.columns.device())) return device_entry_rows(matrix.row_ptr, matrix.columns.size(0));
+  const auto counts = matrix.row_ptr.slice(0, 1) - matrix.row_ptr.slice(0, 0, matrix.rows);
+  return torch::arange(matrix.rows, matrix.columns.options()).repeat_interleave(counts);
 }
 
 CsrTensor entry_sources(const CsrTensor& matrix) {
@@ -233,7 +241,7 @@ CsrTensor entry_targets(const CsrTensor& matrix) {
   CsrTensor gather;
   gather.rows = matrix.columns.size(0);
   gather.cols = matrix.rows;
-  gather.columns = entry_rows(matrix).to(torch::kInt);
+  gather.columns = entry_rows(matrix);
   gather.transposed_row_ptr = matrix.row_ptr;
   gather.transposed_columns = torch::arange(gather.rows, gather.columns.options());
   return gather;
@@ -263,7 +271,7 @@ torch::Tensor entry_products(const CsrTensor& matrix, const torch::Tensor& a, co
 }
 
 torch::Tensor edge_softmax_aten(const CsrTensor& matrix, const torch::Tensor& logits) {
-  const auto rows = entry_rows(matrix);
+  const auto rows = entry_rows(matrix).to(torch::kLong);
   const auto index = rows.unsqueeze(1).expand_as(logits);
   const auto largest = torch::zeros({matrix.rows, logits.size(1)}, logits.options())
                            .scatter_reduce(0, index, logits.detach(), "amax", /*include_self=*/false);

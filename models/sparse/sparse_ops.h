@@ -35,8 +35,8 @@ torch::Tensor csr_sum(const std::vector<CsrTermTensor>& terms, const SumEpilogue
 torch::Tensor csr_matmul(const CsrTensor& matrix, const torch::Tensor& x);
 
 /// Row r is the maximum, column by column, over the rows of x where row r of the matrix has an entry, whatever the
-/// entry's value; 0 without entries. The gradient goes to the first of several equal maxima, in the order of the
-/// entries.
+/// entry's value (but CsrTensor::zeros_are_none); 0 without entries. The gradient goes to the first of several equal
+/// maxima, in the order of the entries.
 torch::Tensor csr_max(const CsrTensor& pattern, const torch::Tensor& x);
 
 /// From ATen's operations alone, on any device: the slow twins.
@@ -66,6 +66,8 @@ torch::Tensor weighted_sum_aten(const CsrTensor& matrix, const torch::Tensor& we
 torch::Tensor entry_products_aten(const CsrTensor& matrix, const torch::Tensor& a, const torch::Tensor& b,
                                   int64_t heads);
 
+/// [entries] int32: the row of each entry.
+torch::Tensor entry_rows(const CsrTensor& matrix);
 /// [entries] int32: which entry of the matrix an entry of its transpose is.
 torch::Tensor transposed_entries(const CsrTensor& matrix);
 

@@ -122,11 +122,11 @@ void CsrRows::append_to(torch::autograd::variable_list& saved) const {
 CsrRows CsrRows::from(const torch::autograd::variable_list& saved, size_t first) {
   const auto* at = &saved[first];
   const int64_t rows = at[0].defined() ? at[0].size(0) - 1 : at[1].size(0);
-  return {rows, at[0], at[1], at[2], {at[3], at[4], at[5]}, at[6]};
+  return {rows, at[0], at[1], at[2], {at[3], at[4], at[5]}, false, at[6]};
 }
 
 CsrRows rows_of(const CsrTensor& matrix) {
-  return {matrix.rows, matrix.row_ptr, matrix.columns, matrix.values, matrix.long_rows, {}};
+  return {matrix.rows, matrix.row_ptr, matrix.columns, matrix.values, matrix.long_rows, matrix.zeros_are_none};
 }
 
 CsrRows transposed_rows_of(const CsrTensor& matrix) { return rows_of(transposed(matrix)); }
@@ -180,6 +180,7 @@ Maxima max_rows(const CsrRows& matrix, const torch::Tensor& x) {
     }
     device::Maximum<scalar_t> body;
     body.x = x.data_ptr<scalar_t>();
+    if (matrix.zeros_are_none) body.mask = matrix.values.data_ptr<scalar_t>();
     body.out = values;
     body.winner = winners;
     reduce_rows(body, matrix, width, x.device());

@@ -13,9 +13,11 @@ struct CsrRows {
   int64_t rows = 0;
   torch::Tensor row_ptr, columns, values;
   LongRows long_rows;
-  torch::Tensor position;  // [entries] int32 where an entry's weights stand; undefined: in the order of the entries
+  bool zeros_are_none = false;
+  torch::Tensor position =
+      {};  // [entries] int32 where an entry's weights stand; undefined: in the order of the entries
 
-  /// As autograd keeps it.
+  /// As autograd keeps it, for gradients, which do not ask whether zeros are none.
   static constexpr size_t kTensors = 7;
   void append_to(torch::autograd::variable_list& saved) const;
   static CsrRows from(const torch::autograd::variable_list& saved, size_t first);

@@ -77,9 +77,11 @@ Batch BatchLoader::prepare(int64_t number) const {
 }
 
 void BatchLoader::place(Batch& batch, const std::optional<plans::MessagePlan>& plan) const {
-  const models::PlanTensorOptions options = {.device = forward_.device()};
-  device::Arena arena(options.device, (plan ? models::room_of(*plan, options) : 0) + room_of_losses(loss_, batch));
-  if (plan) batch.plan = models::to_tensors(*plan, options, arena);
+  const auto& options = forward_.options();
+  std::optional<models::PlanConversion> conversion;
+  if (plan) conversion.emplace(*plan, options);
+  device::Arena arena(options.device, (conversion ? conversion->room() : 0) + room_of_losses(loss_, batch));
+  if (conversion) batch.plan = conversion->into(arena);
   batch.losses = losses_of(loss_, batch, options.dtype, arena);
   batch.plan.upload = arena.upload();
 }

@@ -73,13 +73,16 @@ torch::Tensor mean_loss(const configs::LossSettings& settings, const std::vector
 /// How a batch gives scores: WholeGraphs, or SegmentTraining with one segment of each graph and values of the past.
 class ForwardPass {
  public:
-  ForwardPass(const plans::PlanRequest& request, torch::Device device) : request_(request), device_(device) {}
+  /// Of plans of such models.
+  ForwardPass(const models::CostModel& model, torch::Device device)
+      : request_(model.plan_request()), options_(model.plan_tensor_options(device)) {}
   virtual ~ForwardPass() = default;
   ForwardPass(const ForwardPass&) = delete;
   ForwardPass& operator=(const ForwardPass&) = delete;
 
   const plans::PlanRequest& request() const { return request_; }
-  torch::Device device() const { return device_; }
+  torch::Device device() const { return options_.device; }
+  const models::PlanTensorOptions& options() const { return options_; }
 
   /// The plan of batch.samples, or nothing where `scores` needs none; may fill batch.graphs. Called on the loader's
   /// thread, beside `scores`.
@@ -98,7 +101,7 @@ class ForwardPass {
 
  private:
   plans::PlanRequest request_;
-  torch::Device device_;
+  models::PlanTensorOptions options_;
 };
 
 /// The file of a checkpoint that ForwardPass::history_file fills.

@@ -116,7 +116,7 @@ bool is_head_parameter(const std::string& name) {
 SegmentTraining::SegmentTraining(const configs::Settings& settings, const sharding::DatasetIndex& dataset,
                                  const sharding::ShardPlan& plan, int rank, const models::CostModel& model,
                                  torch::Device device)
-    : ForwardPass(model.plan_request(), device),
+    : ForwardPass(model, device),
       stale_(settings.segments.stale),
       keep_(settings.segments.keep_probability),
       refresh_interval_(settings.segments.refresh_interval),

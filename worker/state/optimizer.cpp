@@ -4,6 +4,9 @@
 #include <cmath>
 #include <numbers>
 
+#include "models/device/launch.h"
+#include "models/device/step_bodies.h"
+
 namespace foretime::worker {
 
 double learning_rate_at(const configs::OptimizerSettings& settings, int64_t step, int64_t total_steps) {
@@ -37,9 +40,17 @@ double clip_gradients(const NamedTensors& parameters, const configs::OptimizerSe
 
 Adam::Adam(NamedTensors parameters, const configs::OptimizerSettings& settings)
     : parameters_(std::move(parameters)), settings_(settings) {
+  int64_t count = 0;
+  for (const auto& [name, parameter] : parameters_) count += parameter.numel();
+  const auto options =
+      parameters_.empty() ? torch::TensorOptions() : parameters_.front().second.options().requires_grad(false);
+  all_first_ = torch::zeros({count}, options);
+  all_second_ = torch::zeros({count}, options);
+  int64_t at = 0;
   for (const auto& [name, parameter] : parameters_) {
-    first_.push_back(torch::zeros_like(parameter));
-    second_.push_back(torch::zeros_like(parameter));
+    first_.push_back(all_first_.narrow(0, at, parameter.numel()).view(parameter.sizes()));
+    second_.push_back(all_second_.narrow(0, at, parameter.numel()).view(parameter.sizes()));
+    at += parameter.numel();
   }
 }
 
@@ -72,6 +83,93 @@ void Adam::step(double learning_rate) {
     parameter.addcdiv_(first_[i], second_[i].sqrt().div_(second_root).add_(settings_.epsilon),
                        -learning_rate / first_correction);
   }
+}
+
+torch::Tensor Adam::clip_and_step(double learning_rate) {
+  if (parameters_.empty() || !device::uses_bodies(all_first_.device())) {
+    const double norm = clip_gradients(parameters_, settings_);
+    step(learning_rate);
+    return torch::full({1}, norm, torch::kDouble);
+  }
+  const torch::NoGradGuard no_grad;
+  torch::Tensor norm;
+  AT_DISPATCH_FLOATING_TYPES(all_first_.scalar_type(), "clip_and_step",
+                             [&] { norm = step_by_bodies<scalar_t>(learning_rate); });
+  return norm;
+}
+
+template <class T>
+torch::Tensor Adam::step_by_bodies(double learning_rate) {
+  const auto device = all_first_.device();
+  const auto flat = gradients();
+  const auto* segments = reinterpret_cast<const device::Segment<T>*>(segments_.data_ptr());
+  const auto numbers = torch::dtype(torch::kDouble).device(device);
+  const auto squares = torch::empty({segment_count_ * device::kSquareLanes}, numbers);
+  const auto norms = torch::empty({segment_count_}, numbers), norm = torch::empty({1}, numbers);
+  device::for_each(device, device::SquareSums<T>{segments, flat.data_ptr<T>(), squares.data_ptr<double>()},
+                   squares.numel());
+  device::for_each(device, device::SegmentNorms{squares.data_ptr<double>(), norms.data_ptr<double>()}, segment_count_);
+  device::for_each(
+      device, device::GlobalNorm{norms.data_ptr<double>(), static_cast<int>(segment_count_), norm.data_ptr<double>()},
+      1);
+  ++steps_;
+  const auto exponent = static_cast<double>(steps_);
+  device::AdamStep<T> update;
+  update.segments = segments;
+  update.segment_count = static_cast<int>(segment_count_);
+  update.gradient = flat.data_ptr<T>();
+  update.first_moments = all_first_.data_ptr<T>();
+  update.second_moments = all_second_.data_ptr<T>();
+  update.clips_each = settings_.clip == configs::ClipScope::tensor;
+  update.norms = (update.clips_each ? norms : norm).template data_ptr<double>();
+  update.clip_norm = settings_.clip_norm;
+  update.learning_rate = learning_rate;
+  update.weight_decay = settings_.weight_decay;
+  update.beta1 = settings_.beta1;
+  update.beta2 = settings_.beta2;
+  update.epsilon = settings_.epsilon;
+  update.first_correction = 1 - std::pow(settings_.beta1, exponent);
+  update.second_root = std::sqrt(1 - std::pow(settings_.beta2, exponent));
+  update.decoupled = settings_.type == configs::OptimizerType::adamw;
+  device::for_each(device, update, flat.numel());
+  return norm;
+}
+
+torch::Tensor Adam::gradients() {
+  std::vector<torch::Tensor> parts;
+  std::vector<bool> with_gradient;
+  for (const auto& [name, parameter] : parameters_) {
+    with_gradient.push_back(parameter.grad().defined());
+    if (with_gradient.back()) parts.push_back(parameter.grad().contiguous().view(-1));
+  }
+  if (with_gradient != with_gradient_) {
+    with_gradient_ = std::move(with_gradient);
+    AT_DISPATCH_FLOATING_TYPES(all_first_.scalar_type(), "segments", [&] {
+      std::vector<device::Segment<scalar_t>> table;
+      int64_t gradient = 0, moments = 0;
+      for (size_t i = 0; i < parameters_.size(); ++i) {
+        const auto& parameter = parameters_[i].second;
+        if (with_gradient_[i]) {
+          table.push_back({parameter.data_ptr<scalar_t>(), gradient, gradient + parameter.numel(), moments});
+          gradient += parameter.numel();
+        }
+        moments += parameter.numel();
+      }
+      segment_count_ = static_cast<int64_t>(table.size());
+      const auto bytes = static_cast<int64_t>(table.size() * sizeof(table[0]));
+      segments_ = torch::from_blob(table.data(), {bytes}, torch::kByte).clone().to(all_first_.device());
+    });
+  }
+  // One after another already, where a reducer has left them so.
+  bool joined = !parts.empty();
+  for (size_t i = 1; joined && i < parts.size(); ++i) {
+    joined = static_cast<char*>(parts[i - 1].data_ptr()) + parts[i - 1].nbytes() == parts[i].data_ptr() &&
+             parts[i].storage().is_alias_of(parts[0].storage());
+  }
+  if (!joined) return parts.empty() ? all_first_.narrow(0, 0, 0) : torch::cat(parts);
+  int64_t count = 0;
+  for (const auto& part : parts) count += part.numel();
+  return parts[0].as_strided({count}, {1});
 }
 
 NamedTensors Adam::moments() const {

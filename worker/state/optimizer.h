@@ -28,10 +28,14 @@ double clip_gradients(const NamedTensors& parameters, const configs::OptimizerSe
 /// under different keys.
 class Adam {
  public:
+  /// Parameters are contiguous, and of one type and device.
   Adam(NamedTensors parameters, const configs::OptimizerSettings& settings);
   void zero_grad();
   /// One update from the parameters' .grad; parameters without one are left alone.
   void step(double learning_rate);
+  /// clip_gradients and step in one: [1] float64, the gradients' norm before clipping, on the parameters' device. On a
+  /// GPU the host waits for nothing; gradients are left as they are.
+  torch::Tensor clip_and_step(double learning_rate);
   /// First and second moments as exp_avg.NAME and exp_avg_sq.NAME; the number of steps is separate.
   NamedTensors moments() const;
   int64_t steps() const { return steps_; }
@@ -40,9 +44,18 @@ class Adam {
   const NamedTensors& parameters() const { return parameters_; }
 
  private:
+  /// The gradients of all parameters that have one, one after another.
+  torch::Tensor gradients();
+  template <class T>
+  torch::Tensor step_by_bodies(double learning_rate);
+
   NamedTensors parameters_;
   configs::OptimizerSettings settings_;
-  std::vector<torch::Tensor> first_, second_;
+  torch::Tensor all_first_, all_second_;       // the moments of all parameters, one after another
+  std::vector<torch::Tensor> first_, second_;  // views of them, one for each parameter
+  std::vector<bool> with_gradient_;            // the parameters of `segments_`
+  torch::Tensor segments_;                     // models/device/step_bodies.h, as bytes
+  int64_t segment_count_ = 0;
   int64_t steps_ = 0;
 };
 

@@ -24,7 +24,7 @@ class BatchSource {
       : model_(*trained.model),
         data_(data),
         sampler_(data.plan(), data.settings().sampler, data.settings().trainer.seed),
-        forward_(model_.plan_request(), torch::kCPU),
+        forward_(model_, torch::kCPU),
         loader_(sampler_, data.store(), trained.state.targets, forward_, LossForm::of(data.settings()), /*rank=*/0) {}
 
   torch::Tensor loss(int64_t step, bool more) {

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "configs/load.h"
+#include "models/device/launch.h"
 
 namespace foretime::worker {
 namespace {
@@ -27,11 +28,11 @@ class StepThreads {
       : all_(torch::get_num_threads()), few_(threads_of_a_step(run.plan, run.comm.rank(), all_)) {
     if (few_ < all_) run.log.info("steps are small: {} of {} threads compute them", few_, all_);
   }
-  StepTotals take(TrainingStep& training, int64_t step) const {
+  std::vector<StepResult> take(TrainingStep& training, int64_t step, bool read_back) const {
     torch::set_num_threads(few_);
-    const auto totals = training.take(step);
+    auto results = training.take(step, read_back);
     torch::set_num_threads(all_);
-    return totals;
+    return results;
   }
 
  private:
@@ -110,13 +111,16 @@ TrainingOutcome Trainer::run() {
   int64_t step = run_.state.step;
   for (bool stopped = false; step < total && !stopped && !outcome.preempted;) {
     if (step >= run_.first_head_step) training.train_head_only();
-    const auto totals = threads.take(training, step++);
+    const auto results = threads.take(training, step, results_are_due(step + 1));
+    ++step;
     evaluation_.weights_changed();
-    const auto event = reports.event(step, totals, training);
-    if (run_.root()) events.on_step(event);
+    for (const auto& result : results) {
+      const auto event = reports.event(result, training);
+      if (run_.root()) events.on_step(event);
+      outcome.preempted |= result.stop_requests > 0;
+    }
     if (is_due(step, settings.trainer.eval_every)) stopped = evaluate(step, reports);
     if (is_due(step, settings.checkpoint.every_steps)) checkpoints_.save(step);
-    outcome.preempted = totals.stop_requests > 0;
   }
   checkpoints_.save(step);
   outcome.steps = step;
@@ -124,6 +128,15 @@ TrainingOutcome Trainer::run() {
   if (settings.trainer.eval_every == 0 || step % settings.trainer.eval_every != 0) evaluate(step, reports);
   outcome.final_evaluation = evaluate_final(step);
   return outcome;
+}
+
+bool Trainer::results_are_due(int64_t step) const {
+  constexpr int64_t kUnread = 10;  // steps after which a request to stop is heard, and divergence seen, at the latest
+  if (!device::uses_bodies(run_.device)) return true;
+  const auto& settings = run_.settings;
+  return is_due(step, kUnread) || is_due(step, settings.trainer.log_every) ||
+         is_due(step, settings.trainer.eval_every) || is_due(step, settings.checkpoint.every_steps) ||
+         step == run_.total_steps();
 }
 
 /// Evaluates, and keeps the best model. True where training should stop early.
@@ -177,18 +190,19 @@ void Trainer::require_metric(const Evaluation& evaluation) const {
                                known.empty() ? " there is nothing to evaluate (data.holdout, data.valid)" : known);
 }
 
-StepEvent StepReports::event(int64_t step, const StepTotals& totals, TrainingStep& training) {
-  candidates_ += totals.candidates;
+StepEvent StepReports::event(const StepResult& result, TrainingStep& training) {
+  const int64_t step = result.step;
+  candidates_ += result.candidates;
   const int64_t total = run_.total_steps();
   StepEvent event{
-      .step = step, .total_steps = total, .loss = totals.loss, .seconds_per_step = timer_.after(step), .report = {}};
+      .step = step, .total_steps = total, .loss = result.loss, .seconds_per_step = timer_.after(step), .report = {}};
   if (step % run_.settings.trainer.log_every != 0 && step != total) return event;
   const ProfileSpan span(run_.profiler, "report");
   auto& report = event.report.emplace();
   report.ranks = training.monitor().report(run_.comm);
   const auto now = Clock::now();
   report.learning_rate = learning_rate_at(run_.settings.optimizer, step - 1, total);
-  report.gradient_norm = training.gradient_norm();
+  report.gradient_norm = result.gradient_norm;
   report.candidates_per_second = candidates_ / seconds_between(reported_, now);
   report.seconds = seconds_between(started_, now);
   report.metric = metric_;

@@ -17,8 +17,8 @@ class StepReports {
 
   explicit StepReports(RunContext& run) : run_(run) {}
 
-  /// Of `step` steps that are done (1, 2, …). All ranks call it; the report holds values of all ranks.
-  StepEvent event(int64_t step, const StepTotals& totals, TrainingStep& training);
+  /// Of the steps that are done. All ranks call it; the report holds values of all ranks.
+  StepEvent event(const StepResult& result, TrainingStep& training);
   /// Time that does not count as training.
   void exclude(Clock::duration time) { reported_ += time; }
   /// trainer.metric at an evaluation, for the reports that follow.
@@ -84,6 +84,8 @@ class Trainer {
   Evaluation evaluate_constant() const { return evaluation_.evaluate_constant(); }
 
  private:
+  /// Whether somebody needs the results of all steps up to `step` now. On a GPU the host waits for them.
+  bool results_are_due(int64_t step) const;
   bool evaluate(int64_t step, StepReports& reports);
   Evaluation evaluate_final(int64_t step);
   void require_metric(const Evaluation& evaluation) const;

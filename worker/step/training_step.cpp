@@ -14,14 +14,12 @@ namespace {
 
 constexpr uint64_t kTrainingDropout = 31;  // what a random number is for
 
-torch::Tensor to_tensor(const StepTotals& totals) {
-  return torch::tensor({totals.loss, totals.candidates, totals.stop_requests, totals.failed_stores}, torch::kDouble);
-}
-
-StepTotals from_tensor(const torch::Tensor& tensor) {
-  const auto host = tensor.to(torch::kCPU);
-  const auto* value = host.data_ptr<double>();
-  return {.loss = value[0], .candidates = value[1], .stop_requests = value[2], .failed_stores = value[3]};
+/// The numbers of a step that ranks sum, [4] on `device`, without a copy from the host where there is none there now.
+torch::Tensor summed_numbers(const StepResult& own, const torch::Tensor& loss, torch::Device device) {
+  const auto number = [&](double value) {
+    return torch::full({1}, value, torch::dtype(torch::kDouble).device(device));
+  };
+  return torch::cat({loss.to(device), number(own.candidates), number(own.stop_requests), number(own.failed_stores)});
 }
 
 }  // namespace
@@ -39,7 +37,7 @@ TrainingStep::TrainingStep(RunContext& run, TrainingListener& events)
   }
 }
 
-StepTotals TrainingStep::take(int64_t step) {
+std::vector<StepResult> TrainingStep::take(int64_t step, bool read_back) {
   begin(step);
   const int64_t parts = run_.settings.optimizer.accumulation;
   for (int64_t part = 0; part < parts; ++part) {
@@ -48,18 +46,20 @@ StepTotals TrainingStep::take(int64_t step) {
     const auto scores = forward(batch);
     const auto loss = mean_loss(run_.settings.loss, scores, batch, parts);
     backward(loss);
-    own_.loss += loss.item<double>();
+    own_loss_ += loss.detach();
     own_.candidates += static_cast<double>(batch.candidates);
   }
   torch::Tensor totals;
   const auto reduction = reduce(totals);
-  update(step);
-  return finish(step, totals, *reduction);
+  const auto norm = update(step);
+  finish(totals, norm, reduction.get());
+  return read_back ? read_results() : std::vector<StepResult>();
 }
 
 void TrainingStep::begin(int64_t step) {
   monitor_.begin_step();
-  own_ = {};
+  own_ = {.step = step + 1};
+  own_loss_ = torch::zeros({1}, torch::dtype(torch::kDouble).device(run_.device));
   // Dropout's generator is set anew for each step and rank, so that no generator's state need be saved.
   torch::manual_seed(random_bits({run_.settings.trainer.seed, kTrainingDropout, static_cast<uint64_t>(step),
                                   static_cast<uint64_t>(run_.comm.rank())}));
@@ -92,8 +92,11 @@ std::unique_ptr<comm::Work> TrainingStep::reduce(torch::Tensor& totals) {
   reducer_->flush();
   own_.stop_requests = events_.stop_requested() ? 1.0 : 0.0;
   own_.failed_stores = run_.store->failed() ? 1.0 : 0.0;
-  totals = to_tensor(own_).to(run_.comm.device());
-  auto work = run_.comm.all_reduce(totals);
+  std::unique_ptr<comm::Work> work;
+  if (run_.comm.size() > 1) {
+    totals = summed_numbers(own_, own_loss_, run_.comm.device());
+    work = run_.comm.all_reduce(totals);
+  }
   reducer_->finish();
   const auto timing = reducer_->timing();
   record_reduction(run_.profiler, timing);
@@ -101,33 +104,55 @@ std::unique_ptr<comm::Work> TrainingStep::reduce(torch::Tensor& totals) {
   return work;
 }
 
-void TrainingStep::update(int64_t step) {
+torch::Tensor TrainingStep::update(int64_t step) {
   monitor_.enter("step");
   const auto& settings = run_.settings.optimizer;
   for (const auto& name : reducer_->take_unused())
     run_.log.info("parameter {} had no gradient; it counts as zeros", name);
-  gradient_norm_ = clip_gradients(run_.optimizer->parameters(), settings);
-  run_.optimizer->step(learning_rate_at(settings, step, run_.total_steps()));
+  auto norm = run_.optimizer->clip_and_step(learning_rate_at(settings, step, run_.total_steps()));
   run_.forward->end_step(step + 1, run_.comm);
   average_running_statistics();
   if (run_.average) run_.average->update(step + 1);  // with the statistics that all ranks have agreed on
+  return norm;
 }
 
-StepTotals TrainingStep::finish(int64_t step, const torch::Tensor& totals, comm::Work& reduction) {
+void TrainingStep::finish(const torch::Tensor& totals, const torch::Tensor& norm, comm::Work* reduction) {
   monitor_.enter("totals");
-  const auto waiting = StepMonitor::Clock::now();
-  reduction.wait();
-  monitor_.waited(std::chrono::duration<double>(StepMonitor::Clock::now() - waiting).count());
-  monitor_.end_step();
-  const auto all = from_tensor(totals);
-  if (all.failed_stores > 0) comm::run_together(run_.comm, [&] { run_.store->check(); });
-  if (!std::isfinite(all.loss) || !std::isfinite(gradient_norm_)) {
-    throw coordinator::RunError(
-        "step {}: loss {} and gradient norm {}: training has diverged; try a lower "
-        "optimizer.learning_rate, or a smaller optimizer.clip_norm",
-        step + 1, all.loss, gradient_norm_);
+  if (reduction != nullptr) {
+    const auto waiting = StepMonitor::Clock::now();
+    reduction->wait();
+    monitor_.waited(std::chrono::duration<double>(StepMonitor::Clock::now() - waiting).count());
+    unread_.push_back({own_, torch::cat({totals, norm.to(totals.device())})});
+  } else {
+    unread_.push_back({own_, torch::cat({own_loss_, norm})});
   }
-  return all;
+  monitor_.end_step();
+}
+
+std::vector<StepResult> TrainingStep::read_results() {
+  std::vector<torch::Tensor> numbers;
+  for (const auto& each : unread_) numbers.push_back(each.numbers);
+  const auto host = torch::cat(numbers).to(torch::kCPU);
+  const auto* value = host.data_ptr<double>();
+  std::vector<StepResult> results;
+  for (const auto& each : std::exchange(unread_, {})) {
+    auto& result = results.emplace_back(each.known);
+    result.loss = *value++;
+    if (run_.comm.size() > 1) {
+      for (double* sum : {&result.candidates, &result.stop_requests, &result.failed_stores}) *sum = *value++;
+    }
+    result.gradient_norm = *value++;
+  }
+  for (const auto& result : results) {
+    if (result.failed_stores > 0) comm::run_together(run_.comm, [&] { run_.store->check(); });
+    if (!std::isfinite(result.loss) || !std::isfinite(result.gradient_norm)) {
+      throw coordinator::RunError(
+          "step {}: loss {} and gradient norm {}: training has diverged; try a lower "
+          "optimizer.learning_rate, or a smaller optimizer.clip_norm",
+          result.step, result.loss, result.gradient_norm);
+    }
+  }
+  return results;
 }
 
 /// After every step, so that all ranks evaluate, average and save one and the same model.

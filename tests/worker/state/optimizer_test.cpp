@@ -5,6 +5,9 @@
 #include <gtest/gtest.h>
 #include <torch/optim.h>
 
+#include "models/device/launch.h"
+#include "tests/support/bodies_on_cpu.h"
+
 namespace foretime::worker {
 namespace {
 
@@ -67,6 +70,54 @@ TEST(Adam, GoesOnFromItsMomentsBitForBit) {
   c.restore({moments.begin(), moments.end()}, b.steps());
   steps(c, halted, 3);
   for (size_t i = 0; i < straight.size(); ++i) EXPECT_TRUE(torch::equal(straight[i].second, halted[i].second));
+}
+
+/// One array for all parameters, on the CPU through what a GPU runs, against a step a tensor.
+TEST(Adam, OfOneFlatArrayIsThatOfManyTensors) {
+  if (foretime::testing::through_bodies) GTEST_SKIP() << "FORETIME_TEST_BODIES is set";
+  struct Case {
+    configs::OptimizerType type;
+    configs::ClipScope clip;
+    double clip_norm, weight_decay;
+  };
+  using enum configs::OptimizerType;
+  for (const auto& [type, clip, clip_norm, weight_decay] :
+       {Case{adam, configs::ClipScope::global, 0, 0}, Case{adam, configs::ClipScope::global, 0.5, 0.1},
+        Case{adamw, configs::ClipScope::tensor, 0.3, 0.1}, Case{adamw, configs::ClipScope::global, 1e6, 0.1}}) {
+    configs::OptimizerSettings settings;
+    settings.type = type;
+    settings.clip = clip;
+    settings.clip_norm = clip_norm;
+    settings.weight_decay = weight_decay;
+    auto many = two_parameters(), one = two_parameters();
+    for (auto* parameters : {&many, &one}) {
+      // More numbers than one item sums, and a parameter that sometimes has no gradient.
+      torch::manual_seed(7);
+      parameters->emplace_back("c", torch::randn({300}, torch::requires_grad()));
+      parameters->emplace_back("d", torch::randn({2, 2}, torch::requires_grad()));
+    }
+    Adam by_tensor(many, settings), flat(one, settings);
+    const auto take = [](Adam& adam, const NamedTensors& p, int step) {
+      adam.zero_grad();
+      auto loss = some_loss(p) + p[3].second.square().sum();
+      if (step != 2) loss = loss + p[2].second.pow(3).sum();
+      loss.backward();
+      return adam.clip_and_step(0.01).item<double>();
+    };
+    for (int step = 0; step < 6; ++step) {
+      const double expected = take(by_tensor, many, step);
+      const device::BodiesOnCpu through_bodies;
+      const double norm = take(flat, one, step);
+      EXPECT_NEAR(norm, expected, 1e-5 * expected) << "step " << step;
+    }
+    for (size_t i = 0; i < many.size(); ++i) {
+      EXPECT_TRUE(torch::allclose(one[i].second, many[i].second, 1e-5, 1e-6)) << one[i].first;
+      const auto [left, right] = std::pair(flat.moments(), by_tensor.moments());
+      for (size_t m = 0; m < left.size(); ++m)
+        EXPECT_TRUE(torch::allclose(left[m].second, right[m].second, 1e-4, 1e-7)) << left[m].first;
+    }
+    EXPECT_EQ(flat.steps(), by_tensor.steps());
+  }
 }
 
 TEST(LearningRate, WarmsUpThenFollowsTheCosine) {
