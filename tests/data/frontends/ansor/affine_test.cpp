@@ -193,6 +193,12 @@ TEST_F(AffineForms, NumbersThatLeave64BitsAreErrors) {
   EXPECT_THROW(pool_.divide(a_, Affine::of(0)), DataError);
 }
 
+TEST_F(AffineForms, TheLesserOfTwoIsOneOfThemWhereTheirBoundsTellWhich) {
+  const Affine more = pool_.add(a_, b_);  // by 0 to 3
+  for (const auto& lesser : {pool_.minimum(more, a_), pool_.minimum(a_, more)}) EXPECT_EQ(text(lesser), "a");
+  for (const auto& greater : {pool_.maximum(more, a_), pool_.maximum(a_, more)}) EXPECT_TRUE(pool_.same(greater, more));
+}
+
 TEST_F(AffineForms, WhatHasNoBoundsCannotBeRelaxed) {
   const Affine unbounded = pool_.variable(2, {0, kUnbounded}), bounded = pool_.variable(3, {0, kUnbounded - 1});
   const AffineInterval whole{Affine::of(0), Affine::of(1)};
