@@ -121,16 +121,18 @@ if [[ $only == packages ]]; then
   timed "packages" in_root "rm -rf /root/packages && tools/image.sh build /root/packages" || status=1
   [[ $status != 0 ]] || timed "lintian" lint || status=1
   [[ $status != 0 ]] || timed "wheel" make_wheel || status=1
-  built=$root
-  root=$root.run
-  [[ -e $root/etc/debian_version ]] || timed "debootstrap" make_root
-  prepare_root
-  mount_all
-  rm -rf "${root:?}/root/foretime" "${root:?}/root/packages"
-  mkdir -p "$root/root/foretime/tools"
-  cp -r "$built/root/packages" "$root/root/"
-  cp "$source_root"/tools/{image.sh,try_packages.sh,check_docs.py,commands_page.py} "$root/root/foretime/tools/"
-  [[ $status != 0 ]] || timed "install, use and remove packages and wheel" try_packages || status=1
+  if [[ $status == 0 ]]; then
+    built=$root
+    root=$root.run
+    [[ -e $root/etc/debian_version ]] || timed "debootstrap" make_root
+    prepare_root
+    mount_all
+    rm -rf "${root:?}/root/foretime" "${root:?}/root/packages"
+    mkdir -p "$root/root/foretime/tools"
+    cp -r "$built/root/packages" "$root/root/"
+    cp "$source_root"/tools/{image.sh,try_packages.sh,check_docs.py,commands_page.py} "$root/root/foretime/tools/"
+    timed "install, use and remove packages and wheel" try_packages || status=1
+  fi
 fi
 
 echo "== fresh Debian ($suite) in $root, commit $commit, $(nproc) cores"
