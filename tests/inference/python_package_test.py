@@ -12,6 +12,7 @@ import tempfile
 import threading
 import time
 import unittest
+import warnings
 
 import numpy as np
 
@@ -222,6 +223,23 @@ class Scores(unittest.TestCase):
                 layouts.graph(np.zeros((1, 140)), [0], np.zeros((0, 2)), (), "xla")
             with self.assertRaises(foretime.ForetimeError):
                 layouts.score_programs(["{}"])
+            rows = np.full((1, len(graph.configurable_nodes), 18), -1.0)
+            for wrong, message in ((np.nan, "does not hold"), (0.5, "does not hold"), (128, "does not hold")):
+                rows[0, 0, 0] = wrong
+                with self.assertRaisesRegex(ValueError, message), warnings.catch_warnings():
+                    warnings.simplefilter("error")
+                    graph.score_layouts(rows)
+        with self.assertRaisesRegex(TypeError, "int, expected a text"):
+            self.model.score_programs([3], self.dag)  # no text of three zeros
+        with self.assertRaisesRegex(ValueError, "top: -5, expected a number of places, or -1"):
+            foretime.rank([1.0, 2.0], top=-5)
+        with self.assertRaisesRegex(ValueError, "no path, expected .npz files"):
+            foretime.read(format="programs")
+        with self.assertRaisesRegex(ValueError, "ranks: 0, expected at least 1"):
+            foretime.train({}, ranks=0)
+        with self.assertRaises(ValueError) as caught:
+            foretime.read_records(SOURCE / "samples/resnet18_conv2d/C3.npz")
+        self.assertLess(len(str(caught.exception)), 400)
 
     def test_a_thousand_threads_open_score_and_close(self):
         expected = self.model.score_programs(self.records, self.dag).tobytes()

@@ -90,6 +90,8 @@ class Files(Handle, Sequence[Group]):
     """The groups of files, sorted by name; each is read when it is asked for. `names` and `paths` are read from headers alone."""
 
     def __init__(self, library: Library, paths: Sequence[StrPath], kind: Optional[str], model: Optional[Model]) -> None:
+        if not paths:
+            raise ValueError("no path, expected .npz files, packed collections, folders or globs of them")
         patterns, pointer = [os.fsencode(path) for path in paths], c_void_p()
         owned = None if model is None else model._use()
         library.check(library.files_open((c_char_p * len(patterns))(*patterns), len(patterns), kind and kind.encode(),

@@ -19,16 +19,19 @@ Self = TypeVar("Self", bound="Handle")
 
 
 def as_bytes(text: Text) -> bytes:
-    """UTF-8 of a text; bytes as they are."""
+    """UTF-8 of a text; bytes as they are. TypeError for anything else: bytes(3) would be three zeros."""
     if isinstance(text, bytes):
         return text
+    if not isinstance(text, (str, bytearray, memoryview)):
+        raise TypeError(f"{type(text).__name__}, expected a text: str or bytes")
     return text.encode() if isinstance(text, str) else bytes(text)
 
 
 def exact(values: npt.ArrayLike, dtype: npt.DTypeLike, name: str) -> npt.NDArray[Any]:
     """The values as a contiguous array of this type; ValueError where that changes any."""
     given = np.asarray(values)
-    converted = np.ascontiguousarray(given, dtype=dtype)
+    with np.errstate(invalid="ignore"):  # NaN is told below
+        converted = np.ascontiguousarray(given, dtype=dtype)
     if converted is not given and given.dtype != converted.dtype and not np.array_equal(given, converted):
         raise ValueError(f"{name}: {given.dtype} values that {converted.dtype} does not hold")
     return converted

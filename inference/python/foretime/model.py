@@ -271,6 +271,8 @@ def rank(scores: npt.ArrayLike, top: int = -1, library: Optional[Library] = None
     given = np.ascontiguousarray(scores, np.float32)
     if given.ndim != 1:
         raise ValueError(f"scores: shape {given.shape}, expected (candidates,)")
+    if top < -1:
+        raise ValueError(f"top: {top}, expected a number of places, or -1 for all")
     library = library or load()
     order = np.empty(len(given) if top < 0 else min(top, len(given)), np.int64)
     library.check(library.rank(given.ctypes.data, len(given), top, order.ctypes.data))

@@ -54,7 +54,7 @@ def read_records(path: StrPath, dags: Optional[StrPath] = None) -> list[Records]
             try:
                 tables[_same_workload(json.loads(line)["workload_key"])] = line
             except (ValueError, KeyError, TypeError) as error:
-                raise ValueError(f"{os.fspath(dags)}:{number}: no compute DAG: {error!r}") from error
+                raise ValueError(f"{os.fspath(dags)}:{number}: no compute DAG: {error!r:.200}") from error
     found: dict[str, tuple[list[bytes], list[float]]] = {}
     for number, line in _lines(path):
         try:
@@ -64,7 +64,7 @@ def read_records(path: StrPath, dags: Optional[StrPath] = None) -> list[Records]
             seconds = np.inf if failed else float(np.mean(costs)) if costs else np.nan
             lines, times = found.setdefault(str(key), ([], []))
         except (ValueError, KeyError, IndexError, TypeError) as error:
-            raise ValueError(f"{os.fspath(path)}:{number}: no tuning record: {error!r}") from error
+            raise ValueError(f"{os.fspath(path)}:{number}: no tuning record: {error!r:.200}") from error
         lines.append(line)
         times.append(seconds)
     return [Records(key, lines, np.array(times), tables.get(_same_workload(key))) for key, (lines, times) in found.items()]

@@ -138,6 +138,8 @@ def train(settings: Settings, overrides: Optional[Mapping[str, Any]] = None, *, 
     trainer={"steps": 100}. `ranks` above 1: under mpirun. `echo`: what it prints goes to standard output as it comes. CommandError
     where the settings, the data or the training fail; exit code 75 where it was asked to stop and can be continued.
     """
+    if ranks < 1:
+        raise ValueError(f"ranks: {ranks}, expected at least 1")
     program, words = programs.find_program(), programs.words_of(overrides, more)
     launcher = [] if ranks == 1 else ["mpirun", "-n", str(ranks), "--oversubscribe", "--bind-to", "none"]
     with programs.as_file(settings, "settings") as path:
