@@ -16,6 +16,7 @@
 #include <torch/version.h>
 
 #include "base/process.h"
+#include "cli/blas_view.h"
 #include "cli/jobs/queue_access.h"
 #include "cli/launch_view.h"
 #include "cli/parsing/commands.h"
@@ -33,16 +34,6 @@ constexpr std::chrono::seconds kPatience{60};  // with ranks that do not come
 
 void line(const std::string& topic, const std::string& found) { fmt::print("{:<10} {}\n", topic, found); }
 void advice(const std::string& text) { fmt::print("{:<10}   -> {}\n", "", text); }
-
-/// The file that the loader took for the library whose name contains `part`, from this process's own mappings.
-std::string loaded_library(const std::string& part) {
-  std::ifstream maps("/proc/self/maps");
-  for (std::string text; std::getline(maps, text);) {
-    const auto slash = text.find('/');
-    if (slash != std::string::npos && text.find(part, slash) != std::string::npos) return text.substr(slash);
-  }
-  return "";
-}
 
 /// What a redis-server says to --version, shortened; "of unknown version" where it says something else.
 std::string version_of(const std::string& program) {
@@ -177,8 +168,8 @@ void run(const QueueOptions& queue) {
   line("LibTorch", fmt::format("{}, {} threads by default", TORCH_VERSION, torch::get_num_threads()));
   torch::set_num_threads(cores);
   const double speed = measure_product(1024);
-  std::string blas = loaded_library("blas");
-  if (blas.empty()) blas = loaded_library("mkl");
+  std::ifstream maps("/proc/self/maps");
+  const std::string blas = mapped_blas(maps);
   line("BLAS",
        fmt::format("{}, {:.0f} GFLOP/s on {} threads", blas.empty() ? "built into LibTorch" : blas, speed, cores));
   if (blas.find("openblas") == std::string::npos && blas.find("mkl") == std::string::npos && !blas.empty())
