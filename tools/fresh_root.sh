@@ -33,56 +33,11 @@ while [[ $# -gt 0 ]]; do
 done
 [[ -z $only || $only == quickstart || $only == test || $only == deps || $only == packages ]] || usage
 [[ $suite == bookworm || $suite == trixie ]] || usage
-[[ $root != / ]] || { echo "fresh_root.sh: DIR must not be the running system" >&2; exit 2; }
-[[ $(id -u) == 0 ]] || { echo "fresh_root.sh: needs root" >&2; exit 2; }
-command -v debootstrap > /dev/null || { echo "fresh_root.sh: needs debootstrap (apt-get install debootstrap)" >&2; exit 2; }
+# shellcheck source=tools/debian_root.sh
+source "$source_root/tools/debian_root.sh"
+debian_root_check fresh_root.sh
+root_variables=(DEBFULLNAME="${DEBFULLNAME:-Ann Other}" DEBEMAIL="${DEBEMAIL:-ann@example.org}")
 
-make_root() {
-  if [[ -z $mirror ]]; then
-    # shellcheck disable=SC2016  # $(REPO_URI) is apt's own
-    mirror=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' 'Label: Debian' 'Component: main' \
-      2> /dev/null | head -n 1 || true)
-  fi
-  mkdir -p "$root"
-  debootstrap --variant=minbase "$suite" "$root" ${mirror:+"$mirror"}
-}
-
-# Where the host reaches its mirror through a proxy, so must the new system; services must not start in it.
-prepare_root() {
-  cp -L /etc/resolv.conf "$root/etc/resolv.conf"
-  apt-config dump | grep -iE '^Acquire::(http|https)::Proxy ' > "$root/etc/apt/apt.conf.d/90host-proxy" || true
-  printf '#!/bin/sh\nexit 101\n' > "$root/usr/sbin/policy-rc.d"
-  chmod +x "$root/usr/sbin/policy-rc.d"
-}
-
-mounted=()
-unmount_all() {
-  local i
-  for ((i = ${#mounted[@]} - 1; i >= 0; --i)); do umount -l "${mounted[i]}" || true; done
-}
-trap unmount_all EXIT
-mount_at() {
-  local target=$root$1
-  shift
-  mkdir -p "$target"
-  if ! mountpoint -q "$target"; then
-    mount "$@" "$target"
-    mounted+=("$target")
-  fi
-}
-# A /dev of its own: with the host's, mounting and unmounting below it would reach the host.
-mount_all() {
-  mount_at /proc -t proc proc
-  mount_at /sys -o bind,ro /sys
-  mount_at /dev/shm -t tmpfs tmpfs
-  mount_at /dev/pts -t devpts devpts
-}
-
-in_root() {
-  chroot "$root" /usr/bin/env -i PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root \
-    LANG=C.UTF-8 CI=true DEBIAN_FRONTEND=noninteractive DEBFULLNAME="${DEBFULLNAME:-Ann Other}" \
-    DEBEMAIL="${DEBEMAIL:-ann@example.org}" bash -c "cd /root/foretime && $1"
-}
 lint() {
   in_root "apt-get install -y -q --no-install-recommends lintian > /dev/null && lintian --fail-on error /root/packages/*.deb"
 }
@@ -94,25 +49,11 @@ try_packages() {
   in_root "tools/image.sh install /root/packages && tools/try_packages.sh /root/packages/*.whl"
 }
 
-report=()
-timed() {
-  local name=$1 began=$SECONDS status=0
-  shift
-  echo "== $name"
-  "$@" || status=$?
-  report+=("$name: $((SECONDS - began)) s$([[ $status == 0 ]] || echo ", FAILED with exit code $status")")
-  return "$status"
-}
-
 status=0
 [[ -e $root/etc/debian_version ]] || timed "debootstrap" make_root
 prepare_root
 mount_all
-rm -rf "${root:?}/root/foretime"
-commit=$(git -C "$source_root" rev-parse --short HEAD)
-git clone -q --no-hardlinks "$source_root" "$root/root/foretime"
-# The clone belongs to whoever ran git out here; inside, everything is root's.
-chown -R 0:0 "$root/root/foretime"
+clone_tree
 [[ $only != deps ]] || timed "tools/install-deps.sh --tests" in_root "tools/install-deps.sh --tests" || status=1
 [[ -n $only && $only != quickstart ]] || timed "tools/quickstart.sh" in_root tools/quickstart.sh || status=1
 [[ -n $only && $only != test ]] || timed "tools/test.sh" in_root tools/test.sh || status=1
@@ -135,6 +76,5 @@ if [[ $only == packages ]]; then
   fi
 fi
 
-echo "== fresh Debian ($suite) in $root, commit $commit, $(nproc) cores"
-printf '%s\n' "${report[@]}"
+print_report
 exit "$status"
