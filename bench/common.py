@@ -9,9 +9,10 @@ import subprocess
 SOURCE = pathlib.Path(__file__).resolve().parent.parent
 # glibc told to keep freed memory, as Foretime's program does for itself.
 KEEP_MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(1 << 30), "MALLOC_TRIM_THRESHOLD_": str(1 << 30)}
-# For mpirun on one machine: as root, and with more ranks than cores.
+# For mpirun on one machine: as root, and with more ranks than cores; Open MPI 5 knows the names with PRTE.
 MPI = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_hwloc_base_binding_policy": "none",
-       "OMPI_MCA_rmaps_base_oversubscribe": "1", "OMPI_MCA_btl_vader_single_copy_mechanism": "none"}
+       "OMPI_MCA_rmaps_base_oversubscribe": "1", "OMPI_MCA_btl_vader_single_copy_mechanism": "none",
+       "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe", "PRTE_MCA_hwloc_default_binding_policy": "none"}
 
 
 def start(command, environment=None, **options):

@@ -23,10 +23,13 @@ def data_dir():
 
 
 def environment():
-    """One rank to a core is not ours to choose in a test, CI runs as root, and no queue of the caller's is to be touched."""
+    """One rank to a core is not ours to choose in a test, CI runs as root, and no queue of the caller's is to be touched.
+
+    Open MPI 5 knows the names with PRTE, 4 those with OMPI."""
     own = {name: value for name, value in os.environ.items() if not name.startswith("FORETIME_")}
     return {**own, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
             "OMPI_MCA_rmaps_base_oversubscribe": "1", "OMPI_MCA_hwloc_base_binding_policy": "none",
+            "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe", "PRTE_MCA_hwloc_default_binding_policy": "none",
             "OMPI_MCA_btl_vader_single_copy_mechanism": "none", "OMP_NUM_THREADS": "1"}
 
 

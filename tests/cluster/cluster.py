@@ -88,8 +88,10 @@ class Cluster:
     def environment(self):
         """Of every command on a host."""
         own = {name: value for name, value in os.environ.items()
-               if not name.startswith(("FORETIME_", "SLURM_", "OMPI_", "PMI", "TMPDIR"))}
+               if not name.startswith(("FORETIME_", "SLURM_", "OMPI_", "PRTE_", "PMI", "TMPDIR"))}
         own |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1",
+                "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe", "PRTE_MCA_hwloc_default_binding_policy": "none",
+                "PRTE_MCA_plm_ssh_agent": str(self.folder / "rsh"), "PRTE_MCA_prte_if_include": "eth0",
                 "OMPI_MCA_hwloc_base_binding_policy": "none", "OMPI_MCA_plm_rsh_agent": str(self.folder / "rsh"),
                 "OMPI_MCA_btl_tcp_if_include": "eth0", "OMPI_MCA_oob_tcp_if_include": "eth0", "OMP_NUM_THREADS": "1"}
         if self.slurm:

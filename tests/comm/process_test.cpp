@@ -29,6 +29,8 @@ Outcome run(const std::string& launcher, const std::string& how) {
     setenv(name, "1", 1);
   }
   setenv("OMPI_MCA_hwloc_base_binding_policy", "none", 1);
+  setenv("PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe", 1);  // Open MPI 5
+  setenv("PRTE_MCA_hwloc_default_binding_policy", "none", 1);
   setenv("OMP_NUM_THREADS", "1", 1);
   Outcome outcome;
   const auto start = std::chrono::steady_clock::now();

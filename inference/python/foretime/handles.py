@@ -96,7 +96,7 @@ class Handle:
             raise TypeError("one text, expected a list of texts")
         encoded = [text if type(text) is bytes else as_bytes(text) for text in texts]
         count = len(encoded)
-        results = [np.empty(count, np.float32) for _ in range(outputs)]
+        results: list[Floats] = [np.empty(count, np.float32) for _ in range(outputs)]
         sizes = np.array([len(text) for text in encoded], np.uintp)
         failed = c_int64(0)
         owned = self._use()

@@ -65,7 +65,7 @@ class Table(Mapping[str, npt.NDArray[Any]]):
 
     def to_pandas(self) -> Any:
         """A pandas.DataFrame; ImportError where pandas is not installed."""
-        import pandas  # type: ignore[import]
+        import pandas
 
         return pandas.DataFrame(self._columns)
 
