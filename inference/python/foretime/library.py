@@ -140,8 +140,9 @@ def _candidates() -> Iterator[str]:
     looks."""
     package = os.path.dirname(os.path.abspath(__file__))
     prefix = os.path.join(package, "..", "..", "..", "..")
-    built = os.path.join(package, "..", "..", "..", "build", "release", "inference", "capi")
-    for folder in (package, os.path.dirname(package), *(os.path.join(prefix, name) for name in ("lib", "lib64")), built):
+    builds = os.path.join(package, "..", "..", "..", "build")  # tools/python_wheel.py makes that in `python`
+    built = [os.path.join(builds, name, "inference", "capi") for name in ("release", "python")]
+    for folder in (package, os.path.dirname(package), *(os.path.join(prefix, name) for name in ("lib", "lib64")), *built):
         path = os.path.normpath(os.path.join(folder, "libforetime.so"))
         if os.path.exists(path):
             yield path
