@@ -16,9 +16,9 @@
 #include <spdlog/sinks/ostream_sink.h>
 #include <spdlog/spdlog.h>
 
-#include "configs/load.h"
 #include "jobs/agent/agent.h"
 #include "jobs/error.h"
+#include "tests/jobs/agent/training_settings.h"
 #include "tests/jobs/queue/memory_queue.h"
 #include "tests/support/processes.h"
 #include "tests/support/scratch.h"
@@ -127,15 +127,10 @@ class AgentTest : public ::testing::Test {
   jobs::JobSpec trial(const std::string& name, const std::string& script) {
     const auto file = data_ / (name + ".script");
     std::ofstream(file) << script;
-    configs::Settings settings;
-    settings.data.root = data_.string();
-    settings.data.train = {file.filename().string()};
-    settings.data.holdout = 0.1;
-    settings.trainer.metric = "valid/kendall_tau";
     jobs::JobSpec spec{.kind = jobs::JobKind::train,
                        .name = name,
-                       .settings = configs::to_yaml(settings),
-                       .metric = settings.trainer.metric};
+                       .settings = training_settings(data_.string(), file.filename().string()),
+                       .metric = "valid/kendall_tau"};
     spec.id = jobs::job_id(spec);
     return spec;
   }

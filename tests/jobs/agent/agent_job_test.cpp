@@ -9,7 +9,7 @@
 #include <gmock/gmock.h>
 #include <spdlog/sinks/null_sink.h>
 
-#include "configs/load.h"
+#include "tests/jobs/agent/training_settings.h"
 #include "tests/jobs/queue/memory_queue.h"
 #include "tests/simulation/simulated_files.h"
 
@@ -61,13 +61,10 @@ class AgentJobTest : public ::testing::Test {
     options_.roots.runs = "/runs";
     options_.program = "/bin/true";
     options_.stop_grace_seconds = 1;
-    configs::Settings settings;
-    settings.data.root = "/data";
-    settings.data.train = {"C1.npz"};
-    settings.data.holdout = 0.1;
-    settings.trainer.metric = "valid/kendall_tau";
-    spec_ = {
-        .id = "job", .kind = JobKind::train, .settings = configs::to_yaml(settings), .metric = "valid/kendall_tau"};
+    spec_ = {.id = "job",
+             .kind = JobKind::train,
+             .settings = foretime::testing::training_settings("/data", "C1.npz"),
+             .metric = "valid/kendall_tau"};
   }
   /// The storage fails wherever a path has this in it.
   void fail_at(const std::string& name) {
