@@ -8,16 +8,10 @@
 #include <string_view>
 #include <vector>
 
-#include "base/error.h"
 #include "configs/settings.h"
+#include "configs/settings_error.h"
 
 namespace foretime::configs {
-
-/// A setting that is unknown, malformed or out of bounds. The message names the file and line (or the override), the
-/// key's full name, what was found and what was expected; an unknown key comes with the nearest known one.
-struct SettingsError : ErrorOf<kUsage> {
-  using ErrorOf::ErrorOf;
-};
 
 /// Reads a YAML file over the defaults, then applies `a.b=value` overrides in order, then checks every bound and that
 /// settings do not contradict each other. An override's value that starts with [ { " or ' is YAML, everything else is

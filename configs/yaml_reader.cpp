@@ -14,7 +14,7 @@
 #include "base/files.h"
 #include "base/text.h"
 #include "configs/fields.h"
-#include "configs/load.h"
+#include "configs/settings_error.h"
 
 namespace foretime::configs {
 namespace {
