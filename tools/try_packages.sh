@@ -11,7 +11,7 @@ id ann > /dev/null 2>&1 || useradd --create-home ann
 user=/home/ann/try
 rm -rf "$user"
 mkdir "$user"
-as_user() { su - ann -c "cd $user && set -euo pipefail && $1"; }
+as_user() { su - ann -s /bin/bash -c "cd $user && set -euo pipefail && $1"; }
 
 cat > "$user/commands.sh" << 'END'
 set -euo pipefail
