@@ -1,9 +1,9 @@
 #include "comm/torch_stream.h"
 
 #ifdef FORETIME_TORCH_CUDA
-#include <ATen/cuda/CUDAContext.h>
 #include <c10/cuda/CUDAFunctions.h>
 #include <c10/cuda/CUDAGuard.h>
+#include <c10/cuda/CUDAStream.h>
 #endif
 
 #include <torch/cuda.h>
@@ -11,12 +11,14 @@
 
 namespace foretime::comm {
 
+c10::Device torch_gpu(int gpu) { return {torch::kCUDA, static_cast<c10::DeviceIndex>(gpu)}; }
+
 #ifdef FORETIME_TORCH_CUDA
 
 bool torch_built_with_cuda() { return true; }
 bool torch_has_cuda() { return torch::cuda::is_available(); }
 void* torch_current_stream(int gpu) {
-  return at::cuda::getCurrentCUDAStream(static_cast<c10::DeviceIndex>(gpu)).stream();
+  return c10::cuda::getCurrentCUDAStream(static_cast<c10::DeviceIndex>(gpu)).stream();
 }
 void torch_set_gpu(int gpu) { c10::cuda::set_device(static_cast<c10::DeviceIndex>(gpu)); }
 
@@ -26,7 +28,7 @@ void torch_on_stream(void* stream, int gpu, const std::function<void()>& body) {
   const c10::cuda::CUDAStreamGuard guard(external);
   body();
 }
-void torch_drain_stream(int gpu) { at::cuda::getCurrentCUDAStream(static_cast<c10::DeviceIndex>(gpu)).synchronize(); }
+void torch_drain_stream(int gpu) { c10::cuda::getCurrentCUDAStream(static_cast<c10::DeviceIndex>(gpu)).synchronize(); }
 
 #else
 

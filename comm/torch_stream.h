@@ -2,14 +2,19 @@
 
 #include <functional>
 
+#include <c10/core/Device.h>
+
 namespace foretime::comm {
 
-/// The only place of comm/ that depends on whether LibTorch was built with CUDA.
+/// The only place of comm/ that depends on whether LibTorch was built with CUDA. Tests put a device of their own in its
+/// place (tests/comm/standin/).
 
 /// True where this LibTorch has CUDA, whether there is a GPU or not.
 bool torch_built_with_cuda();
 /// True where LibTorch can compute on a GPU of this machine.
 bool torch_has_cuda();
+/// What LibTorch calls CUDA's GPU of this number.
+c10::Device torch_gpu(int gpu);
 /// The stream (a cudaStream_t) that LibTorch computes on, on this thread; null, CUDA's default stream, without CUDA.
 void* torch_current_stream(int gpu);
 /// Makes `gpu` the one that LibTorch and CUDA use on this thread.

@@ -196,7 +196,7 @@ void GradientReducer::State::finish() {
   flush();
   // The host may be ahead of its GPU; what that still computes is not waiting for peers.
   const auto device = buckets.empty() ? torch::Device(torch::kCPU) : buckets.front().flat.device();
-  if (device.is_cuda()) torch_drain_stream(device.index());
+  if (!device.is_cpu()) torch_drain_stream(device.index());
   timing.wait_began = Clock::now();
   for (size_t i = 0; i < buckets.size(); ++i) {
     buckets[i].work->wait();

@@ -5,7 +5,6 @@
 #include "comm/mpi/launched.h"
 #include "comm/mpi/mpi_communicator.h"
 #include "comm/nccl/nccl_communicator.h"
-#include "comm/torch_stream.h"
 
 namespace foretime::comm {
 namespace {
@@ -87,10 +86,7 @@ std::unique_ptr<Communicator> make_communicator(const CommOptions& options) {
   auto by_mpi = std::make_unique<MpiCommunicator>(group);
   if (backend == Backend::nccl) return make_nccl_communicator(std::move(by_mpi));
   if (backend == Backend::mpi) return by_mpi;
-  // All ranks must choose the same, so the one that sees least decides.
-  const auto able = torch::full({1}, torch_has_cuda() && visible_gpus() >= group->local_size() ? 1 : 0, torch::kInt);
-  by_mpi->all_reduce(able, ReduceOp::min)->wait();
-  if (able.item<int>() == 0) return by_mpi;
+  if (!why_no_nccl(*by_mpi).empty()) return by_mpi;
   return make_nccl_communicator(std::move(by_mpi));
 }
 

@@ -106,6 +106,8 @@ class MpiGroup {
   int size() const { return size_; }
   int local_rank() const { return local_rank_; }
   int local_size() const { return local_size_; }
+  /// Of one collective.
+  std::chrono::duration<double> timeout() const { return timeout_; }
   /// By rank: the name of its host.
   const std::vector<std::string>& hosts() const { return hosts_; }
   /// As Communicator::host_block.

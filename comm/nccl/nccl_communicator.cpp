@@ -105,7 +105,7 @@ class NcclCommunicator final : public Communicator {
   int local_rank() const override { return host_->local_rank(); }
   int local_size() const override { return host_->local_size(); }
   std::string name() const override { return "nccl"; }
-  torch::Device device() const override { return {torch::kCUDA, static_cast<c10::DeviceIndex>(gpu_->index)}; }
+  torch::Device device() const override { return torch_gpu(gpu_->index); }
 
   std::unique_ptr<Work> all_reduce(torch::Tensor tensor, ReduceOp op) override {
     require_reducible(rank(), "all_reduce", tensor);
@@ -204,26 +204,31 @@ std::string choose_gpu(const MpiGroup& group, int& index, GpuPlace& place) {
   return "";
 }
 
-/// All ranks throw if one has a problem, so that none waits for it.
-void agree(Communicator& host, const std::string& problem, const GpuPlace& place) {
-  const auto problems = host.all_gather_bytes(problem);
+/// The same for all ranks, so that none waits for another: the first one's problem, or two on one GPU.
+std::string problem_of_all(MpiCommunicator& host, int& index) {
+  GpuPlace place;
+  const auto problems = host.all_gather_bytes(choose_gpu(*host.shared_group(), index, place));
   const auto gathered = host.all_gather_bytes(to_bytes(place));
   for (int rank = 0; rank < host.size(); ++rank) {
-    if (!problems[rank].empty()) throw CommError("rank {}: backend nccl: {}", rank, problems[rank]);
+    if (!problems[rank].empty()) return fmt::format("rank {}: backend nccl: {}", rank, problems[rank]);
   }
   std::vector<GpuPlace> places;
   for (const auto& bytes : gathered) places.push_back(gpu_place_of(bytes));
-  if (const auto shared = shared_gpu(places); !shared.empty()) throw CommError("backend nccl: {}", shared);
+  const auto shared = shared_gpu(places);
+  return shared.empty() ? "" : "backend nccl: " + shared;
 }
 
 }  // namespace
 
+std::string why_no_nccl(MpiCommunicator& host) {
+  int index = 0;
+  return problem_of_all(host, index);
+}
+
 std::unique_ptr<Communicator> make_nccl_communicator(std::unique_ptr<MpiCommunicator> host) {
   const auto group = host->shared_group();
   int index = 0;
-  GpuPlace place;
-  const auto problem = choose_gpu(*group, index, place);
-  agree(*host, problem, place);
+  if (const auto problem = problem_of_all(*host, index); !problem.empty()) throw CommError(problem);
 
   torch_set_gpu(index);
   auto gpu = std::make_shared<Gpu>(group, index);

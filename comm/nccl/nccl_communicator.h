@@ -14,6 +14,9 @@ namespace foretime::comm {
 /// a GPU shared with another rank), all ranks throw CommError with that rank's reason and what to do.
 std::unique_ptr<Communicator> make_nccl_communicator(std::unique_ptr<MpiCommunicator> host);
 
+/// Why `make_nccl_communicator` would throw on some rank; empty where it would not for want of a GPU. Collective.
+std::string why_no_nccl(MpiCommunicator& host);
+
 /// GPUs that a communicator of this build could use; 0 without a driver or without NCCL.
 int visible_gpus();
 

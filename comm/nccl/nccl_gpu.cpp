@@ -1,9 +1,16 @@
 #include "comm/nccl/nccl_gpu.h"
 
+#include <algorithm>
+#include <atomic>
 #include <chrono>
+#include <cstdio>
+#include <exception>
 #include <thread>
+#include <utility>
 
 #include <fmt/format.h>
+#include <stdlib.h>
+#include <unistd.h>
 
 #include "comm/communicator.h"
 
@@ -15,15 +22,35 @@ using Clock = std::chrono::steady_clock;
 using Seconds = std::chrono::duration<double>;
 
 constexpr Seconds kShutdownLimit{30.0};
+constexpr Seconds kAbortLimit{20.0};
 
 template <class Finished>
-bool comes_true(Finished&& finished) {
-  const auto deadline = Clock::now() + std::chrono::duration_cast<Clock::duration>(kShutdownLimit);
+bool comes_true(Finished&& finished, Seconds limit = kShutdownLimit) {
+  const auto deadline = Clock::now() + std::chrono::duration_cast<Clock::duration>(limit);
   while (!finished()) {
     if (Clock::now() >= deadline) return false;
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   return true;
+}
+
+/// ncclCommAbort can hang for ever (https://github.com/NVIDIA/nccl/issues/1013), and so can the end of a process whose
+/// GPU it has not freed. After `limit` the caller goes on without it, and the process will leave with its exit code,
+/// without the destructors of CUDA.
+void abort_in_time(ncclComm_t comm, int index, Seconds limit) {
+  const auto ended = std::make_shared<std::atomic<bool>>(false);
+  std::thread([comm, index, ended] {
+    cudaSetDevice(index);
+    ncclCommAbort(comm);
+    ended->store(true);
+  }).detach();
+  if (comes_true([&] { return ended->load(); }, limit)) return;
+  on_exit(
+      [](int code, void*) {
+        std::fflush(nullptr);
+        _exit(code);
+      },
+      nullptr);
 }
 
 }  // namespace
@@ -88,8 +115,11 @@ void Gpu::fail(const std::string& what) {
 }
 
 void Gpu::stop() noexcept {
-  if (comm != nullptr) ncclCommAbort(comm);
-  comm = nullptr;
+  if (comm == nullptr) return;
+  try {
+    abort_in_time(std::exchange(comm, nullptr), index, std::min<Seconds>(kAbortLimit, group->timeout()));
+  } catch (const std::exception&) {  // no thread can be started: the process is about to end all the same
+  }
 }
 
 void Gpu::wait(const Call& call, const std::function<bool()>& finished) {

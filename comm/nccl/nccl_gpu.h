@@ -28,7 +28,8 @@ struct Gpu {
   [[noreturn]] void fail(const std::string& what);
   /// Drains the stream and finalises NCCL, each with a time limit; what is stuck is aborted. All ranks call it.
   void finish() noexcept;
-  /// Ends kernels that wait for a peer; without it the process could not leave the GPU.
+  /// Ends kernels that wait for a peer; without it the process could not leave the GPU. Takes 20 s at most, or the time
+  /// limit of a collective where that is less.
   void stop() noexcept;
   /// Checks the result of a call that enqueues work, and returns when the work has reached the stream.
   void enqueue(const Call& call, ncclResult_t code);

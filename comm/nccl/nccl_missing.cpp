@@ -2,12 +2,13 @@
 
 namespace foretime::comm {
 
-std::unique_ptr<Communicator> make_nccl_communicator(std::unique_ptr<MpiCommunicator>) {
-  throw CommError(
-      "backend nccl: this build has no NCCL; install NCCL and its header, configure again (NCCL_ROOT names its "
-      "folder), "
-      "or use backend mpi");
-}
+constexpr const char* kMissing =
+    "backend nccl: this build has no NCCL; install NCCL and its header, configure again (NCCL_ROOT names its folder), "
+    "or use backend mpi";
+
+std::unique_ptr<Communicator> make_nccl_communicator(std::unique_ptr<MpiCommunicator>) { throw CommError(kMissing); }
+
+std::string why_no_nccl(MpiCommunicator&) { return kMissing; }
 
 int visible_gpus() { return 0; }
 

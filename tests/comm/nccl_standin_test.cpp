@@ -1,0 +1,247 @@
+#include <array>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <future>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <sys/wait.h>
+#include <torch/types.h>
+
+#include "comm/algorithms/gradient_reducer.h"
+#include "comm/algorithms/tree_sum.h"
+#include "comm/backends/factory.h"
+#include "comm/mpi/launched.h"
+
+/// comm/nccl/ without a GPU: over stand-ins of CUDA and NCCL whose streams are threads (standin/), under
+/// ThreadSanitizer where the compiler has it. Runs as ranks of an mpirun; as one process, it starts those that fail.
+namespace foretime::comm {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+std::unique_ptr<Communicator> nccl;  // of this rank
+
+/// Whole numbers that are exact in every type.
+torch::Tensor numbers(int rank, int64_t length) {
+  return (torch::arange(length, torch::kLong) * (rank + 3)) % 11 + rank;
+}
+/// Arrives on the compute stream, some time later.
+torch::Tensor late_numbers(int rank, int64_t length, torch::ScalarType type) {
+  auto made = numbers(rank, length).sub(1).to(type).to(nccl->device());
+  return made.add_(1);
+}
+torch::Tensor sum_of_all(int64_t length) {
+  auto sum = torch::zeros({length}, torch::kLong);
+  for (int rank = 0; rank < nccl->size(); ++rank) sum += numbers(rank, length);
+  return sum;
+}
+
+TEST(NcclStandin, ReducesEveryTypeBehindTheComputeStream) {
+  ASSERT_EQ(nccl->name(), "nccl");
+  for (const auto type : {torch::kFloat, torch::kDouble, torch::kLong, torch::kInt, torch::kHalf, torch::kBFloat16}) {
+    for (const int64_t length : {1, 1000, 40001}) {
+      auto least = numbers(0, length), most = least.clone();
+      for (int rank = 1; rank < nccl->size(); ++rank) {
+        least = torch::minimum(least, numbers(rank, length));
+        most = torch::maximum(most, numbers(rank, length));
+      }
+      auto a = late_numbers(nccl->rank(), length, type), b = late_numbers(nccl->rank(), length, type);
+      auto c = late_numbers(nccl->rank(), length, type);
+      auto first = nccl->all_reduce(a, ReduceOp::sum), second = nccl->all_reduce(b, ReduceOp::max);
+      auto third = nccl->all_reduce(c, ReduceOp::min);
+      first->wait();
+      second->wait();
+      third->wait();
+      // Read by the compute stream, to which nothing but the wait says when.
+      EXPECT_TRUE(torch::equal(a.mul_(1).cpu().to(torch::kLong), sum_of_all(length))) << c10::toString(type);
+      EXPECT_TRUE(torch::equal(b.mul_(1).cpu().to(torch::kLong), most)) << c10::toString(type);
+      EXPECT_TRUE(torch::equal(c.mul_(1).cpu().to(torch::kLong), least)) << c10::toString(type);
+    }
+  }
+}
+
+TEST(NcclStandin, BroadcastsFromEveryRank) {
+  for (int root = 0; root < nccl->size(); ++root) {
+    auto value = late_numbers(nccl->rank(), 70000, torch::kFloat);
+    nccl->broadcast(value, root);
+    EXPECT_TRUE(torch::equal(value.mul_(1).cpu().to(torch::kLong), numbers(root, 70000))) << root;
+  }
+}
+
+TEST(NcclStandin, SumsAsBfloat16EqualTheHosts) {
+  for (const auto wire : {Wire::float32, Wire::bfloat16}) {
+    for (const int64_t length : {1, 13, 1000, 30001}) {
+      torch::manual_seed(nccl->rank() * 100 + length);
+      auto host = torch::randn({length});
+      auto here = (host * 2).to(nccl->device());
+      here.mul_(0.5);
+      sum_in_tree(*nccl, host, wire, Route::direct)->wait();
+      sum_in_tree(*nccl, here, wire)->wait();
+      EXPECT_TRUE(torch::equal(here.mul_(1).cpu(), wire == Wire::bfloat16 ? host : here.cpu())) << length;
+      EXPECT_TRUE(torch::allclose(here.cpu(), host, 1e-5, 1e-5)) << length;
+    }
+  }
+}
+
+/// Parameters of three layers on the device, and the gradients of all ranks' losses added up on the host.
+struct Net {
+  explicit Net(torch::Device device) {
+    torch::manual_seed(7);
+    for (const int64_t width : {8, 6, 5})
+      weights.push_back(torch::randint(-2, 3, {width == 8 ? 4 : width == 6 ? 8 : 6, width}).to(torch::kFloat));
+    for (auto& each : weights) each = each.to(device).requires_grad_();
+  }
+  torch::Tensor loss(int rank, int step, torch::Device device) const {
+    auto hidden = ((torch::arange(8) * (rank + 2) + step) % 5 - 2).to(torch::kFloat).view({2, 4}).to(device);
+    for (const auto& each : weights) hidden = hidden.mm(each);
+    return hidden.sum();
+  }
+  std::vector<torch::Tensor> weights;
+};
+
+void train(Wire wire) {
+  Net net(nccl->device()), reference(torch::kCPU);
+  std::vector<GradientReducer::Parameter> parameters;
+  for (const auto& each : net.weights) parameters.push_back({"w", each});
+  GradientReducer reducer(*nccl, parameters, 150, wire);
+  for (int step = 0; step < 6; ++step) {
+    for (auto& each : net.weights) each.mutable_grad().reset();
+    for (auto& each : reference.weights) each.mutable_grad().reset();
+    reducer.prepare();
+    net.loss(nccl->rank(), step, nccl->device()).backward();
+    reducer.finish();
+    for (int rank = 0; rank < nccl->size(); ++rank) reference.loss(rank, step, torch::kCPU).backward();
+    const torch::NoGradGuard no_grad;
+    for (size_t i = 0; i < net.weights.size(); ++i) {
+      auto sum = net.weights[i].grad();
+      sum.mul_(1);  // the optimiser
+      const auto here = sum.cpu(), there = reference.weights[i].grad();
+      EXPECT_TRUE(wire == Wire::float32 ? torch::equal(here, there) : torch::allclose(here, there, 0.02, 0.02))
+          << "step " << step << " weight " << i << "\n"
+          << here << there;
+    }
+  }
+  EXPECT_GT(reducer.timing().buckets.size(), 1U);
+}
+
+TEST(NcclStandin, BucketsAreSummedWhileBackwardGoesOn) { train(Wire::float32); }
+TEST(NcclStandin, BucketsAsBfloat16) { train(Wire::bfloat16); }
+
+TEST(NcclStandin, WorkThatNobodyWaitsForKeepsItsTensors) {
+  for (int i = 0; i < 5; ++i) {
+    auto tensor = late_numbers(nccl->rank(), 50000, torch::kFloat);
+    nccl->all_reduce(tensor);
+  }
+  auto last = late_numbers(nccl->rank(), 10, torch::kFloat);
+  nccl->all_reduce(last)->wait();
+  EXPECT_TRUE(torch::equal(last.cpu().to(torch::kLong), sum_of_all(10)));
+}
+
+TEST(NcclStandin, TensorsOfTheHostAndBytesGoByMpi) {
+  auto host = numbers(nccl->rank(), 100);
+  nccl->all_reduce(host)->wait();
+  EXPECT_TRUE(torch::equal(host, sum_of_all(100)));
+  EXPECT_EQ(nccl->broadcast_bytes("x" + std::to_string(nccl->rank()), 1), "x1");
+}
+
+/// One rank of a run that fails; returns its exit code.
+int misbehave(const std::string& how) {
+  std::unique_ptr<Communicator> comm;
+  try {
+    comm = make_communicator({how == "auto" ? configs::Backend::auto_ : configs::Backend::nccl,
+                              std::chrono::duration<double>(how == "throws" || how == "auto" ? 30.0 : 3.0)});
+    std::printf("backend %s\n", comm->name().c_str());
+    for (int i = 0; i < 6; ++i) {
+      auto sum = torch::ones({1000}).to(comm->device());
+      if (i == 3 && comm->rank() == 1) {
+        if (how == "late") std::this_thread::sleep_for(std::chrono::seconds(300));
+        if (how == "throws") throw std::runtime_error("graph 17 is broken");
+      }
+      comm->all_reduce(sum)->wait();
+      if (sum.cpu()[7].item<float>() != static_cast<float>(comm->size())) return 1;
+    }
+    comm->finish();
+    return 0;
+  } catch (const Error& error) {
+    std::printf("%s\n", error.what());
+    if (comm) comm->abort(error.what());
+    return error.exit_code();
+  } catch (const std::exception& error) {
+    std::printf("%s\n", error.what());
+    if (comm) comm->abort(error.what());
+    return 3;
+  }
+}
+
+struct Outcome {
+  std::string output;
+  int code = -1;
+  double seconds = 0;
+};
+
+Outcome run(const std::string& environment, const std::string& how) {
+  const auto start = std::chrono::steady_clock::now();
+  const std::string command = environment + " " FORETIME_MPIEXEC " -n 2 " FORETIME_BEFORE " " +
+                              std::string(program_invocation_name) + " --fault " + how + " 2>&1";
+  Outcome outcome;
+  FILE* pipe = popen(command.c_str(), "r");
+  if (pipe == nullptr) return outcome;
+  std::array<char, 4096> part;
+  while (const size_t got = fread(part.data(), 1, part.size(), pipe)) outcome.output.append(part.data(), got);
+  const int status = pclose(pipe);
+  outcome.code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  outcome.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return outcome;
+}
+
+TEST(NcclStandinProcess, EndsAsItsRanksDo) {
+  struct Case {
+    std::string environment, how;
+    int code;
+    ::testing::Matcher<std::string> output;
+  };
+  const auto late = ::testing::ContainsRegex("all_reduce #[0-9]+ did not finish within 3.0 s; late: rank 1 .no answer");
+  const std::vector<Case> cases = {
+      {"FORETIME_STANDIN_VIEW=own", "auto", 0, AllOf(HasSubstr("backend nccl"), Not(HasSubstr("backend mpi")))},
+      {"FORETIME_STANDIN_VIEW=shared", "auto", 0, AllOf(HasSubstr("backend mpi"), Not(HasSubstr("backend nccl")))},
+      {"FORETIME_STANDIN_VIEW=shared", "nccl", 4, HasSubstr("ranks 0 and 1 would share GPU 0000:01:00.0 of host ")},
+      {"FORETIME_STANDIN_FAULT=slow:1", "nccl", 0, HasSubstr("backend nccl")},
+      {"FORETIME_STANDIN_FAULT=error:1", "nccl", 4, HasSubstr("remote error")},
+      {"", "late", 5, late},
+      {"", "throws", 3, HasSubstr("rank 1 ended: graph 17 is broken")},
+      {"FORETIME_STANDIN_FAULT=stuck_abort", "late", 5, late},
+  };
+  std::vector<std::future<Outcome>> outcomes;  // they mostly sleep
+  for (const auto& each : cases)
+    outcomes.push_back(std::async(std::launch::async, [&each] { return run(each.environment, each.how); }));
+  for (size_t i = 0; i < cases.size(); ++i) {
+    const auto& [environment, how, code, output] = cases[i];
+    const auto outcome = outcomes[i].get();
+    EXPECT_EQ(outcome.code, code) << environment << " " << how << ": " << outcome.output;
+    EXPECT_THAT(outcome.output, output) << environment << " " << how;
+    EXPECT_LT(outcome.seconds, 100) << environment << " " << how;
+  }
+}
+
+}  // namespace
+}  // namespace foretime::comm
+
+int main(int count, char** arguments) {
+  using namespace foretime::comm;
+  if (count == 3 && std::string(arguments[1]) == "--fault") return misbehave(arguments[2]);
+  ::testing::InitGoogleTest(&count, arguments);
+  const bool ranks = launched_by_mpi();
+  ::testing::GTEST_FLAG(filter) = ranks ? "NcclStandin.*" : "NcclStandinProcess.*";
+  if (ranks) nccl = make_communicator({foretime::configs::Backend::nccl, std::chrono::duration<double>(60.0)});
+  int code = RUN_ALL_TESTS();
+  if (ranks) nccl->finish();
+  nccl.reset();
+  return code;
+}
