@@ -117,7 +117,7 @@ Compared compare(const std::vector<nlohmann::json>& dags, const std::map<std::st
     try {
       const PrintedProgram program(text);
       if (parse_workload_key(key).is_hash) {
-        EXPECT_EQ(printed_hash(text), nlohmann::json::parse(key)[0]);
+        EXPECT_EQ(printed_hash(text), nlohmann::json::parse(key)[0].get<std::string>());
       }
       const auto line =
           program.to_json(key, known == lengths.end() ? SplitLengths() : known->second, hints_of(dag, helped));

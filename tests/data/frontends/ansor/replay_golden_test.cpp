@@ -117,7 +117,7 @@ std::string compare(const LoopNest& nest, size_t number, const json& expected) {
   constexpr const char* kKinds[] = {"spatial", "reduce", "mixed", "special"};
   const NestStage& stage = nest.stages[number];
   const DagStage& defined = nest.dag->stages[number];
-  if (defined.name != expected.at("name")) return "is called " + defined.name;
+  if (defined.name != expected.at("name").get<std::string>()) return "is called " + defined.name;
   if (defined.input != (expected.at("op_type") != "compute")) return "kind";
   if (defined.shape != expected.at("shape").get<std::vector<int64_t>>()) return "shape";
   if (kPlaces[static_cast<size_t>(stage.compute_at)] != expected.at("compute_at")) return "compute_at";
@@ -158,7 +158,7 @@ std::string compare(const LoopNest& nest, const json& golden) {
       return fmt::format("stage {} ({}): {}", i, stages[i].at("name").dump(), found);
   }
   const json dag = golden.value("current_dag", json());
-  if (dag.is_string() && to_text(*nest.dag) != dag)
+  if (dag.is_string() && to_text(*nest.dag) != dag.get<std::string>())
     return fmt::format("DAG\n{}\nexpected\n{}", to_text(*nest.dag), dag.get<std::string>());
   return {};
 }
