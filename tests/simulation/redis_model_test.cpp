@@ -1,6 +1,7 @@
 #include "tests/simulation/redis/redis_model.h"
 
 #include <algorithm>
+#include <charconv>
 #include <random>
 
 #include <fmt/format.h>
@@ -15,6 +16,13 @@ namespace foretime::simulation {
 namespace {
 
 using Command = RedisModel::Command;
+
+/// Numbers in one form: Redis 7.0 writes the score 0.1 as 0.10000000000000001, later ones as 0.1.
+std::string with_one_form(const std::string& text) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc() && end == text.data() + text.size() ? fmt::format("{}", value) : text;
+}
 
 /// An answer as text; of answers without an order, the sorted elements. Which of two errors Redis finds first is not
 /// compared.
@@ -33,7 +41,7 @@ std::string text_of(const redisReply& reply, bool sorted) {
       return fmt::format("[{}]", fmt::join(elements, ", "));
     }
     default:
-      return fmt::format("'{}'", std::string(reply.str, reply.len));
+      return fmt::format("'{}'", with_one_form(std::string(reply.str, reply.len)));
   }
 }
 
