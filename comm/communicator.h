@@ -32,6 +32,9 @@ class Work {
   /// Blocks until the result is there (on a GPU: until the current stream is ordered after it). Throws CommError,
   /// PeerLostError.
   virtual void wait() = 0;
+  /// As `wait` for what LibTorch's current stream gets from now on, without blocking the host where that is a GPU's:
+  /// the communicator keeps the tensors, and tells of failures in a later call, in Communicator::settle at the latest.
+  virtual void order() { wait(); }
   /// Lets the transport move data while the caller computes (MPI does so only inside its calls); true once the result
   /// is on its way out of `wait` without blocking. Need not be called.
   virtual bool poll() { return false; }
@@ -92,6 +95,9 @@ class Communicator {
   /// Copies `tensor` from `root` to all, in place.
   virtual void broadcast(torch::Tensor tensor, int root) = 0;
   virtual void barrier() = 0;
+  /// Waits, with the time limit, for all work that was only ordered: before its results are read, for a read from a
+  /// GPU has no time limit.
+  virtual void settle() {}
 
   /// Host bytes, of any length, which may differ between ranks; every rank gets all of them, by rank.
   virtual std::vector<std::string> all_gather_bytes(const std::string& bytes) = 0;

@@ -4,6 +4,8 @@
 #include <c10/cuda/CUDAFunctions.h>
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
+
+#include "comm/event_timer.h"
 #endif
 
 #include <torch/cuda.h>
@@ -28,7 +30,7 @@ void torch_on_stream(void* stream, int gpu, const std::function<void()>& body) {
   const c10::cuda::CUDAStreamGuard guard(external);
   body();
 }
-void torch_drain_stream(int gpu) { c10::cuda::getCurrentCUDAStream(static_cast<c10::DeviceIndex>(gpu)).synchronize(); }
+std::unique_ptr<StreamTimer> make_stream_timer(int gpu) { return std::make_unique<EventTimer>(gpu); }
 
 #else
 
@@ -37,7 +39,7 @@ bool torch_has_cuda() { return false; }
 void* torch_current_stream(int) { return nullptr; }
 void torch_set_gpu(int) {}
 void torch_on_stream(void*, int, const std::function<void()>& body) { body(); }
-void torch_drain_stream(int) {}
+std::unique_ptr<StreamTimer> make_stream_timer(int) { return nullptr; }
 
 #endif
 

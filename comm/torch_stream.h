@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 
 #include <c10/core/Device.h>
 
@@ -22,7 +23,16 @@ void torch_set_gpu(int gpu);
 /// Runs `body` with `gpu` current and with LibTorch's operations on `stream` (a cudaStream_t), and puts back both. What
 /// the body allocates belongs to that stream; without CUDA it just runs.
 void torch_on_stream(void* stream, int gpu, const std::function<void()>& body);
-/// Returns when all that this thread's stream of `gpu` holds is done.
-void torch_drain_stream(int gpu);
+/// Time that LibTorch's current stream spends between two points. Nothing waits for it.
+class StreamTimer {
+ public:
+  virtual ~StreamTimer() = default;
+  virtual void begin() = 0;
+  virtual void end() = 0;
+  /// Of the last pair of points that the stream has passed; 0 before the first.
+  virtual double seconds() = 0;
+};
+/// For `gpu`, which must be the current one; null without CUDA.
+std::unique_ptr<StreamTimer> make_stream_timer(int gpu);
 
 }  // namespace foretime::comm

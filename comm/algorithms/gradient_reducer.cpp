@@ -97,6 +97,8 @@ struct GradientReducer::State {
   std::vector<std::string> unused;
   std::set<size_t> named_unused;
   Timing timing;
+  std::unique_ptr<StreamTimer> timer;         // of the waits of a GPU
+  std::vector<std::unique_ptr<Work>> before;  // of the last step, where a GPU waits for them
 };
 
 void GradientReducer::State::make_buckets(int64_t bucket_bytes) {
@@ -194,18 +196,27 @@ void GradientReducer::State::flush() {
 void GradientReducer::State::finish() {
   const torch::NoGradGuard no_grad;
   flush();
-  // The host may be ahead of its GPU; what that still computes is not waiting for peers.
-  const auto device = buckets.empty() ? torch::Device(torch::kCPU) : buckets.front().flat.device();
-  if (!device.is_cpu()) torch_drain_stream(device.index());
+  // Sums of a GPU's transport come on streams that its own then waits for; the host goes on.
+  const bool ordered = !communicator.device().is_cpu() && std::ranges::all_of(buckets, [&](const Bucket& each) {
+    return each.flat.device() == communicator.device();
+  });
+  if (ordered && !timer) timer = make_stream_timer(communicator.device().index());
+  if (ordered && timer) timer->begin();
   timing.wait_began = Clock::now();
   for (size_t i = 0; i < buckets.size(); ++i) {
-    buckets[i].work->wait();
-    buckets[i].work.reset();
+    ordered ? buckets[i].work->order() : buckets[i].work->wait();
     if (i >= arrived) timing.buckets[i].done = Clock::now();
+  }
+  if (ordered && timer) timer->end();
+  // A queue of launches that is full blocks without a time limit, so the GPU is never more than a step behind.
+  for (auto& work : std::exchange(before, {})) work->wait();
+  for (auto& bucket : buckets) {
+    auto work = std::move(bucket.work);
+    if (ordered) before.push_back(std::move(work));
   }
   arrived = buckets.size();
   timing.wait_ended = Clock::now();
-  timing.exposed_seconds = std::chrono::duration<double>(timing.wait_ended - timing.wait_began).count();
+  if (!ordered) timing.exposed_seconds = std::chrono::duration<double>(timing.wait_ended - timing.wait_began).count();
   for (size_t i = 0; i < parameters.size(); ++i) {
     const auto& window = buckets[places[i].bucket].windows[places[i].member];
     auto& gradient = parameters[i].tensor.mutable_grad();
@@ -291,7 +302,9 @@ std::vector<std::string> GradientReducer::take_unused() {
 
 GradientReducer::Timing GradientReducer::timing() const {
   const std::lock_guard lock(state_->mutex);
-  return state_->timing;
+  auto timing = state_->timing;
+  if (state_->timer) timing.exposed_seconds = state_->timer->seconds();
+  return timing;
 }
 
 }  // namespace foretime::comm

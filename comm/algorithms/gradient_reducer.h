@@ -37,7 +37,8 @@ class GradientReducer {
   void prepare();
   /// Starts the buckets that have not started; parameters without a gradient count as zeros. No backward may follow.
   void flush();
-  /// Flushes, waits for all buckets and leaves the sums in `.grad` of every parameter.
+  /// Flushes, waits for all buckets and leaves the sums in `.grad` of every parameter. Over NCCL the GPU's stream
+  /// waits, and the host only for the buckets of the step before (Communicator::settle waits for the rest).
   void finish();
   /// Parameters to which this rank gave no gradient in some step so far and that were not named before: each is named
   /// once.
@@ -47,11 +48,11 @@ class GradientReducer {
   struct BucketTiming {
     int64_t bytes = 0;          // of its gradients, in their own type
     Clock::time_point started;  // its gradients were there
-    Clock::time_point done;     // this rank saw that its sum was there
+    Clock::time_point done;     // this rank saw that its sum was there, or left it to its GPU
   };
   /// Of the last step.
   struct Timing {
-    double exposed_seconds = 0;  // time `finish` waited; on a GPU: after it had computed all gradients
+    double exposed_seconds = 0;  // time `finish` waited; over NCCL: its stream, in the last step that it has done
     int64_t started_early = 0;   // buckets that started during backward
     Clock::time_point wait_began, wait_ended;
     std::vector<BucketTiming> buckets;  // in the order in which they started

@@ -48,51 +48,32 @@ ncclRedOp_t nccl_op(ReduceOp op) {
   throw CommError("NCCL has no reduction for {}", static_cast<int>(op));
 }
 
-/// One collective on NCCL's stream, after what the compute stream held when it began. `enqueue(gpu, call)` puts it
-/// there. Tensors that it reads or writes are kept until `wait` returns, when the GPU has done with them: their memory
-/// may then be reused on any stream, so none need be recorded with LibTorch's allocator.
+/// A collective after what the compute stream held when it began. `enqueue(gpu, call)` puts it on NCCL's stream.
 class StreamWork final : public Work {
  public:
   template <class Enqueue>
   StreamWork(std::shared_ptr<Gpu> gpu, Call call, std::vector<torch::Tensor> tensors, Enqueue&& enqueue)
-      : gpu_(std::move(gpu)), call_(call), tensors_(std::move(tensors)), inputs_ready_(*gpu_), done_(*gpu_) {
+      : gpu_(std::move(gpu)), work_(std::make_shared<Enqueued>(*gpu_, call, std::move(tensors))) {
     const CurrentGpu current(*gpu_);
     const auto compute = static_cast<cudaStream_t>(torch_current_stream(gpu_->index));
-    gpu_->cuda(cudaEventRecord(inputs_ready_.get(), compute), "cudaEventRecord");
-    gpu_->cuda(cudaStreamWaitEvent(gpu_->stream, inputs_ready_.get(), 0), "cudaStreamWaitEvent");
+    gpu_->cuda(cudaEventRecord(work_->inputs_ready.get(), compute), "cudaEventRecord");
+    gpu_->cuda(cudaStreamWaitEvent(gpu_->stream, work_->inputs_ready.get(), 0), "cudaStreamWaitEvent");
     // The event must come after the kernels, so they must be in the stream first.
-    enqueue(*gpu_, call_);
-    gpu_->cuda(cudaEventRecord(done_.get(), gpu_->stream), "cudaEventRecord");
+    enqueue(*gpu_, work_->call);
+    gpu_->cuda(cudaEventRecord(work_->done.get(), gpu_->stream), "cudaEventRecord");
   }
   ~StreamWork() override {
-    if (!waited_) gpu_->abandoned.insert(gpu_->abandoned.end(), tensors_.begin(), tensors_.end());
+    if (!work_->waited && !work_->ordered)
+      gpu_->abandoned.insert(gpu_->abandoned.end(), work_->tensors.begin(), work_->tensors.end());
   }
 
-  bool poll() override {
-    if (waited_) return true;
-    if (gpu_->comm == nullptr) throw CommError("rank {}: {} was aborted", gpu_->group->rank(), call_.text());
-    gpu_->idle(call_.what);
-    const auto state = cudaEventQuery(done_.get());
-    if (state == cudaErrorNotReady) return false;
-    gpu_->cuda(state, call_.what);
-    return true;
-  }
-
-  /// Blocks the host, so that a stuck peer is noticed here and not in some later kernel; the compute stream needs no
-  /// order then.
-  void wait() override {
-    if (waited_) return;
-    gpu_->wait(call_, [this] { return poll(); });
-    waited_ = true;
-    tensors_.clear();
-  }
+  bool poll() override { return gpu_->poll(*work_); }
+  void wait() override { gpu_->wait(*work_); }
+  void order() override { gpu_->order(work_); }
 
  private:
   std::shared_ptr<Gpu> gpu_;
-  Call call_;
-  std::vector<torch::Tensor> tensors_;
-  Event inputs_ready_, done_;
-  bool waited_ = false;
+  std::shared_ptr<Enqueued> work_;
 };
 
 class NcclCommunicator final : public Communicator {
@@ -141,6 +122,7 @@ class NcclCommunicator final : public Communicator {
   }
 
   void barrier() override { host_->barrier(); }
+  void settle() override { gpu_->settle(); }
   std::vector<std::string> all_gather_bytes(const std::string& bytes) override {
     return host_->all_gather_bytes(bytes);
   }

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "comm/communicator.h"
+#include "comm/torch_stream.h"
 
 namespace foretime::comm {
 
@@ -129,6 +130,39 @@ void Gpu::wait(const Call& call, const std::function<bool()>& finished) {
     stop();
     throw;
   }
+}
+
+bool Gpu::poll(const Enqueued& work) {
+  if (work.waited) return true;
+  if (comm == nullptr) throw CommError("rank {}: {} was aborted", group->rank(), work.call.text());
+  idle(work.call.what);
+  const auto state = cudaEventQuery(work.done.get());
+  if (state == cudaErrorNotReady) return false;
+  cuda(state, work.call.what);
+  return true;
+}
+
+void Gpu::wait(Enqueued& work) {
+  if (work.waited) return;
+  wait(work.call, [&] { return poll(work); });
+  work.waited = true;
+  work.tensors.clear();
+}
+
+void Gpu::order(const std::shared_ptr<Enqueued>& work) {
+  while (!ordered.empty() && poll(*ordered.front())) {
+    wait(*ordered.front());
+    ordered.pop_front();
+  }
+  if (work->waited || std::exchange(work->ordered, true)) return;
+  const CurrentGpu current(*this);
+  const auto compute = static_cast<cudaStream_t>(torch_current_stream(index));
+  cuda(cudaStreamWaitEvent(compute, work->done.get(), 0), "cudaStreamWaitEvent");
+  ordered.push_back(work);
+}
+
+void Gpu::settle() {
+  for (; !ordered.empty(); ordered.pop_front()) wait(*ordered.front());
 }
 
 Event::Event(Gpu& gpu) {

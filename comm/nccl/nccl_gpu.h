@@ -1,5 +1,6 @@
 #pragma once
 
+#include <deque>
 #include <functional>
 #include <memory>
 #include <string>
@@ -12,6 +13,8 @@
 #include "comm/mpi/mpi_group.h"
 
 namespace foretime::comm {
+
+struct Enqueued;
 
 /// NCCL's communicator and stream on one GPU. Non-blocking: a call may return before its work has reached the stream,
 /// and no other call may follow until `idle`. Shared with every Work.
@@ -36,11 +39,21 @@ struct Gpu {
   /// MpiGroup::wait, and an end of NCCL's work if it throws.
   void wait(const Call& call, const std::function<bool()>& finished);
 
+  /// True when the GPU has done with it; throws where it failed or NCCL was ended.
+  bool poll(const Enqueued& work);
+  /// Blocks the host, so that a stuck peer is noticed here and not in some later kernel. Its tensors may go then.
+  void wait(Enqueued& work);
+  /// Lets LibTorch's current stream wait for it, and keeps its tensors until it is done.
+  void order(const std::shared_ptr<Enqueued>& work);
+  /// Waits for all work that was ordered.
+  void settle();
+
   std::shared_ptr<MpiGroup> group;
   const int index;
   ncclComm_t comm = nullptr;
   cudaStream_t stream = nullptr;
-  std::vector<torch::Tensor> abandoned;  // of work that nobody waited for: the GPU may still use them
+  std::deque<std::shared_ptr<Enqueued>> ordered;  // that was not seen to be done
+  std::vector<torch::Tensor> abandoned;           // of work that nobody waited for: the GPU may still use them
 };
 
 /// Makes a GPU current for CUDA's own calls, and the one before it again.
@@ -70,6 +83,19 @@ class Event {
 
  private:
   cudaEvent_t event_ = nullptr;
+};
+
+/// One collective on NCCL's stream. Tensors that it reads or writes are kept until the GPU has been seen to be done
+/// with them: their memory may then be reused on any stream, so none need be recorded with LibTorch's allocator.
+struct Enqueued {
+  Enqueued(Gpu& gpu, Call c, std::vector<torch::Tensor> t)
+      : call(c), tensors(std::move(t)), inputs_ready(gpu), done(gpu) {}
+
+  Call call;
+  std::vector<torch::Tensor> tensors;
+  Event inputs_ready, done;
+  bool waited = false;   // seen to be done
+  bool ordered = false;  // Gpu::ordered has it
 };
 
 /// `what: CUDA's text for the code`.

@@ -134,6 +134,57 @@ void train(Wire wire) {
 TEST(NcclStandin, BucketsAreSummedWhileBackwardGoesOn) { train(Wire::float32); }
 TEST(NcclStandin, BucketsAsBfloat16) { train(Wire::bfloat16); }
 
+TEST(NcclStandin, AThreadMayHaveAnotherGpuCurrent) {
+  std::thread([] {  // begins with GPU 0
+    auto tensor = late_numbers(nccl->rank(), 10, torch::kFloat);
+    nccl->all_reduce(tensor)->wait();
+    auto ordered = late_numbers(nccl->rank(), 10, torch::kFloat);
+    nccl->all_reduce(ordered)->order();
+    EXPECT_TRUE(torch::equal(ordered.mul_(1).cpu(), tensor.cpu()));
+  })
+      .join();
+  nccl->settle();
+}
+
+TEST(NcclStandin, TheHostGoesOnWhileAPeerIsLate) {
+  Net net(nccl->device());
+  GradientReducer reducer(*nccl, {{"w", net.weights[0]}, {"v", net.weights[1]}}, 1);
+  for (int step = 0; step < 2; ++step) {
+    auto totals = torch::ones({3}).to(nccl->device());  // a copy from the host waits for the stream
+    nccl->barrier();
+    const auto start = std::chrono::steady_clock::now();
+    if (nccl->rank() + 1 == nccl->size()) std::this_thread::sleep_for(std::chrono::seconds(2));
+    reducer.prepare();
+    net.loss(nccl->rank(), step, nccl->device()).backward();
+    reducer.finish();
+    nccl->all_reduce(totals)->order();
+    if (nccl->rank() == 0 && step == 0) {
+      EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(1));
+    }
+    nccl->settle();
+    EXPECT_GE(std::chrono::steady_clock::now() - start, std::chrono::milliseconds(nccl->rank() == 0 ? 1000 : 0));
+    EXPECT_EQ(totals.cpu()[1].item<float>(), static_cast<float>(nccl->size()));
+    if (nccl->rank() == 0) {
+      EXPECT_GT(reducer.timing().exposed_seconds, 0.5);
+    }
+  }
+}
+
+TEST(NcclStandin, OrderedWorkIsWaitedForByTheStreamAlone) {
+  std::vector<torch::Tensor> sums;
+  const auto start = std::chrono::steady_clock::now();
+  for (int i = 0; i < 20; ++i) {
+    auto tensor = late_numbers(nccl->rank(), 30000, torch::kFloat);
+    auto work = nccl->all_reduce(tensor);
+    work->order();
+    work.reset();
+    sums.push_back(tensor.mul(1));  // the tensor itself goes
+  }
+  nccl->settle();
+  for (const auto& sum : sums) EXPECT_TRUE(torch::equal(sum.cpu().to(torch::kLong), sum_of_all(30000)));
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(60));
+}
+
 TEST(NcclStandin, WorkThatNobodyWaitsForKeepsItsTensors) {
   for (int i = 0; i < 5; ++i) {
     auto tensor = late_numbers(nccl->rank(), 50000, torch::kFloat);
@@ -164,7 +215,13 @@ int misbehave(const std::string& how) {
         if (how == "late") std::this_thread::sleep_for(std::chrono::seconds(300));
         if (how == "throws") throw std::runtime_error("graph 17 is broken");
       }
-      comm->all_reduce(sum)->wait();
+      auto work = comm->all_reduce(sum);
+      if (how == "late") {
+        work->order();
+        comm->settle();
+      } else {
+        work->wait();
+      }
       if (sum.cpu()[7].item<float>() != static_cast<float>(comm->size())) return 1;
     }
     comm->finish();

@@ -120,7 +120,7 @@ void TrainingStep::finish(const torch::Tensor& totals, const torch::Tensor& norm
   monitor_.enter("totals");
   if (reduction != nullptr) {
     const auto waiting = StepMonitor::Clock::now();
-    reduction->wait();
+    reduction->order();
     monitor_.waited(std::chrono::duration<double>(StepMonitor::Clock::now() - waiting).count());
     unread_.push_back({own_, torch::cat({totals, norm.to(totals.device())})});
   } else {
@@ -130,6 +130,7 @@ void TrainingStep::finish(const torch::Tensor& totals, const torch::Tensor& norm
 }
 
 std::vector<StepResult> TrainingStep::read_results() {
+  run_.comm.settle();
   std::vector<torch::Tensor> numbers;
   for (const auto& each : unread_) numbers.push_back(each.numbers);
   const auto host = torch::cat(numbers).to(torch::kCPU);
@@ -162,7 +163,7 @@ void TrainingStep::average_running_statistics() {
   std::vector<torch::Tensor> flat;
   for (const auto& buffer : running_statistics_) flat.push_back(buffer.flatten());
   auto joined = torch::cat(flat).to(comm.device());
-  comm.all_reduce(joined)->wait();
+  comm.all_reduce(joined)->order();
   joined = joined.to(run_.device) / comm.size();
   int64_t at = 0;
   for (auto& buffer : running_statistics_) {

@@ -11,6 +11,7 @@
 #include <torch/library.h>
 #include <torch/types.h>
 
+#include "comm/event_timer.h"
 #include "comm/torch_stream.h"
 #include "tests/comm/standin/streams.h"
 
@@ -253,6 +254,6 @@ void torch_on_stream(void* stream, int, const std::function<void()>& body) {
   body();
   standin::set_compute_stream(before);
 }
-void torch_drain_stream(int gpu) { cudaStreamSynchronize(standin::compute_stream(gpu)); }
+std::unique_ptr<StreamTimer> make_stream_timer(int gpu) { return std::make_unique<EventTimer>(gpu); }
 
 }  // namespace foretime::comm
