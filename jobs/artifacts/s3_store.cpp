@@ -215,23 +215,24 @@ std::optional<std::string> S3Store::get(const std::string& name, uint64_t bytes)
 
 std::vector<std::string> S3Store::names_in(const std::string& folder) {
   std::vector<std::string> names;
-  std::string token;
+  std::string last;  // key of the page before
   for (int i = 0; i < kListings; ++i) {
-    // In the order of their names, as signatures want them.
-    const auto query =
-        fmt::format("{}list-type=2&prefix={}", token.empty() ? "" : "continuation-token=" + query_text(token) + "&",
-                    query_text(key_of(folder) + "/"));
+    // In the order of their names, as signatures want them. Pages go on after a key rather than by the store's token:
+    // libcurl 8.13 to 8.18 signs a `+`, which tokens have, as a blank.
+    const auto query = fmt::format("list-type=2&prefix={}{}", query_text(key_of(folder) + "/"),
+                                   last.empty() ? "" : "&start-after=" + query_text(last));
     const auto answer = perform({.query = query});
     if (answer.status == 404)
       throw StoreRefused("{} at {}: {}", address_, access_.endpoint, printable(first_element(answer.body, "Code")));
     size_t at = 0;
+    const auto before = last;
     for (auto key = element_in(answer.body, "Key", at); !key.empty(); key = element_in(answer.body, "Key", at)) {
+      last = key;
       if (!key.starts_with(key_of(folder) + "/")) continue;  // a store that lists more than it was asked for
       const auto name = key.substr(key_of("").size());
       if (is_artifact_path(name)) names.push_back(name);
     }
-    token = first_element(answer.body, "NextContinuationToken");
-    if (first_element(answer.body, "IsTruncated") != "true" || token.empty()) break;
+    if (first_element(answer.body, "IsTruncated") != "true" || last == before) break;
   }
   return names;
 }

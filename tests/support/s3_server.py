@@ -110,11 +110,11 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def list(self, query):
         names = sorted(name for name in self.server.objects if self.server.options.list_all or name.startswith(query.get("prefix", "")))
-        begin = int(query.get("continuation-token", "0/").split("/")[0])
-        page = names[begin:begin + self.server.options.page]
-        left = begin + len(page) < len(names)
+        names = [name for name in names if name > query.get("start-after", "")]
+        page = names[:self.server.options.page]
+        left = len(page) < len(names)
         contents = "".join(f"<Contents><Key>{xml.sax.saxutils.escape(name)}</Key></Contents>" for name in page)
-        more = f"<NextContinuationToken>{begin + len(page)}/+=</NextContinuationToken>" if left else ""
+        more = f"<NextContinuationToken>{len(page)}/+=</NextContinuationToken>" if left else ""
         self.answer(200, f"<?xml version=\"1.0\"?><ListBucketResult><IsTruncated>{str(left).lower()}</IsTruncated>{more}{contents}</ListBucketResult>".encode())
 
     do_GET = do_PUT = do_DELETE = handle_request
