@@ -67,6 +67,7 @@ std::string find_conflict(const Settings& s) {
   const bool ranks = s.loss.type == LossType::listmle || s.loss.type == LossType::pairwise_hinge ||
                      s.loss.type == LossType::pairwise_logistic;
   const bool programs = s.data.format == DataFormat::programs, segments = s.sampler.max_segment_nodes > 0;
+  const bool always_resident = s.sampler.resident_plans == ResidentPlans::always;
   const bool trees = s.data.representation == Representation::ast;
   const bool fasttext = m.node_types.vectors == NodeTypeVectors::fasttext;
   if (auto conflict = first_conflict(
@@ -109,6 +110,12 @@ std::string find_conflict(const Settings& s) {
             "one segment's statistics are not the graph's; set it to layer"},
            {segments && s.data.format != DataFormat::layout, "sampler.max_segment_nodes", "data.format",
             "only layout graphs are cut into segments; set it to 0"},
+           {always_resident && segments, "sampler.resident_plans", "sampler.max_segment_nodes",
+            "a segment is drawn anew each time; set it to auto, or the other to 0"},
+           {always_resident && s.data.format != DataFormat::layout, "sampler.resident_plans", "data.format",
+            "only layout graphs have states that candidates share; set it to auto"},
+           {always_resident && m.sharing == StateSharing::none, "sampler.resident_plans", "model.sharing",
+            "without shared states each candidate has its own; set it to auto, or the other to states"},
            {s.segments.finetune_steps > 0 && !segments, "segments.finetune_steps", "sampler.max_segment_nodes",
             "whole graphs are trained as they are evaluated; set sampler.max_segment_nodes, or "
             "segments.finetune_steps to 0"},

@@ -28,6 +28,7 @@ FORETIME_CHOICE(ReadoutPart, mean, sum, max, normalized_sum, configurable_mean, 
 FORETIME_CHOICE(Activation, relu, leaky_relu);
 FORETIME_CHOICE(Norm, none, layer, graph, batch);
 FORETIME_CHOICE(StateSharing, states, invariant, none);
+FORETIME_CHOICE(ResidentPlans, auto_, always, never);
 FORETIME_CHOICE(TileJoin, early, late);
 FORETIME_CHOICE(HeadBias, none, all);
 FORETIME_CHOICE(LossType, listmle, pairwise_hinge, pairwise_logistic, mse, huber, l1);

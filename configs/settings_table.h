@@ -228,6 +228,12 @@ STRUCT(SamplerSettings) {
   FIELD(int64_t, samples_per_group, 1, at_least(0),
         "samples of one group in an epoch; 0: enough to see each candidate about once");
   FIELD(int64_t, max_segment_nodes, 0, at_least(0), "largest number of nodes of a training segment; 0: whole graphs");
+  CHOICE(
+      ResidentPlans, resident_plans, auto_,
+      "whether the states of all candidates of a layout graph are laid out once and computed in each step, instead of "
+      "those of the drawn ones; auto: where that is little more work");
+  FIELD(int64_t, resident_bytes, 2147483648, at_least(0),
+        "largest memory of such plans on a rank, where it computes; each graph has an equal share");
 };
 
 STRUCT(SegmentSettings) {

@@ -38,8 +38,8 @@ torch::Tensor compute(const LayoutCodes& o, const AutogradRun& run) {
   const auto values = (rows.to(torch::kLong) - o.least).clamp(0, o.values - 1);
   const auto first = o.values * torch::arange(rows.size(1), values.options());
   const auto vectors = run.weight(o.table).index_select(0, (values + first).view(-1)).view({rows.size(0), -1});
-  const auto is_layout = torch::arange(rows.size(0), values.options()).unsqueeze(1) > 0;
-  return vectors * is_layout;
+  const auto& known = run.matrices().plan().is_layout;
+  return vectors * (known.defined() ? known : torch::arange(rows.size(0), values.options()).unsqueeze(1) > 0);
 }
 
 torch::Tensor compute(const Lookup& o, const AutogradRun& run) {

@@ -41,6 +41,11 @@ class Arena {
     return put<float>(values.data(), count, torch::kFloat);
   }
 
+  /// Bytes as they are.
+  torch::Tensor add_bytes(const void* from, int64_t bytes) {
+    return put<uint8_t>(static_cast<const uint8_t*>(from), bytes, torch::kByte);
+  }
+
   /// Starts the copy. Nothing may be added afterwards. Null on the CPU.
   std::shared_ptr<Upload> upload();
   /// How many arenas have been brought to where they were for since the process began; on a GPU each is one copy.

@@ -15,6 +15,7 @@
 #include <c10/cuda/CUDAStream.h>
 #endif
 
+#include "models/device/join_bodies.h"
 #include "models/device/nvrtc.h"
 #include "models/device/step_bodies.h"
 #include "models/graph/error.h"
@@ -37,7 +38,7 @@ std::vector<std::string> names_for() {
                Rows<Weighted<T, 4>>, Pieces<Weighted<T, 1>>, Pieces<Weighted<T, 4>>, Dots<T, 1>, Dots<T, 4>,
                Rows<SoftmaxSums<T>>, Pieces<SoftmaxSums<T>>, SoftmaxWeights<T>, Rows<SoftmaxShare<T>>,
                Pieces<SoftmaxShare<T>>, SoftmaxGradient<T>, ActivationGradient<T>, EntryRows, SquareSums<T>,
-               SegmentNorms, GlobalNorm, AdamStep<T>>();
+               SegmentNorms, GlobalNorm, AdamStep<T>, JoinWords<int>, JoinWords<long long>>();
 }
 
 }  // namespace

@@ -76,6 +76,7 @@ struct PlanTensors {
   CsrTensor node_collections;        // [nodes, data::kCollections] a gather, undefined unless the request asks for it
   int64_t node_type_count = 0;       // columns of node_types: the largest type + 1
   torch::Tensor layout_rows;         // [rows, 18] float, undefined without layouts
+  torch::Tensor is_layout;           // [rows, 1] float: 0 for rows that stand for no layout; undefined: row 0 does
   torch::Tensor candidate_features;  // [candidates, 24] float, undefined without tiles
   std::vector<std::shared_ptr<const LevelTensors>> levels;
   std::vector<std::shared_ptr<const LayerTensors>> layers;
@@ -94,6 +95,7 @@ struct PlanTensorOptions {
   // What only some models ask for (CostModel::plan_tensor_options). Without it they work it out at each step.
   bool entry_positions = false;  // CsrTensor::transposed_positions of relations
   bool statements = false;       // PlanTensors::statements
+  bool candidate_rows = true;    // false: pools end before the stage whose rows are candidates (ResidentPlan)
 };
 
 PlanTensors to_tensors(const plans::MessagePlan& plan, const PlanTensorOptions& options = {});

@@ -52,7 +52,6 @@ Batch BatchLoader::prepare(int64_t number) const {
   batch.number = number;
   batch.samples = sampler_.samples(number, rank_, store_);
   if (batch.samples.empty()) return batch;
-  const auto plan = forward_.plan(batch, store_);
   batch.plan.group_ptr = {0};
   int64_t most = -1;
   for (const auto& sample : batch.samples) {
@@ -72,18 +71,23 @@ Batch BatchLoader::prepare(int64_t number) const {
     batch.plan.group_ptr.push_back(static_cast<int64_t>(batch.targets.size()));
   }
   batch.candidates = batch.plan.group_ptr.back();
-  place(batch, plan);
+  place(batch);
   return batch;
 }
 
-void BatchLoader::place(Batch& batch, const std::optional<plans::MessagePlan>& plan) const {
+void BatchLoader::place(Batch& batch) const {
   const auto& options = forward_.options();
+  auto draw = forward_.draw(batch, store_);
+  std::optional<plans::MessagePlan> plan;
   std::optional<models::PlanConversion> conversion;
+  if (!draw) plan = forward_.plan(batch, store_);
   if (plan) conversion.emplace(*plan, options);
-  device::Arena arena(options.device, (conversion ? conversion->room() : 0) + room_of_losses(loss_, batch));
+  const int64_t room = draw ? draw->room() : conversion ? conversion->room() : 0;
+  device::Arena arena(options.device, room + room_of_losses(loss_, batch));
+  if (draw) batch.plan = draw->into(arena);
   if (conversion) batch.plan = conversion->into(arena);
   batch.losses = losses_of(loss_, batch, options.dtype, arena);
-  batch.plan.upload = arena.upload();
+  batch.plan.upload = draw ? std::move(*draw).join(arena.upload()) : arena.upload();
 }
 
 Batch BatchLoader::get(int64_t number, bool more) {

@@ -15,6 +15,7 @@
 #include "models/model.h"
 #include "models/sparse/plan_tensors.h"
 #include "plans/plan_source.h"
+#include "worker/batches/resident_plans.h"
 #include "worker/batches/sampler.h"
 #include "worker/profile/profiler.h"
 #include "worker/store/group_store.h"
@@ -87,6 +88,10 @@ class ForwardPass {
   /// The plan of batch.samples, or nothing where `scores` needs none; may fill batch.graphs. Called on the loader's
   /// thread, beside `scores`.
   virtual std::optional<plans::MessagePlan> plan(Batch& batch, const GroupStore& store) const = 0;
+  /// The plan of batch.samples from plans that are there already (ResidentPlans), which then takes the place of `plan`.
+  virtual std::optional<models::ResidentDraw> draw(const Batch& /*batch*/, const GroupStore& /*store*/) const {
+    return std::nullopt;
+  }
   /// Scores of each ensemble member: [candidates], with gradients.
   virtual std::vector<torch::Tensor> scores(models::CostModel& model, const Batch& batch, const GroupStore& store) = 0;
   /// After optimiser step `step` (1, 2, …). All ranks call it.
@@ -110,7 +115,14 @@ constexpr const char* kHistoryFile = "history.safetensors";
 /// Every step computes all nodes of the sampled graphs.
 class WholeGraphs final : public ForwardPass {
  public:
+  /// Makes a plan for each batch.
   using ForwardPass::ForwardPass;
+  /// Keeps plans of all candidates where sampler.resident_plans says so.
+  WholeGraphs(const models::CostModel& model, torch::Device device, const configs::Settings& settings,
+              const sharding::ShardPlan& plan, int rank)
+      : ForwardPass(model, device),
+        residents_(std::make_unique<ResidentPlans>(settings, plan, rank, request(), options())) {}
+
   std::optional<plans::MessagePlan> plan(Batch& batch, const GroupStore& store) const override {
     plans::PlanBuilder builder(request());
     for (const auto& sample : batch.samples) {
@@ -119,9 +131,15 @@ class WholeGraphs final : public ForwardPass {
     }
     return std::move(builder).build();
   }
+  std::optional<models::ResidentDraw> draw(const Batch& batch, const GroupStore& store) const override {
+    return residents_ ? residents_->draw(batch.samples, store) : std::nullopt;
+  }
   std::vector<torch::Tensor> scores(models::CostModel& model, const Batch& batch, const GroupStore&) override {
     return model.member_scores(batch.plan);
   }
+
+ private:
+  std::unique_ptr<ResidentPlans> residents_;  // null: none are kept
 };
 
 /// Prepares the next batch in a thread of its own while the current one is computed.
@@ -143,8 +161,8 @@ class BatchLoader {
 
  private:
   Batch prepare(int64_t number) const;
-  /// Brings all to the device, in one copy.
-  void place(Batch& batch, const std::optional<plans::MessagePlan>& plan) const;
+  /// Makes the plan and the losses' part, and brings both to the device in one copy.
+  void place(Batch& batch) const;
 
   const Sampler& sampler_;
   const GroupStore& store_;

@@ -61,7 +61,8 @@ void report_sharing(const RunContext& run) {
 
 std::unique_ptr<ForwardPass> make_forward_pass(RunContext& run) {
   const auto& settings = run.settings;
-  if (settings.sampler.max_segment_nodes == 0) return std::make_unique<WholeGraphs>(*run.model, run.device);
+  if (settings.sampler.max_segment_nodes == 0)
+    return std::make_unique<WholeGraphs>(*run.model, run.device, settings, run.plan, run.comm.rank());
   auto segments =
       std::make_unique<SegmentTraining>(settings, run.index, run.plan, run.comm.rank(), *run.model, run.device);
   run.first_head_step = run.total_steps() - settings.segments.finetune_steps;

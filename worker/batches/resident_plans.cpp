@@ -1,0 +1,87 @@
+#include "worker/batches/resident_plans.h"
+
+#include <algorithm>
+#include <numeric>
+#include <set>
+
+#include "models/device/launch.h"
+
+namespace foretime::worker {
+namespace {
+
+using configs::ResidentPlans::always;
+using configs::ResidentPlans::never;
+
+constexpr double kFewestDraws = 4;  // of a group, for which its plan pays
+
+/// States of all levels together.
+int64_t states_of(const plans::MessagePlan& plan) {
+  int64_t states = 0;
+  for (const auto& level : plan.levels) states += level->states();
+  return states;
+}
+
+/// What a draw's work may grow by. The CPU is the model's bottleneck, a GPU waits for the host that makes plans.
+double most_work(torch::Device device) { return device::uses_bodies(device) ? 8.0 : 1.2; }
+
+}  // namespace
+
+ResidentPlans::ResidentPlans(const configs::Settings& settings, const sharding::ShardPlan& plan, int rank,
+                             const plans::PlanRequest& request, const models::PlanTensorOptions& options)
+    : settings_(settings.sampler), request_(request), options_(options) {
+  std::set<int64_t> groups, own;
+  for (const auto& [place, ranks] : plan.trainers()) {
+    groups.insert(place.first);
+    if (ranks.contains(rank)) own.insert(place.first);
+  }
+  if (own.empty() || settings.data.format != configs::DataFormat::layout || request.sharing == plans::Sharing::none ||
+      settings_.max_segment_nodes > 0) {
+    settings_.resident_plans = never;
+    return;
+  }
+  bytes_of_a_group_ = settings_.resident_bytes / static_cast<int64_t>(own.size());
+  const auto batches = static_cast<double>(settings.trainer.steps * settings.optimizer.accumulation);
+  draws_of_a_group_ = batches * static_cast<double>(settings_.groups_per_batch) / static_cast<double>(groups.size());
+}
+
+std::optional<models::ResidentDraw> ResidentPlans::draw(const std::vector<Sample>& samples, const GroupStore& store) {
+  if (settings_.resident_plans == never) return std::nullopt;
+  std::vector<models::ResidentDraw::Entry> entries;
+  for (const auto& sample : samples) {
+    auto plan = plan_of(sample, store.get(sample.entry));
+    if (!plan) return std::nullopt;
+    entries.push_back({std::move(plan), sample.candidates});
+  }
+  return models::ResidentDraw(std::move(entries), options_);
+}
+
+std::shared_ptr<const models::ResidentPlan> ResidentPlans::plan_of(const Sample& sample, const LoadedGroup& loaded) {
+  const auto known = known_.find(sample.entry);
+  if (known != known_.end()) return known->second;
+  return known_[sample.entry] = make(loaded, static_cast<int64_t>(sample.candidates.size()));
+}
+
+std::shared_ptr<const models::ResidentPlan> ResidentPlans::make(const LoadedGroup& loaded, int64_t drawn) const {
+  const auto plan_of_first = [&](int64_t count) {
+    std::vector<int64_t> first(static_cast<size_t>(std::min(count, loaded.group.candidates)));
+    std::iota(first.begin(), first.end(), 0);
+    plans::PlanBuilder builder(request_);
+    builder.add(loaded.group, first, loaded.plan_source);
+    return std::move(builder).build();
+  };
+  std::optional<plans::MessagePlan> all;
+  if (settings_.resident_plans != always) {
+    if (draws_of_a_group_ < kFewestDraws) return nullptr;
+    // More candidates never have fewer states: some tell that all would be too many.
+    constexpr int64_t kSome = 16;
+    const double most = most_work(options_.device) * static_cast<double>(states_of(plan_of_first(drawn)));
+    if (static_cast<double>(states_of(plan_of_first(kSome * drawn))) > most) return nullptr;
+    all = plan_of_first(loaded.group.candidates);
+    if (static_cast<double>(states_of(*all)) > most) return nullptr;
+  }
+  if (!all) all = plan_of_first(loaded.group.candidates);
+  auto plan = std::make_shared<models::ResidentPlan>(*all, options_);
+  return plan->bytes() <= bytes_of_a_group_ ? plan : nullptr;
+}
+
+}  // namespace foretime::worker
