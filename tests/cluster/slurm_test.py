@@ -48,7 +48,7 @@ class SlurmTest(OnCluster):
         self.assertEqual(len(re.findall(r"^rank \d ", said, re.MULTILINE)), 2)
 
     def test_doctor_finds_ranks_that_share_too_few_cpus(self):
-        said = self.run_on("h1", ["srun", "--mpi=pmix", "-N1", "-n4", "sh", "-c", f"exec taskset -c 0 {FORETIME} doctor"])
+        said = self.run_on("h1", ["srun", "--mpi=pmix", "-w", "h1", "-N1", "-n4", "sh", "-c", f"exec taskset -c 0 {FORETIME} doctor"])
         self.assertIn("h1: 4 ranks share 1 CPU, and wait for each other at every step", said)
 
     def test_doctor_in_a_shell_of_salloc_says_that_it_is_no_step(self):
