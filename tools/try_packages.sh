@@ -59,6 +59,7 @@ as_user "bash commands.sh"
 
 # The wheel in a virtual environment, whose NumPy is Debian's: the examples of its pages without pandas, then with it.
 if [[ -n $wheel ]]; then
+  apt-get update -q > /dev/null  # images keep no lists of packages
   apt-get install -y -q --no-install-recommends python3-venv python3-numpy > /dev/null
   mkdir -p "$user/foretime/tools"
   cp "$here"/{check_docs,commands_page}.py "$user/foretime/tools/"
