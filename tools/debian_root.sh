@@ -22,12 +22,14 @@ make_root() {
   debootstrap --variant=minbase --components="${1:-main}" "$suite" "$root" ${mirror:+"$mirror"}
 }
 
-# Where the host reaches its mirror through a proxy, so must the new system; services must not start in it.
+# Where the host reaches its mirror through a proxy, so must the new system; services must not start in it. What dpkg
+# unpacks there need not survive a loss of power.
 prepare_root() {
   cp -L /etc/resolv.conf "$root/etc/resolv.conf"
   apt-config dump | grep -iE '^Acquire::(http|https)::Proxy ' > "$root/etc/apt/apt.conf.d/90host-proxy" || true
   printf '#!/bin/sh\nexit 101\n' > "$root/usr/sbin/policy-rc.d"
   chmod +x "$root/usr/sbin/policy-rc.d"
+  echo force-unsafe-io > "$root/etc/dpkg/dpkg.cfg.d/fast"
 }
 
 mounted=()
