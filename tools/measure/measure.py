@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Measures programs of many tasks: the records that a model is trained on.
 
-  tools/measure/measure.py FOLDER [--each 60] [--minutes 30] [--machine NAME] [--beside]
+  tools/measure/measure.py FOLDER [--each 60] [--minutes 30] [--machine NAME] [--beside | --builders N]
 
 Goes on where it stopped: FOLDER has records.jsonl (auto_scheduler's log), journal.jsonl (a line for each record: task, part, seconds of
 its build, cores that others kept busy), dags.jsonl (compute DAGs), drift.jsonl (a reference every few minutes) and machine.json. A third of
@@ -11,7 +11,9 @@ learns from all before. Programs that do not build within 15 s or do not run wit
 Programs run one at a time, by one thread pinned to the last core, while nothing else runs: a measurement during which others kept more
 than 3 % of a core busy is done again. With --beside the other cores may work, and only the last one is kept free of others: of 44 programs
 on two cores of a Xeon, measured alone, beside a compiler and beside a copy of memory, the medians were 1.00 and 1.04, 1.02 and 1.04, 1.04
-and 1.04 of the best: the machine by itself drifts as much. Needs TVM 0.8 to 0.19 with LLVM (run with 0.14) and Python's xgboost.
+and 1.04 of the best: the machine by itself drifts as much. With --builders N, which holds what --beside does, N programs at a time are
+built on the other cores while the last one measures, which then waits for no compiler. Needs TVM 0.8 to 0.19 with LLVM (run with 0.14,
+--builders with a stand-in for TVM alone) and Python's xgboost.
 """
 import argparse
 import collections
@@ -39,13 +41,12 @@ from tvm.auto_scheduler.workload_registry import register_workload_tensors  # no
 
 import tasks as task_list  # noqa: E402
 from operators import OPERATORS  # noqa: E402
-from programs import NO_ERROR, Child, measure_undisturbed  # noqa: E402
+from programs import NO_ERROR, Child, measure_undisturbed, measured_programs  # noqa: E402
 from tuner_tasks import host_target, vector_bytes  # noqa: E402
 
 PARTS = ("random", "evolution", "search")
 ROUND = 10          # programs of a search between two trainings
 REFERENCE = 180     # seconds between measurements of the reference
-AT_ONCE = 10        # programs that are built before they are measured
 BEST_KEPT = 64      # of those that evolution answers, from which a part is drawn
 WORST = 1e10        # seconds of a program that failed, as TVM writes it
 
@@ -170,31 +171,16 @@ def evolved_states(known, count, seed, best):
     return [state for state in states if known.is_new(state)][:count]
 
 
-def measure_states(known, states, core, alone, write):
-    """Builds some programs, on all cores, then measures them one by one, with the machine or else with the core to themselves."""
-    for first in range(0, len(states), AT_ONCE):
-        inputs = [MeasureInput(known.task, state) for state in states[first:first + AT_ONCE]]
-        children, cores = [], len(os.sched_getaffinity(0))
-        try:
-            for place, measured in enumerate(inputs):
-                if place >= cores:
-                    children[place - cores].wait_built()
-                children.append(Child(measured, core))
-            for child in children:
-                child.wait_built()
-            for measured, child in zip(inputs, children):
-                begin, built = time.time(), child.built
-                found = measure_undisturbed(child, None if alone else core) if "error" not in built else built
-                failed = "error" in found
-                result = MeasureResult([WORST] if failed else found["costs"], found["error"] if failed else NO_ERROR,
-                                       found["text"] if failed else "", built.get("seconds", 0.0) + time.time() - begin, time.time())
-                known.note(measured, result)
-                write(measured, result, {"build": round(built.get("seconds", 0.0), 3), "others": found.get("others", 0.0),
-                                         **({"why": found["text"]} if failed else {})})
-                child.close()
-        finally:
-            for child in children:
-                child.close()
+def measure_states(known, states, core, alone, builders, write):
+    """Measures programs and keeps what was found, failures with their kind."""
+    inputs = [MeasureInput(known.task, state) for state in states]
+    for measured, built, found, seconds in measured_programs(inputs, core, alone, builders):
+        failed = "error" in found
+        result = MeasureResult([WORST] if failed else found["costs"], found["error"] if failed else NO_ERROR,
+                               found["text"] if failed else "", built.get("seconds", 0.0) + seconds, time.time())
+        known.note(measured, result)
+        write(measured, result, {"build": round(built.get("seconds", 0.0), 3), "others": found.get("others", 0.0),
+                                 **({"why": found["text"]} if failed else {})})
 
 
 class Reference:
@@ -246,7 +232,15 @@ def main():
     parser.add_argument("--target", default=host_target(), help="TVM target (%(default)s)")
     parser.add_argument("--core", type=int, default=max(os.sched_getaffinity(0)), help="core that programs run on (%(default)s)")
     parser.add_argument("--beside", action="store_true", help="other cores may work meanwhile; start what works there on these alone")
+    parser.add_argument("--builders", type=int, default=0, metavar="N", help="builds N programs at a time on the other cores while this "
+                        "one measures; the others may be used for other work, too")
     arguments = parser.parse_args()
+    others = os.sched_getaffinity(0) - {arguments.core}
+    if arguments.builders < 0 or (arguments.builders and not others):
+        sys.exit(f"measure.py: --builders {arguments.builders}: expected 1 or more, and a core beside {arguments.core}")
+    if arguments.builders:
+        arguments.beside = True
+        os.sched_setaffinity(0, others)  # searches and the models of searches as well
     folder = Folder(arguments.folder)
     facts = machine(arguments.machine, arguments.target, arguments.core)
     name = arguments.machine or "-".join(filter(None, (facts["cpu"].lower().replace("(r)", "").replace(" ", "-"), facts["model"])))
@@ -298,7 +292,7 @@ def main():
                     folder.add(dump_record_to_string(measured, result).strip(), {"task": key, "part": part, **facts})
                     done[key][part] += 1
 
-                measure_states(known, states, arguments.core, not arguments.beside, write)
+                measure_states(known, states, arguments.core, not arguments.beside, arguments.builders, write)
                 if len(states) < min(missing, ROUND):  # the space has no more
                     break
         failures = collections.Counter(int(result.error_no) for result in known.results)

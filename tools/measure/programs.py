@@ -1,4 +1,5 @@
 """Builds and runs programs of auto_scheduler, each in a process of its own, one at a time on a core where nothing else runs."""
+import collections
 import ctypes
 import json
 import math
@@ -16,8 +17,10 @@ NO_ERROR, INSTANTIATION, COMPILE, RUNTIME, BUILD_LATE, RUN_LATE = 0, 1, 2, 4, 6,
 REPEAT_SECONDS, FEWEST, MOST, SPREAD = 0.02, 4, 14, 0.01  # of one repetition; repetitions; of the mean, relative
 MOST_SECONDS = 1.5   # that repetitions take, after the fewest of a slow program
 DISTURBED = 0.03     # of a core, by others, during a measurement: it is done again
+AT_ONCE = 10         # programs that are built before they are measured
 TRIES, PATIENCE = 8, 6 * 3600  # measurements of one program; seconds to wait for a quiet machine
 MEMORY = 6 << 30
+LATE = {"error": BUILD_LATE, "text": f"no program after {BUILD_TIMEOUT:g} s"}
 TICK = 1 / os.sysconf("SC_CLK_TCK")
 
 
@@ -58,49 +61,94 @@ def repeat(timer):
     return seconds
 
 
-class Child:
-    """One program: it is built at once and measured when that is asked for, any number of times."""
+class Turns:
+    """How many programs are built at once: whoever builds holds a byte of a pipe, and gives it back before it answers; for a process that
+    gave no answer, its parent does."""
 
-    def __init__(self, measure_input, core):
+    def __init__(self, count):
+        self._take, self._put = os.pipe()
+        os.write(self._put, b"t" * count)
+
+    def take(self):
+        os.read(self._take, 1)
+
+    def give(self):
+        os.write(self._put, b"t")
+
+    def close(self):
+        os.close(self._take)
+        os.close(self._put)
+
+
+class Child:
+    """One program: it is built when it has a turn, and measured when that is asked for, any number of times. `turns`: None: at once;
+    `build_cores`: that its compiler may use; empty: all."""
+
+    def __init__(self, measure_input, core, turns=None, build_cores=()):
         self.built = None  # None, {"seconds"} or {"error", "text"}
+        self._turns, self._holds_turn, self._data, self._begin = turns, False, b"", None
         back, self._there = os.pipe()
-        self._back, order = os.pipe()
+        self.answers, order = os.pipe()
         sys.stdout.flush()
         self.pid = os.fork()
         if self.pid == 0:
             code = 1
             try:
                 os.close(self._there)
-                os.close(self._back)
-                serve(measure_input, core, back, order)
+                os.close(self.answers)
+                serve(measure_input, core, turns, build_cores, back, order)
                 code = 0
             finally:
                 os._exit(code)
         os.close(back)
         os.close(order)
-        self._open = (self._there, self._back)
+        self._open = (self._there, self.answers)
 
-    def _read(self, seconds, before):
-        """The next message; None: it ran for so many seconds after its first `before`; {}: the process ended."""
-        data, until = b"", time.monotonic() + WALL * seconds
-        while time.monotonic() < until and seconds_of(self.pid)[0] - before < seconds:
-            if not select.select([self._back], [], [], 0.2)[0]:
-                continue
-            piece = os.read(self._back, 1 << 16)
+    def _message(self, seconds):
+        """The next message, where it comes in so many seconds; None: not yet; {}: the process ended."""
+        if b"\n" not in self._data:
+            if not select.select([self.answers], [], [], seconds)[0]:
+                return None
+            piece = os.read(self.answers, 1 << 16)
             if not piece:
                 return {}
-            data += piece
-            if data.endswith(b"\n"):
-                return json.loads(data)
-        return None
+            self._data += piece
+        line, found, rest = self._data.partition(b"\n")
+        if not found:
+            return None
+        self._data = rest
+        return json.loads(line)
+
+    def look(self, seconds=0.0):
+        """Whether it is known how its build ended; waits so long for news."""
+        if self.built is not None:
+            return True
+        message = self._message(seconds)
+        if message is not None and "began" in message:
+            self._holds_turn, self._begin = True, time.monotonic()
+        elif message is not None:
+            self._holds_turn = self._holds_turn and not message
+            self._end_build(message or self._ended())
+        elif self._begin and (seconds_of(self.pid)[0] > BUILD_TIMEOUT or time.monotonic() - self._begin > WALL * BUILD_TIMEOUT):
+            self._end_build(LATE)
+        return self.built is not None
+
+    def _ended(self):
+        """A build that gave no answer: the limit of its time ended it, or the compiler itself did."""
+        how = self._how()
+        return LATE if how == f"signal {int(signal.SIGXCPU)}" else {"error": COMPILE, "text": "the compiler ended: " + how}
+
+    def _end_build(self, built):
+        self.built = built
+        if "error" in built:
+            self._kill()
+        if self._holds_turn and self._turns:
+            self._turns.give()
+        self._holds_turn = False
 
     def wait_built(self):
-        if self.built is None:
-            message = self._read(BUILD_TIMEOUT, 0.0)
-            if message is None:
-                self.built = {"error": BUILD_LATE, "text": f"no program after {BUILD_TIMEOUT:g} s"}
-            else:
-                self.built = message or {"error": COMPILE, "text": "the compiler ended: " + self._how()}
+        while not self.look(0.2):
+            pass
         return "error" not in self.built
 
     def measure(self):
@@ -109,31 +157,38 @@ class Child:
             os.write(self._there, b"m")
         except BrokenPipeError:
             return {"error": RUNTIME, "text": "the program ended: " + self._how()}
-        message = self._read(RUN_TIMEOUT, seconds_of(self.pid)[0])
-        if message is None:
-            return {"error": RUN_LATE, "text": f"no measurement after {RUN_TIMEOUT:g} s"}
-        return message or {"error": RUNTIME, "text": "the program ended: " + self._how()}
+        before, until = seconds_of(self.pid)[0], time.monotonic() + WALL * RUN_TIMEOUT
+        while time.monotonic() < until and seconds_of(self.pid)[0] - before < RUN_TIMEOUT:
+            message = self._message(0.2)
+            if message is not None:
+                return message or {"error": RUNTIME, "text": "the program ended: " + self._how()}
+        return {"error": RUN_LATE, "text": f"no measurement after {RUN_TIMEOUT:g} s"}
 
     def _how(self):
         _, status = os.waitpid(self.pid, 0)
         self.pid = 0
         return f"signal {os.WTERMSIG(status)}" if os.WIFSIGNALED(status) else f"exit code {os.WEXITSTATUS(status)}"
 
-    def close(self):
+    def _kill(self):
         if self.pid:
             os.kill(self.pid, signal.SIGKILL)
             os.waitpid(self.pid, 0)
             self.pid = 0
+
+    def close(self):
+        self._kill()
         for descriptor in self._open:
             os.close(descriptor)
         self._open = ()
 
 
-def serve(measure_input, core, orders, answers):
+def serve(measure_input, core, turns, build_cores, orders, answers):
     """The child's side."""
     import tvm
     ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # ends with its parent
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    if build_cores:
+        os.sched_setaffinity(0, build_cores)
     quiet = os.open(os.devnull, os.O_WRONLY)
     os.dup2(quiet, 1)
     os.dup2(quiet, 2)
@@ -141,19 +196,18 @@ def serve(measure_input, core, orders, answers):
     def answer(**message):
         os.write(answers, json.dumps(message).encode() + b"\n")
 
-    begin = time.monotonic()
-    try:
-        task = measure_input.task
-        schedule, tensors = task.compute_dag.apply_steps_from_state(measure_input.state, layout_rewrite=task.layout_rewrite_option)
-    except Exception as error:  # pylint: disable=broad-except
-        return answer(error=INSTANTIATION, text=last_line(error))
-    try:
-        function = tvm.build(schedule, tensors, target=task.target)
-    except Exception as error:  # pylint: disable=broad-except
-        return answer(error=COMPILE, text=last_line(error))
-    answer(seconds=time.monotonic() - begin)
+    if turns:
+        turns.take()
+    answer(began=True)
+    # Its parent may be measuring another program when its time is over.
+    resource.setrlimit(resource.RLIMIT_CPU, (math.ceil(seconds_of(os.getpid())[0] + BUILD_TIMEOUT), resource.RLIM_INFINITY))
+    built, function, tensors = build(measure_input)
+    resource.setrlimit(resource.RLIMIT_CPU, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    if turns:
+        turns.give()
+    answer(**built)
     arrays = None
-    while os.read(orders, 1):
+    while function and os.read(orders, 1):
         try:
             os.sched_setaffinity(0, {core})
             arrays = arrays or arrays_for(tensors)
@@ -167,7 +221,62 @@ def serve(measure_input, core, orders, answers):
             answer(costs=repeat(timer))
         except Exception as error:  # pylint: disable=broad-except
             answer(error=RUNTIME, text=last_line(error))
-    return None
+
+
+def build(measure_input):
+    """How it ended ({"seconds"} or {"error", "text"}), the function or None, and its tensors."""
+    import tvm
+    begin = time.monotonic()
+    try:
+        task = measure_input.task
+        schedule, tensors = task.compute_dag.apply_steps_from_state(measure_input.state, layout_rewrite=task.layout_rewrite_option)
+    except Exception as error:  # pylint: disable=broad-except
+        return {"error": INSTANTIATION, "text": last_line(error)}, None, None
+    try:
+        function = tvm.build(schedule, tensors, target=task.target)
+    except Exception as error:  # pylint: disable=broad-except
+        return {"error": COMPILE, "text": last_line(error)}, None, None
+    return {"seconds": time.monotonic() - begin}, function, tensors
+
+
+def first_built(children):
+    """The first pair of an input and its child whose build has ended, taken out of the list."""
+    while True:
+        for place, (_, child) in enumerate(children):
+            if child.look():
+                return children.pop(place)
+        select.select([child.answers for _, child in children], [], [], 0.2)
+
+
+def measured_programs(inputs, core, alone, builders):
+    """Measures programs one after the other on a core. Yields each input, how its build ended, what was measured ({"costs", "others"}, or
+    {"error", "text"}) and how many seconds that took.
+
+    Without `builders` nothing is built while something is measured: AT_ONCE programs are built, on all cores, then measured, with the
+    machine to themselves (`alone`) or with that core. With them, so many are built at once on the other cores meanwhile, up to AT_ONCE
+    ahead, and whichever is built first is measured next."""
+    cores = os.sched_getaffinity(0)
+    build_cores = cores - {core} if builders else ()
+    turns, waiting, children = Turns(builders or len(cores)), collections.deque(inputs), []
+    try:
+        while waiting or children:
+            if builders or not children:
+                while waiting and len(children) < AT_ONCE:
+                    children.append((waiting[0], Child(waiting[0], core, turns, build_cores)))
+                    waiting.popleft()
+            for _, child in [] if builders else children:
+                child.wait_built()
+            measured, child = first_built(children)
+            begin = time.monotonic()
+            try:
+                found = child.built if "error" in child.built else measure_undisturbed(child, None if alone else core)
+            finally:
+                child.close()
+            yield measured, child.built, found, time.monotonic() - begin
+    finally:
+        for _, child in children:
+            child.close()
+        turns.close()
 
 
 def last_line(error):

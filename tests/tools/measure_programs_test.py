@@ -1,0 +1,170 @@
+"""tools/measure/programs.py with a stand-in for TVM: what is built and measured when, where, and what becomes of builds that fail."""
+import json
+import os
+import pathlib
+import sys
+import tempfile
+import time
+import types
+import unittest
+import unittest.mock
+
+SOURCE = pathlib.Path(os.environ.get("FORETIME_SOURCE_DIR", pathlib.Path(__file__).parents[2]))
+sys.path.insert(0, str(SOURCE / "tools" / "measure"))
+
+import programs  # noqa: E402
+
+CORE = max(os.sched_getaffinity(0))
+
+
+def busy(seconds):
+    """Uses a processor so long, whoever else wants it."""
+    until = time.process_time() + seconds
+    while time.process_time() < until:
+        pass
+
+
+class Program:
+    """A measure input, its task and its state: what its compiler does, and for how long."""
+    layout_rewrite_option, target = None, "here"
+
+    def __init__(self, name, folder, build=0.05, how="builds"):
+        self.name, self.folder, self.build, self.how = name, folder, build, how
+        self.task = self.compute_dag = self.state = self
+
+    def apply_steps_from_state(self, state, layout_rewrite):
+        if self.how == "no schedule":
+            raise ValueError("first\nno such step")
+        return state, []
+
+    def note(self, what):
+        """One short line is written whole, however many processes write."""
+        with open(self.folder / "events", "a", encoding="ascii") as file:
+            file.write(json.dumps([what, self.name, time.monotonic(), sorted(os.sched_getaffinity(0))]) + "\n")
+
+
+class Function:
+    entry_name = "main"
+
+    def __init__(self, program):
+        self.program = program
+
+    def time_evaluator(self, name, device, number, repeat):
+        def run():
+            self.program.note("measure")
+            if self.program.how == "crashes":
+                os.abort()
+            busy(0.04)
+            self.program.note("measured")
+            return types.SimpleNamespace(mean=0.001)
+        return run
+
+
+def build(program, tensors, target):
+    program.note("build")
+    busy(program.build if program.how != "is late" else 60)
+    if program.how == "no code":
+        raise RuntimeError("LLVM: no registers left")
+    if program.how == "ends":
+        os._exit(3)
+    program.note("built")
+    return Function(program)
+
+
+def spans(events, begin, end):
+    """(from, to) of what each program does between two events."""
+    found, open_since = [], {}
+    for what, name, when, _ in events:
+        if what == begin:
+            open_since[name] = when
+        elif what == end and name in open_since:
+            found.append((open_since.pop(name), when))
+    return found
+
+
+def overlap(some, others):
+    return sum(1 for a in some for b in others if a is not b and a[0] < b[1] and b[0] < a[1])
+
+
+class MeasureProgramsTest(unittest.TestCase):
+    def setUp(self):
+        tvm = types.ModuleType("tvm")
+        tvm.build, tvm.cpu = build, lambda number: number
+        self.enterContext(unittest.mock.patch.dict(sys.modules, tvm=tvm))
+        for name, value in {"BUILD_TIMEOUT": 1.0, "TRIES": 1, "REPEAT_SECONDS": 0.001}.items():
+            self.enterContext(unittest.mock.patch.object(programs, name, value))
+        self.folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
+
+    def measure(self, inputs, builders):
+        found = {measured.name: (built, result) for measured, built, result, _ in
+                 programs.measured_programs(inputs, CORE, False, builders)}
+        lines = (self.folder / "events").read_text().splitlines() if (self.folder / "events").exists() else []
+        return found, sorted(map(json.loads, lines), key=lambda event: event[2])
+
+    def program(self, number, **more):
+        return Program(f"p{number}", self.folder, **more)
+
+    def check_all(self, found, events, count):
+        self.assertEqual(set(found), {f"p{n}" for n in range(count)})
+        for built, result in found.values():
+            self.assertGreater(built["seconds"], 0)
+            self.assertGreaterEqual(len(result["costs"]), programs.FEWEST)
+        self.assertEqual(sum(event[0] == "built" for event in events), count)
+        measures = spans(events, "measure", "measured")
+        self.assertEqual(overlap(measures, measures), 0)
+        for what, _, _, cores in events:
+            if what == "measure":
+                self.assertEqual(cores, [CORE])
+        return measures
+
+    def test_nothing_is_built_while_something_is_measured(self):
+        found, events = self.measure([self.program(n) for n in range(13)], builders=0)
+        measures = self.check_all(found, events, 13)
+        self.assertEqual(overlap(measures, spans(events, "build", "built")), 0)
+
+    @unittest.skipIf(len(os.sched_getaffinity(0)) < 2, "one core")
+    def test_builders_go_on_on_the_other_cores(self):
+        for builders in (1, 2):
+            with self.subTest(builders=builders):
+                (self.folder / "events").unlink(missing_ok=True)
+                found, events = self.measure([self.program(n) for n in range(13)], builders)
+                measures, builds = self.check_all(found, events, 13), spans(events, "build", "built")
+                self.assertGreater(overlap(measures, builds), 0)
+                at_once = max(sum(1 for other in builds if other[0] <= one[0] < other[1]) for one in builds)
+                self.assertEqual(at_once, builders)
+                for what, _, _, cores in events:
+                    if what == "build":
+                        self.assertNotIn(CORE, cores)
+
+    @unittest.skipIf(len(os.sched_getaffinity(0)) < 2, "one core")
+    def test_failures_keep_their_kind_and_no_turn(self):
+        """With a single builder, whoever fails must give its turn back, or nobody after it is built."""
+        kinds = ["is late", "no code", "ends", "no schedule", "crashes", "is late", "builds"]
+        for builders in (0, 1):
+            with self.subTest(builders=builders):
+                found, _ = self.measure([self.program(n, how=how) for n, how in enumerate(kinds)], builders)
+                errors = [found[f"p{n}"][1].get("error") for n in range(len(kinds))]
+                self.assertEqual(errors, [programs.BUILD_LATE, programs.COMPILE, programs.COMPILE, programs.INSTANTIATION, programs.RUNTIME,
+                                          programs.BUILD_LATE, None])
+                self.assertEqual(found["p1"][1]["text"], "LLVM: no registers left")
+                self.assertIn("exit code 3", found["p2"][1]["text"])
+                self.assertEqual(found["p3"][1]["text"], "no such step")
+                self.assertIn("signal 6", found["p4"][1]["text"])
+
+    @unittest.skipIf(len(os.sched_getaffinity(0)) < 2, "one core")
+    def test_a_long_build_holds_up_nobody(self):
+        order = [measured.name for measured, *_ in programs.measured_programs(
+            [self.program(0, build=0.6), *(self.program(n, build=0.02) for n in range(1, 6))], CORE, False, 2)]
+        self.assertEqual(len(order), 6)
+        self.assertNotEqual(order[0], "p0")
+
+    def test_an_interrupted_measuring_leaves_no_process(self):
+        running = programs.measured_programs([self.program(n) for n in range(6)], CORE, False, 0)
+        next(running)
+        running.close()
+        with self.assertRaises(ChildProcessError):  # no child is left, not even one to wait for
+            os.waitpid(-1, os.WNOHANG)
+
+
+if __name__ == "__main__":
+    unittest.main()
