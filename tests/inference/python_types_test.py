@@ -27,6 +27,7 @@ UNSEEN = r"""
 foretime\.(\w+\.)?(ArrayData|GraphData|Options)\.\w+
 foretime\.\w+\.(Callable|Iterable|Iterator|Mapping|Sequence|OrderedDict|TypeVar|dataclass|field)(\.\w+)?
 foretime\.(records\.)?Records\.(__match_args__|__replace__)
+foretime\.task_files\.Task\.(__match_args__|__replace__)
 foretime\.library\.Structure\.__getattr__
 foretime\.groups\.Model
 foretime\.handles\.TracebackType
