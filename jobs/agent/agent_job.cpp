@@ -48,7 +48,7 @@ AgentJob::AgentJob(Lease lease, JobSlots slots, const AgentOptions& options, Art
       world_(world),
       logger_(log),
       history_(kHistoryPoints) {
-  started_at_ = last_progress_at_ = world.steady_seconds();
+  started_at_ = last_progress_at_ = last_tick_at_ = world.steady_seconds();
   try {
     history_ = history::unpack(lease_.history, kHistoryPoints);
   } catch (const history::HistoryError& error) {
@@ -74,7 +74,7 @@ void AgentJob::start(JobQueue& queue, const Proposer& proposer) {
     command.kill_grace_seconds = kill_grace();
     command_ = world_.start(std::move(command), folder_);
     state_ = State::running;
-    started_at_ = last_progress_at_ = world_.steady_seconds();
+    started_at_ = last_progress_at_ = last_tick_at_ = world_.steady_seconds();
     logger_.info("{}: {} starts in {}{}", who(),
                  lease_.spec.name.empty() ? to_string(lease_.spec.kind) : lease_.spec.name, folder_.string(),
                  lease_.spec.resources.elastic()
@@ -159,6 +159,8 @@ void AgentJob::add_descriptors(std::vector<pollfd>& descriptors) const {
 
 void AgentJob::tick(double now) {
   if (!command_) return;
+  // A machine that stood still, job and all, is no job that hangs.
+  last_progress_at_ += std::max(0.0, now - std::exchange(last_tick_at_, now) - longest_between_ticks());
   const auto status = command_->poll_exit();  // before the reads: what it wrote before its end is then there
   if (courier_ != nullptr)
     for (const auto& note : courier_->take_notes(lease_)) log_->note(note);
@@ -184,9 +186,12 @@ double AgentJob::next_timer() const {
   const bool may_be_killed = state_ == State::running || state_ == State::stopping || state_ == State::terminating;
   if (stop_reason_ == StopReason::drain && may_be_killed) next = stop_requested_at_ + options_.drain_seconds;
   if (state_ == State::stopping) next = std::min(next, stop_requested_at_ + options_.stop_grace_seconds);
-  if (state_ == State::running) next = std::min(next, last_progress_at_ + options_.stall_seconds);
+  if (state_ == State::running)
+    next = std::min({next, last_progress_at_ + options_.stall_seconds, last_tick_at_ + longest_between_ticks()});
   return next;
 }
+
+double AgentJob::longest_between_ticks() const { return options_.stall_seconds / 10; }
 
 double AgentJob::next_call() const {
   if (silent() || fetching()) return kNever;

@@ -106,6 +106,8 @@ class AgentJob {
   void take(const ProgressMessage& message, double now);
   void read_output(double now, bool all);
   void check_stall(double now);
+  /// More seconds than these do not count as time without progress: nobody looked.
+  double longest_between_ticks() const;
   void send_sigterm();
   void kill_now();
   double kill_grace() const;  // seconds between SIGTERM and SIGKILL
@@ -141,7 +143,7 @@ class AgentJob {
 
   State state_ = State::starting;
   StopReason stop_reason_ = StopReason::none;
-  double stop_requested_at_ = 0, started_at_ = 0, last_progress_at_ = 0, killed_at_ = kNever;
+  double stop_requested_at_ = 0, started_at_ = 0, last_progress_at_ = 0, last_tick_at_ = 0, killed_at_ = kNever;
   JobResult result_;
 
   JobReport progress_;                 // with what is new since the last report

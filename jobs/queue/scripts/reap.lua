@@ -12,11 +12,12 @@ local more = false
 touch()
 
 -- In [0, 1), from the job: jobs that were lost together must part, or one that takes its agent down would take the others
--- with it each time.
+-- with it each time. Squares, or two jobs that are close once would be so after each loss.
 local function spread(id, times)
-  local sum = times
-  for i = 1, #id do sum = (sum * 251 + string.byte(id, i)) % 65521 end
-  return sum * 17 % 1000 / 1000
+  local sum, prime = times, 67108859
+  for i = 1, #id do sum = (sum * 251 + string.byte(id, i)) % prime end
+  for _ = 1, 3 do sum = (sum * sum + 12345) % prime end
+  return sum / prime
 end
 
 -- What takes several agents at once, such as a loss of power, is not the doing of one job. Others that are gone, too: who

@@ -34,6 +34,26 @@ TEST_F(AgentTest, AHungJobIsKilledAndTriedAgain) {
   EXPECT_EQ(job(chatty).failures, 0) << "lines are signs of life until progress is";
 }
 
+TEST_F(AgentTest, AMachineThatStoodStillHasNoJobsThatHang) {
+  struct StandingStill final : testing::FastWorld {
+    StandingStill() : FastWorld(1) {}
+    double steady_seconds() override { return FastWorld::steady_seconds() + stood; }
+    std::atomic<double> stood{0};
+  } world;
+  world_ = &world;
+  options_.stall_seconds = 2.0;
+  const auto id = submit("frozen", "connect\nprogress 1 10\nsleep 600\nprogress 2 10\nresult 1\n");
+  std::string lines;
+  for (int i = 0; i < 12; ++i) lines += "print line\nsleep 100\n";
+  submit("wakes the agent", lines);
+  const auto agent = start_agent();
+  ASSERT_TRUE(reaches(id, [](const JobRecord& record) { return record.step == 1; }));
+  world.stood = 100;
+  agent->join();
+  EXPECT_EQ(job(id).state, JobState::succeeded);
+  EXPECT_EQ(job(id).failures, 0) << log_of(id);
+}
+
 /// Its first command outlives SIGKILL, as a process does that waits for storage which hangs.
 class UnkillableWorld final : public testing::FastWorld {
  public:

@@ -25,9 +25,11 @@ constexpr int64_t kAgentNews = 30000;   // an agent that says nothing new is wri
 
 /// In [0, 1): jobs that were lost together must part.
 double spread(const std::string& id, int64_t times) {
+  constexpr int64_t kPrime = 67108859;
   int64_t sum = times;
-  for (const char c : id) sum = (sum * 251 + static_cast<unsigned char>(c)) % 65521;
-  return static_cast<double>(sum * 17 % 1000) / 1000;
+  for (const char c : id) sum = (sum * 251 + static_cast<unsigned char>(c)) % kPrime;
+  for (int i = 0; i < 3; ++i) sum = (sum * sum + 12345) % kPrime;
+  return static_cast<double>(sum) / kPrime;
 }
 
 }  // namespace

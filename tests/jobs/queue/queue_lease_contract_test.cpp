@@ -222,6 +222,25 @@ TEST_P(QueueContract, JobsThatLostTheirLeasesTogetherComeBackApart) {
   EXPECT_GT(std::abs(queue().find("killer")->due_ms - queue().find("neighbour")->due_ms), 1000);
 }
 
+/// Also after many losses: these two once came back within 1 % of their waits each time.
+TEST_P(QueueContract, JobsThatCameBackCloselyOnceDoNotDoSoAgain) {
+  make({.loss_backoff_cap = Milliseconds(1'000'000), .most_losses = 10});
+  const std::vector<std::string> ids = {"545db0c3e6222889", "8b9e331dc3f0ce39"};
+  for (const auto& id : ids) queue().submit(job_named(id));
+  int apart = 0;
+  for (int losses = 1; losses < 9; ++losses) {
+    ASSERT_TRUE(claim());
+    ASSERT_TRUE(claim());
+    for (int k = 0; state(ids[1]) == JobState::active; ++k) advance(5000), queue().reap();
+    const double waits[] = {static_cast<double>(queue().find(ids[0])->due_ms - backend_->now()),
+                            static_cast<double>(queue().find(ids[1])->due_ms - backend_->now())};
+    if (std::abs(waits[0] - waits[1]) > 0.03 * std::max(waits[0], waits[1])) ++apart;
+    advance(static_cast<int64_t>(std::max({waits[0], waits[1], 0.0})) + 1);
+    queue().reap();
+  }
+  EXPECT_GE(apart, 6);
+}
+
 TEST_P(QueueContract, ALostLeaseComesBackToItsHolderWhileNobodyTookTheJob) {
   const auto lose = [&] {
     for (int k = 0; k < 7; ++k) advance(5000), queue().reap();

@@ -55,8 +55,9 @@ void Trainings::train(Trial& trial) {
   } catch (const std::exception& error) {
     trial.output += std::string(error.what()) + "\n";
     code = exit_code_of(error);
-    // The shared file system tells no lies about what is there: only its failures are allowed.
-    env_.fail(fmt::format("{}: {}", trial.folder.string(), error.what()));
+    // The shared file system tells no lies about what is there: only its failures are allowed. Who is being killed sees
+    // nothing any more.
+    if (!env_.scheduler.dying()) env_.fail(fmt::format("{}: {}", trial.folder.string(), error.what()));
   }
   if (env_.scheduler.dying()) return;
   end(trial, code, 0);
