@@ -59,6 +59,12 @@ TEST(SimulatedCluster, SeedsThatFoundBugsPass) {
            Found{718033, 10},  // the disk failed when a last checkpoint was looked at: the result named the one before
            Found{908016, 10},  // power failed every half an hour, and a job was dead after the tenth time
            Found{949015, 10},  // the training was forgotten while its export waited
+           // A job that takes its node down met the same neighbour every time both came back; it was dead after 12
+           // times.
+           Found{3005016, 10},
+           Found{3020072, 10},  // a node stood still, and its agent took a sound job for one that hangs
+           Found{3028073, 10},  // the same
+           Found{3027036, 10},  // a training that was being killed found its checkpoint half removed, and said so
        }) {
     const auto report = simulate_cluster({.seed = seed, .hours = hours});
     EXPECT_TRUE(report.broken.empty()) << fmt::format("seed {}: {}", seed, fmt::join(report.broken, "; "));
