@@ -31,6 +31,7 @@ void add_light_commands(CLI::App& app, char** argv) {
         cli::pack_records(request);
       });
   cli::add_bundle_command(app);
+  cli::add_target_command(app);
   cli::add_rank_command(app, [become_full](const cli::RankArguments&) { become_full(); });
   cli::add_submit_command(app);
   cli::add_status_command(app);

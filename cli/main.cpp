@@ -15,6 +15,7 @@ int main(int argc, char** argv) {
     cli::add_rank_command(app);
     cli::add_data_command(app);
     cli::add_bundle_command(app);
+    cli::add_target_command(app);
     cli::add_config_command(app);
     cli::add_export_command(app);
     cli::add_finetune_command(app, exit_code);

@@ -43,6 +43,7 @@ struct Subcommand {
 constexpr Subcommand kSubcommands[] = {
     {"--version", Program::light, nullptr},
     {"bundle", Program::light, nullptr},
+    {"target", Program::light, nullptr},
     {"data", Program::light, nullptr},
     {"rank", Program::light, nullptr},
     {"submit", Program::light, nullptr},
