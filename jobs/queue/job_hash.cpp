@@ -2,6 +2,9 @@
 
 #include <charconv>
 #include <cstdlib>
+#include <initializer_list>
+#include <string_view>
+#include <utility>
 
 #include "jobs/redis/redis_client.h"
 
@@ -194,6 +197,37 @@ Fields fields_of(const redisReply& reply) {
   const auto texts = texts_of(reply);
   Fields fields;
   for (size_t i = 0; i + 1 < texts.size(); i += 2) fields[texts[i]] = texts[i + 1];
+  return fields;
+}
+
+Fields packed_fields(const std::string& packed) {
+  size_t at = 0;
+  const auto take = [&](size_t bytes) -> std::string_view {
+    if (packed.size() - at < bytes)
+      throw RedisUnavailable("Redis: a packed answer of {} bytes ends too early; is this really Redis?", packed.size());
+    at += bytes;
+    return std::string_view(packed).substr(at - bytes, bytes);
+  };
+  const auto number = [&](size_t bytes) {
+    size_t value = 0;
+    for (const char c : take(bytes)) value = value << 8 | static_cast<unsigned char>(c);
+    return value;
+  };
+  // What a byte says by itself, or how many bytes follow with it.
+  const auto size = [&](size_t small, size_t most, std::initializer_list<std::pair<size_t, size_t>> longer) {
+    const auto head = number(1);
+    if (head >= small && head <= small + most) return head - small;
+    for (const auto& [code, bytes] : longer) {
+      if (head == code) return number(bytes);
+    }
+    throw RedisUnavailable("Redis: a packed answer with byte {:#x}; is this really Redis?", head);
+  };
+  Fields fields;
+  for (auto left = size(0x90, 15, {{0xdc, 2}, {0xdd, 4}}); left > 1; left -= 2) {
+    const auto text = [&] { return take(size(0xa0, 31, {{0xd9, 1}, {0xda, 2}, {0xdb, 4}})); };
+    const auto name = text();
+    fields[std::string(name)] = text();
+  }
   return fields;
 }
 

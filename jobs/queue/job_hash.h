@@ -162,6 +162,9 @@ std::vector<std::string> sweep_fields(const SweepSpec& sweep);
 
 /// The answer to HGETALL. Throws RedisUnavailable where it is something else.
 Fields fields_of(const redisReply& reply);
+/// Names and values, packed as MessagePack by a script (cmsgpack.pack): one string in place of an answer for each.
+/// Throws RedisUnavailable where it is something else.
+Fields packed_fields(const std::string& packed);
 /// Fields that are missing or empty keep the default of the struct, but `kind` and `state`, which must be there. Throws
 /// JobsError naming job and field where a value is malformed or above its limit, or the record of a format above
 /// `format`; `key`, where given, stands for the job there.

@@ -73,20 +73,22 @@ std::map<std::string, Script> make_scripts(QueueClock clock, Protocol protocol) 
       texts.at(clock == QueueClock::redis ? "clock" : "clock_test");
   std::map<std::string, Script> scripts;
   for (const auto& [name, text] : texts) {
-    if (name == "common" || name == "clock" || name == "clock_test") continue;
+    if (name == "common" || name == "clock" || name == "clock_test" || name == "chain") continue;
     Script script;
     const auto flags = text.find('\n') + 1;
     // Idle agents listen: how many jobs came to wait is said once for each call, whatever it did. A user without the
     // right to publish does without.
-    std::string parts;
+    std::string first, parts;
     if (name == "finish_claim") {
+      first = texts.at("chain");
       for (const char* part : {"finish", "claim"})
         parts += fmt::format("local function {}(ARGV)\n{}\nend\n", part, body_of(texts.at(part)));
     }
     script.text = fmt::format(
-        "{}{}{}{}local function transition()\n{}\nend\nlocal answer = transition()\n"
+        "{}{}{}{}{}local function transition()\n{}\nend\nlocal answer = transition()\n"
         "if woken > 0 then redis.pcall('PUBLISH', P .. 'wake', int(woken)) end\nreturn answer\n",
-        text.substr(0, flags), before, needed_of(texts.at("common"), parts + body_of(text)), parts, text.substr(flags));
+        text.substr(0, flags), before, first, needed_of(texts.at("common"), parts + body_of(text)), parts,
+        text.substr(flags));
     script.sha1 = hex_digest("SHA1", script.text);  // Redis names a script by it; nothing depends on its strength
     scripts[name] = script;
   }

@@ -38,6 +38,8 @@ constexpr Counter kCounters[] = {
     {"refused", "foretime_writes_refused_total", "Writes with an old fence or token, which changed nothing."},
     {"results", "foretime_results_total", "Results that were written."},
 };
+/// One count for a success and the claim that came with it; it is not shown as such.
+constexpr const char* kChained = "chained";
 
 /// Which totals a transition raises; the scripts count where they write the event.
 std::vector<std::string> counted(const std::string& event, const std::string& from, const std::string& to) {
@@ -124,6 +126,7 @@ QueueStatistics QueueReader::statistics() {
   statistics.jobs = no_jobs();
   Arguments totals = {"HMGET", key("totals")};
   for (const auto& counter : kCounters) totals.emplace_back(counter.total);
+  totals.emplace_back(kChained);
   std::vector<Arguments> calls = {{"TIME"},
                                   totals,
                                   {"EXISTS", key("paused")},
@@ -150,11 +153,24 @@ QueueStatistics QueueReader::statistics() {
   const Fields time = {{"s", text_at(*replies[0], 0)}, {"us", text_at(*replies[0], 1)}};
   const HashReader clock("TIME", time);
   statistics.now_ms = clock.time("s") * 1000 + clock.time("us") / 1000;
-  for (size_t i = 0; replies[1] && i < std::size(kCounters); ++i) {
+  const auto counted_so_far = [&](const char* total, size_t i) {
+    const Fields counters = {{total, text_at(*replies[1], i)}};
+    return HashReader(key("totals"), counters).integer(total);
+  };
+  for (size_t i = 0; replies[1] && i < std::size(kCounters); ++i)
+    careful([&] { statistics.totals[kCounters[i].total] = counted_so_far(kCounters[i].total, i); });
+  if (replies[1]) {
     careful([&] {
-      const Fields counters = {{kCounters[i].total, text_at(*replies[1], i)}};
-      statistics.totals[kCounters[i].total] = HashReader(key("totals"), counters).integer(kCounters[i].total);
+      const auto chained = counted_so_far(kChained, std::size(kCounters));
+      for (const auto* total : {"claimed", "succeeded"}) {
+        if (const auto found = statistics.totals.find(total); found != statistics.totals.end())
+          found->second += chained;
+      }
     });
+    // Each success has one.
+    statistics.totals.erase("results");
+    if (const auto found = statistics.totals.find("succeeded"); found != statistics.totals.end())
+      statistics.totals["results"] = found->second;
   }
   if (replies[2]) statistics.paused = integer_of(*replies[2]) != 0;
   if (replies[3] && replies[3]->elements > 0) {

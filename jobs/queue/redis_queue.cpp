@@ -169,7 +169,7 @@ RedisQueue::Arguments RedisQueue::claim_arguments(const ClaimRequest& request) c
 std::optional<Lease> RedisQueue::read_lease(const ClaimRequest& request, const redisReply& reply, size_t at) {
   const auto part = [&](size_t index) -> const redisReply& { return element(reply, at + index, "claim"); };
   const auto id = text_of(part(1));
-  const auto fields = fields_of(part(3));
+  const auto fields = packed_fields(text_of(part(3)));
   try {
     auto record = record_of(id, fields, "", protocol_.format);
     if (record.spec.settings == kSweepSettings) {

@@ -14,11 +14,11 @@ local LARGEST = 2 ^ 32  -- CPUs or GPUs of a job in all: 65,536 ranks with as ma
 
 -- Where a job has its sweep's settings, also these and when the sweep was created; @sweep in place of those that are known.
 local function lease(id, f, all, deadline)
-  if f.settings ~= '@sweep' then return {'lease', id, deadline, all, '', ''} end
+  if f.settings ~= '@sweep' then return {'lease', id, deadline, cmsgpack.pack(all), '', ''} end
   local sweep = f.sweep or ''
   local created = sweep_of(sweep).created
   local settings = known == sweep .. ' ' .. created and '@sweep' or fields(sweep_key(sweep), 'settings')[1] or ''
-  return {'lease', id, deadline, all, settings, created}
+  return {'lease', id, deadline, cmsgpack.pack(all), settings, created}
 end
 
 -- How many ranks a job gets: one that says how many at most takes what is free. 0: not as many as it needs.
@@ -32,17 +32,20 @@ local function free_ranks(f)
   return math.min(most, free)
 end
 
--- The answer to this very claim was lost: the same lease again, rather than a second job for the same slots.
-local mine = call('GET', P .. 'token:' .. token)
-if mine then
-  local f, all = record(mine)
-  local deadline = call('ZSCORE', P .. 'leases', mine)
-  if f.state == 'active' and f.token == token and deadline and tonumber(deadline) >= now then
-    return lease(mine, f, all, deadline)
+-- As a rule there is none of this, and one command says so.
+if not bare and call('EXISTS', P .. 'token:' .. token, P .. 'paused', P .. 'delayed') > 0 then
+  -- The answer to this very claim was lost: the same lease again, rather than a second job for the same slots.
+  local mine = call('GET', P .. 'token:' .. token)
+  if mine then
+    local f, all = record(mine)
+    local deadline = call('ZSCORE', P .. 'leases', mine)
+    if f.state == 'active' and f.token == token and deadline and tonumber(deadline) >= now then
+      return lease(mine, f, all, deadline)
+    end
   end
+  if call('EXISTS', P .. 'paused') == 1 then return {'none'} end
+  promote()
 end
-if call('EXISTS', P .. 'paused') == 1 then return {'none'} end
-promote()
 
 local heads = {}   -- shape -> {id, score} of the first job that this claim may still take
 local passed = {}  -- shape -> jobs before it, of paused and cancelled sweeps or without room, that are left to later calls

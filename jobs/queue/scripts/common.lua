@@ -11,10 +11,13 @@ local BATCH = 64       -- jobs that one call moves for one reason
 local CHILDREN = 1000  -- jobs that may wait for one job
 local settling = 256   -- of these, how many this call may still move
 local now = clock_ms()
+local bare           -- a job that nobody waits for, where nothing else is up either (finish_claim.lua)
 local woken = 0        -- jobs that this call put into waiting; jobs/queue/redis_queue.cpp announces them at its end
 
 -- A queue of a later protocol may hold what this program would break: it changes nothing there.
-local least = tonumber(call('HGET', P .. 'settings', 'protocol') or '1')
+-- What most calls ask of the queue as a whole, in one command: each takes longer on its way than at work.
+local queue = call('HMGET', P .. 'settings', 'protocol', 'alive_ms', 'clock_seen', 'clock_trusted')
+local least = tonumber(queue[1] or '1')
 if least and least > PROTOCOL then
   return {'refused', 'the queue ' .. P .. ' needs programs of protocol ' .. least .. ', and this one has protocol ' ..
           PROTOCOL .. ': use the newer foretime here too'}
@@ -50,8 +53,12 @@ local function fields(key, ...)
 end
 -- All fields of a job by name, and as Redis answers them.
 local function record(id)
-  local all, f = redis.pcall('HGETALL', job_key(id)), {}
+  local all = redis.pcall('HGETALL', job_key(id))
   if all.err then return {}, {} end
+  -- Room for the usual fields: Lua makes a table that grows anew each time that it has doubled.
+  local f = {kind = nil, sweep = nil, trial = nil, settings = nil, parameters = nil, metric = nil, goal = nil, ranks = nil,
+             cpus = nil, max_attempts = nil, format = nil, sequence = nil, submitted_ms = nil, state = nil, updated_ms = nil,
+             fence = nil, token = nil, agent = nil, attempt = nil, claimed_ms = nil, term_ms = nil, name = nil, reason = nil}
   for i = 1, #all, 2 do f[all[i]] = all[i + 1] end
   return f, all
 end
@@ -80,19 +87,27 @@ local function count(name) call('HINCRBY', P .. 'totals', name, 1) end
 
 -- `why`: nil, or why an attempt ended.
 local function event(name, id, from, to, fence, agent, why)
-  local entry = {'event', name, 'job', id, 'from', from, 'to', to, 'fence', fence, 'agent', agent}
-  if why and why ~= '' then entry[13], entry[14] = 'why', why end
-  call('XADD', P .. 'events', 'MAXLEN', '~', ARGV[1], '*', unpack(entry))
+  if why and why ~= '' then
+    call('XADD', P .. 'events', 'MAXLEN', '~', ARGV[1], '*', 'event', name, 'job', id, 'from', from, 'to', to, 'fence', fence,
+         'agent', agent, 'why', why)
+  else
+    call('XADD', P .. 'events', 'MAXLEN', '~', ARGV[1], '*', 'event', name, 'job', id, 'from', from, 'to', to, 'fence', fence,
+         'agent', agent)
+  end
 end
 
 -- Of an attempt that ends with fields `new`, in at most 200 bytes: the first line of its error and the last, which is what
 -- its log says last; without an error, the reason. Nil where it has simply succeeded.
 local function why_it_ended(to, new, old)
-  local said = {}
-  for i = 1, #new, 2 do said[new[i]] = new[i + 1] end
-  if to == 'succeeded' then return said.stopped == '1' and (old.reason or '') or nil end
-  local text = said.error or ''
-  if text == '' then return said.reason end
+  local stopped, text, reason
+  for i = 1, #new, 2 do
+    local field = new[i]
+    if field == 'stopped' then stopped = new[i + 1] end
+    if field == 'error' then text = new[i + 1] end
+    if field == 'reason' then reason = new[i + 1] end
+  end
+  if to == 'succeeded' then return stopped == '1' and (old.reason or '') or nil end
+  if (text or '') == '' then return reason end
   local first = string.match(text, '^[^\n]*')
   local last = string.reverse(string.match(string.reverse(text), '^\n*([^\n]*)'))
   if last ~= '' and last ~= first then first = first .. ': ' .. last end
@@ -137,14 +152,17 @@ end
 -- behind for some minutes forgets nothing, and a queue that nobody used for a month forgets what it must within a day.
 local CLOCK_STEP, CLOCK_RATE = 60000, 24
 local function trusted_now(write)
-  local f = fields(P .. 'clock', 'seen', 'trusted')
-  local seen, trusted = num(f[1]), now
+  local seen, before, trusted = num(queue[3]), num(queue[4]), now
+  if seen == 0 then
+    local old = fields(P .. 'clock', 'seen', 'trusted')  -- where earlier programs keep it
+    seen, before = num(old[1]), num(old[2])
+  end
   if seen ~= 0 then
     local reach = CLOCK_RATE * math.min(math.abs(now - seen), CLOCK_STEP)
-    trusted = math.max(num(f[2]) - reach, math.min(num(f[2]) + reach, now))
+    trusted = math.max(before - reach, math.min(before + reach, now))
   end
   if write and (seen == 0 or math.abs(now - seen) >= CLOCK_STEP / 2) then
-    call('HSET', P .. 'clock', 'seen', int(now), 'trusted', int(trusted))
+    call('HSET', P .. 'settings', 'clock_seen', int(now), 'clock_trusted', int(trusted))
   end
   return trusted
 end
@@ -152,15 +170,14 @@ end
 -- Of a job that has ended stays what people and leaderboards ask for, and what a retry needs. `new` are the fields that
 -- change, as a list, `old` all fields before that, which those of `new` leave.
 local function settle_down(id, state, new, old)
-  local succeeded, kept, gone, k, g = state == 'succeeded', {}, {}, 0, 0
+  local succeeded, history, token, log_lines = state == 'succeeded', old.history or '', old.token or '', old.log_lines
   local ended = {token = true, term_ms = true, graced = true, cancel = true, due_ms = true, iteration = true,
                  eta_s = succeeded, loss = succeeded, sequence = succeeded, stop = succeeded, error = succeeded,
                  exit_code = succeeded, updated_ms = succeeded, failed_on = succeeded}
   -- What a missing field means.
   local usual = succeeded and {ranks = '1', cpus = '1', max_attempts = '3', attempt = '1', total_steps = old.step,
                                best_objective = old.objective} or {}
-  local history = (old.history or '') ~= ''
-  local has_token = (old.token or '') ~= '' and old.token
+  local kept, gone, k, g = {'', '', '', '', '', '', '', '', '', '', '', '', '', '', '', '', '', '', '', ''}, {'', '', '', '', '', '', '', '', '', ''}, 0, 0
   for i = 1, #new, 2 do
     local name, value = new[i], new[i + 1]
     if succeeded and name == 'objective' then usual.best_objective = value end  -- which comes after it
@@ -178,14 +195,14 @@ local function settle_down(id, state, new, old)
       gone[g] = name
     end
   end
-  if has_token then call('DEL', P .. 'token:' .. has_token) end
+  if token ~= '' then call('DEL', P .. 'token:' .. token) end
   -- First what goes: Redis makes a hash with room for the fields that it has when the first long one comes.
-  if gone[1] and (history or type(redis.pcall('HDEL', job_key(id), unpack(gone))) == 'table') then
+  if g > 0 and (history ~= '' or type(redis.pcall('HDEL', job_key(id), unpack(gone, 1, g))) == 'table') then
     -- A long history has made the hash large, and only a new one is compact again; or a user with the rights of earlier
     -- versions.
     local all = record(id)
-    for _, name in ipairs(gone) do all[name] = nil end
-    for i = 1, #kept, 2 do all[kept[i]] = kept[i + 1] end
+    for i = 1, g do all[gone[i]] = nil end
+    for i = 1, k, 2 do all[kept[i]] = kept[i + 1] end
     local long = {}
     kept, k = {}, 0
     for name, value in pairs(all) do
@@ -198,8 +215,8 @@ local function settle_down(id, state, new, old)
     for _, name in ipairs(long) do kept[k + 1], kept[k + 2], k = name, all[name], k + 2 end
     call('DEL', job_key(id))
   end
-  set(id, unpack(kept))
-  if num(old.log_lines) > 0 then
+  set(id, unpack(kept, 1, k))
+  if num(log_lines) > 0 then
     call('ZADD', P .. 'logs', now_text, id)
     if call('ZCARD', P .. 'logs') > LINGERING_LOGS then trim_log(call('ZRANGE', P .. 'logs', 0, 0)[1]) end
   end
@@ -262,6 +279,7 @@ local function delay(id, ms, name, new, f)
   new[#new + 1] = 'due_ms'
   new[#new + 1] = due
   enter_state(id, 'delayed', name, new, f)
+  bare = nil
   call('ZADD', P .. 'delayed', due, id)
 end
 
@@ -271,7 +289,7 @@ end
 local touched = false
 local function touch(leasing)
   if touched then return end
-  local before = num(call('GET', P .. 'alive_ms'))
+  local before = num(queue[2])
   if now < before then call('DEL', P .. 'silences') end  -- the clock was set back: they may lie ahead
   touched = before > 0 and now >= before and now - before <= 250
   if touched or not leasing and call('EXISTS', P .. 'leases') == 0 then return end
@@ -280,7 +298,7 @@ local function touch(leasing)
     call('RPUSH', P .. 'silences', int(before) .. ' ' .. int(now))
     call('LTRIM', P .. 'silences', -8, -1)
   end
-  call('SET', P .. 'alive_ms', int(now))
+  call('HSET', P .. 'settings', 'alive_ms', now_text)
 end
 
 -- Only the newest lease writes, and only while the job is active. The token tells two leases of one fence apart: with
@@ -351,6 +369,7 @@ end
 -- that wait for them, and a retry blocks those again that were cancelled because of it. Each step is good for itself and
 -- can be repeated; what exceeds the bound stays in {P}fallout for reap.lua. Returns how many were cancelled.
 local function settle(first)
+  if first == bare then return 0 end
   local line, cancelled = {first}, 0
   local at = 1
   while line[at] do

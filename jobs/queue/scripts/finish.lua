@@ -27,7 +27,6 @@ if succeeded then
   if outcome == 'stopped' then add('stopped', '1') else add('reason', '') end
   if ARGV[8] ~= '' then note_objective(new, f, ARGV[8]) end
   add_history()
-  count('results')
   count('succeeded')
   if outcome == 'stopped' then count('stopped') end
   enter_state(id, 'succeeded', 'finish', new, f)

@@ -43,12 +43,14 @@ local function submit(id, sweep, trial, needs_from, needs, fields_from, size)
   for _, need in ipairs(pending) do call('SADD', children_key(need), id) end
   for i = needs_from, needs_from + needs - 1 do call('SADD', users_key(ARGV[i]), id) end
   sequence = sequence + 1
-  local state, f = pending[1] and 'blocked' or 'waiting', {sequence = int(sequence)}
+  local state = pending[1] and 'blocked' or 'waiting'
+  local f = {sequence = int(sequence), kind = nil, sweep = nil, trial = nil, settings = nil, parameters = nil, metric = nil,
+             goal = nil, ranks = nil, cpus = nil, max_attempts = nil, format = nil, name = nil}
   for i = fields_from, fields_from + size - 1, 2 do f[ARGV[i]] = ARGV[i + 1] end
   if pending[1] then set(id, 'pending', int(#pending)) end
   set(id, 'sequence', f.sequence, 'submitted_ms', at, 'state', state, 'updated_ms', at,
       unpack(ARGV, fields_from, fields_from + size - 1))
-  index('ids', 0, id)
+  index('ids', '0', id)
   index('state:' .. state, at, id)
   if sweep ~= '' then index('sweep:' .. sweep .. ':jobs', trial, id) end
   if state == 'waiting' then

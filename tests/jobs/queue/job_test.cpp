@@ -1,10 +1,14 @@
 #include "jobs/queue/job.h"
 
 #include <set>
+#include <string>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 #include "jobs/error.h"
+#include "jobs/queue/job_hash.h"
 
 namespace foretime::jobs {
 namespace {
@@ -43,6 +47,23 @@ TEST(Job, NamesRoundTrip) {
     EXPECT_EQ(parse_job_state(to_string(state)), state);
   EXPECT_EQ(parse_job_kind("export"), JobKind::export_);
   EXPECT_THROW(parse_job_state("done"), JobsError);
+}
+
+/// As Redis' own cmsgpack writes an array of strings, whatever their sizes.
+TEST(PackedFields, AreReadWholeOrRefused) {
+  Fields fields = {{"", "empty name"}};
+  for (const size_t size : {0, 1, 31, 32, 255, 256, 65535, 65536})
+    fields[fmt::format("size {}", size)] = std::string(size, '\xff');
+  auto list = nlohmann::json::array();
+  for (const auto& [name, value] : fields) list.insert(list.end(), {name, value});
+  std::string packed;
+  nlohmann::json::to_msgpack(list, packed);
+  EXPECT_EQ(packed_fields(packed), fields);
+  for (size_t size = 0; size + 1 < packed.size(); size += 1 + size / 16)
+    EXPECT_THROW(packed_fields(packed.substr(0, size)), RedisUnavailable) << size;
+  EXPECT_THROW(packed_fields("ok"), RedisUnavailable);
+  EXPECT_THROW(packed_fields("\x92\x01\x02"), RedisUnavailable) << "numbers";
+  EXPECT_EQ(packed_fields("\x90"), Fields());
 }
 
 }  // namespace

@@ -234,7 +234,6 @@ bool MemoryQueue::finish(const Lease& lease, const JobResult& unbounded, double 
       if (!result.metrics.empty()) record.metrics = result.metrics;
       if (result.objective) note_objective(record, *result.objective);
       ++record.results;
-      ++totals_["results"];
       ++totals_["succeeded"];
       record.stopped = result.outcome == Outcome::stopped;
       if (record.stopped) ++totals_["stopped"];

@@ -200,8 +200,8 @@ MemoryQueue::Dump MemoryQueue::dump() {
   all["artifacts:use"]["bytes"] = text(used);
   for (const auto& [store, job] : gone_) all["artifacts:gone"][store + " " + job] = "member";
   if (paused_) all["paused"]["value"] = "set";
-  all["clock"] = {{"seen", text(clock_seen_ms_)}, {"trusted", text(clock_trusted_ms_)}};
-  all["alive_ms"]["value"] = text(alive_ms_);
+  all["settings"] = {
+      {"clock_seen", text(clock_seen_ms_)}, {"clock_trusted", text(clock_trusted_ms_)}, {"alive_ms", text(alive_ms_)}};
   all["sequence"]["value"] = text(sequence_);
   for (const auto& [name, count] : totals_) all["totals"][name] = text(count);
   for (auto& [key, hash] : all)

@@ -80,6 +80,13 @@ MemoryQueue::Dump dump_keys(RedisClient& client, const std::string& prefix) {
     if (is_left_out(rest)) continue;
     auto fields = content(client, name);
     if (rest == "paused") fields["value"] = "set";
+    if (rest == "totals" && fields.count("chained") != 0) {
+      const auto chained = std::stoll(fields.extract("chained").mapped());
+      for (const auto* total : {"claimed", "succeeded"}) {
+        auto& text = fields[total];
+        text = std::to_string((text.empty() ? 0 : std::stoll(text)) + chained);
+      }
+    }
     if (rest.starts_with("artifact:")) fields["value"] = "stored";
     std::erase_if(fields, [&](const auto& entry) {
       return entry.second.empty() || entry.second == "0" || (entry.first == "eta_s" && entry.second == "-1");

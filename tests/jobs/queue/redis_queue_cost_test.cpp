@@ -101,8 +101,8 @@ TEST(RedisQueue, AJobsLifeTakesFewCommandsAndFewBytesOfTheLog) {
   const auto after = work_of(client);
   const auto commands = (after.commands - before.commands) / kJobs, bytes = (after.bytes - before.bytes) / kJobs;
   fmt::print("{} commands and {} bytes of the append-only file for each job\n", commands, bytes);
-  EXPECT_LE(commands, 36);
-  EXPECT_LE(bytes, 3000);
+  EXPECT_LE(commands, 29);
+  EXPECT_LE(bytes, 2800);
   EXPECT_EQ(queue.find(specs.back().id)->state, JobState::succeeded);
 }
 

@@ -45,6 +45,10 @@ TEST(RedisQueue, AUserWithTheRightsOfEarlierVersionsEndsJobs) {
   EXPECT_EQ(record.checkpoint, "runs/good");
   EXPECT_TRUE(record.spec == job_named("good"));
   EXPECT_EQ(queue.find("bad")->error, "exit code 2");
+  for (const auto* id : {"next", "last"}) queue.submit(job_named(id));
+  const auto next = queue.claim(claim_request("t3")).value();
+  EXPECT_EQ(queue.finish_and_claim(next, {.objective = 0.5}, 0, claim_request("t4")).next->job, "last");
+  EXPECT_EQ(queue.find("next")->objective, 0.5);
   EXPECT_EQ(texts_of(*admin.call({"HMGET", "{foretime}:job:good", "token", "sequence"})),
             (std::vector<std::string>{"", ""}));
 }

@@ -255,7 +255,7 @@ TEST(RedisQueue, KeysOfAnotherTypeAreAnError) {
   EXPECT_THROW(backend.queue().find("j"), RedisRefused);
   backend.client().call({"DEL", backend.key("job:j")});
   backend.queue().submit(job_named("j"));
-  backend.client().call({"SET", backend.key("alive_ms"), "0"});
+  backend.client().call({"HSET", backend.key("settings"), "alive_ms", "0"});
   backend.client().call({"DEL", backend.key("shapes")});
   backend.client().call({"SET", backend.key("shapes"), "text"});
   EXPECT_THAT(testing::message_of<RedisRefused>([&] { backend.queue().claim(claim_request("t")); }),

@@ -207,6 +207,40 @@ TEST_F(VersionSkew, LogsThatAreKeptForAWhileOutliveNoJobThatTheFirstProgramForge
   EXPECT_EQ(dump.at("job:kept:log").size(), 2U);
 }
 
+/// They keep it in a key of its own; one that is 40 days ahead for a while forgets nothing after an upgrade either.
+TEST_F(VersionSkew, TheClockThatEarlierProgramsTrustedGoesOn) {
+  queue().submit(job_named("j"));
+  EXPECT_TRUE(queue().finish(queue().claim(request()).value(), {}, 0));
+  const auto now = std::to_string(backend_.now());
+  backend_.client().call({"HSET", backend_.key("clock"), "seen", now, "trusted", now});
+  backend_.advance(int64_t{40} * 24 * 3600 * 1000);
+  EXPECT_EQ(queue().reap().expired, 0);
+  EXPECT_TRUE(queue().find("j"));
+}
+
+/// Before the first reaping, too, what ends while the clock is behind is as old as the clock that they trusted.
+TEST_F(VersionSkew, EndsFollowTheClockThatEarlierProgramsTrusted) {
+  for (const auto* id : {"a", "b"}) queue().submit(job_named(id));
+  const auto ahead = std::to_string(backend_.now() + int64_t{10} * 24 * 3600 * 1000);
+  const auto first = queue().claim(request()).value();
+  backend_.client().call({"HSET", backend_.key("clock"), "seen", std::to_string(backend_.now()), "trusted", ahead});
+  ASSERT_TRUE(queue().finish_and_claim(first, {}, 0, request()).next);
+  EXPECT_EQ(text_of(*backend_.client().call({"ZSCORE", backend_.key("state:succeeded"), "a"})), ahead);
+}
+
+/// One field counts what earlier programs counted in three.
+TEST_F(VersionSkew, TotalsOfEarlierProgramsGoOn) {
+  backend_.client().call({"HSET", backend_.key("totals"), "claimed", "7", "succeeded", "5", "results", "5"});
+  for (const auto* id : {"a", "b"}) queue().submit(job_named(id));
+  const auto first = queue().claim(request()).value();
+  const auto second = queue().finish_and_claim(first, {}, 0, request()).next.value();
+  EXPECT_TRUE(queue().finish(second, {}, 0));
+  const auto totals = QueueReader(backend_.client(), settings_).statistics().totals;
+  EXPECT_EQ(totals.at("claimed"), 9);
+  EXPECT_EQ(totals.at("succeeded"), 7);
+  EXPECT_EQ(totals.at("results"), 7);
+}
+
 TEST_F(VersionSkew, AJobOfALaterFormatWaitsForAnAgentThatReadsIt) {
   newer_.submit(job_named("new"));
   queue().submit(job_named("plain"));

@@ -178,6 +178,26 @@ struct LuaCalls {
     }
     return sound ? 1 : luaL_error(lua, "Expected value but found invalid token");
   }
+
+  /// cmsgpack.pack of an array of strings.
+  static int pack(lua_State* lua) {
+    luaL_checktype(lua, 1, LUA_TTABLE);
+    {
+      auto list = nlohmann::json::array();
+      const int size = static_cast<int>(lua_objlen(lua, 1));
+      for (int i = 1; i <= size; ++i) {
+        lua_rawgeti(lua, 1, i);
+        size_t bytes = 0;
+        const char* text = lua_tolstring(lua, -1, &bytes);
+        list.push_back(text == nullptr ? std::string() : std::string(text, bytes));
+        lua_pop(lua, 1);
+      }
+      std::string packed;
+      nlohmann::json::to_msgpack(list, packed);
+      lua_pushlstring(lua, packed.data(), packed.size());
+    }
+    return 1;
+  }
 };
 
 struct RedisModel::Lua {
@@ -203,6 +223,10 @@ RedisModel::RedisModel(std::function<int64_t()> now_us)
   lua_pushcfunction(lua_, LuaCalls::decode);
   lua_setfield(lua_, -2, "decode");
   lua_setglobal(lua_, "cjson");
+  lua_newtable(lua_);
+  lua_pushcfunction(lua_, LuaCalls::pack);
+  lua_setfield(lua_, -2, "pack");
+  lua_setglobal(lua_, "cmsgpack");
 }
 
 RedisModel::~RedisModel() = default;
