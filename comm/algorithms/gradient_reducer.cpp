@@ -81,9 +81,10 @@ struct GradientReducer::State {
   const Wire wire;
   const Route route;
   std::vector<Parameter> parameters;
-  std::vector<Place> places;                                  // by parameter
-  std::vector<std::shared_ptr<autograd::Node>> accumulators;  // kept alive: parameters hold them weakly
-  std::vector<uintptr_t> hooks;                               // by parameter
+  std::vector<Place> places;  // by parameter
+  // Kept alive: parameters hold them weakly. A std::shared_ptr, or LibTorch's own pointer in its newest versions.
+  std::vector<decltype(autograd::impl::grad_accumulator(std::declval<const torch::Tensor&>()))> accumulators;
+  std::vector<uintptr_t> hooks;  // by parameter
   std::vector<Bucket> buckets;
   size_t next = 0;     // the first bucket that has not started
   size_t arrived = 0;  // the first bucket whose sum has not been seen

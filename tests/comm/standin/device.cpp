@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <functional>
@@ -6,7 +7,7 @@
 #include <vector>
 
 #include <ATen/core/dispatch/Dispatcher.h>
-#include <c10/core/CPUAllocator.h>
+#include <c10/core/Allocator.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 #include <torch/library.h>
 #include <torch/types.h>
@@ -54,16 +55,13 @@ void release(void* context) {
   if (!enqueue(block->stream, spoil)) spoil();
 }
 
-struct Allocator final : c10::Allocator {
-  c10::DataPtr allocate(size_t bytes) const override {
-    const int gpu = current_gpu();
-    const auto size = std::max<size_t>(64, (bytes + 63) / 64 * 64);
-    auto* block = new Block{std::aligned_alloc(64, size), size, compute_stream(gpu)};
-    return {block->data, block, &release, c10::Device(kType, static_cast<c10::DeviceIndex>(gpu))};
-  }
-  c10::DeleterFnPtr raw_deleter() const override { return nullptr; }
-};
-Allocator allocator;
+// Not a c10::Allocator, whose virtual functions differ between LibTorch's versions: storages that never grow need none.
+c10::DataPtr allocate(size_t bytes) {
+  const int gpu = current_gpu();
+  const auto size = std::max<size_t>(64, (bytes + 63) / 64 * 64);
+  auto* block = new Block{std::aligned_alloc(64, size), size, compute_stream(gpu)};
+  return {block->data, block, &release, c10::Device(kType, static_cast<c10::DeviceIndex>(gpu))};
+}
 
 struct Guard final : c10::impl::DeviceGuardImplInterface {
   static constexpr c10::DeviceType static_type = kType;
@@ -107,8 +105,8 @@ torch::Tensor empty_strided(c10::IntArrayRef sizes, c10::IntArrayRef strides, c1
   for (size_t i = 0; i < sizes.size(); ++i) length = sizes[i] == 0 ? 0 : length + (sizes[i] - 1) * strides[i];
   for (const auto size : sizes) length = size == 0 ? 0 : length;
   const auto bytes = static_cast<size_t>(length) * meta.itemsize();
-  return make(c10::Storage(c10::Storage::use_byte_size_t(), bytes, allocator.allocate(bytes), &allocator, false), meta,
-              sizes, strides, 0);
+  return make(c10::Storage(c10::Storage::use_byte_size_t(), bytes, allocate(bytes), nullptr, false), meta, sizes,
+              strides, 0);
 }
 
 torch::Tensor empty(c10::IntArrayRef sizes, c10::optional<torch::ScalarType> type, c10::optional<torch::Layout> layout,
