@@ -197,7 +197,7 @@ STRUCT(LossSettings) {
 
 STRUCT(OptimizerSettings) {
   CHOICE(OptimizerType, type, adam, "adamw decouples the weight decay from the gradient");
-  FIELD(double, learning_rate, 1e-3, above(0), "step size after the warm-up");
+  FIELD(double, learning_rate, 1e-3, at_least(0), "step size after the warm-up; 0: weights stay as they began");
   FIELD(double, weight_decay, 0.0, at_least(0), "weight decay");
   FIELD(double, beta1, 0.9, from_to_below(0, 1), "decay of the gradient's running mean");
   FIELD(double, beta2, 0.999, from_to_below(0, 1), "decay of the squared gradient's running mean");

@@ -127,8 +127,8 @@ TEST(ParseSettings, NumbersThatDoNotFitAreRefused) {
 }
 
 TEST(ParseSettings, BoundsNameKeyAndLine) {
-  EXPECT_EQ(error_of("optimizer:\n  type: adam\n  learning_rate: 0\n"),
-            "run.yaml:3: optimizer.learning_rate: found 0, expected > 0");
+  EXPECT_EQ(error_of("optimizer:\n  type: adam\n  learning_rate: -1\n"),
+            "run.yaml:3: optimizer.learning_rate: found -1, expected >= 0");
   EXPECT_EQ(error_of("data: {holdout: 1}"), "run.yaml:1: data.holdout: found 1, expected in [0, 1)");
   EXPECT_EQ(error_of("model: {hidden: 0}"), "run.yaml:1: model.hidden: found 0, expected >= 1");
   EXPECT_EQ(error_of("optimizer: {type: sgd}"), "run.yaml:1: optimizer.type: found sgd, expected one of adam, adamw");

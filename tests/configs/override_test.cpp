@@ -63,7 +63,7 @@ TEST(Overrides, ReplaceWholeSections) {
 
 TEST(Overrides, ErrorsNameTheOverride) {
   EXPECT_EQ(override_error({"optimizer.learning_rate=-1"}),
-            "override optimizer.learning_rate=-1: optimizer.learning_rate: found -1, expected > 0");
+            "override optimizer.learning_rate=-1: optimizer.learning_rate: found -1, expected >= 0");
   EXPECT_EQ(override_error({"trainer.steps=1.5"}),
             "override trainer.steps=1.5: trainer.steps: found '1.5', expected an integer");
   EXPECT_EQ(override_error({"trainer.steps=[1]"}),

@@ -131,7 +131,8 @@ TEST(ReferencePage, HasARowForEveryKey) {
   const FieldList list = list_fields(defaults);
   for (const Section& section : list.sections) EXPECT_THAT(page, HasSubstr("\n## " + section.key + "\n"));
   for (const Field& field : list.fields) EXPECT_THAT(page, HasSubstr("\n| `" + field.name() + "` | ")) << field.key;
-  EXPECT_THAT(page, HasSubstr("| `learning_rate` | number | `0.001` | > 0 | step size after the warm-up |\n"));
+  EXPECT_THAT(page, HasSubstr("| `learning_rate` | number | `0.001` | >= 0 | step size after the warm-up; 0: weights "
+                              "stay as they began |\n"));
   EXPECT_THAT(page, HasSubstr("sign(x) log(1 + \\|x\\|)")) << "a bare | would end the cell";
 }
 

@@ -43,7 +43,7 @@ const char* const kHydra =
 const char* const kLaunch =
     "description: a sweep\nmethod: grid\nrun_cap: 10\njob: team/project/job:latest\n"
     "metric: {name: epoch/val_loss, goal: minimize}\n"
-    "parameters:\n  decay: {values: [0, 0.1]}\n  epochs: {max: 20, min: 10, distribution: int_uniform}\n"
+    "parameters:\n  rate: {values: [0, 0.1]}\n  epochs: {max: 20, min: 10, distribution: int_uniform}\n"
     "scheduler:\n  num_workers: 8\n";
 const char* const kConstants =
     "method: random\nmetric: {goal: maximize, name: val_accuracy}\n"
@@ -82,7 +82,7 @@ TEST(ProgramTrial, FilesOfWandbTrainWithSettingsAndRename) {
   EXPECT_EQ(random.jobs.at(0).parameters.at("trainer.epochs"), "27");
   EXPECT_EQ(random.spec.metric, "holdout/mae");
   const Sweep launch = program_sweep(
-      kLaunch + settings + "rename: {epoch/val_loss: holdout/mae, decay: optimizer.weight_decay, epochs: ~}\n");
+      kLaunch + settings + "rename: {epoch/val_loss: holdout/mae, rate: optimizer.learning_rate, epochs: ~}\n");
   EXPECT_EQ(launch.jobs.size(), 2U);
   EXPECT_THAT(launch.warnings, Contains(HasSubstr("scheduler.num_workers")));
   EXPECT_THAT(fault_of(kRandomHyperband + settings, {"run_cap=3"}), HasSubstr("rename: {val_loss: …}"));
