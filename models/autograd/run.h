@@ -19,8 +19,14 @@ namespace foretime::models {
 /// Graphs side by side, as far as pooling has left them.
 struct GraphBatch {
   std::vector<int64_t> graph_ptr;  // [graphs + 1] nodes of graph g are graph_ptr[g] … graph_ptr[g + 1] - 1
-  CsrTensor adjacency;             // [nodes, nodes] A + Aᵀ + I: symmetric, so it serves as its own transpose
-  torch::Tensor entry_rows;        // [entries] int32: the row of each entry of the adjacency
+  // [nodes, nodes] A + Aᵀ + I: symmetric, so it serves as its own transpose. Where models/device made it, its columns
+  // and values have room for more entries than row_ptr tells.
+  CsrTensor adjacency;
+  torch::Tensor entry_rows;  // [entries] int32: the row of each entry of the adjacency; on the CPU
+  // Where models/device runs; the host does not know which nodes stay.
+  torch::Tensor device_ptr;  // [graphs + 1] int32: graph_ptr
+  torch::Tensor graph_of;    // [nodes] int32
+  torch::Tensor counts;      // [graphs] nodes of each graph; undefined before pooling
 
   int64_t graphs() const { return static_cast<int64_t>(graph_ptr.size()) - 1; }
   int64_t nodes() const { return graph_ptr.back(); }
@@ -45,6 +51,9 @@ PoolTensors pool_of(const GraphBatch& graphs, torch::ScalarType type);
 ///   ratio      in (0, 1]; ratio * n is taken as whole where only rounding keeps it from being so
 std::vector<int64_t> top_nodes(const torch::Tensor& scores, std::span<const int64_t> graph_ptr, double ratio,
                                double tie, std::vector<int64_t>& kept_ptr);
+
+/// `kept_ptr` of top_nodes, which needs no scores.
+std::vector<int64_t> kept_pointers(std::span<const int64_t> graph_ptr, double ratio);
 
 /// The operation: x [nodes, width] → [kept nodes, width]; `graphs` becomes what is left. The choice carries no
 /// gradient, tanh(s) does.

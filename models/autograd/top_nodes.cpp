@@ -1,8 +1,11 @@
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include "models/autograd/autocast.h"
+#include "models/autograd/pooling_on_device.h"
 #include "models/autograd/run.h"
+#include "models/device/launch.h"
 #include "models/graph/error.h"
 #include "models/sparse/sparse_ops.h"
 
@@ -53,21 +56,37 @@ GraphBatch restricted(const GraphBatch& graphs, const torch::Tensor& kept, std::
   return result;
 }
 
+/// What choose_on_device says, brought to the host.
+std::vector<int64_t> top_nodes_of_device(const torch::Tensor& scores, std::span<const int64_t> graph_ptr, double ratio,
+                                         double tie) {
+  GraphBatch graphs;
+  graphs.graph_ptr.assign(graph_ptr.begin(), graph_ptr.end());
+  CsrTensor members;
+  members.row_ptr = torch::tensor(graphs.graph_ptr).to(scores.device(), torch::kInt);
+  members.columns = torch::arange(graphs.nodes(), members.row_ptr.options());
+  graphs.device_ptr = members.row_ptr;
+  graphs.graph_of = entry_rows(members);
+  const auto kept = choose_on_device(scores, ratio, tie, graphs).kept.to(torch::kCPU, torch::kLong);
+  return {kept.data_ptr<int64_t>(), kept.data_ptr<int64_t>() + kept.numel()};
+}
+
 }  // namespace
 
 GraphBatch graphs_of(const PlanTensors& plan) {
   const torch::NoGradGuard no_gradient;
-  const CsrTensor& members = plan.nodes.stages.front();
-  const int64_t states = plan.levels.back()->states;
-  if (plan.nodes.stages.size() > 1 || members.columns.size(0) != states ||
-      !torch::equal(members.columns, torch::arange(states, members.columns.options()))) {
+  if (plan.graph_ptr.empty())
     throw ModelError(
         "TopK pooling: a plan whose candidates share states, expected consecutive states of each one's own");
-  }
+  const CsrTensor& members = plan.nodes.stages.front();
   GraphBatch graphs;
-  const auto ptr = members.row_ptr.to(torch::kCPU, torch::kLong).contiguous();
-  graphs.graph_ptr.assign(ptr.data_ptr<int64_t>(), ptr.data_ptr<int64_t>() + ptr.numel());
+  graphs.graph_ptr = plan.graph_ptr;
   graphs.adjacency = plan.layers.front()->relations.front();
+  if (device::uses_bodies(members.columns.device())) {
+    graphs.device_ptr = members.row_ptr;
+    graphs.graph_of = entry_rows(members);
+    make_symmetric(graphs.adjacency);
+    return graphs;
+  }
   const auto counts = graphs.adjacency.row_ptr.diff().to(torch::kLong);
   graphs.entry_rows = torch::arange(graphs.adjacency.rows, counts.options()).repeat_interleave(counts).to(torch::kInt);
   make_symmetric(graphs.adjacency);
@@ -76,6 +95,7 @@ GraphBatch graphs_of(const PlanTensors& plan) {
 
 CsrTensor symmetrically_normalized(const GraphBatch& graphs) {
   const torch::NoGradGuard no_gradient;
+  if (graphs.device_ptr.defined()) return normalized_on_device(graphs.adjacency);
   CsrTensor matrix = graphs.adjacency;
   const auto degrees = csr_matmul(matrix, torch::ones({matrix.cols, 1}, matrix.values.options())).view(-1);
   const auto root = degrees.rsqrt();  // the self loop keeps it above 0
@@ -87,6 +107,7 @@ CsrTensor symmetrically_normalized(const GraphBatch& graphs) {
 PoolTensors pool_of(const GraphBatch& graphs, torch::ScalarType type) {
   const torch::NoGradGuard no_gradient;
   const CsrTensor& adjacency = graphs.adjacency;
+  if (graphs.device_ptr.defined()) return pool_on_device(graphs, type);
   const auto host =
       torch::from_blob(const_cast<int64_t*>(graphs.graph_ptr.data()), {graphs.graphs() + 1}, torch::kLong);
   const auto ptr = host.to(adjacency.row_ptr.options(), /*non_blocking=*/false, /*copy=*/true);
@@ -105,15 +126,21 @@ PoolTensors pool_of(const GraphBatch& graphs, torch::ScalarType type) {
   return pool;
 }
 
+std::vector<int64_t> kept_pointers(std::span<const int64_t> graph_ptr, double ratio) {
+  std::vector<int64_t> kept_ptr = {0};
+  for (size_t g = 0; g + 1 < graph_ptr.size(); ++g)
+    kept_ptr.push_back(kept_ptr.back() + inference::kept_nodes(graph_ptr[g + 1] - graph_ptr[g], ratio));
+  return kept_ptr;
+}
+
 std::vector<int64_t> top_nodes(const torch::Tensor& scores, std::span<const int64_t> graph_ptr, double ratio,
                                double tie, std::vector<int64_t>& kept_ptr) {
+  kept_ptr = kept_pointers(graph_ptr, ratio);
+  if (device::uses_bodies(scores.device())) return top_nodes_of_device(scores.contiguous(), graph_ptr, ratio, tie);
   // A sort must not meet NaN; an infinite score makes all of its graph's nodes tied.
   const auto host = scores.detach().to(torch::kCPU, torch::kDouble).nan_to_num(-kInfinity, kInfinity, -kInfinity);
   const double* values = host.data_ptr<double>();
   const auto graphs = static_cast<int64_t>(graph_ptr.size()) - 1;
-  kept_ptr.assign(graph_ptr.size(), 0);
-  for (size_t g = 0; g + 1 < graph_ptr.size(); ++g)
-    kept_ptr[g + 1] = kept_ptr[g] + inference::kept_nodes(graph_ptr[g + 1] - graph_ptr[g], ratio);
   std::vector<int64_t> kept(static_cast<size_t>(kept_ptr.back()));
 #pragma omp parallel for schedule(static) if (graph_ptr.back() > kWorthThreads)
   for (int64_t g = 0; g < graphs; ++g) {
@@ -134,6 +161,14 @@ torch::Tensor keep_top_nodes(const inference::TopNodes& operation, const torch::
   // The tie is given in units of float32; in double precision rounding is that much finer.
   constexpr double kFinerInDouble = 0x1p-29;
   const double tie = operation.tie * (score.scalar_type() == torch::kDouble ? kFinerInDouble : 1.0);
+  if (graphs.device_ptr.defined()) {
+    CsrTensor gather;
+    {
+      const torch::NoGradGuard no_gradient;
+      gather = keep_on_device(score.contiguous(), operation.ratio, tie, graphs);
+    }
+    return csr_matmul(gather, states) * torch::tanh(csr_matmul(gather, score.unsqueeze(1)));
+  }
   std::vector<int64_t> kept_ptr;
   auto chosen = top_nodes(score, graphs.graph_ptr, operation.ratio, tie, kept_ptr);
   const auto kept = torch::from_blob(chosen.data(), {static_cast<int64_t>(chosen.size())}, torch::kLong)

@@ -17,6 +17,7 @@
 
 #include "models/device/join_bodies.h"
 #include "models/device/nvrtc.h"
+#include "models/device/pool_bodies.h"
 #include "models/device/step_bodies.h"
 #include "models/graph/error.h"
 
@@ -38,7 +39,9 @@ std::vector<std::string> names_for() {
                Rows<Weighted<T, 4>>, Pieces<Weighted<T, 1>>, Pieces<Weighted<T, 4>>, Dots<T, 1>, Dots<T, 4>,
                Rows<SoftmaxSums<T>>, Pieces<SoftmaxSums<T>>, SoftmaxWeights<T>, Rows<SoftmaxShare<T>>,
                Pieces<SoftmaxShare<T>>, SoftmaxGradient<T>, ActivationGradient<T>, EntryRows, SquareSums<T>,
-               SegmentNorms, GlobalNorm, AdamStep<T>, JoinWords<int>, JoinWords<long long>>();
+               SegmentNorms, GlobalNorm, AdamStep<T>, JoinWords<int>, JoinWords<long long>, KeptPointers<T>,
+               ScorePlaces<T>, TieSpans, ChosenNodes, KeptPlaces, KeptEntryCounts<T>, KeptEntries<T>, DegreeRoots<T>,
+               NormalizedValues<T>>();
 }
 
 }  // namespace

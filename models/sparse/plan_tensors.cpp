@@ -39,6 +39,15 @@ CsrTensor transposed(const CsrTensor& matrix) {
           matrix.long_rows};
 }
 
+/// Each column has one entry, in the order of the rows.
+static bool has_own_states(const plans::CsrMatrix& rows) {
+  if (static_cast<int64_t>(rows.columns.size()) != rows.cols) return false;
+  for (size_t e = 0; e < rows.columns.size(); ++e) {
+    if (rows.columns[e] != static_cast<int32_t>(e)) return false;
+  }
+  return true;
+}
+
 PlanConversion::PlanConversion(const plans::MessagePlan& plan, const PlanTensorOptions& options)
     : plan_(plan), options_(options) {
   if (!options.statements) return;
@@ -136,6 +145,8 @@ PlanTensors PlanConversion::into(Arena& arena) const {
   if (!plan.readout.tied.stages.empty()) result.tied = convert.pool(plan.readout.tied);
   if (statements_) result.statements = convert.statements(*statements_);
   result.group_ptr = plan.group_ptr;
+  const auto& stages = plan.readout.nodes.stages;
+  if (stages.size() == 1 && has_own_states(stages.front())) result.graph_ptr = stages.front().row_ptr;
   return result;
 }
 

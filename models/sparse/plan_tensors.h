@@ -85,6 +85,8 @@ struct PlanTensors {
   PoolTensors tied;                                    // likewise; no stages unless the request asks for it
   std::shared_ptr<const StatementTensors> statements;  // null unless asked for
   std::vector<int64_t> group_ptr;
+  // Where each row of `nodes` has consecutive states of its own: graph_ptr[r] … graph_ptr[r + 1] - 1. Else empty.
+  std::vector<int64_t> graph_ptr;
   std::shared_ptr<device::Upload> upload;  // to a GPU, which may be under way; models wait for it. Null: all is there
 };
 
