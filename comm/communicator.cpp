@@ -6,6 +6,10 @@
 
 namespace foretime::comm {
 
+bool borrowed(const torch::Tensor& tensor) {
+  return tensor.numel() > 0 && tensor.storage().data_ptr().get_context() == nullptr;
+}
+
 void require_reducible(int rank, const char* call, const torch::Tensor& tensor) {
   if (!tensor.defined()) throw CommError("rank {}: {}: the tensor is undefined", rank, call);
   if (!tensor.is_contiguous())

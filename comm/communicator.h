@@ -95,6 +95,10 @@ class Communicator {
   /// Copies `tensor` from `root` to all, in place.
   virtual void broadcast(torch::Tensor tensor, int root) = 0;
   virtual void barrier() = 0;
+  /// Tells peers that ask that this rank gets on with its work, so that the time limit of the collective in which they
+  /// wait begins anew. For work whose length differs between ranks, after each piece of it. Throws PeerLostError where
+  /// a peer has ended meanwhile.
+  virtual void keep_alive() {}
   /// Waits, with the time limit, for all work that was only ordered: before its results are read, for a read from a
   /// GPU has no time limit.
   virtual void settle() {}
@@ -116,6 +120,11 @@ class Communicator {
   /// seconds, so that the peer's exit code is the first. Never throws.
   virtual void abort(const std::string& reason) noexcept = 0;
 };
+
+/// True where a tensor's memory is not its own (torch::from_blob without a deleter), so that it may go while a
+/// transport still uses it: after a time-out a late peer's data may arrive until the process ends. Backends copy such
+/// tensors.
+bool borrowed(const torch::Tensor& tensor);
 
 /// What every backend asks of the tensors of its collectives: contiguous, and float16, bfloat16, float32, float64,
 /// int64, int32 or uint8. Throws CommError naming the rank, the call and what was found.

@@ -19,6 +19,7 @@ c10::Device torch_gpu(int gpu) { return {torch::kCUDA, static_cast<c10::DeviceIn
 
 bool torch_built_with_cuda() { return true; }
 bool torch_has_cuda() { return torch::cuda::is_available(); }
+int torch_gpus() { return static_cast<int>(torch::cuda::device_count()); }
 void* torch_current_stream(int gpu) {
   return c10::cuda::getCurrentCUDAStream(static_cast<c10::DeviceIndex>(gpu)).stream();
 }
@@ -36,6 +37,7 @@ std::unique_ptr<StreamTimer> make_stream_timer(int gpu) { return std::make_uniqu
 
 bool torch_built_with_cuda() { return false; }
 bool torch_has_cuda() { return false; }
+int torch_gpus() { return 0; }
 void* torch_current_stream(int) { return nullptr; }
 void torch_set_gpu(int) {}
 void torch_on_stream(void*, int, const std::function<void()>& body) { body(); }

@@ -14,6 +14,8 @@ namespace foretime::comm {
 bool torch_built_with_cuda();
 /// True where LibTorch can compute on a GPU of this machine.
 bool torch_has_cuda();
+/// GPUs that LibTorch can compute on; makes no context on any.
+int torch_gpus();
 /// What LibTorch calls CUDA's GPU of this number.
 c10::Device torch_gpu(int gpu);
 /// The stream (a cudaStream_t) that LibTorch computes on, on this thread; null, CUDA's default stream, without CUDA.

@@ -26,7 +26,7 @@ torch::Tensor to_pieces(const torch::Tensor& tensor, int ranks, Wire wire, const
   const torch::NoGradGuard no_grad;
   const int64_t count = tensor.numel(), piece = (count + ranks - 1) / ranks;
   const auto flat = tensor.detach().reshape({-1});
-  if (wire == Wire::float32 && count == ranks * piece && (tensor.is_cpu() || !device.is_cpu()))
+  if (wire == Wire::float32 && count == ranks * piece && (tensor.is_cpu() || !device.is_cpu()) && !borrowed(tensor))
     return flat.view({ranks, piece});
   const auto type = wire == Wire::bfloat16 ? torch::kBFloat16 : torch::kFloat;
   auto pieces = torch::empty({ranks * piece}, flat.options().dtype(type));

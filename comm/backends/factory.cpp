@@ -5,6 +5,7 @@
 #include "comm/mpi/launched.h"
 #include "comm/mpi/mpi_communicator.h"
 #include "comm/nccl/nccl_communicator.h"
+#include "comm/torch_stream.h"
 
 namespace foretime::comm {
 namespace {
@@ -55,6 +56,12 @@ std::string mpi_version() {
   return text.substr(0, text.find(", ident"));
 }
 
+/// An MPI that knows CUDA may make contexts on the current GPU, which is the first one until another is chosen.
+void choose_gpu_before_mpi() {
+  const int place = launched_local_rank(), gpus = torch_gpus();
+  if (place >= 0 && gpus > 0) torch_set_gpu(place % gpus);
+}
+
 }  // namespace
 
 std::unique_ptr<Communicator> make_single_communicator() { return std::make_unique<SingleCommunicator>(); }
@@ -76,6 +83,11 @@ std::unique_ptr<Communicator> make_communicator(const CommOptions& options) {
   if (!no_ranks.empty())
     throw CommError("{}; or give each task a run.directory of its own and comm.backend=single", no_ranks);
 
+  if (backend == Backend::nccl && !options.gpus) {
+    throw CommError(
+        "backend nccl sums on GPUs, and trainer.device is cpu; use backend auto or mpi, or trainer.device auto");
+  }
+  if (options.gpus && launched_by_mpi()) choose_gpu_before_mpi();
   const auto group = std::make_shared<MpiGroup>(options.timeout);
   if (group->size() == 1 && launched_by_mpi()) {
     throw CommError(
@@ -85,7 +97,7 @@ std::unique_ptr<Communicator> make_communicator(const CommOptions& options) {
   }
   auto by_mpi = std::make_unique<MpiCommunicator>(group);
   if (backend == Backend::nccl) return make_nccl_communicator(std::move(by_mpi));
-  if (backend == Backend::mpi) return by_mpi;
+  if (backend == Backend::mpi || !options.gpus) return by_mpi;
   if (!why_no_nccl(*by_mpi).empty()) return by_mpi;
   return make_nccl_communicator(std::move(by_mpi));
 }

@@ -16,15 +16,17 @@ std::unique_ptr<Communicator> make_single_communicator();
 struct CommOptions {
   configs::Backend backend = configs::Backend::auto_;
   std::chrono::duration<double> timeout{600.0};  // of one collective
+  bool gpus = true;                              // false: ranks compute on the host, and no GPU is touched
 };
 
 /// The communicator that the environment asks for: `auto` is nccl under mpirun where each rank has a GPU of its own,
 /// all on one view of the host or each seeing its own alone, mpi under mpirun without, single elsewhere. Initialises
 /// MPI where needed; `finish` finalises it. Call once in a process. After a failure or `abort` MPI is not finalised;
 /// main returns its exit code as ever, and mpirun ends the other ranks and returns the exit code of the first rank that
-/// failed. Throws CommError: for nccl without a GPU or without NCCL (what is missing and what to do); where srun has
-/// started several tasks that MPI does not join, unless the backend is `single`; where MPI finds one rank of several
-/// that the launcher has started.
+/// failed. Before MPI starts, which may use GPUs by itself, the rank's GPU is made current where the launcher tells its
+/// place on its host. Throws CommError: for nccl without `gpus`, without a GPU or without NCCL (what is missing and
+/// what to do); where srun has started several tasks that MPI does not join, unless the backend is `single`; where MPI
+/// finds one rank of several that the launcher has started.
 std::unique_ptr<Communicator> make_communicator(const CommOptions& options);
 
 /// For `doctor`: versions and what was found of each backend, one line each.

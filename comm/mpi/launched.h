@@ -24,6 +24,14 @@ inline int launched_rank() {
   return -1;
 }
 
+/// Its place among the ranks of its host, likewise: Open MPI's mpirun, Hydra of MPICH and Intel MPI, srun.
+inline int launched_local_rank() {
+  for (const char* name : {"OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID"}) {
+    if (const char* text = std::getenv(name)) return std::atoi(text);
+  }
+  return -1;
+}
+
 /// Why the tasks of this srun step cannot become ranks of one group, and what mends it; empty where nothing is known
 /// to be wrong. Each would train alone, and Open MPI's own message blames how it was built.
 inline std::string why_no_ranks() {

@@ -1,6 +1,9 @@
 #include "comm/mpi/mpi_communicator.h"
 
 #include <algorithm>
+#include <cstring>
+
+#include "comm/mpi/lent.h"
 
 namespace foretime::comm {
 
@@ -35,19 +38,19 @@ MPI_Op mpi_op(ReduceOp op) {
   return MPI_OP_NULL;
 }
 
-/// The tensor itself where MPI can work on it, a host copy where it cannot.
+/// The tensor itself where MPI can work on it and its memory is its own, a host copy elsewhere.
 torch::Tensor on_host(const torch::Tensor& tensor) {
   const bool half = tensor.scalar_type() == torch::kHalf || tensor.scalar_type() == torch::kBFloat16;
-  return tensor.detach().to(torch::kCPU, half ? torch::kFloat : tensor.scalar_type());
+  return tensor.detach().to(torch::kCPU, half ? torch::kFloat : tensor.scalar_type(), /*non_blocking=*/false,
+                            /*copy=*/borrowed(tensor));
 }
 
 /// Some MPI requests that make up one collective, and the tensor that they work on.
 class Transfer final : public Work {
  public:
   Transfer(std::shared_ptr<MpiChannel> channel, Call call, torch::Tensor target)
-      : channel_(std::move(channel)), call_(call), target_(std::move(target)), host_(on_host(target_)) {}
-  ~Transfer() override {
-    if (!done_) channel_->abandoned.push_back(host_);
+      : channel_(std::move(channel)), call_(call), target_(std::move(target)), host_(on_host(target_)) {
+    lent_.keep(host_);
   }
 
   /// Calls `start(address, count, type, request)` for each piece of the tensor.
@@ -55,31 +58,25 @@ class Transfer final : public Work {
   void start(Start&& start, const char* what) {
     auto* address = static_cast<char*>(host_.data_ptr());
     const auto width = static_cast<int64_t>(host_.element_size());
-    done_ = false;
-    // MPI keeps the addresses of nothing but the data, so the requests may move.
     for (int64_t at = 0; at < host_.numel(); at += channel_->max_count) {
       const auto count = static_cast<int>(std::min(channel_->max_count, host_.numel() - at));
-      requests_.push_back(MPI_REQUEST_NULL);
-      channel_->group->check(start(address + at * width, count, mpi_type(host_.scalar_type()), &requests_.back()),
+      channel_->group->check(start(address + at * width, count, mpi_type(host_.scalar_type()), lent_.new_request()),
                              what);
     }
   }
 
-  /// One request for the whole tensor, also where it is empty: `start(address, request)`.
+  /// One request for the whole tensor, also where it is empty: `start(address, request)`. What else MPI reads is kept
+  /// by `lent`.
   template <class Start>
   void start_whole(Start&& start, const char* what) {
-    done_ = false;
-    requests_.push_back(MPI_REQUEST_NULL);
-    channel_->group->check(start(host_.data_ptr(), &requests_.back()), what);
+    channel_->group->check(start(host_.data_ptr(), lent_.new_request()), what);
   }
+  Lent& lent() { return lent_; }
 
   bool poll() override {
-    if (done_) return true;
-    int done = 0;
-    channel_->group->check(
-        MPI_Testall(static_cast<int>(requests_.size()), requests_.data(), &done, MPI_STATUSES_IGNORE), call_.what);
-    done_ = done != 0;
-    return done_;
+    bool done = false;
+    channel_->group->check(lent_.test(done), call_.what);
+    return done;
   }
 
   void wait() override {
@@ -94,13 +91,18 @@ class Transfer final : public Work {
   std::shared_ptr<MpiChannel> channel_;
   Call call_;
   torch::Tensor target_, host_;
-  std::vector<MPI_Request> requests_;
-  bool done_ = true;
+  Lent lent_;
 };
 
-/// A view of host bytes that lives as long as they do.
-torch::Tensor as_tensor(const void* bytes, size_t size) {
-  return torch::from_blob(const_cast<void*>(bytes), {static_cast<int64_t>(size)}, torch::kByte);
+/// `size` bytes that begin with a copy of `bytes`.
+torch::Tensor tensor_of(const std::string& bytes, int64_t size) {
+  auto copy = torch::empty({size}, torch::kByte);
+  if (!bytes.empty()) std::memcpy(copy.data_ptr(), bytes.data(), bytes.size());
+  return copy;
+}
+
+std::string string_of(const torch::Tensor& bytes) {
+  return {static_cast<const char*>(bytes.data_ptr()), static_cast<size_t>(bytes.numel())};
 }
 
 void broadcast_pieces(const std::shared_ptr<MpiChannel>& channel, const Call& call, const torch::Tensor& tensor,
@@ -168,8 +170,9 @@ std::vector<std::string> MpiCommunicator::all_gather_bytes(const std::string& by
   std::vector<std::string> all(size());
   if (lengths.sum().item<int64_t>() > channel_->max_count) {
     for (int from = 0; from < size(); ++from) {
-      all[from] = from == rank() ? bytes : std::string(lengths[from].item<int64_t>(), '\0');
-      broadcast_pieces(channel_, call, as_tensor(all[from].data(), all[from].size()), from);
+      const auto piece = tensor_of(from == rank() ? bytes : "", lengths[from].item<int64_t>());
+      broadcast_pieces(channel_, call, piece, from);
+      all[from] = string_of(piece);
     }
     return all;
   }
@@ -181,15 +184,18 @@ std::vector<std::string> MpiCommunicator::all_gather_bytes(const std::string& by
     total += counts[from];
   }
   const auto joined = torch::zeros({total}, torch::kByte);
+  auto* text = static_cast<char*>(joined.data_ptr());
+  bytes.copy(text + starts[rank()], bytes.size());
   Transfer pieces(channel_, call, joined);
+  const int* lent_counts = pieces.lent().keep(counts);
+  const int* lent_starts = pieces.lent().keep(starts);
   pieces.start_whole(
       [&](void* address, MPI_Request* request) {
-        return MPI_Iallgatherv(bytes.data(), counts[rank()], MPI_BYTE, address, counts.data(), starts.data(), MPI_BYTE,
+        return MPI_Iallgatherv(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, address, lent_counts, lent_starts, MPI_BYTE,
                                channel_->comm, request);
       },
       "MPI_Iallgatherv");
   pieces.wait();
-  const auto* text = static_cast<const char*>(joined.data_ptr());
   for (int from = 0; from < size(); ++from) all[from].assign(text + starts[from], counts[from]);
   return all;
 }
@@ -197,16 +203,17 @@ std::vector<std::string> MpiCommunicator::all_gather_bytes(const std::string& by
 std::string MpiCommunicator::broadcast_bytes(const std::string& bytes, int root) {
   require_root(rank(), size(), "broadcast_bytes", root);
   const Call call = group().enter("broadcast_bytes");
-  auto length = torch::full({1}, static_cast<int64_t>(bytes.size()), torch::kLong);
+  const std::string& own = rank() == root ? bytes : std::string();
+  auto length = torch::full({1}, static_cast<int64_t>(own.size()), torch::kLong);
   broadcast_pieces(channel_, call, length, root);
-  std::string result = rank() == root ? bytes : std::string(length.item<int64_t>(), '\0');
-  broadcast_pieces(channel_, call, as_tensor(result.data(), result.size()), root);
-  return result;
+  const auto result = tensor_of(own, length.item<int64_t>());
+  broadcast_pieces(channel_, call, result, root);
+  return string_of(result);
 }
 
 void MpiCommunicator::finish() {
   // MPI may still use what a collective that was given up has left; the process is about to end.
-  if (channel_->abandoned.empty()) {
+  if (!Lent::any_kept()) {
     group().check(MPI_Comm_free(&channel_->comm), "MPI_Comm_free");
     for (auto& [place, comm] : channel_->later) group().check(MPI_Comm_free(&comm), "MPI_Comm_free");
   }

@@ -15,8 +15,8 @@ namespace foretime::comm {
 
 class MpiStages;
 
-/// What the collectives of one MpiCommunicator share: what data travel on, and what may not be freed while MPI uses it.
-/// Its destructor frees nothing of MPI; `MpiCommunicator::finish` does.
+/// What the collectives of one MpiCommunicator share: what data travel on. Its destructor frees nothing of MPI;
+/// `MpiCommunicator::finish` does.
 struct MpiChannel {
   std::shared_ptr<MpiGroup> group;
   MPI_Comm comm = MPI_COMM_NULL;
@@ -26,8 +26,6 @@ struct MpiChannel {
   int host_block = 1;
   std::weak_ptr<MpiStages> last_stages;
   int64_t max_count = 0;
-  // Tensors of collectives that were given up: MPI may still write to them.
-  std::vector<torch::Tensor> abandoned;
 };
 
 /// Communicator::run over MPI: MPI_Ialltoall and MPI_Iallgather. Pieces longer than the channel's max_count travel in
@@ -57,6 +55,7 @@ class MpiCommunicator final : public Communicator {
   std::unique_ptr<Work> run(Stages stages) override;
   void broadcast(torch::Tensor tensor, int root) override;
   void barrier() override;
+  void keep_alive() override { group().keep_alive(); }
   std::vector<std::string> all_gather_bytes(const std::string& bytes) override;
   std::string broadcast_bytes(const std::string& bytes, int root) override;
   void finish() override;

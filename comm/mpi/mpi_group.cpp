@@ -12,6 +12,7 @@
 
 #include "base/process.h"
 #include "comm/communicator.h"
+#include "comm/mpi/lent.h"
 
 namespace foretime::comm {
 namespace {
@@ -60,9 +61,9 @@ std::string late_ranks(const Call& call, const MpiGroup& group,
     if (!answer) {
       late.push_back(name + " (no answer)");
     } else if (answer->entered < call.sequence) {
-      late.push_back(fmt::format("{} (waits in {})", name, answer->waiting));
+      late.push_back(fmt::format("{} ({})", name, answer->action));
     } else {
-      here.push_back(fmt::format("{} waits in {}", name, answer->waiting));
+      here.push_back(fmt::format("{} {}", name, answer->action));
     }
   }
   // Different names for one number mean ranks that took different ways through the program; equal ones, a stalled
@@ -92,20 +93,17 @@ PeerWatch::PeerWatch(MPI_Comm comm) : comm_(comm) {
   MPI_Comm_rank(comm_, &rank_);
   MPI_Comm_size(comm_, &size_);
   answers_.resize(size_);
+  worked_at_.resize(size_);
   listen();
 }
 
 PeerWatch::~PeerWatch() {
-  if (leaked_) {
-    // MPI may still read or write these; the process is about to end.
-    new std::list<Sending>(std::move(sending_));
-    return;
-  }
   if (receiving_ != MPI_REQUEST_NULL) {
     MPI_Cancel(&receiving_);
     MPI_Wait(&receiving_, MPI_STATUS_IGNORE);
   }
   for (auto& sending : sending_) MPI_Request_free(&sending.request);
+  if (!sending_.empty()) keep_until_exit(std::move(sending_));
   MPI_Comm_free(&comm_);
 }
 
@@ -113,7 +111,7 @@ void PeerWatch::listen() {
   check(MPI_Irecv(&incoming_, sizeof incoming_, MPI_BYTE, MPI_ANY_SOURCE, 0, comm_, &receiving_), rank_, "MPI_Irecv");
 }
 
-void PeerWatch::serve(int64_t entered, const std::string& waiting) {
+void PeerWatch::serve(int64_t entered, const std::string& action, bool works) {
   drop_sent();
   for (;;) {
     int arrived = 0;
@@ -126,10 +124,11 @@ void PeerWatch::serve(int64_t entered, const std::string& waiting) {
     const std::string text(message.text.data(), strnlen(message.text.data(), message.text.size()));
     switch (message.kind) {
       case Kind::question:
-        send(from, Kind::answer, message.round, entered, waiting);
+        send(from, {.kind = Kind::answer, .round = message.round, .works = works ? 1 : 0, .entered = entered}, action);
         break;
       case Kind::answer:
         if (message.round == round_) answers_[from] = Answer{message.entered, text};
+        if (message.works != 0) worked_at_[from] = Clock::now();
         break;
       case Kind::end:
         if (!notice_ || from < notice_->rank) notice_ = Notice{from, text};
@@ -142,13 +141,13 @@ void PeerWatch::ask() {
   ++round_;
   std::fill(answers_.begin(), answers_.end(), std::nullopt);
   for (int peer = 0; peer < size_; ++peer) {
-    if (peer != rank_) send(peer, Kind::question, round_, 0, "");
+    if (peer != rank_) send(peer, {.kind = Kind::question, .round = round_}, "");
   }
 }
 
 void PeerWatch::announce_end(const std::string& reason, std::chrono::duration<double> limit) {
   for (int peer = 0; peer < size_; ++peer) {
-    if (peer != rank_) send(peer, Kind::end, 0, 0, reason);
+    if (peer != rank_) send(peer, {.kind = Kind::end}, reason);
   }
   const auto deadline = std::chrono::steady_clock::now() + limit;
   for (;;) {
@@ -158,11 +157,9 @@ void PeerWatch::announce_end(const std::string& reason, std::chrono::duration<do
   }
 }
 
-void PeerWatch::send(int to, Kind kind, int32_t round, int64_t entered, const std::string& text) {
+void PeerWatch::send(int to, const Message& header, const std::string& text) {
   auto& sending = sending_.emplace_back();
-  sending.message.kind = kind;
-  sending.message.round = round;
-  sending.message.entered = entered;
+  sending.message = header;
   text.copy(sending.message.text.data(), sending.message.text.size());
   check(MPI_Isend(&sending.message, sizeof sending.message, MPI_BYTE, to, 0, comm_, &sending.request), rank_,
         "MPI_Isend on the watch channel");
@@ -223,17 +220,16 @@ MpiGroup::MpiGroup(Seconds timeout) : timeout_(timeout) {
 }
 
 MpiGroup::~MpiGroup() {
-  if (!finished_) watch_->leak();
+  if (!finished_) keep_until_exit(std::move(watch_));
 }
 
 void MpiGroup::finish() {
   // MPI_Finalize waits for all ranks and cannot be interrupted, so they meet first where they can.
   meet("end of run");
   finished_ = true;
-  if (!owns_mpi_) return;
   check(MPI_Comm_free(&barrier_comm_), "MPI_Comm_free");
   watch_.reset();
-  check(MPI_Finalize(), "MPI_Finalize");
+  if (owns_mpi_) check(MPI_Finalize(), "MPI_Finalize");
 }
 
 MPI_Comm MpiGroup::duplicate() const {
@@ -266,23 +262,23 @@ Call MpiGroup::enter(const char* what) {
 
 void MpiGroup::wait(const Call& call, const std::function<bool()>& finished) {
   if (failed()) throw CommError("rank {}: {} after a failure: {}", rank_, call.text(), failure_);
-  const auto start = Clock::now();
-  const auto end_at = start + clock_time(timeout_);
-  const auto ask_at = end_at - clock_time(std::min(timeout_ / 2, kAnswerLimit));
-  const std::string here = call.text();
-  bool asked = false;
+  const auto limit = clock_time(timeout_);
+  auto end_at = Clock::now() + limit;
+  // A rank that works answers after a piece of its work, so it is asked early; one that waits answers at once.
+  const std::array<Clock::duration, 2> ask_before{limit / 2, clock_time(std::min(timeout_ / 2, kAnswerLimit))};
+  const std::string here = call.text(), action = "waits in " + here;
+  size_t asked = 0;
   Backoff backoff;
   while (!finished()) {
-    watch_->serve(entered_, here);
-    if (const auto& notice = watch_->notice()) {
-      told_by_peer_ = true;
-      mark_failed(fmt::format("rank {}: {}: {} ended: {}", rank_, here, name_of(notice->rank), notice->reason));
-      throw PeerLostError(failure_);
-    }
+    watch_->serve(entered_, action);
+    check_notice(here);
     const auto now = Clock::now();
-    if (!asked && now >= ask_at) {
+    if (asked < ask_before.size() && now >= end_at - ask_before[asked]) {
       watch_->ask();
-      asked = true;
+      ++asked;
+    } else if (now >= end_at && others_work(call, end_at - limit)) {
+      end_at = now + limit;
+      asked = 0;
     } else if (now >= end_at) {
       mark_failed(fmt::format("rank {}: {} did not finish within {:.1f} s; {}", rank_, here, timeout_.count(),
                               late_ranks(call, *this, watch_->answers())));
@@ -290,6 +286,32 @@ void MpiGroup::wait(const Call& call, const std::function<bool()>& finished) {
     }
     backoff.pause();
   }
+}
+
+void MpiGroup::check_notice(const std::string& here) {
+  const auto& notice = watch_->notice();
+  if (!notice) return;
+  told_by_peer_ = true;
+  mark_failed(fmt::format("rank {}: {}: {} ended: {}", rank_, here, name_of(notice->rank), notice->reason));
+  throw PeerLostError(failure_);
+}
+
+bool MpiGroup::others_work(const Call& call, Clock::time_point since) const {
+  bool any = false;
+  for (int rank = 0; rank < size_; ++rank) {
+    const auto& answer = watch_->answers()[static_cast<size_t>(rank)];
+    const bool works = watch_->worked_at(rank) >= since, late = !answer || answer->entered < call.sequence;
+    if (rank == rank_) continue;
+    if (late && !works) return false;
+    any = any || works;
+  }
+  return any;
+}
+
+void MpiGroup::keep_alive() {
+  if (failed()) throw CommError("rank {}: after a failure: {}", rank_, failure_);
+  watch_->serve(entered_, "works", /*works=*/true);
+  check_notice("own work");
 }
 
 void MpiGroup::meet(const char* what) {
@@ -307,10 +329,11 @@ bool MpiGroup::announce_failure(const std::string& reason) noexcept {
   try {
     mark_failed(reason.empty() ? "failure" : reason);
     if (told_by_peer_) return false;
+    if (finished_) return true;
     const auto limit = Clock::now() + clock_time(kAnnounceLimit);  // for the notice and for those of lower ranks
     if (!std::exchange(announced_, true)) watch_->announce_end(reason, kAnnounceLimit);
     while (rank_ > 0 && Clock::now() < limit) {
-      watch_->serve(entered_, "failure");
+      watch_->serve(entered_, "ends");
       if (const auto& notice = watch_->notice(); notice && notice->rank < rank_) {
         told_by_peer_ = true;
         return false;
@@ -326,6 +349,7 @@ bool MpiGroup::announce_failure(const std::string& reason) noexcept {
 void MpiGroup::abort(const std::string& reason) noexcept {
   try {
     mark_failed(reason.empty() ? "abort" : reason);
+    if (finished_) return;
     if (told_by_peer_) {
       std::this_thread::sleep_for(kLinger);  // the peer has told everybody itself
     } else if (!std::exchange(announced_, true)) {

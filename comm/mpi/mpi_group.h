@@ -29,14 +29,14 @@ class PeerWatch {
  public:
   /// Takes ownership of `comm`, whose errors must come back as codes.
   explicit PeerWatch(MPI_Comm comm);
-  /// Frees without talking to anyone; after a failure use `leak` first.
+  /// Frees without talking to anyone. After a failure it may not go: MPI may still write to it.
   ~PeerWatch();
   PeerWatch(const PeerWatch&) = delete;
   PeerWatch& operator=(const PeerWatch&) = delete;
 
-  /// Handles what has arrived: answers questions with (`entered`, `waiting`), records answers and notices. Throws
-  /// CommError.
-  void serve(int64_t entered, const std::string& waiting);
+  /// Handles what has arrived: answers questions with (`entered`, `action`), records answers and notices. `works`: this
+  /// rank does not wait, and gets on. Throws CommError.
+  void serve(int64_t entered, const std::string& action, bool works = false);
 
   struct Notice {
     int rank;
@@ -48,25 +48,25 @@ class PeerWatch {
   /// Asks every peer where it is; answers of earlier questions are forgotten.
   void ask();
   struct Answer {
-    int64_t entered;      // collectives that the peer has entered
-    std::string waiting;  // the one that it waits in
+    int64_t entered;     // collectives that the peer has entered
+    std::string action;  // "waits in barrier #4", "works"
   };
   /// By rank; empty where the peer has not answered the last question.
   const std::vector<std::optional<Answer>>& answers() const { return answers_; }
+  /// When the peer's last answer arrived that said that it works; the clock's beginning where none has.
+  std::chrono::steady_clock::time_point worked_at(int rank) const { return worked_at_[static_cast<size_t>(rank)]; }
 
   /// Tells every peer that this rank ends, and gives the messages `limit` to leave.
   void announce_end(const std::string& reason, std::chrono::duration<double> limit);
-
-  /// Leaves all handles to the end of the process.
-  void leak() { leaked_ = true; }
 
  private:
   enum class Kind : int32_t { question, answer, end };
   struct Message {
     Kind kind{};
     int32_t round = 0;
+    int32_t works = 0;
     int64_t entered = 0;
-    std::array<char, 496> text{};
+    std::array<char, 488> text{};
   };
   struct Sending {
     Message message;
@@ -74,17 +74,17 @@ class PeerWatch {
   };
 
   void listen();
-  void send(int to, Kind kind, int32_t round, int64_t entered, const std::string& text);
+  void send(int to, const Message& header, const std::string& text);
   void drop_sent();
 
   MPI_Comm comm_;
   int rank_ = 0, size_ = 1;
-  bool leaked_ = false;
   int32_t round_ = 0;
   Message incoming_;
   MPI_Request receiving_ = MPI_REQUEST_NULL;
   std::list<Sending> sending_;  // a list: MPI reads the messages where they are
   std::vector<std::optional<Answer>> answers_;
+  std::vector<std::chrono::steady_clock::time_point> worked_at_;  // by rank
   std::optional<Notice> notice_;
 };
 
@@ -121,9 +121,12 @@ class MpiGroup {
   /// Numbers the collective that begins now. Throws CommError if the group has failed before.
   Call enter(const char* what);
   /// Returns when `finished` does. Until then it answers peers; throws PeerLostError naming the late ranks, and where
-  /// there are several the hosts they are on, when the time limit is over (it asks them shortly before), or naming the
-  /// rank that called `abort` and its reason.
+  /// there are several the hosts they are on, when the time limit is over (it asks them after half of it, and shortly
+  /// before its end), or naming the rank that called `abort` and its reason. The time limit begins anew while each late
+  /// rank says that it works (`keep_alive`).
   void wait(const Call& call, const std::function<bool()>& finished);
+  /// As Communicator::keep_alive.
+  void keep_alive();
   /// Meets all ranks. Travels beside the data, so a rank in another collective is told apart and not confused.
   void meet(const char* what);
   /// Meets all ranks and finalises MPI, unless somebody else initialised it; no call may follow. Throws CommError,
@@ -148,6 +151,12 @@ class MpiGroup {
   bool finished_ = false, told_by_peer_ = false, announced_ = false;
   int rank_ = 0, size_ = 1, local_rank_ = 0, local_size_ = 1, host_block_ = 1;
   int64_t entered_ = 0;
+
+  /// True where all ranks that `call` waits for have said since `since` that they work.
+  bool others_work(const Call& call, std::chrono::steady_clock::time_point since) const;
+  /// Throws PeerLostError where a peer has told that it ends. `here`: what this rank does.
+  void check_notice(const std::string& here);
+
   std::string failure_;
   std::vector<std::string> hosts_;
   MPI_Comm barrier_comm_ = MPI_COMM_NULL;

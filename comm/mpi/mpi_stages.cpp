@@ -3,31 +3,21 @@
 #include <variant>
 #include <vector>
 
+#include "comm/mpi/lent.h"
 #include "comm/mpi/mpi_communicator.h"
 
 namespace foretime::comm {
 namespace {
 
-/// `count` values of each of several pieces that lie `stride` bytes apart; freed with the collective that uses it.
-class PieceType {
- public:
-  PieceType(MpiGroup& group, MPI_Datatype value, int count, int64_t stride) {
-    MPI_Datatype plain = MPI_DATATYPE_NULL;
-    group.check(MPI_Type_contiguous(count, value, &plain), "MPI_Type_contiguous");
-    group.check(MPI_Type_create_resized(plain, 0, static_cast<MPI_Aint>(stride), &type_), "MPI_Type_create_resized");
-    group.check(MPI_Type_free(&plain), "MPI_Type_free");
-    group.check(MPI_Type_commit(&type_), "MPI_Type_commit");
-  }
-  PieceType(PieceType&& other) noexcept : type_(std::exchange(other.type_, MPI_DATATYPE_NULL)) {}
-  PieceType& operator=(PieceType&&) = delete;
-  ~PieceType() {
-    if (type_ != MPI_DATATYPE_NULL) MPI_Type_free(&type_);
-  }
-  MPI_Datatype get() const { return type_; }
-
- private:
-  MPI_Datatype type_ = MPI_DATATYPE_NULL;
-};
+/// `count` values of each of several pieces that lie `stride` bytes apart.
+MPI_Datatype piece_type(MpiGroup& group, MPI_Datatype value, int count, int64_t stride) {
+  MPI_Datatype plain = MPI_DATATYPE_NULL, type = MPI_DATATYPE_NULL;
+  group.check(MPI_Type_contiguous(count, value, &plain), "MPI_Type_contiguous");
+  group.check(MPI_Type_create_resized(plain, 0, static_cast<MPI_Aint>(stride), &type), "MPI_Type_create_resized");
+  group.check(MPI_Type_free(&plain), "MPI_Type_free");
+  group.check(MPI_Type_commit(&type), "MPI_Type_commit");
+  return type;
+}
 
 }  // namespace
 
@@ -39,13 +29,6 @@ class MpiStages {
     for (const auto& stage : stages_.list) transfers_ += std::holds_alternative<Compute>(stage) ? 0 : 1;
     begin();
   }
-  ~MpiStages() {
-    if (done()) return;
-    auto& abandoned = channel_->abandoned;
-    abandoned.insert(abandoned.end(), stages_.tensors.begin(), stages_.tensors.end());
-    // MPI may still read them, and their number is that of one failed run.
-    new std::vector<PieceType>(std::move(types_));
-  }
   MpiStages(const MpiStages&) = delete;
   MpiStages& operator=(const MpiStages&) = delete;
 
@@ -55,8 +38,6 @@ class MpiStages {
     while (!done() && arrived()) {
       // Each communicator must see its transfers in the order of the calls.
       if (begun_ < transfers_ && previous_ && !previous_->has_begun(begun_)) return false;
-      types_.clear();
-      requests_.clear();
       ++at_;
       begin();
     }
@@ -83,6 +64,8 @@ class MpiStages {
       auto& stage = stages_.list[at_];
       if (auto* exchange = std::get_if<AllToAll>(&stage)) {
         const auto comm = next_comm(exchange->scope);
+        lent_.keep(exchange->send);
+        lent_.keep(exchange->receive);
         return in_pieces(exchange->send, [&](int64_t at, int count, MPI_Datatype type, MPI_Request* request) {
           return MPI_Ialltoall(address(exchange->send, at), count, type, address(exchange->receive, at), count, type,
                                comm, request);
@@ -90,6 +73,7 @@ class MpiStages {
       }
       if (auto* gather = std::get_if<AllGather>(&stage)) {
         const auto comm = next_comm(gather->scope);
+        lent_.keep(gather->pieces);
         return in_pieces(gather->pieces, [&](int64_t at, int count, MPI_Datatype type, MPI_Request* request) {
           return MPI_Iallgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, address(gather->pieces, at), count, type, comm,
                                 request);
@@ -121,29 +105,29 @@ class MpiStages {
     for (int64_t at = 0; at < length; at += channel_->max_count) {
       const auto count = static_cast<int>(std::min(channel_->max_count, length - at));
       const bool whole = count == length;  // the usual case: MPI sees plain memory
-      if (!whole)
-        types_.emplace_back(*channel_->group, value, count, length * static_cast<int64_t>(pieces.element_size()));
-      requests_.push_back(MPI_REQUEST_NULL);
-      const auto code = start(at, whole ? count : 1, whole ? value : types_.back().get(), &requests_.back());
+      auto type = value;
+      if (!whole) {
+        type = piece_type(*channel_->group, value, count, length * static_cast<int64_t>(pieces.element_size()));
+        lent_.keep(type);
+      }
+      const auto code = start(at, whole ? count : 1, type, lent_.new_request());
       channel_->group->check(code, call_.what);
     }
   }
 
   bool arrived() {
-    int done = 0;
-    channel_->group->check(
-        MPI_Testall(static_cast<int>(requests_.size()), requests_.data(), &done, MPI_STATUSES_IGNORE), call_.what);
-    return done != 0;
+    bool done = false;
+    channel_->group->check(lent_.test(done), call_.what);
+    return done;
   }
 
   std::shared_ptr<MpiChannel> channel_;
   Call call_;
   Stages stages_;
   std::shared_ptr<MpiStages> previous_;
-  std::vector<PieceType> types_;
-  std::vector<MPI_Request> requests_;  // of stage `at_`
-  size_t at_ = 0;                      // place in stages_.list
-  size_t transfers_ = 0, begun_ = 0;   // of stages_.list
+  Lent lent_;                         // by stage `at_`
+  size_t at_ = 0;                     // place in stages_.list
+  size_t transfers_ = 0, begun_ = 0;  // of stages_.list
 };
 
 namespace {

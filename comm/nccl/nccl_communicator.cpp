@@ -54,7 +54,7 @@ class StreamWork final : public Work {
   template <class Enqueue>
   StreamWork(std::shared_ptr<Gpu> gpu, Call call, std::vector<torch::Tensor> tensors, Enqueue&& enqueue)
       : gpu_(std::move(gpu)), work_(std::make_shared<Enqueued>(*gpu_, call, std::move(tensors))) {
-    const CurrentGpu current(*gpu_);
+    gpu_->make_current();
     const auto compute = static_cast<cudaStream_t>(torch_current_stream(gpu_->index));
     gpu_->cuda(cudaEventRecord(work_->inputs_ready.get(), compute), "cudaEventRecord");
     gpu_->cuda(cudaStreamWaitEvent(gpu_->stream, work_->inputs_ready.get(), 0), "cudaStreamWaitEvent");
@@ -122,6 +122,7 @@ class NcclCommunicator final : public Communicator {
   }
 
   void barrier() override { host_->barrier(); }
+  void keep_alive() override { host_->keep_alive(); }
   void settle() override { gpu_->settle(); }
   std::vector<std::string> all_gather_bytes(const std::string& bytes) override {
     return host_->all_gather_bytes(bytes);
@@ -215,8 +216,12 @@ std::unique_ptr<Communicator> make_nccl_communicator(std::unique_ptr<MpiCommunic
   torch_set_gpu(index);
   auto gpu = std::make_shared<Gpu>(group, index);
   gpu->cuda(cudaSetDevice(index), "cudaSetDevice");
-  // Not ordered against the default stream, which LibTorch computes on.
-  gpu->cuda(cudaStreamCreateWithFlags(&gpu->stream, cudaStreamNonBlocking), "cudaStreamCreate");
+  // Not ordered against the default stream, which LibTorch computes on, and before it where both have work: sums are
+  // what other ranks wait for.
+  int least = 0, greatest = 0;
+  gpu->cuda(cudaDeviceGetStreamPriorityRange(&least, &greatest), "cudaDeviceGetStreamPriorityRange");
+  gpu->cuda(cudaStreamCreateWithPriority(&gpu->stream, cudaStreamNonBlocking, greatest),
+            "cudaStreamCreateWithPriority");
 
   ncclUniqueId id{};
   if (group->rank() == 0) gpu->nccl(ncclGetUniqueId(&id), "ncclGetUniqueId");

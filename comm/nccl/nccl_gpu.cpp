@@ -87,6 +87,12 @@ void Gpu::finish() noexcept {
   stop();
 }
 
+void Gpu::make_current() {
+  int before = 0;
+  cuda(cudaGetDevice(&before), "cudaGetDevice");
+  if (before != index) cuda(cudaSetDevice(index), "cudaSetDevice");
+}
+
 void Gpu::cuda(cudaError_t code, const char* what) {
   if (code != cudaSuccess) fail(cuda_text(what, code));
 }
@@ -155,7 +161,7 @@ void Gpu::order(const std::shared_ptr<Enqueued>& work) {
     ordered.pop_front();
   }
   if (work->waited || std::exchange(work->ordered, true)) return;
-  const CurrentGpu current(*this);
+  make_current();
   const auto compute = static_cast<cudaStream_t>(torch_current_stream(index));
   cuda(cudaStreamWaitEvent(compute, work->done.get(), 0), "cudaStreamWaitEvent");
   ordered.push_back(work);
@@ -166,14 +172,8 @@ void Gpu::settle() {
 }
 
 Event::Event(Gpu& gpu) {
-  const CurrentGpu current(gpu);
+  gpu.make_current();
   gpu.cuda(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming), "cudaEventCreate");
-}
-
-CurrentGpu::CurrentGpu(Gpu& gpu) {
-  gpu.cuda(cudaGetDevice(&before_), "cudaGetDevice");
-  if (before_ != gpu.index) gpu.cuda(cudaSetDevice(gpu.index), "cudaSetDevice");
-  changed_ = before_ != gpu.index;
 }
 
 }  // namespace foretime::comm

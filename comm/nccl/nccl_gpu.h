@@ -24,6 +24,9 @@ struct Gpu {
   Gpu(const Gpu&) = delete;
   Gpu& operator=(const Gpu&) = delete;
 
+  /// Makes it the GPU of this thread, and leaves it so: a rank computes on one GPU alone, and to set back the GPU that
+  /// a thread begins with, number 0, would make a context there, of some 500 MiB.
+  void make_current();
   void cuda(cudaError_t code, const char* what);
   void nccl(ncclResult_t code, const char* what);
   /// True when the last call is through; throws the errors that NCCL has met since, here or on a peer.
@@ -54,21 +57,6 @@ struct Gpu {
   cudaStream_t stream = nullptr;
   std::deque<std::shared_ptr<Enqueued>> ordered;  // that was not seen to be done
   std::vector<torch::Tensor> abandoned;           // of work that nobody waited for: the GPU may still use them
-};
-
-/// Makes a GPU current for CUDA's own calls, and the one before it again.
-class CurrentGpu {
- public:
-  explicit CurrentGpu(Gpu& gpu);
-  ~CurrentGpu() {
-    if (changed_) cudaSetDevice(before_);
-  }
-  CurrentGpu(const CurrentGpu&) = delete;
-  CurrentGpu& operator=(const CurrentGpu&) = delete;
-
- private:
-  int before_ = 0;
-  bool changed_ = false;
 };
 
 /// A CUDA event without timing. It belongs to the GPU that is current when it is made, and only streams of that one can

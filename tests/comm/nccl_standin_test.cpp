@@ -4,11 +4,13 @@
 #include <cstdlib>
 #include <future>
 #include <memory>
+#include <semaphore>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include <gmock/gmock.h>
+#include <mpi.h>
 #include <sys/wait.h>
 #include <torch/types.h>
 
@@ -16,6 +18,14 @@
 #include "comm/algorithms/tree_sum.h"
 #include "comm/backends/factory.h"
 #include "comm/mpi/launched.h"
+#include "tests/comm/standin/streams.h"
+
+// MPI's profiling interface: an MPI that knows CUDA would make contexts on the GPU that is current when it starts.
+static int gpu_at_start_of_mpi = -1;
+extern "C" int MPI_Init_thread(int* count, char*** arguments, int required, int* provided) {
+  cudaGetDevice(&gpu_at_start_of_mpi);
+  return PMPI_Init_thread(count, arguments, required, provided);
+}
 
 /// comm/nccl/ without a GPU: over stand-ins of CUDA and NCCL whose streams are threads (standin/), under
 /// ThreadSanitizer where the compiler has it. Runs as ranks of an mpirun; as one process, it starts those that fail.
@@ -65,6 +75,22 @@ TEST(NcclStandin, ReducesEveryTypeBehindTheComputeStream) {
       EXPECT_TRUE(torch::equal(c.mul_(1).cpu().to(torch::kLong), least)) << c10::toString(type);
     }
   }
+}
+
+TEST(NcclStandin, NoGpuButItsOwnIsTouched) {
+  EXPECT_EQ(gpu_at_start_of_mpi, nccl->local_rank());
+  auto tensor = late_numbers(nccl->rank(), 1000, torch::kFloat);
+  standin::gpus_made_current();
+  // Threads begin with GPU 0, as those of the autograd engine and of loaders do.
+  std::thread([&] { nccl->all_reduce(tensor)->wait(); }).join();
+  EXPECT_THAT(standin::gpus_made_current(), ::testing::IsSubsetOf({nccl->local_rank()}));
+}
+
+TEST(NcclStandin, SumsGoBeforeWhatIsComputed) {
+  int least = 0, greatest = 0;
+  cudaDeviceGetStreamPriorityRange(&least, &greatest);
+  EXPECT_LT(greatest, least);
+  EXPECT_EQ(standin::highest_priority(), greatest);
 }
 
 TEST(NcclStandin, BroadcastsFromEveryRank) {
@@ -206,8 +232,11 @@ TEST(NcclStandin, TensorsOfTheHostAndBytesGoByMpi) {
 int misbehave(const std::string& how) {
   std::unique_ptr<Communicator> comm;
   try {
-    comm = make_communicator({how == "auto" ? configs::Backend::auto_ : configs::Backend::nccl,
-                              std::chrono::duration<double>(how == "throws" || how == "auto" ? 30.0 : 3.0)});
+    const bool finds_out = how == "auto" || how == "host";
+    comm = make_communicator({finds_out ? configs::Backend::auto_ : configs::Backend::nccl,
+                              std::chrono::duration<double>(how == "throws" || finds_out ? 30.0 : 3.0),
+                              how != "host" && how != "nccl on the host"});
+    if (how == "host" && !standin::gpus_made_current().empty()) return 1;
     std::printf("backend %s\n", comm->name().c_str());
     for (int i = 0; i < 6; ++i) {
       auto sum = torch::ones({1000}).to(comm->device());
@@ -268,6 +297,9 @@ TEST(NcclStandinProcess, EndsAsItsRanksDo) {
   const std::vector<Case> cases = {
       {"FORETIME_STANDIN_VIEW=own", "auto", 0, AllOf(HasSubstr("backend nccl"), Not(HasSubstr("backend mpi")))},
       {"FORETIME_STANDIN_VIEW=shared", "auto", 0, AllOf(HasSubstr("backend mpi"), Not(HasSubstr("backend nccl")))},
+      // trainer.device=cpu
+      {"FORETIME_STANDIN_VIEW=own", "host", 0, AllOf(HasSubstr("backend mpi"), Not(HasSubstr("backend nccl")))},
+      {"", "'nccl on the host'", 4, HasSubstr("trainer.device is cpu")},
       {"FORETIME_STANDIN_VIEW=shared", "nccl", 4, HasSubstr("ranks 0 and 1 would share GPU 0000:01:00.0 of host ")},
       {"FORETIME_STANDIN_FAULT=slow:1", "nccl", 0, HasSubstr("backend nccl")},
       {"FORETIME_STANDIN_FAULT=error:1", "nccl", 4, HasSubstr("remote error")},
@@ -275,9 +307,15 @@ TEST(NcclStandinProcess, EndsAsItsRanksDo) {
       {"", "throws", 3, HasSubstr("rank 1 ended: graph 17 is broken")},
       {"FORETIME_STANDIN_FAULT=stuck_abort", "late", 5, late},
   };
-  std::vector<std::future<Outcome>> outcomes;  // they mostly sleep
+  std::vector<std::future<Outcome>> outcomes;
+  std::counting_semaphore<> places(4);  // they sleep much, but start slowly under ThreadSanitizer
   for (const auto& each : cases)
-    outcomes.push_back(std::async(std::launch::async, [&each] { return run(each.environment, each.how); }));
+    outcomes.push_back(std::async(std::launch::async, [&each, &places] {
+      places.acquire();
+      auto outcome = run(each.environment, each.how);
+      places.release();
+      return outcome;
+    }));
   for (size_t i = 0; i < cases.size(); ++i) {
     const auto& [environment, how, code, output] = cases[i];
     const auto outcome = outcomes[i].get();

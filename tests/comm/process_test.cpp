@@ -2,7 +2,10 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <future>
+#include <mutex>
 #include <string>
+#include <vector>
 
 #include <gmock/gmock.h>
 #include <sys/wait.h>
@@ -22,7 +25,7 @@ struct Outcome {
   double seconds = 0;
 };
 
-Outcome run(const std::string& launcher, const std::string& how) {
+void prepare_environment() {
   // Ranks may be more than cores, and root may start them.
   for (const char* name :
        {"OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "OMPI_MCA_rmaps_base_oversubscribe"}) {
@@ -32,6 +35,11 @@ Outcome run(const std::string& launcher, const std::string& how) {
   setenv("PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe", 1);  // Open MPI 5
   setenv("PRTE_MCA_hwloc_default_binding_policy", "none", 1);
   setenv("OMP_NUM_THREADS", "1", 1);
+}
+
+Outcome run(const std::string& launcher, const std::string& how) {
+  static std::once_flag prepared;
+  std::call_once(prepared, prepare_environment);
   Outcome outcome;
   const auto start = std::chrono::steady_clock::now();
   const std::string command = launcher + " " FORETIME_RANK_FAULT " " + how + " 2>&1";
@@ -70,6 +78,8 @@ TEST(Process, EndsAsItsRanksDo) {
        AllOf(ContainsRegex("all_reduce #[0-9]+ did not finish within 1.0 s; late: rank 1 .no answer."),
              Not(HasSubstr("rank 0 (no answer)")), Not(HasSubstr("rank 2 (no answer)")))},
       {"slow", 2, 0},  // within the time limit
+      {"works", 3, 0},
+      {"works_and_stops", 3, 5, ContainsRegex("did not finish within 1.0 s; late: rank 1 .no answer.")},
       {"astray", 2, 5, ContainsRegex("no rank is late: rank (1 waits in barrier|0 waits in all_reduce) #")},
       {"throws", 3, 3, HasSubstr("rank 1 ended: graph 17 is broken")},
       {"agree", 2, 3},  // ranks that fail together keep their code
@@ -82,6 +92,23 @@ TEST(Process, EndsAsItsRanksDo) {
     EXPECT_THAT(outcome.code, code) << how << ": " << outcome.output;
     EXPECT_THAT(outcome.output, output) << how;
     EXPECT_LT(outcome.seconds, kAtOnce) << how;
+  }
+}
+
+TEST(Process, NothingThatMpiUsesIsFreedWhileAPeerMayCome) {
+  const std::vector<std::string> cases = {"late_gather", "late_pieces", "late_root",
+                                          "late_reader", "late_sum",    "late_stages"};
+  std::vector<std::future<Outcome>> outcomes;  // they mostly sleep
+  for (const auto& how : cases)
+    outcomes.push_back(std::async(std::launch::async, [&how] { return run_ranks(2, how); }));
+  for (size_t i = 0; i < cases.size(); ++i) {
+    const auto& how = cases[i];
+    const auto outcome = outcomes[i].get();
+    EXPECT_EQ(outcome.code, 5) << how << ": " << outcome.output;
+    EXPECT_THAT(outcome.output, AllOf(ContainsRegex("rank 0: .*did not finish within 1.0 s"),
+                                      Not(HasSubstr("after they had been freed")),
+                                      Not(HasSubstr("is not what was sent")), Not(HasSubstr("has not ended"))))
+        << how;
   }
 }
 

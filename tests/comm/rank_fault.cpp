@@ -12,6 +12,7 @@
 #include "comm/algorithms/tree_sum.h"
 #include "comm/backends/factory.h"
 #include "comm/mpi/mpi_communicator.h"
+#include "tests/comm/late_data.h"
 
 namespace {
 
@@ -29,6 +30,10 @@ int misbehave(const std::string& how, Communicator& comm) {
   if (how == "agree") throw std::runtime_error("settings are wrong");
   if (comm.rank() == 1) {  // the culprit
     if (how == "late") sleep(60'000);
+    if (how.starts_with("works")) {  // for three times the time limit, and then perhaps no more
+      for (int i = 0; i < 60; ++i, sleep(50)) comm.keep_alive();
+      if (how == "works_and_stops") sleep(60'000);
+    }
     if (how == "slow") sleep(700);  // later than the others ask where it is, but within the time limit
     if (how == "astray") comm.barrier();
     if (how == "throws") throw std::runtime_error("graph 17 is broken");
@@ -94,6 +99,7 @@ int main(int count, char** arguments) {
   try {
     if (how == "pieces") return in_pieces(0);
     if (how == "hosts") return in_pieces(2);
+    if (how.starts_with("late_")) return late_data(how);
     comm = foretime::comm::make_communicator(
         {how == "nccl" ? foretime::configs::Backend::nccl : foretime::configs::Backend::auto_,
          std::chrono::duration<double>(how == "throws" || how == "fine" ? 30.0 : 1.0)});

@@ -101,7 +101,10 @@ Evaluation evaluate_trained(const TrainedModel& trained, const configs::Settings
   });
   auto options = scoring_options(trained.state, device);
   options.max_states = settings.trainer.eval_states;
-  options.on_scored = std::move(on_scored);
+  options.on_scored = [&comm, told = std::move(on_scored)](int64_t candidates) {
+    comm.keep_alive();
+    if (told) told(candidates);
+  };
   return evaluate_model(trained.model, options, sets, {catalogue, plan, *store, comm});
 }
 

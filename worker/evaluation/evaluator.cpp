@@ -191,6 +191,7 @@ Evaluation evaluate(const Scorer& scorer, const std::vector<std::string>& sets, 
     if (std::find(sets.begin(), sets.end(), set) == sets.end()) continue;
     const auto& loaded = data.store.get(static_cast<int64_t>(entry));
     if (loaded.evaluated.empty()) continue;
+    comm.keep_alive();
     const auto there = known.find(static_cast<int64_t>(entry));
     const Scorer known_scores = [&](const LoadedGroup&, const std::vector<int64_t>&) { return there->second; };
     own.push_back(evaluate_group(there == known.end() ? scorer : known_scores, set, loaded, loaded.evaluated));

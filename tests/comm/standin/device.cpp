@@ -244,6 +244,11 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
 namespace foretime::comm {
 
 bool torch_has_cuda() { return true; }
+int torch_gpus() {
+  int count = 0;
+  cudaGetDeviceCount(&count);
+  return count;
+}
 c10::Device torch_gpu(int gpu) { return {c10::DeviceType::PrivateUse1, static_cast<c10::DeviceIndex>(gpu)}; }
 void* torch_current_stream(int gpu) { return standin::compute_stream(gpu); }
 void torch_set_gpu(int gpu) { cudaSetDevice(gpu); }

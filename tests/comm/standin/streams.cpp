@@ -1,5 +1,6 @@
 #include "tests/comm/standin/streams.h"
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
@@ -110,9 +111,24 @@ namespace {
 thread_local int current_device = 0;
 thread_local cudaStream_t chosen_stream = nullptr;
 
+// Relaxed: no thread learns anything of another by them.
+std::atomic<uint32_t> contexts{0};  // a bit a GPU
+std::atomic<int> least_number{0};   // of priorities
+
 std::string view() { return setting("FORETIME_STANDIN_VIEW", "all"); }
 
 }  // namespace
+
+std::set<int> gpus_made_current() {
+  const auto bits = contexts.exchange(0, std::memory_order_relaxed);
+  std::set<int> gpus;
+  for (int gpu = 0; gpu < 32; ++gpu) {
+    if ((bits >> gpu & 1U) != 0) gpus.insert(gpu);
+  }
+  return gpus;
+}
+
+int highest_priority() { return least_number.load(std::memory_order_relaxed); }
 
 std::string setting(const char* name, const std::string& otherwise) {
   const char* value = std::getenv(name);
@@ -144,7 +160,7 @@ cudaStream_t set_compute_stream(cudaStream_t stream) { return std::exchange(chos
 
 }  // namespace foretime::standin
 
-using foretime::standin::current_device;
+using foretime::standin::current_device, foretime::standin::contexts, foretime::standin::least_number;
 
 const char* cudaGetErrorString(cudaError_t code) {
   constexpr std::array<const char*, 4> kTexts{"no error", "not ready", "invalid value", "invalid device"};
@@ -169,6 +185,7 @@ cudaError_t cudaSetDevice(int device) {
   cudaGetDeviceCount(&count);
   if (device < 0 || device >= count) return cudaErrorInvalidDevice;
   current_device = device;
+  contexts.fetch_or(1U << device, std::memory_order_relaxed);
   return cudaSuccess;
 }
 
@@ -190,7 +207,8 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
   return cudaSuccess;
 }
 
-cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned flags, int) {
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned flags, int priority) {
+  least_number.store(std::min(priority, foretime::standin::highest_priority()), std::memory_order_relaxed);
   return cudaStreamCreateWithFlags(stream, flags);
 }
 

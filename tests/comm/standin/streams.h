@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <random>
+#include <set>
 #include <string>
 
 #include "tests/comm/standin/cuda_runtime.h"
@@ -27,6 +28,11 @@ std::mt19937 generator(uint32_t user);
 /// `work` runs on the stream's thread, after all that was enqueued before. False where the stream has been destroyed.
 /// `work` may own nothing that others count references of: that would order threads as well.
 bool enqueue(cudaStream_t stream, std::function<void()> work);
+
+/// GPUs that threads of this process have made current by a call since the last question: each has a context then.
+std::set<int> gpus_made_current();
+/// Of all streams that were made so far, the highest priority (the lowest number).
+int highest_priority();
 
 /// The stream that LibTorch's operations on GPU `gpu` go to on this thread: one of the process for all threads, unless
 /// torch_on_stream has put another in its place.
