@@ -9,7 +9,7 @@
 #include <fmt/format.h>
 
 #ifdef FORETIME_TORCH_CUDA
-#include <ATen/cuda/CUDAEvent.h>
+#include <c10/core/Event.h>
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
 #endif
@@ -45,7 +45,7 @@ class GpuUpload final : public Upload {
 
  private:
   torch::Tensor buffer_;
-  at::cuda::CUDAEvent done_;
+  c10::Event done_{c10::DeviceType::CUDA};  // ATen's would want the headers of cuSPARSE and cuSOLVER
 };
 
 torch::Tensor device_bytes(torch::Device device, int64_t bytes) {
@@ -78,6 +78,10 @@ Arena::Arena(torch::Device device, int64_t bytes) : device_(device) {
   buffer_ = device.is_cpu() ? host_ : device_bytes(device, bytes);
 }
 
+Arena Arena::on_host_for(torch::Device device, int64_t bytes) {
+  return {torch::kCPU, torch::empty({bytes}, torch::dtype(torch::kByte).pinned_memory(device.is_cuda()))};
+}
+
 int64_t Arena::uploads() { return uploaded; }
 
 std::shared_ptr<Upload> Arena::upload() {
@@ -86,6 +90,14 @@ std::shared_ptr<Upload> Arena::upload() {
   auto started = start_upload(host_, buffer_, used_);
   host_ = torch::Tensor();
   return started;
+}
+
+Copied copy_to(torch::Device device, const torch::Tensor& host, int64_t bytes) {
+  ++uploaded;
+  if (device.is_cpu()) return {host.narrow(0, 0, bytes).clone(), nullptr};
+  auto buffer = device_bytes(device, bytes);
+  auto upload = start_upload(host, buffer, bytes);
+  return {std::move(buffer), std::move(upload)};
 }
 
 int64_t Arena::take(int64_t bytes) {

@@ -24,6 +24,8 @@ class Arena {
  public:
   /// Of `bytes`, which may be more than is used. On a GPU, memory comes from, and copies run on, a stream of its own.
   Arena(torch::Device device, int64_t bytes);
+  /// Of host memory that `device` can copy from by itself, where its arrays stay: nothing is uploaded.
+  static Arena on_host_for(torch::Device device, int64_t bytes);
 
   /// Room that an array takes at most.
   template <class T>
@@ -53,8 +55,12 @@ class Arena {
   torch::Device device() const { return device_; }
   /// Bytes that are in use.
   int64_t used() const { return used_; }
+  /// What its arrays are views of.
+  const torch::Tensor& memory() const { return buffer_; }
 
  private:
+  Arena(torch::Device device, torch::Tensor host) : device_(device), host_(host), buffer_(std::move(host)) {}
+
   static constexpr int64_t kAlignment = 64;
 
   template <class To, class From>
@@ -75,5 +81,13 @@ class Arena {
   torch::Tensor host_, buffer_;  // bytes; the same on the CPU
   int64_t used_ = 0;
 };
+
+/// Host memory on its way to a device, by one copy beside what computes.
+struct Copied {
+  torch::Tensor bytes;             // there when `upload` has been waited for
+  std::shared_ptr<Upload> upload;  // null: it is there
+};
+/// The first `bytes` of `host`, which must stay until then, as Arena::on_host_for has it. Counts among Arena::uploads.
+Copied copy_to(torch::Device device, const torch::Tensor& host, int64_t bytes);
 
 }  // namespace foretime::device

@@ -35,9 +35,11 @@ struct Part {
 template <class Word>
 class Stretches {
  public:
-  void add(const Part& part, const Tensor& out, int64_t at) {
-    const auto* from = part.from.defined() ? static_cast<const Word*>(part.from.data_ptr()) + part.first : nullptr;
-    list_.push_back({from, static_cast<Word*>(out.data_ptr()) + at, words_, static_cast<Word>(part.plus), part.counts});
+  /// `from`: of the part, where it is when it is joined.
+  void add(const Part& part, const void* from, const Tensor& out, int64_t at) {
+    const auto* first = from != nullptr ? static_cast<const Word*>(from) + part.first : nullptr;
+    list_.push_back(
+        {first, static_cast<Word*>(out.data_ptr()) + at, words_, static_cast<Word>(part.plus), part.counts});
     words_ += part.count;
   }
   void place(device::Arena& arena) {
@@ -94,11 +96,28 @@ struct ResidentDraw::Joined {
     int64_t at = 0;
     for (const auto& part : parts) {
       if (part.count == 0) continue;
-      out.element_size() == 4 ? words4.add(part, out, at) : words8.add(part, out, at);
+      const void* from = part.from.defined() ? address(part.from) : nullptr;
+      out.element_size() == 4 ? words4.add(part, from, out, at) : words8.add(part, from, out, at);
       if (part.from.defined()) kept.push_back(part.from);
       at += part.count;
     }
     return out;
+  }
+
+  /// Brings up a plan whose home is the host.
+  void bring_up(const Tensor& home, int64_t bytes) {
+    auto copied = device::copy_to(options.device, home, bytes);
+    const auto* begin = static_cast<const char*>(home.data_ptr());
+    moved.push_back({begin, begin + bytes, static_cast<const char*>(copied.bytes.data_ptr())});
+    kept.push_back(std::move(copied.bytes));
+    if (copied.upload) uploads.push_back(std::move(copied.upload));
+  }
+  const void* address(const Tensor& of) const {
+    const auto* at = static_cast<const char*>(of.data_ptr());
+    for (const auto& each : moved) {
+      if (at >= each.begin && at < each.end) return each.to + (at - each.begin);
+    }
+    return at;
   }
 
   /// Row pointers of matrices one below the other; undefined ones are of gathers with so many rows.
@@ -219,6 +238,11 @@ struct ResidentDraw::Joined {
   Stretches<long long> words8;
   std::vector<Tensor> kept;                              // what is read and written, until it has been
   std::vector<std::shared_ptr<device::Upload>> uploads;  // of the plans
+  struct Moved {
+    const char *begin, *end;  // on the host
+    const char* to;           // on the device
+  };
+  std::vector<Moved> moved;
 };
 
 namespace {
@@ -253,7 +277,7 @@ std::vector<double> counts_of(const plans::PlanPool& pool) {
 
 }  // namespace
 
-ResidentPlan::ResidentPlan(const plans::MessagePlan& plan, const PlanTensorOptions& options)
+ResidentPlan::ResidentPlan(const plans::MessagePlan& plan, const PlanTensorOptions& options, Home home)
     : node_types_(plan.node_types.begin(), plan.node_types.end()),
       node_collections_(plan.node_collections.begin(), plan.node_collections.end()),
       nodes_(last_stage(plan.readout.nodes)),
@@ -269,10 +293,15 @@ ResidentPlan::ResidentPlan(const plans::MessagePlan& plan, const PlanTensorOptio
   auto without_rows = options;
   without_rows.candidate_rows = false;
   const PlanConversion conversion(plan, without_rows);
-  device::Arena arena(options.device, conversion.room());
+  auto arena = home == Home::host ? device::Arena::on_host_for(options.device, conversion.room())
+                                  : device::Arena(options.device, conversion.room());
   tensors_ = conversion.into(arena);
   bytes_ = arena.used();
-  tensors_.upload = arena.upload();
+  if (home == Home::host) {
+    on_host_ = arena.memory();
+  } else {
+    tensors_.upload = arena.upload();
+  }
 }
 
 ResidentDraw::ResidentDraw(std::vector<Entry> entries, const PlanTensorOptions& options)
@@ -346,6 +375,7 @@ PlanTensors ResidentDraw::into(device::Arena& arena) {
     is_layout.insert(is_layout.end(), static_cast<size_t>(plan->tensors_.layout_rows.size(0) - 1), 1);
     result.node_type_count = std::max(result.node_type_count, plan->tensors_.node_type_count);
     if (plan->tensors_.upload) joined_->uploads.push_back(plan->tensors_.upload);
+    if (plan->on_host_.defined()) joined_->bring_up(plan->on_host_, plan->bytes_);
   }
   result.node_types = convert.gather(types, result.node_type_count, "node type");
   if (!collections.empty())

@@ -13,16 +13,19 @@ namespace foretime::models {
 /// draw of some candidates is a choice of rows of its readout. Those rows and the types of nodes stay on the host.
 class ResidentPlan {
  public:
-  /// `plan`: of all candidates of one group, in their order. Throws ModelError where its candidates share no states.
-  ResidentPlan(const plans::MessagePlan& plan, const PlanTensorOptions& options);
+  enum class Home { device, host };
+  /// `plan`: of all candidates of one group, in their order. With `Home::host` it stays in the host's memory, pinned
+  /// for a GPU, and goes up by one copy for each draw. Throws ModelError where its candidates share no states.
+  ResidentPlan(const plans::MessagePlan& plan, const PlanTensorOptions& options, Home home = Home::device);
 
-  int64_t bytes() const { return bytes_; }    // on the device
+  int64_t bytes() const { return bytes_; }    // where it lies
   int64_t states() const { return states_; }  // of all levels
 
  private:
   friend class ResidentDraw;
 
-  PlanTensors tensors_;  // without those rows
+  PlanTensors tensors_;    // without those rows
+  torch::Tensor on_host_;  // bytes that `tensors_` are views of, where its home is the host
   int64_t bytes_ = 0, states_ = 0;
   std::vector<int32_t> node_types_, node_collections_;
   plans::PlanPool nodes_, configurable_, tied_;  // the last stages: [candidates, ..]; tied_ may have none

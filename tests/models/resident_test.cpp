@@ -21,20 +21,23 @@ using data::Group;
 using Drawn = std::pair<const Group*, std::vector<int64_t>>;
 
 std::shared_ptr<const ResidentPlan> resident(const CostModel& model, const Group& group,
-                                             const PlanTensorOptions& options) {
+                                             const PlanTensorOptions& options,
+                                             ResidentPlan::Home home = ResidentPlan::Home::device) {
   std::vector<int64_t> all(static_cast<size_t>(group.candidates));
   std::iota(all.begin(), all.end(), 0);
   plans::PlanBuilder builder(model.plan_request());
   builder.add(group, all);
-  return std::make_shared<ResidentPlan>(std::move(builder).build(), options);
+  return std::make_shared<ResidentPlan>(std::move(builder).build(), options, home);
 }
 
-PlanTensors drawn_plan(const CostModel& model, const std::vector<Drawn>& batch, const PlanTensorOptions& options) {
+/// `homes`: where the plans of groups lie, in turns.
+PlanTensors drawn_plan(const CostModel& model, const std::vector<Drawn>& batch, const PlanTensorOptions& options,
+                       const std::vector<ResidentPlan::Home>& homes) {
   std::map<const Group*, std::shared_ptr<const ResidentPlan>> plans;
   std::vector<ResidentDraw::Entry> entries;
   for (const auto& [group, candidates] : batch) {
     auto& plan = plans[group];
-    if (!plan) plan = resident(model, *group, options);
+    if (!plan) plan = resident(model, *group, options, homes[(plans.size() - 1) % homes.size()]);
     entries.push_back({plan, candidates});
   }
   ResidentDraw draw(entries, options);
@@ -76,9 +79,16 @@ TEST_P(ResidentPlans, GiveTheScoresAndGradientsOfTheDrawnCandidates) {
   const std::vector<std::vector<Drawn>> batches = {{{&a, {3, 1, 29, 1}}},
                                                    {{&b, {7, 399, 0}}, {&a, {5, 5, 17}}, {&b, {12}}, {&c, {8, 0, 2}}}};
   for (const auto& batch : batches) {
+    using Home = ResidentPlan::Home;
     const auto expected = scores_and_gradients(*model, testing::plan_of(*model, batch)),
-               found = scores_and_gradients(*model, drawn_plan(*model, batch, options));
+               found = scores_and_gradients(*model, drawn_plan(*model, batch, options, {Home::device}));
     ASSERT_EQ(found.size(), expected.size());
+    // What lies on the host is brought up, one copy a plan, and changes nothing.
+    const auto uploads = device::Arena::uploads();
+    const auto mixed = drawn_plan(*model, batch, options, {Home::host, Home::device});
+    EXPECT_EQ(device::Arena::uploads() - uploads, batch.size() == 1 ? 2 : 4);
+    const auto of_mixed = scores_and_gradients(*model, mixed);
+    for (size_t i = 0; i < found.size(); ++i) EXPECT_TRUE(torch::equal(of_mixed[i], found[i])) << i;
     for (size_t i = 0; i < found.size(); ++i) {
       EXPECT_TRUE(torch::allclose(found[i], expected[i], 1e-9, 1e-11))
           << (i == 0 ? "scores" : model->named_parameters().keys()[i - 1]) << " of a batch of " << batch.size();
