@@ -13,6 +13,7 @@
 #include "worker/evaluation/evaluation_run.h"
 #include "worker/run/display.h"
 #include "worker/run/launch.h"
+#include "worker/state/device.h"
 
 namespace foretime::cli {
 namespace {
@@ -40,14 +41,14 @@ struct Evaluations {
 };
 
 Evaluations evaluate_all(std::vector<worker::EnsembleMember> members, const configs::Settings& settings,
-                         const std::vector<std::string>& sets, comm::Communicator& comm,
+                         const std::vector<std::string>& sets, comm::Communicator& comm, torch::Device device,
                          const std::function<void(int64_t)>& on_scored) {
   Evaluations found{std::move(members), {}, {}};
   for (size_t m = 0; m < found.members.size(); ++m) {
     const auto& trained = found.members[m].trained;
     auto own = settings;
     if (m > 0) own.shard = trained.state.settings.shard;  // which goes with the segments of its training
-    found.of_members.push_back(worker::evaluate_trained(trained, own, sets, comm, comm.device(), on_scored));
+    found.of_members.push_back(worker::evaluate_trained(trained, own, sets, comm, device, on_scored));
   }
   found.joined =
       found.members.size() == 1
@@ -88,10 +89,11 @@ std::string to_text(const Evaluations& found) {
   return fmt::format("{}{}\n{}", head, worker::comparison_table(rows), worker::group_table(found.joined));
 }
 
-std::vector<worker::EnsembleMember> load_members(const EvaluateOptions& options, comm::Communicator& comm) {
+std::vector<worker::EnsembleMember> load_members(const EvaluateOptions& options, comm::Communicator& comm,
+                                                 torch::Device device) {
   std::vector<worker::EnsembleMember> members;
-  members.push_back({options.checkpoint, worker::load_for_all(options.checkpoint, comm, comm.device())});
-  for (const auto& name : options.ensemble) members.push_back({name, worker::load_for_all(name, comm, comm.device())});
+  members.push_back({options.checkpoint, worker::load_for_all(options.checkpoint, comm, device)});
+  for (const auto& name : options.ensemble) members.push_back({name, worker::load_for_all(name, comm, device)});
   comm::run_together(comm, [&] { worker::check_same_inputs(members); });
   return members;
 }
@@ -102,31 +104,33 @@ void run(const EvaluateOptions& options) {
   for (const auto& item : options.overrides) {
     if (item.starts_with("comm.") || item.starts_with("trainer.")) apply(launch, item);
   }
-  worker::with_communicator(launch.comm, launch.trainer.threads, [&](comm::Communicator& comm) {
-    JobChannel channel(comm);
-    auto members = load_members(options, comm);
-    auto settings = members.front().trained.state.settings;
-    if (!options.files.empty()) settings.data.eval_indices.clear();  // they name candidates of the run's own files
-    for (const auto& item : options.overrides) apply(settings, item);
-    std::vector<std::string> sets = {"holdout", "valid", "test"};
-    if (!options.files.empty()) {
-      settings.data.root = ".";
-      settings.data.train = settings.data.valid = {};
-      settings.data.test = options.files;
-      sets = {"test"};
-    } else if (members.size() > 1 && !worker::hold_out_the_same(members, settings)) {
-      sets = {"valid", "test"};
-      if (comm.rank() == 0)
-        fmt::print(stderr,
-                   "foretime: held-out candidates are left out: some member was trained on them, with another "
-                   "trainer.seed or a smaller data.holdout\n");
-    }
-    const auto found = evaluate_all(std::move(members), settings, sets, comm, channel.scored());
-    if (comm.rank() != 0) return;
-    channel.send_result(found.members.front().trained.state.step, found.joined.metrics);
-    if (!options.rankings.empty()) write_file_atomically(options.rankings, worker::rankings_csv(found.joined));
-    fmt::print("{}", options.json ? evaluations_json(found) + "\n" : to_text(found));
-  });
+  worker::with_communicator(
+      launch.comm, {launch.trainer.device, launch.trainer.threads}, [&](comm::Communicator& comm) {
+        JobChannel channel(comm);
+        const auto device = worker::choose_device(launch.trainer.device, comm);
+        auto members = load_members(options, comm, device);
+        auto settings = members.front().trained.state.settings;
+        if (!options.files.empty()) settings.data.eval_indices.clear();  // they name candidates of the run's own files
+        for (const auto& item : options.overrides) apply(settings, item);
+        std::vector<std::string> sets = {"holdout", "valid", "test"};
+        if (!options.files.empty()) {
+          settings.data.root = ".";
+          settings.data.train = settings.data.valid = {};
+          settings.data.test = options.files;
+          sets = {"test"};
+        } else if (members.size() > 1 && !worker::hold_out_the_same(members, settings)) {
+          sets = {"valid", "test"};
+          if (comm.rank() == 0)
+            fmt::print(stderr,
+                       "foretime: held-out candidates are left out: some member was trained on them, with another "
+                       "trainer.seed or a smaller data.holdout\n");
+        }
+        const auto found = evaluate_all(std::move(members), settings, sets, comm, device, channel.scored());
+        if (comm.rank() != 0) return;
+        channel.send_result(found.members.front().trained.state.step, found.joined.metrics);
+        if (!options.rankings.empty()) write_file_atomically(options.rankings, worker::rankings_csv(found.joined));
+        fmt::print("{}", options.json ? evaluations_json(found) + "\n" : to_text(found));
+      });
 }
 
 }  // namespace

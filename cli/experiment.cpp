@@ -123,6 +123,7 @@ void print_trials(const Plan& plan) {
 }
 
 void submit(const ExperimentOptions& options, const Plan& plan) {
+  if (const auto conflict = jobs::gpus_conflict(options.resources); !conflict.empty()) throw jobs::SweepError(conflict);
   QueueAccess access(options.queue, Start::if_needed);
   for (const auto& part : plan.parts) {
     if (!part.has_models()) continue;
@@ -136,6 +137,11 @@ void submit(const ExperimentOptions& options, const Plan& plan) {
   }
   fmt::print("run them with: foretime agent\nthen, with the same options: foretime experiment {} --collect\n",
              options.name);
+}
+
+worker::RankResources resources_of(const Plan& plan) {
+  const auto& trainer = plan.settings().trainer;
+  return {trainer.device, trainer.threads};
 }
 
 /// Models' results from the queue; what is no model is made here.
@@ -157,7 +163,7 @@ void collect_jobs(const ExperimentOptions& options, const Plan& plan) {
       if (part.experiment.entries[trial.entry].kind != experiments::EntryKind::model) own.back().push_back(trial);
     }
   }
-  worker::with_communicator(plan.settings().comm, plan.settings().trainer.threads, [&](comm::Communicator& comm) {
+  worker::with_communicator(plan.settings().comm, resources_of(plan), [&](comm::Communicator& comm) {
     for (size_t p = 0; p < own.size(); ++p)
       experiments::run_trials(plan.parts[p].experiment, own[p], options.overwrite, comm);
   });
@@ -183,7 +189,7 @@ void run(ExperimentOptions& options, int& exit_code) {
   const bool deterministic = std::any_of(plan.parts.begin(), plan.parts.end(),
                                          [](const auto& part) { return part.experiment.base.trainer.deterministic; });
   if (deterministic) worker::make_deterministic();
-  worker::with_communicator(plan.settings().comm, plan.settings().trainer.threads, [&](comm::Communicator& comm) {
+  worker::with_communicator(plan.settings().comm, resources_of(plan), [&](comm::Communicator& comm) {
     if (comm.rank() == 0) print_left_out(plan);
     for (const auto& part : plan.parts) {
       if (!experiments::run_trials(part.experiment, part.trials, options.overwrite, comm)) {

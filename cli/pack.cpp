@@ -47,7 +47,7 @@ data::PlanMaker plan_maker(const std::vector<std::string>& settings_files,
 
 void pack_among_ranks(const PackArguments& arguments) {
   configs::CommSettings comm_settings;
-  worker::with_communicator(comm_settings, 1, [&](comm::Communicator& comm) {
+  worker::with_communicator(comm_settings, {configs::Device::cpu, 1}, [&](comm::Communicator& comm) {
     std::vector<data::GroupHeader> headers;
     comm::run_together(comm, [&] {
       if (comm.rank() == 0) headers = groups_to_pack(arguments);
@@ -66,7 +66,7 @@ void pack_among_ranks(const PackArguments& arguments) {
 
 void pack_records_among_ranks(const data::RecordPackRequest& request) {
   configs::CommSettings comm_settings;
-  worker::with_communicator(comm_settings, 1, [&](comm::Communicator& comm) {
+  worker::with_communicator(comm_settings, {configs::Device::cpu, 1}, [&](comm::Communicator& comm) {
     const data::PackShare share{.process = comm.rank(),
                                 .processes = comm.size(),
                                 .threads = threads_to_use(request.threads, comm.local_size()),

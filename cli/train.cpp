@@ -83,53 +83,54 @@ void run(const TrainOptions& options, int& exit_code) {
   if (const auto conflict = configs::find_metric_conflict(settings, is_job); !conflict.empty())
     throw configs::SettingsError("{}: {}", options.file, conflict);
   if (settings.trainer.deterministic) worker::make_deterministic();
-  worker::with_communicator(settings.comm, settings.trainer.threads, [&](comm::Communicator& comm) {
-    const bool root = comm.rank() == 0;
-    std::optional<coordinator::RunLock> lock;
-    comm::run_together(comm, [&] {
-      coordinator::LockTimes times;  // the others wait meanwhile, and not for ever
-      if (comm.size() > 1)
-        times.patience = std::chrono::milliseconds(static_cast<int64_t>(500 * settings.comm.timeout_seconds));
-      if (root) lock.emplace(settings.run.directory, times);
-    });
-    if (const auto warning = configs::metric_warning(settings); root && !warning.empty() && !is_job)
-      fmt::print(stderr, "warning: {}\n", warning);
-    if (comm.size() == 1 && !is_job) warn_of_idle_tasks();
-    if (root && options.verbose && !options.quiet) fmt::print("{}\n", configs::to_yaml(settings));
-    if (root && !options.verbose && !options.quiet) fmt::print("{}\n", summary_of(settings, comm.size()));
-    std::vector<configs::ModelType> types = {settings.model.type};
-    for (const auto baseline : settings.trainer.baselines) {
-      if (const auto type = configs::choice_named<configs::ModelType>(word_of(baseline))) types.push_back(*type);
-    }
-    const auto& baselines = settings.trainer.baselines;
-    const bool mean = std::ranges::find(baselines, configs::Baseline::mean) != baselines.end();
-    std::vector<worker::NamedEvaluation> rows;
-    JobChannel channel(comm);
-    int64_t steps = 0;
-    const auto models = static_cast<int64_t>(types.size());
-    for (size_t i = 0; i < types.size(); ++i) {
-      const auto own = i == 0 ? settings : baseline_settings(settings, types[i]);
-      const auto index = static_cast<int64_t>(i);
-      const auto listener = channel.listener(index, models);
-      const auto done = worker::train_model(own, comm,
-                                            {.listener = listener.get(),
-                                             .metric_required = channel.metric_required(index),
-                                             .profile = options.profile,
-                                             .tensorboard = !options.no_tensorboard,
-                                             .evaluate_constant = mean && i + 1 == types.size()},
-                                            rows);
-      if (!done) {
-        exit_code = kPreempted;
-        return;
-      }
-      if (i == 0) steps = *done;
-    }
-    if (!root) return;
-    channel.send_result(steps, rows.front().second.metrics);
-    const auto table = worker::comparison_table(rows) + "\n" + worker::group_table(rows.front().second);
-    write_file_atomically(std::filesystem::path(settings.run.directory) / "comparison.txt", table);
-    fmt::print("{}\nrun directory: {}\n", table, settings.run.directory);
-  });
+  worker::with_communicator(
+      settings.comm, {settings.trainer.device, settings.trainer.threads}, [&](comm::Communicator& comm) {
+        const bool root = comm.rank() == 0;
+        std::optional<coordinator::RunLock> lock;
+        comm::run_together(comm, [&] {
+          coordinator::LockTimes times;  // the others wait meanwhile, and not for ever
+          if (comm.size() > 1)
+            times.patience = std::chrono::milliseconds(static_cast<int64_t>(500 * settings.comm.timeout_seconds));
+          if (root) lock.emplace(settings.run.directory, times);
+        });
+        if (const auto warning = configs::metric_warning(settings); root && !warning.empty() && !is_job)
+          fmt::print(stderr, "warning: {}\n", warning);
+        if (comm.size() == 1 && !is_job) warn_of_idle_tasks();
+        if (root && options.verbose && !options.quiet) fmt::print("{}\n", configs::to_yaml(settings));
+        if (root && !options.verbose && !options.quiet) fmt::print("{}\n", summary_of(settings, comm.size()));
+        std::vector<configs::ModelType> types = {settings.model.type};
+        for (const auto baseline : settings.trainer.baselines) {
+          if (const auto type = configs::choice_named<configs::ModelType>(word_of(baseline))) types.push_back(*type);
+        }
+        const auto& baselines = settings.trainer.baselines;
+        const bool mean = std::ranges::find(baselines, configs::Baseline::mean) != baselines.end();
+        std::vector<worker::NamedEvaluation> rows;
+        JobChannel channel(comm);
+        int64_t steps = 0;
+        const auto models = static_cast<int64_t>(types.size());
+        for (size_t i = 0; i < types.size(); ++i) {
+          const auto own = i == 0 ? settings : baseline_settings(settings, types[i]);
+          const auto index = static_cast<int64_t>(i);
+          const auto listener = channel.listener(index, models);
+          const auto done = worker::train_model(own, comm,
+                                                {.listener = listener.get(),
+                                                 .metric_required = channel.metric_required(index),
+                                                 .profile = options.profile,
+                                                 .tensorboard = !options.no_tensorboard,
+                                                 .evaluate_constant = mean && i + 1 == types.size()},
+                                                rows);
+          if (!done) {
+            exit_code = kPreempted;
+            return;
+          }
+          if (i == 0) steps = *done;
+        }
+        if (!root) return;
+        channel.send_result(steps, rows.front().second.metrics);
+        const auto table = worker::comparison_table(rows) + "\n" + worker::group_table(rows.front().second);
+        write_file_atomically(std::filesystem::path(settings.run.directory) / "comparison.txt", table);
+        fmt::print("{}\nrun directory: {}\n", table, settings.run.directory);
+      });
 }
 
 }  // namespace

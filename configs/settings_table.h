@@ -234,6 +234,9 @@ STRUCT(SamplerSettings) {
       "those of the drawn ones; auto: where that is little more work");
   FIELD(int64_t, resident_bytes, 2147483648, at_least(0),
         "largest memory of such plans on a rank, where it computes; each graph has an equal share");
+  FIELD(int64_t, resident_host_bytes, 4294967296, at_least(0),
+        "pinned memory of the host, about, for those that a GPU has no room for: they go up for each draw. It adds to "
+        "the graphs' shares, on a GPU alone");
 };
 
 STRUCT(SegmentSettings) {
@@ -264,8 +267,9 @@ STRUCT(TrainerSettings) {
   FIELD(int64_t, threads, 0, at_least(0), "threads of each rank; 0: cores / ranks on this host");
   CHOICE(Device, device, auto_, "auto: a GPU where there is one");
   CHOICE(Precision, precision, float32,
-         "of matrix products in training: bfloat16 keeps weights, sums over neighbours, head and loss in float32, and "
-         "is slower on most CPUs; evaluation is float32 always");
+         "of matrix products in training: tf32 rounds what they multiply to 11 significant bits, on GPUs that can; "
+         "bfloat16 to 8, keeps weights, sums over neighbours, head and loss in float32, and is slower on most CPUs; "
+         "evaluation is float32 always");
   FIELD(bool, deterministic, false, anything,
         "only algorithms that repeat themselves bit by bit, also on a GPU; an operation that has none is an error");
   FIELD(uint64_t, seed, 1, anything, "seed of the weights and of every draw");
@@ -289,6 +293,8 @@ STRUCT(CheckpointSettings) {
   FIELD(int64_t, every_steps, 0, at_least(0), "optimiser steps between checkpoints; 0: at the end and on SIGTERM only");
   FIELD(int64_t, keep_last, 2, at_least(1), "number of most recent checkpoints that are kept");
   FIELD(bool, keep_best, true, anything, "also keep the checkpoint with the best metric");
+  FIELD(bool, compare_replicas, true, anything,
+        "before a checkpoint is written, ranks compare their weights bit by bit, and end the run where they differ");
   FIELD(std::string, resume, "auto", not_empty(),
         "auto: from the run's last whole checkpoint; never; or the path of a checkpoint");
 };
@@ -296,14 +302,15 @@ STRUCT(CheckpointSettings) {
 STRUCT(CommSettings) {
   CHOICE(Backend, backend, auto_, "auto: single for one rank, nccl where every rank has a GPU, else mpi");
   FIELD(int64_t, bucket_bytes, 1 << 20, at_least(1), "bytes of gradients reduced in one call");
-  CHOICE(Precision, gradient_dtype, float32,
+  CHOICE(GradientType, gradient_dtype, float32,
          "how gradients travel between ranks: bfloat16 halves the bytes and rounds each rank's gradient and their sum, "
          "which is made in float32");
   FIELD(bool, hierarchical, true, anything,
         "gradients are summed within hosts, then between them, where hosts have several ranks (mpi); the sums are the "
         "same either way");
   FIELD(double, timeout_seconds, 600.0, above(0),
-        "seconds after which a stuck collective ends the run and names the late ranks");
+        "seconds after which a stuck collective ends the run and names the late ranks; a rank that evaluates is late "
+        "where no score was made for so long");
 };
 
 STRUCT(ShardSettings) {

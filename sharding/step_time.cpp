@@ -51,7 +51,7 @@ double all_reduce_seconds(int ranks, double bytes, const Cluster& cluster) {
 }
 
 Reduction reduction_of(const configs::CommSettings& settings) {
-  const bool bfloat16 = settings.gradient_dtype == configs::Precision::bfloat16;
+  const bool bfloat16 = settings.gradient_dtype == configs::GradientType::bfloat16;
   const bool mpi = settings.backend == configs::Backend::mpi;
   return {.exchange = mpi || bfloat16, .bfloat16 = bfloat16, .by_hosts = mpi && settings.hierarchical};
 }

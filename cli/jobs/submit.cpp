@@ -68,12 +68,14 @@ jobs::SweepPlan plan_of_one(jobs::JobSpec job) {
   return {{}, 1, [job = std::move(job)](const jobs::SweepPlan::Take& take) { take(jobs::JobSpec(job)); }};
 }
 
-/// Throws SweepError where a trial would not train the same on other numbers of ranks.
-void check_elastic(const jobs::SweepPlan& plan) {
+/// Throws SweepError where a trial would not train the same on other numbers of ranks, or would leave GPUs idle.
+void check_resources(const jobs::SweepPlan& plan) {
   plan.each_job([&](jobs::JobSpec&& job) {
-    if (!job.resources.elastic() || job.kind != jobs::JobKind::train || job.deferred) return;
     if (job.settings == jobs::kSweepSettings) job.settings = plan.sweep.spec.settings;
     if (jobs::runs_program(job.settings)) return;
+    if (const auto conflict = jobs::gpus_conflict(job.resources); !conflict.empty())
+      throw jobs::SweepError("job {}: {}", job.name, conflict);
+    if (!job.resources.elastic() || job.kind != jobs::JobKind::train || job.deferred) return;
     if (const auto conflict = jobs::elastic_conflict(jobs::trial_settings(job, job.parameters)); !conflict.empty())
       throw jobs::SweepError("job {}: {}", job.name, conflict);
   });
@@ -99,7 +101,7 @@ jobs::SweepPlan load(const SubmitOptions& options) {
       take(std::move(job));
     });
   };
-  if (!options.ranks.empty()) check_elastic(plan);
+  if (!options.ranks.empty() || options.gpus) check_resources(plan);
   return plan;
 }
 

@@ -203,6 +203,7 @@ class Expansion {
     std::string conflict = configs::find_conflict(settings);
     if (conflict.empty()) conflict = metric_conflict(settings);
     if (conflict.empty() && document_.resources.elastic()) conflict = elastic_conflict(settings);
+    if (conflict.empty()) conflict = gpus_conflict(document_.resources);
     if (!conflict.empty()) throw SweepError("{}: {} ({}): {}", document_.origin, what, list_of(parameters), conflict);
     if (document_.halving.enabled() && settings.trainer.eval_every == 0) {
       throw SweepError(
@@ -358,8 +359,16 @@ JobSpec single_job(const std::filesystem::path& file, const std::vector<std::str
   return spec;
 }
 
+std::string gpus_conflict(const Resources& resources) {
+  if (resources.gpus <= 1) return "";
+  return fmt::format(
+      "resources.gpus: found {}, expected 0 or 1: it is of each rank, and a rank trains on one GPU; to train on {}, "
+      "set resources.ranks to {} and resources.gpus to 1",
+      resources.gpus, resources.total_gpus(), resources.total_gpus());
+}
+
 std::string elastic_conflict(const configs::Settings& settings) {
-  if (settings.comm.gradient_dtype != configs::Precision::float32)
+  if (settings.comm.gradient_dtype != configs::GradientType::float32)
     return "comm.gradient_dtype: found bfloat16, expected float32, or one number of ranks: each rank rounds its own "
            "part "
            "of a gradient, so that attempts on other numbers of ranks (resources.ranks: min and max) would train "

@@ -83,6 +83,9 @@ HalvingRule halving_from_max(int64_t max_iter, int64_t brackets, double eta);
 /// Why trials of these settings must not run on one number of ranks now and on another later; empty where they may.
 std::string elastic_conflict(const configs::Settings& settings);
 
+/// Why ranks of a training must not ask for so many GPUs each; empty where they may.
+std::string gpus_conflict(const Resources& resources);
+
 /// The settings a trial runs with: `settings` YAML with `parameters` laid over, checked. Throws configs::SettingsError.
 configs::Settings trial_settings(const JobSpec& spec, const Parameters& parameters);
 

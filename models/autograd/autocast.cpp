@@ -1,5 +1,6 @@
 #include "models/autograd/autocast.h"
 
+#include <ATen/Context.h>
 #include <ATen/autocast_mode.h>
 #include <torch/version.h>
 
@@ -55,5 +56,11 @@ Autocast::~Autocast() {
   enable(device_, was_enabled_);
   set_type(device_, type_before_);
 }
+
+Tf32Products::Tf32Products(bool allowed) : before_(at::globalContext().allowTF32CuBLAS()) {
+  at::globalContext().setAllowTF32CuBLAS(allowed);
+}
+
+Tf32Products::~Tf32Products() { at::globalContext().setAllowTF32CuBLAS(before_); }
 
 }  // namespace foretime::models

@@ -22,4 +22,17 @@ class Autocast {
   torch::ScalarType type_before_;
 };
 
+/// While it lives, GPUs that can multiply float32 matrices as TF32 (11 significant bits of each factor, sums in
+/// float32), on all threads of the process and in backward too, or may not.
+class Tf32Products {
+ public:
+  explicit Tf32Products(bool allowed);
+  ~Tf32Products();
+  Tf32Products(const Tf32Products&) = delete;
+  Tf32Products& operator=(const Tf32Products&) = delete;
+
+ private:
+  bool before_;
+};
+
 }  // namespace foretime::models

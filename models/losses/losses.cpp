@@ -5,6 +5,7 @@
 #include <fmt/ranges.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include "models/device/launch.h"
 #include "models/graph/error.h"
 #include "models/sparse/sparse_ops.h"
 
@@ -19,19 +20,26 @@ using torch::autograd::variable_list;
 /// Zero that backward passes through, whatever the scores hold.
 Tensor connected_zero(const Tensor& scores) { return scores.narrow(0, 0, 0).sum(); }
 
+/// logcumsumexp of each row. Beside another one, a GPU scans a row always in one order; a lone row it may give to an
+/// algorithm whose rounding depends on which threads are first.
+Tensor log_cumulative_sums(const Tensor& rows) {
+  if (rows.size(0) != 1 || !device::uses_bodies(rows.device())) return torch::logcumsumexp(rows, 1);
+  return torch::logcumsumexp(rows.expand({2, rows.size(1)}), 1).narrow(0, 0, 1);
+}
+
 /// Σ w_i (log Σ_{j <= i} exp(r_j) - r_i) over all rows, with r [rows, places] and w likewise: with a ranking from its
 /// end to its start in a row, the negative log-likelihood of its order. logcumsumexp rescales as it goes: no score
 /// overflows. Its gradient by r_j is exp(r_j) Σ_{i >= j} w_i / Σ_{k <= i} exp(r_k) - w_j, in logarithms as well.
 struct PlackettLuce : torch::autograd::Function<PlackettLuce> {
   static Tensor forward(AutogradContext* context, const Tensor& r, const Tensor& w, const Tensor& log_w) {
-    const auto log_sums = torch::logcumsumexp(r, 1);
+    const auto log_sums = log_cumulative_sums(r);
     context->save_for_backward({r, w, log_w, log_sums});
     return ((log_sums - r) * w).sum();
   }
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     const auto saved = context->get_saved_variables();
     const auto &r = saved[0], &w = saved[1], &log_w = saved[2], &log_sums = saved[3];
-    const auto shares = torch::logcumsumexp((log_w - log_sums).flip({1}), 1).flip({1});
+    const auto shares = log_cumulative_sums((log_w - log_sums).flip({1})).flip({1});
     return {((r + shares).exp() - w) * gradients[0], Tensor(), Tensor()};
   }
 };

@@ -152,6 +152,10 @@ class BadSettingsTest(ProgramTest):
         self.train(code=4, trainer__device="cuda")
         # Without NCCL's header at build time the message says so; with it, that there is no GPU.
         self.assertRegex(self.train(code=4, trainer__device="auto", comm__backend="nccl").stderr, "no GPU|no NCCL")
+        self.assertIn("trainer.device is cpu", self.train(code=2, trainer__device="cpu", comm__backend="nccl").stderr)
+        self.train()
+        evaluated = self.run_foretime("evaluate", "run", "--set", "trainer.device=cuda", code=4)
+        self.assertIn("trainer.device: cuda, but LibTorch finds no GPU", evaluated.stderr)
 
 
 class BadCheckpointTest(ProgramTest):

@@ -2,14 +2,16 @@
 #include <functional>
 #include <limits>
 
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 
 #include "models/autograd/autocast.h"
 #include "models/device/launch.h"
 #include "models/device/nvrtc.h"
 #include "models/graph/error.h"
+#include "models/sparse/plan_converter.h"
 #include "models/sparse/sparse_ops.h"
 #include "tests/support/bodies_on_cpu.h"
+#include "tests/support/message_of.h"
 
 namespace foretime::models {
 namespace {
@@ -174,6 +176,17 @@ TEST(Bodies, AreTakenForTensorsOfOtherDevicesAlone) {
 TEST(Bodies, RefuseMoreItemsThanThirtyOneBitsCount) {
   EXPECT_THROW(device::detail::check_items(int64_t{1} << 31), ModelError);
   EXPECT_NO_THROW(device::detail::check_items((int64_t{1} << 31) - 1));
+}
+
+TEST(Bodies, RefuseMatricesWhoseEntriesThirtyTwoBitsCannotCount) {
+  plans::CsrMatrix matrix;
+  matrix.rows = matrix.cols = 1;
+  matrix.row_ptr = {0, int64_t{1} << 31};  // read before its columns, which are not there
+  const device::BodiesOnCpu through_bodies;
+  device::Arena arena(torch::kCPU, 4096);
+  PlanConverter convert({.gradients = false}, arena);
+  EXPECT_THAT(foretime::testing::message_of<ModelError>([&] { convert.of_ones(matrix); }),
+              ::testing::HasSubstr("a matrix of 2147483648 entries, expected fewer than 2^31 on a GPU"));
 }
 
 /// Compiled for the H200 and for the oldest GPU that LibTorch 2 knows and CUDA 13 still compiles for.

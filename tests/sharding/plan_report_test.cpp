@@ -175,7 +175,7 @@ TEST(AllReduce, AnExchangeOfPiecesSharesTheLinksOfHosts) {
 TEST(AllReduce, IsPredictedAsTheSettingsSay) {
   configs::CommSettings settings;
   EXPECT_FALSE(reduction_of(settings).exchange) << "auto: NCCL";
-  settings.gradient_dtype = configs::Precision::bfloat16;
+  settings.gradient_dtype = configs::GradientType::bfloat16;
   EXPECT_TRUE(reduction_of(settings).exchange && reduction_of(settings).bfloat16 && !reduction_of(settings).by_hosts);
   settings.backend = configs::Backend::mpi;
   EXPECT_TRUE(reduction_of(settings).by_hosts);

@@ -39,7 +39,8 @@ ResidentPlans::ResidentPlans(const configs::Settings& settings, const sharding::
     settings_.resident_plans = never;
     return;
   }
-  bytes_of_a_group_ = settings_.resident_bytes / static_cast<int64_t>(own.size());
+  const auto on_host = device::uses_bodies(options.device) ? settings_.resident_host_bytes : 0;
+  bytes_of_a_group_ = (settings_.resident_bytes + on_host) / static_cast<int64_t>(own.size());
   const auto batches = static_cast<double>(settings.trainer.steps * settings.optimizer.accumulation);
   draws_of_a_group_ = batches * static_cast<double>(settings_.groups_per_batch) / static_cast<double>(groups.size());
 }
@@ -61,7 +62,7 @@ std::shared_ptr<const models::ResidentPlan> ResidentPlans::plan_of(const Sample&
   return known_[sample.entry] = make(loaded, static_cast<int64_t>(sample.candidates.size()));
 }
 
-std::shared_ptr<const models::ResidentPlan> ResidentPlans::make(const LoadedGroup& loaded, int64_t drawn) const {
+std::shared_ptr<const models::ResidentPlan> ResidentPlans::make(const LoadedGroup& loaded, int64_t drawn) {
   const auto plan_of_first = [&](int64_t count) {
     std::vector<int64_t> first(static_cast<size_t>(std::min(count, loaded.group.candidates)));
     std::iota(first.begin(), first.end(), 0);
@@ -80,8 +81,14 @@ std::shared_ptr<const models::ResidentPlan> ResidentPlans::make(const LoadedGrou
     if (static_cast<double>(states_of(*all)) > most) return nullptr;
   }
   if (!all) all = plan_of_first(loaded.group.candidates);
-  auto plan = std::make_shared<models::ResidentPlan>(*all, options_);
-  return plan->bytes() <= bytes_of_a_group_ ? plan : nullptr;
+  using models::ResidentPlan;
+  const bool has_host = device::uses_bodies(options_.device);  // beside the device's memory
+  auto plan =
+      std::make_shared<ResidentPlan>(*all, options_, has_host ? ResidentPlan::Home::host : ResidentPlan::Home::device);
+  if (plan->bytes() > bytes_of_a_group_) return nullptr;
+  if (!has_host || bytes_on_device_ + plan->bytes() > settings_.resident_bytes) return plan;
+  bytes_on_device_ += plan->bytes();
+  return std::make_shared<ResidentPlan>(*all, options_);
 }
 
 }  // namespace foretime::worker

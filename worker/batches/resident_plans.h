@@ -16,7 +16,9 @@ namespace foretime::worker {
 
 /// The plans of all candidates of this rank's groups, made when a group is first drawn, where sampler.resident_plans
 /// wants them. Which groups have one depends on the data and the settings alone, so that a run that is resumed computes
-/// as one that was not. Layout graphs whose states are shared.
+/// as one that was not. The first that are drawn lie on the device, as many as it has room for; with a GPU, others lie
+/// in pinned memory of the host and go up for each draw, which changes no number. An epoch draws each graph once, so to
+/// replace those of the device by later ones would bring up more, not less. Layout graphs whose states are shared.
 class ResidentPlans {
  public:
   /// `options`: of the plans, which says where they lie.
@@ -29,13 +31,13 @@ class ResidentPlans {
  private:
   /// Null: the group has none.
   std::shared_ptr<const models::ResidentPlan> plan_of(const Sample& sample, const LoadedGroup& loaded);
-  std::shared_ptr<const models::ResidentPlan> make(const LoadedGroup& loaded, int64_t drawn) const;
+  std::shared_ptr<const models::ResidentPlan> make(const LoadedGroup& loaded, int64_t drawn);
 
   configs::SamplerSettings settings_;
   plans::PlanRequest request_;
   models::PlanTensorOptions options_;
   double draws_of_a_group_ = 0;  // expected in the run
-  int64_t bytes_of_a_group_ = 0;
+  int64_t bytes_of_a_group_ = 0, bytes_on_device_ = 0;
   std::map<int64_t, std::shared_ptr<const models::ResidentPlan>> known_;  // by entry
 };
 

@@ -20,13 +20,21 @@ namespace {
 
 constexpr std::chrono::seconds kLinger{2};
 
+/// LibTorch 2.2 and later fill every new tensor in deterministic mode, a kernel each. Ours are written before they are
+/// read.
+template <class Context>
+void leave_new_tensors_as_they_are(Context& context) {
+  if constexpr (requires { context.setDeterministicFillUninitializedMemory(false); })
+    context.setDeterministicFillUninitializedMemory(false);
+}
+
 }  // namespace
 
-void with_communicator(const configs::CommSettings& settings, int64_t threads,
+void with_communicator(const configs::CommSettings& settings, const RankResources& resources,
                        const std::function<void(comm::Communicator&)>& body) {
-  const auto comm =
-      comm::make_communicator({settings.backend, std::chrono::duration<double>(settings.timeout_seconds)});
-  torch::set_num_threads(static_cast<int>(threads_to_use(threads, comm->local_size())));
+  const auto comm = comm::make_communicator({settings.backend, std::chrono::duration<double>(settings.timeout_seconds),
+                                             resources.device != configs::Device::cpu});
+  torch::set_num_threads(static_cast<int>(threads_to_use(resources.threads, comm->local_size())));
   try {
     body(*comm);
     comm->finish();
@@ -61,6 +69,7 @@ void make_deterministic() {
   setenv("NCCL_PROTO", "Simple", 0);
   auto& context = at::globalContext();
   context.setDeterministicAlgorithms(true, /*warn_only=*/false);
+  leave_new_tensors_as_they_are(context);
   context.setDeterministicCuDNN(true);
   context.setBenchmarkCuDNN(false);
 }

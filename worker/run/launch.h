@@ -7,9 +7,15 @@
 
 namespace foretime::worker {
 
-/// Builds the communicator that the settings ask for, sets this rank's threads, runs `body` and, where it throws, tells
-/// the peers before the exception goes on.
-void with_communicator(const configs::CommSettings& settings, int64_t threads,
+/// What a rank computes with: trainer.device, and its threads (0: cores / ranks on this host).
+struct RankResources {
+  configs::Device device = configs::Device::auto_;
+  int64_t threads = 0;
+};
+
+/// Builds the communicator that the settings ask for, without GPUs where the ranks use none, sets this rank's threads,
+/// runs `body` and, where it throws, tells the peers before the exception goes on.
+void with_communicator(const configs::CommSettings& settings, const RankResources& resources,
                        const std::function<void(comm::Communicator&)>& body);
 
 /// Makes this process repeat itself bit by bit, for trainer.deterministic: LibTorch's deterministic algorithms only (an

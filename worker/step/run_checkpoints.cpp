@@ -8,6 +8,7 @@
 #include "comm/communicator.h"
 #include "configs/load.h"
 #include "worker/evaluation/scoring.h"
+#include "worker/state/replicas.h"
 
 namespace foretime::worker {
 
@@ -17,6 +18,7 @@ void ModelEvaluation::fit_thresholds() {
   const AveragedWeights averaged(*run_.model, run_.average.get());
   auto options = scoring_options(run_.state, run_.device);
   options.tie_thresholds.clear();  // those of weights that have changed
+  options.on_scored = [this](int64_t) { run_.comm.keep_alive(); };
   std::vector<Scorer> scorers;
   for (const auto& model : settings.trainer.cross_fitting ? run_.model->members() : std::vector{run_.model})
     scorers.push_back(scorer_for(model, options));
@@ -28,7 +30,10 @@ Evaluation ModelEvaluation::evaluate(const std::vector<std::string>& sets) {
   fit_thresholds();
   const AveragedWeights averaged(*run_.model, run_.average.get());
   auto options = scoring_options(run_.state, run_.device);
-  if (run_.root()) options.on_scored = [this](int64_t candidates) { events_.on_scored(candidates); };
+  options.on_scored = [this](int64_t candidates) {
+    run_.comm.keep_alive();
+    if (run_.root()) events_.on_scored(candidates);
+  };
   return evaluate_model(run_.model, options, sets, run_.data());
 }
 
@@ -39,6 +44,7 @@ Evaluation ModelEvaluation::evaluate_constant() const {
 void RunCheckpoints::save(int64_t step) {
   if (saved_step_ == step) return;
   const ProfileSpan span(run_.profiler, "checkpoint");
+  if (run_.settings.checkpoint.compare_replicas) compare_replicas(*run_.model, step, run_.comm);
   saved_step_ = step;
   run_.state.step = step;
   evaluation_.fit_thresholds();

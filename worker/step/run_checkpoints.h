@@ -41,7 +41,8 @@ class RunCheckpoints {
 
   /// Continues where checkpoint.resume says, if there is something to continue.
   void resume();
-  /// Writes the state after `step` steps, unless that has been written.
+  /// Writes the state after `step` steps, unless that has been written. Throws coordinator::RunError where the ranks'
+  /// weights differ (checkpoint.compare_replicas).
   void save(int64_t step);
   /// Makes the weights of the best checkpoint the model's, unless it is that of `step`, the last one. False, in rank 0:
   /// it is damaged, a warning has said so, and the model is still that of `step`. Throws StorageError where the storage

@@ -6,7 +6,6 @@
 #include <set>
 
 #include <fmt/format.h>
-#include <torch/cuda.h>
 
 #include "configs/load.h"
 #include "configs/metrics.h"
@@ -16,24 +15,11 @@
 #include "sharding/dataset_index.h"
 #include "worker/batches/sampler.h"
 #include "worker/segments/segment_training.h"
+#include "worker/state/device.h"
 #include "worker/store/type_vectors.h"
 
 namespace foretime::worker {
 namespace {
-
-torch::Device choose_device(configs::Device wanted, const comm::Communicator& comm) {
-  if (wanted == configs::Device::cpu) return torch::kCPU;
-  if (comm.device().is_cuda()) return comm.device();
-  if (torch::cuda::is_available()) {
-    return torch::Device(torch::kCUDA, static_cast<torch::DeviceIndex>(comm.local_rank() %
-                                                                       static_cast<int>(torch::cuda::device_count())));
-  }
-  if (wanted == configs::Device::cuda) {
-    throw comm::CommError(
-        "trainer.device: cuda, but LibTorch finds no GPU; set trainer.device=cpu, or see `foretime doctor`");
-  }
-  return torch::kCPU;
-}
 
 /// Opens groups in the order of their first use.
 void read_ahead(RunContext& run) {
@@ -106,6 +92,9 @@ int64_t RunContext::total_steps() const {
 
 void load_data(RunContext& run) {
   const bool root = run.root();
+  if (const auto warning = device_warning(run.device, run.comm, run.settings.trainer.precision);
+      root && !warning.empty())
+    run.log.warn("{}", warning);
   std::string listed;
   comm::run_together(run.comm, [&] {
     if (!root) return;

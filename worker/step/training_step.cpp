@@ -39,6 +39,7 @@ TrainingStep::TrainingStep(RunContext& run, TrainingListener& events)
 
 std::vector<StepResult> TrainingStep::take(int64_t step, bool read_back) {
   begin(step);
+  const models::Tf32Products products(run_.settings.trainer.precision == configs::Precision::tf32);
   const int64_t parts = run_.settings.optimizer.accumulation;
   for (int64_t part = 0; part < parts; ++part) {
     const auto batch = next_batch(step, part);
@@ -179,7 +180,7 @@ void TrainingStep::reduce_parameters(const NamedTensors& parameters) {
   const auto& settings = run_.settings.comm;
   reducer_ = std::make_unique<Reducer>(
       run_.comm, std::move(list), settings.bucket_bytes,
-      settings.gradient_dtype == configs::Precision::bfloat16 ? comm::Wire::bfloat16 : comm::Wire::float32,
+      settings.gradient_dtype == configs::GradientType::bfloat16 ? comm::Wire::bfloat16 : comm::Wire::float32,
       settings.hierarchical ? comm::Route::fastest : comm::Route::direct);
 }
 

@@ -67,6 +67,8 @@ TEST(SweepErrors, TopLevel) {
       {kHead + kParameters + "resources: {ranks: {min: 1, mex: 2}}\n",
        {"resources.ranks.mex: unknown key, did you mean resources.ranks.max?"}},
       {kHead + kParameters + "resources: {ranks: [2, 8]}\n", {"resources.ranks: found"}},
+      {kHead + kParameters + "resources: {ranks: 2, gpus: 4}\n",
+       {"resources.gpus: found 4, expected 0 or 1", "set resources.ranks to 8 and resources.gpus to 1"}},
       {kHead + kParameters + "name: ''\n", {"name: found 0 bytes"}},
       {kHead + kParameters + "name: \"a\\nb\"\n", {"name: found control characters"}},
       {kHead + kParameters + fmt::format("name: {:x<300}\n", ""), {"name: found 300 bytes"}},

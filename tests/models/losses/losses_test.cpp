@@ -7,8 +7,10 @@
 #include <string>
 #include <vector>
 
+#include <ATen/record_function.h>
 #include <gtest/gtest.h>
 
+#include "models/device/launch.h"
 #include "models/graph/error.h"
 #include "tests/support/message_of.h"
 
@@ -358,6 +360,27 @@ TEST(BatchLoss, RefusesWhatDoesNotFit) {
               batch_loss(loss_of("mse"), scores, targets, {0, 3, 2}, {1.0, 1.0});
             }),
             "loss: group_ptr [0, 3, 2] descends");
+}
+
+TEST(Losses, NoRowIsScannedAloneOnAGpu) {
+  // CUDA's scan of a lone row does not repeat itself bit by bit.
+  const device::BodiesOnCpu through_bodies;
+  static std::vector<std::vector<int64_t>> scanned;
+  scanned.clear();
+  const auto handle = at::addGlobalCallback(
+      at::RecordFunctionCallback([](const at::RecordFunction& function) -> std::unique_ptr<at::ObserverContext> {
+        if (std::string(function.name()) == "aten::logcumsumexp")
+          scanned.push_back(function.inputs()[0].toTensor().sizes().vec());
+        return nullptr;
+      }).needsInputs(true));
+  auto scores = vector({3, 1, 2, 5}).requires_grad_();
+  const std::vector<double> targets = {4, 2, 1, 3};
+  const auto loss = group_loss(loss_of("listmle"), scores, vector(targets));
+  loss.backward();
+  at::removeCallback(handle);
+  ASSERT_EQ(scanned.size(), 2U);
+  for (const auto& sizes : scanned) EXPECT_GT(sizes[0], 1);
+  EXPECT_NEAR(loss.item<double>(), loop_loss(loss_of("listmle"), {3, 1, 2, 5}, targets), 1e-12);
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 /// Trainings whose plans are made once against those whose plans are made for each batch.
 #include <gtest/gtest.h>
 
+#include "models/device/arena.h"
 #include "tests/worker/segments/segmented.h"
 #include "tests/worker/training_run.h"
 
@@ -35,9 +36,27 @@ TEST_F(ResidentRun, GoesOnBitForBit) {
   EXPECT_TRUE(train(wanted, 1, "killed").files == whole.files);
 }
 
-TEST_F(ResidentRun, GraphsThatDoNotFitHaveNone) {
+TEST_F(ResidentRun, GraphsThatDoNotFitGoUpForEachDraw) {
+  auto wanted = settings(configs::ResidentPlans::always);
+  const auto whole = train(wanted, 1, "whole");
+  const int64_t before = device::Arena::uploads();
+  train(wanted, 1, "again");
+  const int64_t uploads = device::Arena::uploads() - before;
+  wanted.sampler.resident_bytes = 1000;
+  const auto spilled = train(wanted, 1, "spilled");
+  const int64_t more = device::Arena::uploads() - before - 2 * uploads;
+  if (foretime::testing::through_bodies) {
+    EXPECT_TRUE(spilled.weights() == whole.weights());
+    EXPECT_GT(more, 0);
+  } else {  // the CPU has one memory, and no host beside it
+    EXPECT_TRUE(spilled.weights() == train(settings(configs::ResidentPlans::never), 1, "none").weights());
+  }
+}
+
+TEST_F(ResidentRun, GraphsThatFitNowhereHaveNone) {
   auto wanted = settings(configs::ResidentPlans::always);
   wanted.sampler.resident_bytes = 1000;
+  wanted.sampler.resident_host_bytes = 1000;
   EXPECT_TRUE(train(wanted, 1, "small").weights() ==
               train(settings(configs::ResidentPlans::never), 1, "none").weights());
 }

@@ -1,3 +1,10 @@
+#include <memory>
+#include <set>
+#include <string>
+#include <utility>
+
+#include <ATen/Context.h>
+#include <ATen/record_function.h>
 #include <gtest/gtest.h>
 
 #include "models/autograd/autocast.h"
@@ -5,6 +12,7 @@
 #include "models/model.h"
 #include "models/sparse/sparse_ops.h"
 #include "tests/worker/samples.h"
+#include "tests/worker/training_run.h"
 
 /// Mixed precision against the same model in float32.
 namespace foretime::worker {
@@ -122,6 +130,34 @@ TEST(Autocast, ModelsScoreAndLearnNearlyAsInFloat32) {
     EXPECT_LT(gradients, 0.06) << type;
     EXPECT_GT(scores, 1e-6) << type << ": nothing was rounded";
   }
+}
+
+class Tf32Training : public testing::RunTest {};
+
+TEST_F(Tf32Training, IsAllowedInStepsAlone) {
+  // By what LibTorch is allowed at each dense product: true in forward and backward, false in evaluations.
+  static std::set<bool> seen;
+  const auto allowed_in = [&](configs::Precision precision, const std::string& name) {
+    auto settings = testing::sample_settings();
+    settings.trainer.steps = 2;
+    settings.trainer.precision = precision;
+    seen.clear();
+    const auto handle = at::addGlobalCallback(
+        at::RecordFunctionCallback([](const at::RecordFunction& function) -> std::unique_ptr<at::ObserverContext> {
+          const std::string operation = function.name();
+          if (operation == "aten::mm" || operation == "aten::addmm") seen.insert(at::globalContext().allowTF32CuBLAS());
+          return nullptr;
+        }));
+    const auto weights = train(settings, 1, name).weights();
+    at::removeCallback(handle);
+    return std::pair(seen, weights);
+  };
+  const auto [plain, weights] = allowed_in(configs::Precision::float32, "float32");
+  const auto [rounded, same] = allowed_in(configs::Precision::tf32, "tf32");
+  EXPECT_EQ(plain, std::set<bool>{false});
+  EXPECT_EQ(rounded, (std::set<bool>{false, true}));
+  EXPECT_FALSE(at::globalContext().allowTF32CuBLAS());
+  EXPECT_TRUE(weights == same) << "a CPU has no such products";
 }
 
 }  // namespace

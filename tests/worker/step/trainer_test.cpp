@@ -45,7 +45,7 @@ TEST_F(TrainerTest, RanksAgreeWithOne) {
 TEST_F(TrainerTest, GradientsInBfloat16StayNearThoseInFloat32) {
   auto settings = testing::sample_settings();
   const auto full = train(settings, 2, "full"), alone = train(settings, 1, "alone");
-  settings.comm.gradient_dtype = configs::Precision::bfloat16;
+  settings.comm.gradient_dtype = configs::GradientType::bfloat16;
   const auto rounded = train(settings, 2, "rounded");
   const double difference = testing::largest_difference(full, rounded);
   // Adam turns a gradient near 0 that changes its sign into a step of the learning rate.
