@@ -38,6 +38,10 @@ class Workload(Handle):
 class Graph(Handle):
     """A graph whose candidates are scored, prepared once (`Model.graph`, `Model.hlo`). Any number of threads may score."""
 
+    def __init__(self, library: Library, pointer: int, close: Callable[[int], None]) -> None:
+        super().__init__(library, pointer, close)
+        self._configurable = int(library.graph_configurable(pointer))
+
     @property
     def nodes(self) -> int:
         """How many nodes the graph has."""
@@ -47,16 +51,15 @@ class Graph(Handle):
     def configurable_nodes(self) -> npt.NDArray[np.int32]:
         """Ids [configurable] of the nodes that have layouts, ascending."""
         owned = self._use()
-        count = self._library.graph_configurable(owned.pointer)
-        if count == 0:
+        if self._configurable == 0:
             return np.empty(0, np.int32)
-        return np.ctypeslib.as_array(self._library.graph_configurable_nodes(owned.pointer), shape=(count,)).copy()
+        return np.ctypeslib.as_array(self._library.graph_configurable_nodes(owned.pointer), shape=(self._configurable,)).copy()
 
     def score_layouts(self, layouts: npt.ArrayLike) -> Floats:
         """Scores [candidates] of layouts [candidates, configurable, 18]: whole numbers -1 to 127; output, input and kernel layout of each
         configurable node, six dimensions each, minor to major, -1 where unused."""
         layouts = exact(layouts, np.int8, "layouts")
-        configurable = self._library.graph_configurable(self._use().pointer)
+        configurable = self._configurable
         if layouts.ndim != 3 or layouts.shape[1] != configurable or layouts.shape[2] != LAYOUT_COLUMNS:
             raise ValueError(f"layouts: shape {layouts.shape}, expected (candidates, {configurable}, {LAYOUT_COLUMNS})")
         return self._score_rows(self._library.score_layouts, layouts)
