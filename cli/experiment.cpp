@@ -114,9 +114,10 @@ void print_trials(const Plan& plan) {
       const auto state = states.find(experiment.entries[trial.entry], trial, true);
       complete += state.complete ? 1 : 0;
       fmt::print("{}{}: {}\n", part, describe(experiment, trial),
-                 state.complete ? "complete"
-                 : state.stale  ? "made otherwise, needs --overwrite"
-                                : "to do");
+                 state.complete  ? "complete"
+                 : state.trained ? "trained, other test groups to be measured"
+                 : state.stale   ? "made otherwise, needs --overwrite"
+                                 : "to do");
     }
   }
   fmt::print("{} trials, {} complete; nothing was run\n", count, complete);

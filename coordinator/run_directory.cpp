@@ -42,6 +42,7 @@ configs::Settings result_shaping(configs::Settings settings) {
   const auto gradient_dtype = settings.comm.gradient_dtype;
   settings.comm = defaults.comm;
   settings.comm.gradient_dtype = gradient_dtype;
+  settings.data.test = defaults.data.test;
   settings.data.allowed_roots = defaults.data.allowed_roots;
   settings.data.overlap = defaults.data.overlap;
   settings.run = defaults.run;
@@ -75,10 +76,11 @@ std::string config_differences(const configs::Settings& before, const configs::S
   return differences;
 }
 
-RunDirectory::RunDirectory(const configs::Settings& settings, uint64_t data_fingerprint)
+RunDirectory::RunDirectory(const configs::Settings& settings, DataFingerprints data)
     : path_(settings.run.directory), checkpoints_(path_ / "checkpoints") {
   const auto config = path_ / "config.yaml";
-  const auto fingerprint = fmt::format("{:016x}", data_fingerprint);
+  const Json own = {{"fingerprint", fmt::format("{:016x}", data.all)},
+                    {"training", fmt::format("{:016x}", data.training)}};
   if (files().exists(config) && settings.run.overwrite) {
     // Only what a run writes is removed: the folder may hold notes of its owner.
     for (const char* name :
@@ -99,18 +101,21 @@ RunDirectory::RunDirectory(const configs::Settings& settings, uint64_t data_fing
           path_.string(), differences);
     }
     if (files().exists(path_ / "data.json")) {
-      const auto data = Json::parse(files().read(path_ / "data.json"), nullptr, false);
-      const auto found = data.is_object() ? data.value("fingerprint", Json()) : Json();
+      const auto stored = Json::parse(files().read(path_ / "data.json"), nullptr, false);
+      // Earlier versions did not tell training and test groups apart.
+      const char* which = stored.is_object() && stored.contains("training") ? "training" : "fingerprint";
+      const auto found = stored.is_object() ? stored.value(which, Json()) : Json();
       const auto before = found.is_string() ? found.get<std::string>() : "none";
-      if (before != fingerprint) {
+      const auto now = own.at(which).get<std::string>();
+      if (before != now) {
         throw RunError("{}: trained on data with fingerprint {}, the files have {} now", (path_ / "data.json").string(),
-                       before, fingerprint);
+                       before, now);
       }
     }
   }
   create_folders_synced(path_ / "checkpoints");
   write("config.yaml", configs::to_yaml(settings));
-  write("data.json", Json{{"fingerprint", fingerprint}}.dump() + "\n");
+  write("data.json", own.dump() + "\n");
 }
 
 void RunDirectory::append_metrics(const Json& line) {

@@ -15,14 +15,20 @@
 
 namespace foretime::coordinator {
 
+/// Of all groups of a run, and of those that it trains and validates on (sharding::DatasetIndex).
+struct DataFingerprints {
+  uint64_t all = 0, training = 0;
+};
+
 /// Rank 0's folder for a run: config.yaml, environment.json, data.json, metrics.jsonl, rankings.csv, log.txt,
 /// checkpoints/.
 class RunDirectory {
  public:
   /// Opens or creates the folder. Where it holds a run already, its configuration must agree with `settings` in all
-  /// that shapes the result (see config_differences), unless run.overwrite is set, which empties the folder. Throws
-  /// configs::SettingsError, RunError.
-  RunDirectory(const configs::Settings& settings, uint64_t data_fingerprint);
+  /// that shapes the result (see config_differences), and its training and validation groups must be the same, unless
+  /// run.overwrite is set, which empties the folder. Test groups may be others: a run that continues measures them.
+  /// Throws configs::SettingsError, RunError.
+  RunDirectory(const configs::Settings& settings, DataFingerprints data);
 
   const std::filesystem::path& path() const { return path_; }
   CheckpointStore& checkpoints() { return checkpoints_; }
@@ -41,7 +47,7 @@ class RunDirectory {
 
 /// Keys in which two configurations differ, "key: a -> b" one a line, but for those that do not change what a step
 /// computes: trainer.steps, epochs, eval_every, log_every, threads, device, deterministic and eval_states;
-/// data.allowed_roots and overlap; all of checkpoint, comm and run but comm.gradient_dtype.
+/// data.test, allowed_roots and overlap; all of checkpoint, comm and run but comm.gradient_dtype.
 std::string config_differences(const configs::Settings& before, const configs::Settings& now);
 
 /// Versions, host, ranks and threads: what one needs to know to repeat a run.

@@ -323,7 +323,7 @@ void run_baseline_trial(const ExperimentEntry& entry, const Trial& trial) {
 
 }  // namespace
 
-uint64_t TrialStates::fingerprint(const configs::Settings& settings) {
+coordinator::DataFingerprints TrialStates::fingerprints(const configs::Settings& settings) {
   configs::Settings chosen;
   chosen.data = settings.data;
   chosen.data.train_fraction = 1;
@@ -333,24 +333,29 @@ uint64_t TrialStates::fingerprint(const configs::Settings& settings) {
   const auto key = configs::to_yaml(chosen);
   const auto found = fingerprints_.find(key);
   if (found != fingerprints_.end()) return found->second;
-  return fingerprints_[key] = sharding::make_dataset_index(settings).fingerprint();
+  const auto index = sharding::make_dataset_index(settings);
+  return fingerprints_[key] = {index.fingerprint(), index.training_fingerprint()};
 }
 
 TrialState TrialStates::find(const ExperimentEntry& entry, const Trial& trial, bool overwrite) {
   TrialState state;
-  state.key = record_key(entry, trial.settings, fingerprint(trial.settings));
+  const auto data = fingerprints(trial.settings);
+  state.key = record_key(entry, trial.settings, data.all);
+  state.training = training_record_key(entry, trial.settings, data.training);
   const auto record = read_trial_record(trial.folder);
   if (record && record->key == state.key) {
     state.complete = true;
     state.seconds = record->seconds;
     return state;
   }
+  state.trained = record && record->training == state.training;
+  if (state.trained) return state;
   std::string differences;
   const auto config = trial.folder / "config.yaml";
   const bool has_config = entry.kind == EntryKind::model && std::filesystem::exists(config);
   if (has_config) {
     const auto before = configs::load_settings(config);
-    if (record || trial_key(entry, before) != trial_key(entry, trial.settings))
+    if (record || training_key(entry, before) != training_key(entry, trial.settings))
       differences = what_differs(before, trial.settings);
   } else if (record) {
     differences = "\n  its settings, or the data";
@@ -378,9 +383,12 @@ bool run_trials(const Experiment& experiment, const std::vector<Trial>& trials, 
     state = agreed(comm, state);
     if (root)
       fmt::print(stderr, "trial {} of {}: {}{}\n", i + 1, trials.size(), describe(experiment, trial),
-                 state.complete ? ": is there" : "");
+                 state.complete  ? ": is there"
+                 : state.trained ? ": is trained, and measured on other test groups"
+                                 : "");
     if (state.complete) continue;
-    if (root && state.stale) std::filesystem::remove(trial.folder / "trial.json");
+    // Before its rankings change: what is interrupted must not look like what was complete.
+    if (root && (state.stale || state.trained)) std::filesystem::remove(trial.folder / "trial.json");
     std::optional<coordinator::RunLock> lock;
     comm::run_together(comm, [&] {
       if (root) lock.emplace(trial.folder);
@@ -398,7 +406,7 @@ bool run_trials(const Experiment& experiment, const std::vector<Trial>& trials, 
         run_baseline_trial(entry, trial);
         coordinator::write_run_resources(trial.folder, {meter.seconds(), meter.peak_memory(), meter.peak_memory()});
       }
-      write_trial_record(trial.folder, {state.key, meter.seconds()});
+      write_trial_record(trial.folder, {state.key, state.training, meter.seconds()});
     });
   }
   return true;

@@ -183,7 +183,9 @@ std::string describe(const Experiment& experiment, const Trial& trial) {
   return text;
 }
 
-std::string trial_key(const ExperimentEntry& entry, const configs::Settings& settings) {
+namespace {
+
+std::string key_of(const ExperimentEntry& entry, const configs::Settings& settings, bool measured) {
   auto own = settings;
   const configs::Settings defaults;
   own.run = defaults.run;
@@ -213,28 +215,47 @@ std::string trial_key(const ExperimentEntry& entry, const configs::Settings& set
   auto key = configs::word_of(entry.kind) + "\n" + configs::to_yaml(own);
   if (entry.kind == EntryKind::xgboost) {
     const auto& boosted = entry.xgboost;
-    key += fmt::format("{} {} {} {} {} {} {}\n", fmt::join(boosted.features, " "), boosted.records, boosted.dags,
-                       boosted.rows == BoostedRows::statements, boosted.target, boosted.preset, boosted.rounds);
+    if (measured) key += fmt::format("{} {} {} ", fmt::join(boosted.features, " "), boosted.records, boosted.dags);
+    key += fmt::format("{} {} {} {}\n", boosted.rows == BoostedRows::statements, boosted.target, boosted.preset,
+                       boosted.rounds);
     if (boosted.rows == BoostedRows::layout_codes) key += "layout codes\n";
   }
   return key;
+}
+
+}  // namespace
+
+std::string trial_key(const ExperimentEntry& entry, const configs::Settings& settings) {
+  return key_of(entry, settings, /*measured=*/true);
+}
+
+std::string training_key(const ExperimentEntry& entry, const configs::Settings& settings) {
+  auto own = settings;
+  own.data.test.clear();
+  return key_of(entry, own, /*measured=*/false);
 }
 
 std::string record_key(const ExperimentEntry& entry, const configs::Settings& settings, uint64_t data_fingerprint) {
   return jobs::content_id(fmt::format("{}{:016x}", trial_key(entry, settings), data_fingerprint));
 }
 
+std::string training_record_key(const ExperimentEntry& entry, const configs::Settings& settings,
+                                uint64_t training_fingerprint) {
+  return jobs::content_id(fmt::format("{}{:016x}", training_key(entry, settings), training_fingerprint));
+}
+
 std::optional<TrialRecord> read_trial_record(const fs::path& folder) {
   if (!fs::exists(folder / kRecord) || !fs::exists(folder / "rankings.csv")) return std::nullopt;
   const auto json = nlohmann::json::parse(files().read(folder / kRecord), nullptr, false);
   if (!json.is_object() || !json.contains("key") || !json["key"].is_string()) return std::nullopt;
-  const auto seconds = json.find("seconds");
+  const auto seconds = json.find("seconds"), training = json.find("training");
   return TrialRecord{json["key"].get<std::string>(),
+                     training != json.end() && training->is_string() ? training->get<std::string>() : "",
                      seconds != json.end() && seconds->is_number() ? seconds->get<double>() : 0.0};
 }
 
 void write_trial_record(const fs::path& folder, const TrialRecord& record) {
-  const nlohmann::json json = {{"key", record.key}, {"seconds", record.seconds}};
+  const nlohmann::json json = {{"key", record.key}, {"training", record.training}, {"seconds", record.seconds}};
   write_file_atomically(folder / kRecord, json.dump(2) + "\n");
 }
 

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "coordinator/run_directory.h"
 #include "experiments/document.h"
 #include "jobs/queue/queue_reader.h"
 #include "jobs/sweep/sweep.h"
@@ -39,15 +40,23 @@ std::string describe(const Experiment& experiment, const Trial& trial);
 /// where and how fast it runs.
 std::string trial_key(const ExperimentEntry& entry, const configs::Settings& settings);
 
+/// What its training depends on: as trial_key, without the test groups, and without the files of features of boosted
+/// trees, which are trained anew whenever they are measured.
+std::string training_key(const ExperimentEntry& entry, const configs::Settings& settings);
+
 /// A trial that is complete has trial.json beside its rankings.csv, written last.
 struct TrialRecord {
-  std::string key;     // content id of trial_key and of the data's fingerprint
-  double seconds = 0;  // that it took, without earlier attempts
+  std::string key;       // content id of trial_key and of the data's fingerprint
+  std::string training;  // content id of training_key and of the fingerprint without test groups; empty where an
+                         // earlier version wrote it
+  double seconds = 0;    // that it took, without earlier attempts
 };
 /// Empty where there is none, or a damaged one.
 std::optional<TrialRecord> read_trial_record(const std::filesystem::path& folder);
 void write_trial_record(const std::filesystem::path& folder, const TrialRecord& record);
 std::string record_key(const ExperimentEntry& entry, const configs::Settings& settings, uint64_t data_fingerprint);
+std::string training_record_key(const ExperimentEntry& entry, const configs::Settings& settings,
+                                uint64_t training_fingerprint);
 
 /// The trials of kind model as jobs of one sweep: `foretime status` and `foretime leaderboard` show it like any other.
 /// Jobs stand in the order of the trials, and have the names of their folders. Throws ExperimentError.
@@ -75,18 +84,19 @@ Collection collect(const Experiment& experiment, const std::vector<Trial>& trial
 /// data::DataError where the data cannot be listed.
 struct TrialState {
   bool complete = false;
-  bool stale = false;  // made otherwise, to be made anew
+  bool stale = false;    // made otherwise, to be made anew
+  bool trained = false;  // as it is wanted, but measured on other test groups: these are measured, nothing is trained
   double seconds = 0;
-  std::string key;
+  std::string key, training;
 };
 class TrialStates {
  public:
   TrialState find(const ExperimentEntry& entry, const Trial& trial, bool overwrite);
 
  private:
-  uint64_t fingerprint(const configs::Settings& settings);
+  coordinator::DataFingerprints fingerprints(const configs::Settings& settings);
 
-  std::map<std::string, uint64_t> fingerprints_;  // of data, by the settings that choose them
+  std::map<std::string, coordinator::DataFingerprints> fingerprints_;  // by the settings that choose the data
 };
 
 /// Runs the trials that are not complete, one after another, each on all ranks; what was interrupted continues. All

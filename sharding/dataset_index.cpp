@@ -87,12 +87,26 @@ std::vector<data::GroupHeader> DatasetIndex::headers() const {
   return all;
 }
 
+namespace {
+
+uint64_t mix_entry(uint64_t state, const IndexEntry& entry) {
+  state =
+      random_bits({state, entry.header.fingerprint, mix_text(entry.header.name), static_cast<uint64_t>(entry.role)});
+  return entry.parts > 1 ? random_bits({state, static_cast<uint64_t>(entry.parts)}) : state;
+}
+
+}  // namespace
+
 uint64_t DatasetIndex::fingerprint() const {
   uint64_t state = 0;
+  for (const auto& entry : entries) state = mix_entry(state, entry);
+  return state;
+}
+
+uint64_t DatasetIndex::training_fingerprint() const {
+  uint64_t state = 0;
   for (const auto& entry : entries) {
-    state =
-        random_bits({state, entry.header.fingerprint, mix_text(entry.header.name), static_cast<uint64_t>(entry.role)});
-    if (entry.parts > 1) state = random_bits({state, static_cast<uint64_t>(entry.parts)});
+    if (entry.role != Role::test) state = mix_entry(state, entry);
   }
   return state;
 }

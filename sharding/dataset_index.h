@@ -35,6 +35,8 @@ struct DatasetIndex {
   /// Changes when any group's contents, name or role changes, or the parts that it is cut into; independent of paths
   /// and of the number of ranks.
   uint64_t fingerprint() const;
+  /// As fingerprint, of the training and validation groups alone: test groups change nothing that a training does.
+  uint64_t training_fingerprint() const;
 };
 
 data::CandidateKind candidate_kind(configs::DataFormat format);

@@ -109,6 +109,30 @@ class ExperimentTest(ProgramTest):
         anew = self.run_foretime("experiment", "small.yaml", "trainer.steps=7", "--entries", "MLP", "--fractions", 1, "--overwrite")
         self.assertIn("2 of 2 trials", anew.stdout)
 
+    def test_test_files_are_added_without_training_again(self):
+        chosen = ("experiment", "small.yaml", "--fractions", 1, "--seeds", 1, "--entries", "GCN,XGBoost,mean")
+        more = "data.test=[C10.npz, C11.npz, C9.npz]"
+        self.run_foretime(*chosen, "--out", "out")
+        trained = self.folder / "out/trials/gcn/fraction-1/seed-1"
+        weights = {path: path.stat().st_mtime_ns for path in trained.glob("checkpoints/*/model.safetensors")}
+        self.assertTrue(weights)
+        dry = self.run_foretime(*chosen, more, "--out", "out", "--dry-run").stdout
+        self.assertIn("3 trials, 0 complete", dry)
+        self.assertEqual(dry.count("trained, other test groups to be measured"), 3)
+        done = self.run_foretime(*chosen, more, "--out", "out")
+        self.assertIn("is trained, and measured on other test groups", done.stderr)
+        self.assertEqual({path: path.stat().st_mtime_ns for path in trained.glob("checkpoints/*/model.safetensors")}, weights)
+        # Everything is as if all files had been there at first.
+        self.run_foretime(*chosen, more, "--out", "at-once")
+        for entry in ("gcn", "xgboost", "mean"):
+            later, at_once = (self.folder / out / f"trials/{entry}/fraction-1/seed-1/rankings.csv" for out in ("out", "at-once"))
+            self.assertEqual(later.read_bytes(), at_once.read_bytes(), entry)
+        self.assertIn("C9", {row["group"] for row in self.rows("out/predictions.csv")})
+        self.assertIn("3 trials, 3 complete", self.run_foretime(*chosen, more, "--out", "out", "--dry-run").stdout)
+        # Validation groups choose the model, so they are another training.
+        refused = self.run_foretime(*chosen, "data.valid=[C9.npz]", "--out", "out", code=2)
+        self.assertIn("valid: [C9.npz]", refused.stderr)
+
     def test_ranks_make_the_same_experiment(self):
         chosen = ("experiment", "small.yaml", "--entries", "GCN,mean", "--fractions", "1", "--seeds", "1", "--out")
         self.run_foretime(*chosen, "one")

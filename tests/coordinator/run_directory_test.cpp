@@ -23,26 +23,28 @@ class RunDirectoryTest : public ::testing::Test {
 };
 
 TEST_F(RunDirectoryTest, HoldsTheResolvedSettings) {
-  const RunDirectory directory(settings, 7);
+  const RunDirectory directory(settings, {7, 7});
   EXPECT_EQ(configs::to_yaml(configs::load_settings(directory.path() / "config.yaml")), configs::to_yaml(settings));
 }
 
 TEST_F(RunDirectoryTest, RefusesAnotherConfigurationAndNamesTheKey) {
-  { const RunDirectory directory(settings, 7); }
+  { const RunDirectory directory(settings, {7, 7}); }
   settings.trainer.steps += 100;  // more steps continue a run
-  EXPECT_NO_THROW(RunDirectory(settings, 7));
+  EXPECT_NO_THROW(RunDirectory(settings, {7, 7}));
   settings.model.hidden = 99;
-  EXPECT_THAT(foretime::testing::message_of<configs::SettingsError>([&] { RunDirectory(settings, 7); }),
+  EXPECT_THAT(foretime::testing::message_of<configs::SettingsError>([&] {
+                RunDirectory(settings, {7, 7});
+              }),
               ::testing::HasSubstr("hidden"));
   settings.run.overwrite = true;
-  EXPECT_NO_THROW(RunDirectory(settings, 7));
+  EXPECT_NO_THROW(RunDirectory(settings, {7, 7}));
 }
 
 /// A file server may say only at the end that its disk is full.
 TEST_F(RunDirectoryTest, MetricsThatAreLostAtTheEndOfTheFileAreAnError) {
   simulation::SimulatedFiles disk;
   const FilesScope scope(disk);
-  RunDirectory directory(settings, 7);
+  RunDirectory directory(settings, {7, 7});
   directory.append_metrics({{"step", 1}});
   disk.fail_by(
       [](const char* operation, const auto&, size_t) { return std::string_view(operation) == "close" ? ENOSPC : 0; });
@@ -50,28 +52,45 @@ TEST_F(RunDirectoryTest, MetricsThatAreLostAtTheEndOfTheFileAreAnError) {
 }
 
 TEST_F(RunDirectoryTest, DataJsonThatIsNoneIsNamed) {
-  { const RunDirectory directory(settings, 7); }
+  { const RunDirectory directory(settings, {7, 7}); }
   write_file_atomically(scratch.path() / "run/data.json", "[1]");
-  EXPECT_THAT(foretime::testing::message_of<RunError>([&] { RunDirectory(settings, 7); }),
+  EXPECT_THAT(foretime::testing::message_of<RunError>([&] {
+                RunDirectory(settings, {7, 7});
+              }),
               ::testing::HasSubstr("data.json: trained on data with fingerprint none"));
 }
 
 TEST_F(RunDirectoryTest, BeginningAnewForgetsWhatTheFormerRunTook) {
   settings.run.overwrite = true;
-  { RunDirectory(settings, 7).write("resources.json", "{}"); }
+  { RunDirectory(settings, {7, 7}).write("resources.json", "{}"); }
   write_file_atomically(scratch.path() / "run/notes.txt", "mine");
-  const RunDirectory anew(settings, 7);
+  const RunDirectory anew(settings, {7, 7});
   EXPECT_FALSE(std::filesystem::exists(scratch.path() / "run/resources.json"));
   EXPECT_TRUE(std::filesystem::exists(scratch.path() / "run/notes.txt"));
 }
 
 TEST_F(RunDirectoryTest, RefusesChangedData) {
-  { const RunDirectory directory(settings, 7); }
-  EXPECT_THROW(RunDirectory(settings, 8), RunError);
+  { const RunDirectory directory(settings, {7, 7}); }
+  EXPECT_THROW(RunDirectory(settings, {8, 8}), RunError);
+}
+
+TEST_F(RunDirectoryTest, TestGroupsMayBeOthers) {
+  { const RunDirectory directory(settings, {7, 1}); }
+  settings.data.test = {"y.npz"};
+  EXPECT_NO_THROW(RunDirectory(settings, {8, 1}));
+  EXPECT_THROW(RunDirectory(settings, {8, 2}), RunError);
+  settings.data.valid = {"y.npz"};
+  EXPECT_THROW(RunDirectory(settings, {8, 1}), configs::SettingsError);
+  // Of earlier versions, which did not tell them apart.
+  settings.data.valid.clear();
+  write_file_atomically(scratch.path() / "run/data.json", R"({"fingerprint": "0000000000000008"})");
+  EXPECT_NO_THROW(RunDirectory(settings, {8, 1}));
+  write_file_atomically(scratch.path() / "run/data.json", R"({"fingerprint": "0000000000000008"})");
+  EXPECT_THROW(RunDirectory(settings, {9, 1}), RunError);
 }
 
 TEST_F(RunDirectoryTest, RewindsMetricsToTheCheckpoint) {
-  RunDirectory directory(settings, 7);
+  RunDirectory directory(settings, {7, 7});
   for (const int64_t step : {1, 2, 3}) directory.append_metrics({{"step", step}});
   directory.rewind_metrics(2);
   EXPECT_EQ(files().read(directory.path() / "metrics.jsonl"), "{\"step\":1}\n{\"step\":2}\n");

@@ -93,6 +93,13 @@ TEST(Experiment, KeysFollowWhatShapesTheResult) {
   settings.data.holdout = 0.3;
   EXPECT_NE(trial_key(mean, settings), trial_key(mean, trials[0].settings));
   EXPECT_NE(record_key(mean, settings, 1), record_key(mean, settings, 2));
+  // What was trained does not depend on what it is measured on.
+  auto measured = trials[0].settings;
+  measured.data.test.push_back("more.npz");
+  EXPECT_NE(trial_key(entry, measured), trial_key(entry, trials[0].settings));
+  EXPECT_EQ(training_key(entry, measured), training_key(entry, trials[0].settings));
+  measured.data.valid.push_back("more.npz");
+  EXPECT_NE(training_key(entry, measured), training_key(entry, trials[0].settings));
 }
 
 TEST(Experiment, MessagesSayWhereAndWhat) {

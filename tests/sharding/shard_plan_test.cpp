@@ -221,5 +221,20 @@ TEST(DatasetIndex, SurvivesTheWayBetweenRanks) {
   EXPECT_NE(changed.fingerprint(), dataset.fingerprint());
 }
 
+TEST(DatasetIndex, TestGroupsAreNoPartOfTheTrainingsFingerprint) {
+  auto dataset = random_dataset(3, 4);
+  dataset.entries[2].role = Role::test;
+  auto other = dataset;
+  other.entries[2].header.fingerprint ^= 1;
+  EXPECT_NE(other.fingerprint(), dataset.fingerprint());
+  EXPECT_EQ(other.training_fingerprint(), dataset.training_fingerprint());
+  for (const auto role : {Role::train, Role::valid}) {
+    dataset.entries[1].role = role;
+    other = dataset;
+    other.entries[1].header.fingerprint ^= 1;
+    EXPECT_NE(other.training_fingerprint(), dataset.training_fingerprint());
+  }
+}
+
 }  // namespace
 }  // namespace foretime::sharding

@@ -150,11 +150,11 @@ TEST(PowerLoss, TheMetricsUpToACheckpointAreWholeWhereItIsThere) {
   at_every_power_loss(
       [] {
         files().create_folders("/run");
-        coordinator::RunDirectory run(settings_of_run(), 7);
+        coordinator::RunDirectory run(settings_of_run(), {7, 7});
         files().sync_folder("/run");
       },
       [] {
-        coordinator::RunDirectory run(settings_of_run(), 7);
+        coordinator::RunDirectory run(settings_of_run(), {7, 7});
         for (int64_t step = 1; step <= 3; ++step) {
           run.append_metrics(metrics_of(step));
           if (step == 2) continue;
@@ -163,7 +163,7 @@ TEST(PowerLoss, TheMetricsUpToACheckpointAreWholeWhereItIsThere) {
         }
       },
       [&](const std::string& where) {
-        coordinator::RunDirectory run(settings_of_run(), 7);
+        coordinator::RunDirectory run(settings_of_run(), {7, 7});
         const auto steps = run.checkpoints().steps();
         const auto last = steps.empty() ? 0 : steps.back();
         resumed.insert(last);

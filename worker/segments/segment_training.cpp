@@ -125,7 +125,7 @@ SegmentTraining::SegmentTraining(const configs::Settings& settings, const shardi
   for (const auto& entry : dataset.entries) parts_.push_back(entry.parts);
   label_ = fmt::format("{} {} of {} segments of at most {} nodes, data {:016x}", history_.columns(),
                        word_of(settings.segments.stale), word_of(settings.segments.method),
-                       settings.sampler.max_segment_nodes, dataset.fingerprint());
+                       settings.sampler.max_segment_nodes, dataset.training_fingerprint());
   if (settings.data.prune_hops >= 0) label_ += fmt::format(", pruned to {} hops", settings.data.prune_hops);
   if (stale_ == Stale::full_forward && request().sharing == plans::Sharing::none) {
     throw configs::SettingsError(

@@ -102,7 +102,8 @@ void load_data(RunContext& run) {
     sharding::check_representation(run.index, run.settings.data);
     check_overlap(run);
     if (run.index.with_role(sharding::Role::train).empty()) throw DataError("data.train: names no groups");
-    run.directory = std::make_unique<coordinator::RunDirectory>(run.settings, run.index.fingerprint());
+    run.directory = std::make_unique<coordinator::RunDirectory>(
+        run.settings, coordinator::DataFingerprints{run.index.fingerprint(), run.index.training_fingerprint()});
     run.directory->write(
         "environment.json",
         coordinator::describe_environment(run.comm.size(), torch::get_num_threads(), run.comm.name(), run.device.str())
