@@ -96,8 +96,8 @@ std::pair<ProgramRows, ProgramRows> rows_of_records(const StatementArguments& ar
   if (all.without_features > 0)
     std::cerr << fmt::format("{} records without features, the first: {}\n", all.without_features, all.first_reason);
   if (all.counts.malformed > 0)
-    std::cerr << fmt::format("{}: {} lines that are no record, the first: line {}: {}\n", arguments.records,
-                             all.counts.malformed, all.counts.first_malformed.front().line,
+    std::cerr << fmt::format("{}: {} lines that are no record, the first: {}:{}: {}\n", arguments.records,
+                             all.counts.malformed, arguments.records, all.counts.first_malformed.front().line,
                              all.counts.first_malformed.front().reason);
   if (lines.empty()) return divide(all.rows, arguments.held_out);
   return {rows_of_lines(all, split.train), rows_of_lines(all, split.test)};

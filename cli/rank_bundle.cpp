@@ -114,13 +114,12 @@ std::string plain_key(const std::string& key) {
   return name;
 }
 
-void read_records(const std::string& file, bool several, Workloads& workloads) {
+/// `name`: of the file in ids; empty where it is the only one.
+void read_records(const std::string& file, const std::string& name, Workloads& workloads) {
   data::LineSource lines(file);
   data::RecordParser parser;
   data::TuningRecord record;
   Complaints complaints;
-  auto stem = std::filesystem::path(file).filename().string();
-  stem.resize(std::min(stem.size(), stem.find('.')));
   while (const auto line = lines.next()) {
     if (line->text.empty() || line->text[0] == '#' || line->text[0] == ' ') continue;
     try {
@@ -133,8 +132,8 @@ void read_records(const std::string& file, bool several, Workloads& workloads) {
     auto& workload = workloads.of(record.workload_key);
     workload.texts.emplace_back(line->text);
     workload.places.push_back(fmt::format("{}:{}", file, lines.line_number()));
-    workload.ids.push_back(several ? fmt::format("{}:{}", stem, lines.line_number() - 1)
-                                   : std::to_string(lines.line_number() - 1));
+    const auto number = std::to_string(lines.line_number() - 1);
+    workload.ids.push_back(name.empty() ? number : fmt::format("{}:{}", name, number));
   }
   complaints.tell(file, "lines left out");
 }
@@ -164,10 +163,10 @@ inference::Ranking ranking_of(const inference::Model& model, Workload&& workload
 }
 
 /// Tuning records of all files together, a ranking a workload in the order of the first records. Candidates are counted
-/// in their workload; ids are 0-based lines, after the file's name and a colon where there are several files. Costs in
-/// records are not looked at. What cannot be scored is last, with +infinity; lines that are no records, and workloads
-/// without a compute DAG, are left out; both are said on standard error. Throws DataError where nothing is left, and
-/// for files that cannot be read; SettingsError without `dags`.
+/// in their workload; ids are 0-based lines, after the file's name (data::record_file_names) and a colon where there
+/// are several files. Costs in records are not looked at. What cannot be scored is last, with +infinity; lines that are
+/// no records, and workloads without a compute DAG, are left out; both are said on standard error. Throws DataError
+/// where nothing is left, and for files that cannot be read; SettingsError without `dags`.
 std::vector<inference::Ranking> rank_records(const std::shared_ptr<const inference::Model>& model,
                                              const std::vector<std::string>& files, const std::string& dags) {
   if (dags.empty())
@@ -177,7 +176,8 @@ std::vector<inference::Ranking> rank_records(const std::shared_ptr<const inferen
         files.front());
   const DagLines table(dags);
   Workloads workloads;
-  for (const auto& file : files) read_records(file, files.size() > 1, workloads);
+  const auto names = data::record_file_names({files.begin(), files.end()});
+  for (size_t f = 0; f < files.size(); ++f) read_records(files[f], files.size() > 1 ? names[f] : "", workloads);
   Complaints missing;
   std::vector<inference::Ranking> rankings;
   for (auto& workload : workloads.all()) {

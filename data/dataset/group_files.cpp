@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <string_view>
 #include <utility>
 
 #include <nlohmann/json.hpp>
@@ -49,9 +50,21 @@ GroupHeader npz_header(const fs::path& path) {
   return header;
 }
 
+/// Text, plain or gzip: measurements in a form that becomes groups by being packed.
+bool is_text_file(const fs::path& file) {
+  const auto start = start_of(file, 2);
+  return start == "\x1f\x8b" ||
+         (!start.empty() && std::string_view("{[#\"").find(start.front()) != std::string_view::npos);
+}
+
 std::vector<GroupHeader> headers_of(const fs::path& file) {
   if (is_hlo_file(file)) return hlo_headers(file);
   if (is_packed(file)) return packed_headers(file);
+  if (is_text_file(file))
+    throw DataError(
+        "{}: text or gzip, expected groups (.npz, .foretime, .pb); foretime data makes them: pack-records of tuning "
+        "records, pack-tir of save_json text, pack-table of tables",
+        file.string());
   return {npz_header(file)};
 }
 

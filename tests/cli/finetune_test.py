@@ -215,7 +215,7 @@ class FinetuneTest(ProgramTest):
         single = (self.shared / "old.json").read_text().splitlines()[0]
         path = self.write("log.json", "\n".join([*lines[2:40], json.dumps(failed), lines[0][:100], single]) + "\n")
         done = self.finetune(self.model, path, *self.records, "--steps", "2", "--force")
-        for text in ("1 programs failed: they rank behind all that ran", "1 lines that are no records left out", "1 records of workloads with a single one"):
+        for text in ("1 programs failed: they rank behind all that ran", "1 lines that are no records left out, the first: ", "1 records of workloads with a single one"):
             self.assertIn(text, done.stdout)
         # A workload of which nothing can be replayed does not spoil the others; alone, it is an error.
         other = [json.loads(line) for line in (self.shared / "old.json").read_text().splitlines()[:3]]

@@ -37,7 +37,7 @@ class RecordsTest(ProgramTest):
         out = self.run_foretime("data", "inspect", path).stdout
         self.assertIn("3 tuning records", out)
         self.assertIn("1 failed measurements, 1 malformed lines, 1 empty lines and comments", out)
-        self.assertIn("line 4: no JSON", out)
+        self.assertIn("log.json:4: no JSON", out)
         self.assertIn("run timeout: 1", out)
         report, = self.json_of("data", "inspect", "--json", path)
         self.assertEqual([report["records"], report["failed"], report["malformed"], report["skipped"]], [3, 1, 1, 1])
@@ -68,6 +68,35 @@ class RecordsTest(ProgramTest):
         self.assertIn(" 299 programs", out)
         done = self.pack("--networks", "networks.json", "--take", "one", "--never", "two", code=3)
         self.assertIn("no workload with 2 records", done.stderr)  # both networks have all workloads
+
+    def test_lines_are_named_with_their_files(self):
+        with gzip.open(RECORDS, "rt") as file:
+            lines = [next(file) for _ in range(100)]
+        for folder in ("a", "b"):  # two files of one name
+            (self.folder / folder).mkdir()
+            self.write(f"{folder}/log.json", "".join(lines[:97]))
+        broken = self.write("broken.json", "".join(lines[:3]) + lines[3][:200] + "\n" + "".join(lines[50:100]))
+        out = self.run_foretime("data", "pack-records", "two.foretime", "a/log.json", "b/log.json", broken, "--dags", DAGS).stdout
+        self.assertIn(f"1 lines that are no records left out, the first: {broken}:4: no JSON", out)
+        self.pack("--most", "3")
+        self.run_foretime("train", "--quiet", *SMALL, "trainer.steps=2", "optimizer.warmup_steps=1")
+        by_groups = self.rows_of(self.run_foretime("rank", "run", "two.foretime").stdout)
+        by_records = self.rows_of(self.run_foretime("rank", "run", "a/log.json", "b/log.json", broken, "--dags", DAGS).stdout)
+        for rows in (by_groups, by_records):
+            ids = [row["id"] for row in rows]
+            self.assertEqual(len(ids), len(set(ids)))
+            self.assertTrue({"a/log.json:0", "b/log.json:96", "broken:0"} <= set(ids), ids[:3])
+        self.write("lines.json", "[0, 1, 150]")
+        done = self.run_foretime("data", "pack-records", "x.foretime", "a/log.json", "--dags", DAGS, "--lines", "lines.json", code=3)
+        self.assertIn("a/log.json: record 150 is asked for (0 is the first line), and the file has 97 lines", done.stderr)
+
+    def test_records_where_groups_are_expected(self):
+        self.pack("--most", "3")
+        self.run_foretime("train", "--quiet", *SMALL, "trainer.steps=2", "optimizer.warmup_steps=1")
+        for command in (("evaluate", "run", RECORDS), ("data", "pack", "x.foretime", RECORDS, "--format", "programs"),
+                        ("train", *SMALL, f"data.test=[{RECORDS}]", "run.directory=x")):
+            self.assertIn("pack-records of tuning records", self.run_foretime(*command, code=3).stderr)
+        self.assertIn("give --dags FILE", self.run_foretime("rank", "run", RECORDS, code=2).stderr)
 
     def test_ranks_pack_together(self):
         self.pack("--most", "30", "--threads", "1")

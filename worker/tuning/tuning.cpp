@@ -95,7 +95,7 @@ std::vector<std::string> left_out(const data::RecordIndex& index, const data::Re
     if (count > 0) notes.push_back(fmt::format("{} {}", count, what));
   };
   note(counts.failed, "programs failed: they rank behind all that ran");
-  note(index.malformed, "lines that are no records left out");
+  note(index.malformed, fmt::format("lines that are no records left out, the first: {}", index.first_malformed));
   note(index.left_out + counts.left_out, "records of workloads with a single one left out");
   if (index.without_dag > 0)
     note(index.without_dag, fmt::format("records of workloads without a compute DAG in {} left out, among them of {}",

@@ -36,14 +36,6 @@ int64_t place_of(size_t file, int64_t line) { return static_cast<int64_t>(file) 
 size_t file_of(int64_t place) { return static_cast<size_t>(place >> kFileShift); }
 int64_t line_of(int64_t place) { return place & ((int64_t{1} << kFileShift) - 1); }
 
-std::string name_of(const std::string& key) {
-  std::string name;
-  for (const char c : key) {
-    if (c != '"' && c != ' ' && c != '\\') name += c == '/' ? '_' : c;
-  }
-  return name;
-}
-
 void choose(std::vector<int64_t>& places, const RecordChoice& choice) {
   if (choice.most <= 0 || places.size() <= static_cast<size_t>(choice.most)) return;
   const auto rank = [&](int64_t place) { return mix(mix(choice.seed) ^ static_cast<uint64_t>(place)); };
@@ -64,7 +56,7 @@ struct OpenGroup {
 class RecordPacker {
  public:
   RecordPacker(const std::filesystem::path& file, const RecordIndex& index, const RecordPackOptions& options)
-      : index_(index), options_(options), writer_(file) {}
+      : index_(index), options_(options), names_(record_file_names(index.files)), writer_(file) {}
 
   RecordPackCounts pack(std::span<const int64_t> groups) {
     for (size_t first = 0; first < groups.size();) {
@@ -118,7 +110,6 @@ class RecordPacker {
       if (lines[file].empty()) continue;
       const auto& path = index_.files[file];
       file_ = path;
-      const std::string stem = path.filename().string().substr(0, path.filename().string().find('.'));
       RecordReader reader(path, {.lines = line_set(lines[file], path.string())});
       while (next < groups.size() && (index_.failures ? reader.next_with_failed(record_) : reader.next(record_))) {
         const auto found = by_key.find(record_.workload_key);
@@ -127,7 +118,8 @@ class RecordPacker {
         auto [target, fresh] = open.try_emplace(found->second);
         if (fresh) target->second.graphs = make_program_graphs(options_.representation, hardware());
         const int64_t line = record_.line - 1;
-        add(of, index_.files.size() == 1 ? fmt::to_string(line) : fmt::format("{}:{}", stem, line), target->second);
+        add(of, index_.files.size() == 1 ? fmt::to_string(line) : fmt::format("{}:{}", names_[file], line),
+            target->second);
         if (place_of(file, record_.line - 1) == of.places.back()) {
           write(of, target->second);
           open.erase(target);
@@ -179,7 +171,8 @@ class RecordPacker {
 
   const RecordIndex& index_;
   const RecordPackOptions& options_;
-  std::filesystem::path file_;  // that is being read
+  std::vector<std::string> names_;  // of the files, in ids
+  std::filesystem::path file_;      // that is being read
   PackedWriter writer_;
   RecordPackCounts counts_;
   RecordProgram programs_;
@@ -214,7 +207,7 @@ RecordIndex index_records(const std::vector<std::filesystem::path>& files, const
           continue;
         }
         found = by_key.emplace(record.workload_key, index.groups.size()).first;
-        index.groups.push_back({record.workload_key, name_of(record.workload_key), std::move(dag), {}, 0});
+        index.groups.push_back({record.workload_key, group_name(record.workload_key), std::move(dag), {}, 0});
       }
       index.groups[found->second].places.push_back(place_of(file, record.line - 1));
       index.groups[found->second].ran += record.error == RecordError::none;
@@ -224,6 +217,9 @@ RecordIndex index_records(const std::vector<std::filesystem::path>& files, const
       throw DataError("{}: record {} is asked for (0 is the first line), and the file has {} lines",
                       files[file].string(), last - 1, reader.line_number());
     index.failed += reader.counts().failed();
+    if (const auto& malformed = reader.counts().first_malformed; index.malformed == 0 && !malformed.empty())
+      index.first_malformed =
+          fmt::format("{}:{}: {}", files[file].string(), malformed.front().line, malformed.front().reason);
     index.malformed += reader.counts().malformed;
   }
   for (RecordGroup& group : index.groups) choose(group.places, choice);
@@ -411,7 +407,9 @@ std::string RecordPacking::join() const {
   if (counts_.left_out > 0)
     text +=
         fmt::format("  {} records of workloads none of whose programs ran left out by process 0\n", counts_.left_out);
-  if (index_.malformed > 0) text += fmt::format("  {} lines that are no records left out\n", index_.malformed);
+  if (index_.malformed > 0)
+    text += fmt::format("  {} lines that are no records left out, the first: {}\n", index_.malformed,
+                        index_.first_malformed);
   if (index_.left_out > 0)
     text += fmt::format("  {} records of workloads with fewer than {} left out\n", index_.left_out, request_.least);
   if (index_.without_dag > 0)

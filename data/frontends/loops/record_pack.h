@@ -47,6 +47,7 @@ struct RecordIndex {
   int64_t records = 0, failed = 0, malformed = 0, without_dag = 0, left_out = 0;
   bool failures = true;                   // the failed ones are among the records
   std::vector<std::string> missing_keys;  // of workloads without a DAG, the first ones
+  std::string first_malformed;            // FILE:LINE: why, lines from 1 on
 };
 
 /// Reads all files once. Throws DataError where a file cannot be read.
@@ -70,7 +71,7 @@ struct RecordPackCounts {
 };
 
 /// Packs the groups `groups` of the index (ascending) into `file`. A record's candidate id is its 0-based line, after
-/// the file's name without extensions and a colon where there are several files, its run time the mean of its costs,
+/// the file's name (record_file_names) and a colon where there are several files, its run time the mean of its costs,
 /// infinite where its measurement failed. Records that cannot be replayed are counted and left out. A file without
 /// groups is an error. Throws DataError.
 RecordPackCounts pack_records(const std::filesystem::path& file, const RecordIndex& index,

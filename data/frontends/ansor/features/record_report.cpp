@@ -178,7 +178,8 @@ std::string to_text(const RecordReport& report) {
   }
   constexpr size_t kShown = 5;
   for (size_t i = 0; i < std::min(kShown, counts.first_malformed.size()); ++i)
-    out += fmt::format("    line {}: {}\n", counts.first_malformed[i].line, counts.first_malformed[i].reason);
+    out +=
+        fmt::format("    {}:{}: {}\n", report.file, counts.first_malformed[i].line, counts.first_malformed[i].reason);
   for (const auto& [version, records] : report.versions) out += fmt::format("  format {}: {}\n", version, records);
   for (const auto& [target, records] : report.targets) out += fmt::format("  target {}: {}\n", target, records);
   if (counts.records == 0) return out;

@@ -1,6 +1,7 @@
 #include "data/frontends/ansor/records/record_reader.h"
 
 #include <limits>
+#include <map>
 #include <numeric>
 
 #include <fmt/format.h>
@@ -290,6 +291,26 @@ std::shared_ptr<const std::vector<bool>> line_set(const std::vector<int64_t>& li
     (*set)[static_cast<size_t>(line)] = true;
   }
   return set;
+}
+
+std::vector<std::string> record_file_names(const std::vector<std::filesystem::path>& files) {
+  const auto stem_of = [](const std::filesystem::path& file) {
+    const auto name = file.filename().string();
+    return name.substr(0, name.find('.'));
+  };
+  std::map<std::string, int64_t> counts;
+  for (const auto& file : files) ++counts[stem_of(file)];
+  std::vector<std::string> names;
+  for (const auto& file : files) names.push_back(counts.at(stem_of(file)) > 1 ? file.string() : stem_of(file));
+  return names;
+}
+
+std::string group_name(const std::string& workload_key) {
+  std::string name;
+  for (const char c : workload_key) {
+    if (c != '"' && c != ' ' && c != '\\') name += c == '/' ? '_' : c;
+  }
+  return name;
 }
 
 int64_t RecordCounts::failed() const { return std::accumulate(errors.begin(), errors.end(), int64_t{0}); }

@@ -50,6 +50,13 @@ struct RecordShare {
 /// 0-based lines as RecordShare wants them. Throws DataError `origin: …` for numbers that are no lines.
 std::shared_ptr<const std::vector<bool>> line_set(const std::vector<int64_t>& lines, const std::string& origin);
 
+/// What stands before the colon and the line in ids of candidates from several files: each file's name up to its first
+/// dot, or its path as it was given where another file has that name, too.
+std::vector<std::string> record_file_names(const std::vector<std::filesystem::path>& files);
+
+/// The group of a workload key: without quotes, blanks and backslashes, and with _ for /.
+std::string group_name(const std::string& workload_key);
+
 /// Reads records that come one by one. One object a thread: it keeps memory.
 class RecordParser {
  public:
