@@ -89,7 +89,7 @@ class TrainSbatchTest(OnSlurm):
 
     def wait_for_second_start(self, name, number, seconds=90):
         """Until the Slurm job has started again, and its training has gone on from a checkpoint; the step of that."""
-        self.wait_for("second start", lambda: self.job(number).get("Restarts") == "1" and self.job(number)["JobState"] == "RUNNING", seconds,
+        self.wait_for("second start", lambda: int(self.job(number).get("Restarts", 0)) >= 1 and self.job(number)["JobState"] == "RUNNING", seconds,
                       lambda: f"{self.job(number)}\n{self.log(number)[-3000:]}")
         found = self.wait_for("resumed training", lambda: re.findall(r"continues at step (\d+)", self.log(number)), 60,
                               lambda: self.log(number)[-3000:])
@@ -180,7 +180,8 @@ class AgentsSbatchTest(OnSlurm):
                       lambda: self.log(number)[-3000:])
 
     def test_an_agent_on_each_node_until_the_queue_is_empty(self):
-        self.submit("nodes", range(1, 5))
+        # More and longer than two agents could take before the third has started.
+        self.submit("nodes", range(1, 8), **{"trainer.steps": 120})
         number = self.sbatch("agents.sbatch", "--nodes=3", FORETIME_RUNS="runs-nodes", FORETIME_AGENT_OPTIONS="--cpus 2")
         self.assertEqual(self.wait_for_end(number)["ExitCode"], "0:0", self.log(number))
         self.assertEqual(self.hosts_of(self.require_success("nodes", number)), {"h1", "h2", "h3"})
