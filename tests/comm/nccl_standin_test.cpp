@@ -33,6 +33,7 @@ namespace foretime::comm {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::AnyOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -290,7 +291,7 @@ Outcome run(const std::string& environment, const std::string& how) {
 TEST(NcclStandinProcess, EndsAsItsRanksDo) {
   struct Case {
     std::string environment, how;
-    int code;
+    ::testing::Matcher<int> code;
     ::testing::Matcher<std::string> output;
   };
   const auto late = ::testing::ContainsRegex("all_reduce #[0-9]+ did not finish within 3.0 s; late: rank 1 .no answer");
@@ -302,7 +303,7 @@ TEST(NcclStandinProcess, EndsAsItsRanksDo) {
       {"", "'nccl on the host'", 4, HasSubstr("trainer.device is cpu")},
       {"FORETIME_STANDIN_VIEW=shared", "nccl", 4, HasSubstr("ranks 0 and 1 would share GPU 0000:01:00.0 of host ")},
       {"FORETIME_STANDIN_FAULT=slow:1", "nccl", 0, HasSubstr("backend nccl")},
-      {"FORETIME_STANDIN_FAULT=error:1", "nccl", 4, HasSubstr("remote error")},
+      {"FORETIME_STANDIN_FAULT=error:1", "nccl", AnyOf(4, 5), HasSubstr("remote error")},  // 5: mpirun names the rank that lost it
       {"", "late", 5, late},
       {"", "throws", 3, HasSubstr("rank 1 ended: graph 17 is broken")},
       {"FORETIME_STANDIN_FAULT=stuck_abort", "late", 5, late},
@@ -319,7 +320,7 @@ TEST(NcclStandinProcess, EndsAsItsRanksDo) {
   for (size_t i = 0; i < cases.size(); ++i) {
     const auto& [environment, how, code, output] = cases[i];
     const auto outcome = outcomes[i].get();
-    EXPECT_EQ(outcome.code, code) << environment << " " << how << ": " << outcome.output;
+    EXPECT_THAT(outcome.code, code) << environment << " " << how << ": " << outcome.output;
     EXPECT_THAT(outcome.output, output) << environment << " " << how;
     EXPECT_LT(outcome.seconds, 100) << environment << " " << how;
   }
