@@ -8,6 +8,7 @@
 #include "cli/parsing/commands.h"
 #include "cli/programs.h"
 #include "cli/rank_command.h"
+#include "cli/select_command.h"
 #include "cli/version/build_info.h"
 #include "comm/mpi/launched.h"
 
@@ -33,6 +34,10 @@ void add_light_commands(CLI::App& app, char** argv) {
   cli::add_bundle_command(app);
   cli::add_target_command(app);
   cli::add_rank_command(app, [become_full](const cli::RankArguments&) { become_full(); });
+  cli::add_select_command(app, [become_full](const std::string&) -> inference::Bundle {
+    become_full();
+    throw Error(kInternal, "select: became no other program");
+  });
   cli::add_submit_command(app);
   cli::add_status_command(app);
   cli::add_leaderboard_command(app);

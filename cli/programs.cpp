@@ -38,14 +38,15 @@ struct Subcommand {
   Program program;
   const char* text;  // nullptr: in the sources of its program
 };
-/// The full program has all that are not named here. `data pack`, `data pack-records` and `rank` go on in the full
-/// program where their arguments need it.
+/// The full program has all that are not named here. `data pack`, `data pack-records`, `rank` and `select` go on in the
+/// full program where their arguments need it.
 constexpr Subcommand kSubcommands[] = {
     {"--version", Program::light, nullptr},
     {"bundle", Program::light, nullptr},
     {"target", Program::light, nullptr},
     {"data", Program::light, nullptr},
     {"rank", Program::light, nullptr},
+    {"select", Program::light, nullptr},
     {"submit", Program::light, nullptr},
     {"status", Program::light, nullptr},
     {"leaderboard", Program::light, nullptr},

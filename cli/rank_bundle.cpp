@@ -1,10 +1,8 @@
 #include <cstdio>
 #include <filesystem>
-#include <map>
 #include <numeric>
 #include <span>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include <fmt/format.h>
@@ -12,15 +10,11 @@
 #include "base/error.h"
 #include "base/threads.h"
 #include "cli/rank_command.h"
+#include "cli/workload_texts.h"
 #include "configs/load.h"
 #include "data/dataset/group_files.h"
-#include "data/files/line_source.h"
-#include "data/frontends/ansor/dag/compute_dag.h"
-#include "data/frontends/ansor/dag/dag_table.h"
-#include "data/frontends/ansor/features/record_report.h"
 #include "data/frontends/ansor/records/record_reader.h"
 #include "data/frontends/hlo/hlo_groups.h"
-#include "data/frontends/loops/nest_program.h"
 #include "data/frontends/tir/tir_file.h"
 #include "inference/candidates/candidates.h"
 #include "inference/candidates/ranking.h"
@@ -40,106 +34,6 @@ std::vector<double> predicted_runtimes(const inference::Model& model, std::span<
   return model.runtimes(scores, flops);
 }
 
-/// Things that went wrong, of which the first is told.
-struct Complaints {
-  int64_t count = 0;
-  std::string first;
-
-  void add(std::string what) {
-    if (count++ == 0) first = std::move(what);
-  }
-  /// `file: 3 lines left out, the first: …`
-  void tell(const std::string& origin, const char* what) const {
-    if (count > 0) fmt::print(stderr, "foretime: {}: {} {}, the first: {}\n", origin, count, what, first);
-  }
-};
-
-/// Texts of one workload, in the order of the files.
-struct Workload {
-  std::string key, name = {};
-  std::vector<std::string> texts = {}, ids = {};
-  std::vector<std::string> places = {};  // FILE:LINE of each, lines from 1 on
-};
-
-class Workloads {
- public:
-  Workload& of(const std::string& key) {
-    const auto [place, fresh] = places_.try_emplace(key, all_.size());
-    if (fresh) all_.push_back({.key = key});
-    return all_[place->second];
-  }
-  std::vector<Workload>& all() { return all_; }
-
- private:
-  std::unordered_map<std::string, size_t> places_;
-  std::vector<Workload> all_;
-};
-
-/// The lines of a file of compute DAGs by their workloads.
-class DagLines {
- public:
-  explicit DagLines(const std::filesystem::path& file) {
-    data::LineSource lines(file);
-    while (const auto line = lines.next()) {
-      if (line->text.empty() || line->text[0] == '#') continue;
-      try {
-        if (line->too_long) throw DataError("longer than expected of a compute DAG");
-        auto dag = std::make_shared<const data::ComputeDag>(data::parse_compute_dag(line->text));
-        table_.add(dag);
-        lines_.emplace(dag->workload_key, line->text);
-      } catch (const DataError& error) {
-        throw DataError("{}:{}: {}", file.string(), lines.line_number(), error.what());
-      }
-    }
-    if (lines_.empty()) throw DataError("{}: no line, expected compute DAGs", file.string());
-  }
-
-  /// Null where there is none.
-  const std::string* find(const std::string& key) const {
-    const auto dag = table_.find(key);
-    return dag == nullptr ? nullptr : &lines_.at(dag->workload_key);
-  }
-
- private:
-  data::DagTable table_;
-  std::map<std::string, std::string> lines_;
-};
-
-/// Without quotes and blanks, as data::index_records names groups.
-std::string plain_key(const std::string& key) {
-  std::string name;
-  for (const char c : key) {
-    if (c != '"' && c != ' ') name += c;
-  }
-  return name;
-}
-
-/// `name`: of the file in ids; empty where it is the only one.
-void read_records(const std::string& file, const std::string& name, Workloads& workloads) {
-  data::LineSource lines(file);
-  data::RecordParser parser;
-  data::TuningRecord record;
-  Complaints complaints;
-  while (const auto line = lines.next()) {
-    if (line->text.empty() || line->text[0] == '#' || line->text[0] == ' ') continue;
-    try {
-      if (line->too_long) throw DataError("longer than a record may be");
-      parser.parse(line->text, record, false);
-    } catch (const DataError& error) {
-      complaints.add(fmt::format("{}:{}: {}", file, lines.line_number(), error.what()));
-      continue;
-    }
-    auto& workload = workloads.of(record.workload_key);
-    workload.texts.emplace_back(line->text);
-    workload.places.push_back(fmt::format("{}:{}", file, lines.line_number()));
-    const auto number = std::to_string(lines.line_number() - 1);
-    workload.ids.push_back(name.empty() ? number : fmt::format("{}:{}", name, number));
-  }
-  complaints.tell(file, "lines left out");
-}
-
-std::vector<std::string_view> views(const std::vector<std::string>& texts) { return {texts.begin(), texts.end()}; }
-
 inference::Ranking ranking_of(const inference::Model& model, std::string group, std::span<const float> scores,
                               std::span<const double> flops, std::vector<std::string> ids) {
   inference::Ranking ranking{.group = std::move(group)};
@@ -155,7 +49,7 @@ inference::Ranking ranking_of(const inference::Model& model, Workload&& workload
                               const inference::ProgramScores& result, double operations) {
   if (result.failed > 0)
     fmt::print(stderr, "foretime: {}: {} of {} programs not scored, the first: {}: {}\n", workload.name, result.failed,
-               result.scores.size(), workload.places[static_cast<size_t>(result.first_failed)], result.why);
+               result.scores.size(), to_string(workload.places[static_cast<size_t>(result.first_failed)]), result.why);
   const std::vector<double> flops(operations > 0.0 ? result.scores.size() : 0, operations);
   auto ranking = ranking_of(model, std::move(workload.name), result.scores, flops, std::move(workload.ids));
   ranking.failures.assign(result.failures.begin(), result.failures.end());
@@ -169,11 +63,7 @@ inference::Ranking ranking_of(const inference::Model& model, Workload&& workload
 /// where nothing is left, and for files that cannot be read; SettingsError without `dags`.
 std::vector<inference::Ranking> rank_records(const std::shared_ptr<const inference::Model>& model,
                                              const std::vector<std::string>& files, const std::string& dags) {
-  if (dags.empty())
-    throw configs::SettingsError(
-        "{}: tuning records, which name schedules and no programs; give --dags FILE, the compute DAGs "
-        "of their workloads (docs/explanations/schedules.md)",
-        files.front());
+  expect_dags(dags, files.front());
   const DagLines table(dags);
   Workloads workloads;
   const auto names = data::record_file_names({files.begin(), files.end()});
@@ -186,7 +76,6 @@ std::vector<inference::Ranking> rank_records(const std::shared_ptr<const inferen
       missing.add(workload.key);
       continue;
     }
-    workload.name = plain_key(workload.key);
     const inference::WorkloadScorer scorer(model, *line);
     const auto scores = scorer.score(views(workload.texts));
     rankings.push_back(ranking_of(*model, std::move(workload), scores, scorer.dag().flops));
@@ -200,18 +89,8 @@ std::vector<inference::Ranking> rank_records(const std::shared_ptr<const inferen
 /// What cannot be scored is last, with +infinity. `member`: as in read_tir_groups.
 std::vector<inference::Ranking> rank_tir(const inference::Model& model, const std::string& file,
                                          const std::string& member) {
-  data::TirFile source(file);
-  data::TirRecord record;
   Workloads workloads;
-  while (source.next(record)) {
-    const auto stem = std::filesystem::path(file).stem().stem().string();
-    auto& workload = workloads.of(record.workload.empty() ? stem : record.workload);
-    workload.name = workload.key;
-    workload.places.push_back(fmt::format("{}:{}", file, std::max<int64_t>(1, record.line)));
-    workload.texts.push_back(data::choose_text(record, member, fmt::format("{}: {}", file, record.id)));
-    workload.ids.push_back(record.id);
-  }
-  if (workloads.all().empty()) throw DataError("{}: no programs", file);
+  read_texts(file, member, workloads);
   std::vector<inference::Ranking> rankings;
   for (auto& workload : workloads.all()) {
     const auto scores = inference::score_tir(model, views(workload.texts));
@@ -266,10 +145,6 @@ void rank_candidates(const ModelPtr& model, const RankArguments& arguments, Rank
   const auto scores = schema.kind == CandidateKind::layout ? scorer.score_layouts(candidates.layouts, candidates.count)
                                                            : scorer.score_tiles(candidates.tiles, candidates.count);
   output.add(ranking_of(*model, name, scores, {}, candidates.ids), collection, file);
-}
-
-bool holds_records(const std::string& file) {
-  return std::filesystem::is_regular_file(file) && data::is_record_file(file);
 }
 
 void rank_files(const ModelPtr& model, const RankArguments& arguments, RankOutput& output) {

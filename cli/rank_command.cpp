@@ -58,6 +58,10 @@ void rank(const RankArguments& arguments, const CheckpointRanker& rank_checkpoin
 
 }  // namespace
 
+void write_answer(const std::string& output, const std::string& text) {
+  output.empty() ? write_stream(stdout, text, "standard output") : write_file(output, text);
+}
+
 RankOutput::RankOutput(const RankArguments& arguments, std::string format)
     : arguments_(arguments), format_(std::move(format)) {
   if (format_ == "csv") text_ = inference::kRankingColumns;
@@ -76,8 +80,7 @@ void RankOutput::add(const inference::Ranking& ranking, const std::string& colle
 
 void RankOutput::write() {
   if (format_ == "json") text_ = groups_.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
-  if (!arguments_.output.empty()) return write_file(arguments_.output, text_);
-  write_stream(stdout, text_, "standard output");
+  write_answer(arguments_.output, text_);
 }
 
 void rank_groups(const std::vector<data::GroupHeader>& headers, RankOutput& output,

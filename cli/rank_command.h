@@ -42,6 +42,10 @@ void rank_bundle(const RankArguments& arguments);
 /// The same by a bundle in memory.
 void rank_bundle(inference::Bundle bundle, const RankArguments& arguments);
 
+/// Writes the answer of a command as a whole to the file of its --output, or where that is empty to standard output.
+/// Throws SettingsError where it cannot be written, and StorageError.
+void write_answer(const std::string& output, const std::string& text);
+
 /// Gathers what is ranked, and writes it as the arguments say.
 class RankOutput {
  public:

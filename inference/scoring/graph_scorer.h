@@ -64,10 +64,16 @@ CodedLayouts code_layouts(Array<int32_t> nodes, std::span<const int8_t> layouts,
 /// Scores candidates of a group in pieces that are dealt to the model's threads; which pieces there are depends on the
 /// group and its candidates alone, and so does every bit of a score. Equal candidates are embedded once and count as
 /// often as they stand there. `source`: of the group. Throws data::DataError and BundleError as PlanBuilder and
-/// Executor do. `failures`: as in Executor::score.
+/// Executor do. `failures`: as in Executor::score. `rows`, where not null: what the model's graph embeds, [candidates,
+/// embedded columns].
 std::vector<float> score_candidates(const Model& model, const data::Group& group,
                                     const std::shared_ptr<const plans::PlanSource>& source,
-                                    std::span<const int64_t> candidates, std::vector<float>* failures = nullptr);
+                                    std::span<const int64_t> candidates, std::vector<float>* failures = nullptr,
+                                    Matrix* rows = nullptr);
+
+/// Scores of all candidates of a group as Model::score_group gives them, with what the model's graph embeds. Throws as
+/// that does.
+std::vector<float> score_group_with_rows(const Model& model, const data::Group& group, Matrix& rows);
 
 /// Writes the arrays that a model's graph reads of one group, as an .npz: what another runtime needs to run the graph
 /// without making message plans itself (docs/reference/bundle.md).

@@ -74,7 +74,8 @@ class EmbeddedPrograms {
   }
 
   /// Ends the object.
-  ProgramScores score() && {
+  ProgramScores score(Matrix* embedded) && {
+    if (embedded != nullptr) *embedded = rows_;
     ProgramScores result{.scores = std::vector<float>(read_.size(), std::numeric_limits<float>::infinity()),
                          .failed = failed_};
     if (model_.executor().tells_failures())
@@ -176,7 +177,7 @@ constexpr int64_t kPart = 64;  // texts that a thread takes at once
 /// Deals texts to the model's threads. `make_reader(part)` gives what reads a text, `reader(place)`, into the part of
 /// one thread; what it throws as DataError fails that text alone.
 template <class MakeReader>
-ProgramScores score_texts(const Model& model, size_t count, MakeReader&& make_reader) {
+ProgramScores score_texts(const Model& model, size_t count, Matrix* rows, MakeReader&& make_reader) {
   const auto texts = static_cast<int64_t>(count);
   EmbeddedPrograms embedded(model, texts);
   parallel_for((texts + kPart - 1) / kPart, model.options().threads, [&]() -> std::function<void(int64_t)> {
@@ -192,7 +193,7 @@ ProgramScores score_texts(const Model& model, size_t count, MakeReader&& make_re
       programs->flush();
     };
   });
-  return std::move(embedded).score();
+  return std::move(embedded).score(rows);
 }
 
 }  // namespace
@@ -249,8 +250,8 @@ WorkloadScorer::WorkloadScorer(std::shared_ptr<const Model> model, std::string_v
 
 WorkloadScorer::~WorkloadScorer() = default;
 
-ProgramScores WorkloadScorer::score(std::span<const std::string_view> records) const {
-  return score_texts(*model_, records.size(), [&](ProgramPart& part) {
+ProgramScores WorkloadScorer::score(std::span<const std::string_view> records, Matrix* embedded) const {
+  return score_texts(*model_, records.size(), embedded, [&](ProgramPart& part) {
     return [&, reader = pool_->take()](int64_t place) {
       auto& record = reader->record;
       reader->parser.parse(records[static_cast<size_t>(place)], record, false);
@@ -265,7 +266,7 @@ ProgramScores WorkloadScorer::score(std::span<const std::string_view> records) c
   });
 }
 
-ProgramScores score_tir(const Model& model, std::span<const std::string_view> programs) {
+ProgramScores score_tir(const Model& model, std::span<const std::string_view> programs, Matrix* embedded) {
   if (model.kind() != ModelKind::loops && model.kind() != ModelKind::trees)
     throw WrongKind("a model of {}, expected one of tensor programs for TIR", kind_name(model.kind()));
   struct Reader {
@@ -275,7 +276,7 @@ ProgramScores score_tir(const Model& model, std::span<const std::string_view> pr
   };
   const auto hardware = model.spec().hardware.value_or(data::Hardware());
   const bool loops = model.kind() == ModelKind::loops;
-  return score_texts(model, programs.size(), [&](ProgramPart& part) {
+  return score_texts(model, programs.size(), embedded, [&](ProgramPart& part) {
     return [&, reader = std::make_shared<Reader>()](int64_t place) {
       data::ProgramNodes tree;
       const int64_t functions = reader->trees.read(programs[static_cast<size_t>(place)], "TIR", tree);

@@ -33,8 +33,9 @@ class WorkloadScorer {
   ~WorkloadScorer();
 
   /// Records as auto_scheduler writes them; "r" and the measurement in it are not looked at. A record that is no JSON,
-  /// of another workload, or whose schedule does not apply is not scored.
-  ProgramScores score(std::span<const std::string_view> records) const;
+  /// of another workload, or whose schedule does not apply is not scored. `embedded`, where not null: what the model's
+  /// graph embeds, [records, embedded columns], zeros for what is not scored.
+  ProgramScores score(std::span<const std::string_view> records, Matrix* embedded = nullptr) const;
 
   const data::ComputeDag& dag() const { return *dag_; }
   const Model& model() const { return *model_; }
@@ -51,7 +52,7 @@ class WorkloadScorer {
 };
 
 /// Scores save_json text of a PrimFunc, or of an IRModule with one; a text that is neither, or that is too large, is
-/// not scored. Throws WrongKind for models that do not score programs.
-ProgramScores score_tir(const Model& model, std::span<const std::string_view> programs);
+/// not scored. `embedded`: as in WorkloadScorer::score. Throws WrongKind for models that do not score programs.
+ProgramScores score_tir(const Model& model, std::span<const std::string_view> programs, Matrix* embedded = nullptr);
 
 }  // namespace foretime::inference

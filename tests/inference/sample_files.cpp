@@ -18,6 +18,7 @@ int main(int argc, char** argv) {
   foretime::inference::write_bundle(folder / "tile.foretime", samples::tile_bundle());
   foretime::inference::write_bundle(folder / "loops.foretime", samples::loops_bundle());
   foretime::inference::write_bundle(folder / "trees.foretime", samples::trees_bundle());
+  foretime::inference::write_bundle(folder / "ensemble.foretime", samples::statement_cost_bundle(3));
   const auto workload = samples::sample_workload(30);
   std::ofstream(folder / "compute_dag.json") << workload.compute_dag << '\n';
   std::ofstream records(folder / "records.json");

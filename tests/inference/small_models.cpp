@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <random>
 #include <stdexcept>
 #include <utility>
@@ -9,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "data/files/line_source.h"
+#include "data/frontends/loops/loop_columns.h"
 #include "data/frontends/loops/loop_graph.h"
 #include "data/frontends/tir/tir_file.h"
 #include "data/graphs/schema.h"
@@ -173,6 +175,43 @@ Bundle loops_bundle(bool statements, bool hardware, bool failures) {
                                    {"l1_bytes", 32768},  {"l2_bytes", 1 << 20},    {"l3_bytes", 1 << 24}};
   }
   return bundle;
+}
+
+Bundle statement_cost_bundle(int64_t members) {
+  SmallGraph g;
+  g.graph.statements = true;
+  const int64_t columns = data::program_columns(configs::Representation::loops);
+  const auto of_statements = [&](int64_t first, int64_t count) {
+    std::vector<int64_t> chosen(static_cast<size_t>(count));
+    std::iota(chosen.begin(), chosen.end(), first);
+    return g.sum({{Kind::statements}}, {g.add(Select{.x = kNodeFeatures, .chosen = chosen})});
+  };
+  const Value rows = of_statements(data::LoopColumns::shape, 8);
+  const Value iterations = of_statements(data::LoopColumns::critical, 1);
+  std::vector<Value> scores, selected;
+  for (int64_t m = 0; m < members; ++m) {
+    const auto name = "members." + std::to_string(m);
+    const Value states = g.dense(rows, g.weight(name + ".body", {kWidth, 8}, 0.5F));
+    const Value each = g.add(Dense{.x = states, .weight = g.weight(name + ".cost", {1, kWidth})});
+    const Value costs = g.add(Add{.inputs = {each, iterations}});
+    const Value largest = g.add(PoolStates{.x = costs, .matrix = {Kind::statements_of}, .mode = PoolMode::max});
+    const Value over_largest =
+        g.add(Add{.inputs = {costs, g.sum({{Kind::program_of}}, {largest})}, .factors = {1.0, -1.0}});
+    const Value total = g.pooled(g.add(Activate{.x = over_largest, .mode = ActivateMode::exp}), Kind::statements_of);
+    const Value logarithm = g.add(Activate{.x = total, .mode = ActivateMode::log});
+    scores.push_back(g.add(Add{.inputs = {logarithm, largest}, .constant = -20.0}));
+  }
+  g.graph.embedded = members == 1 ? scores.front() : g.add(Join{.inputs = scores});
+  g.graph.embedded_columns = members;
+  const auto score = [&](Operation operation) {
+    g.graph.score.push_back({std::move(operation)});
+    return value_of(g.graph.score.size() - 1);
+  };
+  for (int64_t m = 0; m < members; ++m) selected.push_back(score(Select{.x = kEmbedded, .chosen = {m}}));
+  g.graph.scores = members == 1 ? kEmbedded : score(Average{.inputs = selected});
+  if (members == 1) g.graph.score.clear();
+  return bundle_of(g, data::CandidateKind::program, configs::Representation::loops, columns, data::kTirTypes,
+                   "seconds");
 }
 
 Bundle trees_bundle() {

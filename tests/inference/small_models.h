@@ -25,6 +25,9 @@ Bundle tile_bundle(plans::TileJoin join = plans::TileJoin::early);
 /// Of loop graphs: over their nodes, or by their statements; `hardware`: whether the manifest fixes it; `failures`:
 /// whether it tells chances of failure (by statements only).
 Bundle loops_bundle(bool statements = true, bool hardware = false, bool failures = false);
+/// Additive over statements, as the statement model: an ensemble whose member m makes costs by the weight
+/// members.M.cost.
+Bundle statement_cost_bundle(int64_t members);
 Bundle trees_bundle();
 
 std::shared_ptr<const Model> model_of(Bundle bundle, const Options& options = {});

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "inference/bundle/bundle.h"
+
+namespace CLI {
+class App;
+}
+
+/// `foretime select`, but for what checkpoints need of LibTorch: the light program has it as well.
+namespace foretime::cli {
+
+struct SelectArguments {
+  std::string model;  // a bundle, a run directory or a checkpoint folder
+  std::vector<std::string> ensemble, files, measured;
+  int64_t number = 0;
+  std::string method = "representative", output, dags, member;
+  uint64_t seed = 1;
+  std::optional<int64_t> threads;
+  bool json = false;
+};
+/// The model of a run directory or a checkpoint folder, as a bundle.
+using CheckpointReader = std::function<inference::Bundle(const std::string& checkpoint)>;
+
+/// A model that is a file is a bundle; anything else is left to `read_checkpoint`.
+void add_select_command(CLI::App& app, const CheckpointReader& read_checkpoint);
+
+/// Chooses candidates to measure and prints them; `bundles`: arguments.model and those of arguments.ensemble. Throws
+/// SettingsError for arguments that do not fit the models or each other, DataError and the errors of inference/ for
+/// files, and where there are fewer candidates than arguments.number.
+void select_candidates(std::vector<inference::Bundle> bundles, const SelectArguments& arguments);
+
+}  // namespace foretime::cli

@@ -1,0 +1,280 @@
+#include "cli/select_tasks.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <numeric>
+#include <unordered_set>
+#include <utility>
+
+#include <fmt/format.h>
+#include <simdjson.h>
+
+#include "base/counter_random.h"
+#include "base/error.h"
+#include "configs/load.h"
+#include "data/dataset/group_files.h"
+#include "data/frontends/ansor/records/record_reader.h"
+#include "data/frontends/tir/tir_file.h"
+#include "inference/scoring/graph_scorer.h"
+#include "inference/scoring/program_scorer.h"
+
+namespace foretime::cli {
+namespace {
+
+using configs::SettingsError;
+using inference::EmbeddingModel;
+using inference::Matrix;
+
+/// What was left out, over all tasks.
+struct LeftOut {
+  Complaints failed, without_dag;
+  int64_t repeated = 0, measured_already = 0;
+
+  void tell(const std::string& origin, const std::string& dags) const {
+    without_dag.tell(dags, "workloads of the records are not in it");
+    failed.tell(origin, "candidates not scored");
+    if (repeated > 0)
+      fmt::print(stderr, "foretime: {}: {} candidates that stand there twice left out\n", origin, repeated);
+    if (measured_already > 0)
+      fmt::print(stderr, "foretime: {}: {} candidates that are measured already left out\n", origin, measured_already);
+  }
+};
+
+Matrix rows_of(const Matrix& all, const std::vector<int64_t>& rows) {
+  Matrix some{static_cast<int64_t>(rows.size()), all.columns, {}};
+  some.values.resize(static_cast<size_t>(some.size()));
+  for (size_t i = 0; i < rows.size(); ++i)
+    std::copy_n(all.row(rows[i]), all.columns, some.row(static_cast<int64_t>(i)));
+  return some;
+}
+
+/// What the texts of one schedule have in common: of a record its steps, without workload, machine and measurement; of
+/// another text all of it.
+class ScheduleReader {
+ public:
+  explicit ScheduleReader(bool records) : records_(records) {}
+
+  std::string schedule_of(const std::string& text) {
+    simdjson::dom::element steps;
+    const bool found = records_ && parser_.parse(text).at_key("i").at(1).get(steps) == simdjson::SUCCESS;
+    return found ? simdjson::minify(steps) : text;
+  }
+
+ private:
+  bool records_;
+  simdjson::dom::parser parser_;
+};
+
+/// The texts of a task that are scored: distinct candidates, then what is measured.
+struct TaskTexts {
+  std::vector<std::string_view> texts;
+  std::vector<Place> places;     // of each
+  std::vector<int64_t> numbers;  // of each candidate, in its workload
+};
+
+TaskTexts distinct_texts(const Workload& workload, const Workload& measured, bool records, LeftOut& left_out) {
+  ScheduleReader reader(records);
+  std::unordered_set<std::string> known, own;
+  std::vector<size_t> distinct;
+  for (size_t i = 0; i < measured.texts.size(); ++i) {
+    if (known.insert(reader.schedule_of(measured.texts[i])).second) distinct.push_back(i);
+  }
+  TaskTexts result;
+  for (size_t i = 0; i < workload.texts.size(); ++i) {
+    auto schedule = reader.schedule_of(workload.texts[i]);
+    if (known.contains(schedule)) {
+      ++left_out.measured_already;
+    } else if (!own.insert(std::move(schedule)).second) {
+      ++left_out.repeated;
+    } else {
+      result.texts.emplace_back(workload.texts[i]);
+      result.places.push_back(workload.places[i]);
+      result.numbers.push_back(static_cast<int64_t>(i));
+    }
+  }
+  for (const size_t i : distinct) {
+    result.texts.emplace_back(measured.texts[i]);
+    result.places.push_back(measured.places[i]);
+  }
+  return result;
+}
+
+/// Makes tasks, one after another.
+class TaskMaker {
+ public:
+  TaskMaker(const std::vector<EmbeddingModel>& models, const SelectArguments& arguments, bool points)
+      : models_(models), arguments_(arguments), points_(points) {}
+
+  void add_records(const std::vector<std::string>& files, const std::vector<std::string>& measured_files) {
+    expect_dags(arguments_.dags, files.front());
+    const DagLines table(arguments_.dags);
+    Workloads workloads, measured;
+    const auto names = data::record_file_names({files.begin(), files.end()});
+    for (size_t f = 0; f < files.size(); ++f) read_records(files[f], files.size() > 1 ? names[f] : "", workloads);
+    for (const auto& file : measured_files) read_records(file, "", measured);
+    for (const auto& workload : workloads.all()) {
+      const auto* line = table.find(workload.key);
+      if (line == nullptr) {
+        left_out_.without_dag.add(workload.key);
+        continue;
+      }
+      add_texts(workload, measured.of(workload.key), true,
+                [&](const EmbeddingModel& model, const auto& texts, Matrix& rows) {
+                  return inference::WorkloadScorer(model.model(), *line).score(texts, &rows);
+                });
+    }
+  }
+
+  void add_programs(const std::vector<std::string>& files, const std::vector<std::string>& measured_files) {
+    Workloads workloads, measured;
+    for (const auto& file : files) read_texts(file, arguments_.member, workloads);
+    for (const auto& file : measured_files) read_texts(file, arguments_.member, measured);
+    for (const auto& workload : workloads.all()) {
+      add_texts(workload, measured.of(workload.key), false,
+                [](const EmbeddingModel& model, const auto& texts, Matrix& rows) {
+                  return inference::score_tir(*model.model(), texts, &rows);
+                });
+    }
+  }
+
+  void add_graphs(const std::vector<std::string>& files) {
+    for (const auto& header : inference::list_groups(*models_.front().model(), files)) {
+      const auto group = data::load_group(header);
+      std::vector<int64_t> all(static_cast<size_t>(group.candidates));
+      std::iota(all.begin(), all.end(), 0);
+      const auto distinct = data::distinct_candidates(group, all).ids;
+      left_out_.repeated += group.candidates - static_cast<int64_t>(distinct.size());
+      SelectTask task{.name = group.name};
+      std::vector<Matrix> embedded(models_.size());
+      std::vector<std::vector<float>> scores;
+      for (size_t m = 0; m < models_.size(); ++m)
+        scores.push_back(inference::score_group_with_rows(*models_[m].model(), group, embedded[m]));
+      std::vector<int64_t> rows;
+      for (const int64_t candidate : distinct) {
+        const Place place{header.file.string(), 0};
+        if (!is_scored(scores, static_cast<size_t>(candidate), place)) continue;
+        rows.push_back(candidate);
+        task.numbers.push_back(candidate);
+        task.ids.push_back(group.candidate_ids.empty() ? "" : group.candidate_ids[static_cast<size_t>(candidate)]);
+        task.places.push_back(place);
+        task.scores.push_back(scores.front()[static_cast<size_t>(candidate)]);
+      }
+      finish(std::move(task), embedded, rows);
+    }
+  }
+
+  std::vector<SelectTask> finish() && {
+    left_out_.tell(arguments_.files.front(), arguments_.dags);
+    if (tasks_.empty()) throw DataError("{}: no candidate that the model can score", arguments_.files.front());
+    return std::move(tasks_);
+  }
+
+ private:
+  /// `score`: of texts, with what the model embeds.
+  template <class Score>
+  void add_texts(const Workload& workload, const Workload& measured, bool records, Score&& score) {
+    const auto distinct = distinct_texts(workload, measured, records, left_out_);
+    std::vector<Matrix> embedded(models_.size());
+    std::vector<std::vector<float>> scores;
+    for (size_t m = 0; m < models_.size(); ++m) {
+      auto result = score(models_[m], distinct.texts, embedded[m]);
+      if (m == 0 && result.failed > 0) {
+        auto& failed = left_out_.failed;
+        if (failed.count == 0)
+          failed.first =
+              fmt::format("{}: {}", to_string(distinct.places[static_cast<size_t>(result.first_failed)]), result.why);
+        failed.count += result.failed;
+      }
+      scores.push_back(std::move(result.scores));
+    }
+    SelectTask task{.name = workload.name};
+    std::vector<int64_t> rows;
+    for (size_t i = 0; i < distinct.texts.size(); ++i) {
+      if (std::isinf(scores.front()[i]) || !is_scored(scores, i, distinct.places[i])) continue;
+      rows.push_back(static_cast<int64_t>(i));
+      if (i >= distinct.numbers.size()) {
+        ++task.measured;
+        continue;
+      }
+      const auto number = static_cast<size_t>(distinct.numbers[i]);
+      task.numbers.push_back(distinct.numbers[i]);
+      task.ids.push_back(workload.ids[number]);
+      task.places.push_back(distinct.places[i]);
+      task.scores.push_back(scores.front()[i]);
+    }
+    finish(std::move(task), embedded, rows);
+  }
+
+  bool is_scored(const std::vector<std::vector<float>>& scores, size_t i, const Place& place) {
+    const bool scored = std::ranges::all_of(scores, [&](const auto& of_model) { return std::isfinite(of_model[i]); });
+    if (!scored) left_out_.failed.add(fmt::format("{}: a score that is no finite number", to_string(place)));
+    return scored;
+  }
+
+  /// Makes the pool of a task: `rows` of what each model embeds, of candidates, then of what is measured.
+  void finish(SelectTask task, const std::vector<Matrix>& embedded, const std::vector<int64_t>& rows) {
+    auto& pool = task.pool;
+    pool.candidates = static_cast<int64_t>(task.numbers.size());
+    if (pool.candidates == 0) return;
+    std::vector<std::vector<float>> scores;
+    std::vector<Matrix> blocks;
+    for (size_t m = 0; m < models_.size(); ++m) {
+      const auto chosen = rows_of(embedded[m], rows);
+      for (auto& of_member : models_[m].member_scores(chosen)) scores.push_back(std::move(of_member));
+      if (!points_) continue;
+      for (auto& block : models_[m].hidden_states(chosen)) blocks.push_back(std::move(block));
+    }
+    if (points_) pool.points = inference::points_of(blocks);
+    if (scores.size() > 1) {
+      pool.uncertainty = inference::disagreement(scores);
+      pool.uncertainty.resize(static_cast<size_t>(pool.candidates));
+    }
+    constexpr uint64_t kStream = 62;  // beside those of base/counter_random.h
+    pool.key = random_bits({arguments_.seed, kStream, hash_text(task.name)});
+    tasks_.push_back(std::move(task));
+  }
+
+  const std::vector<EmbeddingModel>& models_;
+  const SelectArguments& arguments_;
+  bool points_;
+  LeftOut left_out_;
+  std::vector<SelectTask> tasks_;
+};
+
+/// Files by what they hold.
+struct FileKinds {
+  std::vector<std::string> graphs, records, texts;
+
+  FileKinds(const std::vector<std::string>& files, bool programs) {
+    for (const auto& file : files) {
+      auto& kind = programs && data::is_tir_text(file) ? texts : programs && holds_records(file) ? records : graphs;
+      kind.push_back(file);
+    }
+  }
+};
+
+}  // namespace
+
+std::vector<SelectTask> read_tasks(const std::vector<EmbeddingModel>& models, const SelectArguments& arguments,
+                                   bool points) {
+  const bool programs = models.front().model()->spec().kind == data::CandidateKind::program;
+  const FileKinds files(arguments.files, programs), measured(arguments.measured, programs);
+  if (!measured.graphs.empty())
+    throw SettingsError("--measured: {} holds neither tuning records nor save_json text of a model of programs",
+                        measured.graphs.front());
+  if (files.records.empty() && !measured.records.empty())
+    throw SettingsError("--measured: {} holds tuning records, and no candidates are", measured.records.front());
+  if (files.texts.empty() && !measured.texts.empty())
+    throw SettingsError("--measured: {} holds save_json text, and no candidates are", measured.texts.front());
+  if (!arguments.output.empty() && !files.graphs.empty())
+    throw SettingsError("--output: writes lines of records or texts, and {} has none; the table names what is chosen",
+                        files.graphs.front());
+  TaskMaker tasks(models, arguments, points);
+  if (!files.records.empty()) tasks.add_records(files.records, measured.records);
+  if (!files.texts.empty()) tasks.add_programs(files.texts, measured.texts);
+  if (!files.graphs.empty()) tasks.add_graphs(files.graphs);
+  return std::move(tasks).finish();
+}
+
+}  // namespace foretime::cli

@@ -1,0 +1,113 @@
+#include "cli/workload_texts.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "configs/load.h"
+#include "data/files/line_source.h"
+#include "data/frontends/ansor/dag/compute_dag.h"
+#include "data/frontends/ansor/features/record_report.h"
+#include "data/frontends/ansor/records/record_reader.h"
+#include "data/frontends/tir/tir_file.h"
+
+namespace foretime::cli {
+namespace {
+
+/// Without quotes and blanks, as data::index_records names groups.
+std::string plain_key(const std::string& key) {
+  std::string name;
+  for (const char c : key) {
+    if (c != '"' && c != ' ') name += c;
+  }
+  return name;
+}
+
+}  // namespace
+
+void Complaints::tell(const std::string& origin, const char* what) const {
+  if (count > 0) fmt::print(stderr, "foretime: {}: {} {}, the first: {}\n", origin, count, what, first);
+}
+
+std::string to_string(const Place& place) { return fmt::format("{}:{}", place.file, std::max<int64_t>(1, place.line)); }
+
+DagLines::DagLines(const std::filesystem::path& file) {
+  data::LineSource lines(file);
+  while (const auto line = lines.next()) {
+    if (line->text.empty() || line->text[0] == '#') continue;
+    try {
+      if (line->too_long) throw DataError("longer than expected of a compute DAG");
+      auto dag = std::make_shared<const data::ComputeDag>(data::parse_compute_dag(line->text));
+      table_.add(dag);
+      lines_.emplace(dag->workload_key, line->text);
+    } catch (const DataError& error) {
+      throw DataError("{}:{}: {}", file.string(), lines.line_number(), error.what());
+    }
+  }
+  if (lines_.empty()) throw DataError("{}: no line, expected compute DAGs", file.string());
+}
+
+const std::string* DagLines::find(const std::string& key) const {
+  const auto dag = table_.find(key);
+  return dag == nullptr ? nullptr : &lines_.at(dag->workload_key);
+}
+
+void expect_dags(const std::string& dags, const std::string& file) {
+  if (dags.empty())
+    throw configs::SettingsError(
+        "{}: tuning records, which name schedules and no programs; give --dags FILE, the compute DAGs "
+        "of their workloads (docs/explanations/schedules.md)",
+        file);
+}
+
+bool holds_records(const std::string& file) {
+  return std::filesystem::is_regular_file(file) && data::is_record_file(file);
+}
+
+void read_records(const std::string& file, const std::string& name, Workloads& workloads) {
+  data::LineSource lines(file);
+  data::RecordParser parser;
+  data::TuningRecord record;
+  Complaints complaints;
+  while (const auto line = lines.next()) {
+    if (line->text.empty() || line->text[0] == '#' || line->text[0] == ' ') continue;
+    const Place place{file, lines.line_number()};
+    try {
+      if (line->too_long) throw DataError("longer than a record may be");
+      parser.parse(line->text, record, false);
+    } catch (const DataError& error) {
+      complaints.add(fmt::format("{}: {}", to_string(place), error.what()));
+      continue;
+    }
+    auto& workload = workloads.of(record.workload_key);
+    if (workload.name.empty()) workload.name = plain_key(record.workload_key);
+    workload.texts.emplace_back(line->text);
+    const auto number = std::to_string(place.line - 1);
+    workload.ids.push_back(name.empty() ? number : fmt::format("{}:{}", name, number));
+    workload.places.push_back(place);
+  }
+  complaints.tell(file, "lines left out");
+}
+
+void read_texts(const std::string& file, const std::string& member, Workloads& workloads) {
+  data::TirFile source(file);
+  data::TirRecord record;
+  bool any = false;
+  while (source.next(record)) {
+    any = true;
+    const auto stem = std::filesystem::path(file).stem().stem().string();
+    auto& workload = workloads.of(record.workload.empty() ? stem : record.workload);
+    workload.name = workload.key;
+    workload.places.push_back({file, record.line});
+    workload.texts.push_back(data::choose_text(record, member, fmt::format("{}: {}", file, record.id)));
+    workload.ids.push_back(record.id);
+  }
+  if (!any) throw DataError("{}: no programs", file);
+}
+
+std::vector<std::string_view> views(const std::vector<std::string>& texts) { return {texts.begin(), texts.end()}; }
+
+}  // namespace foretime::cli
