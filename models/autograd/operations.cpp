@@ -117,9 +117,11 @@ torch::Tensor compute(const Activate& o, const AutogradRun& run) {
   return x;
 }
 
+/// In the type of its parameters: GPUs do so in mixed precision by themselves, CPUs would norm in bfloat16.
 torch::Tensor compute(const LayerNorm& o, const AutogradRun& run) {
-  const auto& x = run.in(o.x);
-  return torch::layer_norm(x, {x.size(1)}, run.weight(o.weight), run.weight(o.bias), o.epsilon);
+  const auto weight = run.weight(o.weight);
+  const auto x = run.in(o.x).to(weight.scalar_type());
+  return torch::layer_norm(x, {x.size(1)}, weight, run.weight(o.bias), o.epsilon);
 }
 
 torch::Tensor compute(const BatchNorm& o, const AutogradRun& run) {

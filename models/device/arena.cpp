@@ -17,7 +17,7 @@
 namespace foretime::device {
 namespace {
 
-std::atomic<int64_t> uploaded = 0;
+std::atomic<int64_t> uploaded = 0, bytes_uploaded = 0;
 
 #ifdef FORETIME_TORCH_CUDA
 
@@ -83,9 +83,11 @@ Arena Arena::on_host_for(torch::Device device, int64_t bytes) {
 }
 
 int64_t Arena::uploads() { return uploaded; }
+int64_t Arena::uploaded_bytes() { return bytes_uploaded; }
 
 std::shared_ptr<Upload> Arena::upload() {
   ++uploaded;
+  bytes_uploaded += used_;
   if (device_.is_cpu()) return nullptr;
   auto started = start_upload(host_, buffer_, used_);
   host_ = torch::Tensor();
@@ -94,6 +96,7 @@ std::shared_ptr<Upload> Arena::upload() {
 
 Copied copy_to(torch::Device device, const torch::Tensor& host, int64_t bytes) {
   ++uploaded;
+  bytes_uploaded += bytes;
   if (device.is_cpu()) return {host.narrow(0, 0, bytes).clone(), nullptr};
   auto buffer = device_bytes(device, bytes);
   auto upload = start_upload(host, buffer, bytes);

@@ -52,6 +52,8 @@ class Arena {
   std::shared_ptr<Upload> upload();
   /// How many arenas have been brought to where they were for since the process began; on a GPU each is one copy.
   static int64_t uploads();
+  /// The bytes of these copies.
+  static int64_t uploaded_bytes();
   torch::Device device() const { return device_; }
   /// Bytes that are in use.
   int64_t used() const { return used_; }
