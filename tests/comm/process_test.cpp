@@ -34,6 +34,7 @@ void prepare_environment() {
   setenv("OMPI_MCA_hwloc_base_binding_policy", "none", 1);
   setenv("PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe", 1);  // Open MPI 5
   setenv("PRTE_MCA_hwloc_default_binding_policy", "none", 1);
+  setenv("OMPI_MCA_btl", "^tcp", 1);  // which says at length, in Open MPI 5, where it finds no interfaces that fit
   setenv("OMP_NUM_THREADS", "1", 1);
 }
 
