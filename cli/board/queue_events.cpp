@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/text.h"
+#include "jobs/queue/packed_record.h"
 
 namespace foretime::cli {
 
@@ -24,12 +25,11 @@ int64_t time_of(const std::string& id) {
   return time;
 }
 
-/// An entry's fields; others than those of an event are left out.
-QueueEvent event_of(const redisReply& entry) {
-  QueueEvent event{.time_ms = time_of(jobs::text_of(*entry.element[0]))};
-  const auto fields = jobs::texts_of(*entry.element[1]);
-  for (size_t i = 0; i + 1 < fields.size(); i += 2) {
-    const auto value = printable_utf8(fields[i + 1].substr(0, jobs::Limits::kName));
+/// Fields that are none of an event's are left out.
+QueueEvent event_of(const std::string& id, const jobs::Fields& fields) {
+  QueueEvent event{.time_ms = time_of(id)};
+  for (const auto& [field, text] : fields) {
+    const auto value = printable_utf8(text.substr(0, jobs::Limits::kName));
     for (const auto& [name, member] : {std::pair{"event", &QueueEvent::event},
                                        {"job", &QueueEvent::job},
                                        {"from", &QueueEvent::from},
@@ -37,7 +37,7 @@ QueueEvent event_of(const redisReply& entry) {
                                        {"fence", &QueueEvent::fence},
                                        {"agent", &QueueEvent::agent},
                                        {"why", &QueueEvent::why}}) {
-      if (fields[i] == name) event.*member = value;
+      if (field == name) event.*member = value;
     }
   }
   return event;
@@ -63,7 +63,8 @@ void QueueEvents::refresh() {
       const auto& entry = *page->element[i];
       if (entry.elements != 2) continue;
       last_ = jobs::text_of(*entry.element[0]);
-      events_.push_back(event_of(entry));
+      for (const auto& fields : jobs::transitions_of(jobs::fields_of(*entry.element[1])))
+        events_.push_back(event_of(last_, fields));
     }
     while (events_.size() > kMost) events_.pop_front(), ++first_;
   }

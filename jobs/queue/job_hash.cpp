@@ -1,11 +1,13 @@
 #include "jobs/queue/job_hash.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cstdlib>
 #include <initializer_list>
 #include <string_view>
 #include <utility>
 
+#include "jobs/queue/packed_record.h"
 #include "jobs/redis/redis_client.h"
 
 namespace foretime::jobs {
@@ -162,7 +164,8 @@ void parse(JobRecord& record, const FieldParser& parser) {
 
 /// What is not written twice.
 void complete(JobRecord& record) {
-  if (record.updated_ms == 0) record.updated_ms = record.finished_ms;
+  if (record.updated_ms == 0)
+    record.updated_ms = record.finished_ms != 0 ? record.finished_ms : std::max(record.claimed_ms, record.submitted_ms);
   if (record.state != JobState::succeeded) return;
   if (!record.best_objective) record.best_objective = record.objective;
   if (record.attempt == 0) record.attempt = 1;
@@ -175,9 +178,9 @@ std::vector<std::string> spec_fields(const JobSpec& spec) {
   FieldWriter writer;
   visit_submitted(spec, writer);
   // A field that is missing means the same as one with its usual value, and each takes seventy bytes of every job.
-  static const std::map<std::string, std::string> kUsual = {{"name", ""},      {"sweep", ""},      {"trial", "-1"},
-                                                            {"deferred", ""},  {"after", "[]"},    {"gpus", "0"},
-                                                            {"priority", "0"}, {"most_ranks", "0"}};
+  static const std::map<std::string, std::string> kUsual = {
+      {"name", ""},      {"sweep", ""},       {"trial", "-1"}, {"deferred", ""}, {"after", "[]"},      {"gpus", "0"},
+      {"priority", "0"}, {"most_ranks", "0"}, {"ranks", "1"},  {"cpus", "1"},    {"max_attempts", "3"}};
   std::vector<std::string> fields;
   for (size_t i = 0; i + 1 < writer.list.size(); i += 2) {
     const auto usual = kUsual.find(writer.list[i]);
@@ -232,21 +235,25 @@ Fields packed_fields(const std::string& packed) {
 }
 
 JobRecord record_of(const std::string& id, const Fields& fields, const std::string& key, int64_t format) {
-  const HashReader read(key.empty() ? "job " + id : key, fields);
-  check_format(read, format);
+  const auto who = key.empty() ? "job " + id : key;
+  check_format(HashReader(who, fields), format);
+  const auto all = unpacked(fields, who);
   JobRecord record;
   record.spec.id = id;
-  parse(record, {read, fields});
+  const HashReader read(who, all);
+  parse(record, {read, all});
   complete(record);
   return record;
 }
 
 JobRecord salvaged_record(const std::string& id, const Fields& fields, const std::string& key) {
-  const HashReader read(key, fields);
   JobRecord record;
   record.spec.id = id;
-  const FieldParser parser{read, fields, &record.unreadable};
+  auto all = fields;
+  const HashReader read(key, all);
+  const FieldParser parser{read, all, &record.unreadable};
   parser.take([&] { check_format(read, kRecordFormat); });
+  parser.take([&] { all = unpacked(fields, key); });
   parse(record, parser);
   complete(record);
   return record;

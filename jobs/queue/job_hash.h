@@ -146,17 +146,11 @@ void visit_sweep(Spec& spec, Field&& field) {
 
 /// The format of records, in their field `format` (missing: 1). It rises when programs that know the one before must
 /// not run such a job: they leave it to agents that can, and show it with a mark.
-inline constexpr int64_t kRecordFormat = 3;
+inline constexpr int64_t kRecordFormat = 4;
 /// Of records of sweeps and agents, which are as they were when it was the newest.
 inline constexpr int64_t kSweepFormat = 2;
-/// The least that a program must read to run this job: 2 where its settings are its sweep's, and 3 where it is elastic,
-/// which came with that.
-inline int64_t format_of(const JobSpec& spec) {
-  if (spec.resources.elastic()) return 3;
-  return spec.settings == kSweepSettings ? 2 : 1;
-}
 
-/// Field, value, field, value… of what is submitted, without fields that have their usual value.
+/// Field, value, field, value… of what is submitted, each by itself, without fields that have their usual value.
 std::vector<std::string> spec_fields(const JobSpec& spec);
 std::vector<std::string> sweep_fields(const SweepSpec& sweep);
 

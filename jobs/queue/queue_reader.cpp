@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "jobs/error.h"
 #include "jobs/queue/job_hash.h"
+#include "jobs/queue/packed_record.h"
 
 namespace foretime::jobs {
 namespace {
@@ -231,14 +232,31 @@ std::vector<JobRecord> QueueReader::jobs(const std::vector<std::string>& ids) {
 void QueueReader::scan(const std::vector<std::string>& ids, const std::vector<std::string>& fields, const Take& take) {
   Arguments command = {"HMGET"};
   command.insert(command.end(), fields.begin(), fields.end());
+  for (const auto* packed : {"spec", "lease"}) {
+    const auto in_it = [&](const auto& field) { return packed_in(field) == packed; };
+    if (std::any_of(fields.begin(), fields.end(), in_it)) command.emplace_back(packed);
+  }
   std::vector<std::string_view> values(fields.size());
   size_t at = 0;
-  const auto found = [&](const std::string&, const redisReply& reply) {
+  const auto found = [&](const std::string& id, const redisReply& reply) {
     bool any = false;
-    for (size_t i = 0; i < fields.size(); ++i) {
+    Fields packed, all;
+    for (size_t i = 0; i + 1 < command.size(); ++i) {
       const bool text = i < reply.elements && reply.element[i]->type == REDIS_REPLY_STRING;
-      values[i] = text ? std::string_view(reply.element[i]->str, reply.element[i]->len) : std::string_view();
+      const auto value = text ? std::string_view(reply.element[i]->str, reply.element[i]->len) : std::string_view();
       any = any || text;
+      if (i < fields.size()) {
+        values[i] = value;
+      } else if (text) {
+        packed[command[i + 1]] = value;
+      }
+    }
+    try {
+      all = unpacked(packed, id);
+    } catch (const JobsError&) {  // what it would say is missing
+    }
+    for (size_t i = 0; i < fields.size(); ++i) {
+      if (const auto said = all.find(fields[i]); values[i].empty() && said != all.end()) values[i] = said->second;
     }
     if (any) take(at, values);
     ++at;
@@ -279,8 +297,8 @@ TrialChanges QueueReader::changes(const std::string& sweep, int64_t from) {
 }
 
 std::vector<JobRecord> QueueReader::trials(const std::vector<std::string>& ids) {
-  static const Arguments kFields = {"kind",   "sweep", "trial", "parameters", "deferred",
-                                    "metric", "goal",  "state", "objective",  "best_objective"};
+  static const Arguments kFields = {"kind", "sweep", "trial",     "parameters",     "deferred", "metric",
+                                    "goal", "state", "objective", "best_objective", "spec"};
   Arguments command = {"HMGET"};
   command.insert(command.end(), kFields.begin(), kFields.end());
   std::vector<JobRecord> records;

@@ -81,7 +81,7 @@ class QueueReader {
   std::vector<std::string> sweeps(int64_t limit);                   // newest first
   std::optional<SweepRecord> sweep(const std::string& id);          // without counts of jobs: see `states`
   TrialChanges changes(const std::string& sweep, int64_t from);
-  /// Fields of many jobs as they stand in Redis, without a record of each: `take` gets the place in `ids` and the
+  /// Fields of many jobs as the queue keeps them, without a record of each: `take` gets the place in `ids` and the
   /// texts, which live as long as the call. Jobs that are gone, or whose key is of another type, are left out.
   using Take = std::function<void(size_t index, const std::vector<std::string_view>& values)>;
   void scan(const std::vector<std::string>& ids, const std::vector<std::string>& fields, const Take& take);

@@ -18,7 +18,7 @@ enum class QueueClock {
 /// What a program knows. It changes nothing in a queue that needs a later protocol ({prefix}:settings, field protocol),
 /// and leaves jobs alone whose record has a later format.
 struct Protocol {
-  int64_t version = 2;  // 1: before there was such a number
+  int64_t version = 3;  // 1: before there was such a number; 2: before records were packed
   int64_t format = kRecordFormat;
 };
 

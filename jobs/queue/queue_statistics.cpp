@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "jobs/error.h"
 #include "jobs/queue/job_hash.h"
+#include "jobs/queue/packed_record.h"
 #include "jobs/queue/queue.h"
 #include "jobs/queue/queue_reader.h"
 
@@ -263,12 +264,13 @@ void QueueReader::read_rates(QueueStatistics& statistics) {
       const auto id = text_at(entry, 0);
       if (!oldest.parse(id) || entry.elements != 2) damaged(stream, "entry", id, "an id and its fields");
       try {
-        const auto fields = fields_of(*entry.element[1]);
-        const HashReader read(stream + " entry " + id, fields);
-        const auto event = read.text("event", Limits::kName);
-        if (event.empty()) read.damaged("event", "nothing", "the name of a transition");
-        for (const auto& name : counted(event, read.text("from", Limits::kName), read.text("to", Limits::kName)))
-          ++counts[name];
+        for (const auto& fields : transitions_of(fields_of(*entry.element[1]))) {
+          const HashReader read(stream + " entry " + id, fields);
+          const auto event = read.text("event", Limits::kName);
+          if (event.empty()) read.damaged("event", "nothing", "the name of a transition");
+          for (const auto& name : counted(event, read.text("from", Limits::kName), read.text("to", Limits::kName)))
+            ++counts[name];
+        }
       } catch (const JobsError& error) {  // it counts for nothing
         if (statistics.unreadable.size() < kMostUnreadable) statistics.unreadable.emplace_back(error.what());
       }

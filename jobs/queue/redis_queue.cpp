@@ -14,6 +14,7 @@
 #include "base/text.h"
 #include "jobs/error.h"
 #include "jobs/queue/job_hash.h"
+#include "jobs/queue/packed_record.h"
 
 namespace foretime::jobs {
 namespace {
@@ -126,10 +127,7 @@ std::vector<bool> RedisQueue::submit_all(std::span<const JobSpec> jobs) {
     in_call = 0;
   };
   for (const auto& job : jobs) {
-    auto fields = spec_fields(job);
-    // A program that is told of a later format than this one's writes it, as that program would.
-    const auto format = protocol_.format > kRecordFormat ? protocol_.format : format_of(job);
-    if (format > 1) append(fields, {"format", std::to_string(format)});
+    const auto fields = submitted_fields(job, protocol_.format);
     size_t bytes = 0;
     for (const auto& field : fields) bytes += field.size();
     if (in_call == kJobsInScript || (in_call > 0 && bytes_in_call + bytes > kBytesInScript)) {
@@ -141,7 +139,8 @@ std::vector<bool> RedisQueue::submit_all(std::span<const JobSpec> jobs) {
       bytes_in_call = 0;
     }
     auto& arguments = calls.back();
-    append(arguments, {job.id, job.sweep, std::to_string(job.trial), std::to_string(job.after.size())});
+    append(arguments, {job.id, job.sweep, std::to_string(job.trial), waiting_shape(job.resources, protocol_.format),
+                       std::to_string(job.priority), std::to_string(job.after.size())});
     append(arguments, job.after);
     arguments.push_back(std::to_string(fields.size()));
     append(arguments, fields);
@@ -191,9 +190,9 @@ std::optional<Lease> RedisQueue::read_lease(const ClaimRequest& request, const r
                  .checkpoint = record.checkpoint,
                  .history = record.history};
   } catch (const JobsError& error) {
-    const auto fence = fields.find("fence");
-    run("unreadable", {id, fence == fields.end() ? "" : fence->second, request.token, request.agent,
-                       printable_utf8(std::string(error.what()).substr(0, Limits::kError / 4))});
+    const auto lease = fields.find("lease");
+    run("unreadable", {id, lease == fields.end() ? "" : lease->second.substr(0, lease->second.find(' ')), request.token,
+                       request.agent, printable_utf8(std::string(error.what()).substr(0, Limits::kError / 4))});
     return std::nullopt;
   }
 }

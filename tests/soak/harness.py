@@ -134,7 +134,11 @@ class World:
         return self.redis("HGETALL", f"{PREFIX}:{name}")
 
     def job(self, identity):
-        return self.hash(f"job:{identity}")
+        """Its fields, also those that stand in others (docs/reference/jobs.md, Fields of a job)."""
+        fields = self.hash(f"job:{identity}")
+        packed = {name: value if isinstance(value, str) else json.dumps(value) for name, value in json.loads(fields.get("spec", "{}")).items()}
+        packed.update(zip(("fence", "token", "attempt", "claimed_ms", "term_ms", "agent"), fields.get("lease", "").split(" ", 5)))
+        return {**packed, **{name: value for name, value in fields.items() if value}}
 
     def ids(self):
         return self.redis("ZRANGE", f"{PREFIX}:ids", 0, -1)
@@ -149,7 +153,10 @@ class World:
         """Appends what is new in the stream, which is trimmed, to `seen_events`: (event, job, fence)."""
         for identity, flat in self.redis("XRANGE", f"{PREFIX}:events", self.next_event, "+"):
             fields = dict(zip(flat[::2], flat[1::2]))
-            self.seen_events.append((fields["event"], fields["job"], int(fields.get("fence") or 0)))
+            for job in [fields["job"], *fields.get("more", "").split()]:
+                self.seen_events.append((fields["event"], job, int(fields.get("fence") or 0)))
+            if "next" in fields:
+                self.seen_events.append(("claim", fields["next"], int(fields["raised"])))
             self.next_event = f"({identity}"
 
     def wait_for(self, what, condition, seconds=60):

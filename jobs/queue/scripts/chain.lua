@@ -2,7 +2,7 @@
 -- common.lua, which Redis makes anew at each call, and without the tables that other cases need. It does what finish.lua and
 -- claim.lua would do. Nil, and nothing is written: something is out of the ordinary, and they do it. That is any outcome but
 -- success, a history that stays, retries, pauses, jobs that wait for this one, Bayesian and elastic trials, settings that the
--- agent does not know, several hosts, and a queue without further jobs.
+-- agent does not know, records of earlier programs, several hosts, and a queue without further jobs.
 local function chain()
   local P, call, format = KEYS[1], redis.call, string.format
   local id, fence, token, objective = ARGV[3], ARGV[4], ARGV[5], ARGV[9]
@@ -10,28 +10,35 @@ local function chain()
   if ARGV[2] ~= '17' or ARGV[7] ~= 'succeeded' or ARGV[19] ~= '' or not cpus then return nil end
   local now, queue = clock_ms(), call('HMGET', P .. 'settings', 'protocol', 'alive_ms', 'clock_trusted')
   local silent, ahead = now - (tonumber(queue[2] or 0) or 0), (tonumber(queue[3] or 0) or 0) - now
-  if queue[1] or silent < 0 or silent > 250 or ahead > 0 then return nil end
+  if queue[1] ~= '3' or silent < 0 or silent > 250 or ahead > 0 then return nil end
   local key, leases, now_text = P .. 'job:' .. id, P .. 'leases', format('%d', now)
   -- Without a trusted clock of ours, the one of earlier programs rules.
   local other = queue[3] and 'paused' or 'clock'
   if call('EXISTS', key .. ':children', P .. 'token:' .. next_token, P .. 'paused', P .. 'delayed', P .. other) > 0 then return nil end
 
-  -- The job that ends: its fields, and the names of those that go, which only leases need, or which are empty.
-  local all, m = redis.pcall('HGETALL', key), 0
-  local gone = {'', '', '', '', '', '', '', '', '', '', '', ''}
-  -- Room for the usual fields: a table that grows is made anew each time that it has doubled.
-  local f = {kind = nil, sweep = nil, trial = nil, settings = nil, parameters = nil, metric = nil, goal = nil, ranks = nil,
-             cpus = nil, max_attempts = nil, format = nil, sequence = nil, submitted_ms = nil, state = nil, updated_ms = nil,
-             fence = nil, token = nil, agent = nil, attempt = nil, claimed_ms = nil, term_ms = nil, name = nil, step = nil}
-  for i = 1, all.err and 0 or #all, 2 do
-    local value = all[i + 1]
-    f[all[i]] = value
-    if value == '' then m = m + 1 gone[m] = all[i] end
+  -- The job that ends, which this lease holds, and whose fields all stand in its spec, its lease and what it reported.
+  local all, f = redis.pcall('HGETALL', key), {state = nil, lease = nil, spec = nil, sweep = nil, format = nil, sequence = nil, step = nil}
+  for i = 1, all.err and 0 or #all, 2 do f[all[i]] = all[i + 1] end
+  local mine, held = fence .. ' ' .. token .. ' ', f.lease
+  if f.state ~= 'active' or not held or not f.spec or string.sub(held, 1, #mine) ~= mine or string.sub(held, -1 - #agent) ~= ' ' .. agent or
+     f.fence or f.token or f.agent or f.attempt or f.claimed_ms or f.ranks or f.cpus or f.max_attempts or (f.history or '') ~= '' or
+     f.results then
+    return nil
   end
-  local newest = f.fence == fence and f.token == token
-  if not newest or f.state ~= 'active' or (f.history or '') ~= '' or f.results then return nil end
   local logged = f.log_lines and f.log_lines ~= '0'
   if logged and (call('ZCARD', P .. 'logs') >= 1000 or not tonumber(f.log_lines)) then return nil end  -- one would be cut
+  local best, value = f.best_objective, tonumber(objective)
+  if best and best ~= '' and value then
+    local sound, spec = pcall(cjson.decode, f.spec)
+    local best_before, goal = tonumber(best), f.goal or sound and type(spec) == 'table' and spec.goal
+    if not best_before or (goal == 'maximize' and value > best_before) or (goal ~= 'maximize' and value < best_before) then
+      best = objective
+    end
+  elseif value then
+    best = objective
+  else
+    objective = f.objective
+  end
   local sweep, created = f.sweep or '', ''
   if sweep ~= '' then
     local its = redis.pcall('HMGET', P .. 'sweep:' .. sweep, 'state', 'method', 'created_ms')
@@ -56,39 +63,36 @@ local function chain()
   local next_key = P .. 'job:' .. next_id
   local record = redis.pcall('HGETALL', next_key)
   local n = record.err and 0 or #record
-  local g = {kind = nil, sweep = nil, trial = nil, settings = nil, parameters = nil, metric = nil, goal = nil, ranks = nil,
-             cpus = nil, max_attempts = nil, format = nil, sequence = nil, submitted_ms = nil, state = nil, updated_ms = nil}
+  local g = {state = nil, lease = nil, spec = nil, sweep = nil, format = nil, sequence = nil, submitted_ms = nil, step = nil}
   for i = 1, n, 2 do g[record[i]] = record[i + 1] end
-  local before, failures = tonumber(g.fence or 0) or -1, tonumber(g.failures or 0) or -1
+  local spec, before, failures = g.spec, 0, tonumber(g.failures or 0) or -1
+  if g.lease then before = tonumber(string.match(g.lease, '^(%d+) ') or -1) end
   local sound = before >= 0 and before < 2 ^ 53 and failures >= 0 and failures < 2 ^ 53
-  if not sound or g.state ~= 'waiting' or (g.sweep or '') ~= sweep or (g.most_ranks or '') ~= '' or (g.graced or '') ~= '' or
-     (g.reason or '') ~= '' or (g.settings == '@sweep' and known ~= sweep .. ' ' .. created) then
+  if not sound or not spec or g.state ~= 'waiting' or (g.sweep or '') ~= sweep or g.fence or g.token or g.agent or g.attempt or
+     g.claimed_ms or g.term_ms or g.most_ranks or string.find(spec, '"most_ranks":', 1, true) or (g.graced or '') ~= '' or
+     (g.reason or '') ~= '' then
     return nil
   end
+  local shared = g.settings == '@sweep' or not g.settings and string.find(spec, '"settings":"@sweep"', 1, true)
+  if shared and known ~= sweep .. ' ' .. created then return nil end
 
   -- Nothing was written up to here. First what goes, as in settle_down.
-  for _, name in ipairs({'token', 'term_ms', 'sequence', 'updated_ms', 'reason', 'cancel', 'stop', 'error', 'exit_code', 'failed_on',
-                         'iteration', 'eta_s', 'loss', 'graced', 'due_ms'}) do
-    if f[name] then m = m + 1 gone[m] = name end
+  local gone, m = {'', '', '', '', '', '', '', ''}, 0
+  if f.updated_ms or f.term_ms then
+    for i = 1, #all, 2 do
+      if all[i + 1] == '' then m = m + 1 gone[m] = all[i] end
+    end
+    for _, name in ipairs({'term_ms', 'updated_ms', 'reason', 'cancel', 'stop', 'error', 'exit_code', 'failed_on', 'iteration', 'eta_s',
+                           'loss', 'graced', 'due_ms', 'finished_by'}) do
+      if f[name] and f[name] ~= '' then m = m + 1 gone[m] = name end
+    end
+    if f.best_objective and best == objective then m = m + 1 gone[m] = 'best_objective' end
+    if f.checkpoint and ARGV[10] == '-' then m = m + 1 gone[m] = 'checkpoint' end
+    if f.total_steps and f.total_steps == f.step then m = m + 1 gone[m] = 'total_steps' end
+    if m > 0 and type(redis.pcall('HDEL', key, unpack(gone, 1, m))) == 'table' then return nil end  -- a user without the right
   end
-  local best, value = f.best_objective, tonumber(objective)
-  local best_before = tonumber(best or '')
-  if not value then
-    objective = f.objective
-  elseif not best_before or (f.goal == 'maximize' and value > best_before) or (f.goal ~= 'maximize' and value < best_before) then
-    best = objective
-  end
-  if f.best_objective and best == objective then m = m + 1 gone[m] = 'best_objective' end
-  if f.checkpoint and ARGV[10] == '-' then m = m + 1 gone[m] = 'checkpoint' end
-  if f.ranks == '1' then m = m + 1 gone[m] = 'ranks' end
-  if f.cpus == '1' then m = m + 1 gone[m] = 'cpus' end
-  if f.max_attempts == '3' then m = m + 1 gone[m] = 'max_attempts' end
-  if f.attempt == '1' then m = m + 1 gone[m] = 'attempt' end
-  if f.total_steps and f.total_steps == f.step then m = m + 1 gone[m] = 'total_steps' end
-  if type(redis.pcall('HDEL', key, unpack(gone, 1, m))) == 'table' then return nil end  -- a user without the right
-  local kept = {'finished_by', fence .. ':' .. token, 'results', '1', 'state', 'succeeded', 'finished_ms', now_text}
-  local k = 8
-  if ARGV[13] ~= '' then kept[9], kept[10], k = 'seconds', ARGV[13], 10 end
+  local kept, k = {'results', '1', 'state', 'succeeded', 'finished_ms', now_text, '', '', '', '', '', ''}, 6
+  if ARGV[13] ~= '' then kept[7], kept[8], k = 'seconds', ARGV[13], 8 end
   if value then kept[k + 1], kept[k + 2], k = 'objective', objective, k + 2 end
   if best and best ~= objective and best ~= f.best_objective then kept[k + 1], kept[k + 2], k = 'best_objective', best, k + 2 end
   if ARGV[10] ~= '' and ARGV[10] ~= '-' then kept[k + 1], kept[k + 2], k = 'checkpoint', ARGV[10], k + 2 end
@@ -99,8 +103,6 @@ local function chain()
   call('ZREM', leases, id)
   call('DEL', P .. 'token:' .. token)
   if logged then call('ZADD', P .. 'logs', now_text, id) end
-  call('XADD', P .. 'events', '*', 'event', 'finish', 'job', id, 'from', 'active', 'to', 'succeeded', 'fence', fence, 'agent',
-       f.agent or '')
 
   -- The claim.
   local raised, attempt, deadline = format('%d', before + 1), format('%d', failures + 1), format('%d', now + term)
@@ -108,15 +110,18 @@ local function chain()
   call('ZREM', P .. 'state:waiting', next_id)
   call('ZADD', P .. 'state:active', now_text, next_id)
   call('ZADD', leases, deadline, next_id)
-  call('HSET', next_key, 'state', 'active', 'updated_ms', now_text, 'fence', raised, 'token', next_token, 'agent', agent,
-       'attempt', attempt, 'claimed_ms', now_text, 'term_ms', ARGV[24])
+  local lease = table.concat({raised, next_token, attempt, now_text, ARGV[24], agent}, ' ')
+  if g.updated_ms then
+    call('HSET', next_key, 'state', 'active', 'lease', lease, 'updated_ms', now_text)
+  else
+    call('HSET', next_key, 'state', 'active', 'lease', lease)
+  end
   call('SET', P .. 'token:' .. next_token, next_id, 'PX', format('%d', lifetime_ms(term)))
-  call('XADD', P .. 'events', 'MAXLEN', '~', ARGV[1], '*', 'event', 'claim', 'job', next_id, 'from', 'waiting', 'to', 'active',
-       'fence', raised, 'agent', agent)
+  call('XADD', P .. 'events', 'MAXLEN', '~', ARGV[1], '*', 'event', 'finish', 'job', id, 'from', 'active', 'to', 'succeeded',
+       'fence', fence, 'agent', agent, 'next', next_id, 'raised', raised)
   call('HINCRBY', P .. 'totals', 'chained', 1)
-  record[n + 1], record[n + 2], record[n + 3], record[n + 4] = 'fence', raised, 'agent', agent
-  record[n + 5], record[n + 6] = 'attempt', attempt
-  return {'ok', 'lease', next_id, deadline, cmsgpack.pack(record), g.settings == '@sweep' and '@sweep' or '', created}
+  record[n + 1], record[n + 2] = 'lease', lease
+  return {'ok', 'lease', next_id, deadline, cmsgpack.pack(record), shared and '@sweep' or '', created}
 end
 local chained = chain()
 if chained then return chained end

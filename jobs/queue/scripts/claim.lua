@@ -23,7 +23,7 @@ end
 
 -- How many ranks a job gets: one that says how many at most takes what is free. 0: not as many as it needs.
 local function free_ranks(f)
-  local least, each, gpus_each = num(f.ranks), num(f.cpus), num(f.gpus)
+  local least, each, gpus_each = num(f.ranks or 1), num(f.cpus or 1), num(f.gpus)
   if least < 1 or each < 1 then return 1 end  -- damaged, which the claim that takes it finds
   local most, free = math.max(least, num(f.most_ranks)), 0
   for _, host in ipairs(hosts) do free = free + math.floor(host / each) end
@@ -85,18 +85,20 @@ for _ = 1, LOOK do
     without_room = without_room + 1
   elseif state ~= 'paused' and state ~= 'cancelled' then
     touch(true)
-    f.fence, f.agent = int(num(f.fence) + 1), agent
-    local new = {'fence', f.fence, 'token', token, 'agent', agent, 'attempt', int(num(f.failures) + 1),
-                 'claimed_ms', now_text, 'term_ms', int(term)}
-    for _, name in ipairs({'graced', f.stop ~= '1' and 'reason' or nil}) do
-      if (f[name] or '') ~= '' then
-        new[#new + 1] = name
-        new[#new + 1] = ''
-      end
+    local fence = int(num(f.fence) + 1)
+    local new = {'lease', table.concat({fence, token, int(num(f.failures) + 1), now_text, int(term), agent}, ' ')}
+    local function clear(name)
+      if (rawget(f, name) or '') == '' then return end
+      new[#new + 1] = name
+      new[#new + 1] = ''
     end
+    for _, name in ipairs(LEASED) do clear(name) end
+    clear('graced')
+    if f.stop ~= '1' then clear('reason') end
+    f.fence, f.agent = fence, agent
     if (f.most_ranks or '') ~= '' then
       new[#new + 1] = 'attempt_ranks'
-      new[#new + 1] = int(math.max(ranks, num(f.ranks)))
+      new[#new + 1] = int(math.max(ranks, num(f.ranks or 1)))
     end
     enter_state(id, 'active', 'claim', new, f, best)
     local deadline = int(now + term)

@@ -17,10 +17,23 @@ local woken = 0        -- jobs that this call put into waiting; jobs/queue/redis
 -- A queue of a later protocol may hold what this program would break: it changes nothing there.
 -- What most calls ask of the queue as a whole, in one command: each takes longer on its way than at work.
 local queue = call('HMGET', P .. 'settings', 'protocol', 'alive_ms', 'clock_seen', 'clock_trusted')
-local least = tonumber(queue[1] or '1')
-if least and least > PROTOCOL then
+local least = tonumber(queue[1] or '1') or 1
+if least > PROTOCOL then
   return {'refused', 'the queue ' .. P .. ' needs programs of protocol ' .. least .. ', and this one has protocol ' ..
           PROTOCOL .. ': use the newer foretime here too'}
+end
+-- Programs before protocol 3 cannot read what this one writes, which reads all that they wrote: from here on the queue
+-- refuses them. Where their agents still work, nobody takes their jobs from them.
+if least < 3 then
+  local newest = call('ZREVRANGE', P .. 'leases', 0, 0, 'WITHSCORES')
+  if newest[2] and tonumber(newest[2]) >= now then
+    return {'refused', 'the queue ' .. P .. ' is worked on by agents of an earlier foretime, which would not understand what this ' ..
+            'one writes: end them (SIGTERM: their jobs wait for the next agent), and then try again'}
+  end
+  call('HSET', P .. 'settings', 'protocol', '3')
+  -- The first programs ask for no protocol: they end at a key that is not of the type that they know.
+  call('DEL', P .. 'alive_ms')
+  call('HSET', P .. 'alive_ms', 'protocol', '3')
 end
 
 -- Whole numbers of up to 53 bits as text; Lua's own conversion rounds to 14 digits.
@@ -32,9 +45,10 @@ local function num(x)
   local n = tonumber(x or 0) or 0
   return n >= -2 ^ 53 and n <= 2 ^ 53 and n or 0
 end
--- The texts in a JSON array; with `kind` its numbers, say.
+-- The texts in a JSON array, or in one that was decoded; with `kind` its numbers, say.
 local function list(text, kind)
-  local sound, values = pcall(cjson.decode, text or '[]')
+  local sound, values = true, text
+  if type(text) ~= 'table' then sound, values = pcall(cjson.decode, text or '[]') end
   local texts = {}
   for _, value in ipairs(sound and type(values) == 'table' and values or {}) do
     if type(value) == (kind or 'string') then texts[#texts + 1] = value end
@@ -51,24 +65,43 @@ local function fields(key, ...)
   local f = redis.pcall('HMGET', key, ...)
   return f.err and {} or f
 end
+local LEASED = {'fence', 'token', 'attempt', 'claimed_ms', 'term_ms', 'agent'}
+-- What was submitted and never changes stands in one field, `spec` (JSON), and what a claim leaves in another, `lease`
+-- (FENCE TOKEN ATTEMPT CLAIMED_MS TERM_MS AGENT): few long fields cost less than many short ones. Adds to `f` what these
+-- say, in such a way that `pairs` passes it by. Where a job has a field of its own it rules; those of earlier programs
+-- have nothing else.
+local function unpacked(f)
+  local packed = {}
+  if f.spec then
+    local sound, spec = pcall(cjson.decode, f.spec)
+    for name, value in pairs(sound and type(spec) == 'table' and spec or {}) do
+      if type(value) == 'string' or type(value) == 'number' or name == 'after' then packed[name] = value end
+    end
+  end
+  if f.lease then
+    packed.fence, packed.token, packed.attempt, packed.claimed_ms, packed.term_ms, packed.agent =
+        string.match(f.lease, '^(%d+) (%S+) (%d+) (%d+) (%d+) (.*)$')
+    for _, name in ipairs(LEASED) do
+      if f[name] == '' then f[name] = nil end
+    end
+  end
+  return setmetatable(f, {__index = packed})
+end
 -- All fields of a job by name, and as Redis answers them.
 local function record(id)
   local all = redis.pcall('HGETALL', job_key(id))
   if all.err then return {}, {} end
-  -- Room for the usual fields: Lua makes a table that grows anew each time that it has doubled.
-  local f = {kind = nil, sweep = nil, trial = nil, settings = nil, parameters = nil, metric = nil, goal = nil, ranks = nil,
-             cpus = nil, max_attempts = nil, format = nil, sequence = nil, submitted_ms = nil, state = nil, updated_ms = nil,
-             fence = nil, token = nil, agent = nil, attempt = nil, claimed_ms = nil, term_ms = nil, name = nil, reason = nil}
+  local f = {}
   for i = 1, #all, 2 do f[all[i]] = all[i + 1] end
-  return f, all
+  return unpacked(f), all
 end
--- Some of them by name.
+-- Some of them by name; `spec` and `lease` are among them where what they say is asked for.
 local function some(id, names)
   local values, f = fields(job_key(id), unpack(names)), {}
   for i, name in ipairs(names) do f[name] = values[i] or nil end
-  return f
+  return unpacked(f)
 end
-local MOVING = {'ranks', 'cpus', 'gpus', 'priority', 'sequence', 'format', 'state', 'fence', 'agent', 'sweep'}
+local MOVING = {'spec', 'lease', 'ranks', 'cpus', 'gpus', 'priority', 'sequence', 'format', 'state', 'fence', 'agent', 'sweep'}
 local function get(id, field) return fields(job_key(id), field)[1] or '' end
 -- What this call asked of sweeps: it changes none of that and asks again.
 local sweeps = {}
@@ -118,8 +151,8 @@ end
 -- that fits, however many jobs wait. The number of submission keeps a job's place over retries. Records of a format
 -- above 1 wait in sets of their own, which programs that cannot read them do not look at.
 local function place(f)
-  local ranks, version = num(f.ranks), num(f.format)
-  local shape = 'c' .. int(ranks * num(f.cpus)) .. 'g' .. int(ranks * num(f.gpus))
+  local ranks, version = num(f.ranks or 1), num(f.format)
+  local shape = 'c' .. int(ranks * num(f.cpus or 1)) .. 'g' .. int(ranks * num(f.gpus))
   if version > 1 then shape = shape .. 'v' .. int(version) end
   return shape, int(num(f.sequence) - num(f.priority) * 2 ^ 40)
 end
@@ -172,11 +205,22 @@ end
 local function settle_down(id, state, new, old)
   local succeeded, history, token, log_lines = state == 'succeeded', old.history or '', old.token or '', old.log_lines
   local ended = {token = true, term_ms = true, graced = true, cancel = true, due_ms = true, iteration = true,
-                 eta_s = succeeded, loss = succeeded, sequence = succeeded, stop = succeeded, error = succeeded,
-                 exit_code = succeeded, updated_ms = succeeded, failed_on = succeeded}
+                 eta_s = succeeded, loss = succeeded, stop = succeeded, error = succeeded,
+                 exit_code = succeeded, updated_ms = succeeded, failed_on = succeeded, lease = not succeeded}
+  -- What may be tried again keeps no lease that its holder could come back to.
+  for _, name in ipairs(not succeeded and old.lease and LEASED or {}) do
+    if name ~= 'token' and name ~= 'term_ms' and not rawget(old, name) and old[name] then
+      new[#new + 1] = name
+      new[#new + 1] = old[name]
+    end
+  end
   -- What a missing field means.
   local usual = succeeded and {ranks = '1', cpus = '1', max_attempts = '3', attempt = '1', total_steps = old.step,
                                best_objective = old.objective} or {}
+  -- The newest lease says it already.
+  if succeeded and not rawget(old, 'fence') and not rawget(old, 'token') and token ~= '' then
+    usual.finished_by = old.fence .. ':' .. token
+  end
   local kept, gone, k, g = {'', '', '', '', '', '', '', '', '', '', '', '', '', '', '', '', '', '', '', ''}, {'', '', '', '', '', '', '', '', '', ''}, 0, 0
   for i = 1, #new, 2 do
     local name, value = new[i], new[i + 1]
@@ -266,7 +310,8 @@ local function enter_state(id, to, name, new, f, claimed)
     new[n + 1], new[n + 2], n = 'due_ms', '', n + 2
   end
   new[n + 1], new[n + 2] = 'state', to
-  new[n + 3], new[n + 4] = FINAL[to] and 'finished_ms' or 'updated_ms', at
+  -- A first claim says when by itself.
+  if not claimed or old.updated_ms then new[n + 3], new[n + 4] = FINAL[to] and 'finished_ms' or 'updated_ms', at end
   if FINAL[to] and to ~= 'succeeded' then new[n + 5], new[n + 6] = 'updated_ms', at end
   if FINAL[to] then settle_down(id, to, new, old) else set(id, unpack(new)) end
   if (FINAL[to] or FINAL[from]) and sweep_of(sweep).method == 'bayes' then note_trial(sweep, id) end
@@ -306,7 +351,7 @@ end
 -- A lease that was lost comes back to its holder while nobody has taken the job: what is newest is still what its attempt
 -- knows, and a cluster whose messages are late does not do all work anew.
 -- `f`: at least the job's state, fence and token; a lease that comes back brings the other fields.
-local HELD = {'state', 'fence', 'token', 'cancel', 'stop'}
+local HELD = {'lease', 'state', 'fence', 'token', 'cancel', 'stop', 'term_ms', 'graced'}
 local function holds(id, fence, token, agent, f)
   local newest = f.fence == fence and f.token == token
   if newest and f.state == 'active' then return true end
@@ -324,7 +369,9 @@ local function holds(id, fence, token, agent, f)
       call('ZADD', P .. 'leases', int(now + term), id)
       call('SET', P .. 'token:' .. token, id, 'PX', int(lifetime_ms(math.max(term, 1))))
       count('regained')
-      for name, value in pairs(record(id)) do f[name] = value end
+      local again = record(id)
+      for name, value in pairs(again) do f[name] = value end
+      setmetatable(f, getmetatable(again))
       return true
     end
   end
@@ -352,7 +399,7 @@ end
 
 -- Which job in the way keeps a cancelled one from being blocked again.
 local function failed_need(id, except)
-  for _, need in ipairs(list(get(id, 'after'))) do
+  for _, need in ipairs(list(some(id, {'spec', 'after'}).after)) do
     if need ~= except and call('SISMEMBER', children_key(need), id) == 1 and ended_badly(get(need, 'state')) then
       return need
     end
@@ -421,12 +468,12 @@ end
 
 -- At once where nobody works on it; an active one is asked, and its agent sees it at the next renewal or report.
 local function cancel_or_ask(id, reason)
-  local f = fields(job_key(id), 'state', 'cancel', 'fence', 'agent')
-  if not f[1] or FINAL[f[1]] then return 0 end
-  if f[1] ~= 'active' then return cancel_now(id, 'cancel', reason) end
-  if f[2] == '1' then return 0 end
+  local f = some(id, {'lease', 'state', 'cancel', 'fence', 'agent'})
+  if not f.state or FINAL[f.state] then return 0 end
+  if f.state ~= 'active' then return cancel_now(id, 'cancel', reason) end
+  if f.cancel == '1' then return 0 end
   set(id, 'cancel', '1', 'updated_ms', int(now))
-  event('cancel', id, 'active', 'active', f[3], f[4])
+  event('cancel', id, 'active', 'active', f.fence or '0', f.agent or '')
   return 1
 end
 

@@ -7,7 +7,7 @@ touch()
 local succeeded, f = outcome == 'succeeded' or outcome == 'stopped', record(id)
 -- The answer to this very call was lost: it stands, and is not done again.
 local by = fence .. ':' .. token
-if f.finished_by == by then return {'ok'} end
+if f.finished_by == by or f.state == 'succeeded' and f.fence == fence and f.token == token then return {'ok'} end
 if not holds(id, fence, token, agent, f) then return {'no'} end
 local new = {'finished_by', by, 'seconds', ARGV[12]}
 local function add(name, value)
@@ -90,7 +90,7 @@ elseif outcome == 'error' then
   else
     add('failures', int(failures))
     if (f.failed_on or '') == '' then add('failed_on', agent) end
-    if failures >= num(f.max_attempts) then
+    if failures >= num(f.max_attempts or 3) then
       die('error', 'failed ' .. int(failures) .. ' times')
     else
       if not told_to_stop then add('reason', 'attempt ' .. (f.attempt or '') .. ' failed') end

@@ -2,10 +2,19 @@
 -- ARGV: events, job, fence, token, agent, parameters.
 local id, parameters = ARGV[2], ARGV[6]
 touch()
-local f = some(id, {'state', 'fence', 'token', 'deferred', 'sweep', 'parameters'})
+local f = some(id, {'spec', 'lease', 'state', 'fence', 'token', 'deferred', 'sweep', 'parameters'})
 if not holds(id, ARGV[3], ARGV[4], ARGV[5], f) then return {'no'} end
 -- Parameters are fixed once. A proposer whose answer was lost is told whether they are the ones that it wanted.
-if f.deferred ~= '1' then return {f.parameters == parameters and 'ok' or 'no'} end
+if f.deferred ~= '1' then
+  if f.parameters then return {f.parameters == parameters and 'ok' or 'no'} end
+  -- They came with the job.
+  local sound, spec = pcall(cjson.decode, f.spec or '')
+  local fixed, wanted = sound and type(spec) == 'table' and spec.parameters or {}, cjson.decode(parameters)
+  local same = type(fixed) == 'table'
+  for name, value in pairs(same and fixed or {}) do same = same and wanted[name] == value end
+  for name, value in pairs(wanted) do same = same and fixed[name] == value end
+  return {same and 'ok' or 'no'}
+end
 local key = sweep_key(f.sweep or '')
 if call('EXISTS', key) == 0 then return unknown_sweep(f.sweep or '') end
 call('HSET', key, 'proposals', int(num(fields(key, 'proposals')[1]) + 1))

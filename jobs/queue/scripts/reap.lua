@@ -27,8 +27,8 @@ local first_leases = call('ZRANGE', P .. 'leases', 0, 0, 'WITHSCORES')
 if first_leases[2] and tonumber(first_leases[2]) < now then
   first_leases = call('ZRANGE', P .. 'leases', 0, BATCH - 1, 'WITHSCORES')
   for i = 1, #first_leases, 2 do
-    local f = fields(job_key(first_leases[i]), 'agent', 'term_ms')
-    if 2 * (tonumber(first_leases[i + 1]) - now) < num(f[2]) then quiet[f[1] or ''] = true end
+    local f = some(first_leases[i], {'lease', 'agent', 'term_ms'})
+    if 2 * (tonumber(first_leases[i + 1]) - now) < num(f.term_ms) then quiet[f.agent or ''] = true end
   end
 end
 local losses, new_losses = {}, false  -- of the last 8 agents: {deadline of the newest lease that it lost, its name}
@@ -101,12 +101,12 @@ end
 -- A lease that ran out while no agent reached Redis at all, for longer than half of its term, gets another term: Redis
 -- was away, not the holder. Once only until the holder renews it, so that a dead holder is found all the same.
 local function grace(id, deadline)
-  local f = fields(job_key(id), 'term_ms', 'graced')
-  if f[2] == '1' then return false end
+  local f = some(id, {'lease', 'term_ms', 'graced'})
+  if f.graced == '1' then return false end
   for _, silence in ipairs(silences) do
-    if silence[1] <= deadline and deadline <= silence[2] and 2 * (silence[2] - silence[1]) > num(f[1]) then
+    if silence[1] <= deadline and deadline <= silence[2] and 2 * (silence[2] - silence[1]) > num(f.term_ms) then
       set(id, 'graced', '1')
-      call('ZADD', P .. 'leases', int(now + num(f[1])), id)
+      call('ZADD', P .. 'leases', int(now + num(f.term_ms)), id)
       return true
     end
   end
@@ -131,7 +131,7 @@ local function later_than(index, time)
   return call('ZRANGEBYSCORE', P .. index, '(' .. int(time), '+inf', 'WITHSCORES', 'LIMIT', 0, BATCH)
 end
 bring_back('leases', call('ZREVRANGE', P .. 'leases', 0, BATCH - 1, 'WITHSCORES'),
-           function(id) return num(get(id, 'term_ms')) end)
+           function(id) return num(some(id, {'lease', 'term_ms'}).term_ms) end)
 local longest_delay = math.max(tonumber(ARGV[5]), tonumber(ARGV[6]))
 bring_back('delayed', later_than('delayed', now + longest_delay), function() return longest_delay end,
            function(id, due) set(id, 'due_ms', int(due)) end)
@@ -216,15 +216,15 @@ local function needed(id, state)
 end
 
 local function forget(id, state)
-  local f = fields(job_key(id), 'sweep', 'after', 'fence', 'agent')
-  local sweep = f[1] or ''
-  for _, need in ipairs(list(f[2])) do call('SREM', children_key(need), id) end
+  local f = some(id, {'spec', 'lease', 'sweep', 'after', 'fence', 'agent'})
+  local sweep = f.sweep or ''
+  for _, need in ipairs(list(f.after)) do call('SREM', children_key(need), id) end
   call('DEL', job_key(id), job_key(id) .. ':log', children_key(id), users_key(id))
   if call('SISMEMBER', P .. 'artifacts', id) == 1 then forget_artifacts(id) end
   call('ZREM', P .. 'state:' .. state, id)
   call('ZREM', P .. 'ids', id)
   call('ZREM', P .. 'logs', id)
-  event('forget', id, state, '', f[3] or '0', f[4] or '')
+  event('forget', id, state, '', f.fence or '0', f.agent or '')
   if sweep == '' then return end
   call('ZREM', sweep_key(sweep) .. ':jobs', id)
   if call('EXISTS', sweep_key(sweep) .. ':jobs') == 1 then return end

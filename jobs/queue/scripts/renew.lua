@@ -7,5 +7,6 @@ local f = some(id, HELD)
 if not holds(id, ARGV[3], token, ARGV[5], f) then return {'lost'} end
 call('ZADD', P .. 'leases', int(now + term), id)
 call('SET', P .. 'token:' .. token, id, 'PX', int(lifetime_ms(term)))
-set(id, 'term_ms', int(term), 'graced', '')
+if f.term_ms ~= int(term) then set(id, 'term_ms', int(term)) end
+if (f.graced or '') ~= '' then set(id, 'graced', '') end
 return directive(f)

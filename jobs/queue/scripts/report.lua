@@ -5,7 +5,7 @@
 local id = ARGV[2]
 local iteration, kind, objective = tonumber(ARGV[10]), ARGV[11], ARGV[12]
 touch()
-local f = some(id, {'state', 'fence', 'token', 'cancel', 'stop', 'goal', 'best_objective', 'sweep', 'kind', 'log_lines'})
+local f = some(id, {'spec', 'lease', 'state', 'fence', 'token', 'cancel', 'stop', 'goal', 'best_objective', 'sweep', 'kind', 'log_lines'})
 if not holds(id, ARGV[3], ARGV[4], ARGV[5], f) then return {'lost'} end
 local new = {'step', ARGV[6], 'total_steps', ARGV[7], 'eta_s', ARGV[8], 'loss', ARGV[9], 'updated_ms', int(now)}
 local function add(name, value)

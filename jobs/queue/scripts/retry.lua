@@ -1,17 +1,17 @@
 #!lua flags=allow-oom
 -- ARGV: events, job.
 local id = ARGV[2]
-local f = fields(job_key(id), 'state', 'sweep', 'pending', 'after', 'kind')
-local state, pending = f[1], num(f[3])
+local f = some(id, {'spec', 'state', 'sweep', 'pending', 'after', 'kind'})
+local state, pending = f.state, num(f.pending)
 if not state then return unknown_job(id) end
 if not ended_badly(state) then
   return refused('job ' .. id .. ' is ' .. state .. ': only failed, dead and cancelled jobs can be tried again')
 end
-if sweep_state(f[2] or '') == 'cancelled' then
-  return refused('job ' .. id .. ': its sweep ' .. f[2] .. ' was cancelled')
+if sweep_state(f.sweep or '') == 'cancelled' then
+  return refused('job ' .. id .. ': its sweep ' .. f.sweep .. ' was cancelled')
 end
 -- Blocked again it may only be where everything that it still needs can still succeed.
-local needed, needs = 0, list(f[4])
+local needed, needs = 0, list(f.after)
 for _, need in ipairs(needs) do
   if call('SISMEMBER', children_key(need), id) == 1 then
     local other = get(need, 'state')
@@ -24,7 +24,7 @@ end
 if needed < pending then
   return refused('job ' .. id .. ': it needs a job that never succeeded and was forgotten')
 end
-if needs[1] and f[5] ~= 'train' and call('EXISTS', job_key(needs[1])) == 0 then
+if needs[1] and f.kind ~= 'train' and call('EXISTS', job_key(needs[1])) == 0 then
   return refused('job ' .. id .. ': it acts on job ' .. needs[1] .. ', which was forgotten: submit that one again')
 end
 for _, need in ipairs(needs) do

@@ -1,5 +1,6 @@
 #!lua
--- ARGV: events, then for each job: id, sweep, trial, number of jobs in after, these, number of fields and values, these.
+-- ARGV: events, then for each job: id, sweep, trial, where it waits (place in common.lua) less its priority, this, number of
+-- jobs in after, these, number of fields and values, these.
 -- The id is a hash of what shapes the result, so that submitting again, also after a lost answer, adds nothing. Jobs are
 -- added one after the other; where one is refused, those before it stay.
 local next_argument = 2
@@ -9,7 +10,7 @@ local function take(n)
 end
 
 -- Entries of sorted sets are written once for all jobs of this call: by key, scores and ids.
-local indexes, shapes, added, at = {}, {}, 0, int(now)
+local indexes, shapes, added, at, told = {}, {}, 0, int(now), {}
 local sequence = num(call('GET', P .. 'sequence'))
 local function index(key, score, id)
   local entries = indexes[key] or {}
@@ -18,7 +19,19 @@ local function index(key, score, id)
   indexes[key] = entries
 end
 
-local function submit(id, sweep, trial, needs_from, needs, fields_from, size)
+-- One entry for all that came to wait.
+local function tell()
+  if not told[2] then
+    if told[1] then event('submit', told[1], '', 'waiting', '0', '') end
+    told = {}
+    return
+  end
+  call('XADD', P .. 'events', 'MAXLEN', '~', ARGV[1], '*', 'event', 'submit', 'job', told[1], 'from', '', 'to', 'waiting', 'fence', '0',
+       'agent', '', 'more', table.concat(told, ' ', 2))
+  told = {}
+end
+
+local function submit(id, sweep, trial, shape, priority, needs_from, needs, fields_from, size)
   if call('EXISTS', job_key(id)) == 1 then return 'no' end
   if sweep ~= '' then
     local state = sweep_state(sweep)
@@ -44,29 +57,29 @@ local function submit(id, sweep, trial, needs_from, needs, fields_from, size)
   for i = needs_from, needs_from + needs - 1 do call('SADD', users_key(ARGV[i]), id) end
   sequence = sequence + 1
   local state = pending[1] and 'blocked' or 'waiting'
-  local f = {sequence = int(sequence), kind = nil, sweep = nil, trial = nil, settings = nil, parameters = nil, metric = nil,
-             goal = nil, ranks = nil, cpus = nil, max_attempts = nil, format = nil, name = nil}
-  for i = fields_from, fields_from + size - 1, 2 do f[ARGV[i]] = ARGV[i + 1] end
   if pending[1] then set(id, 'pending', int(#pending)) end
-  set(id, 'sequence', f.sequence, 'submitted_ms', at, 'state', state, 'updated_ms', at,
+  set(id, 'sequence', int(sequence), 'submitted_ms', at, 'state', state,
       unpack(ARGV, fields_from, fields_from + size - 1))
   index('ids', '0', id)
   index('state:' .. state, at, id)
   if sweep ~= '' then index('sweep:' .. sweep .. ':jobs', trial, id) end
   if state == 'waiting' then
-    local shape, score = place(f)
-    index('waiting:' .. shape, score, id)
+    index('waiting:' .. shape, int(sequence - priority * 2 ^ 40), id)
     shapes[shape] = true
     woken = woken + 1
+    told[#told + 1] = id
+  else
+    tell()
+    event('submit', id, '', state, '0', '')
   end
   added = added + 1
-  event('submit', id, '', state, '0', '')
   return 'ok'
 end
 
 -- What stands in front of a refused job stays, and so its entries come before the answer.
 local function finish(answer)
   if added == 0 then return answer end
+  tell()
   for key, entries in pairs(indexes) do call('ZADD', P .. key, unpack(entries)) end
   for shape in pairs(shapes) do call('SADD', P .. 'shapes', shape) end
   call('SET', P .. 'sequence', int(sequence))
@@ -76,11 +89,12 @@ end
 
 local answers = {'ok'}
 while ARGV[next_argument] do
-  local head = take(4)
-  local needs = tonumber(ARGV[head + 3])
+  local head = take(6)
+  local needs = tonumber(ARGV[head + 5])
   local needs_from = take(needs)
   local size = tonumber(ARGV[take(1)])
-  local answer, refusal = submit(ARGV[head], ARGV[head + 1], ARGV[head + 2], needs_from, needs, take(size), size)
+  local answer, refusal = submit(ARGV[head], ARGV[head + 1], ARGV[head + 2], ARGV[head + 3], tonumber(ARGV[head + 4]),
+                                 needs_from, needs, take(size), size)
   if refusal then return finish(refusal) end
   answers[#answers + 1] = answer
 end

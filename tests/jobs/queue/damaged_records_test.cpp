@@ -55,7 +55,7 @@ class DamagedRecords : public ::testing::Test {
 
 TEST_F(DamagedRecords, AJobOfAnUnknownKindEndsDeadAndTheAgentGoesOn) {
   expect_ends_dead("kind", "distill", "field kind: job kind 'distill': expected one of train");
-  expect_ends_dead("kind", "", "field kind");
+  expect_ends_dead("spec", "{}", "field kind");
 }
 
 TEST_F(DamagedRecords, AClaimThatComesWithAnEndPassesThemByToo) {
@@ -115,7 +115,7 @@ TEST_F(DamagedRecords, AnyFieldThatCannotBeReadEndsItsJobOnly) {
   for (const auto* field : {"most_ranks", "attempt_ranks", "trial", "step", "loss", "eta_s", "cpus", "objective",
                             "log_lines", "submitted_ms"})
     expect_ends_dead(field, "x", fmt::format("field {}", field));
-  for (const auto* field : {"parameters", "after", "metrics"})
+  for (const auto* field : {"parameters", "after", "metrics", "spec"})
     expect_ends_dead(field, "[1", fmt::format("field {}", field));
   expect_ends_dead("goal", "best", "field goal");
   expect_ends_dead("settings", std::string(300'000, 's'), "field settings: 300000 bytes, expected at most");
@@ -127,12 +127,14 @@ TEST_F(DamagedRecords, AnyFieldThatCannotBeReadEndsItsJobOnly) {
 
 /// Whatever stands in a field, every script works for the other jobs.
 TEST_F(DamagedRecords, NoScriptFailsOverADamagedField) {
-  const std::vector<std::string> garbage = {"x", "-1", "1e300", "nan", "[", "[1,{}]"};
+  const std::vector<std::string> garbage = {
+      "x", "-1", "1e300", "nan", "[", "[1,{}]", "{\"ranks\":[],\"goal\":{},\"after\":null,\"kind\":true}"};
   for (const auto* field :
        {"ranks",   "cpus",      "gpus",      "most_ranks",     "priority",  "sequence",     "format",
         "sweep",   "pending",   "after",     "fence",          "failures",  "max_attempts", "attempt",
         "results", "log_lines", "objective", "best_objective", "term_ms",   "due_ms",       "goal",
-        "kind",    "deferred",  "step",      "lost",           "lost_step", "preemptions",  "preemptions_step"}) {
+        "kind",    "deferred",  "step",      "lost",           "lost_step", "preemptions",  "preemptions_step",
+        "spec",    "lease",     "token",     "agent",          "claimed_ms"}) {
     for (const auto& value : garbage) {
       SCOPED_TRACE(fmt::format("{} = {}", field, value));
       backend_.client().call({"FLUSHDB"});

@@ -6,6 +6,7 @@
 
 #include "jobs/error.h"
 #include "jobs/queue/job_hash.h"
+#include "jobs/queue/packed_record.h"
 #include "jobs/queue/queue.h"
 #include "tests/jobs/queue/memory_queue.h"
 
@@ -112,8 +113,7 @@ MemoryQueue::Dump MemoryQueue::dump() {
     if (record.state == JobState::succeeded) {
       hash.erase("updated_ms");  // that is finished_ms
       if (record.total_steps == record.step) hash.erase("total_steps");
-      for (const auto& [name, usual] : Hash{{"ranks", "1"}, {"cpus", "1"}, {"max_attempts", "3"}, {"attempt", "1"}})
-        if (hash.at(name) == usual) hash.erase(name);
+      if (hash.at("attempt") == "1") hash.erase("attempt");
     }
     const Hash more = {{"sequence", text(job.sequence)},
                        {"pending", text(job.pending)},
@@ -128,7 +128,7 @@ MemoryQueue::Dump MemoryQueue::dump() {
                        {"lost_step", text(job.lost_step)},
                        {"lost_shared", text(job.lost_shared)},
                        {"preemptions_step", text(job.preemptions_step)},
-                       {"format", format_of(spec) > 1 ? text(format_of(spec)) : ""}};
+                       {"format", text(kRecordFormat)}};
     hash.insert(more.begin(), more.end());
     all["job:" + id] = hash;
     for (size_t i = 0; i < job.log.size(); ++i) all["job:" + id + ":log"][fmt::format("{:04}", i)] = job.log[i];
@@ -158,9 +158,7 @@ MemoryQueue::Dump MemoryQueue::dump() {
     all["ids"][id] = score(0);
     all["state:" + to_string(record.state)][id] = score(static_cast<double>(job.entered_ms));
     if (record.state == JobState::waiting)
-      all[fmt::format("waiting:c{}g{}{}", job.cpus(), job.gpus(),
-                      format_of(spec) > 1 ? fmt::format("v{}", format_of(spec)) : "")][id] =
-          score(static_cast<double>(job.score()));
+      all["waiting:" + waiting_shape(spec.resources)][id] = score(static_cast<double>(job.score()));
     if (job.log_ended_ms) all["logs"][id] = score(static_cast<double>(*job.log_ended_ms));
     if (record.state == JobState::delayed) all["delayed"][id] = score(static_cast<double>(record.due_ms));
     if (record.state == JobState::active) all["leases"][id] = score(static_cast<double>(job.deadline_ms));

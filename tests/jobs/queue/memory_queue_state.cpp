@@ -110,7 +110,7 @@ void MemoryQueue::settle_down(Job& job) {
   if (succeeded) {
     record.eta_seconds = -1;
     record.loss = 0;
-    job.sequence = job.exit_code = 0;
+    job.exit_code = 0;
     job.stop = false;
     record.error.clear();
     record.failed_on.clear();

@@ -37,6 +37,7 @@ TEST(RedisQueue, AUserWithTheRightsOfEarlierVersionsEndsJobs) {
   RedisQueue queue(client, {});
   for (const auto* id : {"good", "bad"}) queue.submit(job_named(id));
   const auto good = queue.claim(claim_request("t1")).value(), bad = queue.claim(claim_request("t2")).value();
+  queue.report(good, {.step = 1, .total_steps = 2, .loss = 0.5});
   EXPECT_TRUE(queue.finish(good, {.metrics = {{"opa", 0.5}}, .objective = 0.5, .checkpoint = "runs/good"}, 0));
   EXPECT_TRUE(queue.finish(bad, {.outcome = Outcome::failed, .error = "exit code 2"}, 0));
   const auto record = queue.find("good").value();
@@ -47,9 +48,10 @@ TEST(RedisQueue, AUserWithTheRightsOfEarlierVersionsEndsJobs) {
   EXPECT_EQ(queue.find("bad")->error, "exit code 2");
   for (const auto* id : {"next", "last"}) queue.submit(job_named(id));
   const auto next = queue.claim(claim_request("t3")).value();
+  queue.report(next, {.step = 1, .total_steps = 2, .loss = 0.5});
   EXPECT_EQ(queue.finish_and_claim(next, {.objective = 0.5}, 0, claim_request("t4")).next->job, "last");
   EXPECT_EQ(queue.find("next")->objective, 0.5);
-  EXPECT_EQ(texts_of(*admin.call({"HMGET", "{foretime}:job:good", "token", "sequence"})),
+  EXPECT_EQ(texts_of(*admin.call({"HMGET", "{foretime}:job:good", "loss", "updated_ms"})),
             (std::vector<std::string>{"", ""}));
 }
 

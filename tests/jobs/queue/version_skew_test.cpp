@@ -24,7 +24,7 @@ using ::testing::HasSubstr;
 
 class VersionSkew : public ::testing::Test {
  protected:
-  static constexpr Protocol kNewer{.version = 3, .format = 4};
+  static constexpr Protocol kNewer{.version = 4, .format = 5};
   VersionSkew()
       : settings_(fresh_settings()),
         backend_(shared_server().url(), settings_),
@@ -141,70 +141,67 @@ TEST_F(VersionSkew, RecordsOfTheFirstProgramAreReadAndGoOn) {
   EXPECT_EQ(reader.job("done")->objective, 0.5);
   EXPECT_EQ(reader.sweep("s")->spec.halving.rungs, std::vector<int64_t>{1});
   EXPECT_EQ(reader.statistics().agents.at(0).version, "0.1.0");
-  // Its agent still runs; ours take what waits, its result unblocks the rest, and what failed is tried again.
-  EXPECT_EQ(queue().claim(request())->job, "waiting");
+  // Its agent still runs a job, which nobody takes from it.
+  EXPECT_THAT(testing::message_of<JobRefused>([&] { queue().claim(request()); }),
+              HasSubstr("is worked on by agents of an earlier foretime"));
+  EXPECT_THAT(testing::message_of<JobRefused>([&] { queue().submit(job_named("new")); }), HasSubstr("end them"));
   EXPECT_EQ(first.renew(active), "proceed");
-  EXPECT_EQ(queue().reap().lost_leases, 0);
   EXPECT_EQ(first.finish(active, "succeeded"), "ok");
-  EXPECT_EQ(queue().claim(request())->job, "blocked");
+  // From here on the queue is ours: the result unblocked the rest, and what failed is tried again.
+  EXPECT_EQ(queue().claim(request())->job, "waiting");
+  EXPECT_EQ(queue().reap().lost_leases, 0);
+  const auto lease = queue().claim(request()).value();
+  EXPECT_EQ(lease.job, "blocked");
+  EXPECT_EQ(lease.spec, blocked);
   queue().retry("failed");
   EXPECT_EQ(queue().claim(request())->job, "failed");
   EXPECT_EQ(queue().cancel_sweep("s"), 2);
   for (const auto& broken : broken_invariants(backend_.dump(), backend_.events())) ADD_FAILURE() << broken;
 }
 
-/// An agent of the first program that still runs takes jobs of ours and ends them, and leaves those of later formats.
-TEST_F(VersionSkew, TheFirstProgramIsCarriedAlong) {
+/// What an agent of the first program left behind when it died is lost like any lease, comes again with a higher fence,
+/// and ends as a job of ours does.
+TEST_F(VersionSkew, LeasesOfTheFirstProgramThatExpiredAreTaken) {
   FirstProgram first(newer_client_, settings_.prefix);
-  newer_.submit(job_named("new"));
-  queue().submit(job_named("a"));
-  queue().submit(job_named("b"));
-  const auto a = first.claim("1").value();
-  EXPECT_EQ(a.job, "a");
-  EXPECT_EQ(first.renew(a), "proceed");
-  EXPECT_EQ(first.finish(a, "error"), "ok");
+  EXPECT_EQ(first.submit(job_named("a")), "ok");
+  EXPECT_EQ(first.submit(job_named("b")), "ok");
+  const auto old = first.claim("1").value();
   backend_.advance(2000);
-  EXPECT_EQ(first.claim("2")->job, "a");
-  auto b = first.claim("3").value();
-  EXPECT_EQ(b.job, "b");
-  // Settings that stand in the sweep came later, too.
-  queue().create_sweep({.id = "s", .name = "sweep", .method = "grid", .settings = "trainer: {steps: 10}\n"});
-  auto shared = job_named("shared");
-  shared.sweep = "s";
-  shared.settings = kSweepSettings;
-  queue().submit(shared);
-  EXPECT_FALSE(first.claim("4")) << "it would end over a record that it cannot read";
-  EXPECT_EQ(queue().claim(request())->spec.settings, "trainer: {steps: 10}\n");
-  EXPECT_EQ(first.finish(b, "preempted"), "ok");
+  EXPECT_EQ(queue().reap().lost_leases, 1);
   const auto lease = queue().claim(request()).value();
-  EXPECT_EQ(lease.job, "b");
-  EXPECT_EQ(first.renew(b), "lost");
-  EXPECT_TRUE(queue().finish(lease, {}, 0));
-  for (int i = 0; i < 3; ++i) backend_.advance(400), queue().reap();
-  EXPECT_EQ(queue().find("a")->lost, 1);
+  EXPECT_EQ(lease.job, "a");
+  EXPECT_EQ(lease.spec, job_named("a"));
+  EXPECT_EQ(lease.fence, old.fence + 1);
+  EXPECT_EQ(queue().renew(lease, Milliseconds(3000)), Directive::proceed);
+  EXPECT_EQ(queue().renew(old, Milliseconds(3000)), Directive::lost);
+  const auto next = queue().finish_and_claim(lease, {.objective = 0.5}, 0, request());
+  EXPECT_TRUE(next.finished);
+  EXPECT_EQ(next.next.value().job, "b");
+  EXPECT_TRUE(queue().finish(lease, {.objective = 0.5}, 0)) << "again, after a lost answer";
+  EXPECT_TRUE(queue().finish(*next.next, {.outcome = Outcome::error}, 0));
+  EXPECT_EQ(queue().find("a")->objective, 0.5);
+  EXPECT_EQ(queue().find("a")->agent, "agent");
+  EXPECT_EQ(queue().find("b")->failures, 1);
   for (const auto& broken : broken_invariants(backend_.dump(), backend_.events())) ADD_FAILURE() << broken;
 }
 
-/// The first program cut logs when a job ended, and knows nothing of those that are kept for a while.
-TEST_F(VersionSkew, LogsThatAreKeptForAWhileOutliveNoJobThatTheFirstProgramForgets) {
+/// The first program asks for no protocol. It ends over a key, and changes nothing.
+TEST_F(VersionSkew, TheFirstProgramEndsAtAQueueOfOurs) {
   FirstProgram first(newer_client_, settings_.prefix);
-  const JobReport report{.log_lines = {"one", "two", "three"}};
-  for (const auto* id : {"gone", "kept"}) {
-    queue().submit(job_named(id));
-    const auto lease = queue().claim(request()).value();
-    queue().report(lease, report);
-    EXPECT_TRUE(queue().finish(lease, {}, 0));
-    if (id == std::string("gone")) {
-      backend_.advance(1000);
-      first.run("reap", {"500"});
-      EXPECT_FALSE(queue().find("gone"));
-    }
-  }
-  backend_.advance(60'000);
-  queue().reap();
-  const auto dump = backend_.dump();
-  EXPECT_EQ(dump.count("logs") + dump.count("job:gone:log") + dump.count("job:gone"), 0U);
-  EXPECT_EQ(dump.at("job:kept:log").size(), 2U);
+  EXPECT_EQ(first.submit(job_named("a")), "ok");
+  EXPECT_EQ(first.finish(first.claim("1").value(), "succeeded"), "ok");
+  queue().submit(job_named("b"));
+  const auto lease = queue().claim(request()).value();
+  const auto before = backend_.dump();
+  const auto refused = [](auto call) { EXPECT_THAT(testing::message_of<RedisRefused>(call), HasSubstr("WRONGTYPE")); };
+  refused([&] { first.claim("2"); });
+  refused([&] { first.renew(lease); });
+  refused([&] { first.finish(lease, "succeeded"); });
+  refused([&] { first.reap(); });
+  refused([&] { first.run("heartbeat_agent", {"first", "host", "0.1.0", "1", "8", "0", "1", ""}); });
+  EXPECT_EQ(difference(before, backend_.dump()), "");
+  EXPECT_EQ(first.submit(job_named("late")), "ok") << "of a format that is read";
+  EXPECT_EQ(queue().claim(request())->spec, job_named("late"));
 }
 
 /// They keep it in a key of its own; one that is 40 days ahead for a while forgets nothing after an upgrade either.
@@ -249,41 +246,12 @@ TEST_F(VersionSkew, AJobOfALaterFormatWaitsForAnAgentThatReadsIt) {
   EXPECT_TRUE(queue().waiting().empty()) << "it would keep --until-empty from ending";
   EXPECT_EQ(newer_.waiting(), (std::map<Demand, int64_t>{{{1, 0}, 1}}));
   const auto record = QueueReader(backend_.client(), settings_).job("new").value();
-  EXPECT_THAT(record.unreadable, HasSubstr("its record has format 4, and this program reads 1 to 3"));
-  EXPECT_THAT(testing::message_of<JobsError>([&] { queue().find("new"); }), HasSubstr("format 4"));
+  EXPECT_THAT(record.unreadable, HasSubstr("its record has format 5, and this program reads 1 to 4"));
+  EXPECT_THAT(testing::message_of<JobsError>([&] { queue().find("new"); }), HasSubstr("format 5"));
   const auto lease = newer_.claim(request());
   ASSERT_TRUE(lease);
   EXPECT_EQ(lease->job, "new");
   EXPECT_TRUE(newer_.finish(*lease, {}, 0));
-}
-
-/// The program before there were elastic jobs, as far as it differs: it leaves them to others, and moves them like any.
-TEST_F(VersionSkew, ElasticJobsAreLeftToProgramsThatKnowThem) {
-  RedisQueue second(newer_client_, settings_, QueueClock::test_key, {.version = 2, .format = 2});
-  FirstProgram first(newer_client_, settings_.prefix);
-  auto elastic = job_named("elastic");
-  elastic.resources = {.ranks = 2, .most_ranks = 4};
-  queue().submit(elastic);
-  EXPECT_FALSE(second.claim(request()));
-  EXPECT_FALSE(first.claim("1"));
-  EXPECT_TRUE(second.waiting().empty()) << "it would keep --until-empty from ending";
-  auto lease = queue().claim(request()).value();
-  EXPECT_EQ(lease.ranks, 4);
-  for (int i = 0; i < 3; ++i) backend_.advance(400), second.reap();  // it is lost
-  EXPECT_FALSE(second.claim(request()));
-  lease = queue().claim({"agent", "three", 3, 0, Milliseconds(1000)}).value();
-  EXPECT_EQ(lease.ranks, 3);
-  EXPECT_TRUE(second.finish(lease, {.outcome = Outcome::failed}, 0));
-  second.retry("elastic");
-  EXPECT_FALSE(second.claim(request()));
-  EXPECT_THAT(testing::message_of<JobsError>([&] { second.find("elastic"); }), HasSubstr("reads 1 to 2"));
-  EXPECT_EQ(queue().claim(request())->ranks, 4);
-  // Sweeps and agents are as they were, and the earlier program reads them.
-  queue().create_sweep({.id = "s", .name = "sweep", .method = "grid"});
-  queue().heartbeat_agent({.name = "agent", .host = "host"});
-  for (const auto* key : {"sweep:s", "agent:agent"})
-    EXPECT_EQ(text_of(*backend_.client().call({"HGET", backend_.key(key), "format"})), "2");
-  for (const auto& broken : broken_invariants(backend_.dump(), backend_.events())) ADD_FAILURE() << broken;
 }
 
 /// Whoever moves such a job back to waiting, it waits where only newer agents look.
@@ -320,12 +288,12 @@ TEST_F(VersionSkew, EarlierProgramsMoveJobsOfALaterFormatWithoutRunningThem) {
 TEST_F(VersionSkew, AQueueOfALaterProtocolRefusesEarlierPrograms) {
   queue().submit(job_named("j"));
   const auto lease = queue().claim(request()).value();
-  backend_.client().call({"HSET", backend_.key("settings"), "protocol", "3"});
+  backend_.client().call({"HSET", backend_.key("settings"), "protocol", "4"});
   const auto before = backend_.dump();
   const auto refused = [](auto call) {
     EXPECT_THAT(
         testing::message_of<JobRefused>(call),
-        HasSubstr("needs programs of protocol 3, and this one has protocol 2: use the newer foretime here too"));
+        HasSubstr("needs programs of protocol 4, and this one has protocol 3: use the newer foretime here too"));
   };
   refused([&] { queue().submit(job_named("k")); });
   refused([&] { queue().create_sweep({.id = "s", .name = "sweep", .method = "grid"}); });
@@ -339,6 +307,14 @@ TEST_F(VersionSkew, AQueueOfALaterProtocolRefusesEarlierPrograms) {
   EXPECT_EQ(difference(before, backend_.dump()), "");
   EXPECT_TRUE(newer_.finish(lease, {}, 0));
   EXPECT_EQ(QueueReader(backend_.client(), settings_).job("j")->state, JobState::succeeded);
+}
+
+/// A queue of this program says so by itself, and the program before it is refused there.
+TEST_F(VersionSkew, AQueueOfThisProgramRefusesTheOneBefore) {
+  queue().submit(job_named("j"));
+  RedisQueue second(newer_client_, settings_, QueueClock::test_key, {.version = 2, .format = 3});
+  EXPECT_THAT(testing::message_of<JobRefused>([&] { second.claim(request()); }),
+              HasSubstr("needs programs of protocol 3, and this one has protocol 2"));
 }
 
 }  // namespace

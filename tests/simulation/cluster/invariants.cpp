@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "coordinator/checkpoint_store.h"
+#include "jobs/queue/packed_record.h"
 #include "jobs/queue/redis_queue.h"
 #include "tests/jobs/queue/queue_backends.h"
 #include "tests/simulation/cluster/simulated_client.h"
@@ -52,7 +53,7 @@ void Invariants::read_transitions() {
   for (; entry != stream.entries.end(); ++entry) {
     std::map<std::string, std::string> fields;
     for (size_t i = 0; i + 1 < entry->fields.size(); i += 2) fields[entry->fields[i]] = entry->fields[i + 1];
-    check_transition(fields);
+    for (const auto& transition : jobs::transitions_of(fields)) check_transition(transition);
   }
 }
 
@@ -240,8 +241,9 @@ std::string Invariants::field(const std::string& job, const std::string& name) {
   const auto found = keys.find(job_key(job));
   if (found == keys.end()) return "";
   const auto& hash = std::get<Hash>(found->second);
-  const auto at = hash.find(name);
-  return at == hash.end() ? "" : at->second;
+  const auto fields = jobs::unpacked({hash.begin(), hash.end()}, job);
+  const auto at = fields.find(name);
+  return at == fields.end() ? "" : at->second;
 }
 
 }  // namespace foretime::simulation
