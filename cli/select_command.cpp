@@ -44,8 +44,8 @@ void add_select_command(CLI::App& app, const CheckpointReader& read_checkpoint) 
                CLI::IsMember(configs::words_of<inference::SelectionMethod>()));
   command
       ->add_option("--measured", arguments->measured,
-                   "records or texts that are measured already, of the candidates' kind: none is chosen again, and "
-                   "choices lie where there are few; may be repeated")
+                   "candidates that are measured already, in files of the same kind: none is chosen again, and choices "
+                   "lie where there are few of them; may be repeated")
       ->type_name("FILE")
       ->allow_extra_args(false);
   command

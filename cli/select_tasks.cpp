@@ -2,8 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <cstdio>
-#include <numeric>
+#include <map>
 #include <unordered_set>
 #include <utility>
 
@@ -138,29 +139,16 @@ class TaskMaker {
     }
   }
 
-  void add_graphs(const std::vector<std::string>& files) {
-    for (const auto& header : inference::list_groups(*models_.front().model(), files)) {
+  void add_graphs(const std::vector<std::string>& files, const std::vector<std::string>& measured_files) {
+    const auto& model = *models_.front().model();
+    std::map<std::string, data::GroupHeader> known;
+    if (!measured_files.empty()) {
+      for (const auto& header : inference::list_groups(model, measured_files)) known.emplace(header.name, header);
+    }
+    for (const auto& header : inference::list_groups(model, files)) {
       const auto group = data::load_group(header);
-      std::vector<int64_t> all(static_cast<size_t>(group.candidates));
-      std::iota(all.begin(), all.end(), 0);
-      const auto distinct = data::distinct_candidates(group, all).ids;
-      left_out_.repeated += group.candidates - static_cast<int64_t>(distinct.size());
-      SelectTask task{.name = group.name};
-      std::vector<Matrix> embedded(models_.size());
-      std::vector<std::vector<float>> scores;
-      for (size_t m = 0; m < models_.size(); ++m)
-        scores.push_back(inference::score_group_with_rows(*models_[m].model(), group, embedded[m]));
-      std::vector<int64_t> rows;
-      for (const int64_t candidate : distinct) {
-        const Place place{header.file.string(), 0};
-        if (!is_scored(scores, static_cast<size_t>(candidate), place)) continue;
-        rows.push_back(candidate);
-        task.numbers.push_back(candidate);
-        task.ids.push_back(group.candidate_ids.empty() ? "" : group.candidate_ids[static_cast<size_t>(candidate)]);
-        task.places.push_back(place);
-        task.scores.push_back(scores.front()[static_cast<size_t>(candidate)]);
-      }
-      finish(std::move(task), embedded, rows);
+      const auto found = known.find(header.name);
+      add_graph(header.file.string(), group, found == known.end() ? data::Group() : data::load_group(found->second));
     }
   }
 
@@ -203,6 +191,51 @@ class TaskMaker {
       task.places.push_back(distinct.places[i]);
       task.scores.push_back(scores.front()[i]);
     }
+    finish(std::move(task), embedded, rows);
+  }
+
+  /// `measured`: candidates of the same group that are measured already, or none.
+  void add_graph(const std::string& file, const data::Group& group, const data::Group& measured) {
+    std::vector<Matrix> embedded(models_.size());
+    std::vector<std::vector<float>> scores;
+    for (size_t m = 0; m < models_.size(); ++m) {
+      const auto& model = *models_[m].model();
+      auto& of_model = scores.emplace_back(inference::score_group_with_rows(model, group, embedded[m]));
+      if (measured.candidates == 0) continue;
+      Matrix more;
+      const auto of_measured = inference::score_group_with_rows(model, measured, more);
+      of_model.insert(of_model.end(), of_measured.begin(), of_measured.end());
+      embedded[m].values.resize(static_cast<size_t>(embedded[m].size()));
+      embedded[m].values.insert(embedded[m].values.end(), more.values.begin(), more.values.begin() + more.size());
+      embedded[m].rows += more.rows;
+    }
+    SelectTask task{.name = group.name};
+    std::vector<int64_t> rows, known_rows;
+    std::unordered_set<uint64_t> known, own;
+    const Place place{file, 0};
+    const auto measured_hashes =
+        measured.candidates > 0 ? data::configuration_hashes(measured) : std::vector<uint64_t>();
+    for (size_t i = 0; i < measured_hashes.size(); ++i) {
+      const auto row = static_cast<size_t>(group.candidates) + i;
+      if (known.insert(measured_hashes[i]).second && is_scored(scores, row, place))
+        known_rows.push_back(static_cast<int64_t>(row));
+    }
+    task.measured = static_cast<int64_t>(known_rows.size());
+    const auto hashes = data::configuration_hashes(group);
+    for (size_t i = 0; i < hashes.size(); ++i) {
+      if (known.contains(hashes[i])) {
+        ++left_out_.measured_already;
+      } else if (!own.insert(hashes[i]).second) {
+        ++left_out_.repeated;
+      } else if (is_scored(scores, i, place)) {
+        rows.push_back(static_cast<int64_t>(i));
+        task.numbers.push_back(rows.back());
+        task.ids.push_back(group.candidate_ids.empty() ? "" : group.candidate_ids[i]);
+        task.places.push_back(place);
+        task.scores.push_back(scores.front()[i]);
+      }
+    }
+    rows.insert(rows.end(), known_rows.begin(), known_rows.end());
     finish(std::move(task), embedded, rows);
   }
 
@@ -260,9 +293,14 @@ std::vector<SelectTask> read_tasks(const std::vector<EmbeddingModel>& models, co
                                    bool points) {
   const bool programs = models.front().model()->spec().kind == data::CandidateKind::program;
   const FileKinds files(arguments.files, programs), measured(arguments.measured, programs);
-  if (!measured.graphs.empty())
-    throw SettingsError("--measured: {} holds neither tuning records nor save_json text of a model of programs",
+  if (files.graphs.empty() && !measured.graphs.empty())
+    throw SettingsError("--measured: {} holds neither tuning records nor save_json text, and candidates do",
                         measured.graphs.front());
+  if (!measured.graphs.empty() && models.front().model()->kind() == inference::ModelKind::layout)
+    throw SettingsError(
+        "--measured: of programs and tiles; {} is of kind layout, and layouts of two files are not "
+        "compared: leave out of the candidates what is measured",
+        arguments.model);
   if (files.records.empty() && !measured.records.empty())
     throw SettingsError("--measured: {} holds tuning records, and no candidates are", measured.records.front());
   if (files.texts.empty() && !measured.texts.empty())
@@ -273,7 +311,7 @@ std::vector<SelectTask> read_tasks(const std::vector<EmbeddingModel>& models, co
   TaskMaker tasks(models, arguments, points);
   if (!files.records.empty()) tasks.add_records(files.records, measured.records);
   if (!files.texts.empty()) tasks.add_programs(files.texts, measured.texts);
-  if (!files.graphs.empty()) tasks.add_graphs(files.graphs);
+  if (!files.graphs.empty()) tasks.add_graphs(files.graphs, measured.graphs);
   return std::move(tasks).finish();
 }
 

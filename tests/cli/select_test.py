@@ -105,6 +105,29 @@ class SelectTest(BundleTest):
             self.assertEqual({row["line"] for row in rows}, {""})
             self.assertEqual(len({(row["group"], row["candidate"]) for row in rows}), 9)
 
+    def test_graph_files_that_are_measured(self):
+        self.run_foretime("data", "pack", "both.foretime", SAMPLES / "C1.npz", SAMPLES / "C3.npz", "--format", "programs")
+        first = self.chosen("trees.foretime", SAMPLES / "C1.npz", "-n", 4, "--method", "diverse")
+        files = ("trees.foretime", SAMPLES / "C1.npz", SAMPLES / "C3.npz", "-n", 4, "--method", "diverse")
+        again = self.json_of("select", *files, "--measured", SAMPLES / "C3.npz", "--json")["tasks"]  # all of C3 is known
+        self.assertEqual([(task["group"], task["measured"]) for task in again], [("C1", 0)])
+        self.assertEqual([one["id"] for one in again[0]["chosen"]], [row["id"] for row in first])
+        self.assertIn("no candidate that the model can score",
+                      self.select("trees.foretime", SAMPLES / "C1.npz", "-n", 4, "--measured", "both.foretime", code=3).stderr)
+
+        self.write("measured.csv", "size,block,ms\n" + "".join(f"{size},{block},{(block + 1) / size}\n" for size in (1, 2) for block in range(8)))
+        self.write("new.csv", "size,block\n" + "".join(f"{size},{block}\n" for size in (2, 3) for block in range(12)))
+        self.run_foretime("data", "pack-table", "measured.foretime", "measured.csv", "--runtime", "ms", "--group", "size")
+        self.run_foretime("train", "--quiet", SOURCE / "configs/table.yaml", "data.train=[measured.foretime]", "data.holdout=0.5",
+                          "trainer.steps=4", "run.directory=table")
+        self.run_foretime("data", "pack-table", "new.foretime", "new.csv", "--like", "measured.foretime")
+        for method in ("representative", "diverse", "random"):
+            done = self.select("table", "new.foretime", "-n", 10, "--method", method, "--measured", "measured.foretime")
+            self.assertIn("8 candidates that are measured already left out", done.stderr)
+            rows = self.rows_of(done.stdout)
+            self.assertEqual({row["candidate"] for row in rows if row["group"] == "size=2"}, {"8", "9", "10", "11"})
+            self.assertEqual(len({row["candidate"] for row in rows if row["group"] == "size=3"}), 6)
+
     def test_models_together_are_an_ensemble(self):
         one = ("loops.foretime", "records.json", *DAGS, "-n", 5)
         self.assertIn("needs models that may disagree, and loops.foretime is one; give another with --ensemble",
@@ -153,7 +176,10 @@ class SelectTest(BundleTest):
                 ("--output records.json: is one of the files that are read", 2, *records, *DAGS, "-n", 3, "-o", "records.json"),
                 ("--output: ", 2, *records, *DAGS, "-n", 3, "-o", "no/such/folder/out.json"),
                 ("--measured: tree.json holds save_json text, and no candidates are", 2, *records, *DAGS, "-n", 3, "--measured", "tree.json"),
-                ("--measured: ", 2, *records, *DAGS, "-n", 3, "--measured", SAMPLES / "C1.npz"),
+                ("C1.npz holds neither tuning records nor save_json text, and candidates do", 2, *records, *DAGS, "-n", 3, "--measured",
+                 SAMPLES / "C1.npz"),
+                ("--measured: of programs and tiles; layout.foretime is of kind layout", 2, "layout.foretime", "module.pb", "-n", 1,
+                 "--measured", "module.pb"),
                 ("--threads", 2, *records, *DAGS, "-n", 3, "--threads", -1),
                 ("none.foretime", 3, "none.foretime", "records.json", *DAGS, "-n", 3),
                 ("empty: holds no complete checkpoint", 3, "empty", "records.json", *DAGS, "-n", 3),
