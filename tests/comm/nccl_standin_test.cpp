@@ -303,7 +303,8 @@ TEST(NcclStandinProcess, EndsAsItsRanksDo) {
       {"", "'nccl on the host'", 4, HasSubstr("trainer.device is cpu")},
       {"FORETIME_STANDIN_VIEW=shared", "nccl", 4, HasSubstr("ranks 0 and 1 would share GPU 0000:01:00.0 of host ")},
       {"FORETIME_STANDIN_FAULT=slow:1", "nccl", 0, HasSubstr("backend nccl")},
-      {"FORETIME_STANDIN_FAULT=error:1", "nccl", AnyOf(4, 5), HasSubstr("remote error")},  // 5: mpirun names the rank that lost it
+      {"FORETIME_STANDIN_FAULT=error:1", "nccl", AnyOf(4, 5),
+       HasSubstr("remote error")},  // 5: mpirun names the rank that lost it
       {"", "late", 5, late},
       {"", "throws", 3, HasSubstr("rank 1 ended: graph 17 is broken")},
       {"FORETIME_STANDIN_FAULT=stuck_abort", "late", 5, late},
