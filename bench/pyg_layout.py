@@ -172,6 +172,8 @@ def main():
                           "ms_per_step": milliseconds(graphs, options, Geometric)}), flush=True)
     except ImportError as error:
         note += f"; torch_geometric is not installed ({error})"
+    except Exception as error:  # pylint: disable=broad-except  # the other line is worth having all the same
+        note += f"; torch_geometric failed: {error}"
     print(json.dumps({"by": f"torch {torch.__version__} alone", "note": note, "ms_per_step": milliseconds(graphs, options, Alone)}))
 
 

@@ -30,15 +30,19 @@ class Runner:
         self.options, self.rows = options, []
         self.deadline = time.monotonic() + options.seconds
         self.out = pathlib.Path(options.out).resolve()
+        self.environment = dict(os.environ)
+        if options.libraries:
+            # The driver's libraries may be named there.
+            self.environment["LD_LIBRARY_PATH"] = ":".join(filter(None, [options.libraries, os.environ.get("LD_LIBRARY_PATH")]))
         shutil.rmtree(self.out / "work", ignore_errors=True)
         (self.out / "work").mkdir(parents=True, exist_ok=True)
 
     def add(self, check, what, kind="must", holds=None, note="", **more):
         self.rows.append({"check": check, "what": what, "kind": kind, "holds": holds, "note": note, **more})
 
-    def run(self, check, command, limit, kind="must"):
+    def run(self, check, command, limit, kind="must", environment=None):
         """The exit code, with output in OUT/CHECK.txt; None where it did not end in time, or could not begin. Both are rows."""
-        limit = min(limit, self.deadline - time.monotonic())
+        limit = min(limit * self.options.patience, self.deadline - time.monotonic())
         if limit < 5:
             self.add(check, "was not begun: the time is up", kind, False if kind == "must" else None)
             return None
@@ -46,7 +50,8 @@ class Runner:
         with log.open("w") as output:
             try:
                 process = subprocess.Popen([str(word) for word in command], stdout=output, stderr=subprocess.STDOUT,
-                                           stdin=subprocess.DEVNULL, start_new_session=True)
+                                           stdin=subprocess.DEVNULL, start_new_session=True,
+                                           env=environment or self.environment)
             except OSError as error:
                 self.add(check, f"could not begin: {error}", kind, False if kind == "must" else None)
                 return None
@@ -93,8 +98,9 @@ class Runner:
         if not os.access(program, os.X_OK):
             return self.add("sanitizer", "three steps under compute-sanitizer", "figure", None, "compute-sanitizer is not installed")
         command = [program, "--tool", "memcheck", "--error-exitcode", "9", self.options.program, "three-steps", "--brief",
-                   "--work", self.out / "work/three-steps", "--layouts", self.out / "work/small_layouts", "--source", SOURCE]
-        code = self.run("sanitizer", command, limit, "figure")
+                   "--work", self.out / "work/three-steps", "--source", SOURCE]
+        # Each tensor in memory of its own, so that what lies beside it is nobody's.
+        code = self.run("sanitizer", command, limit, "figure", {**self.environment, "PYTORCH_NO_CUDA_MEMORY_CACHING": "1"})
         text = (self.out / "sanitizer.txt").read_text(errors="replace")
         if "Device not supported" in text:
             return self.add("sanitizer", "three steps under compute-sanitizer", "figure", None, "it does not know this machine's GPU")
@@ -107,7 +113,7 @@ class Runner:
         """PyTorch Geometric, or PyTorch alone where that is not installed, beside our steps on the same files."""
         device = "cuda" if self.gpu() else "cpu"
         command = [sys.executable, SOURCE / "bench/pyg_layout.py", "--data", self.out / "layouts", "--device", device]
-        code = self.run("pytorch", command + (["--steps", "2"] if self.options.brief else []), limit, "figure")
+        code = self.run("pytorch", command + (["--steps", "2"] if self.options.brief else []), limit, "figure", dict(os.environ))
         if code is None:
             return
         try:
@@ -149,18 +155,29 @@ def table(rows):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--program", required=True)
+    parser.add_argument("--program")
     parser.add_argument("--out", required=True)
     parser.add_argument("--device", choices=["cpu", "cuda"])
     parser.add_argument("--seconds", type=float, default=600, help="for all checks together")
+    parser.add_argument("--patience", type=float, default=1, help="times each check's own limit, on slow machines")
     parser.add_argument("--brief", action="store_true", help="small and few: a test of the program")
     parser.add_argument("--only", help="checks, divided by commas")
     parser.add_argument("--mpirun", default=shutil.which("mpirun"))
+    parser.add_argument("--libraries", help="LD_LIBRARY_PATH of the program")
+    parser.add_argument("--timed", nargs=2, action="append", default=[], metavar=("WHAT", "SECONDS"), help="a row of what came before")
+    parser.add_argument("--broken", nargs=2, metavar=("WHAT", "LOG"), help="what came before failed: the result says so, and no check begins")
     options = parser.parse_args()
     runner = Runner(options)
+    for what, seconds in options.timed:
+        runner.add(what, "seconds", "figure", value=float(seconds), unit="s")
+    if options.broken:
+        runner.add(options.broken[0], "failed", "must", False, runner.end_of(pathlib.Path(options.broken[1])))
+        return conclude(runner, options)
+    if not options.program:
+        parser.error("--program is needed")
     # What must hold comes first: time may run out.
-    steps = {"facts": lambda: runner.check("facts", 60), "models": lambda: runner.check("models", 150),
-             "steps": lambda: runner.check("steps", 120), "trainings": lambda: runner.check("trainings", 60),
+    steps = {"facts": lambda: runner.check("facts", 60), "models": lambda: runner.check("models", 120),
+             "steps": lambda: runner.check("steps", 150), "trainings": lambda: runner.check("trainings", 60),
              "ranks": lambda: runner.check("ranks", 60, ranks=2), "nccl-refusal": lambda: runner.check("nccl-refusal", 60, ranks=2),
              "nccl-alone": lambda: runner.check("nccl-alone", 60), "sums": lambda: runner.check("sums", 60),
              "speed": lambda: runner.check("speed", 150, kind="figure"), "pytorch": lambda: runner.geometric(90),
@@ -168,6 +185,11 @@ def main():
     for name, step in steps.items():
         if not options.only or name in options.only.split(",") or name == "facts":
             step()
+    return conclude(runner, options)
+
+
+def conclude(runner, options):
+    """Writes and prints what was found; the exit code."""
     must = [row for row in runner.rows if row["kind"] == "must"]
     targets = [row for row in runner.rows if row["kind"] == "target"]
     held, failed, unknown = ([row for row in must if row["holds"] is truth] for truth in (True, False, None))

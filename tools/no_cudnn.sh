@@ -3,7 +3,8 @@
 # nvidia-cudnn is a script that downloads cuDNN, and LibTorch's CUDA library does not load without it.
 #
 #   tools/no_cudnn.sh package   # an empty package nvidia-cudnn, so that those that depend on it can be installed
-#   tools/no_cudnn.sh library   # then: a libcudnn.so.9 with all functions that LibTorch names; each ends the program
+#   tools/no_cudnn.sh library   # then: a libcudnn.so.9 with all functions that LibTorch and Python's torch name, which end
+#                               # the program
 #
 # Foretime itself calls nothing of cuDNN.
 set -euo pipefail
@@ -25,12 +26,13 @@ END
 
 library() {
   local torch
-  torch=$(ldconfig -p | awk '$1 ~ /^libtorch_cuda\.so\./ { print $NF; exit }')
-  [[ -n $torch ]] || { echo "no_cudnn.sh: no libtorch_cuda.so; install libtorch-cuda-dev first" >&2; exit 2; }
+  torch=$(ldconfig -p | awk '$1 ~ /^libtorch_(cuda|python)\.so\./ { print $NF }')
+  [[ $torch == *libtorch_cuda* ]] || { echo "no_cudnn.sh: no libtorch_cuda.so; install libtorch-cuda-dev first" >&2; exit 2; }
   {
     echo '#include <stdio.h>'
     echo '#include <stdlib.h>'
-    nm -D --undefined-only "$torch" | sed -n 's/^ *U \(cudnn[A-Za-z0-9_]*\).*/\1/p' | sort -u |
+    # shellcheck disable=SC2086  # one or two files
+    nm -D --undefined-only $torch | sed -n 's/^ *U \(cudnn[A-Za-z0-9_]*\).*/\1/p' | sort -u |
       sed 's/.*/void &(void) { fputs("cuDNN is not installed, and & was called\\n", stderr); abort(); }/'
   } > "$folder/cudnn.c"
   echo 'libcudnn.so.9 { global: cudnn*; local: *; };' > "$folder/versions"
@@ -42,5 +44,5 @@ library() {
 
 case "${1:-}" in
   package | library) "$1" ;;
-  *) sed -n '2,8s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2; exit 2 ;;
+  *) sed -n '2,9s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2; exit 2 ;;
 esac

@@ -2,6 +2,8 @@
 #include <c10/cuda/CUDAFunctions.h>
 #include <cuda_runtime.h>
 #include <fmt/format.h>
+#include <torch/types.h>
+#include <torch/utils.h>
 
 #include "tests/acceptance/gpu.h"
 
@@ -33,7 +35,10 @@ std::vector<std::pair<std::string, std::string>> gpu_facts() {
   return facts;
 }
 
-void forget_gpu_peak() { c10::cuda::CUDACachingAllocator::resetPeakStats(c10::cuda::current_device()); }
+void forget_gpu_peak() {
+  torch::zeros({1}, torch::kCUDA);  // LibTorch knows the GPU from its first use on
+  c10::cuda::CUDACachingAllocator::resetPeakStats(c10::cuda::current_device());
+}
 
 int64_t gpu_peak_bytes() {
   // Of all pools together, which LibTorch counts under 0.

@@ -6,6 +6,7 @@
 #include "tests/acceptance/compare.h"
 #include "tests/acceptance/workloads.h"
 #include "tests/models/small_models.h"
+#include "worker/run/launch.h"
 
 namespace foretime::acceptance {
 namespace {
@@ -90,6 +91,7 @@ configs::ModelSettings settings_for(const std::string& variant, data::CandidateK
 }  // namespace
 
 void check_models(const Options& options, Rows& rows) {
+  worker::make_deterministic();  // operations of LibTorch that cannot repeat themselves throw
   const auto device = options.device();
   const int64_t candidates = options.brief ? 5 : 24;
   std::map<data::CandidateKind, std::vector<data::Group>> groups;

@@ -17,8 +17,8 @@ using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
-/// Milliseconds a step: the best of three runs of so many steps that each takes about `seconds`. Nothing is read back
-/// between steps. `brief`: of two steps.
+/// Milliseconds a step: the best of three runs, or the only one of steps that take long, each of about `seconds`.
+/// Nothing is read back between steps. `brief`: of two steps.
 double step_milliseconds(StepRun& run, const Place& place, double seconds, bool brief) {
   const auto timed = [&](int64_t steps) {
     const auto start = Clock::now();
@@ -28,18 +28,18 @@ double step_milliseconds(StepRun& run, const Place& place, double seconds, bool 
     return seconds_since(start);
   };
   timed(2);
-  if (brief) return 1e3 * timed(2) / 2;
-  const double one = timed(3) / 3;
-  const auto steps = std::clamp<int64_t>(static_cast<int64_t>(seconds / one), 3, 200);
+  const double one = timed(2) / 2;
+  if (brief) return 1e3 * one;
+  const auto steps = std::clamp<int64_t>(static_cast<int64_t>(seconds / one), 2, 200);
   double best = timed(steps);
-  for (int i = 0; i < 2; ++i) best = std::min(best, timed(steps));
+  for (int i = 0; i < (one > 0.3 ? 0 : 2); ++i) best = std::min(best, timed(steps));
   return 1e3 * best / static_cast<double>(steps);
 }
 
-/// What a step asks for, counted on the CPU, where backward runs on the thread that counts: the operations, waits and
-/// uploads are the same on a GPU.
+/// What a step asks for, counted on the CPU, where backward runs on the thread that counts: operations and waits are
+/// the same on a GPU, and on graphs of any size.
 struct Counted {
-  double operations = 0, bodies = 0, waits = 0, uploads = 0, bytes = 0;
+  double operations = 0, bodies = 0, waits = 0;
 };
 Counted count_step(const configs::Settings& settings) {
   const auto place = Place::device(false);
@@ -47,14 +47,22 @@ Counted count_step(const configs::Settings& settings) {
     StepRun run(settings, place);
     run.take(3);
     constexpr int64_t kSteps = 4;
-    const int64_t bodies = device::launches(), uploads = device::Arena::uploads(),
-                  bytes = device::Arena::uploaded_bytes();
+    const int64_t bodies = device::launches();
     const testing::OpCounter counter;
     run.take(kSteps, false);
     const auto each = [](int64_t count) { return static_cast<double>(count) / kSteps; };
-    return Counted{each(counter.operations()), each(device::launches() - bodies), each(counter.waits()),
-                   each(device::Arena::uploads() - uploads), each(device::Arena::uploaded_bytes() - bytes)};
+    return Counted{each(counter.operations()), each(device::launches() - bodies), each(counter.waits())};
   });
+}
+
+/// Copies to the device and their bytes.
+void measure_uploads(StepRun& run, const std::string& name, Rows& rows) {
+  constexpr int64_t kSteps = 4;
+  const int64_t uploads = device::Arena::uploads(), bytes = device::Arena::uploaded_bytes();
+  run.take(kSteps);
+  const auto each = [](int64_t count) { return static_cast<double>(count) / kSteps; };
+  rows.figure(name + ": copies to the device", each(device::Arena::uploads() - uploads), "a step");
+  rows.figure(name + ": bytes to the device", each(device::Arena::uploaded_bytes() - bytes) / 1e6, "MB a step");
 }
 
 /// LibTorch itself looks for waits.
@@ -69,40 +77,42 @@ void check_waits(StepRun& run, const std::string& name, Rows& rows) {
   rows.is_true(Kind::must, name + ": no operation of a step waits for the GPU", found.empty(), found);
 }
 
-void measure(const Workload& workload, const Options& options, Rows& rows) {
+void measure(const Workload& workload, const Workload& small, const Options& options, Rows& rows) {
   const auto& name = workload.name;
-  constexpr double seconds = 1.5;
-  const auto counted = count_step(workload.settings);
+  constexpr double kSeconds = 1.5;
+  const auto counted = count_step(small.settings);
   rows.figure(name + ": kernels of a step", counted.operations + counted.bodies, "",
               fmt::format("{} of LibTorch, {} of our own; counted on the CPU", counted.operations, counted.bodies));
   rows.at_most(Kind::must, name + ": waits of a step", counted.waits, 0, "", "counted on the CPU");
-  rows.figure(name + ": copies to the device", counted.uploads, "a step");
-  rows.figure(name + ": bytes to the device", counted.bytes / 1e6, "MB a step");
-  const auto by_cpu = Place::cpu().run([&] {
-    StepRun run(workload.settings, Place::cpu());
-    return step_milliseconds(run, Place::cpu(), seconds, options.brief);
-  });
-  rows.figure(name + ": CPU, one thread", by_cpu, "ms a step");
   const auto device = options.device();
   const auto by_device = device.run([&] {
     if (options.gpu) forget_gpu_peak();
     StepRun run(workload.settings, device);
-    const double milliseconds = step_milliseconds(run, device, seconds, options.brief);
+    const double milliseconds = step_milliseconds(run, device, kSeconds, options.brief);
+    measure_uploads(run, name, rows);
     if (options.gpu) check_waits(run, name, rows);
     return milliseconds;
   });
   rows.figure(name + ": " + device.name, by_device, "ms a step");
-  if (!options.gpu) return rows.skipped(Kind::figure, name + ": GPU beside one core", "no GPU");
-  rows.figure(name + ": GPU beside one core", by_cpu / by_device, "times as fast");
-  rows.figure(name + ": peak of the GPU's memory", static_cast<double>(gpu_peak_bytes()) / 1e6, "MB");
+  if (options.gpu) rows.figure(name + ": peak of the GPU's memory", static_cast<double>(gpu_peak_bytes()) / 1e6, "MB");
+  const auto by_cpu = Place::cpu().run([&] {
+    StepRun run(workload.settings, Place::cpu());
+    return step_milliseconds(run, Place::cpu(), kSeconds, options.brief);
+  });
+  rows.figure(name + ": CPU, one thread", by_cpu, "ms a step");
+  if (options.gpu) return rows.figure(name + ": GPU beside one core", by_cpu / by_device, "times as fast");
+  rows.skipped(Kind::figure, name + ": GPU beside one core", "no GPU");
 }
 
 }  // namespace
 
 void measure_steps(const Options& options, Rows& rows) {
   make_layouts(options);
-  for (const auto& workload : timed_workloads(options))
-    rows.guarded(workload.name, [&] { measure(workload, options, rows); });
+  auto brief = options;
+  brief.brief = true;
+  const auto workloads = timed_workloads(options), counted = timed_workloads(with_small_layouts(brief));
+  for (size_t i = 0; i < workloads.size(); ++i)
+    rows.guarded(workloads[i].name, [&] { measure(workloads[i], counted[i], options, rows); });
 }
 
 }  // namespace foretime::acceptance

@@ -38,7 +38,7 @@ models::CsrTensor matrix_at(const plans::CsrMatrix& matrix, const Place& place) 
   plan.levels = {level};
   plan.readout.nodes.stages = plan.readout.configurable.stages = {matrix};
   plan.group_ptr = {0, matrix.rows};
-  const auto tensors = models::to_tensors(plan, {.device = place.where});
+  const auto tensors = models::to_tensors(plan, {.device = place.where, .gradients = false});
   if (tensors.upload) tensors.upload->wait();
   return tensors.nodes.stages.front();
 }

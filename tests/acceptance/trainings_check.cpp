@@ -80,8 +80,8 @@ double relative(double a, double b) { return std::abs(a - b) / std::max(std::abs
 
 }  // namespace
 
-void check_trainings(const Options& options, Rows& rows) {
-  make_layouts(options);
+void check_trainings(const Options& given, Rows& rows) {
+  const auto options = with_small_layouts(given);
   const auto settings = layout_workload(options).settings;
   const auto device = options.device();
   const auto place_of = [&](bool on_device) { return on_device ? device : Place::cpu(); };

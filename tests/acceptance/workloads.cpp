@@ -17,6 +17,18 @@ bool has_layouts(const std::filesystem::path& folder) {
   return false;
 }
 
+void write_layouts(const Options& options, const std::vector<int64_t>& sizes) {
+  if (has_layouts(options.layouts)) return;
+  std::filesystem::create_directories(options.layouts);
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    data::write_synthetic(options.layouts / fmt::format("synthetic_{}.npz", i),
+                          {.nodes = sizes[i],
+                           .configurable = sizes[i] / 10,
+                           .candidates = sizes.back() < 1000 ? 64 : 1000,
+                           .seed = i + 1});
+  }
+}
+
 Workload layouts(const Options& options, const std::string& name, const std::string& config,
                  std::vector<std::string> overrides = {}) {
   overrides.push_back("sampler.groups_per_batch=4");
@@ -59,15 +71,15 @@ configs::Settings without_extras(configs::Settings settings, const std::filesyst
 }
 
 void make_layouts(const Options& options) {
-  if (has_layouts(options.layouts)) return;
-  std::filesystem::create_directories(options.layouts);
-  const std::vector<int64_t> sizes =
-      options.brief ? std::vector<int64_t>{60, 70, 80, 90} : std::vector<int64_t>{400, 1100, 2800, 3200};
-  for (size_t i = 0; i < sizes.size(); ++i) {
-    data::write_synthetic(
-        options.layouts / fmt::format("synthetic_{}.npz", i),
-        {.nodes = sizes[i], .configurable = sizes[i] / 10, .candidates = options.brief ? 64 : 1000, .seed = i + 1});
-  }
+  write_layouts(options,
+                options.brief ? std::vector<int64_t>{60, 70, 80, 90} : std::vector<int64_t>{400, 1100, 2800, 3200});
+}
+
+Options with_small_layouts(const Options& options) {
+  auto small = options;
+  small.layouts = options.work / "small_layouts";
+  write_layouts(small, options.brief ? std::vector<int64_t>{60, 70, 80, 90} : std::vector<int64_t>{80, 150, 300, 600});
+  return small;
 }
 
 Workload layout_workload(const Options& options) {
@@ -79,7 +91,8 @@ std::vector<Workload> timed_workloads(const Options& options) {
   const auto wide = options.brief ? "model.hidden=64" : "model.hidden=256",
              nodes = options.brief ? "model.hidden=32" : "model.hidden=128";
   return {layout_workload(options),
-          layouts(options, "SAGE 3 x 256", "baselines/residual_gcn.yaml", {"model.type=sage", "model.layers=3", wide}),
+          layouts(options, options.brief ? "SAGE 3 x 64" : "SAGE 3 x 256", "baselines/residual_gcn.yaml",
+                  {"model.type=sage", "model.layers=3", wide}),
           layouts(options, "GAT 3 x 64", "baselines/xu_gat_listmle_layout.yaml"),
           programs(options, "statement costs", "statement_cost.yaml"),
           programs(options, "TPGNN", "tpgnn.yaml", {"model.node_types.walks=200", nodes})};
@@ -88,7 +101,7 @@ std::vector<Workload> timed_workloads(const Options& options) {
 std::vector<Workload> all_workloads(const Options& options) {
   auto all = timed_workloads(options);
   const std::string residual = "baselines/residual_gcn.yaml",
-                    cut = fmt::format("sampler.max_segment_nodes={}", options.brief ? 30 : 500);
+                    cut = fmt::format("sampler.max_segment_nodes={}", options.brief ? 30 : 100);
   all.push_back(layouts(options, "segments, past pools", residual, {cut, "segments.stale=pools"}));
   all.push_back(layouts(options, "segments, all nodes forward", residual, {cut, "segments.stale=full_forward"}));
   all.push_back(layouts(options, "plans of the drawn candidates", residual, {"sampler.resident_plans=never"}));
