@@ -1,0 +1,280 @@
+#!lua flags=allow-oom
+-- ARGV: events, how long finished jobs are kept in ms (0: for ever) and how many of them (0: all) unless the queue says
+-- otherwise, losses in a row that end a job, cap of the back-off and of the one after losses in ms.
+-- Answers what it did, whether there is more, and how many agents were heard of within five minutes.
+local kept = fields(P .. 'settings', 'keep_finished_ms', 'keep_jobs')
+local keep, most = num(kept[1] or ARGV[2]), num(kept[2] or ARGV[3])
+local ENDS = {'succeeded', 'failed', 'cancelled', 'dead'}
+local ended = 0
+for _, state in ipairs(ENDS) do ended = ended + call('EXISTS', P .. 'state:' .. state) end
+local trusted = trusted_now(ended > 0)  -- idle agents write nothing
+local more = false
+touch()
+
+-- In [0, 1), from the job: jobs that were lost together must part, or one that takes its agent down would take the others
+-- with it each time. Squares, or two jobs that are close once would be so after each loss.
+local function spread(id, times)
+  local sum, prime = times, 67108859
+  for i = 1, #id do sum = (sum * 251 + string.byte(id, i)) % prime end
+  for _ = 1, 3 do sum = (sum * sum + 12345) % prime end
+  return sum / prime
+end
+
+-- What takes several agents at once, such as a loss of power, is not the doing of one job. Others that are gone, too: who
+-- holds leases that were not renewed for half of their term, and who lost one lately.
+local quiet = {}
+local first_leases = call('ZRANGE', P .. 'leases', 0, 0, 'WITHSCORES')
+if first_leases[2] and tonumber(first_leases[2]) < now then
+  first_leases = call('ZRANGE', P .. 'leases', 0, BATCH - 1, 'WITHSCORES')
+  for i = 1, #first_leases, 2 do
+    local f = fields(job_key(first_leases[i]), 'agent', 'term_ms')
+    if 2 * (tonumber(first_leases[i + 1]) - now) < num(f[2]) then quiet[f[1] or ''] = true end
+  end
+end
+local losses, new_losses = {}, false  -- of the last 8 agents: {deadline of the newest lease that it lost, its name}
+for _, text in ipairs(call('LRANGE', P .. 'losses', 0, -1)) do
+  local at, agent = string.match(text, '^(%d+) (.*)$')
+  losses[#losses + 1] = {num(at), agent or ''}
+end
+local function note_loss(agent, deadline, term)
+  local shared = false
+  for other in pairs(quiet) do shared = shared or other ~= agent end
+  for _, loss in ipairs(losses) do shared = shared or loss[2] ~= agent and math.abs(loss[1] - deadline) <= term end
+  if losses[1] and losses[#losses][2] == agent then losses[#losses] = nil end
+  losses[#losses + 1] = {deadline, agent}
+  if #losses > 8 then table.remove(losses, 1) end
+  new_losses = true
+  return shared
+end
+local function write_losses()
+  if not new_losses then return end
+  local texts = {}
+  for i, loss in ipairs(losses) do texts[i] = int(loss[1]) .. ' ' .. loss[2] end
+  call('DEL', P .. 'losses')
+  call('RPUSH', P .. 'losses', unpack(texts))
+end
+
+-- Nobody knows whether the holder is dead, cut off or hung; if it lives, its fence and token no longer count.
+local function lose(id, deadline)
+  local f, new = record(id), {}
+  local reason = 'lease lost by ' .. (f.agent or '')
+  count('lost_leases')
+  local shared = note_loss(f.agent or '', deadline, num(f.term_ms))
+  if f.cancel == '1' then
+    cancel_now(id, 'lost', 'cancelled by request; ' .. reason)
+    return
+  end
+  local function add(name, value)
+    new[#new + 1] = name
+    new[#new + 1] = value
+  end
+  local times, most = count_in_a_row(new, f, 'lost'), tonumber(ARGV[4])
+  local not_its_own = (times > 1 and num(f.lost_shared) or 0) + (shared and 1 or 0)
+  if not_its_own > 0 or f.lost_shared then add('lost_shared', int(not_its_own)) end
+  if times - not_its_own >= most or times >= 10 * most then
+    -- A job that takes its agents down with it must not do so for ever.
+    reason = 'lease lost ' .. int(times) .. ' times in a row without progress, last by ' .. (f.agent or '')
+    add('reason', reason)
+    add('error', reason)
+    count('dead')
+    enter_state(id, 'dead', 'lost', new, f)
+    settle(id)
+  else
+    if f.stop ~= '1' then add('reason', reason) end
+    -- At once for the first time, because a machine died, say. Then later and later, the last time after the longest
+    -- wait, so that as many losses as end a job are no single bad hour.
+    if times == 1 then
+      enter_state(id, 'waiting', 'lost', new, f)
+    else
+      local longest = tonumber(ARGV[6]) / 2 ^ math.max(0, most - 1 - times)
+      delay(id, longest * (0.5 + spread(id, times) / 2), 'lost', new, f)
+    end
+  end
+end
+
+local silences = {}
+for _, text in ipairs(call('LRANGE', P .. 'silences', 0, -1)) do
+  local from, to = string.match(text, '^(%d+) (%d+)$')
+  silences[#silences + 1] = {tonumber(from), tonumber(to)}
+end
+
+-- A lease that ran out while no agent reached Redis at all, for longer than half of its term, gets another term: Redis
+-- was away, not the holder. Once only until the holder renews it, so that a dead holder is found all the same.
+local function grace(id, deadline)
+  local f = fields(job_key(id), 'term_ms', 'graced')
+  if f[2] == '1' then return false end
+  for _, silence in ipairs(silences) do
+    if silence[1] <= deadline and deadline <= silence[2] and 2 * (silence[2] - silence[1]) > num(f[1]) then
+      set(id, 'graced', '1')
+      call('ZADD', P .. 'leases', int(now + num(f[1])), id)
+      return true
+    end
+  end
+  return false
+end
+
+-- A clock that was ahead for a while leaves times behind that lie too far ahead: of leases, more than their term, of
+-- retries, more than the longest back-off, of ends, at all. Looks at those of `ahead`.
+local function bring_back(index, ahead, longest, take)
+  local moved = 0
+  for i = 1, #ahead, 2 do
+    local most = now + longest(ahead[i])
+    if tonumber(ahead[i + 1]) > most then
+      call('ZADD', P .. index, int(most), ahead[i])
+      if take then take(ahead[i], most) end
+      moved = moved + 1
+    end
+  end
+  more = more or moved == BATCH
+end
+local function later_than(index, time)
+  return call('ZRANGEBYSCORE', P .. index, '(' .. int(time), '+inf', 'WITHSCORES', 'LIMIT', 0, BATCH)
+end
+bring_back('leases', call('ZREVRANGE', P .. 'leases', 0, BATCH - 1, 'WITHSCORES'),
+           function(id) return num(get(id, 'term_ms')) end)
+local longest_delay = math.max(tonumber(ARGV[5]), tonumber(ARGV[6]))
+bring_back('delayed', later_than('delayed', now + longest_delay), function() return longest_delay end,
+           function(id, due) set(id, 'due_ms', int(due)) end)
+for _, state in ipairs(ENDS) do
+  bring_back('state:' .. state, later_than('state:' .. state, math.max(now, trusted)), function() return math.max(0, trusted - now) end)
+end
+bring_back('logs', later_than('logs', now), function() return 0 end)
+
+local lost = 0
+local expired = call('ZRANGEBYSCORE', P .. 'leases', '-inf', '(' .. int(now), 'WITHSCORES', 'LIMIT', 0, BATCH)
+for i = 1, #expired, 2 do
+  local id = expired[i]
+  if get(id, 'state') ~= 'active' then
+    call('ZREM', P .. 'leases', id)
+  elseif not grace(id, tonumber(expired[i + 1])) then
+    lose(id, tonumber(expired[i + 1]))
+    lost = lost + 1
+  end
+end
+more = more or #expired == 2 * BATCH
+
+-- No script of ours leaves a job active without a lease; somebody's hand on the keys may.
+local orphans = 0
+if call('ZCARD', P .. 'state:active') ~= call('ZCARD', P .. 'leases') then
+  for _, id in ipairs(call('ZRANGE', P .. 'state:active', 0, 999)) do
+    if get(id, 'state') ~= 'active' then
+      call('ZREM', P .. 'state:active', id)
+    elseif orphans < BATCH and not call('ZSCORE', P .. 'leases', id) then
+      lose(id, now)
+      orphans = orphans + 1
+    end
+  end
+end
+more = more or orphans == BATCH
+write_losses()
+
+local promoted = promote()
+more = more or promoted == BATCH
+
+local released = 0
+for _, sweep in ipairs(call('SMEMBERS', P .. 'held')) do
+  if released < BATCH and sweep_state(sweep) ~= 'paused' then released = released + release_held(sweep) end
+end
+more = more or released >= BATCH
+
+for _, id in ipairs(call('SRANDMEMBER', P .. 'fallout', 4)) do
+  call('SREM', P .. 'fallout', id)
+  settle(id)
+end
+more = more or call('EXISTS', P .. 'fallout') == 1
+
+local cancelling = call('ZRANGE', P .. 'cancelling', 0, 0)[1]
+if cancelling then
+  cancel_batch(cancelling)
+  more = more or call('EXISTS', P .. 'cancelling') == 1
+end
+
+local logs = call('ZRANGEBYSCORE', P .. 'logs', '-inf', int(now - LOG_LINGERS), 'LIMIT', 0, BATCH)
+for _, id in ipairs(logs) do trim_log(id) end
+more = more or #logs == BATCH
+
+-- Whether a job that has not ended needs this one, as an export needs its training: then it stays, and is as old as one
+-- that ended now. Nil: those that needed it are too many for this call.
+local looks = 1000
+local function needed(id, state)
+  local key = users_key(id)
+  while looks > 0 do
+    local users = call('SRANDMEMBER', key, BATCH)
+    if not users[1] then return false end
+    looks = looks - #users
+    for _, user in ipairs(users) do
+      local its = get(user, 'state')
+      if its ~= '' and not FINAL[its] then
+        call('ZADD', P .. 'state:' .. state, int(math.max(now, trusted)), id)
+        return true
+      end
+    end
+    call('SREM', key, unpack(users))
+  end
+  more = true
+  return nil
+end
+
+local function forget(id, state)
+  local f = fields(job_key(id), 'sweep', 'after', 'fence', 'agent')
+  local sweep = f[1] or ''
+  for _, need in ipairs(list(f[2])) do call('SREM', children_key(need), id) end
+  call('DEL', job_key(id), job_key(id) .. ':log', children_key(id), users_key(id))
+  if call('SISMEMBER', P .. 'artifacts', id) == 1 then forget_artifacts(id) end
+  call('ZREM', P .. 'state:' .. state, id)
+  call('ZREM', P .. 'ids', id)
+  call('ZREM', P .. 'logs', id)
+  event('forget', id, state, '', f[3] or '0', f[4] or '')
+  if sweep == '' then return end
+  call('ZREM', sweep_key(sweep) .. ':jobs', id)
+  if call('EXISTS', sweep_key(sweep) .. ':jobs') == 1 then return end
+  for _, rung in ipairs(list(fields(sweep_key(sweep), 'rungs')[1], 'number')) do
+    call('DEL', sweep_key(sweep) .. ':rung:' .. int(rung))
+  end
+  call('DEL', sweep_key(sweep), sweep_key(sweep) .. ':changes', P .. 'held:' .. sweep)
+  call('ZREM', P .. 'sweeps', sweep)
+  call('ZREM', P .. 'cancelling', sweep)
+end
+
+local forgotten = 0
+if keep > 0 then
+  for _, state in ipairs(ENDS) do
+    local old = call('ZRANGEBYSCORE', P .. 'state:' .. state, '-inf', '(' .. int(math.min(now, trusted) - keep), 'LIMIT', 0, BATCH)
+    for _, id in ipairs(old) do
+      if call('SISMEMBER', P .. 'fallout', id) == 0 and needed(id, state) == false then
+        forget(id, state)
+        forgotten = forgotten + 1
+      end
+    end
+    more = more or #old == BATCH
+  end
+end
+-- Of too many finished jobs those that ended first.
+local finished = 0
+for _, state in ipairs(ENDS) do finished = finished + call('ZCARD', P .. 'state:' .. state) end
+if most > 0 and finished > most then
+  local first = {}
+  for order, state in ipairs(ENDS) do
+    local old = call('ZRANGE', P .. 'state:' .. state, 0, BATCH - 1, 'WITHSCORES')
+    for i = 1, #old, 2 do first[#first + 1] = {tonumber(old[i + 1]), order, old[i], state} end
+  end
+  table.sort(first, function(a, b)
+    if a[1] ~= b[1] then return a[1] < b[1] end
+    if a[2] ~= b[2] then return a[2] < b[2] end
+    return a[3] < b[3]
+  end)
+  local before = forgotten
+  for i = 1, math.min(BATCH, finished - most, #first) do
+    if call('SISMEMBER', P .. 'fallout', first[i][3]) == 0 and needed(first[i][3], first[i][4]) == false then
+      forget(first[i][3], first[i][4])
+      forgotten = forgotten + 1
+    end
+  end
+  more = more or finished - most > BATCH and forgotten > before
+end
+-- Programs that know nothing of artifacts forget jobs without them.
+for _, id in ipairs(call('SRANDMEMBER', P .. 'artifacts', 4)) do
+  if call('EXISTS', job_key(id)) == 0 then forget_artifacts(id) end
+end
+return {'ok', int(lost), int(orphans), int(promoted), int(released), int(forgotten), more and '1' or '0',
+        int(call('ZCOUNT', P .. 'agents', int(now - 300000), '+inf'))}
