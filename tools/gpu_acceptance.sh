@@ -247,6 +247,8 @@ run() {
   find_torch
   gather_libraries
   enter_root
+  # Where CUDA's own packages put nvcc.
+  command -v nvcc > /dev/null || PATH+=:/usr/local/cuda/bin
   echo "gpu_acceptance.sh: commit $(cat "$here/source/COMMIT"), torch $torch_version, $(nproc) cores" >&2
   stage configure 150
   stage build "${FORETIME_BUILD_SECONDS:-330}"
