@@ -103,7 +103,7 @@ class TorchTest(unittest.TestCase):
         shutil.rmtree(build, ignore_errors=True)
         environment = {key: value for key, value in os.environ.items() if not re.match("NCCL_|CMAKE_|Torch", key)}
         environment["CUDA_HOME"] = str(self.folder / "no toolkit")  # else it would be /usr/local/cuda
-        done = subprocess.run([CMAKE, "-S", self.project, "-B", build, f"-DCMAKE_PREFIX_PATH={self.site / prefix}",
+        done = subprocess.run([CMAKE, "-G", "Ninja", "-S", self.project, "-B", build, f"-DCMAKE_PREFIX_PATH={self.site / prefix}",
                                f"-DCMAKE_CXX_COMPILER={CXX}", "-DCMAKE_FIND_USE_CMAKE_SYSTEM_PATH=OFF", *arguments],
                               capture_output=True, text=True, env=environment)
         return done.returncode, " ".join((done.stdout + done.stderr).split())
