@@ -42,8 +42,9 @@ class Runner:
 
     def run(self, check, command, limit, kind="must", environment=None):
         """The exit code, with output in OUT/CHECK.txt; None where it did not end in time, or could not begin. Both are rows."""
-        limit = min(limit * self.options.patience, self.deadline - time.monotonic())
-        if limit < 5:
+        left = self.deadline - time.monotonic()
+        limit = min(limit * self.options.patience, left)
+        if left < 5:
             self.add(check, "was not begun: the time is up", kind, False if kind == "must" else None)
             return None
         started, log = time.monotonic(), self.out / f"{check}.txt"
