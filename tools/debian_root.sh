@@ -11,6 +11,8 @@ debian_root_check() {
   command -v debootstrap > /dev/null || { echo "$1: needs debootstrap (apt-get install debootstrap)" >&2; exit 2; }
 }
 
+root_variables=()
+
 # make_root [COMPONENTS]: main, or main,contrib,non-free.
 make_root() {
   if [[ -z $mirror ]]; then
@@ -30,6 +32,11 @@ prepare_root() {
   printf '#!/bin/sh\nexit 101\n' > "$root/usr/sbin/policy-rc.d"
   chmod +x "$root/usr/sbin/policy-rc.d"
   echo force-unsafe-io > "$root/etc/dpkg/dpkg.cfg.d/fast"
+  # Certificates that npm is told to trust here.
+  if [[ -f ${NODE_EXTRA_CA_CERTS:-} ]]; then
+    cp -L "$NODE_EXTRA_CA_CERTS" "$root/etc/ssl/host-certificates.crt"
+    root_variables+=(NODE_EXTRA_CA_CERTS=/etc/ssl/host-certificates.crt)
+  fi
 }
 
 mounted=()
@@ -47,8 +54,10 @@ mount_at() {
     mounted+=("$target")
   fi
 }
-# A /dev of its own: with the host's, mounting and unmounting below it would reach the host.
+# A /dev of its own: with the host's, mounting and unmounting below it would reach the host. The root is a mount by itself,
+# since tests make namespaces, which a folder's root is refused.
 mount_all() {
+  mount_at / -o bind "$root"
   mount_at /proc -t proc proc
   mount_at /sys -o bind,ro /sys
   mount_at /dev/shm -t tmpfs tmpfs
@@ -66,7 +75,6 @@ clone_tree() {
 
 # in_root COMMAND: runs it in the system's /root/foretime, with a clean environment and the variables NAME=VALUE in
 # root_variables.
-root_variables=()
 in_root() {
   chroot "$root" /usr/bin/env -i PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root \
     LANG=C.UTF-8 CI=true DEBIAN_FRONTEND=noninteractive "${root_variables[@]}" bash -c "cd /root/foretime && $1"
