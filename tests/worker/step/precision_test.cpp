@@ -127,7 +127,7 @@ TEST(Autocast, ModelsScoreAndLearnNearlyAsInFloat32) {
     const double scores = distance(results[0].first, results[1].first),
                  gradients = distance(torch::cat(results[0].second), torch::cat(results[1].second));
     EXPECT_LT(scores, 0.03) << type;
-    EXPECT_LT(gradients, 0.06) << type;
+    EXPECT_LT(gradients, 0.15) << type;  // 0.05 with AVX-512, 0.09 where sums of products are rounded as well
     EXPECT_GT(scores, 1e-6) << type << ": nothing was rounded";
   }
 }
