@@ -68,11 +68,10 @@ void close_all_but(int* kept, size_t count) {
 }
 
 void default_signals() {
-  for (int signal = 1; signal < NSIG; ++signal) {
-    struct sigaction action {};
-    action.sa_handler = SIG_DFL;
-    sigaction(signal, &action, nullptr);
-  }
+  // By the kernel's own call: glibc 2.41 holds a lock for SIGABRT, which a fork on another thread, at the same time as
+  // the one that made this process, leaves locked here for ever.
+  const unsigned long by_default[8] = {};  // SIG_DFL, no flags, an empty mask
+  for (int signal = 1; signal < NSIG; ++signal) syscall(SYS_rt_sigaction, signal, by_default, nullptr, NSIG / 8);
 }
 
 namespace {
