@@ -42,7 +42,7 @@ install_packages() {
   in_root "apt-get update -q && tools/no_cudnn.sh package &&
     apt-get install -y -q --no-install-recommends libtorch-cuda-dev libnccl-dev nvidia-cuda-toolkit $packages &&
     tools/no_cudnn.sh library"
-  [[ $tests != all ]] || in_root "tools/install-deps.sh --list --board > /root/packages.log && cd cli/board/web && npm ci --ignore-scripts --no-audit --no-fund" ||
+  [[ $tests != all ]] || in_root "cd cli/board/web && npm ci --ignore-scripts --no-audit --no-fund" ||
     echo "cuda_root.sh: the libraries of the board cannot be installed; its tests are skipped"
 }
 

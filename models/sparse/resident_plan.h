@@ -9,6 +9,8 @@
 
 namespace foretime::models {
 
+class BlockJoin;
+
 /// The plan of *all* candidates of a layout graph whose states are shared, made once: its states never change, and a
 /// draw of some candidates is a choice of rows of its readout. Those rows and the types of nodes stay on the host.
 class ResidentPlan {
@@ -42,7 +44,6 @@ class ResidentDraw {
   };
   /// Of plans of one request that were made with these options. A plan that comes twice stands there once.
   ResidentDraw(std::vector<Entry> entries, const PlanTensorOptions& options);
-  ~ResidentDraw();
 
   /// Bytes that it takes in an arena at most.
   int64_t room() const;
@@ -53,12 +54,11 @@ class ResidentDraw {
   std::shared_ptr<device::Upload> join(std::shared_ptr<device::Upload> upload) &&;
 
  private:
-  struct Joined;
   std::vector<Entry> entries_;
   std::vector<const ResidentPlan*> plans_;  // each once, in the order of their first entries
   std::vector<size_t> plan_of_;             // [entries]
   PlanTensorOptions options_;
-  std::shared_ptr<Joined> joined_;
+  std::shared_ptr<BlockJoin> joined_;
 };
 
 }  // namespace foretime::models

@@ -6,6 +6,7 @@
 #include "models/sparse/sparse_ops.h"
 #include "tests/acceptance/checks.h"
 #include "tests/acceptance/compare.h"
+#include "tests/models/matrix_tensor.h"
 
 namespace foretime::acceptance {
 namespace {
@@ -28,19 +29,6 @@ plans::CsrMatrix banded_matrix(int64_t rows, int64_t degree, int64_t reach) {
     matrix.row_ptr.push_back(static_cast<int64_t>(matrix.columns.size()));
   }
   return matrix;
-}
-
-models::CsrTensor matrix_at(const plans::CsrMatrix& matrix, const Place& place) {
-  plans::MessagePlan plan;
-  auto level = std::make_shared<plans::PlanLevel>();
-  level->node.assign(static_cast<size_t>(matrix.cols), 0);
-  plan.node_types = {0};
-  plan.levels = {level};
-  plan.readout.nodes.stages = plan.readout.configurable.stages = {matrix};
-  plan.group_ptr = {0, matrix.rows};
-  const auto tensors = models::to_tensors(plan, {.device = place.where, .gradients = false});
-  if (tensors.upload) tensors.upload->wait();
-  return tensors.nodes.stages.front();
 }
 
 /// Seconds of one call of `body`: the least of five means.
@@ -80,7 +68,7 @@ void measure_sums(const Options& options, Rows& rows) {
       const auto x = from.view({states, width});
       for (const bool near : {true, false}) {
         const auto host = banded_matrix(states, degree, near ? 64 : states / 2 - 1);
-        const auto matrix = matrix_at(host, device);
+        const auto matrix = models::tensor_of(host, {.device = device.where, .gradients = false});
         const double each = seconds_of(device, seconds, [&] { models::csr_matmul(matrix, x); });
         // States that are near are read once from memory, and again from the cache; others each time.
         const double reads = near ? 1 : degree;

@@ -81,7 +81,8 @@ class BoardBrowserTest(ProgramTest):
 
     def saved(self, suffix):
         """The text of the file that the page saved last."""
-        files = wait_until(lambda: list(self.downloads.glob(f"*{suffix}")), 20)
+        # Chromium makes an empty file first, and puts the whole one in its place.
+        files = wait_until(lambda: [path for path in self.downloads.glob(f"*{suffix}") if path.stat().st_size > 0], 20)
         self.assertTrue(files, suffix)
         text = files[0].read_text()
         files[0].unlink()

@@ -10,6 +10,7 @@
 #include "models/graph/error.h"
 #include "models/sparse/plan_converter.h"
 #include "models/sparse/sparse_ops.h"
+#include "tests/models/matrix_tensor.h"
 #include "tests/support/bodies_on_cpu.h"
 #include "tests/support/message_of.h"
 
@@ -34,24 +35,13 @@ plans::CsrMatrix uneven_matrix() {
   return matrix;
 }
 
-CsrTensor matrix_on(const plans::CsrMatrix& matrix, torch::Dtype dtype) {
-  plans::MessagePlan plan;
-  auto level = std::make_shared<plans::PlanLevel>();
-  level->node.assign(static_cast<size_t>(matrix.cols), 0);
-  plan.node_types = {0};
-  plan.levels = {level};
-  plan.readout.nodes.stages = plan.readout.configurable.stages = {matrix};
-  plan.group_ptr = {0, matrix.rows};
-  return to_tensors(plan, {.dtype = dtype}).nodes.stages.front();
-}
-
 /// What an operation of a matrix and its inputs gives, and the inputs' gradients.
 using SparseOperation = std::function<torch::Tensor(const CsrTensor&, const std::vector<torch::Tensor>&)>;
 std::vector<torch::Tensor> values_and_gradients(const SparseOperation& operation, const plans::CsrMatrix& matrix,
                                                 const std::vector<torch::Tensor>& inputs) {
   std::vector<torch::Tensor> leaves;
   for (const auto& x : inputs) leaves.push_back(x.detach().clone().requires_grad_(true));
-  auto out = operation(matrix_on(matrix, inputs[0].scalar_type()), leaves);
+  auto out = operation(tensor_of(matrix, inputs[0].scalar_type()), leaves);
   const auto weight = torch::arange(out.numel(), out.options()).remainder(7).sub(3).view_as(out);
   (out * weight).sum().backward();
   std::vector<torch::Tensor> all = {out.detach()};
@@ -123,9 +113,9 @@ TEST(Bodies, MaximaEqualTheCpusKernels) {
   }
   auto x = torch::randn({40, 2}, torch::kDouble);
   x[13][1] = std::numeric_limits<double>::quiet_NaN();
-  const auto by_host = csr_max(matrix_on(uneven_matrix(), torch::kDouble), x);
+  const auto by_host = csr_max(tensor_of(uneven_matrix(), torch::kDouble), x);
   const device::BodiesOnCpu through_bodies;
-  EXPECT_TRUE(torch::allclose(csr_max(matrix_on(uneven_matrix(), torch::kDouble), x), by_host, 0, 0, true));
+  EXPECT_TRUE(torch::allclose(csr_max(tensor_of(uneven_matrix(), torch::kDouble), x), by_host, 0, 0, true));
 }
 
 TEST(Bodies, AttentionEqualsTheCpusKernels) {
@@ -153,7 +143,7 @@ TEST(Bodies, MixedPrecisionSumsInFloat) {
   torch::manual_seed(6);
   const auto x = torch::randn({40, 8});
   const device::BodiesOnCpu through_bodies;
-  const auto matrix = matrix_on(uneven_matrix(), torch::kFloat);
+  const auto matrix = tensor_of(uneven_matrix(), torch::kFloat);
   auto rounded = x.to(torch::kBFloat16).requires_grad_(true);
   const Autocast mixed(torch::kCPU, true);
   const auto out = csr_matmul(matrix, rounded);
@@ -169,7 +159,7 @@ TEST(Bodies, AreTakenForTensorsOfOtherDevicesAlone) {
   EXPECT_TRUE(device::uses_bodies(torch::kCUDA));
   EXPECT_EQ(row_ptr_type_on(torch::kCUDA), torch::kInt);
   const int64_t before = device::launches();
-  csr_matmul(matrix_on(uneven_matrix(), torch::kFloat), torch::randn({40, 4}));
+  csr_matmul(tensor_of(uneven_matrix(), torch::kFloat), torch::randn({40, 4}));
   EXPECT_EQ(device::launches(), before);
 }
 

@@ -9,6 +9,7 @@
 
 #include "models/graph/error.h"
 #include "models/sparse/sparse_ops.h"
+#include "tests/models/matrix_tensor.h"
 #include "tests/support/gradcheck.h"
 
 namespace foretime::models {
@@ -29,18 +30,6 @@ plans::CsrMatrix random_matrix(int64_t rows, int64_t cols, int64_t most_entries)
     matrix.row_ptr.push_back(static_cast<int64_t>(matrix.columns.size()));
   }
   return matrix;
-}
-
-/// The matrix alone, by way of a plan whose readout it is.
-CsrTensor tensor_of(const plans::CsrMatrix& matrix, torch::Dtype dtype) {
-  plans::MessagePlan plan;
-  auto level = std::make_shared<plans::PlanLevel>();
-  level->node.assign(static_cast<size_t>(matrix.cols), 0);
-  plan.node_types = {0};
-  plan.levels = {level};
-  plan.readout.nodes.stages = plan.readout.configurable.stages = {matrix};
-  plan.group_ptr = {0, matrix.rows};
-  return to_tensors(plan, {.dtype = dtype}).nodes.stages.front();
 }
 
 torch::Tensor dense_of(const plans::CsrMatrix& matrix) {
