@@ -28,8 +28,8 @@ class Program:
     """A measure input, its task and its state: what its compiler does, and for how long."""
     layout_rewrite_option, target = None, "here"
 
-    def __init__(self, name, folder, build=0.05, how="builds"):
-        self.name, self.folder, self.build, self.how = name, folder, build, how
+    def __init__(self, name, folder, build=0.05, how="builds", starts_after=0):
+        self.name, self.folder, self.build, self.how, self.starts_after = name, folder, build, how, starts_after
         self.task = self.compute_dag = self.state = self
 
     def apply_steps_from_state(self, state, layout_rewrite):
@@ -151,6 +151,19 @@ class MeasureProgramsTest(unittest.TestCase):
                 self.assertIn("exit code 3", found["p2"][1]["text"])
                 self.assertEqual(found["p3"][1]["text"], "no such step")
                 self.assertIn("signal 6", found["p4"][1]["text"])
+
+    def test_a_turn_that_went_down_with_a_build_is_given_on(self):
+        """Where the first program comes to no turn before others have ended with theirs."""
+        serve = programs.serve
+
+        def serve_late(program, *rest):
+            time.sleep(program.starts_after)
+            serve(program, *rest)
+        others = [self.program(n, how="ends") for n in range(1, len(os.sched_getaffinity(0)) + 1)]
+        with unittest.mock.patch.object(programs, "serve", serve_late):
+            found, _ = self.measure([self.program(0, starts_after=1), *others], builders=0)
+        self.assertNotIn("error", found["p0"][1])
+        self.assertEqual({found[program.name][1]["error"] for program in others}, {programs.COMPILE})
 
     @unittest.skipIf(len(os.sched_getaffinity(0)) < 2, "one core")
     def test_a_long_build_holds_up_nobody(self):

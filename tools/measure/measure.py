@@ -41,7 +41,7 @@ from tvm.auto_scheduler.workload_registry import register_workload_tensors  # no
 
 import tasks as task_list  # noqa: E402
 from operators import OPERATORS  # noqa: E402
-from programs import NO_ERROR, Child, measure_undisturbed, measured_programs  # noqa: E402
+from programs import NO_ERROR, Child, measure_undisturbed, measured_programs, wait_until_built  # noqa: E402
 from tuner_tasks import host_target, vector_bytes  # noqa: E402
 
 PARTS = ("random", "evolution", "search")
@@ -197,7 +197,8 @@ class Reference:
             return
         child = Child(MeasureInput(self.task, self.state), self.core)
         try:
-            if not child.wait_built():
+            wait_until_built([child])
+            if "error" in child.built:
                 sys.exit(f"measure.py: the reference does not build: {child.built['text']}")
             found = measure_undisturbed(child, None if self.alone else self.core)
         finally:

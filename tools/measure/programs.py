@@ -119,11 +119,11 @@ class Child:
         self._data = rest
         return json.loads(line)
 
-    def look(self, seconds=0.0):
-        """Whether it is known how its build ended; waits so long for news."""
+    def look(self):
+        """Whether it is known how its build ended."""
         if self.built is not None:
             return True
-        message = self._message(seconds)
+        message = self._message(0)
         if message is not None and "began" in message:
             self._holds_turn, self._begin = True, time.monotonic()
         elif message is not None:
@@ -145,11 +145,6 @@ class Child:
         if self._holds_turn and self._turns:
             self._turns.give()
         self._holds_turn = False
-
-    def wait_built(self):
-        while not self.look(0.2):
-            pass
-        return "error" not in self.built
 
     def measure(self):
         """{"costs"} or {"error", "text"}."""
@@ -239,6 +234,12 @@ def build(measure_input):
     return {"seconds": time.monotonic() - begin}, function, tensors
 
 
+def wait_until_built(children):
+    """All of them. Each is looked at all the time: one that ended holds its turn until then, and the others wait for it."""
+    while not all([child.look() for child in children]):
+        select.select([child.answers for child in children if child.built is None], [], [], 0.2)
+
+
 def first_built(children):
     """The first pair of an input and its child whose build has ended, taken out of the list."""
     while True:
@@ -264,8 +265,8 @@ def measured_programs(inputs, core, alone, builders):
                 while waiting and len(children) < AT_ONCE:
                     children.append((waiting[0], Child(waiting[0], core, turns, build_cores)))
                     waiting.popleft()
-            for _, child in [] if builders else children:
-                child.wait_built()
+            if not builders:
+                wait_until_built([child for _, child in children])
             measured, child = first_built(children)
             begin = time.monotonic()
             try:
