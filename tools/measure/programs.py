@@ -1,6 +1,8 @@
 """Builds and runs programs of auto_scheduler, each in a process of its own, one at a time on a core where nothing else runs."""
 import collections
+import contextlib
 import ctypes
+import fcntl
 import json
 import math
 import os
@@ -22,6 +24,7 @@ TRIES, PATIENCE = 8, 6 * 3600  # measurements of one program; seconds to wait fo
 MEMORY = 6 << 30
 LATE = {"error": BUILD_LATE, "text": f"no program after {BUILD_TIMEOUT:g} s"}
 TICK = 1 / os.sysconf("SC_CLK_TCK")
+URGENT = 50  # real-time priority of a program that is measured while its core has other work
 
 
 def spread_of(seconds):
@@ -82,9 +85,9 @@ class Turns:
 
 class Child:
     """One program: it is built when it has a turn, and measured when that is asked for, any number of times. `turns`: None: at once;
-    `build_cores`: that its compiler may use; empty: all."""
+    `build_cores`: that its compiler may use; empty: all; `urgent`: nothing else runs on the core while it is measured."""
 
-    def __init__(self, measure_input, core, turns=None, build_cores=()):
+    def __init__(self, measure_input, core, turns=None, build_cores=(), urgent=False):
         self.built = None  # None, {"seconds"} or {"error", "text"}
         self._turns, self._holds_turn, self._data, self._begin = turns, False, b"", None
         back, self._there = os.pipe()
@@ -96,7 +99,7 @@ class Child:
             try:
                 os.close(self._there)
                 os.close(self.answers)
-                serve(measure_input, core, turns, build_cores, back, order)
+                serve(measure_input, core, turns, build_cores, urgent, back, order)
                 code = 0
             finally:
                 os._exit(code)
@@ -177,7 +180,7 @@ class Child:
         self._open = ()
 
 
-def serve(measure_input, core, turns, build_cores, orders, answers):
+def serve(measure_input, core, turns, build_cores, urgent, orders, answers):
     """The child's side."""
     import tvm
     ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # ends with its parent
@@ -201,10 +204,12 @@ def serve(measure_input, core, turns, build_cores, orders, answers):
     if turns:
         turns.give()
     answer(**built)
+    os.sched_setaffinity(0, {core})
+    if urgent:
+        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(URGENT))
     arrays = None
     while function and os.read(orders, 1):
         try:
-            os.sched_setaffinity(0, {core})
             arrays = arrays or arrays_for(tensors)
             timers = {}
 
@@ -249,28 +254,37 @@ def first_built(children):
         select.select([child.answers for _, child in children], [], [], 0.2)
 
 
-def measured_programs(inputs, core, alone, builders):
+@contextlib.contextmanager
+def core_to_itself(core):
+    """One process at a time may measure on a core."""
+    with open(f"/tmp/foretime-measure-{core}.lock", "w", encoding="ascii") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def measured_programs(inputs, core, alone, builders, urgent=False):
     """Measures programs one after the other on a core. Yields each input, how its build ended, what was measured ({"costs", "others"}, or
     {"error", "text"}) and how many seconds that took.
 
     Without `builders` nothing is built while something is measured: AT_ONCE programs are built, on all cores, then measured, with the
     machine to themselves (`alone`) or with that core. With them, so many are built at once on the other cores meanwhile, up to AT_ONCE
-    ahead, and whichever is built first is measured next."""
+    ahead, and whichever is built first is measured next; `urgent`: on all cores, whose work waits while one of them measures."""
     cores = os.sched_getaffinity(0)
-    build_cores = cores - {core} if builders else ()
+    build_cores = cores - {core} if builders and not urgent else ()
     turns, waiting, children = Turns(builders or len(cores)), collections.deque(inputs), []
     try:
         while waiting or children:
             if builders or not children:
                 while waiting and len(children) < AT_ONCE:
-                    children.append((waiting[0], Child(waiting[0], core, turns, build_cores)))
+                    children.append((waiting[0], Child(waiting[0], core, turns, build_cores, urgent)))
                     waiting.popleft()
             if not builders:
                 wait_until_built([child for _, child in children])
             measured, child = first_built(children)
             begin = time.monotonic()
             try:
-                found = child.built if "error" in child.built else measure_undisturbed(child, None if alone else core)
+                with core_to_itself(core):
+                    found = child.built if "error" in child.built else measure_undisturbed(child, None if alone else core, urgent)
             finally:
                 child.close()
             yield measured, child.built, found, time.monotonic() - begin
@@ -310,12 +324,13 @@ def wait_for_quiet(core=None):
     return False
 
 
-def measure_undisturbed(child, core=None):
+def measure_undisturbed(child, core=None, urgent=False):
     """What Child.measure gives, of a time when nothing else ran, or nothing on `core`, which is the program's; "others": cores, or
-    the part of that core, that others kept busy meanwhile, at least."""
+    the part of that core, that others kept busy meanwhile, at least. Of an `urgent` child what counts is how long it waited itself:
+    on its core nothing else ran."""
     best = None
     for attempt in range(TRIES):
-        if attempt > 0:
+        if attempt > 0 and not urgent:
             wait_for_quiet(core)
         begin, busy, (ran, waited) = time.monotonic(), busy_seconds(core), seconds_of(child.pid)
         found = child.measure()
@@ -323,7 +338,7 @@ def measure_undisturbed(child, core=None):
             return found
         passed, (ran_now, waited_now) = time.monotonic() - begin, seconds_of(child.pid)
         # Two ticks more or less are no disturbance: a short measurement is a few of them long.
-        others = busy_seconds(core) - busy - (ran_now - ran) - 2 * TICK
+        others = 0.0 if urgent else busy_seconds(core) - busy - (ran_now - ran) - 2 * TICK
         found["others"] = round(max(0.0, others, waited_now - waited) / passed, 4)
         if best is None or found["others"] < best["others"]:
             best = found
