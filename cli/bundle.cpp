@@ -7,6 +7,7 @@
 #include "cli/parsing/commands.h"
 #include "configs/load.h"
 #include "data/dataset/group_files.h"
+#include "inference/bundle/pretrained.h"
 #include "inference/scoring/graph_scorer.h"
 #include "inference/scoring/model.h"
 
@@ -20,7 +21,7 @@ struct Options {
 };
 
 void show(const Options& options) {
-  const auto bundle = inference::read_bundle(options.bundle);
+  const auto bundle = inference::read_bundle(inference::bundle_file(options.bundle));
   auto manifest = bundle.manifest;
   if (!options.graph) {
     const auto operations = manifest["graph"]["embed"].size() + manifest["graph"]["score"].size();

@@ -187,6 +187,10 @@ void add_pack_records(CLI::App& data_command, const RecordPacker& run) {
       ->add_option("--hardware", arguments->hardware,
                    "KEY=VALUE: data.hardware of the machine that was measured; known from each record if left out")
       ->delimiter(',');
+  command
+      ->add_option("--targets", arguments->targets,
+                   "Files of `foretime target measure`: machines that records name by -model= in their target")
+      ->excludes("--hardware");
   shown_option(*command, "--threads", arguments->threads, "Workers of each rank; 0: cores / ranks on this host",
                CLI::NonNegativeNumber);
   shown_option(*command, "--memory", arguments->memory_mib, "MiB that a rank may take for programs being packed",

@@ -32,6 +32,7 @@ void add_light_commands(CLI::App& app, char** argv) {
         cli::pack_records(request);
       });
   cli::add_bundle_command(app);
+  cli::add_pretrained_command(app);
   cli::add_target_command(app);
   cli::add_rank_command(app, [become_full](const cli::RankArguments&) { become_full(); });
   cli::add_select_command(app, [become_full](const std::string&) -> inference::Bundle {

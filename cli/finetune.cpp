@@ -18,6 +18,7 @@
 #include "comm/backends/factory.h"
 #include "configs/load.h"
 #include "coordinator/checkpoint_store.h"
+#include "inference/bundle/pretrained.h"
 #include "jobs/queue/job.h"
 #include "jobs/sweep/finetune_job.h"
 #include "sharding/dataset_index.h"
@@ -42,7 +43,7 @@ constexpr int64_t kReplayedGroups = 4;  // of a batch, at most
 struct FinetuneOptions {
   std::string model, out, dags, member;
   std::optional<std::string> licence;
-  std::vector<std::string> records, replay, confine;
+  std::vector<std::string> records, replay, confine, targets;
   int64_t steps = kSteps, threads = 0;
   std::optional<double> learning_rate;
   std::optional<uint64_t> seed;
@@ -78,10 +79,13 @@ class ScratchFolder {
 
 /// The bundle that goes on learning.
 struct Parent {
-  explicit Parent(const std::string& file)
-      : bytes(files().read(file)),
+  /// `targets`: files of machines that it is to know.
+  Parent(const std::string& file, const std::vector<std::string>& targets)
+      : bytes(files().read(inference::bundle_file(file))),
         bundle(inference::parse_bundle(bytes, file)),
-        trained(worker::trained_model(bundle, file)) {}
+        trained(worker::trained_model(bundle, file)) {
+    inference::add_machines(bundle, data::read_machines(targets, ""));
+  }
 
   std::string bytes;
   inference::Bundle bundle;
@@ -252,8 +256,11 @@ void run(const FinetuneOptions& options, int& exit_code) {
   configs::DataSettings confined;
   confined.allowed_roots = options.confine;
   const auto admit = sharding::confinement(confined);
-  if (admit) admit(options.model);
-  const Parent parent(options.model);
+  if (admit) {
+    if (fs::exists(options.model)) admit(options.model);  // not one that comes with Foretime
+    for (const auto& file : options.targets) admit(file);
+  }
+  const Parent parent(options.model, options.targets);
   const ScratchFolder scratch(options.out);
   const auto training_data = TrainingDataReader(options, parent, scratch.path(), admit).read();
 
@@ -283,6 +290,9 @@ void add_finetune_command(CLI::App& app, int& exit_code) {
                 "RECORDS");
   needed_option(*command, "-o,--output", options->out, "the new bundle", "NEW.foretime");
   add_dags_option(*command, options->dags, "compute DAGs of the records' workloads (docs/explanations/schedules.md)");
+  typed_option(*command, "--targets", options->targets,
+               "files of `foretime target measure`: machines that records name by -model= and the bundle does not know",
+               "MACHINE");
   typed_option(*command, "--member", options->member,
                "which text of each record of save_json text, where it has several", "NAME");
   typed_option(*command, "--replay", options->replay, "data that the model has learned from before, against forgetting",

@@ -16,6 +16,7 @@ int main(int argc, char** argv) {
     cli::add_select_command(app);
     cli::add_data_command(app);
     cli::add_bundle_command(app);
+    cli::add_pretrained_command(app);
     cli::add_target_command(app);
     cli::add_config_command(app);
     cli::add_export_command(app);

@@ -34,8 +34,8 @@ void rank_checkpoints(const RankArguments& arguments) {
         arguments.model);
   const auto ensemble = load(arguments);
   const auto& state = ensemble.state();
-  const auto headers =
-      data::list_groups(arguments.files, ".", state.schema.kind, {}, data::make_featurizer(state.settings.data));
+  const auto headers = data::list_groups(arguments.files, ".", state.schema.kind, {},
+                                         data::make_featurizer(state.settings.data, state.schema.feature_count));
   for (const auto& header : headers) {
     if (header.feature_count != state.schema.feature_count)
       throw DataError("{}: {} node features, the model was trained on {}", header.file.string(), header.feature_count,

@@ -14,6 +14,7 @@
 #include "cli/parsing/options.h"
 #include "configs/load.h"
 #include "data/dataset/group_files.h"
+#include "inference/bundle/pretrained.h"
 
 namespace foretime::cli {
 namespace {
@@ -52,7 +53,8 @@ void write_file(const fs::path& path, const std::string& text) {
   }
 }
 
-void rank(const RankArguments& arguments, const CheckpointRanker& rank_checkpoints) {
+void rank(RankArguments arguments, const CheckpointRanker& rank_checkpoints) {
+  arguments.model = inference::bundle_file(arguments.model).string();
   fs::is_regular_file(arguments.model) ? rank_bundle(arguments) : rank_checkpoints(arguments);
 }
 

@@ -6,6 +6,7 @@
 #include <CLI/CLI.hpp>
 
 #include "cli/parsing/options.h"
+#include "inference/bundle/pretrained.h"
 #include "inference/selection/choose.h"
 
 namespace foretime::cli {
@@ -15,7 +16,8 @@ void run(const SelectArguments& arguments, const CheckpointReader& read_checkpoi
   std::vector<std::string> models = {arguments.model};
   models.insert(models.end(), arguments.ensemble.begin(), arguments.ensemble.end());
   std::vector<inference::Bundle> bundles;
-  for (const auto& model : models) {
+  for (const auto& name : models) {
+    const auto model = inference::bundle_file(name).string();
     const bool bundle = std::filesystem::is_regular_file(model);
     bundles.push_back(bundle ? inference::read_bundle(model) : read_checkpoint(model));
   }

@@ -9,6 +9,12 @@ STRUCT(HardwareSettings) {
   FIELD(int64_t, l1_bytes, 49152, at_least(1), "first-level data cache of a core, bytes");
   FIELD(int64_t, l2_bytes, 1048576, at_least(1), "second-level cache of a core, bytes");
   FIELD(int64_t, l3_bytes, 33554432, at_least(1), "third-level cache, shared by the cores, bytes");
+  FIELD(
+      double, multiply_add_gflop_s, 0.0, at_least(0),
+      "10^9 multiplications and additions of float32 a second on one core; 0: not measured, guessed from the vectors");
+  FIELD(double, all_multiply_add_gflop_s, 0.0, at_least(0), "likewise on all cores at once; 0: cores times one");
+  FIELD(double, copy_gb_s, 0.0, at_least(0), "10^9 bytes a second that one core reads and writes; 0: guessed");
+  FIELD(double, all_copy_gb_s, 0.0, at_least(0), "likewise all cores together; 0: guessed");
 };
 
 STRUCT(DataSettings) {
@@ -45,6 +51,10 @@ STRUCT(DataSettings) {
   FIELD(Strings, allowed_roots, {}, anything,
         "folders, relative to the working folder, outside of which no data file is read, symbolic links resolved; "
         "empty: anywhere");
+  FIELD(
+      Strings, targets, {}, anything,
+      "files of `foretime target measure`, relative to data.root: the machines that tuning records name by -model= in "
+      "their targets; a bundle keeps what they say");
   SECTION(HardwareSettings, hardware,
           "The machine that tensor programs were measured on, where columns of loop graphs depend on it.");
 };
@@ -116,7 +126,10 @@ STRUCT(StatementCostSettings) {
   FIELD(std::vector<StatementInput>, inputs,
         (std::vector{StatementInput::loops, StatementInput::accesses, StatementInput::statement}), anything,
         "what the cost of a statement depends on: its loops, its accesses, the statement itself, or of the latter the "
-        "innermost block alone");
+        "innermost block alone; and the machine that it runs on");
+  FIELD(
+      bool, roofline, false, anything,
+      "what is learned is a correction to the time that arithmetic, accesses and caches allow at best on the machine");
   FIELD(bool, context, false, anything, "the cost of a statement also depends on the program's other statements");
   FIELD(int64_t, loop_hidden, 64, at_least(1), "width of the dense stack over loops");
   FIELD(double, clip, 3.0, at_least(0), "scaled columns are cut at so many deviations; 0: not at all");

@@ -63,14 +63,19 @@ void fit_columns(const FitSpec& fit, torch::Tensor offset, torch::Tensor scale, 
 }
 
 void fit_loop_columns(torch::Tensor offset, torch::Tensor scale, const InputStatistics& statistics) {
-  if (!statistics.mean.defined() || statistics.mean.numel() != Columns::count)
-    throw ModelError("feature statistics: expected {} columns", static_cast<int64_t>(Columns::count));
-  const std::array<std::pair<int64_t, int64_t>, 3> kinds = {std::pair{Columns::statement, Columns::kStatement},
-                                                            std::pair{Columns::loop, Columns::kLoop},
-                                                            std::pair{Columns::access, Columns::kAccess}};
-  for (const auto& [first, count] : kinds) {
+  if (!statistics.mean.defined() || statistics.mean.numel() != offset.numel())
+    throw ModelError("feature statistics: expected {} columns", offset.numel());
+  struct Range {
+    int64_t mark, first, count;  // mark: the column that says which nodes have the others
+  };
+  constexpr std::array<Range, 4> kRanges = {Range{Columns::statement, Columns::statement, Columns::kStatement},
+                                            Range{Columns::loop, Columns::loop, Columns::kLoop},
+                                            Range{Columns::access, Columns::access, Columns::kAccess},
+                                            Range{Columns::statement, Columns::machine, Columns::kMachine}};
+  for (const auto& [mark, first, count] : kRanges) {
+    if (first >= offset.numel()) continue;  // data without columns of the machine
     // Columns are 0 where a node is of another kind: their moments over the nodes of this kind follow from its share.
-    const double share = statistics.mean[first].item<double>();
+    const double share = statistics.mean[mark].item<double>();
     if (!(share > 0.0)) continue;
     const auto mean = statistics.mean.narrow(0, first, count) / share;
     const auto square =

@@ -124,10 +124,10 @@ IndexEntry make_entry(data::GroupHeader header, Role role, const configs::Settin
   return entry;
 }
 
-DatasetIndex make_dataset_index(const configs::Settings& settings) {
+DatasetIndex make_dataset_index(const configs::Settings& settings, int64_t columns) {
   DatasetIndex dataset;
   const auto kind = candidate_kind(settings.data.format);
-  const auto featurizer = data::make_featurizer(settings.data);
+  const auto featurizer = data::make_featurizer(settings.data, columns);
   const auto add = [&](const std::vector<std::string>& patterns, Role role) {
     if (patterns.empty()) return;
     for (auto& header : data::list_groups(patterns, settings.data.root, kind, confinement(settings.data), featurizer))
@@ -168,7 +168,8 @@ void check_representation(const DatasetIndex& dataset, const configs::DataSettin
     const auto& header = entry.header;
     for (const auto other : {configs::Representation::loops, configs::Representation::curve}) {
       if (header.kind == data::CandidateKind::program && settings.representation != other &&
-          header.feature_count == data::program_columns(other)) {
+          (header.feature_count == data::program_columns(other) ||
+           (other == configs::Representation::loops && data::are_loop_columns(header.feature_count)))) {
         throw DataError("{}: its programs have the {} node features of data.representation {}, expected {}",
                         header.file.string(), header.feature_count, word_of(other), word_of(settings.representation));
       }

@@ -45,9 +45,9 @@ data::CandidateKind candidate_kind(configs::DataFormat format);
 /// count_parts does.
 IndexEntry make_entry(data::GroupHeader header, Role role, const configs::Settings& settings);
 
-/// Reads headers only, of files that data.allowed_roots allows. Throws data::DataError, and configs::SettingsError
-/// where count_parts does.
-DatasetIndex make_dataset_index(const configs::Settings& settings);
+/// Reads headers only, of files that data.allowed_roots allows. `columns`: of loop graphs, as data::make_featurizer
+/// takes them. Throws data::DataError, and configs::SettingsError where count_parts does.
+DatasetIndex make_dataset_index(const configs::Settings& settings, int64_t columns = 0);
 
 /// Which groups of `role` are trained on as well, by the contents of their files: how many, and the names of some.
 /// Empty where none is.

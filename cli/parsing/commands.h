@@ -15,6 +15,7 @@ void add_rank_command(CLI::App& app);
 void add_select_command(CLI::App& app);
 void add_data_command(CLI::App& app);
 void add_bundle_command(CLI::App& app);
+void add_pretrained_command(CLI::App& app);
 void add_target_command(CLI::App& app);
 void add_baseline_command(CLI::App& app);
 void add_experiment_command(CLI::App& app, int& exit_code);

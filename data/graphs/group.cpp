@@ -5,6 +5,7 @@
 #include <unordered_map>
 
 #include "base/checksum.h"
+#include "data/graphs/loop_graph_columns.h"
 
 namespace foretime::data {
 namespace {
@@ -56,16 +57,23 @@ std::vector<float> without_negative_zeros(std::span<const float> values) {
   return out;
 }
 
-uint64_t graph_hash(const GraphBlock& graphs, int64_t g) {
+/// Of graph `g`: its node types, the first `columns` features of each node, its edges.
+uint64_t graph_hash(const GraphBlock& graphs, int64_t g, int64_t columns) {
   const int64_t first = graphs.graph_ptr[g], count = graphs.graph_ptr[g + 1] - first;
   const int64_t first_edge = graphs.edge_ptr[g], edges = graphs.edge_ptr[g + 1] - first_edge;
   std::vector<int32_t> ends;
   for (const auto* side : {&graphs.edge_source, &graphs.edge_target}) {
     for (const int32_t node : side->subspan(first_edge, edges)) ends.push_back(node - static_cast<int32_t>(first));
   }
-  const auto features = graphs.node_features.subspan(first * graphs.feature_count, count * graphs.feature_count);
+  auto features =
+      without_negative_zeros(graphs.node_features.subspan(first * graphs.feature_count, count * graphs.feature_count));
+  if (columns < graphs.feature_count) {
+    for (int64_t node = 0; node < count; ++node)
+      std::copy_n(features.begin() + node * graphs.feature_count, columns, features.begin() + node * columns);
+    features.resize(static_cast<size_t>(count * columns));
+  }
   uint64_t hash = checksum_of(graphs.node_types.subspan(first, count));
-  hash = checksum_of(std::span<const float>(without_negative_zeros(features)), hash);
+  hash = checksum_of(std::span<const float>(features), hash);
   return checksum_of(std::span<const int32_t>(ends), hash);
 }
 
@@ -79,8 +87,10 @@ uint64_t configuration_hash(const Group& group, int64_t c) {
       const auto row = without_negative_zeros(group.tile_features.subspan(c * kTileFeatures, kTileFeatures));
       return checksum_of(std::span<const float>(row));
     }
-    case CandidateKind::program:
-      return graph_hash(group.graphs, c);
+    case CandidateKind::program: {
+      const int64_t columns = group.graphs.feature_count;
+      return graph_hash(group.graphs, c, columns == kLoopGraphColumns ? columns - kMachineColumns : columns);
+    }
   }
   return 0;
 }
@@ -106,7 +116,7 @@ bool Group::labelled() const {
 uint64_t graph_fingerprint(const Group& group) {
   uint64_t fingerprint = 0;
   for (int64_t g = 0; g < group.graphs.graphs(); ++g) {
-    const uint64_t both[] = {fingerprint, graph_hash(group.graphs, g)};
+    const uint64_t both[] = {fingerprint, graph_hash(group.graphs, g, group.graphs.feature_count)};
     fingerprint = checksum_of(std::span<const uint64_t>(both));
   }
   return fingerprint;

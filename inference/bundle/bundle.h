@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "configs/settings.h"
 #include "data/frontends/loops/loop_columns.h"
+#include "data/frontends/loops/machines.h"
 #include "data/graphs/group.h"
 #include "inference/bundle/targets.h"
 #include "inference/graph/graph.h"
@@ -37,6 +38,7 @@ struct ScoringSpec {
   std::string columns;                     // data::columns_text, of a model of a table; else empty
   int64_t prune_hops = -1;                 // data::kNoPruning
   std::optional<data::Hardware> hardware;  // loops: that TIR is taken to run on; records name their own target
+  data::Machines machines;                 // that records name
   Graph graph;
   Targets targets;
   bool predicts_runtimes = false;
@@ -49,6 +51,11 @@ struct ScoringSpec {
 /// another number of columns than the library's readers make.
 nlohmann::json schema_of(data::CandidateKind kind, std::optional<configs::Representation> representation,
                          int64_t feature_count, int64_t node_type_count);
+
+/// As manifests have it.
+nlohmann::json to_json(const data::Hardware& hardware);
+/// Machines that the bundle's model is to know; those that it knows by the same names are replaced.
+void add_machines(Bundle& bundle, const data::Machines& machines);
 
 /// Reads and checks all that scoring relies on. Throws BundleError, which names the key: for missing keys, values of
 /// another type or range, another format_version, a graph that does not fit the weights, and a schema that is not what

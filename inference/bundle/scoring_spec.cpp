@@ -37,6 +37,7 @@ class Reader {
     throw BundleError("manifest: {}{}: {}", path_, key, what);
   }
 
+  bool has(const char* key) const { return object_.contains(key); }
   const Json& at(const char* key) const {
     const auto found = object_.find(key);
     if (found == object_.end()) fail(key, "missing");
@@ -146,21 +147,57 @@ void read_schema(const Reader& manifest, const std::string& version, ScoringSpec
   const int64_t columns = spec.representation == configs::Representation::ast
                               ? data::ProgramColumns::count
                               : data::program_columns(*spec.representation);
-  if (spec.feature_count != columns)
+  const bool earlier =
+      spec.representation == configs::Representation::loops && spec.feature_count == data::LoopColumns::kWithoutMachine;
+  if (spec.feature_count != columns && !earlier)
     schema.fail("feature_count", fmt::format("{}, expected {}, which readers of {} make", spec.feature_count, columns,
                                              word_of(*spec.representation)));
 }
 
-std::optional<data::Hardware> read_hardware(const Reader& manifest) {
-  if (manifest.at("hardware").is_null()) return std::nullopt;
+data::Hardware hardware_in(const Reader& machine) {
   constexpr int64_t kMost = int64_t{1} << 50;
-  const auto machine = manifest.object("hardware");
+  const auto rate = [&](const char* key) {  // bundles of earlier versions have none
+    const double found = machine.has(key) ? machine.number(key) : 0.0;
+    if (!(found >= 0.0)) machine.fail(key, fmt::format("{}, expected 0 or more", found));
+    return found;
+  };
   return data::Hardware{.vector_bytes = machine.whole("vector_bytes", 1, kMost),
                         .vector_registers = machine.whole("vector_registers", 1, kMost),
                         .cores = machine.whole("cores", 1, kMost),
                         .l1_bytes = machine.whole("l1_bytes", 1, kMost),
                         .l2_bytes = machine.whole("l2_bytes", 1, kMost),
-                        .l3_bytes = machine.whole("l3_bytes", 1, kMost)};
+                        .l3_bytes = machine.whole("l3_bytes", 1, kMost),
+                        .multiply_add_gflop_s = rate("multiply_add_gflop_s"),
+                        .all_multiply_add_gflop_s = rate("all_multiply_add_gflop_s"),
+                        .copy_gb_s = rate("copy_gb_s"),
+                        .all_copy_gb_s = rate("all_copy_gb_s")};
+}
+
+std::optional<data::Hardware> read_hardware(const Reader& manifest) {
+  if (manifest.at("hardware").is_null()) return std::nullopt;
+  return hardware_in(manifest.object("hardware"));
+}
+
+data::Machines read_machines(const Reader& manifest) {
+  if (!manifest.has("machines")) return {};  // bundles of earlier versions
+  const Json& list = manifest.at("machines");
+  manifest.expect("machines", list.is_array(), "a list");
+  std::vector<data::Machine> machines;
+  for (size_t i = 0; i < list.size(); ++i) {
+    const Reader item(list[i], fmt::format("machines[{}].", i));
+    data::Machine machine{item.text("name"), {}, hardware_in(item.object("hardware"))};
+    item.expect("targets", item.at("targets").is_array(), "a list");
+    for (const Json& target : item.at("targets")) {
+      if (!target.is_string()) item.fail("targets", "an item that is no text");
+      machine.targets.push_back(target.get<std::string>());
+    }
+    machines.push_back(std::move(machine));
+  }
+  try {
+    return data::Machines(std::move(machines));
+  } catch (const DataError& error) {
+    manifest.fail("machines", error.what());
+  }
 }
 
 Targets read_targets(const Reader& manifest) {
@@ -222,9 +259,13 @@ void check_description(const Reader& manifest) {
   manifest.object("libraries");
 }
 
-std::vector<std::string> feature_names(data::CandidateKind kind,
-                                       std::optional<configs::Representation> representation) {
-  if (representation == configs::Representation::loops) return data::loop_column_names();
+std::vector<std::string> feature_names(data::CandidateKind kind, std::optional<configs::Representation> representation,
+                                       int64_t columns) {
+  if (representation == configs::Representation::loops) {
+    auto names = data::loop_column_names();
+    if (columns == data::LoopColumns::kWithoutMachine) names.resize(static_cast<size_t>(columns));
+    return names;
+  }
   if (representation != configs::Representation::curve) return data::feature_names(kind);
   std::vector<std::string> names;  // CurveColumns: curves of one kind each, told apart by their place only
   for (int64_t i = 0; i < data::program_columns(*representation); ++i) names.push_back(fmt::format("curve_{}", i));
@@ -252,12 +293,35 @@ Json schema_of(data::CandidateKind kind, std::optional<configs::Representation> 
                  {"representation", representation ? word_of(*representation) : ""},
                  {"feature_count", feature_count},
                  {"node_type_count", node_type_count},
-                 {"feature_names", if_as_many(feature_names(kind, representation), feature_count)},
+                 {"feature_names", if_as_many(feature_names(kind, representation, feature_count), feature_count)},
                  {"candidate_feature_names", data::candidate_feature_names(kind)},
                  {"node_type_names", if_as_many(node_type_names(kind), node_type_count)}};
   const auto text = schema.dump();
   schema["hash"] = fmt::format("{:016x}", checksum_of(std::span<const char>(text)));
   return schema;
+}
+
+Json to_json(const data::Hardware& hardware) {
+  return {{"vector_bytes", hardware.vector_bytes},
+          {"vector_registers", hardware.vector_registers},
+          {"cores", hardware.cores},
+          {"l1_bytes", hardware.l1_bytes},
+          {"l2_bytes", hardware.l2_bytes},
+          {"l3_bytes", hardware.l3_bytes},
+          {"multiply_add_gflop_s", hardware.multiply_add_gflop_s},
+          {"all_multiply_add_gflop_s", hardware.all_multiply_add_gflop_s},
+          {"copy_gb_s", hardware.copy_gb_s},
+          {"all_copy_gb_s", hardware.all_copy_gb_s}};
+}
+
+void add_machines(Bundle& bundle, const data::Machines& machines) {
+  auto& list = bundle.manifest["machines"];
+  if (!list.is_array()) list = Json::array();
+  for (const auto& machine : machines.all()) {
+    const auto of_name = [&](const Json& item) { return item.at("name") == machine.name; };
+    list.erase(std::remove_if(list.begin(), list.end(), of_name), list.end());
+    list.push_back({{"name", machine.name}, {"targets", machine.targets}, {"hardware", to_json(machine.hardware)}});
+  }
 }
 
 ScoringSpec read_scoring_spec(const Bundle& bundle) {
@@ -281,6 +345,7 @@ ScoringSpec read_scoring_spec(const Bundle& bundle) {
   }
   spec.prune_hops = manifest.whole("prune_hops", data::kNoPruning, 1 << 20);
   spec.hardware = read_hardware(manifest);
+  spec.machines = read_machines(manifest);
   spec.graph = parse_graph(manifest.at("graph"), shapes_of(bundle.weights), spec.feature_count);
   check_weights(bundle.weights, spec.graph);
   spec.targets = read_targets(manifest);

@@ -221,6 +221,10 @@ const char* foretime_describe(const foretime_model* model, size_t* size) {
   return model == nullptr ? "" : model->model->manifest_text().c_str();
 }
 
+const char* foretime_model_file(const foretime_model* model) {
+  return model == nullptr ? "" : model->model->file().c_str();
+}
+
 foretime_status foretime_graph_open(const foretime_model* model, const foretime_graph_data* data,
                                     foretime_graph** graph) {
   return guarded([&] {

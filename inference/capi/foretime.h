@@ -69,7 +69,8 @@ typedef struct foretime_options {
   int64_t max_states; /* states (rows of hidden vectors) that a thread holds at once: bounds memory; 0: 262144 */
 } foretime_options;
 
-/* Opens a bundle: a file, or its bytes, which the library copies what it needs from. `options` may be NULL. */
+/* Opens a bundle: a file, or its bytes, which the library copies what it needs from. `options` may be NULL. A path
+ * without / and . that is no file is the name of a model that comes with Foretime (`foretime pretrained list`). */
 FORETIME_API foretime_status foretime_open(const char* path, const foretime_options* options, foretime_model** model);
 FORETIME_API foretime_status foretime_open_bytes(const void* bytes, size_t size, const foretime_options* options,
                                                  foretime_model** model);
@@ -77,6 +78,9 @@ FORETIME_API foretime_status foretime_open_bytes(const void* bytes, size_t size,
 FORETIME_API void foretime_close(foretime_model* model);
 
 FORETIME_API foretime_kind foretime_model_kind(const foretime_model* model);
+
+/* The file that it was opened from, of a name as well; "" of bytes. Points into the model. Since 0.2. */
+FORETIME_API const char* foretime_model_file(const foretime_model* model);
 
 /* The bundle's manifest as JSON text (docs/reference/bundle.md): architecture, feature schema, training data, metrics,
  * licence. Points into the model, ends with a zero byte; `size`, where not NULL, gets its length. */

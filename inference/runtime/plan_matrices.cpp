@@ -93,7 +93,7 @@ class Runs {
 
 StatementParts statement_parts(const float* node_features, int64_t nodes, int64_t feature_count,
                                std::span<const int64_t> row_ptr, std::span<const int32_t> columns) {
-  if (feature_count != Columns::count)
+  if (!data::are_loop_columns(feature_count))
     throw DataError("message plan: its graphs are no loop graphs, expected data.representation loops");
   const auto is = [&](int64_t node, int64_t column) { return node_features[node * feature_count + column] > 0.5F; };
   StatementParts result;

@@ -9,6 +9,7 @@
 #include "data/dataset/table_pack.h"
 #include "data/frontends/loops/loop_graph.h"
 #include "data/graphs/pruning.h"
+#include "inference/bundle/pretrained.h"
 #include "inference/scoring/graph_scorer.h"
 
 namespace foretime::inference {
@@ -48,7 +49,10 @@ Model::Model(Bundle bundle, const Options& options)
                 spec_.feature_count) {}
 
 std::shared_ptr<const Model> Model::open(const std::filesystem::path& path, const Options& options) {
-  return std::make_shared<const Model>(read_bundle(path), options);
+  const auto file = bundle_file(path);
+  auto model = std::make_shared<Model>(read_bundle(file), options);
+  model->file_ = file.string();
+  return model;
 }
 
 std::shared_ptr<const Model> Model::parse(std::string_view bytes, const std::string& origin, const Options& options) {
@@ -117,10 +121,18 @@ data::FeaturizerPtr featurizer_of(const ScoringSpec& spec) {
   if (spec.representation) settings.representation = *spec.representation;
   if (spec.hardware) {
     const auto& machine = *spec.hardware;
-    settings.hardware = {machine.vector_bytes, machine.vector_registers, machine.cores,
-                         machine.l1_bytes,     machine.l2_bytes,         machine.l3_bytes};
+    settings.hardware = {machine.vector_bytes,
+                         machine.vector_registers,
+                         machine.cores,
+                         machine.l1_bytes,
+                         machine.l2_bytes,
+                         machine.l3_bytes,
+                         machine.multiply_add_gflop_s,
+                         machine.all_multiply_add_gflop_s,
+                         machine.copy_gb_s,
+                         machine.all_copy_gb_s};
   }
-  return data::make_featurizer(settings);
+  return data::make_featurizer(settings, spec.feature_count);
 }
 
 std::vector<data::GroupHeader> list_groups(const Model& model, const std::vector<std::string>& files) {

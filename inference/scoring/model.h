@@ -37,7 +37,7 @@ class Model {
   /// Throws BundleError as read_scoring_spec does.
   explicit Model(Bundle bundle, const Options& options = {});
 
-  /// Throw as read_bundle and parse_bundle do.
+  /// Throw as read_bundle and parse_bundle do. open() also takes the name of a pretrained bundle (bundle_file).
   static std::shared_ptr<const Model> open(const std::filesystem::path& path, const Options& options = {});
   static std::shared_ptr<const Model> parse(std::string_view bytes, const std::string& origin,
                                             const Options& options = {});
@@ -48,6 +48,8 @@ class Model {
   const inference::Executor& executor() const { return executor_; }
   const nlohmann::json& manifest() const { return manifest_; }
   const std::string& manifest_text() const { return manifest_text_; }
+  /// That it was opened from; empty of one that was made of bytes.
+  const std::string& file() const { return file_; }
 
   /// Scores of some candidates of a group that was opened by the readers, as the trainer's evaluation gives them: lower
   /// is faster. Layout graphs are pruned as in training. Throws WrongKind for a group of another kind, data::DataError
@@ -70,7 +72,7 @@ class Model {
   ScoringSpec spec_;
   ModelKind kind_;
   nlohmann::json manifest_;
-  std::string manifest_text_;
+  std::string manifest_text_, file_;
   inference::Executor executor_;
 };
 

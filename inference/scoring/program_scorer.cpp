@@ -126,7 +126,8 @@ class ProgramPart {
                                    program.loops.size()));
     if (!graphs_ || hardware != hardware_) {
       close();
-      graphs_ = data::make_program_graphs(*embedded_.model().spec().representation, hardware);
+      const auto& spec = embedded_.model().spec();
+      graphs_ = data::make_program_graphs(*spec.representation, hardware, spec.feature_count);
       hardware_ = hardware;
     }
     graphs_->add(program, operations);
@@ -251,6 +252,7 @@ WorkloadScorer::WorkloadScorer(std::shared_ptr<const Model> model, std::string_v
 WorkloadScorer::~WorkloadScorer() = default;
 
 ProgramScores WorkloadScorer::score(std::span<const std::string_view> records, Matrix* embedded) const {
+  const auto& machines = model_->spec().machines;
   return score_texts(*model_, records.size(), embedded, [&](ProgramPart& part) {
     return [&, reader = pool_->take()](int64_t place) {
       auto& record = reader->record;
@@ -261,7 +263,7 @@ ProgramScores WorkloadScorer::score(std::span<const std::string_view> records, M
         reader->known_key = record.workload_key;
       }
       reader->programs.read(dag_, record, reader->program);
-      part.add(place, reader->program, operations_, data::hardware_of_target(record.target, record.hardware.cores));
+      part.add(place, reader->program, operations_, machines.hardware_of(record.target, record.hardware.cores));
     };
   });
 }

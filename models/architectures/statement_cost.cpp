@@ -20,7 +20,7 @@ constexpr double kFirstLaunchCost = 7.5;  // two microseconds, in log nanosecond
 
 /// What model.statement_cost.inputs chooses.
 struct StatementInputs {
-  bool loops = false, accesses = false;
+  bool loops = false, accesses = false, machine = false;
   std::vector<data::ColumnRange> columns = {};  // of the statement
 };
 
@@ -35,11 +35,12 @@ StatementInputs chosen_inputs(const configs::ModelSettings& settings) {
           word_of(part));
     if (part == Input::loops) inputs.loops = true;
     if (part == Input::accesses) inputs.accesses = true;
+    if (part == Input::machine) inputs.machine = true;
     if (part == Input::statement) inputs.columns = {{Columns::shape, Columns::kStatement - Columns::shape}};
     if (part == Input::block) inputs.columns = data::block_columns();
   }
   if (settings.statement_cost.inputs.empty())
-    throw ModelError("model.statement_cost.inputs: empty, expected loops, accesses, statement or block");
+    throw ModelError("model.statement_cost.inputs: empty, expected loops, accesses, statement, block or machine");
   return inputs;
 }
 
@@ -103,27 +104,36 @@ StatementOutputs statement_outputs(GraphBuilder& b, const configs::ModelSettings
 ///   accesses   the columns of the store and of the first three loads
 ///   statement  the statement's own columns
 ///   block      of these, the ones that describe the code of its innermost block (data::block_columns)
+///   machine    what is known of the machine (data::Hardware), and data::roofline
 /// of which model.statement_cost.inputs chooses; with model.statement_cost.context, what its hidden states sum up to
 /// over the program comes in before the last two layers. With model.ensemble_size, several of these are trained apart,
 /// and the score is their mean. Columns are scaled to mean 0 and deviation 1 over the nodes of their kind, and cut at
 /// model.statement_cost.clip deviations: programs beyond what was seen look like the most extreme that were.
+/// With model.statement_cost.roofline, f is a correction: data::roofline's logarithm is added to it.
 /// With model.failure_output, a dense stack over the maximum and the mean of the statements' hidden states gives the
 /// logit of the chance of failure.
 /// Parameters: members.N.loops.…, .body.…, .failure.…, .context.…, .cost.…, .launch_cost; buffers offset, scale.
 /// Throws ModelError for graphs of another form than data.representation loops, and for inputs that overlap.
 ModelGraph statement_cost(const configs::ModelSettings& settings, const InputSchema& schema) {
-  if (schema.kind != data::CandidateKind::program || schema.feature_count != Columns::count) {
+  if (schema.kind != data::CandidateKind::program || !data::are_loop_columns(schema.feature_count)) {
     throw ModelError(
         "model.type: statement_cost with {} node features, expected programs with {}: set "
         "data.representation to loops",
         schema.feature_count, static_cast<int64_t>(Columns::count));
   }
-  const auto inputs = chosen_inputs(settings);
+  auto inputs = chosen_inputs(settings);
+  if ((inputs.machine || settings.statement_cost.roofline) && schema.feature_count != Columns::count)
+    throw ModelError(
+        "model.statement_cost.{}, for data that say nothing of the machine, which an earlier version packed: pack them "
+        "again",
+        inputs.machine ? "inputs: machine" : "roofline: true");
+  if (inputs.machine) inputs.columns.push_back({Columns::machine, Columns::kMachine});
   ModelGraph model{.whole_graphs_only =
                        "a graph in pieces, for a model of whole graphs: set sampler.max_segment_nodes to 0"};
   GraphBuilder b;
   b.provide_features(schema.feature_count);
-  const auto offset = b.buffer("offset", {Columns::count}, 0.0), scale = b.buffer("scale", {Columns::count}, 1.0);
+  const std::vector<int64_t> all_columns{schema.feature_count};
+  const auto offset = b.buffer("offset", all_columns, 0.0), scale = b.buffer("scale", all_columns, 1.0);
   model.fits.push_back({FitSpec::Of::loop_columns, offset, scale});
   const auto columns_of = [&](const MatrixRef& nodes, int64_t first, int64_t count) {
     return b.csr_sum({{nodes, b.select(inference::kNodeFeatures, first, count)}});
@@ -143,7 +153,9 @@ ModelGraph statement_cost(const configs::ModelSettings& settings, const InputSch
   for (const auto& [first, count] : inputs.columns) joined.push_back(scaled({Kind::statements}, first, count));
   if (!joined.empty()) others = b.join(joined);
   const MatrixRef statements_of{Kind::statements_of}, program_of{Kind::program_of};
-  const Value iterations = columns_of({Kind::statements}, Columns::critical, 1);
+  Value iterations = columns_of({Kind::statements}, Columns::critical, 1);
+  if (settings.statement_cost.roofline)
+    iterations = b.add({iterations, columns_of({Kind::statements}, Columns::roofline, 1)});
   const Value launches = b.csr_sum({{statements_of, columns_of({Kind::statements}, Columns::launches, 1)}});
   std::vector<Value> scores;
   for (int64_t m = 0; m < settings.ensemble_size; ++m) {

@@ -153,8 +153,9 @@ std::vector<int64_t> chosen_columns(const std::vector<std::string>& names, data:
     std::iota(all.begin(), all.end(), 0);
     return all;
   }
-  const bool loops = kind == data::CandidateKind::program && feature_count == data::LoopColumns::count;
-  const auto known = loops ? data::loop_column_names() : data::feature_names(kind);
+  const bool loops = kind == data::CandidateKind::program && data::are_loop_columns(feature_count);
+  auto known = loops ? data::loop_column_names() : data::feature_names(kind);
+  if (loops) known.resize(static_cast<size_t>(feature_count));
   if (static_cast<int64_t>(known.size()) != feature_count) {
     throw ModelError(
         "model.features.columns: the data have {} columns of node features, expected the {} that have names; leave the "

@@ -255,7 +255,7 @@ class FinetuneTest(ProgramTest):
         refused(self.model, SAMPLES / "C1.npz", self.shared / "old.foretime", "--holdout", "0.99", "--seed", "3", "--learning-rate", "1e30",
                 expected="diverged")
         self.run_foretime("data", "pack", "trees.foretime", SAMPLES / "C1.npz", "--format", "programs")
-        refused(self.model, "trees.foretime", expected="expected 193 of data.representation loops")
+        refused(self.model, "trees.foretime", expected="expected 205 of data.representation loops")
         refused(self.shared / "trees.foretime", self.shared / "old.foretime", expected="data.representation loops, expected ast")
         refused(new, new, *self.records, expected="new.json")
         refused(self.model, new, *self.records, code=2, out=self.model, expected="is the bundle to tune")

@@ -201,7 +201,7 @@ class RecordsTest(ProgramTest):
         self.assertIn("expected 216 of data.representation curve", done.stderr)
         done = self.run_foretime("train", "--quiet", *SMALL, "data.representation=ast", "model.type=gcn", "run.directory=other",
                                  code=3)
-        self.assertIn("the 193 node features of data.representation loops, expected ast", done.stderr)
+        self.assertIn("the 205 node features of data.representation loops, expected ast", done.stderr)
         done = self.run_foretime("train", "--quiet", *SMALL, f"data.train=[{trees}]", "data.representation=ast",
                                  "run.directory=other", code=2)
         self.assertIn("set data.representation to loops", done.stderr)

@@ -97,6 +97,8 @@ TEST(CInterface, OpensFilesAndBytes) {
   ASSERT_EQ(foretime_open(file.c_str(), nullptr, &model), FORETIME_OK) << foretime_last_error();
   const ModelPtr owner(model);
   EXPECT_EQ(foretime_model_kind(model), FORETIME_TREES);
+  EXPECT_EQ(foretime_model_file(model), file.string());
+  EXPECT_STREQ(foretime_model_file(open(tile_bundle()).get()), "") << "opened from bytes";
   size_t size = 0;
   const char* text = foretime_describe(model, &size);
   EXPECT_EQ(std::strlen(text), size);
@@ -235,6 +237,7 @@ TEST(CInterface, NullPointersAreErrors) {
   foretime_graph_close(nullptr);
   foretime_workload_close(nullptr);
   EXPECT_STREQ(foretime_describe(nullptr, nullptr), "");
+  EXPECT_STREQ(foretime_model_file(nullptr), "");
   EXPECT_EQ(foretime_graph_nodes(nullptr), 0);
   EXPECT_EQ(foretime_graph_configurable(nullptr), 0);
   EXPECT_EQ(foretime_graph_configurable_nodes(nullptr), nullptr);

@@ -37,9 +37,11 @@ std::string inputs_text(const TrainingState& state) {
                           schema.node_type_count);
   if (schema.kind == data::CandidateKind::program) {
     const auto& machine = state.settings.data.hardware;
-    text += fmt::format(" (data.representation {}, data.hardware {} {} {} {} {} {})",
-                        word_of(state.settings.data.representation), machine.vector_bytes, machine.vector_registers,
-                        machine.cores, machine.l1_bytes, machine.l2_bytes, machine.l3_bytes);
+    text +=
+        fmt::format(" (data.representation {}, data.hardware {} {} {} {} {} {} {} {} {} {})",
+                    word_of(state.settings.data.representation), machine.vector_bytes, machine.vector_registers,
+                    machine.cores, machine.l1_bytes, machine.l2_bytes, machine.l3_bytes, machine.multiply_add_gflop_s,
+                    machine.all_multiply_add_gflop_s, machine.copy_gb_s, machine.all_copy_gb_s);
   }
   if (!state.columns.empty()) text += " of a table " + state.columns;
   return text;
@@ -74,12 +76,12 @@ Evaluation evaluate_trained(const TrainedModel& trained, const configs::Settings
     if (const auto conflict = configs::find_pruning_conflict(own); !conflict.empty())
       throw configs::SettingsError(conflict);
     if (comm.rank() != 0) return;
-    const auto index = sharding::make_dataset_index(own);
+    const auto index = sharding::make_dataset_index(own, trained.state.schema.feature_count);
     data::check_columns(index.headers(), trained.state.columns, "the model");
     listed = sharding::serialize(index);
   });
-  const auto catalogue =
-      sharding::parse_dataset_index(comm.broadcast_bytes(listed, 0), data::make_featurizer(settings.data));
+  const auto catalogue = sharding::parse_dataset_index(
+      comm.broadcast_bytes(listed, 0), data::make_featurizer(settings.data, trained.state.schema.feature_count));
   const auto plan = sharding::make_shard_plan(catalogue, own, comm.size());
   std::unique_ptr<GroupStore> store;
   comm::run_together(comm, [&] {

@@ -12,6 +12,7 @@
 #include "base/files.h"
 #include "configs/load.h"
 #include "configs/metrics.h"
+#include "data/frontends/loops/loop_graph.h"
 #include "inference/graph/graph.h"
 #include "models/graph/error.h"
 #include "worker/evaluation/scoring.h"
@@ -105,13 +106,9 @@ inference::Bundle make_bundle(const worker::TrainedModel& trained, const BundleN
                      {"libraries", {{"libtorch", FORETIME_TORCH_VERSION}}}};
   if (!state.columns.empty()) bundle.manifest["columns"] = Json::parse(state.columns);
   if (programs && settings.data.representation != configs::Representation::ast) {
-    const auto& machine = settings.data.hardware;
-    bundle.manifest["hardware"] = {{"vector_bytes", machine.vector_bytes},
-                                   {"vector_registers", machine.vector_registers},
-                                   {"cores", machine.cores},
-                                   {"l1_bytes", machine.l1_bytes},
-                                   {"l2_bytes", machine.l2_bytes},
-                                   {"l3_bytes", machine.l3_bytes}};
+    bundle.manifest["hardware"] = inference::to_json(data::hardware_of(settings.data.hardware));
+    bundle.manifest["machines"] = Json::array();
+    inference::add_machines(bundle, data::read_machines(settings.data.targets, settings.data.root));
   }
   return bundle;
 }
@@ -149,6 +146,7 @@ worker::TrainedModel trained_model(const inference::Bundle& bundle, const std::s
     state.train_mean_runtime = training.at("mean_runtime");
     state.schema = {spec.kind, spec.feature_count, spec.node_type_count};
     state.targets = {spec.targets};
+    state.settings.data.targets = {};  // the manifest has what those files said
     trained.model = models::make_model(state.settings.model, state.schema);
   } catch (const nlohmann::json::exception& error) {
     throw inference::BundleError("{}: manifest: {}", origin, error.what());

@@ -68,7 +68,7 @@ configs::Settings tuning_settings(const configs::Settings& trained) {
 }
 
 TuningData::TuningData(const TrainedModel& trained, const configs::Settings& settings) : settings_(settings) {
-  dataset_ = sharding::make_dataset_index(settings_);
+  dataset_ = sharding::make_dataset_index(settings_, trained.state.schema.feature_count);
   sharding::check_representation(dataset_, settings_.data);
   check_inputs(trained);
   divide(std::exchange(dataset_, {}));

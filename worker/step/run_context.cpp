@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <mutex>
 #include <set>
 
@@ -11,6 +12,7 @@
 #include "configs/metrics.h"
 #include "data/dataset/table_pack.h"
 #include "data/frontends/loops/loop_graph.h"
+#include "data/frontends/loops/machines.h"
 #include "models/statistics.h"
 #include "sharding/dataset_index.h"
 #include "worker/batches/sampler.h"
@@ -90,6 +92,14 @@ int64_t RunContext::total_steps() const {
   return steps;
 }
 
+/// Their files are read when the run is exported: what is wrong with them is better known before training.
+void check_targets(const configs::DataSettings& settings) {
+  if (const auto admit = sharding::confinement(settings)) {
+    for (const auto& file : settings.targets) admit(std::filesystem::path(settings.root) / file);
+  }
+  data::read_machines(settings.targets, settings.root);
+}
+
 void load_data(RunContext& run) {
   const bool root = run.root();
   if (const auto warning = device_warning(run.device, run.comm, run.settings.trainer.precision);
@@ -101,6 +111,7 @@ void load_data(RunContext& run) {
     run.index = sharding::make_dataset_index(run.settings);
     sharding::check_representation(run.index, run.settings.data);
     check_overlap(run);
+    check_targets(run.settings.data);
     if (run.index.with_role(sharding::Role::train).empty()) throw DataError("data.train: names no groups");
     run.directory = std::make_unique<coordinator::RunDirectory>(
         run.settings, coordinator::DataFingerprints{run.index.fingerprint(), run.index.training_fingerprint()});

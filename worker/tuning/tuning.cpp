@@ -115,11 +115,12 @@ std::vector<std::string> left_out(const data::RecordIndex& index, const data::Re
 /// Packs tuning records.
 void add_records(const std::vector<fs::path>& files, const TuningSources& sources, const inference::ScoringSpec& spec,
                  const fs::path& packed, TuningInput& input) {
-  const auto index = data::index_records(files, data::DagTable(sources.dags), {});
+  const auto index = data::index_records(files, data::DagTable(sources.dags), {}, {.known = spec.machines});
   if (index.groups.empty()) fail_without_workloads(index, sources.dags);
   std::vector<int64_t> all(index.groups.size());
   std::iota(all.begin(), all.end(), 0);
-  const auto counts = data::pack_records(packed, index, all, {.representation = *spec.representation, .least = 2});
+  const auto counts = data::pack_records(
+      packed, index, all, {.representation = *spec.representation, .columns = spec.feature_count, .least = 2});
   input.files.push_back(packed.string());
   const auto notes = left_out(index, counts, sources.dags);
   input.notes.insert(input.notes.end(), notes.begin(), notes.end());

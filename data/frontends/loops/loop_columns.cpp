@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include "data/frontends/loops/roofline.h"
+
 namespace foretime::data {
 namespace {
 
@@ -54,27 +56,6 @@ std::array<double, Columns::kCaches> cache_bytes(const Hardware& hardware) {
   return {l1 / 2, l1, static_cast<double>(hardware.l2_bytes), static_cast<double>(hardware.l3_bytes)};
 }
 
-/// The outermost depth from which on all lines of a statement fit into a cache.
-size_t fitting_depth(const StatementShape& shape, double bytes) {
-  size_t depth = shape.loop_count();
-  while (depth > 0 && shape.line_bytes(depth - 1) <= bytes) --depth;
-  return depth;
-}
-
-double product(const StatementShape& shape, size_t first, size_t last) {
-  double extent = 1.0;
-  for (size_t d = first; d < last; ++d) extent *= static_cast<double>(shape.loops[d].extent);
-  return extent;
-}
-
-/// Bytes that an access moves into a cache in the whole statement: its lines in the smallest nest that does not fit, or
-/// all that does, each time that nest runs.
-double traffic(const StatementShape& shape, size_t access, size_t fitting) {
-  if (shape.loop_count() == 0) return 0.0;
-  const size_t nest = fitting > 0 ? fitting - 1 : 0;
-  return shape.steps(access)[nest].lines * kLineBytes * product(shape, 0, nest);
-}
-
 /// The depth after the last parallel loop: from there on one task runs.
 size_t task_depth(const StatementShape& shape) {
   size_t depth = 0;
@@ -117,10 +98,10 @@ void put_block(const StatementShape& shape, const UnrolledBlock& block, const ch
 void put_caches(const StatementShape& shape, const Hardware& hardware, Writer& out) {
   const auto caches = cache_bytes(hardware);
   for (int c = 0; c < static_cast<int>(caches.size()); ++c) {
-    const size_t fitting = fitting_depth(shape, caches[static_cast<size_t>(c)]);
+    const size_t fitting = shape.fitting_depth(caches[static_cast<size_t>(c)]);
     double bytes = 0.0;
-    for (size_t a = 0; a < std::min(kSlots, shape.all_steps.size()); ++a) bytes += traffic(shape, a, fitting);
-    out.put("cache", c, "iterations", ratio(product(shape, fitting, shape.loop_count())));
+    for (size_t a = 0; a < std::min(kSlots, shape.all_steps.size()); ++a) bytes += shape.traffic(a, fitting);
+    out.put("cache", c, "iterations", ratio(shape.iterations_of(fitting, shape.loop_count())));
     out.put("cache", c, "all_fits", fitting == 0);
     out.put("cache", c, "traffic", ratio(std::max(bytes / shape.iterations, 1e-4)));
   }
@@ -215,10 +196,27 @@ void put_statement(const StatementShape& shape, const StatementPlace& place, con
   put_inner_loops(shape, out);
 }
 
+void put_machine(const StatementShape& shape, const Hardware& hardware, Writer& out) {
+  const Hardware machine = with_rates(hardware);
+  const auto cores = static_cast<double>(machine.cores);
+  out.put("measured", hardware.multiply_add_gflop_s > 0.0 && hardware.copy_gb_s > 0.0);
+  out.put("lanes", ratio(shape.lanes));
+  out.put("registers", ratio(shape.registers));
+  out.put("cores", ratio(cores));
+  out.put("l1", ratio(static_cast<double>(machine.l1_bytes)));
+  out.put("l2", ratio(static_cast<double>(machine.l2_bytes)));
+  out.put("l3", ratio(static_cast<double>(machine.l3_bytes)));
+  out.put("multiply_add", ratio(machine.multiply_add_gflop_s));
+  out.put("multiply_add_of_all", ratio(machine.all_multiply_add_gflop_s / (cores * machine.multiply_add_gflop_s)));
+  out.put("copy", ratio(machine.copy_gb_s));
+  out.put("copy_of_all", ratio(machine.all_copy_gb_s / machine.copy_gb_s));
+  out.put("roofline", std::log(roofline(shape, machine)));
+}
+
 void put_loop(const StatementShape& shape, size_t d, const Hardware& hardware, Writer& out) {
   const ProgramLoop& loop = shape.loops[d];
   const auto extent = static_cast<double>(loop.extent);
-  const double inside = product(shape, d, shape.loop_count());
+  const double inside = shape.iterations_of(d, shape.loop_count());
   const size_t from_inside = shape.loop_count() - 1 - d;
   out.put("is_loop", 1.0);
   out.put("innermost", from_inside == 0);
@@ -318,7 +316,7 @@ void put_access(const StatementShape& shape, size_t a, const LoopProgram& progra
   out.put("task_own", ratio(moved / tasks));
   const auto caches = cache_bytes(hardware);
   for (int c = 0; c < static_cast<int>(caches.size()); ++c) {
-    const double bytes = traffic(shape, a, fitting_depth(shape, caches[static_cast<size_t>(c)]));
+    const double bytes = shape.traffic(a, shape.fitting_depth(caches[static_cast<size_t>(c)]));
     out.put("cache", c, "traffic", ratio(std::max(bytes / shape.iterations, 1e-4)));
   }
 }
@@ -339,6 +337,11 @@ void set_statement_columns(const StatementShape& shape, const StatementPlace& pl
                            float* row) {
   Writer out(row + Columns::statement);
   put_statement(shape, place, hardware, out);
+}
+
+void set_machine_columns(const StatementShape& shape, const Hardware& hardware, float* row) {
+  Writer out(row + Columns::machine);
+  put_machine(shape, hardware, out);
 }
 
 void set_loop_columns(const StatementShape& shape, size_t depth, const Hardware& hardware, float* row) {
@@ -378,6 +381,7 @@ std::vector<std::string> loop_column_names() {
   range("loop", Columns::kLoop, [&](Writer& out) { put_loop(shape, 0, hardware, out); });
   range("access", Columns::kAccess, [&](Writer& out) { put_access(shape, 0, program, hardware, out); });
   range("operation", Columns::kOperation, [&](Writer& out) { put_operation(1, out); });
+  range("machine", Columns::kMachine, [&](Writer& out) { put_machine(shape, hardware, out); });
   return names;
 }
 

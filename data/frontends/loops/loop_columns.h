@@ -17,7 +17,8 @@ inline double log_of(double value) { return std::log2(1.0 + std::max(0.0, value)
 
 /// Columns of the node features of loop graphs, one range for each kind of node: statements (BufferStore), their loops
 /// (For), their accesses (BufferLoad, the store too), their operations (Add, Mul, …). The first column of a range is 1
-/// for nodes of the kind, and all its columns are 0 for others. Logarithms are to base 2.
+/// for nodes of the kind, and all its columns are 0 for others. Statements have a second range, of the machine.
+/// Logarithms are to base 2.
 ///
 /// They are what a cost model for CPUs would be made of by hand: how many instructions the unrolled block takes and how
 /// many registers, over how many iterations an operand can stay in a register, which loops' lines fit into which cache
@@ -42,11 +43,21 @@ struct LoopColumns {
   // An operation.
   static constexpr int64_t operation = access + kAccess;
   static constexpr int64_t kOperation = 2;
-  static constexpr int64_t count = operation + kOperation;
+  // Of statements again: the machine (data::Hardware), and the least time that it takes for an iteration.
+  static constexpr int64_t machine = operation + kOperation;
+  static constexpr int64_t kMachine = 12;
+  static constexpr int64_t roofline = machine + kMachine - 1;  // ln of nanoseconds, data::roofline
+  static constexpr int64_t count = machine + kMachine;
+  static constexpr int64_t kWithoutMachine = machine;  // columns of collections and bundles of earlier versions
 };
 
 /// Names of all columns: statement.vector.
 std::vector<std::string> loop_column_names();
+
+/// Whether graphs with so many columns are loop graphs.
+constexpr bool are_loop_columns(int64_t columns) {
+  return columns == LoopColumns::count || columns == LoopColumns::kWithoutMachine;
+}
 
 struct ColumnRange {
   int64_t first = 0, count = 0;
@@ -68,6 +79,7 @@ struct StatementPlace {
 /// Each fills a row of LoopColumns::count values that are 0.
 void set_statement_columns(const StatementShape& shape, const StatementPlace& place, const Hardware& hardware,
                            float* row);
+void set_machine_columns(const StatementShape& shape, const Hardware& hardware, float* row);
 void set_loop_columns(const StatementShape& shape, size_t depth, const Hardware& hardware, float* row);
 void set_access_columns(const StatementShape& shape, size_t access, const LoopProgram& program,
                         const Hardware& hardware, float* row);

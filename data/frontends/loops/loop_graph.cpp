@@ -9,9 +9,13 @@
 
 #include "base/error.h"
 #include "data/frontends/loops/tree_program.h"
+#include "data/graphs/loop_graph_columns.h"
 #include "data/graphs/schema.h"
 
 namespace foretime::data {
+
+static_assert(LoopColumns::count == kLoopGraphColumns && LoopColumns::kMachine == kMachineColumns);
+
 namespace {
 
 /// Statements by iterations, the most first; in program order where they agree.
@@ -126,7 +130,7 @@ double operations_of(const LoopProgram& program) {
 
 class LoopGraphs : public ProgramGraphs {
  public:
-  explicit LoopGraphs(const Hardware& hardware) : hardware_(hardware) {}
+  LoopGraphs(const Hardware& hardware, int64_t columns) : hardware_(hardware), columns_(columns) {}
 
   /// Where `operations` is 0 they are those of the program's statements. At most 2^31 - 1 nodes and edges in all.
   void add(const LoopProgram& program, double operations) override {
@@ -147,7 +151,7 @@ class LoopGraphs : public ProgramGraphs {
   }
   GraphBlock finish() override {
     GraphBlock block;
-    block.feature_count = LoopColumns::count;
+    block.feature_count = columns_;
     block.node_type_count = kTirTypes;
     block.graph_ptr = std::exchange(graph_ptr_, {0});
     block.edge_ptr = std::exchange(edge_ptr_, {0});
@@ -169,8 +173,8 @@ class LoopGraphs : public ProgramGraphs {
   }
   float* add_node(uint8_t type) {
     types_.push_back(type);
-    features_.resize(features_.size() + static_cast<size_t>(LoopColumns::count), 0.0F);
-    return features_.data() + features_.size() - static_cast<size_t>(LoopColumns::count);
+    features_.resize(features_.size() + static_cast<size_t>(columns_), 0.0F);
+    return features_.data() + features_.size() - static_cast<size_t>(columns_);
   }
   void add_edge(size_t source, size_t target) {
     sources_.push_back(static_cast<int32_t>(source));
@@ -180,7 +184,9 @@ class LoopGraphs : public ProgramGraphs {
     const ProgramStatement& statement = program.statements[place.index];
     const StatementShape shape(program, statement, hardware_);
     const size_t node = types_.size();
-    set_statement_columns(shape, place, hardware_, add_node(types().statement));
+    float* row = add_node(types().statement);
+    set_statement_columns(shape, place, hardware_, row);
+    if (columns_ > LoopColumns::machine) set_machine_columns(shape, hardware_, row);
     const size_t first_loop = types_.size();
     for (size_t d = shape.loop_count(); d-- > 0;) {
       const size_t here = types_.size();
@@ -230,6 +236,7 @@ class LoopGraphs : public ProgramGraphs {
   }
 
   Hardware hardware_;
+  int64_t columns_;
   std::vector<int64_t> graph_ptr_ = {0}, edge_ptr_ = {0};
   std::vector<float> features_;
   std::vector<uint8_t> types_;
@@ -241,12 +248,12 @@ class LoopGraphs : public ProgramGraphs {
 /// Makes graphs of the loop programs of trees.
 class LoopFeaturizer : public Featurizer {
  public:
-  LoopFeaturizer(configs::Representation representation, const Hardware& hardware)
-      : representation_(representation), hardware_(hardware) {}
+  LoopFeaturizer(configs::Representation representation, const Hardware& hardware, int64_t columns)
+      : representation_(representation), hardware_(hardware), columns_(columns) {}
   std::string name() const override { return word_of(representation_); }
-  int64_t feature_count() const override { return program_columns(representation_); }
+  int64_t feature_count() const override { return columns_; }
   GraphBlock graphs(ProgramNodes trees, std::span<const double> operations) const override {
-    const auto graphs = make_program_graphs(representation_, hardware_);
+    const auto graphs = make_program_graphs(representation_, hardware_, columns_);
     TreeProgram reader;
     LoopProgram program;
     for (int64_t graph = 0; graph < trees.graphs(); ++graph) {
@@ -259,6 +266,7 @@ class LoopFeaturizer : public Featurizer {
  private:
   configs::Representation representation_;
   Hardware hardware_;
+  int64_t columns_;
 };
 
 }  // namespace
@@ -268,15 +276,18 @@ int64_t program_columns(configs::Representation representation) {
   return representation == configs::Representation::curve ? CurveColumns::count : 0;
 }
 
-std::unique_ptr<ProgramGraphs> make_program_graphs(configs::Representation representation, const Hardware& hardware) {
-  if (representation == configs::Representation::loops) return std::make_unique<LoopGraphs>(hardware);
+std::unique_ptr<ProgramGraphs> make_program_graphs(configs::Representation representation, const Hardware& hardware,
+                                                   int64_t columns) {
+  if (representation == configs::Representation::loops) return std::make_unique<LoopGraphs>(hardware, columns);
   if (representation == configs::Representation::curve) return std::make_unique<CurveGraphs>();
   return nullptr;
 }
 
-FeaturizerPtr make_featurizer(const configs::DataSettings& settings) {
-  if (program_columns(settings.representation) == 0) return nullptr;  // the trees as they are
-  return std::make_shared<LoopFeaturizer>(settings.representation, hardware_of(settings.hardware));
+FeaturizerPtr make_featurizer(const configs::DataSettings& settings, int64_t columns) {
+  const int64_t all = program_columns(settings.representation);
+  if (all == 0) return nullptr;  // the trees as they are
+  return std::make_shared<LoopFeaturizer>(settings.representation, hardware_of(settings.hardware),
+                                          columns > 0 ? columns : all);
 }
 
 Hardware hardware_of(const configs::HardwareSettings& settings) {
@@ -285,7 +296,11 @@ Hardware hardware_of(const configs::HardwareSettings& settings) {
           .cores = settings.cores,
           .l1_bytes = settings.l1_bytes,
           .l2_bytes = settings.l2_bytes,
-          .l3_bytes = settings.l3_bytes};
+          .l3_bytes = settings.l3_bytes,
+          .multiply_add_gflop_s = settings.multiply_add_gflop_s,
+          .all_multiply_add_gflop_s = settings.all_multiply_add_gflop_s,
+          .copy_gb_s = settings.copy_gb_s,
+          .all_copy_gb_s = settings.all_copy_gb_s};
 }
 
 }  // namespace foretime::data

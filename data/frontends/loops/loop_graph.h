@@ -37,7 +37,14 @@ int64_t program_columns(configs::Representation representation);
 ///   a statement → the access that reads what it wrote     data flow
 ///   a statement → the next one                            order of statements
 /// Every node of a statement stands behind it and before the next statement.
-std::unique_ptr<ProgramGraphs> make_program_graphs(configs::Representation representation, const Hardware& hardware);
+/// `columns`: of the node features, program_columns(representation) or, of loops, LoopColumns::kWithoutMachine: the
+/// first ones.
+std::unique_ptr<ProgramGraphs> make_program_graphs(configs::Representation representation, const Hardware& hardware,
+                                                   int64_t columns);
+inline std::unique_ptr<ProgramGraphs> make_program_graphs(configs::Representation representation,
+                                                          const Hardware& hardware) {
+  return make_program_graphs(representation, hardware, program_columns(representation));
+}
 
 /// Columns of the one node of a program in the form `curve`: context relation features (Chen et al., Learning to
 /// Optimize Tensor Programs, arXiv 1805.08166, section 3.2 and appendix). An access has at each loop level of its
@@ -58,8 +65,8 @@ struct CurveColumns {
   }
 };
 
-/// The featurizer that data.representation names: null for ast.
-FeaturizerPtr make_featurizer(const configs::DataSettings& settings);
+/// The featurizer that data.representation names: null for ast. `columns`: as of make_program_graphs; 0: all.
+FeaturizerPtr make_featurizer(const configs::DataSettings& settings, int64_t columns = 0);
 
 Hardware hardware_of(const configs::HardwareSettings& settings);
 

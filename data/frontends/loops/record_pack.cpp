@@ -101,7 +101,7 @@ class RecordPacker {
     std::map<std::string, int64_t, std::less<>> by_key;
     std::vector<std::vector<int64_t>> lines(index_.files.size());
     for (const int64_t id : groups) {
-      by_key.emplace(group(id).workload_key, id);
+      by_key.emplace(group(id).key, id);
       for (const int64_t place : group(id).places) lines[file_of(place)].push_back(line_of(place));
     }
     std::map<int64_t, OpenGroup> open;
@@ -112,11 +112,15 @@ class RecordPacker {
       file_ = path;
       RecordReader reader(path, {.lines = line_set(lines[file], path.string())});
       while (next < groups.size() && (index_.failures ? reader.next_with_failed(record_) : reader.next(record_))) {
-        const auto found = by_key.find(record_.workload_key);
+        const auto found = by_key.find(index_.machines.group_key(record_));
         if (found == by_key.end()) throw DataError("{}: has changed while it was read", path.string());
         const RecordGroup& of = group(found->second);
         auto [target, fresh] = open.try_emplace(found->second);
-        if (fresh) target->second.graphs = make_program_graphs(options_.representation, hardware());
+        if (fresh) {
+          const int64_t columns = options_.columns > 0 ? options_.columns : program_columns(options_.representation);
+          target->second.graphs =
+              make_program_graphs(options_.representation, index_.machines.hardware_of(record_), columns);
+        }
         const int64_t line = record_.line - 1;
         add(of, index_.files.size() == 1 ? fmt::to_string(line) : fmt::format("{}:{}", names_[file], line),
             target->second);
@@ -130,10 +134,6 @@ class RecordPacker {
     if (next != groups.size()) throw DataError("records are missing that were there before, expected files at rest");
     if (!groups.empty() && counts_.programs == counts_.left_out)
       throw DataError("no workload has records enough that can be replayed ({})", counts_.first_refusal);
-  }
-
-  Hardware hardware() const {
-    return options_.hardware.value_or(hardware_of_target(record_.target, record_.hardware.cores));
   }
 
   void add(const RecordGroup& of, std::string id, OpenGroup& target) {
@@ -182,11 +182,43 @@ class RecordPacker {
 
 }  // namespace
 
+Hardware RecordMachines::hardware_of(const TuningRecord& record) const {
+  return all ? *all : known.hardware_of(record.target, record.hardware.cores);
+}
+
+std::string RecordMachines::group_key(const TuningRecord& record) const {
+  if (all) return record.workload_key;
+  const auto* machine = known.find(record.target);
+  const auto hardware = hardware_of_target(record.target, record.hardware.cores);
+  return fmt::format("{}@{} {} {} {}", record.workload_key, machine ? machine->name : model_of_target(record.target),
+                     hardware.vector_bytes, hardware.vector_registers, hardware.cores);
+}
+
+namespace {
+
+/// Groups of one workload get names of their own.
+void name_groups(std::vector<RecordGroup>& groups) {
+  std::map<std::string, size_t> of_workload;
+  for (const RecordGroup& group : groups) ++of_workload[group.workload_key];
+  std::map<std::string, size_t> named;
+  for (RecordGroup& group : groups) {
+    group.name = group_name(group.workload_key);
+    if (of_workload[group.workload_key] == 1) continue;
+    auto machine = group.key.substr(group.workload_key.size() + 1);
+    machine.resize(machine.find(' '));
+    if (!machine.empty()) group.name += "@" + machine;
+    if (const size_t before = named[group.name]++; before > 0) group.name += fmt::format("#{}", before + 1);
+  }
+}
+
+}  // namespace
+
 RecordIndex index_records(const std::vector<std::filesystem::path>& files, const DagTable& dags,
-                          const RecordChoice& choice) {
+                          const RecordChoice& choice, RecordMachines machines) {
   RecordIndex index;
   index.files = files;
   index.failures = choice.failures;
+  index.machines = std::move(machines);
   std::map<std::string, size_t> by_key;
   std::set<std::string> missing;
   TuningRecord record;
@@ -197,7 +229,8 @@ RecordIndex index_records(const std::vector<std::filesystem::path>& files, const
     RecordReader reader(files[file], share);
     while (choice.failures ? reader.next_with_failed(record) : reader.next(record)) {
       if (choice.never.contains(record.workload_key)) continue;
-      auto found = by_key.find(record.workload_key);
+      auto key = index.machines.group_key(record);
+      auto found = by_key.find(key);
       if (found == by_key.end()) {
         auto dag = missing.contains(record.workload_key) ? nullptr : dags.find(record.workload_key);
         if (!dag) {
@@ -206,8 +239,8 @@ RecordIndex index_records(const std::vector<std::filesystem::path>& files, const
             index.missing_keys.push_back(record.workload_key);
           continue;
         }
-        found = by_key.emplace(record.workload_key, index.groups.size()).first;
-        index.groups.push_back({record.workload_key, group_name(record.workload_key), std::move(dag), {}, 0});
+        found = by_key.emplace(key, index.groups.size()).first;
+        index.groups.push_back({record.workload_key, "", std::move(key), std::move(dag), {}, 0});
       }
       index.groups[found->second].places.push_back(place_of(file, record.line - 1));
       index.groups[found->second].ran += record.error == RecordError::none;
@@ -229,6 +262,7 @@ RecordIndex index_records(const std::vector<std::filesystem::path>& files, const
     return leave;
   };
   index.groups.erase(std::remove_if(index.groups.begin(), index.groups.end(), small), index.groups.end());
+  name_groups(index.groups);
   std::ranges::sort(index.groups,
                     [](const RecordGroup& a, const RecordGroup& b) { return a.places.back() < b.places.back(); });
   for (const RecordGroup& group : index.groups) index.records += static_cast<int64_t>(group.places.size());
@@ -367,7 +401,9 @@ std::optional<Hardware> chosen_hardware(const std::vector<std::string>& assignme
 }  // namespace
 
 RecordPacking::RecordPacking(const RecordPackRequest& request, const PackShare& share)
-    : request_(request), index_(index_records(request.in, DagTable(request.dags), choice_of(request))) {
+    : request_(request),
+      index_(index_records(request.in, DagTable(request.dags), choice_of(request),
+                           {chosen_hardware(request.hardware), read_machines(request.targets, "")})) {
   if (index_.groups.empty())
     throw DataError(
         "{}: no workload with {} records or more among {} records ({} failed measurements, {} malformed lines), "
@@ -375,7 +411,6 @@ RecordPacking::RecordPacking(const RecordPackRequest& request, const PackShare& 
         request.in.front().string(), request.least, index_.records + index_.left_out + index_.without_dag,
         index_.failed, index_.malformed, request.dags,
         index_.missing_keys.empty() ? "" : fmt::format(" (which has none for {})", index_.missing_keys.front()));
-  options_.hardware = chosen_hardware(request.hardware);
   options_.representation = request.representation;
   options_.memory = (static_cast<uint64_t>(request.memory_mib) << 20) / static_cast<uint64_t>(share.threads);
   const auto headers = headers_of(index_, request.representation);

@@ -14,12 +14,24 @@
 #include "data/dataset/pack.h"
 #include "data/frontends/ansor/dag/compute_dag.h"
 #include "data/frontends/ansor/dag/dag_table.h"
+#include "data/frontends/ansor/records/record.h"
 #include "data/frontends/loops/loop_columns.h"
+#include "data/frontends/loops/machines.h"
 
-/// Packing of tuning records: each workload becomes a group of program graphs, its records the candidates. Files are
-/// streamed, twice or more: once to find where the workloads' records are, then by each worker for its own workloads,
-/// as many at a time as fit into its memory.
+/// Packing of tuning records: each workload becomes a group of program graphs, its records the candidates; one that was
+/// measured on several machines becomes a group for each. Files are streamed, twice or more: once to find where the
+/// workloads' records are, then by each worker for its own workloads, as many at a time as fit into its memory.
 namespace foretime::data {
+
+/// What programs of a record run on: the same for all, or as records and known machines say.
+struct RecordMachines {
+  std::optional<Hardware> all = {};
+  Machines known = {};
+
+  Hardware hardware_of(const TuningRecord& record) const;
+  /// Sets apart records of one workload whose run times cannot be compared.
+  std::string group_key(const TuningRecord& record) const;
+};
 
 /// Which records are packed.
 struct RecordChoice {
@@ -32,9 +44,10 @@ struct RecordChoice {
   uint64_t seed = 1;                 // of the choice
 };
 
-/// One workload of the files.
+/// One workload of the files, on one machine.
 struct RecordGroup {
-  std::string workload_key, name;  // name: the key without quotes and blanks
+  std::string workload_key, name;  // name: the key without quotes and blanks, and @machine where there are several
+  std::string key;                 // RecordMachines::group_key
   std::shared_ptr<const ComputeDag> dag;
   std::vector<int64_t> places;  // of its records, ascending: file << 32 | 0-based line
   int64_t ran = 0;              // of all its records, those that did not fail
@@ -44,6 +57,7 @@ struct RecordGroup {
 struct RecordIndex {
   std::vector<std::filesystem::path> files;
   std::vector<RecordGroup> groups;  // in the order of their last records
+  RecordMachines machines = {};
   int64_t records = 0, failed = 0, malformed = 0, without_dag = 0, left_out = 0;
   bool failures = true;                   // the failed ones are among the records
   std::vector<std::string> missing_keys;  // of workloads without a DAG, the first ones
@@ -52,14 +66,14 @@ struct RecordIndex {
 
 /// Reads all files once. Throws DataError where a file cannot be read.
 RecordIndex index_records(const std::vector<std::filesystem::path>& files, const DagTable& dags,
-                          const RecordChoice& choice);
+                          const RecordChoice& choice, RecordMachines machines = {});
 
 /// One header a group, for deal_groups and PackParts: sizes are estimates.
 std::vector<GroupHeader> headers_of(const RecordIndex& index, configs::Representation representation);
 
 struct RecordPackOptions {
   configs::Representation representation = configs::Representation::loops;  // or curve
-  std::optional<Hardware> hardware = {};  // absent: that of each record's target and hardware parameters
+  int64_t columns = 0;                    // of node features, as make_program_graphs takes them; 0: all
   uint64_t memory = uint64_t{256} << 20;  // of one worker, bytes: bounds how many workloads are open at once
   int64_t least = 1;                      // workloads with fewer records that ran and can be replayed are left out
 };
@@ -86,6 +100,7 @@ struct RecordPackRequest {
   std::string networks;                   // JSON: which lines of in[0] belong to which network; "": not said
   std::vector<std::string> take, never;   // networks to take, and networks whose workloads are left out everywhere
   std::vector<std::string> hardware;      // KEY=VALUE of data.hardware; empty: as each record says
+  std::vector<std::string> targets;       // files of configs::read_machine_file
   int64_t most = 0, least = 2;            // records of a workload; most 0: all
   bool without_failures = false;          // measurements that failed are left out
   int64_t threads = 0, memory_mib = 1024;

@@ -29,6 +29,19 @@ Hardware hardware_of_target(std::string_view target, int64_t cores) {
   return hardware;
 }
 
+Hardware with_rates(Hardware hardware) {
+  constexpr double kGuessedGhz = 2.5, kFlopOfLane = 4.0, kCopy = 10.0, kAllCopy = 80.0;
+  const auto cores = static_cast<double>(std::max<int64_t>(1, hardware.cores));
+  const auto set = [](double& rate, double guess) {
+    if (!(rate > 0.0)) rate = guess;
+  };
+  set(hardware.multiply_add_gflop_s, static_cast<double>(hardware.vector_bytes) / 4.0 * kFlopOfLane * kGuessedGhz);
+  set(hardware.all_multiply_add_gflop_s, cores * hardware.multiply_add_gflop_s);
+  set(hardware.copy_gb_s, kCopy);
+  set(hardware.all_copy_gb_s, std::max(hardware.copy_gb_s, std::min(cores * hardware.copy_gb_s, kAllCopy)));
+  return hardware;
+}
+
 namespace {
 
 constexpr double kFloatBytes = 4.0;
@@ -110,6 +123,24 @@ double StatementShape::line_bytes(size_t depth) const {
   double bytes = 0.0;
   for (const auto& access : all_steps) bytes += (depth < loops.size() ? access[depth].lines : 1.0) * kLineBytes;
   return bytes;
+}
+
+size_t StatementShape::fitting_depth(double bytes) const {
+  size_t depth = loops.size();
+  while (depth > 0 && line_bytes(depth - 1) <= bytes) --depth;
+  return depth;
+}
+
+double StatementShape::iterations_of(size_t first, size_t last) const {
+  double product = 1.0;
+  for (size_t d = first; d < last; ++d) product *= static_cast<double>(loops[d].extent);
+  return product;
+}
+
+double StatementShape::traffic(size_t access, size_t fitting) const {
+  if (loops.empty()) return 0.0;
+  const size_t nest = fitting > 0 ? fitting - 1 : 0;
+  return all_steps[access][nest].lines * kLineBytes * iterations_of(0, nest);
 }
 
 }  // namespace foretime::data

@@ -17,9 +17,16 @@ struct Hardware {
   int64_t cores = 1;
   int64_t l1_bytes = 48 << 10, l2_bytes = 1 << 20;  // data caches of a core
   int64_t l3_bytes = 32 << 20;                      // shared by the cores
+  // 10^9 floating-point operations, and bytes copied (read and written), a second: of one core, and of all `cores`
+  // together. 0: not measured.
+  double multiply_add_gflop_s = 0.0, all_multiply_add_gflop_s = 0.0;
+  double copy_gb_s = 0.0, all_copy_gb_s = 0.0;
 
   bool operator==(const Hardware&) const = default;
 };
+/// The rates, guessed where they were not measured: two multiply-adds of a vector a cycle at 2.5 GHz, copies of 10 GB/s
+/// for one core and of 80 for all.
+Hardware with_rates(Hardware hardware);
 
 /// The vectors that LLVM uses for a TVM target (`llvm -mcpu=znver4`): those of its -mcpu, and SSE's without one.
 Hardware hardware_of_target(std::string_view target, int64_t cores);
@@ -48,6 +55,13 @@ struct StatementShape {
   double invariant(size_t access, size_t depth) const;
   /// 64-byte lines of all accesses, as bytes, from a depth on.
   double line_bytes(size_t depth) const;
+  /// The outermost depth from which on all lines of the statement fit into a cache.
+  size_t fitting_depth(double bytes) const;
+  /// Iterations of the loops from `first` to before `last`.
+  double iterations_of(size_t first, size_t last) const;
+  /// Bytes that an access moves into a cache in the whole statement, where loops from `fitting` on fit into it: its
+  /// lines in the smallest nest that does not fit, or all that does, each time that nest runs.
+  double traffic(size_t access, size_t fitting) const;
 
   const ProgramStatement& statement;
   std::span<const ProgramLoop> loops;

@@ -126,4 +126,4 @@ class BundleInUse:
 
     def _open(self, path: StrPath) -> None:
         model = Model(path, self._threads, library=self._library)
-        self.model, self.speeds, self.path = model, Speeds(model), path
+        self.model, self.speeds, self.path = model, Speeds(model), model.file

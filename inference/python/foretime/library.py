@@ -64,6 +64,7 @@ PROTOTYPES: dict[str, tuple[Any, list[Any]]] = {
     "foretime_open_bytes": (c_int, [c_char_p, c_size_t, POINTER(Options), _HANDLES]),
     "foretime_close": (None, [c_void_p]),
     "foretime_model_kind": (c_int, [c_void_p]),
+    "foretime_model_file": (c_char_p, [c_void_p]),
     "foretime_describe": (c_void_p, [c_void_p, _SIZES]),
     "foretime_graph_open": (c_int, [c_void_p, POINTER(GraphData), _HANDLES]),
     "foretime_graph_open_hlo": (c_int, [c_void_p, c_char_p, c_size_t, _HANDLES]),

@@ -76,7 +76,7 @@ class Graph(Handle):
 class Model(Handle):
     """An opened bundle (`foretime.open`). Never changes; any number of threads may use it, and calls release Python's lock.
 
-    `source` is a path, or the bytes of a bundle; `threads` is how many one call may use; `max_states` bounds the memory of one
+    `source` is a path, the name of a model that comes with Foretime, or the bytes of a bundle; `threads` is how many one call may use; `max_states` bounds the memory of one
     call (states that a thread holds at once; 0: the library's own bound). Raises ForetimeError, which says what is wrong with the file.
     """
 
@@ -118,6 +118,11 @@ class Model(Handle):
     def predicts_runtimes(self) -> bool:
         """Whether scores stand for run times (`runtimes`)."""
         return bool(self.describe().get("predicts_runtimes"))
+
+    @property
+    def file(self) -> str:
+        """The bundle's path, also where it was opened by the name of a model that comes with Foretime; "" of bytes."""
+        return os.fsdecode(self._library.model_file(self._use().pointer))
 
     def describe(self) -> dict[str, Any]:
         """The bundle's manifest (docs/reference/bundle.md): architecture, schema, training data, metrics, licence."""

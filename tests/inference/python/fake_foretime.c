@@ -9,7 +9,7 @@
 
 struct foretime_model {
   foretime_kind kind;
-  char manifest[256];
+  char manifest[256], file[256];
 };
 struct foretime_graph {
   float sum;
@@ -47,6 +47,7 @@ foretime_status foretime_open_bytes(const void* bytes, size_t size, const foreti
   if (kind < '0' || kind > '3') return fail(FORETIME_BAD_BUNDLE, "no bundle; export it again");
   *model = malloc(sizeof **model);
   (*model)->kind = (foretime_kind)(kind - '0');
+  (*model)->file[0] = 0;
   snprintf((*model)->manifest, sizeof(*model)->manifest,
            "{\"threads\": %d, \"max_states\": %lld, \"predicts_runtimes\": %s, \"name\": \"\xc3\xa9\"}",
            options->threads, (long long)options->max_states,
@@ -60,13 +61,16 @@ foretime_status foretime_open(const char* path, const foretime_options* options,
   char bytes[8];
   const size_t size = fread(bytes, 1, sizeof bytes, file);
   fclose(file);
-  return foretime_open_bytes(bytes, size, options, model);
+  const foretime_status status = foretime_open_bytes(bytes, size, options, model);
+  if (status == FORETIME_OK) snprintf((*model)->file, sizeof(*model)->file, "%s", path);
+  return status;
 }
 void foretime_close(foretime_model* model) {
   if (model) --open_objects;
   free(model);
 }
 foretime_kind foretime_model_kind(const foretime_model* model) { return model->kind; }
+const char* foretime_model_file(const foretime_model* model) { return model->file; }
 const char* foretime_describe(const foretime_model* model, size_t* size) {
   if (size) *size = strlen(model->manifest);
   return model->manifest;

@@ -45,8 +45,9 @@ class LibraryTest(unittest.TestCase):
             with foretime.Model.open(path, threads=3, library=self.library) as model:
                 self.assertEqual(model.kind, "tile")
                 self.assertEqual(model.describe()["threads"], 3)
+                self.assertEqual(model.file, path)
         with self.model(b"3", max_states=1 << 40) as model:
-            self.assertEqual(model.kind, "trees")
+            self.assertEqual((model.kind, model.file), ("trees", ""))
             self.assertEqual(model.describe(), {"threads": 1, "max_states": 1 << 40, "predicts_runtimes": False, "name": "é"})
 
     def test_errors_have_code_and_message(self):

@@ -17,6 +17,7 @@
 #include "data/frontends/ansor/records/record_reader.h"
 #include "data/frontends/ansor/replay/replay.h"
 #include "data/frontends/loops/nest_program.h"
+#include "data/frontends/loops/roofline.h"
 #include "data/frontends/loops/tree_program.h"
 #include "data/graphs/schema.h"
 #include "data/graphs/validate.h"
@@ -116,6 +117,51 @@ TEST(LoopGraph, ProductByHand) {
   EXPECT_FALSE(edges.contains({11, 8})) << "A does not move with the outer columns";
 }
 
+/// The product above: 128 iterations in the block that LLVM unrolls (k and the vector), which takes 16 loads of B, 16
+/// of A that stay for four columns, and C's vector once in and once out.
+TEST(LoopGraph, RooflineByHand) {
+  const Hardware guessed{.vector_bytes = 32, .vector_registers = 16, .cores = 24};
+  const auto roofline_of = [](const Hardware& hardware) {
+    const LoopProgram program = small_product();
+    return roofline(StatementShape(program, program.statements[1], hardware), with_rates(hardware));
+  };
+  const double cycle = 1 / 2.5;  // nanoseconds: two multiply-adds of eight lanes a cycle are 80 GFLOP/s
+  EXPECT_NEAR(roofline_of(guessed), (2 + 16 / 4 + 16) / 128.0 / 2 * cycle, 1e-12);
+  auto measured = guessed;
+  measured.multiply_add_gflop_s = 160.0;
+  EXPECT_NEAR(roofline_of(measured), (2 + 16 / 4 + 16) / 128.0 / 2 * cycle / 2, 1e-12);
+  // B's 2 KiB fit into the first level, not with the rows of A and C: a row of each comes for 512 iterations.
+  measured.l1_bytes = 2304;
+  EXPECT_NEAR(roofline_of(measured), (2 + 16 / 4 + 16) / 128.0 / 2 * cycle / 2, 1e-12) << "hidden behind loads";
+  // Nothing fits anywhere, and 24 cores share 24 GB/s: 8 lines of B and one of C, and one of A, for 16 × 8 iterations.
+  measured.l1_bytes = measured.l2_bytes = measured.l3_bytes = 64;
+  measured.copy_gb_s = 10.0;
+  measured.all_copy_gb_s = 24.0;
+  EXPECT_GT(roofline_of(measured), 64.0 / 8);
+}
+
+TEST(LoopGraph, WithoutTheMachineAsBefore) {
+  const auto all = make_program_graphs(configs::Representation::loops, {});
+  const auto before = make_program_graphs(configs::Representation::loops, {}, LoopColumns::kWithoutMachine);
+  all->add(small_product(), 0.0);
+  before->add(small_product(), 0.0);
+  GraphBlock block = all->finish(), old = before->finish();
+  ASSERT_EQ(old.feature_count, LoopColumns::kWithoutMachine);
+  ASSERT_EQ(old.nodes(), block.nodes());
+  for (int64_t node = 0; node < block.nodes(); ++node) {
+    for (int64_t c = 0; c < old.feature_count; ++c) EXPECT_EQ(at(old, node, c), at(block, node, c));
+  }
+  // The machine is no part of a configuration: what is held out stays what it was, and is so on every machine.
+  const auto hashes = [](GraphBlock graphs) {
+    Group group;
+    group.kind = CandidateKind::program;
+    group.candidates = 1;
+    group.graphs = std::move(graphs);
+    return configuration_hashes(group);
+  };
+  EXPECT_EQ(hashes(std::move(block)), hashes(std::move(old)));
+}
+
 TEST(LoopGraph, ColumnsHaveNames) {
   const auto names = loop_column_names();
   ASSERT_EQ(static_cast<int64_t>(names.size()), LoopColumns::count);
@@ -125,6 +171,7 @@ TEST(LoopGraph, ColumnsHaveNames) {
   EXPECT_EQ(names[LoopColumns::loop], "loop.is_loop");
   EXPECT_EQ(names[LoopColumns::access], "access.is_access");
   EXPECT_EQ(names[LoopColumns::operation], "operation.is_operation");
+  EXPECT_EQ(names[LoopColumns::roofline], "machine.roofline");
 }
 
 void expect_sound(const GraphBlock& block, int64_t columns) {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <fstream>
 #include <numeric>
 
 #include <gmock/gmock.h>
@@ -63,6 +64,42 @@ TEST_F(RecordPack, HoldsEachWorkloadsRecords) {
     EXPECT_EQ(group.graphs.feature_count, program_columns(configs::Representation::loops));
     EXPECT_EQ(group.flops.size(), group.candidates);
   }
+}
+
+/// One workload's records of two machines are two groups, each with columns of its own machine.
+TEST_F(RecordPack, MachinesAreNotMixed) {
+  const auto file = scratch_.path() / "two.jsonl";
+  {
+    LineSource source(records_);
+    std::ofstream out(file);
+    for (int i = 0; i < 6;) {
+      std::string text(source.next().value().text);
+      if (text.find("\\\"matmul\\\", 128, 128, 128]") == std::string::npos) continue;
+      if (i++ % 2 == 1) {
+        const auto target = text.find("llvm");
+        ASSERT_NE(target, std::string::npos);
+        text.insert(target + 4, " -model=other");
+      }
+      out << text << "\n";
+    }
+  }
+  const Machines known(
+      {{"other", {}, {.cores = 4, .l2_bytes = 1 << 21, .multiply_add_gflop_s = 50.0, .copy_gb_s = 5.0}}});
+  const auto found = index_records({file}, dags_, {}, {.known = known});
+  ASSERT_EQ(found.groups.size(), 2U);
+  EXPECT_EQ(found.groups[0].workload_key, found.groups[1].workload_key);
+  EXPECT_EQ(found.groups[1].name, found.groups[0].name + "@other");
+  EXPECT_EQ(found.groups[0].places.size(), 3U);
+  pack(scratch_.path() / "two.foretime", found);
+  const auto headers = packed_headers(scratch_.path() / "two.foretime");
+  ASSERT_EQ(headers.size(), 2U);
+  const auto measured = [&](size_t i) {
+    const Group group = load_packed(headers[i]);
+    return group.graphs.node_features[LoopColumns::machine];
+  };
+  EXPECT_EQ(measured(0), 0.0F);
+  EXPECT_EQ(measured(1), 1.0F);
+  EXPECT_EQ(index_records({file}, dags_, {}, {.all = Hardware{}}).groups.size(), 1U);
 }
 
 TEST_F(RecordPack, BytesDoNotDependOnWorkersOrMemory) {

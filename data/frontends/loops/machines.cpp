@@ -1,0 +1,73 @@
+#include "data/frontends/loops/machines.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "base/error.h"
+#include "data/frontends/loops/loop_graph.h"
+
+namespace foretime::data {
+
+Machines::Machines(std::vector<Machine> machines) : machines_(std::move(machines)) {
+  std::set<std::string_view> names, targets;
+  for (const Machine& machine : machines_) {
+    if (!names.insert(machine.name).second)
+      throw DataError("two machines are named {}, expected names that tell them apart", machine.name);
+    for (const auto& target : machine.targets) {
+      if (!targets.insert(target).second)
+        throw DataError("machine {}: target '{}' is that of another machine, too", machine.name, target);
+    }
+  }
+}
+
+std::string_view model_of_target(std::string_view target) {
+  constexpr std::string_view kOption = "-model=";
+  const size_t at = target.find(kOption);
+  if (at == std::string_view::npos) return {};
+  const auto name = target.substr(at + kOption.size());
+  return name.substr(0, name.find(' '));
+}
+
+const Machine* Machines::find(std::string_view target) const {
+  const auto name = model_of_target(target);
+  for (const Machine& machine : machines_) {
+    if ((!name.empty() && machine.name == name) || std::ranges::find(machine.targets, target) != machine.targets.end())
+      return &machine;
+  }
+  return nullptr;
+}
+
+Hardware Machines::hardware_of(std::string_view target, int64_t cores) const {
+  Hardware compiled = hardware_of_target(target, cores);
+  const Machine* machine = find(target);
+  if (machine == nullptr) return compiled;
+  Hardware hardware = machine->hardware;
+  hardware.vector_bytes = std::min(hardware.vector_bytes, compiled.vector_bytes);
+  hardware.vector_registers = std::min(hardware.vector_registers, compiled.vector_registers);
+  hardware.cores = compiled.cores;
+  const double narrower =
+      static_cast<double>(hardware.vector_bytes) / static_cast<double>(machine->hardware.vector_bytes);
+  hardware.multiply_add_gflop_s *= narrower;
+  hardware.all_multiply_add_gflop_s *= narrower;
+  const auto share = [&](double one, double& all) {  // of the machine's cores, this program has some
+    if (hardware.cores < machine->hardware.cores) all = std::min(all, one * static_cast<double>(hardware.cores));
+  };
+  share(hardware.multiply_add_gflop_s, hardware.all_multiply_add_gflop_s);
+  share(hardware.copy_gb_s, hardware.all_copy_gb_s);
+  return hardware;
+}
+
+Machines machines_of(std::span<const configs::MachineFile> files) {
+  std::vector<Machine> machines;
+  for (const auto& file : files) machines.push_back({file.name, file.targets, hardware_of(file.hardware)});
+  return Machines(std::move(machines));
+}
+
+Machines read_machines(const std::vector<std::string>& paths, const std::filesystem::path& root) {
+  std::vector<configs::MachineFile> files;
+  for (const auto& path : paths) files.push_back(configs::read_machine_file(root / path));
+  return machines_of(files);
+}
+
+}  // namespace foretime::data

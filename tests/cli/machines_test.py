@@ -1,0 +1,97 @@
+"""Machines that records name: packing, training with the machine as input, bundles that keep what is known of it, finetune on another."""
+import gzip
+import json
+
+from program import SOURCE, ProgramTest
+
+ANSOR = SOURCE / "samples" / "ansor"
+DAGS = ANSOR / "dags.jsonl.gz"
+OTHER = """name: other
+hardware: {vector_bytes: 32, vector_registers: 16, cores: 2, l1_bytes: 32768, l2_bytes: 524288, l3_bytes: 8388608}
+multiply_add_gflop_s: {one: {median: 80.5, low: 80, high: 81, spread: 0.01, runs: 15}}
+copy_gb_s: {one: 9.5, all: 14}
+"""
+
+
+class MachinesTest(ProgramTest):
+    def setUp(self):
+        super().setUp()
+        self.write("other.yaml", OTHER)
+        with gzip.open(ANSOR / "records.jsonl.gz", "rt") as file:
+            self.lines = [line for line in file if any(word in line for word in ("matmul", "softmax", "conv2d"))][:600]
+        # The same programs on another machine, where they take twice as long.
+        self.write("here.jsonl", "".join(self.lines))
+        self.write("there.jsonl", "".join(map(self.elsewhere, self.lines)))
+
+    @staticmethod
+    def elsewhere(line):
+        record = json.loads(line)
+        record["i"][0][1] = record["i"][0][1].replace("-mcpu=znver4", "-mcpu=core-avx2 -model=other")
+        record["r"][0] = [2 * seconds for seconds in record["r"][0]]
+        return json.dumps(record) + "\n"
+
+    def pack(self, *options, code=0):
+        return self.run_foretime("data", "pack-records", "all.foretime", "here.jsonl", "there.jsonl", "--dags", DAGS, *options, code=code)
+
+    def train(self, run, *settings):
+        self.run_foretime("train", "--quiet", SOURCE / "configs" / "auto_scheduler.yaml", "data.root=.", "data.train=[all.foretime]",
+                          "model.hidden=16", "model.statement_cost.loop_hidden=16", "model.ensemble_size=1", "trainer.steps=80",
+                          "optimizer.warmup_steps=5", f"run.directory={run}", *settings)
+
+    def test_a_model_knows_the_machines_that_it_learned_from(self):
+        printed = self.pack("--targets", ANSOR / "machine.yaml", "other.yaml").stdout
+        groups = int(printed.split(" workloads")[0].split()[-1])
+        self.assertEqual(groups % 2, 0)
+        inspected = self.run_foretime("data", "inspect", "all.foretime").stdout
+        self.assertIn("@other", inspected)
+        self.assertIn("@amd-epyc-26-2", inspected)
+        self.write("here.yaml", (ANSOR / "machine.yaml").read_text())
+        self.train("run", "model.statement_cost.inputs=[loops, block, machine]", "model.statement_cost.roofline=true",
+                   "data.targets=[here.yaml, other.yaml]")
+        self.run_foretime("export", "run", "model.foretime")
+        manifest = self.json_of("bundle", "show", "model.foretime")
+        self.assertEqual([machine["name"] for machine in manifest["machines"]], ["amd-epyc-26-2", "other"])
+        self.assertEqual(manifest["machines"][1]["hardware"]["multiply_add_gflop_s"], 80.5)
+        self.assertEqual(manifest["machines"][1]["hardware"]["all_copy_gb_s"], 14)
+        self.assertEqual(manifest["schema"]["feature_names"][-1], "machine.roofline")
+
+        # By its name, and by the bundle, records of the other machine take about twice as long; the run ranks as the bundle.
+        def predicted(model, records):
+            rows = self.rows_of(self.run_foretime("rank", model, records, "--dags", DAGS).stdout)
+            return {row["id"]: float(row["score"]) for row in rows}
+        here, there = predicted("model.foretime", "here.jsonl"), predicted("model.foretime", "there.jsonl")
+        differences = sorted(there[name] - here[name] for name in here)
+        self.assertGreater(differences[len(differences) // 2], 0.3)
+        # A machine that it does not know is not taken for another: what is guessed of it makes other scores.
+        self.write("unknown.jsonl", (self.folder / "there.jsonl").read_text().replace("-model=other", "-model=third"))
+        unknown = predicted("model.foretime", "unknown.jsonl")
+        self.assertNotEqual(unknown, there)
+
+    def test_finetune_takes_up_a_new_machine(self):
+        self.run_foretime("data", "pack-records", "all.foretime", "here.jsonl", "--dags", DAGS)
+        self.train("run", "model.statement_cost.inputs=[loops, block, machine]")
+        self.run_foretime("export", "run", "model.foretime")
+        self.run_foretime("finetune", "model.foretime", "there.jsonl", "--dags", DAGS, "--targets", "other.yaml", "--steps", 5, "--force",
+                          "-o", "tuned.foretime")
+        manifest = self.json_of("bundle", "show", "tuned.foretime")
+        self.assertEqual([machine["name"] for machine in manifest["machines"]], ["other"])
+        # Twice the same machine is one, with what was said last.
+        self.write("other.yaml", OTHER.replace("80.5", "81.5"))
+        self.run_foretime("finetune", "tuned.foretime", "there.jsonl", "--dags", DAGS, "--targets", "other.yaml", "--steps", 5, "--force",
+                          "-o", "again.foretime")
+        machines = self.json_of("bundle", "show", "again.foretime")["machines"]
+        self.assertEqual([(m["name"], m["hardware"]["multiply_add_gflop_s"]) for m in machines], [("other", 81.5)])
+
+    def test_what_cannot_be_meant_is_refused(self):
+        message = self.pack("--targets", "missing.yaml", code=2).stderr
+        self.assertIn("missing.yaml", message)
+        message = self.pack("--targets", "other.yaml", "other.yaml", code=3).stderr
+        self.assertIn("two machines are named other", message)
+        self.write("wrong.yaml", OTHER.replace("copy_gb_s", "copy_gbs"))
+        message = self.pack("--targets", "wrong.yaml", code=2).stderr
+        self.assertIn("wrong.yaml:4: copy_gbs: unknown key, did you mean copy_gb_s?", message)
+        self.pack("--targets", "other.yaml", "--hardware", "cores=2", code=2)
+        self.pack()
+        done = self.run_foretime("train", SOURCE / "configs" / "auto_scheduler.yaml", "data.root=.", "data.train=[all.foretime]",
+                                 "run.directory=run", "data.targets=[elsewhere.yaml]", code=2)
+        self.assertIn("elsewhere.yaml", done.stderr)
