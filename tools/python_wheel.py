@@ -170,6 +170,8 @@ def make(folder, self_contained=False):
         content = pathlib.Path(scratch)
         package = content / "foretime"
         shutil.copytree(PACKAGE, package, ignore=shutil.ignore_patterns("__pycache__", "*.so*"))
+        if (ROOT / "pretrained").is_dir():
+            shutil.copytree(ROOT / "pretrained", package / "pretrained", ignore=shutil.ignore_patterns("*.json"))
         inside = package / "libforetime.so"
         shutil.copyfile(library, inside)
         inside.chmod(0o755)

@@ -1,4 +1,5 @@
 """The installed library: what it shows and needs, and that C programs find it. FORETIME_BUILD_DIR is the build tree."""
+import json
 import os
 import pathlib
 import re
@@ -128,6 +129,13 @@ class Programs(unittest.TestCase):
         printed = self.as_user("/usr/bin/python3", "-B", "-c", "import foretime, sys; model = foretime.open('a.foretime'); "
                                f"print(len(model.score(model.read('{share}/samples/resnet18_conv2d/C3.npz')[0])), foretime.command('--version'))")
         self.assertRegex(printed, r"^980 foretime ")
+
+    def test_models_that_come_with_it_are_found_by_name(self):
+        there = self.prefix / "share/foretime/pretrained/x86-cpu.foretime"
+        listed = json.loads(self.as_user("foretime", "pretrained", "list", "--json"))
+        self.assertEqual([(item["name"], item["file"]) for item in listed], [("x86-cpu", str(there))])
+        printed = self.as_user("/usr/bin/python3", "-B", "-c", "import foretime; print(foretime.open('x86-cpu').file)")
+        self.assertEqual(printed.strip(), str(there))
 
     def test_completions_and_man_pages_are_there(self):
         pages = {path.name for path in (self.prefix / "share/man/man1").iterdir()}

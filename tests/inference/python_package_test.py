@@ -89,6 +89,8 @@ class Wheel(unittest.TestCase):
         self.assertEqual((torch, heavy), (0, []))
         self.assertEqual(scores, self.expected())  # bit for bit
         libraries = pathlib.Path(place).parent
+        named = run(python, "-I", "-c", "import foretime; print(foretime.open('x86-cpu').file)", env={"PATH": "/usr/bin:/bin"}, cwd=self.folder)
+        self.assertEqual(named.strip(), str(libraries / "pretrained" / "x86-cpu.foretime"))
         for file in libraries.glob("*.so*"):
             for line in run("ldd", file).splitlines():
                 words = line.split()
