@@ -59,4 +59,5 @@ class ShippedTest(ProgramTest):
         self.assertIn("x86-cpu", listed, "found in the source tree that the program was built in")
         self.assertEqual(listed["x86-cpu"]["licence"], "Apache-2.0")
         self.assertGreaterEqual(len(listed["x86-cpu"]["machines"]), 2)
-        self.assertNotRegex(json.dumps(self.json_of("bundle", "show", SHIPPED)), r"[ \["]/[a-z]+/", "paths of the machine that made it")
+        shown = json.dumps(self.json_of("bundle", "show", SHIPPED))
+        self.assertNotRegex(shown, r"""[ \["]/[a-z]+/""", "paths of the machine that made it")
