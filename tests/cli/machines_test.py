@@ -1,5 +1,6 @@
 """Machines that records name: packing, training with the machine as input, bundles that keep what is known of it, finetune on another."""
 import gzip
+import itertools
 import json
 
 from program import SOURCE, ProgramTest
@@ -14,6 +15,8 @@ copy_gb_s: {one: 9.5, all: 14}
 
 
 class MachinesTest(ProgramTest):
+    numbers = itertools.count()
+
     def setUp(self):
         super().setUp()
         self.write("other.yaml", OTHER)
@@ -95,3 +98,38 @@ class MachinesTest(ProgramTest):
         done = self.run_foretime("train", SOURCE / "configs" / "auto_scheduler.yaml", "data.root=.", "data.train=[all.foretime]",
                                  "run.directory=run", "data.targets=[elsewhere.yaml]", code=2)
         self.assertIn("elsewhere.yaml", done.stderr)
+
+    def refused(self, code, *settings):
+        done = self.run_foretime("train", SOURCE / "configs" / "auto_scheduler.yaml", "data.root=.", "data.train=[all.foretime]",
+                                 f"run.directory=refused{next(self.numbers)}", "trainer.steps=1", *settings, code=code)
+        return " ".join(done.stderr.split())
+
+    def test_a_model_is_not_trained_for_machines_other_than_it_learns_from(self):
+        # Known when it scores, guessed when it learns.
+        self.pack()
+        message = self.refused(2, "data.targets=[other.yaml]")
+        self.assertIn("data.targets: names machines (other), but no group of data.train was packed with what these files say", message)
+        self.assertIn("pack-records --targets", message)
+        for option in ("model.features.log=true", "data.hardware.cores=2"):
+            self.assertIn("no group of data.train", self.refused(2, "data.targets=[other.yaml]", option))
+
+        # Known when it learns, guessed when it scores: no file, that of one machine of two, and one that was measured again since.
+        self.write("here.yaml", (ANSOR / "machine.yaml").read_text())
+        self.write("again.yaml", OTHER.replace("9.5", "9.75"))
+        self.pack("--targets", "here.yaml", "other.yaml")
+        self.assertRegex(self.refused(3), r"all.foretime: .*a machine that data.targets does not name, .*name the files in data.targets")
+        self.assertRegex(self.refused(3, "data.targets=[here.yaml]"), r"@other: .*none of data.targets \(amd-epyc-26-2\)")
+        self.assertRegex(self.refused(3, "data.targets=[here.yaml, again.yaml]", "model.features.log=true"), r"@other: .*none of data.targets")
+
+        self.pack("--hardware", "l3_bytes=8388608")
+        self.assertIn("put what it had as --hardware into data.hardware", self.refused(3))
+        self.train("tir", "trainer.steps=1", "data.hardware.l3_bytes=8388608")
+
+        # Of some records nothing is known, and a machine that none of them ran on may be served: both are fine.
+        self.pack("--targets", "other.yaml")
+        self.train("run", "trainer.steps=1", "data.targets=[other.yaml, here.yaml]")
+
+        # Programs that no machine changes.
+        self.pack("--representation", "curve")
+        message = self.refused(2, "data.representation=curve", "model.type=mlp", "model.readout=[mean]", "data.targets=[other.yaml]")
+        self.assertIn("which only programs as loop graphs depend on", message)

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
 #include <mutex>
+#include <optional>
 #include <set>
 
 #include <fmt/format.h>
@@ -12,12 +12,12 @@
 #include "configs/metrics.h"
 #include "data/dataset/table_pack.h"
 #include "data/frontends/loops/loop_graph.h"
-#include "data/frontends/loops/machines.h"
 #include "models/statistics.h"
 #include "sharding/dataset_index.h"
 #include "worker/batches/sampler.h"
 #include "worker/segments/segment_training.h"
 #include "worker/state/device.h"
+#include "worker/step/machine_check.h"
 #include "worker/store/type_vectors.h"
 
 namespace foretime::worker {
@@ -92,14 +92,6 @@ int64_t RunContext::total_steps() const {
   return steps;
 }
 
-/// Their files are read when the run is exported: what is wrong with them is better known before training.
-void check_targets(const configs::DataSettings& settings) {
-  if (const auto admit = sharding::confinement(settings)) {
-    for (const auto& file : settings.targets) admit(std::filesystem::path(settings.root) / file);
-  }
-  data::read_machines(settings.targets, settings.root);
-}
-
 void load_data(RunContext& run) {
   const bool root = run.root();
   if (const auto warning = device_warning(run.device, run.comm, run.settings.trainer.precision);
@@ -111,7 +103,6 @@ void load_data(RunContext& run) {
     run.index = sharding::make_dataset_index(run.settings);
     sharding::check_representation(run.index, run.settings.data);
     check_overlap(run);
-    check_targets(run.settings.data);
     if (run.index.with_role(sharding::Role::train).empty()) throw DataError("data.train: names no groups");
     run.directory = std::make_unique<coordinator::RunDirectory>(
         run.settings, coordinator::DataFingerprints{run.index.fingerprint(), run.index.training_fingerprint()});
@@ -178,12 +169,14 @@ void fit_transforms(RunContext& run) {
   // Each training group counts once, on the rank that evaluates it, wherever else it is sampled.
   models::StatisticsAccumulator inputs(run.state.schema, run.settings.model.features.log);
   models::TargetStatistics targets(models::TargetTransform::from(run.settings.loss));
-  auto runtime = torch::zeros({3}, torch::kDouble);  // sum, count, failed
-  double runtime_sum = 0, count = 0, failed = 0;
+  double runtime_sum = 0, count = 0, failed = 0, described = 0;
+  std::optional<MachineCheck> machines;
   comm::run_together(run.comm, [&] {
+    machines.emplace(run.settings, run.state.schema.feature_count);
     for (const int64_t entry : run.index.with_role(sharding::Role::train)) {
       if (run.plan.eval_rank(entry) != run.comm.rank()) continue;
       const auto part = run.store->training_part(entry);
+      described += machines->described(run.index[entry].header, part.features);
       inputs.add(part.features, part.tile_features);
       targets.add(part.labels, part.train);
       for (const int64_t c : part.train) {
@@ -196,9 +189,7 @@ void fit_transforms(RunContext& run) {
       }
     }
   });
-  runtime[0] = runtime_sum;
-  runtime[1] = count;
-  runtime[2] = failed;
+  auto totals = torch::tensor({runtime_sum, count, failed, described}, torch::kDouble);
   const auto reduce = [&](torch::Tensor tensor, comm::ReduceOp op) {
     auto on_device = tensor.to(run.comm.device());
     run.comm.all_reduce(on_device, op)->wait();
@@ -208,7 +199,11 @@ void fit_transforms(RunContext& run) {
   reduce(inputs.minima(), comm::ReduceOp::min);
   reduce(inputs.maxima(), comm::ReduceOp::max);
   reduce(targets.sums(), comm::ReduceOp::sum);
-  reduce(runtime, comm::ReduceOp::sum);
+  reduce(totals, comm::ReduceOp::sum);
+  runtime_sum = totals[0].item<double>();
+  count = totals[1].item<double>();
+  failed = totals[2].item<double>();
+  comm::run_together(run.comm, [&] { machines->require_described(totals[3].item<double>()); });
   auto statistics = inputs.finish();
   statistics.type_vectors =
       make_type_vectors(run.settings, run.index, run.state.schema.node_type_count, *run.store, run.comm);
@@ -222,15 +217,12 @@ void fit_transforms(RunContext& run) {
   run.model->fit_transform(statistics);
   run.state.targets =
       run.settings.loss.standardize_target ? targets.fit() : models::TargetTransform::from(run.settings.loss);
-  run.state.train_mean_runtime = (runtime[0] / runtime[1]).item<double>();
-  const auto all_failed = runtime[2].item<double>();
-  if (all_failed > 0)
-    run.log.info("{:.0f} of {:.0f} training candidates failed", all_failed, all_failed + runtime[1].item<double>());
-  if (all_failed == 0 && run.settings.model.failure_output)
+  run.state.train_mean_runtime = runtime_sum / count;
+  if (failed > 0) run.log.info("{:.0f} of {:.0f} training candidates failed", failed, failed + count);
+  if (failed == 0 && run.settings.model.failure_output)
     run.log.warn(
         "model.failure_output: true, but no training candidate failed: the chances of failure will mean nothing; set "
-        "it "
-        "to false, or pack records with those that failed");
+        "it to false, or pack records with those that failed");
 }
 
 }  // namespace foretime::worker

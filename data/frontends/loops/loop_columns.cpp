@@ -360,13 +360,32 @@ void set_operation_columns(int32_t count, float* row) {
   put_operation(count, out);
 }
 
-std::vector<std::string> loop_column_names() {
+namespace {
+
+/// One statement in one loop.
+LoopProgram smallest_program() {
   LoopProgram program;
   program.loops.push_back({.extent = 2});
   program.strides.resize(1);
   program.accesses.push_back({});
   program.buffers.push_back({});
   program.statements.push_back({.loops = 1, .accesses = 1});
+  return program;
+}
+
+}  // namespace
+
+MachineValues machine_values(const Hardware& hardware) {
+  const LoopProgram program = smallest_program();
+  std::array<float, Columns::count> row = {};
+  set_machine_columns(StatementShape(program, program.statements[0], hardware), hardware, row.data());
+  MachineValues values;
+  for (size_t i = 0; i < values.size(); ++i) values[i] = row[static_cast<size_t>(Columns::of_machine_alone[i])];
+  return values;
+}
+
+std::vector<std::string> loop_column_names() {
+  const LoopProgram program = smallest_program();
   const Hardware hardware;
   const StatementShape shape(program, program.statements[0], hardware);
   std::vector<std::string> names;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -47,12 +48,19 @@ struct LoopColumns {
   static constexpr int64_t machine = operation + kOperation;
   static constexpr int64_t kMachine = 12;
   static constexpr int64_t roofline = machine + kMachine - 1;  // ln of nanoseconds, data::roofline
+  // Of these, what vectors and cores of a program do not change: measured, l1, l2, l3, copy.
+  static constexpr std::array<int64_t, 5> of_machine_alone = {machine, machine + 4, machine + 5, machine + 6,
+                                                              machine + 9};
   static constexpr int64_t count = machine + kMachine;
   static constexpr int64_t kWithoutMachine = machine;  // columns of collections and bundles of earlier versions
 };
 
 /// Names of all columns: statement.vector.
 std::vector<std::string> loop_column_names();
+
+/// Values of LoopColumns::of_machine_alone.
+using MachineValues = std::array<float, LoopColumns::of_machine_alone.size()>;
+MachineValues machine_values(const Hardware& hardware);
 
 /// Whether graphs with so many columns are loop graphs.
 constexpr bool are_loop_columns(int64_t columns) {

@@ -172,6 +172,10 @@ TEST(LoopGraph, ColumnsHaveNames) {
   EXPECT_EQ(names[LoopColumns::access], "access.is_access");
   EXPECT_EQ(names[LoopColumns::operation], "operation.is_operation");
   EXPECT_EQ(names[LoopColumns::roofline], "machine.roofline");
+  std::vector<std::string> alone;
+  for (const int64_t column : LoopColumns::of_machine_alone) alone.push_back(names[static_cast<size_t>(column)]);
+  EXPECT_THAT(alone,
+              ::testing::ElementsAre("machine.measured", "machine.l1", "machine.l2", "machine.l3", "machine.copy"));
 }
 
 void expect_sound(const GraphBlock& block, int64_t columns) {
