@@ -80,10 +80,10 @@ class ScratchFolder {
 /// The bundle that goes on learning.
 struct Parent {
   /// `targets`: files of machines that it is to know.
-  Parent(const std::string& file, const std::vector<std::string>& targets)
-      : bytes(files().read(inference::bundle_file(file))),
-        bundle(inference::parse_bundle(bytes, file)),
-        trained(worker::trained_model(bundle, file)) {
+  Parent(const fs::path& file, const std::vector<std::string>& targets)
+      : bytes(files().read(file)),
+        bundle(inference::parse_bundle(bytes, file.string())),
+        trained(worker::trained_model(bundle, file.string())) {
     inference::add_machines(bundle, data::read_machines(targets, ""));
   }
 
@@ -98,10 +98,10 @@ struct TrainingData {
   std::vector<std::string> notes;
 };
 
-void check_out(const FinetuneOptions& options) {
+void check_out(const FinetuneOptions& options, const fs::path& parent) {
   if (!fs::exists(options.out)) return;
   std::error_code missing;  // reading the model will say so
-  if (fs::equivalent(options.out, options.model, missing))
+  if (fs::equivalent(options.out, parent, missing))
     throw configs::SettingsError("-o {}: is the bundle to tune; name another file", options.out);
   try {
     inference::read_bundle(options.out);
@@ -252,15 +252,16 @@ void run(const FinetuneOptions& options, int& exit_code) {
   torch::set_num_threads(static_cast<int>(threads_to_use(options.threads, 1)));
   const auto alone = comm::make_single_communicator();
   JobChannel channel(*alone);
-  check_out(options);
+  const auto parent_file = inference::bundle_file(options.model);
+  check_out(options, parent_file);
   configs::DataSettings confined;
   confined.allowed_roots = options.confine;
   const auto admit = sharding::confinement(confined);
   if (admit) {
-    if (fs::exists(options.model)) admit(options.model);  // not one that comes with Foretime
+    if (parent_file == options.model) admit(parent_file);  // else it is one that comes with Foretime
     for (const auto& file : options.targets) admit(file);
   }
-  const Parent parent(options.model, options.targets);
+  const Parent parent(parent_file, options.targets);
   const ScratchFolder scratch(options.out);
   const auto training_data = TrainingDataReader(options, parent, scratch.path(), admit).read();
 

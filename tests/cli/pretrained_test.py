@@ -1,4 +1,5 @@
 """Bundles that are named without a path: where they are looked for, and that every command takes them."""
+import gzip
 import json
 import os
 import shutil
@@ -41,6 +42,14 @@ class PretrainedTest(BundleTest):
         message = self.run_foretime("bundle", "show", "of-loops", code=3, FORETIME_PRETRAINED=str(self.folder / "nothing")).stderr
         self.assertIn("no pretrained models are installed", message)
 
+    def test_tuning_one_writes_another_file(self):
+        before = (self.there / "of-loops.foretime").read_bytes()
+        for out in (self.there / "of-loops.foretime", "models/../models/of-loops.foretime"):
+            for model in ("of-loops", self.there / "of-loops.foretime"):
+                done = self.run_foretime("finetune", model, RECORDS, "--dags", DAGS, "-o", out, code=2, **self.named)
+                self.assertIn("is the bundle to tune; name another file", done.stderr)
+        self.assertEqual((self.there / "of-loops.foretime").read_bytes(), before)
+
 
 @unittest.skipUnless(SHIPPED.exists(), "no pretrained/x86-cpu.foretime")
 class ShippedTest(ProgramTest):
@@ -61,3 +70,13 @@ class ShippedTest(ProgramTest):
         self.assertGreaterEqual(len(listed["x86-cpu"]["machines"]), 2)
         shown = json.dumps(self.json_of("bundle", "show", SHIPPED))
         self.assertNotRegex(shown, r"""[ \["]/[a-z]+/""", "paths of the machine that made it")
+
+    def test_it_is_tuned_where_files_of_the_user_are_confined(self):
+        """--confine is for what the user names: the bundle lies where Foretime is installed."""
+        with gzip.open(RECORDS, "rt") as file:
+            self.write("new.jsonl", "".join(line for line in file if "softmax" in line))
+        self.write("dags.jsonl", gzip.decompress(DAGS.read_bytes()).decode())
+        tune = ("new.jsonl", "--dags", "dags.jsonl", "--confine", self.folder, "--steps", 2, "--force", "-o", "tuned.foretime")
+        named = {"FORETIME_PRETRAINED": str(SHIPPED.parent)}
+        self.assertIn("tuned from x86-cpu", self.run_foretime("finetune", "x86-cpu", *tune, **named).stdout)
+        self.assertIn("lies outside", self.run_foretime("finetune", SHIPPED, *tune, code=3, **named).stderr)
