@@ -20,7 +20,7 @@
 #include "data/files/line_source.h"
 #include "data/files/packed.h"
 #include "data/frontends/ansor/features/record_report.h"
-#include "data/frontends/loops/record_pack.h"
+#include "data/frontends/loops/record_packing.h"
 #include "data/frontends/tir/tir_file.h"
 #include "data/frontends/tir/type_embedding.h"
 #include "inference/bundle/bundle.h"

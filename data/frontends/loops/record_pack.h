@@ -3,20 +3,20 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "base/error.h"
 #include "configs/settings.h"
-#include "data/dataset/pack.h"
 #include "data/frontends/ansor/dag/compute_dag.h"
 #include "data/frontends/ansor/dag/dag_table.h"
 #include "data/frontends/ansor/records/record.h"
 #include "data/frontends/loops/loop_columns.h"
 #include "data/frontends/loops/machines.h"
+#include "data/graphs/group_header.h"
 
 /// Packing of tuning records: each workload becomes a group of program graphs, its records the candidates; one that was
 /// measured on several machines becomes a group for each. Files are streamed, twice or more: once to find where the
@@ -68,7 +68,7 @@ struct RecordIndex {
 RecordIndex index_records(const std::vector<std::filesystem::path>& files, const DagTable& dags,
                           const RecordChoice& choice, RecordMachines machines = {});
 
-/// One header a group, for deal_groups and PackParts: sizes are estimates.
+/// One header a group, for deal_groups and PackParts (data/dataset/pack.h): sizes are estimates.
 std::vector<GroupHeader> headers_of(const RecordIndex& index, configs::Representation representation);
 
 struct RecordPackOptions {
@@ -90,47 +90,5 @@ struct RecordPackCounts {
 /// groups is an error. Throws DataError.
 RecordPackCounts pack_records(const std::filesystem::path& file, const RecordIndex& index,
                               std::span<const int64_t> groups, const RecordPackOptions& options);
-
-/// Which tuning records become which collection: the options of `foretime data pack-records`.
-struct RecordPackRequest {
-  configs::Representation representation = configs::Representation::loops;
-  std::string out, dags;                  // the collection, and the file of compute DAGs
-  std::vector<std::filesystem::path> in;  // tuning records
-  std::string lines, member;              // JSON (or a member of it) with the 0-based lines of in[0] to take; "": all
-  std::string networks;                   // JSON: which lines of in[0] belong to which network; "": not said
-  std::vector<std::string> take, never;   // networks to take, and networks whose workloads are left out everywhere
-  std::vector<std::string> hardware;      // KEY=VALUE of data.hardware; empty: as each record says
-  std::vector<std::string> targets;       // files of configs::read_machine_file
-  int64_t most = 0, least = 2;            // records of a workload; most 0: all
-  bool without_failures = false;          // measurements that failed are left out
-  int64_t threads = 0, memory_mib = 1024;
-  uint64_t seed = 1;  // of the choice of records
-};
-
-/// The part of one process in packing: of processes that see the same folder and are made with the same `token`, which
-/// sets them apart from another run into the same file.
-struct PackShare {
-  int64_t process = 0, processes = 1, threads = 1;
-  std::string token = {};
-};
-
-/// Packs tuning records into a collection in three steps, which all processes take together: construct, pack, and join
-/// in process 0 alone. All of them throw DataError; the constructor also configs::SettingsError.
-class RecordPacking {
- public:
-  RecordPacking(const RecordPackRequest& request, const PackShare& share);
-  /// Packs the share of this process into parts beside the collection.
-  void pack();
-  /// Makes the collection of all parts. Returns what was packed and left out, for people.
-  std::string join() const;
-
- private:
-  RecordPackRequest request_;
-  RecordIndex index_;
-  RecordPackOptions options_;
-  std::optional<PackParts> parts_;
-  std::mutex mutex_;  // guards counts_ while pack() runs
-  RecordPackCounts counts_;
-};
 
 }  // namespace foretime::data

@@ -9,6 +9,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "data/dataset/pack.h"
 #include "data/files/line_source.h"
 #include "data/files/packed.h"
 #include "data/frontends/ansor/records/record_reader.h"
