@@ -72,18 +72,6 @@ def build(program, tensors, target):
     return Function(program)
 
 
-def may_be_urgent():
-    """Whether a process here may have real-time priority."""
-    pid = os.fork()
-    if pid == 0:
-        try:
-            os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(programs.URGENT))
-        except OSError:
-            os._exit(1)
-        os._exit(0)
-    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
-
-
 def spans(events, begin, end):
     """(from, to) of what each program does between two events."""
     found, open_since = [], {}
@@ -150,16 +138,24 @@ class MeasureProgramsTest(unittest.TestCase):
                     if what == "build":
                         self.assertNotIn(CORE, cores)
 
-    @unittest.skipUnless(may_be_urgent(), "real-time priority is not allowed here")
+    @unittest.skipUnless(programs.may_be_urgent(), "real-time priority is not allowed here")
     def test_urgent_programs_wait_for_no_builder(self):
         """Four times as many builders as cores, on all cores: who is measured takes its core from them at once."""
         builders = 4 * len(os.sched_getaffinity(0))
-        found, events = self.measure([self.program(n, build=0.25) for n in range(24)], builders, urgent=True)
-        measures, builds = self.check_all(found, events, 24), spans(events, "build", "built")
-        during = [one for one in measures if sum(1 for other in builds if other[0] < one[0] and one[1] < other[1]) >= builders / 2]
+        found, events = self.measure([self.program(n, build=0.25) for n in range(28)], builders, urgent=True)
+        measures, builds = self.check_all(found, events, 28), spans(events, "build", "built")
+        during = [one for one in measures if sum(1 for other in builds if other[0] < one[0] and one[1] < other[1]) >= builders / 4]
         self.assertGreater(len(during), 3)
         self.assertLess(statistics.median(end - begin for begin, end in during), 0.04 * 1.25)
         self.assertLess(statistics.median(result["others"] for _, result in found.values()), programs.DISTURBED)
+
+    @unittest.skipUnless(programs.may_be_urgent(), "real-time priority is not allowed here")
+    def test_what_is_urgent_for_a_while_is_as_before_afterwards(self):
+        cores = os.sched_getaffinity(0)
+        with self.assertRaises(ValueError), programs.on_core(CORE, urgent=True):
+            self.assertEqual((os.sched_getscheduler(0), os.sched_getaffinity(0)), (os.SCHED_FIFO, {CORE}))
+            raise ValueError
+        self.assertEqual((os.sched_getscheduler(0), os.sched_getaffinity(0)), (os.SCHED_OTHER, cores))
 
     @unittest.skipIf(len(os.sched_getaffinity(0)) < 2, "one core")
     def test_failures_keep_their_kind_and_no_turn(self):

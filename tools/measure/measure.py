@@ -14,9 +14,10 @@ on two cores of a Xeon, measured alone, beside a compiler and beside a copy of m
 and 1.04 of the best: the machine by itself drifts as much. With --builders N, which holds what --beside does, N programs at a time are
 built on the other cores while the last one measures, which then waits for no compiler. With --workers N, so many tasks at a time are
 searched and built, on all cores; a program that is measured has real-time priority, so that its core drops all else at once. On two cores
-of an EPYC 7003 with three workers and a compiler beside them, repetitions of a program spread by 0.4 % in the median, and the reference
-drifted by 0.6 %. A kernel that keeps a part of each second for others (/proc/sys/kernel/sched_rt_runtime_us, not -1) disturbs programs
-that take longer than that. Needs TVM 0.8 to 0.19 with LLVM (run with 0.14) and Python's xgboost.
+of an EPYC 7003 with three workers and a compiler beside them, the mean of a program's repetitions is known to 0.32 % in the median, and
+the reference stayed within 1.4 % over an hour. A kernel that keeps a part of each second for others
+(/proc/sys/kernel/sched_rt_runtime_us, not -1) disturbs programs that take longer than that. Needs TVM 0.8 to 0.19 with LLVM (run with
+0.14) and Python's xgboost.
 """
 import argparse
 import collections
@@ -47,7 +48,8 @@ from tvm.auto_scheduler.workload_registry import register_workload_tensors  # no
 
 import tasks as task_list  # noqa: E402
 from operators import OPERATORS  # noqa: E402
-from programs import NO_ERROR, Child, core_to_itself, measure_undisturbed, measured_programs, wait_until_built  # noqa: E402
+from programs import (NO_ERROR, Child, core_to_itself, may_be_urgent, measure_undisturbed, measured_programs,  # noqa: E402
+                      on_core, wait_until_built)
 from tuner_tasks import host_target, vector_bytes  # noqa: E402
 
 PARTS = ("random", "evolution", "search")
@@ -222,15 +224,16 @@ class Reference:
             wait_until_built([child])
             if "error" in child.built:
                 sys.exit(f"measure.py: the reference does not build: {child.built['text']}")
+            source, copies = np.ones(1 << 24, np.float32), []
             with core_to_itself(self.core):
                 found = measure_undisturbed(child, None if self.alone else self.core, self.urgent)
+                with on_core(self.core, self.urgent):
+                    for _ in range(5):
+                        begin = time.perf_counter()
+                        source.copy()
+                        copies.append(2 * source.nbytes / (time.perf_counter() - begin) / 1e9)
         finally:
             child.close()
-        source, copies = np.ones(1 << 24, np.float32), []
-        for _ in range(5):
-            begin = time.perf_counter()
-            source.copy()
-            copies.append(2 * source.nbytes / (time.perf_counter() - begin) / 1e9)
         line = {"time": round(time.time(), 1), "dense_seconds": statistics.median(found["costs"]), "others": found["others"],
                 "copy_gb_s": round(statistics.median(copies), 2)}
         self.folder.append("drift.jsonl", json.dumps(line))
@@ -247,9 +250,9 @@ def machine(name, target, core):
 
 
 def run_workers(count):
-    """This command again, once for each worker."""
+    """This command again, once for each worker. Returns whether one of them failed, by a signal too, and has work left."""
     workers = [subprocess.Popen([sys.executable, *sys.argv, "--worker", str(i)]) for i in range(count)]
-    return max(worker.wait() for worker in workers)
+    return any([worker.wait() for worker in workers])  # all of them are waited for
 
 
 def main():
@@ -268,7 +271,13 @@ def main():
                         "program that is measured has real-time priority on its core (needs root or CAP_SYS_NICE)")
     parser.add_argument("--worker", type=int, default=-1, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
+    if arguments.workers < 0:
+        parser.error(f"--workers {arguments.workers}: expected 1 or more")
     if arguments.workers:
+        if not may_be_urgent():
+            sys.exit(f"measure.py: --workers {arguments.workers}: no process here may have real-time priority, and timings would be those of "
+                     "programs among compilers: run it as root or with CAP_SYS_NICE, in a container after `echo -1 > "
+                     "/proc/sys/kernel/sched_rt_runtime_us`; or take --builders N, which keeps a core free")
         if arguments.worker < 0:
             sys.exit(run_workers(arguments.workers))
         arguments.beside, arguments.builders = True, arguments.builders or 1

@@ -27,6 +27,38 @@ TICK = 1 / os.sysconf("SC_CLK_TCK")
 URGENT = 50  # real-time priority of a program that is measured while its core has other work
 
 
+def may_be_urgent():
+    """Whether a process here may have real-time priority. A child tries it: needs root or CAP_SYS_NICE, and a control group that has a
+    share of real-time, or a kernel that asks for none (/proc/sys/kernel/sched_rt_runtime_us: -1)."""
+    pid = os.fork()
+    if pid == 0:
+        try:
+            os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(URGENT))
+        except OSError:
+            os._exit(1)
+        os._exit(0)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+
+
+def take_core(core, urgent):
+    """The calling thread is on this core alone from now on; `urgent`: before all others there."""
+    os.sched_setaffinity(0, {core})
+    if urgent:
+        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(URGENT))
+
+
+@contextlib.contextmanager
+def on_core(core, urgent):
+    """take_core for a while."""
+    cores = os.sched_getaffinity(0)
+    try:
+        take_core(core, urgent)
+        yield
+    finally:
+        os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
+        os.sched_setaffinity(0, cores)
+
+
 def spread_of(seconds):
     """The standard error of the mean, relative to it."""
     return statistics.stdev(seconds) / math.sqrt(len(seconds)) / statistics.fmean(seconds)
@@ -204,9 +236,7 @@ def serve(measure_input, core, turns, build_cores, urgent, orders, answers):
     if turns:
         turns.give()
     answer(**built)
-    os.sched_setaffinity(0, {core})
-    if urgent:
-        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(URGENT))
+    take_core(core, urgent)
     arrays = None
     while function and os.read(orders, 1):
         try:
