@@ -117,22 +117,8 @@ std::vector<double> Model::seconds(std::span<const float> scores, std::span<cons
 }
 
 data::FeaturizerPtr featurizer_of(const ScoringSpec& spec) {
-  configs::DataSettings settings;
-  if (spec.representation) settings.representation = *spec.representation;
-  if (spec.hardware) {
-    const auto& machine = *spec.hardware;
-    settings.hardware = {machine.vector_bytes,
-                         machine.vector_registers,
-                         machine.cores,
-                         machine.l1_bytes,
-                         machine.l2_bytes,
-                         machine.l3_bytes,
-                         machine.multiply_add_gflop_s,
-                         machine.all_multiply_add_gflop_s,
-                         machine.copy_gb_s,
-                         machine.all_copy_gb_s};
-  }
-  return data::make_featurizer(settings, spec.feature_count);
+  return data::make_featurizer(spec.representation.value_or(configs::Representation::ast),
+                               spec.hardware.value_or(data::Hardware()), spec.feature_count);
 }
 
 std::vector<data::GroupHeader> list_groups(const Model& model, const std::vector<std::string>& files) {

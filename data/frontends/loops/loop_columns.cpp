@@ -51,11 +51,6 @@ class Writer {
   int64_t written_ = 0;
 };
 
-std::array<double, Columns::kCaches> cache_bytes(const Hardware& hardware) {
-  const auto l1 = static_cast<double>(hardware.l1_bytes);
-  return {l1 / 2, l1, static_cast<double>(hardware.l2_bytes), static_cast<double>(hardware.l3_bytes)};
-}
-
 /// The depth after the last parallel loop: from there on one task runs.
 size_t task_depth(const StatementShape& shape) {
   size_t depth = 0;
@@ -95,15 +90,14 @@ void put_block(const StatementShape& shape, const UnrolledBlock& block, const ch
   out.put(name, "outer_none", !any);
 }
 
-void put_caches(const StatementShape& shape, const Hardware& hardware, Writer& out) {
-  const auto caches = cache_bytes(hardware);
-  for (int c = 0; c < static_cast<int>(caches.size()); ++c) {
-    const size_t fitting = shape.fitting_depth(caches[static_cast<size_t>(c)]);
+void put_caches(const StatementShape& shape, Writer& out) {
+  for (int c = 0; const size_t fitting : shape.fitting) {
     double bytes = 0.0;
     for (size_t a = 0; a < std::min(kSlots, shape.all_steps.size()); ++a) bytes += shape.traffic(a, fitting);
     out.put("cache", c, "iterations", ratio(shape.iterations_of(fitting, shape.loop_count())));
     out.put("cache", c, "all_fits", fitting == 0);
     out.put("cache", c, "traffic", ratio(std::max(bytes / shape.iterations, 1e-4)));
+    ++c;
   }
 }
 
@@ -184,7 +178,7 @@ void put_statement(const StatementShape& shape, const StatementPlace& place, con
   out.put("widened", shape.widened.first < shape.block.first);
   put_block(shape, shape.block, "block", out);
   put_block(shape, shape.widened, "wide", out);
-  put_caches(shape, hardware, out);
+  put_caches(shape, out);
   double task_bytes = 0.0;
   for (size_t a = 0; a < std::min<size_t>(3, shape.all_steps.size()); ++a) {
     const size_t depth = task_depth(shape);
@@ -254,8 +248,7 @@ void put_loop(const StatementShape& shape, size_t d, const Hardware& hardware, W
   }
 }
 
-void put_access(const StatementShape& shape, size_t a, const LoopProgram& program, const Hardware& hardware,
-                Writer& out) {
+void put_access(const StatementShape& shape, size_t a, const LoopProgram& program, Writer& out) {
   const ProgramAccess& access = program.accesses_of(shape.statement)[a];
   const ProgramBuffer& buffer = program.buffers[static_cast<size_t>(access.buffer)];
   const auto steps = shape.steps(a);
@@ -314,11 +307,8 @@ void put_access(const StatementShape& shape, size_t a, const LoopProgram& progra
     tasks *= static_cast<double>(shape.loops[d].extent);
   }
   out.put("task_own", ratio(moved / tasks));
-  const auto caches = cache_bytes(hardware);
-  for (int c = 0; c < static_cast<int>(caches.size()); ++c) {
-    const double bytes = shape.traffic(a, shape.fitting_depth(caches[static_cast<size_t>(c)]));
-    out.put("cache", c, "traffic", ratio(std::max(bytes / shape.iterations, 1e-4)));
-  }
+  for (int c = 0; const size_t fitting : shape.fitting)
+    out.put("cache", c++, "traffic", ratio(std::max(shape.traffic(a, fitting) / shape.iterations, 1e-4)));
 }
 
 void put_operation(int32_t count, Writer& out) {
@@ -349,10 +339,9 @@ void set_loop_columns(const StatementShape& shape, size_t depth, const Hardware&
   put_loop(shape, depth, hardware, out);
 }
 
-void set_access_columns(const StatementShape& shape, size_t access, const LoopProgram& program,
-                        const Hardware& hardware, float* row) {
+void set_access_columns(const StatementShape& shape, size_t access, const LoopProgram& program, float* row) {
   Writer out(row + Columns::access);
-  put_access(shape, access, program, hardware, out);
+  put_access(shape, access, program, out);
 }
 
 void set_operation_columns(int32_t count, float* row) {
@@ -398,7 +387,7 @@ std::vector<std::string> loop_column_names() {
   };
   range("statement", Columns::kStatement, [&](Writer& out) { put_statement(shape, {}, hardware, out); });
   range("loop", Columns::kLoop, [&](Writer& out) { put_loop(shape, 0, hardware, out); });
-  range("access", Columns::kAccess, [&](Writer& out) { put_access(shape, 0, program, hardware, out); });
+  range("access", Columns::kAccess, [&](Writer& out) { put_access(shape, 0, program, out); });
   range("operation", Columns::kOperation, [&](Writer& out) { put_operation(1, out); });
   range("machine", Columns::kMachine, [&](Writer& out) { put_machine(shape, hardware, out); });
   return names;

@@ -27,7 +27,6 @@ inline double log_of(double value) { return std::log2(1.0 + std::max(0.0, value)
 /// but for `critical`, which models read apart, and a few that are logarithms of ratios.
 struct LoopColumns {
   static constexpr int64_t kSlots = 4;  // accesses that models read one by one: the store and the first loads
-  static constexpr int64_t kCaches = 4;
 
   // A statement.
   static constexpr int64_t statement = 0;
@@ -89,8 +88,7 @@ void set_statement_columns(const StatementShape& shape, const StatementPlace& pl
                            float* row);
 void set_machine_columns(const StatementShape& shape, const Hardware& hardware, float* row);
 void set_loop_columns(const StatementShape& shape, size_t depth, const Hardware& hardware, float* row);
-void set_access_columns(const StatementShape& shape, size_t access, const LoopProgram& program,
-                        const Hardware& hardware, float* row);
+void set_access_columns(const StatementShape& shape, size_t access, const LoopProgram& program, float* row);
 void set_operation_columns(int32_t count, float* row);
 
 }  // namespace foretime::data

@@ -207,7 +207,7 @@ class LoopGraphs : public ProgramGraphs {
     const auto accesses = program.accesses_of(shape.statement);
     for (size_t a = 0; a < accesses.size(); ++a) {
       const size_t here = types_.size();
-      set_access_columns(shape, a, program, hardware_, add_node(types().access));
+      set_access_columns(shape, a, program, add_node(types().access));
       add_edge(here, node);
       for (size_t d = 0; d < shape.loop_count(); ++d) {
         if (shape.steps(a)[d].distinct > 1.0) add_edge(here, first_loop + shape.loop_count() - 1 - d);
@@ -278,16 +278,16 @@ int64_t program_columns(configs::Representation representation) {
 
 std::unique_ptr<ProgramGraphs> make_program_graphs(configs::Representation representation, const Hardware& hardware,
                                                    int64_t columns) {
-  if (representation == configs::Representation::loops) return std::make_unique<LoopGraphs>(hardware, columns);
+  if (representation == configs::Representation::loops)
+    return std::make_unique<LoopGraphs>(hardware, columns > 0 ? columns : LoopColumns::count);
   if (representation == configs::Representation::curve) return std::make_unique<CurveGraphs>();
   return nullptr;
 }
 
-FeaturizerPtr make_featurizer(const configs::DataSettings& settings, int64_t columns) {
-  const int64_t all = program_columns(settings.representation);
+FeaturizerPtr make_featurizer(configs::Representation representation, const Hardware& hardware, int64_t columns) {
+  const int64_t all = program_columns(representation);
   if (all == 0) return nullptr;  // the trees as they are
-  return std::make_shared<LoopFeaturizer>(settings.representation, hardware_of(settings.hardware),
-                                          columns > 0 ? columns : all);
+  return std::make_shared<LoopFeaturizer>(representation, hardware, columns > 0 ? columns : all);
 }
 
 Hardware hardware_of(const configs::HardwareSettings& settings) {

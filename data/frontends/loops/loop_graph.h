@@ -37,14 +37,9 @@ int64_t program_columns(configs::Representation representation);
 ///   a statement → the access that reads what it wrote     data flow
 ///   a statement → the next one                            order of statements
 /// Every node of a statement stands behind it and before the next statement.
-/// `columns`: of the node features, program_columns(representation) or, of loops, LoopColumns::kWithoutMachine: the
-/// first ones.
+/// `columns`: how many of the node features, from the first on: of loops LoopColumns::kWithoutMachine, or 0: all.
 std::unique_ptr<ProgramGraphs> make_program_graphs(configs::Representation representation, const Hardware& hardware,
-                                                   int64_t columns);
-inline std::unique_ptr<ProgramGraphs> make_program_graphs(configs::Representation representation,
-                                                          const Hardware& hardware) {
-  return make_program_graphs(representation, hardware, program_columns(representation));
-}
+                                                   int64_t columns = 0);
 
 /// Columns of the one node of a program in the form `curve`: context relation features (Chen et al., Learning to
 /// Optimize Tensor Programs, arXiv 1805.08166, section 3.2 and appendix). An access has at each loop level of its
@@ -65,9 +60,12 @@ struct CurveColumns {
   }
 };
 
-/// The featurizer that data.representation names: null for ast. `columns`: as of make_program_graphs; 0: all.
-FeaturizerPtr make_featurizer(const configs::DataSettings& settings, int64_t columns = 0);
-
 Hardware hardware_of(const configs::HardwareSettings& settings);
+
+/// The featurizer of a representation: null for ast. `columns`: as of make_program_graphs.
+FeaturizerPtr make_featurizer(configs::Representation representation, const Hardware& hardware, int64_t columns = 0);
+inline FeaturizerPtr make_featurizer(const configs::DataSettings& settings, int64_t columns = 0) {
+  return make_featurizer(settings.representation, hardware_of(settings.hardware), columns);
+}
 
 }  // namespace foretime::data

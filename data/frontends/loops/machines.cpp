@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "configs/machine_file.h"
 #include "data/frontends/loops/loop_graph.h"
 
 namespace foretime::data {
@@ -58,16 +59,13 @@ Hardware Machines::hardware_of(std::string_view target, int64_t cores) const {
   return hardware;
 }
 
-Machines machines_of(std::span<const configs::MachineFile> files) {
-  std::vector<Machine> machines;
-  for (const auto& file : files) machines.push_back({file.name, file.targets, hardware_of(file.hardware)});
-  return Machines(std::move(machines));
-}
-
 Machines read_machines(const std::vector<std::string>& paths, const std::filesystem::path& root) {
-  std::vector<configs::MachineFile> files;
-  for (const auto& path : paths) files.push_back(configs::read_machine_file(root / path));
-  return machines_of(files);
+  std::vector<Machine> machines;
+  for (const auto& path : paths) {
+    auto file = configs::read_machine_file(root / path);
+    machines.push_back({std::move(file.name), std::move(file.targets), hardware_of(file.hardware)});
+  }
+  return Machines(std::move(machines));
 }
 
 }  // namespace foretime::data

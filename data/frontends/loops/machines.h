@@ -2,12 +2,10 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "configs/machine_file.h"
 #include "data/frontends/loops/statement_shape.h"
 
 namespace foretime::data {
@@ -38,8 +36,7 @@ class Machines {
   std::vector<Machine> machines_;
 };
 
-/// Of files that `foretime target measure` wrote. Throws DataError, configs::SettingsError.
-Machines machines_of(std::span<const configs::MachineFile> files);
+/// Of files that `foretime target measure` wrote; `root`: of relative ones. Throws DataError, configs::SettingsError.
 Machines read_machines(const std::vector<std::string>& paths, const std::filesystem::path& root);
 
 /// What stands behind -model= in a TVM target; empty where nothing does.

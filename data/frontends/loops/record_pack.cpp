@@ -113,11 +113,9 @@ class RecordPacker {
         if (found == by_key.end()) throw DataError("{}: has changed while it was read", path.string());
         const RecordGroup& of = group(found->second);
         auto [target, fresh] = open.try_emplace(found->second);
-        if (fresh) {
-          const int64_t columns = options_.columns > 0 ? options_.columns : program_columns(options_.representation);
+        if (fresh)
           target->second.graphs =
-              make_program_graphs(options_.representation, index_.machines.hardware_of(record_), columns);
-        }
+              make_program_graphs(options_.representation, index_.machines.hardware_of(record_), options_.columns);
         const int64_t line = record_.line - 1;
         add(of, index_.files.size() == 1 ? fmt::to_string(line) : fmt::format("{}:{}", names_[file], line),
             target->second);

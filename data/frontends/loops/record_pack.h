@@ -73,7 +73,7 @@ std::vector<GroupHeader> headers_of(const RecordIndex& index, configs::Represent
 
 struct RecordPackOptions {
   configs::Representation representation = configs::Representation::loops;  // or curve
-  int64_t columns = 0;                    // of node features, as make_program_graphs takes them; 0: all
+  int64_t columns = 0;                    // of node features, as make_program_graphs takes them
   uint64_t memory = uint64_t{256} << 20;  // of one worker, bytes: bounds how many workloads are open at once
   int64_t least = 1;                      // workloads with fewer records that ran and can be replayed are left out
 };

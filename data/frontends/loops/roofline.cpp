@@ -38,18 +38,16 @@ double accesses(const StatementShape& shape) {
 
 double roofline(const StatementShape& shape, const Hardware& machine) {
   const double cycles = machine.multiply_add_gflop_s / (kFlopOfLane * kPorts * shape.lanes);  // a nanosecond
-  const auto bytes = [&](int64_t cache) {
-    const size_t fitting = shape.fitting_depth(static_cast<double>(cache));
+  const auto bytes = [&](size_t cache) {
     double sum = 0.0;
-    if (fitting == 0) return sum;  // there since the run before
-    for (size_t a = 0; a < shape.all_steps.size(); ++a) sum += shape.traffic(a, fitting);
+    if (shape.fitting[cache] == 0) return sum;  // there since the run before
+    for (size_t a = 0; a < shape.all_steps.size(); ++a) sum += shape.traffic(a, shape.fitting[cache]);
     return sum / shape.iterations;
   };
   const double busy = std::max(1.0, std::min(shape.parallel, static_cast<double>(machine.cores)));
   const double copied = std::min(machine.copy_gb_s, machine.all_copy_gb_s / busy);
   return std::max({kLeast, arithmetic(shape) / kPorts / cycles, accesses(shape) / kPorts / cycles,
-                   bytes(machine.l1_bytes) / kBytesOfLine2 / cycles, bytes(machine.l2_bytes) / kBytesOfLine3 / cycles,
-                   bytes(machine.l3_bytes) / copied});
+                   bytes(1) / kBytesOfLine2 / cycles, bytes(2) / kBytesOfLine3 / cycles, bytes(3) / copied});
 }
 
 }  // namespace foretime::data

@@ -97,6 +97,13 @@ StatementShape::StatementShape(const LoopProgram& program, const ProgramStatemen
          instructions * static_cast<double>(loops[first - 1].extent) <= kUnrollThreshold)
     instructions *= static_cast<double>(loops[--first].extent);
   widened = measure(first);
+  const auto l1 = static_cast<double>(hardware.l1_bytes);
+  const std::array<double, kCaches> bytes = {l1 / 2, l1, static_cast<double>(hardware.l2_bytes),
+                                             static_cast<double>(hardware.l3_bytes)};
+  for (size_t c = 0; c < kCaches; ++c) {
+    fitting[c] = loops.size();
+    while (fitting[c] > 0 && line_bytes(fitting[c] - 1) <= bytes[c]) --fitting[c];
+  }
 }
 
 double StatementShape::elements(size_t access, const UnrolledBlock& of) const {
@@ -123,12 +130,6 @@ double StatementShape::line_bytes(size_t depth) const {
   double bytes = 0.0;
   for (const auto& access : all_steps) bytes += (depth < loops.size() ? access[depth].lines : 1.0) * kLineBytes;
   return bytes;
-}
-
-size_t StatementShape::fitting_depth(double bytes) const {
-  size_t depth = loops.size();
-  while (depth > 0 && line_bytes(depth - 1) <= bytes) --depth;
-  return depth;
 }
 
 double StatementShape::iterations_of(size_t first, size_t last) const {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -31,6 +32,9 @@ Hardware with_rates(Hardware hardware);
 /// The vectors that LLVM uses for a TVM target (`llvm -mcpu=znver4`): those of its -mcpu, and SSE's without one.
 Hardware hardware_of_target(std::string_view target, int64_t cores);
 
+/// Caches that a nest may fit into: 0 half of the first level, 1 to 3 the levels.
+constexpr size_t kCaches = 4;
+
 /// The innermost loops that a compiler multiplies out, seen from one depth: the vector loop and unrolled ones.
 struct UnrolledBlock {
   size_t first = 0;      // depth of its outermost loop; the number of loops if there is none
@@ -55,8 +59,6 @@ struct StatementShape {
   double invariant(size_t access, size_t depth) const;
   /// 64-byte lines of all accesses, as bytes, from a depth on.
   double line_bytes(size_t depth) const;
-  /// The outermost depth from which on all lines of the statement fit into a cache.
-  size_t fitting_depth(double bytes) const;
   /// Iterations of the loops from `first` to before `last`.
   double iterations_of(size_t first, size_t last) const;
   /// Bytes that an access moves into a cache in the whole statement, where loops from `fitting` on fit into it: its
@@ -78,6 +80,8 @@ struct StatementShape {
   double operations = 0.5;           // arithmetic in one iteration, at least a half
   UnrolledBlock block;               // annotated, or unrolled by TVM
   UnrolledBlock widened;             // and what LLVM's own unroller may add to it
+  // By cache: the outermost depth from which on all lines of the statement fit into it.
+  std::array<size_t, kCaches> fitting = {};
 };
 
 }  // namespace foretime::data
