@@ -49,14 +49,15 @@ class Launcher {
       "-x FORETIME_PROGRESS_TOKEN -x OMP_NUM_THREADS --mca odls_base_sigkill_timeout 5 "
       "--mca oob_tcp_keepalive_time 5 --mca oob_tcp_keepalive_intvl 2 --mca oob_tcp_keepalive_probes 3 {command}";
   /// For an agent that is no step itself. Jobs get CPUs of their own, and share the allocation's memory: a step would
-  /// take all of it otherwise, and the next one wait.
+  /// take all of it otherwise, and the next one wait. srun ends with the highest code of its ranks: one that it ended
+  /// because another was faster would hide theirs, so a rank that is left alone has a minute.
   static constexpr const char* kSrun =
       "srun --mpi=pmix --ntasks={ranks} --cpus-per-task={cpus} --gpus-per-task={gpus} --exact --mem=0 "
-      "--kill-on-bad-exit=1 {command}";
+      "--kill-on-bad-exit=0 --wait=60 {command}";
   /// For an agent that is a step, and holds what the job's step asks for.
   static constexpr const char* kSrunInStep =
       "srun --mpi=pmix --ntasks={ranks} --cpus-per-task={cpus} --gpus-per-task={gpus} --exact --overlap "
-      "--kill-on-bad-exit=1 {command}";
+      "--kill-on-bad-exit=0 --wait=60 {command}";
 
  private:
   std::string text_;

@@ -121,6 +121,14 @@ class TrainSbatchTest(OnSlurm):
         self.assertIn(f"pre-empted at step {step}: checkpoint written", self.log(number))
         self.cancel(number)
 
+    def test_a_rank_that_ends_later_than_the_others_is_waited_for(self):
+        program = self.work / "late-rank"
+        program.write_text("#!/bin/bash\n[[ -z $SLURM_RESTART_COUNT ]] || exit 0\n[[ $SLURM_PROCID == 0 ]] || sleep 3\nexit 75\n")
+        program.chmod(0o755)
+        number = self.sbatch("train.sbatch", "--nodes=2", arguments=["settings.yaml"], FORETIME=str(program))
+        ended = self.wait_for_end(number, 150)
+        self.assertEqual((ended["JobState"], ended["Restarts"]), ("COMPLETED", "1"), self.log(number))
+
     def test_a_requeue_by_hand_loses_no_step(self):
         number = self.endless("requeued", "--nodes=2")
         self.wait_for_steps("requeued", number)

@@ -30,10 +30,10 @@ TEST(Launcher, OneRankIsStartedDirectlyAndMoreByMpirun) {
               ElementsAre("/opt/foretime", "train", "a b.yaml"));
   EXPECT_THAT(Launcher("srun", /*in_step=*/true).arguments(kFour, {"c"}),
               ElementsAre("srun", "--mpi=pmix", "--ntasks=4", "--cpus-per-task=2", "--gpus-per-task=1", "--exact",
-                          "--overlap", "--kill-on-bad-exit=1", "c"));
+                          "--overlap", "--kill-on-bad-exit=0", "--wait=60", "c"));
   EXPECT_THAT(Launcher("srun", /*in_step=*/false).arguments(kFour, {"c"}),
               ElementsAre("srun", "--mpi=pmix", "--ntasks=4", "--cpus-per-task=2", "--gpus-per-task=1", "--exact",
-                          "--mem=0", "--kill-on-bad-exit=1", "c"));
+                          "--mem=0", "--kill-on-bad-exit=0", "--wait=60", "c"));
   EXPECT_THAT(Launcher("srun").arguments(kOne, {"c"}), Not(Contains(HasSubstr("gpus"))));
 }
 
