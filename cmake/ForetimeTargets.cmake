@@ -68,10 +68,11 @@ function(foretime_library name)
   foretime_unity(${name} ${arg_PARTS})
 endfunction()
 
-# foretime_test(NAME [TORCH] [FOLDERS ...] [EXCEPT ...] [SOURCES ...] LINK ... [TIMEOUT seconds]): a GoogleTest binary, one
-# ctest entry per binary.
+# foretime_test(NAME [TORCH] [WAITS] [FOLDERS ...] [EXCEPT ...] [SOURCES ...] LINK ... [TIMEOUT seconds]): a GoogleTest
+# binary, one ctest entry per binary. ctest counts halves of a core: a test that computes takes two. WAITS: it waits for
+# processes and clocks for most of its time, and takes one, as tests of programs do.
 function(foretime_test name)
-  cmake_parse_arguments(arg "TORCH" "TIMEOUT" "FOLDERS;EXCEPT;SOURCES;LINK" ${ARGN})
+  cmake_parse_arguments(arg "TORCH;WAITS" "TIMEOUT" "FOLDERS;EXCEPT;SOURCES;LINK" ${ARGN})
   foretime_sources(sources FOLDERS ${arg_FOLDERS} EXCEPT ${arg_EXCEPT} SOURCES ${arg_SOURCES})
   add_executable(${name} ${sources})
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR})
@@ -87,4 +88,7 @@ function(foretime_test name)
   endif()
   add_test(NAME ${name} COMMAND ${name})
   set_tests_properties(${name} PROPERTIES TIMEOUT ${arg_TIMEOUT})
+  if(NOT arg_WAITS)
+    set_tests_properties(${name} PROPERTIES PROCESSORS 2)
+  endif()
 endfunction()

@@ -21,5 +21,6 @@ cmake --build --preset release -j "$(tools/build_jobs.sh)"
 
 # shellcheck source=tools/mpi_env.sh
 source tools/mpi_env.sh
-# Two at a time: tests with several ranks say how many cores they take. ctest's summary is the last line.
-exec ctest --preset release --no-tests=error -j 2 "$@"
+# Halves of two cores: most tests wait for processes and clocks half of their time and take one, those that compute take
+# two, those with several ranks two a rank. ctest's summary is the last line.
+exec ctest --preset release --no-tests=error -j 4 "$@"
