@@ -65,7 +65,7 @@ class Browser:
         assert found, f"nothing matches {selector} on {self.driver.current_url}: {self.text()[:2000]}"
         return found[0]
 
-    def until(self, condition, seconds=10):
+    def until(self, condition, seconds=40):
         limit = time.monotonic() + seconds
         while True:
             try:

@@ -26,14 +26,14 @@ class OnSlurm(OnCluster):
     def log(self, number):
         return "".join(path.read_text() for path in sorted(self.work.glob(f"foretime-*-{number}*.log")))
 
-    def wait_for(self, what, condition, seconds=60, shown=lambda: ""):
+    def wait_for(self, what, condition, seconds=120, shown=lambda: ""):
         limit = time.monotonic() + seconds
         while not (value := condition()):
             self.assertLess(time.monotonic(), limit, f"no {what} within {seconds} s\n{shown()}")
             time.sleep(0.25)
         return value
 
-    def wait_for_end(self, number, seconds=120):
+    def wait_for_end(self, number, seconds=300):
         ends = ("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "PREEMPTED")
         self.wait_for("end of the Slurm job", lambda: self.job(number)["JobState"] in ends, seconds,
                       lambda: f"{self.job(number)}\n{self.log(number)[-3000:]}")
@@ -84,14 +84,14 @@ class TrainSbatchTest(OnSlurm):
             steps = re.findall(r'"step":(\d+)', lines.read_text()) if lines.exists() else []
             return int(steps[-1]) if steps else 0
         first = last()
-        self.wait_for(f"{more} steps of {name}", lambda: last() >= first + more, 60, lambda: self.log(number)[-3000:])
+        self.wait_for(f"{more} steps of {name}", lambda: last() >= first + more, 120, lambda: self.log(number)[-3000:])
         return last()
 
-    def wait_for_second_start(self, name, number, seconds=90):
+    def wait_for_second_start(self, name, number, seconds=180):
         """Until the Slurm job has started again, and its training has gone on from a checkpoint; the step of that."""
         self.wait_for("second start", lambda: int(self.job(number).get("Restarts", 0)) >= 1 and self.job(number)["JobState"] == "RUNNING", seconds,
                       lambda: f"{self.job(number)}\n{self.log(number)[-3000:]}")
-        found = self.wait_for("resumed training", lambda: re.findall(r"continues at step (\d+)", self.log(number)), 60,
+        found = self.wait_for("resumed training", lambda: re.findall(r"continues at step (\d+)", self.log(number)), 120,
                               lambda: self.log(number)[-3000:])
         self.wait_for_steps(name, number)
         return int(found[-1])
@@ -109,7 +109,7 @@ class TrainSbatchTest(OnSlurm):
         self.assertEqual(self.weights("over-nodes"), self.weights("one-host"))
 
     def test_at_its_time_limit_it_writes_a_checkpoint_and_queues_itself_again(self):
-        step = self.wait_for_second_start("limited", self.limited, 150)
+        step = self.wait_for_second_start("limited", self.limited, 240)
         self.assertIn(f"pre-empted at step {step}: checkpoint written", self.log(self.limited))
         self.cancel(self.limited)
 
@@ -126,7 +126,7 @@ class TrainSbatchTest(OnSlurm):
         program.write_text("#!/bin/bash\n[[ -z $SLURM_RESTART_COUNT ]] || exit 0\n[[ $SLURM_PROCID == 0 ]] || sleep 3\nexit 75\n")
         program.chmod(0o755)
         number = self.sbatch("train.sbatch", "--nodes=2", arguments=["settings.yaml"], FORETIME=str(program))
-        ended = self.wait_for_end(number, 150)
+        ended = self.wait_for_end(number)
         self.assertEqual((ended["JobState"], ended["Restarts"]), ("COMPLETED", "1"), self.log(number))
 
     def test_a_requeue_by_hand_loses_no_step(self):
@@ -184,7 +184,7 @@ class AgentsSbatchTest(OnSlurm):
         return {job["agent"].split(":")[0] for job in jobs}
 
     def wait_until_running(self, name, number, count=1, step=5):
-        self.wait_for("running jobs", lambda: sum(job["state"] == "active" and job["step"] >= step for job in self.jobs(name)) >= count, 60,
+        self.wait_for("running jobs", lambda: sum(job["state"] == "active" and job["step"] >= step for job in self.jobs(name)) >= count, 120,
                       lambda: self.log(number)[-3000:])
 
     def test_an_agent_on_each_node_until_the_queue_is_empty(self):
@@ -207,7 +207,7 @@ class AgentsSbatchTest(OnSlurm):
         self.submit("beside", [21, 22])
         number = self.sbatch("agent-over-nodes.sbatch", "--nodes=2", "--ntasks-per-node=4", FORETIME_RUNS="runs-span")
         spans = self.wait_for("step over two nodes", lambda: re.search(r"h\[1-2\]|h\[2-3\]|h\[1,3\]", self.run_on(
-            "h1", f"squeue -h -s -j {number} -o %N")), 60, lambda: self.log(number)[-3000:])
+            "h1", f"squeue -h -s -j {number} -o %N")), 120, lambda: self.log(number)[-3000:])
         self.assertTrue(spans)
         self.assertEqual(self.wait_for_end(number)["ExitCode"], "0:0", self.log(number))
         self.require_success("beside", number)
@@ -220,8 +220,8 @@ class AgentsSbatchTest(OnSlurm):
         number = self.sbatch("agents.sbatch", "--nodes=2", "-w", "h2,h3", FORETIME_RUNS="runs-away", FORETIME_AGENT_OPTIONS="--cpus 2")
         self.wait_until_running("away", number)
         self.urgent("h2,h3")
-        self.wait_for("second start", lambda: self.job(number).get("Restarts") == "1", 60, lambda: self.log(number)[-3000:])
-        self.assertEqual(self.wait_for_end(number, 180)["ExitCode"], "0:0", self.log(number))
+        self.wait_for("second start", lambda: self.job(number).get("Restarts") == "1", 120, lambda: self.log(number)[-3000:])
+        self.assertEqual(self.wait_for_end(number)["ExitCode"], "0:0", self.log(number))
         found = self.require_success("away", number)
         self.assertTrue(any(job["fence"] > 1 for job in found), "the jobs that ran were handed over")
         self.assertFalse(any(job["lost"] for job in found), "no lease ran out: the agents gave their jobs back")
@@ -232,7 +232,7 @@ class AgentsSbatchTest(OnSlurm):
         self.wait_until_running("lost", number, 2, 15)
         self.run_on("h1", ["scontrol", "update", "nodename=h3", "state=down", "reason=test"])
         self.addCleanup(self.bring_back, "h3")
-        self.assertEqual(self.wait_for_end(number, 180)["ExitCode"][-2:], ":0", self.log(number))
+        self.assertEqual(self.wait_for_end(number)["ExitCode"][-2:], ":0", self.log(number))
         self.require_success("lost", number)
 
     def test_a_slurmd_that_is_killed_costs_no_job(self):
@@ -240,11 +240,11 @@ class AgentsSbatchTest(OnSlurm):
         number = self.sbatch("agents.sbatch", "--nodes=3", FORETIME_RUNS="runs-slurmd", FORETIME_AGENT_OPTIONS="--cpus 2 --lease-seconds 5")
         self.wait_until_running("slurmd", number, 2, 15)
         self.cluster.beside(f"kill -9 $(cat '{self.folder}/h2/slurmd.pid')")
-        self.wait_for("node that is down", lambda: "down" in self.run_on("h1", "sinfo -h -p work -n h2 -o %t"), 60)
+        self.wait_for("node that is down", lambda: "down" in self.run_on("h1", "sinfo -h -p work -n h2 -o %t"), 120)
         again = self.cluster.start("h2", ["slurmd", "-D", "-N", "h2"])
         self.addCleanup(again.wait)
         self.addCleanup(again.terminate)
-        self.wait_for_end(number, 180)
+        self.wait_for_end(number)
         self.require_success("slurmd", number)
 
 
