@@ -1,5 +1,6 @@
 """The files of examples/slurm, submitted as they are, through time limits, pre-emption, requeues and lost nodes."""
 import json
+import os
 import re
 import time
 import unittest
@@ -11,6 +12,13 @@ SBATCH = SOURCE / "examples/slurm"
 
 
 class OnSlurm(OnCluster):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.slow = cls.work / "slow-foretime"  # its trainings leave the cores to others
+        cls.slow.write_text(f"#!/bin/sh\nLD_PRELOAD={os.environ.get('FORETIME_SLOW_STEPS', '')} exec {FORETIME} \"$@\"\n")
+        cls.slow.chmod(0o755)
+
     def sbatch(self, file, *words, arguments=(), **variables):
         """The id of a job that one of the files makes."""
         environment = {"FORETIME": str(FORETIME), "FORETIME_DATA_ROOT": "/", **variables}
@@ -68,12 +76,12 @@ class TrainSbatchTest(OnSlurm):
     def runTest(self):
         """Makes `cls()` possible."""
 
-    def submit(self, name, *words, **more):
+    def submit(self, name, *words, program=FORETIME, **more):
         arguments = [word for word in training(name, **more)[2:] if word != "--quiet"]
-        return self.sbatch("train.sbatch", *words, arguments=arguments)
+        return self.sbatch("train.sbatch", *words, arguments=arguments, FORETIME=str(program))
 
     def endless(self, name, *words):
-        number = self.submit(name, *words, trainer__steps=1000000, trainer__eval_every=1000000, checkpoint__every_steps=5)
+        number = self.submit(name, *words, program=self.slow, trainer__steps=1000000, trainer__eval_every=1000000, checkpoint__every_steps=5)
         self.addCleanup(self.cluster.run, "h1", ["scancel", number])
         return number
 
@@ -189,8 +197,8 @@ class AgentsSbatchTest(OnSlurm):
 
     def test_an_agent_on_each_node_until_the_queue_is_empty(self):
         # More and longer than two agents could take before the third has started.
-        self.submit("nodes", range(1, 8), **{"trainer.steps": 120})
-        number = self.sbatch("agents.sbatch", "--nodes=3", FORETIME_RUNS="runs-nodes", FORETIME_AGENT_OPTIONS="--cpus 2")
+        self.submit("nodes", range(1, 8), **{"trainer.steps": 30})
+        number = self.sbatch("agents.sbatch", "--nodes=3", FORETIME=str(self.slow), FORETIME_RUNS="runs-nodes", FORETIME_AGENT_OPTIONS="--cpus 2")
         self.assertEqual(self.wait_for_end(number)["ExitCode"], "0:0", self.log(number))
         self.assertEqual(self.hosts_of(self.require_success("nodes", number)), {"h1", "h2", "h3"})
 
@@ -216,8 +224,9 @@ class AgentsSbatchTest(OnSlurm):
         self.assertEqual(self.weights(f"runs-span/{job['id']}/attempt-1"), self.weights("span-one-host"))
 
     def test_pre_empted_agents_hand_their_jobs_over_and_come_back(self):
-        self.submit("away", [31, 32], **{"trainer.steps": 120})
-        number = self.sbatch("agents.sbatch", "--nodes=2", "-w", "h2,h3", FORETIME_RUNS="runs-away", FORETIME_AGENT_OPTIONS="--cpus 2")
+        self.submit("away", [31, 32], **{"trainer.steps": 40})
+        number = self.sbatch("agents.sbatch", "--nodes=2", "-w", "h2,h3", FORETIME=str(self.slow),
+                             FORETIME_RUNS="runs-away", FORETIME_AGENT_OPTIONS="--cpus 2")
         self.wait_until_running("away", number)
         self.urgent("h2,h3")
         self.wait_for("second start", lambda: self.job(number).get("Restarts") == "1", 120, lambda: self.log(number)[-3000:])
@@ -227,8 +236,9 @@ class AgentsSbatchTest(OnSlurm):
         self.assertFalse(any(job["lost"] for job in found), "no lease ran out: the agents gave their jobs back")
 
     def test_a_node_that_is_lost_costs_no_job(self):
-        self.submit("lost", [41, 42, 43], **{"trainer.steps": 100, "checkpoint.every_steps": 10})
-        number = self.sbatch("agents.sbatch", "--nodes=3", FORETIME_RUNS="runs-lost", FORETIME_AGENT_OPTIONS="--cpus 2 --lease-seconds 5")
+        self.submit("lost", [41, 42, 43], **{"trainer.steps": 40, "checkpoint.every_steps": 10})
+        number = self.sbatch("agents.sbatch", "--nodes=3", FORETIME=str(self.slow),
+                             FORETIME_RUNS="runs-lost", FORETIME_AGENT_OPTIONS="--cpus 2 --lease-seconds 5")
         self.wait_until_running("lost", number, 2, 15)
         self.run_on("h1", ["scontrol", "update", "nodename=h3", "state=down", "reason=test"])
         self.addCleanup(self.bring_back, "h3")
@@ -236,8 +246,9 @@ class AgentsSbatchTest(OnSlurm):
         self.require_success("lost", number)
 
     def test_a_slurmd_that_is_killed_costs_no_job(self):
-        self.submit("slurmd", [51, 52, 53], **{"trainer.steps": 100, "checkpoint.every_steps": 10})
-        number = self.sbatch("agents.sbatch", "--nodes=3", FORETIME_RUNS="runs-slurmd", FORETIME_AGENT_OPTIONS="--cpus 2 --lease-seconds 5")
+        self.submit("slurmd", [51, 52, 53], **{"trainer.steps": 40, "checkpoint.every_steps": 10})
+        number = self.sbatch("agents.sbatch", "--nodes=3", FORETIME=str(self.slow),
+                             FORETIME_RUNS="runs-slurmd", FORETIME_AGENT_OPTIONS="--cpus 2 --lease-seconds 5")
         self.wait_until_running("slurmd", number, 2, 15)
         self.cluster.beside(f"kill -9 $(cat '{self.folder}/h2/slurmd.pid')")
         self.wait_for("node that is down", lambda: "down" in self.run_on("h1", "sinfo -h -p work -n h2 -o %t"), 120)
