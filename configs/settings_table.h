@@ -15,6 +15,16 @@ STRUCT(HardwareSettings) {
   FIELD(double, all_multiply_add_gflop_s, 0.0, at_least(0), "likewise on all cores at once; 0: cores times one");
   FIELD(double, copy_gb_s, 0.0, at_least(0), "10^9 bytes a second that one core reads and writes; 0: guessed");
   FIELD(double, all_copy_gb_s, 0.0, at_least(0), "likewise all cores together; 0: guessed");
+  FIELD(int64_t, multiprocessors, 0, between(0, 1048576),
+        "of a GPU, whose `cores` they are as well; 0: a CPU, and nothing of what follows is looked at");
+  FIELD(int64_t, warp_size, 32, between(1, 64), "threads of a warp: 32 of NVIDIA's GPUs, 64 of AMD's");
+  FIELD(int64_t, threads_per_block, 1024, at_least(1), "that a block of threads may have");
+  FIELD(int64_t, shared_bytes_per_block, 49152, at_least(1), "of shared memory that it may have");
+  FIELD(int64_t, threads_per_multiprocessor, 2048, at_least(64), "that a multiprocessor holds at once");
+  FIELD(int64_t, blocks_per_multiprocessor, 32, at_least(1), "likewise blocks");
+  FIELD(int64_t, registers_per_multiprocessor, 65536, at_least(1), "registers of 32 bits");
+  FIELD(int64_t, registers_per_thread, 255, at_least(1), "that a thread may have");
+  FIELD(int64_t, shared_bytes_per_multiprocessor, 98304, at_least(1), "shared memory, bytes");
 };
 
 STRUCT(DataSettings) {

@@ -68,12 +68,14 @@ void fit_loop_columns(torch::Tensor offset, torch::Tensor scale, const InputStat
   struct Range {
     int64_t mark, first, count;  // mark: the column that says which nodes have the others
   };
-  constexpr std::array<Range, 4> kRanges = {Range{Columns::statement, Columns::statement, Columns::kStatement},
+  constexpr std::array<Range, 6> kRanges = {Range{Columns::statement, Columns::statement, Columns::kStatement},
                                             Range{Columns::loop, Columns::loop, Columns::kLoop},
                                             Range{Columns::access, Columns::access, Columns::kAccess},
-                                            Range{Columns::statement, Columns::machine, Columns::kMachine}};
+                                            Range{Columns::statement, Columns::machine, Columns::kMachine},
+                                            Range{Columns::statement, Columns::gpu, Columns::kGpu},
+                                            Range{Columns::access, Columns::gpu_access, Columns::kGpuAccess}};
   for (const auto& [mark, first, count] : kRanges) {
-    if (first >= offset.numel()) continue;  // data without columns of the machine
+    if (first >= offset.numel()) continue;  // data without columns of the machine, or of GPUs
     // Columns are 0 where a node is of another kind: their moments over the nodes of this kind follow from its share.
     const double share = statistics.mean[mark].item<double>();
     if (!(share > 0.0)) continue;

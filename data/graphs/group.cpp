@@ -89,7 +89,8 @@ uint64_t configuration_hash(const Group& group, int64_t c) {
     }
     case CandidateKind::program: {
       const int64_t columns = group.graphs.feature_count;
-      return graph_hash(group.graphs, c, columns == kLoopGraphColumns ? columns - kMachineColumns : columns);
+      const bool with_machine = columns == kLoopGraphColumns || columns == kGpuGraphColumns;
+      return graph_hash(group.graphs, c, with_machine ? kLoopGraphColumns - kMachineColumns : columns);
     }
   }
   return 0;

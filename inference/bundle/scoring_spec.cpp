@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <span>
@@ -147,11 +148,41 @@ void read_schema(const Reader& manifest, const std::string& version, ScoringSpec
   const int64_t columns = spec.representation == configs::Representation::ast
                               ? data::ProgramColumns::count
                               : data::program_columns(*spec.representation);
-  const bool earlier =
-      spec.representation == configs::Representation::loops && spec.feature_count == data::LoopColumns::kWithoutMachine;
-  if (spec.feature_count != columns && !earlier)
+  const bool loops =
+      spec.representation == configs::Representation::loops && data::are_loop_columns(spec.feature_count);
+  if (spec.feature_count != columns && !loops)
     schema.fail("feature_count", fmt::format("{}, expected {}, which readers of {} make", spec.feature_count, columns,
                                              word_of(*spec.representation)));
+}
+
+/// The limits of a GPU, which manifests name in the order of data::GpuLimits.
+struct GpuField {
+  const char* key;
+  int64_t data::GpuLimits::*field;
+};
+constexpr auto kGpuFields = std::to_array<GpuField>({
+    {"multiprocessors", &data::GpuLimits::multiprocessors},
+    {"warp_size", &data::GpuLimits::warp_size},
+    {"threads_per_block", &data::GpuLimits::threads_per_block},
+    {"shared_bytes_per_block", &data::GpuLimits::shared_bytes_per_block},
+    {"threads_per_multiprocessor", &data::GpuLimits::threads_per_multiprocessor},
+    {"blocks_per_multiprocessor", &data::GpuLimits::blocks_per_multiprocessor},
+    {"registers_per_multiprocessor", &data::GpuLimits::registers_per_multiprocessor},
+    {"registers_per_thread", &data::GpuLimits::registers_per_thread},
+    {"shared_bytes_per_multiprocessor", &data::GpuLimits::shared_bytes_per_multiprocessor},
+});
+
+data::GpuLimits gpu_in(const Reader& machine) {
+  data::GpuLimits gpu;
+  if (!machine.has("gpu")) return gpu;  // a CPU
+  const auto limits = machine.object("gpu");
+  for (const auto& [key, field] : kGpuFields) gpu.*field = limits.whole(key, 1, int64_t{1} << 40);
+  if (gpu.warp_size > static_cast<int64_t>(data::kMostLanes))
+    limits.fail("warp_size", fmt::format("{}, expected at most {}", gpu.warp_size, data::kMostLanes));
+  if (gpu.threads_per_multiprocessor < gpu.warp_size)
+    limits.fail("threads_per_multiprocessor",
+                fmt::format("{}, expected a warp or more", gpu.threads_per_multiprocessor));
+  return gpu;
 }
 
 data::Hardware hardware_in(const Reader& machine) {
@@ -170,7 +201,8 @@ data::Hardware hardware_in(const Reader& machine) {
                         .multiply_add_gflop_s = rate("multiply_add_gflop_s"),
                         .all_multiply_add_gflop_s = rate("all_multiply_add_gflop_s"),
                         .copy_gb_s = rate("copy_gb_s"),
-                        .all_copy_gb_s = rate("all_copy_gb_s")};
+                        .all_copy_gb_s = rate("all_copy_gb_s"),
+                        .gpu = gpu_in(machine)};
 }
 
 std::optional<data::Hardware> read_hardware(const Reader& manifest) {
@@ -262,9 +294,7 @@ void check_description(const Reader& manifest) {
 std::vector<std::string> feature_names(data::CandidateKind kind, std::optional<configs::Representation> representation,
                                        int64_t columns) {
   if (representation == configs::Representation::loops) {
-    auto names = data::loop_column_names();
-    if (columns == data::LoopColumns::kWithoutMachine) names.resize(static_cast<size_t>(columns));
-    return names;
+    return data::loop_column_names(data::are_loop_columns(columns) ? columns : data::LoopColumns::count);
   }
   if (representation != configs::Representation::curve) return data::feature_names(kind);
   std::vector<std::string> names;  // CurveColumns: curves of one kind each, told apart by their place only
@@ -302,16 +332,20 @@ Json schema_of(data::CandidateKind kind, std::optional<configs::Representation> 
 }
 
 Json to_json(const data::Hardware& hardware) {
-  return {{"vector_bytes", hardware.vector_bytes},
-          {"vector_registers", hardware.vector_registers},
-          {"cores", hardware.cores},
-          {"l1_bytes", hardware.l1_bytes},
-          {"l2_bytes", hardware.l2_bytes},
-          {"l3_bytes", hardware.l3_bytes},
-          {"multiply_add_gflop_s", hardware.multiply_add_gflop_s},
-          {"all_multiply_add_gflop_s", hardware.all_multiply_add_gflop_s},
-          {"copy_gb_s", hardware.copy_gb_s},
-          {"all_copy_gb_s", hardware.all_copy_gb_s}};
+  Json json = {{"vector_bytes", hardware.vector_bytes},
+               {"vector_registers", hardware.vector_registers},
+               {"cores", hardware.cores},
+               {"l1_bytes", hardware.l1_bytes},
+               {"l2_bytes", hardware.l2_bytes},
+               {"l3_bytes", hardware.l3_bytes},
+               {"multiply_add_gflop_s", hardware.multiply_add_gflop_s},
+               {"all_multiply_add_gflop_s", hardware.all_multiply_add_gflop_s},
+               {"copy_gb_s", hardware.copy_gb_s},
+               {"all_copy_gb_s", hardware.all_copy_gb_s}};
+  if (hardware.is_gpu()) {
+    for (const auto& [key, field] : kGpuFields) json["gpu"][key] = hardware.gpu.*field;
+  }
+  return json;
 }
 
 void add_machines(Bundle& bundle, const data::Machines& machines) {

@@ -252,7 +252,14 @@ WorkloadScorer::WorkloadScorer(std::shared_ptr<const Model> model, std::string_v
 WorkloadScorer::~WorkloadScorer() = default;
 
 ProgramScores WorkloadScorer::score(std::span<const std::string_view> records, Matrix* embedded) const {
-  const auto& machines = model_->spec().machines;
+  const auto& spec = model_->spec();
+  const bool of_gpus = data::are_gpu_columns(spec.feature_count);
+  const auto hardware_of = [&](const data::TuningRecord& record) {
+    if (data::is_gpu_target(record.target) != of_gpus)
+      throw DataError("target '{:.200}', and the model was trained on programs for {}", record.target,
+                      of_gpus ? "GPUs" : "CPUs");
+    return spec.machines.hardware_of(record.target, record.hardware);
+  };
   return score_texts(*model_, records.size(), embedded, [&](ProgramPart& part) {
     return [&, reader = pool_->take()](int64_t place) {
       auto& record = reader->record;
@@ -263,7 +270,7 @@ ProgramScores WorkloadScorer::score(std::span<const std::string_view> records, M
         reader->known_key = record.workload_key;
       }
       reader->programs.read(dag_, record, reader->program);
-      part.add(place, reader->program, operations_, machines.hardware_of(record.target, record.hardware.cores));
+      part.add(place, reader->program, operations_, hardware_of(record));
     };
   });
 }

@@ -105,8 +105,10 @@ StatementOutputs statement_outputs(GraphBuilder& b, const configs::ModelSettings
 ///   statement  the statement's own columns
 ///   block      of these, the ones that describe the code of its innermost block (data::block_columns)
 ///   machine    what is known of the machine (data::Hardware), and data::roofline
-/// of which model.statement_cost.inputs chooses; with model.statement_cost.context, what its hidden states sum up to
-/// over the program comes in before the last two layers. With model.ensemble_size, several of these are trained apart,
+/// of which model.statement_cost.inputs chooses. Of programs for GPUs, accesses come with their columns gpu_access.*,
+/// and statement, block and machine with gpu.* (data/frontends/loops/gpu_columns.h). With
+/// model.statement_cost.context, what its hidden states sum up to over the program comes in before the last two layers.
+/// With model.ensemble_size, several of these are trained apart,
 /// and the score is their mean. Columns are scaled to mean 0 and deviation 1 over the nodes of their kind, and cut at
 /// model.statement_cost.clip deviations: programs beyond what was seen look like the most extreme that were.
 /// With model.statement_cost.roofline, f is a correction: data::roofline's logarithm is added to it.
@@ -122,12 +124,14 @@ ModelGraph statement_cost(const configs::ModelSettings& settings, const InputSch
         schema.feature_count, static_cast<int64_t>(Columns::count));
   }
   auto inputs = chosen_inputs(settings);
-  if ((inputs.machine || settings.statement_cost.roofline) && schema.feature_count != Columns::count)
+  if ((inputs.machine || settings.statement_cost.roofline) && schema.feature_count < Columns::count)
     throw ModelError(
         "model.statement_cost.{}, for data that say nothing of the machine, which an earlier version packed: pack them "
         "again",
         inputs.machine ? "inputs: machine" : "roofline: true");
   if (inputs.machine) inputs.columns.push_back({Columns::machine, Columns::kMachine});
+  const bool gpu = data::are_gpu_columns(schema.feature_count);
+  if (gpu && !inputs.columns.empty()) inputs.columns.push_back({Columns::gpu, Columns::kGpu});
   ModelGraph model{.whole_graphs_only =
                        "a graph in pieces, for a model of whole graphs: set sampler.max_segment_nodes to 0"};
   GraphBuilder b;
@@ -148,8 +152,10 @@ ModelGraph statement_cost(const configs::ModelSettings& settings, const InputSch
   Value loops, others;
   if (inputs.loops) loops = scaled({Kind::loops}, Columns::loop, Columns::kLoop);
   std::vector<Value> joined;
-  for (int32_t slot = 0; inputs.accesses && slot < Columns::kSlots; ++slot)
+  for (int32_t slot = 0; inputs.accesses && slot < Columns::kSlots; ++slot) {
     joined.push_back(scaled({Kind::access, slot}, Columns::access, Columns::kAccess));
+    if (gpu) joined.push_back(scaled({Kind::access, slot}, Columns::gpu_access, Columns::kGpuAccess));
+  }
   for (const auto& [first, count] : inputs.columns) joined.push_back(scaled({Kind::statements}, first, count));
   if (!joined.empty()) others = b.join(joined);
   const MatrixRef statements_of{Kind::statements_of}, program_of{Kind::program_of};

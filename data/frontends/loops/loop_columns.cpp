@@ -6,12 +6,15 @@
 
 #include <fmt/format.h>
 
+#include "data/frontends/loops/column_writer.h"
+#include "data/frontends/loops/gpu_columns.h"
 #include "data/frontends/loops/roofline.h"
 
 namespace foretime::data {
 namespace {
 
 using Columns = LoopColumns;
+using Writer = ColumnWriter;
 
 constexpr double kLineElements = 16.0;
 constexpr double kStackBytes = 1024.0;       // a buffer that LLVM may keep in registers
@@ -19,43 +22,11 @@ constexpr double kDecodedInstructions = 10;  // log of what a core's cache of de
 constexpr int kInnerLoops = 4;
 constexpr size_t kSlots = static_cast<size_t>(Columns::kSlots);
 
-double ratio(double value) { return std::log2(std::max(value, 1e-9)); }
-double over(double value, double limit) { return std::max(0.0, ratio(value) - std::log2(limit)); }
-
-/// Values of a range of columns in their order; their names, where those are wanted instead.
-class Writer {
- public:
-  explicit Writer(float* at) : at_(at) {}
-  explicit Writer(std::vector<std::string>& names) : names_(&names) {}
-
-  void put(const char* name, double value) {
-    if (names_ != nullptr) {
-      names_->emplace_back(name);
-    } else {
-      at_[written_] = static_cast<float>(value);
-    }
-    ++written_;
-  }
-  void put(const char* name, const char* part, double value) {
-    put(names_ == nullptr ? "" : fmt::format("{}.{}", name, part).c_str(), value);
-  }
-  void put(const char* name, int number, const char* part, double value) {
-    if (names_ == nullptr) return put("", value);
-    put(fmt::format("{}{}.{}", name, number, part).c_str(), value);
-  }
-  int64_t written() const { return written_; }
-
- private:
-  float* at_ = nullptr;
-  std::vector<std::string>* names_ = nullptr;
-  int64_t written_ = 0;
-};
-
 /// The depth after the last parallel loop: from there on one task runs.
 size_t task_depth(const StatementShape& shape) {
   size_t depth = 0;
   for (size_t d = 0; d < shape.loop_count(); ++d) {
-    if (shape.loops[d].kind == LoopKind::parallel) depth = d + 1;
+    if (runs_in_parallel(shape.loops[d])) depth = d + 1;
   }
   return depth;
 }
@@ -86,7 +57,7 @@ void put_block(const StatementShape& shape, const UnrolledBlock& block, const ch
   out.put(name, "outer_extent", any ? log_of(static_cast<double>(shape.loops[d].extent)) : 0.0);
   out.put(name, "outer_reduction", any && shape.loops[d].reduction);
   out.put(name, "outer_invariant", any && shape.steps(0)[d].stride == 0);
-  out.put(name, "outer_parallel", any && shape.loops[d].kind == LoopKind::parallel);
+  out.put(name, "outer_parallel", any && runs_in_parallel(shape.loops[d]));
   out.put(name, "outer_none", !any);
 }
 
@@ -373,7 +344,7 @@ MachineValues machine_values(const Hardware& hardware) {
   return values;
 }
 
-std::vector<std::string> loop_column_names() {
+std::vector<std::string> loop_column_names(int64_t columns) {
   const LoopProgram program = smallest_program();
   const Hardware hardware;
   const StatementShape shape(program, program.statements[0], hardware);
@@ -390,6 +361,13 @@ std::vector<std::string> loop_column_names() {
   range("access", Columns::kAccess, [&](Writer& out) { put_access(shape, 0, program, out); });
   range("operation", Columns::kOperation, [&](Writer& out) { put_operation(1, out); });
   range("machine", Columns::kMachine, [&](Writer& out) { put_machine(shape, hardware, out); });
+  if (columns <= Columns::count) {
+    names.resize(static_cast<size_t>(columns));
+    return names;
+  }
+  const KernelShape kernel;
+  range("gpu", Columns::kGpu, [&](Writer& out) { put_gpu_statement(shape, program, kernel, {}, out); });
+  range("gpu_access", Columns::kGpuAccess, [&](Writer& out) { put_gpu_access(shape, 0, program, kernel, {}, out); });
   return names;
 }
 

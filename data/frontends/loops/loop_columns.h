@@ -52,10 +52,16 @@ struct LoopColumns {
                                                               machine + 9};
   static constexpr int64_t count = machine + kMachine;
   static constexpr int64_t kWithoutMachine = machine;  // columns of collections and bundles of earlier versions
+  // Of programs for GPUs, behind all others: of statements, and of accesses (data/frontends/loops/gpu_columns.h).
+  static constexpr int64_t gpu = count;
+  static constexpr int64_t kGpu = 41;
+  static constexpr int64_t gpu_access = gpu + kGpu;
+  static constexpr int64_t kGpuAccess = 17;
+  static constexpr int64_t kWithGpu = gpu_access + kGpuAccess;
 };
 
-/// Names of all columns: statement.vector.
-std::vector<std::string> loop_column_names();
+/// Names of so many columns: statement.vector.
+std::vector<std::string> loop_column_names(int64_t columns = LoopColumns::count);
 
 /// Values of LoopColumns::of_machine_alone.
 using MachineValues = std::array<float, LoopColumns::of_machine_alone.size()>;
@@ -63,8 +69,10 @@ MachineValues machine_values(const Hardware& hardware);
 
 /// Whether graphs with so many columns are loop graphs.
 constexpr bool are_loop_columns(int64_t columns) {
-  return columns == LoopColumns::count || columns == LoopColumns::kWithoutMachine;
+  return columns == LoopColumns::count || columns == LoopColumns::kWithoutMachine || columns == LoopColumns::kWithGpu;
 }
+/// Loop graphs with so many columns are of programs for GPUs.
+constexpr bool are_gpu_columns(int64_t columns) { return columns == LoopColumns::kWithGpu; }
 
 struct ColumnRange {
   int64_t first = 0, count = 0;

@@ -8,13 +8,15 @@
 #include <utility>
 
 #include "base/error.h"
+#include "data/frontends/loops/gpu_columns.h"
 #include "data/frontends/loops/tree_program.h"
 #include "data/graphs/loop_graph_columns.h"
 #include "data/graphs/schema.h"
 
 namespace foretime::data {
 
-static_assert(LoopColumns::count == kLoopGraphColumns && LoopColumns::kMachine == kMachineColumns);
+static_assert(LoopColumns::count == kLoopGraphColumns && LoopColumns::kMachine == kMachineColumns &&
+              LoopColumns::kWithGpu == kGpuGraphColumns);
 
 namespace {
 
@@ -135,6 +137,12 @@ class LoopGraphs : public ProgramGraphs {
   /// Where `operations` is 0 they are those of the program's statements. At most 2^31 - 1 nodes and edges in all.
   void add(const LoopProgram& program, double operations) override {
     find_places(program, operations > 0.0 ? operations : operations_of(program));
+    if (are_gpu_columns(columns_)) {
+      if (!program.is_gpu())
+        throw DataError(
+            "a program without loops over blocks or threads, expected one for GPUs: the graphs are of such");
+      gpu_ = GpuShape(program, hardware_.gpu);
+    }
     writers_.assign(program.buffers.size(), -1);
     size_t before = 0;
     for (size_t s = 0; s < program.statements.size(); ++s) {
@@ -187,6 +195,7 @@ class LoopGraphs : public ProgramGraphs {
     float* row = add_node(types().statement);
     set_statement_columns(shape, place, hardware_, row);
     if (columns_ > LoopColumns::machine) set_machine_columns(shape, hardware_, row);
+    if (are_gpu_columns(columns_)) set_gpu_statement_columns(shape, program, gpu_, hardware_, row);
     const size_t first_loop = types_.size();
     for (size_t d = shape.loop_count(); d-- > 0;) {
       const size_t here = types_.size();
@@ -207,7 +216,9 @@ class LoopGraphs : public ProgramGraphs {
     const auto accesses = program.accesses_of(shape.statement);
     for (size_t a = 0; a < accesses.size(); ++a) {
       const size_t here = types_.size();
-      set_access_columns(shape, a, program, add_node(types().access));
+      float* row = add_node(types().access);
+      set_access_columns(shape, a, program, row);
+      if (are_gpu_columns(columns_)) set_gpu_access_columns(shape, a, program, gpu_, row);
       add_edge(here, node);
       for (size_t d = 0; d < shape.loop_count(); ++d) {
         if (shape.steps(a)[d].distinct > 1.0) add_edge(here, first_loop + shape.loop_count() - 1 - d);
@@ -227,6 +238,7 @@ class LoopGraphs : public ProgramGraphs {
       place = {.index = i, .statements = statements.size(), .iterations_of_all = iterations, .operations = operations};
       if (i > 0) place.shared_before = shared_iterations(program, statements[i], statements[i - 1]);
       if (i + 1 < statements.size()) place.shared_after = shared_iterations(program, statements[i], statements[i + 1]);
+      if (program.is_gpu()) place.starts_threads = i == 0 || statements[i].kernel != statements[i - 1].kernel;
       for (const ProgramLoop& loop : program.loops_of(statements[i])) {
         if (loop.kind != LoopKind::parallel) continue;
         place.starts_threads = started.insert(loop.id).second;
@@ -243,6 +255,7 @@ class LoopGraphs : public ProgramGraphs {
   std::vector<int32_t> sources_, targets_;
   std::vector<int32_t> writers_;  // by buffer: the node of the statement that wrote it last, or -1
   std::vector<StatementPlace> places_;
+  GpuShape gpu_;
 };
 
 /// Makes graphs of the loop programs of trees.
@@ -293,14 +306,23 @@ FeaturizerPtr make_featurizer(configs::Representation representation, const Hard
 Hardware hardware_of(const configs::HardwareSettings& settings) {
   return {.vector_bytes = settings.vector_bytes,
           .vector_registers = settings.vector_registers,
-          .cores = settings.cores,
+          .cores = settings.multiprocessors > 0 ? settings.multiprocessors : settings.cores,
           .l1_bytes = settings.l1_bytes,
           .l2_bytes = settings.l2_bytes,
           .l3_bytes = settings.l3_bytes,
           .multiply_add_gflop_s = settings.multiply_add_gflop_s,
           .all_multiply_add_gflop_s = settings.all_multiply_add_gflop_s,
           .copy_gb_s = settings.copy_gb_s,
-          .all_copy_gb_s = settings.all_copy_gb_s};
+          .all_copy_gb_s = settings.all_copy_gb_s,
+          .gpu = {.multiprocessors = settings.multiprocessors,
+                  .warp_size = settings.warp_size,
+                  .threads_per_block = settings.threads_per_block,
+                  .shared_bytes_per_block = settings.shared_bytes_per_block,
+                  .threads_per_multiprocessor = settings.threads_per_multiprocessor,
+                  .blocks_per_multiprocessor = settings.blocks_per_multiprocessor,
+                  .registers_per_multiprocessor = settings.registers_per_multiprocessor,
+                  .registers_per_thread = settings.registers_per_thread,
+                  .shared_bytes_per_multiprocessor = settings.shared_bytes_per_multiprocessor}};
 }
 
 }  // namespace foretime::data

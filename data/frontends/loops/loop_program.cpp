@@ -22,6 +22,16 @@ void LoopProgram::clear() {
   accesses.clear();
   strides.clear();
   buffers.clear();
+  kernels.clear();
+  lanes.clear();
+}
+
+std::span<const int64_t> LoopProgram::lanes_of(const ProgramStatement& statement, const ProgramAccess& access,
+                                               int64_t warp_size) const {
+  const auto place = static_cast<size_t>(&access - accesses.data());
+  const int64_t threads = kernels[static_cast<size_t>(statement.kernel)].block_threads();
+  const auto count = static_cast<size_t>(std::min({warp_size, threads, static_cast<int64_t>(kMostLanes)}));
+  return std::span(lanes).subspan(place * kMostLanes, count);
 }
 
 double LoopProgram::iterations(const ProgramStatement& statement) const {

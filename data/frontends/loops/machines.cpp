@@ -39,9 +39,20 @@ const Machine* Machines::find(std::string_view target) const {
   return nullptr;
 }
 
-Hardware Machines::hardware_of(std::string_view target, int64_t cores) const {
-  Hardware compiled = hardware_of_target(target, cores);
+Hardware Machines::hardware_of(std::string_view target, const HardwareParameters& said) const {
   const Machine* machine = find(target);
+  const bool gpu = is_gpu_target(target);
+  if (machine != nullptr && machine->hardware.is_gpu() != gpu)
+    throw DataError("target '{:.200}' is that of a {}, and machine {} is a {}", target, gpu ? "GPU" : "CPU",
+                    machine->name, gpu ? "CPU (no multiprocessors)" : "GPU");
+  if (gpu) {
+    if (machine == nullptr) return gpu_of_target(target, said);
+    Hardware hardware = machine->hardware;
+    if (said.threads_per_block > 0) hardware.gpu.threads_per_block = said.threads_per_block;
+    if (said.shared_memory_per_block > 0) hardware.gpu.shared_bytes_per_block = said.shared_memory_per_block;
+    return hardware;
+  }
+  Hardware compiled = hardware_of_target(target, said.cores);
   if (machine == nullptr) return compiled;
   Hardware hardware = machine->hardware;
   hardware.vector_bytes = std::min(hardware.vector_bytes, compiled.vector_bytes);

@@ -27,9 +27,11 @@ class Machines {
   /// The machine that a target names; null where none of these.
   const Machine* find(std::string_view target) const;
   /// What programs compiled for a target run on: caches and rates of the machine that it names; vectors as LLVM uses
-  /// them for it, which may be narrower than the machine's, with rates in proportion; `cores` as the record says. Of an
-  /// unknown machine what hardware_of_target says.
-  Hardware hardware_of(std::string_view target, int64_t cores) const;
+  /// them for it, which may be narrower than the machine's, with rates in proportion; cores as the record says. Of an
+  /// unknown machine what hardware_of_target says. Of a GPU's target the machine that it names, whose blocks may have
+  /// what the record says where it says it; of an unknown one what gpu_of_target says. Throws DataError where a GPU's
+  /// target names a CPU or the other way round, and as gpu_of_target does.
+  Hardware hardware_of(std::string_view target, const HardwareParameters& said) const;
   const std::vector<Machine>& all() const { return machines_; }
 
  private:

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "data/frontends/ansor/dag/expression.h"
+#include "data/frontends/loops/lane_positions.h"
 
 namespace foretime::data {
 namespace {
@@ -23,6 +24,13 @@ LoopKind loop_kind(Annotation annotation) {
     default:
       return binds_thread(annotation) ? LoopKind::thread : LoopKind::serial;
   }
+}
+
+constexpr int64_t kMostThreads = 1 << 20;  // of one dimension of a block: far more than any GPU has
+
+bool is_bound(Annotation annotation) {
+  const ThreadAxis axis = thread_axis(annotation);
+  return axis == ThreadAxis::block || axis == ThreadAxis::thread;
 }
 
 int32_t element_bytes(const std::string& type) {
@@ -45,14 +53,19 @@ bool is_realised(const DagStage& definition, const NestStage& stage) {
 
 void NestProgram::read(LoopNest& nest, const TuningRecord& record, LoopProgram& program) {
   program.clear();
-  rewrites_ = record.layout_rewrite == kInsertTransform || record.layout_rewrite == kPreTransformed;
   transformed_ = -1;
   open_.clear();
   unroll_limit_ = 0;
+  kernel_ = blocks_around_ = threads_around_ = 0;
   find_attached(nest);
+  find_kernels(nest, program);
+  rewrites_ =
+      !program.is_gpu() && (record.layout_rewrite == kInsertTransform || record.layout_rewrite == kPreTransformed);
   set_buffers(nest, program);
   for (size_t stage = 0; stage < nest.stages.size(); ++stage) {
-    if (nest.stages[stage].compute_at == ComputeAt::root && !nest.dag->stages[stage].input) emit(nest, stage, program);
+    if (nest.stages[stage].compute_at != ComputeAt::root || nest.dag->stages[stage].input) continue;
+    if (program.is_gpu()) kernel_ = kernel_of_[stage];
+    emit(nest, stage, program);
   }
   if (transformed_ >= 0 && record.layout_rewrite == kInsertTransform) insert_transform(program);
   program.finish();
@@ -66,6 +79,67 @@ void NestProgram::find_attached(const LoopNest& nest) {
     if (s.compute_at != ComputeAt::iterator) continue;
     attached_[static_cast<size_t>(s.attach_stage)].emplace_back(s.attach_iterator, stage);
   }
+}
+
+void NestProgram::find_kernels(LoopNest& nest, LoopProgram& program) {
+  const size_t stages = nest.stages.size();
+  kernel_of_.assign(stages, -1);
+  const auto runs = [&](size_t stage) {
+    return !nest.dag->stages[stage].input && nest.stages[stage].compute_at != ComputeAt::inlined;
+  };
+  bool bound = false;
+  for (size_t stage = 0; stage < stages; ++stage) {
+    if (!runs(stage)) continue;
+    for (const NestIterator& iterator : nest.stages[stage].iterators) bound |= is_bound(iterator.annotation);
+  }
+  if (!bound) return;
+  for (size_t stage = 0; stage < stages; ++stage) {
+    if (!runs(stage)) continue;
+    size_t root = stage;
+    for (size_t steps = 0; nest.stages[root].compute_at == ComputeAt::iterator && steps < stages; ++steps)
+      root = static_cast<size_t>(nest.stages[root].attach_stage);
+    if (kernel_of_[root] < 0) {
+      kernel_of_[root] = static_cast<int32_t>(program.kernels.size());
+      program.kernels.emplace_back();
+    }
+    kernel_of_[stage] = kernel_of_[root];
+    ProgramKernel& kernel = program.kernels[static_cast<size_t>(kernel_of_[stage])];
+    int64_t virtual_threads = 1;
+    std::array<int64_t, 3> blocks = {1, 1, 1};
+    for (const NestIterator& iterator : nest.stages[stage].iterators) {
+      const int64_t extent = std::max<int64_t>(1, nest.pool.bounds(nest.variable(iterator).extent).high);
+      const size_t d = thread_dimension(iterator.annotation);
+      switch (thread_axis(iterator.annotation)) {
+        case ThreadAxis::virtual_thread:
+          virtual_threads = checked_multiply(virtual_threads, extent);
+          break;
+        case ThreadAxis::block:
+          blocks[d] = checked_multiply(blocks[d], extent);
+          break;
+        case ThreadAxis::thread:
+          kernel.threads[d] = std::max(kernel.threads[d], std::min(extent, kMostThreads));
+          break;
+        case ThreadAxis::none:
+          break;
+      }
+    }
+    kernel.virtual_threads = std::max(kernel.virtual_threads, virtual_threads);
+    kernel.blocks = std::max(kernel.blocks, checked_multiply(blocks[0], checked_multiply(blocks[1], blocks[2])));
+  }
+}
+
+void NestProgram::set_scope(const LoopNest& nest, size_t stage, LoopProgram& program) const {
+  const std::string& said = nest.dag->stages[stage].scope;
+  BufferScope scope = BufferScope::global;
+  if (!said.empty()) {
+    if (!said.starts_with("global")) scope = said.starts_with("shared") ? BufferScope::shared : BufferScope::local;
+  } else if (threads_around_ > 0) {
+    scope = BufferScope::local;
+  } else if (blocks_around_ > 0) {
+    scope = BufferScope::shared;
+  }
+  for (size_t output = 0; output < nest.dag->stages[stage].outputs(); ++output)
+    program.buffers[static_cast<size_t>(buffer_of_[nest.dag->memory(stage, output)])].scope = scope;
 }
 
 void NestProgram::set_buffers(const LoopNest& nest, LoopProgram& program) {
@@ -103,6 +177,8 @@ void NestProgram::set_buffers(const LoopNest& nest, LoopProgram& program) {
 void NestProgram::emit(LoopNest& nest, size_t stage, LoopProgram& program) {
   const size_t outside = open_.size();
   const int64_t outer_limit = unroll_limit_;
+  const int32_t outer_blocks = blocks_around_, outer_threads = threads_around_;
+  if (program.is_gpu() && nest.stages[stage].compute_at == ComputeAt::iterator) set_scope(nest, stage, program);
   if (nest.stages[stage].auto_unroll_max_step > 0) unroll_limit_ = nest.stages[stage].auto_unroll_max_step;
   const auto& iterators = nest.stages[stage].iterators;
   const bool reduces = !nest.dag->stages[stage].reduce_axes.empty();
@@ -113,16 +189,22 @@ void NestProgram::emit(LoopNest& nest, size_t stage, LoopProgram& program) {
   const auto is_reduction = [&](size_t i) { return iterators[i].kind == IteratorKind::reduce; };
   const auto open = [&](size_t i, int32_t id) {
     const NestVariable& variable = nest.variable(iterators[i]);
+    const ThreadAxis axis = thread_axis(iterators[i].annotation);
+    blocks_around_ += axis == ThreadAxis::block;
+    threads_around_ += axis == ThreadAxis::thread || axis == ThreadAxis::virtual_thread;
     const int64_t extent = nest.pool.bounds(variable.extent).high;
     if (extent <= 1) return;
     if (open_.size() == kMostStatementLoops) throw DataError("a statement in more than {} loops", kMostStatementLoops);
-    open_.push_back({{.extent = extent, .kind = loop_kind(iterators[i].annotation), .id = id}, iterators[i].variable});
+    open_.push_back({{.extent = extent, .kind = loop_kind(iterators[i].annotation), .id = id, .axis = axis},
+                     iterators[i].variable,
+                     iterators[i].annotation});
   };
   bool started = !reduces;
   for (size_t i = 0; i < iterators.size(); ++i) {
     if (!started && is_reduction(i)) {
       started = true;
       const size_t before = open_.size();
+      const int32_t blocks_before = blocks_around_, threads_before = threads_around_;
       for (size_t k = i; k < iterators.size(); ++k) {
         // Loops of their own, in which the reduction starts.
         const auto id = static_cast<int32_t>(nest.variables.size()) + iterators[k].variable;
@@ -130,6 +212,8 @@ void NestProgram::emit(LoopNest& nest, size_t stage, LoopProgram& program) {
       }
       add_statements(true);
       open_.resize(before);
+      blocks_around_ = blocks_before;
+      threads_around_ = threads_before;
     }
     open(i, iterators[i].variable);
     for (const auto& [iterator, attached] : attached_[stage]) {
@@ -140,6 +224,8 @@ void NestProgram::emit(LoopNest& nest, size_t stage, LoopProgram& program) {
   add_statements(false);
   open_.resize(outside);
   unroll_limit_ = outer_limit;
+  blocks_around_ = outer_blocks;
+  threads_around_ = outer_threads;
 }
 
 void NestProgram::add_statement(LoopNest& nest, size_t stage, size_t output, bool initial, LoopProgram& program) {
@@ -148,6 +234,7 @@ void NestProgram::add_statement(LoopNest& nest, size_t stage, size_t output, boo
   statement.initial = initial;
   statement.update = !initial && !nest.dag->stages[stage].reduce_axes.empty();
   statement.unroll_limit = unroll_limit_;
+  statement.kernel = kernel_;
   statement.first_loop = static_cast<uint32_t>(program.loops.size());
   statement.loops = static_cast<uint32_t>(open_.size());
   statement.first_access = static_cast<uint32_t>(program.accesses.size());
@@ -172,6 +259,7 @@ void NestProgram::add_statement(LoopNest& nest, size_t stage, size_t output, boo
   }
   statement.accesses = static_cast<uint32_t>(program.accesses.size()) - statement.first_access;
   if (!initial) count_arithmetic(nest, stage, output, statement);
+  if (program.is_gpu()) drop_repeated_threads(statement, program);
   program.statements.push_back(statement);
 }
 
@@ -193,6 +281,27 @@ void NestProgram::add_access(LoopNest& nest, const NestAccess& access, uint32_t 
   program.accesses.push_back({number, static_cast<uint32_t>(program.strides.size())});
   pattern_.append(nest.pool, flat, std::span(index_loops_).first(loops), buffer.elements, buffer.element_bytes,
                   program.strides);
+  if (!program.is_gpu()) return;
+  const size_t first = program.lanes.size();
+  program.lanes.resize(first + kMostLanes, 0);
+  lane_positions(nest, flat, program.kernels[static_cast<size_t>(kernel_)], std::span(program.lanes).subspan(first));
+}
+
+void NestProgram::drop_repeated_threads(const ProgramStatement& statement, LoopProgram& program) const {
+  const ProgramAccess& store = program.accesses[statement.first_access];
+  const BufferScope scope = program.buffers[static_cast<size_t>(store.buffer)].scope;
+  for (size_t i = 0; i < open_.size(); ++i) {
+    const Annotation bound = open_[i].annotation;
+    bool repeats = false;
+    if (open_[i].loop.axis == ThreadAxis::thread) {
+      for (size_t k = i + 1; k < open_.size(); ++k) repeats |= open_[k].annotation == bound;
+    } else if (open_[i].loop.axis == ThreadAxis::virtual_thread && scope != BufferScope::local) {
+      repeats = true;
+      for (uint32_t a = 0; a < statement.accesses; ++a)
+        repeats &= program.strides[program.accesses[statement.first_access + a].first + i].distinct <= 1.0;
+    }
+    if (repeats) program.loops[statement.first_loop + i].extent = 1;
+  }
 }
 
 bool NestProgram::is_rewritten(const LoopNest& nest, size_t stage, size_t access) const {

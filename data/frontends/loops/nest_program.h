@@ -22,7 +22,11 @@ namespace foretime::data {
 /// the order in which its loops read them: by a statement of its own before all others (1; TVM may fuse its first
 /// loops, which stay apart here), or beforehand, at no cost (2). Weights are the second operand of convolutions in
 /// NHWC, of matrix products that TVM's operators define and of Winograd's batched product, where it is an input of the
-/// program.
+/// program. Programs for GPUs are taken as they are: TVM rearranges nothing there.
+///
+/// Of a program whose loops are bound to blocks and threads (programs for GPUs), every stage at root is a kernel. The
+/// memory of a stage that does not say it is that of its place, as TVM has it: shared inside of a loop over blocks,
+/// local inside of one over threads.
 ///
 /// One object a thread: it keeps memory.
 class NestProgram {
@@ -35,16 +39,20 @@ class NestProgram {
   struct OpenLoop {
     ProgramLoop loop;
     int32_t variable = 0;
+    Annotation annotation = Annotation::none;
   };
 
   void find_attached(const LoopNest& nest);
+  void find_kernels(LoopNest& nest, LoopProgram& program);
   void set_buffers(const LoopNest& nest, LoopProgram& program);
+  void set_scope(const LoopNest& nest, size_t stage, LoopProgram& program) const;
   void emit(LoopNest& nest, size_t stage, LoopProgram& program);
   void add_statement(LoopNest& nest, size_t stage, size_t output, bool initial, LoopProgram& program);
   bool is_rewritten(const LoopNest& nest, size_t stage, size_t access) const;
   void rearrange(const ProgramStatement& statement, const ProgramAccess& access, LoopProgram& program);
   void insert_transform(LoopProgram& program);
   void add_access(LoopNest& nest, const NestAccess& access, uint32_t loops, LoopProgram& program);
+  void drop_repeated_threads(const ProgramStatement& statement, LoopProgram& program) const;
   void count_arithmetic(const LoopNest& nest, size_t stage, size_t output, ProgramStatement& statement);
   void count_expression(const LoopNest& nest, int32_t expression, bool compared, ProgramStatement& statement);
 
@@ -56,6 +64,9 @@ class NestProgram {
   std::vector<NestAccess> accesses_;
   std::vector<Affine> values_;
   AccessPattern pattern_;
+  std::vector<int32_t> kernel_of_;  // of each stage, in LoopProgram::kernels; -1: inputs and inlined ones
+  int32_t kernel_ = 0;              // of the next statement
+  int32_t blocks_around_ = 0, threads_around_ = 0;  // loops over them around it
   bool rewrites_ = false;
   std::vector<ProgramLoop> transform_loops_;  // of weights that are rearranged, outermost first
   std::vector<LoopAccess> transform_from_;

@@ -24,9 +24,13 @@ constexpr double kNodesOfProgram = 48, kEdgesOfProgram = 110;
 double nodes_of_program(configs::Representation representation) {
   return representation == configs::Representation::curve ? 1.0 : kNodesOfProgram;
 }
-double bytes_of_program(configs::Representation representation) {
-  return nodes_of_program(representation) * 8.0 * static_cast<double>(program_columns(representation)) +
-         kEdgesOfProgram * 16.0;
+double bytes_of_program(configs::Representation representation, int64_t columns) {
+  return nodes_of_program(representation) * 8.0 * static_cast<double>(columns) + kEdgesOfProgram * 16.0;
+}
+/// Node features that graphs of the index's programs have where nobody asks for less.
+int64_t columns_of(const RecordIndex& index, configs::Representation representation) {
+  if (index.gpu && representation == configs::Representation::loops) return LoopColumns::kWithGpu;
+  return program_columns(representation);
 }
 
 int64_t place_of(size_t file, int64_t line) { return static_cast<int64_t>(file) << kFileShift | line; }
@@ -53,7 +57,11 @@ struct OpenGroup {
 class RecordPacker {
  public:
   RecordPacker(const std::filesystem::path& file, const RecordIndex& index, const RecordPackOptions& options)
-      : index_(index), options_(options), names_(record_file_names(index.files)), writer_(file) {}
+      : index_(index),
+        options_(options),
+        columns_(options.columns > 0 ? options.columns : columns_of(index, options.representation)),
+        names_(record_file_names(index.files)),
+        writer_(file) {}
 
   RecordPackCounts pack(std::span<const int64_t> groups) {
     for (size_t first = 0; first < groups.size();) {
@@ -70,8 +78,8 @@ class RecordPacker {
 
   /// How many of the groups can be read in one pass: those whose records are open at once must fit into memory.
   size_t batch(std::span<const int64_t> groups) const {
-    const auto most =
-        static_cast<int64_t>(static_cast<double>(options_.memory) / bytes_of_program(options_.representation));
+    const auto most = static_cast<int64_t>(static_cast<double>(options_.memory) /
+                                           bytes_of_program(options_.representation, columns_));
     size_t fits = 1, beyond = groups.size() + 1;  // more groups have no fewer records open
     while (fits + 1 < beyond) {
       const size_t middle = fits + (beyond - fits) / 2;
@@ -115,7 +123,7 @@ class RecordPacker {
         auto [target, fresh] = open.try_emplace(found->second);
         if (fresh)
           target->second.graphs =
-              make_program_graphs(options_.representation, index_.machines.hardware_of(record_), options_.columns);
+              make_program_graphs(options_.representation, index_.machines.hardware_of(record_), columns_);
         const int64_t line = record_.line - 1;
         add(of, index_.files.size() == 1 ? fmt::to_string(line) : fmt::format("{}:{}", names_[file], line),
             target->second);
@@ -166,6 +174,7 @@ class RecordPacker {
 
   const RecordIndex& index_;
   const RecordPackOptions& options_;
+  int64_t columns_;                 // of node features
   std::vector<std::string> names_;  // of the files, in ids
   std::filesystem::path file_;      // that is being read
   PackedWriter writer_;
@@ -178,18 +187,43 @@ class RecordPacker {
 }  // namespace
 
 Hardware RecordMachines::hardware_of(const TuningRecord& record) const {
-  return all ? *all : known.hardware_of(record.target, record.hardware.cores);
+  return all ? *all : known.hardware_of(record.target, record.hardware);
 }
 
 std::string RecordMachines::group_key(const TuningRecord& record) const {
   if (all) return record.workload_key;
   const auto* machine = known.find(record.target);
+  const auto name = machine ? std::string_view(machine->name) : model_of_target(record.target);
+  if (is_gpu_target(record.target)) {
+    const auto& said = record.hardware;
+    return fmt::format("{}@{} {} {} {} {}", record.workload_key, name,
+                       machine ? "" : architecture_of_target(record.target).name, said.threads_per_block,
+                       said.shared_memory_per_block, said.warp_size);
+  }
   const auto hardware = hardware_of_target(record.target, record.hardware.cores);
-  return fmt::format("{}@{} {} {} {}", record.workload_key, machine ? machine->name : model_of_target(record.target),
-                     hardware.vector_bytes, hardware.vector_registers, hardware.cores);
+  return fmt::format("{}@{} {} {} {}", record.workload_key, name, hardware.vector_bytes, hardware.vector_registers,
+                     hardware.cores);
 }
 
 namespace {
+
+/// Finds out about the machine of a group's first record. Throws DataError, with the record's place, where nothing is
+/// known of it, and where it is a GPU among CPUs, whose graphs have other columns.
+void add_machine(RecordIndex& index, const TuningRecord& record, const std::filesystem::path& file) {
+  try {
+    const bool gpu = index.machines.hardware_of(record).is_gpu();
+    if (!index.groups.empty() && gpu != index.gpu)
+      throw DataError(
+          "target '{:.200}' is that of a {}, after records of {}, expected them in collections of their own",
+          record.target, gpu ? "GPU" : "CPU", gpu ? "CPUs" : "GPUs");
+    if (is_gpu_target(record.target) != gpu)
+      throw DataError("target '{:.200}' is that of a {}, and the hardware that was chosen for all records is a {}",
+                      record.target, gpu ? "CPU" : "GPU", gpu ? "GPU" : "CPU (no multiprocessors)");
+    index.gpu = gpu;
+  } catch (const DataError& error) {
+    throw DataError("{}:{}: {}", file.string(), record.line, error.what());
+  }
+}
 
 /// Groups of one workload get names of their own.
 void name_groups(std::vector<RecordGroup>& groups) {
@@ -235,6 +269,7 @@ RecordIndex index_records(const std::vector<std::filesystem::path>& files, const
           continue;
         }
         found = by_key.emplace(key, index.groups.size()).first;
+        add_machine(index, record, files[file]);
         index.groups.push_back({record.workload_key, "", std::move(key), std::move(dag), {}, 0});
       }
       index.groups[found->second].places.push_back(place_of(file, record.line - 1));
@@ -274,7 +309,7 @@ std::vector<GroupHeader> headers_of(const RecordIndex& index, configs::Represent
     header.graphs = header.candidates = records;
     header.nodes = static_cast<int64_t>(nodes_of_program(representation)) * records;
     header.edges = static_cast<int64_t>(kEdgesOfProgram) * records;
-    header.feature_count = program_columns(representation);
+    header.feature_count = columns_of(index, representation);
     header.node_type_count = 1;
     headers.push_back(std::move(header));
   }

@@ -60,11 +60,13 @@ struct RecordIndex {
   RecordMachines machines = {};
   int64_t records = 0, failed = 0, malformed = 0, without_dag = 0, left_out = 0;
   bool failures = true;                   // the failed ones are among the records
+  bool gpu = false;                       // all are of programs for GPUs, whose graphs have columns of their own
   std::vector<std::string> missing_keys;  // of workloads without a DAG, the first ones
   std::string first_malformed;            // FILE:LINE: why, lines from 1 on
 };
 
-/// Reads all files once. Throws DataError where a file cannot be read.
+/// Reads all files once. Throws DataError where a file cannot be read, where some records are of CPUs and others of
+/// GPUs, and where nothing is known of a GPU.
 RecordIndex index_records(const std::vector<std::filesystem::path>& files, const DagTable& dags,
                           const RecordChoice& choice, RecordMachines machines = {});
 
@@ -73,7 +75,7 @@ std::vector<GroupHeader> headers_of(const RecordIndex& index, configs::Represent
 
 struct RecordPackOptions {
   configs::Representation representation = configs::Representation::loops;  // or curve
-  int64_t columns = 0;                    // of node features, as make_program_graphs takes them
+  int64_t columns = 0;                    // of node features, as make_program_graphs takes them; 0: all that there are
   uint64_t memory = uint64_t{256} << 20;  // of one worker, bytes: bounds how many workloads are open at once
   int64_t least = 1;                      // workloads with fewer records that ran and can be replayed are left out
 };

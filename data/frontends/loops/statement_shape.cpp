@@ -4,6 +4,8 @@
 #include <cmath>
 #include <cstdlib>
 
+#include "base/error.h"
+
 namespace foretime::data {
 
 Hardware hardware_of_target(std::string_view target, int64_t cores) {
@@ -26,6 +28,45 @@ Hardware hardware_of_target(std::string_view target, int64_t cores) {
   } else if (is("cortex") || is("neoverse") || is("apple") || is("a64")) {
     hardware.vector_registers = 32;
   }
+  return hardware;
+}
+
+Hardware gpu_of_target(std::string_view target, const HardwareParameters& said) {
+  const GpuArchitecture& architecture = architecture_of_target(target);
+  Hardware hardware;
+  hardware.gpu = architecture.limits;
+  const auto set = [&](int64_t& limit, int64_t of_record, std::initializer_list<const char*> options) {
+    if (of_record > 0) {
+      limit = of_record;
+      return true;
+    }
+    for (const auto* option : options) {
+      const auto number = target_number(target, option);
+      if (number && *number > 0) {
+        limit = *number;
+        return true;
+      }
+    }
+    return false;
+  };
+  if (!set(hardware.gpu.threads_per_block, said.threads_per_block, {"-max_threads_per_block", "-max_num_threads"}))
+    throw DataError(
+        "target '{:.200}': how many threads a block may have is neither in it nor in the record's hardware parameters, "
+        "expected -max_num_threads=1024 or the like, or a machine file that names the target",
+        target);
+  set(hardware.gpu.shared_bytes_per_block, said.shared_memory_per_block, {"-max_shared_memory_per_block"});
+  set(hardware.gpu.warp_size, said.warp_size, {"-thread_warp_size"});
+  hardware.gpu.warp_size = std::min<int64_t>(hardware.gpu.warp_size, kMostLanes);
+  hardware.vector_bytes = 16;  // the widest load of a thread
+  hardware.vector_registers = architecture.limits.registers_per_thread;
+  hardware.cores = architecture.limits.multiprocessors;
+  hardware.l1_bytes = architecture.l1_bytes;
+  hardware.l2_bytes = hardware.l3_bytes = architecture.l2_bytes;
+  const auto multiprocessors = static_cast<double>(hardware.cores);
+  hardware.multiply_add_gflop_s = 2.0 * static_cast<double>(architecture.lanes) * architecture.ghz;
+  hardware.all_multiply_add_gflop_s = multiprocessors * hardware.multiply_add_gflop_s;
+  hardware.all_copy_gb_s = architecture.gb_s;
+  hardware.copy_gb_s = 2.0 * architecture.gb_s / multiprocessors;  // one alone gets more than its share
   return hardware;
 }
 
@@ -61,7 +102,7 @@ StatementShape::StatementShape(const LoopProgram& program, const ProgramStatemen
   for (const ProgramAccess& access : program.accesses_of(of)) all_steps.push_back(program.strides_of(of, access));
   for (size_t d = 0; d < loops.size(); ++d) {
     const auto extent = static_cast<double>(loops[d].extent);
-    if (loops[d].kind == LoopKind::parallel) {
+    if (runs_in_parallel(loops[d])) {
       parallel *= extent;
       is_parallel = true;
     }
@@ -121,7 +162,7 @@ double StatementShape::instructions(size_t access, const UnrolledBlock& of) cons
 
 double StatementShape::invariant(size_t access, size_t depth) const {
   double product = 1.0;
-  for (size_t d = depth; d-- > 0 && loops[d].kind != LoopKind::parallel && all_steps[access][d].distinct <= 1.0;)
+  for (size_t d = depth; d-- > 0 && !runs_in_parallel(loops[d]) && all_steps[access][d].distinct <= 1.0;)
     product *= static_cast<double>(loops[d].extent);
   return product;
 }

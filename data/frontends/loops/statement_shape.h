@@ -7,11 +7,14 @@
 #include <string_view>
 #include <vector>
 
+#include "data/frontends/ansor/records/record.h"
+#include "data/frontends/loops/gpu_limits.h"
 #include "data/frontends/loops/loop_program.h"
 
 namespace foretime::data {
 
-/// What the columns of program graphs take from the machine that the programs run on.
+/// What the columns of program graphs take from the machine that the programs run on. Of a GPU, `cores` are its
+/// multiprocessors and rates those of one and of all of them.
 struct Hardware {
   int64_t vector_bytes = 64;      // of a vector register: 16 SSE and NEON, 32 AVX2, 64 AVX-512
   int64_t vector_registers = 32;  // 16 up to AVX2
@@ -22,7 +25,9 @@ struct Hardware {
   // together. 0: not measured.
   double multiply_add_gflop_s = 0.0, all_multiply_add_gflop_s = 0.0;
   double copy_gb_s = 0.0, all_copy_gb_s = 0.0;
+  GpuLimits gpu = {};
 
+  bool is_gpu() const { return gpu.multiprocessors > 0; }
   bool operator==(const Hardware&) const = default;
 };
 /// The rates, guessed where they were not measured: two multiply-adds of a vector a cycle at 2.5 GHz, copies of 10 GB/s
@@ -34,6 +39,11 @@ Hardware hardware_of_target(std::string_view target, int64_t cores);
 
 /// Caches that a nest may fit into: 0 half of the first level, 1 to 3 the levels.
 constexpr size_t kCaches = 4;
+
+/// The GPU of a GPU's target: limits and rates of its architecture; warps and what a block may have as the record's
+/// parameters say, or the target (`-max_num_threads`, `-max_threads_per_block`, `-max_shared_memory_per_block`,
+/// `-thread_warp_size`). Throws DataError where neither says how many threads a block may have.
+Hardware gpu_of_target(std::string_view target, const HardwareParameters& said);
 
 /// The innermost loops that a compiler multiplies out, seen from one depth: the vector loop and unrolled ones.
 struct UnrolledBlock {

@@ -35,9 +35,9 @@ TEST(Machines, AreFoundByModelAndByTarget) {
 
 TEST(Machines, RatesAreThoseOfTheVectorsAndCoresThatAProgramHas) {
   const Machines machines({machine("m")});
-  const auto full = machines.hardware_of("llvm -mcpu=znver4 -model=m", 8);
+  const auto full = machines.hardware_of("llvm -mcpu=znver4 -model=m", {.cores = 8});
   EXPECT_EQ(full, machines.all()[0].hardware);
-  const auto one = machines.hardware_of("llvm -mcpu=core-avx2 -model=m", 1);
+  const auto one = machines.hardware_of("llvm -mcpu=core-avx2 -model=m", {.cores = 1});
   EXPECT_EQ(one.vector_bytes, 32);
   EXPECT_EQ(one.vector_registers, 16);
   EXPECT_EQ(one.cores, 1);
@@ -45,8 +45,8 @@ TEST(Machines, RatesAreThoseOfTheVectorsAndCoresThatAProgramHas) {
   EXPECT_DOUBLE_EQ(one.multiply_add_gflop_s, 80.0);
   EXPECT_DOUBLE_EQ(one.all_multiply_add_gflop_s, 80.0);
   EXPECT_DOUBLE_EQ(one.all_copy_gb_s, 12.0);
-  EXPECT_DOUBLE_EQ(machines.hardware_of("llvm -mcpu=znver4 -model=m", 2).all_multiply_add_gflop_s, 320.0);
-  const auto unknown = machines.hardware_of("llvm -mcpu=znver4", 8);
+  EXPECT_DOUBLE_EQ(machines.hardware_of("llvm -mcpu=znver4 -model=m", {.cores = 2}).all_multiply_add_gflop_s, 320.0);
+  const auto unknown = machines.hardware_of("llvm -mcpu=znver4", {.cores = 8});
   EXPECT_EQ(unknown, hardware_of_target("llvm -mcpu=znver4", 8));
 }
 

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+
+namespace foretime::data {
+
+/// Ratios as columns have them.
+inline double ratio(double value) { return std::log2(std::max(value, 1e-9)); }
+/// How far a value is above a limit; 0 below it.
+inline double over(double value, double limit) { return std::max(0.0, ratio(value) - std::log2(limit)); }
+
+/// Values of a range of columns in their order; their names, where those are wanted instead.
+class ColumnWriter {
+ public:
+  explicit ColumnWriter(float* at) : at_(at) {}
+  explicit ColumnWriter(std::vector<std::string>& names) : names_(&names) {}
+
+  void put(const char* name, double value) {
+    if (names_ != nullptr) {
+      names_->emplace_back(name);
+    } else {
+      at_[written_] = static_cast<float>(value);
+    }
+    ++written_;
+  }
+  void put(const char* name, const char* part, double value) {
+    put(names_ == nullptr ? "" : fmt::format("{}.{}", name, part).c_str(), value);
+  }
+  void put(const char* name, int number, const char* part, double value) {
+    if (names_ == nullptr) return put("", value);
+    put(fmt::format("{}{}.{}", name, number, part).c_str(), value);
+  }
+  int64_t written() const { return written_; }
+
+ private:
+  float* at_ = nullptr;
+  std::vector<std::string>* names_ = nullptr;
+  int64_t written_ = 0;
+};
+
+}  // namespace foretime::data

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <cstddef>
+
+#include "data/frontends/loops/column_writer.h"
+#include "data/frontends/loops/kernel_shape.h"
+#include "data/frontends/loops/loop_program.h"
+#include "data/frontends/loops/statement_shape.h"
+
+namespace foretime::data {
+
+/// Columns of statements and of accesses that programs for GPUs have besides those of all loop graphs: the kernel that
+/// a statement belongs to (its grid, blocks and warps, what a block takes of shared memory and registers, how many
+/// blocks a multiprocessor holds and how often the grid fills the GPU), and what the threads of a warp touch
+/// (coalescing, bank conflicts, width of loads). Sources: CUDA C++ Programming Guide; CUDA Occupancy Calculator; the
+/// features of GPU programs in auto_scheduler's feature.cc (lengths of bound loops, virtual threads); Hong and Kim, An
+/// analytical model for a GPU architecture with memory-level and thread-level parallelism awareness, ISCA 2009 (bytes
+/// that warps move, arithmetic of a thread). Logarithms are to base 2.
+void put_gpu_statement(const StatementShape& shape, const LoopProgram& program, const KernelShape& kernel,
+                       const GpuLimits& gpu, ColumnWriter& out, const GpuShape& all = {});
+void put_gpu_access(const StatementShape& shape, size_t access, const LoopProgram& program, const KernelShape& kernel,
+                    const WarpAccess& touched, ColumnWriter& out);
+
+/// Each fills its columns in a row of LoopColumns::kWithGpu values that are 0. Statements get the least time of an
+/// iteration on one multiprocessor for roofline: the largest of what its arithmetic takes, its requests to shared
+/// memory, and its share of the bandwidth of global memory.
+void set_gpu_statement_columns(const StatementShape& shape, const LoopProgram& program, const GpuShape& all,
+                               const Hardware& hardware, float* row);
+void set_gpu_access_columns(const StatementShape& shape, size_t access, const LoopProgram& program, const GpuShape& all,
+                            float* row);
+
+/// Nanoseconds; above 0.
+double gpu_roofline(const StatementShape& shape, const LoopProgram& program, const GpuShape& all,
+                    const Hardware& hardware);
+
+}  // namespace foretime::data

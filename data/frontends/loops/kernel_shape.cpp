@@ -1,0 +1,121 @@
+#include "data/frontends/loops/kernel_shape.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+
+namespace foretime::data {
+namespace {
+
+constexpr double kRegisterUnit = 8.0;  // a thread's registers are given out in eights
+
+/// Whether a thread runs all iterations of a loop itself.
+bool is_of_thread(const ProgramLoop& loop) {
+  return loop.axis == ThreadAxis::none || loop.axis == ThreadAxis::virtual_thread;
+}
+
+}  // namespace
+
+KernelShape::KernelShape(const LoopProgram& program, std::span<const WarpAccess> accesses, size_t kernel,
+                         const GpuLimits& gpu) {
+  const ProgramKernel& of = program.kernels[kernel];
+  blocks = static_cast<double>(of.blocks);
+  threads = static_cast<double>(of.block_threads());
+  virtual_threads = static_cast<double>(of.virtual_threads);
+  const auto warp = static_cast<double>(gpu.warp_size);
+  warps = std::ceil(threads / warp);
+  const double lanes = std::max(1.0, std::min(threads, warp));
+  std::vector<bool> counted(program.buffers.size());
+  iterations = operations = 0.0;
+  for (const ProgramStatement& statement : program.statements) {
+    if (static_cast<size_t>(statement.kernel) != kernel) continue;
+    const double repeats = thread_iterations(program, statement);
+    iterations += repeats;
+    for (const int32_t count : statement.arithmetic) operations += repeats * count;
+    for (const ProgramAccess& access : program.accesses_of(statement)) {
+      const WarpAccess& touched = accesses[static_cast<size_t>(&access - program.accesses.data())];
+      const double times = thread_accesses(program, statement, access) / lanes;
+      const BufferScope scope = program.buffers[static_cast<size_t>(access.buffer)].scope;
+      if (scope == BufferScope::global) global_bytes += times * touched.sectors * kSectorBytes;
+      if (scope == BufferScope::shared) shared_cycles += times * touched.ways;
+    }
+    const auto number = static_cast<size_t>(program.accesses_of(statement)[0].buffer);
+    if (counted[number]) continue;
+    counted[number] = true;
+    const ProgramBuffer& buffer = program.buffers[number];
+    const double bytes = static_cast<double>(buffer.elements) * buffer.element_bytes;
+    if (buffer.scope == BufferScope::shared) shared_bytes += bytes;
+    if (buffer.scope == BufferScope::local) local_bytes += bytes * virtual_threads;
+  }
+  iterations = std::max(1.0, iterations);
+  operations = std::max(1.0, operations);
+  registers = local_bytes / 4.0 + kOtherRegisters;
+  fits = threads <= static_cast<double>(gpu.threads_per_block) &&
+         shared_bytes <= static_cast<double>(gpu.shared_bytes_per_block);
+  const auto multiprocessors = static_cast<double>(std::max<int64_t>(1, gpu.multiprocessors));
+  const double most_warps = std::max(1.0, std::floor(static_cast<double>(gpu.threads_per_multiprocessor) / warp));
+  const double given =
+      std::min(std::ceil(registers / kRegisterUnit) * kRegisterUnit,
+               std::ceil(static_cast<double>(gpu.registers_per_thread) / kRegisterUnit) * kRegisterUnit);
+  thread_limit = std::floor(most_warps / warps);
+  block_limit = static_cast<double>(gpu.blocks_per_multiprocessor);
+  shared_limit = shared_bytes > 0.0
+                     ? std::floor(static_cast<double>(gpu.shared_bytes_per_multiprocessor) / shared_bytes)
+                     : kUnlimited;
+  register_limit = std::floor(static_cast<double>(gpu.registers_per_multiprocessor) / (given * warp * warps));
+  resident = std::max(1.0, std::min({thread_limit, block_limit, shared_limit, register_limit}));
+  occupancy = std::min(1.0, resident * warps / most_warps);
+  waves = std::ceil(blocks / (multiprocessors * resident));
+  tail = blocks / (waves * multiprocessors * resident);
+}
+
+VectorLoop vector_loop(const LoopProgram& program, const ProgramStatement& statement) {
+  const auto loops = program.loops_of(statement);
+  VectorLoop found{loops.size(), 1};
+  for (size_t d = 0; d < loops.size(); ++d) {
+    if (loops[d].kind == LoopKind::vectorized) found = {d, loops[d].extent};
+  }
+  return found;
+}
+
+double thread_iterations(const LoopProgram& program, const ProgramStatement& statement) {
+  double product = 1.0;
+  for (const ProgramLoop& loop : program.loops_of(statement)) {
+    if (is_of_thread(loop)) product *= static_cast<double>(loop.extent);
+  }
+  return product;
+}
+
+double thread_accesses(const LoopProgram& program, const ProgramStatement& statement, const ProgramAccess& access) {
+  const auto loops = program.loops_of(statement);
+  const auto steps = program.strides_of(statement, access);
+  double product = 1.0;
+  bool moved = false;
+  for (size_t d = loops.size(); d-- > 0;) {
+    if (loops[d].kind == LoopKind::vectorized && std::abs(steps[d].stride) == 1) continue;
+    if (!is_of_thread(loops[d])) continue;
+    moved |= steps[d].distinct > 1.0;
+    if (moved) product *= static_cast<double>(loops[d].extent);
+  }
+  return product;
+}
+
+GpuShape::GpuShape(const LoopProgram& program, const GpuLimits& gpu) {
+  if (!program.is_gpu()) return;
+  accesses.resize(program.accesses.size());
+  for (const ProgramStatement& statement : program.statements) {
+    const VectorLoop vector = vector_loop(program, statement);
+    for (const ProgramAccess& access : program.accesses_of(statement)) {
+      const ProgramBuffer& buffer = program.buffers[static_cast<size_t>(access.buffer)];
+      const int64_t stride =
+          vector.extent > 1 ? program.strides_of(statement, access)[vector.depth].stride : int64_t{0};
+      accesses[static_cast<size_t>(&access - program.accesses.data())] =
+          warp_access(program.lanes_of(statement, access, gpu.warp_size), stride == 0 ? 1 : vector.extent, stride,
+                      buffer.element_bytes);
+    }
+  }
+  for (size_t kernel = 0; kernel < program.kernels.size(); ++kernel)
+    kernels.emplace_back(program, accesses, kernel, gpu);
+}
+
+}  // namespace foretime::data
