@@ -21,6 +21,7 @@ FOLDERS = {
     "v100": ["microbenchmark/tvm/ansor", "microbenchmark/tvm/e2e/ansor_log", "microbenchmark/tvm/scale_out"],
     "k80": ["Table3/tvm/ansor"],
     "mi50": ["Table4/tvm/ansor"],
+    "sm_75": ["microbenchmark/tvm/*.log"],  # of a copy of the artifact: a GPU of this architecture
 }
 SCRIPTS = "microbenchmark/tvm/script/e2e"
 
@@ -217,7 +218,8 @@ def main():
     for gpu, folders in FOLDERS.items():
         seen, by_network = set(), {}
         for folder in folders:
-            for file in sorted((args.artifacts / folder).rglob("*.log")):
+            pattern = folder if folder.endswith(".log") else folder + "/**/*.log"
+            for file in sorted(args.artifacts.glob(pattern)):
                 for line in file.read_text(errors="replace").splitlines():
                     if not line.startswith('{"i"'):
                         continue

@@ -13,6 +13,7 @@
 #include "data/files/npz_groups.h"
 #include "data/files/packed.h"
 #include "data/frontends/hlo/hlo_groups.h"
+#include "data/graphs/loop_graph_columns.h"
 
 namespace foretime::data {
 namespace {
@@ -120,7 +121,8 @@ void set_featurizer(GroupHeader& header, const FeaturizerPtr& featurizer) {
   if (header.member < 0) {
     header.featurizer = featurizer;
     header.feature_count = featurizer->feature_count();
-  } else if (header.feature_count != featurizer->feature_count()) {
+  } else if (header.feature_count != featurizer->feature_count() &&
+             !(featurizer->feature_count() == kLoopGraphColumns && header.feature_count == kGpuGraphColumns)) {
     throw DataError(
         "{}: its programs have {} node features, expected {} of data.representation {}; pack "
         "them again with --representation {}",

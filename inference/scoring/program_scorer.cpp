@@ -1,6 +1,7 @@
 #include "inference/scoring/program_scorer.h"
 
 #include <algorithm>
+#include <atomic>
 #include <functional>
 #include <limits>
 #include <mutex>
@@ -254,13 +255,16 @@ WorkloadScorer::~WorkloadScorer() = default;
 ProgramScores WorkloadScorer::score(std::span<const std::string_view> records, Matrix* embedded) const {
   const auto& spec = model_->spec();
   const bool of_gpus = data::are_gpu_columns(spec.feature_count);
+  std::atomic<size_t> others = 0;  // records of programs that the model knows nothing of
   const auto hardware_of = [&](const data::TuningRecord& record) {
-    if (data::is_gpu_target(record.target) != of_gpus)
+    if (data::is_gpu_target(record.target) != of_gpus) {
+      ++others;
       throw DataError("target '{:.200}', and the model was trained on programs for {}", record.target,
                       of_gpus ? "GPUs" : "CPUs");
+    }
     return spec.machines.hardware_of(record.target, record.hardware);
   };
-  return score_texts(*model_, records.size(), embedded, [&](ProgramPart& part) {
+  auto result = score_texts(*model_, records.size(), embedded, [&](ProgramPart& part) {
     return [&, reader = pool_->take()](int64_t place) {
       auto& record = reader->record;
       reader->parser.parse(records[static_cast<size_t>(place)], record, false);
@@ -273,6 +277,8 @@ ProgramScores WorkloadScorer::score(std::span<const std::string_view> records, M
       part.add(place, reader->program, operations_, hardware_of(record));
     };
   });
+  if (others > 0 && others == records.size()) throw WrongKind("{}", result.why);
+  return result;
 }
 
 ProgramScores score_tir(const Model& model, std::span<const std::string_view> programs, Matrix* embedded) {

@@ -33,8 +33,9 @@ class WorkloadScorer {
   ~WorkloadScorer();
 
   /// Records as auto_scheduler writes them; "r" and the measurement in it are not looked at. A record that is no JSON,
-  /// of another workload, or whose schedule does not apply is not scored. `embedded`, where not null: what the model's
-  /// graph embeds, [records, embedded columns], zeros for what is not scored.
+  /// of another workload, or whose schedule does not apply is not scored; nor is one of a GPU by a model of programs
+  /// for CPUs, or the other way round: where all are such, WrongKind is thrown. `embedded`, where not null: what the
+  /// model's graph embeds, [records, embedded columns], zeros for what is not scored.
   ProgramScores score(std::span<const std::string_view> records, Matrix* embedded = nullptr) const;
 
   const data::ComputeDag& dag() const { return *dag_; }

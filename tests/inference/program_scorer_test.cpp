@@ -94,6 +94,20 @@ TEST(ProgramScorer, ARecordThatIsNoneFailsAlone) {
   EXPECT_EQ(scorer.score(std::vector<std::string_view>{""}).failed, 1);
 }
 
+TEST(ProgramScorer, ProgramsForGpusAreNotThoseOfCpus) {
+  auto workload = sample_workload(2);
+  auto& text = workload.records[1];
+  const auto target = text.find("llvm");
+  text.replace(target, 4, "cuda -max_num_threads=1024");
+  const auto result = WorkloadScorer(model_of(loops_bundle()), workload.compute_dag).score(views(workload.records));
+  EXPECT_EQ(result.failed, 1);
+  EXPECT_THAT(result.first_failure, HasSubstr("1: target 'cuda -max_num_threads=1024"));
+  EXPECT_THAT(result.first_failure, HasSubstr("and the model was trained on programs for CPUs"));
+  const WorkloadScorer scorer(model_of(loops_bundle()), workload.compute_dag);
+  EXPECT_THAT(foretime::testing::message_of<WrongKind>([&] { scorer.score(views({text})); }),
+              HasSubstr("and the model was trained on programs for CPUs"));
+}
+
 TEST(ProgramScorer, ThreadsGiveTheSameScores) {
   auto workload = sample_workload(100);
   const auto records = workload.records;

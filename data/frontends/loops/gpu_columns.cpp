@@ -18,26 +18,26 @@ struct Traffic {
   double waste = 1.0, ways = 1.0;  // the worst: bytes fetched for each that is used, conflicts
 };
 
-Traffic traffic_of(const StatementShape& shape, const LoopProgram& program, const GpuShape& all) {
+Traffic traffic_of(const StatementShape& shape, const LoopProgram& program, const GpuShape& all, int64_t warp_size) {
   Traffic traffic;
   if (all.accesses.empty()) return traffic;
   const ProgramStatement& statement = shape.statement;
   const double repeats = thread_iterations(program, statement);
   const auto accesses = program.accesses_of(statement);
   const int64_t threads = program.kernels[static_cast<size_t>(statement.kernel)].block_threads();
+  const auto lanes = static_cast<double>(std::min(threads, warp_size));
   for (size_t a = 0; a < accesses.size(); ++a) {
     const ProgramBuffer& buffer = program.buffers[static_cast<size_t>(accesses[a].buffer)];
     const WarpAccess& touched = all.accesses[statement.first_access + a];
-    const double lanes = static_cast<double>(std::min<int64_t>(threads, static_cast<int64_t>(kMostLanes)));
     const double each = thread_accesses(program, statement, accesses[a]) / repeats;
     if (a > 0 || statement.update) traffic.reads[static_cast<size_t>(buffer.scope)] += 1.0;
     if (buffer.scope == BufferScope::global) {
       traffic.sectors += each * touched.sectors;
-      traffic.global_bytes += each * touched.sectors * kSectorBytes / std::min(lanes, 32.0);
+      traffic.global_bytes += each * touched.sectors * kSectorBytes / lanes;
       traffic.waste =
           std::max(traffic.waste, touched.sectors * kSectorBytes / (touched.elements * buffer.element_bytes));
     } else if (buffer.scope == BufferScope::shared) {
-      traffic.shared_cycles += each * touched.ways;
+      traffic.shared_cycles += each * touched.cycles / lanes;
       traffic.ways = std::max(traffic.ways, touched.ways);
     }
   }
@@ -58,11 +58,12 @@ double own_threads(const StatementShape& shape) {
 void put_gpu_statement(const StatementShape& shape, const LoopProgram& program, const KernelShape& kernel,
                        const GpuLimits& gpu, ColumnWriter& out, const GpuShape& all) {
   const auto multiprocessors = static_cast<double>(std::max<int64_t>(1, gpu.multiprocessors));
-  const Traffic traffic = traffic_of(shape, program, all);
+  const Traffic traffic = traffic_of(shape, program, all, gpu.warp_size);
   const double repeats = thread_iterations(program, shape.statement);
   const BufferScope scope = program.buffers[static_cast<size_t>(program.accesses_of(shape.statement)[0].buffer)].scope;
   bool across_threads = false;
-  for (const ProgramLoop& loop : shape.loops) across_threads |= loop.axis == ThreadAxis::thread && loop.reduction;
+  for (const ProgramLoop& loop : shape.loops)
+    across_threads |= loop.axis == ThreadAxis::thread && loop.reduction && loop.extent > 1;
   out.put("is_gpu", 1.0);
   // The grid.
   out.put("blocks", ratio(kernel.blocks));
@@ -146,7 +147,7 @@ void put_gpu_access(const StatementShape& shape, size_t a, const LoopProgram& pr
 
 double gpu_roofline(const StatementShape& shape, const LoopProgram& program, const GpuShape& all,
                     const Hardware& hardware) {
-  const Traffic traffic = traffic_of(shape, program, all);
+  const Traffic traffic = traffic_of(shape, program, all, hardware.gpu.warp_size);
   const auto& counts = shape.statement.arithmetic;
   double instructions = 0.0;
   for (const int32_t count : counts) instructions += count;
@@ -156,7 +157,7 @@ double gpu_roofline(const StatementShape& shape, const LoopProgram& program, con
   const double busy = std::max(1.0, std::min(blocks, static_cast<double>(hardware.gpu.multiprocessors)));
   const double bandwidth = std::min(hardware.copy_gb_s, hardware.all_copy_gb_s / busy);
   return std::max({kLeastOfGpu, instructions / (hardware.multiply_add_gflop_s / 2.0), traffic.global_bytes / bandwidth,
-                   traffic.shared_cycles / static_cast<double>(hardware.gpu.warp_size) / kGhz});
+                   traffic.shared_cycles / kGhz});
 }
 
 void set_gpu_statement_columns(const StatementShape& shape, const LoopProgram& program, const GpuShape& all,

@@ -37,7 +37,7 @@ KernelShape::KernelShape(const LoopProgram& program, std::span<const WarpAccess>
       const double times = thread_accesses(program, statement, access) / lanes;
       const BufferScope scope = program.buffers[static_cast<size_t>(access.buffer)].scope;
       if (scope == BufferScope::global) global_bytes += times * touched.sectors * kSectorBytes;
-      if (scope == BufferScope::shared) shared_cycles += times * touched.ways;
+      if (scope == BufferScope::shared) shared_cycles += times * touched.cycles;
     }
     const auto number = static_cast<size_t>(program.accesses_of(statement)[0].buffer);
     if (counted[number]) continue;
@@ -90,9 +90,13 @@ double thread_accesses(const LoopProgram& program, const ProgramStatement& state
   const auto loops = program.loops_of(statement);
   const auto steps = program.strides_of(statement, access);
   double product = 1.0;
-  bool moved = false;
+  const bool is_store = &access == &program.accesses[statement.first_access];
+  bool moved = is_store && !statement.update;
   for (size_t d = loops.size(); d-- > 0;) {
-    if (loops[d].kind == LoopKind::vectorized && std::abs(steps[d].stride) == 1) continue;
+    if (loops[d].kind == LoopKind::vectorized && std::abs(steps[d].stride) == 1) {
+      moved = true;
+      continue;
+    }
     if (!is_of_thread(loops[d])) continue;
     moved |= steps[d].distinct > 1.0;
     if (moved) product *= static_cast<double>(loops[d].extent);

@@ -48,8 +48,8 @@ VectorLoop vector_loop(const LoopProgram& program, const ProgramStatement& state
 double thread_iterations(const LoopProgram& program, const ProgramStatement& statement);
 
 /// How often a thread of a kernel makes an access: once for all elements of a vector loop that moves through it from
-/// neighbour to neighbour, and once for all iterations of the innermost loops that do not move it, over which a
-/// compiler keeps what was loaded.
+/// neighbour to neighbour, and a load, or what is added to, once for all iterations of the innermost loops that do not
+/// move it, over which a compiler keeps it.
 double thread_accesses(const LoopProgram& program, const ProgramStatement& statement, const ProgramAccess& access);
 
 /// A GPU program's accesses and kernels, in their order. Both are empty for other programs.

@@ -61,7 +61,11 @@ class RecordPacker {
         options_(options),
         columns_(options.columns > 0 ? options.columns : columns_of(index, options.representation)),
         names_(record_file_names(index.files)),
-        writer_(file) {}
+        writer_(file) {
+    if (options.representation == configs::Representation::loops && are_gpu_columns(columns_) != index.gpu)
+      throw DataError("records of programs for {}, and graphs with the {} node features of programs for {}",
+                      index.gpu ? "GPUs" : "CPUs", columns_, index.gpu ? "CPUs" : "GPUs");
+  }
 
   RecordPackCounts pack(std::span<const int64_t> groups) {
     for (size_t first = 0; first < groups.size();) {

@@ -76,6 +76,14 @@ Hardware with_rates(Hardware hardware) {
   const auto set = [](double& rate, double guess) {
     if (!(rate > 0.0)) rate = guess;
   };
+  if (hardware.is_gpu()) {
+    constexpr double kGpuGflop = 180.0, kGpuCopyOfOne = 11.0;  // of a V100's multiprocessor
+    set(hardware.multiply_add_gflop_s, kGpuGflop);
+    set(hardware.all_multiply_add_gflop_s, cores * hardware.multiply_add_gflop_s);
+    set(hardware.all_copy_gb_s, cores * kGpuCopyOfOne);
+    set(hardware.copy_gb_s, 2.0 * hardware.all_copy_gb_s / cores);
+    return hardware;
+  }
   set(hardware.multiply_add_gflop_s, static_cast<double>(hardware.vector_bytes) / 4.0 * kFlopOfLane * kGuessedGhz);
   set(hardware.all_multiply_add_gflop_s, cores * hardware.multiply_add_gflop_s);
   set(hardware.copy_gb_s, kCopy);

@@ -91,7 +91,8 @@ WarpAccess warp_access(std::span<const int64_t> lanes, int64_t vector, int64_t s
       ++requests;
     }
   }
-  result.ways = static_cast<double>(sum) / static_cast<double>(requests);
+  result.cycles = static_cast<double>(sum);
+  result.ways = result.cycles / static_cast<double>(requests);
   return result;
 }
 

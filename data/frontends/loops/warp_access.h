@@ -13,8 +13,9 @@ namespace foretime::data {
 struct WarpAccess {
   double elements = 1.0;  // that differ
   double sectors = 1.0, lines = 1.0;
-  double bytes = 4.0;  // that threads ask for, each counted where several ask for one
-  double ways = 1.0;   // cycles of shared memory for each request: 1 without conflicts
+  double bytes = 4.0;   // that threads ask for, each counted where several ask for one
+  double ways = 1.0;    // cycles of shared memory for each request: 1 without conflicts
+  double cycles = 1.0;  // of all requests
 };
 
 /// `lanes`: position of each thread's first element, one or more; `vector`: elements that each takes at once, `stride`

@@ -158,6 +158,9 @@ TEST(GpuProgram, ProductByHand) {
   // Multiplications and additions; sectors of 32 bytes, each a thirty-second of a warp's.
   EXPECT_EQ(kernel.operations, 2 * 256);
   EXPECT_EQ(kernel.global_bytes, (8 * 4.0 + 4 * 16.0 + 8 * 8.0) * 32 / 32);
+  // Cycles of shared memory: A's element stays for two columns, 128 times two ways; B's is read 256 times; the copy of
+  // A writes 8 times, that of B 4 times in 4 requests. Each is shared by 32 threads.
+  EXPECT_EQ(kernel.shared_cycles, (128 * 2.0 + 256 * 1.0 + 8 * 1.0 + 4 * 4.0) / 32);
 }
 
 /// A 3 × 3 convolution of 4 × 8 × 8, a block for every two rows: thread t of 32 computes channel t / 8, column t % 8,
@@ -292,6 +295,7 @@ WarpAccess slow_access(std::span<const int64_t> lanes, int64_t vector, int64_t s
       requests += 1.0;
     }
   }
+  result.cycles = cycles;
   result.ways = cycles / requests;
   return result;
 }
@@ -312,6 +316,7 @@ TEST(WarpAccess, EqualsTheDefinition) {
     ASSERT_EQ(fast.sectors, slow.sectors);
     ASSERT_EQ(fast.lines, slow.lines);
     ASSERT_EQ(fast.bytes, slow.bytes);
+    ASSERT_EQ(fast.cycles, slow.cycles);
     ASSERT_EQ(fast.ways, slow.ways) << vector << " " << step << " " << bytes;
   }
 }
