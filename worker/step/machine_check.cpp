@@ -17,7 +17,8 @@ namespace foretime::worker {
 MachineCheck::MachineCheck(const configs::Settings& settings, int64_t columns)
     : has_machines_(settings.data.format == configs::DataFormat::programs &&
                     settings.data.representation == configs::Representation::loops &&
-                    columns == data::LoopColumns::count),
+                    columns >= data::LoopColumns::count),
+      gpu_(data::are_gpu_columns(columns)),
       log_(settings.model.features.log),
       settings_(data::machine_values(data::hardware_of(settings.data.hardware))) {
   const auto& files = settings.data.targets;
@@ -53,7 +54,8 @@ bool MachineCheck::described(const data::GroupHeader& group, const data::ColumnS
     return true;
   };
   if (std::ranges::any_of(known_, is)) return true;
-  if (is(settings_) || is(data::machine_values({}))) return false;
+  // What is known of a GPU without a file is known from its target, in training as when a bundle scores.
+  if (gpu_ || is(settings_) || is(data::machine_values({}))) return false;
   throw DataError(
       "{}: {}: was packed for a machine that {}, so that a bundle of this run would guess its caches and rates; name "
       "the files in data.targets that pack-records had as --targets (or put what it had as --hardware into "

@@ -27,6 +27,7 @@ class MachineCheck {
 
  private:
   bool has_machines_;  // among the columns
+  bool gpu_;           // programs are for GPUs
   bool log_;           // statistics are of logarithms
   std::vector<std::string> names_;
   std::vector<data::MachineValues> known_;  // of data.targets
