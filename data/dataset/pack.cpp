@@ -78,8 +78,9 @@ void pack_groups(const std::filesystem::path& file, const std::vector<GroupHeade
   writer.finish();
 }
 
+/// `names`: of all groups. A part may lack groups of its list that its packer left out.
 void join_parts(const std::filesystem::path& file, const std::vector<std::filesystem::path>& parts,
-                const std::vector<std::vector<int64_t>>& lists) {
+                const std::vector<std::vector<int64_t>>& lists, const std::vector<std::string>& names) {
   struct Place {
     int64_t group;
     size_t part;
@@ -88,9 +89,21 @@ void join_parts(const std::filesystem::path& file, const std::vector<std::filesy
   std::vector<Place> places;
   std::vector<std::unique_ptr<packed::CollectionFile>> open(parts.size());
   for (size_t part = 0; part < parts.size(); ++part) {
-    if (!lists[part].empty()) open[part] = std::make_unique<packed::CollectionFile>(parts[part]);
-    for (size_t member = 0; member < lists[part].size(); ++member)
-      places.push_back({lists[part][member], part, member});
+    if (lists[part].empty()) continue;
+    open[part] = std::make_unique<packed::CollectionFile>(parts[part]);
+    const uint64_t members = open[part]->preamble().group_count;
+    const bool all = members == lists[part].size();
+    size_t next = 0;
+    std::string name;
+    for (uint64_t member = 0; member < members; ++member, ++next) {
+      if (!all) {
+        open[part]->record(member, name);
+        while (next < lists[part].size() && names[static_cast<size_t>(lists[part][next])] != name) ++next;
+      }
+      if (next >= lists[part].size())
+        throw DataError("{}: a group {} that was not to be packed", parts[part].string(), name);
+      places.push_back({lists[part][next], part, member});
+    }
   }
   std::ranges::sort(places, [](const Place& a, const Place& b) { return a.group < b.group; });
   packed::Output out(file);
@@ -106,6 +119,7 @@ int64_t pack_workers(size_t groups, int64_t processes, const PackOptions& option
 PackParts::PackParts(std::filesystem::path file, const std::vector<GroupHeader>& headers, int64_t workers,
                      const std::string& token, int64_t process, int64_t processes)
     : file_(std::move(file)), lists_(deal_groups(headers, workers)), process_(process), processes_(processes) {
+  for (const GroupHeader& header : headers) names_.push_back(header.name);
   for (size_t worker = 0; worker < lists_.size(); ++worker) {
     parts_.push_back(file_);
     parts_.back() += fmt::format(".{}.part{}", token, worker);
@@ -137,7 +151,7 @@ void PackParts::pack(const std::vector<GroupHeader>& headers, const PackOptions&
   });
 }
 
-void PackParts::join() const { join_parts(file_, parts_, lists_); }
+void PackParts::join() const { join_parts(file_, parts_, lists_, names_); }
 
 void pack_collection(const std::filesystem::path& file, const std::vector<GroupHeader>& headers,
                      const PackOptions& options) {

@@ -91,6 +91,7 @@ class PackParts {
   std::filesystem::path file_;
   std::vector<std::vector<int64_t>> lists_;   // [workers] groups
   std::vector<std::filesystem::path> parts_;  // [workers]
+  std::vector<std::string> names_;            // of all groups
   int64_t process_, processes_;
 };
 

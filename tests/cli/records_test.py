@@ -55,6 +55,19 @@ class RecordsTest(ProgramTest):
     def pack(self, *options, name="packed.foretime", code=0, records=RECORDS):
         return self.run_foretime("data", "pack-records", self.folder / name, records, "--dags", DAGS, *options, code=code)
 
+    def test_a_workload_whose_chosen_records_all_failed_is_left_out(self):
+        """Some of its records ran, and none of those that were chosen, as large files have it: the others are packed."""
+        with gzip.open(RECORDS, "rt") as file:
+            records = [json.loads(line) for line in file]
+        key = records[-1]["i"][0][0]
+        of_last = [record for record in records if record["i"][0][0] == key]
+        for record in of_last[2:]:
+            record["r"][0], record["r"][1] = [1e10], 4
+        self.write("failed.json", "".join(json.dumps(record) + "\n" for record in records))
+        out = self.pack("--most", "2", records="failed.json").stdout
+        self.assertIn("records of workloads none of whose programs ran left out", out)
+        self.assertEqual(len(self.json_of("data", "inspect", "--json", "packed.foretime")), 48)
+
     def test_packing_chooses_records(self):
         out = self.pack("--most", "12").stdout
         self.assertIn("49 workloads, 588 programs", out)
