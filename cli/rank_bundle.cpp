@@ -1,11 +1,13 @@
 #include <cstdio>
 #include <filesystem>
 #include <numeric>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "base/error.h"
 #include "base/threads.h"
@@ -69,6 +71,7 @@ std::vector<inference::Ranking> rank_records(const std::shared_ptr<const inferen
   const auto names = data::record_file_names({files.begin(), files.end()});
   for (size_t f = 0; f < files.size(); ++f) read_records(files[f], files.size() > 1 ? names[f] : "", workloads);
   Complaints missing;
+  std::set<std::string> unknown;
   std::vector<inference::Ranking> rankings;
   for (auto& workload : workloads.all()) {
     const auto* line = table.find(workload.key);
@@ -76,11 +79,18 @@ std::vector<inference::Ranking> rank_records(const std::shared_ptr<const inferen
       missing.add(workload.key);
       continue;
     }
+    for (const auto& target : workload.targets) unknown.emplace(model->spec().machines.unknown(target));
     const inference::WorkloadScorer scorer(model, *line);
     const auto scores = scorer.score(views(workload.texts));
     rankings.push_back(ranking_of(*model, std::move(workload), scores, scorer.dag().flops));
   }
   missing.tell(dags, "workloads of the records are not in it");
+  unknown.erase("");
+  if (!unknown.empty())
+    fmt::print(stderr,
+               "foretime: {}: records name machines that the model does not know ({}): their caches and rates are "
+               "guessed; describe them with --targets (foretime target measure)\n",
+               files.front(), fmt::join(unknown, ", "));
   if (rankings.empty()) throw DataError("{}: no record of a workload that {} has", files.front(), dags);
   return rankings;
 }
@@ -113,6 +123,8 @@ void check(const RankArguments& arguments, const inference::Model& model) {
     throw SettingsError("--candidates: {} graph files, expected one", arguments.files.size());
   if (!arguments.dags.empty() && model.kind() != inference::ModelKind::loops)
     throw SettingsError("--dags: of models of loop programs; {} is of kind {}", arguments.model, kind);
+  if (!arguments.targets.empty() && model.kind() != inference::ModelKind::loops)
+    throw SettingsError("--targets: of models of loop programs; {} is of kind {}", arguments.model, kind);
   if (!arguments.member.empty() && !programs)
     throw SettingsError("--member: of models of programs; {} is of kind {}", arguments.model, kind);
 }
@@ -186,16 +198,20 @@ void rank_by(const ModelPtr& model, const RankArguments& arguments) {
 }  // namespace
 
 bool needs_bundle(const RankArguments& arguments) {
-  if (!arguments.candidates.empty() || !arguments.dags.empty() || !arguments.member.empty()) return true;
+  if (!arguments.candidates.empty() || !arguments.dags.empty() || !arguments.member.empty() ||
+      !arguments.targets.empty())
+    return true;
   return std::ranges::any_of(arguments.files,
                              [](const auto& file) { return data::is_tir_text(file) || holds_records(file); });
 }
 
 void rank_bundle(const RankArguments& arguments) {
+  if (!arguments.targets.empty()) return rank_bundle(inference::read_bundle(arguments.model), arguments);
   rank_by(inference::Model::open(arguments.model, options_of(arguments)), arguments);
 }
 
 void rank_bundle(inference::Bundle bundle, const RankArguments& arguments) {
+  inference::add_machines(bundle, data::read_machines(arguments.targets, ""));
   rank_by(std::make_shared<const inference::Model>(std::move(bundle), options_of(arguments)), arguments);
 }
 

@@ -129,6 +129,9 @@ void add_rank_command(CLI::App& app, const CheckpointRanker& rank_checkpoints) {
                "FILE");
   add_dags_option(*command, arguments->dags,
                   "the compute DAGs of the records' workloads, plain or gzip, see docs/explanations/schedules.md");
+  typed_option(*command, "--targets", arguments->targets,
+               "files of `foretime target measure`: machines that records name by -model= and the bundle does not know",
+               "MACHINE");
   command->add_option("--member", arguments->member,
                       "which text of each record of save_json text, where records have several");
   checked_option(*command, "--threads", arguments->threads,

@@ -25,7 +25,8 @@ struct RankArguments {
   std::string format, output, collection;  // format "": not said
   int64_t top = 0;
   std::string candidates, dags, member;
-  std::optional<int64_t> threads;  // of a bundle
+  std::vector<std::string> targets;  // files of machines that a bundle is to know
+  std::optional<int64_t> threads;    // of a bundle
 };
 using CheckpointRanker = std::function<void(const RankArguments&)>;
 

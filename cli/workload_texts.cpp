@@ -85,6 +85,7 @@ void read_records(const std::string& file, const std::string& name, Workloads& w
     auto& workload = workloads.of(record.workload_key);
     if (workload.name.empty()) workload.name = plain_key(record.workload_key);
     workload.texts.emplace_back(line->text);
+    workload.targets.insert(record.target);
     const auto number = std::to_string(place.line - 1);
     workload.ids.push_back(name.empty() ? number : fmt::format("{}:{}", name, number));
     workload.places.push_back(place);

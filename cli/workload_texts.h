@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <set>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -35,6 +36,7 @@ std::string to_string(const Place& place);  // FILE:LINE
 /// Texts of one workload, in the order of the files.
 struct Workload {
   std::string key, name = {};
+  std::set<std::string> targets = {};  // TVM's, of tuning records
   std::vector<std::string> texts = {}, ids = {};
   std::vector<Place> places = {};  // of each
 };

@@ -85,6 +85,38 @@ class MachinesTest(ProgramTest):
         machines = self.json_of("bundle", "show", "again.foretime")["machines"]
         self.assertEqual([(m["name"], m["hardware"]["multiply_add_gflop_s"]) for m in machines], [("other", 81.5)])
 
+    def test_a_machine_that_a_model_does_not_know_is_named_or_described(self):
+        self.run_foretime("data", "pack-records", "all.foretime", "here.jsonl", "--dags", DAGS)
+        self.train("run", "model.statement_cost.inputs=[loops, block, machine]", "model.statement_cost.roofline=true")
+        self.run_foretime("export", "run", "model.foretime")
+        guessed = "(other): their caches and rates are guessed"
+
+        def ranked(*arguments):
+            done = self.run_foretime("rank", *arguments)
+            return {row["id"]: row["score"] for row in self.rows_of(done.stdout)}, " ".join(done.stderr.split())
+        by_guess, said = ranked("model.foretime", "there.jsonl", "--dags", DAGS)
+        self.assertIn("there.jsonl: records name machines that the model does not know " + guessed, said)
+        described, said = ranked("model.foretime", "there.jsonl", "--dags", DAGS, "--targets", "other.yaml")
+        self.assertNotIn("does not know", said)
+        self.assertNotEqual(described, by_guess)
+        self.assertEqual(ranked("run", "there.jsonl", "--dags", DAGS, "--targets", "other.yaml")[0], described)
+
+        # As programs score that were packed for it.
+        pack = ("data", "pack-records", "there.foretime", "there.jsonl", "--dags", DAGS)
+        self.assertIn(guessed, self.run_foretime(*pack).stdout)
+        self.assertNotIn("guessed", self.run_foretime(*pack, "--targets", "other.yaml").stdout)
+        packed = ranked("model.foretime", "there.foretime")[0]
+        self.assertEqual(packed.keys(), described.keys())
+        for name, score in described.items():
+            self.assertAlmostEqual(float(packed[name]), float(score), delta=1e-4)
+
+        finetune = ("finetune", "model.foretime", "there.jsonl", "--dags", DAGS, "--steps", 5, "--force", "-o", "tuned.foretime")
+        self.assertIn("records name machines that the bundle does not know " + guessed, self.run_foretime(*finetune).stdout)
+        self.assertNotIn("guessed", self.run_foretime(*finetune, "--targets", "other.yaml").stdout)
+        # TVM says this where nobody named a machine.
+        self.write("unnamed.jsonl", (self.folder / "there.jsonl").read_text().replace("-model=other", "-model=unknown"))
+        self.assertNotIn("guessed", ranked("model.foretime", "unnamed.jsonl", "--dags", DAGS)[1])
+
     def test_what_cannot_be_meant_is_refused(self):
         message = self.pack("--targets", "missing.yaml", code=2).stderr
         self.assertIn("missing.yaml", message)

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include "base/glob.h"
@@ -100,6 +101,11 @@ std::vector<std::string> left_out(const data::RecordIndex& index, const data::Re
   if (index.without_dag > 0)
     note(index.without_dag, fmt::format("records of workloads without a compute DAG in {} left out, among them of {}",
                                         dags, index.missing_keys.front()));
+  if (!index.unknown_machines.empty())
+    notes.push_back(
+        fmt::format("records name machines that the bundle does not know ({}): their caches and rates are guessed; "
+                    "describe them with --targets (foretime target measure)",
+                    fmt::join(index.unknown_machines, ", ")));
   note(counts.refused, fmt::format("records that cannot be replayed left out, the first: {}", counts.first_refusal));
   return notes;
 }

@@ -39,6 +39,11 @@ const Machine* Machines::find(std::string_view target) const {
   return nullptr;
 }
 
+std::string_view Machines::unknown(std::string_view target) const {
+  const auto name = model_of_target(target);
+  return name == "unknown" || find(target) != nullptr ? std::string_view() : name;
+}
+
 Hardware Machines::hardware_of(std::string_view target, const HardwareParameters& said) const {
   const Machine* machine = find(target);
   const bool gpu = is_gpu_target(target);

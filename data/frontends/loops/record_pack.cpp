@@ -272,6 +272,8 @@ RecordIndex index_records(const std::vector<std::filesystem::path>& files, const
             index.missing_keys.push_back(record.workload_key);
           continue;
         }
+        if (const auto name = index.machines.known.unknown(record.target); !index.machines.all && !name.empty())
+          index.unknown_machines.emplace(name);
         found = by_key.emplace(key, index.groups.size()).first;
         add_machine(index, record, files[file]);
         index.groups.push_back({record.workload_key, "", std::move(key), std::move(dag), {}, 0});

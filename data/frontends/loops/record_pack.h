@@ -59,10 +59,11 @@ struct RecordIndex {
   std::vector<RecordGroup> groups;  // in the order of their last records
   RecordMachines machines = {};
   int64_t records = 0, failed = 0, malformed = 0, without_dag = 0, left_out = 0;
-  bool failures = true;                   // the failed ones are among the records
-  bool gpu = false;                       // all are of programs for GPUs, whose graphs have columns of their own
-  std::vector<std::string> missing_keys;  // of workloads without a DAG, the first ones
-  std::string first_malformed;            // FILE:LINE: why, lines from 1 on
+  bool failures = true;                    // the failed ones are among the records
+  bool gpu = false;                        // all are of programs for GPUs, whose graphs have columns of their own
+  std::vector<std::string> missing_keys;   // of workloads without a DAG, the first ones
+  std::string first_malformed;             // FILE:LINE: why, lines from 1 on
+  std::set<std::string> unknown_machines;  // that records name and `machines` does not know
 };
 
 /// Reads all files once. Throws DataError where a file cannot be read, where some records are of CPUs and others of

@@ -172,6 +172,10 @@ std::string RecordPacking::join() const {
   if (index_.without_dag > 0)
     text += fmt::format("  {} records without a DAG in {} left out, among them of {}\n", index_.without_dag,
                         request_.dags, index_.missing_keys.front());
+  if (!index_.unknown_machines.empty())
+    text += fmt::format(
+        "  records name machines that no file of --targets describes ({}): their caches and rates are guessed\n",
+        fmt::join(index_.unknown_machines, ", "));
   if (counts_.refused > 0)
     text += fmt::format("  {} records that cannot be replayed left out by process 0, the first: {}\n", counts_.refused,
                         counts_.first_refusal);
