@@ -110,6 +110,10 @@ class MachinesTest(ProgramTest):
         for name, score in described.items():
             self.assertAlmostEqual(float(packed[name]), float(score), delta=1e-4)
 
+        # One workload packed twice, on two machines, would be two groups of one name.
+        self.assertIn("expected one group of a name; pack the records of a workload from several files, or machines, in one pack-records",
+                      self.refused(3, "data.train=[all.foretime, there.foretime]", "data.targets=[other.yaml]"))
+
         finetune = ("finetune", "model.foretime", "there.jsonl", "--dags", DAGS, "--steps", 5, "--force", "-o", "tuned.foretime")
         self.assertIn("records name machines that the bundle does not know " + guessed, self.run_foretime(*finetune).stdout)
         self.assertNotIn("guessed", self.run_foretime(*finetune, "--targets", "other.yaml").stdout)
