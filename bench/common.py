@@ -20,9 +20,9 @@ def start(command, environment=None, **options):
                             env={**os.environ, **(environment or {})}, **options)
 
 
-def finish(process):
+def finish(process, accepted=(0,)):
     output, errors = process.communicate()
-    if process.returncode != 0:
+    if process.returncode not in accepted:
         raise SystemExit(f"{shlex.join(process.args)}: exit code {process.returncode}\n{output[-2000:]}{errors[-3000:]}")
     return output
 
