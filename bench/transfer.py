@@ -55,8 +55,9 @@ COUNTS, ROUND = (100, 1000), 10
 HELD_OUT = 3  # of so many workloads of measured/amd-epyc-1, the first
 SETTINGS = common.SOURCE / "configs/pretrained_x86_cpu.yaml"
 PARENT_STEPS = 1500
-STEPS = {100: 200, 1000: 400}  # of a training from nothing, by the number of its records
-ALL_STEPS = 1000               # and on all of them, alone or with the parent's records
+JOINT_STEPS = 1000
+# Of a training from nothing on at most so many records: about the best of 30 to 2,000 for what is ranked.
+STEPS = ((100, 60), (2000, 400), (10**9, 2000))
 OURS = ("samples/ansor", "measured/amd-epyc-1")
 
 
@@ -182,7 +183,7 @@ class Direction:
     def joint(self, name, lines):
         machines = list(dict.fromkeys([*self.parent_machines, *self.machines]))
         self.pack("joint", [*self.parent, *lines], machines)  # together, so that workloads of both become two groups
-        return self.train(f"joint-{name}", ["joint.foretime"], machines, ALL_STEPS, 1)
+        return self.train(f"joint-{name}", ["joint.foretime"], machines, JOINT_STEPS, 1)
 
     def measure(self, bundle):
         rows, times = collections.defaultdict(list), [seconds(line) for line in self.ranked]
@@ -223,7 +224,7 @@ class Direction:
         for count in (*COUNTS, every):
             for seed in range(1, (draws if count != every else 1) + 1):
                 lines = draw(self.pool, None if count == every else count, seed)
-                self.rows_of(count, seed, lines, STEPS.get(count, ALL_STEPS))
+                self.rows_of(count, seed, lines, next(steps for most, steps in STEPS if count <= most))
 
     def rows_of(self, count, seed, lines, steps):
         name = f"{count}-{seed}"
@@ -231,8 +232,9 @@ class Direction:
 
         def finetune():
             machines = ["--targets", *self.machines] if self.machines else []
-            note = self.run("finetune", "bundles/parent.foretime", f"{name}.jsonl", "--dags", self.bench.dags,
-                            *machines, "-o", "bundles/tuned.foretime", "--threads", "1", "--json", accepted=(0, KEPT_PARENT))
+            files = ("bundles/parent.foretime", f"{name}.jsonl", "--dags", self.bench.dags, "-o",
+                     "bundles/tuned.foretime")
+            note = self.run("finetune", *files, *machines, "--threads", 1, "--json", accepted=(0, KEPT_PARENT))
             return self.measure("bundles/tuned.foretime") | {"kept_parent": json.loads(note)["weights"] == "parent"}
         self.row("finetune", count, seed, finetune)
         if count > COUNTS[0] and seed == 1:
