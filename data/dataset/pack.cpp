@@ -78,7 +78,6 @@ void pack_groups(const std::filesystem::path& file, const std::vector<GroupHeade
   writer.finish();
 }
 
-/// `names`: of all groups. A part may lack groups of its list that its packer left out.
 void join_parts(const std::filesystem::path& file, const std::vector<std::filesystem::path>& parts,
                 const std::vector<std::vector<int64_t>>& lists, const std::vector<std::string>& names) {
   struct Place {

@@ -55,10 +55,10 @@ void add_file(PackedWriter& writer, const GroupHeader& header);
 void pack_groups(const std::filesystem::path& file, const std::vector<GroupHeader>& headers,
                  std::span<const int64_t> groups, MemoryBudget& memory, const PlanMaker& plans);
 
-/// Puts parts together, of which `lists[i]` says what part i holds; files of empty lists are not looked at. Throws
-/// DataError.
+/// Puts parts together, of which `lists[i]` says what part i holds; files of empty lists are not looked at. A part may
+/// lack groups of its list that its packer left out: `names`, of all groups, tell which it has. Throws DataError.
 void join_parts(const std::filesystem::path& file, const std::vector<std::filesystem::path>& parts,
-                const std::vector<std::vector<int64_t>>& lists);
+                const std::vector<std::vector<int64_t>>& lists, const std::vector<std::string>& names);
 
 struct PackOptions {
   int64_t threads = 1;                  // of each process

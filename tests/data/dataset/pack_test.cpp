@@ -46,7 +46,9 @@ class Pack : public testing::ScratchTest {
       parts.push_back(folder_ / ("part" + std::to_string(i)));
       if (!lists[i].empty()) pack_groups(parts[i], headers, lists[i], memory, {});
     }
-    join_parts(folder_ / "joined.foretime", parts, lists);
+    std::vector<std::string> names;
+    for (const auto& header : headers) names.push_back(header.name);
+    join_parts(folder_ / "joined.foretime", parts, lists, names);
     return testing::read_text(folder_ / "joined.foretime");
   }
   std::string packed_at_once(const std::vector<GroupHeader>& headers) {
