@@ -156,7 +156,7 @@ class EmbeddedQueueTest(ProgramTest):
         self.assertIn("waiting", out)
 
     def test_a_queue_on_a_read_only_disk_is_read(self):
-        code, out, error = self.there(self.SUBMIT + "mount -o remount,ro runs; FORETIME status; FORETIME submit job.yaml --priority 3; echo submit=$?; FORETIME doctor; echo doctor=$?")
+        code, out, error = self.there(self.SUBMIT + "until mount -o remount,ro runs 2>/dev/null; do sleep 0.05; done; FORETIME status; FORETIME submit job.yaml --priority 3; echo submit=$?; FORETIME doctor; echo doctor=$?")
         self.assertEqual(code, 0, error)
         self.assertIn("1 waiting", out)
         self.assertIn("submit=74", out)
@@ -166,7 +166,7 @@ class EmbeddedQueueTest(ProgramTest):
     def test_a_disk_that_fills_under_a_running_server_is_named(self):
         self.write("more.yaml", BASE.replace("SAMPLES", str(SAMPLES)).replace("steps: 6", "steps: 9"))
         code, out, error = self.there(self.SUBMIT + "FORETIME pause; FORETIME agent >/dev/null 2>&1 & agent=$!\n"
-                                      "until [ -e runs/.redis/redis.sock ]; do sleep 0.05; done\n" + self.FILL +
+                                      "until FORETIME status | grep -q '; 1 agent'; do sleep 0.1; done\n" + self.FILL +
                                       "FORETIME submit more.yaml; echo submit=$?; FORETIME status; kill $agent; wait $agent")
         self.assertIn("submit=74", out, error)
         self.assertRegex(error, "file system is full: 0.0 of 4.0 MiB are free")

@@ -96,9 +96,11 @@ TEST(ToYaml, RandomSettingsComeBack) {
       if (!is_read(settings, field.key)) continue;
       const double unit = static_cast<double>(random() >> 11) * 0x1p-53;
       if (auto* const* value = std::get_if<double*>(&field.value)) **value = unit == 0 ? 0.5 : unit;
-      if (auto* const* value = std::get_if<int64_t*>(&field.value))
-        **value = field.bound.allows(0x1p62) ? 2 + static_cast<int64_t>(random() >> 2)
-                                             : 2 + static_cast<int64_t>(random() % 900);
+      if (auto* const* value = std::get_if<int64_t*>(&field.value)) {
+        do {
+          **value = 2 + static_cast<int64_t>(field.bound.allows(0x1p62) ? random() >> 2 : random() % 900);
+        } while (!field.bound.allows(static_cast<double>(**value)));
+      }
       if (auto* const* value = std::get_if<uint64_t*>(&field.value)) **value = random();
       if (auto* const* value = std::get_if<bool*>(&field.value)) **value = random() % 2 == 0;
       std::string text(1 + random() % 8, ' ');
