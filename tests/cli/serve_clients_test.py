@@ -186,14 +186,19 @@ class ServeClientsTest(ServeCase):
         closed = self.dribble(server, 97 + 60, head.encode())
         candidates = layouts(1)[0]
         started = time.monotonic()
-        answered = 0
+        answered = turned_away = 0
         while time.monotonic() - started < 4:
             begun = time.monotonic()
-            self.assertEqual(server.ask("GET", "/healthz")[0], 200)
-            self.assertEqual(len(server.post(path, {"candidates": candidates})["scores"]), 5)
+            try:
+                self.assertEqual(server.ask("GET", "/healthz")[0], 200)
+                self.assertEqual(len(server.post(path, {"candidates": candidates})["scores"]), 5)
+            except ConnectionResetError:  # on busy cores a client may itself be the slowest for a moment
+                turned_away += 1
+                continue
             self.assertLess(time.monotonic() - begun, 2)
             answered += 1
         self.assertGreater(answered, 10)
+        self.assertLess(turned_away, 3)
         # Each has had its time by then, though it has never stood still.
         self.assertTrue(wait_until(lambda: len(closed) == 97 + 60, 20), len(closed))
         self.assertEqual(server.ask("GET", "/healthz"), (200, {"status": "ok", "requests": 0}))
