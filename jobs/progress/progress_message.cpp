@@ -85,8 +85,10 @@ Kind kind_of(const Json& json) {
 void read_progress(const Json& json, ProgressMessage& message) {
   message.loss = std::numeric_limits<double>::quiet_NaN();
   if (const auto at = json.find("loss"); at != json.end() && !at->is_null()) message.loss = number(*at, "loss");
-  if (const auto at = json.find("eta_seconds"); at != json.end() && !at->is_null())
-    message.eta_seconds = number(*at, "eta_seconds");
+  if (const auto at = json.find("eta_seconds"); at != json.end() && !at->is_null()) {
+    // A negative one says as little as none.
+    if (const double eta = number(*at, "eta_seconds"); eta >= 0) message.eta_seconds = eta;
+  }
   message.scored = integer(json, "scored", false, 0);
   if (json.contains("values")) message.values = numbers_of(json, "values");
 }

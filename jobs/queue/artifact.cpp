@@ -1,6 +1,7 @@
 #include "jobs/queue/artifact.h"
 
 #include <algorithm>
+#include <utility>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -73,7 +74,11 @@ Artifact parse_artifact(const std::string& name, const std::string& text) {
     artifact.store = json.at("store");
     artifact.path = json.at("path");
     // Whole numbers alone: others may not fit.
-    if (json.contains("step")) artifact.step = static_cast<int64_t>(json.at("step").get_ref<const uint64_t&>());
+    if (json.contains("step")) {
+      const auto step = json.at("step").get_ref<const uint64_t&>();
+      if (!std::in_range<int64_t>(step)) refuse_artifact(name, fmt::format("step {}, which no training has", step));
+      artifact.step = static_cast<int64_t>(step);
+    }
     for (const auto& [file, entry] : json.at("files").items())
       artifact.files[file] = {entry.at("bytes").get_ref<const uint64_t&>(), entry.at("sha256").get<std::string>()};
   } catch (const ArtifactJson::exception& error) {
