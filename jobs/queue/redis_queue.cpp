@@ -43,6 +43,14 @@ const redisReply& element(const redisReply& reply, size_t index, const std::stri
   return *reply.element[index];
 }
 
+/// Throws JobRefused where a script refused.
+void throw_if_refused(const redisReply& reply, const std::string& script) {
+  if (text_of(element(reply, 0, script)) != "refused") return;
+  const auto why = text_of(element(reply, 1, script));
+  if (why.empty()) throw RedisRefused("script {}: refused, expected a reason", script);
+  throw JobRefused(why);
+}
+
 /// A whole number among a script's answers, which Lua may print with an exponent.
 int64_t number_at(const redisReply& reply, size_t index, const std::string& script) {
   constexpr double kMost = 9e18;
@@ -82,7 +90,7 @@ Reply RedisQueue::run(const std::string& name, const Arguments& arguments) {
   Arguments all = {std::to_string(settings_.events)};
   append(all, arguments);
   auto reply = client_.script(script.text, script.sha1, {prefix_}, all);
-  if (text_of(element(*reply, 0, name)) == "refused") throw JobRefused(text_of(element(*reply, 1, name)));
+  throw_if_refused(*reply, name);
   return reply;
 }
 
@@ -120,7 +128,7 @@ std::vector<bool> RedisQueue::submit_all(std::span<const JobSpec> jobs) {
   const auto send = [&] {
     // All answers of a pipeline are there before the first refusal is thrown.
     for (const auto& reply : client_.scripts(script.text, script.sha1, {prefix_}, calls)) {
-      if (text_of(element(*reply, 0, "submit")) == "refused") throw JobRefused(text_of(element(*reply, 1, "submit")));
+      throw_if_refused(*reply, "submit");
       for (size_t i = 1; i < reply->elements; ++i) added.push_back(text_of(*reply->element[i]) == "ok");
     }
     calls.clear();
