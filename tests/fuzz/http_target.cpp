@@ -1,3 +1,4 @@
+#include <cerrno>
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
@@ -59,7 +60,11 @@ void run_http(std::string_view bytes) {
   char piece[4096];
   for (;;) {
     pollfd ready = {socket.get(), POLLIN, 0};
-    require(::poll(&ready, 1, 10'000) == 1, "a server answers or closes", "");
+    int found;
+    do {
+      found = ::poll(&ready, 1, 10'000);
+    } while (found < 0 && errno == EINTR);  // libFuzzer's own clock
+    require(found == 1, "a server answers or closes", "");
     const auto got = ::recv(socket.get(), piece, sizeof(piece), 0);
     if (got <= 0) break;
     answer.append(piece, static_cast<size_t>(got));
