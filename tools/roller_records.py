@@ -8,8 +8,8 @@ GPU.networks.json, which lines are of which network (`pack-records --networks`);
 all workloads as TVM prints them, for `foretime data dags`.
 
 The records say what was measured by a function's name and arguments, such as ["conv2d_layer", 128, 64, 56, 56, 256, 1,
-1, 1, "SAME"]; what these compute is written here after the definitions of TVM's operators (TVM 0.8's topi). Where a convolution was measured with an addition or a ReLU after it,
-only the file's name says so: its records get keys of their own. The GPUs are those of the paper: V100 (operators, and
+1, 1, "SAME"]; what these compute is written here as TVM 0.8's topi defines its operators. Where a convolution was
+measured with an addition or a ReLU after it, only the file's name says so: its records get keys of their own. The GPUs are those of the paper: V100 (operators, and
 the networks' records), K80 (table 3), MI50 (table 4). Records name the first two alike.
 """
 import argparse

@@ -8,10 +8,12 @@ STATES = SOURCE / "tests" / "data" / "frontends" / "ansor"
 ANSOR = SOURCE / "samples" / "ansor"
 TARGET = "cuda -keys=cuda,gpu -arch=sm_70 -max_num_threads=1024 -thread_warp_size=32"
 LIMITS = [-1, 16, 64, 49152, 2147483647, 1024, 8, 32]
-CARD = """name: card
+GPU = {"multiprocessors": 20, "warp_size": 32, "threads_per_block": 512, "shared_bytes_per_block": 49152, "threads_per_multiprocessor": 1024,
+       "blocks_per_multiprocessor": 16, "registers_per_multiprocessor": 32768, "registers_per_thread": 63, "shared_bytes_per_multiprocessor": 65536}
+CARD = f"""name: card
 targets: ["TARGET"]
-hardware: {multiprocessors: 20, warp_size: 32, threads_per_block: 512, shared_bytes_per_block: 49152, threads_per_multiprocessor: 1024}
-copy_gb_s: {all: 300}
+hardware: {json.dumps(GPU)}
+copy_gb_s: {{all: 300}}
 """
 
 
@@ -72,7 +74,7 @@ class GpuRecordsTest(ProgramTest):
         self.train("gpu.foretime", "run", "data.targets=[card.yaml]")
         self.run_foretime("export", "run", "model.foretime")
         machine, = self.json_of("bundle", "show", "model.foretime")["machines"]
-        self.assertEqual(machine["hardware"]["gpu"]["multiprocessors"], 20)
+        self.assertEqual(machine["hardware"]["gpu"], GPU)
         self.assertEqual(machine["hardware"]["cores"], 20)
         self.pack("--hardware", "multiprocessors=20", "threads_per_block=512")
 
@@ -88,6 +90,6 @@ class GpuRecordsTest(ProgramTest):
         self.assertIn("is that of a CPU, after records of GPUs", done.stderr)
         done = self.pack("--hardware", "cores=8", code=3)
         self.assertIn("the hardware that was chosen for all records is a CPU (no multiprocessors)", done.stderr)
-        self.write("cpu.yaml", CARD.replace("multiprocessors: 20", "multiprocessors: 0").replace("TARGET", TARGET))
+        self.write("cpu.yaml", CARD.replace('"multiprocessors": 20', '"multiprocessors": 0').replace("TARGET", TARGET))
         done = self.pack("--targets", "cpu.yaml", code=3)
         self.assertIn("is that of a GPU, and machine card is a CPU", done.stderr)

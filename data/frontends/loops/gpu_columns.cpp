@@ -11,16 +11,20 @@ namespace {
 constexpr double kGhz = 1.4;          // of shared memory
 constexpr double kLeastOfGpu = 1e-6;  // nanoseconds of an iteration, of which thousands run at once
 
-/// What the accesses of a statement come to in one iteration of one thread.
-struct Traffic {
-  std::array<double, kBufferScopes> reads{};
-  double sectors = 0.0, global_bytes = 0.0, shared_cycles = 0.0;
-  double waste = 1.0, ways = 1.0;  // the worst: bytes fetched for each that is used, conflicts
-};
+/// Threads of a block that differ in what they do in this statement.
+double own_threads(const StatementShape& shape) {
+  double product = 1.0;
+  for (const ProgramLoop& loop : shape.loops) {
+    if (loop.axis == ThreadAxis::thread) product *= static_cast<double>(loop.extent);
+  }
+  return product;
+}
 
-Traffic traffic_of(const StatementShape& shape, const LoopProgram& program, const GpuShape& all, int64_t warp_size) {
-  Traffic traffic;
-  if (all.accesses.empty()) return traffic;
+}  // namespace
+
+GpuTraffic gpu_traffic(const StatementShape& shape, const LoopProgram& program, const GpuShape& all,
+                       int64_t warp_size) {
+  GpuTraffic traffic;
   const ProgramStatement& statement = shape.statement;
   const double repeats = thread_iterations(program, statement);
   const auto accesses = program.accesses_of(statement);
@@ -44,21 +48,9 @@ Traffic traffic_of(const StatementShape& shape, const LoopProgram& program, cons
   return traffic;
 }
 
-/// Threads of a block that differ in what they do in this statement.
-double own_threads(const StatementShape& shape) {
-  double product = 1.0;
-  for (const ProgramLoop& loop : shape.loops) {
-    if (loop.axis == ThreadAxis::thread) product *= static_cast<double>(loop.extent);
-  }
-  return product;
-}
-
-}  // namespace
-
 void put_gpu_statement(const StatementShape& shape, const LoopProgram& program, const KernelShape& kernel,
-                       const GpuLimits& gpu, ColumnWriter& out, const GpuShape& all) {
+                       const GpuLimits& gpu, const GpuTraffic& traffic, ColumnWriter& out) {
   const auto multiprocessors = static_cast<double>(std::max<int64_t>(1, gpu.multiprocessors));
-  const Traffic traffic = traffic_of(shape, program, all, gpu.warp_size);
   const double repeats = thread_iterations(program, shape.statement);
   const BufferScope scope = program.buffers[static_cast<size_t>(program.accesses_of(shape.statement)[0].buffer)].scope;
   bool across_threads = false;
@@ -145,9 +137,8 @@ void put_gpu_access(const StatementShape& shape, size_t a, const LoopProgram& pr
                            : 0.0);
 }
 
-double gpu_roofline(const StatementShape& shape, const LoopProgram& program, const GpuShape& all,
+double gpu_roofline(const StatementShape& shape, const LoopProgram& program, const GpuTraffic& traffic,
                     const Hardware& hardware) {
-  const Traffic traffic = traffic_of(shape, program, all, hardware.gpu.warp_size);
   const auto& counts = shape.statement.arithmetic;
   double instructions = 0.0;
   for (const int32_t count : counts) instructions += count;
@@ -163,8 +154,11 @@ double gpu_roofline(const StatementShape& shape, const LoopProgram& program, con
 void set_gpu_statement_columns(const StatementShape& shape, const LoopProgram& program, const GpuShape& all,
                                const Hardware& hardware, float* row) {
   ColumnWriter out(row + LoopColumns::gpu);
-  put_gpu_statement(shape, program, all.kernels[static_cast<size_t>(shape.statement.kernel)], hardware.gpu, out, all);
-  row[LoopColumns::roofline] = static_cast<float>(std::log(gpu_roofline(shape, program, all, with_rates(hardware))));
+  const GpuTraffic traffic = gpu_traffic(shape, program, all, hardware.gpu.warp_size);
+  put_gpu_statement(shape, program, all.kernels[static_cast<size_t>(shape.statement.kernel)], hardware.gpu, traffic,
+                    out);
+  row[LoopColumns::roofline] =
+      static_cast<float>(std::log(gpu_roofline(shape, program, traffic, with_rates(hardware))));
 }
 
 void set_gpu_access_columns(const StatementShape& shape, size_t access, const LoopProgram& program, const GpuShape& all,

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
+#include <cstdint>
 
 #include "data/frontends/loops/column_writer.h"
 #include "data/frontends/loops/kernel_shape.h"
@@ -8,6 +10,14 @@
 #include "data/frontends/loops/statement_shape.h"
 
 namespace foretime::data {
+
+/// What the accesses of a statement come to in one iteration of one thread.
+struct GpuTraffic {
+  std::array<double, kBufferScopes> reads{};
+  double sectors = 0.0, global_bytes = 0.0, shared_cycles = 0.0;
+  double waste = 1.0, ways = 1.0;  // the worst: bytes fetched for each that is used, conflicts
+};
+GpuTraffic gpu_traffic(const StatementShape& shape, const LoopProgram& program, const GpuShape& all, int64_t warp_size);
 
 /// Columns of statements and of accesses that programs for GPUs have besides those of all loop graphs: the kernel that
 /// a statement belongs to (its grid, blocks and warps, what a block takes of shared memory and registers, how many
@@ -17,7 +27,7 @@ namespace foretime::data {
 /// analytical model for a GPU architecture with memory-level and thread-level parallelism awareness, ISCA 2009 (bytes
 /// that warps move, arithmetic of a thread). Logarithms are to base 2.
 void put_gpu_statement(const StatementShape& shape, const LoopProgram& program, const KernelShape& kernel,
-                       const GpuLimits& gpu, ColumnWriter& out, const GpuShape& all = {});
+                       const GpuLimits& gpu, const GpuTraffic& traffic, ColumnWriter& out);
 void put_gpu_access(const StatementShape& shape, size_t access, const LoopProgram& program, const KernelShape& kernel,
                     const WarpAccess& touched, ColumnWriter& out);
 
@@ -30,7 +40,7 @@ void set_gpu_access_columns(const StatementShape& shape, size_t access, const Lo
                             float* row);
 
 /// Nanoseconds; above 0.
-double gpu_roofline(const StatementShape& shape, const LoopProgram& program, const GpuShape& all,
+double gpu_roofline(const StatementShape& shape, const LoopProgram& program, const GpuTraffic& traffic,
                     const Hardware& hardware);
 
 }  // namespace foretime::data

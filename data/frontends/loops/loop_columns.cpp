@@ -366,7 +366,7 @@ std::vector<std::string> loop_column_names(int64_t columns) {
     return names;
   }
   const KernelShape kernel;
-  range("gpu", Columns::kGpu, [&](Writer& out) { put_gpu_statement(shape, program, kernel, {}, out); });
+  range("gpu", Columns::kGpu, [&](Writer& out) { put_gpu_statement(shape, program, kernel, {}, {}, out); });
   range("gpu_access", Columns::kGpuAccess, [&](Writer& out) { put_gpu_access(shape, 0, program, kernel, {}, out); });
   return names;
 }
