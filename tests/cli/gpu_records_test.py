@@ -42,6 +42,7 @@ class GpuRecordsTest(ProgramTest):
     def test_records_of_gpus_from_packing_to_ranking(self):
         out = self.pack().stdout
         self.assertNotIn("cannot be replayed", out)
+        self.assertNotIn("guessed", out)
         report = self.json_of("data", "inspect", "--json", "gpu.foretime")
         self.assertEqual({group["features"] for group in report}, {263})
         self.train("gpu.foretime", "run")
@@ -83,7 +84,8 @@ class GpuRecordsTest(ProgramTest):
         done = self.pack(records=("bare.jsonl",), code=3)
         self.assertIn("bare.jsonl:1: target 'cuda': how many threads a block may have", done.stderr)
         self.write("limited.jsonl", self.records("cuda -max_threads_per_block=1024", [0] * 8))
-        self.pack(records=("limited.jsonl",))
+        guessed = "(a cuda GPU, taken for sm_70): their caches and rates are guessed"
+        self.assertIn(guessed, self.pack(records=("limited.jsonl",)).stdout)
         # CPUs and GPUs in one collection, and hardware of one kind for records of the other.
         self.write("llvm.jsonl", self.records("llvm -mcpu=skylake", [8, 64, 64, 0, 0, 0, 0, 0]).splitlines()[-1] + "\n")
         done = self.pack(records=("gpu.jsonl", "llvm.jsonl"), code=3)

@@ -58,10 +58,15 @@ bool is_gpu_target(std::string_view target) {
   return false;
 }
 
-const GpuArchitecture& architecture_of_target(std::string_view target) {
+const GpuArchitecture* named_architecture(std::string_view target) {
   for (const auto* option : {"-arch", "-mcpu"}) {
-    if (const auto* named = architecture(option_of(target, option))) return *named;
+    if (const auto* named = architecture(option_of(target, option))) return named;
   }
+  return nullptr;
+}
+
+const GpuArchitecture& architecture_of_target(std::string_view target) {
+  if (const auto* named = named_architecture(target)) return *named;
   return *architecture(target.starts_with("rocm") ? kCommonOfRocm : kCommon);
 }
 

@@ -32,6 +32,8 @@ struct GpuArchitecture {
 /// Whether a TVM target is a GPU's: of kind cuda, rocm, opencl, metal, vulkan or webgpu, or with `gpu` among its -keys.
 bool is_gpu_target(std::string_view target);
 
+/// The architecture that a GPU target names, of those that are known here; null where it names none.
+const GpuArchitecture* named_architecture(std::string_view target);
 /// What is known of a GPU target: the architecture that it names, and otherwise that of a common GPU of its maker: a
 /// V100 of NVIDIA's, an MI50 of AMD's. Limits of an architecture are those of the table "Technical Specifications per
 /// Compute Capability" in the CUDA C++ Programming Guide; how many multiprocessors and how much bandwidth an

@@ -4,6 +4,8 @@
 #include <set>
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "base/error.h"
 #include "configs/machine_file.h"
 #include "data/frontends/loops/loop_graph.h"
@@ -39,9 +41,12 @@ const Machine* Machines::find(std::string_view target) const {
   return nullptr;
 }
 
-std::string_view Machines::unknown(std::string_view target) const {
+std::string Machines::unknown(std::string_view target) const {
+  if (find(target) != nullptr) return "";
   const auto name = model_of_target(target);
-  return name == "unknown" || find(target) != nullptr ? std::string_view() : name;
+  if (!name.empty() && name != "unknown") return std::string(name);
+  if (!is_gpu_target(target) || named_architecture(target) != nullptr) return "";
+  return fmt::format("a {} GPU, taken for {}", target.substr(0, target.find(' ')), architecture_of_target(target).name);
 }
 
 Hardware Machines::hardware_of(std::string_view target, const HardwareParameters& said) const {
