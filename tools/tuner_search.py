@@ -30,7 +30,7 @@ import tempfile
 import time
 
 from tuner_measuring import Clock, best_of_log, cost_of, take_measuring_apart, verify
-from tuner_tasks import TASKS, host_target, make_task
+from tuner_tasks import DRAWN, TASKS, host_target, make_task
 from tuner_trials import MODELS, append_rows, read_rows, replace_rows, table
 
 ROUND = 16
@@ -43,7 +43,7 @@ def make_model(arguments, seed):
         return auto_scheduler.XGBModel(verbose_eval=0, num_warmup_sample=ROUND - 1, seed=seed)
     if arguments.cell[1] == "random":
         return auto_scheduler.RandomModel()
-    sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "tuner" / "python"))
+    sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "inference" / "python"))
     from foretime.auto_scheduler import ForetimeModel
     options = {"threads": arguments.threads}
     if arguments.cell[1] == "foretime+finetune":
@@ -159,7 +159,7 @@ def run_all(arguments, script):
             # The same options, but for paths: it runs in another folder.
             command = [sys.executable, script, *sys.argv[1:], "--cell", *map(str, cell), "--result", result]
             if arguments.model:
-                command += ["--model", os.path.abspath(arguments.model)]
+                command += ["--model", os.path.abspath(arguments.model) if os.path.exists(arguments.model) else arguments.model]
             if arguments.logs:
                 os.makedirs(arguments.logs, exist_ok=True)
                 log = os.path.join(os.path.abspath(arguments.logs), "{}-{}-{}.json".format(*cell))
@@ -196,9 +196,11 @@ def main():
     parser.add_argument("--table", action="store_true", help="print what the CSV has")
     parser.add_argument("--verify", action="store_true", help="measure the best programs of all searches again, side by side")
     parser.add_argument("--rounds", type=int, default=3, help="of --verify (3)")
-    parser.add_argument("--model", metavar="BUNDLE", help="bundle for auto_scheduler records, for foretime")
-    parser.add_argument("--tasks", nargs="+", choices=TASKS, default=list(TASKS))
-    parser.add_argument("--compare", nargs="+", choices=MODELS, default=list(MODELS[:3]))
+    parser.add_argument("--model", metavar="BUNDLE", help="bundle for auto_scheduler records, or the name of one that comes with Foretime")
+    parser.add_argument("--tasks", nargs="+", choices=[*DRAWN, *TASKS], default=[*DRAWN, *TASKS], metavar="TASK", help="of "
+                        "these: " + ", ".join([*DRAWN, *TASKS]))
+    parser.add_argument("--compare", nargs="+", choices=MODELS, default=None, help="searches: by default xgb, random and foretime; --table: "
+                        "by default all that the CSV has, on tasks and seeds that each of them has searched")
     parser.add_argument("--seeds", type=int, default=3, help="number of seeds (3)")
     parser.add_argument("--trials", type=int, default=64, help="measured programs a search (64)")
     parser.add_argument("--population", type=int, default=512, help="states that evolution holds (512; TVM's default is 2048)")
@@ -214,6 +216,8 @@ def main():
     parser.add_argument("--cell", nargs=3, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     arguments.checkpoints = {trial for trial in (16, 32, 64) if trial <= arguments.trials} | {arguments.trials}
+    if not arguments.compare:
+        arguments.compare = list(MODELS if arguments.table else MODELS[:3])
     if arguments.table:
         table(arguments)
     elif arguments.verify:

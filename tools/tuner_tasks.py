@@ -2,6 +2,11 @@
 import pathlib
 import sys
 
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.append(str(HERE / "measure"))
+
+from tasks import searched_tasks  # noqa: E402
+
 
 def tensor(name, *shape):
     """An input of a program."""
@@ -62,16 +67,20 @@ def avg_pool():
 
 TASKS = {function.__name__: function for function in
          (conv2d, conv2d_strided, depthwise_conv2d, dense, batch_matmul, softmax, max_pool, avg_pool)}
+DRAWN = searched_tasks()  # of networks that no training has seen
 
 
-def host_target():
-    """LLVM for this machine's vectors."""
+ZNVER4 = 16  # LLVM that knows it; an older one takes any name that it does not know for a processor of the year 2003
+
+
+def host_target(llvm=ZNVER4):
+    """LLVM for this machine's vectors, with a name that this version of it knows."""
     try:
         text = pathlib.Path("/proc/cpuinfo").read_text(encoding="utf-8")
         flags = set(text.split("flags", 1)[1].split("\n", 1)[0].split())
     except (OSError, IndexError):
         return "llvm"
-    flags.add("amd" if "AuthenticAMD" in text else "")
+    flags.add("amd" if "AuthenticAMD" in text and llvm >= ZNVER4 else "")
     for needed, cpu in (({"amd", "avx512f", "avx512_bf16", "avx512_vnni", "avx512_vbmi2"}, "znver4"),
                         ({"avx512f", "avx512bw", "avx512vl", "avx512dq"}, "skylake-avx512"), ({"avx2", "fma"}, "core-avx2")):
         if needed <= flags:
@@ -83,14 +92,25 @@ def vector_bytes(target):
     return 64 if "avx512" in target or "znver4" in target else 32 if "avx2" in target else 16
 
 
+def check_target(target):
+    """Ends the program where LLVM does not know the processor."""
+    import tvm
+    llvm = tvm.target.codegen.llvm_version_major()
+    if "znver4" in target and llvm < ZNVER4:
+        sys.exit(f"--target {target}: needs LLVM {ZNVER4}, TVM has {llvm}; try -mcpu=skylake-avx512")
+
+
 def make_task(name, target):
     import tvm
     from tvm import auto_scheduler
     from tvm.auto_scheduler.workload_registry import register_workload_tensors
-    llvm = tvm.target.codegen.llvm_version_major()
-    if "znver4" in target and llvm < 16:
-        sys.exit(f"--target {target}: needs LLVM 16, TVM has {llvm}; try -mcpu=skylake-avx512")
-    tensors = TASKS[name]()
+    check_target(target)
+    if name in DRAWN:
+        from operators import OPERATORS
+        with tvm.target.Target(target):
+            tensors = OPERATORS[DRAWN[name]["operator"]](**DRAWN[name]["arguments"])
+    else:
+        tensors = TASKS[name]()
     dag = auto_scheduler.ComputeDAG(tensors)
     key = register_workload_tensors(dag.workload_key(), tensors)
     target = tvm.target.Target(target)

@@ -6,7 +6,7 @@ import os
 import statistics
 import sys
 
-from tuner_tasks import TASKS
+from tuner_tasks import DRAWN, TASKS
 
 MODELS = ("xgb", "random", "foretime", "foretime+finetune")
 FIELDS = ("task", "model", "seed", "trial", "seconds", "best_seconds", "verified_seconds", "search_seconds", "search_cpu_seconds")
@@ -45,7 +45,7 @@ def spread(values):
 
 def table(arguments):
     """Prints, for each model, the latency reached relative to the best known program: geometric mean over tasks, mean and
-    deviation over seeds. Only searches that all models have done are compared."""
+    deviation over seeds. Of the models of `compare` those that have searches; only searches that all of them have done are compared."""
     reached, search_times = {}, {}
     best_known = collections.defaultdict(lambda: math.inf)
     for row in read_rows(arguments.out):
@@ -57,11 +57,11 @@ def table(arguments):
         search_times[cell] = float(row["search_seconds"]), float(row["search_cpu_seconds"])
     if not reached:
         sys.exit(f"tuner_search.py: {arguments.out}: no complete search")
-    models = [model for model in MODELS if any(cell[1] == model for cell in reached)]
+    models = [model for model in arguments.compare if any(cell[1] == model for cell in reached)]
     checkpoints = sorted(set.intersection(*(set(found) for found in reached.values())))
     pairs = [(task, seed) for task, seed in sorted({(cell[0], cell[2]) for cell in reached})
              if all((task, model, seed) in reached for model in models)]
-    tasks = [task for task in TASKS if any(task == pair[0] for pair in pairs)]
+    tasks = [task for task in [*DRAWN, *TASKS] if any(task == pair[0] for pair in pairs)]
     seeds = [seed for seed in sorted({pair[1] for pair in pairs}) if all((task, seed) in pairs for task in tasks)]
     if not seeds:
         sys.exit(f"tuner_search.py: {arguments.out}: no seed with all models on the same tasks")

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Measures programs of many tasks: the records that a model is trained on.
 
-  tools/measure/measure.py FOLDER [--each 60] [--minutes 30] [--machine NAME] [--beside | --builders N | --workers N]
+  tools/measure/measure.py FOLDER [--each 60] [--minutes 30] [--machine NAME] [--from N]
+                           [--beside | --builders N | --workers N]
 
 Goes on where it stopped: FOLDER has records.jsonl (auto_scheduler's log), journal.jsonl (a line for each record: task, part, seconds of
 its build, cores that others kept busy), dags.jsonl (compute DAGs), drift.jsonl (a reference every few minutes) and machine.json. A third of
@@ -50,7 +51,7 @@ import tasks as task_list  # noqa: E402
 from operators import OPERATORS  # noqa: E402
 from programs import (NO_ERROR, Child, core_to_itself, may_be_urgent, measure_undisturbed, measured_programs,  # noqa: E402
                       on_core, wait_until_built)
-from tuner_tasks import host_target, vector_bytes  # noqa: E402
+from tuner_tasks import check_target, host_target, vector_bytes  # noqa: E402
 
 PARTS = ("random", "evolution", "search")
 ROUND = 10          # programs of a search between two trainings
@@ -260,9 +261,11 @@ def main():
     parser.add_argument("folder")
     parser.add_argument("--each", type=int, default=60, help="programs of a task (60)")
     parser.add_argument("--minutes", type=float, default=1e9, help="stops after so long, at the end of a part of a task")
+    parser.add_argument("--from", type=int, default=1, dest="begin", metavar="N", help="begins with the Nth task of the list and comes to "
+                        "those before it at the end: for tasks that other machines have not measured")
     parser.add_argument("--first", type=int, default=10 ** 9, help="only so many tasks of the list")
     parser.add_argument("--machine", default="", help="name of this machine in the records (by default made of its CPU)")
-    parser.add_argument("--target", default=host_target(), help="TVM target (%(default)s)")
+    parser.add_argument("--target", default=host_target(tvm.target.codegen.llvm_version_major()), help="TVM target (%(default)s)")
     parser.add_argument("--core", type=int, default=max(os.sched_getaffinity(0)), help="core that programs run on (%(default)s)")
     parser.add_argument("--beside", action="store_true", help="other cores may work meanwhile; start what works there on these alone")
     parser.add_argument("--builders", type=int, default=0, metavar="N", help="builds N programs at a time on the other cores while this "
@@ -289,6 +292,7 @@ def main():
         arguments.beside = True
         os.sched_setaffinity(0, others)  # searches and the models of searches as well
     folder = Folder(arguments.folder)
+    check_target(arguments.target)
     facts = machine(arguments.machine, arguments.target, arguments.core)
     name = arguments.machine or "-".join(filter(None, (facts["cpu"].lower().replace("(r)", "").replace(" ", "-"), facts["family"], facts["model"])))
     facts["machine"] = name
@@ -306,7 +310,10 @@ def main():
         lines[entry["task"]].append(record)
     share = arguments.each // len(PARTS)
     all_tasks = task_list.training_tasks()[:arguments.first]
-    for number, task in enumerate(all_tasks):
+    if not 1 <= arguments.begin <= len(all_tasks):
+        sys.exit(f"measure.py: --from {arguments.begin}: expected 1 to {len(all_tasks)}, the number of tasks")
+    numbered = list(enumerate(all_tasks))
+    for number, task in numbered[arguments.begin - 1:] + numbered[:arguments.begin - 1]:
         key = task_list.key(task)
         if all(done[key][part] >= share for part in PARTS) or (urgent and number % arguments.workers != arguments.worker):
             continue

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The tasks that are measured, as lines of JSON: layers of networks (networks.py) and shapes that a generator draws.
 
-  tools/measure/tasks.py [--held-out]      prints them, and how many each operator has
+  tools/measure/tasks.py [--held-out | --searched]      prints them, and how many each operator has
 
 A pure function of what stands here: the same tasks in the same order on every machine. Needs no TVM.
 """
@@ -21,6 +21,11 @@ SHARES = {"conv2d": (150, 24), "conv2d_nchwc": (22, 8), "conv2d_winograd": (14, 
           "group_norm": (10, 4), "batch_norm": (0, 6), "pool2d": (14, 4), "pool3d": (2, 2), "global_pool": (10, 2), "adaptive_pool": (0, 4),
           "resize": (6, 4), "reduction": (1, 12), "embedding_bag": (6, 4), "lstm_cell": (4, 3), "gru_cell": (2, 3), "elementwise": (10, 6),
           "transpose": (4, 4), "channel_shuffle": (3, 1)}
+
+# Of each kind of layer of the held-out networks, so many tasks that searches are compared on.
+SEARCHED = {"conv2d 1x1": 2, "conv2d kxk": 1, "conv2d grouped": 2, "conv2d depthwise": 2, "conv2d_nchwc": 1, "conv2d int8": 1, "conv1d": 1,
+            "dense": 1, "squeeze-and-excite dense": 1, "squeeze-and-excite gate": 1, "layer_norm": 2, "softmax": 1,
+            "attention queries-keys": 1, "attention values": 1}
 
 
 def key(task):
@@ -211,11 +216,43 @@ def training_tasks():
     return tasks
 
 
+def kind(task):
+    """What SEARCHED calls it."""
+    operator, a = task["operator"], task["arguments"]
+    if operator == "batch_matmul":
+        return "attention " + ("queries-keys" if "scaled" in a else "values")
+    if operator == "elementwise":
+        return "squeeze-and-excite gate" if a["epilogue"] == "gate" else operator
+    if a.get("dtype") == "int8":
+        return operator + " int8"
+    if operator == "dense":  # of one row, and no classifier, which has a bias alone
+        return "squeeze-and-excite dense" if a["m"] == 1 and a["epilogue"] != "bias" else operator if a["m"] > 1 else "classifier"
+    if operator == "conv2d":
+        groups = a.get("g", 1)
+        return operator + (" depthwise" if groups == a["ci"] else " grouped" if groups > 1 else " 1x1" if a["k"] == 1 else " kxk")
+    return operator
+
+
+def searched_tasks():
+    """{name: task} of what searches are compared on, drawn before any was run."""
+    by_kind, found = collections.defaultdict(list), {}
+    for _, task in sorted(layers_of(HELD_OUT).items()):
+        by_kind[kind(task)].append(task)
+    for name, count in SEARCHED.items():
+        for number, task in enumerate(random.Random(SEED).sample(by_kind[name], count), 1):
+            found["_".join([task["networks"][0], *name.split(), *([str(number)] if count > 1 else [])])] = task
+    return found
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("--held-out", action="store_true", help="the layers of networks that are never measured for training")
+    parser.add_argument("--searched", action="store_true", help="those of them that tools/tuner_search.py searches")
     arguments = parser.parse_args()
-    tasks = [task for _, task in sorted(layers_of(HELD_OUT).items())] if arguments.held_out else training_tasks()
+    if arguments.searched:
+        tasks = list(searched_tasks().values())
+    else:
+        tasks = [task for _, task in sorted(layers_of(HELD_OUT).items())] if arguments.held_out else training_tasks()
     for task in tasks:
         print(json.dumps(task))
     counts = collections.Counter(task["operator"] for task in tasks)

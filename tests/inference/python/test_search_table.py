@@ -8,7 +8,7 @@ from support import ROOT, FolderTest
 
 sys.path.insert(0, str(ROOT / "tools"))
 from tuner_measuring import Clock  # noqa: E402
-from tuner_trials import append_rows, read_rows, replace_rows, table  # noqa: E402
+from tuner_trials import MODELS, append_rows, read_rows, replace_rows, table  # noqa: E402
 
 
 def rows(task, model, seed, reached):
@@ -23,10 +23,10 @@ class TableTest(FolderTest):
         super().setUp()
         self.out = str(self.folder / "out.csv")
 
-    def printed(self):
+    def printed(self, compare=MODELS):
         text = io.StringIO()
         with contextlib.redirect_stdout(text):
-            table(argparse.Namespace(out=self.out))
+            table(argparse.Namespace(out=self.out, compare=compare))
         return text.getvalue()
 
     def test_relative_to_the_best_known(self):
@@ -48,6 +48,7 @@ class TableTest(FolderTest):
         printed = self.printed()
         self.assertIn("1 tasks, 1 seeds", printed)
         self.assertIn("| random | 2.000 | 2.000 |", printed)
+        self.assertIn("1 tasks, 2 seeds", self.printed(["xgb"]))
 
     def test_rows_are_replaced(self):
         append_rows(self.out, rows("dense", "xgb", 1, (2.0, 1.0)))
