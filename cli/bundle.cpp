@@ -1,11 +1,16 @@
+#include <algorithm>
+#include <filesystem>
 #include <memory>
 #include <numeric>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
+#include "cli/output_bundle.h"
 #include "cli/parsing/commands.h"
+#include "cli/parsing/options.h"
 #include "configs/load.h"
+#include "configs/settings_error.h"
 #include "data/dataset/group_files.h"
 #include "inference/bundle/pretrained.h"
 #include "inference/scoring/graph_scorer.h"
@@ -14,10 +19,13 @@
 namespace foretime::cli {
 namespace {
 
+namespace fs = std::filesystem;
+
 struct Options {
   std::string bundle, file, output, group;
+  std::vector<std::string> machines;
   std::vector<int64_t> candidates;
-  bool plain = false, graph = false;
+  bool plain = false, graph = false, force = false;
 };
 
 void show(const Options& options) {
@@ -48,6 +56,26 @@ void write_inputs(const Options& options) {
   inference::write_plan_arrays(*model, group, candidates, !options.plain, options.output);
 }
 
+/// The bundle with machines that it is to know besides; its weights and all else stay as they are.
+void add_machines(const Options& options) {
+  const auto from = inference::bundle_file(options.bundle);
+  if (fs::exists(options.output) && !options.force)
+    throw configs::SettingsError("-o {}: exists already; --force replaces it", options.output);
+  expect_bundle_or_nothing(options.output);
+  auto bundle = inference::read_bundle(from);
+  const auto spec = inference::read_scoring_spec(bundle);
+  if (spec.representation != configs::Representation::loops)
+    throw configs::SettingsError("{}: its model scores no tensor programs with loops, and knows no machines", from.string());
+  const auto machines = data::read_machines(options.machines, "");
+  inference::add_machines(bundle, machines);
+  inference::write_bundle(options.output, bundle);
+  for (const auto& machine : machines.all()) {
+    const auto same = [&](const data::Machine& known) { return known.name == machine.name; };
+    fmt::print("{}: {} {}\n", options.output, std::ranges::any_of(spec.machines.all(), same) ? "described anew:" : "knows",
+               machine.name);
+  }
+}
+
 }  // namespace
 
 void add_bundle_command(CLI::App& app) {
@@ -68,6 +96,19 @@ void add_bundle_command(CLI::App& app) {
       ->delimiter(',');
   inputs->add_flag("--plain", options->plain, "a state for each node and candidate, nothing shared");
   inputs->callback([options] { write_inputs(*options); });
+  auto* machines = command->add_subcommand(
+      "add-machine", "Write a bundle that knows machines besides its own, as the model that it is");
+  machines->add_option("bundle", options->bundle, "model.foretime, or the name of one that comes with Foretime")
+      ->required();
+  typed_option(*machines, "machine", options->machines, "files of `foretime target measure`", "MACHINE")->required();
+  machines->add_option("--output,-o", options->output, "the bundle to write")->required();
+  machines->add_flag("--force", options->force, "replace an earlier bundle");
+  machines->footer(
+      "What scores with the new bundle (rank, select, serve, Python, TVM) takes the caches and rates of these machines\n"
+      "for records that name them by -model=; of a machine that no bundle knows they are guessed.\n"
+      "Example:\n"
+      "  foretime bundle add-machine x86-cpu machine.yaml -o mine.foretime");
+  machines->callback([options] { add_machines(*options); });
 }
 
 }  // namespace foretime::cli

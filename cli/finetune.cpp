@@ -13,6 +13,7 @@
 #include "base/files.h"
 #include "base/threads.h"
 #include "cli/job_channel.h"
+#include "cli/output_bundle.h"
 #include "cli/parsing/commands.h"
 #include "cli/parsing/options.h"
 #include "comm/backends/factory.h"
@@ -103,11 +104,7 @@ void check_out(const FinetuneOptions& options, const fs::path& parent) {
   std::error_code missing;  // reading the model will say so
   if (fs::equivalent(options.out, parent, missing))
     throw configs::SettingsError("-o {}: is the bundle to tune; name another file", options.out);
-  try {
-    inference::read_bundle(options.out);
-  } catch (const std::runtime_error&) {
-    throw configs::SettingsError("-o {}: exists and is no bundle; name another file", options.out);
-  }
+  expect_bundle_or_nothing(options.out);
 }
 
 void check_measurable(const FinetuneOptions& options, const worker::TuningData& fresh,

@@ -1,13 +1,11 @@
 #include <cstdio>
 #include <filesystem>
 #include <numeric>
-#include <set>
 #include <span>
 #include <string>
 #include <vector>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include "base/error.h"
 #include "base/threads.h"
@@ -71,7 +69,7 @@ std::vector<inference::Ranking> rank_records(const std::shared_ptr<const inferen
   const auto names = data::record_file_names({files.begin(), files.end()});
   for (size_t f = 0; f < files.size(); ++f) read_records(files[f], files.size() > 1 ? names[f] : "", workloads);
   Complaints missing;
-  std::set<std::string> unknown;
+  UnknownMachines unknown;
   std::vector<inference::Ranking> rankings;
   for (auto& workload : workloads.all()) {
     const auto* line = table.find(workload.key);
@@ -79,18 +77,13 @@ std::vector<inference::Ranking> rank_records(const std::shared_ptr<const inferen
       missing.add(workload.key);
       continue;
     }
-    for (const auto& target : workload.targets) unknown.emplace(model->spec().machines.unknown(target));
+    unknown.add(model->spec().machines, workload);
     const inference::WorkloadScorer scorer(model, *line);
     const auto scores = scorer.score(views(workload.texts));
     rankings.push_back(ranking_of(*model, std::move(workload), scores, scorer.dag().flops));
   }
   missing.tell(dags, "workloads of the records are not in it");
-  unknown.erase("");
-  if (!unknown.empty())
-    fmt::print(stderr,
-               "foretime: {}: records name machines that the model does not know ({}): their caches and rates are "
-               "guessed; describe them with --targets (foretime target measure)\n",
-               files.front(), fmt::join(unknown, ", "));
+  unknown.tell(files.front(), "and give them with --targets");
   if (rankings.empty()) throw DataError("{}: no record of a workload that {} has", files.front(), dags);
   return rankings;
 }

@@ -114,17 +114,20 @@ class TaskMaker {
     const auto names = data::record_file_names({files.begin(), files.end()});
     for (size_t f = 0; f < files.size(); ++f) read_records(files[f], files.size() > 1 ? names[f] : "", workloads);
     for (const auto& file : measured_files) read_records(file, "", measured);
+    UnknownMachines unknown;
     for (const auto& workload : workloads.all()) {
       const auto* line = table.find(workload.key);
       if (line == nullptr) {
         left_out_.without_dag.add(workload.key);
         continue;
       }
+      for (const auto& model : models_) unknown.add(model.model()->spec().machines, workload);
       add_texts(workload, measured.of(workload.key), true,
                 [&](const EmbeddingModel& model, const auto& texts, Matrix& rows) {
                   return inference::WorkloadScorer(model.model(), *line).score(texts, &rows);
                 });
     }
+    unknown.tell(files.front(), "and add them to the bundle (foretime bundle add-machine)");
   }
 
   void add_programs(const std::vector<std::string>& files, const std::vector<std::string>& measured_files) {

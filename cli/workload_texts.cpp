@@ -5,6 +5,7 @@
 #include <memory>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "base/error.h"
 #include "configs/load.h"
@@ -33,6 +34,19 @@ void Complaints::tell(const std::string& origin, const char* what) const {
 }
 
 std::string to_string(const Place& place) { return fmt::format("{}:{}", place.file, std::max<int64_t>(1, place.line)); }
+
+void UnknownMachines::add(const data::Machines& known, const Workload& workload) {
+  for (const auto& target : workload.targets) names_.insert(known.unknown(target));
+  names_.erase("");
+}
+
+void UnknownMachines::tell(const std::string& origin, const char* remedy) const {
+  if (names_.empty()) return;
+  fmt::print(stderr,
+             "foretime: {}: records name machines that the model does not know ({}): their caches and rates are guessed; "
+             "describe them (foretime target measure) {}\n",
+             origin, fmt::join(names_, ", "), remedy);
+}
 
 DagLines::DagLines(const std::filesystem::path& file) {
   data::LineSource lines(file);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "data/frontends/ansor/dag/dag_table.h"
+#include "data/frontends/loops/machines.h"
 
 /// Tuning records and save_json texts of files, by the workloads that they are of: what `rank` and `select` read.
 namespace foretime::cli {
@@ -53,6 +54,17 @@ class Workloads {
  private:
   std::unordered_map<std::string, size_t> places_;
   std::vector<Workload> all_;
+};
+
+/// Machines that records name and a model does not know: their caches and rates are guessed.
+class UnknownMachines {
+ public:
+  void add(const data::Machines& known, const Workload& workload);
+  /// On standard error, where there are any; `remedy`: how the model comes to know them.
+  void tell(const std::string& origin, const char* remedy) const;
+
+ private:
+  std::set<std::string> names_;
 };
 
 /// The lines of a file of compute DAGs by their workloads. Throws DataError for what is none.

@@ -2,13 +2,14 @@
 """Makes pretrained/x86-cpu.foretime of the measured programs that the project ships, with one command.
 
   tools/pretrain.py [--foretime build/release/cli/foretime] [key=value ...]
-  tools/pretrain.py --held-out      how well such a model orders programs of workloads that it has not seen
+  tools/pretrain.py --held-out [workloads]      how well such a model orders programs of workloads that it has not seen
+  tools/pretrain.py --held-out operators        of kinds of operators that it has not seen
 
 Packs samples/ansor and each folder of measured/ (records.jsonl.gz, dags.jsonl.gz, machine.yaml), trains configs/pretrained_x86_cpu.yaml,
 exports the best checkpoint, and writes what the bundle says of some records of samples/ansor to x86-cpu.scores.json, which a test compares.
 The same data, settings and program make the same bytes, wherever the checkout lies. With --held-out one member learns from five workloads
-of six, and the metrics of the others are printed; nothing is exported. Overrides are those of `foretime train`. What lies between is in
-runs/pretrained*. Needs no TVM.
+of six, and the metrics of the others are printed; with `operators` a family of operators at a time is left out of measured/, whose records
+name their tasks. Nothing is exported then. Overrides are those of `foretime train`. What lies between is in runs/pretrained*. Needs no TVM.
 """
 import argparse
 import csv
@@ -18,6 +19,7 @@ import json
 import os
 import pathlib
 import shutil
+import statistics
 import subprocess
 import sys
 import time
@@ -27,6 +29,17 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 BUNDLE, SCORES = pathlib.Path("pretrained/x86-cpu.foretime"), pathlib.Path("pretrained/x86-cpu.scores.json")
 SETTINGS = "configs/pretrained_x86_cpu.yaml"
 KEPT = 40  # records whose scores are kept, evenly over the file
+# What tasks.kind says of a task, of each family that is left out; plain convolutions always train.
+FAMILIES = {
+    "convolutions in groups": ("conv2d grouped", "conv2d depthwise"),
+    "convolutions of other forms": ("conv1d", "conv3d", "conv2d_transpose", "conv2d_winograd"),
+    "blocked layouts and int8": ("conv2d_nchwc", "conv2d int8", "dense int8"),
+    "matrix products": ("dense", "squeeze-and-excite dense", "classifier", "attention queries-keys", "attention values"),
+    "softmax and normalization": ("softmax", "layer_norm", "rms_norm", "group_norm", "batch_norm"),
+    "pooling and resizing": ("pool2d", "pool3d", "global_pool", "adaptive_pool", "resize"),
+    "cells, tables, reductions, elementwise": ("lstm_cell", "gru_cell", "embedding_bag", "reduction", "elementwise", "squeeze-and-excite gate",
+                                               "transpose", "channel_shuffle"),
+}
 HELD_OUT = 6  # of so many workloads, in the order of their keys, the first
 METRICS = ("pairwise_accuracy", "kendall_tau", "top1_score", "top5_score", "mape")
 
@@ -72,30 +85,64 @@ def make_bundle(work, overrides):
     print(f"{BUNDLE}: {BUNDLE.stat().st_size / 1e6:.2f} MB")
 
 
-def measure_held_out(work, overrides):
-    lines = [line for source in work.sources for line in gzip.open(source / "records.jsonl.gz", "rt", encoding="utf-8")]
-    keys = [json.loads(line)["i"][0][0] for line in lines]
-    held_out = set(sorted(set(keys))[::HELD_OUT])
-    for name, wanted in ("learned", False), ("held_out", True):
-        records = work.folder / f"{name}.jsonl"
-        records.write_text("".join(line for line, key in zip(lines, keys) if (key in held_out) == wanted), encoding="utf-8")
-        work.pack(f"{name}.foretime", [records])
+def lines_of(path):
+    with gzip.open(path, "rt", encoding="utf-8") as file:
+        return list(file)
+
+
+def metrics_without(work, lines, held_out, name, overrides):
+    """Of a model of one member that learns from the lines whose place is not in held_out: {metric: value} of the others, and of programs
+    that were held out of the workloads that it has seen."""
+    for part, wanted in ("learned", False), ("held_out", True):
+        records = work.folder / f"{part}.jsonl"
+        records.write_text("".join(line for place, line in enumerate(lines) if (place in held_out) == wanted), encoding="utf-8")
+        work.pack(f"{part}.foretime", [records])
     run = work.train("data.train=[learned.foretime]", "data.test=[held_out.foretime]", "model.ensemble_size=1", *overrides)
     final = json.loads((run / "metrics.jsonl").read_text(encoding="utf-8").splitlines()[-1])
-    for kind in ("holdout", "test"):
-        print(f"{kind}:", ", ".join(f"{name} {final[f'{kind}/{name}']:.3f}" for name in METRICS))
+    found = {kind: {metric: final[f"{kind}/{metric}"] for metric in METRICS} for kind in ("holdout", "test")}
+    print(f"{name}: {len(held_out)} of {len(lines)} programs held out: {shown(found['test'])}", flush=True)
+    return found
+
+
+def shown(metrics):
+    return ", ".join(f"{name} {value:.3f}" for name, value in metrics.items())
+
+
+def measure_workloads(work, overrides):
+    lines = [line for source in work.sources for line in lines_of(source / "records.jsonl.gz")]
+    keys = [json.loads(line)["i"][0][0] for line in lines]
+    chosen = set(sorted(set(keys))[::HELD_OUT])
+    found = metrics_without(work, lines, {place for place, key in enumerate(keys) if key in chosen}, "a sixth of the workloads", overrides)
+    print(f"programs held out of the others: {shown(found['holdout'])}")
+
+
+def measure_operators(work, overrides):
+    sys.path.insert(0, "tools/measure")
+    from tasks import kind
+    sources = [source for source in work.sources if (source / "journal.jsonl.gz").exists()]
+    lines = [line for source in sources for line in lines_of(source / "records.jsonl.gz")]
+    tasks = [json.loads(json.loads(line)["task"]) for source in sources for line in lines_of(source / "journal.jsonl.gz")]
+    kinds = [kind({"operator": operator, "arguments": arguments}) for operator, arguments in tasks]
+    unknown = set(kinds) - {"conv2d 1x1", "conv2d kxk"} - {name for family in FAMILIES.values() for name in family}
+    if unknown or len(kinds) != len(lines):
+        sys.exit(f"pretrain.py: {len(lines)} records, {len(kinds)} lines of journals; of no family: {sorted(unknown)}")
+    results = [metrics_without(work, lines, {place for place, found in enumerate(kinds) if found in family}, name, overrides)["test"]
+               for name, family in FAMILIES.items()]
+    print(f"mean of {len(results)} families: {shown({m: statistics.fmean(result[m] for result in results) for m in METRICS})}")
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("--foretime", default=str(ROOT / "build/release/cli/foretime"), type=os.path.abspath)
-    parser.add_argument("--held-out", action="store_true", help="hold workloads out and print how their programs are ordered")
+    parser.add_argument("--held-out", nargs="?", choices=("workloads", "operators"), const="workloads",
+                        help="what is held out of the training; prints how its programs are ordered")
     parser.add_argument("overrides", nargs="*")
     arguments = parser.parse_args()
     os.chdir(ROOT)
     begin = time.monotonic()
     if arguments.held_out:
-        measure_held_out(Work(arguments.foretime, "runs/pretrained_held_out"), arguments.overrides)
+        measure = measure_workloads if arguments.held_out == "workloads" else measure_operators
+        measure(Work(arguments.foretime, "runs/pretrained_held_out"), arguments.overrides)
     else:
         make_bundle(Work(arguments.foretime, "runs/pretrained"), arguments.overrides)
     print(f"pretrain.py: {time.monotonic() - begin:.0f} s")

@@ -70,6 +70,19 @@ class MachinesTest(ProgramTest):
         unknown = predicted("model.foretime", "unknown.jsonl")
         self.assertNotEqual(unknown, there)
 
+        # With what is written of it the bundle scores as `rank --targets`, and is the same model for all else.
+        self.write("third.yaml", OTHER.replace("other", "third"))
+        added = self.run_foretime("bundle", "add-machine", "model.foretime", "third.yaml", "-o", "more.foretime").stdout
+        self.assertEqual(added, "more.foretime: knows third\n")
+        self.assertEqual(predicted("more.foretime", "unknown.jsonl"), there)
+        self.assertEqual(predicted("more.foretime", "here.jsonl"), here)
+        add = ("bundle", "add-machine", "more.foretime", "third.yaml", "-o", "more.foretime")
+        self.assertIn("-o more.foretime: exists already; --force replaces it", self.run_foretime(*add, code=2).stderr)
+        self.assertEqual(self.run_foretime(*add, "--force").stdout, "more.foretime: described anew: third\n")
+        self.write("notes.txt", "not a bundle")
+        self.run_foretime("bundle", "add-machine", "more.foretime", "third.yaml", "-o", "notes.txt", "--force", code=2)
+        self.assertEqual((self.folder / "notes.txt").read_text(), "not a bundle")
+
     def test_finetune_takes_up_a_new_machine(self):
         self.run_foretime("data", "pack-records", "all.foretime", "here.jsonl", "--dags", DAGS)
         self.train("run", "model.statement_cost.inputs=[loops, block, machine]")
@@ -100,6 +113,12 @@ class MachinesTest(ProgramTest):
         self.assertNotIn("does not know", said)
         self.assertNotEqual(described, by_guess)
         self.assertEqual(ranked("run", "there.jsonl", "--dags", DAGS, "--targets", "other.yaml")[0], described)
+
+        # `select` says it too, until the bundle knows the machine.
+        select = ("there.jsonl", "--dags", DAGS, "-n", 2)
+        self.assertIn("does not know " + guessed, " ".join(self.run_foretime("select", "model.foretime", *select).stderr.split()))
+        self.run_foretime("bundle", "add-machine", "model.foretime", "other.yaml", "-o", "knows.foretime")
+        self.assertNotIn("does not know", self.run_foretime("select", "knows.foretime", *select).stderr)
 
         # As programs score that were packed for it.
         pack = ("data", "pack-records", "there.foretime", "there.jsonl", "--dags", DAGS)

@@ -1,0 +1,20 @@
+#include "cli/output_bundle.h"
+
+#include <filesystem>
+#include <stdexcept>
+
+#include "configs/settings_error.h"
+#include "inference/bundle/bundle.h"
+
+namespace foretime::cli {
+
+void expect_bundle_or_nothing(const std::string& output) {
+  if (!std::filesystem::exists(output)) return;
+  try {
+    inference::read_bundle(output);
+  } catch (const std::runtime_error&) {
+    throw configs::SettingsError("-o {}: exists and is no bundle; name another file", output);
+  }
+}
+
+}  // namespace foretime::cli
