@@ -13,6 +13,7 @@
 #include "cli/workload_texts.h"
 #include "configs/load.h"
 #include "data/dataset/group_files.h"
+#include "data/frontends/ansor/dag/dag_table.h"
 #include "data/frontends/ansor/records/record_reader.h"
 #include "data/frontends/hlo/hlo_groups.h"
 #include "data/frontends/tir/tir_file.h"
@@ -64,7 +65,7 @@ inference::Ranking ranking_of(const inference::Model& model, Workload&& workload
 std::vector<inference::Ranking> rank_records(const std::shared_ptr<const inference::Model>& model,
                                              const std::vector<std::string>& files, const std::string& dags) {
   expect_dags(dags, files.front());
-  const DagLines table(dags);
+  const data::DagTable table(dags);
   Workloads workloads;
   const auto names = data::record_file_names({files.begin(), files.end()});
   for (size_t f = 0; f < files.size(); ++f) read_records(files[f], files.size() > 1 ? names[f] : "", workloads);
@@ -72,7 +73,7 @@ std::vector<inference::Ranking> rank_records(const std::shared_ptr<const inferen
   UnknownMachines unknown;
   std::vector<inference::Ranking> rankings;
   for (auto& workload : workloads.all()) {
-    const auto* line = table.find(workload.key);
+    const auto* line = table.find_line(workload.key);
     if (line == nullptr) {
       missing.add(workload.key);
       continue;

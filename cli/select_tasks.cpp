@@ -15,6 +15,7 @@
 #include "base/error.h"
 #include "configs/load.h"
 #include "data/dataset/group_files.h"
+#include "data/frontends/ansor/dag/dag_table.h"
 #include "data/frontends/ansor/records/record_reader.h"
 #include "data/frontends/tir/tir_file.h"
 #include "inference/scoring/graph_scorer.h"
@@ -109,14 +110,14 @@ class TaskMaker {
 
   void add_records(const std::vector<std::string>& files, const std::vector<std::string>& measured_files) {
     expect_dags(arguments_.dags, files.front());
-    const DagLines table(arguments_.dags);
+    const data::DagTable table(arguments_.dags);
     Workloads workloads, measured;
     const auto names = data::record_file_names({files.begin(), files.end()});
     for (size_t f = 0; f < files.size(); ++f) read_records(files[f], files.size() > 1 ? names[f] : "", workloads);
     for (const auto& file : measured_files) read_records(file, "", measured);
     UnknownMachines unknown;
     for (const auto& workload : workloads.all()) {
-      const auto* line = table.find(workload.key);
+      const auto* line = table.find_line(workload.key);
       if (line == nullptr) {
         left_out_.without_dag.add(workload.key);
         continue;

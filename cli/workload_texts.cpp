@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <memory>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -10,7 +9,6 @@
 #include "base/error.h"
 #include "configs/load.h"
 #include "data/files/line_source.h"
-#include "data/frontends/ansor/dag/compute_dag.h"
 #include "data/frontends/ansor/features/record_report.h"
 #include "data/frontends/ansor/records/record_reader.h"
 #include "data/frontends/tir/tir_file.h"
@@ -46,27 +44,6 @@ void UnknownMachines::tell(const std::string& origin, const char* remedy) const 
              "foretime: {}: records name machines that the model does not know ({}): their caches and rates are guessed; "
              "describe them (foretime target measure) {}\n",
              origin, fmt::join(names_, ", "), remedy);
-}
-
-DagLines::DagLines(const std::filesystem::path& file) {
-  data::LineSource lines(file);
-  while (const auto line = lines.next()) {
-    if (line->text.empty() || line->text[0] == '#') continue;
-    try {
-      if (line->too_long) throw DataError("longer than expected of a compute DAG");
-      auto dag = std::make_shared<const data::ComputeDag>(data::parse_compute_dag(line->text));
-      table_.add(dag);
-      lines_.emplace(dag->workload_key, line->text);
-    } catch (const DataError& error) {
-      throw DataError("{}:{}: {}", file.string(), lines.line_number(), error.what());
-    }
-  }
-  if (lines_.empty()) throw DataError("{}: no line, expected compute DAGs", file.string());
-}
-
-const std::string* DagLines::find(const std::string& key) const {
-  const auto dag = table_.find(key);
-  return dag == nullptr ? nullptr : &lines_.at(dag->workload_key);
 }
 
 void expect_dags(const std::string& dags, const std::string& file) {

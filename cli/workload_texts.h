@@ -1,15 +1,12 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
-#include <map>
 #include <set>
 #include <string>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
 
-#include "data/frontends/ansor/dag/dag_table.h"
 #include "data/frontends/loops/machines.h"
 
 /// Tuning records and save_json texts of files, by the workloads that they are of: what `rank` and `select` read.
@@ -65,19 +62,6 @@ class UnknownMachines {
 
  private:
   std::set<std::string> names_;
-};
-
-/// The lines of a file of compute DAGs by their workloads. Throws DataError for what is none.
-class DagLines {
- public:
-  explicit DagLines(const std::filesystem::path& file);
-
-  /// Null where there is none.
-  const std::string* find(const std::string& key) const;
-
- private:
-  data::DagTable table_;
-  std::map<std::string, std::string> lines_;
 };
 
 /// Throws SettingsError where records of `file` have no `dags`.

@@ -205,7 +205,7 @@ STRUCT(ModelSettings) {
 
 STRUCT(LossSettings) {
   CHOICE(LossType, type, listmle, "loss of one group, averaged over the groups of a batch");
-  FIELD(double, temperature, 1.0, above(0), "listmle: scores are divided by it");
+  FIELD(double, temperature, 1.0, above(0), "listmle, pairwise_logistic: scores are divided by it");
   FIELD(double, margin, 0.1, at_least(0), "pairwise_hinge: difference of scores that costs nothing");
   FIELD(double, delta, 1.0, above(0), "huber: error where the loss turns from quadratic to linear");
   FIELD(double, mse_weight, 0.0, at_least(0), "w of (loss + w mse) / (1 + w)");

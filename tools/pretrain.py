@@ -97,6 +97,7 @@ def metrics_without(work, lines, held_out, name, overrides):
         records = work.folder / f"{part}.jsonl"
         records.write_text("".join(line for place, line in enumerate(lines) if (place in held_out) == wanted), encoding="utf-8")
         work.pack(f"{part}.foretime", [records])
+    shutil.rmtree(work.folder / "run", ignore_errors=True)
     run = work.train("data.train=[learned.foretime]", "data.test=[held_out.foretime]", "model.ensemble_size=1", *overrides)
     final = json.loads((run / "metrics.jsonl").read_text(encoding="utf-8").splitlines()[-1])
     found = {kind: {metric: final[f"{kind}/{metric}"] for metric in METRICS} for kind in ("holdout", "test")}
@@ -142,7 +143,7 @@ def main():
     begin = time.monotonic()
     if arguments.held_out:
         measure = measure_workloads if arguments.held_out == "workloads" else measure_operators
-        measure(Work(arguments.foretime, "runs/pretrained_held_out"), arguments.overrides)
+        measure(Work(arguments.foretime, f"runs/pretrained_{arguments.held_out}_held_out"), arguments.overrides)
     else:
         make_bundle(Work(arguments.foretime, "runs/pretrained"), arguments.overrides)
     print(f"pretrain.py: {time.monotonic() - begin:.0f} s")

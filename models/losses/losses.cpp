@@ -62,9 +62,10 @@ Tensor pairwise_hinge(const LossSettings& settings, const LossBlock& block, cons
                     [&](const Tensor& excess) { return torch::clamp_min(excess + settings.margin, 0.0); });
 }
 
-Tensor pairwise_logistic(const LossSettings&, const LossBlock& block, const Tensor& scores) {
+Tensor pairwise_logistic(const LossSettings& settings, const LossBlock& block, const Tensor& scores) {
   // log_sigmoid, unlike softplus, has no threshold beyond which it changes its formula.
-  return pair_means(block, scores, [](const Tensor& excess) { return -torch::log_sigmoid(-excess); });
+  return pair_means(block, scores,
+                    [&](const Tensor& excess) { return -torch::log_sigmoid(excess * (-1 / settings.temperature)); });
 }
 
 Tensor residual_mean(const LossBlock& block, const Tensor& each) { return (each * block.residual_weights).sum(); }

@@ -52,7 +52,7 @@ class TargetStatistics {
 ///                      order under Plackett and Luce's model, summed over the list as published (Xia et al., ICML
 ///                      2008), with T = temperature. Equal targets keep their order of position.
 ///   pairwise_hinge     mean over pairs (i faster than j) of max(0, margin - (score_j - score_i))
-///   pairwise_logistic  mean over the same pairs of log(1 + exp(score_i - score_j)) (RankNet)
+///   pairwise_logistic  mean over the same pairs of log(1 + exp((score_i - score_j) / T)) (RankNet)
 ///   mse, huber, l1     mean over candidates of the residual score - target under that loss; huber is quadratic up to
 ///   `delta`
 /// A candidate of infinite run time failed: every ranking loss wants it behind all that ran, in no order among such,

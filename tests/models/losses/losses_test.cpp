@@ -70,7 +70,7 @@ double loop_loss(const LossSettings& settings, const std::vector<double>& scores
         ++pairs;
         loss += settings.type == configs::LossType::pairwise_hinge
                     ? std::max(0.0, settings.margin - (scores[j] - scores[i]))
-                    : std::log(1 + std::exp(scores[i] - scores[j]));
+                    : std::log(1 + std::exp((scores[i] - scores[j]) / settings.temperature));
       }
     }
     if (pairs > 0) loss /= pairs;

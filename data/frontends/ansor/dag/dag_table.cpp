@@ -62,13 +62,30 @@ std::shared_ptr<const ComputeDag> DagTable::find(const std::string& workload_key
   return flat == by_flat_key_.end() ? nullptr : dags_[flat->second];
 }
 
+const std::string* DagTable::find_line(const std::string& workload_key) const {
+  const auto dag = find(workload_key);
+  const auto line = dag ? lines_.find(dag->workload_key) : lines_.end();
+  return line == lines_.end() ? nullptr : &line->second;
+}
+
+void DagTable::add_line(std::string_view line) {
+  auto dag = std::make_shared<const ComputeDag>(parse_compute_dag(line));
+  const auto known = lines_.find(dag->workload_key);
+  if (known != lines_.end()) {
+    if (known->second == line) return;
+    throw DataError("workload key {}: occurs twice, with different compute DAGs", dag->workload_key);
+  }
+  lines_.emplace(dag->workload_key, line);
+  add(std::move(dag));
+}
+
 DagTable::DagTable(const std::filesystem::path& file) {
   LineSource lines(file);
   while (const auto line = lines.next()) {
     if (line->text.empty() || line->text[0] == '#') continue;
     try {
       if (line->too_long) throw DataError("longer than expected of a compute DAG");
-      add(std::make_shared<const ComputeDag>(parse_compute_dag(line->text)));
+      add_line(line->text);
     } catch (const DataError& error) {
       throw DataError("{}:{}: {}", file.string(), lines.line_number(), error.what());
     }

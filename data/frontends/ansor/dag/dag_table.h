@@ -28,18 +28,24 @@ WorkloadKey parse_workload_key(std::string_view text);
 class DagTable {
  public:
   DagTable() = default;
-  /// Reads a file of one DAG a line, plain or gzip. Throws DataError with file and line.
+  /// Reads a file of one DAG a line, plain or gzip. A line may stand there again, as where files of several machines
+  /// were joined. Throws DataError with file and line, also for two DAGs of one workload key.
   explicit DagTable(const std::filesystem::path& file);
 
   void add(std::shared_ptr<const ComputeDag> dag);
   /// The DAG of this key, also where the key has flat integers and the table's has shapes or the other way round; null
   /// if there is none. Throws DataError where the key is no workload key.
   std::shared_ptr<const ComputeDag> find(const std::string& workload_key) const;
+  /// The line of the file that find's answer was read from; null where there is none.
+  const std::string* find_line(const std::string& workload_key) const;
   const std::vector<std::shared_ptr<const ComputeDag>>& all() const { return dags_; }
 
  private:
+  void add_line(std::string_view line);
+
   std::vector<std::shared_ptr<const ComputeDag>> dags_;
   std::map<std::string, size_t, std::less<>> by_key_, by_flat_key_;
+  std::map<std::string, std::string, std::less<>> lines_;  // of a file, by workload key
 };
 
 }  // namespace foretime::data

@@ -79,6 +79,26 @@ TEST(DagReader, StagesOfOneNameAreToldApart) {
   EXPECT_EQ(sources("((x[i] - x[(3 - i)]) + x[i])", first + ", " + other), (std::vector<int32_t>{0, 1, 0}));
 }
 
+TEST(DagReader, FilesOfSeveralMachinesMayBeJoined) {
+  const testing::Scratch scratch;
+  const auto line = [](const std::string& axis) {
+    return R"json({"workload_key": "[\"f\"]", "stages": [)json" + testing::input_stage(0, "x", "[4]") +
+           R"json(, {"id": 1, "name": "y", "shape": [4], "kind": "compute", "axes": [[")json" + axis +
+           R"json(", 4]], "reduce_axes": [], "reads": [{"op": 0, "name": "x", "indices": [")json" + axis +
+           R"json("]}], "body": "x[)json" + axis + R"json(]", "is_output": true}]})json" + "\n";
+  };
+  const auto joined = scratch.path() / "joined.jsonl", other = scratch.path() / "other.jsonl";
+  std::ofstream(joined) << line("i") << line("i");
+  const DagTable table(joined);
+  EXPECT_EQ(table.all().size(), 1u);
+  ASSERT_NE(table.find_line("[\"f\"]"), nullptr);
+  EXPECT_EQ(*table.find_line("[\"f\"]") + "\n", line("i"));
+  EXPECT_EQ(table.find_line("[\"g\"]"), nullptr);
+  std::ofstream(other) << line("i") << line("j");
+  EXPECT_THAT(testing::message_of<DataError>([&] { DagTable{other}; }),
+              HasSubstr("other.jsonl:2: workload key [\"f\"]: occurs twice, with different compute DAGs"));
+}
+
 TEST(DagReader, StagesMakeSeveralTensors) {
   const auto dag = testing::sums_of_rows(4, 8);
   ASSERT_EQ(dag->stages[1].outputs(), 2u);
