@@ -65,14 +65,15 @@ void add_machines(const Options& options) {
   auto bundle = inference::read_bundle(from);
   const auto spec = inference::read_scoring_spec(bundle);
   if (spec.representation != configs::Representation::loops)
-    throw configs::SettingsError("{}: its model scores no tensor programs with loops, and knows no machines", from.string());
+    throw configs::SettingsError("{}: its model scores no tensor programs with loops, and knows no machines",
+                                 from.string());
   const auto machines = data::read_machines(options.machines, "");
   inference::add_machines(bundle, machines);
   inference::write_bundle(options.output, bundle);
   for (const auto& machine : machines.all()) {
-    const auto same = [&](const data::Machine& known) { return known.name == machine.name; };
-    fmt::print("{}: {} {}\n", options.output, std::ranges::any_of(spec.machines.all(), same) ? "described anew:" : "knows",
-               machine.name);
+    const auto same = [&](const data::Machine& other) { return other.name == machine.name; };
+    const bool known = std::ranges::any_of(spec.machines.all(), same);
+    fmt::print("{}: {} {}\n", options.output, known ? "described anew:" : "knows", machine.name);
   }
 }
 

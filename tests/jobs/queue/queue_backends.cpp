@@ -262,14 +262,21 @@ JobSpec job_named(const std::string& id) {
 
 std::vector<std::string> documented_acl(const std::string& name, const std::string& prefix) {
   std::ifstream document(testing::source_dir() / "docs/reference/jobs.md");
+  const std::string command = "redis-cli ";
   for (std::string line; std::getline(document, line);) {
-    if (!line.starts_with("ACL SETUSER " + name + " ")) continue;
+    if (!line.starts_with(command + "ACL SETUSER " + name + " ")) continue;
+    for (std::string more; line.ends_with('\\') && std::getline(document, more);) {
+      line.pop_back();
+      line += more;
+    }
+    line.erase(0, command.size());
+    std::erase(line, '\'');
     for (size_t at = 0; (at = line.find("{foretime}", at)) != std::string::npos; at += prefix.size() + 2)
       line.replace(at, 10, "{" + prefix + "}");
     std::istringstream words(line);
     return {std::istream_iterator<std::string>(words), {}};
   }
-  throw std::runtime_error("docs/reference/jobs.md has no line ACL SETUSER " + name);
+  throw std::runtime_error("docs/reference/jobs.md has no redis-cli ACL SETUSER " + name);
 }
 
 }  // namespace foretime::jobs
