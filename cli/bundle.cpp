@@ -105,7 +105,8 @@ void add_bundle_command(CLI::App& app) {
   machines->add_option("--output,-o", options->output, "the bundle to write")->required();
   machines->add_flag("--force", options->force, "replace an earlier bundle");
   machines->footer(
-      "What scores with the new bundle (rank, select, serve, Python, TVM) takes the caches and rates of these machines\n"
+      "What scores with the new bundle (rank, select, serve, Python, TVM) takes the caches and rates of these "
+      "machines\n"
       "for records that name them by -model=; of a machine that no bundle knows they are guessed.\n"
       "Example:\n"
       "  foretime bundle add-machine x86-cpu machine.yaml -o mine.foretime");
