@@ -2,6 +2,7 @@
 import http.client
 import json
 import pathlib
+import shlex
 import shutil
 import signal
 import subprocess
@@ -160,7 +161,9 @@ class BoardTest(ProgramTest):
     def test_a_redis_user_who_may_only_read(self):
         """With the rights of the documentation's observer."""
         page = (SOURCE / "docs/reference/jobs.md").read_text()
-        acl = "".join(line.replace("ACL SETUSER", "user") + "\n" for line in page.splitlines() if line.startswith("ACL SETUSER foretime"))
+        commands = [shlex.split(line) for line in page.replace("\\\n", " ").splitlines() if line.startswith("redis-cli ACL SETUSER foretime")]
+        self.assertEqual(len(commands), 2)
+        acl = "".join(" ".join(["user", *words[3:]]) + "\n" for words in commands)
         self.write("users.acl", "user default on nopass ~* &* +@all\n" + acl)
         redis = subprocess.Popen(["redis-server", "--port", "0", "--unixsocket", str(self.folder / "s"), "--save", "", "--aclfile", str(self.folder / "users.acl")], stdout=subprocess.DEVNULL)
         self.addCleanup(redis.wait)

@@ -89,7 +89,8 @@ std::vector<std::string> broken_invariants(const MemoryQueue::Dump& dump,
 std::string difference(const MemoryQueue::Dump& expected, const MemoryQueue::Dump& found);
 
 JobSpec job_named(const std::string& id);
-/// The line of docs/reference/jobs.md that starts with `ACL SETUSER name`, as arguments, for the keys of a prefix.
+/// The command of docs/reference/jobs.md that begins with `redis-cli ACL SETUSER name`, as arguments of Redis, for the
+/// keys of a prefix.
 std::vector<std::string> documented_acl(const std::string& name, const std::string& prefix = "foretime");
 
 }  // namespace foretime::jobs
