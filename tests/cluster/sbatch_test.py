@@ -137,6 +137,14 @@ class TrainSbatchTest(OnSlurm):
         ended = self.wait_for_end(number)
         self.assertEqual((ended["JobState"], ended["Restarts"]), ("COMPLETED", "1"), self.log(number))
 
+    def test_a_rank_that_stands_still_does_not_hide_why_the_others_ended(self):
+        program = self.work / "standing-rank"
+        program.write_text("#!/bin/bash\n[[ -z $SLURM_RESTART_COUNT ]] || exit 0\n[[ $SLURM_PROCID == 0 ]] || sleep 1000\nexit 74\n")
+        program.chmod(0o755)
+        number = self.sbatch("train.sbatch", "--nodes=2", arguments=["settings.yaml"], FORETIME=str(program), FORETIME_WAIT="5")
+        ended = self.wait_for_end(number)
+        self.assertEqual((ended["JobState"], ended["Restarts"]), ("COMPLETED", "1"), self.log(number))
+
     def test_a_requeue_by_hand_loses_no_step(self):
         number = self.endless("requeued", "--nodes=2")
         self.wait_for_steps("requeued", number)
