@@ -46,6 +46,9 @@ import time
 
 import common
 
+sys.path.insert(0, str(common.SOURCE / "tools"))
+from workloads import by_workload, computation, lines_of  # noqa: E402
+
 METHODS = ("zero-shot", "finetune", "joint", "nothing", "XGBoost tvm", "XGBoost pairs")
 METRICS = ("pairwise_accuracy", "kendall_tau", "top1", "top5", "mape")
 PROGRAM_METRICS = {"pairwise_accuracy": "pairwise_accuracy", "kendall_tau": "kendall_tau",
@@ -59,31 +62,6 @@ JOINT_STEPS = 1000
 # Of a training from nothing on at most so many records: about the best of 30 to 2,000 for what is ranked.
 STEPS = ((100, 60), (2000, 400), (10**9, 2000))
 OURS = ("samples/ansor", "measured/amd-epyc-1")
-
-
-def lines_of(path, wanted=None):
-    with gzip.open(path, "rt", encoding="utf-8") as file:
-        return [line for number, line in enumerate(file) if wanted is None or number in wanted]
-
-
-def by_workload(lines):
-    found = collections.defaultdict(list)
-    for line in lines:
-        found[json.loads(line)["i"][0][0]].append(line)
-    return dict(sorted(found.items()))
-
-
-def computation(dag):
-    """What a workload computes, whatever its tensors and loops are called."""
-    tensors, stages = {}, []
-    for stage in dag["stages"]:
-        tensors[stage["name"]] = f"t{len(tensors)}"
-        loops = [*stage.get("axes", []), *stage.get("reduce_axes", [])]
-        names = tensors | {name: f"i{number}" for number, (name, _) in enumerate(loops)}
-        body = re.sub(r"[A-Za-z_][\w.]*", lambda word: names.get(word.group(), word.group()), stage.get("body") or "")
-        extents = [extent for _, extent in loops]
-        stages.append([stage["kind"], stage["dtype"], stage["shape"], extents, stage.get("combiner"), body])
-    return json.dumps(stages)
 
 
 def seconds(line):

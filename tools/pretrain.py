@@ -2,18 +2,18 @@
 """Makes pretrained/x86-cpu.foretime of the measured programs that the project ships, with one command.
 
   tools/pretrain.py [--foretime build/release/cli/foretime] [key=value ...]
-  tools/pretrain.py --held-out [workloads]      how well such a model orders programs of workloads that it has not seen
-  tools/pretrain.py --held-out operators        of kinds of operators that it has not seen
+  tools/pretrain.py --held-out workloads [key=value ...]   how well such a model orders programs of workloads that it has not seen
+  tools/pretrain.py --held-out operators [key=value ...]   of kinds of operators that it has not seen
 
 Packs samples/ansor and each folder of measured/ (records.jsonl.gz, dags.jsonl.gz, machine.yaml), trains configs/pretrained_x86_cpu.yaml,
 exports the best checkpoint, and writes what the bundle says of some records of samples/ansor to x86-cpu.scores.json, which a test compares.
 The same data, settings and program make the same bytes, wherever the checkout lies. With --held-out one member learns from five workloads
-of six, and the metrics of the others are printed; with `operators` a family of operators at a time is left out of measured/, whose records
+of six (equal computations are one), and the metrics of the others are printed; with `operators` a family of operators at a time is left out of measured/, whose records
 name their tasks. Nothing is exported then. Overrides are those of `foretime train`. What lies between is in runs/pretrained*. Needs no TVM.
 """
 import argparse
 import csv
-import gzip
+import hashlib
 import io
 import json
 import os
@@ -23,6 +23,8 @@ import statistics
 import subprocess
 import sys
 import time
+
+from workloads import computations, lines_of, workload_of
 
 # Paths are relative to the checkout, and the bundle's settings have them so.
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -40,7 +42,7 @@ FAMILIES = {
     "cells, tables, reductions, elementwise": ("lstm_cell", "gru_cell", "embedding_bag", "reduction", "elementwise", "squeeze-and-excite gate",
                                                "transpose", "channel_shuffle"),
 }
-HELD_OUT = 6  # of so many workloads, in the order of their keys, the first
+HELD_OUT = 6  # of so many computations, in the order of their SHA-256, the first
 METRICS = ("pairwise_accuracy", "kendall_tau", "top1_score", "top5_score", "mape")
 
 
@@ -85,11 +87,6 @@ def make_bundle(work, overrides):
     print(f"{BUNDLE}: {BUNDLE.stat().st_size / 1e6:.2f} MB")
 
 
-def lines_of(path):
-    with gzip.open(path, "rt", encoding="utf-8") as file:
-        return list(file)
-
-
 def metrics_without(work, lines, held_out, name, overrides):
     """Of a model of one member that learns from the lines whose place is not in held_out: {metric: value} of the others, and of programs
     that were held out of the workloads that it has seen."""
@@ -111,22 +108,32 @@ def shown(metrics):
 
 def measure_workloads(work, overrides):
     lines = [line for source in work.sources for line in lines_of(source / "records.jsonl.gz")]
-    keys = [json.loads(line)["i"][0][0] for line in lines]
-    chosen = set(sorted(set(keys))[::HELD_OUT])
-    found = metrics_without(work, lines, {place for place, key in enumerate(keys) if key in chosen}, "a sixth of the workloads", overrides)
+    computed = computations(work.dags)
+    computed = [computed[workload_of(line)] for line in lines]
+    chosen = set(sorted(set(computed), key=hashed)[::HELD_OUT])
+    found = metrics_without(work, lines, {place for place, key in enumerate(computed) if key in chosen}, "a sixth of the workloads", overrides)
     print(f"programs held out of the others: {shown(found['holdout'])}")
+
+
+def hashed(text):
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def measure_operators(work, overrides):
     sys.path.insert(0, "tools/measure")
     from tasks import kind
     sources = [source for source in work.sources if (source / "journal.jsonl.gz").exists()]
-    lines = [line for source in sources for line in lines_of(source / "records.jsonl.gz")]
-    tasks = [json.loads(json.loads(line)["task"]) for source in sources for line in lines_of(source / "journal.jsonl.gz")]
-    kinds = [kind({"operator": operator, "arguments": arguments}) for operator, arguments in tasks]
+    lines, kinds = [], []
+    for source in sources:
+        records, journal = (lines_of(source / f"{name}.jsonl.gz") for name in ("records", "journal"))
+        if len(records) != len(journal):
+            sys.exit(f"pretrain.py: {source}: {len(records)} records and {len(journal)} lines of the journal, expected as many")
+        lines += records
+        for operator, arguments in (json.loads(json.loads(line)["task"]) for line in journal):
+            kinds.append(kind({"operator": operator, "arguments": arguments}))
     unknown = set(kinds) - {"conv2d 1x1", "conv2d kxk"} - {name for family in FAMILIES.values() for name in family}
-    if unknown or len(kinds) != len(lines):
-        sys.exit(f"pretrain.py: {len(lines)} records, {len(kinds)} lines of journals; of no family: {sorted(unknown)}")
+    if unknown:
+        sys.exit(f"pretrain.py: kinds of operators of no family: {sorted(unknown)}")
     results = [metrics_without(work, lines, {place for place, found in enumerate(kinds) if found in family}, name, overrides)["test"]
                for name, family in FAMILIES.items()]
     print(f"mean of {len(results)} families: {shown({m: statistics.fmean(result[m] for result in results) for m in METRICS})}")
@@ -135,7 +142,7 @@ def measure_operators(work, overrides):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("--foretime", default=str(ROOT / "build/release/cli/foretime"), type=os.path.abspath)
-    parser.add_argument("--held-out", nargs="?", choices=("workloads", "operators"), const="workloads",
+    parser.add_argument("--held-out", choices=("workloads", "operators"),
                         help="what is held out of the training; prints how its programs are ordered")
     parser.add_argument("overrides", nargs="*")
     arguments = parser.parse_args()

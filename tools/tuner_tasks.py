@@ -70,17 +70,20 @@ TASKS = {function.__name__: function for function in
 DRAWN = searched_tasks()  # of networks that no training has seen
 
 
-ZNVER4 = 16  # LLVM that knows it; an older one takes any name that it does not know for a processor of the year 2003
+# The first LLVM that knows a processor. An older one takes any name that it does not know for a processor of the year 2003.
+FIRST_LLVM = {"znver3": 12, "sapphirerapids": 12, "alderlake": 12, "znver4": 16, "graniterapids": 16, "emeraldrapids": 16, "znver5": 19}
+NO_LIMITS = {name: 0 for name in ("max_shared_memory_per_block", "max_local_memory_per_block", "max_threads_per_block", "max_vthread_extent",
+                                  "warp_size")}  # of a CPU
 
 
-def host_target(llvm=ZNVER4):
+def host_target(llvm):
     """LLVM for this machine's vectors, with a name that this version of it knows."""
     try:
         text = pathlib.Path("/proc/cpuinfo").read_text(encoding="utf-8")
         flags = set(text.split("flags", 1)[1].split("\n", 1)[0].split())
     except (OSError, IndexError):
         return "llvm"
-    flags.add("amd" if "AuthenticAMD" in text and llvm >= ZNVER4 else "")
+    flags.add("amd" if "AuthenticAMD" in text and llvm >= FIRST_LLVM["znver4"] else "")
     for needed, cpu in (({"amd", "avx512f", "avx512_bf16", "avx512_vnni", "avx512_vbmi2"}, "znver4"),
                         ({"avx512f", "avx512bw", "avx512vl", "avx512dq"}, "skylake-avx512"), ({"avx2", "fma"}, "core-avx2")):
         if needed <= flags:
@@ -92,29 +95,37 @@ def vector_bytes(target):
     return 64 if "avx512" in target or "znver4" in target else 32 if "avx2" in target else 16
 
 
-def check_target(target):
-    """Ends the program where LLVM does not know the processor."""
+def installed_llvm():
     import tvm
-    llvm = tvm.target.codegen.llvm_version_major()
-    if "znver4" in target and llvm < ZNVER4:
-        sys.exit(f"--target {target}: needs LLVM {ZNVER4}, TVM has {llvm}; try -mcpu=skylake-avx512")
+    return tvm.target.codegen.llvm_version_major()
+
+
+def check_target(target):
+    """Ends the program where TVM's LLVM is older than a processor that FIRST_LLVM has."""
+    llvm = installed_llvm()
+    for cpu, first in FIRST_LLVM.items():
+        if f"-mcpu={cpu}" in target.split() and llvm < first:
+            sys.exit(f"--target {target}: {cpu} needs LLVM {first}, TVM has {llvm}; on this machine: {host_target(llvm)}")
+
+
+def search_task(tensors, target, **options):
+    """A task of auto_scheduler for one core; options: those of SearchTask, and limits of GPUs."""
+    from tvm import auto_scheduler
+    from tvm.auto_scheduler.workload_registry import register_workload_tensors
+    dag = auto_scheduler.ComputeDAG(tensors)
+    key = register_workload_tensors(dag.workload_key(), tensors)
+    limits = {name: options.pop(name, limit) for name, limit in NO_LIMITS.items()}
+    hardware = auto_scheduler.HardwareParams(num_cores=1, vector_unit_bytes=vector_bytes(str(target)), cache_line_bytes=64, **limits)
+    return auto_scheduler.SearchTask(compute_dag=dag, workload_key=key, target=target, hardware_params=hardware, **options)
 
 
 def make_task(name, target):
+    """The task of TASKS or DRAWN with this name."""
     import tvm
-    from tvm import auto_scheduler
-    from tvm.auto_scheduler.workload_registry import register_workload_tensors
     check_target(target)
-    if name in DRAWN:
-        from operators import OPERATORS
-        with tvm.target.Target(target):
-            tensors = OPERATORS[DRAWN[name]["operator"]](**DRAWN[name]["arguments"])
-    else:
-        tensors = TASKS[name]()
-    dag = auto_scheduler.ComputeDAG(tensors)
-    key = register_workload_tensors(dag.workload_key(), tensors)
     target = tvm.target.Target(target)
-    hardware = auto_scheduler.HardwareParams(num_cores=1, vector_unit_bytes=vector_bytes(str(target)), cache_line_bytes=64,
-                                             max_shared_memory_per_block=0, max_local_memory_per_block=0, max_threads_per_block=0,
-                                             max_vthread_extent=0, warp_size=0)
-    return auto_scheduler.SearchTask(compute_dag=dag, workload_key=key, target=target, hardware_params=hardware)
+    if name not in DRAWN:
+        return search_task(TASKS[name](), target)
+    from operators import OPERATORS
+    with target:
+        return search_task(OPERATORS[DRAWN[name]["operator"]](**DRAWN[name]["arguments"]), target)

@@ -45,7 +45,7 @@ def spread(values):
 
 def table(arguments):
     """Prints, for each model, the latency reached relative to the best known program: geometric mean over tasks, mean and
-    deviation over seeds. Of the models of `compare` those that have searches; only searches that all of them have done are compared."""
+    deviation over seeds. Of the models of `compare` (None: all that the file has) and of `tasks`, on what all of them have searched."""
     reached, search_times = {}, {}
     best_known = collections.defaultdict(lambda: math.inf)
     for row in read_rows(arguments.out):
@@ -57,14 +57,18 @@ def table(arguments):
         search_times[cell] = float(row["search_seconds"]), float(row["search_cpu_seconds"])
     if not reached:
         sys.exit(f"tuner_search.py: {arguments.out}: no complete search")
-    models = [model for model in arguments.compare if any(cell[1] == model for cell in reached)]
-    checkpoints = sorted(set.intersection(*(set(found) for found in reached.values())))
+    there = [model for model in MODELS if any(cell[1] == model for cell in reached)]
+    models = arguments.compare or there
+    missing = [model for model in models if model not in there]
+    if missing:
+        sys.exit(f"tuner_search.py: --compare {' '.join(missing)}: {arguments.out} has searches of {', '.join(there)}")
     pairs = [(task, seed) for task, seed in sorted({(cell[0], cell[2]) for cell in reached})
-             if all((task, model, seed) in reached for model in models)]
+             if task in arguments.tasks and all((task, model, seed) in reached for model in models)]
     tasks = [task for task in [*DRAWN, *TASKS] if any(task == pair[0] for pair in pairs)]
     seeds = [seed for seed in sorted({pair[1] for pair in pairs}) if all((task, seed) in pairs for task in tasks)]
     if not seeds:
         sys.exit(f"tuner_search.py: {arguments.out}: no seed with all models on the same tasks")
+    checkpoints = sorted(set.intersection(*(set(reached[task, model, seed]) for task in tasks for model in models for seed in seeds)))
     print(f"{len(tasks)} tasks, {len(seeds)} seeds; latency over that of the best known program, geometric mean over tasks ± deviation over seeds\n")
     print("| model | " + " | ".join(f"{trial} trials" for trial in checkpoints) + " | search, s | of it CPU, s |")
     print("|---|" + "---|" * (len(checkpoints) + 2))

@@ -35,7 +35,10 @@ class TasksTest(unittest.TestCase):
         self.assertEqual(len(searched), 18)
         self.assertLessEqual(searched, self.held_out.keys())
         self.assertFalse(self.held_out.keys() & {tasks.key(task) for task in self.training})
+        sampled = tasks.sampled_inputs()
+        self.assertIn(((1, 224, 224, 3), (3, 3, 3, 32)), sampled)
         for name, task in self.searched.items():
+            self.assertNotIn(tasks.inputs_of(task), sampled)
             self.assertTrue(any(name.startswith(network) for network in task["networks"]), name)
 
     def test_each_kind_of_operator_is_of_one_family(self):

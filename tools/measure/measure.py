@@ -22,6 +22,7 @@ the reference stayed within 1.4 % over an hour. A kernel that keeps a part of ea
 """
 import argparse
 import collections
+import concurrent.futures
 import contextlib
 import fcntl
 import json
@@ -35,29 +36,28 @@ import sys
 import time
 
 HERE = pathlib.Path(__file__).resolve().parent
-os.environ.update(TVM_NUM_THREADS="1", TVM_BIND_THREADS="0", OMP_NUM_THREADS="1")
 sys.path.insert(0, str(HERE.parent))
 sys.path.append(str(HERE.parents[1] / "inference" / "python" / "foretime"))  # at the end: its queue is not Python's
+from programs import (ONE_THREAD, Child, core_to_itself, measure_undisturbed, measured_programs, on_core, require_urgency,  # noqa: E402
+                      result_of, wait_until_built)
 
+os.environ.update(ONE_THREAD)  # before TVM is loaded
 import numpy as np  # noqa: E402
 import tvm  # noqa: E402
 from compute_dag import compute_dag  # noqa: E402
 from tvm import auto_scheduler  # noqa: E402
-from tvm.auto_scheduler import MeasureInput, MeasureResult  # noqa: E402
+from tvm.auto_scheduler import MeasureInput  # noqa: E402
 from tvm.auto_scheduler.measure_record import dump_record_to_string  # noqa: E402
-from tvm.auto_scheduler.workload_registry import register_workload_tensors  # noqa: E402
 
 import tasks as task_list  # noqa: E402
 from operators import OPERATORS  # noqa: E402
-from programs import (NO_ERROR, Child, core_to_itself, may_be_urgent, measure_undisturbed, measured_programs,  # noqa: E402
-                      on_core, wait_until_built)
-from tuner_tasks import check_target, host_target, vector_bytes  # noqa: E402
+from tuner_tasks import check_target, host_target, installed_llvm, search_task  # noqa: E402
 
 PARTS = ("random", "evolution", "search")
 ROUND = 10          # programs of a search between two trainings
 REFERENCE = 180     # seconds between measurements of the reference
+CRASHES = 5         # of a worker, after which it is not started again
 BEST_KEPT = 64      # of those that evolution answers, from which a part is drawn
-WORST = 1e10        # seconds of a program that failed, as TVM writes it
 REWRITE_FAILS = ("lstm_cell", "gru_cell")  # TVM 0.14: "key is not in Map" from each program's rewrite of its weights' layouts
 
 
@@ -103,6 +103,11 @@ class Folder:
     def _rewrite(self, name, lines):
         (self.path / name).write_text("".join(line + "\n" for line in lines), encoding="utf-8")
 
+    def last_drift(self):
+        """When the reference was measured last, by this or another worker; 0: never."""
+        lines = self._lines("drift.jsonl")
+        return json.loads(lines[-1])["time"] if lines else 0.0
+
     def append(self, name, line):
         with open(self.path / name, "a", encoding="utf-8") as file:
             file.write(line + "\n")
@@ -124,15 +129,9 @@ class Folder:
 def make_task(task, target):
     with target:
         tensors = OPERATORS[task["operator"]](**task["arguments"])
-    dag = auto_scheduler.ComputeDAG(tensors)
-    key = register_workload_tensors(dag.workload_key(), tensors)
-    limits = {name: 0 for name in GPU_LIMITS}
-    if target.kind.name == "cuda":
-        limits = GPU_LIMITS
-    hardware = auto_scheduler.HardwareParams(num_cores=1, vector_unit_bytes=vector_bytes(str(target)), cache_line_bytes=64, **limits)
     option = auto_scheduler.LayoutRewriteOption
     rewrite = option.NO_REWRITE if task["operator"] in REWRITE_FAILS else option.get_target_default(target)
-    return auto_scheduler.SearchTask(compute_dag=dag, workload_key=key, target=target, hardware_params=hardware, layout_rewrite_option=rewrite)
+    return search_task(tensors, target, layout_rewrite_option=rewrite, **(GPU_LIMITS if target.kind.name == "cuda" else {}))
 
 
 class Measured:
@@ -200,26 +199,31 @@ def measure_states(known, states, core, alone, builders, urgent, write):
     """Measures programs and keeps what was found, failures with their kind."""
     inputs = [MeasureInput(known.task, state) for state in states]
     for measured, built, found, seconds in measured_programs(inputs, core, alone, builders, urgent):
-        failed = "error" in found
-        result = MeasureResult([WORST] if failed else found["costs"], found["error"] if failed else NO_ERROR,
-                               found["text"] if failed else "", built.get("seconds", 0.0) + seconds, time.time())
+        result = result_of(built, found, seconds)
         known.note(measured, result)
         write(measured, result, {"build": round(built.get("seconds", 0.0), 3), "others": found.get("others", 0.0),
-                                 **({"why": found["text"]} if failed else {})})
+                                 **({"why": found["text"]} if "error" in found else {})})
 
 
 class Reference:
-    """A program that never changes, and a copy, measured every few minutes: how far the machine drifts."""
+    """A program that never changes, and a copy, measured every few minutes, by whichever worker finds them due: how far the machine drifts."""
 
     def __init__(self, folder, core, alone, urgent, target):
-        self.folder, self.core, self.alone, self.urgent, self.due = folder, core, alone, urgent, 0.0
+        self.folder, self.core, self.alone, self.urgent = folder, core, alone, urgent
         self.task = make_task({"operator": "dense", "arguments": {"m": 256, "k": 256, "n": 256}}, target)
         self.state = self.task.compute_dag.get_init_state()
         self.child = None
 
     def measure(self):
-        if time.monotonic() < self.due:
-            return
+        with open(self.folder.path / "reference.lock", "w", encoding="ascii") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:  # another worker is at it
+                return
+            if not 0 <= time.time() - self.folder.last_drift() < REFERENCE:
+                self._measure()
+
+    def _measure(self):
         child = Child(MeasureInput(self.task, self.state), self.core, urgent=self.urgent)
         try:
             wait_until_built([child])
@@ -238,7 +242,6 @@ class Reference:
         line = {"time": round(time.time(), 1), "dense_seconds": statistics.median(found["costs"]), "others": found["others"],
                 "copy_gb_s": round(statistics.median(copies), 2)}
         self.folder.append("drift.jsonl", json.dumps(line))
-        self.due = time.monotonic() + REFERENCE
 
 
 def machine(name, target, core):
@@ -246,14 +249,25 @@ def machine(name, target, core):
     field = {key.strip(): value.strip() for key, _, value in (line.partition(":") for line in text.splitlines()) if value}
     return {"machine": name, "cpu": field.get("model name", "?"), "family": field.get("cpu family"), "model": field.get("model"),
             "stepping": field.get("stepping"), "mhz": field.get("cpu MHz"), "cache": field.get("cache size"), "cores": os.cpu_count(),
-            "core": core, "target": str(target), "tvm": tvm.__version__, "llvm": tvm.target.codegen.llvm_version_major(),
+            "core": core, "target": str(target), "tvm": tvm.__version__, "llvm": installed_llvm(),
             "kernel": os.uname().release}
 
 
+def run_worker(number):
+    """This command again as one worker; once more where a signal ended it (a crash of TVM), but not without end. Returns whether work is left."""
+    for _ in range(CRASHES):
+        code = subprocess.Popen([sys.executable, *sys.argv, "--worker", str(number)]).wait()
+        if code >= 0:
+            return code != 0
+        print(f"measure.py: worker {number} was ended by signal {-code}", flush=True)
+    print(f"measure.py: worker {number} is not started again: that was {CRASHES} times", flush=True)
+    return True
+
+
 def run_workers(count):
-    """This command again, once for each worker. Returns whether one of them failed, by a signal too, and has work left."""
-    workers = [subprocess.Popen([sys.executable, *sys.argv, "--worker", str(i)]) for i in range(count)]
-    return any([worker.wait() for worker in workers])  # all of them are waited for
+    """Returns whether one of them has work left."""
+    with concurrent.futures.ThreadPoolExecutor(count) as pool:
+        return any(list(pool.map(run_worker, range(count))))  # all of them are waited for
 
 
 def main():
@@ -265,7 +279,7 @@ def main():
                         "those before it at the end: for tasks that other machines have not measured")
     parser.add_argument("--first", type=int, default=10 ** 9, help="only so many tasks of the list")
     parser.add_argument("--machine", default="", help="name of this machine in the records (by default made of its CPU)")
-    parser.add_argument("--target", default=host_target(tvm.target.codegen.llvm_version_major()), help="TVM target (%(default)s)")
+    parser.add_argument("--target", default=host_target(installed_llvm()), help="TVM target (%(default)s)")
     parser.add_argument("--core", type=int, default=max(os.sched_getaffinity(0)), help="core that programs run on (%(default)s)")
     parser.add_argument("--beside", action="store_true", help="other cores may work meanwhile; start what works there on these alone")
     parser.add_argument("--builders", type=int, default=0, metavar="N", help="builds N programs at a time on the other cores while this "
@@ -277,10 +291,7 @@ def main():
     if arguments.workers < 0:
         parser.error(f"--workers {arguments.workers}: expected 1 or more")
     if arguments.workers:
-        if not may_be_urgent():
-            sys.exit(f"measure.py: --workers {arguments.workers}: no process here may have real-time priority, and timings would be those of "
-                     "programs among compilers: run it as root or with CAP_SYS_NICE, in a container after `echo -1 > "
-                     "/proc/sys/kernel/sched_rt_runtime_us`; or take --builders N, which keeps a core free")
+        require_urgency(f"--workers {arguments.workers}")
         if arguments.worker < 0:
             sys.exit(run_workers(arguments.workers))
         arguments.beside, arguments.builders = True, arguments.builders or 1
@@ -334,8 +345,7 @@ def main():
                 if time.monotonic() > end:
                     print("measure.py: the time is over; the same command goes on", flush=True)
                     return
-                if arguments.worker <= 0:
-                    reference.measure()
+                reference.measure()
                 seed, missing = 1000 * number + 10 * PARTS.index(part) + done[key][part] // ROUND, share - done[key][part]
                 if part == "random":
                     states = random_states(known, missing, seed)

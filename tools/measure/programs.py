@@ -22,6 +22,8 @@ DISTURBED = 0.03     # of a core, by others, during a measurement: it is done ag
 AT_ONCE = 10         # programs that are built before they are measured
 TRIES, PATIENCE = 8, 6 * 3600  # measurements of one program; seconds to wait for a quiet machine
 MEMORY = 6 << 30
+WORST = 1e10  # seconds of a program that failed, as TVM writes it
+ONE_THREAD = {"TVM_NUM_THREADS": "1", "TVM_BIND_THREADS": "0", "OMP_NUM_THREADS": "1"}  # environment of what measures
 LATE = {"error": BUILD_LATE, "text": f"no program after {BUILD_TIMEOUT:g} s"}
 TICK = 1 / os.sysconf("SC_CLK_TCK")
 URGENT = 50  # real-time priority of a program that is measured while its core has other work
@@ -38,6 +40,14 @@ def may_be_urgent():
             os._exit(1)
         os._exit(0)
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+
+
+def require_urgency(option):
+    """Ends the program where programs could not be measured among other work."""
+    if not may_be_urgent():
+        sys.exit(f"{os.path.basename(sys.argv[0])}: {option}: no process here may have real-time priority, and timings would be those of "
+                 "programs among compilers: run it as root or with CAP_SYS_NICE, in a container after `echo -1 > "
+                 "/proc/sys/kernel/sched_rt_runtime_us`; or measure without this option")
 
 
 def take_core(core, urgent):
@@ -322,6 +332,14 @@ def measured_programs(inputs, core, alone, builders, urgent=False):
         for _, child in children:
             child.close()
         turns.close()
+
+
+def result_of(built, found, seconds):
+    """What measured_programs yields of a program, as auto_scheduler's MeasureResult."""
+    from tvm.auto_scheduler import MeasureResult
+    failed = "error" in found
+    return MeasureResult([WORST] if failed else found["costs"], found["error"] if failed else NO_ERROR, found["text"] if failed else "",
+                         built.get("seconds", 0.0) + seconds, time.time())
 
 
 def last_line(error):

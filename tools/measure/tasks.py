@@ -8,10 +8,17 @@ A pure function of what stands here: the same tasks in the same order on every m
 import argparse
 import collections
 import json
+import pathlib
 import random
 import sys
 
-from networks import HELD_OUT, NETWORKS
+TOOLS = pathlib.Path(__file__).resolve().parent.parent
+sys.path.append(str(TOOLS))
+
+from networks import HELD_OUT, NETWORKS  # noqa: E402
+from workloads import lines_of  # noqa: E402
+
+SAMPLES = TOOLS.parent / "samples/ansor"
 
 MOST_OPERATIONS = 1.2e9  # of one program; larger ones take seconds on one core under a bad schedule
 SEED = 20
@@ -217,7 +224,8 @@ def training_tasks():
 
 
 def kind(task):
-    """What SEARCHED calls it."""
+    """What SEARCHED, and the families of pretrain.py, call it. A batched product is one of attention, and a product of one row with an
+    activation one of squeeze-and-excite, whatever network it is from."""
     operator, a = task["operator"], task["arguments"]
     if operator == "batch_matmul":
         return "attention " + ("queries-keys" if "scaled" in a else "values")
@@ -233,11 +241,35 @@ def kind(task):
     return operator
 
 
+def inputs_of(task):
+    """The shapes of a task's data and weights, of those operators that samples/ansor has as well; empty: of another one."""
+    operator, a = task["operator"], task["arguments"]
+    if operator == "conv2d" and a.get("layout") == "nhwc":
+        return (1, a["h"], a["w"], a["ci"]), (a["k"], a["k"], a["ci"] // a.get("g", 1), a["co"])
+    if operator == "conv2d":
+        return (1, a["ci"], a["h"], a["w"]), (a["co"], a["ci"] // a.get("g", 1), a["k"], a["k"])
+    if operator == "dense":
+        return (a["m"], a["k"]), (a["n"], a["k"])
+    if operator == "batch_matmul" and a.get("transposed", 1):
+        return (a["b"], a["m"], a["k"]), (a["b"], a["n"], a["k"])
+    return ((a["rows"], a["columns"]),) if operator == "softmax" else ()
+
+
+def sampled_inputs():
+    """What inputs_of gives, of the workloads of samples/ansor, which every model of ours learns from."""
+    found = set()
+    for line in lines_of(SAMPLES / "dags.jsonl.gz"):
+        shapes = [tuple(stage["shape"]) for stage in json.loads(line)["stages"] if stage["kind"] == "place" "holder"]
+        found |= {tuple(shapes[:1]), tuple(shapes[:2])}
+    return found
+
+
 def searched_tasks():
     """{name: task} of what searches are compared on, drawn before any was run."""
-    by_kind, found = collections.defaultdict(list), {}
+    by_kind, found, sampled = collections.defaultdict(list), {}, sampled_inputs()
     for _, task in sorted(layers_of(HELD_OUT).items()):
-        by_kind[kind(task)].append(task)
+        if inputs_of(task) not in sampled:
+            by_kind[kind(task)].append(task)
     for name, count in SEARCHED.items():
         for number, task in enumerate(random.Random(SEED).sample(by_kind[name], count), 1):
             found["_".join([task["networks"][0], *name.split(), *([str(number)] if count > 1 else [])])] = task
@@ -246,11 +278,12 @@ def searched_tasks():
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
-    parser.add_argument("--held-out", action="store_true", help="the layers of networks that are never measured for training")
-    parser.add_argument("--searched", action="store_true", help="those of them that tools/tuner_search.py searches")
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--held-out", action="store_true", help="the layers of networks that are never measured for training")
+    which.add_argument("--searched", action="store_true", help="those of them that tools/tuner_search.py searches, with their names there")
     arguments = parser.parse_args()
     if arguments.searched:
-        tasks = list(searched_tasks().values())
+        tasks = [{"name": name, **task} for name, task in searched_tasks().items()]
     else:
         tasks = [task for _, task in sorted(layers_of(HELD_OUT).items())] if arguments.held_out else training_tasks()
     for task in tasks:

@@ -8,7 +8,8 @@ from support import ROOT, FolderTest
 
 sys.path.insert(0, str(ROOT / "tools"))
 from tuner_measuring import Clock  # noqa: E402
-from tuner_trials import MODELS, append_rows, read_rows, replace_rows, table  # noqa: E402
+from tuner_tasks import TASKS, host_target  # noqa: E402
+from tuner_trials import append_rows, read_rows, replace_rows, table  # noqa: E402
 
 
 def rows(task, model, seed, reached):
@@ -23,10 +24,10 @@ class TableTest(FolderTest):
         super().setUp()
         self.out = str(self.folder / "out.csv")
 
-    def printed(self, compare=MODELS):
+    def printed(self, compare=None, tasks=tuple(TASKS)):
         text = io.StringIO()
         with contextlib.redirect_stdout(text):
-            table(argparse.Namespace(out=self.out, compare=compare))
+            table(argparse.Namespace(out=self.out, compare=compare, tasks=tasks))
         return text.getvalue()
 
     def test_relative_to_the_best_known(self):
@@ -49,6 +50,21 @@ class TableTest(FolderTest):
         self.assertIn("1 tasks, 1 seeds", printed)
         self.assertIn("| random | 2.000 | 2.000 |", printed)
         self.assertIn("1 tasks, 2 seeds", self.printed(["xgb"]))
+        with self.assertRaisesRegex(SystemExit, "--compare foretime: .*out.csv has searches of xgb, random"):
+            self.printed(["xgb", "foretime"])
+
+    def test_a_shorter_search_of_another_model_takes_no_column(self):
+        append_rows(self.out, rows("dense", "xgb", 1, (2.0, 1.0)))
+        append_rows(self.out, rows("dense", "random", 1, (2.0, 2.0))[:16])
+        self.assertIn("| model | 16 trials | search, s", self.printed())
+        self.assertIn("| model | 16 trials | 32 trials |", self.printed(["xgb"]))
+
+    def test_of_some_tasks(self):
+        append_rows(self.out, rows("dense", "xgb", 1, (2.0, 1.0)))
+        append_rows(self.out, rows("softmax", "xgb", 1, (2.0, 1.0)))
+        printed = self.printed(tasks=["softmax"])
+        self.assertIn("1 tasks, 1 seeds", printed)
+        self.assertNotIn("dense", printed)
 
     def test_rows_are_replaced(self):
         append_rows(self.out, rows("dense", "xgb", 1, (2.0, 1.0)))
@@ -74,3 +90,8 @@ class TableTest(FolderTest):
         self.assertLess(clock.read()[0] - paused[0], 0.01)
         clock.pause()
         self.assertEqual(clock.mark, paused)
+
+    def test_the_target_is_one_that_the_installed_llvm_knows(self):
+        old, new = host_target(14), host_target(16)
+        self.assertRegex(old, "^llvm( -mcpu=(skylake-avx512|core-avx2))?$")
+        self.assertRegex(new, "^llvm( -mcpu=(znver4|skylake-avx512|core-avx2))?$")
