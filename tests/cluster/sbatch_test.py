@@ -144,6 +144,10 @@ class TrainSbatchTest(OnSlurm):
         number = self.sbatch("train.sbatch", "--nodes=2", arguments=["settings.yaml"], FORETIME=str(program), FORETIME_WAIT="5")
         ended = self.wait_for_end(number)
         self.assertEqual((ended["JobState"], ended["Restarts"]), ("COMPLETED", "1"), self.log(number))
+        program.write_text("#!/bin/bash\n[[ $SLURM_PROCID == 0 ]] || sleep 1000\nexit 3\n")
+        number = self.sbatch("train.sbatch", "--nodes=2", arguments=["settings.yaml"], FORETIME=str(program), FORETIME_WAIT="5")
+        ended = self.wait_for_end(number)
+        self.assertEqual((ended["JobState"], ended["ExitCode"]), ("FAILED", "3:0"), self.log(number))
 
     def test_a_requeue_by_hand_loses_no_step(self):
         number = self.endless("requeued", "--nodes=2")
