@@ -64,10 +64,17 @@ void add_machines(const Options& options) {
   expect_bundle_or_nothing(options.output);
   auto bundle = inference::read_bundle(from);
   const auto spec = inference::read_scoring_spec(bundle);
-  if (spec.representation != configs::Representation::loops)
+  if (!spec.representation || spec.representation == configs::Representation::ast)
     throw configs::SettingsError("{}: its model scores no tensor programs with loops, and knows no machines",
                                  from.string());
   const auto machines = data::read_machines(options.machines, "");
+  const bool of_gpus = data::are_gpu_columns(spec.feature_count);
+  for (const auto& machine : machines.all()) {
+    if (machine.hardware.is_gpu() != of_gpus)
+      throw configs::SettingsError("machine {}: a {}, and {} scores programs for {}", machine.name,
+                                   of_gpus ? "CPU (no multiprocessors)" : "GPU", from.string(),
+                                   of_gpus ? "GPUs" : "CPUs");
+  }
   inference::add_machines(bundle, machines);
   inference::write_bundle(options.output, bundle);
   for (const auto& machine : machines.all()) {
@@ -81,7 +88,7 @@ void add_machines(const Options& options) {
 
 void add_bundle_command(CLI::App& app) {
   auto options = std::make_shared<Options>();
-  auto* command = app.add_subcommand("bundle", "Look into a bundle that foretime export wrote");
+  auto* command = app.add_subcommand("bundle", "Look into a bundle, and tell it of machines");
   command->require_subcommand(1);
   auto* manifest = command->add_subcommand("show", "Print its manifest: architecture, schema, training data, metrics");
   manifest->add_option("bundle", options->bundle, "model.foretime")->required();

@@ -41,8 +41,8 @@ void UnknownMachines::add(const data::Machines& known, const Workload& workload)
 void UnknownMachines::tell(const std::string& origin, const char* remedy) const {
   if (names_.empty()) return;
   fmt::print(stderr,
-             "foretime: {}: records name machines that the model does not know ({}): their caches and rates are "
-             "guessed; describe them (foretime target measure) {}\n",
+             "foretime: {}: records are of machines that the model does not know ({}): their caches and rates are "
+             "guessed; describe them (foretime target measure; GPUs by hand) {}\n",
              origin, fmt::join(names_, ", "), remedy);
 }
 

@@ -108,7 +108,7 @@ class MachinesTest(ProgramTest):
             done = self.run_foretime("rank", *arguments)
             return {row["id"]: row["score"] for row in self.rows_of(done.stdout)}, " ".join(done.stderr.split())
         by_guess, said = ranked("model.foretime", "there.jsonl", "--dags", DAGS)
-        self.assertIn("there.jsonl: records name machines that the model does not know " + guessed, said)
+        self.assertIn("there.jsonl: records are of machines that the model does not know " + guessed, said)
         described, said = ranked("model.foretime", "there.jsonl", "--dags", DAGS, "--targets", "other.yaml")
         self.assertNotIn("does not know", said)
         self.assertNotEqual(described, by_guess)
@@ -134,7 +134,7 @@ class MachinesTest(ProgramTest):
                       self.refused(3, "data.train=[all.foretime, there.foretime]", "data.targets=[other.yaml]"))
 
         finetune = ("finetune", "model.foretime", "there.jsonl", "--dags", DAGS, "--steps", 5, "--force", "-o", "tuned.foretime")
-        self.assertIn("records name machines that the bundle does not know " + guessed, self.run_foretime(*finetune).stdout)
+        self.assertIn("records are of machines that the bundle does not know " + guessed, self.run_foretime(*finetune).stdout)
         self.assertNotIn("guessed", self.run_foretime(*finetune, "--targets", "other.yaml").stdout)
         # TVM says this where nobody named a machine.
         self.write("unnamed.jsonl", (self.folder / "there.jsonl").read_text().replace("-model=other", "-model=unknown"))

@@ -103,8 +103,8 @@ std::vector<std::string> left_out(const data::RecordIndex& index, const data::Re
                                         dags, index.missing_keys.front()));
   if (!index.unknown_machines.empty())
     notes.push_back(
-        fmt::format("records name machines that the bundle does not know ({}): their caches and rates are guessed; "
-                    "describe them with --targets (foretime target measure)",
+        fmt::format("records are of machines that the bundle does not know ({}): their caches and rates are guessed; "
+                    "describe them with --targets (foretime target measure; GPUs by hand)",
                     fmt::join(index.unknown_machines, ", ")));
   note(counts.refused, fmt::format("records that cannot be replayed left out, the first: {}", counts.first_refusal));
   return notes;

@@ -11,12 +11,15 @@
 
 namespace foretime::data {
 
-/// What the accesses of a statement come to in one iteration of one thread.
+/// What the accesses of a statement come to in one iteration of one thread; all 0 and 1 without accesses.
 struct GpuTraffic {
-  std::array<double, kBufferScopes> reads{};
-  double sectors = 0.0, global_bytes = 0.0, shared_cycles = 0.0;
-  double waste = 1.0, ways = 1.0;  // the worst: bytes fetched for each that is used, conflicts
+  std::array<double, kBufferScopes> reads{};  // accesses that read each scope
+  double sectors = 0.0;                       // of 32 bytes, that its whole warp asks of global memory
+  double global_bytes = 0.0;                  // of these sectors, the thread's part
+  double shared_cycles = 0.0;                 // of shared memory, the thread's part
+  double waste = 1.0, ways = 1.0;  // of the worst access: bytes fetched for each that is used, bank conflicts
 };
+/// `all`: of the whole program, with as many kernels and accesses as it has; `warp_size`: threads.
 GpuTraffic gpu_traffic(const StatementShape& shape, const LoopProgram& program, const GpuShape& all, int64_t warp_size);
 
 /// Columns of statements and of accesses that programs for GPUs have besides those of all loop graphs: the kernel that

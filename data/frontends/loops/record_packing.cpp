@@ -174,7 +174,7 @@ std::string RecordPacking::join() const {
                         request_.dags, index_.missing_keys.front());
   if (!index_.unknown_machines.empty())
     text += fmt::format(
-        "  records name machines that no file of --targets describes ({}): their caches and rates are guessed\n",
+        "  records are of machines that no file of --targets describes ({}): their caches and rates are guessed\n",
         fmt::join(index_.unknown_machines, ", "));
   if (counts_.refused > 0)
     text += fmt::format("  {} records that cannot be replayed left out by process 0, the first: {}\n", counts_.refused,

@@ -20,7 +20,7 @@ from .finetuning import COMMAND, BundleInUse
 from .compute_dag import compute_dag
 from .library import ForetimeError, Library, StrPath
 from .model import Workload
-from .scores import Unscored
+from .scores import UnknownMachines, Unscored
 
 HOPELESS = 64  # schedules of a workload without a score after which none is expected
 
@@ -59,6 +59,7 @@ class ForetimeModel(PythonBasedModel):
             return np.empty(0, np.float32)
         key = task.workload_key
         if key not in self._workloads:
+            self._machines.note(self._bundle.model, str(task.target))
             self._workloads[key] = self._bundle.model.workload(self._table(task))
         workload = self._workloads[key]
         lines = record_lines(task, states)
@@ -101,6 +102,7 @@ class ForetimeModel(PythonBasedModel):
         """What belongs to a bundle that is not in use any more."""
         self._workloads: dict[str, Workload] = {}
         self._unscored = Unscored()
+        self._machines = UnknownMachines()
 
     def _table(self, task: Any) -> str:
         key = task.workload_key

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable, Hashable
 from typing import Any, Optional
 
@@ -94,3 +95,22 @@ class Unscored:
             told = unscored
         self._counts[workload] = candidates, unscored, told
         return unscored if unscored == candidates else 0
+
+
+class UnknownMachines:
+    """Warns of machines that targets name (`-model=`) and a bundle does not know, whose caches and rates it guesses: once of each."""
+
+    def __init__(self) -> None:
+        self._told: set[str] = set()
+
+    def note(self, model: Model, target: str) -> None:
+        """Takes the target of a workload that the model is to score."""
+        named = re.search(r"(?:^|\s)-model=(\S+)", target)
+        machines = model.describe().get("machines")
+        if not named or named[1] in self._told or named[1] == "unknown" or machines is None:  # TVM's default is no name
+            return
+        self._told.add(named[1])
+        if not any(machine["name"] == named[1] or target in machine.get("targets", []) for machine in machines):
+            known = ", ".join(machine["name"] for machine in machines) or "none"
+            logger.warning("the model does not know machine %s (it knows %s): its caches and rates are guessed; describe it (foretime target "
+                           "measure) and add it to the bundle (foretime bundle add-machine)", named[1], known)

@@ -5,7 +5,7 @@ import numpy as np
 
 import support  # noqa: F401
 
-from foretime.scores import Scale, Speeds, Unscored
+from foretime.scores import Scale, Speeds, UnknownMachines, Unscored
 
 
 class FakeModel:
@@ -71,6 +71,30 @@ class ScaleTest(unittest.TestCase):
                          {"predicts_runtimes": False, "targets": {"kind": "log_runtime", "deviation": 0.5}}, {}):
             speeds = Speeds(FakeModel(**manifest))("a", np.array([1.0, -3.0, 0.0]))  # a negative run time is the fastest
             self.assertTrue(speeds[1] > speeds[2] > speeds[0] > 0)
+
+
+class UnknownMachinesTest(unittest.TestCase):
+    class Bundle:
+        machines = [{"name": "here", "targets": ["llvm -mcpu=old -model=older"]}]
+
+        def describe(self):
+            return {"machines": self.machines} if self.machines is not None else {}
+
+    def test_of_each_once(self):
+        machines, model = UnknownMachines(), self.Bundle()
+        with self.assertLogs("foretime", "WARNING") as said:
+            for name in ("there", "there", "elsewhere"):
+                machines.note(model, f"llvm -mcpu=core-avx2 -model={name} -keys=cpu")
+        self.assertEqual(len(said.output), 2)
+        self.assertRegex(said.output[0], "does not know machine there .it knows here.: .*foretime bundle add-machine")
+
+    def test_of_known_ones_and_no_names_nothing(self):
+        machines, model = UnknownMachines(), self.Bundle()
+        with self.assertNoLogs("foretime"):
+            for target in ("llvm -model=here", "llvm -mcpu=old -model=older", "llvm", "llvm -model=unknown"):
+                machines.note(model, target)
+            model.machines = None  # a model that no machine is an input of
+            machines.note(model, "llvm -model=there")
 
 
 class UnscoredTest(unittest.TestCase):

@@ -73,7 +73,8 @@ void DagTable::add_line(std::string_view line) {
   const auto known = lines_.find(dag->workload_key);
   if (known != lines_.end()) {
     if (known->second == line) return;
-    throw DataError("workload key {}: occurs twice, with different compute DAGs", dag->workload_key);
+    throw DataError("workload key {}: its line differs from an earlier one, expected one compute DAG for each key",
+                    dag->workload_key);
   }
   lines_.emplace(dag->workload_key, line);
   add(std::move(dag));

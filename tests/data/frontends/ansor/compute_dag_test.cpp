@@ -95,8 +95,9 @@ TEST(DagReader, FilesOfSeveralMachinesMayBeJoined) {
   EXPECT_EQ(*table.find_line("[\"f\"]") + "\n", line("i"));
   EXPECT_EQ(table.find_line("[\"g\"]"), nullptr);
   std::ofstream(other) << line("i") << line("j");
-  EXPECT_THAT(testing::message_of<DataError>([&] { DagTable{other}; }),
-              HasSubstr("other.jsonl:2: workload key [\"f\"]: occurs twice, with different compute DAGs"));
+  EXPECT_THAT(
+      testing::message_of<DataError>([&] { DagTable{other}; }),
+      HasSubstr("other.jsonl:2: workload key [\"f\"]: its line differs from an earlier one, expected one compute DAG"));
 }
 
 TEST(DagReader, StagesMakeSeveralTensors) {
