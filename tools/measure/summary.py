@@ -19,11 +19,15 @@ from tasks import training_tasks  # noqa: E402
 from workloads import computations, lines_of, workload_of  # noqa: E402
 
 
+PAUSE = 900  # seconds without a reference, after which nothing was measured
+
+
 def drift(path):
-    """Of the reference's run times: the largest over the least, the number of measurements, and hours between the first and the last."""
+    """Of the reference's run times: the largest over the least, less 1; the number of measurements; the hours in which they were taken."""
     lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-    seconds = [line["dense_seconds"] for line in lines]
-    return max(seconds) / min(seconds) - 1, len(lines), (lines[-1]["time"] - lines[0]["time"]) / 3600
+    seconds, times = ([line[name] for line in lines] for name in ("dense_seconds", "time"))
+    gaps = [later - earlier for earlier, later in zip(times, times[1:])]
+    return max(seconds) / min(seconds) - 1, len(lines), sum(gap for gap in gaps if gap < PAUSE) / 3600
 
 
 def main():
