@@ -50,15 +50,9 @@ std::string bounded_text(const std::string& text) {
 
 std::string find_trouble(Files& files, const AllowedRoots& roots) {
   if (auto found = find_trouble_of_runs(files, roots.runs); !found.empty()) return found;
-  for (const auto& root : roots.data) {
-    try {
-      if (!files.is_folder(root)) return fmt::format("data root {}: is not there", root.string());
-      if (files.is_empty(root)) return fmt::format("data root {}: is empty; is it mounted?", root.string());
-    } catch (const FileError& error) {
-      return fmt::format("data root {}: {}", root.string(), error.what());
-    }
-  }
-  return "";
+  for (const auto& root : roots.data)
+    if (auto found = trouble_of_root(files, "data root", root); !found.empty()) return found;
+  return roots.programs.empty() ? "" : trouble_of_root(files, "programs root", roots.programs);
 }
 
 NodeHealth::NodeHealth(std::string who, const AllowedRoots& roots, int64_t most_failures, std::function<void()> wake,
@@ -117,7 +111,7 @@ NodeHealth::Answer NodeHealth::seen_since(double since, double now) {
     background_->wake();
   }
   if (now - asked_at_ < kHangs) return Answer::wait;
-  note(fmt::format("run root {} or a data root: no answer for {:.0f} s", roots_.runs.string(), kHangs), now);
+  note(fmt::format("run root {} or a root that is read: no answer for {:.0f} s", roots_.runs.string(), kHangs), now);
   return Answer::trouble;
 }
 

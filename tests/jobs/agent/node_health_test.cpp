@@ -18,6 +18,7 @@
 
 #include "base/error.h"
 #include "base/process.h"
+#include "jobs/sweep/program_trial.h"
 #include "tests/jobs/agent/agent_fixture.h"
 #include "tests/simulation/simulated_files.h"
 
@@ -120,6 +121,19 @@ TEST_F(NodeHealthTest, ARunRootThatCannotBeWrittenAndAMissingMountAreTrouble) {
   files().remove("/data");
   EXPECT_EQ(look(), Answer::trouble);
   EXPECT_THAT(health_->trouble(), HasSubstr("data root /data: is not there"));
+}
+
+TEST_F(NodeHealthTest, AFolderOfProgramsThatIsNotMountedIsTrouble) {
+  AllowedRoots roots{{"/data"}, "/runs"};
+  EXPECT_THAT(find_trouble(files(), roots), IsEmpty()) << "no programs are run here";
+  roots.programs = "/programs";
+  EXPECT_THAT(find_trouble(files(), roots), HasSubstr("programs root /programs: is not there"));
+  files().create_folders("/programs");
+  EXPECT_THAT(find_trouble(files(), roots), HasSubstr("programs root /programs: is empty; is it mounted?"));
+  files().open("/programs/train.py", Files::Open::replace)->write("print()");
+  EXPECT_THAT(find_trouble(files(), roots), IsEmpty());
+  disk_.fail_by([](const char*, const fs::path& path, size_t) { return path == "/programs" ? ESTALE : 0; });
+  EXPECT_THAT(find_trouble(files(), roots), AllOf(HasSubstr("programs root"), HasSubstr(std::strerror(ESTALE))));
 }
 
 TEST_F(NodeHealthTest, PausesGrowUntilTheMachineIsWell) {
@@ -324,6 +338,45 @@ TEST_F(BrokenNode, AMissingDataMountKillsNoJobAndAHealthyAgentFinishesAll) {
   for (const auto& id : ids) {
     EXPECT_EQ(job(id).state, JobState::succeeded);
     EXPECT_EQ(job(id).failures, 0);
+    EXPECT_EQ(job(id).agent, "healthy");
+  }
+  broken->stop();
+  EXPECT_EQ(broken->join(), 0);
+}
+
+TEST_F(BrokenNode, AMissingMountOfProgramsKillsNoTrialAndAHealthyAgentFinishesAll) {
+  const auto programs = scratch_.path() / "programs", mounted = scratch_.path() / "mounted";
+  for (const auto& folder : {programs, mounted}) {
+    fs::create_directories(folder);
+    std::ofstream(folder / "train.sh") << "run=$(dirname \"$FORETIME_TRIAL\")\n"
+                                          "mkdir -p $run/checkpoints/step-00000001\n"
+                                          "echo '{}' > $run/checkpoints/step-00000001/manifest.json\n"
+                                          "echo '{\"kind\":\"final\",\"step\":1,\"loss\":1}' > $run/metrics.jsonl\n";
+  }
+  std::vector<std::string> ids;
+  for (int i = 0; i < 40; ++i) {
+    JobSpec spec{.kind = JobKind::train,
+                 .name = fmt::format("trial{}", i),
+                 .settings = to_settings({"train.sh", {"/bin/sh", "${program}"}, {}}),
+                 .parameters = {{"seed", fmt::to_string(i)}}};
+    spec.id = job_id(spec);
+    ids.push_back(submit(spec));
+  }
+  options_.name = "broken";
+  options_.until_empty = false;
+  options_.roots.programs = programs;
+  mount(programs, false);
+  const auto broken = start_agent();
+  ASSERT_TRUE(testing::eventually([&] { return broken->log().find("claims no jobs") != std::string::npos; }));
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  for (const auto& id : ids) EXPECT_EQ(job(id).state, JobState::waiting) << job(id).error;
+
+  options_.name = "healthy";
+  options_.until_empty = true;
+  options_.roots.programs = mounted;
+  EXPECT_EQ(start_agent()->join(), 40);
+  for (const auto& id : ids) {
+    EXPECT_EQ(job(id).state, JobState::succeeded) << job(id).error;
     EXPECT_EQ(job(id).agent, "healthy");
   }
   broken->stop();
