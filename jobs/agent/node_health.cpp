@@ -177,8 +177,9 @@ void NodeHealth::ended(const Lease& lease, const JobResult& result, double now) 
   const auto& job = lease.job;
   const auto outcome = result.outcome;
   const bool soon = result.seconds < kSoon, tried = trying_ && job == tried_;
-  const bool failed = outcome == Outcome::error || (outcome == Outcome::failed && result.exit_code == kData);
-  const bool by_storage = result.exit_code == kStorage;
+  const bool by_storage = ended_by_storage(result);
+  const bool failed =
+      by_storage || outcome == Outcome::error || (outcome == Outcome::failed && result.exit_code == kData);
   const bool elsewhere = !by_storage && !lease.failed_on.empty() && lease.failed_on != lease.agent;
   if (failed && (soon || by_storage) && !elsewhere) {
     const auto before = failed_.find(job);
@@ -187,7 +188,7 @@ void NodeHealth::ended(const Lease& lease, const JobResult& result, double now) 
       if (tried) tried_.clear();
       return;
     }
-    failed_[job] = lease.attempt;
+    failed_[job] = by_storage ? lease.attempt - 1 : lease.attempt;  // the storage costs the job no attempt
     count_failure(job, result.error, now);
   } else if (outcome == Outcome::succeeded || outcome == Outcome::stopped || !soon) {
     if (tried) log_.info("{}: job {}, which was tried, ran: claims jobs again", who_, job);

@@ -85,9 +85,15 @@ class NodeHealthTest : public ::testing::Test {
     return world_.now - from;
   }
   void fail(const std::string& job, int exit_code = 1, double seconds = 0.5, const std::string& failed_on = "") {
-    const auto outcome = exit_code == kUsage || exit_code == kData ? Outcome::failed : Outcome::error;
+    const auto outcome = exit_code == kUsage || exit_code == kData ? Outcome::failed
+                         : exit_code == kStorage                   ? Outcome::preempted
+                                                                   : Outcome::error;
     health_->ended({.job = job, .agent = "agent", .failed_on = failed_on},
-                   {.outcome = outcome, .error = "exit code\nlog", .exit_code = exit_code, .seconds = seconds},
+                   {.outcome = outcome,
+                    .error = "exit code\nlog",
+                    .exit_code = exit_code,
+                    .seconds = seconds,
+                    .unasked = outcome == Outcome::preempted},
                    world_.now);
   }
 
@@ -206,6 +212,22 @@ TEST_F(NodeHealthTest, AJobThatIsTriedAndRunsForAWhileEndsThePause) {
   world_.now += NodeHealth::kSoon;
   EXPECT_TRUE(may_claim());
   EXPECT_THAT(health_->trouble(), IsEmpty());
+}
+
+TEST_F(NodeHealthTest, AFailureOfTheStorageIsTheMachinesAlthoughItCostsTheJobNoAttempt) {
+  for (const auto* job : {"a", "b", "c"}) fail(job, kStorage, 3600);
+  EXPECT_FALSE(may_claim());
+  EXPECT_EQ(health_->suspects().size(), 3U);
+  for (const auto* job : {"a", "b"}) health_->heard_of(job, 0);
+  EXPECT_EQ(health_->suspects().size(), 3U) << "no other agent has seen them fail";
+  for (const auto* job : {"a", "b"}) health_->heard_of(job, 1);
+  EXPECT_TRUE(may_claim());
+  // Preemptions by somebody else tell nothing.
+  for (const auto* job : {"d", "e", "f"})
+    health_->ended({.job = job, .agent = "agent"},
+                   {.outcome = Outcome::preempted, .exit_code = kPreempted, .seconds = 0.5, .unasked = true},
+                   world_.now);
+  EXPECT_TRUE(may_claim());
 }
 
 TEST_F(NodeHealthTest, JobsThatFailedOnAnotherAgentFirstSayNothingAboutThisMachine) {
@@ -434,6 +456,18 @@ TEST_F(FragileNode, AJobThatBreaksItsMachineIsNotGivenBackForEver) {
   EXPECT_EQ(job(id).failures, 0);
   EXPECT_EQ(job(id).fence, 2);
   EXPECT_THAT(job(id).reason, HasSubstr("preempted 2 times in a row without progress"));
+}
+
+TEST_F(FragileNode, AJobWhoseStorageFailsEachTimeHasAnEnd) {
+  auto spec = trial("large", "print no room\nexit 74\n");
+  spec.max_attempts = 1;
+  submit(spec);
+  run_all();
+  EXPECT_EQ(job(spec.id).state, JobState::dead);
+  EXPECT_EQ(job(spec.id).failures, 0);
+  EXPECT_EQ(job(spec.id).fence, 2);
+  EXPECT_THAT(job(spec.id).reason, HasSubstr("preempted 2 times in a row without progress"));
+  EXPECT_THAT(job(spec.id).error, AllOf(HasSubstr("exit code 74"), HasSubstr("no room")));
 }
 
 /// Otherwise a sweep of hundreds of trials that always crash stops all agents, one trial for each pause.
