@@ -22,14 +22,15 @@ struct RedisStorageError : ErrorOf<kStorage, RedisUnavailable> {
   using ErrorOf::ErrorOf;
 };
 
-/// Redis was reached and refused: wrong password, a right that is missing, an eviction policy that loses jobs, a script
-/// that failed. Trying again does not help.
+/// Redis was reached and refused: a script that failed, a key that is damaged, or what RedisDenied says. Trying again
+/// does not help.
 struct RedisRefused : ErrorOf<kComm, JobsError> {
   using ErrorOf::ErrorOf;
 };
 
-/// A refusal over a password or a right. Whoever was let in before may be let in again: when passwords are being
-/// changed such a refusal passes, and agents retry on it.
+/// A refusal of whoever asks, not of what was asked: over a password, a right, or anything else that a connection
+/// begins with (the database, an eviction policy that loses jobs). Whoever was let in before may be let in again: when
+/// somebody changes passwords or settings such a refusal passes, and agents retry on it.
 struct RedisDenied : RedisRefused {
   using RedisRefused::RedisRefused;
 };

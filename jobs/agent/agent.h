@@ -22,9 +22,10 @@ namespace foretime::jobs {
 ///
 /// Exit codes of a job: 0, and 6 of a fine-tuning (its bundle has the weights of its parent), mean succeeded where the
 /// result is there (metrics, a whole checkpoint, a bundle), and else an error; 2 and 3 (settings, data) failed; 75
-/// stopped, cancelled or preempted, as was requested, and preempted without a request. Anything else (74: the storage),
-/// a signal and a stall are errors, after which the job is tried again. A job that had to be ended by SIGTERM or
-/// SIGKILL after a request ends as was requested.
+/// stopped, cancelled or preempted, as was requested, and preempted without a request; 74 (the storage failed)
+/// preempted, which costs no attempt and has a bound of its own. Anything else (4 and 5, too: a device that is not
+/// there or a rank that crashes looks like a machine that fails), a signal and a stall are errors, after which the job
+/// is tried again. A job that had to be ended by SIGTERM or SIGKILL after a request ends as was requested.
 ///
 /// The roots are looked at beside the loop before a job starts and after one has failed (node_health.h); while the
 /// machine cannot run jobs the agent claims nothing, and jobs that failed because of it are given back without an

@@ -125,7 +125,15 @@ std::vector<std::string> train_arguments(const Lease& lease, const Parameters& p
   return {"train", "--quiet", file.string()};
 }
 
-/// The words that run a program of the user's own.
+/// Throws StorageError where the file system does not tell.
+bool is_file(const fs::path& path) {
+  std::error_code failure;
+  const bool found = fs::is_regular_file(path, failure);
+  if (failure && is_storage_failure(failure.value())) throw_file_error(path, "cannot be looked at", failure.value());
+  return found;
+}
+
+/// The words that run a program of the user's own. Throws NodeError where the folder of programs cannot be used.
 std::vector<std::string> program_words(const Lease& lease, const Parameters& parameters, const AgentOptions& options,
                                        const AttemptPlace& place) {
   const auto trial = or_unusable([&] { return parse_program(lease.spec.settings); });
@@ -137,7 +145,9 @@ std::vector<std::string> program_words(const Lease& lease, const Parameters& par
         lease.job, trial.program.empty() ? "a command" : trial.program,
         lease.spec.sweep.empty() ? lease.job : lease.spec.sweep);
   const auto program = trial.program.empty() ? fs::path() : programs / trial.program;
-  if (!program.empty() && !fs::is_regular_file(program))
+  if (const auto trouble = trouble_of_root(files(), "programs root", programs); !trouble.empty())
+    throw NodeError(trouble);
+  if (!program.empty() && !is_file(program))
     throw JobUnusable("job {}: program: {}: no such file, expected one in --programs {}", lease.job, program.string(),
                       programs.string());
   write_parameters(place.folder, parameters);

@@ -73,6 +73,11 @@ void AgentJob::set_outcome(const ExitStatus& status) {
     // own.
     result_.outcome = outcome_of(stop_reason_);
     result_.unasked = stop_reason_ == StopReason::none;
+  } else if (status.signal == 0 && status.code == kStorage) {
+    // Not the job's doing, though it may be: a job that writes too much for any disk ends by the bound of preemptions.
+    result_.outcome = Outcome::preempted;
+    result_.unasked = true;
+    result_.error = how + log_->tail();
   } else {
     result_.outcome = Outcome::error;
     result_.error = how + log_->tail();

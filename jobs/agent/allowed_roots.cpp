@@ -9,7 +9,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/files.h"
 #include "base/glob.h"
 #include "jobs/error.h"
 
@@ -79,6 +78,16 @@ bool has_parent_component(const fs::path& path) {
 }
 
 }  // namespace
+
+std::string trouble_of_root(Files& files, const std::string& what, const fs::path& root) {
+  try {
+    if (!files.is_folder(root)) return fmt::format("{} {}: is not there", what, root.string());
+    if (files.is_empty(root)) return fmt::format("{} {}: is empty; is it mounted?", what, root.string());
+    return "";
+  } catch (const FileError& error) {
+    return fmt::format("{} {}: {}", what, root.string(), error.what());
+  }
+}
 
 fs::path allowed_path(const std::string& what, const fs::path& path, const fs::path& base,
                       const std::vector<fs::path>& roots) {

@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "base/files.h"
+
 namespace foretime::jobs {
 
 /// Folders of an agent that a job may name, already canonical.
@@ -12,6 +14,10 @@ struct AllowedRoots {
   std::filesystem::path runs;               // written
   std::filesystem::path programs{};         // where programs of sweeps run; empty: they are refused
 };
+
+/// Why a root that is read cannot be used: it is not there, cannot be listed or is empty, as where its mount is
+/// missing. `what` names it. Empty: it can.
+std::string trouble_of_root(Files& files, const std::string& what, const std::filesystem::path& root);
 
 /// The real path of `path` (relative ones start in `base`), every symbolic link and .. resolved as far as it exists.
 /// Throws JobsError where that is not inside one of `roots`; `what` names the setting. Throws StorageError.

@@ -52,7 +52,8 @@ bool EndJudge::judge(AgentJob& job, Evidence& evidence) {
   if (evidence.judged) return true;
   const auto outcome = job.result().outcome;
   const double now = world_.steady_seconds();
-  if (outcome == Outcome::failed || outcome == Outcome::error) {
+  bool its_own = true;
+  if (outcome == Outcome::failed || outcome == Outcome::error || ended_by_storage(job.result())) {
     const auto seen = look(evidence, now);
     if (seen == NodeHealth::Answer::wait) return false;
     const auto lost = lost_hosts(job, evidence);
@@ -60,9 +61,10 @@ bool EndJudge::judge(AgentJob& job, Evidence& evidence) {
     if (!lost) return false;
     if (!lost->empty()) job.give_back(*lost, job.result().error);
     if (seen == NodeHealth::Answer::trouble) job.give_back(health_.trouble());
+    its_own = lost->empty() && seen != NodeHealth::Answer::trouble;
   }
   evidence.judged = true;
-  if (job.result().outcome == outcome && !job.could_not_start()) health_.ended(job.lease(), job.result(), now);
+  if (its_own && !job.could_not_start()) health_.ended(job.lease(), job.result(), now);
   return true;
 }
 

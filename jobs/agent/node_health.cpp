@@ -50,15 +50,9 @@ std::string bounded_text(const std::string& text) {
 
 std::string find_trouble(Files& files, const AllowedRoots& roots) {
   if (auto found = find_trouble_of_runs(files, roots.runs); !found.empty()) return found;
-  for (const auto& root : roots.data) {
-    try {
-      if (!files.is_folder(root)) return fmt::format("data root {}: is not there", root.string());
-      if (files.is_empty(root)) return fmt::format("data root {}: is empty; is it mounted?", root.string());
-    } catch (const FileError& error) {
-      return fmt::format("data root {}: {}", root.string(), error.what());
-    }
-  }
-  return "";
+  for (const auto& root : roots.data)
+    if (auto found = trouble_of_root(files, "data root", root); !found.empty()) return found;
+  return roots.programs.empty() ? "" : trouble_of_root(files, "programs root", roots.programs);
 }
 
 NodeHealth::NodeHealth(std::string who, const AllowedRoots& roots, int64_t most_failures, std::function<void()> wake,
@@ -117,7 +111,7 @@ NodeHealth::Answer NodeHealth::seen_since(double since, double now) {
     background_->wake();
   }
   if (now - asked_at_ < kHangs) return Answer::wait;
-  note(fmt::format("run root {} or a data root: no answer for {:.0f} s", roots_.runs.string(), kHangs), now);
+  note(fmt::format("run root {} or a root that is read: no answer for {:.0f} s", roots_.runs.string(), kHangs), now);
   return Answer::trouble;
 }
 
@@ -183,8 +177,9 @@ void NodeHealth::ended(const Lease& lease, const JobResult& result, double now) 
   const auto& job = lease.job;
   const auto outcome = result.outcome;
   const bool soon = result.seconds < kSoon, tried = trying_ && job == tried_;
-  const bool failed = outcome == Outcome::error || (outcome == Outcome::failed && result.exit_code == kData);
-  const bool by_storage = result.exit_code == kStorage;
+  const bool by_storage = ended_by_storage(result);
+  const bool failed =
+      by_storage || outcome == Outcome::error || (outcome == Outcome::failed && result.exit_code == kData);
   const bool elsewhere = !by_storage && !lease.failed_on.empty() && lease.failed_on != lease.agent;
   if (failed && (soon || by_storage) && !elsewhere) {
     const auto before = failed_.find(job);
@@ -193,7 +188,7 @@ void NodeHealth::ended(const Lease& lease, const JobResult& result, double now) 
       if (tried) tried_.clear();
       return;
     }
-    failed_[job] = lease.attempt;
+    failed_[job] = by_storage ? lease.attempt - 1 : lease.attempt;  // the storage costs the job no attempt
     count_failure(job, result.error, now);
   } else if (outcome == Outcome::succeeded || outcome == Outcome::stopped || !soon) {
     if (tried) log_.info("{}: job {}, which was tried, ran: claims jobs again", who_, job);

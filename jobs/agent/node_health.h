@@ -17,8 +17,9 @@
 
 namespace foretime::jobs {
 
-/// What keeps a machine from doing any job's work: a run root where no file can be written and synced, a data root that
-/// is not there, cannot be listed or is empty (a mount that is missing). Empty: nothing does.
+/// What keeps a machine from doing any job's work: a run root where no file can be written and synced; a data root, or
+/// the folder of programs, that is not there, cannot be listed or is empty (a mount that is missing). Empty: nothing
+/// does.
 std::string find_trouble(Files& files, const AllowedRoots& roots);
 
 /// Whether the machine of an agent is to blame where jobs fail: a broken one must not drain the queue.

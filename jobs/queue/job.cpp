@@ -22,6 +22,9 @@ Choice named(const std::string& text, const char* what) {
 std::string to_string(JobKind kind) { return configs::word_of(kind); }
 std::string to_string(JobState state) { return configs::word_of(state); }
 std::string to_string(Outcome outcome) { return configs::word_of(outcome); }
+bool ended_by_storage(const JobResult& result) {
+  return result.outcome == Outcome::preempted && result.unasked && result.exit_code == kStorage;
+}
 JobKind parse_job_kind(const std::string& text) { return named<JobKind>(text, "job kind"); }
 JobState parse_job_state(const std::string& text) { return named<JobState>(text, "job state"); }
 

@@ -137,14 +137,17 @@ struct JobResult {
   std::map<std::string, double> metrics{};  // of the final evaluation, or the last one
   std::optional<double> objective{};        // value of the job's metric
   std::string checkpoint{};                 // relative to the run root; empty: as published, or kNoCheckpoint
-  std::string error{};                      // for error and failed
+  std::string error{};                      // for error and failed, and preempted where that is known
   int64_t exit_code = 0;
   double seconds = 0;     // of this attempt
   std::string history{};  // what stays of it where the job has ended, packed; empty: as it is
-  /// preempted: by somebody whom this agent did not ask. Then the job waits with back-off, and is dead after too many
-  /// of these in a row.
+  /// preempted: by somebody whom this agent did not ask, or by the storage. Then the job waits with back-off, and is
+  /// dead after too many of these in a row.
   bool unasked = false;
 };
+
+/// Whether an attempt was preempted by storage that failed (exit code 74).
+bool ended_by_storage(const JobResult& result);
 
 /// What an agent tells about a job that runs.
 struct JobReport {

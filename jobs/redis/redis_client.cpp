@@ -78,6 +78,7 @@ void RedisClient::throw_error(const std::string& command, const redisReply& repl
   for (const auto& [word, what] : kAdvice) {
     if (text.find(word) < 8) throw RedisDenied(refusal(fmt::format("; {}", what)));
   }
+  if (command == "AUTH" || command == "SELECT") throw RedisDenied(refusal(""));  // connect()
   // The scripts declare flags, which came with Redis 7.0.
   const bool old = text.find("Error compiling script") != std::string_view::npos;
   throw RedisRefused(refusal(old ? "; Foretime needs Redis 7.0 or newer" : ""));
@@ -91,7 +92,7 @@ void RedisClient::refuse_eviction() {
   if (policy.empty() && info->type == REDIS_REPLY_STRING) policy = info_field(text_of(*info), "maxmemory_policy");
   // Where we may read neither, whoever set up the user is trusted with the rest.
   if (!policy.empty() && policy != "noeviction")
-    throw RedisRefused(
+    throw RedisDenied(
         "Redis at {}: maxmemory-policy is {}, so it may drop jobs when memory is short; set "
         "maxmemory-policy noeviction (redis-cli config set maxmemory-policy noeviction, and in redis.conf)",
         name(), policy.substr(0, 100));

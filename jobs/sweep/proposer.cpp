@@ -9,9 +9,6 @@
 namespace foretime::jobs {
 namespace {
 
-/// Sweeps that an agent remembers at a time.
-constexpr size_t kHistories = 4;
-
 class RedisSource final : public TrialSource {
  public:
   RedisSource(RedisUrl url, QueueSettings settings) : client_(std::move(url)), reader_(client_, std::move(settings)) {}
@@ -56,7 +53,10 @@ void ParameterProposer::read_all(const std::string& sweep, History& history, Tri
 
 ParameterProposer::History& ParameterProposer::read(const Lease& lease) {
   const auto& id = lease.spec.sweep;
-  if (!histories_.contains(id) && histories_.size() >= kHistories) histories_.clear();
+  if (!histories_.contains(id) && histories_.size() >= kHistories) {
+    histories_.erase(std::min_element(histories_.begin(), histories_.end(),
+                                      [](const auto& a, const auto& b) { return a.second.used < b.second.used; }));
+  }
   auto& history = histories_[id];
   // The last change that was read comes again, and must be the same: Redis may have been put back to an earlier state,
   // or the sweep forgotten and submitted again.
@@ -73,6 +73,7 @@ ParameterProposer::History& ParameterProposer::read(const Lease& lease) {
     histories_.erase(id);
     throw JobRefused("job {}: its sweep {} is unknown; its record has expired or was deleted", lease.job, id);
   }
+  history.used = ++reads_;
   history.read += static_cast<int64_t>(changes.ids.size());
   if (!changes.ids.empty()) history.last = changes.ids.back();
   ids.insert(ids.end(), changes.ids.begin(), changes.ids.end());

@@ -37,6 +37,9 @@ std::optional<Observation> observation_of(const JobRecord& job);
 /// draws depend on the number of the trial, they decide differently all the same.
 class ParameterProposer {
  public:
+  /// Sweeps that are remembered at a time, those that were decided for last. One of ten thousand trials takes a few MB.
+  static constexpr size_t kHistories = 64;
+
   /// `source` must outlive it.
   explicit ParameterProposer(TrialSource& source) : source_(source) {}
 
@@ -50,6 +53,7 @@ class ParameterProposer {
     SearchSpace space;
     int64_t read = 0;                                             // changes
     std::string last;                                             // of these
+    int64_t used = 0;                                             // the call of read() that was the last for it
     std::map<std::pair<int64_t, std::string>, Observation> seen;  // by trial and id
   };
   History& read(const Lease& lease);
@@ -57,6 +61,7 @@ class ParameterProposer {
 
   TrialSource& source_;
   std::map<std::string, History> histories_;  // by sweep
+  int64_t reads_ = 0;                         // calls of read()
 };
 
 /// Decides with a connection of its own for reading, as jobs/agent/agent_options.h takes it.

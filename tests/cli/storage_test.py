@@ -100,6 +100,27 @@ class StorageTest(ProgramTest):
         self.assertIn("continues at step", self.there(agent, f"cat small/{job['id']}/attempt-*/output.log"))
         self.assertEqual(done["results"], 1)
 
+    def test_a_disk_with_room_for_a_small_file_only_costs_a_job_no_attempt(self):
+        self.start_redis()
+        settings = BASE.replace("SAMPLES", str(SAMPLES)).replace("steps: 6, eval_every: 3", "steps: 40, eval_every: 40, log_every: 40").replace(
+            "hidden: 8", "hidden: 32") + "checkpoint: {every_steps: 10, keep_last: 9, keep_best: false}\n"
+        self.write("job.yaml", settings)
+        self.run_foretime("submit", "job.yaml", "--max-attempts", 1, **self.queue())
+        (self.folder / "small").mkdir()
+        # The run's own files fit, and a look at the run root finds nothing wrong; no checkpoint fits.
+        agent = self.mounted("size=64k", "small", FORETIME, "agent", "--runs", "small", "--data-root", SAMPLES, "--retry-seconds", "5")
+        job = wait_until(lambda: (job := self.job())["failures"] + job["preemptions"] > 0 and job, 120, 0.1)
+        self.assertTrue(job, self.job())
+        self.assertGreaterEqual(int(self.there(agent, "stat -f -c '%a' small")) * os.sysconf("SC_PAGE_SIZE"), 8192)
+        log = self.there(agent, f"cat small/{job['id']}/attempt-1/output.log")
+        self.assertIn("No space left on device", log)
+        self.assertNotIn("given back", log)
+        self.assertEqual((job["failures"], job["preemptions"]), (0, 1), job)
+        self.assertIn("exit code 74", job["error"])
+        self.there(agent, "mount -o remount,size=64m small")
+        self.assertTrue(wait_until(lambda: self.job()["state"] == "succeeded", 120, 0.2), self.job())
+        self.assertEqual(self.job()["failures"], 0)
+
     def test_commands_on_a_full_or_read_only_disk_end_with_74(self):
         self.train()
         for options, out in (("size=4k", "No space left"), ("ro", "Read-only")):

@@ -75,7 +75,7 @@ elseif outcome == 'preempted' then
     local times = ARGV[16] == '1' and count_in_a_row(new, f, 'preemptions') or 0
     if times >= tonumber(ARGV[17]) then
       local reason = 'preempted ' .. int(times) .. ' times in a row without progress, last on ' .. (f.agent or '')
-      add('error', reason)
+      if ARGV[10] == '' then add('error', reason) end
       die('preempt', reason)
     else
       if not told_to_stop then add('reason', 'preempted on ' .. (f.agent or '')) end

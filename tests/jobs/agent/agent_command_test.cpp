@@ -2,7 +2,9 @@
 
 #include <gmock/gmock.h>
 
+#include "jobs/sweep/program_trial.h"
 #include "tests/jobs/agent/agent_fixture.h"
+#include "tests/support/message_of.h"
 
 namespace foretime::jobs {
 namespace {
@@ -224,6 +226,20 @@ TEST_F(AgentCommandTest, EvaluationsThatReachBeyondTheirMeansFail) {
   for (const auto& [settings, expected] : wrong)
     errors.emplace_back(submit(follower(JobKind::evaluate, settings, run)), expected);
   expect_failures(errors);
+}
+
+TEST_F(AgentCommandTest, AFolderOfProgramsThatIsMissingIsTheMachinesFault) {
+  const Lease lease{.spec = {.kind = JobKind::train, .settings = to_settings({"train.py", default_command(), {}})}};
+  const auto& programs = options_.roots.programs = scratch_.path() / "programs";
+  const AttemptPlace place{scratch_.path(), {}};
+  const auto command = [&] { attempt_command(lease, {}, options_, queue_, place); };
+  EXPECT_THAT(testing::message_of<NodeError>(command), HasSubstr("programs: is not there"));
+  fs::create_directories(programs);
+  EXPECT_THAT(testing::message_of<NodeError>(command), HasSubstr("is it mounted?"));
+  std::ofstream(programs / "other.py") << "print()\n";
+  EXPECT_THAT(testing::message_of<JobUnusable>(command), HasSubstr("train.py: no such file"));
+  std::ofstream(programs / "train.py") << "print()\n";
+  EXPECT_NO_THROW(command());
 }
 
 TEST_F(AgentCommandTest, ACheckpointThatIsNotHereBeginsAnewAndOneOutsideIsNotRead) {

@@ -27,11 +27,10 @@ namespace foretime::testing {
 
 /// What goes wrong between an agent and its queue.
 struct Faults {
-  std::atomic<bool> away{false};            // RedisUnavailable at every call
-  std::atomic<bool> refuses_claims{false};  // RedisRefused
-  std::atomic<bool> refuses_reports{false};
-  std::atomic<int> refuses_next{0};  // so many results that come with a claim; the result alone is taken
-  std::atomic<bool> refuses_reaps{false}, refuses_looks{false};
+  std::atomic<bool> away{false};                                   // RedisUnavailable at every call
+  std::atomic<bool> refuses_claims{false}, refuses_looks{false};   // RedisDenied: a right that is missing
+  std::atomic<bool> refuses_reports{false}, refuses_reaps{false};  // RedisRefused: a key that is damaged
+  std::atomic<int> refuses_next{0};  // likewise, so many results that come with a claim; the result alone is taken
   std::atomic<int> reaps{0};
 };
 
@@ -149,10 +148,11 @@ class AgentTest : public ::testing::Test {
       if (faults_.away) throw jobs::RedisUnavailable("redis at nowhere: connection refused");
       if (call == "reap") ++faults_.reaps;
       if (call == "finish_and_claim" && faults_.refuses_next > 0 && faults_.refuses_next-- > 0)
-        throw jobs::RedisRefused("redis at nowhere: OOM");
-      if ((faults_.refuses_claims && call == "claim") || (faults_.refuses_reports && call == "report") ||
-          (faults_.refuses_reaps && call == "reap") || (faults_.refuses_looks && call == "none_in"))
-        throw jobs::RedisRefused("redis at nowhere: NOPERM");
+        throw jobs::RedisRefused("redis at nowhere: WRONGTYPE");
+      if ((faults_.refuses_reports && call == "report") || (faults_.refuses_reaps && call == "reap"))
+        throw jobs::RedisRefused("redis at nowhere: WRONGTYPE");
+      if ((faults_.refuses_claims && call == "claim") || (faults_.refuses_looks && call == "none_in"))
+        throw jobs::RedisDenied("redis at nowhere: NOPERM");
     };
     const std::shared_ptr<jobs::JobQueue> not_owned(std::shared_ptr<void>(), &queue_);
     return std::make_unique<RunningAgent>(

@@ -143,6 +143,44 @@ TEST_F(AgentTroubleTest, APasswordThatChangesPassesWhereItStandsInAFile) {
                  [&](RedisClient&) { std::ofstream(file) << "new\n"; }, "WRONGPASS");
 }
 
+TEST_F(AgentTroubleTest, ARightThatIsTakenAwayForAWhilePasses) {
+  expect_to_pass(
+      [](RedisClient& redis) {
+        redis.call({"ACL", "SETUSER", "default", "-evalsha", "-eval"});
+      },
+      [](RedisClient& redis) {
+        redis.call({"ACL", "SETUSER", "default", "+evalsha", "+eval"});
+      },
+      "NOPERM");
+}
+
+TEST_F(AgentTroubleTest, AnEvictionPolicyThatIsFoundOnReconnectingPasses) {
+  expect_to_pass(
+      [](RedisClient& redis) {
+        redis.call({"CONFIG", "SET", "maxmemory-policy", "allkeys-lru"});
+        redis.call({"CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"});
+      },
+      [](RedisClient& redis) {
+        redis.call({"CONFIG", "SET", "maxmemory-policy", "noeviction"});
+      },
+      "maxmemory-policy is allkeys-lru");
+}
+
+TEST_F(AgentTroubleTest, ARedisThatNeedsNoPasswordForAWhilePasses) {
+  const auto change = [](RedisClient& redis, const std::string& password) {
+    redis.call({"CONFIG", "SET", "requirepass", password});
+    redis.call({"CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"});
+  };
+  {
+    OwnQueue before(redis_.url());
+    before.client.call({"CONFIG", "SET", "requirepass", "only"});
+  }
+  password_file_ = scratch_.path() / "password";
+  std::ofstream(password_file_) << "only\n";
+  expect_to_pass([&](RedisClient& redis) { change(redis, ""); }, [&](RedisClient& redis) { change(redis, "only"); },
+                 "refused AUTH: ERR AUTH");
+}
+
 TEST_F(AgentKillTest, AnAgentThatMayNotListenIsToldOnceItMay) {
   options_.until_empty = false;
   OwnQueue own(redis_.url());

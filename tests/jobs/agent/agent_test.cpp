@@ -115,6 +115,18 @@ TEST_F(AgentTest, ExitCodesDecideWhetherItIsTriedAgain) {
   EXPECT_EQ(job(preempted).fence, 2);
 }
 
+TEST_F(AgentTest, AnAttemptThatEndsByTheStorageDoesNotCount) {
+  auto spec = trial("full", "resume\nconnect\nonce a checkpoint 40\nonce b exit 74\nonce c exit 74\nresult 1\n");
+  spec.max_attempts = 1;
+  submit(spec);
+  EXPECT_EQ(run_all(), 1);
+  EXPECT_EQ(job(spec.id).state, JobState::succeeded) << job(spec.id).error;
+  EXPECT_EQ(job(spec.id).failures, 0);
+  EXPECT_EQ(job(spec.id).attempt, 1);
+  EXPECT_EQ(job(spec.id).fence, 3);
+  EXPECT_THAT(log_of(spec.id), HasSubstr("attempt-1/checkpoints/step-40"));
+}
+
 TEST_F(AgentTest, TheNextAttemptContinuesFromThePublishedCheckpoint) {
   const auto id = submit("flaky", "resume\nconnect\nonce mark checkpoint 40\nonce mark2 exit 1\nresult 1\n");
   run_all();
@@ -262,7 +274,7 @@ TEST_F(AgentTest, AJobWhoseReportIsRefusedEndsAloneAndTheAgentGoesOn) {
   EXPECT_EQ(job(id).state, JobState::active) << "until its lease runs out";
   agent->stop();
   agent->join();
-  EXPECT_THAT(agent->log(), HasSubstr("NOPERM"));
+  EXPECT_THAT(agent->log(), HasSubstr("WRONGTYPE"));
 }
 
 TEST_F(AgentTest, RanksUnderMpirunReportStopAndLeaveNothing) {

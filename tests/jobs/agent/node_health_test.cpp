@@ -18,6 +18,7 @@
 
 #include "base/error.h"
 #include "base/process.h"
+#include "jobs/sweep/program_trial.h"
 #include "tests/jobs/agent/agent_fixture.h"
 #include "tests/simulation/simulated_files.h"
 
@@ -84,9 +85,15 @@ class NodeHealthTest : public ::testing::Test {
     return world_.now - from;
   }
   void fail(const std::string& job, int exit_code = 1, double seconds = 0.5, const std::string& failed_on = "") {
-    const auto outcome = exit_code == kUsage || exit_code == kData ? Outcome::failed : Outcome::error;
+    const auto outcome = exit_code == kUsage || exit_code == kData ? Outcome::failed
+                         : exit_code == kStorage                   ? Outcome::preempted
+                                                                   : Outcome::error;
     health_->ended({.job = job, .agent = "agent", .failed_on = failed_on},
-                   {.outcome = outcome, .error = "exit code\nlog", .exit_code = exit_code, .seconds = seconds},
+                   {.outcome = outcome,
+                    .error = "exit code\nlog",
+                    .exit_code = exit_code,
+                    .seconds = seconds,
+                    .unasked = outcome == Outcome::preempted},
                    world_.now);
   }
 
@@ -120,6 +127,19 @@ TEST_F(NodeHealthTest, ARunRootThatCannotBeWrittenAndAMissingMountAreTrouble) {
   files().remove("/data");
   EXPECT_EQ(look(), Answer::trouble);
   EXPECT_THAT(health_->trouble(), HasSubstr("data root /data: is not there"));
+}
+
+TEST_F(NodeHealthTest, AFolderOfProgramsThatIsNotMountedIsTrouble) {
+  AllowedRoots roots{{"/data"}, "/runs"};
+  EXPECT_THAT(find_trouble(files(), roots), IsEmpty()) << "no programs are run here";
+  roots.programs = "/programs";
+  EXPECT_THAT(find_trouble(files(), roots), HasSubstr("programs root /programs: is not there"));
+  files().create_folders("/programs");
+  EXPECT_THAT(find_trouble(files(), roots), HasSubstr("programs root /programs: is empty; is it mounted?"));
+  files().open("/programs/train.py", Files::Open::replace)->write("print()");
+  EXPECT_THAT(find_trouble(files(), roots), IsEmpty());
+  disk_.fail_by([](const char*, const fs::path& path, size_t) { return path == "/programs" ? ESTALE : 0; });
+  EXPECT_THAT(find_trouble(files(), roots), AllOf(HasSubstr("programs root"), HasSubstr(std::strerror(ESTALE))));
 }
 
 TEST_F(NodeHealthTest, PausesGrowUntilTheMachineIsWell) {
@@ -192,6 +212,22 @@ TEST_F(NodeHealthTest, AJobThatIsTriedAndRunsForAWhileEndsThePause) {
   world_.now += NodeHealth::kSoon;
   EXPECT_TRUE(may_claim());
   EXPECT_THAT(health_->trouble(), IsEmpty());
+}
+
+TEST_F(NodeHealthTest, AFailureOfTheStorageIsTheMachinesAlthoughItCostsTheJobNoAttempt) {
+  for (const auto* job : {"a", "b", "c"}) fail(job, kStorage, 3600);
+  EXPECT_FALSE(may_claim());
+  EXPECT_EQ(health_->suspects().size(), 3U);
+  for (const auto* job : {"a", "b"}) health_->heard_of(job, 0);
+  EXPECT_EQ(health_->suspects().size(), 3U) << "no other agent has seen them fail";
+  for (const auto* job : {"a", "b"}) health_->heard_of(job, 1);
+  EXPECT_TRUE(may_claim());
+  // Preemptions by somebody else tell nothing.
+  for (const auto* job : {"d", "e", "f"})
+    health_->ended({.job = job, .agent = "agent"},
+                   {.outcome = Outcome::preempted, .exit_code = kPreempted, .seconds = 0.5, .unasked = true},
+                   world_.now);
+  EXPECT_TRUE(may_claim());
 }
 
 TEST_F(NodeHealthTest, JobsThatFailedOnAnotherAgentFirstSayNothingAboutThisMachine) {
@@ -330,6 +366,45 @@ TEST_F(BrokenNode, AMissingDataMountKillsNoJobAndAHealthyAgentFinishesAll) {
   EXPECT_EQ(broken->join(), 0);
 }
 
+TEST_F(BrokenNode, AMissingMountOfProgramsKillsNoTrialAndAHealthyAgentFinishesAll) {
+  const auto programs = scratch_.path() / "programs", mounted = scratch_.path() / "mounted";
+  for (const auto& folder : {programs, mounted}) {
+    fs::create_directories(folder);
+    std::ofstream(folder / "train.sh") << "run=$(dirname \"$FORETIME_TRIAL\")\n"
+                                          "mkdir -p $run/checkpoints/step-00000001\n"
+                                          "echo '{}' > $run/checkpoints/step-00000001/manifest.json\n"
+                                          "echo '{\"kind\":\"final\",\"step\":1,\"loss\":1}' > $run/metrics.jsonl\n";
+  }
+  std::vector<std::string> ids;
+  for (int i = 0; i < 40; ++i) {
+    JobSpec spec{.kind = JobKind::train,
+                 .name = fmt::format("trial{}", i),
+                 .settings = to_settings({"train.sh", {"/bin/sh", "${program}"}, {}}),
+                 .parameters = {{"seed", fmt::to_string(i)}}};
+    spec.id = job_id(spec);
+    ids.push_back(submit(spec));
+  }
+  options_.name = "broken";
+  options_.until_empty = false;
+  options_.roots.programs = programs;
+  mount(programs, false);
+  const auto broken = start_agent();
+  ASSERT_TRUE(testing::eventually([&] { return broken->log().find("claims no jobs") != std::string::npos; }));
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  for (const auto& id : ids) EXPECT_EQ(job(id).state, JobState::waiting) << job(id).error;
+
+  options_.name = "healthy";
+  options_.until_empty = true;
+  options_.roots.programs = mounted;
+  EXPECT_EQ(start_agent()->join(), 40);
+  for (const auto& id : ids) {
+    EXPECT_EQ(job(id).state, JobState::succeeded) << job(id).error;
+    EXPECT_EQ(job(id).agent, "healthy");
+  }
+  broken->stop();
+  EXPECT_EQ(broken->join(), 0);
+}
+
 TEST_F(BrokenNode, AMountThatIsLostWhileAJobRunsCostsItNoAttempt) {
   // Without its data a trial ends with exit code 3, which would be the end of the job.
   const auto id = submit("late", "once mark sleep 300\nonce mark2 exit 3\nconnect\nresult 1\n");
@@ -381,6 +456,18 @@ TEST_F(FragileNode, AJobThatBreaksItsMachineIsNotGivenBackForEver) {
   EXPECT_EQ(job(id).failures, 0);
   EXPECT_EQ(job(id).fence, 2);
   EXPECT_THAT(job(id).reason, HasSubstr("preempted 2 times in a row without progress"));
+}
+
+TEST_F(FragileNode, AJobWhoseStorageFailsEachTimeHasAnEnd) {
+  auto spec = trial("large", "print no room\nexit 74\n");
+  spec.max_attempts = 1;
+  submit(spec);
+  run_all();
+  EXPECT_EQ(job(spec.id).state, JobState::dead);
+  EXPECT_EQ(job(spec.id).failures, 0);
+  EXPECT_EQ(job(spec.id).fence, 2);
+  EXPECT_THAT(job(spec.id).reason, HasSubstr("preempted 2 times in a row without progress"));
+  EXPECT_THAT(job(spec.id).error, AllOf(HasSubstr("exit code 74"), HasSubstr("no room")));
 }
 
 /// Otherwise a sweep of hundreds of trials that always crash stops all agents, one trial for each pause.

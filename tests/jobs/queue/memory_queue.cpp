@@ -260,8 +260,9 @@ bool MemoryQueue::finish(const Lease& lease, const JobResult& unbounded, double 
       if (result.unasked) {
         count_in_a_row(record.preemptions, job->preemptions_step, record.step);
         if (record.preemptions >= settings_.most_preemptions) {
-          record.reason = record.error =
+          record.reason =
               fmt::format("preempted {} times in a row without progress, last on {}", record.preemptions, record.agent);
+          if (record.error.empty()) record.error = record.reason;
           ++totals_["dead"];
           enter(*job, JobState::dead, "preempt");
           settle(*job);

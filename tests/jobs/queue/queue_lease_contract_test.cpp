@@ -299,6 +299,19 @@ TEST_P(QueueContract, PreemptionsThatNobodyAskedForBackOffAndHaveABound) {
   EXPECT_EQ(record.state, JobState::dead);
   EXPECT_EQ(record.failures, 0);
   EXPECT_EQ(record.reason, "preempted 4 times in a row without progress, last on a");
+  EXPECT_EQ(record.error, record.reason);
+  // What is known of the cause is kept.
+  const auto full = leased("full");
+  const JobResult by_storage{
+      .outcome = Outcome::preempted, .error = "exit code 74: no room", .exit_code = 74, .unasked = true};
+  EXPECT_TRUE(queue().finish(full, by_storage, 0));
+  for (int i = 0; i < 3; ++i) {
+    advance(4000);
+    EXPECT_TRUE(queue().finish(claim().value(), by_storage, 0));
+  }
+  EXPECT_EQ(state("full"), JobState::dead);
+  EXPECT_EQ(queue().find("full")->failures, 0);
+  EXPECT_EQ(queue().find("full")->error, "exit code 74: no room");
   // Agents that drain may do so as often as they like.
   const auto lease = leased("drained");
   EXPECT_TRUE(finish(lease, Outcome::preempted));

@@ -293,7 +293,7 @@ TEST(RedisClient, DatabasesAreApart) {
   third.call({"SET", "k", "3"});
   EXPECT_EQ(text_of(*first.call({"GET", "k"})), "");
   url.database = 99;
-  EXPECT_THAT(message_of<RedisRefused>([&] { RedisClient(url).call({"PING"}); }), HasSubstr("SELECT"));
+  EXPECT_THAT(message_of<RedisDenied>([&] { RedisClient(url).call({"PING"}); }), HasSubstr("SELECT"));
 }
 
 TEST(RedisHealth, WarnsWhereJobsCouldBeLost) {

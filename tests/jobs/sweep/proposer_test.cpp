@@ -7,6 +7,7 @@
 #include <set>
 #include <utility>
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -159,6 +160,66 @@ TEST_F(Proposing, ADecisionReadsOnlyWhatChangedSinceTheLastOne) {
   const auto parameters = fresh.decide(queue_, lease);
   EXPECT_EQ(reads_, 40);
   EXPECT_EQ(older.decide(queue_, lease), parameters) << "fixed by now";
+}
+
+/// Any number of sweeps with one trial each, all of the same space; counts how often a sweep was read from the start.
+class ManySweeps : public TrialSource {
+ public:
+  ManySweeps() : sweep_(parse_sweep(kSweep, "b.yaml", ".")) {}
+  std::optional<SweepRecord> sweep(const std::string&) override {
+    SweepRecord record;
+    record.spec = sweep_.spec;
+    record.created_ms = 1;
+    record.tracked = true;
+    return record;
+  }
+  TrialChanges changes(const std::string& id, int64_t from) override {
+    if (from == 0) ++first_reads[id];
+    const std::vector<std::string> all = {id + "-a", id + "-b", id + "-c"};
+    return {1, {all.begin() + std::min<int64_t>(from, 3), all.end()}};
+  }
+  std::vector<std::string> ids_of(const std::string&) override { return {}; }
+  std::vector<JobRecord> jobs(const std::vector<std::string>& ids) override {
+    std::vector<JobRecord> records;
+    for (const auto& id : ids) records.push_back({.spec = {.id = id}});
+    return records;
+  }
+  /// Decides one more trial of a sweep.
+  void decide(const std::string& id) {
+    queue_.create_sweep({.id = id});
+    auto spec = sweep_.jobs.front();
+    spec.id = fmt::format("job{}", ++jobs_);
+    spec.sweep = id;
+    queue_.submit(spec);
+    proposer_.decide(queue_, queue_.claim({.agent = "agent", .token = spec.id}).value());
+  }
+  std::map<std::string, int> first_reads;
+
+ private:
+  Sweep sweep_;
+  MemoryQueue queue_;
+  int jobs_ = 0;
+  ParameterProposer proposer_{*this};
+};
+
+TEST(ManySweepsAtOnce, AreRememberedAndTheOneUsedLongestAgoIsForgottenFirst) {
+  ManySweeps sweeps;
+  const auto name = [](size_t i) { return fmt::format("s{}", i); };
+  for (int round = 0; round < 3; ++round) {
+    for (size_t i = 0; i < 5; ++i) sweeps.decide(name(i));
+  }
+  const auto before = sweeps.first_reads.at(name(0));
+  for (size_t i = 1; i < 5; ++i) EXPECT_EQ(sweeps.first_reads.at(name(i)), before);
+  EXPECT_LE(before, 2) << "its changes from the start, and no more in later rounds";
+  for (size_t i = 5; i < ParameterProposer::kHistories; ++i) sweeps.decide(name(i));
+  sweeps.decide(name(0));
+  sweeps.decide("one-more");  // in the place of s1
+  sweeps.decide(name(0));
+  sweeps.decide(name(2));
+  EXPECT_EQ(sweeps.first_reads.at(name(0)), before);
+  EXPECT_EQ(sweeps.first_reads.at(name(2)), before);
+  sweeps.decide(name(1));
+  EXPECT_GT(sweeps.first_reads.at(name(1)), before);
 }
 
 TEST_F(Proposing, AHistoryThatWasPutBackIsReadAnew) {
