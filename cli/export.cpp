@@ -80,27 +80,32 @@ fs::path run_of_job(const ExportOptions& options, TemporaryFolder& scratch) {
       id, here.string());
 }
 
-/// Whether all that a folder holds is an exported checkpoint.
-bool is_export(const fs::path& folder) {
+/// Why what lies at `out` must not be replaced; "" where it is a folder that is empty or holds an exported checkpoint
+/// and nothing else. Throws StorageError.
+std::string obstacle(const fs::path& out) {
+  if (!files().is_folder(out)) return "it is no folder";
+  if (files().is_empty(out)) return "";
   std::set<std::string> ours = {kManifest, "config.yaml", "data.json"};
   try {
-    for (const auto& [name, bytes] : coordinator::read_checkpoint(folder).files) ours.insert(name);
-  } catch (const std::exception&) {
-    return false;
+    for (const auto& [name, bytes] : coordinator::read_checkpoint(out).files) ours.insert(name);
+  } catch (const StorageError&) {
+    throw;
+  } catch (const std::exception& error) {
+    return error.what();
   }
-  return std::all_of(fs::directory_iterator(folder), fs::directory_iterator(),
-                     [&](const auto& entry) { return ours.contains(entry.path().filename().string()); });
+  for (const auto& file : files().list(out))
+    if (!ours.contains(file.filename().string())) return "it also holds " + file.filename().string();
+  return "";
 }
 
-/// Whether `out` may be replaced: it is an export, or empty.
+/// Throws configs::SettingsError unless `out` may be replaced: it is an export, or empty.
 void check_target(const fs::path& out, bool force) {
-  if (!fs::exists(out)) return;
-  const bool replaceable = fs::is_directory(out) && (fs::is_empty(out) || is_export(out));
-  if (force && replaceable) return;
-  throw configs::SettingsError("{}: {}", out.string(),
-                               replaceable
-                                   ? "exists already; --force replaces it"
-                                   : "exists and is no exported checkpoint, or holds more than one; name another");
+  if (!files().exists(out)) return;
+  const auto why = obstacle(out);
+  if (!why.empty())
+    throw configs::SettingsError("{}: exists and is no exported checkpoint alone ({}); name another", out.string(),
+                                 why);
+  if (!force) throw configs::SettingsError("{}: exists already; --force replaces it", out.string());
 }
 
 /// What `out` is to be: by --format, else by its name. A name that says another format than --format, or one that there

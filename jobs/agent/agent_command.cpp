@@ -77,6 +77,8 @@ template <class Function>
 auto or_unusable(const Function& function) {
   try {
     return function();
+  } catch (const NodeError&) {
+    throw;
   } catch (const JobsError& error) {
     throw JobUnusable(error.what());
   }
