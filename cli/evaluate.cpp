@@ -60,6 +60,7 @@ Evaluations evaluate_all(std::vector<worker::EnsembleMember> members, const conf
 std::string evaluations_json(const Evaluations& found) {
   const auto& evaluation = found.joined;
   nlohmann::json json = {{"metrics", evaluation.metrics}, {"groups", nlohmann::json::array()}};
+  if (found.members.size() == 1) json["step"] = found.members.front().trained.state.step;
   for (size_t m = 0; found.members.size() > 1 && m < found.members.size(); ++m) {
     const auto& state = found.members[m].trained.state;
     json["members"].push_back({{"checkpoint", found.members[m].name},

@@ -10,6 +10,7 @@
 #include "cli/parsing/commands.h"
 #include "cli/parsing/options.h"
 #include "configs/load.h"
+#include "coordinator/best_checkpoint.h"
 #include "coordinator/checkpoint_store.h"
 #include "jobs/agent/allowed_roots.h"
 #include "jobs/artifacts/transfer.h"
@@ -145,7 +146,7 @@ void export_file(const ExportOptions& options, const inference::Bundle& bundle, 
 }
 
 void export_checkpoint(const ExportOptions& options, const fs::path& run, const std::string& format) {
-  const auto checkpoint = coordinator::read_checkpoint(run);
+  const auto checkpoint = coordinator::read_best_only(run);
   const auto metrics = worker::metrics_at(run_of(fs::absolute(checkpoint.folder).lexically_normal()), checkpoint.step);
   const auto bundle = worker::make_bundle(worker::load_trained_model(checkpoint), {options.licence, metrics});
   export_file(options, bundle, format, fmt::format("step {} of {}", checkpoint.step, checkpoint.folder.string()));
@@ -170,7 +171,7 @@ void run(const ExportOptions& options) {
   auto out = fs::absolute(options.out).lexically_normal();
   if (!out.has_filename()) out = out.parent_path();
   check_target(out, options.force);
-  auto checkpoint = coordinator::read_checkpoint(run);  // sizes and checksums are checked
+  auto checkpoint = coordinator::read_best_only(run);  // sizes and checksums are checked
   for (const char* name : {"config.yaml", "data.json"}) {
     for (const auto& folder : {checkpoint.folder, run_of(fs::absolute(checkpoint.folder).lexically_normal())}) {
       if (!fs::exists(folder / name)) continue;
