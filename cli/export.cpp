@@ -164,6 +164,10 @@ void export_bundle(const ExportOptions& options, const fs::path& file, const std
 
 void run(const ExportOptions& options) {
   const auto format = format_of(options);
+  if (format == "checkpoint" && !options.licence.empty())
+    throw configs::SettingsError(
+        "--licence {}: a checkpoint folder notes none; export a bundle, {}.foretime, or leave it out", options.licence,
+        options.out);
   TemporaryFolder scratch;
   const auto run = fs::exists(options.run) ? fs::path(options.run) : run_of_job(options, scratch);
   if (fs::is_regular_file(run)) return export_bundle(options, run, format);
@@ -200,7 +204,7 @@ void add_export_command(CLI::App& app) {
   shown_option(*command, "--format", options->format, "what to write, where the name does not say",
                CLI::IsMember({"auto", "bundle", "torchscript", "checkpoint"}));
   command->add_option("--licence", options->licence,
-                      "bundle: under what terms others may use the weights, noted in it");
+                      "bundle, TorchScript: under what terms others may use the weights, noted in it");
   command->add_flag("--force", options->force, "replace an earlier export");
   add_queue_options(*command, options->queue);
   command->footer(
