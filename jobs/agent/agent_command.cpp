@@ -57,6 +57,8 @@ fs::path newest_checkpoint(const std::string& published, const AllowedRoots& roo
   fs::path real;
   try {
     real = allowed_path("checkpoint", published, roots.runs, {roots.runs});
+  } catch (const NodeError&) {
+    throw;
   } catch (const JobsError&) {
     return {};
   }
