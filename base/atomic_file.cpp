@@ -61,6 +61,12 @@ void write_file_atomically(const fs::path& path, std::string_view bytes) {
   file.commit();
 }
 
+void write_whole(const fs::path& path, std::string_view bytes) {
+  const auto file = files().open(path, Files::Open::replace);
+  file->write(bytes);
+  file->close();
+}
+
 void write_synced(const fs::path& path, std::string_view bytes) {
   const auto file = files().open(path, Files::Open::replace);
   file->write(bytes);

@@ -39,6 +39,10 @@ class AtomicFile {
 
 void write_file_atomically(const std::filesystem::path& path, std::string_view bytes);
 
+/// Writes `bytes` under their final name and closes the file: a full disk of a file server, or a quota, may be told
+/// only then. For files that are made anew after a loss of power. Throws FileError.
+void write_whole(const std::filesystem::path& path, std::string_view bytes);
+
 /// Writes `bytes` under their final name and syncs them: for a folder that replace_folder() puts in place as a whole.
 void write_synced(const std::filesystem::path& path, std::string_view bytes);
 

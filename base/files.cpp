@@ -158,8 +158,9 @@ class RealFiles final : public Files {
 }  // namespace
 
 bool is_storage_failure(int error) {
-  constexpr std::array kErrors = {ENOSPC,    EDQUOT,   EIO,   EROFS,  ESTALE, EREMOTEIO,
-                                  ETIMEDOUT, ENOTCONN, ENXIO, ENODEV, ENFILE, EMFILE};
+  // EUCLEAN and EBADMSG: a file system that found itself damaged.
+  constexpr std::array kErrors = {ENOSPC, EDQUOT, EIO,    EROFS,   ESTALE,  EREMOTEIO, ETIMEDOUT, ENOTCONN,    ENXIO,
+                                  ENODEV, ENFILE, EMFILE, EUCLEAN, EBADMSG, EHOSTDOWN, ESHUTDOWN, ECONNABORTED};
   return std::ranges::find(kErrors, error) != kErrors.end();
 }
 
@@ -168,7 +169,8 @@ void throw_file_error(const fs::path& path, const std::string& doing, int error)
   if (path.extension() == kAsideSuffix && path.stem().extension().string().find('-') != std::string::npos)
     meant.replace_extension().replace_extension();
   const auto message = fmt::format("{}: {}: {}", meant.string(), doing, std::strerror(error));
-  constexpr std::array kUnreachable = {ESTALE, ETIMEDOUT, ENOTCONN, ENXIO, ENODEV, ENFILE, EMFILE};
+  constexpr std::array kUnreachable = {ESTALE, ETIMEDOUT, ENOTCONN,  ENXIO,     ENODEV,
+                                       ENFILE, EMFILE,    EHOSTDOWN, ESHUTDOWN, ECONNABORTED};
   if (std::ranges::find(kUnreachable, error) != kUnreachable.end()) throw UnreachableError(message);
   if (is_storage_failure(error)) throw StorageError(message);
   throw FileError(message);

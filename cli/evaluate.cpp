@@ -60,6 +60,7 @@ Evaluations evaluate_all(std::vector<worker::EnsembleMember> members, const conf
 std::string evaluations_json(const Evaluations& found) {
   const auto& evaluation = found.joined;
   nlohmann::json json = {{"metrics", evaluation.metrics}, {"groups", nlohmann::json::array()}};
+  if (found.members.size() == 1) json["step"] = found.members.front().trained.state.step;
   for (size_t m = 0; found.members.size() > 1 && m < found.members.size(); ++m) {
     const auto& state = found.members[m].trained.state;
     json["members"].push_back({{"checkpoint", found.members[m].name},
@@ -98,7 +99,21 @@ std::vector<worker::EnsembleMember> load_members(const EvaluateOptions& options,
   return members;
 }
 
+/// Files that are named take the place of these settings.
+void check_files(const EvaluateOptions& options) {
+  for (const auto& item : options.overrides) {
+    const auto key = item.substr(0, item.find('='));
+    const bool replaced = key == "data.root" || key == "data.train" || key == "data.valid" || key == "data.test";
+    if (replaced && !options.files.empty())
+      throw configs::SettingsError(
+          "--set {}: found files beside it, which are measured in its place, from the working folder; leave out one of "
+          "the two",
+          key);
+  }
+}
+
 void run(const EvaluateOptions& options) {
+  check_files(options);
   // Communication settings come from the command line alone: a checkpoint does not know how it is evaluated.
   configs::Settings launch;
   for (const auto& item : options.overrides) {

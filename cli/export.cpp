@@ -10,6 +10,7 @@
 #include "cli/parsing/commands.h"
 #include "cli/parsing/options.h"
 #include "configs/load.h"
+#include "coordinator/best_checkpoint.h"
 #include "coordinator/checkpoint_store.h"
 #include "jobs/agent/allowed_roots.h"
 #include "jobs/artifacts/transfer.h"
@@ -80,27 +81,32 @@ fs::path run_of_job(const ExportOptions& options, TemporaryFolder& scratch) {
       id, here.string());
 }
 
-/// Whether all that a folder holds is an exported checkpoint.
-bool is_export(const fs::path& folder) {
+/// Why what lies at `out` must not be replaced; "" where it is a folder that is empty or holds an exported checkpoint
+/// and nothing else. Throws StorageError.
+std::string obstacle(const fs::path& out) {
+  if (!files().is_folder(out)) return "it is no folder";
+  if (files().is_empty(out)) return "";
   std::set<std::string> ours = {kManifest, "config.yaml", "data.json"};
   try {
-    for (const auto& [name, bytes] : coordinator::read_checkpoint(folder).files) ours.insert(name);
-  } catch (const std::exception&) {
-    return false;
+    for (const auto& [name, bytes] : coordinator::read_checkpoint(out).files) ours.insert(name);
+  } catch (const StorageError&) {
+    throw;
+  } catch (const std::exception& error) {
+    return error.what();
   }
-  return std::all_of(fs::directory_iterator(folder), fs::directory_iterator(),
-                     [&](const auto& entry) { return ours.contains(entry.path().filename().string()); });
+  for (const auto& file : files().list(out))
+    if (!ours.contains(file.filename().string())) return "it also holds " + file.filename().string();
+  return "";
 }
 
-/// Whether `out` may be replaced: it is an export, or empty.
+/// Throws configs::SettingsError unless `out` may be replaced: it is an export, or empty.
 void check_target(const fs::path& out, bool force) {
-  if (!fs::exists(out)) return;
-  const bool replaceable = fs::is_directory(out) && (fs::is_empty(out) || is_export(out));
-  if (force && replaceable) return;
-  throw configs::SettingsError("{}: {}", out.string(),
-                               replaceable
-                                   ? "exists already; --force replaces it"
-                                   : "exists and is no exported checkpoint, or holds more than one; name another");
+  if (!files().exists(out)) return;
+  const auto why = obstacle(out);
+  if (!why.empty())
+    throw configs::SettingsError("{}: exists and is no exported checkpoint alone ({}); name another", out.string(),
+                                 why);
+  if (!force) throw configs::SettingsError("{}: exists already; --force replaces it", out.string());
 }
 
 /// What `out` is to be: by --format, else by its name. A name that says another format than --format, or one that there
@@ -140,7 +146,7 @@ void export_file(const ExportOptions& options, const inference::Bundle& bundle, 
 }
 
 void export_checkpoint(const ExportOptions& options, const fs::path& run, const std::string& format) {
-  const auto checkpoint = coordinator::read_checkpoint(run);
+  const auto checkpoint = coordinator::read_best_only(run);
   const auto metrics = worker::metrics_at(run_of(fs::absolute(checkpoint.folder).lexically_normal()), checkpoint.step);
   const auto bundle = worker::make_bundle(worker::load_trained_model(checkpoint), {options.licence, metrics});
   export_file(options, bundle, format, fmt::format("step {} of {}", checkpoint.step, checkpoint.folder.string()));
@@ -158,6 +164,10 @@ void export_bundle(const ExportOptions& options, const fs::path& file, const std
 
 void run(const ExportOptions& options) {
   const auto format = format_of(options);
+  if (format == "checkpoint" && !options.licence.empty())
+    throw configs::SettingsError(
+        "--licence {}: a checkpoint folder notes none; export a bundle, {}.foretime, or leave it out", options.licence,
+        options.out);
   TemporaryFolder scratch;
   const auto run = fs::exists(options.run) ? fs::path(options.run) : run_of_job(options, scratch);
   if (fs::is_regular_file(run)) return export_bundle(options, run, format);
@@ -165,7 +175,7 @@ void run(const ExportOptions& options) {
   auto out = fs::absolute(options.out).lexically_normal();
   if (!out.has_filename()) out = out.parent_path();
   check_target(out, options.force);
-  auto checkpoint = coordinator::read_checkpoint(run);  // sizes and checksums are checked
+  auto checkpoint = coordinator::read_best_only(run);  // sizes and checksums are checked
   for (const char* name : {"config.yaml", "data.json"}) {
     for (const auto& folder : {checkpoint.folder, run_of(fs::absolute(checkpoint.folder).lexically_normal())}) {
       if (!fs::exists(folder / name)) continue;
@@ -194,7 +204,7 @@ void add_export_command(CLI::App& app) {
   shown_option(*command, "--format", options->format, "what to write, where the name does not say",
                CLI::IsMember({"auto", "bundle", "torchscript", "checkpoint"}));
   command->add_option("--licence", options->licence,
-                      "bundle: under what terms others may use the weights, noted in it");
+                      "bundle, TorchScript: under what terms others may use the weights, noted in it");
   command->add_flag("--force", options->force, "replace an earlier export");
   add_queue_options(*command, options->queue);
   command->footer(

@@ -2,7 +2,7 @@
 
 #include "cli/parsing/commands.h"
 #include "cli/rank_command.h"
-#include "coordinator/checkpoint_store.h"
+#include "coordinator/best_checkpoint.h"
 #include "data/dataset/table_pack.h"
 #include "data/frontends/loops/loop_graph.h"
 #include "worker/evaluation/evaluation_run.h"
@@ -17,14 +17,14 @@ worker::Ensemble load(const RankArguments& arguments) {
   checkpoints.insert(checkpoints.end(), arguments.ensemble.begin(), arguments.ensemble.end());
   std::vector<worker::EnsembleMember> members;
   for (const auto& checkpoint : checkpoints)
-    members.push_back({checkpoint, worker::load_trained_model(coordinator::read_checkpoint(checkpoint))});
+    members.push_back({checkpoint, worker::load_trained_model(coordinator::read_best_or_newest(checkpoint))});
   return {std::move(members), torch::kCPU};
 }
 
 /// Ranks by checkpoints: the best of a run, or several as an ensemble.
 void rank_checkpoints(const RankArguments& arguments) {
   if (needs_bundle(arguments)) {
-    const auto trained = worker::load_trained_model(coordinator::read_checkpoint(arguments.model));
+    const auto trained = worker::load_trained_model(coordinator::read_best_or_newest(arguments.model));
     return rank_bundle(worker::make_bundle(trained, {}), arguments);
   }
   if (arguments.threads)

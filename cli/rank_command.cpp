@@ -53,7 +53,20 @@ void write_file(const fs::path& path, const std::string& text) {
   }
 }
 
+/// Options that another format would ignore.
+void check_format(const RankArguments& arguments) {
+  const bool submission = arguments.format == "submission";
+  if (!arguments.collection.empty() && !submission)
+    throw configs::SettingsError(
+        "--collection {}: stands in submissions alone; add --format submission, or leave it out", arguments.collection);
+  if (arguments.top > 0 && submission)
+    throw configs::SettingsError(
+        "--top {}: a submission lists as many as the contest wants; leave it out, or take --format csv or json",
+        arguments.top);
+}
+
 void rank(RankArguments arguments, const CheckpointRanker& rank_checkpoints) {
+  check_format(arguments);
   arguments.model = inference::bundle_file(arguments.model).string();
   fs::is_regular_file(arguments.model) ? rank_bundle(arguments) : rank_checkpoints(arguments);
 }

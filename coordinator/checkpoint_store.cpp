@@ -10,6 +10,7 @@
 #include <zlib.h>
 
 #include "base/atomic_file.h"
+#include "base/text.h"
 
 namespace foretime::coordinator {
 namespace {
@@ -59,7 +60,7 @@ StoredCheckpoint read_folder(const fs::path& folder) {
       checkpoint.files.emplace(name, std::move(bytes));
     }
   } catch (const Json::exception& error) {
-    throw RunError("{}: {}", manifest_path.string(), error.what());
+    throw RunError("{}: {}", manifest_path.string(), printable_utf8(error.what()));
   }
   return checkpoint;
 }
@@ -151,15 +152,26 @@ void CheckpointStore::mark_best(int64_t step, const std::string& metric, double 
   write_file_atomically(root_ / "best.json", Json{{"step", step}, {"metric", metric}, {"value", value}}.dump() + "\n");
 }
 
-std::optional<int64_t> CheckpointStore::best_step() const {
+std::optional<int64_t> CheckpointStore::noted_best() const {
   const auto path = root_ / "best.json";
   if (!files().exists(path)) return std::nullopt;
   try {
-    const auto step = static_cast<int64_t>(Json::parse(files().read(path)).at("step").get_ref<const uint64_t&>());
-    return files().exists(folder(step) / kManifest) ? std::optional(step) : std::nullopt;
+    return static_cast<int64_t>(Json::parse(files().read(path)).at("step").get_ref<const uint64_t&>());
   } catch (const Json::exception& error) {
-    throw RunError("{}: {}", path.string(), error.what());
+    throw RunError("{}: {}", path.string(), printable_utf8(error.what()));
   }
+}
+
+std::optional<int64_t> CheckpointStore::best_step() const {
+  const auto step = noted_best();
+  return step && files().exists(folder(*step) / kManifest) ? step : std::nullopt;
+}
+
+std::optional<int64_t> CheckpointStore::wanted_step() const {
+  const auto step = noted_best();
+  if (step && files().is_folder(folder(*step))) return step;
+  const auto all = steps();
+  return all.empty() ? std::nullopt : std::optional(all.back());
 }
 
 void CheckpointStore::prune(int64_t last, bool keep_best) {
@@ -176,22 +188,29 @@ void CheckpointStore::prune(int64_t last, bool keep_best) {
   }
 }
 
+std::optional<fs::path> folder_of_checkpoints(const fs::path& path) {
+  const auto named = path.has_filename() ? path : path.parent_path();
+  if (!files().is_folder(path) || files().exists(path / kManifest) || step_of(named)) return std::nullopt;
+  return files().is_folder(path / "checkpoints") ? path / "checkpoints" : path;
+}
+
 StoredCheckpoint read_intact_checkpoint(const fs::path& path, const CheckpointStore::Warn& warn) {
   const auto named = path.has_filename() ? path : path.parent_path();
   if (const auto step = step_of(named)) return CheckpointStore(named.parent_path()).read_intact(*step, warn);
-  if (!files().is_folder(path) || files().exists(path / kManifest)) return read_checkpoint(path);
-  const CheckpointStore store(files().is_folder(path / "checkpoints") ? path / "checkpoints" : path);
+  const auto root = folder_of_checkpoints(path);
+  if (!root) return read_checkpoint(path);
+  const CheckpointStore store(*root);
   const auto steps = store.steps();
   if (steps.empty()) throw RunError("{}: holds no complete checkpoint", path.string());
   return store.read_intact(store.best_step().value_or(steps.back()), warn);
 }
 
 StoredCheckpoint read_checkpoint(const fs::path& path) {
-  if (!files().is_folder(path))
+  const auto root = folder_of_checkpoints(path);
+  if (!root && !files().is_folder(path))
     throw RunError("{}: not a folder, expected a checkpoint or a run directory", path.string());
-  if (files().exists(path / kManifest) || step_of(path)) return read_folder(path);
-  const auto root = files().is_folder(path / "checkpoints") ? path / "checkpoints" : path;
-  const CheckpointStore store(root);
+  if (!root) return read_folder(path);
+  const CheckpointStore store(*root);
   const auto steps = store.steps();
   if (steps.empty()) throw RunError("{}: holds no complete checkpoint", path.string());
   return store.read(store.best_step().value_or(steps.back()));

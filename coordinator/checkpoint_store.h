@@ -53,16 +53,24 @@ class CheckpointStore {
   void set_aside_after(int64_t step);
   /// Notes the best checkpoint, for keep() and for `best_step`.
   void mark_best(int64_t step, const std::string& metric, double value);
-  /// Empty where none was noted, or its checkpoint is not there.
+  /// Empty where none was noted, or its checkpoint is not there. Throws RunError where best.json is damaged.
   std::optional<int64_t> best_step() const;
+  /// The one that stands for the run: the best where that was noted and its folder is there, whole or not, else the
+  /// newest. Empty where there is none. Throws RunError where best.json is damaged.
+  std::optional<int64_t> wanted_step() const;
   /// Removes all but the newest `last` checkpoints and the best one, and what was set aside of steps up to the newest.
   void prune(int64_t last, bool keep_best);
   std::filesystem::path folder(int64_t step) const;
 
  private:
+  std::optional<int64_t> noted_best() const;  // whether its checkpoint is there or not
+
   std::filesystem::path root_;
 };
 
+/// The folder of a run's checkpoints that `path` names: that folder, or the run directory. Empty where `path` is one
+/// checkpoint, or nothing of the kind.
+std::optional<std::filesystem::path> folder_of_checkpoints(const std::filesystem::path& path);
 /// Reads a checkpoint folder wherever it lies: a step folder, a run directory or its checkpoints folder (the best
 /// checkpoint there, else the newest). Throws RunError.
 StoredCheckpoint read_checkpoint(const std::filesystem::path& path);

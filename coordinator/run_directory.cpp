@@ -173,7 +173,12 @@ std::shared_ptr<spdlog::logger> make_logger(const fs::path& file, spdlog::level:
   // On a terminal a message takes the line of the progress bar, which is drawn again below it.
   sinks.front()->set_pattern(isatty(STDERR_FILENO) != 0 ? "\r\033[K%^%v%$" : "%^%v%$");
   if (!file.empty()) {
-    sinks.push_back(std::make_shared<spdlog::sinks::basic_file_sink_mt>(file.string()));
+    real_files().open(file, Files::Open::append)->close();  // spdlog does not tell a failing disk from other reasons
+    try {
+      sinks.push_back(std::make_shared<spdlog::sinks::basic_file_sink_mt>(file.string()));
+    } catch (const spdlog::spdlog_ex& error) {
+      throw StorageError("{}: cannot be written: {}", file.string(), error.what());
+    }
     sinks.back()->set_pattern("%Y-%m-%d %H:%M:%S.%e %l %v");
   }
   auto logger = std::make_shared<spdlog::logger>("foretime", sinks.begin(), sinks.end());

@@ -54,7 +54,7 @@ std::string config_differences(const configs::Settings& before, const configs::S
 nlohmann::json describe_environment(int ranks, int threads, const std::string& communicator, const std::string& device);
 
 /// Prints to the terminal (stderr) and, where `file` is not empty, to that file. `level` names the least severe message
-/// that is shown.
+/// that is shown. Throws FileError, or StorageError where the storage failed.
 std::shared_ptr<spdlog::logger> make_logger(const std::filesystem::path& file, spdlog::level::level_enum level);
 
 /// What a training run took, as resources.json in its directory says it.

@@ -59,11 +59,19 @@ std::string to_text(const Holder& h) {
          "\n";
 }
 
-/// Empty for what no process of ours has written.
-std::optional<Holder> holder_in(int file) {
+[[noreturn]] void fail(const fs::path& path, const char* doing, int error) {
+  if (is_storage_failure(error)) throw_file_error(path, doing, error);
+  throw configs::SettingsError("run.directory: {}: {}: {}; name a folder that can be written to", path.string(), doing,
+                               std::strerror(error));
+}
+
+/// Empty for what no process of ours has written. A file that cannot be read may name a living holder: that throws, as
+/// fail() does.
+std::optional<Holder> holder_in(const fs::path& lock, int file) {
   std::array<char, 4096> text{};
-  const auto size = ::pread(file, text.data(), text.size(), 0);
-  if (size <= 0) return std::nullopt;
+  ssize_t size = 0;
+  while ((size = ::pread(file, text.data(), text.size(), 0)) < 0 && errno == EINTR) continue;
+  if (size < 0) fail(lock, "cannot be read", errno);
   const auto json = Json::parse(text.data(), text.data() + size, nullptr, false);
   if (!json.is_object()) return std::nullopt;
   const auto word = [&](const char* key) {
@@ -75,6 +83,17 @@ std::optional<Holder> holder_in(int file) {
   return Holder{word("host"), word("kernel"), word("start"), word("since"), pid->get<int64_t>()};
 }
 
+/// Of the file of that name; empty where there is none.
+std::optional<Holder> holder_at(const fs::path& lock) {
+  const Descriptor there(::open(lock.c_str(), O_RDONLY | O_CLOEXEC));  // NFS asks its server when a file is opened
+  if (there.get() < 0 && errno != ENOENT) fail(lock, "cannot be read", errno);
+  return there.get() < 0 ? std::nullopt : holder_in(lock, there.get());
+}
+
+bool is_this_process(const std::optional<Holder>& holder) {
+  return holder && holder->pid == getpid() && holder->kernel == boot_id();
+}
+
 [[noreturn]] void refuse(const fs::path& lock, const std::optional<Holder>& holder) {
   const auto folder = lock.parent_path().string();
   if (!holder)
@@ -84,12 +103,6 @@ std::optional<Holder> holder_in(int file) {
       "{}: process {} on {} writes to this run directory, since {} UTC ({}); wait for it, end it, or name another "
       "run.directory",
       folder, holder->pid, printable(holder->host), printable(holder->since), lock.filename().string());
-}
-
-[[noreturn]] void fail(const fs::path& path, const char* doing, int error) {
-  if (is_storage_failure(error)) throw_file_error(path, doing, error);
-  throw configs::SettingsError("run.directory: {}: {}: {}; name a folder that can be written to", path.string(), doing,
-                               std::strerror(error));
 }
 
 /// When a file was last changed, by the clock of whoever stores it.
@@ -135,7 +148,7 @@ RunLock::RunLock(const fs::path& folder, LockTimes times) : path_(folder / "run.
   if (times_.settle.count() > 0 && is_shared(file_.get())) {
     // Two machines whose kernels do not ask each other may both have found it vacant: the one that wrote last has it.
     std::this_thread::sleep_for(times_.settle);
-    if (!is_ours()) refuse(path_, holder_in(Descriptor(::open(path_.c_str(), O_RDONLY | O_CLOEXEC)).get()));
+    if (const auto holder = holder_at(path_); !is_this_process(holder)) refuse(path_, holder);
   }
   const BlockedSignals blocked;
   beating_ = std::thread([this] { beat(); });
@@ -153,9 +166,11 @@ RunLock::~RunLock() {
 
 /// Whether run.lock names this process: another machine takes over the lock of a process that was stopped for long.
 bool RunLock::is_ours() const {
-  const Descriptor there(::open(path_.c_str(), O_RDONLY | O_CLOEXEC));  // NFS asks its server when a file is opened
-  const auto holder = there.get() < 0 ? std::nullopt : holder_in(there.get());
-  return holder && holder->pid == getpid() && holder->kernel == boot_id();
+  try {
+    return is_this_process(holder_at(path_));
+  } catch (const Error&) {
+    return false;  // nobody knows; the next beat looks again
+  }
 }
 
 /// Opens and locks the file. False: it was removed meanwhile, so that the lock is worth nothing.
@@ -165,20 +180,23 @@ bool RunLock::try_lock() {
   struct flock whole {};
   whole.l_type = F_WRLCK;
   if (::fcntl(file_.get(), F_OFD_SETLK, &whole) != 0) {
-    if (errno == EAGAIN || errno == EACCES) refuse(path_, holder_in(file_.get()));
+    if (errno == EAGAIN || errno == EACCES) refuse(path_, holder_in(path_, file_.get()));
     if (errno == EINTR) return false;
     if (is_storage_failure(errno)) throw_file_error(path_, "cannot be locked", errno);
     kernel_locks_ = false;  // this file system has no locks
   }
   struct stat own {
   }, there{};
-  return ::fstat(file_.get(), &own) == 0 && ::stat(path_.c_str(), &there) == 0 && own.st_ino == there.st_ino;
+  if (::fstat(file_.get(), &own) != 0) fail(path_, "cannot be looked at", errno);
+  if (::stat(path_.c_str(), &there) == 0) return own.st_ino == there.st_ino;
+  if (errno != ENOENT) fail(path_, "cannot be looked at", errno);
+  return false;
 }
 
 /// The kernel knows of no holder; another machine's may, and nobody does where there are no locks. False: the file was
 /// removed meanwhile.
 bool RunLock::is_vacant() {
-  const auto holder = holder_in(file_.get());
+  const auto holder = holder_in(path_, file_.get());
   if (!holder) return true;
   if (holder->kernel == boot_id()) {
     const bool alive = !kernel_locks_ && !holder->start.empty() && start_of(holder->pid) == holder->start;
@@ -200,7 +218,7 @@ bool RunLock::is_vacant() {
     struct stat now {};
     const Descriptor again(::open(path_.c_str(), O_RDONLY | O_CLOEXEC));  // NFS asks its server when a file is opened
     if (again.get() < 0 || ::fstat(again.get(), &now) != 0 || now.st_ino != first.st_ino) return false;
-    if (modified(now) != modified(first)) refuse(path_, holder_in(again.get()));
+    if (modified(now) != modified(first)) refuse(path_, holder_in(path_, again.get()));
   }
   return true;
 }

@@ -37,7 +37,7 @@ struct AgentCommandOptions {
   std::string programs;
   bool assume_gpus = false;
   double lease_seconds = 30;
-  bool keeps = false, keeps_jobs = false;  // --keep-days, --keep-jobs was given
+  bool keeps = false, keeps_jobs = false, checks_hosts = false;  // --keep-days, --keep-jobs, --host-check was given
 };
 
 double days(jobs::Milliseconds time) { return static_cast<double>(time.count()) / 86'400'000; }
@@ -151,21 +151,36 @@ void use_hosts(AgentCommandOptions& options) {
   agent.launcher = jobs::Launcher(options.launcher, std::getenv("SLURM_STEP_ID") != nullptr, /*over_hosts=*/true);
 }
 
+/// How jobs are started. Options that are about other hosts are refused where jobs stay on this one.
+void choose_launcher(AgentCommandOptions& options) {
+  if (options.hosts.empty() && options.checks_hosts)
+    throw jobs::JobsError(
+        "--host-check: found no --hosts, whose hosts it asks; name those that jobs run on, such as --hosts h1:8,h2:8, "
+        "or leave it out");
+  if (options.hosts.empty()) {
+    options.agent.launcher = jobs::Launcher(options.launcher);
+  } else {
+    use_hosts(options);
+  }
+  if (options.listen == "auto" || options.listen == "none") return;
+  jobs::parse_listen_address(options.listen);
+  if (!options.agent.launcher.may_leave_host())
+    throw jobs::JobsError(
+        "--listen {}: the launcher {} starts jobs on this host, where they need no address; add --launcher mpirun (or "
+        "srun, or a template), or leave --listen out",
+        options.listen, options.launcher);
+}
+
 void run(AgentCommandOptions& options, int& exit_code) {
+  choose_launcher(options);
   if (!options.assume_gpus && !options.agent.gpus.empty()) jobs::check_gpus(options.agent.gpus, jobs::find_gpus());
   std::error_code failure;
   std::filesystem::create_directories(options.queue.runs, failure);
   options.agent.roots.runs = existing("--runs", options.queue.runs);
   if (!options.programs.empty()) options.agent.roots.programs = existing("--programs", options.programs);
   for (const auto& root : options.data_roots) options.agent.roots.data.push_back(existing("--data-root", root));
-  if (options.hosts.empty()) {
-    options.agent.launcher = jobs::Launcher(options.launcher);
-  } else {
-    use_hosts(options);
-  }
   options.agent.lease_term = jobs::Milliseconds(static_cast<int64_t>(options.lease_seconds * 1000));
   options.agent.store = jobs::store_address(options.artifacts);
-  if (options.listen != "auto" && options.listen != "none") jobs::parse_listen_address(options.listen);
   const auto log = coordinator::make_logger("", spdlog::level::info);
   const auto connection = connect(options, *log);
   auto& access = *connection;
@@ -290,6 +305,7 @@ void add_agent_command(CLI::App& app, int& exit_code) {
   command->callback([options, command, &app, &exit_code] {
     options->keeps = command->get_option("--keep-days")->count() > 0;
     options->keeps_jobs = command->get_option("--keep-jobs")->count() > 0;
+    options->checks_hosts = command->get_option("--host-check")->count() > 0;
     options->agent.version = version_text();
     run(*options, exit_code);
   });

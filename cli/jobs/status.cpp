@@ -9,6 +9,7 @@
 #include <CLI/CLI.hpp>
 #include <fmt/chrono.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 #include <unistd.h>
 
@@ -230,8 +231,15 @@ View look(jobs::QueueReader& reader, const StatusOptions& options) {
   if (!options.sweep.empty()) return view_sweep(reader, reader.resolve_sweep(options.sweep), options);
   if (options.ids.size() == 1) {
     const auto& prefix = options.ids.front();
-    return reader.is_sweep(prefix) ? view_sweep(reader, reader.resolve_sweep(prefix), options)
-                                   : view_job(reader, reader.resolve_job(prefix), options);
+    if (reader.is_sweep(prefix)) return view_sweep(reader, reader.resolve_sweep(prefix), options);
+    const auto id = reader.resolve_job(prefix);
+    if (!options.state.empty())
+      throw jobs::JobsError(
+          "--state {}: found job {}, which is shown in any state; leave --state out, name its sweep, or list all jobs "
+          "in "
+          "that state: foretime status --state {}",
+          options.state, id, options.state);
+    return view_job(reader, id, options);
   }
   return view_jobs(reader, options);
 }
@@ -268,6 +276,10 @@ std::string watch(QueueAccess& access, const StatusOptions& options) {
 
 void run(const StatusOptions& options) {
   if (!options.state.empty()) jobs::parse_job_state(options.state);
+  if (!options.sweep.empty() && !options.ids.empty())
+    throw jobs::JobsError(
+        "--sweep {}: found ids beside it, expected one of the two; `foretime status {} {}` shows the jobs of both",
+        options.sweep, options.sweep, fmt::join(options.ids, " "));
   QueueAccess access(options.queue, Start::to_read);
   if (options.watch > 0 && !options.json && terminal_size(STDOUT_FILENO)) {
     look(access.reader(), options);  // what is not there is said at once

@@ -42,6 +42,24 @@ ZipEntry checked_member(const std::string& file, uint64_t file_size, const zip_s
   return entry;
 }
 
+/// Throws StorageError where that error of libzip comes from the storage.
+void check_storage(const std::filesystem::path& path, zip_error_t* error) {
+  const int code = zip_error_system_type(error) == ZIP_ET_SYS ? zip_error_code_system(error) : 0;
+  if (is_storage_failure(code)) throw_file_error(path, "cannot be read", code);
+}
+
+class ZipError {
+ public:
+  ZipError() { zip_error_init(&error_); }
+  ~ZipError() { zip_error_fini(&error_); }
+  ZipError(const ZipError&) = delete;
+  ZipError& operator=(const ZipError&) = delete;
+  zip_error_t* get() { return &error_; }
+
+ private:
+  zip_error_t error_{};
+};
+
 }  // namespace
 
 void ZipReader::Close::operator()(zip_file* file) const { zip_fclose(file); }
@@ -59,8 +77,7 @@ uint64_t ZipReader::read_raw(void* out, uint64_t count) {
   const zip_int64_t got = zip_fread(file_.get(), out, std::min(count, kReadPiece));
   // libzip compares the checksum of stored entries itself, when it meets their end.
   if (got < 0 && zip_error_code_zip(zip_file_get_error(file_.get())) == ZIP_ER_CRC) fail("checksum is wrong");
-  if (const int error = zip_error_code_system(zip_file_get_error(file_.get())); got < 0 && is_storage_failure(error))
-    throw_file_error(origin_, "cannot be read", error);
+  if (got < 0) check_storage(origin_, zip_file_get_error(file_.get()));
   if (got < 0) fail("damaged after {} of {} bytes ({})", position_, entry_.size, zip_file_strerror(file_.get()));
   return static_cast<uint64_t>(got);
 }
@@ -111,11 +128,14 @@ ZipArchive::ZipArchive(std::filesystem::path path) : path_(std::move(path)) {
   const uint64_t file_size = std::filesystem::file_size(path_, code);
   if (code && is_storage_failure(code.value())) throw_file_error(path_, "cannot be read", code.value());
   if (code) throw DataError("{}: cannot be read ({}), expected a zip archive", file, code.message());
-  int error = 0;
-  archive_.reset(zip_open(file.c_str(), ZIP_RDONLY, &error));
-  if (!archive_ && (error == ZIP_ER_OPEN || error == ZIP_ER_READ || error == ZIP_ER_SEEK) && is_storage_failure(errno))
-    throw_file_error(path_, "cannot be read", errno);
-  if (!archive_) throw DataError("{}: truncated or not a zip archive ({})", file, zip_reason(error));
+  ZipError error;
+  auto* source = zip_source_file_create(file.c_str(), 0, 0, error.get());  // to its end
+  if (source != nullptr) archive_.reset(zip_open_from_source(source, ZIP_RDONLY, error.get()));
+  if (!archive_) {
+    zip_source_free(source);
+    check_storage(path_, error.get());
+    throw DataError("{}: truncated or not a zip archive ({})", file, zip_error_strerror(error.get()));
+  }
   const zip_int64_t entries = zip_get_num_entries(archive_.get(), 0);
   std::set<std::string> names;
   for (zip_int64_t i = 0; i < entries; ++i) {
@@ -137,7 +157,10 @@ const ZipEntry* ZipArchive::find(const std::string& name) const {
 ZipReader ZipArchive::open(const ZipEntry& entry) const {
   std::string origin = fmt::format("{}: entry {}", path_.string(), entry.name);
   zip_file* file = zip_fopen_index(archive_.get(), entry.index, ZIP_FL_COMPRESSED);
-  if (file == nullptr) throw DataError("{}: cannot be opened ({})", origin, zip_strerror(archive_.get()));
+  if (file == nullptr) {
+    check_storage(origin, zip_get_error(archive_.get()));
+    throw DataError("{}: cannot be opened ({})", origin, zip_strerror(archive_.get()));
+  }
   return ZipReader(std::move(origin), entry, file);
 }
 

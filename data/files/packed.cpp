@@ -66,7 +66,10 @@ void File::read(void* to, uint64_t bytes, uint64_t offset, const char* field) co
 
 CollectionFile::CollectionFile(const std::filesystem::path& path) : file_(path) {
   struct stat status {};
-  if (::fstat(file_.descriptor(), &status) != 0) file_.fail("file", "{}", std::strerror(errno));
+  if (::fstat(file_.descriptor(), &status) != 0) {
+    if (is_storage_failure(errno)) throw_file_error(path, "cannot be read", errno);
+    file_.fail("file", "{}", std::strerror(errno));
+  }
   if (!S_ISREG(status.st_mode)) file_.fail("file", "not a regular file");
   file_.read(&preamble_, sizeof preamble_, 0, "preamble");
   if (preamble_.magic != kMagic) file_.fail("preamble", "other first bytes, expected a packed collection");

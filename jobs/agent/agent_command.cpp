@@ -8,6 +8,7 @@
 #include <unistd.h>
 #include <yaml-cpp/yaml.h>
 
+#include "base/atomic_file.h"
 #include "base/files.h"
 #include "configs/load.h"
 #include "jobs/agent/run_folder.h"
@@ -56,6 +57,8 @@ fs::path newest_checkpoint(const std::string& published, const AllowedRoots& roo
   fs::path real;
   try {
     real = allowed_path("checkpoint", published, roots.runs, {roots.runs});
+  } catch (const NodeError&) {
+    throw;
   } catch (const JobsError&) {
     return {};
   }
@@ -77,6 +80,8 @@ template <class Function>
 auto or_unusable(const Function& function) {
   try {
     return function();
+  } catch (const NodeError&) {
+    throw;
   } catch (const JobsError& error) {
     throw JobUnusable(error.what());
   }
@@ -104,7 +109,7 @@ void resolve_data_paths(configs::DataSettings& data, const AllowedRoots& roots) 
 }
 
 void write_parameters(const fs::path& folder, const Parameters& parameters) {
-  files().open(folder / "parameters.json", Files::Open::replace)->write(nlohmann::json(parameters).dump(2) + "\n");
+  write_whole(folder / "parameters.json", nlohmann::json(parameters).dump(2) + "\n");
 }
 
 std::vector<std::string> train_arguments(const Lease& lease, const Parameters& parameters, const AgentOptions& options,
@@ -119,7 +124,7 @@ std::vector<std::string> train_arguments(const Lease& lease, const Parameters& p
   if (!place.resume.empty()) settings.checkpoint.resume = place.resume.string();
   if (settings.trainer.threads == 0) settings.trainer.threads = lease.spec.resources.cpus;
   const auto file = place.folder / "config.yaml";
-  files().open(file, Files::Open::replace)->write(configs::to_yaml(settings));
+  write_whole(file, configs::to_yaml(settings));
   // What the trial is compared with others by.
   if (!parameters.empty()) write_parameters(place.folder, parameters);
   return {"train", "--quiet", file.string()};
@@ -153,14 +158,14 @@ std::vector<std::string> program_words(const Lease& lease, const Parameters& par
   write_parameters(place.folder, parameters);
   const auto values = values_of(trial, parameters);
   const auto arguments = place.folder / "arguments.json";
-  files().open(arguments, Files::Open::replace)->write(values.dump(2) + "\n");
+  write_whole(arguments, values.dump(2) + "\n");
   const nlohmann::json told = {
       {"job", lease.job},
       {"trial", lease.spec.trial},
       {"parameters", values},
       {"directory", place.folder.string()},
       {"resume", place.resume.empty() ? nlohmann::json() : nlohmann::json(place.resume.string())}};
-  files().open(place.folder / kTrialFile, Files::Open::replace)->write(told.dump(2) + "\n");
+  write_whole(place.folder / kTrialFile, told.dump(2) + "\n");
   return or_unusable([&] {
     return arguments_of(trial, parameters, program.string(), arguments.string(),
                         [](const char* name) -> const char* { return std::getenv(name); });

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "base/atomic_file.h"
 #include "base/error.h"
 #include "base/files.h"
 #include "jobs/agent/agent_job.h"
@@ -156,7 +157,7 @@ void AgentJob::require_training_result() {
 
 /// The metrics in the JSON that `foretime evaluate --json` prints, unless they came as a message.
 void AgentJob::read_printed_metrics() {
-  files().open(folder_ / "evaluation.json", Files::Open::replace)->write(printed_);
+  write_whole(folder_ / "evaluation.json", printed_);
   if (has_result_) return;
   const auto begin = printed_.find('{'), end = printed_.rfind('}');
   if (begin == std::string::npos || end == std::string::npos || end < begin) return;

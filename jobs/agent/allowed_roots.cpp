@@ -26,6 +26,13 @@ constexpr const char* kSpecial = "*?[{\\";
   throw JobsError("{}: {}: {}", what, path.substr(0, 300), why);
 }
 
+/// Of a part of a path that the system did not let us look at: the machine's failure, or the path's.
+[[noreturn]] void fail_at(const std::string& what, const fs::path& path, const fs::path& part, int error) {
+  if (is_storage_failure(error)) throw_file_error(part, fmt::format("{}: cannot be looked at", what), error);
+  if (error == ENOMEM) throw NodeError("{}: {}: {}", what, part.string(), std::strerror(error));
+  refuse(what, path.string(), std::strerror(error));
+}
+
 /// Every link and .. resolved as the kernel would, also where a link points to what does not exist yet: writing to its
 /// name would create the target. weakly_canonical leaves such a link as it is.
 fs::path resolve(const std::string& what, const fs::path& path) {
@@ -51,8 +58,7 @@ fs::path resolve(const std::string& what, const fs::path& path) {
     const auto next = real / part;
     struct stat found {};
     if (exists && lstat(next.c_str(), &found) != 0) {
-      if (is_storage_failure(errno)) throw_file_error(next, fmt::format("{}: cannot be looked at", what), errno);
-      if (errno != ENOENT) refuse(what, path.string(), std::strerror(errno));
+      if (errno != ENOENT) fail_at(what, path, next, errno);
       exists = false;
     }
     if (!exists || !S_ISLNK(found.st_mode)) {
@@ -62,6 +68,7 @@ fs::path resolve(const std::string& what, const fs::path& path) {
     if (++links > kLinks) refuse(what, path.string(), "too many symbolic links, or a loop of them");
     std::error_code failure;
     const fs::path target = fs::read_symlink(next, failure);
+    if (failure) fail_at(what, path, next, failure.value());
     if (target.empty()) refuse(what, path.string(), "a symbolic link that cannot be read");
     if (target.is_absolute()) real = "/";
     push_front(target);

@@ -20,7 +20,8 @@ struct AllowedRoots {
 std::string trouble_of_root(Files& files, const std::string& what, const std::filesystem::path& root);
 
 /// The real path of `path` (relative ones start in `base`), every symbolic link and .. resolved as far as it exists.
-/// Throws JobsError where that is not inside one of `roots`; `what` names the setting. Throws StorageError.
+/// Throws JobsError where that is not inside one of `roots`; `what` names the setting. Throws StorageError and
+/// NodeError where this machine could not look at it, which is not the path's fault.
 std::filesystem::path allowed_path(const std::string& what, const std::filesystem::path& path,
                                    const std::filesystem::path& base, const std::vector<std::filesystem::path>& roots);
 

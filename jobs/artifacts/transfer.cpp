@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "base/atomic_file.h"
 #include "base/files.h"
 #include "base/hex_digest.h"
 #include "base/text.h"
@@ -112,7 +113,7 @@ bool is_among(const std::string& path, const std::map<std::string, std::string>&
 void write_files(const std::map<std::string, std::string>& contents, const fs::path& into) {
   for (const auto& [name, bytes] : contents) {
     files().create_folders((into / name).parent_path());
-    files().open(into / name, Files::Open::replace)->write(bytes);
+    write_whole(into / name, bytes);
   }
 }
 

@@ -79,10 +79,14 @@ void remove_owner(const EmbeddedFolder& folder, const Owner& owner) {
 std::optional<Owner> owner_of(const EmbeddedFolder& folder) {
   const Descriptor file(openat(folder.descriptor(), kOwnerFile, O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
   struct stat status {};
-  if (file.get() < 0 || fstat(file.get(), &status) != 0) return std::nullopt;
+  if (file.get() < 0 && errno == ENOENT) return std::nullopt;
+  if (file.get() < 0) folder.fail_of("owner cannot be opened", errno);
+  if (fstat(file.get(), &status) != 0) folder.fail_of("owner cannot be read", errno);
   std::array<char, 1024> bytes{};
-  const auto got = pread(file.get(), bytes.data(), bytes.size(), 0);
-  const std::string_view text(bytes.data(), got > 0 ? static_cast<size_t>(got) : 0);
+  ssize_t got = 0;
+  while ((got = pread(file.get(), bytes.data(), bytes.size(), 0)) < 0 && errno == EINTR) continue;
+  if (got < 0) folder.fail_of("owner cannot be read", errno);
+  const std::string_view text(bytes.data(), static_cast<size_t>(got));
   const auto host_end = text.find('\n'), boot_end = text.find('\n', host_end + 1);
   Owner owner;
   owner.file = status.st_ino;

@@ -27,7 +27,7 @@ struct Owner {
 /// After so long a silence another machine's guardian counts as dead.
 constexpr std::chrono::seconds kOwnerStale{30};
 
-/// Empty where there is none.
+/// Empty where there is none. Throws RedisUnavailable or RedisStorageError where it cannot be read.
 std::optional<Owner> owner_of(const EmbeddedFolder& folder);
 
 /// Makes `owner` for a guardian of this process. The caller holds guardian.lock, so that no guardian of this machine

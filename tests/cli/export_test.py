@@ -133,6 +133,18 @@ class ExportToAFolderTest(ProgramTest):
         self.assertEqual((self.folder / "mine/notes.txt").read_text(), "keep")
         self.run_foretime("export", "run", "settings.yaml", "--force", code=2)
 
+    def test_a_target_that_cannot_be_read_is_the_storages_fault(self):
+        self.train()
+        (self.folder / "out").mkdir()
+        manifest = self.folder / "out/manifest.json"
+        manifest.symlink_to("/proc/self/mem")  # the kernel answers EIO to whoever reads its first page
+        self.assertIn("manifest.json: cannot be read: read: Input/output error",
+                      self.run_foretime("export", "run", "out", "--force", code=74).stderr)
+        manifest.unlink()
+        self.write("out/manifest.json", "{}")
+        self.assertIn("exists and is no exported checkpoint alone (" + str(manifest),
+                      self.run_foretime("export", "run", "out", "--force", code=2).stderr)
+
     def test_a_damaged_checkpoint_is_not_exported(self):
         self.train()
         flip_byte(self.folder / "run/checkpoints/step-00000006/model.safetensors", -1)

@@ -8,16 +8,21 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
-#include <sys/resource.h>
+#include <spdlog/logger.h>
+#include <unistd.h>
 
 #include "base/csv.h"
 #include "base/descriptor.h"
 #include "base/files.h"
 #include "base/glob.h"
+#include "cli/output_bundle.h"
 #include "configs/load.h"
 #include "coordinator/checkpoint_store.h"
+#include "coordinator/run_directory.h"
+#include "coordinator/run_lock.h"
 #include "data/dataset/group_files.h"
 #include "data/files/line_source.h"
+#include "data/files/npz_reader.h"
 #include "data/files/packed.h"
 #include "data/frontends/ansor/features/record_report.h"
 #include "data/frontends/loops/record_packing.h"
@@ -27,6 +32,9 @@
 #include "inference/candidates/candidates.h"
 #include "models/baselines/record_rows.h"
 #include "sharding/step_time.h"
+#include "tests/support/failing_calls.h"
+#include "tests/support/message_of.h"
+#include "tests/support/no_descriptors.h"
 #include "tests/support/scratch.h"
 #include "worker/export/bundles.h"
 
@@ -74,6 +82,9 @@ const std::vector<Reader>& readers() {
       {"Checkpoint", "manifest.json", [](const auto& path) { coordinator::read_checkpoint(path.parent_path()); }},
       {"IsPacked", "some.foretime", [](const auto& path) { data::is_packed(path); }},
       {"IsRecords", "some.json", [](const auto& path) { data::is_record_file(path); }},
+      {"BundleToReplace", "old.foretime", [](const auto& path) { cli::expect_bundle_or_nothing(path); }},
+      {"LockOfARun", "run.lock", [](const auto& path) { coordinator::RunLock(path.parent_path()); }},
+      {"Archive", "some.npz", [](const auto& path) { data::ZipArchive{path}; }},
       {"PackedCollection", "some.foretime", [](const auto& path) { data::packed_headers(path); }},
   };
   return all;
@@ -86,35 +97,18 @@ class FailingStorage : public ::testing::TestWithParam<Reader> {
 
 /// The kernel answers EIO to whoever reads the first page of its own memory.
 TEST_P(FailingStorage, AnIoErrorIsNoBadData) {
+  if (std::string_view(GetParam().name) == "Archive") GTEST_SKIP() << "libzip reads nothing of a file without a size";
   const auto path = scratch_.path() / GetParam().file;
   fs::create_symlink("/proc/self/mem", path);
   EXPECT_THROW(GetParam().read(path), StorageError);
 }
-
-/// No descriptor is left, so that nothing can be opened.
-class NoDescriptors {
- public:
-  NoDescriptors() {
-    getrlimit(RLIMIT_NOFILE, &before_);
-    const Descriptor next(::open("/dev/null", O_RDONLY | O_CLOEXEC));
-    rlimit none = before_;
-    none.rlim_cur = static_cast<rlim_t>(next.get());
-    setrlimit(RLIMIT_NOFILE, &none);
-  }
-  ~NoDescriptors() { setrlimit(RLIMIT_NOFILE, &before_); }
-  NoDescriptors(const NoDescriptors&) = delete;
-  NoDescriptors& operator=(const NoDescriptors&) = delete;
-
- private:
-  rlimit before_{};
-};
 
 TEST_P(FailingStorage, AFileThatCannotBeOpenedForWantOfDescriptorsIsNoBadData) {
   const auto path = scratch_.path() / GetParam().file;
   std::ofstream(path) << "some bytes\n";
   const std::string_view name = GetParam().name;
   if (name == "LinesOfRecordPacking" || name == "EnvironmentOfARun") GTEST_SKIP() << "writes a file first";
-  const NoDescriptors none;
+  const testing::NoDescriptors none;
   EXPECT_THROW(GetParam().read(path), StorageError);
 }
 
@@ -124,10 +118,65 @@ INSTANTIATE_TEST_SUITE_P(Readers, FailingStorage, ::testing::ValuesIn(readers())
 TEST(FailingStorageOfFolders, AFolderThatCannotBeListedIsNoEmptyOne) {
   const testing::Scratch scratch;
   std::ofstream(scratch.path() / "one.npz") << "no zip";
-  const NoDescriptors none;
+  const testing::NoDescriptors none;
   EXPECT_THROW(glob("*.npz", scratch.path()), StorageError);
   EXPECT_THROW(data::list_groups({scratch.path().string()}, ".", data::CandidateKind::layout), StorageError);
   EXPECT_THROW(data::list_groups({"one.npz"}, scratch.path(), data::CandidateKind::layout), StorageError);
+}
+
+TEST(FailingStorageOfCollections, AStaleHandleIsNoBadData) {
+  const testing::Scratch scratch;
+  const auto path = scratch.write("some.foretime", "no collection");
+  const testing::FailingCall stale("fstat", ESTALE);
+  EXPECT_THROW(data::packed_headers(path), UnreachableError);
+}
+
+TEST(FailingStorageOfArchives, AnEntryThatCannotBeReadIsNoBadData) {
+  const testing::Scratch scratch;
+  const auto path = scratch.path() / "some.npz";
+  {
+    data::NpzWriter writer(path, data::NpzCompression::stored);
+    writer.add("one", {1 << 14}, std::vector<double>(1 << 14));
+    writer.close();
+  }
+  const data::ZipArchive archive(path);
+  // The disk fails after the directory was read: the archive's descriptor becomes one that gives EIO.
+  const Descriptor failing(::open("/proc/self/mem", O_RDONLY | O_CLOEXEC));
+  for (const auto& entry : fs::directory_iterator("/proc/self/fd")) {
+    std::error_code gone;
+    const bool is_archive = fs::read_symlink(entry.path(), gone) == path;
+    if (is_archive) {
+      ASSERT_GE(::dup2(failing.get(), std::stoi(entry.path().filename())), 0);
+    }
+  }
+  EXPECT_THROW(archive.open(archive.entries().front()), StorageError);
+}
+
+TEST(FailingStorageOfRuns, ALockThatCannotBeReadIsNotTakenOver) {
+  const testing::Scratch scratch;
+  scratch.write("run.lock", R"({"host": "elsewhere", "pid": 7, "kernel": "another", "start": "1"})");
+  const testing::FailingCall failing("pread", EIO);
+  EXPECT_THROW(coordinator::RunLock(scratch.path(), {}), StorageError);
+}
+
+TEST(FailingStorageOfRuns, ALogThatCannotBeOpenedForWantOfDescriptorsIsAStorageError) {
+  const testing::Scratch scratch;
+  const testing::NoDescriptors none;
+  EXPECT_THROW(coordinator::make_logger(scratch.path() / "log.txt", spdlog::level::info), StorageError);
+}
+
+TEST(FailingStorageOfBundles, WhatIsNoBundleIsNamedWithTheReason) {
+  const testing::Scratch scratch;
+  const auto path = scratch.write("notes.foretime", "no bundle").string();
+  const auto message = testing::message_of<configs::SettingsError>([&] { cli::expect_bundle_or_nothing(path); });
+  EXPECT_NE(message.find("exists and is no bundle (" + path + ": "), std::string::npos) << message;
+}
+
+TEST(FailingStorageOfSystems, ErrorsOfNetworkAndDamagedFileSystemsTellOfTheStorage) {
+  for (const int error : {EHOSTDOWN, ESHUTDOWN, ECONNABORTED})
+    EXPECT_THROW(throw_file_error("a", "cannot be read", error), UnreachableError) << error;
+  for (const int error : {EUCLEAN, EBADMSG})
+    EXPECT_THROW(throw_file_error("a", "cannot be read", error), StorageError) << error;
 }
 
 }  // namespace

@@ -177,6 +177,53 @@ class CommandTest(ProgramTest):
         self.assertTrue((self.folder / "v1.5/manifest.json").exists())
 
 
+class IgnoredOptionTest(ProgramTest):
+    """An option that would be without effect is refused, with the nearest thing that works."""
+
+    def refused(self, *arguments, expected):
+        text = self.run_foretime(*arguments, code=2).stderr
+        for part in expected:
+            self.assertIn(part, text)
+
+    def test_a_state_or_a_sweep_that_would_not_choose_what_is_shown(self):
+        lines = [line.replace("=", ": ", 1) for line in self.settings() if not line.startswith("run.")]
+        self.write("job.yaml", "".join(f"{line}\n" for line in lines))
+        job = self.json_of("submit", "job.yaml", "--json")["jobs"][0]["id"]
+        self.refused("status", job[:6], "--state", "dead", expected=(f"--state dead: found job {job}", "foretime status --state dead"))
+        self.refused("status", "--sweep", "abc", job, expected=("--sweep abc: found ids beside it", f"foretime status abc {job}"))
+        self.assertEqual(self.json_of("status", job, "--json")["id"], job)
+        self.assertEqual(self.json_of("status", job, job, "--state", "dead", "--json")["jobs"], [])
+
+    def test_options_of_another_format_of_rankings(self):
+        self.train()
+        rank = ("rank", "run", SAMPLES / "C10.npz")
+        for more in ((), ("--format", "json")):
+            self.refused(*rank, "--collection", "layout:xla:random", *more,
+                         expected=("--collection layout:xla:random: ", "--format submission"))
+        self.refused(*rank, "--format", "submission", "--collection", "tile:xla", "--top", 3, expected=("--top 3: ", "--format csv or json"))
+        self.run_foretime(*rank, "--format", "submission", "--collection", "tile:xla")
+
+    def test_a_licence_that_would_be_noted_nowhere(self):
+        self.train()
+        self.refused("export", "run", "out", "--licence", "MIT", expected=("--licence MIT: a checkpoint folder notes none", "out.foretime"))
+        self.assertFalse((self.folder / "out").exists())
+
+    def test_options_of_an_agent_whose_jobs_stay_on_this_host(self):
+        for launcher in ("auto", "direct"):
+            self.refused("agent", "--until-empty", "--listen", "127.0.0.1:7400", "--launcher", launcher,
+                         expected=(f"--listen 127.0.0.1:7400: the launcher {launcher} starts jobs on this host", "--launcher mpirun"))
+        self.refused("agent", "--until-empty", "--host-check", "ping -c1 {host}", expected=("--host-check: found no --hosts", "--hosts h1:8,h2:8"))
+        self.assertFalse((self.folder / "runs").exists())
+        self.run_foretime("agent", "--until-empty", "--listen", "none")
+
+    def test_settings_that_named_files_would_replace(self):
+        self.train()
+        for key in ("data.root", "data.test", "data.train", "data.valid"):
+            self.refused("evaluate", "run", SAMPLES / "C10.npz", "--set", f"{key}=x",
+                         expected=(f"--set {key}: found files beside it", "leave out"))
+        self.run_foretime("evaluate", "run", "--set", "data.test=[C11.npz]")
+
+
 class AgentTest(ProgramTest):
     def test_gpus_that_are_not_there_are_refused(self):
         text = self.run_foretime("agent", "--gpus", "0,96", "--until-empty", code=2).stderr

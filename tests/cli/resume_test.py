@@ -6,7 +6,7 @@ import shutil
 import signal
 import time
 
-from program import ProgramTest, flip_byte, wait_until
+from program import SAMPLES, ProgramTest, flip_byte, wait_until
 
 
 def children_of(pid):
@@ -112,6 +112,30 @@ class ResumeTest(ProgramTest):
             self.assertEqual((final["kind"], final["best_step"]), ("final", 30))
             self.run_foretime("evaluate", "run")
             self.run_foretime("export", "run", f"out{ranks}.foretime")
+
+    def test_where_the_best_checkpoint_is_damaged_the_newest_is_measured_and_none_exported(self):
+        self.train(trainer__steps=10, checkpoint__every_steps=5, checkpoint__keep_last=9)
+        folder = self.folder / "run/checkpoints"
+        self.write("run/checkpoints/best.json", {"step": 5, "metric": "holdout/kendall_tau", "value": 1})
+        commands = (("evaluate", "run", "--json"), ("rank", "run", SAMPLES / "C10.npz", "--top", 3),
+                    ("select", "run", SAMPLES / "C10.npz", "-n", 3))
+        newest = [self.run_foretime(name, folder / "step-00000010", *rest).stdout for name, _, *rest in commands]
+        for damaged, said in ((folder / "step-00000005/model.safetensors", "CRC-32"), (folder / "best.json", "parse error")):
+            flip_byte(damaged, 0, 255)
+            for command, expected in zip(commands, newest):
+                with self.subTest(command=command[0], damaged=damaged.name):
+                    done = self.run_foretime(*command)
+                    self.assertEqual(done.stdout, expected)
+                    self.assertRegex(done.stderr, rf"warning: {damaged.relative_to(self.folder)}: .*{said}.*; the newest intact "
+                                                  "checkpoint is used in its place: run/checkpoints/step-00000010")
+            for out in ("out.foretime", "out.pt", "out"):
+                text = self.run_foretime("export", "run", out, code=3).stderr
+                self.assertRegex(text, r"; the newest intact checkpoint is run/checkpoints/step-00000010: name that one")
+                self.assertFalse((self.folder / out).exists())
+        self.assertEqual(json.loads(newest[0])["step"], 10)
+        self.run_foretime("export", folder / "step-00000010", "out.foretime")
+        # A checkpoint that is named itself is not replaced.
+        self.assertIn("CRC-32", self.run_foretime("evaluate", folder / "step-00000005", code=3).stderr)
 
     def test_sigterm_on_one_rank_stops_all_with_75(self):
         common = dict(trainer__steps=100000, trainer__log_every=1)

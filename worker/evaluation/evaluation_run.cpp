@@ -8,6 +8,7 @@
 
 #include "comm/communicator.h"
 #include "configs/load.h"
+#include "coordinator/best_checkpoint.h"
 #include "data/dataset/table_pack.h"
 #include "data/frontends/loops/loop_graph.h"
 #include "data/graphs/pruning.h"
@@ -52,7 +53,7 @@ std::string inputs_text(const TrainingState& state) {
 TrainedModel load_for_all(const std::filesystem::path& checkpoint, comm::Communicator& comm, torch::Device device) {
   std::string bytes;
   comm::run_together(comm, [&] {
-    if (comm.rank() == 0) bytes = serialize(coordinator::read_checkpoint(checkpoint));
+    if (comm.rank() == 0) bytes = serialize(coordinator::read_best_or_newest(checkpoint));
   });
   bytes = comm.broadcast_bytes(bytes, 0);
   TrainedModel trained;

@@ -9,7 +9,8 @@
 
 namespace foretime::worker {
 
-/// A checkpoint read by rank 0 and handed to all, with its model on `device`. All ranks call it.
+/// A checkpoint read by rank 0 (coordinator::read_best_or_newest) and handed to all, with its model on `device`. All
+/// ranks call it.
 TrainedModel load_for_all(const std::filesystem::path& checkpoint, comm::Communicator& comm, torch::Device device);
 
 /// Evaluates a trained model on the groups of `settings.data`, sharded over the ranks; graphs are pruned and cut as in

@@ -80,11 +80,20 @@ class AgentJobTest : public ::testing::Test {
     files().open(fs::path("/runs") / path / "manifest.json", Files::Open::replace)->write("{}");
     return path;
   }
-  void begin(int64_t fence, const std::string& published) {
+  /// The disk is full when a file of that name is closed.
+  void fail_closing(const std::string& name) {
+    disk_.fail_by([name](const char* operation, const fs::path& path, size_t) {
+      return std::string_view(operation) == "close" && path.filename() == name ? ENOSPC : 0;
+    });
+  }
+  void start(int64_t fence, const std::string& published) {
     job_.emplace(
-        Lease{.job = "job", .agent = "a", .fence = fence, .token = "t", .spec = spec_, .checkpoint = published},
+        Lease{.job = spec_.id, .agent = "a", .fence = fence, .token = "t", .spec = spec_, .checkpoint = published},
         JobSlots{}, options_, nullptr, stage_, log_);
     job_->start(queue_, {});
+  }
+  void begin(int64_t fence, const std::string& published) {
+    start(fence, published);
     ASSERT_FALSE(job_->ended()) << job_->result().error;
   }
   const JobResult& end(ExitStatus status) {
@@ -163,6 +172,27 @@ TEST_F(AgentJobTest, ThereIsNoSuccessWhileTheStorageHidesItsLastCheckpoint) {
   say_result();
   EXPECT_EQ(end({0, 0}).outcome, Outcome::error);
   EXPECT_THAT(job_->result().error, HasSubstr("its result is not there"));
+}
+
+/// A file server, or a quota, may say only at the end of a file that there is no room.
+TEST_F(AgentJobTest, AJobWhoseFilesAreLostWhenTheyAreClosedIsGivenBackAndNeverFails) {
+  fail_closing("config.yaml");
+  start(1, "");
+  EXPECT_EQ(job_->result().outcome, Outcome::preempted);
+  EXPECT_TRUE(job_->could_not_start());
+  EXPECT_THAT(job_->result().error, HasSubstr("config.yaml"));
+}
+
+TEST_F(AgentJobTest, AnEvaluationWhoseOutputIsLostWhenItIsClosedIsTriedAgainAndNeverFails) {
+  ASSERT_TRUE(queue_.submit(spec_));
+  const auto lease = queue_.claim({"before", "token", 2, 0, Milliseconds(1000)}).value();
+  queue_.finish(lease, {.outcome = Outcome::succeeded, .checkpoint = store(1, 8)}, 0);
+  spec_ = {.id = "measuring", .kind = JobKind::evaluate, .metric = "test/kendall_tau", .after = {"job"}};
+  fail_closing("evaluation.json");
+  begin(1, "");
+  say_result();
+  EXPECT_EQ(end({0, 0}).outcome, Outcome::error);
+  EXPECT_THAT(job_->result().error, HasSubstr("evaluation.json"));
 }
 
 }  // namespace

@@ -1,10 +1,13 @@
 #include "jobs/agent/allowed_roots.h"
 
+#include <cerrno>
 #include <fstream>
 
 #include <gmock/gmock.h>
 
+#include "base/files.h"
 #include "jobs/error.h"
+#include "tests/support/failing_calls.h"
 #include "tests/support/message_of.h"
 #include "tests/support/scratch.h"
 
@@ -80,6 +83,19 @@ TEST_F(AllowedRootsTest, WhatCannotBeResolvedIsRefused) {
   EXPECT_THAT(refusal("in/file/x"), HasSubstr("Not a directory"));
   EXPECT_THAT(refusal(std::string("in\0/x", 5)), HasSubstr("zero byte"));
   EXPECT_THAT(refusal(std::string(5000, 'a')), HasSubstr("5000 bytes"));
+}
+
+TEST_F(AllowedRootsTest, ALinkThatTheStorageDoesNotReadIsTheMachinesTrouble) {
+  {
+    const testing::FailingCall failing("readlink", EIO);
+    EXPECT_THROW(allowed("link/file"), StorageError);
+  }
+  {
+    const testing::FailingCall failing("readlink", ENOMEM);
+    EXPECT_THROW(allowed("link/file"), NodeError);
+  }
+  const testing::FailingCall failing("readlink", ENOENT);
+  EXPECT_THAT(refusal("link/file"), HasSubstr("No such file"));
 }
 
 TEST_F(AllowedRootsTest, ARootMayItselfBeALink) {

@@ -1,6 +1,7 @@
 #include "jobs/artifacts/artifact_store.h"
 
 #include <array>
+#include <cerrno>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -19,6 +20,7 @@
 #include "jobs/queue/artifact.h"
 #include "jobs/queue/job.h"
 #include "jobs/redis/redis_health.h"
+#include "tests/simulation/simulated_files.h"
 #include "tests/support/message_of.h"
 #include "tests/support/paths.h"
 #include "tests/support/redis_server.h"
@@ -323,6 +325,19 @@ TEST_F(ArtifactTransfer, WhereNothingIsIntactNothingIsWritten) {
   EXPECT_FALSE(found.found());
   EXPECT_EQ(found.notes.size(), 2U);
   EXPECT_FALSE(fs::exists(into_));
+}
+
+TEST_F(ArtifactTransfer, ADiskThatIsFullWhenAFileIsClosedIsAnError) {
+  simulation::SimulatedFiles disk;
+  for (const auto& entry : fs::recursive_directory_iterator(scratch_.path())) {
+    disk.create_folders(entry.path().parent_path());
+    if (entry.is_regular_file()) disk.open(entry.path(), Files::Open::replace)->write(files().read(entry.path()));
+  }
+  disk.fail_by([](const char* operation, const fs::path& path, size_t) {
+    return std::string_view(operation) == "close" && path.filename() == "model.safetensors" ? ENOSPC : 0;
+  });
+  const FilesScope scope(disk);
+  EXPECT_THROW(fetch(Want::resume), StorageError);
 }
 
 TEST_F(ArtifactTransfer, ARecordWithoutTheFilesThatItNamesIsPassedOver) {

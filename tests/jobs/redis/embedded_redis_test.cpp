@@ -279,6 +279,18 @@ TEST_F(EmbeddedRedisTest, AServerOfAnotherHostWhoseLocksAreNotSeenIsNamedWhileIt
   EXPECT_FALSE(fs::exists(folder() / "owner"));
 }
 
+TEST_F(EmbeddedRedisTest, AnOwnerThatCannotBeReadIsAnErrorThatNamesIt) {
+  make_folder();
+  const auto owner = folder() / "owner";
+  fs::create_symlink("elsewhere", owner);
+  EXPECT_THAT(refusal(root_), HasSubstr("owner cannot be opened: Too many levels of symbolic links"));
+  fs::remove(owner);
+  fs::create_directory(owner);
+  EXPECT_THAT(refusal(root_), HasSubstr("owner cannot be read: Is a directory"));
+  fs::remove(owner);
+  EXPECT_EQ(refusal(root_), "no exception");
+}
+
 TEST_F(EmbeddedRedisTest, AGuardianWhoseFolderAnotherMachineHasTakenOverEndsItsServerAndLeavesTheFilesAlone) {
   const EmbeddedRedis redis(root_, 30);
   fs::remove(folder() / "owner");

@@ -1,0 +1,73 @@
+#include "coordinator/best_checkpoint.h"
+
+#include <cstdio>
+#include <functional>
+#include <ranges>
+
+#include <fmt/format.h>
+
+#include "base/files.h"
+
+namespace foretime::coordinator {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// The newest intact checkpoint, but for one that is known to be damaged; empty where there is none.
+std::optional<StoredCheckpoint> newest_intact(const CheckpointStore& store, std::optional<int64_t> damaged) {
+  for (const int64_t step : store.steps() | std::views::reverse) {
+    if (step == damaged) continue;
+    try {
+      return store.read(step);
+    } catch (const Error&) {
+      // An older one may be intact.
+    }
+  }
+  return std::nullopt;
+}
+
+/// `replace` is told what is wrong with the checkpoint of a run and which one is read instead, and may throw.
+StoredCheckpoint read_best(const fs::path& path,
+                           const std::function<void(const std::string& damage, const fs::path& instead)>& replace) {
+  const auto root = folder_of_checkpoints(path);
+  if (!root) return read_checkpoint(path);
+  const CheckpointStore store(*root);
+  std::optional<int64_t> tried;
+  for (;;) {
+    std::optional<int64_t> wanted;
+    try {
+      wanted = store.wanted_step();
+      if (!wanted) return read_checkpoint(path);  // which says that there is none
+      return store.read(*wanted);
+    } catch (const StorageError&) {
+      throw;
+    } catch (const Error& error) {
+      if (wanted && wanted != tried) {  // a training that runs may have put another one in its place meanwhile
+        tried = wanted;
+        continue;
+      }
+      auto found = newest_intact(store, wanted);
+      if (!found) throw;
+      replace(error.what(), found->folder);
+      return *std::move(found);
+    }
+  }
+}
+
+}  // namespace
+
+StoredCheckpoint read_best_or_newest(const fs::path& path) {
+  return read_best(path, [](const std::string& damage, const fs::path& instead) {
+    fmt::print(stderr, "warning: {}; the newest intact checkpoint is used in its place: {}\n", damage,
+               instead.string());
+    std::fflush(stderr);
+  });
+}
+
+StoredCheckpoint read_best_only(const fs::path& path) {
+  return read_best(path, [](const std::string& damage, const fs::path& instead) {
+    throw RunError("{}; the newest intact checkpoint is {}: name that one to take it", damage, instead.string());
+  });
+}
+
+}  // namespace foretime::coordinator
