@@ -184,17 +184,19 @@ int Faults::file_fault(const char* operation) {
   if (env_.scheduler.dying()) return SimulatedFiles::kDead;
   const auto process = env_.scheduler.process();
   if (process == 0) return 0;
-  const bool writes = std::string_view(operation) != "read" && std::string_view(operation) != "list";
-  // A moment, in which somebody may die.
+  const std::string_view name(operation);
+  const bool writes = name != "read" && name != "list";
+  // A moment, in which somebody may die. Closing a file takes none: seeds that found something go on finding it.
   try {
-    if (writes) env_.scheduler.sleep_until(env_.scheduler.now() + env_.scheduler.integer(100, 20 * kMillisecond));
+    if (writes && name != "close")
+      env_.scheduler.sleep_until(env_.scheduler.now() + env_.scheduler.integer(100, 20 * kMillisecond));
     env_.thaw(env_.node_of[process]);
   } catch (const Killed&) {
   }
   if (env_.scheduler.dying()) return SimulatedFiles::kDead;
   const auto broken = broken_disks_.find(env_.node_of[process]);
   if (broken != broken_disks_.end() && (writes || broken->second == EIO)) return broken->second;
-  if (disk_full_ && std::string_view(operation) == "write") return ENOSPC;
+  if (disk_full_ && name == "write") return ENOSPC;
   return 0;
 }
 
