@@ -1,10 +1,13 @@
 """What the benchmark scripts share: commands and their failures, options, and the graphs and reports that they read."""
 import argparse
+import contextlib
 import json
 import os
 import pathlib
 import shlex
 import subprocess
+import tempfile
+import time
 
 SOURCE = pathlib.Path(__file__).resolve().parent.parent
 # glibc told to keep freed memory, as Foretime's program does for itself.
@@ -68,3 +71,20 @@ def reports(directory, least):
     if len(lines) < least:
         raise SystemExit(f"{directory}: {len(lines)} reports, expected at least {least}: ask for more --steps")
     return lines
+
+
+@contextlib.contextmanager
+def redis_server(appendfsync="everysec"):
+    """A redis-server of its own on a Unix socket, with long values in listpacks as the embedded one has them: the socket."""
+    with tempfile.TemporaryDirectory() as folder:
+        socket = pathlib.Path(folder) / "redis.sock"
+        server = subprocess.Popen(["redis-server", "--port", "0", "--unixsocket", socket, "--dir", folder, "--appendonly", "yes",
+                                   "--appendfsync", appendfsync, "--save", "", "--maxclients", "10000",
+                                   "--hash-max-listpack-value", "1024"], stdout=subprocess.DEVNULL)
+        try:
+            while not socket.exists():
+                time.sleep(0.05)
+            yield socket
+        finally:
+            server.kill()
+            server.wait()

@@ -12,8 +12,6 @@ Prints a Markdown table.
 import argparse
 import os
 import pathlib
-import subprocess
-import tempfile
 import time
 
 import common
@@ -45,37 +43,26 @@ def main():
           "cycles/s | ratio of cycles |\n|---|---|---|---|---|---|---|---|---|---|", flush=True)
     for appendfsync in options.appendfsync:
         os.sched_setaffinity(0, cpus)
-        with tempfile.TemporaryDirectory() as folder:
-            socket = f"{folder}/redis.sock"
-            server = subprocess.Popen(["redis-server", "--port", "0", "--unixsocket", socket, "--dir", folder, "--appendonly", "yes",
-                                       "--appendfsync", appendfsync, "--save", "", "--maxclients", "10000",
-                                       "--hash-max-listpack-value", "1024"], stdout=subprocess.DEVNULL)
-
+        with common.redis_server(appendfsync) as socket:
             if apart:
                 os.sched_setaffinity(0, cpus[1:])  # of the clients, which inherit it
 
             def redis(*words):
                 return common.run(["redis-cli", "-s", socket, *words])
 
-            try:
-                while not pathlib.Path(socket).exists():
-                    time.sleep(0.05)
-                for jobs in options.jobs:
-                    for agents in options.agents:
-                        ours, theirs = [], []
-                        for _ in range(options.rounds):
-                            ours.append(cycles([options.build / "bench/queue_cycles_bench", socket, jobs, agents], redis))
-                            theirs.append(cycles(["node", common.SOURCE / "bench/queue_peer.mjs", socket, jobs, agents], redis,
-                                                 cwd=options.peer))
-                        row, rates = [], []
-                        for rounds in (ours, theirs):
-                            add, work = min(rounds, key=sum)
-                            rates.append(jobs / (add + work))
-                            row += [f"{jobs / add:.0f}", f"{jobs / work:.0f}", f"{rates[-1]:.0f}"]
-                        print(f"| {appendfsync} | {jobs} | {agents} | {' | '.join(row)} | {rates[0] / rates[1]:.2f} |", flush=True)
-            finally:
-                server.kill()
-                server.wait()
+            for jobs in options.jobs:
+                for agents in options.agents:
+                    ours, theirs = [], []
+                    for _ in range(options.rounds):
+                        ours.append(cycles([options.build / "bench/queue_cycles_bench", socket, jobs, agents], redis))
+                        theirs.append(cycles(["node", common.SOURCE / "bench/queue_peer.mjs", socket, jobs, agents], redis,
+                                             cwd=options.peer))
+                    row, rates = [], []
+                    for rounds in (ours, theirs):
+                        add, work = min(rounds, key=sum)
+                        rates.append(jobs / (add + work))
+                        row += [f"{jobs / add:.0f}", f"{jobs / work:.0f}", f"{rates[-1]:.0f}"]
+                    print(f"| {appendfsync} | {jobs} | {agents} | {' | '.join(row)} | {rates[0] / rates[1]:.2f} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -34,7 +34,16 @@ jobs::JobSpec trial(int64_t i) {
 void add(const jobs::RedisUrl& url, int64_t count) {
   jobs::RedisClient client(url, std::chrono::seconds(60));
   jobs::RedisQueue queue(client, {});
-  queue.create_sweep({.id = "cycles", .name = "cycles", .method = "grid", .settings = std::string(2000, 's')});
+  queue.create_sweep(
+      {.id = "cycles",
+       .name = "cycles",
+       .method = "grid",
+       .definition = R"([{"key": "optimizer.learning_rate", "distribution": "categorical", "values": ["0.001"]},
+                                        {"key": "model.layers", "distribution": "categorical", "values": ["3"]}])",
+       .settings = std::string(2000, 's'),
+       .metric = "holdout/mae",
+       .maximize = false,
+       .trials = count});
   for (int64_t from = 0; from < count; from += kAtOnce) {
     std::vector<jobs::JobSpec> some;
     for (int64_t i = from; i < std::min(count, from + kAtOnce); ++i) some.push_back(trial(i));

@@ -1,5 +1,7 @@
 #include "coordinator/run_directory.h"
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <fstream>
 #include <sstream>
@@ -76,6 +78,24 @@ std::string config_differences(const configs::Settings& before, const configs::S
   return differences;
 }
 
+namespace {
+
+// What a run writes into its directory.
+constexpr std::array kWritten = {"config.yaml",  "environment.json", "data.json",   "metrics.jsonl",
+                                 "rankings.csv", "trace.json",       "profile.txt", "checkpoints",
+                                 "baselines",    "resources.json",   "comparison.txt"};
+
+/// Removes what a killed process had written of these files, aside of them: it would keep the disk full.
+void remove_halves(const fs::path& folder) {
+  for (const auto& file : files().list(folder)) {
+    const auto name = file.filename().string();
+    const auto is_of = [&](const char* written) { return name.starts_with(written + std::string(".")); };
+    if (name.ends_with(kAsideSuffix) && std::ranges::any_of(kWritten, is_of)) files().remove(file);
+  }
+}
+
+}  // namespace
+
 RunDirectory::RunDirectory(const configs::Settings& settings, DataFingerprints data)
     : path_(settings.run.directory), checkpoints_(path_ / "checkpoints") {
   const auto config = path_ / "config.yaml";
@@ -83,11 +103,7 @@ RunDirectory::RunDirectory(const configs::Settings& settings, DataFingerprints d
                     {"training", fmt::format("{:016x}", data.training)}};
   if (files().exists(config) && settings.run.overwrite) {
     // Only what a run writes is removed: the folder may hold notes of its owner.
-    for (const char* name :
-         {"config.yaml", "environment.json", "data.json", "metrics.jsonl", "rankings.csv", "trace.json", "profile.txt",
-          "checkpoints", "baselines", "resources.json", "comparison.txt"}) {
-      files().remove(path_ / name);
-    }
+    for (const char* name : kWritten) files().remove(path_ / name);
     for (const auto& file : files().list(path_)) {
       const auto name = file.filename().string();
       if (name.starts_with("events.out.tfevents.") && name.ends_with(".foretime")) files().remove(file);
@@ -113,6 +129,7 @@ RunDirectory::RunDirectory(const configs::Settings& settings, DataFingerprints d
       }
     }
   }
+  if (files().exists(config)) remove_halves(path_);
   create_folders_synced(path_ / "checkpoints");
   write("config.yaml", configs::to_yaml(settings));
   write("data.json", own.dump() + "\n");

@@ -69,6 +69,16 @@ TEST_F(RunDirectoryTest, BeginningAnewForgetsWhatTheFormerRunTook) {
   EXPECT_TRUE(std::filesystem::exists(scratch.path() / "run/notes.txt"));
 }
 
+TEST_F(RunDirectoryTest, WhatAKilledProcessHadWrittenAsideIsRemoved) {
+  { const RunDirectory directory(settings, {7, 7}); }
+  const auto half = scratch.path() / "run" / ("metrics.jsonl.77-0" + std::string(kAsideSuffix));
+  const auto mine = scratch.path() / "run" / ("notes.txt.77-0" + std::string(kAsideSuffix));
+  for (const auto& file : {half, mine}) write_synced(file, "half");
+  const RunDirectory again(settings, {7, 7});
+  EXPECT_FALSE(std::filesystem::exists(half));
+  EXPECT_TRUE(std::filesystem::exists(mine)) << "not the run's";
+}
+
 TEST_F(RunDirectoryTest, RefusesChangedData) {
   { const RunDirectory directory(settings, {7, 7}); }
   EXPECT_THROW(RunDirectory(settings, {8, 8}), RunError);
