@@ -66,13 +66,17 @@ class StorageTest(ProgramTest):
     def queue(self):
         return {"FORETIME_REDIS": self.variables()["FORETIME_REDIS"]}
 
-    def test_a_training_on_a_full_disk_is_tried_again_from_its_checkpoint(self):
+    def submit(self, every, attempts):
+        """A training of 40 steps that measures so often, on a Redis of its own, and an empty folder `small`."""
         self.start_redis()
-        settings = BASE.replace("SAMPLES", str(SAMPLES)).replace("steps: 6, eval_every: 3", "steps: 40, eval_every: 5, log_every: 1").replace(
+        settings = BASE.replace("SAMPLES", str(SAMPLES)).replace("steps: 6, eval_every: 3", f"steps: 40, {every}").replace(
             "hidden: 8", "hidden: 32") + "checkpoint: {every_steps: 10, keep_last: 9, keep_best: false}\n"
         self.write("job.yaml", settings)
-        self.run_foretime("submit", "job.yaml", "--max-attempts", 9, **self.queue())
+        self.run_foretime("submit", "job.yaml", "--max-attempts", attempts, **self.queue())
         (self.folder / "small").mkdir()
+
+    def test_a_training_on_a_full_disk_is_tried_again_from_its_checkpoint(self):
+        self.submit("eval_every: 5, log_every: 1", attempts=9)
         # A checkpoint or two fit, and not all of them.
         agent = self.mounted("size=260k", "small", FORETIME, "agent", "--runs", "small", "--data-root", SAMPLES, "--retry-seconds", "0.5")
         seen = []
@@ -101,12 +105,7 @@ class StorageTest(ProgramTest):
         self.assertEqual(done["results"], 1)
 
     def test_a_disk_with_room_for_a_small_file_only_costs_a_job_no_attempt(self):
-        self.start_redis()
-        settings = BASE.replace("SAMPLES", str(SAMPLES)).replace("steps: 6, eval_every: 3", "steps: 40, eval_every: 40, log_every: 40").replace(
-            "hidden: 8", "hidden: 32") + "checkpoint: {every_steps: 10, keep_last: 9, keep_best: false}\n"
-        self.write("job.yaml", settings)
-        self.run_foretime("submit", "job.yaml", "--max-attempts", 1, **self.queue())
-        (self.folder / "small").mkdir()
+        self.submit("eval_every: 40, log_every: 40", attempts=1)
         # The run's own files fit, and a look at the run root finds nothing wrong; no checkpoint fits.
         agent = self.mounted("size=64k", "small", FORETIME, "agent", "--runs", "small", "--data-root", SAMPLES, "--retry-seconds", "5")
         job = wait_until(lambda: (job := self.job())["failures"] + job["preemptions"] > 0 and job, 120, 0.1)
