@@ -81,8 +81,8 @@ std::string config_differences(const configs::Settings& before, const configs::S
 namespace {
 
 // What a run writes into its directory.
-constexpr std::array kWritten = {"config.yaml",  "environment.json", "data.json",   "metrics.jsonl",
-                                 "rankings.csv", "trace.json",       "profile.txt", "checkpoints",
+constexpr std::array kWritten = {"config.yaml",  "environment.json", "data.json",     "metrics.jsonl",
+                                 "rankings.csv", "trace.json",       "profile.txt",   "checkpoints",
                                  "baselines",    "resources.json",   "comparison.txt"};
 
 /// Removes what a killed process had written of these files, aside of them: it would keep the disk full.
