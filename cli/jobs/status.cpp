@@ -236,8 +236,7 @@ View look(jobs::QueueReader& reader, const StatusOptions& options) {
     if (!options.state.empty())
       throw jobs::JobsError(
           "--state {}: found job {}, which is shown in any state; leave --state out, name its sweep, or list all jobs "
-          "in "
-          "that state: foretime status --state {}",
+          "in that state: foretime status --state {}",
           options.state, id, options.state);
     return view_job(reader, id, options);
   }
