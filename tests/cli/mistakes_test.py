@@ -257,6 +257,13 @@ class RanksTest(ProgramTest):
                 code = 3 if message == "none.npz" else 2
                 self.printed_once(self.run_foretime(*arguments, ranks=3, code=code).stderr, message)
 
+    def test_the_message_stands_alone_where_mpirun_is_quiet(self):
+        # MPI_Abort would add a paragraph of its own, which --quiet does not leave out.
+        done = subprocess.run([*launch(3), "--quiet", FORETIME, "train", "none.yaml"], env=environment(), cwd=self.folder,
+                              capture_output=True, text=True, timeout=120)
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertRegex(done.stderr, r"\Aforetime: rank [012]: none\.yaml: [^\n]*\n\Z")
+
     def test_an_error_of_one_rank_is_printed_once_with_its_rank(self):
         # Each rank has a folder of its own, and rank 1's lacks the data: rank 0 lists them, rank 1 cannot read them.
         for rank in range(3):
