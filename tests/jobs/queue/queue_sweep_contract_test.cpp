@@ -191,6 +191,19 @@ TEST_P(QueueSweepContract, TrialsTakeTheSettingsThatStandOnceInTheirSweep) {
   EXPECT_THROW(queue().submit(spec), SweepError);
 }
 
+TEST_P(QueueSweepContract, EachOfJobsThatAreSubmittedTogetherIsToldOf) {
+  create("s");
+  for (size_t together = 1; together <= 3; ++together) {
+    std::vector<JobSpec> specs;
+    for (size_t i = 0; i < together; ++i) specs.push_back(job_named(fmt::format("j{}-{}", together, i)));
+    const size_t before = backend_->events().size();
+    queue().submit_all(specs);
+    const auto events = backend_->events();
+    ASSERT_EQ(events.size() - before, together);
+    for (size_t i = 0; i < together; ++i) EXPECT_EQ(events[before + i].job, specs[i].id);
+  }
+}
+
 TEST_P(QueueSweepContract, ManyJobsAreSubmittedAtOnceAndASecondTimeAddNothing) {
   create("s");
   std::vector<JobSpec> specs;
