@@ -80,6 +80,11 @@ void write_folder(const fs::path& folder, const std::map<std::string, std::strin
     replace_folder(aside, folder);
   } catch (const FileError&) {
     try {
+    // What a process left that was killed between two renames: this folder, as it was before.
+    for (const auto& path : files().list(folder.parent_path())) {
+      const auto name = path.filename().string();
+      if (name.starts_with(folder.filename().string() + ".old-") && name.ends_with(kAsideSuffix)) files().remove(path);
+    }
       files().remove(aside);
     } catch (const FileError&) {
       // The failure that leads here is the one to tell.
