@@ -5,6 +5,8 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include "base/halves.h"
+
 namespace foretime {
 namespace {
 
@@ -14,12 +16,14 @@ constexpr size_t kBuffer = 1 << 18;
 
 namespace fs = std::filesystem;
 
-AtomicFile::AtomicFile(fs::path path) : path_(std::move(path)) {
+AtomicFile::AtomicFile(fs::path path, OldHalves old) : path_(std::move(path)) {
   for (int attempt = 0; !file_; ++attempt) {  // another container's process may have this one's id
     aside_ = path_;
     aside_ += fmt::format(".{}-{}{}", ::getpid(), attempt, kAsideSuffix);
     file_ = files().open(aside_, Files::Open::create);
+    if (file_ && old == OldHalves::remove && descriptor() >= 0 && !lock_half(descriptor(), aside_)) file_.reset();
   }
+  if (old == OldHalves::remove) remove_dead_halves(path_, descriptor());
 }
 
 AtomicFile::~AtomicFile() {
@@ -55,8 +59,8 @@ void AtomicFile::commit() {
   files().sync_folder(path_.parent_path());
 }
 
-void write_file_atomically(const fs::path& path, std::string_view bytes) {
-  AtomicFile file(path);
+void write_file_atomically(const fs::path& path, std::string_view bytes, AtomicFile::OldHalves old) {
+  AtomicFile file(path, old);
   file.write(bytes);
   file.commit();
 }

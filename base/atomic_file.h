@@ -13,7 +13,11 @@ namespace foretime {
 /// into place by commit(). Without commit() the file beside it is removed. Everything throws FileError.
 class AtomicFile {
  public:
-  explicit AtomicFile(std::filesystem::path path);
+  /// `remove`: what killed processes left of the same file goes, and this one is locked, so that others tell it from
+  /// what was left (base/halves.h). For files that may be large.
+  enum class OldHalves { keep, remove };
+
+  explicit AtomicFile(std::filesystem::path path, OldHalves old = OldHalves::keep);
   ~AtomicFile();
   AtomicFile(const AtomicFile&) = delete;
   AtomicFile& operator=(const AtomicFile&) = delete;
@@ -37,7 +41,8 @@ class AtomicFile {
   std::string buffer_;
 };
 
-void write_file_atomically(const std::filesystem::path& path, std::string_view bytes);
+void write_file_atomically(const std::filesystem::path& path, std::string_view bytes,
+                           AtomicFile::OldHalves old = AtomicFile::OldHalves::keep);
 
 /// Writes `bytes` under their final name and closes the file: a full disk of a file server, or a quota, may be told
 /// only then. For files that are made anew after a loss of power. Throws FileError.

@@ -99,12 +99,21 @@ std::vector<worker::EnsembleMember> load_members(const EvaluateOptions& options,
   return members;
 }
 
-/// Files that are named take the place of these settings.
+/// Files that are named take the place of these settings, or are nothing that these settings are about.
 void check_files(const EvaluateOptions& options) {
   for (const auto& item : options.overrides) {
     const auto key = item.substr(0, item.find('='));
     const bool replaced = key == "data.root" || key == "data.train" || key == "data.valid" || key == "data.test";
-    if (replaced && !options.files.empty())
+    const bool of_training =
+        key == "data.holdout" || key == "data.train_fraction" || key == "data.duplicates" || key == "data.overlap";
+    if (options.files.empty()) continue;
+    if (of_training)
+      throw configs::SettingsError(
+          "--set {}: found files beside it, which are measured whole, as a test set, and which it does not change; "
+          "leave "
+          "it out, or leave out the files to measure the sets of the run",
+          key);
+    if (replaced)
       throw configs::SettingsError(
           "--set {}: found files beside it, which are measured in its place, from the working folder; leave out one of "
           "the two",

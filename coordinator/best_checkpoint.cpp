@@ -36,7 +36,8 @@ StoredCheckpoint read_best(const fs::path& path,
   for (;;) {
     std::optional<int64_t> wanted;
     try {
-      wanted = store.wanted_step();
+      wanted = store.noted_best();
+      if (const auto steps = store.steps(); !wanted && !steps.empty()) wanted = steps.back();
       if (!wanted) return read_checkpoint(path);  // which says that there is none
       return store.read(*wanted);
     } catch (const StorageError&) {

@@ -36,8 +36,10 @@ std::optional<int64_t> step_of(const fs::path& folder) {
 
 StoredCheckpoint read_folder(const fs::path& folder) {
   const auto manifest_path = folder / kManifest;
-  if (!files().exists(manifest_path))
+  if (!files().exists(manifest_path)) {
+    if (!files().exists(folder)) throw RunError("{}: this checkpoint is missing", folder.string());
     throw RunError("{}: no {}: not a complete checkpoint", folder.string(), kManifest);
+  }
   StoredCheckpoint checkpoint{.folder = folder};
   Json manifest;
   try {
@@ -78,6 +80,11 @@ void write_folder(const fs::path& folder, const std::map<std::string, std::strin
     for (const auto& [name, bytes] : contents) write_synced(aside / name, bytes);
     if (!manifest.empty()) write_synced(aside / kManifest, manifest);
     replace_folder(aside, folder);
+    // What a process left that was killed between two renames: this folder, as it was before.
+    for (const auto& path : files().list(folder.parent_path())) {
+      const auto name = path.filename().string();
+      if (name.starts_with(folder.filename().string() + ".old-") && name.ends_with(kAsideSuffix)) files().remove(path);
+    }
   } catch (const FileError&) {
     try {
       files().remove(aside);
@@ -152,11 +159,15 @@ void CheckpointStore::mark_best(int64_t step, const std::string& metric, double 
   write_file_atomically(root_ / "best.json", Json{{"step", step}, {"metric", metric}, {"value", value}}.dump() + "\n");
 }
 
+void CheckpointStore::unmark_best() { files().remove(root_ / "best.json"); }
+
 std::optional<int64_t> CheckpointStore::noted_best() const {
   const auto path = root_ / "best.json";
   if (!files().exists(path)) return std::nullopt;
   try {
-    return static_cast<int64_t>(Json::parse(files().read(path)).at("step").get_ref<const uint64_t&>());
+    const auto step = static_cast<int64_t>(Json::parse(files().read(path)).at("step").get_ref<const uint64_t&>());
+    // Step 0: none was the best yet when an earlier version went on with the run.
+    return step == 0 && !files().is_folder(folder(step)) ? std::nullopt : std::optional(step);
   } catch (const Json::exception& error) {
     throw RunError("{}: {}", path.string(), printable_utf8(error.what()));
   }
@@ -165,13 +176,6 @@ std::optional<int64_t> CheckpointStore::noted_best() const {
 std::optional<int64_t> CheckpointStore::best_step() const {
   const auto step = noted_best();
   return step && files().exists(folder(*step) / kManifest) ? step : std::nullopt;
-}
-
-std::optional<int64_t> CheckpointStore::wanted_step() const {
-  const auto step = noted_best();
-  if (step && files().is_folder(folder(*step))) return step;
-  const auto all = steps();
-  return all.empty() ? std::nullopt : std::optional(all.back());
 }
 
 void CheckpointStore::prune(int64_t last, bool keep_best) {

@@ -55,16 +55,16 @@ class CheckpointStore {
   void mark_best(int64_t step, const std::string& metric, double value);
   /// Empty where none was noted, or its checkpoint is not there. Throws RunError where best.json is damaged.
   std::optional<int64_t> best_step() const;
-  /// The one that stands for the run: the best where that was noted and its folder is there, whole or not, else the
-  /// newest. Empty where there is none. Throws RunError where best.json is damaged.
-  std::optional<int64_t> wanted_step() const;
+  /// The best as it was noted, whether its checkpoint is there or not. Empty where none was. Throws RunError where
+  /// best.json is damaged.
+  std::optional<int64_t> noted_best() const;
+  /// Forgets what mark_best() noted.
+  void unmark_best();
   /// Removes all but the newest `last` checkpoints and the best one, and what was set aside of steps up to the newest.
   void prune(int64_t last, bool keep_best);
   std::filesystem::path folder(int64_t step) const;
 
  private:
-  std::optional<int64_t> noted_best() const;  // whether its checkpoint is there or not
-
   std::filesystem::path root_;
 };
 

@@ -1,6 +1,5 @@
 #include "coordinator/run_lock.h"
 
-#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstdio>
@@ -16,9 +15,9 @@
 #include <nlohmann/json.hpp>
 #include <sys/file.h>
 #include <sys/stat.h>
-#include <sys/vfs.h>
 #include <unistd.h>
 
+#include "base/file_lock.h"
 #include "base/files.h"
 #include "base/process.h"
 #include "base/text.h"
@@ -121,16 +120,6 @@ std::chrono::nanoseconds time_there(const fs::path& lock) {
   if (file.get() >= 0) ::unlink(path.c_str());
   if (!written) fail(path, "cannot be written", error);
   return modified(status);
-}
-
-/// Whether other machines may see the folder.
-bool is_shared(int file) {
-  constexpr std::array<uint32_t, 8> kShared{
-      0x6969,     0xFE534D42, 0xFF534D42, 0x0BD00BD0,   // NFS, SMB2, CIFS, Lustre
-      0x00C36400, 0x65735546, 0x19830326, 0x47504653};  // Ceph, FUSE, BeeGFS, GPFS
-  struct statfs system {};
-  return ::fstatfs(file, &system) != 0 ||
-         std::ranges::find(kShared, static_cast<uint32_t>(system.f_type)) != kShared.end();
 }
 
 }  // namespace

@@ -18,6 +18,8 @@
 #include "coordinator/run_directory.h"
 #include "jobs/agent/gpus.h"
 #include "jobs/agent/host_watch.h"
+#include "jobs/agent/old_attempts.h"
+#include "jobs/agent/world.h"
 #include "jobs/error.h"
 #include "jobs/progress/tcp.h"
 #include "jobs/sweep/proposer.h"
@@ -37,6 +39,7 @@ struct AgentCommandOptions {
   std::string programs;
   bool assume_gpus = false;
   double lease_seconds = 30;
+  double clean_days = 0;                                         // 0: not given
   bool keeps = false, keeps_jobs = false, checks_hosts = false;  // --keep-days, --keep-jobs, --host-check was given
 };
 
@@ -109,6 +112,33 @@ void agree_to_keep(QueueAccess& access, const AgentCommandOptions& options, spdl
   } catch (const jobs::RedisUnavailable&) {
     // The agent waits for Redis; until the queue has an answer, its own one counts.
   }
+}
+
+/// By which what agents leave on disk is known as this queue's; empty where Redis has gone again.
+std::string identity_of(QueueAccess& access) {
+  try {
+    return access.identity(jobs::real_world().random_hex(32));
+  } catch (const jobs::RedisUnavailable&) {
+    return "";
+  }
+}
+
+/// Removes attempts that nobody needs below the run root; owns all that it uses.
+auto cleaner(const AgentCommandOptions& options, const QueueAccess& access, std::shared_ptr<spdlog::logger> log) {
+  const auto age = jobs::seconds_of_days(options.clean_days);
+  return [runs = options.agent.roots.runs, retention = jobs::AttemptRetention{.age = age, .forgotten = age},
+          url = access.url(), settings = access.settings(), log = std::move(log)](const std::function<bool()>& stop) {
+    try {
+      if (!jobs::may_clean(runs, std::filesystem::file_time_type::clock::now())) return;
+      jobs::RedisClient client(url);
+      jobs::QueueReader reader(client, settings);
+      const auto cleaned = jobs::clean_attempts(runs, reader, retention, true, stop);
+      for (const auto& what : cleaned.kept) log->warn("not removed: {}", what);
+      if (!cleaned.removed.empty()) log->info("{} old attempts removed", cleaned.removed.size());
+    } catch (const std::exception& error) {
+      log->warn("old attempts stay for now: {}", error.what());
+    }
+  };
 }
 
 /// Jobs that have failed or died since the queue was made.
@@ -186,6 +216,8 @@ void run(AgentCommandOptions& options, int& exit_code) {
   auto& access = *connection;
   log->info("queue at {}, prefix {}", access.name(), access.settings().prefix);
   agree_to_keep(access, options, *log);
+  options.agent.queue = identity_of(access);
+  if (options.clean_days > 0) options.agent.clean = cleaner(options, access, log);
   options.agent.listen = listen_address(options, access.url(), *log);
   options.agent.artifacts = [&access, store = options.agent.store] {
     auto stores = access.make_stores();
@@ -265,6 +297,11 @@ void add_options(CLI::App& command, AgentCommandOptions& options) {
       command, "--pause-after", agent.most_failures,
       "different jobs in a row that fail within 10 s before this agent claims none for a while; 0: it goes on",
       CLI::NonNegativeNumber, "N");
+  checked_option(
+      command, "--clean-attempts", options.clean_days,
+      "remove attempts below --runs as `foretime clean --keep 1 --days D --forgotten D --remove` does, at most "
+      "once an hour; default: none is removed",
+      CLI::Range(0.01, 36500.0), "D");
   command.option_defaults()->group("Times");
   const auto seconds = [&](const char* name, double& value, const char* meaning, double least = 0.001) {
     shown_option(command, name, value, meaning, CLI::Range(least, kLongestTime), "S");

@@ -17,13 +17,14 @@ struct CleanOptions {
   QueueOptions queue;
   int64_t keep = 1;
   double days = 7;
+  double forgotten = -1;  // below 0: not given
   bool remove = false;
 };
 
 void run(const CleanOptions& options) {
   QueueAccess access(options.queue, Start::never);
-  const jobs::AttemptRetention retention{options.keep,
-                                         std::chrono::seconds(static_cast<int64_t>(options.days * 24 * 3600))};
+  jobs::AttemptRetention retention{options.keep, jobs::seconds_of_days(options.days)};
+  if (options.forgotten >= 0) retention.forgotten = jobs::seconds_of_days(options.forgotten);
   const auto cleaned = jobs::clean_attempts(options.queue.runs, access.reader(), retention, options.remove);
   for (const auto& folder : cleaned.removed) fmt::print("{}\n", folder.string());
   for (const auto& what : cleaned.kept) fmt::print(stderr, "{}\n", what);
@@ -42,12 +43,17 @@ void add_clean_command(CLI::App& app) {
                CLI::NonNegativeNumber, "N");
   shown_option(*command, "--days", options->days, "keep attempts that were written to within D days",
                CLI::Range(0.0, 36500.0), "D");
+  checked_option(*command, "--forgotten", options->forgotten,
+                 "also attempts of jobs that the queue has forgotten, where nothing was written to any within D days",
+                 CLI::Range(0.0, 36500.0), "D");
   command->add_flag("--remove", options->remove, "remove them; without it they are only named");
   add_queue_options(*command, options->queue);
   command->footer(
-      "Jobs that have not ended, or whose result such a job needs, are left alone, and so are folders of jobs that "
-      "the\n"
-      "queue has forgotten. A job keeps its newest attempt, the one with its checkpoint, and the one with the best.");
+      "Jobs that have not ended, or whose result such a job needs, are left alone. A job that the queue knows keeps "
+      "its\n"
+      "newest attempt, the one with its checkpoint, and the one with the best. Of a forgotten job all attempts go "
+      "that\n"
+      "agents of this queue have made (attempt.json). `foretime agent --clean-attempts D` does the same by itself.");
   command->callback([options] { run(*options); });
 }
 

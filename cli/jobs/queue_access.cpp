@@ -123,6 +123,10 @@ jobs::Retention QueueAccess::agree_to_keep(const jobs::Retention& keep, bool cha
   return jobs::RedisQueue(*client_, settings_).agree_to_keep(keep, change);
 }
 
+std::string QueueAccess::identity(const std::string& proposal) {
+  return jobs::RedisQueue(*client_, settings_).identity(proposal);
+}
+
 std::shared_ptr<jobs::JobQueue> QueueAccess::make_queue() {
   std::shared_ptr<jobs::RedisClient> client = make_client();
   // The connection lives as long as its queue.

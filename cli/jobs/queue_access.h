@@ -46,6 +46,8 @@ class QueueAccess {
   jobs::QueueReader& reader() { return *reader_; }
   /// See jobs::RedisQueue::agree_to_keep.
   jobs::Retention agree_to_keep(const jobs::Retention& keep, bool change);
+  /// See jobs::RedisQueue::identity.
+  std::string identity(const std::string& proposal);
   const jobs::QueueSettings& settings() const { return settings_; }
   /// A queue with a connection of its own, for another thread; this object must outlive it. Any thread may call it.
   std::shared_ptr<jobs::JobQueue> make_queue();

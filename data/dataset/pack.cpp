@@ -7,6 +7,8 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include "base/files.h"
+#include "base/halves.h"
 #include "base/threads.h"
 #include "data/dataset/group_files.h"
 #include "data/files/packed_file.h"
@@ -117,11 +119,16 @@ int64_t pack_workers(size_t groups, int64_t processes, const PackOptions& option
 
 PackParts::PackParts(std::filesystem::path file, const std::vector<GroupHeader>& headers, int64_t workers,
                      const std::string& token, int64_t process, int64_t processes)
-    : file_(std::move(file)), lists_(deal_groups(headers, workers)), process_(process), processes_(processes) {
+    : file_(std::move(file)),
+      lists_(deal_groups(headers, workers)),
+      process_(process),
+      processes_(processes),
+      sign_(file_.string() + fmt::format(".{}.process{}", token, process), AtomicFile::OldHalves::remove) {
+  if (process == 0) remove_dead_halves(file_, sign_.descriptor());
   for (const GroupHeader& header : headers) names_.push_back(header.name);
   for (size_t worker = 0; worker < lists_.size(); ++worker) {
     parts_.push_back(file_);
-    parts_.back() += fmt::format(".{}.part{}", token, worker);
+    parts_.back() += fmt::format(".{}.part{}{}", token, worker, kAsideSuffix);
   }
 }
 

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "base/atomic_file.h"
 #include "data/files/packed.h"
 
 /// Packing of many groups by several workers: each writes a part, a collection of its own beside the final one, and the
@@ -68,10 +69,10 @@ struct PackOptions {
 
 /// A collection in parts beside its file, one for each of several workers: threads of one process, or of several that
 /// see the same folder and are made with the same arguments, but for `process`. A process makes and removes the parts
-/// of workers process, process + processes, ….
+/// of workers process, process + processes, …. The first one removes what killed processes left beside the file.
 class PackParts {
  public:
-  /// `token` sets parts apart from those of another run into the same file.
+  /// `token`, a number, sets parts apart from those of another run into the same file.
   PackParts(std::filesystem::path file, const std::vector<GroupHeader>& headers, int64_t workers,
             const std::string& token, int64_t process = 0, int64_t processes = 1);
   ~PackParts();
@@ -93,6 +94,7 @@ class PackParts {
   std::vector<std::filesystem::path> parts_;  // [workers]
   std::vector<std::string> names_;            // of all groups
   int64_t process_, processes_;
+  AtomicFile sign_;  // empty and locked: this process lives, and its parts are no leftovers
 };
 
 /// Packs by the threads of this process. What `file` was stays until the collection is complete. Throws DataError.

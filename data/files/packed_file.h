@@ -204,8 +204,8 @@ void visit_sections(auto& group, const GroupSizes& sizes, const auto& visit) {
 /// wrong.
 Group read_group(const File& file, const GroupRecord& record, const std::string& name, bool verified = false);
 
-/// A collection being written: bytes go to a file beside `file`, which takes its name in `commit`. All throw
-/// FileError.
+/// A collection being written: bytes go to a file beside `file`, which takes its name in `commit`. What killed
+/// processes left there goes first. All throw FileError.
 class Output {
  public:
   explicit Output(std::filesystem::path file);

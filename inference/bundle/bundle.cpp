@@ -102,7 +102,7 @@ Bundle read_bundle(const std::filesystem::path& path) {
 }
 
 void write_bundle(const std::filesystem::path& path, const Bundle& bundle) {
-  write_file_atomically(path, serialize_bundle(bundle));
+  write_file_atomically(path, serialize_bundle(bundle), AtomicFile::OldHalves::remove);
 }
 
 }  // namespace foretime::inference

@@ -1,6 +1,8 @@
 #include "jobs/agent/agent.h"
 
 #include <algorithm>
+#include <atomic>
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -24,7 +26,9 @@
 namespace foretime::jobs {
 namespace {
 
-constexpr double kShortestWait = 0.001;  // seconds
+constexpr double kShortestWait = 0.001;    // seconds
+constexpr double kCleanInterval = 3600.0;  // seconds
+constexpr double kLastClean = 2.0;         // seconds that the end of an agent waits for one
 
 AgentInfo info_of(const AgentOptions& options) {
   return {.name = options.name,
@@ -41,6 +45,28 @@ std::unique_ptr<ArtifactCourier> make_courier(const AgentOptions& options, std::
   return std::make_unique<ArtifactCourier>(
       std::move(queue), options.artifacts(), options.store, [&waiter] { waiter.wake(); }, world);
 }
+
+/// Removes old attempts now and then beside an agent's loop.
+class Cleaning {
+ public:
+  Cleaning(const std::function<void(const std::function<bool()>& stop)>& clean, World& world) {
+    if (!clean) return;
+    background_ = world.run_beside([clean, ended = ended_, wait = world.spread(kCleanInterval)] {
+      clean([&] { return ended->load(); });
+      return wait;
+    });
+  }
+  ~Cleaning() {
+    ended_->store(true);
+    if (background_) background_->wait_at_most(kLastClean);
+  }
+  Cleaning(const Cleaning&) = delete;
+  Cleaning& operator=(const Cleaning&) = delete;
+
+ private:
+  std::shared_ptr<std::atomic<bool>> ended_ = std::make_shared<std::atomic<bool>>(false);
+  std::unique_ptr<Background> background_;
+};
 
 /// The agent's loop: claims jobs, watches them, forwards their reports, and obeys the queue. One thread; see
 /// jobs/agent/agent.h.
@@ -62,7 +88,8 @@ class AgentLoop {
         courier_(make_courier(options, make_queue(), waiter, world)),
         ends_(options, waiter, world, log),
         reaper_(options.name, link_, world, log),
-        backlog_(options, log) {}
+        backlog_(options, log),
+        cleaning_(options.clean, world) {}
 
   int64_t run() {
     log_.info("agent {}: {} CPUs, {} GPUs, runs in {}", options_.name, options_.cpus, options_.gpus.size(),
@@ -371,6 +398,7 @@ class AgentLoop {
   EndJudge ends_;
   Reaper reaper_;
   Backlog backlog_;
+  Cleaning cleaning_;
   std::vector<Held> jobs_, accepted_;  // accepted_: came with the result of another one, and join jobs_ in this turn
   std::string claim_token_;            // of a claim without an answer; empty: none is open
   bool drained_ = false;               // nothing is left for it to do

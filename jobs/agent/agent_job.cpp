@@ -14,6 +14,7 @@
 #include "base/process.h"
 #include "configs/load.h"
 #include "jobs/agent/agent_command.h"
+#include "jobs/agent/old_attempts.h"
 #include "jobs/agent/run_folder.h"
 #include "jobs/error.h"
 #include "jobs/queue/job.h"
@@ -64,7 +65,10 @@ void AgentJob::start(JobQueue& queue, const Proposer& proposer) {
       lease_.spec.parameters = proposer(queue, lease_);
       lease_.spec.deferred = false;
     }
-    if (folder_.empty()) folder_ = make_attempt_folder(options_.roots, lease_);
+    if (folder_.empty()) {
+      folder_ = make_attempt_folder(options_.roots, lease_);
+      if (!options_.queue.empty()) mark_attempt(folder_, {lease_.job, options_.queue});
+    }
     if (!log_) log_ = std::make_unique<JobLog>(folder_ / "output.log");
     if (!fetch(queue)) return;
     const auto note = [this](const std::string& text) { log_->note(text); };

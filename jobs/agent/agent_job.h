@@ -125,6 +125,7 @@ class AgentJob {
   /// Throws JobsError, FileError.
   void publish(const std::string& path);
   void no_result(const std::string& what);
+  void given_back_by_storage();
   bool grows();
   void measured(int64_t step, const std::map<std::string, double>& values);
   std::string packed_history() const;

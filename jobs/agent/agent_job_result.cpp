@@ -27,6 +27,7 @@ void AgentJob::conclude(const ExitStatus& status) {
   log_->finish();
   if (bad_messages_ > 0) log_->note(fmt::format("{} messages were of no use", bad_messages_));
   set_outcome(status);
+  result_.exit_code = status.code;
   const auto well = [this] { return result_.outcome == Outcome::succeeded || result_.outcome == Outcome::stopped; };
   try {
     if (lease_.spec.kind == JobKind::evaluate) read_printed_metrics();
@@ -34,10 +35,14 @@ void AgentJob::conclude(const ExitStatus& status) {
     if (result_.outcome == Outcome::succeeded) require_result();
     if (well() && lease_.spec.kind == JobKind::train && checkpoint_.empty())
       result_.checkpoint = unpublished_checkpoint();
+  } catch (const StorageError& error) {
+    if (well()) {
+      no_result(error.what());
+      given_back_by_storage();
+    }
   } catch (const std::exception& error) {
     if (well()) no_result(error.what());
   }
-  result_.exit_code = status.code;
   result_.seconds = world_.steady_seconds() - started_at_;
   if (result_.checkpoint.empty()) result_.checkpoint = checkpoint_;
   for (const auto& [name, value] : metrics_) {
@@ -75,14 +80,19 @@ void AgentJob::set_outcome(const ExitStatus& status) {
     result_.outcome = outcome_of(stop_reason_);
     result_.unasked = stop_reason_ == StopReason::none;
   } else if (status.signal == 0 && status.code == kStorage) {
-    // Not the job's doing, though it may be: a job that writes too much for any disk ends by the bound of preemptions.
-    result_.outcome = Outcome::preempted;
-    result_.unasked = true;
+    given_back_by_storage();
     result_.error = how + log_->tail();
   } else {
     result_.outcome = Outcome::error;
     result_.error = how + log_->tail();
   }
+}
+
+/// Not the job's doing, though it may be: a job that writes too much for any disk ends by the bound of preemptions.
+void AgentJob::given_back_by_storage() {
+  result_.outcome = Outcome::preempted;
+  result_.unasked = true;
+  result_.exit_code = kStorage;
 }
 
 void AgentJob::no_result(const std::string& what) {

@@ -81,8 +81,12 @@ struct AgentOptions {
   double drain_seconds = 600;       // SIGTERM: jobs get so long to checkpoint
   int64_t most_failures = 5;  // different jobs that fail in a row and soon before claiming stops; 0: it never does
   std::function<std::shared_ptr<ArtifactStores>()> artifacts;  // for a thread of its own; empty: the run root is all
-  std::string listen;        // where channels listen for ranks of other hosts (jobs/progress/tcp.h); empty: nowhere
-  std::string store;         // where artifacts are stored (store_address); empty: nowhere
+  std::string listen;  // where channels listen for ranks of other hosts (jobs/progress/tcp.h); empty: nowhere
+  std::string store;   // where artifacts are stored (store_address); empty: nowhere
+  std::string queue;   // its identity, noted in each attempt's folder (old_attempts.h); empty: not known
+  /// Removes old attempts, beside the loop and at most once an hour, until `stop` says so; says itself what it did.
+  /// Owns what it uses, because storage that hangs may keep it for longer than the agent. Empty: nothing is removed.
+  std::function<void(const std::function<bool()>& stop)> clean;
   bool until_empty = false;  // end when no job is left that this agent could ever run
 };
 

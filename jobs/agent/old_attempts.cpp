@@ -6,7 +6,9 @@
 #include <set>
 #include <utility>
 
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
+#include <unistd.h>
 
 #include "base/atomic_file.h"
 #include "base/files.h"
@@ -18,7 +20,9 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kAttempt = "attempt-";
+constexpr const char *kMark = "attempt.json", *kCleaned = ".cleaned";
 constexpr size_t kJobsAtOnce = 500;
+constexpr std::chrono::hours kCleanEvery{1};
 
 struct Attempt {
   fs::path folder;
@@ -69,22 +73,76 @@ std::set<std::string> needed_by_others(QueueReader& reader) {
   return needed;
 }
 
+/// Of a job, by number; those whose removal was interrupted as well.
+std::vector<Attempt> attempts_in(const fs::path& job) {
+  std::vector<Attempt> attempts;
+  for (const auto& path : files().list(job))
+    if (const auto attempt = attempt_of(path); attempt && files().is_folder(path)) attempts.push_back(*attempt);
+  std::ranges::stable_sort(attempts, [](const Attempt& a, const Attempt& b) { return a.fence < b.fence; });
+  return attempts;
+}
+
+std::optional<AttemptMark> mark_of(const fs::path& attempt) {
+  const auto path = attempt / kMark;
+  if (!files().exists(path)) return std::nullopt;
+  const auto json = nlohmann::json::parse(files().read(path), nullptr, false);
+  const auto word = [&](const char* key) {
+    const auto found = json.is_object() ? json.find(key) : json.end();
+    return found != json.end() && found->is_string() ? found->get<std::string>() : std::string();
+  };
+  return AttemptMark{word("job"), word("queue")};
+}
+
+/// Others see it whole or not at all, also over NFS and after a loss of power. The mark goes last, so that the rest of
+/// a removal that was interrupted is known.
+void remove_attempt(const fs::path& attempt) {
+  auto aside = attempt;
+  if (!attempt.filename().string().ends_with(kAsideSuffix)) {
+    aside += fmt::format(".old-{}{}", ::getpid(), kAsideSuffix);
+    files().rename(attempt, aside);
+    files().sync_folder(attempt.parent_path());
+  }
+  for (const auto& path : files().list(aside))
+    if (path.filename() != kMark) files().remove(path);
+  files().remove(aside);
+}
+
 }  // namespace
+
+void mark_attempt(const fs::path& attempt, const AttemptMark& mark) {
+  write_whole(attempt / kMark, nlohmann::json{{"job", mark.job}, {"queue", mark.queue}}.dump() + "\n");
+}
+
+std::vector<fs::path> forgotten_attempts(const fs::path& runs, const AttemptMark& mark, std::chrono::seconds age,
+                                         fs::file_time_type now) {
+  std::vector<fs::path> forgotten;
+  for (const auto& attempt : attempts_in(runs / mark.job)) {
+    if (!attempt.rest && now - attempt.touched < age) return {};
+    if (mark_of(attempt.folder) == mark) forgotten.push_back(attempt.folder);
+  }
+  return forgotten;
+}
+
+bool may_clean(const fs::path& runs, fs::file_time_type now) {
+  const auto path = runs / kCleaned;
+  std::error_code none;
+  const auto before = fs::last_write_time(path, none);
+  if (!none && std::chrono::abs(now - before) < kCleanEvery) return false;
+  write_whole(path, "");
+  return true;
+}
 
 std::vector<fs::path> old_attempts(const fs::path& runs, const JobRecord& job, const AttemptRetention& retention,
                                    fs::file_time_type now) {
   if (!is_final(job.state) || !job.unreadable.empty()) return {};
   std::vector<Attempt> attempts;
   std::vector<fs::path> old;
-  for (const auto& path : files().list(runs / job.spec.id)) {
-    const auto attempt = attempt_of(path);
-    if (!attempt || !files().is_folder(path)) continue;
-    if (attempt->rest)
-      old.push_back(path);
+  for (auto& attempt : attempts_in(runs / job.spec.id)) {
+    if (attempt.rest)
+      old.push_back(attempt.folder);
     else
-      attempts.push_back(*attempt);
+      attempts.push_back(std::move(attempt));
   }
-  std::ranges::stable_sort(attempts, [](const Attempt& a, const Attempt& b) { return a.fence < b.fence; });
   std::set<fs::path> needed;
   if (!attempts.empty()) {
     for (const auto& attempt : attempts)  // several, where Redis gave one fence out twice
@@ -109,30 +167,34 @@ std::vector<fs::path> old_attempts(const fs::path& runs, const JobRecord& job, c
 }
 
 CleanedAttempts clean_attempts(const fs::path& runs, QueueReader& reader, const AttemptRetention& retention,
-                               bool remove) {
+                               bool remove, const std::function<bool()>& stop) {
   CleanedAttempts cleaned;
   const auto root = runs.lexically_normal();
   const auto needed = needed_by_others(reader);
+  const auto queue = retention.forgotten ? reader.identity() : "";
   for (const auto& folder : files().list(root)) {
+    if (stop()) break;
     const auto id = folder.filename().string();
     if (id.starts_with('.') || needed.contains(id) || !files().is_folder(folder)) continue;
     const auto job = reader.job(id);
-    if (!job) continue;  // nobody's, or of a job that was forgotten: its owner may want it
-    for (const auto& attempt : old_attempts(root, *job, retention, fs::file_time_type::clock::now())) {
+    const auto now = fs::file_time_type::clock::now();
+    if (!job && queue.empty()) continue;  // nobody's, or of a job that was forgotten: its owner may want it
+    const auto attempts = job ? old_attempts(root, *job, retention, now)
+                              : forgotten_attempts(root, {id, queue}, *retention.forgotten, now);
+    for (const auto& attempt : attempts) {
+      if (stop()) break;
       try {
         if (remove) {
-          const auto again = reader.job(id);  // somebody may have retried it
-          if (!again || !is_final(again->state)) break;
-          if (attempt.filename().string().ends_with(kAsideSuffix))
-            files().remove(attempt);
-          else
-            remove_folder(attempt);
+          const auto again = reader.job(id);  // somebody may have retried it, or submitted it anew
+          if (job ? !again || !is_final(again->state) : again.has_value()) break;
+          remove_attempt(attempt);
         }
         cleaned.removed.push_back(attempt);
       } catch (const FileError& error) {
         cleaned.kept.emplace_back(error.what());
       }
     }
+    if (!job && remove && !attempts.empty()) ::rmdir(folder.c_str());  // where nothing else is there
   }
   return cleaned;
 }

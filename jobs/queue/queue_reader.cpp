@@ -213,6 +213,8 @@ JobArtifacts QueueReader::artifacts(const std::string& id) {
   return artifacts_of(fields_of(*replies[0]));
 }
 
+std::string QueueReader::identity() { return text_of(*ask({{"HGET", key("settings"), "identity"}})[0]); }
+
 std::vector<JobRecord> QueueReader::jobs(const std::vector<std::string>& ids) {
   std::vector<JobRecord> records;
   records.reserve(ids.size());

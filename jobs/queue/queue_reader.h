@@ -92,6 +92,8 @@ class QueueReader {
   std::vector<std::string> log(const std::string& id,
                                int64_t& total);  // the ring, and how many lines were ever written
   QueueStatistics statistics();
+  /// As RedisQueue::identity says; empty where the queue has none yet.
+  std::string identity();
 
  private:
   static constexpr size_t kHashesInPipeline = 64;  // each as large as its Limits

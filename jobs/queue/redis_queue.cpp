@@ -326,6 +326,11 @@ Retention RedisQueue::agree_to_keep(const Retention& keep, bool change) {
   return rules;
 }
 
+std::string RedisQueue::identity(const std::string& proposal) {
+  const auto reply = run("agree", {"", "", "", "", proposal});
+  return text_of(element(*reply, 4, "agree"));
+}
+
 void RedisQueue::heartbeat_agent(const AgentInfo& agent) {
   check(agent);
   run("heartbeat_agent",

@@ -41,6 +41,9 @@ class RedisQueue final : public JobQueue {
   /// How long finished jobs are kept is one answer for the queue, not each agent's: the first one's, until `change`.
   /// Returns what rules.
   Retention agree_to_keep(const Retention& keep, bool change);
+  /// A text that no other queue has, by which what agents leave on disk is known as this one's. It is `proposal` where
+  /// the queue had none.
+  std::string identity(const std::string& proposal);
   void heartbeat_agent(const AgentInfo& agent) override;
   KeptArtifact room_for(const Lease& lease, const Artifact& artifact, const std::vector<std::string>& roles) override;
   KeptArtifact keep(const Lease& lease, const Artifact& artifact, const std::vector<std::string>& roles,

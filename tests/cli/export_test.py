@@ -108,6 +108,16 @@ class ExportTest(ProgramTest):
                                                   "ABSENT", "-o", "x.npz", code=3).stderr)
         self.assertFalse((self.folder / "x.npz").exists())
 
+    def test_what_killed_exports_left_is_removed_by_the_next(self):
+        run = self.trained(*TREES)
+        (self.folder / "best.foretime-tmp").mkdir()
+        (self.folder / "best.old-77.foretime-tmp/x").mkdir(parents=True)
+        for out in ("model.foretime", "model.pt"):
+            self.write(f"{out}.77-0.foretime-tmp", "half")
+        for out in ("best", "model.foretime", "model.pt"):
+            self.run_foretime("export", run, out)
+        self.assertEqual([path.name for path in self.folder.glob("*.foretime-tmp")], [])
+
 
 class ExportToAFolderTest(ProgramTest):
     def test_export_of_a_run(self):

@@ -102,6 +102,39 @@ class JobsTest(QueueTest):
         self.assertTrue((self.folder / "runs/somebodys/attempt-0").exists(), "a folder that the queue does not know")
         self.foretime("evaluate", folder / "attempt-1")
 
+    def test_attempts_of_forgotten_jobs_go_where_that_is_asked_for(self):
+        soon = 0.5 / 86400
+        folders = []
+        for seed in (1, 2):
+            job = self.json("submit", "base.yaml", f"trainer.seed={seed}")["jobs"][0]["id"]
+            folders.append(self.folder / "runs" / job)
+        theirs = self.folder / "runs/0123456789abcdef/attempt-1"
+        self.finish(self.agent("--until-empty", "--keep-days", soon))
+        theirs.mkdir(parents=True)
+        mark = json.loads((folders[0] / "attempt-1/attempt.json").read_text())
+        self.assertEqual(mark["job"], folders[0].name)
+        (theirs / "attempt.json").write_text(json.dumps({"job": "0123456789abcdef", "queue": "of somebody else"}))
+        for folder in (*(folder / "attempt-1" for folder in folders), theirs):
+            for path in (*folder.iterdir(), folder):
+                os.utime(path, (0, 0))
+        os.utime(folders[1] / "attempt-1")  # just now
+        agent = self.agent()
+        self.wait_for("both to be forgotten", lambda: not self.jobs())
+        self.assertIn("0 attempts would be removed", self.foretime("clean", "--keep", 0))
+        shown = self.foretime("clean", "--forgotten", 1)
+        self.assertEqual(shown, f"runs/{folders[0].name}/attempt-1\n1 attempts would be removed; --remove does so\n")
+        agent.terminate()
+        self.finish(agent)
+        self.assertTrue(folders[0].exists())
+        agent = self.agent("--clean-attempts", 1)
+        self.wait_for("the old one to go", lambda: not folders[0].exists())
+        agent.terminate()
+        self.finish(agent)
+        self.assertTrue((folders[1] / "attempt-1").exists())
+        self.assertTrue(theirs.exists())
+        self.assertIn("1 attempts removed", self.foretime("clean", "--forgotten", 0, "--remove"))
+        self.assertFalse(folders[1].exists())
+
     def test_cancel_pause_resume_retry_and_priority(self):
         added = self.json("submit", "sweep.yaml")
         first, second = [job["id"] for job in added["jobs"]]

@@ -223,6 +223,15 @@ class IgnoredOptionTest(ProgramTest):
                          expected=(f"--set {key}: found files beside it", "leave out"))
         self.run_foretime("evaluate", "run", "--set", "data.test=[C11.npz]")
 
+    def test_settings_that_are_about_no_named_file(self):
+        self.train()
+        for setting in ("data.holdout=0.5", "data.train_fraction=0.5", "data.duplicates=first", "data.overlap=warn"):
+            key = setting.split("=")[0]
+            self.refused("evaluate", "run", SAMPLES / "C10.npz", "--set", setting,
+                         expected=(f"--set {key}: found files beside it", "leave out the files to measure the sets of the run"))
+        self.run_foretime("evaluate", "run", SAMPLES / "C10.npz", "--set", "data.max_eval_candidates=5")
+        self.run_foretime("evaluate", "run", "--set", "data.holdout=0.5")
+
 
 class AgentTest(ProgramTest):
     def test_gpus_that_are_not_there_are_refused(self):

@@ -137,6 +137,26 @@ class ResumeTest(ProgramTest):
         # A checkpoint that is named itself is not replaced.
         self.assertIn("CRC-32", self.run_foretime("evaluate", folder / "step-00000005", code=3).stderr)
 
+    def test_where_the_best_checkpoint_is_missing_the_newest_is_measured_and_none_exported(self):
+        self.train(trainer__steps=10, checkpoint__every_steps=5, checkpoint__keep_last=9)
+        folder = self.folder / "run/checkpoints"
+        self.write("run/checkpoints/best.json", {"step": 5, "metric": "holdout/kendall_tau", "value": 1})
+        shutil.rmtree(folder / "step-00000005")
+        missing = "run/checkpoints/step-00000005: this checkpoint is missing; the newest intact checkpoint is "
+        for command in (("evaluate", "run"), ("rank", "run", SAMPLES / "C10.npz", "--top", 3), ("select", "run", SAMPLES / "C10.npz", "-n", 3)):
+            self.assertIn(f"warning: {missing}used in its place: run/checkpoints/step-00000010", self.run_foretime(*command).stderr)
+        for out in ("out.foretime", "out.pt", "out"):
+            self.assertIn(f"{missing}run/checkpoints/step-00000010: name that one", self.run_foretime("export", "run", out, code=3).stderr)
+            self.assertFalse((self.folder / out).exists())
+
+    def test_a_run_that_keeps_no_best_checkpoint_goes_on_without_one(self):
+        common = dict(checkpoint__keep_best="false", checkpoint__keep_last=1, trainer__eval_every=2)
+        self.train(trainer__steps=4, **common)
+        self.train(trainer__steps=8, **common)
+        self.assertFalse((self.folder / "run/checkpoints/best.json").exists())
+        self.assertNotIn("warning", self.run_foretime("evaluate", "run").stderr)
+        self.run_foretime("export", "run", "out.foretime")
+
     def test_sigterm_on_one_rank_stops_all_with_75(self):
         common = dict(trainer__steps=100000, trainer__log_every=1)
         process = self.start_training(2, **common)

@@ -65,9 +65,22 @@ TEST_F(BestCheckpoint, ThatNothingTellsOfIsDamagedAsWell) {
   EXPECT_THROW(read_best_only("/run"), RunError);
 }
 
-TEST_F(BestCheckpoint, ThatARunDoesNotKeepIsItsNewestOne) {
+TEST_F(BestCheckpoint, WhereItsFolderIsMissingItIsDamagedAsWell) {
   files().remove(store_.folder(10));
+  EXPECT_THAT(warning("/run", 30),
+              AllOf(HasSubstr("warning: /run/checkpoints/step-00000010: this checkpoint is missing"),
+                    HasSubstr("used in its place: /run/checkpoints/step-00000030\n")));
+  EXPECT_THAT(message_of<RunError>([] { read_best_only("/run"); }),
+              AllOf(HasSubstr("step-00000010: this checkpoint is missing"),
+                    HasSubstr("the newest intact checkpoint is /run/checkpoints/step-00000030: name that one")));
+}
+
+TEST_F(BestCheckpoint, ThatARunDoesNotKeepIsItsNewestOne) {
+  store_.unmark_best();
   EXPECT_EQ(warning("/run", 30), "");
+  store_.mark_best(0, "valid/kendall_tau", 0);  // by an earlier version, where there was none yet
+  EXPECT_EQ(warning("/run", 30), "");
+  EXPECT_EQ(read_best_only("/run").step, 30);
 }
 
 TEST_F(BestCheckpoint, ThatIsReplacedWhileItIsReadIsReadAnew) {

@@ -178,7 +178,7 @@ void write_torchscript(const std::filesystem::path& file, const inference::Bundl
   } catch (const std::exception& error) {
     throw models::ModelError("{}: TorchScript refused the model: {}", file.string(), error.what());
   }
-  write_file_atomically(file, bytes.str());
+  write_file_atomically(file, bytes.str(), AtomicFile::OldHalves::remove);
 }
 
 }  // namespace foretime::worker

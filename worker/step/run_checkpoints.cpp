@@ -68,7 +68,7 @@ bool RunCheckpoints::restore_best(int64_t step) {
   comm::run_together(run_.comm, [&] {
     if (!run_.root() || !run_.settings.checkpoint.keep_best) return;
     try {
-      const auto best_step = run_.directory->checkpoints().best_step();
+      const auto best_step = run_.directory->checkpoints().noted_best();
       if (best_step && *best_step != step) best = serialize(run_.directory->checkpoints().read(*best_step));
     } catch (const StorageError&) {
       throw;
@@ -142,8 +142,11 @@ void RunCheckpoints::restore(const coordinator::StoredCheckpoint& checkpoint) {
     run_.directory->rewind_metrics(stored.step);
     if (run_.settings.checkpoint.resume != "auto") carry_over_best(checkpoint.folder);
     // A run that was killed may have noted a best step whose checkpoint it did not write.
-    run_.directory->checkpoints().mark_best(run_.early_stop.best_step(), run_.settings.trainer.metric,
-                                            run_.early_stop.best().value_or(0));
+    auto& store = run_.directory->checkpoints();
+    if (run_.settings.checkpoint.keep_best && run_.early_stop.best())
+      store.mark_best(run_.early_stop.best_step(), run_.settings.trainer.metric, *run_.early_stop.best());
+    else
+      store.unmark_best();
   }
   run_.log.info("continues at step {} from {}", stored.step, folder);
 }

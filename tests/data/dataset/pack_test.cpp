@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <iterator>
 #include <numeric>
 #include <thread>
 
@@ -9,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "base/files.h"
 #include "data/dataset/group_files.h"
 #include "data/dataset/synth.h"
 #include "tests/data/groups.h"
@@ -97,6 +99,18 @@ TEST_F(Pack, StreamsRealLayoutsAndTiles) {
     const auto expected = packed_in_memory(headers);
     EXPECT_EQ(packed_at_once(headers), expected);
     EXPECT_EQ(packed_by(headers, 3), expected);
+  }
+}
+
+TEST_F(Pack, RemovesWhatKilledProcessesLeft) {
+  const auto headers = synthetic(3);
+  for (const int64_t threads : {1, 2}) {
+    const auto out = folder_ / std::to_string(threads) / "out.foretime";
+    std::filesystem::create_directory(out.parent_path());
+    for (const char* left : {".77-0", ".77.part0", ".77.part1", ".77.part2.foretime-tmp.77-0", ".77.process0.77-0"})
+      testing::write_text(out.string() + left + kAsideSuffix, "half");
+    pack_collection(out, headers, {.threads = threads});
+    EXPECT_EQ(std::distance(std::filesystem::directory_iterator(out.parent_path()), {}), 1) << threads;
   }
 }
 

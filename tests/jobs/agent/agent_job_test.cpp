@@ -170,7 +170,8 @@ TEST_F(AgentJobTest, ThereIsNoSuccessWhileTheStorageHidesItsLastCheckpoint) {
   fail_at("step-00000009");
   name_checkpoint(last);
   say_result();
-  EXPECT_EQ(end({0, 0}).outcome, Outcome::error);
+  EXPECT_EQ(end({0, 0}).outcome, Outcome::preempted);
+  EXPECT_TRUE(ended_by_storage(job_->result()));
   EXPECT_THAT(job_->result().error, HasSubstr("its result is not there"));
 }
 
@@ -183,7 +184,7 @@ TEST_F(AgentJobTest, AJobWhoseFilesAreLostWhenTheyAreClosedIsGivenBackAndNeverFa
   EXPECT_THAT(job_->result().error, HasSubstr("config.yaml"));
 }
 
-TEST_F(AgentJobTest, AnEvaluationWhoseOutputIsLostWhenItIsClosedIsTriedAgainAndNeverFails) {
+TEST_F(AgentJobTest, AnEvaluationWhoseOutputIsLostWhenItIsClosedIsGivenBackAndCostsNoAttempt) {
   ASSERT_TRUE(queue_.submit(spec_));
   const auto lease = queue_.claim({"before", "token", 2, 0, Milliseconds(1000)}).value();
   queue_.finish(lease, {.outcome = Outcome::succeeded, .checkpoint = store(1, 8)}, 0);
@@ -191,8 +192,9 @@ TEST_F(AgentJobTest, AnEvaluationWhoseOutputIsLostWhenItIsClosedIsTriedAgainAndN
   fail_closing("evaluation.json");
   begin(1, "");
   say_result();
-  EXPECT_EQ(end({0, 0}).outcome, Outcome::error);
-  EXPECT_THAT(job_->result().error, HasSubstr("evaluation.json"));
+  EXPECT_EQ(end({0, 0}).outcome, Outcome::preempted);
+  EXPECT_TRUE(ended_by_storage(job_->result())) << "as by exit code 74: it is told, and has a bound";
+  EXPECT_THAT(job_->result().error, HasSubstr("evaluation.json: close: No space left"));
 }
 
 }  // namespace

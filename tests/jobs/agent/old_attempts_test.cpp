@@ -88,5 +88,54 @@ TEST_F(OldAttempts, WhatARemovalLeftGoesAndWhatIsNoAttemptStays) {
   EXPECT_EQ(old({.keep = 0, .age = std::chrono::seconds(0)}), Names{"attempt-1.old-77.foretime-tmp"});
 }
 
+/// Attempts of a forgotten job that are known by what agents wrote there.
+class ForgottenAttempts : public OldAttempts {
+ protected:
+  void add_marked(const std::string& name, double days, const AttemptMark& mark) {
+    add(name, days);
+    const auto folder = scratch_.path() / job_.spec.id / name;
+    const auto then = fs::last_write_time(folder);
+    mark_attempt(folder, mark);
+    fs::last_write_time(folder, then);
+  }
+  Names forgotten(double days) const {
+    Names names;
+    for (const auto& path : forgotten_attempts(scratch_.path(), mark_, seconds_of_days(days), now_))
+      names.push_back(path.filename());
+    return names;
+  }
+  const AttemptMark mark_{job_.spec.id, "queue"};
+};
+
+TEST_F(ForgottenAttempts, GoWhereAgentsOfThisQueueMadeThem) {
+  add_marked("attempt-2", 10, mark_);
+  add_marked("attempt-10", 9, mark_);
+  add("attempt-3", 100);  // by an earlier version, or by somebody
+  add_marked("attempt-4", 100, {job_.spec.id, "another"});
+  add_marked("attempt-5", 100, {"another", "queue"});
+  add_marked("notes", 100, mark_);
+  std::ofstream(scratch_.path() / job_.spec.id / "attempt-5/attempt.json") << "{\"job\": [";
+  EXPECT_EQ(forgotten(8), (Names{"attempt-2", "attempt-10"}));
+}
+
+TEST_F(ForgottenAttempts, StayAsLongAsAnyOfTheirJobIsYoung) {
+  add_marked("attempt-1", 10, mark_);
+  add("attempt-2", 1);
+  EXPECT_EQ(forgotten(2), Names{});
+  EXPECT_EQ(forgotten(1), Names{"attempt-1"});
+}
+
+TEST_F(ForgottenAttempts, TheRestOfARemovalGoes) {
+  add_marked("attempt-1.old-77.foretime-tmp", 0, mark_);
+  EXPECT_EQ(forgotten(2), Names{"attempt-1.old-77.foretime-tmp"});
+}
+
+TEST_F(ForgottenAttempts, AreLookedForOnceAnHour) {
+  EXPECT_TRUE(may_clean(scratch_.path(), fs::file_time_type::clock::now()));
+  const auto now = fs::file_time_type::clock::now();
+  EXPECT_FALSE(may_clean(scratch_.path(), now + std::chrono::minutes(59)));
+  EXPECT_TRUE(may_clean(scratch_.path(), now + std::chrono::minutes(61)));
+}
+
 }  // namespace
 }  // namespace foretime::jobs

@@ -249,6 +249,20 @@ TEST(RedisQueue, TheFirstAnswerHowLongJobsAreKeptHoldsForAllAgents) {
   EXPECT_EQ(backend.queue().reap().expired, 1);
 }
 
+TEST(RedisQueue, HasOneIdentityForEver) {
+  const auto settings = fresh_settings();
+  RedisBackend backend(shared_server().url(), settings);
+  RedisClient client(shared_server().url());
+  RedisQueue queue(client, settings, QueueClock::test_key), other(client, fresh_settings(), QueueClock::test_key);
+  EXPECT_EQ(QueueReader(client, settings).identity(), "");
+  EXPECT_EQ(queue.identity("first"), "first");
+  EXPECT_EQ(queue.identity("second"), "first");
+  EXPECT_EQ(other.identity("third"), "third");
+  EXPECT_EQ(QueueReader(client, settings).identity(), "first");
+  const Retention kept{settings.keep_finished, 7};
+  EXPECT_EQ(queue.agree_to_keep(kept, false), kept) << "an identity says nothing about it";
+}
+
 TEST(RedisQueue, KeysOfAnotherTypeAreAnError) {
   RedisBackend backend(shared_server().url(), fresh_settings());
   backend.client().call({"SET", backend.key("job:j"), "text"});

@@ -1,0 +1,32 @@
+#include "base/file_lock.h"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdint>
+
+#include <fcntl.h>
+#include <sys/vfs.h>
+
+namespace foretime {
+
+LockState try_to_lock(int file) {
+  struct flock whole {};
+  whole.l_type = F_WRLCK;
+  while (::fcntl(file, F_OFD_SETLK, &whole) != 0) {
+    if (errno == EINTR) continue;
+    return errno == EAGAIN || errno == EACCES ? LockState::held : LockState::unknown;
+  }
+  return LockState::taken;
+}
+
+bool is_shared(int file) {
+  constexpr std::array<uint32_t, 8> kShared{
+      0x6969,     0xFE534D42, 0xFF534D42, 0x0BD00BD0,   // NFS, SMB2, CIFS, Lustre
+      0x00C36400, 0x65735546, 0x19830326, 0x47504653};  // Ceph, FUSE, BeeGFS, GPFS
+  struct statfs system {};
+  return ::fstatfs(file, &system) != 0 ||
+         std::ranges::find(kShared, static_cast<uint32_t>(system.f_type)) != kShared.end();
+}
+
+}  // namespace foretime
