@@ -22,6 +22,7 @@
 #include "base/process.h"
 #include "base/text.h"
 #include "jobs/error.h"
+#include "jobs/redis/append_only.h"
 #include "jobs/redis/embedded_guardian.h"
 #include "jobs/redis/embedded_owner.h"
 #include "jobs/supervisor/supervisor_process.h"
@@ -168,29 +169,6 @@ std::string EmbeddedFolder::shortage() const {
       kOwn);
 }
 
-void EmbeddedFolder::cut_zeros() const {
-  std::error_code failure;
-  for (std::filesystem::directory_iterator at(path_ / "appendonlydir", failure), end; !failure && at != end;
-       at.increment(failure)) {
-    if (!at->path().string().ends_with(".incr.aof")) continue;
-    const auto file = open_file("appendonlydir/" + at->path().filename().string(), O_RDWR);
-    struct stat found {};
-    if (fstat(file.get(), &found) != 0) fail_of("the append-only file cannot be read", errno);
-    std::array<char, 4096> piece{};
-    off_t size = found.st_size;
-    for (bool zeros = true; zeros && size > 0;) {
-      const auto count = std::min<off_t>(size, static_cast<off_t>(piece.size()));
-      if (pread(file.get(), piece.data(), static_cast<size_t>(count), size - count) != count)
-        fail_of("the append-only file cannot be read", errno);
-      off_t left = count;
-      while (left > 0 && piece[static_cast<size_t>(left - 1)] == '\0') --left;
-      zeros = left == 0;
-      size -= count - left;
-    }
-    if (size < found.st_size && ftruncate(file.get(), size) != 0) fail_of("the append-only file cannot be cut", errno);
-  }
-}
-
 int64_t EmbeddedFolder::log_size() const {
   struct stat found {};
   return fstatat(descriptor_.get(), "redis.log", &found, AT_SYMLINK_NOFOLLOW) == 0 ? found.st_size : 0;
@@ -327,7 +305,7 @@ void EmbeddedRedis::start_guardian(const Descriptor& guardian, const Descriptor&
   const auto users = folder_.open_file("users.lock", O_RDWR);
   const auto server = folder_.open_file("server.lock", O_RDWR | O_CREAT);
   if (try_lock(server, "server.lock", LOCK_EX)) {  // or a server whose guardian was killed is still ending
-    folder_.cut_zeros();
+    prepare_append_only(folder_);
     flock(server.get(), LOCK_UN);
   }
   const auto null = above_standard(open("/dev/null", O_RDWR | O_CLOEXEC));

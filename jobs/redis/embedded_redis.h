@@ -32,9 +32,6 @@ class EmbeddedFolder {
   std::string shortage() const;
   /// redis.conf, made anew: redis.sock and no port, every write synced to the append-only file.
   void write_configuration() const;
-  /// Cuts the zero bytes at the end of the append-only file, which some file systems leave there when power is lost:
-  /// what Redis writes never ends with one, and it refuses to load them. No server may run.
-  void cut_zeros() const;
   int64_t log_size() const;
   /// The last lines of redis.log after byte `from`; "" where there are none.
   std::string end_of_log(int64_t from) const;

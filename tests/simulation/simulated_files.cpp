@@ -13,7 +13,7 @@ struct SimulatedFiles::Node {
   std::map<std::string, std::shared_ptr<Node>> names, names_on_disk;
 
   static void apply(std::string& data, const Write& write, size_t bytes) {
-    if (write.truncate) data.clear();
+    if (write.truncate) data.resize(write.offset);
     if (data.size() < write.offset + bytes) data.resize(write.offset + bytes);
     std::copy_n(write.bytes.begin(), bytes, data.begin() + static_cast<std::ptrdiff_t>(write.offset));
   }
@@ -185,6 +185,13 @@ void SimulatedFiles::remove(const Path& path) {
   change({{folder_of(path, "cannot be removed"), path.filename().string(), nullptr}});
 }
 
+void SimulatedFiles::truncate(const Path& path, uint64_t bytes) {
+  if (!check("truncate", path)) return;
+  const auto node = find(path);
+  if (!node) throw_file_error(path, "cannot be cut", ENOENT);
+  node->write({bytes, "", true});
+}
+
 void SimulatedFiles::sync_folder(const Path& path) {
   if (!check("sync", path)) return;
   const auto folder = find(path);
@@ -203,22 +210,45 @@ uint64_t SimulatedFiles::used() const {
 }
 
 void SimulatedFiles::lose_power(const std::function<Fate()>& fate) {
+  lose_power_by([&](const auto&, bool) { return fate(); });
+}
+
+void SimulatedFiles::lose_power_by(const std::function<Fate(const std::string& name, bool of_name)>& fate) {
   for (const auto& group : unsynced_) {
-    if (fate() == Fate::kept) apply(group, true);
+    if (fate(group.back().name, true) == Fate::kept) apply(group, true);
   }
   unsynced_.clear();
-  std::vector<std::shared_ptr<Node>> all = {root_};
+  std::vector<std::pair<std::string, std::shared_ptr<Node>>> all = {{"", root_}};
   for (size_t i = 0; i < all.size(); ++i) {
-    const auto node = all[i];
+    const auto [name, node] = all[i];
     node->names = node->names_on_disk;
-    for (const auto& write : node->unsynced) {
-      const auto end = fate();
-      if (end == Fate::kept) Node::apply(node->on_disk, write, write.bytes.size());
-      if (end == Fate::torn) Node::apply(node->on_disk, write, write.bytes.size() / 2);
-    }
+    for (const auto& write : node->unsynced) lose(*node, write, fate(name, false));
     node->unsynced.clear();
     node->data = node->on_disk;
-    for (const auto& [name, child] : node->names) all.push_back(child);
+    for (const auto& child : node->names) all.push_back(child);
+  }
+}
+
+void SimulatedFiles::lose(Node& node, const Write& write, Fate fate) {
+  const auto size = write.bytes.size();
+  switch (fate) {
+    case Fate::lost:
+      break;
+    case Fate::kept:
+      Node::apply(node.on_disk, write, size);
+      break;
+    case Fate::torn:
+      Node::apply(node.on_disk, write, size / 2);
+      break;
+    case Fate::torn_early:
+      Node::apply(node.on_disk, write, std::min<size_t>(size, 1));
+      break;
+    case Fate::torn_late:
+      Node::apply(node.on_disk, write, size - std::min<size_t>(size, 1));
+      break;
+    case Fate::zeroed:
+      Node::apply(node.on_disk, {write.offset, std::string(size, '\0'), write.truncate}, size);
+      break;
   }
 }
 

@@ -33,6 +33,7 @@ class SimulatedFiles final : public Files {
   void rename(const Path& from, const Path& to) override;
   bool exchange(const Path& a, const Path& b) override;
   void remove(const Path& path) override;
+  void truncate(const Path& path, uint64_t bytes);
   void sync_folder(const Path& path) override;
 
   /// Called before each operation: an errno that it answers is that operation's failure; kDead: whoever asks is dead,
@@ -47,10 +48,14 @@ class SimulatedFiles final : public Files {
   void forget_syncs() { forgets_syncs_ = true; }
   int64_t operations() const { return operations_; }
 
-  /// What a loss of power does to each write and each change of names that was not synced.
-  enum class Fate { lost, kept, torn };  // torn: half of a write; a change of names is lost
+  /// What a loss of power does to each write and each change of names that was not synced. torn: half of a write is
+  /// there, torn_early: its first byte, torn_late: all but its last one, zeroed: as many zeros; a change of names is
+  /// lost by each of them.
+  enum class Fate { lost, kept, torn, torn_early, torn_late, zeroed };
   /// Asked once for each, oldest first.
   void lose_power(const std::function<Fate()>& fate);
+  /// With the file's name, and whether it is a name that changed.
+  void lose_power_by(const std::function<Fate(const std::string& name, bool of_name)>& fate);
   /// All files with their contents, for comparisons.
   std::map<std::string, std::string> contents() const;
 
@@ -59,7 +64,7 @@ class SimulatedFiles final : public Files {
   struct Write {
     uint64_t offset;
     std::string bytes;
-    bool truncate;
+    bool truncate;  // to `offset` bytes, before
   };
   struct NameChange {
     std::shared_ptr<Node> folder;
@@ -75,6 +80,7 @@ class SimulatedFiles final : public Files {
   std::shared_ptr<Node> folder_of(const Path& path, const char* doing) const;
   void change(Group group);
   static void apply(const Group& group, bool on_disk);
+  static void lose(Node& node, const Write& write, Fate fate);
   void collect(const Node& node, const std::string& path, std::map<std::string, std::string>& found) const;
 
   std::shared_ptr<Node> root_;

@@ -26,13 +26,18 @@ std::string job_key(const std::string& id) { return "{foretime}:job:" + id; }
 }  // namespace
 
 Invariants::Invariants(Environment& env, JobLedger& ledger, const Agents& agents)
-    : env_(env), ledger_(ledger), agents_(agents) {
+    : env_(env),
+      ledger_(ledger),
+      agents_(agents),
+      facts_(env.redis.model(), [&env](const std::string& what) { env.fail(what); }) {
   for (const auto& [name, script] : jobs::load_scripts(jobs::QueueClock::redis)) scripts_[script.sha1] = name;
 }
 
 void Invariants::after_command(const std::vector<std::string>& call, const Answer& answer) {
   read_transitions();
   check_writer(call, answer);
+  facts_.after_command(told_, env_.scheduler.now());
+  told_.clear();
   for (auto& [job, lease] : fresh_leases_) last_leases_[job] = std::move(lease);
   fresh_leases_.clear();
   left_.clear();
@@ -59,6 +64,7 @@ void Invariants::read_transitions() {
 
 void Invariants::check_transition(const std::map<std::string, std::string>& event) {
   const auto& job = event.at("job");
+  told_.insert(job);
   for (const auto& [name, value] : event) {
     for (const char c : name + value + "\n")
       env_.report.digest = (env_.report.digest ^ static_cast<unsigned char>(c)) * 1099511628211ULL;
@@ -129,6 +135,9 @@ void Invariants::check_writer(const std::vector<std::string>& call, const Answer
   const auto lease = call[at + 1] + ":" + call[at + 2];
   if (last != last_leases_.end() && last->second != lease && (!ends || left_.count(call[at]) != 0))
     env_.fail(fmt::format("{} of {} by lease {}, but the newest is {}", name, call[at], lease, last->second));
+  const bool succeeded = ends && call.size() > at + 4 && (call[at + 4] == "succeeded" || call[at + 4] == "stopped");
+  if (word == "ok" && succeeded && field(call[at], "state") != "succeeded")
+    env_.fail(fmt::format("{}: its result was taken, and it is {}", call[at], field(call[at], "state")));
 }
 
 void Invariants::check_result(const std::string& job) {
@@ -229,6 +238,7 @@ void Invariants::forget_what_redis_lost() {
   last_fences_.clear();
   last_leases_.clear();
   lost_second_ = true;
+  facts_.after_crash(env_.redis.sync_always(), now);
 }
 
 void Invariants::forget(const std::string& job) {

@@ -9,6 +9,7 @@
 
 #include "tests/simulation/cluster/agents.h"
 #include "tests/simulation/cluster/environment.h"
+#include "tests/simulation/cluster/facts.h"
 #include "tests/simulation/cluster/job_ledger.h"
 
 namespace foretime::simulation {
@@ -18,7 +19,7 @@ class Invariants {
  public:
   Invariants(Environment& env, JobLedger& ledger, const Agents& agents);
 
-  /// After each command: the newest transitions, and who may write.
+  /// After each command: the newest transitions, who may write, and all that is known of the jobs that it touched.
   void after_command(const std::vector<std::string>& call, const Answer& answer);
   /// All of the keys at one moment; no job is lost.
   void check();
@@ -30,7 +31,8 @@ class Invariants {
   /// Fails, and names a job that has not ended.
   void check_all_ended();
 
-  /// Jobs whose submission was answered within the second before a crash may be gone, with appendfsync everysec.
+  /// After a crash: jobs whose submission was answered within the second before it may be gone, with appendfsync
+  /// everysec, and so may transitions.
   void forget_what_redis_lost();
   void forget(const std::string& job);
 
@@ -54,7 +56,9 @@ class Invariants {
   std::map<std::string, int64_t> last_fences_;                     // by job
   std::map<std::string, std::string> last_leases_, fresh_leases_;  // fence and token by job; fresh: of this command
   std::set<std::string> left_;                                     // jobs that ceased to be active by it
-  bool lost_second_ = false;                                       // Redis lost writes, in some crash
+  std::set<std::string> told_;                                     // jobs of which its events speak
+  Facts facts_;
+  bool lost_second_ = false;  // Redis lost writes, in some crash
 };
 
 }  // namespace foretime::simulation

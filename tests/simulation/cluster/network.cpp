@@ -144,8 +144,8 @@ void SimulatedRedis::deliver(const std::shared_ptr<Conversation>& conversation,
     }
     auto reply = model_.run(call);
     asked_at_ = scheduler_.now();
-    if (sync_always_) model_.fsync();
     if (changed) changed(call, reply);
+    if (sync_always_) model_.fsync();
     answer(conversation, std::move(reply));
   }
 }

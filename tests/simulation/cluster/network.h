@@ -33,11 +33,12 @@ class SimulatedRedis {
   void crash();  // for good measure loses part of its last second, unless it syncs always
   void restart() { up_ = true; }
   bool up() const { return up_; }
+  bool sync_always() const { return sync_always_; }
 
   std::set<int64_t> cut_off;  // nodes that do not reach it
   double loss = 0;            // probability that a request or an answer is lost
   double delay = 0;           // probability that one takes up to a minute
-  /// Called after each command that arrived.
+  /// Called after each command that arrived, before what it wrote is synced.
   std::function<void(const std::vector<std::string>& call, const Answer& answer)> changed;
 
  private:

@@ -65,6 +65,7 @@ const std::unordered_map<std::string, RedisModel::Handler>& RedisModel::handlers
 
 Answer RedisModel::run(const Command& command) {
   ++commands_;
+  wrote_ = false;
   if (!trouble.authentication.empty()) return Answer::error(trouble.authentication);
   if (trouble.loading) return Answer::error("LOADING Redis is loading the dataset in memory");
   unit_.clear();
@@ -102,6 +103,7 @@ Answer RedisModel::perform(const Command& command) {
 }
 
 void RedisModel::commit() {
+  wrote_ = !unit_.empty();
   if (!unit_.empty()) log_.push_back(std::move(unit_));
   unit_ = {};
 }

@@ -61,6 +61,11 @@ class RedisModel {
 
   /// For invariants: all keys with their values; expired ones may still be there.
   const std::unordered_map<std::string, Value>& keys() const { return data_.keys; }
+  /// Of the last command that was run, until the next fsync: what it wrote.
+  const std::vector<Command>& last_writes() const {
+    static const std::vector<Command> none;
+    return wrote_ && !log_.empty() ? log_.back() : none;
+  }
   size_t bytes() const;  // roughly, of all keys and values
   int64_t commands() const { return commands_; }
 
@@ -149,6 +154,7 @@ class RedisModel {
   Data on_disk_;                           // as of the last fsync
   std::vector<std::vector<Command>> log_;  // units of writes since then
   std::vector<Command> unit_;              // of the script or command that runs
+  bool wrote_ = false;                     // the last command did
   bool replaying_ = false, in_script_ = false, script_wrote_ = false, allow_oom_ = false;
   int64_t commands_ = 0;
   Command of_script_;  // the command that a script calls
