@@ -14,7 +14,7 @@
 # with AddressSanitizer and UndefinedBehaviorSanitizer (build/fuzz), or --fast without them (build/fuzz-fast): many more
 # executions find what is rare, and only broken promises, assertions of the standard library, crashes and hangs are noticed.
 #
-#   tools/fuzz.sh --keep [TARGET …]                 no fuzzing: the smallest inputs found that reach all edges become
+#   tools/fuzz.sh [--fast] --keep [TARGET …]        no fuzzing: the smallest inputs found that reach all edges become
 #                                                   tests/fuzz/corpus/TARGET, which ordinary tests run
 #
 # At the end each target's executions, executions per second and covered edges are listed; all runs' executions are added up in
@@ -25,12 +25,16 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 build=build/fuzz sanitize=address,undefined,fuzzer-no-link unity=OFF seconds=
-case ${1:-} in
-  --fast) build=build/fuzz-fast sanitize=fuzzer-no-link unity=ON; shift ;;
-  --keep) seconds=keep; shift ;;
-esac
+while [[ ${1:-} == --* ]]; do
+  case $1 in
+    --fast) build=build/fuzz-fast sanitize=fuzzer-no-link unity=ON ;;
+    --keep) seconds=keep ;;
+    *) echo "fuzz.sh: $1: unknown, expected --fast or --keep" >&2; exit 2 ;;
+  esac
+  shift
+done
 if [[ $seconds != keep ]]; then
-  seconds=${1:?usage: tools/fuzz.sh [--fast] SECONDS [TARGET …] | --keep [TARGET …]}
+  seconds=${1:?usage: tools/fuzz.sh [--fast] SECONDS [TARGET …] | [--fast] --keep [TARGET …]}
   shift
 fi
 targets=("$@")
@@ -58,11 +62,11 @@ if [[ $seconds == keep ]]; then
     # By edges alone, not by how often each is passed: an input for each of those counts would be thousands.
     $build/tests/fuzz/fuzz_"$target" -merge=1 -use_counters=0 -max_len="${longest[$target]}" "$kept" "build/fuzz/seeds/$target" "$corpus" \
       "build/fuzz/found/$target" > "build/fuzz/$target-keep.log" 2>&1
-    # Seeds are made anew by each test, and the longest inputs go where all together take more than 100 KB.
+    # Seeds are made anew by each test, and the longest inputs go where all together take more than 40 KB.
     (cd build/fuzz/seeds/"$target" && sha1sum -- *) | cut -d' ' -f1 | (cd "$kept" && xargs rm -f)
     ls -Sr "$kept" | while read -r name; do
       total=$((${total:-0} + $(stat -c %s "$kept/$name")))
-      ((total < 100000)) || rm "$kept/$name"
+      ((total < 40000)) || rm "$kept/$name"
     done
     find "$corpus" -type f -name '????????????????????????????????????????' -delete # by its checksum, as libFuzzer names them
     cp "$kept"/* "$corpus"/ 2> /dev/null || true
