@@ -18,6 +18,8 @@ int main(int count, char** arguments) {
   app.add_option("--hours", options.hours, "with faults, of each")->capture_default_str();
   app.add_option("--total", total_hours, "simulated hours in all; 0: one cluster");
   app.add_flag("--trace", options.trace, "say what happens");
+  app.add_flag("!--undirected", options.directed,
+               "only faults at any time, as seeds had them before there were others");
   app.add_option("--weakness", options.weakness, "break the product so, and see whether a seed notices");
   app.add_flag("--go-on", go_on, "also after a seed that fails");
   CLI11_PARSE(app, count, arguments);

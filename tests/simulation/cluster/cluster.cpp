@@ -8,6 +8,7 @@
 
 #include "base/atomic_file.h"
 #include "tests/simulation/cluster/agents.h"
+#include "tests/simulation/cluster/directed_faults.h"
 #include "tests/simulation/cluster/environment.h"
 #include "tests/simulation/cluster/faults.h"
 #include "tests/simulation/cluster/invariants.h"
@@ -27,6 +28,9 @@ class Cluster {
         agents_(env_, trainings_),
         invariants_(env_, ledger_, agents_),
         faults_(env_, ledger_, trainings_, agents_, invariants_),
+        directed_(
+            env_, invariants_, [this](double seconds) { faults_.crash_redis(seconds); },
+            [this] { env_.scheduler.start(env_.next_process(), [this] { users_.resume_again(); }); }),
         users_(env_, ledger_) {
     trainings_.take_down = [this](int64_t node) { agents_.kill(node, true); };
   }
@@ -44,9 +48,11 @@ class Cluster {
     scheduler.start(env_.next_process(), [this] { users_.look_after_jobs(); });
     scheduler.at(kMinute, [this] { housekeeping(); });
     faults_.plan_next();
+    directed_.choose();
     try {
       scheduler.run_until(static_cast<Time>(env_.options.hours * kHour));
       faults_.stop();
+      directed_.stop();
       env_.trace("the faults stop");
       for (int hour = 0; hour < 48 && !invariants_.all_ended(); ++hour) scheduler.run_until(scheduler.now() + kHour);
       invariants_.check_all_ended();
@@ -108,6 +114,8 @@ class Cluster {
 
   void end_all_processes() {
     faults_.stop();
+    directed_.stop();
+    env_.redis.hold_back = nullptr;
     env_.redis.changed = nullptr;
     for (int64_t process = 1; process <= env_.processes; ++process) env_.scheduler.kill(process);
     env_.files.fail_by(nullptr);
@@ -119,6 +127,7 @@ class Cluster {
   Agents agents_;
   Invariants invariants_;
   Faults faults_;
+  DirectedFaults directed_;
   Users users_;
   int64_t weakened_ = 0;  // edits of the scripts
 };

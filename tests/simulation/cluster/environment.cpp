@@ -20,7 +20,7 @@ std::shared_ptr<spdlog::sinks::sink> make_sink(bool trace) {
 Environment::Environment(const ClusterOptions& options)
     : options(options),
       scheduler(options.seed),
-      redis(scheduler, scheduler.chance(0.5)),
+      redis(scheduler, scheduler.chance(options.directed ? 0.25 : 0.5)),  // what forgets nothing has fewer dangers
       log("simulation", make_sink(options.trace)) {
   log.set_level(options.trace ? spdlog::level::info : spdlog::level::off);
 }

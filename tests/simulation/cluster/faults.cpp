@@ -9,6 +9,11 @@
 #include <fmt/format.h>
 
 namespace foretime::simulation {
+namespace {
+
+constexpr double kLongestCrash = 1800;  // seconds
+
+}  // namespace
 
 void Faults::choose() {
   for (const auto& faults : {of_agents_and_jobs(), of_redis(), of_disks_clock_and_power()}) {
@@ -85,7 +90,7 @@ std::vector<Faults::Fault> Faults::of_redis() {
   auto& redis = env_.redis;
   auto& model = redis.model();
   return {
-      {"crashes of Redis", [this] { crash_redis(); }},
+      {"crashes of Redis", [this] { crash_redis(kLongestCrash); }},
       {"nodes cut off", [this] { cut_off_a_node(); }},
       {"losses of messages",
        [this, &redis] {
@@ -120,9 +125,10 @@ std::vector<Faults::Fault> Faults::of_redis() {
   };
 }
 
-void Faults::crash_redis() {
+void Faults::crash_redis(double longest) {
   ++env_.report.redis_crashes;
-  trouble_for(some_seconds(1800), "Redis crashes", [this](bool on) { on ? env_.redis.crash() : env_.redis.restart(); });
+  trouble_for(some_seconds(longest), "Redis crashes",
+              [this](bool on) { on ? env_.redis.crash() : env_.redis.restart(); });
   invariants_.forget_what_redis_lost();
 }
 
@@ -177,7 +183,7 @@ void Faults::lose_power() {
   }
   env_.files.lose_power([this] { return static_cast<SimulatedFiles::Fate>(env_.scheduler.integer(0, 2)); });
   invariants_.check_results();
-  if (env_.scheduler.chance(0.5) && env_.redis.up()) crash_redis();
+  if (env_.scheduler.chance(0.5) && env_.redis.up()) crash_redis(kLongestCrash);
 }
 
 int Faults::file_fault(const char* operation) {

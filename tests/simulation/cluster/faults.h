@@ -28,6 +28,8 @@ class Faults {
   void plan_next();
   /// No new ones; what lasts for a while yet ends by itself.
   void stop() { stopped_ = true; }
+  /// For at most so many seconds.
+  void crash_redis(double longest);
 
   /// What SimulatedFiles::fail_by asks.
   int file_fault(const char* operation);
@@ -47,7 +49,6 @@ class Faults {
   void kill_a_job();
   void freeze_a_node();
   void cut_off_a_node();
-  void crash_redis();
   void move_clock_of_redis();
   void break_a_disk();
   void lose_power();

@@ -74,7 +74,11 @@ void Invariants::check_transition(const std::map<std::string, std::string>& even
                            event.at("fence"), event.at("agent")));
   const auto fence = std::stoll(event.at("fence"));
   if (event.at("from") == "active" && event.at("to") != "active") left_.insert(job);
-  if (event.at("event") == "claim") check_claim(job, fence);
+  if (event.at("event") == "claim") {
+    check_claim(job, fence);
+    if (claimed) claimed(job, event.at("agent"));
+  }
+  if (event.at("event") == "forget" && ledger_.submitted.count(job) == 0) return;  // for the second time, after a crash
   auto& known = ledger_.submitted[job];
   if (event.at("event") == "forget") {
     if (!is_final(known.state)) env_.fail(job + " was forgotten before it had ended");
@@ -121,10 +125,14 @@ void Invariants::check_claim(const std::string& job, int64_t fence) {
   if (!sweep.empty() && ledger_.paused.count(sweep) != 0) env_.fail(job + " was claimed while its sweep was paused");
 }
 
+std::string Invariants::script_of(const std::vector<std::string>& call) const {
+  const auto found = call.front() == "EVALSHA" ? scripts_.find(call.at(1)) : scripts_.end();
+  return found == scripts_.end() ? "" : found->second;
+}
+
 void Invariants::check_writer(const std::vector<std::string>& call, const Answer& answer) {
-  const auto script = call.front() == "EVALSHA" ? scripts_.find(call.at(1)) : scripts_.end();
-  if (script == scripts_.end() || answer.kind != Answer::Kind::array || answer.elements.empty()) return;
-  const auto& name = script->second;
+  const auto name = script_of(call);
+  if (name.empty() || answer.kind != Answer::Kind::array || answer.elements.empty()) return;
   const bool ends = name == "finish" || name == "finish_claim";
   if (!ends && name != "renew" && name != "report") return;
   const auto& word = answer.elements.front().text;
@@ -234,6 +242,14 @@ void Invariants::forget_what_redis_lost() {
   std::erase_if(ledger_.submitted, [&](const auto& entry) {
     return now - entry.second.at < 2 * kSecond && env_.redis.model().keys().count(job_key(entry.first)) == 0;
   });
+  for (auto& [job, known] : ledger_.submitted) {
+    const auto text = field(job, "state");
+    if (text.empty()) continue;
+    // A retry that Redis forgot: the job has ended as before. Or it is there again, and will be forgotten again.
+    const auto state = jobs::parse_job_state(text);
+    if (known.forgotten || (!is_final(known.state) && is_final(state))) known.state = state;
+    known.forgotten = false;
+  }
   std::erase_if(ledger_.paused, [&](const auto& entry) { return now - entry.second < 2 * kSecond; });
   last_fences_.clear();
   last_leases_.clear();

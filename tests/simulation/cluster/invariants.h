@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <set>
 #include <string>
@@ -28,6 +29,10 @@ class Invariants {
   /// Nothing that was there is lost later.
   void check_results();
   bool all_ended() const;
+  /// Name of the script that a call runs; empty: of another command.
+  std::string script_of(const std::vector<std::string>& call) const;
+  /// Called at each claim.
+  std::function<void(const std::string& job, const std::string& agent)> claimed;
   /// Fails, and names a job that has not ended.
   void check_all_ended();
 

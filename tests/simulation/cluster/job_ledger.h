@@ -39,6 +39,7 @@ struct JobLedger {
   std::map<std::string, TrainingPlan> plans;
   std::map<std::string, int64_t> own_failures;  // attempts that ended by the job's own fault
   std::map<std::string, Time> paused;           // sweeps that are paused, by when that was answered; "": the queue
+  std::map<std::string, Time> resumed;          // likewise
 
   void forget(const std::string& job) {
     submitted.erase(job);

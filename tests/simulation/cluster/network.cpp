@@ -44,10 +44,16 @@ class SimulatedRedis::Transport final : public jobs::RedisTransport {
       redis_.subscribers_[call.at(1)].push_back(conversation_);
       conversation_->notify = notify_;
     }
+    if (redis_.hold_back &&
+        redis_.hold_back(conversation_->node, calls, [&redis = redis_, conversation = conversation_, calls] {
+          redis.deliver(conversation, calls, true);
+        }))
+      return;
     if (redis_.lost(*conversation_)) return;
     const auto at = std::max(conversation_->last_request, scheduler_.now() + redis_.latency());
     conversation_->last_request = at;
-    scheduler_.at(at, [&redis = redis_, conversation = conversation_, calls] { redis.deliver(conversation, calls); });
+    scheduler_.at(
+        at, [&redis = redis_, conversation = conversation_, calls] { redis.deliver(conversation, calls, false); });
   }
 
   jobs::Reply receive(const std::string& command) override {
@@ -123,14 +129,14 @@ bool SimulatedRedis::lost(const Conversation& conversation) {
 }
 
 void SimulatedRedis::deliver(const std::shared_ptr<Conversation>& conversation,
-                             const std::vector<std::vector<std::string>>& calls) {
+                             const std::vector<std::vector<std::string>>& calls, bool certain) {
   if (!up_ || conversation->life != life_ || conversation->broken) {
     conversation->broken = true;
     scheduler_.wake(conversation.get());
     return;
   }
   // What was on its way when the client closed may still be read, or not.
-  if (conversation->closed && scheduler_.chance(0.5)) return;
+  if (conversation->closed && !certain && scheduler_.chance(0.5)) return;
   for (const auto& call : calls) {
     // appendfsync everysec: by now all of a second ago is on disk.
     if (!sync_always_ && scheduler_.now() - synced_at_ > kSecond) {

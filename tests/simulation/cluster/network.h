@@ -38,6 +38,9 @@ class SimulatedRedis {
   std::set<int64_t> cut_off;  // nodes that do not reach it
   double loss = 0;            // probability that a request or an answer is lost
   double delay = 0;           // probability that one takes up to a minute
+  /// Asked for each request on its way; true: whoever is asked delivers it later, or never.
+  std::function<bool(int64_t node, const std::vector<std::vector<std::string>>& calls, std::function<void()> deliver)>
+      hold_back;
   /// Called after each command that arrived, before what it wrote is synced.
   std::function<void(const std::vector<std::string>& call, const Answer& answer)> changed;
 
@@ -45,7 +48,9 @@ class SimulatedRedis {
   static constexpr int64_t kEpoch_us = 1'700'000'000'000'000;
   struct Conversation;
   class Transport;
-  void deliver(const std::shared_ptr<Conversation>& conversation, const std::vector<std::vector<std::string>>& calls);
+  /// `certain`: also where the client has given up the connection.
+  void deliver(const std::shared_ptr<Conversation>& conversation, const std::vector<std::vector<std::string>>& calls,
+               bool certain);
   void answer(const std::shared_ptr<Conversation>& conversation, Answer answer);
   Time latency();
   bool lost(const Conversation& conversation);

@@ -114,10 +114,23 @@ void Users::pause_for(jobs::JobQueue& queue, const std::string& sweep, double mo
   const bool paused = persist([&] { queue.pause(sweep); });
   env_.trace("paused " + sweep);
   if (paused) ledger_.paused[sweep] = env_.scheduler.now();
+  ledger_.resumed.erase(sweep);
   env_.wait_up_to(most_seconds);
   ledger_.paused.erase(sweep);
   persist([&] { queue.resume(sweep); });
+  ledger_.resumed[sweep] = env_.scheduler.now();
   env_.trace("resumed " + sweep);
+}
+
+void Users::resume_again() {
+  auto& scheduler = env_.scheduler;
+  scheduler.sleep_until(scheduler.now() + 5 * kSecond);
+  const auto crash = scheduler.now() - 5 * kSecond;
+  SimulatedClient client(env_.redis);
+  std::vector<std::string> lost;
+  for (const auto& [sweep, when] : ledger_.resumed)
+    if (when > crash - 2 * kSecond) lost.push_back(sweep);
+  for (const auto& sweep : lost) persist([&] { client.queue.resume(sweep); });
 }
 
 void Users::look_after_jobs() {

@@ -25,6 +25,8 @@ class Users {
   /// Somebody else with a hand on all jobs: tries again what ended badly, changes priorities, cancels, submits what is
   /// there already, and now and then pauses the whole queue.
   void look_after_jobs();
+  /// Somebody who sees that what was resumed just before Redis crashed is paused again.
+  void resume_again();
 
  private:
   bool at_work() const;
