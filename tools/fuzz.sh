@@ -15,11 +15,11 @@
 # executions find what is rare, and only broken promises, assertions of the standard library, crashes and hangs are noticed.
 #
 #   tools/fuzz.sh [--fast] --keep [TARGET …]        no fuzzing: the smallest inputs found that reach all edges become
-#                                                   tests/fuzz/corpus/TARGET, which ordinary tests run
+#                                                   tests/fuzz/corpus/TARGET.zip, which ordinary tests run
 #
 # At the end each target's executions, executions per second and covered edges are listed; all runs' executions are added up in
-# build/fuzz/executions. Each target starts from its seeds, from tests/fuzz/corpus/TARGET, and from what earlier runs of either
-# build have found (build/fuzz/found). An input that fails is kept in build/fuzz/failures: a copy in tests/fuzz/corpus/TARGET
+# build/fuzz/executions. Each target starts from its seeds, from tests/fuzz/corpus/TARGET and TARGET.zip, and from what earlier
+# runs of either build have found (build/fuzz/found). An input that fails is kept in build/fuzz/failures: a copy in tests/fuzz/corpus/TARGET
 # makes it a test. Exit code 1: there is one.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -55,22 +55,38 @@ declare -A longest=([bundle]=65536 [graph]=8192 [tir]=65536 [records]=16384 [hlo
   [checkpoints]=1024 [artifacts]=1024 [lines]=4096)
 $build/tests/fuzz/fuzz_seeds build/fuzz/seeds
 
+# What earlier runs on any machine have kept.
+for target in "${targets[@]}"; do
+  mkdir -p "build/fuzz/found/$target"
+  [[ ! -f tests/fuzz/corpus/$target.zip ]] || python3 -m zipfile -e tests/fuzz/corpus/"$target".zip build/fuzz/found/"$target"
+done
+
 if [[ $seconds == keep ]]; then
   for target in "${targets[@]}"; do
     kept=build/fuzz/kept/$target corpus=tests/fuzz/corpus/$target
-    rm -rf "$kept" && mkdir -p "$kept" "$corpus" "build/fuzz/found/$target"
+    rm -rf "$kept" && mkdir -p "$kept"
+    folders=("$kept" "build/fuzz/seeds/$target" "build/fuzz/found/$target")
+    [[ -d $corpus ]] && folders+=("$corpus")
     # By edges alone, not by how often each is passed: an input for each of those counts would be thousands.
-    $build/tests/fuzz/fuzz_"$target" -merge=1 -use_counters=0 -max_len="${longest[$target]}" "$kept" "build/fuzz/seeds/$target" "$corpus" \
-      "build/fuzz/found/$target" > "build/fuzz/$target-keep.log" 2>&1
-    # Seeds are made anew by each test, and the longest inputs go where all together take more than 40 KB.
-    (cd build/fuzz/seeds/"$target" && sha1sum -- *) | cut -d' ' -f1 | (cd "$kept" && xargs rm -f)
-    ls -Sr "$kept" | while read -r name; do
-      total=$((${total:-0} + $(stat -c %s "$kept/$name")))
-      ((total < 40000)) || rm "$kept/$name"
-    done
-    find "$corpus" -type f -name '????????????????????????????????????????' -delete # by its checksum, as libFuzzer names them
-    cp "$kept"/* "$corpus"/ 2> /dev/null || true
-    echo "$corpus: $(find "$corpus" -type f | wc -l) inputs, $(du -cb "$corpus"/* | tail -1 | cut -f1) bytes"
+    $build/tests/fuzz/fuzz_"$target" -merge=1 -use_counters=0 -max_len="${longest[$target]}" "${folders[@]}" \
+      > "build/fuzz/$target-keep.log" 2>&1
+    # Seeds are made anew by each test, inputs with a name of their own have a file of their own, and the longest ones go
+    # where all together take more than 40 KB.
+    python3 - "$kept" "$corpus" "build/fuzz/seeds/$target" << 'END'
+import pathlib, sys, zipfile
+kept, corpus, seeds = map(pathlib.Path, sys.argv[1:])
+known = {file.read_bytes() for folder in (corpus, seeds) if folder.is_dir() for file in folder.iterdir()}
+inputs = sorted((file for file in kept.iterdir() if file.read_bytes() not in known), key=lambda file: (file.stat().st_size, file.name))
+total = count = 0
+with zipfile.ZipFile(f"{corpus}.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+    for file in inputs:
+        total += file.stat().st_size
+        if total > 40000:
+            break
+        archive.writestr(zipfile.ZipInfo(file.name), file.read_bytes(), zipfile.ZIP_DEFLATED)
+        count += 1
+print(f"{corpus}.zip: {count} of {len(inputs)} inputs")
+END
   done
   exit 0
 fi

@@ -119,8 +119,8 @@ class AgentJob {
   /// nowhere makes an error of the success. Throws FileError.
   void require_result();
   void require_training_result();
-  /// The checkpoint that is the attempt's result, where none was published: one of its own, or that which it went on
-  /// from; kNoCheckpoint where there is none any more. Throws FileError.
+  /// The checkpoint that is the attempt's result, where none was published: one of its own, or a copy of that which it
+  /// went on from; kNoCheckpoint where there is none any more. Throws FileError.
   std::string unpublished_checkpoint() const;
   /// Throws JobsError, FileError.
   void publish(const std::string& path);

@@ -121,15 +121,14 @@ void AgentJob::require_result() {
 
 std::string AgentJob::unpublished_checkpoint() const {
   const auto& runs = options_.roots.runs;
-  const auto relative = [&](const std::filesystem::path& path) {
-    return path.lexically_relative(allowed_path("run root", runs, runs, {runs})).string();
-  };
   const auto own = folder_ / "checkpoints";
   if (files().is_folder(own)) {
     if (const auto newest = newest_whole_checkpoint(own); !newest.empty())
       return newest.lexically_relative(runs).string();
   }
-  if (!resumed_.empty() && checkpoint_damage(resumed_).empty()) return relative(resumed_);
+  // The attempt before may go on behind a cut network, and remove that checkpoint as it writes newer ones.
+  if (!resumed_.empty() && copy_checkpoint(resumed_, own))
+    return (own / resumed_.filename()).lexically_relative(runs).string();
   const auto published = runs / lease_.checkpoint;
   const auto attempt = published.parent_path().parent_path();  // not here: it lies on another machine
   if (lease_.checkpoint.empty() || !files().is_folder(attempt) || checkpoint_damage(published).empty()) return "";

@@ -1,11 +1,13 @@
 #include "jobs/agent/run_folder.h"
 
 #include <algorithm>
+#include <map>
 #include <sstream>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "base/atomic_file.h"
 #include "base/files.h"
 
 namespace foretime::jobs {
@@ -62,6 +64,32 @@ std::filesystem::path newest_whole_checkpoint(const std::filesystem::path& check
     if (folder.filename().string().starts_with("step-") && checkpoint_damage(folder).empty()) return folder;
   }
   return {};
+}
+
+bool copy_checkpoint(const std::filesystem::path& checkpoint, const std::filesystem::path& checkpoints) {
+  std::map<std::filesystem::path, std::string> contents;
+  try {
+    for (const auto& file : files().list(checkpoint)) contents[file.filename()] = files().read(file);
+  } catch (const StorageError&) {
+    throw;
+  } catch (const FileError&) {
+    return false;
+  }
+  const auto copy = checkpoints / checkpoint.filename();
+  auto aside = copy;
+  aside += kAsideSuffix;
+  files().remove(aside);
+  files().create_folders(aside);
+  for (const auto& [name, bytes] : contents) write_file_atomically(aside / name, bytes);
+  const bool whole = checkpoint_damage(aside).empty();
+  if (whole) {
+    files().remove(copy);
+    files().rename(aside, copy);
+    files().sync_folder(checkpoints);
+  } else {
+    files().remove(aside);
+  }
+  return whole;
 }
 
 }  // namespace foretime::jobs

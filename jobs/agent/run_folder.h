@@ -25,4 +25,9 @@ std::string checkpoint_damage(const std::filesystem::path& folder);
 /// there is none. Throws FileError.
 std::filesystem::path newest_whole_checkpoint(const std::filesystem::path& checkpoints);
 
+/// Copies a checkpoint into another folder of checkpoints, under its name, whole or not at all, also after a loss of
+/// power. False where it is damaged or goes meanwhile. Throws FileError where the copy cannot be written, StorageError
+/// where either cannot be read.
+bool copy_checkpoint(const std::filesystem::path& checkpoint, const std::filesystem::path& checkpoints);
+
 }  // namespace foretime::jobs

@@ -1,11 +1,13 @@
 /// What fuzzers start from and what they have found, run once by ordinary builds, with a few changes of each.
 #include <algorithm>
 #include <filesystem>
+#include <memory>
 #include <random>
 #include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
+#include <zip.h>
 
 #include "tests/fuzz/targets.h"
 #include "tests/support/paths.h"
@@ -23,6 +25,25 @@ std::vector<std::string> found(const std::string& target) {
   std::ranges::sort(files);
   std::vector<std::string> inputs;
   for (const auto& file : files) inputs.push_back(foretime::testing::read_text(file));
+  return inputs;
+}
+
+/// What `tools/fuzz.sh --keep` has kept.
+std::vector<std::string> kept(const std::string& target) {
+  const auto path = foretime::testing::source_dir() / "tests/fuzz/corpus" / (target + ".zip");
+  int error = 0;
+  const std::unique_ptr<zip_t, void (*)(zip_t*)> archive(zip_open(path.c_str(), ZIP_RDONLY, &error), zip_discard);
+  EXPECT_NE(archive, nullptr) << path << ": error " << error << " of libzip";
+  std::vector<std::string> inputs;
+  for (zip_int64_t i = 0; archive && i < zip_get_num_entries(archive.get(), 0); ++i) {
+    zip_stat_t status;
+    EXPECT_EQ(zip_stat_index(archive.get(), static_cast<zip_uint64_t>(i), 0, &status), 0);
+    std::string input(status.size, '\0');
+    const std::unique_ptr<zip_file_t, int (*)(zip_file_t*)> file(
+        zip_fopen_index(archive.get(), static_cast<zip_uint64_t>(i), 0), zip_fclose);
+    EXPECT_EQ(zip_fread(file.get(), input.data(), input.size()), static_cast<zip_int64_t>(input.size()));
+    inputs.push_back(std::move(input));
+  }
   return inputs;
 }
 
@@ -71,6 +92,10 @@ TEST_P(Corpus, IsReadOrRefused) {
   for (const auto& input : inputs) {
     run(input);
     for (int i = 0; i < 100; ++i) run(changed(input, random));
+  }
+  for (const auto& input : kept(target)) {
+    run(input);
+    run(changed(input, random));
   }
 }
 

@@ -9,6 +9,7 @@
 #include <gmock/gmock.h>
 #include <spdlog/sinks/null_sink.h>
 
+#include "jobs/agent/run_folder.h"
 #include "tests/jobs/agent/training_settings.h"
 #include "tests/jobs/queue/memory_queue.h"
 #include "tests/simulation/simulated_files.h"
@@ -128,7 +129,20 @@ TEST_F(AgentJobTest, OneThatIsStoppedBeforeItsFirstCheckpointKeepsTheOneThatItWe
   const auto newer = store(1, 4);  // step 2, which was published, has been removed since
   begin(2, "job/attempt-1/checkpoints/step-00000002");
   EXPECT_EQ(stop().outcome, Outcome::stopped);
-  EXPECT_EQ(job_->result().checkpoint, newer);
+  const auto& kept = job_->result().checkpoint;
+  EXPECT_EQ(kept, "job/attempt-2/checkpoints/step-00000004");
+  // The attempt before may live behind a cut network, and prune.
+  files().remove("/runs/" + newer);
+  EXPECT_EQ(checkpoint_damage("/runs/" + kept), "");
+}
+
+TEST_F(AgentJobTest, OneThatIsStoppedWhereTheDiskIsFullIsGivenBackWithItsCheckpoint) {
+  const auto before = store(1, 4);
+  begin(2, before);
+  fail_at("attempt-2/checkpoints/step-00000004");
+  const auto result = stop();
+  EXPECT_EQ(result.outcome, Outcome::preempted);
+  EXPECT_EQ(checkpoint_damage("/runs/" + before), "");
 }
 
 TEST_F(AgentJobTest, OneThatIsStoppedKeepsACheckpointOfItsOwnThatItNeverNamed) {
