@@ -60,7 +60,8 @@ class AgentsStartedTogether : public ::testing::Test {
       worlds_.push_back(std::make_unique<SteppedWorld>(i + 1));
       AgentInfo info;
       info.name = "agent" + std::to_string(i);
-      heartbeats_.push_back(std::make_unique<Heartbeat>(queue_, kTerm, info, [] {}, *worlds_.back(), log_));
+      heartbeats_.push_back(std::make_unique<Heartbeat>(
+          queue_, kTerm, info, [] {}, *worlds_.back(), log_));
       due_.push_back(0);
     }
   }
