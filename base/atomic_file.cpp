@@ -17,11 +17,13 @@ constexpr size_t kBuffer = 1 << 18;
 namespace fs = std::filesystem;
 
 AtomicFile::AtomicFile(fs::path path, OldHalves old) : path_(std::move(path)) {
+  constexpr int kTurns = 100;                 // of names that somebody took for a half that was left
   for (int attempt = 0; !file_; ++attempt) {  // another container's process may have this one's id
     aside_ = path_;
     aside_ += fmt::format(".{}-{}{}", ::getpid(), attempt, kAsideSuffix);
     file_ = files().open(aside_, Files::Open::create);
-    if (file_ && old == OldHalves::remove && descriptor() >= 0 && !lock_half(descriptor(), aside_)) file_.reset();
+    if (file_ && old == OldHalves::remove && descriptor() >= 0 && attempt < kTurns && !lock_half(descriptor(), aside_))
+      file_.reset();
   }
   if (old == OldHalves::remove) remove_dead_halves(path_, descriptor());
 }

@@ -128,6 +128,11 @@ class RealFiles final : public Files {
     if (errno == EINVAL || errno == ENOSYS || errno == EOPNOTSUPP) return false;
     throw_file_error(b, "cannot be replaced: rename", errno);
   }
+  bool link(const Path& from, const Path& to) override {
+    std::error_code failure;
+    fs::create_hard_link(from, to, failure);
+    return !failure;
+  }
   void remove(const Path& path) override {
     std::error_code failure;
     fs::remove_all(path, failure);

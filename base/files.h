@@ -76,6 +76,8 @@ class Files {
   virtual void rename(const Path& from, const Path& to) = 0;
   /// Exchanges two names in one step. False: this file system cannot.
   virtual bool exchange(const Path& a, const Path& b) = 0;
+  /// Another name of a file. False: this file system has none, or not there.
+  virtual bool link(const Path& /*from*/, const Path& /*to*/) { return false; }
   /// A file, or a folder with all that it holds; no error where it is not there.
   virtual void remove(const Path& path) = 0;
   /// Returns when the names in a folder are on disk.

@@ -60,6 +60,14 @@ bool is_dead(const Probe& probe, bool shared, time_t now) {
   return (probe.locked && !shared) || now - probe.changed > kDay;
 }
 
+/// Whether its name still is that of the file that was looked at.
+bool is_still(const Probe& probe) {
+  struct stat looked_at {
+  }, there{};
+  return ::fstat(probe.file.get(), &looked_at) == 0 && ::lstat(probe.path.c_str(), &there) == 0 &&
+         looked_at.st_ino == there.st_ino;
+}
+
 /// All files of a writing; empty where one of them is locked by somebody or cannot be looked at.
 std::vector<Probe> lock_all(const fs::path& path, const std::string& writing) {
   std::vector<Probe> probes;
@@ -97,7 +105,8 @@ void remove_dead_halves(const fs::path& path, int own) {
       // The folder is listed anew: who has made a file that was seen above had made and locked its first one before.
       const auto probes = lock_all(path, writing);
       if (std::ranges::all_of(probes, [&](const Probe& probe) { return is_dead(probe, shared, status.st_mtime); }))
-        for (const auto& probe : probes) ::unlink(probe.path.c_str());
+        for (const auto& probe : probes)
+          if (is_still(probe)) ::unlink(probe.path.c_str());
     }
   } catch (const FileError&) {
     // A folder that cannot be listed: whoever writes there will say so.

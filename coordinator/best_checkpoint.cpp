@@ -37,7 +37,9 @@ StoredCheckpoint read_best(const fs::path& path,
     std::optional<int64_t> wanted;
     try {
       wanted = store.noted_best();
-      if (const auto steps = store.steps(); !wanted && !steps.empty()) wanted = steps.back();
+      const auto steps = store.steps();
+      // A best one is noted before it is written: where it is newer than all, it has not been written yet, or ever.
+      if (!steps.empty() && wanted.value_or(INT64_MAX) > steps.back()) wanted = steps.back();
       if (!wanted) return read_checkpoint(path);  // which says that there is none
       return store.read(*wanted);
     } catch (const StorageError&) {

@@ -80,11 +80,6 @@ void write_folder(const fs::path& folder, const std::map<std::string, std::strin
     for (const auto& [name, bytes] : contents) write_synced(aside / name, bytes);
     if (!manifest.empty()) write_synced(aside / kManifest, manifest);
     replace_folder(aside, folder);
-    // What a process left that was killed between two renames: this folder, as it was before.
-    for (const auto& path : files().list(folder.parent_path())) {
-      const auto name = path.filename().string();
-      if (name.starts_with(folder.filename().string() + ".old-") && name.ends_with(kAsideSuffix)) files().remove(path);
-    }
   } catch (const FileError&) {
     try {
       files().remove(aside);
@@ -92,6 +87,15 @@ void write_folder(const fs::path& folder, const std::map<std::string, std::strin
       // The failure that leads here is the one to tell.
     }
     throw;
+  }
+  try {
+    // What a process left that was killed between two renames: this folder, as it was before.
+    for (const auto& path : files().list(folder.parent_path())) {
+      const auto name = path.filename().string();
+      if (name.starts_with(folder.filename().string() + ".old-") && name.ends_with(kAsideSuffix)) files().remove(path);
+    }
+  } catch (const FileError&) {
+    // The new one is in place.
   }
 }
 

@@ -1,5 +1,6 @@
 #include "coordinator/packing.h"
 
+#include <optional>
 #include <string>
 
 #include <unistd.h>
@@ -26,11 +27,12 @@ void pack_collection(comm::Communicator& comm, const std::filesystem::path& file
     });
     return;
   }
-  const data::PackParts parts(file, headers, workers, comm.broadcast_bytes(std::to_string(::getpid()), 0), comm.rank(),
-                              comm.size());
-  comm::run_together(comm, [&] { parts.pack(headers, options); });
+  const auto token = comm.broadcast_bytes(std::to_string(::getpid()), 0);
+  std::optional<data::PackParts> parts;
+  comm::run_together(comm, [&] { parts.emplace(file, headers, workers, token, comm.rank(), comm.size()); });
+  comm::run_together(comm, [&] { parts->pack(headers, options); });
   comm::run_together(comm, [&] {
-    if (comm.rank() == 0) parts.join();
+    if (comm.rank() == 0) parts->join();
   });
 }
 

@@ -217,6 +217,10 @@ void run(AgentCommandOptions& options, int& exit_code) {
   log->info("queue at {}, prefix {}", access.name(), access.settings().prefix);
   agree_to_keep(access, options, *log);
   options.agent.queue = identity_of(access);
+  if (options.agent.queue.empty())
+    log->warn(
+        "Redis did not say which queue this is: attempts of this agent cannot be cleaned once it has forgotten "
+        "their jobs");
   if (options.clean_days > 0) options.agent.clean = cleaner(options, access, log);
   options.agent.listen = listen_address(options, access.url(), *log);
   options.agent.artifacts = [&access, store = options.agent.store] {

@@ -127,7 +127,7 @@ std::string AgentJob::unpublished_checkpoint() const {
       return newest.lexically_relative(runs).string();
   }
   // The attempt before may go on behind a cut network, and remove that checkpoint as it writes newer ones.
-  if (!resumed_.empty() && copy_checkpoint(resumed_, own))
+  if (!resumed_.empty() && keep_checkpoints(resumed_, folder_))
     return (own / resumed_.filename()).lexically_relative(runs).string();
   const auto published = runs / lease_.checkpoint;
   const auto attempt = published.parent_path().parent_path();  // not here: it lies on another machine

@@ -77,7 +77,8 @@ std::set<std::string> needed_by_others(QueueReader& reader) {
 std::vector<Attempt> attempts_in(const fs::path& job) {
   std::vector<Attempt> attempts;
   for (const auto& path : files().list(job))
-    if (const auto attempt = attempt_of(path); attempt && files().is_folder(path)) attempts.push_back(*attempt);
+    if (const auto attempt = attempt_of(path); attempt && !fs::is_symlink(path) && files().is_folder(path))
+      attempts.push_back(*attempt);
   std::ranges::stable_sort(attempts, [](const Attempt& a, const Attempt& b) { return a.fence < b.fence; });
   return attempts;
 }
@@ -128,7 +129,7 @@ bool may_clean(const fs::path& runs, fs::file_time_type now) {
   std::error_code none;
   const auto before = fs::last_write_time(path, none);
   if (!none && std::chrono::abs(now - before) < kCleanEvery) return false;
-  write_whole(path, "");
+  write_whole(path, "Old attempts were removed at the time of this file.\n");
   return true;
 }
 
@@ -179,8 +180,15 @@ CleanedAttempts clean_attempts(const fs::path& runs, QueueReader& reader, const 
     const auto job = reader.job(id);
     const auto now = fs::file_time_type::clock::now();
     if (!job && queue.empty()) continue;  // nobody's, or of a job that was forgotten: its owner may want it
-    const auto attempts = job ? old_attempts(root, *job, retention, now)
-                              : forgotten_attempts(root, {id, queue}, *retention.forgotten, now);
+    std::vector<fs::path> attempts;
+    try {
+      attempts = job ? old_attempts(root, *job, retention, now)
+                     : forgotten_attempts(root, {id, queue}, *retention.forgotten, now);
+    } catch (const StorageError&) {
+      throw;
+    } catch (const FileError& error) {  // lost+found, or of somebody else
+      cleaned.kept.emplace_back(error.what());
+    }
     for (const auto& attempt : attempts) {
       if (stop()) break;
       try {

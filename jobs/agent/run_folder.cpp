@@ -1,8 +1,8 @@
 #include "jobs/agent/run_folder.h"
 
 #include <algorithm>
-#include <map>
 #include <sstream>
+#include <vector>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -14,7 +14,79 @@ namespace foretime::jobs {
 namespace {
 
 using Json = nlohmann::json;
+namespace fs = std::filesystem;
 constexpr const char* kManifestFile = "manifest.json";  // coordinator/checkpoint_store.h: written last
+constexpr const char* kBestNote = "best.json";          // beside checkpoints: {"step": …}
+constexpr const char* kDataNote = "data.json";
+
+/// Empty where it is not there, or goes meanwhile.
+std::optional<std::string> text_of(const fs::path& file) {
+  try {
+    if (!files().exists(file)) return std::nullopt;
+    return files().read(file);
+  } catch (const StorageError&) {
+    throw;
+  } catch (const FileError&) {
+    return std::nullopt;
+  }
+}
+
+/// The folder of the checkpoint that a note of the best one names.
+std::optional<std::string> step_in(const std::string& note) {
+  const auto json = Json::parse(note, nullptr, false);
+  if (!json.is_object() || !json.contains("step") || !json["step"].is_number_unsigned()) return std::nullopt;
+  return fmt::format("step-{:08}", json["step"].get<uint64_t>());
+}
+
+/// The files of a checkpoint, as its manifest lists them; empty where that cannot be read.
+std::vector<std::string> files_of(const fs::path& checkpoint) {
+  const auto text = text_of(checkpoint / kManifestFile);
+  const auto manifest = text ? Json::parse(*text, nullptr, false) : Json();
+  if (!manifest.is_object()) return {};
+  std::vector<std::string> names{kManifestFile};
+  for (const auto& [name, entry] : manifest.value("files", Json::object()).items()) {
+    if (fs::path(name).filename() != name) return {};
+    names.push_back(name);
+  }
+  return names;
+}
+
+/// False where it is damaged or goes meanwhile, and then nothing is left of the copy.
+bool copy_checkpoint(const fs::path& checkpoint, const fs::path& checkpoints) {
+  const auto names = files_of(checkpoint);
+  if (names.empty() || !checkpoint_damage(checkpoint).empty()) return false;
+  const auto copy = checkpoints / checkpoint.filename();
+  auto aside = copy;
+  aside += kAsideSuffix;
+  files().remove(aside);
+  create_folders_synced(checkpoints);
+  files().create_folders(aside);
+  bool whole = true;
+  try {
+    for (const auto& name : names) {
+      if (files().link(checkpoint / name, aside / name)) continue;
+      const auto bytes = text_of(checkpoint / name);
+      whole = whole && bytes;
+      if (bytes) write_file_atomically(aside / name, *bytes);
+    }
+    files().sync_folder(aside);
+    if (whole = whole && checkpoint_damage(aside).empty(); whole) {
+      files().remove(copy);
+      files().rename(aside, copy);
+      files().sync_folder(checkpoints);
+    } else {
+      files().remove(aside);
+    }
+  } catch (const FileError&) {
+    try {
+      files().remove(aside);
+    } catch (const FileError&) {
+      // The failure that leads here is the one to tell.
+    }
+    throw;
+  }
+  return whole;
+}
 
 }  // namespace
 
@@ -66,30 +138,17 @@ std::filesystem::path newest_whole_checkpoint(const std::filesystem::path& check
   return {};
 }
 
-bool copy_checkpoint(const std::filesystem::path& checkpoint, const std::filesystem::path& checkpoints) {
-  std::map<std::filesystem::path, std::string> contents;
-  try {
-    for (const auto& file : files().list(checkpoint)) contents[file.filename()] = files().read(file);
-  } catch (const StorageError&) {
-    throw;
-  } catch (const FileError&) {
-    return false;
-  }
-  const auto copy = checkpoints / checkpoint.filename();
-  auto aside = copy;
-  aside += kAsideSuffix;
-  files().remove(aside);
-  files().create_folders(aside);
-  for (const auto& [name, bytes] : contents) write_file_atomically(aside / name, bytes);
-  const bool whole = checkpoint_damage(aside).empty();
-  if (whole) {
-    files().remove(copy);
-    files().rename(aside, copy);
-    files().sync_folder(checkpoints);
-  } else {
-    files().remove(aside);
-  }
-  return whole;
+bool keep_checkpoints(const fs::path& checkpoint, const fs::path& run) {
+  const auto before = checkpoint.parent_path(), own = run / "checkpoints";
+  const auto note = text_of(before / kBestNote);
+  const auto best = note ? step_in(*note) : std::nullopt;
+  if (best && *best != checkpoint.filename() && copy_checkpoint(before / *best, own))
+    write_file_atomically(own / kBestNote, *note);
+  if (const auto data = text_of(before.parent_path() / kDataNote); data && !files().exists(run / kDataNote))
+    write_file_atomically(run / kDataNote, *data);
+  if (!copy_checkpoint(checkpoint, own)) return false;
+  if (best && *best == checkpoint.filename()) write_file_atomically(own / kBestNote, *note);
+  return true;
 }
 
 }  // namespace foretime::jobs

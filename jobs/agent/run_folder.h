@@ -25,9 +25,11 @@ std::string checkpoint_damage(const std::filesystem::path& folder);
 /// there is none. Throws FileError.
 std::filesystem::path newest_whole_checkpoint(const std::filesystem::path& checkpoints);
 
-/// Copies a checkpoint into another folder of checkpoints, under its name, whole or not at all, also after a loss of
-/// power. False where it is damaged or goes meanwhile. Throws FileError where the copy cannot be written, StorageError
-/// where either cannot be read.
-bool copy_checkpoint(const std::filesystem::path& checkpoint, const std::filesystem::path& checkpoints);
+/// Gives a run directory that has no checkpoint those that another run may lose: `checkpoint` of that run, under its
+/// name, and the best one, where it is another one and whole, with what says that it is the best; the description of
+/// the data, too, where there is none. Each is whole or not there, also after a loss of power. Files get a second name
+/// where the file system has such, and are copied else. False where the checkpoint is damaged or goes meanwhile. Throws
+/// FileError where a copy cannot be written, StorageError where anything cannot be read.
+bool keep_checkpoints(const std::filesystem::path& checkpoint, const std::filesystem::path& run);
 
 }  // namespace foretime::jobs

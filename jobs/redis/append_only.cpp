@@ -42,7 +42,9 @@ void write_manifest(const EmbeddedFolder& folder, const AppendOnlyManifest& mani
   const auto text = manifest_text(manifest);
   const auto file = folder.open_file(kAofManifestAside, O_WRONLY | O_CREAT | O_TRUNC);
   const int at = folder.descriptor();
-  if (write(file.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size()) || fsync(file.get()) != 0 ||
+  const auto written = write(file.get(), text.data(), text.size());
+  if (written >= 0 && written < static_cast<ssize_t>(text.size())) errno = ENOSPC;
+  if (written < static_cast<ssize_t>(text.size()) || fsync(file.get()) != 0 ||
       renameat(at, kAofManifestAside, at, kAofManifest) != 0)
     folder.fail_of("the manifest of the append-only file cannot be written", errno);
   sync_name(folder, kAppendOnlyFolder);
@@ -78,17 +80,19 @@ void make_empty(const EmbeddedFolder& folder) {
   write_manifest(folder, {{kFirstIncrement, 1, 'i'}});
 }
 
-void mend_manifest(const EmbeddedFolder& folder) {
+/// Whether it had to be mended.
+bool mend_manifest(const EmbeddedFolder& folder) {
   const auto file = folder.open_file(kAofManifest, O_RDONLY);
   std::string text(64 << 10, '\0');  // Redis removes what was replaced, so it has a few lines
   const auto got = pread(file.get(), text.data(), text.size(), 0);
   if (got < 0) folder.fail_of("the manifest of the append-only file cannot be read", errno);
-  if (static_cast<size_t>(got) == text.size()) return;
+  if (static_cast<size_t>(got) == text.size()) return false;
   text.resize(static_cast<size_t>(got));
   const auto manifest = parse_manifest(text);
-  if (!manifest) return;  // Redis says what is wrong with it
+  if (!manifest) return false;  // Redis says what is wrong with it
   const auto better = mended(*manifest, [&](const auto& name) { return is_in(folder, in_append_only(name)); });
   if (better) write_manifest(folder, *better);
+  return better.has_value();
 }
 
 void cut_zeros(const EmbeddedFolder& folder, const std::string& name) {
@@ -172,13 +176,14 @@ std::optional<AppendOnlyManifest> mended(const AppendOnlyManifest& manifest,
   return again;
 }
 
-void prepare_append_only(const EmbeddedFolder& folder) {
+bool prepare_append_only(const EmbeddedFolder& folder) {
   if (!is_in(folder, kAofManifest)) make_empty(folder);
-  if (is_in(folder, kAofManifest)) mend_manifest(folder);
+  const bool mended = is_in(folder, kAofManifest) && mend_manifest(folder);
   for (const auto& name : names_in(folder.path() / kAppendOnlyFolder))
     if (name.ends_with(".incr.aof")) cut_zeros(folder, in_append_only(name));
   for (const auto& name : names_in(folder.path()))
     if (name.starts_with("temp-rewriteaof-") && name.ends_with(".aof")) unlinkat(folder.descriptor(), name.c_str(), 0);
+  return mended;
 }
 
 }  // namespace foretime::jobs

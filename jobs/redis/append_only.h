@@ -37,7 +37,8 @@ std::optional<AppendOnlyManifest> mended(const AppendOnlyManifest& manifest,
 /// Where there is none, an empty one is made, whose name is on disk before anything is written to it, which Redis does
 /// not see to. The manifest is mended. Zero bytes at the ends of increments are cut: some file systems leave them
 /// there, what Redis writes never ends with one, and it refuses to load them. What a rewrite had begun is removed.
-/// Throws as EmbeddedFolder does.
-void prepare_append_only(const EmbeddedFolder& folder);
+/// Returns whether the manifest was mended: after a loss of power nothing is missing, but of a copy that was taken
+/// while a server ran the end may be. Throws as EmbeddedFolder does.
+bool prepare_append_only(const EmbeddedFolder& folder);
 
 }  // namespace foretime::jobs

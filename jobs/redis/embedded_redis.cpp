@@ -305,7 +305,13 @@ void EmbeddedRedis::start_guardian(const Descriptor& guardian, const Descriptor&
   const auto users = folder_.open_file("users.lock", O_RDWR);
   const auto server = folder_.open_file("server.lock", O_RDWR | O_CREAT);
   if (try_lock(server, "server.lock", LOCK_EX)) {  // or a server whose guardian was killed is still ending
-    prepare_append_only(folder_);
+    if (prepare_append_only(folder_))
+      fmt::print(
+          stderr,
+          "foretime: {}: the manifest of the queue's append-only file named files that are not there, as after a "
+          "loss of power, and was mended; if this folder is a copy that was taken while the queue was in use, its "
+          "last changes may be missing\n",
+          folder_.path().string());
     flock(server.get(), LOCK_UN);
   }
   const auto null = above_standard(open("/dev/null", O_RDWR | O_CLOEXEC));

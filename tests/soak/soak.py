@@ -58,7 +58,8 @@ class Soak:
     def chaos(self):
         world, end = self.world, time.monotonic() + self.options.seconds
         redis_due = time.monotonic() + self.random.uniform(4, 8)
-        while time.monotonic() < end or len(self.played) < len(self.faults):
+        limit = end + 200  # a busy machine needs longer to play each fault once
+        while time.monotonic() < end or (len(self.played) < len(self.faults) and time.monotonic() < limit):
             world.collect_events()
             time.sleep(self.random.uniform(0.3, self.options.pause))
             if time.monotonic() > redis_due:
@@ -162,6 +163,8 @@ class Soak:
             problems.append(f"{lost} results lost, {duplicated} duplicated")
         if self.agent_kills == 0 or self.redis_kills == 0:
             problems.append("nothing was killed")
+        if len(self.played) < len(self.faults):
+            problems.append(f"played only {list(self.played)}")
         return problems
 
 

@@ -9,6 +9,7 @@
 #include <gmock/gmock.h>
 #include <spdlog/sinks/null_sink.h>
 
+#include "base/atomic_file.h"
 #include "jobs/agent/run_folder.h"
 #include "tests/jobs/agent/training_settings.h"
 #include "tests/jobs/queue/memory_queue.h"
@@ -134,6 +135,20 @@ TEST_F(AgentJobTest, OneThatIsStoppedBeforeItsFirstCheckpointKeepsTheOneThatItWe
   // The attempt before may live behind a cut network, and prune.
   files().remove("/runs/" + newer);
   EXPECT_EQ(checkpoint_damage("/runs/" + kept), "");
+}
+
+TEST_F(AgentJobTest, OneThatIsStoppedBeforeItsFirstCheckpointKeepsTheBestOneBesideTheLast) {
+  store(1, 2);
+  const auto newest = store(1, 4);
+  write_whole("/runs/job/attempt-1/checkpoints/best.json", "{\"step\": 2, \"metric\": \"m\", \"value\": 1}");
+  write_whole("/runs/job/attempt-1/data.json", "{}");
+  begin(2, newest);
+  EXPECT_EQ(stop().checkpoint, "job/attempt-2/checkpoints/step-00000004");
+  files().remove("/runs/job/attempt-1");
+  const fs::path own = "/runs/job/attempt-2";
+  EXPECT_EQ(checkpoint_damage(own / "checkpoints/step-00000002"), "");
+  EXPECT_THAT(files().read(own / "checkpoints/best.json"), HasSubstr("\"step\": 2"));
+  EXPECT_TRUE(files().exists(own / "data.json"));
 }
 
 TEST_F(AgentJobTest, OneThatIsStoppedWhereTheDiskIsFullIsGivenBackWithItsCheckpoint) {
