@@ -44,7 +44,8 @@ std::vector<std::string> files_of(const fs::path& checkpoint) {
   const auto manifest = text ? Json::parse(*text, nullptr, false) : Json();
   if (!manifest.is_object()) return {};
   std::vector<std::string> names{kManifestFile};
-  for (const auto& [name, entry] : manifest.value("files", Json::object()).items()) {
+  const auto listed = manifest.value("files", Json::object());
+  for (const auto& [name, entry] : listed.items()) {
     if (fs::path(name).filename() != name) return {};
     names.push_back(name);
   }
