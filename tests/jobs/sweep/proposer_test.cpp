@@ -47,6 +47,14 @@ Parameters propose_trial(const SearchSpace& space, const std::vector<Observation
   return jobs::propose_trial(space, pointers, maximize, seed, trial);
 }
 
+SweepRecord record_of(const SweepSpec& spec, bool tracked) {
+  SweepRecord record;
+  record.spec = spec;
+  record.created_ms = 1;
+  record.tracked = tracked;
+  return record;
+}
+
 class Proposing : public ::testing::Test, public TrialSource {
  protected:
   Proposing() : sweep_(parse_sweep(kSweep, "b.yaml", ".")) {
@@ -56,11 +64,7 @@ class Proposing : public ::testing::Test, public TrialSource {
 
   std::optional<SweepRecord> sweep(const std::string& id) override {
     if (id != sweep_.spec.id || forgotten_) return std::nullopt;
-    SweepRecord record;
-    record.spec = sweep_.spec;
-    record.created_ms = 1;
-    record.tracked = tracked_;
-    return record;
+    return record_of(sweep_.spec, tracked_);
   }
   TrialChanges changes(const std::string& id, int64_t from) override {
     const auto all = queue_.changes(id);
@@ -166,13 +170,7 @@ TEST_F(Proposing, ADecisionReadsOnlyWhatChangedSinceTheLastOne) {
 class ManySweeps : public TrialSource {
  public:
   ManySweeps() : sweep_(parse_sweep(kSweep, "b.yaml", ".")) {}
-  std::optional<SweepRecord> sweep(const std::string&) override {
-    SweepRecord record;
-    record.spec = sweep_.spec;
-    record.created_ms = 1;
-    record.tracked = true;
-    return record;
-  }
+  std::optional<SweepRecord> sweep(const std::string&) override { return record_of(sweep_.spec, true); }
   TrialChanges changes(const std::string& id, int64_t from) override {
     if (from == 0) ++first_reads[id];
     const std::vector<std::string> all = {id + "-a", id + "-b", id + "-c"};
