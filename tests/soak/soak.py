@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Kills agents and Redis at random while they work through hundreds of short jobs, and then counts.
 
-  tests/soak/soak.py --seconds 20 --jobs 120 --bad-days    the short form, which the tests run
+  tests/soak/soak.py --seconds 20 --jobs 120               the short form, which the tests run
   tests/soak/soak.py --seconds 3600 --jobs 2000 --agents 4 --bad-days
 
 --bad-days adds what faults.py has: full disks, a Redis that is read-only or full or changes its password, clock jumps, a
