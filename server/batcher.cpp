@@ -111,6 +111,10 @@ void Batcher::score_joined(Batch& batch) {
     part.scores.assign(scored.scores.begin() + first, scored.scores.begin() + first + work.count);
     if (!scored.failures.empty())
       part.failures.assign(scored.failures.begin() + first, scored.failures.begin() + first + work.count);
+    if (!scored.unknown_machines.empty()) {
+      const auto begin = scored.unknown_machines.begin() + first;
+      part.unknown_machines.assign(begin, begin + work.count);
+    }
     first += work.count;
     if (scored.failed == 0 || work.texts.empty()) continue;
     // The call told the first failure of all; this request's own is found again.

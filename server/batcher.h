@@ -28,6 +28,7 @@ struct Scored {
   std::vector<float> failures = {};  // [count] chances not to build or run, or empty; NaN where `failed`
   int64_t failed = 0;
   std::string first_failure = {};  // "3: why"
+  std::vector<std::string> unknown_machines = {};  // [count] that the model guesses, "" elsewhere; empty: none
   int64_t requests = 1;            // that were scored in one call
 };
 

@@ -9,6 +9,7 @@
 #include <iterator>
 #include <limits>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include <fmt/format.h>
@@ -208,6 +209,11 @@ std::string score_answer(const ScoreRequest& request, const Scored& scored, cons
     fmt::format_to(out, "\"failed\": {}, \"first_failure\": {}, ", scored.failed,
                    why.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
   }
+  std::set<std::string> unknown(scored.unknown_machines.begin(), scored.unknown_machines.end());
+  unknown.erase("");
+  if (!unknown.empty())
+    fmt::format_to(out, "\"unknown_machines\": {}, ",
+                   nlohmann::json(unknown).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
   fmt::format_to(out, "\"requests\": {}}}\n", scored.requests);
   return fmt::to_string(text);
 }

@@ -144,7 +144,8 @@ Scored to_scored(inference::ProgramScores scores) {
   return {.scores = std::move(scores.scores),
           .failures = std::move(scores.failures),
           .failed = scores.failed,
-          .first_failure = std::move(scores.first_failure)};
+          .first_failure = std::move(scores.first_failure),
+          .unknown_machines = std::move(scores.unknown_machines)};
 }
 
 }  // namespace

@@ -304,6 +304,14 @@ foretime_status foretime_score_records(const foretime_workload* workload, const 
   });
 }
 
+const char* foretime_unknown_machine(const foretime_model* model, const char* target) {
+  thread_local std::string name;
+  name.clear();
+  if (model != nullptr && target != nullptr)
+    guarded([&] { name = model->model->spec().machines.unknown(target); });
+  return name.c_str();
+}
+
 int foretime_predicts_failures(const foretime_model* model) {
   return model != nullptr && model->model->executor().tells_failures() ? 1 : 0;
 }

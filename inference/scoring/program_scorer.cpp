@@ -256,11 +256,17 @@ ProgramScores WorkloadScorer::score(std::span<const std::string_view> records, M
   const auto& spec = model_->spec();
   const bool of_gpus = data::are_gpu_columns(spec.feature_count);
   std::atomic<size_t> others = 0;  // records of programs that the model knows nothing of
-  const auto hardware_of = [&](const data::TuningRecord& record) {
+  std::vector<std::string> unknown(records.size());
+  std::atomic<bool> any_unknown = false;
+  const auto hardware_of = [&](const data::TuningRecord& record, int64_t place) {
     if (data::is_gpu_target(record.target) != of_gpus) {
       ++others;
       throw DataError("target '{:.200}', and the model was trained on programs for {}", record.target,
                       of_gpus ? "GPUs" : "CPUs");
+    }
+    if (auto name = spec.machines.unknown(record.target); !name.empty()) {
+      unknown[static_cast<size_t>(place)] = std::move(name);
+      any_unknown = true;
     }
     return spec.machines.hardware_of(record.target, record.hardware);
   };
@@ -274,10 +280,11 @@ ProgramScores WorkloadScorer::score(std::span<const std::string_view> records, M
         reader->known_key = record.workload_key;
       }
       reader->programs.read(dag_, record, reader->program);
-      part.add(place, reader->program, operations_, hardware_of(record));
+      part.add(place, reader->program, operations_, hardware_of(record, place));
     };
   });
   if (others > 0 && others == records.size()) throw WrongKind("{}", result.why);
+  if (any_unknown) result.unknown_machines = std::move(unknown);
   return result;
 }
 

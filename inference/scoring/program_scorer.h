@@ -21,6 +21,9 @@ struct ProgramScores {
   std::string first_failure = {};    // "place: why" of the first one; "" where there is none
   int64_t first_failed = -1;         // that place
   std::string why = {};
+  /// [texts] the machine that a record is of, where the model does not know it and guesses its caches and rates
+  /// (data::Machines::unknown), "" for the others; empty: there is none such.
+  std::vector<std::string> unknown_machines = {};
 };
 
 /// A compute DAG whose schedules a model of loop programs scores. Scoring changes nothing that can be seen: any number

@@ -116,6 +116,10 @@ class ServeTest(ServeCase):
         self.assertEqual(answer["scores"], [scores[0], None, None, scores[1]])
         self.assertEqual(answer["failed"], 2)
         self.assertTrue(answer["first_failure"].startswith("program 1: "), answer)
+        # Of a machine that the model does not know.
+        self.assertNotIn("unknown_machines", answer)
+        far = texts[0].replace("llvm ", "llvm -model=far ", 1)
+        self.assertEqual(server.post(path, "\n".join([far, texts[0]]))["unknown_machines"], ["far"])
         ranking = server.post(path + "?top=3", "\n".join([texts[0], "nonsense", texts[1]]))["ranking"]
         self.assertEqual(ranking[2]["candidate"], 1)
         self.assertIsNone(ranking[2]["score"])

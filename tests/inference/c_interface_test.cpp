@@ -139,6 +139,15 @@ TEST(CInterface, ChecksOptions) {
   EXPECT_FAILS(opened(later.known), FORETIME_INVALID_ARGUMENT, "members that this version");
 }
 
+TEST(CInterface, TellsWhichMachinesAModelDoesNotKnow) {
+  const auto model = open(loops_bundle());
+  EXPECT_STREQ(foretime_unknown_machine(model.get(), "llvm -mcpu=znver3 -model=far"), "far");
+  EXPECT_STREQ(foretime_unknown_machine(model.get(), "llvm -mcpu=znver3"), "");
+  EXPECT_STREQ(foretime_unknown_machine(model.get(), "llvm -model=unknown"), "") << "TVM's default";
+  EXPECT_STREQ(foretime_unknown_machine(nullptr, "llvm -model=far"), "");
+  EXPECT_STREQ(foretime_unknown_machine(model.get(), nullptr), "");
+}
+
 TEST(CInterface, TellsChancesOfFailure) {
   const auto model = open(loops_bundle(true, false, true)), other = open(loops_bundle());
   EXPECT_EQ(foretime_predicts_failures(model.get()), 1);

@@ -22,7 +22,9 @@
 namespace foretime::inference::testing {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 /// The same schedules as packing makes a group of them.
 std::vector<float> packed_scores(const Model& model, const SampleWorkload& workload) {
@@ -106,6 +108,17 @@ TEST(ProgramScorer, ProgramsForGpusAreNotThoseOfCpus) {
   const WorkloadScorer scorer(model_of(loops_bundle()), workload.compute_dag);
   EXPECT_THAT(foretime::testing::message_of<WrongKind>([&] { scorer.score(views({text})); }),
               HasSubstr("and the model was trained on programs for CPUs"));
+}
+
+TEST(ProgramScorer, SaysWhichRecordsAreOfUnknownMachines) {
+  auto workload = sample_workload(3);
+  const WorkloadScorer scorer(model_of(loops_bundle()), workload.compute_dag);
+  EXPECT_THAT(scorer.score(views(workload.records)).unknown_machines, IsEmpty());
+  auto& text = workload.records[1];
+  text.replace(text.find("llvm"), 4, "llvm -model=far");
+  const auto result = scorer.score(views(workload.records));
+  EXPECT_EQ(result.failed, 0);
+  EXPECT_THAT(result.unknown_machines, ElementsAre("", "far", ""));
 }
 
 TEST(ProgramScorer, ThreadsGiveTheSameScores) {

@@ -1,5 +1,6 @@
 #include "server/batcher.h"
 
+#include <algorithm>
 #include <atomic>
 #include <future>
 #include <limits>
@@ -26,6 +27,9 @@ class FakeTarget : public Target {
     for (const float tile : work.tiles) {
       if (tile < 0.0F) throw std::runtime_error("a negative one");
       scored.scores.push_back(tile);
+    }
+    if (std::count(work.texts.begin(), work.texts.end(), "far") > 0) {
+      for (const auto text : work.texts) scored.unknown_machines.emplace_back(text == "far" ? "far" : "");
     }
     for (size_t i = 0; i < work.texts.size(); ++i) {
       const bool bad = work.texts[i] == "bad";
@@ -126,7 +130,7 @@ TEST(Batcher, AFailureIsItsOwnRequestsAlone) {
 TEST(Batcher, WhatWasNotScoredIsToldInTermsOfItsRequest) {
   Batcher batcher(1, 500ms, 100);
   const auto target = std::make_shared<FakeTarget>();
-  auto a = ask(batcher, target, texts({"a", "bad"})), b = ask(batcher, target, texts({"bcd"})),
+  auto a = ask(batcher, target, texts({"a", "bad"})), b = ask(batcher, target, texts({"far"})),
        c = ask(batcher, target, texts({"bad", "c", "bad"}));
   const auto first = a.get(), second = b.get(), third = c.get();
   EXPECT_EQ(first.failed, 1);
@@ -136,6 +140,8 @@ TEST(Batcher, WhatWasNotScoredIsToldInTermsOfItsRequest) {
   EXPECT_EQ(third.failed, 2);
   EXPECT_EQ(third.first_failure, "0: it is bad: really");
   EXPECT_EQ(third.scores[1], 1.0F);
+  EXPECT_EQ(first.unknown_machines, (std::vector<std::string>{"", ""}));
+  EXPECT_EQ(second.unknown_machines, (std::vector<std::string>{"far"}));
 }
 
 TEST(Batcher, WhoeverWaitsIsAnsweredBeforeItEnds) {

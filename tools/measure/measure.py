@@ -5,9 +5,10 @@
                            [--beside | --builders N | --workers N]
 
 Goes on where it stopped: FOLDER has records.jsonl (auto_scheduler's log), journal.jsonl (a line for each record: task, part, seconds of
-its build, cores that others kept busy), dags.jsonl (compute DAGs), drift.jsonl (a reference every few minutes) and machine.json. A third of
-a task's programs is drawn at random, a third comes from evolution under a model of these, a third from rounds of a search, whose model
-learns from all before. Programs that do not build within 15 s or do not run within 10 s are kept as what they are.
+its build, cores that others kept busy), dags.jsonl (compute DAGs), drift.jsonl (a reference every few minutes), small.jsonl (tasks without
+programs beyond those measured) and machine.json. A third of a task's programs is drawn at random, a third comes from evolution under a
+model of these, a third from rounds of a search, whose model learns from all before. Programs that do not build within 15 s or do not run
+within 10 s are kept as what they are.
 
 Programs run one at a time, by one thread pinned to the last core, while nothing else runs: a measurement during which others kept more
 than 3 % of a core busy is done again. With --beside the other cores may work, and only the last one is kept free of others: of 44 programs
@@ -57,6 +58,7 @@ PARTS = ("random", "evolution", "search")
 ROUND = 10          # programs of a search between two trainings
 REFERENCE = 180     # seconds between measurements of the reference
 CRASHES = 5         # of a worker, after which it is not started again
+POPULATION = 128    # of evolution: half the time of a task is its own, and a part draws few of them
 BEST_KEPT = 64      # of those that evolution answers, from which a part is drawn
 REWRITE_FAILS = ("lstm_cell", "gru_cell")  # TVM 0.14: "key is not in Map" from each program's rewrite of its weights' layouts
 
@@ -89,6 +91,7 @@ class Folder:
             self._rewrite("records.jsonl", self.records)
             self._rewrite("journal.jsonl", [json.dumps(entry) for entry in self.journal])
         self.dags = {json.loads(line)["workload_key"] for line in self._lines("dags.jsonl")}
+        self.small = {json.loads(line)["task"] for line in self._lines("small.jsonl")}
 
     def _lines(self, name):
         try:
@@ -118,6 +121,11 @@ class Folder:
             self.append("journal.jsonl", json.dumps(entry))
         self.records.append(record)
         self.journal.append(entry)
+
+    def add_small(self, task):
+        with self._alone():
+            self.append("small.jsonl", json.dumps({"task": task}))
+        self.small.add(task)
 
     def add_dag(self, key, dag):
         if key not in self.dags:
@@ -168,7 +176,7 @@ def cost_of(result):
 
 
 def policy_of(task, model, seed):
-    return auto_scheduler.SketchPolicy(task, model, {"evolutionary_search_population": 256}, seed=seed, verbose=0)
+    return auto_scheduler.SketchPolicy(task, model, {"evolutionary_search_population": POPULATION}, seed=seed, verbose=0)
 
 
 def random_states(known, count, seed):
@@ -326,7 +334,7 @@ def main():
     numbered = list(enumerate(all_tasks))
     for number, task in numbered[arguments.begin - 1:] + numbered[:arguments.begin - 1]:
         key = task_list.key(task)
-        if all(done[key][part] >= share for part in PARTS) or (urgent and number % arguments.workers != arguments.worker):
+        if key in folder.small or all(done[key][part] >= share for part in PARTS) or (urgent and number % arguments.workers != arguments.worker):
             continue
         begin, before = time.monotonic(), len(folder.records)
         try:
@@ -361,6 +369,8 @@ def main():
                 measure_states(known, states, arguments.core, not arguments.beside, arguments.builders, urgent, write)
                 if len(states) < min(missing, ROUND):  # the space has no more
                     break
+        if any(done[key][part] < share for part in PARTS):
+            folder.add_small(key)
         failures = collections.Counter(int(result.error_no) for result in known.results)
         best = min(map(cost_of, known.results), default=math.inf)
         print(f"[{number + 1}/{len(all_tasks)}] {key}: {len(folder.records) - before} programs in {time.monotonic() - begin:.0f} s, best "

@@ -79,6 +79,7 @@ PROTOTYPES: dict[str, tuple[Any, list[Any]]] = {
     "foretime_score_records": (c_int, [c_void_p, _TEXTS, _ARRAY, c_int64, _ARRAY, POINTER(c_int64)]),
     "foretime_score_tir": (c_int, [c_void_p, _TEXTS, _ARRAY, c_int64, _ARRAY, POINTER(c_int64)]),
     "foretime_predicts_failures": (c_int, [c_void_p]),
+    "foretime_unknown_machine": (c_char_p, [c_void_p, c_char_p]),
     "foretime_score_records_and_failures": (c_int, [c_void_p, _TEXTS, _ARRAY, c_int64, _ARRAY, _ARRAY, POINTER(c_int64)]),
     "foretime_score_tir_and_failures": (c_int, [c_void_p, _TEXTS, _ARRAY, c_int64, _ARRAY, _ARRAY, POINTER(c_int64)]),
     "foretime_files_open": (c_int, [_TEXTS, c_int64, c_char_p, c_void_p, _HANDLES]),

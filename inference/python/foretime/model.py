@@ -114,6 +114,12 @@ class Model(Handle):
         """Whether it tells each program's chance not to build or run in time."""
         return bool(self._library.predicts_failures(self._use().pointer))
 
+    def unknown_machine(self, target: str) -> str:
+        """The machine that a TVM target names (`-model=`), where the model does not know it, so that its caches and rates are guessed
+        (docs/how-to/describe-a-machine.md); "" where it does, or the target names none."""
+        name: bytes = self._library.unknown_machine(self._use().pointer, target.encode())
+        return name.decode()
+
     @property
     def predicts_runtimes(self) -> bool:
         """Whether scores stand for run times (`runtimes`)."""

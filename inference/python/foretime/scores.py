@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Callable, Hashable
 from typing import Any, Optional
 
@@ -105,12 +104,10 @@ class UnknownMachines:
 
     def note(self, model: Model, target: str) -> None:
         """Takes the target of a workload that the model is to score."""
-        named = re.search(r"(?:^|\s)-model=(\S+)", target)
-        machines = model.describe().get("machines")
-        if not named or named[1] in self._told or named[1] == "unknown" or machines is None:  # TVM's default is no name
+        name = model.unknown_machine(target)
+        if not name or name in self._told:
             return
-        self._told.add(named[1])
-        if not any(machine["name"] == named[1] or target in machine.get("targets", []) for machine in machines):
-            known = ", ".join(machine["name"] for machine in machines) or "none"
-            logger.warning("the model does not know machine %s (it knows %s): its caches and rates are guessed; describe it (foretime target "
-                           "measure) and add it to the bundle (foretime bundle add-machine)", named[1], known)
+        self._told.add(name)
+        known = ", ".join(machine["name"] for machine in model.describe().get("machines", [])) or "none"
+        logger.warning("the model does not know machine %s (it knows %s): its caches and rates are guessed; describe it (foretime target "
+                       "measure) and add it to the bundle (foretime bundle add-machine)", name, known)

@@ -160,6 +160,9 @@ foretime_status foretime_score_tir(const foretime_model* model, const char* cons
   return score_texts(0.0f, programs, sizes, count, scores, failed);
 }
 
+const char* foretime_unknown_machine(const foretime_model* model, const char* target) {
+  return model && strstr(target, "-model=far") ? "far" : "";
+}
 int foretime_predicts_failures(const foretime_model* model) { return strstr(model->manifest, "true") != NULL; }
 static foretime_status score_failures(foretime_status status, const float* scores, int64_t count, float* failures) {
   for (int64_t i = 0; i < count; ++i) failures[i] = isinf(scores[i]) ? NAN : 1.0f / scores[i];

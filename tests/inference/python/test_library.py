@@ -64,6 +64,8 @@ class LibraryTest(unittest.TestCase):
     def test_tells_chances_of_failure(self):
         with self.model(b"2r") as model:
             self.assertTrue(model.predicts_failures)
+            self.assertEqual(model.unknown_machine("llvm -model=far"), "far")
+            self.assertEqual(model.unknown_machine("llvm"), "")
             scores, failures = model.score_tir_and_failures(["{1}", "x"])
             self.assertEqual(scores.tolist(), [3, np.inf])
             self.assertAlmostEqual(failures[0], 1 / 3, 6)
