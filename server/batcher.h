@@ -27,9 +27,9 @@ struct Scored {
   std::vector<float> scores = {};    // [count]; +infinity where `failed`
   std::vector<float> failures = {};  // [count] chances not to build or run, or empty; NaN where `failed`
   int64_t failed = 0;
-  std::string first_failure = {};  // "3: why"
+  std::string first_failure = {};                  // "3: why"
   std::vector<std::string> unknown_machines = {};  // [count] that the model guesses, "" elsewhere; empty: none
-  int64_t requests = 1;            // that were scored in one call
+  int64_t requests = 1;                            // that were scored in one call
 };
 
 /// What candidates are scored of: a graph, a workload, or a model of programs. Any number of threads may use one.

@@ -307,8 +307,7 @@ foretime_status foretime_score_records(const foretime_workload* workload, const 
 const char* foretime_unknown_machine(const foretime_model* model, const char* target) {
   thread_local std::string name;
   name.clear();
-  if (model != nullptr && target != nullptr)
-    guarded([&] { name = model->model->spec().machines.unknown(target); });
+  if (model != nullptr && target != nullptr) guarded([&] { name = model->model->spec().machines.unknown(target); });
   return name.c_str();
 }
 
