@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Measures programs of many tasks: the records that a model is trained on.
 
-  tools/measure/measure.py FOLDER [--each 60] [--minutes 30] [--machine NAME] [--from N]
+  tools/measure/measure.py FOLDER [--each 60] [--minutes 30] [--machine NAME] [--from N] [--longest-build SECONDS]
                            [--beside | --builders N | --workers N]
 
 Goes on where it stopped: FOLDER has records.jsonl (auto_scheduler's log), journal.jsonl (a line for each record: task, part, seconds of
@@ -286,6 +286,8 @@ def main():
     parser.add_argument("--from", type=int, default=1, dest="begin", metavar="N", help="begins with the Nth task of the list and comes to "
                         "those before it at the end: for tasks that other machines have not measured")
     parser.add_argument("--first", type=int, default=10 ** 9, help="only so many tasks of the list")
+    parser.add_argument("--longest-build", type=float, default=math.inf, metavar="SECONDS", help="leaves out tasks whose programs so far took "
+                        "longer to build, in the mean: more programs of the others in the same time")
     parser.add_argument("--machine", default="", help="name of this machine in the records (by default made of its CPU)")
     parser.add_argument("--target", default=host_target(installed_llvm()), help="TVM target (%(default)s)")
     parser.add_argument("--core", type=int, default=max(os.sched_getaffinity(0)), help="core that programs run on (%(default)s)")
@@ -323,10 +325,12 @@ def main():
     reference = Reference(folder, arguments.core, not arguments.beside, urgent, target)
     end = time.monotonic() + 60 * arguments.minutes
     done = collections.defaultdict(collections.Counter)
-    lines = collections.defaultdict(list)
+    lines, builds = collections.defaultdict(list), collections.defaultdict(list)
     for record, entry in zip(folder.records, folder.journal):
         done[entry["task"]][entry["part"]] += 1
         lines[entry["task"]].append(record)
+        builds[entry["task"]].append(entry["build"])
+    slow = {task for task, seconds in builds.items() if statistics.fmean(seconds) > arguments.longest_build}
     share = arguments.each // len(PARTS)
     all_tasks = task_list.training_tasks()[:arguments.first]
     if not 1 <= arguments.begin <= len(all_tasks):
@@ -334,7 +338,7 @@ def main():
     numbered = list(enumerate(all_tasks))
     for number, task in numbered[arguments.begin - 1:] + numbered[:arguments.begin - 1]:
         key = task_list.key(task)
-        if key in folder.small or all(done[key][part] >= share for part in PARTS) or (urgent and number % arguments.workers != arguments.worker):
+        if key in folder.small or key in slow or all(done[key][part] >= share for part in PARTS) or (urgent and number % arguments.workers != arguments.worker):
             continue
         begin, before = time.monotonic(), len(folder.records)
         try:
