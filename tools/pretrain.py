@@ -8,8 +8,9 @@
 Packs samples/ansor and each folder of measured/ (records.jsonl.gz, dags.jsonl.gz, machine.yaml), trains configs/pretrained_x86_cpu.yaml,
 exports the best checkpoint, and writes what the bundle says of some records of samples/ansor to x86-cpu.scores.json, which a test compares.
 The same data, settings and program make the same bytes, wherever the checkout lies. With --held-out one member learns from five workloads
-of six (equal computations are one), and the metrics of the others are printed; with `operators` a family of operators at a time is left out of measured/, whose records
-name their tasks. Nothing is exported then. Overrides are those of `foretime train`. What lies between is in runs/pretrained*. Needs no TVM.
+of six (equal computations are one), and the metrics of the others are printed; with `operators` a family of operators at a time is left out
+of measured/, whose records name their tasks. Nothing is exported then. Overrides are those of `foretime train`. What lies between is in
+runs/pretrained*. Needs no TVM.
 """
 import argparse
 import csv
