@@ -28,7 +28,6 @@ import math
 import os
 import pathlib
 import random
-import shutil
 import statistics
 import subprocess
 import sys
@@ -181,10 +180,6 @@ def run_all(arguments, script):
     cells = [(task, model, seed) for seed in range(1, arguments.seeds + 1) for task in arguments.tasks for model in arguments.compare]
     if any(model.startswith("foretime") for model in arguments.compare) and not arguments.model:
         sys.exit("tuner_search.py: foretime needs --model")
-    finetune = (arguments.finetune_command or "foretime").split()[0]
-    if "foretime+finetune" in arguments.compare and not shutil.which(finetune):
-        sys.exit(f"tuner_search.py: foretime+finetune needs {finetune}, which is not on PATH: without it the model would stay as it is; "
-                 "give --finetune-command")
     missing = [cell for cell in cells if done[cell] < arguments.trials]
     failed = 0
     with concurrent.futures.ThreadPoolExecutor(arguments.workers) as pool:

@@ -4,11 +4,11 @@
   tools/measure/measure.py FOLDER [--each 60] [--minutes 30] [--machine NAME] [--from N] [--longest-build SECONDS]
                            [--beside | --builders N | --workers N]
 
-Goes on where it stopped: FOLDER has records.jsonl (auto_scheduler's log), journal.jsonl (a line for each record: task, part, seconds of
-its build, cores that others kept busy), dags.jsonl (compute DAGs), drift.jsonl (a reference every few minutes), small.jsonl (tasks without
-programs beyond those measured) and machine.json. A third of a task's programs is drawn at random, a third comes from evolution under a
-model of these, a third from rounds of a search, whose model learns from all before. Programs that do not build within 15 s or do not run
-within 10 s are kept as what they are.
+Goes on where it stopped: FOLDER has records.jsonl (auto_scheduler's log), journal.jsonl (a line for each record: task, part, seconds of its
+build, cores that others kept busy), dags.jsonl (compute DAGs), drift.jsonl (a reference every few minutes), small.jsonl (tasks of which
+neither drawing nor evolution finds more programs) and machine.json. A third of a task's programs is drawn at random, a third comes from
+evolution under a model of these, a third from rounds of a search, whose model learns from all before. Programs that do not build within 15
+s or do not run within 10 s are kept as what they are.
 
 Programs run one at a time, by one thread pinned to the last core, while nothing else runs: a measurement during which others kept more
 than 3 % of a core busy is done again. With --beside the other cores may work, and only the last one is kept free of others: of 44 programs
@@ -39,8 +39,8 @@ import time
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
 sys.path.append(str(HERE.parents[1] / "inference" / "python" / "foretime"))  # at the end: its queue is not Python's
-from programs import (ONE_THREAD, Child, core_to_itself, measure_undisturbed, measured_programs, on_core, require_urgency,  # noqa: E402
-                      result_of, wait_until_built)
+from programs import (BUILD_TIMEOUT, ONE_THREAD, Child, core_to_itself, measure_undisturbed, measured_programs, on_core,  # noqa: E402
+                      require_urgency, result_of, wait_until_built)
 
 os.environ.update(ONE_THREAD)  # before TVM is loaded
 import numpy as np  # noqa: E402
@@ -329,7 +329,7 @@ def main():
     for record, entry in zip(folder.records, folder.journal):
         done[entry["task"]][entry["part"]] += 1
         lines[entry["task"]].append(record)
-        builds[entry["task"]].append(entry["build"])
+        builds[entry["task"]].append(entry["build"] or BUILD_TIMEOUT)  # of one that failed it is not known
     slow = {task for task, seconds in builds.items() if statistics.fmean(seconds) > arguments.longest_build}
     share = arguments.each // len(PARTS)
     all_tasks = task_list.training_tasks()[:arguments.first]
@@ -338,7 +338,9 @@ def main():
     numbered = list(enumerate(all_tasks))
     for number, task in numbered[arguments.begin - 1:] + numbered[:arguments.begin - 1]:
         key = task_list.key(task)
-        if key in folder.small or key in slow or all(done[key][part] >= share for part in PARTS) or (urgent and number % arguments.workers != arguments.worker):
+        if key in folder.small or key in slow or all(done[key][part] >= share for part in PARTS):
+            continue
+        if urgent and number % arguments.workers != arguments.worker:
             continue
         begin, before = time.monotonic(), len(folder.records)
         try:

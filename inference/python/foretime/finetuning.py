@@ -24,10 +24,14 @@ class FineTuning:
     """Collects record lines; after every `every` new ones, makes a bundle of the first one and all lines so far.
 
     `command`: words in which {model}, {records}, {dags} and {output} are replaced by paths; `folder`: where records, compute
-    DAGs and bundles are kept (a temporary folder that goes with this object, where None). `every` 0: only collects.
+    DAGs and bundles are kept (a temporary folder that goes with this object, where None). `every` 0: only collects; else FileNotFoundError
+    where there is no such command, and the model would stay as it is.
     """
 
     def __init__(self, bundle: StrPath, every: int = 0, command: Sequence[str] = COMMAND, folder: Optional[StrPath] = None) -> None:
+        if every > 0 and shutil.which(command[0]) is None:
+            raise FileNotFoundError(f"fine-tuning after every {every} records: no program {command[0]}; put foretime on PATH, or give "
+                                    "finetune_command")
         self.bundle = os.fspath(bundle)
         self.records: list[str] = []
         self._every = every

@@ -45,6 +45,9 @@ class FineTuningTest(FolderTest):
         with self.assertLogs("foretime", "WARNING") as logged:
             self.assertIsNone(finetuning.add("a", "{}", ["r"]))
         self.assertIn("no room; the model stays", logged.output[0])
-        absent = FineTuning(self.bundle, 1, ("/nowhere/foretime", "{model}"))
-        with self.assertLogs("foretime", "WARNING"):
-            self.assertIsNone(absent.add("a", json.dumps({}), ["r"]))
+
+    def test_a_command_that_does_not_exist_is_refused_at_once(self):
+        command = ("/nowhere/foretime", "{model}")
+        with self.assertRaisesRegex(FileNotFoundError, "no program /nowhere/foretime; put foretime on PATH"):
+            FineTuning(self.bundle, 1, command)
+        self.assertIsNone(FineTuning(self.bundle, 0, command).add("a", json.dumps({}), ["r"]))
