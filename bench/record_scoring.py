@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Scoring schedules in a tuner: libforetime beside TVM's own features and XGBoost, one thread each, on the same states.
 
-  bench/record_scoring.py MODEL.foretime [--states 512] [--tasks conv2d softmax …]
+  bench/record_scoring.py MODEL.foretime [--states 512] [--tasks conv2d softmax …] [--target TARGET]
 
 Needs TVM with LLVM and Python's xgboost, and FORETIME_LIBRARY. For each task of tools/tuner_search.py random states are drawn from its
 search space. Ours: states as record text, then text to scores. TVM's: features of each statement, then XGBoost of the size that
@@ -43,12 +43,14 @@ def main(arguments):
     parser.add_argument("bundle")
     parser.add_argument("--states", type=int, default=512)
     parser.add_argument("--tasks", nargs="+", default=list(tuner_tasks.TASKS))
+    parser.add_argument("--target", help="TVM target (this machine's vectors)")
     options = parser.parse_args(arguments)
+    target = options.target or tuner_tasks.host_target(tuner_tasks.installed_llvm())
     model = foretime.Model(options.bundle)
     print("| task | states | state to text, µs | text to score, µs | ours, candidates/s | TVM features, µs | XGBoost, µs | "
           "TVM's, candidates/s | ours / TVM's |\n|---|---|---|---|---|---|---|---|---|")
     for name in options.tasks:
-        task = tuner_tasks.make_task(name, tuner_tasks.host_target())
+        task = tuner_tasks.make_task(name, target)
         policy = auto_scheduler.SketchPolicy(task, program_cost_model=auto_scheduler.RandomModel(), verbose=0)
         states = []
         while len(states) < options.states:
