@@ -17,7 +17,8 @@ and the parent's records of workloads that are ranked are left out. The records 
 in random order, ten random records of each, then ten more of each, until there are enough; a draw of 100 is part of
 that of 1,000. For each number of records are measured:
 
-  finetune   `foretime finetune` as it is, with --targets where the machine has a file
+  finetune   `foretime finetune` as it is, with --targets where the machine has a file; *more*: with four times the steps
+             at the rate of the training
   joint      one training on the parent's records and 1,000 (the first draw) or all of the new ones, with data.targets
   nothing    the parent's settings, trained on the new records alone
   XGBoost    TVM's XGBModel on the same records (`foretime baseline xgboost statements --preset tvm`), and the tuned one
@@ -49,7 +50,7 @@ import common
 sys.path.insert(0, str(common.SOURCE / "tools"))
 from workloads import by_workload, computation, lines_of  # noqa: E402
 
-METHODS = ("zero-shot", "finetune", "joint", "nothing", "XGBoost tvm", "XGBoost pairs")
+METHODS = ("zero-shot", "finetune", "finetune more", "joint", "nothing", "XGBoost tvm", "XGBoost pairs")
 METRICS = ("pairwise_accuracy", "kendall_tau", "top1", "top5", "mape")
 PROGRAM_METRICS = {"pairwise_accuracy": "pairwise_accuracy", "kendall_tau": "kendall_tau",
                    "top1": "top1_score", "top5": "top5_score"}
@@ -57,10 +58,11 @@ KEPT_PARENT = 6  # exit code of finetune: new records that it held out were orde
 COUNTS, ROUND = (100, 1000), 10
 HELD_OUT = 3  # of so many workloads of the new machine of ours, the first
 SETTINGS = common.SOURCE / "configs/pretrained_x86_cpu.yaml"
-PARENT_STEPS = 6000
+PARENT_STEPS = {"tenset": 6000, "ours": 2000}
 JOINT_STEPS = 6000
-# Of a training from nothing on at most so many records: about the best of 30 to 2,000 for what is ranked.
-STEPS = ((100, 60), (2000, 400), (10**9, 2000))
+MORE = ("--steps", 240, "--learning-rate", 1e-3)  # of finetune
+# Of a training from nothing on at most so many records: about the best of 30 to 6,000 for what is ranked.
+STEPS = ((100, 120), (2000, 200), (10**9, 2000))
 OURS = ("samples/ansor", "measured/amd-epyc-1", "measured/amd-epyc-2")  # the last is the new one
 
 
@@ -197,7 +199,7 @@ class Direction:
     def all_rows(self, draws):
         every = sum(map(len, self.pool.values()))
         self.row("zero-shot", 0, 1, lambda: self.measure(
-            self.train("parent", ["parent.foretime"], self.parent_machines, PARENT_STEPS, 1)))
+            self.train("parent", ["parent.foretime"], self.parent_machines, PARENT_STEPS[self.name], 1)))
         self.check(self.bench.rows[self.name, "zero-shot", 0, 1])
         for count in (*COUNTS, every):
             for seed in range(1, (draws if count != every else 1) + 1):
@@ -208,13 +210,14 @@ class Direction:
         name = f"{count}-{seed}"
         self.pack(name, lines, self.machines)
 
-        def finetune():
+        def finetune(*more):
             machines = ["--targets", *self.machines] if self.machines else []
             files = ("bundles/parent.foretime", f"{name}.jsonl", "--dags", self.bench.dags, "-o",
                      "bundles/tuned.foretime")
-            note = self.run("finetune", *files, *machines, "--threads", 1, "--json", accepted=(0, KEPT_PARENT))
+            note = self.run("finetune", *files, *machines, *more, "--threads", 1, "--json", accepted=(0, KEPT_PARENT))
             return self.measure("bundles/tuned.foretime") | {"kept_parent": json.loads(note)["weights"] == "parent"}
         self.row("finetune", count, seed, finetune)
+        self.row("finetune more", count, seed, lambda: finetune(*MORE))
         if count > COUNTS[0] and seed == 1:
             self.row("joint", count, seed, lambda: self.measure(self.joint(name, lines)))
         self.row("nothing", count, seed, lambda: self.measure(
