@@ -27,7 +27,7 @@ that of 1,000. For each number of records are measured:
 Every model is one member. All of them rank the same programs, those that did not fail, and the metrics are computed
 here from `foretime rank`: means over workloads, and over programs for the absolute percentage error of run times.
 `foretime evaluate` must agree on the parent's. FORETIME names the program. With --work the results of steps that are
-done are kept, and the next call goes on. All of it takes a quarter of an hour of one quiet core. Without TenSet's
+done are kept, and the next call goes on. All of it takes 25 minutes of one quiet core. Without TenSet's
 records it says so and ends with 77.
 """
 import collections
