@@ -1,3 +1,4 @@
+#include <cmath>
 #include <cstdio>
 #include <filesystem>
 #include <numeric>
@@ -63,7 +64,8 @@ inference::Ranking ranking_of(const inference::Model& model, Workload&& workload
 /// no records, and workloads without a compute DAG, are left out; both are said on standard error. Throws DataError
 /// where nothing is left, and for files that cannot be read; SettingsError without `dags`.
 std::vector<inference::Ranking> rank_records(const std::shared_ptr<const inference::Model>& model,
-                                             const std::vector<std::string>& files, const std::string& dags) {
+                                             const std::vector<std::string>& files, const RankArguments& arguments) {
+  const auto& dags = arguments.dags;
   expect_dags(dags, files.front());
   const data::DagTable table(dags);
   Workloads workloads;
@@ -71,6 +73,7 @@ std::vector<inference::Ranking> rank_records(const std::shared_ptr<const inferen
   for (size_t f = 0; f < files.size(); ++f) read_records(files[f], files.size() > 1 ? names[f] : "", workloads);
   Complaints missing;
   UnknownMachines unknown;
+  NamedMachines named(arguments.targets);
   std::vector<inference::Ranking> rankings;
   for (auto& workload : workloads.all()) {
     const auto* line = table.find_line(workload.key);
@@ -79,12 +82,14 @@ std::vector<inference::Ranking> rank_records(const std::shared_ptr<const inferen
       continue;
     }
     unknown.add(model->spec().machines, workload);
+    named.add(workload);
     const inference::WorkloadScorer scorer(model, *line);
     const auto scores = scorer.score(views(workload.texts));
     rankings.push_back(ranking_of(*model, std::move(workload), scores, scorer.dag().flops));
   }
   missing.tell(dags, "workloads of the records are not in it");
   unknown.tell(files.front(), "and give them with --targets");
+  named.tell(files.front());
   if (rankings.empty()) throw DataError("{}: no record of a workload that {} has", files.front(), dags);
   return rankings;
 }
@@ -156,10 +161,16 @@ void rank_candidates(const ModelPtr& model, const RankArguments& arguments, Rank
 void rank_files(const ModelPtr& model, const RankArguments& arguments, RankOutput& output) {
   const bool programs = model->spec().kind == CandidateKind::program;
   std::vector<std::string> graphs, records, texts;
-  for (const auto& file : arguments.files) {
+  for (const auto& file : named_files(arguments.files)) {
     auto& kind = programs && data::is_tir_text(file) ? texts : programs && holds_records(file) ? records : graphs;
+    if (programs && &kind == &graphs) expect_no_text(file);
     kind.push_back(file);
   }
+  if (!texts.empty() && !arguments.targets.empty())
+    throw SettingsError(
+        "--targets: of tuning records, which name their machine; {} holds save_json text, which is "
+        "scored for the bundle's data.hardware",
+        texts.front());
   if (!graphs.empty())
     rank_groups(inference::list_groups(*model, graphs), output, [&](const auto&, const data::Group& group) {
       std::vector<int64_t> all(static_cast<size_t>(group.candidates));
@@ -170,11 +181,17 @@ void rank_files(const ModelPtr& model, const RankArguments& arguments, RankOutpu
       ranking.failures.assign(failures.begin(), failures.end());
       return ranking;
     });
+  size_t scored = 0, unscored = 0;
   const auto add = [&](const std::vector<inference::Ranking>& rankings, const std::string& origin) {
-    for (const auto& ranking : rankings) output.add(ranking, "", origin);
+    for (const auto& ranking : rankings) {
+      for (const float score : ranking.scores) ++(std::isfinite(score) ? scored : unscored);
+      output.add(ranking, "", origin);
+    }
   };
-  if (!records.empty()) add(rank_records(model, records, arguments.dags), records.front());
+  if (!records.empty()) add(rank_records(model, records, arguments), records.front());
   for (const auto& file : texts) add(rank_tir(*model, file, arguments.member), file);
+  if (scored == 0 && unscored > 0)
+    throw DataError("{}: none of {} programs can be scored", arguments.files.front(), unscored);
 }
 
 inference::Options options_of(const RankArguments& arguments) {

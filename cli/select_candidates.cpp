@@ -166,7 +166,10 @@ std::string chosen_lines(const std::vector<SelectTask>& tasks, const std::vector
 
 }  // namespace
 
-void select_candidates(std::vector<inference::Bundle> bundles, const SelectArguments& arguments) {
+void select_candidates(std::vector<inference::Bundle> bundles, const SelectArguments& given) {
+  auto arguments = given;
+  arguments.files = named_files(given.files);
+  arguments.measured = named_files(given.measured);
   check_output(arguments);
   const auto method = *configs::choice_named<SelectionMethod>(arguments.method);
   const auto models = open(std::move(bundles), arguments);

@@ -158,7 +158,11 @@ class TaskMaker {
 
   std::vector<SelectTask> finish() && {
     left_out_.tell(arguments_.files.front(), arguments_.dags);
-    if (tasks_.empty()) throw DataError("{}: no candidate that the model can score", arguments_.files.front());
+    if (tasks_.empty())
+      throw DataError("{}: {}", arguments_.files.front(),
+                      left_out_.measured_already > 0 && left_out_.failed.count == 0
+                          ? "no candidate is left: all are measured already"
+                          : "no candidate that the model can score");
     return std::move(tasks_);
   }
 
@@ -286,6 +290,7 @@ struct FileKinds {
   FileKinds(const std::vector<std::string>& files, bool programs) {
     for (const auto& file : files) {
       auto& kind = programs && data::is_tir_text(file) ? texts : programs && holds_records(file) ? records : graphs;
+      if (programs && &kind == &graphs) expect_no_text(file);
       kind.push_back(file);
     }
   }

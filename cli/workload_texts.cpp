@@ -1,12 +1,15 @@
 #include "cli/workload_texts.h"
 
 #include <algorithm>
+#include <array>
 #include <cstdio>
+#include <filesystem>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include "base/error.h"
+#include "base/glob.h"
 #include "configs/load.h"
 #include "data/files/line_source.h"
 #include "data/frontends/ansor/features/record_report.h"
@@ -44,6 +47,47 @@ void UnknownMachines::tell(const std::string& origin, const char* remedy) const 
              "foretime: {}: records are of machines that the model does not know ({}): their caches and rates are "
              "guessed; describe them (foretime target measure; GPUs by hand) {}\n",
              origin, fmt::join(names_, ", "), remedy);
+}
+
+NamedMachines::NamedMachines(const std::vector<std::string>& files) : machines_(data::read_machines(files, "")) {}
+
+void NamedMachines::add(const Workload& workload) {
+  for (const auto& target : workload.targets) {
+    if (const auto* machine = machines_.find(target); machine != nullptr) found_.insert(machine->name);
+  }
+}
+
+void NamedMachines::tell(const std::string& origin) const {
+  for (const auto& machine : machines_.all()) {
+    if (!found_.contains(machine.name))
+      fmt::print(stderr, "foretime: {}: no record is of machine {} of --targets (-model={}, or a target of its file)\n",
+                 origin, machine.name, machine.name);
+  }
+}
+
+std::vector<std::string> named_files(const std::vector<std::string>& files) {
+  std::vector<std::string> all;
+  for (const auto& file : files) {
+    if (std::filesystem::exists(file)) {
+      all.push_back(file);
+      continue;
+    }
+    if (file.find_first_of("*?{") == std::string::npos) throw DataError("{}: nothing of this name", file);
+    const auto found = glob(file, ".");
+    if (found.empty()) throw DataError("{}: no file fits this pattern", file);
+    for (const auto& path : found) all.push_back(path.string());
+  }
+  return all;
+}
+
+void expect_no_text(const std::string& file) {
+  static constexpr std::array kTexts = {".json", ".jsonl", ".gz", ".log", ".txt"};
+  const auto ending = std::filesystem::path(file).extension();
+  if (std::filesystem::is_regular_file(file) && std::ranges::find(kTexts, ending) != kTexts.end())
+    throw DataError(
+        "{}: {}, expected tuning records or save_json text from its first line on, an .npz or .pb file or "
+        "a packed collection",
+        file, std::filesystem::file_size(file) == 0 ? "is empty" : "holds none that is known");
 }
 
 void expect_dags(const std::string& dags, const std::string& file) {

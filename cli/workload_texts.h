@@ -64,6 +64,26 @@ class UnknownMachines {
   std::set<std::string> names_;
 };
 
+/// Machines of the files of --targets, and whether any record names them.
+class NamedMachines {
+ public:
+  /// Throws as data::read_machines.
+  explicit NamedMachines(const std::vector<std::string>& files);
+  void add(const Workload& workload);
+  /// On standard error, which of them no record names.
+  void tell(const std::string& origin) const;
+
+ private:
+  data::Machines machines_;
+  std::set<std::string> found_;
+};
+
+/// Patterns as the files that fit them; all else as it stands. Throws DataError for what is not there.
+std::vector<std::string> named_files(const std::vector<std::string>& files);
+
+/// Throws DataError for a file that holds neither tuning records nor save_json text, but is named like one of these.
+void expect_no_text(const std::string& file);
+
 /// Throws SettingsError where records of `file` have no `dags`.
 void expect_dags(const std::string& dags, const std::string& file);
 

@@ -42,6 +42,7 @@ MachineFile parse_machine_file(const std::string& yaml, const std::string& origi
   Settings settings;
   MachineFile machine;
   auto& hardware = settings.data.hardware;
+  bool described = false;
   for (const auto& entry : items_of(document, origin, "",
                                     {"name", "cpu", "targets", "hardware", "threads", "line_bytes", "mhz",
                                      "multiply_add_gflop_s", "copy_gb_s", "busy_cores_of_others"})) {
@@ -56,6 +57,7 @@ MachineFile parse_machine_file(const std::string& yaml, const std::string& origi
     }
     if (entry.key != "hardware") continue;
     for (const auto& part : items_of(entry, origin, "hardware.", {})) {
+      described = true;
       try {
         apply_override(settings, "data." + part.key, override_text(part));
       } catch (const SettingsError& error) {
@@ -64,6 +66,13 @@ MachineFile parse_machine_file(const std::string& yaml, const std::string& origi
     }
   }
   if (machine.name.empty()) throw SettingsError("{}: name: missing, expected what -model= of records says", origin);
+  if (machine.name.find_first_of(" \t\n") != std::string::npos)
+    throw SettingsError("{}: name: '{}' has a blank, which -model= of a TVM target cannot have", origin, machine.name);
+  if (!described)
+    throw SettingsError(
+        "{}: hardware: missing, expected vector_bytes, caches and what else is known of the machine "
+        "(foretime target measure writes it)",
+        origin);
   machine.hardware = hardware;
   return machine;
 }

@@ -16,7 +16,8 @@ struct MachineFile {
   HardwareSettings hardware;         // with the medians of the measured rates
 };
 
-/// Throws SettingsError, with file, line and key: for unknown keys, values out of bounds, and no name.
+/// Throws SettingsError, with file, line and key: for unknown keys, values out of bounds, no name or one with blanks,
+/// and no hardware.
 MachineFile parse_machine_file(const std::string& yaml, const std::string& origin);
 MachineFile read_machine_file(const std::filesystem::path& file);
 

@@ -6,7 +6,7 @@
 A database holds each workload's module once, and of each measured program the trace of its schedule; the program is what the trace makes
 of the module. TVM itself replays the traces here, so that every instruction and post-processing step of its version is known. A record
 that it cannot replay is left out and told. Measurements that failed are kept as such. Runs with the TVM that wrote the database, 0.10 to
-0.20 (later ones write programs in another form); was tested with a stand-in for TVM alone.
+0.20 (later ones write programs in another form); was run with 0.14, and is tested with a stand-in for TVM.
 """
 import argparse
 import collections
@@ -58,7 +58,13 @@ def lines_of(path):
 def programs_of(folder, left_out):
     """The programs of a database as JSON objects; what is left out, and why, goes to `left_out`."""
     folder = pathlib.Path(folder)
-    workloads = [(Workload.from_json(content), content[0]) for _, content in lines_of(folder / "database_workload.json")]
+    workloads = []
+    for number, content in lines_of(folder / "database_workload.json"):
+        try:
+            workloads.append((Workload.from_json(content), content[0]))
+        except Exception as error:  # pylint: disable=broad-except
+            why = (str(error).strip().splitlines() or [repr(error)])[-1][:200]
+            sys.exit(f"export_metaschedule.py: {folder / 'database_workload.json'}:{number}: no workload that this TVM reads: {why}")
     records = folder / "database_tuning_record.json"
     for number, (index, content) in lines_of(records):
         try:
@@ -83,6 +89,10 @@ def main():
     arguments = parser.parse_args()
     if tuple(int(part) for part in tvm.__version__.split(".")[:2]) > NEWEST:
         sys.exit(f"export_metaschedule.py: TVM {tvm.__version__} writes programs in another form, expected 0.10 to 0.20")
+    for folder in map(pathlib.Path, arguments.databases):
+        for name in ("database_workload.json", "database_tuning_record.json"):
+            if not (folder / name).is_file():
+                sys.exit(f"export_metaschedule.py: {folder / name}: no such file; a database is a folder with both of them (work_dir of a tuning)")
     left_out, written, failed = collections.defaultdict(list), 0, 0
     unfinished = arguments.out + ".part"
     with (gzip.open if arguments.out.endswith(".gz") else open)(unfinished, "wt", encoding="utf-8") as out:
@@ -90,8 +100,12 @@ def main():
             for program in programs_of(folder, left_out):
                 out.write(json.dumps(program) + "\n")
                 written, failed = written + 1, failed + ("failed" in program)
-    os.replace(unfinished, arguments.out)
-    print(f"{arguments.out}: {written} programs, {failed} of which failed, TVM {tvm.__version__}")
+    if written:
+        os.replace(unfinished, arguments.out)
+        print(f"{arguments.out}: {written} programs, {failed} of which failed, TVM {tvm.__version__}")
+    else:
+        os.remove(unfinished)
+        print(f"export_metaschedule.py: no program in {', '.join(arguments.databases)}; {arguments.out} is not written", file=sys.stderr)
     total = sum(map(len, left_out.values()))
     if total:
         share = 100 * total / (total + written)

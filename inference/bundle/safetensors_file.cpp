@@ -86,7 +86,8 @@ class Reader {
     std::memcpy(&length, bytes_.data(), kLengthBytes);
     const auto rest = bytes_.substr(kLengthBytes);
     if (length > rest.size() || length > kLargestHeader) {
-      fail("header length {}, expected at most {} (bytes that follow) and {}", length, rest.size(), kLargestHeader);
+      fail("no bundle, or a cut one: header length {}, expected at most {} (bytes that follow) and {}", length,
+           rest.size(), kLargestHeader);
     }
     data_ = rest.substr(length);
     const auto text = rest.substr(0, length);

@@ -353,8 +353,12 @@ void add_machines(Bundle& bundle, const data::Machines& machines) {
   if (!list.is_array()) list = Json::array();
   for (const auto& machine : machines.all()) {
     const auto of_name = [&](const Json& item) { return item.at("name") == machine.name; };
+    const auto before = std::find_if(list.begin(), list.end(), of_name);
+    // A file that was measured anew has no targets; records that do not name their machine are still of this one.
+    Json targets = machine.targets;
+    if (machine.targets.empty() && before != list.end()) targets = before->at("targets");
     list.erase(std::remove_if(list.begin(), list.end(), of_name), list.end());
-    list.push_back({{"name", machine.name}, {"targets", machine.targets}, {"hardware", to_json(machine.hardware)}});
+    list.push_back({{"name", machine.name}, {"targets", targets}, {"hardware", to_json(machine.hardware)}});
   }
 }
 

@@ -143,8 +143,9 @@ FORETIME_API foretime_status foretime_score_records(const foretime_workload* wor
                                                     const size_t* sizes, int64_t count, float* scores, int64_t* failed);
 
 /* The machine that a TVM target names (`-model=`), where the model does not know it, so that its caches and rates are
- * guessed (docs/how-to/describe-a-machine.md); "" where the model knows it, the target names none, or a pointer is
- * NULL. Points into memory of this thread, valid until its next call. Since 0.2. */
+ * guessed (docs/how-to/describe-a-machine.md); of a model that knows machines, words that say so where the target of a
+ * CPU names none. "" where the model knows it, where the model knows none and none is named, or a pointer is NULL.
+ * Points into memory of this thread, valid until its next call. Since 0.2. */
 FORETIME_API const char* foretime_unknown_machine(const foretime_model* model, const char* target);
 
 /* Whether the model tells each program's chance not to build or run in time (0 or 1). */

@@ -79,6 +79,13 @@ class MachinesTest(ProgramTest):
         add = ("bundle", "add-machine", "more.foretime", "third.yaml", "-o", "more.foretime")
         self.assertIn("-o more.foretime: exists already; --force replaces it", self.run_foretime(*add, code=2).stderr)
         self.assertEqual(self.run_foretime(*add, "--force").stdout, "more.foretime: described anew: third\n")
+        # Measured anew under its old name, a machine is still that of the records whose targets name none.
+        anew = "".join(line for line in (ANSOR / "machine.yaml").read_text().splitlines(True) if not line.startswith("targets:"))
+        self.assertIn("targets", (ANSOR / "machine.yaml").read_text())
+        self.write("anew.yaml", anew.replace("name: other", "name: amd-epyc-26-2"))
+        self.run_foretime("bundle", "add-machine", "model.foretime", "anew.yaml", "-o", "anew.foretime")
+        self.assertEqual(self.json_of("bundle", "show", "anew.foretime")["machines"][-1]["targets"], manifest["machines"][0]["targets"])
+        self.assertEqual(predicted("anew.foretime", "here.jsonl"), here)
         self.write("notes.txt", "not a bundle")
         self.run_foretime("bundle", "add-machine", "more.foretime", "third.yaml", "-o", "notes.txt", "--force", code=2)
         self.assertEqual((self.folder / "notes.txt").read_text(), "not a bundle")
@@ -139,12 +146,21 @@ class MachinesTest(ProgramTest):
         # TVM says this where nobody named a machine.
         self.write("unnamed.jsonl", (self.folder / "there.jsonl").read_text().replace("-model=other", "-model=unknown"))
         self.assertNotIn("guessed", ranked("model.foretime", "unnamed.jsonl", "--dags", DAGS)[1])
+        # Beside machines that the model knows, such records are of one that is guessed; a file that none is of is told.
+        said = ranked("knows.foretime", "unnamed.jsonl", "--dags", DAGS)[1]
+        self.assertIn("a CPU that its target does not name by -model=", said)
+        said = ranked("model.foretime", "here.jsonl", "--dags", DAGS, "--targets", "other.yaml")[1]
+        self.assertIn("here.jsonl: no record is of machine other of --targets (-model=other, or a target of its file)", said)
 
     def test_what_cannot_be_meant_is_refused(self):
         message = self.pack("--targets", "missing.yaml", code=2).stderr
         self.assertIn("missing.yaml", message)
         message = self.pack("--targets", "other.yaml", "other.yaml", code=3).stderr
         self.assertIn("two machines are named other", message)
+        self.write("wrong.yaml", OTHER.replace("name: other", 'name: "an other"'))
+        self.assertIn("name: 'an other' has a blank", self.pack("--targets", "wrong.yaml", code=2).stderr)
+        self.write("wrong.yaml", "name: other\n")
+        self.assertIn("wrong.yaml: hardware: missing", self.pack("--targets", "wrong.yaml", code=2).stderr)
         self.write("wrong.yaml", OTHER.replace("copy_gb_s", "copy_gbs"))
         message = self.pack("--targets", "wrong.yaml", code=2).stderr
         self.assertIn("wrong.yaml:4: copy_gbs: unknown key, did you mean copy_gb_s?", message)

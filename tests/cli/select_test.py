@@ -112,7 +112,7 @@ class SelectTest(BundleTest):
         again = self.json_of("select", *files, "--measured", SAMPLES / "C3.npz", "--json")["tasks"]  # all of C3 is known
         self.assertEqual([(task["group"], task["measured"]) for task in again], [("C1", 0)])
         self.assertEqual([one["id"] for one in again[0]["chosen"]], [row["id"] for row in first])
-        self.assertIn("no candidate that the model can score",
+        self.assertIn("C1.npz: no candidate is left: all are measured already",
                       self.select("trees.foretime", SAMPLES / "C1.npz", "-n", 4, "--measured", "both.foretime", code=3).stderr)
 
         self.write("measured.csv", "size,block,ms\n" + "".join(f"{size},{block},{(block + 1) / size}\n" for size in (1, 2) for block in range(8)))
@@ -153,6 +153,7 @@ class SelectTest(BundleTest):
         records = ("ensemble.foretime", "records.json")
         self.write("binary.json", bytes(range(256)))
         self.write("bad-dags.json", "{}\n")
+        self.write("notes.txt", "a note\n")
         self.write("empty.json", "# nothing\n")
         (self.folder / "empty").mkdir()
         for text, code, *arguments in (
@@ -166,6 +167,10 @@ class SelectTest(BundleTest):
                 ("bad-dags.json:1: ", 3, *records, "--dags", "bad-dags.json", "-n", 3),
                 ("none.json: cannot be read", 3, *records, "--dags", "none.json", "-n", 3),
                 ("nothing.json: nothing of this name", 3, "ensemble.foretime", "nothing.json", *DAGS, "-n", 3),
+                ("nothing.json: nothing of this name", 3, *records, *DAGS, "-n", 3, "--measured", "nothing.json", "-o", "out"),
+                ("none*.json: no file fits this pattern", 3, "ensemble.foretime", "none*.json", *DAGS, "-n", 3),
+                ("notes.txt: holds none that is known, expected tuning records or save_json text", 3, "ensemble.foretime", "notes.txt",
+                 *DAGS, "-n", 3),
                 ("binary.json", 3, "ensemble.foretime", "binary.json", *DAGS, "-n", 3),
                 ("empty.json: no candidate that the model can score", 3, "ensemble.foretime", "empty.json", *DAGS, "-n", 1),
                 ("--dags: of models of loop programs; trees.foretime is of kind trees", 2, "trees.foretime", SAMPLES / "C1.npz", *DAGS, "-n", 3),

@@ -105,7 +105,7 @@ TEST_F(BestCheckpoint, OneThatIsNamedIsNeverReplaced) {
 TEST_F(BestCheckpoint, WhereNoneIsIntactTheErrorIsThatOfTheBest) {
   for (const int64_t step : {10, 20, 30}) damage(step);
   EXPECT_THAT(message_of<RunError>([] { read_best_or_newest("/run"); }), HasSubstr("step-00000010"));
-  EXPECT_THAT(message_of<RunError>([] { read_best_or_newest("/nothing"); }), HasSubstr("not a folder"));
+  EXPECT_THAT(message_of<RunError>([] { read_best_or_newest("/nothing"); }), HasSubstr("no such file or folder"));
 }
 
 TEST_F(BestCheckpoint, AFailingStorageIsNoDamage) {

@@ -139,7 +139,10 @@ class ExportTest(unittest.TestCase):
         self.assertIn(f"2, the first {database}/database_tuning_record.json:1: InternalError: there is no instruction Unknown", told)
         self.assertIn("it was not measured", told)
         nothing = self.database("two", [["source"]], [(0, ["Unknown"], [1.0])])
-        self.assertEqual(self.export(nothing, out="none.jsonl")[0], 3)
+        code, said, told = self.export(nothing, out="none.jsonl")
+        self.assertEqual((code, said), (3, ""))
+        self.assertIn("none.jsonl is not written", told)
+        self.assertEqual([path.name for path in self.folder.glob("none*")], [])
 
     def test_other_files_and_versions_are_refused(self):
         database = self.database("one", [["source"]], [])
@@ -148,6 +151,14 @@ class ExportTest(unittest.TestCase):
             self.export(database)
         self.assertIn("database_tuning_record.json:1: no JSON", str(caught.exception))
         self.assertFalse((self.folder / "out.jsonl.gz").exists())
+        (database / "database_workload.json").write_text("[]\n")
+        with self.assertRaises(SystemExit) as caught:
+            self.export(database)
+        self.assertIn("database_workload.json:1: no workload that this TVM reads", str(caught.exception))
+        (database / "database_tuning_record.json").unlink()
+        with self.assertRaises(SystemExit) as caught:
+            self.export(database)
+        self.assertIn("database_tuning_record.json: no such file", str(caught.exception))
         with self.assertRaises(SystemExit) as caught:
             self.export(database, version="0.21.0")
         self.assertIn("another form", str(caught.exception))

@@ -45,7 +45,8 @@ std::string Machines::unknown(std::string_view target) const {
   if (find(target) != nullptr) return "";
   const auto name = model_of_target(target);
   if (!name.empty() && name != "unknown") return std::string(name);
-  if (!is_gpu_target(target) || named_architecture(target) != nullptr) return "";
+  if (!is_gpu_target(target)) return machines_.empty() ? "" : "a CPU that its target does not name by -model=";
+  if (named_architecture(target) != nullptr) return "";
   return fmt::format("a {} GPU, taken for {}", target.substr(0, target.find(' ')), architecture_of_target(target).name);
 }
 

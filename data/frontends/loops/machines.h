@@ -27,8 +27,8 @@ class Machines {
   /// The machine that a target names; null where none of these.
   const Machine* find(std::string_view target) const;
   /// The machine that a target names by -model=, where it is none of these, so that its caches and rates are guessed;
-  /// TVM's own default, `unknown`, is no name. Of a GPU whose architecture its target does not say, what it is taken
-  /// for. Else empty.
+  /// TVM's own default, `unknown`, is no name. Words that say so where the target of a CPU names none and others are
+  /// known; of a GPU whose architecture its target does not say, what it is taken for. Else empty.
   std::string unknown(std::string_view target) const;
   /// What programs compiled for a target run on: caches and rates of the machine that it names; vectors as LLVM uses
   /// them for it, which may be narrower than the machine's, with rates in proportion; cores as the record says. Of an

@@ -32,9 +32,10 @@ void collect_lines(const Json& json, const std::string& origin, int depth, std::
   if (depth > kDeepestList) throw DataError("{}: lists in lists in lists, expected line numbers in them", origin);
   if (json.is_number_integer()) {
     lines.push_back(json.get<int64_t>());
+    if (lines.back() < 0) throw DataError("{}: line {}, expected 0 or more", origin, lines.back());
   } else if (json.is_array() || json.is_object()) {
-    for (const auto& item : json) {
-      if (!item.is_string()) collect_lines(item, origin, depth + 1, lines);
+    for (const auto& item : json) {  // members of objects may be words about the list beside them
+      if (!json.is_object() || !item.is_string()) collect_lines(item, origin, depth + 1, lines);
     }
   } else {
     throw DataError("{}: {}, expected line numbers, or lists or objects of them", origin, json.dump());
@@ -51,6 +52,7 @@ std::vector<int64_t> chosen_lines(const RecordPackRequest& request) {
   }
   std::vector<int64_t> lines;
   collect_lines(json, origin, 0, lines);
+  if (lines.empty()) throw DataError("{}: no line numbers", origin);
   return lines;
 }
 

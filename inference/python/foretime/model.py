@@ -116,7 +116,7 @@ class Model(Handle):
 
     def unknown_machine(self, target: str) -> str:
         """The machine that a TVM target names (`-model=`), where the model does not know it, so that its caches and rates are guessed
-        (docs/how-to/describe-a-machine.md); "" where it does, or the target names none."""
+        (docs/how-to/describe-a-machine.md); of a model that knows machines, words that say so where a CPU's target names none; else ""."""
         name: bytes = self._library.unknown_machine(self._use().pointer, target.encode())
         return name.decode()
 

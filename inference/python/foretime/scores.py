@@ -97,7 +97,7 @@ class Unscored:
 
 
 class UnknownMachines:
-    """Warns of machines that targets name (`-model=`) and a bundle does not know, whose caches and rates it guesses: once of each."""
+    """Warns of machines that targets name (`-model=`), or do not name, and a bundle does not know, whose caches and rates it guesses: once of each."""
 
     def __init__(self) -> None:
         self._told: set[str] = set()
@@ -109,5 +109,5 @@ class UnknownMachines:
             return
         self._told.add(name)
         known = ", ".join(machine["name"] for machine in model.describe().get("machines", [])) or "none"
-        logger.warning("the model does not know machine %s (it knows %s): its caches and rates are guessed; describe it (foretime target "
-                       "measure) and add it to the bundle (foretime bundle add-machine)", name, known)
+        logger.warning("the model does not know %s (it knows %s): its caches and rates are guessed; describe it (foretime target "
+                       "measure) and add it to the bundle (foretime bundle add-machine)", name if " " in name else f"machine {name}", known)

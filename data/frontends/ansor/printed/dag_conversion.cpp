@@ -142,6 +142,10 @@ DagConversion convert_printed_dags(const std::vector<std::filesystem::path>& pri
       }
       if (workload->schedules.size() < kTried) workload->schedules.push_back(record.schedule);
     }
+    if (const auto& counts = reader.counts(); counts.malformed > 0)
+      done.left_out.push_back({fmt::format("{}:{}", file.string(), counts.first_malformed.front().line),
+                               fmt::format("{} (the first of {} lines that are no records)",
+                                           counts.first_malformed.front().reason, counts.malformed)});
   }
   std::string text;
   for (auto& [key, workload] : workloads) {
