@@ -8,22 +8,32 @@
 
 namespace foretime::data {
 
+namespace {
+
+/// What stands behind an option of a TVM target; empty where it is not there.
+std::string_view option_of_target(std::string_view target, std::string_view option) {
+  const size_t at = target.find(option);
+  if (at == std::string_view::npos) return {};
+  const auto value = target.substr(at + option.size());
+  return value.substr(0, value.find(' '));
+}
+
+}  // namespace
+
 Hardware hardware_of_target(std::string_view target, int64_t cores) {
-  constexpr std::string_view kOption = "-mcpu=";
   Hardware hardware;
   hardware.cores = std::max<int64_t>(1, cores);
   hardware.vector_bytes = 16;
   hardware.vector_registers = 16;
-  const size_t at = target.find(kOption);
-  if (at == std::string_view::npos) return hardware;
-  auto cpu = target.substr(at + kOption.size());
-  cpu = cpu.substr(0, cpu.find(' '));
+  const auto cpu = option_of_target(target, "-mcpu="), features = option_of_target(target, "-mattr=");
   const auto is = [&](std::string_view name) { return cpu.find(name) != std::string_view::npos; };
+  const auto has = [&](std::string_view feature) { return features.find(feature) != std::string_view::npos; };
   if (is("avx512") || is("znver4") || is("znver5") || is("icelake") || is("cascadelake") || is("cooperlake") ||
-      is("sapphirerapids") || is("rocketlake") || is("tigerlake") || is("knl") || is("knm")) {
+      is("sapphirerapids") || is("rocketlake") || is("tigerlake") || is("knl") || is("knm") || has("+avx512f")) {
     hardware.vector_bytes = 64;
     hardware.vector_registers = 32;
-  } else if (is("avx2") || is("haswell") || is("broadwell") || is("skylake") || is("znver") || is("alderlake")) {
+  } else if (is("avx2") || is("haswell") || is("broadwell") || is("skylake") || is("znver") || is("alderlake") ||
+             has("+avx")) {
     hardware.vector_bytes = 32;
   } else if (is("cortex") || is("neoverse") || is("apple") || is("a64")) {
     hardware.vector_registers = 32;

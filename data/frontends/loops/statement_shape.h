@@ -34,7 +34,8 @@ struct Hardware {
 /// for one core and of 80 for all.
 Hardware with_rates(Hardware hardware);
 
-/// The vectors that LLVM uses for a TVM target (`llvm -mcpu=znver4`): those of its -mcpu, and SSE's without one.
+/// The vectors that LLVM uses for a TVM target (`llvm -mcpu=znver4`): those of its -mcpu and
+/// -mattr, and SSE's without these.
 Hardware hardware_of_target(std::string_view target, int64_t cores);
 
 /// Caches that a nest may fit into: 0 half of the first level, 1 to 3 the levels.
