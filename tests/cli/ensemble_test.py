@@ -52,7 +52,7 @@ class EnsembleTest(ProgramTest):
             done = self.run_foretime(*command, "--ensemble", "loops", code=3)
             self.assertIn("loops: was trained on tensor programs of", done.stderr)
             self.assertIn("data.representation loops", done.stderr)
-        self.assertIn("not a folder", self.run_foretime("rank", "a", SAMPLES / "C11.npz", "--ensemble", "none", code=3).stderr)
+        self.assertIn("none: no such file or folder", self.run_foretime("rank", "a", SAMPLES / "C11.npz", "--ensemble", "none", code=3).stderr)
 
     def test_averaged_weights_are_what_leaves_a_run(self):
         self.train(run__directory=self.folder / "plain")
