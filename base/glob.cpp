@@ -98,4 +98,10 @@ std::vector<fs::path> glob(const std::string& pattern, const fs::path& root) {
   return {found.begin(), found.end()};
 }
 
+std::vector<fs::path> paths_named(const std::string& name, const fs::path& root) {
+  auto literal = root == "." ? fs::path(name) : root / name;
+  if (files().exists(literal)) return {std::move(literal)};
+  return glob(name, root);
+}
+
 }  // namespace foretime

@@ -21,5 +21,7 @@ bool matches_any(const std::vector<std::string>& patterns, std::string_view name
 /// The paths that exist and fit, in the order of their names; relative patterns start at `root`. Throws DataError where
 /// a folder cannot be read.
 std::vector<std::filesystem::path> glob(const std::string& pattern, const std::filesystem::path& root);
+/// The same, but a path that exists is taken as it stands, even if it has braces or stars in it.
+std::vector<std::filesystem::path> paths_named(const std::string& name, const std::filesystem::path& root);
 
 }  // namespace foretime

@@ -163,14 +163,13 @@ void rank_files(const ModelPtr& model, const RankArguments& arguments, RankOutpu
   std::vector<std::string> graphs, records, texts;
   for (const auto& file : named_files(arguments.files)) {
     auto& kind = programs && data::is_tir_text(file) ? texts : programs && holds_records(file) ? records : graphs;
-    if (programs && &kind == &graphs) expect_no_text(file);
     kind.push_back(file);
   }
-  if (!texts.empty() && !arguments.targets.empty())
-    throw SettingsError(
-        "--targets: of tuning records, which name their machine; {} holds save_json text, which is "
-        "scored for the bundle's data.hardware",
-        texts.front());
+  if (!arguments.targets.empty() && !(graphs.empty() && texts.empty()))
+    throw SettingsError("--targets: of tuning records, which name their machine; {} holds {}",
+                        texts.empty() ? graphs.front() : texts.front(),
+                        texts.empty() ? "graphs, which were made for one"
+                                      : "save_json text, which is scored for the bundle's data.hardware");
   if (!graphs.empty())
     rank_groups(inference::list_groups(*model, graphs), output, [&](const auto&, const data::Group& group) {
       std::vector<int64_t> all(static_cast<size_t>(group.candidates));
@@ -190,7 +189,7 @@ void rank_files(const ModelPtr& model, const RankArguments& arguments, RankOutpu
   };
   if (!records.empty()) add(rank_records(model, records, arguments), records.front());
   for (const auto& file : texts) add(rank_tir(*model, file, arguments.member), file);
-  if (scored == 0 && unscored > 0)
+  if (graphs.empty() && scored == 0)
     throw DataError("{}: none of {} programs can be scored", arguments.files.front(), unscored);
 }
 

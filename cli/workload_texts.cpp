@@ -1,7 +1,6 @@
 #include "cli/workload_texts.h"
 
 #include <algorithm>
-#include <array>
 #include <cstdio>
 #include <filesystem>
 
@@ -68,26 +67,11 @@ void NamedMachines::tell(const std::string& origin) const {
 std::vector<std::string> named_files(const std::vector<std::string>& files) {
   std::vector<std::string> all;
   for (const auto& file : files) {
-    if (std::filesystem::exists(file)) {
-      all.push_back(file);
-      continue;
-    }
-    if (file.find_first_of("*?{") == std::string::npos) throw DataError("{}: nothing of this name", file);
-    const auto found = glob(file, ".");
-    if (found.empty()) throw DataError("{}: no file fits this pattern", file);
+    const auto found = paths_named(file, ".");
+    if (found.empty()) throw DataError("{}: nothing of this name", file);
     for (const auto& path : found) all.push_back(path.string());
   }
   return all;
-}
-
-void expect_no_text(const std::string& file) {
-  static constexpr std::array kTexts = {".json", ".jsonl", ".gz", ".log", ".txt"};
-  const auto ending = std::filesystem::path(file).extension();
-  if (std::filesystem::is_regular_file(file) && std::ranges::find(kTexts, ending) != kTexts.end())
-    throw DataError(
-        "{}: {}, expected tuning records or save_json text from its first line on, an .npz or .pb file or "
-        "a packed collection",
-        file, std::filesystem::file_size(file) == 0 ? "is empty" : "holds none that is known");
 }
 
 void expect_dags(const std::string& dags, const std::string& file) {

@@ -81,9 +81,6 @@ class NamedMachines {
 /// Patterns as the files that fit them; all else as it stands. Throws DataError for what is not there.
 std::vector<std::string> named_files(const std::vector<std::string>& files);
 
-/// Throws DataError for a file that holds neither tuning records nor save_json text, but is named like one of these.
-void expect_no_text(const std::string& file);
-
 /// Throws SettingsError where records of `file` have no `dags`.
 void expect_dags(const std::string& dags, const std::string& file);
 

@@ -216,7 +216,7 @@ StoredCheckpoint read_intact_checkpoint(const fs::path& path, const CheckpointSt
 StoredCheckpoint read_checkpoint(const fs::path& path) {
   const auto root = folder_of_checkpoints(path);
   if (!root && !files().is_folder(path))
-    throw RunError("{}: {}, expected a bundle, a checkpoint or a run directory", path.string(),
+    throw RunError("{}: {}, expected a checkpoint or a run directory", path.string(),
                    files().exists(path) ? "not a folder" : "no such file or folder");
   if (!root) return read_folder(path);
   const CheckpointStore store(*root);

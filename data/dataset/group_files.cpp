@@ -51,21 +51,25 @@ GroupHeader npz_header(const fs::path& path) {
   return header;
 }
 
-/// Text, plain or gzip: measurements in a form that becomes groups by being packed.
-bool is_text_file(const fs::path& file) {
+/// What a file holds that is neither named like groups nor a zip archive, as .npz files are; "" for all else.
+std::string_view other_contents(const fs::path& file) {
   const auto start = start_of(file, 2);
-  return start == "\x1f\x8b" ||
-         (!start.empty() && std::string_view("{[#\"").find(start.front()) != std::string_view::npos);
+  if (start == "\x1f\x8b" ||
+      (!start.empty() && std::string_view("{[#\"").find(start.front()) != std::string_view::npos))
+    return "text or gzip";
+  if (file.extension() == ".npz" || file.extension() == ".foretime" || start == "PK" || !files().exists(file))
+    return "";
+  return start.empty() ? "is empty" : "of no known form";
 }
 
 std::vector<GroupHeader> headers_of(const fs::path& file) {
   if (is_hlo_file(file)) return hlo_headers(file);
   if (is_packed(file)) return packed_headers(file);
-  if (is_text_file(file))
+  if (const auto contents = other_contents(file); !contents.empty())
     throw DataError(
-        "{}: text or gzip, expected groups (.npz, .foretime, .pb); foretime data makes them: pack-records of tuning "
+        "{}: {}, expected groups (.npz, .foretime, .pb); foretime data makes them: pack-records of tuning "
         "records, pack-tir of save_json text, pack-table of tables",
-        file.string());
+        file.string(), contents);
   return {npz_header(file)};
 }
 
@@ -91,14 +95,9 @@ std::vector<fs::path> files_below(const fs::path& folder) {
 }
 
 std::vector<fs::path> files_of(const std::string& pattern, const fs::path& root) {
-  std::vector<fs::path> found;
-  const fs::path literal = fs::path(pattern).is_absolute() ? fs::path(pattern) : root / pattern;
-  // A name that exists is taken as it stands, even if it has braces or stars in it.
-  if (files().exists(literal))
-    found.push_back(literal);
-  else
-    found = glob(pattern, root);
-  if (found.empty()) throw DataError("{}: nothing of this name, expected data files or a folder", literal.string());
+  const auto found = paths_named(pattern, root);
+  if (found.empty())
+    throw DataError("{}: nothing of this name, expected data files or a folder", (root / pattern).string());
   std::vector<fs::path> files;
   for (const auto& path : found) {
     if (!foretime::files().is_folder(path))

@@ -86,8 +86,10 @@ class Reader {
     std::memcpy(&length, bytes_.data(), kLengthBytes);
     const auto rest = bytes_.substr(kLengthBytes);
     if (length > rest.size() || length > kLargestHeader) {
-      fail("no bundle, or a cut one: header length {}, expected at most {} (bytes that follow) and {}", length,
-           rest.size(), kLargestHeader);
+      fail(
+          "no safetensors file, as bundles are, or a cut one: header length {}, expected at most {} (bytes that "
+          "follow) and {}",
+          length, rest.size(), kLargestHeader);
     }
     data_ = rest.substr(length);
     const auto text = rest.substr(0, length);

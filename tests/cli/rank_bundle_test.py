@@ -170,9 +170,9 @@ class RankBundleTest(BundleTest):
         # Patterns, and files that hold nothing known; where nothing can be scored nothing is ranked.
         dags = ("--dags", "compute_dag.json")
         self.assertEqual(self.rank("loops.foretime", "rec*s.json", *dags).stdout, self.rank("loops.foretime", "records.json", *dags).stdout)
-        self.assertIn("non*.json: no file fits this pattern", self.rank("loops.foretime", "non*.json", *dags, code=3).stderr)
+        self.assertIn("non*.json: nothing of this name", self.rank("loops.foretime", "non*.json", *dags, code=3).stderr)
         self.write("empty.jsonl", "")
-        self.assertIn("empty.jsonl: is empty, expected tuning records or", self.rank("loops.foretime", "empty.jsonl", *dags, code=3).stderr)
+        self.assertIn("empty.jsonl: is empty, expected groups", self.rank("loops.foretime", "empty.jsonl", *dags, code=3).stderr)
         split = json.loads(lines[1])
         split["i"][1][1] = [["SP", 2, 0, 127, [1, 1, 1], 1]]
         self.write("unfit.json", json.dumps(split))
@@ -180,8 +180,12 @@ class RankBundleTest(BundleTest):
         self.assertIn("unfit.json: none of 1 programs can be scored", done.stderr)
         self.assertIn("1 of 1 programs not scored, the first: unfit.json:1", done.stderr)
         self.assertEqual(done.stdout, "")
+        rows = self.rows_of(self.rank("loops.foretime", "packed.foretime", "unfit.json", *dags).stdout)
+        self.assertEqual((len(rows), sum(row["score"] == "inf" for row in rows)), (31, 1))
         self.write("machine.yaml", "name: m\nhardware: {vector_bytes: 32}\n")
-        self.assertIn("--targets: of tuning records", self.rank("loops.foretime", "tree.json", "--targets", "machine.yaml", code=2).stderr)
+        for file, holds in ("tree.json", "save_json text"), ("packed.foretime", "graphs"):
+            done = self.rank("loops.foretime", file, "--targets", "machine.yaml", code=2)
+            self.assertIn(f"--targets: of tuning records, which name their machine; {file} holds {holds}", done.stderr)
 
     def test_syntax_trees(self):
         for bundle in ("trees.foretime", "loops.foretime"):
@@ -202,7 +206,7 @@ class RankBundleTest(BundleTest):
         for damaged in (content[:1000], b"", content[:100] + b"\0" + content[101:], self.read("module.pb")):
             self.write("damaged.foretime", damaged)
             self.assertIn("damaged.foretime", self.rank("damaged.foretime", "module.pb", code=3).stderr)
-        self.assertIn("none.foretime: no such file or folder, expected a bundle", self.rank("none.foretime", "module.pb", code=3).stderr)
+        self.assertIn("none.foretime: no such file or folder, expected", self.rank("none.foretime", "module.pb", code=3).stderr)
         self.rank("layout.foretime", code=2)
         self.assertIn("a bundle ranks alone", self.rank("layout.foretime", "module.pb", "--ensemble", "x", code=2).stderr)
         self.assertIn("--dags: of models of loop programs", self.rank("layout.foretime", "module.pb", "--dags", "x", code=2).stderr)

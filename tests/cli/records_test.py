@@ -127,6 +127,9 @@ class RecordsTest(ProgramTest):
         self.write("lines.json", '{"a": "text"}')
         self.assertIn("no such member", self.pack("--lines", "lines.json", "--member", "b", code=3).stderr)
         self.assertIn("expected line numbers", self.pack("--lines", "lines.json", "--member", "a", code=3).stderr)
+        for wrong, text in (("[]", "no line numbers"), ("[0, -1]", "line -1, expected 0 or more"), ('["x", 0]', '"x", expected line numbers')):
+            self.write("lines.json", wrong)
+            self.assertIn(f"lines.json: {text}", self.pack("--lines", "lines.json", code=3).stderr)
         self.assertIn("KEY=VALUE", self.pack("--hardware", "cores", code=2).stderr)
         self.assertIn("data.hardware.sockets", self.pack("--hardware", "sockets=2", code=2).stderr)
         empty = self.write("none.jsonl", "")

@@ -133,7 +133,8 @@ TEST(Safetensors, DamagedFilesAreNamedWithWhatIsWrong) {
   const std::string u8 = R"("U8")";
   EXPECT_EQ(parse_error("1234567"), "a.safetensors: 7 bytes, expected a header length of 8 bytes");
   EXPECT_EQ(parse_error(std::string(8, '\xff') + "{}"),
-            "a.safetensors: no bundle, or a cut one: header length 18446744073709551615, expected at most 2 (bytes "
+            "a.safetensors: no safetensors file, as bundles are, or a cut one: header length 18446744073709551615, "
+            "expected at most 2 (bytes "
             "that follow) and 100000000");
   EXPECT_THAT(parse_error(std::string(8, '\0')), HasSubstr("does not begin with '{'"));
   EXPECT_THAT(parse_error(file_of(" {}")), HasSubstr("does not begin with '{'"));

@@ -23,9 +23,7 @@ namespace {
 namespace fs = std::filesystem;
 
 std::vector<fs::path> paths_of(const std::string& input) {
-  // A name that exists is taken as it stands, even if it has braces or stars in it.
-  if (fs::exists(input)) return {input};
-  auto found = glob(input, ".");
+  auto found = paths_named(input, ".");
   if (found.empty()) throw DataError("{}: nothing of this name, expected files to learn from", input);
   return found;
 }

@@ -29,7 +29,7 @@ Hardware hardware_of_target(std::string_view target, int64_t cores) {
   const auto is = [&](std::string_view name) { return cpu.find(name) != std::string_view::npos; };
   const auto has = [&](std::string_view feature) { return features.find(feature) != std::string_view::npos; };
   if (is("avx512") || is("znver4") || is("znver5") || is("icelake") || is("cascadelake") || is("cooperlake") ||
-      is("sapphirerapids") || is("rocketlake") || is("tigerlake") || is("knl") || is("knm") || has("+avx512f")) {
+      is("sapphirerapids") || is("rocketlake") || is("tigerlake") || is("knl") || is("knm") || has("+avx512")) {
     hardware.vector_bytes = 64;
     hardware.vector_registers = 32;
   } else if (is("avx2") || is("haswell") || is("broadwell") || is("skylake") || is("znver") || is("alderlake") ||

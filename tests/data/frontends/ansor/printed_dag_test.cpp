@@ -212,6 +212,13 @@ TEST(PrintedDag, FilesBecomeTables) {
                   [&] { convert_printed_dags({scratch.path() / "one.txt"}, {records}, scratch.path() / "two.jsonl"); }),
               HasSubstr("axis C.i: 64 by what was given, and 128 by what else is known"));
   EXPECT_FALSE(std::filesystem::exists(scratch.path() / "two.jsonl"));
+  testing::write_text(scratch.path() / "damaged.jsonl", "no record\nnor this\n");
+  const auto told = convert_printed_dags({scratch.path() / "one.txt"}, {scratch.path() / "damaged.jsonl"},
+                                         scratch.path() / "three.jsonl");
+  EXPECT_EQ(told.written, 1);
+  ASSERT_EQ(told.left_out.size(), 1u);
+  EXPECT_THAT(told.left_out[0].what, HasSubstr("damaged.jsonl:1"));
+  EXPECT_THAT(told.left_out[0].why, HasSubstr("the first of 2 lines that are no records"));
 }
 
 }  // namespace

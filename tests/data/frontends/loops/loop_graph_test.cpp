@@ -282,7 +282,7 @@ TEST(Hardware, VectorsFollowFromTheTarget) {
   EXPECT_EQ(hardware_of_target("llvm -keys=cpu -mtriple=x86_64-conda-linux-gnu", 24).vector_bytes, 16);
   EXPECT_EQ(hardware_of_target("llvm", 24).cores, 24);
   EXPECT_EQ(hardware_of_target("llvm -mattr=+avx2,+fma", 1).vector_bytes, 32);
-  EXPECT_EQ(hardware_of_target("llvm -mcpu=x86-64 -mattr=+avx512f,+avx512vl -num-cores 2", 2).vector_registers, 32);
+  EXPECT_EQ(hardware_of_target("llvm -mcpu=x86-64 -mattr=+avx512bw,+avx512vl -num-cores 2", 2).vector_registers, 32);
   EXPECT_EQ(hardware_of_target("llvm -keys=arm_cpu,cpu -mattr=+neon", 1).vector_bytes, 16);
 }
 
