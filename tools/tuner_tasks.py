@@ -1,4 +1,8 @@
-"""The tasks that tuner_search.py searches, and the machine that it searches for."""
+#!/usr/bin/env python3
+"""The tasks that tuner_search.py searches, and the machine that it searches for.
+
+  tools/tuner_tasks.py     of each task, whether the shipped model has learned from a workload that computes the same (needs TVM)
+"""
 import pathlib
 import sys
 
@@ -129,3 +133,18 @@ def make_task(name, target):
     from operators import OPERATORS
     with target:
         return search_task(OPERATORS[DRAWN[name]["operator"]](**DRAWN[name]["arguments"]), target)
+
+
+def main():
+    root = HERE.parent
+    sys.path.insert(0, str(root / "inference" / "python"))
+    from foretime.compute_dag import compute_dag
+    from workloads import computation, computations
+    known = set(computations(*root.glob("samples/ansor/dags.jsonl.gz"), *root.glob("measured/*/dags.jsonl.gz")).values())
+    for name in [*DRAWN, *TASKS]:
+        task = make_task(name, "llvm")
+        print(name, "learned from" if computation(compute_dag(task.compute_dag, task.workload_key)) in known else "new")
+
+
+if __name__ == "__main__":
+    main()
