@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/descriptor.h"
+#include "base/foreign_file.h"
 
 namespace foretime {
 namespace {
@@ -106,6 +107,11 @@ class RealFiles final : public Files {
     if (failure) fail(path, "cannot be read", failure);
     return bytes;
   }
+
+  std::unique_ptr<InputFile> open_below(const Path& folder, const Path& name) override {
+    return open_real_below(folder, name);
+  }
+  bool exists_below(const Path& folder, const Path& name) override { return real_exists_below(folder, name); }
 
   void create_folders(const Path& path) override {
     std::error_code failure;

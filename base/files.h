@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -50,6 +51,19 @@ class OutputFile {
   virtual int descriptor() const { return -1; }
 };
 
+/// A file that is open for reading.
+class InputFile {
+ public:
+  virtual ~InputFile() = default;
+  /// Reads the next bytes and returns how many: fewer than `buffer` holds at the end of the file only. Throws
+  /// FileError, StorageError.
+  virtual size_t read(std::span<char> buffer) = 0;
+  /// Returns the size in bytes that the file had when it was opened.
+  virtual uint64_t size() const = 0;
+  /// Returns the descriptor, or -1 for a file of a simulation.
+  virtual int descriptor() const { return -1; }
+};
+
 /// The file system as far as results depend on it: what is written for others to read, and whether it is there after a
 /// loss of power. A simulation puts another one in its place. Every function throws FileError, or StorageError.
 class Files {
@@ -69,6 +83,11 @@ class Files {
   virtual bool is_empty(const Path& folder) { return list(folder).empty(); }
   /// Bytes of a file.
   virtual uint64_t size(const Path& path) { return read(path).size(); }
+  /// Opens a file that others may have written, for base/foreign_file.h, which callers use. Returns null if there is no
+  /// such file. The default reads the whole file.
+  virtual std::unique_ptr<InputFile> open_below(const Path& folder, const Path& name);
+  /// Returns whether an entry of a folder that others may write exists, for base/foreign_file.h.
+  virtual bool exists_below(const Path& folder, const Path& name);
   /// With those above it; no error where it is there.
   virtual void create_folders(const Path& path) = 0;
   /// False: it is there already.
