@@ -18,7 +18,6 @@
 #include "data/dataset/pack.h"
 #include "data/dataset/synth.h"
 #include "data/dataset/table_pack.h"
-#include "data/files/npz_reader.h"
 #include "data/files/packed.h"
 #include "data/frontends/ansor/features/record_report.h"
 #include "data/frontends/ansor/printed/dag_conversion.h"
@@ -47,18 +46,6 @@ CandidateKind kind_of_format(const std::string& format) {
     if (format == data::kind_name(kind)) return kind;
   }
   throw DataError("format '{}', expected layout, tile or programs", format);
-}
-
-/// What kind of groups a single file holds, from its directory or the names of its entries.
-CandidateKind kind_of_file(const std::filesystem::path& file) {
-  if (data::is_hlo_file(file)) return data::hlo_headers(file).at(0).kind;
-  if (data::is_packed(file)) return data::packed_headers(file).at(0).kind;
-  const data::NpzReader reader(file);
-  if (reader.has("node_config_feat")) return CandidateKind::layout;
-  if (reader.has("config_feat")) return CandidateKind::tile;
-  if (reader.has("graph_ptr")) return CandidateKind::program;
-  throw DataError("{}: entries: neither node_config_feat (layout), config_feat (tile) nor graph_ptr (programs)",
-                  file.string());
 }
 
 enum class InputKind : uint8_t { groups, records, tir };
@@ -98,10 +85,8 @@ void inspect(const InspectArguments& arguments) {
   if (input == InputKind::tir) return inspect_tir_files(arguments);
   std::vector<data::GroupReport> reports;
   for (const std::string& file : arguments.files) {
-    const bool one_file = std::filesystem::is_regular_file(file);
-    if (!one_file && arguments.format.empty() && std::filesystem::is_directory(file))
-      throw DataError("{}: a folder: expected --format layout, tile or programs with it", file);
-    const CandidateKind kind = arguments.format.empty() ? kind_of_file(file) : kind_of_format(arguments.format);
+    const CandidateKind kind =
+        arguments.format.empty() ? data::kind_of_files(file, ".") : kind_of_format(arguments.format);
     for (const auto& header : data::list_groups({file}, ".", kind)) {
       reports.push_back(data::inspect_group(data::load_group(header), header.file.string()));
       if (arguments.json) continue;
@@ -272,8 +257,7 @@ void add_inspect(CLI::App& data_command) {
       "Print shapes, duplicates, distinct layout rows, run times and the noise ceiling of each group; of files of "
       "tuning records (JSON lines, plain or gzip) workloads, errors, costs and noise");
   const auto arguments = std::make_shared<InspectArguments>();
-  needed_option(*command, "files", arguments->files,
-                "Files, collections or tuning records; folders and globs with --format", "FILE");
+  needed_option(*command, "files", arguments->files, "Files, folders, globs, collections or tuning records", "FILE");
   checked_option(*command, "--format", arguments->format,
                  "layout, tile or programs; known from the entries of a file if left out",
                  CLI::IsMember({"layout", "tile", "programs"}));

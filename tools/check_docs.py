@@ -9,24 +9,28 @@
 
 Rules, each violation one line and exit code 1:
 1. A relative link leads to a file of the tree, and its #anchor to a heading.
-2. A line has at most 120 columns, except in tables and in code blocks marked `<!-- check: wide -->`. README.md has fewer
-   than 150 lines, ARCHITECTURE.md at most 200. docs/index.md links every page of docs/.
+2. A line has at most 120 columns, except in tables. README.md has fewer than 150 lines, ARCHITECTURE.md at most 200. docs/index.md links every page of docs/.
 3. Source files and folders that a page names in `backticks` exist, and so do pages that sources name as docs/….md.
 4. Words and paths that belong to one machine or one person's work do not occur.
 5. Tests that a page names exist: `Suite.Case` of GoogleTest where `Suite` is one, and `some_test.test_case` of Python.
    In docs/explanations/bad-days.md and docs/reference/clusters.md each row of a table names one at the least, and every
    `Name.Name` is a test.
-6. Marked commands do what the page promises. A mark is an HTML comment on the line before a code block:
+6. Every code block of a page that is not generated says by a mark what becomes of it. A mark is an HTML comment on the
+   line before the block:
      <!-- check: run -->            runs the block with bash, or with Python where its fence says ```python; `exit=N`
-                                    behind `run` promises another exit code than 0
+                                    after `run` promises another exit code than 0
+     <!-- check: slow -->           like `run`, but only with --slow, which checks what takes more than half a minute
      <!-- check: file NAME -->      writes the block to a file of the scratch folder
      <!-- check: output -->         each line of the block occurs in this order in what the last run printed; `…` stands
                                     for anything
-   A page's blocks share one scratch folder, which has `samples` and `configs`; `foretime` is in the PATH.
+     <!-- check: skip REASON -->    says why the block cannot be run here: what it needs, or which test runs it
+   A block whose fence says ```text is a diagram, a formula or an answer, contains no command and needs no mark.
+   A page's blocks share one scratch folder, which has samples, configs and tools; `foretime` is in the PATH. Variables
+   that are exported, the working folder, and the names of Python blocks carry over from block to block.
+7. The first tutorial also runs in the folder in which tools/quickstart.sh has run.
 """
 
 import argparse
-import concurrent.futures
 import fnmatch
 import os
 import pathlib
@@ -37,6 +41,7 @@ import sys
 import tempfile
 
 import commands_page
+from page_commands import run_pages
 
 WIDTH = 120
 LINES = {"README.md": 149, "ARCHITECTURE.md": 200}
@@ -52,7 +57,12 @@ REFUSED = {
     r"(?<![\w.…])/(root|work|home)/": "a path of one machine",
     r"https?://[^/\s]*(pypi|registry|artifact|nexus|mirror)": "a package registry's host",
 }
-SECONDS = 120  # a block may run
+GENERATED = ("docs/reference/commands.md", "docs/reference/settings.md")
+MARKS = ("run", "slow", "file", "output", "skip")
+# A line that a reader could enter in a terminal.
+COMMAND = r"\s*(\$ )?(\w+=\S+ )*(foretime|mpirun|srun|sbatch|cmake|python3|pip|bash|export|source|tools/|bench/|build/|tests/|examples/)\b"
+# What runs before a page in its folder, without and with --slow.
+BEFORE = tuple({"docs/tutorials/first-model.md": command} for command in ("tools/quickstart.sh trainer.steps=40", "tools/quickstart.sh"))
 
 
 class Block:
@@ -90,8 +100,7 @@ class Page:
                     seen = counts.get(slug, 0)
                     counts[slug] = seen + 1
                     self.headings.add(f"{slug}-{seen}" if seen else slug)
-            wide = block.mark == "wide" if block is not None else line.lstrip().startswith("|")
-            if len(line) > WIDTH and not wide:
+            if len(line) > WIDTH and (block is not None or not line.lstrip().startswith("|")):
                 self.long.append((number, len(line)))
             found = re.match(r"\s*<!-- check: (.*?) -->\s*$", line)
             mark = found.group(1) if found else (mark if not line.strip() else "")
@@ -173,7 +182,8 @@ def check_paths(root, pages):
 
     for page in pages:
         for number, line in page.prose:
-            for token in re.findall(r"`([^`\s]+/[^`\s]*)`", line):
+            reason = re.match(r"\s*<!-- check: skip (.*) -->", line)
+            for token in re.findall(r"[^\s,;:]+/[^\s,;:]+", reason.group(1)) if reason else re.findall(r"`([^`\s]+/[^`\s]*)`", line):
                 if token.split("/")[0] not in tops or re.search(r"[A-Z]{3,}|…|[<>$=]", token):
                     continue
                 for path in expand_braces(token):
@@ -228,71 +238,28 @@ def check_words(_, pages):
                     yield f"{page.name}:{number}: '{found.group(0)}': {why}"
 
 
-def missing_line(expected, printed):
-    """The first expected line that does not follow the ones before it; None where all do."""
-    rest = iter(printed.splitlines())
-    for line in expected:
-        if line.strip() in ("", "…"):
-            continue
-        parts = [re.escape(part.strip()) for part in line.split("…")]
-        pattern = re.compile(r".*".join(re.sub(r"(\\ )+", r"\\s+", part) for part in parts))
-        if not any(pattern.search(candidate) for candidate in rest):
-            return line
-    return None
-
-
-def run_page(root, page, foretime, interpreter=None):
-    """What is wrong with the marked commands of a page. `interpreter`: a Python with the package; without one, the system's, with the
-    package of this tree and the library of the program's build."""
-    with tempfile.TemporaryDirectory(prefix="check_docs.") as scratch:
-        folder = pathlib.Path(scratch)
-        (folder / "bin").mkdir()
-        (folder / "bin" / "foretime").symlink_to(foretime)
-        python = interpreter or ("/usr/bin/python3" if os.path.exists("/usr/bin/python3") else sys.executable)
-        # A virtual environment is known by the path that its Python is started by.
-        (folder / "bin" / "python3").write_text(f'#!/bin/sh\nexec "{python}" "$@"\n')
-        (folder / "bin" / "python3").chmod(0o755)
-        for name in ("samples", "configs"):
-            (folder / name).symlink_to(root / name)
-        environment = {**os.environ, "PATH": f"{folder / 'bin'}:{os.environ['PATH']}", "OMP_NUM_THREADS": "1"}
-        environment.pop("FORETIME_REDIS", None)
-        library = foretime.parent.parent / "inference" / "capi" / "libforetime.so"  # of the same build
-        if not interpreter:
-            environment["PYTHONPATH"] = str(root / "inference" / "python")
-            if library.exists():
-                environment["FORETIME_LIBRARY"] = str(library)
-        printed = ""
+def check_marks(_, pages):
+    for page in pages:
+        before = ""
         for block in page.blocks:
             verb, _, rest = block.mark.partition(" ")
-            where, text = f"{page.name}:{block.number}", "\n".join(block.lines) + "\n"
-            if verb == "file":
-                (folder / rest.strip()).write_text(text, encoding="utf-8")
-            elif verb == "run":
-                promised = int(re.sub(r".*exit=", "", rest)) if "exit=" in rest else 0
-                try:
-                    language = ["python3", "-c"] if block.language == "python" else ["bash", "-euo", "pipefail", "-c"]
-                    done = subprocess.run([*language, text], cwd=folder, env=environment,
-                                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=SECONDS,
-                                          check=False)
-                except subprocess.TimeoutExpired:
-                    yield f"{where}: takes more than {SECONDS} s"
-                    return
-                printed = done.stdout
-                if done.returncode != promised:
-                    end = "\n".join(printed.splitlines()[-12:])
-                    yield f"{where}: exit code {done.returncode}, the page promises {promised}:\n{end}"
-                    return
-            elif verb == "output":
-                line = missing_line(block.lines, printed)
-                if line is not None:
-                    yield f"{where}: the command did not print '{line.strip()}':\n{printed}"
-
-
-def run_pages(root, pages, foretime, interpreter=None):
-    marked = [page for page in pages if any(block.mark.startswith("run") for block in page.blocks)]
-    with concurrent.futures.ThreadPoolExecutor(2) as pool:
-        for problems in pool.map(lambda page: list(run_page(root, page, foretime, interpreter)), marked):
-            yield from problems
+            problem = ""
+            if not block.mark and block.language != "text":
+                problem = ("a code block without a mark, expected <!-- check: run -->, file NAME, output or skip REASON in the line before it, "
+                           "or ```text where it contains no command")
+            elif block.language == "text" and any(re.match(COMMAND, line) for line in block.lines):
+                problem = "a command in a block of ```text, expected a mark"
+            elif block.mark and verb not in MARKS:
+                problem = f"unknown mark '{block.mark}', expected one of {', '.join(MARKS)}"
+            elif verb in ("file", "skip") and not rest.strip():
+                problem = "no name of a file" if verb == "file" else "no reason for skip"
+            elif verb in ("run", "slow") and not re.fullmatch(r"(exit=\d+)?", rest.strip()):
+                problem = f"found '{rest}' after {verb}, expected nothing or exit=N"
+            elif verb == "output" and before not in ("run", "slow", "output"):
+                problem = "output that does not follow a block that is run"
+            if problem and page.name not in GENERATED:
+                yield f"{page.name}:{block.number}: {problem}"
+            before = verb
 
 
 def signs(text):
@@ -300,8 +267,8 @@ def signs(text):
     return re.sub(r"[\s=\[\]]+", "", text)
 
 
-def check_commands(root, pages, foretime):
-    yield from run_pages(root, pages, foretime)
+def check_commands(root, pages, foretime, slow):
+    yield from run_pages(root, pages, foretime, slow=slow, before=BEFORE[slow])
     generated = {"docs/reference/commands.md": (signs, lambda: commands_page.page(foretime)),
                  "docs/reference/settings.md": (str, lambda: subprocess.run(
                      [foretime, "config", "--reference"], capture_output=True, text=True, check=True).stdout)}
@@ -311,12 +278,12 @@ def check_commands(root, pages, foretime):
             yield f"{name}: is not what the program prints; write it again as the page says"
 
 
-def check(root, foretime=None):
+def check(root, foretime=None, slow=False):
     pages = pages_of(root)
-    problems = [problem for rule in (check_links, check_index, check_sizes, check_paths, check_tests, check_words)
+    problems = [problem for rule in (check_links, check_index, check_sizes, check_paths, check_tests, check_words, check_marks)
                 for problem in rule(root, pages)]
     if foretime:
-        problems += check_commands(root, pages, foretime)
+        problems += check_commands(root, pages, foretime, slow)
     return problems, len(pages)
 
 
@@ -325,17 +292,44 @@ GOOD = """# A page
 [here](#two-words-code) and [there](docs/other.md#other), `tools/there.py`, `tools/{there,again}.py`
 `Sums.Add`, `sum_test.test_add`
 | a table may be wide | """ + "x" * 120 + """ |
+```text
+a figure
+```
+<!-- check: skip needs a cluster; tools/there.py runs it -->
+```
+srun foretime
+```
+<!-- check: slow -->
+```
+false
+```
+<!-- check: run -->
+```
+export NAME=name.txt && mkdir below && cd below
+```
 <!-- check: file name.txt -->
 ```
 content
 ```
 <!-- check: run -->
 ```
-foretime < name.txt
+foretime < ../$NAME
 ```
 <!-- check: output -->
 ```
 con…nt
+```
+<!-- check: run -->
+```python
+carried = "carried over"
+```
+<!-- check: run -->
+```python
+print(carried)
+```
+<!-- check: output -->
+```
+carried over
 ```
 """
 BAD = {
@@ -348,6 +342,16 @@ BAD = {
     "`sum_test.test_gone`": "there is no test sum_test.test_gone",
     "our session": "say what it is",
     "in /work" + "/main": "a path of one machine",
+    "```\ntrue\n```": "a code block without a mark",
+    "```python\npass\n```": "a code block without a mark",
+    "```text\n$ foretime train\n```": "a command in a block of ```text",
+    "<!-- check: skip -->\n```\ntrue\n```": "no reason",
+    "<!-- check: skip tools/gone.py runs it -->\n```\ntrue\n```": "`tools/gone.py` does not exist",
+    "<!-- check: walk -->\n```\ntrue\n```": "unknown mark 'walk'",
+    "<!-- check: run twice -->\n```\ntrue\n```": "found 'twice'",
+    "<!-- check: skip once -->\n```\ntrue\n```\n<!-- check: output -->\n```\nb\n```": "output that does not follow",
+    "<!-- check: run -->\n```python\nraise SystemExit(3)\n```": "exit code 3",
+    "<!-- check: run -->\n```\necho $UNKNOWN_NAME\n```": "exit code 1",
     "<!-- check: run exit=3 -->\n```\ntrue\n```": "exit code 0",
     "<!-- check: run -->\n```\necho a\n```\n<!-- check: output -->\n```\nb\n```": "did not print 'b'",
 }
@@ -398,6 +402,7 @@ def main():
     parser.add_argument("--python", type=pathlib.Path, help="a Python with the package, for the commands of PAGEs")
     parser.add_argument("pages", nargs="*", metavar="PAGE", help="run the commands of these pages, and check nothing else")
     parser.add_argument("--self-test", action="store_true")
+    parser.add_argument("--slow", action="store_true", help="also run the blocks that are marked slow")
     options = parser.parse_args()
     if options.self_test:
         failures = self_test()
@@ -406,13 +411,13 @@ def main():
     if options.foretime and not shutil.which(options.foretime):
         sys.exit(f"check_docs.py: {options.foretime}: no such program")
     root = pathlib.Path(__file__).resolve().parent.parent
-    if bool(options.pages) != bool(options.python) or (options.pages and not options.foretime):
-        parser.error("PAGEs need --foretime and --python, and the other way round")
+    if (options.pages or options.python or options.slow) and not options.foretime or options.python and not options.pages:
+        parser.error("PAGEs and --slow need --foretime; --python needs PAGEs")
     if options.pages:
         pages = [Page(root, root / page) for page in options.pages]
-        problems, count = list(run_pages(root, pages, options.foretime.resolve(), options.python.absolute())), len(pages)
+        problems, count = list(run_pages(root, pages, options.foretime.resolve(), options.python and options.python.absolute(), options.slow, BEFORE[options.slow])), len(pages)
     else:
-        problems, count = check(root, options.foretime and options.foretime.resolve())
+        problems, count = check(root, options.foretime and options.foretime.resolve(), options.slow)
     print("\n".join(problems) or f"check_docs.py: {count} pages are in order")
     sys.exit(1 if problems else 0)
 

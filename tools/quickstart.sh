@@ -4,19 +4,23 @@
 # one trial is killed on purpose, and is tried again from its last checkpoint. Arguments are passed on as settings of the training:
 #
 #   tools/quickstart.sh [trainer.steps=400 …]
+#
+# FORETIME names a program that is built already; then nothing is installed and built.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 started=$SECONDS
-tools/install-deps.sh
+foretime=${FORETIME:-build/release/cli/foretime}
+[[ -n ${FORETIME:-} ]] || tools/install-deps.sh
 installed=$SECONDS
-cmake --preset release -DFORETIME_BUILD_TESTS=OFF -DFORETIME_BUILD_BENCH=OFF
-cmake --build --preset release --target foretime_cli -j "$(tools/build_jobs.sh)"
+if [[ -z ${FORETIME:-} ]]; then
+  cmake --preset release -DFORETIME_BUILD_TESTS=OFF -DFORETIME_BUILD_BENCH=OFF
+  cmake --build --preset release --target foretime_cli -j "$(tools/build_jobs.sh)"
+fi
 built=$SECONDS
 
 # shellcheck source=tools/mpi_env.sh
 source tools/mpi_env.sh
-foretime=build/release/cli/foretime
 train=(mpirun -n 2 --oversubscribe --bind-to none "$foretime" train configs/quickstart.yaml "$@")
 echo "+ ${train[*]}"
 "${train[@]}"

@@ -176,6 +176,13 @@ std::vector<GroupHeader> list_groups(const std::vector<std::string>& patterns, c
   return groups;
 }
 
+CandidateKind kind_of_files(const std::string& pattern, const std::filesystem::path& root) {
+  const auto file = files_of(pattern, root).front();
+  const auto headers = headers_of(file);
+  if (headers.empty()) throw DataError("{}: holds no groups", file.string());
+  return headers.front().kind;
+}
+
 Group load_group(const GroupHeader& header) {
   if (header.member >= 0) return load_packed(header);
   if (is_hlo_file(header.file)) return load_hlo_group(header);

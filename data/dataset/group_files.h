@@ -26,6 +26,10 @@ std::vector<GroupHeader> list_groups(const std::vector<std::string>& patterns, c
                                      CandidateKind kind, const FileCheck& admit = {},
                                      const FeaturizerPtr& featurizer = {});
 
+/// Returns the kind of the groups in the first file that `pattern` names (list_groups). Throws DataError where it names
+/// nothing, or the file is no data file.
+CandidateKind kind_of_files(const std::string& pattern, const std::filesystem::path& root);
+
 /// Reads one group. Throws DataError for anything that its format does not allow: damaged or truncated files, missing
 /// members, wrong types or shapes, ids or edges out of range, NaN features, sizes that overflow, headers that claim
 /// more data than there is. Run times that are negative are refused; zeros are allowed only if all are zero (unlabelled

@@ -1,6 +1,7 @@
 """Tuning records: data inspect, data pack-records, and a model trained on what they become."""
 import gzip
 import json
+import shutil
 import subprocess
 import sys
 
@@ -42,6 +43,20 @@ class RecordsTest(ProgramTest):
         report, = self.json_of("data", "inspect", "--json", path)
         self.assertEqual([report["records"], report["failed"], report["malformed"], report["skipped"]], [3, 1, 1, 1])
         self.assertEqual(report["first_malformed"][0]["line"], 4)
+
+    def test_folders_need_no_format(self):
+        """The first file says what a folder holds; a file of another kind is refused by name."""
+        folder = self.folder / "npz" / "layout" / "xla" / "default" / "train"
+        folder.mkdir(parents=True)
+        for name in ("synthetic_a", "synthetic_b"):
+            self.run_foretime("data", "synth", folder / f"{name}.npz", "--nodes", 50, "--configurable", 5, "--configs", 4)
+        for name in (folder, self.folder / "npz", folder / "*.npz"):
+            reports = self.json_of("data", "inspect", "--json", name)
+            self.assertEqual([(report["name"], report["kind"]) for report in reports], [("synthetic_a", "layout"), ("synthetic_b", "layout")])
+        shutil.copy(SAMPLES / "C11.npz", folder / "z.npz")
+        self.assertIn("z.npz: holds programs data, expected layout", self.run_foretime("data", "inspect", folder, code=3).stderr)
+        (self.folder / "empty").mkdir()
+        self.assertIn("no data in this folder", self.run_foretime("data", "inspect", self.folder / "empty", code=3).stderr)
 
     def test_records_and_groups_do_not_mix(self):
         done = self.run_foretime("data", "inspect", RECORDS, SAMPLES / "C1.npz", code=3)
