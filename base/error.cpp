@@ -1,16 +1,45 @@
 #include "base/error.h"
 
+#include <algorithm>
+#include <array>
 #include <filesystem>
+#include <new>
+#include <string_view>
+#include <system_error>
 
 #include "base/files.h"
 
 namespace foretime {
 
+bool is_out_of_memory(const std::exception& error) {
+  if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr) return true;
+  if (const auto* known = dynamic_cast<const Error*>(&error)) return known->exit_code() == kOutOfMemory;
+  if (const auto* system = dynamic_cast<const std::system_error*>(&error))
+    return system->code() == std::errc::not_enough_memory;
+  // c10::Error of LibTorch 1.13 and 2.x, which this folder cannot name.
+  constexpr std::array<std::string_view, 3> kTexts = {"can't allocate memory: you tried to allocate",
+                                                      "CUDA out of memory", "CUDA error: out of memory"};
+  const std::string_view text = error.what();
+  return std::ranges::any_of(kTexts, [&](auto each) { return text.find(each) != std::string_view::npos; });
+}
+
 int exit_code_of(const std::exception& error) {
   if (const auto* known = dynamic_cast<const Error*>(&error)) return known->exit_code();
+  if (is_out_of_memory(error)) return kOutOfMemory;
   if (const auto* file = dynamic_cast<const std::filesystem::filesystem_error*>(&error))
     return is_storage_failure(file->code().value()) ? kStorage : kData;
   return kInternal;
+}
+
+std::string text_of_error(const std::exception& error) {
+  const std::string_view text = error.what();
+  if (!is_out_of_memory(error) || dynamic_cast<const Error*>(&error) != nullptr) return std::string(text);
+  return fmt::format(
+      "out of memory: {}; a training needs less with sampler.max_segment_nodes, smaller sampler.groups_per_batch, "
+      "sampler.candidates_per_group and trainer.eval_states, and fewer ranks on this machine; or allow more (ulimit "
+      "-v, "
+      "memory of the batch job)",
+      text.substr(0, text.find('\n')));
 }
 
 }  // namespace foretime

@@ -18,7 +18,8 @@ enum ExitCode : int {
   kComm = 4,
   kPeerLost = 5,
   kJobsFailed = 7,  // 6 is fine-tuning's: it kept the weights of its parent
-  kStorage = 74,    // EX_IOERR of sysexits.h
+  kOutOfMemory = 8,
+  kStorage = 74,  // EX_IOERR of sysexits.h
   kPreempted = 75
 };
 
@@ -56,8 +57,15 @@ struct ReportedError : Error {
   using Error::Error;
 };
 
-/// The exit code that stands for an exception: an Error's own, kStorage and kData for files that cannot be read or
-/// written (base/files.h), and kInternal for anything else.
+/// Returns whether an allocation failed: std::bad_alloc, or LibTorch's errors of that kind, on the CPU or a GPU.
+bool is_out_of_memory(const std::exception& error);
+
+/// Returns the exit code of an exception: an Error's own, kOutOfMemory, kStorage and kData for files that cannot be
+/// read or written (base/files.h), and kInternal for anything else.
 int exit_code_of(const std::exception& error);
+
+/// Returns what people are shown of an exception: its text, and for memory that is used up the first line of its text,
+/// without C++ frames, and what to do.
+std::string text_of_error(const std::exception& error);
 
 }  // namespace foretime

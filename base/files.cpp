@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <mutex>
 #include <utility>
 
 #include <fcntl.h>
@@ -22,6 +23,18 @@ namespace fs = std::filesystem;
 
 thread_local Files* current_files = nullptr;
 
+std::mutex owned_folders_mutex;
+std::vector<fs::path> owned_folders;
+
+/// Compares names alone: the folder itself may be gone.
+bool is_below_owned_folder(const fs::path& path) {
+  const std::lock_guard lock(owned_folders_mutex);
+  return std::ranges::any_of(owned_folders, [&](const fs::path& folder) {
+    const auto below = path.lexically_normal().lexically_relative(folder);
+    return !below.empty() && *below.begin() != "..";
+  });
+}
+
 class RealOutputFile final : public OutputFile {
  public:
   RealOutputFile(fs::path path, Descriptor file) : path_(std::move(path)), file_(std::move(file)) {}
@@ -30,19 +43,19 @@ class RealOutputFile final : public OutputFile {
     while (!bytes.empty()) {
       const ssize_t written = ::write(file_.get(), bytes.data(), bytes.size());
       if (written < 0 && errno == EINTR) continue;
-      if (written < 0) throw_file_error(path_, "cannot be written: write", errno);
+      if (written < 0) throw_write_error(path_, "cannot be written: write", errno);
       bytes.remove_prefix(static_cast<size_t>(written));
     }
   }
   void seek(uint64_t offset) override {
     if (::lseek(file_.get(), static_cast<off_t>(offset), SEEK_SET) < 0)
-      throw_file_error(path_, "cannot be written: lseek", errno);
+      throw_write_error(path_, "cannot be written: lseek", errno);
   }
   void sync() override {
-    if (::fsync(file_.get()) != 0) throw_file_error(path_, "cannot be written: fsync", errno);
+    if (::fsync(file_.get()) != 0) throw_write_error(path_, "cannot be written: fsync", errno);
   }
   void close() override {
-    if (::close(file_.release()) != 0 && errno != EINTR) throw_file_error(path_, "cannot be written: close", errno);
+    if (::close(file_.release()) != 0 && errno != EINTR) throw_write_error(path_, "cannot be written: close", errno);
   }
   int descriptor() const override { return file_.get(); }
 
@@ -57,7 +70,7 @@ class RealFiles final : public Files {
     constexpr std::array kFlags = {O_TRUNC, O_EXCL, O_APPEND};
     Descriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | kFlags[static_cast<size_t>(how)], 0666));
     if (file.get() < 0 && errno == EEXIST && how == Open::create) return nullptr;
-    if (file.get() < 0) throw_file_error(path, "cannot be written: open", errno);
+    if (file.get() < 0) throw_write_error(path, "cannot be written: open", errno);
     return std::make_unique<RealOutputFile>(path, std::move(file));
   }
 
@@ -116,23 +129,23 @@ class RealFiles final : public Files {
   void create_folders(const Path& path) override {
     std::error_code failure;
     fs::create_directories(path, failure);
-    if (failure) fail(path, "cannot be created", failure);
+    if (failure) throw_write_error(path, "cannot be created", failure.value());
   }
   bool create_folder(const Path& path) override {
     std::error_code failure;
     const bool created = fs::create_directory(path, failure);
-    if (failure) fail(path, "cannot be created", failure);
+    if (failure) throw_write_error(path, "cannot be created", failure.value());
     return created;
   }
   void rename(const Path& from, const Path& to) override {
     std::error_code failure;
     fs::rename(from, to, failure);
-    if (failure) fail(to, "cannot be replaced", failure);
+    if (failure) throw_write_error(to, "cannot be replaced", failure.value());
   }
   bool exchange(const Path& a, const Path& b) override {
     if (::renameat2(AT_FDCWD, a.c_str(), AT_FDCWD, b.c_str(), RENAME_EXCHANGE) == 0) return true;
     if (errno == EINVAL || errno == ENOSYS || errno == EOPNOTSUPP) return false;
-    throw_file_error(b, "cannot be replaced: rename", errno);
+    throw_write_error(b, "cannot be replaced: rename", errno);
   }
   bool link(const Path& from, const Path& to) override {
     std::error_code failure;
@@ -142,15 +155,15 @@ class RealFiles final : public Files {
   void remove(const Path& path) override {
     std::error_code failure;
     fs::remove_all(path, failure);
-    if (failure) fail(path, "cannot be removed", failure);
+    if (failure) throw_write_error(path, "cannot be removed", failure.value());
   }
 
   /// Some file systems cannot sync folders, and some folders may be written but not read: neither is an error.
   void sync_folder(const Path& path) override {
     const Descriptor folder(::open(path.empty() ? "." : path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     if (folder.get() < 0 && errno == EACCES) return;
-    if (folder.get() < 0) throw_file_error(path, "cannot be written: open", errno);
-    if (::fsync(folder.get()) != 0 && errno != EINVAL) throw_file_error(path, "cannot be written: fsync", errno);
+    if (folder.get() < 0) throw_write_error(path, "cannot be written: open", errno);
+    if (::fsync(folder.get()) != 0 && errno != EINVAL) throw_write_error(path, "cannot be written: fsync", errno);
   }
 
  private:
@@ -170,8 +183,8 @@ class RealFiles final : public Files {
 
 bool is_storage_failure(int error) {
   // EUCLEAN and EBADMSG: a file system that found itself damaged.
-  constexpr std::array kErrors = {ENOSPC, EDQUOT, EIO,    EROFS,   ESTALE,  EREMOTEIO, ETIMEDOUT, ENOTCONN,    ENXIO,
-                                  ENODEV, ENFILE, EMFILE, EUCLEAN, EBADMSG, EHOSTDOWN, ESHUTDOWN, ECONNABORTED};
+  constexpr std::array kErrors = {ENOSPC, EDQUOT, EIO,    EROFS,   ESTALE,  EREMOTEIO, ETIMEDOUT, ENOTCONN,     ENXIO,
+                                  ENODEV, ENFILE, EMFILE, EUCLEAN, EBADMSG, EHOSTDOWN, ESHUTDOWN, ECONNABORTED, EFBIG};
   return std::ranges::find(kErrors, error) != kErrors.end();
 }
 
@@ -184,7 +197,29 @@ void throw_file_error(const fs::path& path, const std::string& doing, int error)
                                        ENFILE, EMFILE,    EHOSTDOWN, ESHUTDOWN, ECONNABORTED};
   if (std::ranges::find(kUnreachable, error) != kUnreachable.end()) throw UnreachableError(message);
   if (is_storage_failure(error)) throw StorageError(message);
+  if (error == ENOMEM) throw FileMemoryError(message);
   throw FileError(message);
+}
+
+OwnedFolder::OwnedFolder(const fs::path& folder) : folder_(folder.lexically_normal()) {
+  const std::lock_guard lock(owned_folders_mutex);
+  owned_folders.push_back(folder_);
+}
+
+OwnedFolder::~OwnedFolder() {
+  const std::lock_guard lock(owned_folders_mutex);
+  owned_folders.erase(std::ranges::find(owned_folders, folder_));
+}
+
+void throw_write_error(const fs::path& path, const std::string& doing, int error) {
+  try {
+    throw_file_error(path, doing, error);
+  } catch (const StorageError&) {
+    throw;
+  } catch (const FileError& failure) {
+    if (is_below_owned_folder(path)) throw StorageError(failure.what());
+    throw;
+  }
 }
 
 Files& real_files() {

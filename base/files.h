@@ -28,13 +28,35 @@ struct UnreachableError : ErrorOf<kStorage, StorageError> {
   using ErrorOf::ErrorOf;
 };
 
+/// Memory that was not enough to read or map a file.
+struct FileMemoryError : ErrorOf<kOutOfMemory, FileError> {
+  using ErrorOf::ErrorOf;
+};
+
 /// Whether an errno tells of the storage (StorageError) rather than of what is stored there.
 bool is_storage_failure(int error);
 /// How the names end of what is written aside, to be renamed into place when it is whole.
 inline constexpr const char* kAsideSuffix = ".foretime-tmp";
-/// Throws UnreachableError, StorageError or FileError: "PATH: DOING: what the system says"; of a file aside, the name
-/// that it will have.
+/// Throws UnreachableError, StorageError, FileMemoryError or FileError: "PATH: DOING: what the system says"; of a file
+/// aside, the name that it will have.
 [[noreturn]] void throw_file_error(const std::filesystem::path& path, const std::string& doing, int error);
+
+/// A folder that this process itself fills, such as the directory of its run. While an object lives, every write that
+/// fails below `folder` is a StorageError, whatever errno says: a folder that somebody has moved away, or a permission
+/// that was withdrawn, is no mistake in the settings or the data, and the same command may succeed later.
+class OwnedFolder {
+ public:
+  explicit OwnedFolder(const std::filesystem::path& folder);
+  ~OwnedFolder();
+  OwnedFolder(const OwnedFolder&) = delete;
+  OwnedFolder& operator=(const OwnedFolder&) = delete;
+
+ private:
+  std::filesystem::path folder_;
+};
+
+/// Throws what throw_file_error throws for a write that failed, and StorageError below an OwnedFolder.
+[[noreturn]] void throw_write_error(const std::filesystem::path& path, const std::string& doing, int error);
 
 /// A file that is being written. Closed, not synced, by its destructor, which keeps errors to itself.
 class OutputFile {

@@ -167,6 +167,23 @@ std::optional<double> busy_seconds(std::string_view proc_stat, double ticks_a_se
   return ticks / ticks_a_second;
 }
 
+std::optional<int64_t> oom_kills(const std::filesystem::path& root) {
+  std::ifstream cgroups(root / "proc/self/cgroup");
+  for (std::string line; std::getline(cgroups, line);) {  // NUMBER:CONTROLLERS:/PATH; version 2 names no controllers
+    const auto first = line.find(':'), second = line.find(':', first + 1);
+    if (second == std::string::npos || second + 1 >= line.size()) continue;
+    const auto controllers = "," + line.substr(first + 1, second - first - 1) + ",";
+    const bool unified = controllers == ",,";
+    if (!unified && controllers.find(",memory,") == std::string::npos) continue;
+    const auto folder = root / "sys/fs/cgroup" / (unified ? "" : "memory") / line.substr(second + 2);
+    std::ifstream events(folder / (unified ? "memory.events" : "memory.oom_control"));
+    int64_t count = 0;
+    for (std::string word; events >> word;)
+      if (word == "oom_kill" && events >> count) return count;
+  }
+  return std::nullopt;
+}
+
 std::optional<int64_t> available_memory(std::string_view meminfo) {
   constexpr std::string_view kName = "MemAvailable:";
   const auto at = meminfo.find(kName);

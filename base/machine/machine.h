@@ -46,6 +46,10 @@ std::optional<int64_t> cache_bytes(std::string_view text);
 /// /proc/stat and ticks a second; absent where it has no such line.
 std::optional<double> busy_seconds(std::string_view proc_stat, double ticks_a_second);
 
+/// Returns how many processes the kernel has killed for want of memory in the cgroup (version 1 or 2) of this process,
+/// from proc/self/cgroup and sys/fs/cgroup below `root`; absent where they do not say.
+std::optional<int64_t> oom_kills(const std::filesystem::path& root);
+
 /// Bytes of memory that can be had without swapping, from the text of /proc/meminfo.
 std::optional<int64_t> available_memory(std::string_view meminfo);
 

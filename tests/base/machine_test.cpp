@@ -102,6 +102,23 @@ TEST(Machine, NumbersOfTheKernel) {
   EXPECT_EQ(available_memory("MemTotal:  100 kB\n"), std::nullopt);
 }
 
+TEST(OomKills, AreReadOfBothVersionsOfCgroups) {
+  const testing::Scratch root;
+  const auto write = [&](const std::string& name, const std::string& text) {
+    const auto path = root.path() / name;
+    std::filesystem::create_directories(path.parent_path());
+    std::ofstream(path) << text;
+  };
+  EXPECT_EQ(oom_kills(root.path()), std::nullopt);
+  write("proc/self/cgroup", "0::/jobs/7\n");
+  EXPECT_EQ(oom_kills(root.path()), std::nullopt);
+  write("sys/fs/cgroup/jobs/7/memory.events", "low 0\noom 4\noom_kill 3\noom_group_kill 0\n");
+  EXPECT_EQ(oom_kills(root.path()), 3);
+  write("proc/self/cgroup", "11:cpu,cpuacct:/a\n4:memory:/slurm/job_3\n");
+  write("sys/fs/cgroup/memory/slurm/job_3/memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill 2\n");
+  EXPECT_EQ(oom_kills(root.path()), 2);
+}
+
 TEST(Rates, RunsAreSummarised) {
   const auto odd = summarize({3, 1, 2});
   EXPECT_EQ(odd.median, 2);

@@ -1,0 +1,54 @@
+#include "base/message.h"
+
+#include <cerrno>
+#include <iostream>
+#include <system_error>
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "base/descriptor.h"
+#include "base/files.h"
+
+namespace foretime {
+namespace {
+
+/// Whether an errno of write() says that nobody reads the stream any more: a pipe without a reader, or a terminal that
+/// was closed.
+bool has_no_reader(int error) { return error == EPIPE || error == EIO || error == ENXIO; }
+
+void discard(std::FILE* stream) {
+  const Descriptor null(::open("/dev/null", O_WRONLY | O_CLOEXEC));
+  if (null.get() >= 0) ::dup2(null.get(), ::fileno(stream));
+  std::clearerr(stream);
+  std::fflush(stream);  // what was not written goes as well
+}
+
+void flush(std::FILE* stream) {
+  if (std::fflush(stream) != 0 && has_no_reader(errno)) discard(stream);
+}
+
+}  // namespace
+
+void show(std::FILE* stream, std::string_view text) {
+  errno = 0;
+  if (std::fwrite(text.data(), 1, text.size(), stream) < text.size() && has_no_reader(errno)) discard(stream);
+  flush(stream);
+}
+
+void flush_output() {
+  if (::fcntl(STDOUT_FILENO, F_GETFD) < 0) return;  // whoever closed it wants none
+  errno = 0;
+  std::cout.flush();
+  if (std::cout && std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return;
+  if (errno == EPIPE) throw std::system_error(EPIPE, std::generic_category(), "standard output");
+  if (errno != 0) throw_file_error("standard output", "cannot be written", errno);
+  throw StorageError("standard output: cannot be written");  // some time ago
+}
+
+void print_message(std::string_view text) {
+  flush(stdout);
+  show(stderr, text);
+}
+
+}  // namespace foretime
