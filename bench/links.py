@@ -55,9 +55,9 @@ class Hosts:
                 raise SystemExit(f"links.py: {words}: {done.stderr}")
             self.cluster.beside(f"tc qdisc {words.format(end='v' + host)}" + ("" if link else " 2> /dev/null || true"))
 
-    def run(self, command, timeout=400):
+    def run(self, command):
         # Without ptrace's rights Open MPI copies twice, and says so at length.
-        done = self.cluster.run("h1", command, timeout, env={"OMPI_MCA_btl_vader_single_copy_mechanism": "none"})
+        done = self.cluster.run("h1", command, env={"OMPI_MCA_btl_vader_single_copy_mechanism": "none"})
         if done.returncode:
             raise SystemExit(f"{command}: exit code {done.returncode}\n{done.stdout[-2000:]}{done.stderr[-3000:]}")
         return done.stdout

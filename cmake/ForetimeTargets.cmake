@@ -68,11 +68,11 @@ function(foretime_library name)
   foretime_unity(${name} ${arg_PARTS})
 endfunction()
 
-# foretime_test(NAME [TORCH] [WAITS] [FOLDERS ...] [EXCEPT ...] [SOURCES ...] LINK ... [TIMEOUT seconds]): a GoogleTest
+# foretime_test(NAME [TORCH] [WAITS] [FOLDERS ...] [EXCEPT ...] [SOURCES ...] LINK ...): a GoogleTest
 # binary, one ctest entry per binary. ctest counts halves of a core: a test that computes takes two. WAITS: it waits for
 # processes and clocks for most of its time, and takes one, as tests of programs do.
 function(foretime_test name)
-  cmake_parse_arguments(arg "TORCH;WAITS" "TIMEOUT" "FOLDERS;EXCEPT;SOURCES;LINK" ${ARGN})
+  cmake_parse_arguments(arg "TORCH;WAITS" "" "FOLDERS;EXCEPT;SOURCES;LINK" ${ARGN})
   foretime_sources(sources FOLDERS ${arg_FOLDERS} EXCEPT ${arg_EXCEPT} SOURCES ${arg_SOURCES})
   add_executable(${name} ${sources})
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR})
@@ -83,11 +83,7 @@ function(foretime_test name)
     target_precompile_headers(${name} REUSE_FROM foretime_torch_pch)
   endif()
   foretime_unity(${name} 1)
-  if(NOT arg_TIMEOUT)
-    set(arg_TIMEOUT 300)
-  endif()
   add_test(NAME ${name} COMMAND ${name})
-  set_tests_properties(${name} PROPERTIES TIMEOUT ${arg_TIMEOUT})
   if(NOT arg_WAITS)
     set_tests_properties(${name} PROPERTIES PROCESSORS 2)
   endif()

@@ -4,7 +4,7 @@ import shutil
 import subprocess
 import unittest
 
-from program import SAMPLES, SOURCE, ProgramTest, wait_until
+from program import LIMIT, SAMPLES, SOURCE, ProgramTest, wait_until
 from queue_case import BASE, SWEEP
 
 LONG = BASE.replace("steps: 6, eval_every: 3", "steps: 2000, eval_every: 50")
@@ -30,7 +30,7 @@ class ArtifactsTest(ProgramTest):
             process.communicate()
 
     def foretime(self, *arguments, code=0, machine="laptop", **more):
-        done = self.run_foretime(*arguments, "--redis", self.redis, "--runs", f"runs-{machine}", code=code, timeout=120, **self.variables, **more)
+        done = self.run_foretime(*arguments, "--redis", self.redis, "--runs", f"runs-{machine}", code=code, **self.variables, **more)
         return done.stderr if code else done.stdout
 
     def agent(self, machine, *options):
@@ -40,12 +40,18 @@ class ArtifactsTest(ProgramTest):
         return process
 
     def finish(self, process):
-        output, errors = process.communicate(timeout=120)
+        output, errors = process.communicate(timeout=LIMIT)
         self.assertEqual(process.returncode, 0, errors)
         return errors
 
     def job(self, id):
         return json.loads(self.foretime("status", id, "--json"))
+
+    def lose(self, agent, id):
+        """Kills an agent, and ends the lease of its job at once instead of after its term."""
+        agent.kill()
+        agent.wait(LIMIT)
+        subprocess.run(["redis-cli", "-s", self.folder / "redis.sock", "zadd", "{foretime}:leases", "xx", "0", id], check=True, stdout=subprocess.DEVNULL)
 
     def submit(self, file):
         self.foretime("submit", file)
@@ -53,10 +59,10 @@ class ArtifactsTest(ProgramTest):
 
     def moves(self, store):
         id = self.submit("long.yaml")
-        first = self.agent("a", "--artifacts", store, "--lease-seconds", 1)
+        first = self.agent("a", "--artifacts", store)
         step = wait_until(lambda: (self.job(id)["artifacts"].get("last") or {}).get("step"))
         self.assertGreaterEqual(step, 20)
-        first.kill()
+        self.lose(first, id)
         self.finish(self.agent("b", "--artifacts", store))
         job = self.job(id)
         self.assertEqual((job["state"], job["results"], job["fence"]), ("succeeded", 1, 2))
@@ -106,7 +112,7 @@ class ArtifactsTest(ProgramTest):
         wait_until(lambda: all(job["state"] == "succeeded" for job in jobs("train")))
         trainer.kill()
         shutil.rmtree(self.folder / "runs-a")
-        self.finish(self.agent("b", "--artifacts", "redis", "--lease-seconds", 1))
+        self.finish(self.agent("b", "--artifacts", "redis"))
         for kind in ("evaluate", "export"):
             self.assertEqual({job["state"] for job in jobs(kind)}, {"succeeded"}, jobs(kind))
         exported = jobs("export")[0]["id"]

@@ -11,7 +11,7 @@ try:
 except ImportError:
     np = None
 
-from program import FORETIME, SAMPLES, ProgramTest, environment, flip_byte, wait_until
+from program import FORETIME, LIMIT, SAMPLES, ProgramTest, environment, flip_byte, wait_until
 
 
 def layout_graph():
@@ -101,7 +101,7 @@ class BadDataTest(ProgramTest):
         script.write_text(f'#!/bin/sh\n[ "$OMPI_COMM_WORLD_RANK" = 0 ] && cd {self.folder}/one || cd {self.folder}/two\n'
                           f"exec {FORETIME} train --quiet {self.folder}/settings.yaml {quoted}\n")
         script.chmod(0o755)
-        done = subprocess.run(["mpirun", "-n", "2", str(script)], env=environment(), capture_output=True, text=True, timeout=120)
+        done = subprocess.run(["mpirun", "-n", "2", str(script)], env=environment(), capture_output=True, text=True, timeout=LIMIT)
         self.assertEqual(done.returncode, 3, done.stderr)
         self.assertIn("ranks see different data", done.stderr)
 
@@ -113,7 +113,7 @@ class ChangingFileTest(ProgramTest):
         try:
             self.assertTrue(wait_until(lambda: (self.folder / "run/metrics.jsonl").exists() or training.poll() is not None))
             os.truncate(self.folder / "all.foretime", 4096)
-            _, error = training.communicate(timeout=60)
+            _, error = training.communicate(timeout=LIMIT)
         finally:
             training.kill()
         self.assertEqual(training.returncode, 3, error)

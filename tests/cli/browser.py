@@ -1,10 +1,12 @@
 """A browser for tests: Debian's Chromium, driven by ChromeDriver through Debian's python3-selenium."""
 import os
 import shutil
-import time
+
+from program import wait_until
 
 try:
     from selenium import webdriver
+    from selenium.common.exceptions import WebDriverException
     from selenium.webdriver.chrome.service import Service
     from selenium.webdriver.common.by import By
 except ImportError:
@@ -59,24 +61,22 @@ class Browser:
     def all(self, selector):
         return self.driver.find_elements(By.CSS_SELECTOR, selector)
 
-    def one(self, selector, seconds=10):
+    def one(self, selector):
         """The first element, once it is there."""
-        found = self.until(lambda: self.all(selector), seconds)
+        found = self.until(lambda: self.all(selector))
         assert found, f"nothing matches {selector} on {self.driver.current_url}: {self.text()[:2000]}"
         return found[0]
 
-    def until(self, condition, seconds=40):
-        limit = time.monotonic() + seconds
-        while True:
+    def until(self, condition):
+        """Returns what `condition` returns once that is true; its last value after the limit of all tests."""
+        def ignoring_replaced_elements():
             try:
-                value = condition()
-            except Exception as error:  # an element that was replaced meanwhile
-                value, last = None, error
-                if "stale" not in str(last) and "no such" not in str(last):
+                return condition()
+            except WebDriverException as error:
+                if "stale" not in str(error) and "no such" not in str(error):
                     raise
-            if value or time.monotonic() > limit:
-                return value
-            time.sleep(0.05)
+                return None
+        return wait_until(ignoring_replaced_elements)
 
     def text(self):
         return self.run("return document.body.innerText")

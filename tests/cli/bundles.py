@@ -7,7 +7,7 @@ import signal
 import socket
 import subprocess
 
-from program import FORETIME, SOURCE, ProgramTest, environment
+from program import FORETIME, LIMIT, SOURCE, ProgramTest, environment
 
 SAMPLE_FILES = os.environ.get("FORETIME_SAMPLE_FILES", str(SOURCE / "build/release/tests/inference/sample_files"))
 
@@ -17,15 +17,15 @@ class BundleTest(ProgramTest):
 
     def setUp(self):
         super().setUp()
-        subprocess.run([SAMPLE_FILES, self.folder], check=True, timeout=120)
+        subprocess.run([SAMPLE_FILES, self.folder], check=True, timeout=LIMIT)
 
     def read(self, name):
         return (self.folder / name).read_bytes()
 
 
 class UnixConnection(http.client.HTTPConnection):
-    def __init__(self, path, timeout=60):
-        super().__init__("localhost", timeout=timeout)
+    def __init__(self, path):
+        super().__init__("localhost", timeout=LIMIT)
         self.path = str(path)
 
     def connect(self):
@@ -47,7 +47,7 @@ class Server:
         test.addCleanup(self.kill)
         lines = [self.process.stdout.readline() for _ in range(1 + port)]
         if not all("listening on" in line for line in lines):
-            raise AssertionError(f"{lines} {self.process.communicate(timeout=10)}")
+            raise AssertionError(f"{lines} {self.process.communicate(timeout=LIMIT)}")
         self.port = int(re.search(r"http://127\.0\.0\.1:(\d+)", lines[1]).group(1)) if port else None
 
     def kill(self):
@@ -81,7 +81,7 @@ class Server:
             raise AssertionError(f"{path}: {status} {answer}")
         return answer
 
-    def end(self, how=signal.SIGTERM, timeout=30):
+    def end(self, how=signal.SIGTERM):
         """The exit code after a signal."""
         self.process.send_signal(how)
-        return self.process.wait(timeout)
+        return self.process.wait(LIMIT)

@@ -4,7 +4,7 @@ import os
 import socket
 import threading
 
-from program import SAMPLES, ProgramTest, wait_until
+from program import LIMIT, SAMPLES, ProgramTest, wait_until
 
 
 class Listener:
@@ -33,10 +33,10 @@ class Listener:
                         self.messages.append(json.loads(line))
                         self.seen.notify_all()
 
-    def wait_for(self, kind, seconds=120):
+    def wait_for(self, kind):
         with self.seen:
-            if not self.seen.wait_for(lambda: self.of(kind), seconds):
-                raise AssertionError(f"no {kind} in {seconds} s: {self.messages}")
+            if not self.seen.wait_for(lambda: self.of(kind), LIMIT):
+                raise AssertionError(f"no {kind} in {LIMIT} s: {self.messages}")
             return self.of(kind)[-1]
 
     def of(self, kind):
@@ -46,7 +46,7 @@ class Listener:
         # A blocked accept is not woken by close alone.
         self.server.shutdown(socket.SHUT_RDWR)
         self.server.close()
-        self.thread.join(10)
+        self.thread.join(LIMIT)
 
 
 class ChannelTest(ProgramTest):
@@ -60,7 +60,7 @@ class ChannelTest(ProgramTest):
         return self.start_training(ranks, {"FORETIME_PROGRESS": str(self.path)}, **changes)
 
     def finish(self, process, code):
-        output = process.communicate(timeout=120)
+        output = process.communicate(timeout=LIMIT)
         self.assertEqual(process.returncode, code, output)
         return output
 
@@ -148,5 +148,5 @@ class ChannelTest(ProgramTest):
         ranks = [pid for pid in children_of(process.pid) if name_of(pid) == "foretime"]
         self.assertEqual(len(ranks), 2)
         process.kill()
-        process.communicate(timeout=60)
-        self.assertTrue(wait_until(lambda: not any(name_of(pid) == "foretime" for pid in ranks), 30), ranks)
+        process.communicate(timeout=LIMIT)
+        self.assertTrue(wait_until(lambda: not any(name_of(pid) == "foretime" for pid in ranks)), ranks)

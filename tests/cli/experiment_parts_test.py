@@ -165,7 +165,7 @@ class ExperimentPartsTest(ProgramTest):
     def test_the_shipped_protocol(self):
         from program import SOURCE
         shutil.copytree(SOURCE / "configs", self.folder / "configs")
-        done = self.run_foretime("experiment", "tpugraphs", "--data", data_dir() / "tpugraphs", "--quick", "--out", "out", timeout=500)
+        done = self.run_foretime("experiment", "tpugraphs", "--data", data_dir() / "tpugraphs", "--quick", "--out", "out")
         self.assertIn("layout_nlp_default is left out", done.stdout)
         for text in (done.stdout, (self.folder / "out/summary.md").read_text()):
             self.assertIn("variant quick: a smoke test, whose figures mean nothing", text)

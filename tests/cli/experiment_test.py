@@ -2,7 +2,7 @@
 import json
 import xml.etree.ElementTree
 
-from program import SAMPLES, SOURCE, ProgramTest, wait_until
+from program import LIMIT, SAMPLES, SOURCE, ProgramTest, wait_until
 
 EXPERIMENT = """
 title: A small experiment
@@ -148,9 +148,9 @@ class ExperimentTest(ProgramTest):
                    "trainer.eval_every=0", "--out", "out"]
         process = self.start(*command)
         metrics = self.folder / "out/trials/gcn/fraction-1/seed-1/metrics.jsonl"
-        wait_until(lambda: metrics.exists() and metrics.stat().st_size > 0, seconds=200)
+        wait_until(lambda: metrics.exists() and metrics.stat().st_size > 0)
         process.terminate()
-        errors = process.communicate(timeout=200)[1]
+        errors = process.communicate(timeout=LIMIT)[1]
         self.assertEqual(process.returncode, 75, errors)
         steps = [path.name for path in metrics.parent.glob("checkpoints/step-*")]
         self.assertEqual(len(steps), 1)

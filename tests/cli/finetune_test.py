@@ -9,7 +9,7 @@ import struct
 import subprocess
 import tempfile
 
-from program import FORETIME, SAMPLES, SOURCE, ProgramTest, environment
+from program import FORETIME, LIMIT, SAMPLES, SOURCE, ProgramTest, environment
 
 ANSOR = SOURCE / "samples" / "ansor"
 NEW = 43  # the task that the model has not seen
@@ -74,7 +74,7 @@ class FinetuneTest(ProgramTest):
     @classmethod
     def foretime(cls, *arguments):
         done = subprocess.run([FORETIME, *map(str, arguments)], env=environment(), cwd=cls.shared, capture_output=True, text=True,
-                              timeout=240)
+                              timeout=LIMIT)
         assert done.returncode == 0, f"{arguments}\n{done.stdout[-2000:]}\n{done.stderr[-3000:]}"
         return done.stdout
 
@@ -270,7 +270,7 @@ class FinetuneTest(ProgramTest):
         return self.queue("agent", "--data-root", self.shared, "--until-empty", code=code)
 
     def queue(self, *arguments, code=0):
-        done = self.run_foretime(*arguments, code=code, timeout=120)
+        done = self.run_foretime(*arguments, code=code)
         return done.stdout if code == 0 else done.stderr
 
     def test_a_job_of_the_queue(self):

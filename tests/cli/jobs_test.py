@@ -233,7 +233,7 @@ class JobsTest(QueueTest):
         self.wait_for("a new server", lambda: set(processes("redis-server")) - set(servers))
         self.assertIsNone(agent.poll())
         self.foretime("submit", "sweep.yaml")
-        self.wait_for("the jobs", lambda: {job["state"] for job in self.jobs()} == {"succeeded"}, 120)
+        self.wait_for("the jobs", lambda: {job["state"] for job in self.jobs()} == {"succeeded"})
         agent.send_signal(signal.SIGTERM)
         self.finish(agent)
         self.wait_for("nothing is left", lambda: not processes(""))

@@ -5,7 +5,7 @@ import socket
 import subprocess
 import zlib
 
-from program import FORETIME, SAMPLES, ProgramTest, environment, launch, wait_until
+from program import FORETIME, LIMIT, SAMPLES, ProgramTest, environment, launch, wait_until
 
 SWEEP = """
 method: grid
@@ -269,7 +269,7 @@ class RanksTest(ProgramTest):
     def test_the_message_stands_alone_where_mpirun_is_quiet(self):
         # MPI_Abort would add a paragraph of its own, which --quiet does not leave out.
         done = subprocess.run([*launch(3), "--quiet", FORETIME, "train", "none.yaml"], env=environment(), cwd=self.folder,
-                              capture_output=True, text=True, timeout=120)
+                              capture_output=True, text=True, timeout=LIMIT)
         self.assertEqual(done.returncode, 2, done.stderr)
         self.assertRegex(done.stderr, r"\Aforetime: rank [012]: none\.yaml: [^\n]*\n\Z")
 
@@ -283,7 +283,7 @@ class RanksTest(ProgramTest):
         script = self.write("rank.sh", "#!/bin/sh\n" f'cd {self.folder}/rank$OMPI_COMM_WORLD_RANK\nexec "$@"\n')
         script.chmod(0o755)
         done = subprocess.run([*launch(3), script, FORETIME, *map(str, self.training(data__root="."))], env=environment(),
-                              capture_output=True, text=True, timeout=120)
+                              capture_output=True, text=True, timeout=LIMIT)
         self.assertEqual(done.returncode, 3, done.stderr)
         self.assertIn("foretime: rank 1: ", done.stderr)
         self.printed_once(done.stderr, "rank 1: ")

@@ -6,13 +6,16 @@ import os
 import pathlib
 import shutil
 import subprocess
+import sys
 import tempfile
-import time
 import unittest
 
 SOURCE = pathlib.Path(os.environ.get("FORETIME_SOURCE_DIR", pathlib.Path(__file__).parents[2]))
 FORETIME = os.environ.get("FORETIME", str(SOURCE / "build/release/cli/foretime"))
 SAMPLES = SOURCE / "samples" / "resnet18_conv2d"
+sys.path.append(str(SOURCE / "tests/support"))
+
+from waiting import LIMIT, wait_for, wait_until  # noqa: E402, F401
 
 
 def data_dir():
@@ -37,14 +40,6 @@ def launch(ranks):
     return ["mpirun", "-n", str(ranks)] if ranks > 1 else []
 
 
-def wait_until(condition, seconds=60, pause=0.05):
-    """What `condition` returns once that is true; its last value where it is not in time."""
-    limit = time.monotonic() + seconds
-    while not (value := condition()) and time.monotonic() < limit:
-        time.sleep(pause)
-    return value
-
-
 def flip_byte(path, place=None, bits=1):
     """Damages a file at `place`, by default in its middle."""
     data = bytearray(path.read_bytes())
@@ -60,7 +55,7 @@ class ProgramTest(unittest.TestCase):
 
     def wait_for_redis_to_end(self):
         """An embedded one stops by itself when nobody uses it; the folder is removed afterwards."""
-        wait_until(lambda: not (self.folder / "runs/.redis/redis.sock").exists(), 30)
+        wait_until(lambda: not (self.folder / "runs/.redis/redis.sock").exists())
 
     def rows(self, path):
         return self.rows_of((self.folder / path).read_text())
@@ -86,9 +81,9 @@ class ProgramTest(unittest.TestCase):
     def start_training(self, ranks=1, variables=None, **changes):
         return self.start(*self.training(**changes), ranks=ranks, **(variables or {}))
 
-    def run_foretime(self, *arguments, ranks=1, code=0, timeout=240, **variables):
+    def run_foretime(self, *arguments, ranks=1, code=0, **variables):
         done = subprocess.run(launch(ranks) + [FORETIME] + [str(a) for a in arguments], env={**environment(), **variables},
-                              cwd=self.folder, capture_output=True, text=True, timeout=timeout)
+                              cwd=self.folder, capture_output=True, text=True, timeout=LIMIT)
         self.assertEqual(done.returncode, code, f"{arguments}\n{done.stdout[-2000:]}\n{done.stderr[-3000:]}")
         return done
 

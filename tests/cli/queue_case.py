@@ -3,7 +3,7 @@ import json
 import os
 import subprocess
 
-from program import FORETIME, SAMPLES, ProgramTest, environment, wait_until
+from program import FORETIME, LIMIT, SAMPLES, ProgramTest, environment, wait_for
 
 BASE = """
 data: {format: programs, root: SAMPLES, train: [C1.npz, C12.npz], holdout: 0.2, max_eval_candidates: 20}
@@ -40,7 +40,7 @@ class QueueTest(ProgramTest):
                 process.communicate()
 
     def foretime(self, *arguments, code=0, **more):
-        done = self.run_foretime(*arguments, code=code, timeout=120, **more)
+        done = self.run_foretime(*arguments, code=code, **more)
         return done.stderr if code else done.stdout
 
     def json(self, *arguments):
@@ -54,17 +54,15 @@ class QueueTest(ProgramTest):
         return self.background("agent", "--data-root", SAMPLES, *arguments)
 
     def finish(self, process, code=0):
-        output, errors = process.communicate(timeout=120)
+        output, errors = process.communicate(timeout=LIMIT)
         self.assertEqual(process.returncode, code, output + errors)
         return output
 
     def jobs(self, *arguments):
         return self.json("status", *arguments)["jobs"]
 
-    def wait_for(self, what, condition, seconds=60):
-        if not (value := wait_until(condition, seconds, 0.1)):
-            self.fail(f"{what}: not within {seconds} s\n{self.foretime('status')}")
-        return value
+    def wait_for(self, what, condition):
+        return wait_for(what, condition, lambda: self.foretime("status"))
 
     def peak_kib(self, *arguments, out=subprocess.DEVNULL):
         """Runs the program to its end: the most memory that it held."""

@@ -9,15 +9,18 @@ import threading
 import time
 
 from bundles import Server
-from program import wait_until
+from program import LIMIT, wait_until
 from serving import ServeCase, layouts, module, small_module
+
+
+LONG_WINDOW = 10_000_000  # microseconds; the longest that may be set
 
 
 class ServeClientsTest(ServeCase):
     def raw(self, server, *pieces):
         """What the server says to bytes that are not quite HTTP."""
         with socket.socket(socket.AF_UNIX) as connection:
-            connection.settimeout(20)
+            connection.settimeout(LIMIT)
             connection.connect(str(server.path))
             heard = b""
             try:
@@ -67,12 +70,11 @@ class ServeClientsTest(ServeCase):
         self.refused(server.ask("POST", f"/v1/graphs/{ids[1]}/score", score), 404, "unknown_graph")
 
     def test_more_than_can_wait_are_turned_away(self):
-        server = Server(self, "layout.foretime", "--max-concurrent", 1, "--max-queue", 1, "--batch-window-us", 3_000_000)
+        server = Server(self, "layout.foretime", "--max-concurrent", 1, "--max-queue", 1, "--batch-window-us", LONG_WINDOW)
         graphs = [f"/v1/graphs/{server.post('/v1/graphs', small_module(f'small{i}'))['id']}/score" for i in range(3)]
         score = {"candidates": [{"layouts": {}}]}
         with concurrent.futures.ThreadPoolExecutor(2) as pool:
-            waiting = [pool.submit(server.post, path, score) for path in graphs[:2]]
-            self.assertTrue(wait_until(lambda: server.ask("GET", "/healthz")[1]["requests"] == 2))
+            waiting = self.begin_requests(pool, server, *((path, score) for path in graphs[:2]))
             connection = server.connect()
             connection.request("POST", graphs[2], json.dumps(score))
             response = connection.getresponse()
@@ -86,14 +88,13 @@ class ServeClientsTest(ServeCase):
 
     def test_ends_when_requests_are_answered(self):
         for how in (signal.SIGTERM, signal.SIGINT):
-            server = Server(self, "layout.foretime", "--batch-window-us", 9_000_000)
+            server = Server(self, "layout.foretime", "--batch-window-us", LONG_WINDOW)
             path = f"/v1/graphs/{server.post('/v1/graphs', self.read('module.pb'))['id']}/score"
             idle = server.connect()
             server.ask("GET", "/healthz", connection=idle)
             with concurrent.futures.ThreadPoolExecutor(1) as pool:
-                waiting = pool.submit(server.post, path, {"candidates": layouts(1)[0]})
-                self.assertTrue(wait_until(lambda: server.ask("GET", "/healthz")[1]["requests"] == 1))
-                self.assertEqual(server.end(how, timeout=5), 0)  # long before its window is over
+                waiting, = self.begin_requests(pool, server, (path, {"candidates": layouts(1)[0]}))
+                self.assertEqual(server.end(how), 0)
                 self.assertEqual(len(waiting.result()["scores"]), 5)
             idle.close()
             self.assertFalse(server.path.exists())
@@ -107,8 +108,7 @@ class ServeClientsTest(ServeCase):
         body = random.Random(1).randbytes(1_000_000 * row).translate(bytes(value % 4 for value in range(256)))
         path = f"/v1/graphs/{graph['id']}/score?top=1"
         with concurrent.futures.ThreadPoolExecutor(1) as pool:
-            waiting = pool.submit(server.post, path, body, {"Content-Type": "application/octet-stream"})
-            self.assertTrue(wait_until(lambda: server.ask("GET", "/healthz")[1]["requests"] == 1))
+            waiting, = self.begin_requests(pool, server, (path, body, {"Content-Type": "application/octet-stream"}))
             server.process.send_signal(signal.SIGTERM)
             self.assertTrue(wait_until(lambda: not server.path.exists()))
             with self.assertRaises(OSError):
@@ -116,15 +116,14 @@ class ServeClientsTest(ServeCase):
             successor = Server(self, "layout.foretime")  # the path is free
             self.assertEqual(successor.ask("GET", "/healthz")[0], 200)
             self.assertEqual(len(waiting.result()["ranking"]), 1)
-        self.assertEqual(server.process.wait(30), 0)
+        self.assertEqual(server.process.wait(LIMIT), 0)
         self.assertEqual(successor.ask("GET", "/healthz")[0], 200)
 
     def test_killed_while_scoring(self):
-        server = Server(self, "layout.foretime", "--batch-window-us", 9_000_000)
+        server = Server(self, "layout.foretime", "--batch-window-us", LONG_WINDOW)
         path = f"/v1/graphs/{server.post('/v1/graphs', self.read('module.pb'))['id']}/score"
         with concurrent.futures.ThreadPoolExecutor(1) as pool:
-            waiting = pool.submit(server.post, path, {"candidates": layouts(1)[0]})
-            self.assertTrue(wait_until(lambda: server.ask("GET", "/healthz")[1]["requests"] == 1))
+            waiting, = self.begin_requests(pool, server, (path, {"candidates": layouts(1)[0]}))
             self.assertEqual(server.end(signal.SIGKILL), -signal.SIGKILL)
             self.assertRaises((ConnectionError, OSError, ValueError), waiting.result)
         self.assertTrue(server.path.exists())
@@ -180,27 +179,22 @@ class ServeClientsTest(ServeCase):
         return closed
 
     def test_slow_senders_lock_nobody_out(self):
-        server = Server(self, "layout.foretime", "--request-seconds", 6)
+        server = Server(self, "layout.foretime", "--request-seconds", 20)
         path = f"/v1/graphs/{server.post('/v1/graphs', self.read('module.pb'))['id']}/score"
         head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100000\r\nX-Slow: "
         closed = self.dribble(server, 97 + 60, head.encode())
         candidates = layouts(1)[0]
-        started = time.monotonic()
-        answered = turned_away = 0
-        while time.monotonic() - started < 4:
-            begun = time.monotonic()
+        answered = 0
+        while answered < 10:
             try:
                 self.assertEqual(server.ask("GET", "/healthz")[0], 200)
                 self.assertEqual(len(server.post(path, {"candidates": candidates})["scores"]), 5)
+                answered += 1
             except ConnectionResetError:  # on busy cores a client may itself be the slowest for a moment
-                turned_away += 1
-                continue
-            self.assertLess(time.monotonic() - begun, 2)
-            answered += 1
-        self.assertGreater(answered, 10)
-        self.assertLess(turned_away, 3)
+                pass
+        self.assertLess(len(closed), 97 + 60, "others were answered while slow senders were there")
         # Each has had its time by then, though it has never stood still.
-        self.assertTrue(wait_until(lambda: len(closed) == 97 + 60, 20), len(closed))
+        self.assertTrue(wait_until(lambda: len(closed) == 97 + 60), len(closed))
         self.assertEqual(server.ask("GET", "/healthz"), (200, {"status": "ok", "requests": 0}))
         self.assertEqual(server.end(), 0)
 
@@ -212,10 +206,10 @@ class ServeClientsTest(ServeCase):
             connection.sendall(head)
             started = time.monotonic()
             with self.assertRaises(OSError):
-                while time.monotonic() - started < 20:
+                while time.monotonic() - started < LIMIT:
                     connection.sendall(b"x")
                     time.sleep(0.1)
-            self.assertLess(time.monotonic() - started, 5)
+            self.assertLess(time.monotonic() - started, 25, "the default is 30 s")
         self.assertTrue(wait_until(lambda: server.ask("GET", "/healthz")[1]["requests"] == 0))
 
     def test_one_process_with_many_connections_takes_none_from_others(self):
@@ -224,7 +218,7 @@ class ServeClientsTest(ServeCase):
         server.ask("GET", "/healthz", connection=mine)
         # Another process holds more than there may be, and mine, which is older than all of them, stays.
         script = ("import socket, sys, time\nheld = []\nfor i in range(60):\n    s = socket.socket(socket.AF_UNIX)\n"
-                  f"    s.connect({str(server.path)!r})\n    held.append(s)\nprint('held', flush=True)\ntime.sleep(60)\n")
+                  f"    s.connect({str(server.path)!r})\n    held.append(s)\nprint('held', flush=True)\ntime.sleep(100000)\n")
         other = subprocess.Popen(["python3", "-c", script], stdout=subprocess.PIPE, text=True)
         self.addCleanup(lambda: (other.kill(), other.communicate()))
         self.assertEqual(other.stdout.readline(), "held\n")
@@ -248,13 +242,11 @@ class ServeClientsTest(ServeCase):
         self.assertEqual(server.ask("GET", "/healthz", None, {"Origin": "https://example.com"})[0], 200)
 
     def test_a_slow_sender_does_not_hold_the_end(self):
-        server = Server(self, "layout.foretime", "--drain-seconds", 20)
+        server = Server(self, "layout.foretime", "--drain-seconds", 3600)
         head = b"POST /v1/graphs HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100000\r\n\r\n"
         self.dribble(server, 5, head + 100 * b"x")
         with socket.socket(socket.AF_UNIX) as connection:
             connection.connect(str(server.path))
             connection.sendall(head + b"x")
             self.assertTrue(wait_until(lambda: server.ask("GET", "/healthz")[1]["requests"] == 0))
-            started = time.monotonic()
-            self.assertEqual(server.end(timeout=15), 0)
-            self.assertLess(time.monotonic() - started, 6)
+            self.assertEqual(server.end(), 0)

@@ -10,7 +10,6 @@ import struct
 import threading
 
 from bundles import Server, UnixConnection
-from program import wait_until
 from serving import BINARY, NODES, ServeCase, layouts, small_module
 
 
@@ -217,7 +216,7 @@ class ServeTest(ServeCase):
         self.assertEqual(server.ask("GET", "/healthz"), (200, {"status": "ok", "requests": 0}))
 
     def test_opens_a_replaced_bundle(self):
-        server = Server(self, "layout.foretime", "--batch-window-us", 1_000_000)
+        server = Server(self, "layout.foretime", "--batch-window-us", 10_000_000)
         graph = server.post("/v1/graphs", self.read("module.pb"))
         path = f"/v1/graphs/{graph['id']}/score"
         candidates, binary = layouts(1)
@@ -230,8 +229,7 @@ class ServeTest(ServeCase):
             server.process.send_signal(signal.SIGHUP)
 
         with concurrent.futures.ThreadPoolExecutor(1) as pool:
-            waiting = pool.submit(server.post, path, binary, BINARY)
-            self.assertTrue(wait_until(lambda: server.ask("GET", "/healthz")[1]["requests"] == 1))
+            waiting, = self.begin_requests(pool, server, (path, binary, BINARY))
             replace(self.read("tile.foretime"))
             self.assertIn("layout.foretime: opened again", server.process.stdout.readline())
             self.assertEqual(server.ask("GET", "/v1/model")[1]["schema"]["kind"], "tile")

@@ -5,6 +5,7 @@ import struct
 
 from bundles import BundleTest
 from hlo_test import field, instruction
+from program import wait_until
 
 NODES = (4, 5, 6)  # of the sample module: a convolution, a dot and a reshape
 BINARY = {"Content-Type": "application/octet-stream"}
@@ -29,6 +30,16 @@ def small_module(name):
 
 
 class ServeCase(BundleTest):
+    def begin_requests(self, pool, server, *requests):
+        """Posts them, and returns once all of them wait in the server; posts again where some were answered before that was seen."""
+        while True:
+            begun = [pool.submit(server.post, *request) for request in requests]
+            wait_until(lambda: any(one.done() for one in begun) or server.ask("GET", "/healthz")[1]["requests"] == len(begun))
+            if not any(one.done() for one in begun):
+                return begun
+            for one in begun:
+                one.result()
+
     def near(self, found, expected):
         self.assertEqual(len(found), len(expected))
         for a, b in zip(found, expected):

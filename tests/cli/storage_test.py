@@ -7,7 +7,7 @@ import signal
 import subprocess
 import unittest
 
-from program import FORETIME, SAMPLES, ProgramTest, environment, wait_until
+from program import FORETIME, LIMIT, SAMPLES, ProgramTest, environment, wait_until
 from queue_case import BASE
 
 # Root may mount; others may where the kernel lets them be root in a namespace.
@@ -36,7 +36,7 @@ class StorageTest(ProgramTest):
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
         process.stdout.close()
-        process.wait(60)
+        process.wait(LIMIT)
 
     @staticmethod
     def there(process, line):
@@ -86,7 +86,7 @@ class StorageTest(ProgramTest):
             seen.append(job["state"])
             return job if job["failures"] or job["reason"].startswith("preempted") else None
 
-        job = wait_until(failed, 120, 0.1)
+        job = wait_until(failed, 0.1)
         self.assertTrue(job, seen)
         self.assertRegex(job["checkpoint"], "attempt-1/checkpoints/step-000000[123]0$")
         attempt = f"small/{job['id']}/attempt-1"
@@ -98,7 +98,7 @@ class StorageTest(ProgramTest):
             json.loads(line)
         # Somebody makes room.
         self.there(agent, "mount -o remount,size=64m small")
-        done = wait_until(lambda: (job := self.job())["state"] == "succeeded" and job, 240, 0.2)
+        done = wait_until(lambda: (job := self.job())["state"] == "succeeded" and job, 0.2)
         self.assertTrue(done, self.job())
         self.assertNotIn("failed", seen)
         self.assertIn("continues at step", self.there(agent, f"cat small/{job['id']}/attempt-*/output.log"))
@@ -108,7 +108,7 @@ class StorageTest(ProgramTest):
         self.submit("eval_every: 40, log_every: 40", attempts=1)
         # The run's own files fit, and a look at the run root finds nothing wrong; no checkpoint fits.
         agent = self.mounted("size=64k", "small", FORETIME, "agent", "--runs", "small", "--data-root", SAMPLES, "--retry-seconds", "5")
-        job = wait_until(lambda: (job := self.job())["failures"] + job["preemptions"] > 0 and job, 120, 0.1)
+        job = wait_until(lambda: (job := self.job())["failures"] + job["preemptions"] > 0 and job, 0.1)
         self.assertTrue(job, self.job())
         self.assertGreaterEqual(int(self.there(agent, "stat -f -c '%a' small")) * os.sysconf("SC_PAGE_SIZE"), 8192)
         log = self.there(agent, f"cat small/{job['id']}/attempt-1/output.log")
@@ -117,7 +117,7 @@ class StorageTest(ProgramTest):
         self.assertEqual((job["failures"], job["preemptions"]), (0, 1), job)
         self.assertIn("exit code 74", job["error"])
         self.there(agent, "mount -o remount,size=64m small")
-        self.assertTrue(wait_until(lambda: self.job()["state"] == "succeeded", 120, 0.2), self.job())
+        self.assertTrue(wait_until(lambda: self.job()["state"] == "succeeded", 0.2), self.job())
         self.assertEqual(self.job()["failures"], 0)
 
     def test_commands_on_a_full_or_read_only_disk_end_with_74(self):
@@ -129,7 +129,7 @@ class StorageTest(ProgramTest):
                             list(self.training(run__directory="disk/run"))):
                 script = f"mount --make-rprivate / && mount -t tmpfs -o {options} tmpfs disk && \"$@\"; code=$?; ls -A disk; exit $code"
                 done = subprocess.run([*NAMESPACE, "sh", "-c", script, "sh", FORETIME, *map(str, command)], cwd=self.folder, env=environment(),
-                                      capture_output=True, text=True, timeout=120)
+                                      capture_output=True, text=True, timeout=LIMIT)
                 self.assertEqual(done.returncode, 74, f"{options} {command}\n{done.stdout}\n{done.stderr}")
                 self.assertIn(out, done.stderr)
                 self.assertNotIn("foretime-tmp", done.stdout, command)
@@ -148,7 +148,7 @@ class EmbeddedQueueTest(ProgramTest):
         """What a shell prints, with a tmpfs of 4 MiB at runs, and its exit code."""
         script = "mount --make-rprivate / && mount -t tmpfs -o size=4m tmpfs runs\n" + script
         done = subprocess.run([*NAMESPACE, "bash", "-c", script.replace("FORETIME", str(FORETIME))], cwd=self.folder, env=self.variables(),
-                              capture_output=True, text=True, timeout=120)
+                              capture_output=True, text=True, timeout=LIMIT)
         return done.returncode, done.stdout, done.stderr
 
     def variables(self):
@@ -218,18 +218,18 @@ class EmbeddedQueueTest(ProgramTest):
         if os.geteuid() != 0:
             self.skipTest("needs root to mount over /proc")
         first = self.machine("node-a", "submit", "job.yaml")
-        first.communicate(timeout=60)
+        first.communicate(timeout=LIMIT)
         self.assertEqual(first.returncode, 0)
-        self.assertTrue(wait_until(lambda: not self.servers(), 30))
+        self.assertTrue(wait_until(lambda: not self.servers()))
         agent = self.machine("node-a", "agent", "--cpus", "1", "--data-root", str(self.folder))
         try:
             owner = self.folder / "runs/.redis/owner"
-            self.assertTrue(wait_until(lambda: len(self.servers()) == 2 and owner.exists() and len(owner.read_text().split()) == 3, 30))
+            self.assertTrue(wait_until(lambda: len(self.servers()) == 2 and owner.exists() and len(owner.read_text().split()) == 3))
             guardian = owner.read_text().split()
             self.assertEqual(guardian[:2], ["node-a", "boot-of-node-a"])
             before = sorted(self.servers())
             second = self.machine("node-b", "submit", "job.yaml", "--priority", "3")
-            out, error = second.communicate(timeout=60)
+            out, error = second.communicate(timeout=LIMIT)
             self.assertEqual(second.returncode, 4, out + error)
             self.assertRegex(error, f"process {guardian[2]} on host node-a serves it, .*nolock")
             self.assertEqual(sorted(self.servers()), before)
@@ -238,12 +238,12 @@ class EmbeddedQueueTest(ProgramTest):
             agent.communicate()
             for pid in self.servers():  # as a loss of power ends them
                 os.kill(pid, signal.SIGKILL)
-        self.assertTrue(wait_until(lambda: not self.servers(), 30))
+        self.assertTrue(wait_until(lambda: not self.servers()))
         # The first machine is gone and has been silent for long enough.
         os.utime(owner, (0, 0))
         third = self.machine("node-b", "status")
-        out, error = third.communicate(timeout=60)
+        out, error = third.communicate(timeout=LIMIT)
         self.assertEqual(third.returncode, 0, error)
         self.assertIn("1 ", out)
-        self.assertTrue(wait_until(lambda: not self.servers(), 30))
+        self.assertTrue(wait_until(lambda: not self.servers()))
         self.assertFalse(owner.exists(), "a guardian that ends leaves no owner")

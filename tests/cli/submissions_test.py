@@ -4,6 +4,7 @@ import re
 import subprocess
 import sys
 
+from program import LIMIT
 from queue_case import SWEEP, QueueTest
 
 LARGE_SWEEP = """
@@ -105,7 +106,7 @@ print(*sorted(document), len({job["id"] for job in document["jobs"]}))
         self.assertIn("the newest 1000000 are kept", self.foretime("queue"))
         self.foretime("cancel", self.jobs()[0]["id"], self.jobs()[1]["id"])
         process = self.agent("--until-empty", "--keep-jobs", 2000000)
-        _, errors = process.communicate(timeout=120)
+        _, errors = process.communicate(timeout=LIMIT)
         self.assertIn("--keep-jobs 2000000: the queue keeps 1000000", errors)
 
     def test_a_refused_submission_leaves_no_empty_sweep(self):

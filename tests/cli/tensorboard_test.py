@@ -175,7 +175,7 @@ class TensorBoardTest(ProgramTest):
         changes = dict(trainer__steps=400, trainer__log_every=1, trainer__eval_every=20, checkpoint__every_steps=50)
         process = self.start_training(**changes)
         metrics = self.folder / "run/metrics.jsonl"
-        reached = wait_until(lambda: metrics.exists() and len(metrics.read_text().splitlines()) > 75, 120, 0.005)
+        reached = wait_until(lambda: metrics.exists() and len(metrics.read_text().splitlines()) > 75, 0.005)
         process.send_signal(signal.SIGKILL)
         process.communicate()
         self.assertTrue(reached)

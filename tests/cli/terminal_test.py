@@ -35,7 +35,7 @@ class TerminalTest(ProgramTest):
         self.windows += 1  # each has a server of its own: one that ends takes no more windows
         self.addCleanup(self.tmux, "kill-server", check=False)
         self.tmux("new-session", "-d", "-x", columns, "-y", lines, "env PS1='$ ' sh")
-        wait_until(lambda: "$" in self.screen(), 10)
+        wait_until(lambda: "$" in self.screen())
         self.keys(f"clear; echo BEFORE; {command}; echo DONE $?", "Enter")
 
     def keys(self, *keys):
@@ -58,7 +58,7 @@ class TerminalTest(ProgramTest):
         for columns, lines in ((80, 24), (120, 40)):
             with self.subTest(columns=columns):
                 self.window(f"{FORETIME} status --watch=0.3", columns, lines)
-                self.assertTrue(wait_until(lambda: self.screen().startswith("foretime status  "), 20), self.screen())
+                self.assertTrue(wait_until(lambda: self.screen().startswith("foretime status  ")), self.screen())
                 seen = self.check_fits(columns, lines)
                 head = seen.splitlines()[0]
                 self.assertRegex(head, r"^foretime status  \d\d:\d\d:\d\d")
@@ -67,26 +67,26 @@ class TerminalTest(ProgramTest):
                 if lines == 24:
                     self.assertRegex(head, r"lines 1-23 of \d+")
                     self.keys("G")
-                    self.assertTrue(wait_until(lambda: "30 waiting" in self.screen(), 5), self.screen())
+                    self.assertTrue(wait_until(lambda: "30 waiting" in self.screen()), self.screen())
                     bottom = self.check_fits(columns, lines)
                     self.assertRegex(bottom.splitlines()[0], "^foretime status")
                     self.keys("k", "k")
-                    self.assertTrue(wait_until(lambda: "30 waiting" not in self.screen(), 5), self.screen())
+                    self.assertTrue(wait_until(lambda: "30 waiting" not in self.screen()), self.screen())
                     self.keys("g")
-                    self.assertTrue(wait_until(lambda: "lines 1-23" in self.screen(), 5), self.screen())
+                    self.assertTrue(wait_until(lambda: "lines 1-23" in self.screen()), self.screen())
                     self.tmux("resize-window", "-x", 60, "-y", 15)
-                    self.assertTrue(wait_until(lambda: "lines 1-14" in self.screen(), 5), self.screen())
+                    self.assertTrue(wait_until(lambda: "lines 1-14" in self.screen()), self.screen())
                     self.check_fits(60, 15)
                 self.keys("q")
-                self.assertTrue(wait_until(lambda: "DONE 0" in self.screen(), 10), self.screen())
+                self.assertTrue(wait_until(lambda: "DONE 0" in self.screen()), self.screen())
                 self.keys("clear; stty -a | grep -c -e '-icanon' -e '-echo '", "Enter")
-                self.assertTrue(wait_until(lambda: re.search(r"(?m)^0$", self.screen()), 5), "the terminal is as it was: " + self.screen())
+                self.assertTrue(wait_until(lambda: re.search(r"(?m)^0$", self.screen())), "the terminal is as it was: " + self.screen())
                 self.window(f"{FORETIME} status --watch=0.3", 80, 24)
-        self.assertTrue(wait_until(lambda: self.screen().startswith("foretime status  "), 20))
+        self.assertTrue(wait_until(lambda: self.screen().startswith("foretime status  ")))
         self.keys("C-c")
-        self.assertTrue(wait_until(lambda: "BEFORE" in self.screen() and "foretime status  " not in self.screen().splitlines()[0], 10), self.screen())
+        self.assertTrue(wait_until(lambda: "BEFORE" in self.screen() and "foretime status  " not in self.screen().splitlines()[0]), self.screen())
         self.window(f"{FORETIME} status {sweep} --limit 8", 80, 40)
-        self.assertTrue(wait_until(lambda: "DONE 0" in self.screen(), 20), self.screen())
+        self.assertTrue(wait_until(lambda: "DONE 0" in self.screen()), self.screen())
         table = [line for line in self.check_fits(80, 40).splitlines() if "waiting" in line or "progress" in line]
         self.assertEqual(len(table), 1 + 8 + 1, table)
 
@@ -109,14 +109,14 @@ class TerminalTest(ProgramTest):
         for columns, lines in ((80, 24), (120, 40)):
             with self.subTest(columns=columns):
                 self.window(f"{FORETIME} train base.yaml run.directory=run{columns} trainer.steps=400 trainer.log_every=1 trainer.eval_every=400 > out.txt", columns, lines)
-                self.assertTrue(wait_until(lambda: re.search(r"step \d\d+/400 +loss .* eta ", self.screen()), 30), self.screen())
+                self.assertTrue(wait_until(lambda: re.search(r"step \d\d+/400 +loss .* eta ", self.screen())), self.screen())
                 for _ in range(8):
                     seen = self.check_fits(columns, lines)
                     if "DONE" in seen:
                         break
                     # One line of progress, drawn over again, in what is left of the window.
                     self.assertEqual(len(re.findall(r"loss ", seen)), 1, seen)
-                self.assertTrue(wait_until(lambda: "DONE 0" in self.screen(), 60), self.screen())
+                self.assertTrue(wait_until(lambda: "DONE 0" in self.screen()), self.screen())
                 self.check_fits(columns, lines)
         
     def test_training_without_a_terminal(self):

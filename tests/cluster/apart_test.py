@@ -3,20 +3,10 @@ import json
 import pathlib
 import shutil
 import tempfile
-import time
 import unittest
 
-from cluster import SOURCE, Cluster, missing
+from cluster import LIMIT, SOURCE, Cluster, missing, wait_for
 from on_cluster import FORETIME, QUICK, SETTINGS
-
-
-def wait_for(what, condition, seconds=90):
-    limit = time.monotonic() + seconds
-    while not (value := condition()):
-        if time.monotonic() > limit:
-            raise AssertionError(f"{what}: not within {seconds} s")
-        time.sleep(0.2)
-    return value
 
 
 class ApartTest(unittest.TestCase):
@@ -29,7 +19,7 @@ class ApartTest(unittest.TestCase):
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="foretime-cluster-", dir="/var/tmp"))
         self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
         self.agents = []
-        self.addCleanup(lambda: [process.wait(20) for process in self.agents])  # after the cluster has ended
+        self.addCleanup(lambda: [process.wait(LIMIT) for process in self.agents])  # after the cluster has ended
         self.cluster = Cluster(self.folder, hosts=self.HOSTS, redis=True)
         self.addCleanup(self.cluster.down)
         self.cluster.up()
@@ -37,7 +27,7 @@ class ApartTest(unittest.TestCase):
         self.work.mkdir()
 
     def run_on(self, host, *words, code=0, **options):
-        done = self.cluster.run(host, [FORETIME, *words], 120, **options)
+        done = self.cluster.run(host, [FORETIME, *words], **options)
         self.assertEqual(done.returncode, code, f"{words}\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}")
         return done.stdout
 
@@ -94,22 +84,31 @@ class FarRankTest(ApartTest):
         self.assertNotIn(token, self.run_on("h1", "log", long) + self.logs())
         # A request to stop reaches rank 0 there: it ends after a checkpoint, long before SIGTERM.
         short = self.submit("short")
-        started = time.monotonic()
         self.run_on("h1", "cancel", long)
-        wait_for("the end", lambda: self.status(long)["state"] == "cancelled", 60)
-        self.assertLess(time.monotonic() - started, 60)
+        wait_for("the end", lambda: self.status(long)["state"] == "cancelled")
         output = (self.work / "runs" / long / "attempt-1/output.log").read_text()
         self.assertNotIn("SIGTERM", output)
         self.assertNotIn("progress is not sent", output)
         wait_for("a result", lambda: self.status(short)["state"] == "succeeded")
         job = self.status(short)
         self.assertEqual((job["step"], job["results"]), (20, 1))
-        self.assertEqual(self.agents[0].wait(60), 0, self.logs())
+        self.assertEqual(self.agents[0].wait(LIMIT), 0, self.logs())
 
 
 class NoSharedFolderTest(ApartTest):
     """The fourth host runs nothing."""
     HOSTS = 4
+
+    def is_active_on(self, host, id):
+        """Kills the agent of a host; whether that host held the job until then."""
+        self.kill_agent(host)
+        job = self.status(id)
+        return (job["state"], job["agent"]) == ("active", host)
+
+    def files_of_tmp(self, host):
+        """What was written to the /tmp of a host, where a checkout that lies in /tmp is seen too."""
+        found = self.cluster.run(host, "ls -A /tmp").stdout.split()
+        return [name for name in found if not SOURCE.is_relative_to(f"/tmp/{name}")]
 
     def outputs(self, host):
         return self.cluster.run(host, "cat /tmp/runs/*/*/output.log").stdout
@@ -136,14 +135,16 @@ class NoSharedFolderTest(ApartTest):
         moved = []
         logs = ""
         for host in ("h2", "h1", "h3"):
-            moved.append(wait_for(f"a checkpoint of {host}", lambda: stored_on(host)))
-            self.kill_agent(host)
+            # A job that ended before its agent was killed moves nowhere, and another one is looked for.
+            while not self.is_active_on(host, id := wait_for(f"a checkpoint of {host}", lambda: stored_on(host))):
+                self.agent(host, *options, cwd="/tmp")
+            moved.append(id)
             if host == "h2":
                 self.restart_redis()
             logs += self.outputs(host)
             self.cluster.run(host, "rm -rf /tmp/runs")  # what was there went with the host
             self.agent(host, *options, cwd="/tmp")
-        wait_for("all ends", lambda: (jobs := self.status()["jobs"]) and all(job["state"] in ("succeeded", "failed", "dead") for job in jobs), 240)
+        wait_for("all ends", lambda: (jobs := self.status()["jobs"]) and all(job["state"] in ("succeeded", "failed", "dead") for job in jobs))
         jobs = self.status()["jobs"]
         self.assertEqual([(job["state"], job["results"]) for job in jobs], [("succeeded", 1)] * 8, self.logs())
         logs += "".join(self.outputs(host) for host in ("h1", "h2", "h3"))
@@ -152,12 +153,12 @@ class NoSharedFolderTest(ApartTest):
         self.assertGreaterEqual(logs.count("continues from the stored checkpoint"), len(set(moved)), logs[-3000:])
         for agent in self.agents:  # those that were killed, Redis, and those that came back
             if agent.poll() is None and agent is not self.redis:
-                agent.wait(60)
+                agent.wait(LIMIT)
         self.assertFalse([path for path in self.work.iterdir()], "hosts share nothing that somebody has written")
         winner = min(jobs, key=lambda job: job["objective"])["id"]
-        self.assertEqual(self.cluster.run("h4", "ls -A /tmp").stdout, "")
+        self.assertEqual(self.files_of_tmp("h4"), [])
         self.assertIn("step ", self.run_on("h4", "export", winner, "/tmp/best.foretime", "--runs", "/tmp/runs", cwd="/tmp"))
-        self.assertEqual(self.cluster.run("h4", "ls -A /tmp").stdout.split(), ["best.foretime"])
+        self.assertEqual(self.files_of_tmp("h4"), ["best.foretime"])
         ranked = self.run_on("h4", "rank", "/tmp/best.foretime", SOURCE / "samples/resnet18_conv2d/C3.npz", "--top", "10", cwd="/tmp")
         self.assertIn("C3", ranked)
 

@@ -25,6 +25,10 @@ import textwrap
 import time
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
+sys.path.append(str(SOURCE / "tests/support"))
+
+from waiting import LIMIT, wait_for, wait_until  # noqa: E402, F401
+
 NETWORK = "10.99.0."
 NAMESPACES = ["unshare", "--mount", "--net", "--pid", "--fork", "--kill-child", "--mount-proc"]
 REDIS_PORT = 6379
@@ -59,7 +63,7 @@ class Cluster:
         self.slurm, self.redis, self.cpus = slurm, redis, cpus
         self.keeper = None
 
-    def up(self, timeout=60):
+    def up(self):
         """Starts it in the background."""
         self.folder.mkdir(parents=True, exist_ok=True)
         (self.folder / "ready").unlink(missing_ok=True)
@@ -67,12 +71,9 @@ class Cluster:
         with (self.folder / "keeper.log").open("w") as log:
             self.keeper = subprocess.Popen([*NAMESPACES, sys.executable, __file__, "keep", self.folder, *options],
                                            stdin=subprocess.PIPE, stdout=log, stderr=log)
-        limit = time.monotonic() + timeout
-        while not (self.folder / "ready").exists():
-            if self.keeper.poll() is not None or time.monotonic() > limit:
-                self.down()
-                raise RuntimeError("the cluster did not start: " + (self.folder / "keeper.log").read_text())
-            time.sleep(0.05)
+        if not wait_until(lambda: (self.folder / "ready").exists() or self.keeper.poll() is not None) or self.keeper.poll() is not None:
+            self.down()
+            raise RuntimeError("the cluster did not start: " + (self.folder / "keeper.log").read_text())
         # The first process of the namespace: what unshare forked.
         children = pathlib.Path(f"/proc/{self.keeper.pid}/task/{self.keeper.pid}/children").read_text().split()
         (self.folder / "keeper.pid").write_text(children[0])
@@ -113,16 +114,16 @@ class Cluster:
         change = ["env", "-C", str(options.pop("cwd", work))]
         return subprocess.Popen([*self.inside(host), *change, *words], env=self.environment() | options.pop("env", {}), **options)
 
-    def run(self, host, command, timeout=120, **options):
+    def run(self, host, command, **options):
         """Waits for a command; a subprocess.CompletedProcess with stdout and stderr as text."""
         process = self.start(host, command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True, **options)
         try:
-            out, err = process.communicate(timeout=timeout)
+            out, err = process.communicate(timeout=LIMIT)
         except subprocess.TimeoutExpired:
             process.kill()
             self.start(None, ["pkill", "-9", "-f", words_of(command)]).wait()
             out, err = process.communicate()
-            raise AssertionError(f"{host}: {command}: longer than {timeout} s\n{out[-3000:]}\n{err[-3000:]}") from None
+            raise AssertionError(f"{host}: {command}: longer than {LIMIT} s\n{out[-3000:]}\n{err[-3000:]}") from None
         return subprocess.CompletedProcess(command, process.returncode, out, err)
 
     def cut(self, host):
@@ -211,7 +212,7 @@ class Keeper:
                  "exec sleep infinity")
         holder = subprocess.Popen(["unshare", "--net", "--uts", "--ipc", "--mount", "sh", "-ec", setup], stdin=subprocess.DEVNULL)
         (self.folder / f"{host}.pid").write_text(str(holder.pid))
-        wait_until(lambda: pathlib.Path(f"/proc/{holder.pid}/comm").read_text().strip() == "sleep")
+        wait_for(f"{host} is set up", lambda: pathlib.Path(f"/proc/{holder.pid}/comm").read_text().strip() == "sleep", pause=0.05)
         self.sh(f"ip link add v{host} type veth peer name eth0 netns {holder.pid} && ip link set v{host} master br0 up && "
                 f"{' '.join(on_host(self.folder, host))} sh -ec 'ip addr add {address(host)}/24 dev eth0 && ip link set eth0 up'")
 
@@ -230,7 +231,7 @@ class Keeper:
             SlurmUser=root
             SlurmdUser=root
             AuthType=auth/munge
-            AuthInfo=socket={socket},cred_expire=5
+            AuthInfo=socket={socket},cred_expire=600
             CredType=cred/munge
             StateSaveLocation={self.folder}/state
             SlurmdSpoolDir={self.folder}/%n/spool
@@ -247,12 +248,12 @@ class Keeper:
             SchedulerParameters=sched_interval=1,batch_sched_delay=0
             MpiDefault=none
             ReturnToService=1
-            SlurmdTimeout=15
-            KillWait=5
+            SlurmdTimeout=30
+            KillWait=60
             MailProg=/bin/true
             PreemptType=preempt/partition_prio
             PreemptMode=REQUEUE
-            """) + nodes + f"PartitionName=work Nodes={','.join(self.cluster.hosts)} Default=YES MaxTime=INFINITE State=UP PriorityTier=1 GraceTime=10\n"
+            """) + nodes + f"PartitionName=work Nodes={','.join(self.cluster.hosts)} Default=YES MaxTime=INFINITE State=UP PriorityTier=1 GraceTime=100\n"
                 + f"PartitionName=urgent Nodes={','.join(self.cluster.hosts)} MaxTime=INFINITE State=UP PriorityTier=10 PreemptMode=OFF\n")
         self.daemon("h1", "slurmctld.out", ["slurmctld", "-D"])
         for host in self.cluster.hosts:
@@ -261,7 +262,7 @@ class Keeper:
         def idle():
             done = subprocess.run([*on_host(self.folder, "h1"), "sinfo", "-h", "-p", "work", "-t", "idle", "-o", "%D"], capture_output=True, text=True, env=self.environment)
             return done.stdout.strip() == str(len(self.cluster.hosts))
-        wait_until(idle, 45)
+        wait_for("all nodes are idle", idle)
 
     def wait(self):
         """Until the input ends; processes whose parents have gone are this one's children."""
@@ -279,14 +280,6 @@ class Keeper:
             except BlockingIOError:
                 pass
             time.sleep(0.2)
-
-
-def wait_until(condition, seconds=20):
-    limit = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > limit:
-            raise RuntimeError("waited too long")
-        time.sleep(0.05)
 
 
 def turn_off(folder, host, for_good=True):

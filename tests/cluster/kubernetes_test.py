@@ -13,7 +13,8 @@ try:
 except ImportError:
     models = None
 
-SOURCE = pathlib.Path(__file__).resolve().parents[2]
+from cluster import LIMIT, SOURCE
+
 FORETIME = pathlib.Path(os.environ.get("FORETIME", SOURCE / "build/release/cli/foretime")).resolve()
 FOLDER = SOURCE / "examples/kubernetes"
 
@@ -175,7 +176,7 @@ class KubernetesTest(unittest.TestCase):
 
     def run_and_expect(self, words, environment):
         """All of its words are understood, and there is no Redis."""
-        done = subprocess.run([FORETIME, *words], env=environment, capture_output=True, text=True, timeout=60)
+        done = subprocess.run([FORETIME, *words], env=environment, capture_output=True, text=True, timeout=LIMIT)
         self.assertEqual(done.returncode, 4, f"{words}\n{done.stdout}\n{done.stderr}")
         self.assertIn("127.0.0.1:1", done.stderr)
 
@@ -185,7 +186,7 @@ class KubernetesTest(unittest.TestCase):
         self.assertEqual(int(launcher[launcher.index("-n") + 1]), spec["slotsPerWorker"] * spec["mpiReplicaSpecs"]["Worker"]["replicas"])
         overrides = [word for word in launcher if re.fullmatch(r"[a-z_]+\.[a-z_]+=.*", word)]
         self.assertGreaterEqual(len(overrides), 3)
-        done = subprocess.run([FORETIME, "config", SOURCE / "configs/quickstart.yaml", *overrides], capture_output=True, text=True, timeout=60)
+        done = subprocess.run([FORETIME, "config", SOURCE / "configs/quickstart.yaml", *overrides], capture_output=True, text=True, timeout=LIMIT)
         self.assertEqual(done.returncode, 0, done.stderr)
 
 

@@ -4,7 +4,7 @@ import shutil
 import tempfile
 import unittest
 
-from cluster import missing
+from cluster import LIMIT, missing
 from lost_hosts import LostHosts
 
 
@@ -15,7 +15,7 @@ class LostHostsTest(unittest.TestCase):
             raise unittest.SkipTest(why)
         folder = pathlib.Path(tempfile.mkdtemp(prefix="foretime-lost-", dir="/var/tmp"))
         cls.addClassCleanup(shutil.rmtree, folder, ignore_errors=True)
-        cls.lost = LostHosts(folder, seed=7)
+        cls.lost = LostHosts(folder, seed=7, slack=LIMIT)  # how soon ranks end is measured by lost_hosts.py
         cls.addClassCleanup(cls.lost.down)
         cls.lost.up()
 

@@ -36,8 +36,8 @@ class OnCluster(unittest.TestCase):
         cls.work = cls.folder / "work"
         cls.work.mkdir()
 
-    def run_on(self, host, command, code=0, timeout=200):
-        done = self.cluster.run(host, command, timeout)
+    def run_on(self, host, command, code=0):
+        done = self.cluster.run(host, command)
         self.assertEqual(done.returncode, code, f"{command}\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}")
         return done.stdout + done.stderr
 

@@ -5,7 +5,7 @@ import re
 import time
 import unittest
 
-from cluster import SOURCE
+from cluster import SOURCE, wait_for
 from on_cluster import FORETIME, QUICK, SETTINGS, OnCluster, training
 
 SBATCH = SOURCE / "examples/slurm"
@@ -34,17 +34,10 @@ class OnSlurm(OnCluster):
     def log(self, number):
         return "".join(path.read_text() for path in sorted(self.work.glob(f"foretime-*-{number}*.log")))
 
-    def wait_for(self, what, condition, seconds=120, shown=lambda: ""):
-        limit = time.monotonic() + seconds
-        while not (value := condition()):
-            self.assertLess(time.monotonic(), limit, f"no {what} within {seconds} s\n{shown()}")
-            time.sleep(0.25)
-        return value
-
-    def wait_for_end(self, number, seconds=300):
+    def wait_for_end(self, number):
         ends = ("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "PREEMPTED")
-        self.wait_for("end of the Slurm job", lambda: self.job(number)["JobState"] in ends, seconds,
-                      lambda: f"{self.job(number)}\n{self.log(number)[-3000:]}")
+        wait_for("end of the Slurm job", lambda: self.job(number)["JobState"] in ends,
+                 lambda: f"{self.job(number)}\n{self.log(number)[-3000:]}")
         return self.job(number)
 
     def nodes_of(self, number):
@@ -57,7 +50,7 @@ class OnSlurm(OnCluster):
     def bring_back(self, host):
         """Slurm may have seen by itself that it is there again."""
         self.cluster.run("h1", ["scontrol", "update", f"nodename={host}", "state=resume"])
-        self.wait_for(f"{host} that is up", lambda: self.run_on("h1", f"sinfo -h -p work -n {host} -o %t").strip() in ("idle", "mix", "alloc"))
+        wait_for(f"{host} that is up", lambda: self.run_on("h1", f"sinfo -h -p work -n {host} -o %t").strip() in ("idle", "mix", "alloc"))
 
     def urgent(self, hosts):
         """A short job that takes hosts away from others."""
@@ -92,15 +85,15 @@ class TrainSbatchTest(OnSlurm):
             steps = re.findall(r'"step":(\d+)', lines.read_text()) if lines.exists() else []
             return int(steps[-1]) if steps else 0
         first = last()
-        self.wait_for(f"{more} steps of {name}", lambda: last() >= first + more, 120, lambda: self.log(number)[-3000:])
+        wait_for(f"{more} steps of {name}", lambda: last() >= first + more, lambda: self.log(number)[-3000:])
         return last()
 
-    def wait_for_second_start(self, name, number, seconds=180):
+    def wait_for_second_start(self, name, number):
         """Until the Slurm job has started again, and its training has gone on from a checkpoint; the step of that."""
-        self.wait_for("second start", lambda: int(self.job(number).get("Restarts", 0)) >= 1 and self.job(number)["JobState"] == "RUNNING", seconds,
-                      lambda: f"{self.job(number)}\n{self.log(number)[-3000:]}")
-        found = self.wait_for("resumed training", lambda: re.findall(r"continues at step (\d+)", self.log(number)), 120,
-                              lambda: self.log(number)[-3000:])
+        wait_for("second start", lambda: int(self.job(number).get("Restarts", 0)) >= 1 and self.job(number)["JobState"] == "RUNNING",
+                 lambda: f"{self.job(number)}\n{self.log(number)[-3000:]}")
+        found = wait_for("resumed training", lambda: re.findall(r"continues at step (\d+)", self.log(number)),
+                         lambda: self.log(number)[-3000:])
         self.wait_for_steps(name, number)
         return int(found[-1])
 
@@ -117,7 +110,7 @@ class TrainSbatchTest(OnSlurm):
         self.assertEqual(self.weights("over-nodes"), self.weights("one-host"))
 
     def test_at_its_time_limit_it_writes_a_checkpoint_and_queues_itself_again(self):
-        step = self.wait_for_second_start("limited", self.limited, 240)
+        step = self.wait_for_second_start("limited", self.limited)
         self.assertIn(f"pre-empted at step {step}: checkpoint written", self.log(self.limited))
         self.cancel(self.limited)
 
@@ -171,7 +164,7 @@ class TrainSbatchTest(OnSlurm):
         number = self.endless("cancelled", "--nodes=2")
         self.wait_for_steps("cancelled", number)
         self.cancel(number)
-        self.wait_for("checkpoint", lambda: "checkpoint written" in self.log(number), 10, lambda: self.log(number))
+        wait_for("checkpoint", lambda: "checkpoint written" in self.log(number), lambda: self.log(number))
         time.sleep(3)
         self.assertEqual(self.job(number)["JobState"], "CANCELLED", "nobody wants it back")
         step = int(re.search(r"pre-empted at step (\d+)", self.log(number)).group(1))
@@ -204,13 +197,19 @@ class AgentsSbatchTest(OnSlurm):
         return {job["agent"].split(":")[0] for job in jobs}
 
     def wait_until_running(self, name, number, count=1, step=5):
-        self.wait_for("running jobs", lambda: sum(job["state"] == "active" and job["step"] >= step for job in self.jobs(name)) >= count, 120,
-                      lambda: self.log(number)[-3000:])
+        wait_for("running jobs", lambda: sum(job["state"] == "active" and job["step"] >= step for job in self.jobs(name)) >= count,
+                 lambda: self.log(number)[-3000:])
 
     def test_an_agent_on_each_node_until_the_queue_is_empty(self):
-        # More and longer than two agents could take before the third has started.
         self.submit("nodes", range(1, 8), **{"trainer.steps": 30})
+        self.run_on("h1", [FORETIME, "pause"])  # until all agents are there, or two of them could do all the work
         number = self.sbatch("agents.sbatch", "--nodes=3", FORETIME=str(self.slow), FORETIME_RUNS="runs-nodes", FORETIME_AGENT_OPTIONS="--cpus 2")
+
+        def hosts_of_agents():
+            agents = json.loads(self.run_on("h1", [FORETIME, "queue", "--json"]))["agents"]
+            return {agent["name"].split(":")[0] for agent in agents}
+        wait_for("an agent on each node", lambda: hosts_of_agents() >= {"h1", "h2", "h3"}, lambda: self.log(number))
+        self.run_on("h1", [FORETIME, "resume"])
         self.assertEqual(self.wait_for_end(number)["ExitCode"], "0:0", self.log(number))
         self.assertEqual(self.hosts_of(self.require_success("nodes", number)), {"h1", "h2", "h3"})
 
@@ -226,8 +225,8 @@ class AgentsSbatchTest(OnSlurm):
         self.submit("span", [20], ranks=4, cpus=2)
         self.submit("beside", [21, 22])
         number = self.sbatch("agent-over-nodes.sbatch", "--nodes=2", "--ntasks-per-node=4", FORETIME_RUNS="runs-span")
-        spans = self.wait_for("step over two nodes", lambda: re.search(r"h\[1-2\]|h\[2-3\]|h\[1,3\]", self.run_on(
-            "h1", f"squeue -h -s -j {number} -o %N")), 120, lambda: self.log(number)[-3000:])
+        spans = wait_for("step over two nodes", lambda: re.search(r"h\[1-2\]|h\[2-3\]|h\[1,3\]", self.run_on(
+            "h1", f"squeue -h -s -j {number} -o %N")), lambda: self.log(number)[-3000:])
         self.assertTrue(spans)
         self.assertEqual(self.wait_for_end(number)["ExitCode"], "0:0", self.log(number))
         self.require_success("beside", number)
@@ -241,7 +240,7 @@ class AgentsSbatchTest(OnSlurm):
                              FORETIME_RUNS="runs-away", FORETIME_AGENT_OPTIONS="--cpus 2")
         self.wait_until_running("away", number)
         self.urgent("h2,h3")
-        self.wait_for("second start", lambda: self.job(number).get("Restarts") == "1", 120, lambda: self.log(number)[-3000:])
+        wait_for("second start", lambda: self.job(number).get("Restarts") == "1", lambda: self.log(number)[-3000:])
         self.assertEqual(self.wait_for_end(number)["ExitCode"], "0:0", self.log(number))
         found = self.require_success("away", number)
         self.assertTrue(any(job["fence"] > 1 for job in found), "the jobs that ran were handed over")
@@ -263,7 +262,7 @@ class AgentsSbatchTest(OnSlurm):
                              FORETIME_RUNS="runs-slurmd", FORETIME_AGENT_OPTIONS="--cpus 2 --lease-seconds 5")
         self.wait_until_running("slurmd", number, 2, 15)
         self.cluster.beside(f"kill -9 $(cat '{self.folder}/h2/slurmd.pid')")
-        self.wait_for("node that is down", lambda: "down" in self.run_on("h1", "sinfo -h -p work -n h2 -o %t"), 120)
+        wait_for("node that is down", lambda: "down" in self.run_on("h1", "sinfo -h -p work -n h2 -o %t"))
         again = self.cluster.start("h2", ["slurmd", "-D", "-N", "h2"])
         self.addCleanup(again.wait)
         self.addCleanup(again.terminate)

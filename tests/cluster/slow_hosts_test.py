@@ -32,7 +32,7 @@ class SlowHostsTest(unittest.TestCase):
     def train(cls, name, options):
         """Of three ranks; the lines of their reports."""
         words = ["mpirun", "-n", "3", *options, *training(name, trainer__steps=120, trainer__eval_every=120, trainer__log_every=20)]
-        done = cls.cluster.run("h1", words, 300)
+        done = cls.cluster.run("h1", words)
         assert done.returncode == 0, done.stdout + done.stderr
         return [line for line in map(json.loads, (cls.work / name / "metrics.jsonl").read_text().splitlines()) if line["kind"] == "train"]
 

@@ -14,11 +14,13 @@
 
 #include "base/process.h"
 #include "configs/load.h"
+#include "tests/support/processes.h"
 #include "tests/support/scratch.h"
 
 namespace foretime::coordinator {
 namespace {
 
+using foretime::testing::eventually;
 using foretime::testing::Scratch;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
@@ -71,9 +73,9 @@ TEST(RunLock, OfAKilledProcessIsTakenOverAtOnce) {
   kill(child, SIGKILL);
   ASSERT_EQ(waitpid(child, nullptr, 0), child);
   EXPECT_TRUE(fs::exists(scratch.path() / "run.lock"));
-  const auto started = std::chrono::steady_clock::now();
-  EXPECT_EQ(refusal(scratch.path(), {}), "");
-  EXPECT_LT(std::chrono::steady_clock::now() - started, std::chrono::seconds(5)) << "nothing is waited for";
+  LockTimes times;
+  times.patience = std::chrono::milliseconds(0);
+  EXPECT_EQ(refusal(scratch.path(), times), "") << "nothing is waited for";
 }
 
 TEST(RunLock, OfAnotherMachineIsTakenOverWhenItStandsStill) {
@@ -99,15 +101,16 @@ TEST(RunLock, OfAnotherMachineIsRespectedWhileItIsRenewed) {
       std::this_thread::sleep_for(std::chrono::milliseconds(40));
     }
   });
-  EXPECT_THAT(refusal(scratch.path()), HasSubstr("process 7 on elsewhere"));
+  auto times = kQuick;
+  times.stale = std::chrono::minutes(10);  // a busy machine may run the holder late
+  EXPECT_THAT(refusal(scratch.path(), times), HasSubstr("process 7 on elsewhere"));
 }
 
 TEST(RunLock, IsRenewedWhileItIsHeld) {
   const Scratch scratch;
   const RunLock lock(scratch.path(), kQuick);
   const auto first = fs::last_write_time(scratch.path() / "run.lock");
-  std::this_thread::sleep_for(std::chrono::milliseconds(200));
-  EXPECT_GT(fs::last_write_time(scratch.path() / "run.lock"), first);
+  EXPECT_TRUE(eventually([&] { return fs::last_write_time(scratch.path() / "run.lock") > first; }));
 }
 
 TEST(RunLock, ThatAnotherMachineTookOverIsNeitherRenewedNorRemoved) {

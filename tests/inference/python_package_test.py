@@ -289,21 +289,26 @@ class Scores(unittest.TestCase):
         self.assertEqual(wrong, [])
 
     def test_calls_release_the_lock(self):
-        many, workload, spans = self.records * 1000, self.model.workload(self.dag), []
+        many, workload = self.records * 1000, self.model.workload(self.dag)
 
-        def score():
-            begin = time.perf_counter()
-            workload.score(many)
-            spans.append(time.perf_counter() - begin)
+        def longest_wait():
+            """The longest that this thread waited, as a share of the call."""
+            spans = []
 
-        thread = threading.Thread(target=score)
-        thread.start()
-        longest, last = 0.0, time.perf_counter()
-        while not spans:
-            now = time.perf_counter()
-            longest, last = max(longest, now - last), now
-        thread.join()
-        self.assertLess(longest, spans[0] / 2)  # this thread never waited for the whole call
+            def score():
+                begin = time.perf_counter()
+                workload.score(many)
+                spans.append(time.perf_counter() - begin)
+            thread = threading.Thread(target=score)
+            thread.start()
+            longest, last = 0.0, time.perf_counter()
+            while not spans:
+                now = time.perf_counter()
+                longest, last = max(longest, now - last), now
+            thread.join()
+            return longest / spans[0]
+        # A busy machine may stop this thread, but a lock that is held does so each time, for the whole call.
+        self.assertTrue(any(longest_wait() < 0.5 for _ in range(50)))
 
 
 if __name__ == "__main__":

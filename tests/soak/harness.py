@@ -4,24 +4,21 @@ import os
 import pathlib
 import shutil
 import signal
-import socket
 import subprocess
+import sys
 import tempfile
-import time
 
 import faults
 
 SOURCE = pathlib.Path(os.environ.get("FORETIME_SOURCE_DIR", pathlib.Path(__file__).parents[2]))
+sys.path.append(str(SOURCE / "tests/support"))
+
+from waiting import LIMIT, wait_for  # noqa: E402
+
 FORETIME = os.environ.get("FORETIME", str(SOURCE / "build/release/cli/foretime"))
 CLOCK_SHIFT = pathlib.Path(os.environ.get("FORETIME_CLOCK_SHIFT", SOURCE / "build/release/tests/soak/libclock_shift.so"))
 TRIAL = str(pathlib.Path(__file__).with_name("trial.py"))
 PREFIX = "{foretime}"
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 class RedisClient:
@@ -33,13 +30,11 @@ class RedisClient:
     def __call__(self, *words):
         """Waits for a server that is being restarted."""
         command = ["redis-cli", "-e", "--json", "-s", self.path, *map(str, words)]
-        for _ in range(300):
-            done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=20,
+        def answer():
+            done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=LIMIT,
                                   env={**os.environ, **({"REDISCLI_AUTH": self.password} if self.password else {})})
-            if done.returncode == 0:
-                return json.loads(done.stdout)
-            time.sleep(0.1)
-        raise TimeoutError(f"{words}: {done.stdout}{done.stderr}")
+            return done if done.returncode == 0 else None
+        return json.loads(wait_for(f"an answer to {words}", answer).stdout)
 
 
 class World:
@@ -50,7 +45,6 @@ class World:
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="foretime-soak-"))
         self.mark = f"FORETIME_SOAK_MARK={self.folder.name}"
         self.socket, self.fsync = self.folder / "redis.sock", fsync
-        self.port = free_port()
         self.server, self.agents, self.started = None, [], 0
         self.redis = RedisClient(self.socket)
         self.seen_events, self.next_event = [], "-"
@@ -80,9 +74,8 @@ class World:
                 **({"FORETIME_REDIS_PASSWORD_FILE": str(self.password_file)} if self.password_file else {}), **extra}
 
     def start_redis(self):
-        # Loopback as well as a socket: a partition is cut into the loopback connection.
         self.server = subprocess.Popen(
-            ["redis-server", "--port", str(self.port), "--bind", "127.0.0.1", "--unixsocket", str(self.socket), "--dir", str(self.folder),
+            ["redis-server", "--port", "0", "--unixsocket", str(self.socket), "--dir", str(self.folder),
              "--appendonly", "yes", "--appendfsync", self.fsync, "--save", "", "--loglevel", "warning",
              *(["--requirepass", self.redis.password] if self.redis.password else [])],
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
@@ -115,7 +108,7 @@ class World:
 
     def foretime(self, *arguments, code=0):
         done = subprocess.run([FORETIME, *map(str, arguments)], cwd=self.folder, env=self.environment(), capture_output=True, text=True,
-                              timeout=300)
+                              timeout=LIMIT)
         if done.returncode != code:
             raise AssertionError(f"{arguments} ended with {done.returncode}\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}")
         return done.stdout
@@ -159,15 +152,9 @@ class World:
                 self.seen_events.append(("claim", fields["next"], int(fields["raised"])))
             self.next_event = f"({identity}"
 
-    def wait_for(self, what, condition, seconds=60):
-        limit = time.monotonic() + seconds
-        while time.monotonic() < limit:
-            value = condition()
-            if value:
-                return value
-            time.sleep(0.1)
-        tail = (self.folder / "agents.log").read_text(errors="replace")[-3000:] if (self.folder / "agents.log").exists() else ""
-        raise AssertionError(f"{what}: not within {seconds} s; states {self.states()}\n{tail}")
+    def wait_for(self, what, condition):
+        log = self.folder / "agents.log"
+        return wait_for(what, condition, lambda: f"{self.states()}\n{log.read_text(errors='replace')[-3000:] if log.exists() else ''}")
 
     def marked_processes(self):
         """Living processes of this world, but for the Redis server: pid -> command line."""

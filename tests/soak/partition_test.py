@@ -5,7 +5,7 @@ import subprocess
 import time
 import unittest
 
-from harness import World, free_port
+from harness import World
 
 
 class Faults(unittest.TestCase):
@@ -17,10 +17,11 @@ class Faults(unittest.TestCase):
         return self.world.job(self.world.ids()[0])
 
     def test_the_old_holders_result_is_refused_and_the_new_ones_stands(self):
-        world, port = self.world, free_port()
+        world = self.world
+        wire_end = world.folder / "wire.sock"
 
         def relay():
-            return subprocess.Popen(["socat", f"TCP-LISTEN:{port},bind=127.0.0.1,reuseaddr,fork", f"TCP:127.0.0.1:{world.port}"],
+            return subprocess.Popen(["socat", f"UNIX-LISTEN:{wire_end},unlink-early,fork", f"UNIX-CONNECT:{world.socket}"],
                                     env=world.environment(), start_new_session=True)
 
         def cut(process):
@@ -30,8 +31,8 @@ class Faults(unittest.TestCase):
         wire = relay()
         self.addCleanup(lambda: wire.poll() is None and cut(wire))
         world.submit_sweep("slow", [1000000])
-        options = ("--cpus", "1", "--lease-seconds", "2")
-        first = world.start_agent(*options, "--name", "first", log="first.log", FORETIME_REDIS=f"redis://127.0.0.1:{port}", TRIAL_SLOW="12")
+        options = ("--cpus", "1", "--lease-seconds", "10")
+        first = world.start_agent(*options, "--name", "first", log="first.log", FORETIME_REDIS=f"unix://{wire_end}", TRIAL_SLOW="60")
         world.wait_for("the first agent's job makes progress", lambda: self.only_job().get("step", "0") not in ("", "0"))
         cut(wire)
         world.start_agent(*options, "--name", "second", TRIAL_QUICK="0.2")
@@ -53,10 +54,10 @@ class Faults(unittest.TestCase):
     def test_a_cut_in_which_nobody_else_takes_the_job_costs_nothing(self):
         world = self.world
         world.submit_sweep("slow", [1000000])
-        world.start_agent("--cpus", "1", "--lease-seconds", "2", TRIAL_SLOW="9")
+        world.start_agent("--cpus", "1", "--lease-seconds", "8", TRIAL_SLOW="20")
         world.wait_for("progress", lambda: self.only_job().get("step", "0") not in ("", "0"))
         world.kill_redis()
-        time.sleep(4)  # twice the lease
+        time.sleep(16)  # twice the lease
         world.start_redis()
         world.wait_for("the job succeeds", lambda: self.only_job()["state"] == "succeeded")
         self.assertEqual(self.only_job()["fence"], "1")
@@ -70,11 +71,11 @@ class Faults(unittest.TestCase):
         library = "/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1"
         if not os.path.exists(library):
             self.skipTest(f"{library} is not installed (package faketime)")
-        world.start_agent("--cpus", "1", "--lease-seconds", "2", "--stall-seconds", "60", LD_PRELOAD=library, FAKETIME_TIMESTAMP_FILE=str(clock),
+        world.start_agent("--cpus", "1", "--lease-seconds", "10", "--stall-seconds", "600", LD_PRELOAD=library, FAKETIME_TIMESTAMP_FILE=str(clock),
                           FAKETIME_NO_CACHE="1", FAKETIME_DONT_FAKE_MONOTONIC="1", TRIAL_SLOW="8")
         world.wait_for("progress", lambda: self.only_job().get("step", "0") not in ("", "0"))
         clock.write_text("+3600\n")
-        world.start_agent("--cpus", "1", "--lease-seconds", "2")  # with the right time: it would reap what looks expired
+        world.start_agent("--cpus", "1", "--lease-seconds", "10")  # with the right time: it would reap what looks expired
         world.wait_for("the job succeeds", lambda: self.only_job()["state"] == "succeeded")
         job = self.only_job()
         self.assertEqual((job["fence"], job.get("attempt", "1"), job["results"]), ("1", "1", "1"))

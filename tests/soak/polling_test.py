@@ -4,7 +4,7 @@ import subprocess
 import sys
 import unittest
 
-from harness import SOURCE, World
+from harness import LIMIT, SOURCE, World
 
 GUIDE = (SOURCE / "docs" / "reference" / "jobs.md").read_text()
 
@@ -26,7 +26,7 @@ class Polling(unittest.TestCase):
         return str(path)
 
     def run_shell(self, identity):
-        return subprocess.run(["sh", self.script("wait.sh", block("sh", "wait_for_job.sh")), identity], capture_output=True, text=True, timeout=120,
+        return subprocess.run(["sh", self.script("wait.sh", block("sh", "wait_for_job.sh")), identity], capture_output=True, text=True, timeout=LIMIT,
                               env=self.world.environment(REDIS_ARGUMENTS=f"-s {self.world.socket}", INTERVAL="0.2"))
 
     def test_shell_and_python(self):
@@ -47,7 +47,7 @@ class Polling(unittest.TestCase):
         except ImportError:
             self.skipTest("python3-redis is not installed")
         done = subprocess.run([sys.executable, self.script("poll.py", block("python", "wait_for_sweep")), f"unix://{world.socket}", sweep], capture_output=True,
-                              text=True, timeout=120, check=True)
+                              text=True, timeout=LIMIT, check=True)
         lines = done.stdout.splitlines()
         self.assertEqual(len(lines), 2, done.stdout)
         self.assertRegex(lines[-1], r"^succeeded 79\.0 .*'trainer.seed': '78'")
@@ -60,7 +60,7 @@ class Polling(unittest.TestCase):
         self.assertGreater(len(commands), 5)
         for command in commands:
             command = command.replace("ADDRESS", f"-s {world.socket}").replace(":ID", f":{identity}").replace("SWEEP", sweep)
-            done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=30, check=True)
+            done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=LIMIT, check=True)
             self.assertNotIn("ERR", done.stdout, command)
             if "hgetall" in command:
                 self.assertIn("waiting", done.stdout)

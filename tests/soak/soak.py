@@ -20,7 +20,7 @@ import sys
 import time
 
 import faults
-from harness import PREFIX, World
+from harness import LIMIT, PREFIX, World
 
 
 class Soak:
@@ -105,13 +105,13 @@ class Soak:
             self.world.collect_events()
             states = self.world.states()
             return sum(states[name] for name in ("blocked", "waiting", "delayed", "held", "active")) == 0
-        self.world.wait_for("all jobs end", idle, self.options.settle)
+        self.world.wait_for("all jobs end", idle)
         # One that was started a moment ago may not have come as far as to handle a signal.
-        self.world.wait_for("all agents are known", self.world.agents_known, 60)
+        self.world.wait_for("all agents are known", self.world.agents_known)
         for agent in self.world.agents:
             agent.send_signal(signal.SIGTERM)
         for agent in list(self.world.agents):
-            code = agent.wait(timeout=60)
+            code = agent.wait(timeout=LIMIT)
             assert code == 0, f"a drained agent ended with {code}"
             self.world.agents.remove(agent)
 
@@ -171,7 +171,6 @@ class Soak:
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--seconds", type=float, default=20, help="of killing")
-    parser.add_argument("--settle", type=float, default=600, help="seconds afterwards in which all jobs must end")
     parser.add_argument("--jobs", type=int, default=200)
     parser.add_argument("--agents", type=int, default=3)
     parser.add_argument("--pause", type=float, default=3, help="longest time between two kills, in seconds")

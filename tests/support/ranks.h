@@ -21,7 +21,7 @@ namespace foretime::testing {
 struct RankGroup {
   std::string backend;  // single, threads or mpi
   int size = 1;         // of a group of threads
-  std::chrono::duration<double> timeout{60.0};
+  std::chrono::duration<double> timeout{600.0};
   int host_block = 1;  // of a group of threads
 };
 
@@ -39,7 +39,7 @@ inline std::string group_name(const ::testing::TestParamInfo<RankGroup>& info) {
 /// The groups that this process can be: mpi under mpirun, else one rank and several sizes of threads.
 inline std::vector<RankGroup> rank_groups() {
   if (comm::launched_by_mpi()) return {{"mpi"}};
-  const std::chrono::duration<double> timeout{60.0};
+  const std::chrono::duration<double> timeout{600.0};
   return {{"single"}, {"threads", 1}, {"threads", 2}, {"threads", 4}, {"threads", 6, timeout, 2}};
 }
 

@@ -103,7 +103,7 @@ class RedisServer {
       execlp("redis-server", "redis-server", path.c_str(), static_cast<char*>(nullptr));
       _exit(127);
     }
-    const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    const auto limit = std::chrono::steady_clock::now() + std::chrono::minutes(20);
     while (!answers()) {
       int status = 0;
       if (waitpid(pid_, &status, WNOHANG) == pid_) {

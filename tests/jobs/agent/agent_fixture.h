@@ -7,13 +7,12 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <sstream>
 #include <string>
 #include <thread>
 #include <utility>
 
 #include <gtest/gtest.h>
-#include <spdlog/sinks/ostream_sink.h>
+#include <spdlog/sinks/base_sink.h>
 #include <spdlog/spdlog.h>
 
 #include "jobs/agent/agent.h"
@@ -65,12 +64,30 @@ class FastWorld : public jobs::World {
   double speed_;
 };
 
+/// Keeps what is logged; any thread may read the text while others log.
+class TextSink final : public spdlog::sinks::base_sink<std::mutex> {
+ public:
+  std::string text() {
+    const std::lock_guard lock(mutex_);
+    return text_;
+  }
+
+ private:
+  void sink_it_(const spdlog::details::log_msg& message) override {
+    spdlog::memory_buf_t line;
+    formatter_->format(message, line);
+    text_.append(line.data(), line.size());
+  }
+  void flush_() override {}
+  std::string text_;
+};
+
 /// An agent in a thread of its own, with fake_trial as its program.
 class RunningAgent {
  public:
   RunningAgent(jobs::AgentOptions options, jobs::QueueFactory make_queue, jobs::Proposer proposer = {},
                jobs::World& world = jobs::real_world())
-      : log_("agent", std::make_shared<spdlog::sinks::ostream_sink_mt>(text_)),
+      : log_("agent", text_),
         agent_(std::move(options), std::move(make_queue), std::move(proposer), log_, world),
         thread_([this] {
           try {
@@ -93,10 +110,10 @@ class RunningAgent {
     join();
     return error_;
   }
-  std::string log() const { return text_.str(); }
+  std::string log() const { return text_->text(); }
 
  private:
-  std::ostringstream text_;
+  std::shared_ptr<TextSink> text_ = std::make_shared<TextSink>();
   spdlog::logger log_;
   jobs::Agent agent_;
   int64_t finished_ = -1;
@@ -115,7 +132,7 @@ class AgentTest : public ::testing::Test {
     options_.roots.data = {data_};
     options_.roots.runs = runs_;
     options_.program = FORETIME_FAKE_TRIAL;
-    options_.stall_seconds = 60;
+    options_.stall_seconds = 6000;  // far away, also by the clock of a FastWorld
     options_.stop_grace_seconds = 20;
     options_.drain_seconds = 40;
     options_.until_empty = true;

@@ -17,13 +17,18 @@ using testing::processes_with;
 using AgentTest = testing::AgentTest;
 
 TEST_F(AgentTest, AHungJobIsKilledAndTriedAgain) {
-  options_.stall_seconds = 1.0;
+  options_.stall_seconds = 8;  // far longer than a busy machine holds up a process
+  options_.cpus = 4;
   const auto id = submit("hung", "deaf\nconnect\nprogress 1 10\nonce mark hang\nresult 1\n");
   const auto silent = submit("silent", "deaf\nonce mark hang\n");
-  const auto chatty = submit("chatty", "print a\nsleep 400\nprint b\nsleep 400\nprint c\nsleep 400\nprint d\n");
-  const auto evaluating =
-      submit("evaluating",
-             "connect\nscored 1\nsleep 600\nscored 2\nsleep 600\nscored 3\nsleep 600\nscored 4\nsleep 600\nresult 1\n");
+  // Each of their signs of life comes in time, and all together take longer than the limit.
+  std::string lines, scores = "connect\n";
+  for (int i = 1; i <= 10; ++i) {
+    lines += "print line\nsleep 1000\n";
+    scores += fmt::format("scored {}\nsleep 1000\n", i);
+  }
+  const auto chatty = submit("chatty", lines);
+  const auto evaluating = submit("evaluating", scores + "result 1\n");
   run_all();
   EXPECT_EQ(job(evaluating).failures, 0) << "a long evaluation is no hang while it scores candidates";
   for (const auto& one : {id, silent}) {
@@ -41,7 +46,7 @@ TEST_F(AgentTest, AMachineThatStoodStillHasNoJobsThatHang) {
     std::atomic<double> stood{0};
   } world;
   world_ = &world;
-  options_.stall_seconds = 2.0;
+  options_.stall_seconds = 20;
   const auto id = submit("frozen", "connect\nprogress 1 10\nsleep 600\nprogress 2 10\nresult 1\n");
   std::string lines;
   for (int i = 0; i < 12; ++i) lines += "print line\nsleep 100\n";
@@ -92,8 +97,8 @@ class UnkillableWorld final : public testing::FastWorld {
 TEST_F(AgentTest, AHungJobThatCannotBeKilledIsLeftToOthers) {
   UnkillableWorld world;
   world_ = &world;
-  options_.stall_seconds = 0.5;
-  options_.lease_term = Milliseconds(600);
+  options_.stall_seconds = 8;
+  options_.lease_term = Milliseconds(3000);
   const auto id = submit("stuck", "connect\nprogress 1 10\nonce mark hang\nresult 1\n");
   const auto agent = start_agent();
   EXPECT_TRUE(reaches(id, [](const JobRecord& record) { return record.state == JobState::succeeded; }));

@@ -86,8 +86,8 @@ TEST_F(AgentTest, NothingSucceedsWithoutAResult) {
 
 /// Its socket is not there for it, but its metrics grow.
 TEST_F(AgentTest, ATrainingWhoseChannelWasNeverReachedIsNotHungWhileItWritesMetrics) {
-  options_.stall_seconds = 0.6;
-  const auto id = submit("grows", "metrics 3 400\n");
+  options_.stall_seconds = 6;
+  const auto id = submit("grows", "metrics 8 1000\n");
   const auto hung = submit("hung", "deaf\nonce mark hang\n");
   run_all();
   EXPECT_EQ(job(id).failures, 0);
@@ -166,11 +166,14 @@ TEST_F(AgentTest, WhatAJobMeasuresIsKeptWhileItRuns) {
 
 TEST_F(AgentTest, AnOutageOfRedisDoesNotDisturbARunningJob) {
   options_.lease_term = Milliseconds(60000);
-  const auto id = submit(
-      "outage", "connect\nprogress 1 3\nsleep 700\nprint meanwhile\nevaluate 2 1 0.5\ncheckpoint 2\nresult 0.5\n");
+  const auto goes_on = scratch_.path() / "goes_on";
+  const auto id = submit("outage", "connect\nprogress 1 3\nawait " + goes_on.string() +
+                                       "\nprint meanwhile\nevaluate 2 1 0.5\ncheckpoint 2\nresult 0.5\n");
   const auto agent = start_agent();
   ASSERT_TRUE(reaches(id, [](const JobRecord& record) { return record.step == 1; }));
   faults_.away = true;
+  ASSERT_TRUE(eventually([&] { return agent->log().find("connection refused") != std::string::npos; }));
+  std::ofstream(goes_on) << "\n";
   ASSERT_TRUE(eventually(
       [&] { return read_text(runs_ / id / "attempt-1" / "output.log").find("meanwhile") != std::string::npos; }));
   std::this_thread::sleep_for(std::chrono::milliseconds(300));

@@ -64,6 +64,8 @@ class Trial {
     }
     if (verb == "threads") std::cout << "threads=" << settings_.trainer.threads << std::endl;
     if (verb == "sleep" && words >> a) std::this_thread::sleep_for(std::chrono::milliseconds(a));
+    if (verb == "await" && words >> text)
+      while (!fs::exists(text)) std::this_thread::sleep_for(std::chrono::milliseconds(5));
     if (verb == "metrics" && words >> a >> b) {
       for (int64_t i = 0; i < a; ++i) {
         std::ofstream(fs::path(settings_.run.directory) / "metrics.jsonl", std::ios::app) << "{}\n";

@@ -301,19 +301,17 @@ TEST(HangingStorage, DoesNotKeepAnAgentFromEnding) {
   FilesScope scope(disk);
   disk.fail_by([](const char*, const fs::path&, size_t) {
     hangs = true;
-    returned.wait_for(std::chrono::seconds(25));
+    returned.wait();
     return EIO;
   });
   spdlog::logger log("health", std::make_shared<spdlog::sinks::null_sink_mt>());
   std::atomic<int> woken{0};
-  const double before = steady_seconds();
   {
     NodeHealth health(
         "agent", AllowedRoots{{"/data"}, "/runs"}, 3, [&woken] { ++woken; }, real_world(), log);
     EXPECT_FALSE(health.may_claim(real_world().steady_seconds()));
     ASSERT_TRUE(testing::eventually([] { return hangs.load(); }));
   }
-  EXPECT_LT(steady_seconds() - before, 15);
   EXPECT_EQ(woken, 0) << "who is gone is not woken";
   returns.set_value();
 }
@@ -475,7 +473,7 @@ TEST_F(BrokenNode, TwoAgentsEndALongSweepOfBadTrialsAndThenDoWhatIsSound) {
   std::vector<std::string> bad;
   for (int i = 0; i < 16; ++i) bad.push_back(submit(fmt::format("bad{}", i), "exit 1\n"));
   const auto sound = submit("sound", "connect\nresult 1\n");
-  testing::FastWorld world(10);
+  testing::FastWorld world(4);
   world_ = &world;
   options_.most_failures = 3;
   options_.name = "one";

@@ -15,6 +15,7 @@
 #include "jobs/queue/queue.h"
 #include "tests/simulation/redis/model_connection.h"
 #include "tests/support/paths.h"
+#include "tests/support/processes.h"
 
 namespace foretime::jobs {
 namespace {
@@ -162,23 +163,33 @@ void own_slot(RedisClient& client, const std::string& prefix) {
   }
 }
 
-testing::RedisServer& shared_cluster() {
-  static testing::RedisServer server(testing::RedisServer::Options{
-      false,
-      "no",
-      {"cluster-enabled yes", "cluster-config-file nodes.conf", "cluster-require-full-coverage no", "bind 127.0.0.1",
-       "cluster-port " + std::to_string(free_port())}});
-  static const bool ready = [] {
-    RedisClient client(server.url());
-    own_slot(client, "first");
-    for (int i = 0; i < 3000; ++i) {
-      if (text_of(*client.call({"CLUSTER", "INFO"})).find("cluster_state:ok") != std::string::npos) return true;
-      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+/// Starts again where somebody else took the port that was free a moment before.
+std::unique_ptr<testing::RedisServer> start_cluster() {
+  for (int attempts = 20;; --attempts) {
+    try {
+      return std::make_unique<testing::RedisServer>(testing::RedisServer::Options{
+          false,
+          "no",
+          {"cluster-enabled yes", "cluster-config-file nodes.conf", "cluster-require-full-coverage no",
+           "bind 127.0.0.1", "cluster-port " + std::to_string(free_port())}});
+    } catch (const std::runtime_error&) {
+      if (attempts == 0) throw;
     }
-    throw std::runtime_error("the cluster of one node did not come up");
+  }
+}
+
+testing::RedisServer& shared_cluster() {
+  static const auto server = [] {
+    auto started = start_cluster();
+    RedisClient client(started->url());
+    own_slot(client, "first");
+    const bool ready = testing::eventually([&] {
+      return text_of(*client.call({"CLUSTER", "INFO"})).find("cluster_state:ok") != std::string::npos;
+    });
+    if (!ready) throw std::runtime_error("the cluster of one node did not come up");
+    return started;
   }();
-  static_cast<void>(ready);
-  return server;
+  return *server;
 }
 
 std::vector<std::string> broken_invariants(const MemoryQueue::Dump& dump,

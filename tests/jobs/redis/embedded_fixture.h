@@ -55,7 +55,7 @@ inline std::string command(const std::string& socket_path, const std::string& te
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   std::strncpy(address.sun_path, socket_path.c_str(), sizeof(address.sun_path) - 1);
-  const timeval patience{10, 0};
+  const timeval patience{1200, 0};
   setsockopt(connection, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
   const std::string line = text + "\r\n";
   char answer[4096] = "";
@@ -66,7 +66,7 @@ inline std::string command(const std::string& socket_path, const std::string& te
   return answer;
 }
 
-inline std::string refusal(const fs::path& root, double patience = 60) {
+inline std::string refusal(const fs::path& root, double patience = 1200) {
   return testing::message_of<RedisUnavailable>([&] { const EmbeddedRedis redis(root, kLinger, patience); });
 }
 

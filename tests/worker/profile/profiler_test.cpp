@@ -210,7 +210,7 @@ TEST(StepMonitor, NamesTheSlowestRankAndItsGroup) {
       monitor.begin_step();
       monitor.working_on("graph " + std::to_string(step));
       const bool slow = comm.rank() == 1;
-      std::this_thread::sleep_for(milliseconds(slow && step == 1 ? 200 : slow ? 40 : 5));
+      std::this_thread::sleep_for(milliseconds(slow && step == 1 ? 2000 : slow ? 400 : 5));
       monitor.end_step();
     }
     const auto report = monitor.report(comm);
