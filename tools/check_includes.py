@@ -4,12 +4,14 @@
   tools/check_includes.py              checks this repository; exit code 1 and one line a violation
   tools/check_includes.py --self-test  plants each kind of violation in a scratch tree and must find it
 
-Four rules:
+Five rules:
 1. A file includes only headers of its own top folder and of the folders below it (ORDER).
 2. Folders and sub-folders do not include each other in circles: `data/files` and `data/graphs` are two of them, and so
    are `comm` (its own files) and `comm/mpi`.
 3. The folders in LIGHT are free of LibTorch and MPI.
 4. The link lines in the CMakeLists.txt of a folder and of its sub-folders name only libraries that it may include.
+5. A function that another source of its folder calls is declared in a header. Release builds join sources, where the
+   compiler does not notice.
 """
 
 import pathlib
@@ -145,12 +147,30 @@ def check_cmake(root, folder):
                 yield f"{path.relative_to(root)}: links {name}, but {folder} may not depend on {top}"
 
 
+DEFINITION = re.compile(r"^(?!using|return|static|extern|template|typedef)\w[\w:<>,&* ]*?[ &*](\w+)\([^;{}]*\)(?: const| noexcept)* \{", re.M)
+UNNAMED = re.compile(r"^namespace \{$.*?^\}  // namespace$", re.M | re.S)
+
+
+def undeclared_functions(root):
+    texts = {path: path.read_text(encoding="utf-8") for folder in (*ORDER, *UNRESTRICTED) if (root / folder).is_dir()
+             for path in source_files(root / folder) if path.suffix in (".h", ".cpp")}
+    declared = {"main"}.union(*(re.findall(r"\w+", text) for path, text in texts.items() if path.suffix == ".h"))
+    sources = {path: UNNAMED.sub("", text) for path, text in texts.items() if path.suffix == ".cpp"}
+    for path, text in sources.items():
+        for name in sorted(set(DEFINITION.findall(text)) - declared):
+            call = re.compile(rf"(?<![\w.:>]){name}\(")
+            for other in sources:
+                if other.parent == path.parent and other != path and call.search(texts[other]) and name not in DEFINITION.findall(texts[other]):
+                    yield f"{other.relative_to(root)}: calls {name} of {path.relative_to(root)}, which no header declares"
+
+
 def violations(root):
     for folder in ORDER:
         if (root / folder).is_dir():
             yield from check_sources(root, folder)
             yield from check_cmake(root, folder)
     yield from circles(root)
+    yield from undeclared_functions(root)
 
 
 def check_is_acyclic():
@@ -170,6 +190,7 @@ CLEAN = {
     "data/graphs/a.h": '#include "data/graphs/b.h"\n',
     "worker/a.cpp": '#include "coordinator/a.h"\n// #include "cli/a.h"\n',
     "tests/worker/a_test.cpp": '#include "cli/a.h"\n',
+    "worker/steps.cpp": "int steps_of(int a) {\n  return a;\n}\nnamespace {\nint hidden(int a) {\n  return a;\n}\n}  // namespace\n",
     "worker/CMakeLists.txt": "foretime_library(foretime_worker TORCH SOURCES a.cpp LINK foretime_coordinator)\n",
 }
 PLANTED = {
@@ -182,6 +203,7 @@ PLANTED = {
     "data/graphs/circle.cpp": ('#include "data/files/a.h"\n', "circle of folders data/files -> data/graphs -> data/files"),
     "comm/circle.cpp": ('#include "comm/mpi/a.h"\n', "circle of folders comm -> comm/mpi -> comm"),
     "comm/long.cpp": ('#include "comm/nccl/a.h"\n', "circle of folders comm -> comm/nccl -> comm/mpi -> comm"),
+    "worker/caller.cpp": ("int twice() { return 2 * steps_of(1) + hidden(1); }\n", "worker/caller.cpp: calls steps_of of worker/steps.cpp"),
     "cli/test.cpp": ('#include "tests/support/paths.h"\n', "cli/test.cpp:1: includes tests/support/paths.h"),
     "cli/dots.cpp": ('#include "../worker/a.h"\n', "cli/dots.cpp:1: includes ../worker/a.h"),
     "cli/near.cpp": ('#include "commands.h"\n', "cli/near.cpp:1: includes commands.h"),

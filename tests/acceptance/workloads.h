@@ -20,6 +20,9 @@ struct Workload {
 /// too.
 void make_layouts(const Options& options);
 
+/// Returns options whose layout graphs, made up where there are none, are small enough for steps on a CPU.
+Options with_small_layouts(const Options& options);
+
 /// The models whose steps are timed: residual GCN 2 x 32, SAGE 3 x 256, GAT, statement costs, TPGNN. Trained on four
 /// layout graphs, or measured programs of samples/.
 std::vector<Workload> timed_workloads(const Options& options);
