@@ -69,7 +69,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr double kLimit = 10;               // seconds of a collective
+constexpr double kLimit = 10;                // seconds of a collective
 constexpr std::chrono::minutes kGiveUp{20};  // only where something hangs
 constexpr int kFailedAsItShould = 5;
 

@@ -289,7 +289,8 @@ TEST(NcclStandinProcess, EndsAsItsRanksDo) {
     ::testing::Matcher<int> code;
     ::testing::Matcher<std::string> output;
   };
-  const auto late = ::testing::ContainsRegex("all_reduce #[0-9]+ did not finish within 15.0 s; late: rank 1 .no answer");
+  const auto late =
+      ::testing::ContainsRegex("all_reduce #[0-9]+ did not finish within 15.0 s; late: rank 1 .no answer");
   const std::vector<Case> cases = {
       {"FORETIME_STANDIN_VIEW=own", "auto", 0, AllOf(HasSubstr("backend nccl"), Not(HasSubstr("backend mpi")))},
       {"FORETIME_STANDIN_VIEW=shared", "auto", 0, AllOf(HasSubstr("backend mpi"), Not(HasSubstr("backend nccl")))},
