@@ -22,7 +22,7 @@ Rules, each violation one line and exit code 1:
      <!-- check: slow -->           like `run`, but only with --slow, which checks what takes more than half a minute
      <!-- check: file NAME -->      writes the block to a file of the scratch folder
      <!-- check: output -->         each line of the block occurs in this order in what the last run printed; `…` stands
-                                    for anything
+                                    for anything, and with `output like` each number for any number
      <!-- check: skip REASON -->    says why the block cannot be run here: what it needs, or which test runs it
    A block whose fence says ```text is a diagram, a formula or an answer, contains no command and needs no mark.
    A page's blocks share one scratch folder, which has samples, configs and tools; `foretime` is in the PATH. Variables
@@ -255,6 +255,8 @@ def check_marks(_, pages):
                 problem = "no name of a file" if verb == "file" else "no reason for skip"
             elif verb in ("run", "slow") and not re.fullmatch(r"(exit=\d+)?", rest.strip()):
                 problem = f"found '{rest}' after {verb}, expected nothing or exit=N"
+            elif verb == "output" and rest.strip() not in ("", "like"):
+                problem = f"found '{rest}' after output, expected nothing or like"
             elif verb == "output" and before not in ("run", "slow", "output"):
                 problem = "output that does not follow a block that is run"
             if problem and page.name not in GENERATED:
@@ -310,6 +312,7 @@ export NAME=name.txt && mkdir below && cd below
 <!-- check: file name.txt -->
 ```
 content
+of 23 s
 ```
 <!-- check: run -->
 ```
@@ -318,6 +321,10 @@ foretime < ../$NAME
 <!-- check: output -->
 ```
 con…nt
+```
+<!-- check: output like -->
+```
+of -1.5 s
 ```
 <!-- check: run -->
 ```python
@@ -354,6 +361,8 @@ BAD = {
     "<!-- check: run -->\n```\necho $UNKNOWN_NAME\n```": "exit code 1",
     "<!-- check: run exit=3 -->\n```\ntrue\n```": "exit code 0",
     "<!-- check: run -->\n```\necho a\n```\n<!-- check: output -->\n```\nb\n```": "did not print 'b'",
+    "<!-- check: run -->\n```\necho 2 s\n```\n<!-- check: output -->\n```\n1 s\n```": "did not print '1 s'",
+    "<!-- check: run -->\n```\necho 2 s\n```\n<!-- check: output like -->\n```\n1 ms\n```": "did not print '1 ms'",
 }
 
 

@@ -71,7 +71,7 @@ if [[ $only == packages ]]; then
     rm -rf "${root:?}/root/foretime" "${root:?}/root/packages"
     mkdir -p "$root/root/foretime/tools"
     cp -r "$built/root/packages" "$root/root/"
-    cp "$source_root"/tools/{image.sh,try_packages.sh,check_docs.py,commands_page.py} "$root/root/foretime/tools/"
+    cp "$source_root"/tools/{image.sh,try_packages.sh,check_docs.py,commands_page.py,page_commands.py} "$root/root/foretime/tools/"
     timed "install, use and remove packages and wheel" try_packages || status=1
   fi
 fi

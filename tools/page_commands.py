@@ -100,23 +100,36 @@ class Runner:
         return None
 
     def close(self):
-        """Ends what the blocks left running."""
-        for group in self.groups:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(group, signal.SIGTERM)
+        """Ends what the blocks left running, such as agents, and waits for it."""
         if self.python is not None:
             self.python.stdin.close()
             self.python.wait()
+        end = time.monotonic() + 60
+        for group in self.groups:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(group, signal.SIGTERM)
+                while time.monotonic() < end:
+                    time.sleep(0.05)
+                    os.killpg(group, 0)
+                os.killpg(group, signal.SIGKILL)
 
 
-def missing_line(expected, printed):
+NUMBER = r"-?\d+(?:\.\d+)?(?:e[-+]?\d+)?"
+
+
+def pattern_of(text, any_number):
+    """A regular expression for an expected text, in which blanks stand for blanks of any width."""
+    between = re.split(NUMBER, text.strip()) if any_number else [text.strip()]
+    return NUMBER.join(re.sub(r"(\\ )+", r"\\s+", re.escape(part)) for part in between)
+
+
+def missing_line(expected, printed, any_number=False):
     """The first expected line that does not follow the ones before it; None where all do."""
     rest = iter(printed.splitlines())
     for line in expected:
         if line.strip() in ("", "…"):
             continue
-        parts = [re.escape(part.strip()) for part in line.split("…")]
-        pattern = re.compile(r".*".join(re.sub(r"(\\ )+", r"\\s+", part) for part in parts))
+        pattern = re.compile(r".*".join(pattern_of(part, any_number) for part in line.split("…")))
         if not any(pattern.search(candidate) for candidate in rest):
             return line
     return None
@@ -152,7 +165,7 @@ def run_page(root, page, foretime, interpreter=None, slow=False, before=""):
                         yield f"{where}: exit code {code}, the page promises {promised}:\n{last_lines(printed)}"
                         return
                 elif verb == "output" and ran:
-                    line = missing_line(block.lines, printed)
+                    line = missing_line(block.lines, printed, rest.strip() == "like")
                     if line is not None:
                         yield f"{where}: the command did not print '{line.strip()}':\n{printed}"
                 else:
