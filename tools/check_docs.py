@@ -32,13 +32,11 @@ Rules, each violation one line and exit code 1:
 
 import argparse
 import fnmatch
-import os
 import pathlib
 import re
 import shutil
 import subprocess
 import sys
-import tempfile
 
 import commands_page
 from page_commands import run_pages
@@ -289,122 +287,6 @@ def check(root, foretime=None, slow=False):
     return problems, len(pages)
 
 
-GOOD = """# A page
-## Two words, `code`
-[here](#two-words-code) and [there](docs/other.md#other), `tools/there.py`, `tools/{there,again}.py`
-`Sums.Add`, `sum_test.test_add`
-| a table may be wide | """ + "x" * 120 + """ |
-```text
-a figure
-```
-<!-- check: skip needs a cluster; tools/there.py runs it -->
-```
-srun foretime
-```
-<!-- check: slow -->
-```
-false
-```
-<!-- check: run -->
-```
-export NAME=name.txt && mkdir below && cd below
-```
-<!-- check: file name.txt -->
-```
-content
-of 23 s
-```
-<!-- check: run -->
-```
-foretime < ../$NAME
-```
-<!-- check: output -->
-```
-con…nt
-```
-<!-- check: output like -->
-```
-of -1.5 s
-```
-<!-- check: run -->
-```python
-carried = "carried over"
-```
-<!-- check: run -->
-```python
-print(carried)
-```
-<!-- check: output -->
-```
-carried over
-```
-"""
-BAD = {
-    "[gone](docs/gone.md)": "no such file",
-    "[gone](docs/other.md#gone)": "no such heading",
-    "word " * 30: "columns",
-    "short\n" * 150: "lines, expected at most 149",
-    "`tools/gone.py`": "does not exist",
-    "`Sums.AreGone`": "there is no test Sums.AreGone",
-    "`sum_test.test_gone`": "there is no test sum_test.test_gone",
-    "our session": "say what it is",
-    "in /work" + "/main": "a path of one machine",
-    "```\ntrue\n```": "a code block without a mark",
-    "```python\npass\n```": "a code block without a mark",
-    "```text\n$ foretime train\n```": "a command in a block of ```text",
-    "<!-- check: skip -->\n```\ntrue\n```": "no reason",
-    "<!-- check: skip tools/gone.py runs it -->\n```\ntrue\n```": "`tools/gone.py` does not exist",
-    "<!-- check: walk -->\n```\ntrue\n```": "unknown mark 'walk'",
-    "<!-- check: run twice -->\n```\ntrue\n```": "found 'twice'",
-    "<!-- check: skip once -->\n```\ntrue\n```\n<!-- check: output -->\n```\nb\n```": "output that does not follow",
-    "<!-- check: run -->\n```python\nraise SystemExit(3)\n```": "exit code 3",
-    "<!-- check: run -->\n```\necho $UNKNOWN_NAME\n```": "exit code 1",
-    "<!-- check: run exit=3 -->\n```\ntrue\n```": "exit code 0",
-    "<!-- check: run -->\n```\necho a\n```\n<!-- check: output -->\n```\nb\n```": "did not print 'b'",
-    "<!-- check: run -->\n```\necho 2 s\n```\n<!-- check: output -->\n```\n1 s\n```": "did not print '1 s'",
-    "<!-- check: run -->\n```\necho 2 s\n```\n<!-- check: output like -->\n```\n1 ms\n```": "did not print '1 ms'",
-}
-
-
-def self_test():
-    with tempfile.TemporaryDirectory() as scratch:
-        root = pathlib.Path(scratch)
-        for folder in ("docs/explanations", "tools", "samples", "configs", "tests"):
-            (root / folder).mkdir(parents=True)
-        (root / "tests/sum_test.cpp").write_text("TEST(Sums, Add) {\n")
-        (root / "tests/sum_test.py").write_text("class Sums:\n    def test_add(self):\n")
-        (root / "docs/other.md").write_text("# Other\n")
-        (root / INDEX).write_text("[other](other.md)\n")
-        (root / "tools/there.py").write_text("# docs/other.md\n")
-        (root / "tools/again.py").write_text("")
-        foretime = root / "foretime"
-        foretime.write_text("#!/bin/sh\ncat\n")
-        foretime.chmod(0o755)
-        (root / "README.md").write_text(GOOD)
-        problems, _ = check(root, foretime)
-        if problems:
-            return [f"a good page is refused: {problems}"]
-        failures = []
-        for text, expected in BAD.items():
-            (root / "README.md").write_text(GOOD + "\n" + text + "\n")
-            problems, _ = check(root, foretime)
-            if len(problems) != 1 or expected not in problems[0]:
-                failures.append(f"{text!r}: expected one problem '{expected}', found {problems}")
-        (root / "README.md").write_text(GOOD)
-        (root / "tools/there.py").write_text("# docs/gone.md\n")
-        if not any("docs/gone.md" in problem for problem in check(root)[0]):
-            failures.append("a source that names a page which is not there is not found")
-        (root / INDEX).write_text("[other](other.md) [promises](explanations/bad-days.md)\n")
-        (root / PROMISES[0]).write_text("# Promises\n| promise | test |\n|---|---|\n| sums | `Sums.Add` |\n| none | – |\n| other | `Other.Gone` |\n")
-        found = [problem for problem in check(root)[0] if PROMISES[0] in problem]
-        if len(found) != 2 or "names no test" not in found[0] or "no test Other.Gone" not in found[1]:
-            failures.append(f"of promises without a test: {found}")
-        (root / INDEX).write_text("nothing\n")
-        if not any("does not link it" in problem for problem in check(root)[0]):
-            failures.append("a page that the index does not link is not found")
-        return failures
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--foretime", type=pathlib.Path, help="the built program; without it no command is run")
@@ -414,7 +296,8 @@ def main():
     parser.add_argument("--slow", action="store_true", help="also run the blocks that are marked slow")
     options = parser.parse_args()
     if options.self_test:
-        failures = self_test()
+        import check_docs_self_test
+        failures = check_docs_self_test.self_test(check, INDEX, PROMISES)
         print("\n".join(failures) or "check_docs.py: self-test passed")
         sys.exit(1 if failures else 0)
     if options.foretime and not shutil.which(options.foretime):

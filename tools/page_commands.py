@@ -12,7 +12,7 @@ import sys
 import tempfile
 import time
 
-SECONDS = 300  # a block may run, on a busy machine
+SECONDS = {"run": 1200, "slow": 7200}  # a block may run, on a busy machine
 COPIED, LINKED = ("samples", "configs"), ("tools", "inference")  # agents read what is in the folder itself
 # A page's Python blocks are executed one after another in one interpreter, which reads the name of a file for each.
 INTERPRETER = """
@@ -61,14 +61,14 @@ class Runner:
             if library.exists():
                 self.environment["FORETIME_LIBRARY"] = str(library)
 
-    def run(self, text, language):
+    def run(self, text, language, seconds):
         """Exit code, or None where the time limit ended the block, and what it printed."""
         self.count += 1
         output = self.own / f"output-{self.count}"
-        code = self._run_python(text, output) if language == "python" else self._run_bash(text, output)
+        code = self._run_python(text, output, seconds) if language == "python" else self._run_bash(text, output, seconds)
         return code, output.read_text(encoding="utf-8", errors="replace")
 
-    def _run_bash(self, text, output):
+    def _run_bash(self, text, output, seconds):
         state = self.own / "state"
         script = (f"[ ! -e {state} ] || . {state}\nset -euo pipefail\n"
                   f"trap '{{ export -p; printf \"cd %q\\n\" \"$PWD\"; }} > {state}' EXIT\n{text}")
@@ -77,10 +77,10 @@ class Runner:
                                      stdout=printed, stderr=subprocess.STDOUT, start_new_session=True)
         self.groups.append(child.pid)
         with contextlib.suppress(subprocess.TimeoutExpired):
-            return child.wait(SECONDS)
+            return child.wait(seconds)
         return None
 
-    def _run_python(self, text, output):
+    def _run_python(self, text, output, seconds):
         block, code = self.own / f"block-{self.count}.py", self.own / f"block-{self.count}.py.code"
         switch = f"import os as _os\n_file = _os.open({str(output)!r}, _os.O_WRONLY | _os.O_CREAT)\n_os.dup2(_file, 1)\n_os.dup2(_file, 2)\n_os.close(_file)\n"
         block.write_text(switch + text, encoding="utf-8")
@@ -90,7 +90,7 @@ class Runner:
             self.groups.append(self.python.pid)
         self.python.stdin.write(f"{block}\n")
         self.python.stdin.flush()
-        end = time.monotonic() + SECONDS
+        end = time.monotonic() + seconds
         while time.monotonic() < end:
             if code.exists() and code.read_text():
                 return int(code.read_text())
@@ -142,7 +142,7 @@ def run_page(root, page, foretime, interpreter=None, slow=False, before=""):
         runner = Runner(root, foretime, scratch, interpreter)
         try:
             if before:
-                code, printed = runner.run(before, "")
+                code, printed = runner.run(before, "", SECONDS["slow"])
                 if code != 0:
                     yield f"{page.name}: before it: {before}: exit code {code}:\n{last_lines(printed)}"
                     return
@@ -157,9 +157,9 @@ def run_page(root, page, foretime, interpreter=None, slow=False, before=""):
                     if not ran:
                         continue
                     promised = int(re.sub(r".*exit=", "", rest)) if "exit=" in rest else 0
-                    code, printed = runner.run(text, block.language)
+                    code, printed = runner.run(text, block.language, SECONDS[verb])
                     if code is None:
-                        yield f"{where}: takes more than {SECONDS} s"
+                        yield f"{where}: takes more than {SECONDS[verb]} s"
                         return
                     if code != promised:
                         yield f"{where}: exit code {code}, the page promises {promised}:\n{last_lines(printed)}"
