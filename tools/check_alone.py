@@ -23,8 +23,12 @@ def output_of(*words):
 
 
 def changed_files(branch):
-    base = output_of("git", "merge-base", "HEAD", branch).strip()
-    return set(output_of("git", "diff", "--name-only", "--diff-filter=d", base, "--", "*.cpp", "*.h").split())
+    """Names of sources and headers; a clone may know the branch by another name, or not at all."""
+    for name in (branch, f"origin/{branch}", "HEAD"):
+        found = subprocess.run(["git", "merge-base", "HEAD", name], cwd=ROOT, capture_output=True, text=True)
+        if found.returncode == 0:
+            return set(output_of("git", "diff", "--name-only", "--diff-filter=d", found.stdout.strip(), "--", "*.cpp", "*.h").split())
+    return set()
 
 
 def depends_on(name, changed, seen):

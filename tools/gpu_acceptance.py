@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Runs the checks of gpu_acceptance (tests/acceptance) one after the other, each in a process of its own with a time limit,
-and sums up: OUT/acceptance.json, and the same as a table. tools/gpu_acceptance.sh builds the program and calls this.
+and sums up: OUT/acceptance.json, and the same as a table in OUT/table.txt, both written again after each check. tools/gpu_acceptance.sh builds the program and calls this.
 
-  gpu_acceptance.py --program build/gpu/tests/acceptance/gpu_acceptance --out OUT [--device cpu|cuda] [--seconds 600] [--brief]
+  gpu_acceptance.py --program build/gpu/tests/acceptance/gpu_acceptance --out OUT [--device cpu|cuda] [--seconds 560] [--only a,b] [--brief]
 
 A check that fails, dies or is late is a row, and the next one begins. Beside the program's checks: two ranks under mpirun,
 PyTorch Geometric on the same model and data (bench/pyg_layout.py), and three steps under compute-sanitizer.
@@ -96,6 +96,17 @@ class Runner:
             self.add(name, "ended", kind, True if refused else False, f"exit code {code}: {self.end_of(self.out / f'{name}.txt')}")
         return None
 
+    def facts(self):
+        """The program's own, and what the driver says of clocks, power and links."""
+        self.check("facts", 60)
+        program = shutil.which("nvidia-smi")
+        for what, words in (("clocks and power", ["-q", "-d", "CLOCK,POWER"]), ("topology", ["topo", "-m"])) if program else ():
+            try:
+                said = subprocess.run([program, *words], capture_output=True, text=True, errors="replace", timeout=30).stdout
+            except (OSError, subprocess.TimeoutExpired) as error:
+                said = str(error)
+            self.add("facts", what, "figure", note=said.strip()[-4000:])
+
     def sanitizer(self, limit):
         program = shutil.which("compute-sanitizer") or "/usr/local/cuda/bin/compute-sanitizer"
         if not self.gpu():
@@ -163,9 +174,10 @@ def main():
     parser.add_argument("--program")
     parser.add_argument("--out", required=True)
     parser.add_argument("--device", choices=["cpu", "cuda"])
-    parser.add_argument("--seconds", type=float, default=600, help="for all checks together")
+    parser.add_argument("--seconds", type=float, default=560, help="for all checks together")
     parser.add_argument("--patience", type=float, default=1, help="times each check's own limit, on slow machines")
     parser.add_argument("--brief", action="store_true", help="small and few: a test of the program")
+    parser.add_argument("--copy", help="another folder for acceptance.json and table.txt")
     parser.add_argument("--only", help="checks, divided by commas")
     parser.add_argument("--mpirun", default=shutil.which("mpirun"))
     parser.add_argument("--libraries", help="LD_LIBRARY_PATH of the program")
@@ -181,20 +193,24 @@ def main():
     if not options.program:
         parser.error("--program is needed")
     # What must hold comes first: time may run out.
-    steps = {"facts": lambda: runner.check("facts", 60), "models": lambda: runner.check("models", 120),
+    steps = {"facts": runner.facts, "context": lambda: runner.check("context", 60), "models": lambda: runner.check("models", 120),
              "steps": lambda: runner.check("steps", 150), "trainings": lambda: runner.check("trainings", 60),
              "ranks": lambda: runner.check("ranks", 60, ranks=2), "nccl-refusal": lambda: runner.check("nccl-refusal", 60, ranks=2),
              "nccl-alone": lambda: runner.check("nccl-alone", 60), "sums": lambda: runner.check("sums", 60),
              "speed": lambda: runner.check("speed", 150, kind="figure"), "pytorch": lambda: runner.geometric(90),
              "sanitizer": lambda: runner.sanitizer(120)}
+    only = options.only.split(",") if options.only else list(steps)
+    if unknown := [name for name in only if name not in steps]:
+        parser.error(f"--only: found {', '.join(unknown)}, expected some of {', '.join(steps)}")
     for name, step in steps.items():
-        if not options.only or name in options.only.split(",") or name == "facts":
+        if name in only or name == "facts":
             step()
+            save(runner, options)  # what is known so far, should the machine end all this
     return conclude(runner, options)
 
 
-def conclude(runner, options):
-    """Writes and prints what was found; the exit code."""
+def save(runner, options):
+    """Writes what was found so far to OUT, and to --copy as well; the summary."""
     must = [row for row in runner.rows if row["kind"] == "must"]
     targets = [row for row in runner.rows if row["kind"] == "target"]
     held, failed, unknown = ([row for row in must if row["holds"] is truth] for truth in (True, False, None))
@@ -204,12 +220,22 @@ def conclude(runner, options):
     summary = {"gpu": gpu, "correct": correct, "held": len(held), "failed": len(failed), "not_looked_at": len(unknown),
                "targets_reached": sum(row["holds"] is True for row in targets),
                "targets_missed": sum(row["holds"] is False for row in targets)}
-    (runner.out / "acceptance.json").write_text(json.dumps({"summary": summary, "rows": runner.rows}, indent=1) + "\n")
+    for folder in filter(None, (runner.out, options.copy)):
+        folder = pathlib.Path(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "acceptance.json").write_text(json.dumps({"summary": summary, "rows": runner.rows}, indent=1) + "\n")
+        (folder / "table.txt").write_text(table(runner.rows) + "\n")
+    return summary
+
+
+def conclude(runner, options):
+    """Writes and prints what was found; the exit code."""
+    summary = save(runner, options)
     print(table(runner.rows))
-    print(f"\n{'on a GPU' if gpu else 'no GPU: on the CPU'}: {len(held)} of what must hold does, {len(failed)} does not, "
-          f"{len(unknown)} could not be looked at; of the targets of speed {summary['targets_reached']} are reached, "
+    print(f"\n{'on a GPU' if summary['gpu'] else 'no GPU: on the CPU'}: {summary['held']} of what must hold does, {summary['failed']} does not, "
+          f"{summary['not_looked_at']} could not be looked at; of the targets of speed {summary['targets_reached']} are reached, "
           f"{summary['targets_missed']} are not. {runner.out / 'acceptance.json'}")
-    return 1 if not correct else 0 if gpu or options.device == "cpu" else 3
+    return 1 if not summary["correct"] else 0 if summary["gpu"] or options.device == "cpu" else 3
 
 
 if __name__ == "__main__":

@@ -3,12 +3,15 @@
 # ninja and nvcc, and needs no network (docs/explanations/gpu.md).
 #
 #   tools/gpu_acceptance.sh package DIR          on Debian 12: makes the folder DIR, of at most 64 MiB
-#   DIR/gpu_acceptance.sh run [OUT] [--seconds N] [--brief]   there: builds, checks, prints a table; OUT/acceptance.json has all of it
+#   DIR/gpu_acceptance.sh run [OUT] [--seconds N] [--only A,B] [--program FILE] [--brief]
+#                                                there: builds, checks, prints a table; OUT/acceptance.json has all of it
 #
 # `package` takes the sources of the committed tree and Debian's packages of what the build needs beyond LibTorch, unpacked
 # by dpkg-deb -x, in root.tar.xz. FORETIME_LAYOUTS names .npz files of TpuGraphs' layouts to be measured, where they may be
 # passed on; else made-up graphs are. `run` works below FORETIME_WORK (/tmp/foretime-acceptance), of which only results go
-# to OUT (./acceptance). PYTHON names another interpreter than python3.
+# to OUT (./acceptance), after each check. The program goes there too, and --program uses it again without a build. --only:
+# some of the checks. PYTHON names another interpreter than python3. Where torch's own CMake files fail, its libraries and
+# headers are used without them (cmake/torch_libraries).
 #
 # Exit code of `run`: 0 where all that must hold does, 1 where it does not or the build failed, 3 where all holds and there
 # was no GPU, 2 for wrong arguments.
@@ -18,7 +21,7 @@ most_mib=64
 arch=x86_64-linux-gnu
 
 usage() {
-  sed -n '2,16s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2
+  sed -n '2,19s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2
   exit 2
 }
 fail() {
@@ -163,9 +166,10 @@ print(prefix if os.path.exists(os.path.join(prefix, "Torch")) else "")
 print(":".join([os.path.join(os.path.dirname(torch.__file__), "lib"), *nvidia]))
 print(os.path.join(site, "nvidia", "nccl"))
 print(torch.__version__, "CUDA", torch.version.cuda)
+print(os.path.dirname(torch.__file__))
 END
   ) || fail "run: $python has no torch"
-  { read -r torch_prefix; read -r torch_libraries; read -r nccl; read -r torch_version; } <<< "$found"
+  { read -r torch_prefix; read -r torch_libraries; read -r nccl; read -r torch_version; read -r torch_root; } <<< "$found"
 }
 
 # The GPU's kind, which LibTorch's CMake files want to know; nothing of ours is compiled for it beforehand.
@@ -176,10 +180,17 @@ architecture() {
 }
 
 configure() {
+  configure_with "-DCMAKE_PREFIX_PATH=$torch_prefix;$root/usr" && return
+  echo "== torch's own CMake files fail; its libraries without them"
+  rm -rf "$work/build"
+  configure_with "-DCMAKE_PREFIX_PATH=$root/usr" "-DTorch_DIR=$here/source/cmake/torch_libraries" "-DTORCH_ROOT=$torch_root" \
+    "-DTORCH_VERSION=${torch_version%%[+ ]*}"
+}
+configure_with() {
   local lib=$root/usr/lib/$arch
   TORCH_CUDA_ARCH_LIST=$(architecture) cmake -S "$here/source" -B "$work/build" -G Ninja \
     -DCMAKE_BUILD_TYPE=Release -DFORETIME_UNITY=ON -DFORETIME_WERROR=OFF -DFORETIME_ACCEPTANCE_ONLY=ON -DFORETIME_BUILD_TESTS=OFF \
-    -DFORETIME_BUILD_BENCH=OFF "-DCMAKE_PREFIX_PATH=$torch_prefix;$root/usr" "-DNCCL_ROOT=$nccl" \
+    -DFORETIME_BUILD_BENCH=OFF "$@" "-DNCCL_ROOT=$nccl" \
     "-DPKG_CONFIG_EXECUTABLE=$tools/pkgconf" "-DProtobuf_PROTOC_EXECUTABLE=$tools/protoc" \
     "-DProtobuf_INCLUDE_DIR=$root/usr/include" "-DProtobuf_LIBRARY=$lib/libprotobuf.so" \
     "-DMPI_C_LIB_NAMES=mpi" "-DMPI_mpi_LIBRARY=$lib/openmpi/lib/libmpi.so" "-DMPI_C_HEADER_DIR=$lib/openmpi/include" \
@@ -216,8 +227,7 @@ stage() {
 
 finish() {
   mkdir -p "$out"
-  cp "$work/out/acceptance.json" "$out/"
-  [[ ! -e $work/out/table.txt ]] || cp "$work/out/table.txt" "$out/"
+  cp "$work/out/acceptance.json" "$work/out/table.txt" "$out/"
   tar -C "$work/out" -czf "$out/logs.tar.gz" --exclude=work --exclude=layouts .
   exit "$1"
 }
@@ -225,12 +235,15 @@ finish() {
 run() {
   local status=0
   out=$PWD/acceptance
-  seconds=600
-  brief=""
+  seconds=560  # a call that is ended after 600 still leaves what it found
+  program=""
+  options=()
   while [[ $# -gt 0 ]]; do
     case "$1" in
       --seconds) seconds=${2:?--seconds needs a number}; shift 2 ;;
-      --brief) brief=--brief; shift ;;
+      --only) options+=(--only "${2:?--only needs names}"); shift 2 ;;
+      --program) program=$(realpath "${2:?--program needs a file}"); shift 2 ;;
+      --brief) options+=(--brief); shift ;;
       -*) usage ;;
       *) out=$(realpath -m "$1"); shift ;;
     esac
@@ -250,13 +263,16 @@ run() {
   # Where CUDA's own packages put nvcc.
   command -v nvcc > /dev/null || PATH+=:/usr/local/cuda/bin
   echo "gpu_acceptance.sh: commit $(cat "$here/source/COMMIT"), torch $torch_version, $(nproc) cores" >&2
-  stage configure 150
-  stage build "${FORETIME_BUILD_SECONDS:-330}"
-  # shellcheck disable=SC2086  # --brief, or nothing
-  "$python" "$here/source/tools/gpu_acceptance.py" $brief --program "$work/build/tests/acceptance/gpu_acceptance" --out "$work/out" \
+  mkdir -p "$out"
+  if [[ -z $program ]]; then
+    stage configure 150
+    stage build "${FORETIME_BUILD_SECONDS:-330}"
+    program=$work/build/tests/acceptance/gpu_acceptance
+    strip -o "$out/gpu_acceptance" "$program"
+  fi
+  "$python" "$here/source/tools/gpu_acceptance.py" "${options[@]}" --program "$program" --out "$work/out" --copy "$out" \
     --libraries "$libraries:$torch_libraries" --mpirun "$tools/orterun" --seconds "$((seconds - SECONDS - 5))" \
-    --patience "${FORETIME_PATIENCE:-1}" "${times[@]}" \
-    | tee "$work/out/table.txt" || status=$?
+    --patience "${FORETIME_PATIENCE:-1}" "${times[@]}" || status=$?
   finish "$status"
 }
 

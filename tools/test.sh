@@ -15,6 +15,7 @@ tools/check_docs.py --self-test
 tools/check_docs.py
 tools/check_words.sh
 tools/check_format.sh
+tools/check_alone.py
 
 cmake --preset release -DFORETIME_BUILD_TESTS=ON -DFORETIME_BUILD_BENCH=ON
 cmake --build --preset release -j "$(tools/build_jobs.sh)"

@@ -8,6 +8,8 @@ namespace foretime::acceptance {
 
 /// Versions, the GPU, the communicator's backends.
 void check_facts(const Options& options, Rows& rows);
+/// Our kernels where they are the first use of the device on a thread.
+void check_context(const Options& options, Rows& rows);
 /// Every variant of a model (tests/models/small_models.h): scores and gradients of the device against the CPU's
 /// kernels, twice the same bits, bfloat16 near float32.
 void check_models(const Options& options, Rows& rows);

