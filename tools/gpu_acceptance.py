@@ -197,7 +197,7 @@ def main():
              "steps": lambda: runner.check("steps", 150), "trainings": lambda: runner.check("trainings", 60),
              "ranks": lambda: runner.check("ranks", 60, ranks=2), "nccl-refusal": lambda: runner.check("nccl-refusal", 60, ranks=2),
              "nccl-alone": lambda: runner.check("nccl-alone", 60), "sums": lambda: runner.check("sums", 60),
-             "speed": lambda: runner.check("speed", 150, kind="figure"), "pytorch": lambda: runner.geometric(90),
+             "speed": lambda: runner.check("speed", 200, kind="figure"), "pytorch": lambda: runner.geometric(90),
              "sanitizer": lambda: runner.sanitizer(120)}
     only = options.only.split(",") if options.only else list(steps)
     if unknown := [name for name in only if name not in steps]:

@@ -138,7 +138,7 @@ void measure_steps(const Options& options, Rows& rows) {
   // Ways to train that are known to wait, and graphs so large that the loader may be slower than the steps.
   const auto large = with_large_layouts(options), small = with_small_layouts(brief);
   const auto timed = [&](Workload workload, const Workload& counted_workload, Kind waits) {
-    workload.name += ", 20,000 nodes";
+    workload.name += ", large graphs";
     rows.guarded(workload.name, [&] { measure(workload, counted_workload, options, waits, rows); });
   };
   timed(layout_workload(large), layout_workload(small), Kind::must);
