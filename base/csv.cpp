@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <charconv>
 #include <limits>
+#include <string_view>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <simdjson.h>
 
 #include "base/error.h"
 #include "base/read_input.h"
@@ -75,6 +77,18 @@ class CsvParser {
   int64_t line_ = 1, first_line_ = 1;
 };
 
+/// Names the line of the first character that is not UTF-8.
+void check_utf8(const std::string& text, const std::string& origin) {
+  if (simdjson::validate_utf8(text)) return;
+  int64_t line = 1;
+  for (size_t begin = 0; begin < text.size(); ++line) {
+    const size_t end = std::min(text.find('\n', begin), text.size());
+    if (!simdjson::validate_utf8(text.data() + begin, end - begin)) break;
+    begin = end + 1;
+  }
+  throw DataError("{}:{}: {}", origin, line, kNotUtf8);
+}
+
 }  // namespace
 
 std::string csv_field(const std::string& text) {
@@ -82,6 +96,15 @@ std::string csv_field(const std::string& text) {
   std::string quoted = "\"";
   for (const char c : text) quoted += c == '"' ? "\"\"" : std::string(1, c);
   return quoted + "\"";
+}
+
+std::string spreadsheet_field(const std::string& text) {
+  if (text.empty() || std::string_view("=+-@\t\r\n").find(text.front()) == std::string_view::npos)
+    return csv_field(text);
+  double number = 0;
+  const char* end = text.data() + text.size();
+  const bool is_number = std::from_chars(text.data(), end, number).ptr == end;
+  return csv_field(is_number ? text : "'" + text);
 }
 
 size_t CsvTable::column(const std::string& name) const {
@@ -92,6 +115,7 @@ size_t CsvTable::column(const std::string& name) const {
 
 CsvTable parse_csv(const std::string& text, const std::string& origin) {
   CsvTable table{origin, {}, {}, {}};
+  check_utf8(text, origin);
   CsvParser parser(text, origin);
   if (!parser.next(table.columns)) throw DataError("{}: empty, expected a line of column names", origin);
   std::vector<std::string> row;

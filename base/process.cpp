@@ -31,6 +31,13 @@ std::string find_program(const std::string& name) {
   return find_program(name, path == nullptr ? "/usr/bin:/bin" : path);
 }
 
+std::vector<char*> exec_pointers(const std::vector<std::string>& texts) {
+  std::vector<char*> pointers;
+  for (const auto& text : texts) pointers.push_back(const_cast<char*>(text.c_str()));
+  pointers.push_back(nullptr);
+  return pointers;
+}
+
 std::string host_name() {
   std::array<char, 256> name{};
   return gethostname(name.data(), name.size() - 1) == 0 && name[0] != '\0' ? name.data() : "unknown";

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 namespace foretime {
 
@@ -9,6 +10,10 @@ namespace foretime {
 std::string find_program(const std::string& name, const std::string& path);
 /// In the folders of this process's PATH.
 std::string find_program(const std::string& name);
+
+/// Returns pointers to `texts` and a null pointer at the end, as execve takes arguments and environments. They are
+/// valid as long as `texts` does not change.
+std::vector<char*> exec_pointers(const std::vector<std::string>& texts);
 
 /// "unknown" where it has none.
 std::string host_name();

@@ -100,8 +100,8 @@ std::string as_csv(const std::vector<SelectTask>& tasks, const std::vector<std::
     for (size_t choice = 0; choice < chosen[t].size(); ++choice) {
       const auto row = static_cast<size_t>(chosen[t][choice]);
       const auto& uncertainty = task.pool.uncertainty;
-      text += fmt::format("{},{},{},{},{},{},{},{}\n", csv_field(task.name), choice, task.numbers[row],
-                          csv_field(task.ids[row]), csv_field(task.places[row].file),
+      text += fmt::format("{},{},{},{},{},{},{},{}\n", spreadsheet_field(task.name), choice, task.numbers[row],
+                          spreadsheet_field(task.ids[row]), spreadsheet_field(task.places[row].file),
                           task.places[row].line > 0 ? std::to_string(task.places[row].line) : "", task.scores[row],
                           uncertainty.empty() ? "" : fmt::format("{}", uncertainty[row]));
     }

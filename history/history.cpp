@@ -60,7 +60,7 @@ std::string to_csv(const History& history) {
   std::vector<std::pair<Series::const_iterator, Series::const_iterator>> rest;
   std::string text = "step";
   for (const auto& [name, points] : history.series()) {
-    text += "," + csv_field(name);
+    text += "," + spreadsheet_field(name);
     for (const auto& point : points) steps.insert(point.step);
     rest.emplace_back(points.begin(), points.end());
   }

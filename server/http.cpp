@@ -76,6 +76,58 @@ MHD_Result add_argument(void* query, MHD_ValueKind, const char* key, const char*
   return MHD_YES;
 }
 
+bool equal_ignoring_case(std::string_view a, std::string_view b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](unsigned char x, unsigned char y) { return std::tolower(x) == std::tolower(y); });
+}
+
+/// Counts the headers that say where a request ends and whom it is for.
+struct FramingHeaders {
+  int content_lengths = 0, transfer_encodings = 0, hosts = 0;
+  std::string malformed_name{}, transfer_encoding{}, content_length{};
+
+  static MHD_Result add(void* self, MHD_ValueKind, const char* key, const char* text) {
+    auto& headers = *static_cast<FramingHeaders*>(self);
+    const std::string_view name = key, value = text == nullptr ? "" : text;
+    // A proxy may read `Content-Length : 5` as a length while libmicrohttpd reads another name (RFC 9112, 5.1).
+    const bool is_token = !name.empty() && std::all_of(name.begin(), name.end(), [](unsigned char c) {
+      return std::isalnum(c) != 0 || std::string_view("!#$%&'*+-.^_`|~").find(c) != std::string_view::npos;
+    });
+    if (!is_token) headers.malformed_name = name;
+    if (equal_ignoring_case(name, MHD_HTTP_HEADER_HOST)) ++headers.hosts;
+    if (equal_ignoring_case(name, MHD_HTTP_HEADER_CONTENT_LENGTH)) {
+      ++headers.content_lengths;
+      headers.content_length = value;
+    }
+    if (equal_ignoring_case(name, MHD_HTTP_HEADER_TRANSFER_ENCODING)) {
+      ++headers.transfer_encodings;
+      headers.transfer_encoding = value;
+    }
+    return MHD_YES;
+  }
+};
+
+/// Refuses a request whose end or whose host two readers could understand differently, because a proxy in front could
+/// then be made to pass on a hidden second request (RFC 9112, sections 3.2, 5.1, 6.1 and 6.3).
+void refuse_ambiguous_framing(MHD_Connection* connection, std::string_view version) {
+  FramingHeaders headers;
+  MHD_get_connection_values(connection, MHD_HEADER_KIND, FramingHeaders::add, &headers);
+  const auto refuse = [](std::string what) { throw HttpError{400, "bad_request", std::move(what)}; };
+  if (!headers.malformed_name.empty()) refuse("a header name with a character that no header name may have");
+  if (headers.hosts > 1 || (headers.hosts == 0 && version == MHD_HTTP_VERSION_1_1))
+    refuse("found " + std::to_string(headers.hosts) + " Host headers, expected one");
+  if (headers.content_lengths + headers.transfer_encodings > 1)
+    refuse("more than one Content-Length or Transfer-Encoding header, expected one of them");
+  const auto& length = headers.content_length;
+  if (headers.content_lengths == 1 &&
+      (length.empty() ||
+       !std::all_of(length.begin(), length.end(), [](unsigned char c) { return std::isdigit(c) != 0; })))
+    refuse("Content-Length: expected digits alone");
+  if (headers.transfer_encodings == 1 &&
+      (version != MHD_HTTP_VERSION_1_1 || !equal_ignoring_case(headers.transfer_encoding, "chunked")))
+    refuse("Transfer-Encoding: expected chunked, in HTTP/1.1");
+}
+
 /// Whether a host, with or without a port, is this machine.
 bool is_local(std::string_view name) {
   if (name.starts_with('[')) return name == "[::1]" || name.starts_with("[::1]:");
@@ -148,7 +200,7 @@ struct HttpServer::State {
     std::optional<HttpError> error;  // that the body will be answered with
   };
 
-  MHD_Result begin(MHD_Connection* connection, const char* url, const char* method, void** place) {
+  MHD_Result begin(MHD_Connection* connection, const char* url, const char* method, const char* version, void** place) {
     auto owned = std::make_unique<Request>(*this);
     enter(connection, Phase::sends_body);
     auto& request = owned->request;
@@ -165,6 +217,7 @@ struct HttpServer::State {
     request.authorization = text(MHD_HTTP_HEADER_AUTHORIZATION);
     MHD_get_connection_values(connection, MHD_GET_ARGUMENT_KIND, add_argument, &request.query);
     try {
+      refuse_ambiguous_framing(connection, version);
       const char* length = header(connection, MHD_HTTP_HEADER_CONTENT_LENGTH);
       const char* end = length == nullptr ? nullptr : length + std::strlen(length);
       int64_t bytes = 0;
@@ -254,10 +307,10 @@ struct HttpServer::State {
   }
 
   static MHD_Result on_request(void* self, MHD_Connection* connection, const char* url, const char* method,
-                               const char* /*version*/, const char* upload, size_t* upload_size, void** place) {
+                               const char* version, const char* upload, size_t* upload_size, void** place) {
     auto& state = *static_cast<State*>(self);
     try {
-      if (*place == nullptr) return state.begin(connection, url, method, place);
+      if (*place == nullptr) return state.begin(connection, url, method, version, place);
       auto& request = *static_cast<Request*>(*place);
       if (*upload_size == 0) return state.finish(connection, request);
       const bool goes_on = state.take(request, upload, *upload_size);

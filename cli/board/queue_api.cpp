@@ -283,18 +283,18 @@ std::string QueueApi::trials_csv(const std::string& prefix, const TrialQuery& qu
   for (const auto& trial : all) {
     for (const auto& [name, value] : trial.parameters) names.insert(name);
   }
-  std::string text = "trial,id,state," + csv_field(sweep->spec.metric) + ",best,step,seconds,finished_ms";
-  for (const auto& name : names) text += "," + csv_field(name);
+  std::string text = "trial,id,state," + spreadsheet_field(sweep->spec.metric) + ",best,step,seconds,finished_ms";
+  for (const auto& name : names) text += "," + spreadsheet_field(name);
   text += "\n";
   const auto number = [](const std::optional<double>& value) { return value ? fmt::format(",{}", *value) : ","; };
   for (const auto place : order_of(id, query)) {
     const auto* trial = &all[place];
-    text += fmt::format("{},{},{}", trial->trial, trial->id, csv_field(trial->state)) + number(trial->objective) +
-            number(trial->best) + number(trial->step) + number(trial->seconds) +
+    text += fmt::format("{},{},{}", trial->trial, trial->id, spreadsheet_field(trial->state)) +
+            number(trial->objective) + number(trial->best) + number(trial->step) + number(trial->seconds) +
             (trial->finished ? fmt::format(",{:.0f}", *trial->finished) : ",");
     for (const auto& name : names) {
       const auto value = trial->parameters.find(name);
-      text += "," + (value == trial->parameters.end() ? "" : csv_field(value->second));
+      text += "," + (value == trial->parameters.end() ? "" : spreadsheet_field(value->second));
     }
     text += "\n";
   }

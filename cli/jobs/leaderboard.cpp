@@ -240,18 +240,19 @@ std::string table_of(jobs::QueueReader& reader, const Board& board) {
 std::string exact(const std::optional<double>& value) { return value ? fmt::format("{}", *value) : ""; }
 
 void print_csv(jobs::QueueReader& reader, const Board& board) {
-  std::string head = "rank,trial,job,state,stopped," + csv_field(board.metric);
+  std::string head = "rank,trial,job,state,stopped," + spreadsheet_field(board.metric);
   if (board.joined) head += ",deviation,count";
-  for (const auto& name : board.with) head += "," + csv_field(name);
-  for (const auto& key : board.keys) head += "," + csv_field(key);
+  for (const auto& name : board.with) head += "," + spreadsheet_field(name);
+  for (const auto& key : board.keys) head += "," + spreadsheet_field(key);
   fmt::print("{}\n", head);
   each_row(reader, board, [&](size_t rank, const jobs::LeaderboardRow& row) {
     const bool stopped = row.trials.size() == 1 && row.trials.front().stopped;
-    auto text = fmt::format("{},{},{},{},{},{}", row.value ? fmt::format("{}", rank) : "", trials_text(row),
-                            row.trials.front().spec.id, csv_field(states_text(row)), stopped ? 1 : 0, exact(row.value));
+    auto text =
+        fmt::format("{},{},{},{},{},{}", row.value ? fmt::format("{}", rank) : "", trials_text(row),
+                    row.trials.front().spec.id, spreadsheet_field(states_text(row)), stopped ? 1 : 0, exact(row.value));
     if (board.joined) text += fmt::format(",{},{}", row.spread, row.counted);
     for (const auto& name : board.with) text += fmt::format(",{}", exact(mean_of(row, name)));
-    for (const auto& key : board.keys) text += fmt::format(",{}", csv_field(parameter_of(row, key)));
+    for (const auto& key : board.keys) text += fmt::format(",{}", spreadsheet_field(parameter_of(row, key)));
     fmt::print("{}\n", text);
   });
 }

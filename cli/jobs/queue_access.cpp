@@ -9,6 +9,7 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
+#include "base/process_secrets.h"
 #include "cli/parsing/options.h"
 #include "jobs/error.h"
 #include "jobs/queue/redis_queue.h"
@@ -58,6 +59,7 @@ QueueAccess::QueueAccess(const QueueOptions& options, Start start) {
       std::clamp(settings_.backoff_base * kLossBackoff, jobs::Milliseconds(1), kLongestBackoff);
   settings_.keep_jobs = options.keep_jobs;
   settings_.keep_finished = jobs::Milliseconds(static_cast<int64_t>(options.keep_days * 24 * 3600 * 1000));
+  protect_secrets();
   bool found = false;
   url_ = jobs::RedisUrl::from_environment(options.redis, found);
   if (!found) {

@@ -10,7 +10,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
+#include <simdjson.h>
 
+#include "base/csv.h"
 #include "base/error.h"
 #include "data/files/line_source.h"
 #include "data/files/packed.h"
@@ -82,6 +84,7 @@ void read_table(const std::filesystem::path& file, MeasuredTable& table) {
     const auto place = fmt::format("{}:{}", file.string(), lines.line_number());
     if (line->too_long) throw DataError("{}: longer than a row may be", place);
     auto text = line->text;
+    if (!simdjson::validate_utf8(text)) throw DataError("{}: {}", place, kNotUtf8);
     if (names.empty() && text.starts_with("\xef\xbb\xbf")) text.remove_prefix(3);  // as spreadsheets write it
     if (text.find_first_not_of(" \t\r") == std::string_view::npos) continue;
     auto values = split_csv(text, place);

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "inference/bundle/safetensors_file.h"
+#include "inference/bundle/strict_json.h"
 
 namespace foretime::inference {
 namespace {
@@ -13,22 +14,15 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr const char* kFormat = "foretime-bundle";
-constexpr int kDeepest = 32;                           // levels of the manifest's JSON
+constexpr size_t kMostLevels = 32;                     // of the manifest's JSON
+constexpr size_t kMostMembers = 10'000;                // of one of its objects
 constexpr size_t kLargestManifest = size_t{64} << 20;  // bytes
 constexpr uint64_t kLargestFile = uint64_t{4} << 30;   // bytes
 
 Json parse_manifest(const std::string& text) {
   if (text.size() > kLargestManifest)
     throw BundleError("manifest: {} bytes, expected at most {}", text.size(), kLargestManifest);
-  const auto watch = [](int depth, Json::parse_event_t, Json&) {
-    if (depth > kDeepest) throw BundleError("manifest: nested deeper than {} levels", kDeepest);
-    return true;
-  };
-  try {
-    return Json::parse(text, watch);
-  } catch (const Json::exception& error) {
-    throw BundleError("manifest: not JSON: {}", error.what());
-  }
+  return parse_strict_json(text, "manifest", {.levels = kMostLevels, .object_members = kMostMembers});
 }
 
 inference::Weight to_weight(const std::string& name, const inference::StoredArray& array) {

@@ -4,13 +4,13 @@
 #include <bit>
 #include <cstring>
 #include <limits>
-#include <set>
 #include <tuple>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
+#include "inference/bundle/strict_json.h"
 #include "inference/runtime/references.h"
 
 namespace foretime::inference {
@@ -24,7 +24,8 @@ constexpr char kMetadataKey[] = "__metadata__";
 constexpr size_t kLengthBytes = 8;
 constexpr uint64_t kLargestHeader = 100'000'000;  // the reference implementation's bound
 constexpr size_t kMostDimensions = 64;            // LibTorch's own
-constexpr size_t kDeepest = 16;                   // levels of the header's JSON; the format has 3
+constexpr size_t kMostLevels = 16;                // of the header's JSON; the format has 3
+constexpr size_t kMostTensors = 10'000;           // and as many members of any other object
 
 /// Bytes of an element; 0 for an unknown type.
 uint64_t element_size(std::string_view type) {
@@ -94,25 +95,10 @@ class Reader {
     data_ = rest.substr(length);
     const auto text = rest.substr(0, length);
     if (text.empty() || text.front() != '{') fail("header: does not begin with '{{'");
-    return parse_unique_keys(text);
-  }
-
-  /// JSON readers keep one of two equal keys without a word; here that would hide a tensor.
-  json parse_unique_keys(std::string_view text) const {
-    std::vector<std::set<std::string>> open;
-    const auto watch = [&](int depth, json::parse_event_t event, json& value) {
-      if (depth > static_cast<int>(kDeepest)) fail("header: nested too deeply");
-      if (event == json::parse_event_t::object_start) open.emplace_back();
-      if (event == json::parse_event_t::object_end) open.pop_back();
-      if (event == json::parse_event_t::key && !open.back().insert(value.get<std::string>()).second) {
-        fail("header: the name {} occurs twice", value.get<std::string>());
-      }
-      return true;
-    };
     try {
-      return json::parse(text.begin(), text.end(), watch);
-    } catch (const json::exception& error) {
-      fail("header: not JSON: {}", error.what());
+      return parse_strict_json(text, "header", {.levels = kMostLevels, .object_members = kMostTensors});
+    } catch (const BundleError& error) {
+      fail("{}", error.what());
     }
   }
 

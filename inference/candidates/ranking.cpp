@@ -28,12 +28,12 @@ std::vector<size_t> fastest_first(const Ranking& ranking, int64_t top) {
 }
 
 std::string to_csv(const Ranking& ranking, int64_t top) {
-  const std::string group = csv_field(ranking.group);
+  const std::string group = spreadsheet_field(ranking.group);
   std::string text;
   int64_t place = 0;
   for (const size_t i : fastest_first(ranking, top)) {
     text += fmt::format("{},{},{},{},{},{},{},{}\n", group, place++, ranking.candidates[i],
-                        ranking.ids.empty() ? "" : csv_field(ranking.ids[i]), ranking.scores[i],
+                        ranking.ids.empty() ? "" : spreadsheet_field(ranking.ids[i]), ranking.scores[i],
                         ranking.predicted.empty() ? "" : fmt::format("{}", ranking.predicted[i]),
                         ranking.levels.empty() ? "" : fmt::format("{}", ranking.levels[i]),
                         ranking.failures.empty() ? "" : fmt::format("{}", ranking.failures[i]));

@@ -10,6 +10,7 @@
 
 #include "base/atomic_file.h"
 #include "base/files.h"
+#include "base/process_secrets.h"
 #include "configs/load.h"
 #include "jobs/agent/run_folder.h"
 #include "jobs/artifacts/s3_store.h"
@@ -291,12 +292,9 @@ std::map<std::string, std::string> attempt_environment(const JobSpec& spec, cons
       {"OMP_NUM_THREADS", std::to_string(spec.resources.cpus)},
       // A job that asked for no GPU sees none: -1 is no device, while an empty value would be no variable here.
       {"CUDA_VISIBLE_DEVICES", place.slots.gpus.empty() ? "-1" : fmt::format("{}", fmt::join(place.slots.gpus, ","))}};
-  for (const auto* secret :
-       {"FORETIME_REDIS", "FORETIME_REDIS_USER", "FORETIME_REDIS_PASSWORD", "FORETIME_REDIS_PASSWORD_FILE"})
-    environment[secret] = "";
-  if (is_s3_address(options.store)) {  // that is the agent's
-    for (const auto* secret : {"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"})
-      environment[secret] = "";
+  for (const std::string secret : secret_variables()) {
+    // Without artifacts in S3, AWS_* are the job's own.
+    if (is_s3_address(options.store) || !secret.starts_with("AWS_")) environment[secret] = "";
   }
   for (const auto& name : options.launcher.variables_of_outer_launch(environ)) environment[name] = "";
   if (geteuid() == 0) environment["OMPI_ALLOW_RUN_AS_ROOT"] = environment["OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"] = "1";

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/process.h"
+#include "base/process_secrets.h"
 #include "base/text.h"
 #include "jobs/agent/agent_options.h"
 #include "jobs/error.h"
@@ -27,12 +28,11 @@ constexpr const char* kHost = "{host}";
 constexpr int64_t kMostCpusOfHost = 65536;
 constexpr auto kProbePoll = std::chrono::milliseconds(10);
 
-/// A process of its own group, without input and output; -1 where it cannot be started.
+/// Starts a process in its own group, without input, output and this process's credentials. Returns -1 if it cannot be
+/// started.
 pid_t spawn_quiet(const std::vector<std::string>& words) {
-  std::vector<char*> arguments;
-  arguments.reserve(words.size() + 1);
-  for (const auto& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
-  arguments.push_back(nullptr);
+  const auto environment = environment_without_secrets();
+  const auto arguments = exec_pointers(words), variables = exec_pointers(environment);
   posix_spawn_file_actions_t files;
   posix_spawn_file_actions_init(&files);
   posix_spawn_file_actions_addopen(&files, 0, "/dev/null", O_RDONLY, 0);
@@ -41,7 +41,7 @@ pid_t spawn_quiet(const std::vector<std::string>& words) {
   posix_spawnattr_init(&attributes);
   posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
   pid_t process = -1;
-  if (posix_spawnp(&process, arguments[0], &files, &attributes, arguments.data(), environ) != 0) process = -1;
+  if (posix_spawnp(&process, arguments[0], &files, &attributes, arguments.data(), variables.data()) != 0) process = -1;
   posix_spawn_file_actions_destroy(&files);
   posix_spawnattr_destroy(&attributes);
   return process;

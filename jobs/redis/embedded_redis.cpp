@@ -20,6 +20,7 @@
 
 #include "base/files.h"
 #include "base/process.h"
+#include "base/process_secrets.h"
 #include "base/text.h"
 #include "jobs/error.h"
 #include "jobs/redis/append_only.h"
@@ -322,9 +323,11 @@ void EmbeddedRedis::start_guardian(const Descriptor& guardian, const Descriptor&
   const std::array<char*, 3> arguments{name.data(), configuration.data(), nullptr};
   const auto title = "ft-redis " + folder_.path().string();
 
+  const auto variables = environment_without_secrets();
+  const auto environment = exec_pointers(variables);
   GuardianPlan plan{.program = program.c_str(),
                     .arguments = arguments.data(),
-                    .environment = environ,
+                    .environment = environment.data(),
                     .linger_ms = linger_.count(),
                     .folder = folder_.descriptor(),
                     .users = users.get(),

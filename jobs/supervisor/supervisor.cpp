@@ -77,13 +77,6 @@ std::vector<std::string> merged_environment(const std::map<std::string, std::str
   return merged;
 }
 
-std::vector<char*> pointers(std::vector<std::string>& texts) {
-  std::vector<char*> result;
-  for (auto& text : texts) result.push_back(text.data());
-  result.push_back(nullptr);
-  return result;
-}
-
 template <class Record>
 bool read_record(int descriptor, Record& record) {
   size_t have = 0;
@@ -107,8 +100,8 @@ SupervisedProcess::SupervisedProcess(const Options& options) {
   const std::string command = arguments.empty() ? "" : arguments.front();
   const auto program = program_for(command, options.environment);
   auto environment = merged_environment(options.environment);
-  const auto argument_pointers = pointers(arguments);
-  const auto environment_pointers = pointers(environment);
+  const auto argument_pointers = exec_pointers(arguments);
+  const auto environment_pointers = exec_pointers(environment);
   const std::string folder_name = options.working_folder.empty() ? "." : options.working_folder.string();
 
   const auto folder = above_standard(open(folder_name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC), command,

@@ -22,6 +22,23 @@ TEST(Csv, FieldsAreQuotedWhereTheyMustBe) {
   EXPECT_EQ(csv_field("a\nb"), "\"a\nb\"");
 }
 
+TEST(Csv, SpreadsheetsFindNoFormulas) {
+  EXPECT_EQ(spreadsheet_field("=HYPERLINK(\"x\",A1)"), "\"'=HYPERLINK(\"\"x\"\",A1)\"");
+  EXPECT_EQ(spreadsheet_field("@SUM(1)"), "'@SUM(1)");
+  EXPECT_EQ(spreadsheet_field("+1+cmd|' /C calc'!A0"), "'+1+cmd|' /C calc'!A0");
+  EXPECT_EQ(spreadsheet_field("-1-x"), "'-1-x");
+  EXPECT_EQ(spreadsheet_field("\t=1"), "'\t=1");
+  EXPECT_EQ(spreadsheet_field("-"), "'-");
+  for (const char* harmless : {"", "-1", "-1.5e-7", "-inf", "a=b", "1+1", "'=1"})
+    EXPECT_EQ(spreadsheet_field(harmless), harmless);
+}
+
+TEST(Csv, BytesOfOtherEncodingsAreRefusedWithTheirLine) {
+  EXPECT_EQ(refusal_of("a,b\n1,2\n\xb7,3\n"),
+            "t.csv:3: found bytes that are not UTF-8, expected UTF-8; `iconv -t UTF-8` converts files");
+  EXPECT_EQ(parse_csv("a\n\u00b7\n", "t.csv").rows[0][0], "\u00b7");
+}
+
 TEST(Csv, ReadsWhatItWrites) {
   std::mt19937 random(1);
   const std::string letters = "ab,\"\n\r 1";

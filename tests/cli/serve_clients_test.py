@@ -69,6 +69,27 @@ class ServeClientsTest(ServeCase):
         server.post(f"/v1/graphs/{ids[2]}/score", score)
         self.refused(server.ask("POST", f"/v1/graphs/{ids[1]}/score", score), 404, "unknown_graph")
 
+    def test_a_request_whose_end_is_ambiguous_is_refused_and_ends_its_connection(self):
+        server = Server(self, "layout.foretime")
+        hidden = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
+        head = b"POST /v1/graphs HTTP/1.1\r\nHost: localhost\r\n"
+        for name, request in {
+                "two lengths": head + b"Content-Length: 2\r\nContent-Length: 40\r\n\r\n{}",
+                "two equal lengths": head + b"Content-Length: 2\r\nContent-Length: 2\r\n\r\n{}",
+                "length and encoding": head + b"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+                "a blank before the colon": head + b"Content-Length : 2\r\n\r\n{}",
+                "another encoding": head + b"Transfer-Encoding: xchunked\r\n\r\n{}",
+                "two encodings": head + b"Transfer-Encoding: chunked\r\nTransfer-Encoding: identity\r\n\r\n0\r\n\r\n",
+                "a signed length": head + b"Content-Length: +2\r\n\r\n{}",
+                "two hosts": b"POST /v1/graphs HTTP/1.1\r\nHost: localhost\r\nHost: other\r\nContent-Length: 2\r\n\r\n{}",
+                "no host": b"POST /v1/graphs HTTP/1.1\r\nContent-Length: 2\r\n\r\n{}",
+                "an old version with an encoding": b"POST /v1/graphs HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"}.items():
+            with self.subTest(name):
+                said = self.raw(server, request + hidden)
+                self.assertNotIn(b" 200 ", said)  # the second request has no answer
+                self.assertEqual(said.split()[1], b"400", said)
+        self.assertEqual(self.raw(server, hidden + hidden.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n")).count(b" 200 OK"), 2)
+
     def test_more_than_can_wait_are_turned_away(self):
         server = Server(self, "layout.foretime", "--max-concurrent", 1, "--max-queue", 1, "--batch-window-us", LONG_WINDOW)
         graphs = [f"/v1/graphs/{server.post('/v1/graphs', small_module(f'small{i}'))['id']}/score" for i in range(3)]

@@ -14,9 +14,11 @@
 #include "base/error.h"
 #include "configs/settings.h"
 #include "data/dataset/group_files.h"
+#include "data/dataset/table_pack.h"
 #include "data/files/npy.h"
 #include "data/files/packed.h"
 #include "data/files/packed_file.h"
+#include "data/frontends/ansor/printed/dag_conversion.h"
 #include "data/frontends/ansor/records/record_reader.h"
 #include "data/frontends/loops/loop_graph.h"
 #include "data/frontends/loops/record_pack.h"
@@ -445,7 +447,7 @@ void run_files(std::string_view bytes) {
   settings.format = configs::DataFormat::programs;
   settings.representation = configs::Representation::loops;
   static const auto featurizer = data::make_featurizer(settings);
-  switch ((bytes.front() - '0') % 5) {
+  switch ((bytes.front() - '0') % 7) {
     case 0:
     case 1: {  // tunings of XLA modules
       const auto kind = bytes.front() == '0' ? CandidateKind::layout : CandidateKind::tile;
@@ -492,6 +494,22 @@ void run_files(std::string_view bytes) {
       });
       return;
     }
+    case 5: {
+      const data::TablePackRequest request{.out = folder() / "table.foretime",
+                                           .in = {write("table.csv", content)},
+                                           .group = {"m"},
+                                           .leave_out = {},
+                                           .like = {}};
+      done([&] {
+        if (data::pack_table(request).groups == 0) return;
+        for (const auto& header : data::list_groups({request.out.string()}, folder(), CandidateKind::tile))
+          use(data::load_group(header));
+      });
+      return;
+    }
+    case 6:
+      done([&] { data::convert_printed_dags({write("dags.txt", content)}, {}, folder() / "printed.jsonl"); });
+      return;
     default:
       done([&] { data::read_eval_indices(write("indices.json", content)); });
   }

@@ -432,12 +432,14 @@ std::vector<std::string> seeds(const std::string& target) {
                                             testing::module_tuning(module, {testing::layout_run({{{0, 1}}}, 10)}, {4}),
                                             testing::module_tuning(module, {testing::tile_run({8, 16}, 10, true)})};
   if (target == "hlo") return modules;
-  std::vector<std::string> files = {"0" + modules[2], "1" + modules[3], R"(4{"graph": [0, 1, 1]})"};
+  std::vector<std::string> files = {"0" + modules[2], "1" + modules[3], R"(4{"graph": [0, 1, 1]})",
+                                    "5m,n,tile,runtime\n1,2,a,0.5\n1,3,b,0.25\n2,2,a,inf\n2,3,b,0.125\n",
+                                    "6p0 = PLACEHOLDER [4, 8]\nT(i0, i1) = max(p0[i0, i1], 0f)\n"};
   const auto workload = samples::sample_workload(4);
   files.push_back("3" + workload.compute_dag + "\n");
   for (const auto& record : workload.records) files.back() += "\n" + record;
   for (const auto& text : samples::sample_trees(24)) {
-    if (text.size() > 25000 || files.size() > 6) continue;
+    if (text.size() > 25000 || files.size() > 8) continue;
     files.push_back("2" + text);
     const auto plain = nlohmann::json::parse(text).dump();
     files.push_back("2" + nlohmann::json{{"id", "a"}, {"workload", "w"}, {"runtime", 0.5}, {"text", plain}}.dump() +

@@ -84,9 +84,11 @@ void run_packed(std::string_view bytes);
 /// An .npz of a kind, its members, their headers and values changed as the bytes say, or raw.
 void run_npz(std::string_view bytes);
 /// A data file behind a digit: 0 an XLA tuning of layouts, 1 of tiles, 2 records of save_json text, 3 compute DAGs and,
-/// behind an empty line, tuning records; 4 candidates to evaluate.
+/// behind an empty line, tuning records; 4 candidates to evaluate; 5 a table of measurements in CSV; 6 DAGs
+/// as TVM prints them.
 void run_files(std::string_view bytes);
-/// YAML behind a digit: 0 settings, 1 a sweep, 2 a fine-tuning, 3 overrides, a line each; 4 CSV.
+/// Text behind a digit: 0 settings, 1 a sweep, 2 a fine-tuning, 3 overrides, a line each; 4 CSV; 5 a machine file, 6 an
+/// experiment; 7 a packed history; 8 an address to listen at, or a token.
 void run_settings(std::string_view text);
 /// Lines that a job sends to its agent, and what the agent answers.
 void run_progress(std::string_view text);

@@ -7,9 +7,13 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "configs/load.h"
+#include "configs/machine_file.h"
 #include "configs/metrics.h"
+#include "experiments/document.h"
+#include "history/history.h"
 #include "jobs/error.h"
 #include "jobs/progress/channel.h"
+#include "jobs/progress/tcp.h"
 #include "jobs/sweep/finetune_job.h"
 #include "jobs/sweep/sweep.h"
 #include "tests/fuzz/targets.h"
@@ -37,6 +41,14 @@ void check_settings(const configs::Settings& settings) {
   configs::metric_warning(settings);
 }
 
+/// A history that was read is packed, and what it keeps is read again.
+void check_history(const history::History& history) {
+  const auto text = history::pack(history, {});
+  require(history::pack(history::unpack(text), {}) == text, "a packed history is the same when it is packed again", "");
+  history::to_csv(history);
+  history::to_json(history);
+}
+
 bool same(const jobs::ProgressMessage& a, const jobs::ProgressMessage& b) {
   auto left = a, right = b;
   for (auto* each : {&left, &right}) {
@@ -54,7 +66,7 @@ void run_settings(std::string_view input) {
   const std::string text(input.substr(1));
   // Files that a sweep names are read; how many trials it has is bounded, and how long they take is not looked at here.
   const bool long_or_outside = text.find("settings") != std::string::npos || text.find("seeds") != std::string::npos;
-  switch ((input.front() - '0') % 5) {
+  switch ((input.front() - '0') % 9) {
     case 0:
       return read_or_refuse([&] { check_settings(configs::parse_settings(text, "settings.yaml")); });
     case 1:
@@ -71,6 +83,19 @@ void run_settings(std::string_view input) {
       });
       return read_or_refuse([&] { check_settings(configs::parse_settings("{}", "command line", overrides)); });
     }
+    case 5:
+      return read_or_refuse([&] { configs::parse_machine_file(text, "machine.yaml"); });
+    case 6:
+      if (long_or_outside || text.find('/') != std::string::npos) return;
+      return read_or_refuse([&] {
+        for (const auto& part : experiments::parse_experiments(text, "experiment.yaml", "/nowhere").parts)
+          require(!part.full_name().empty(), "an experiment has a name", "");
+      });
+    case 7:
+      return read_or_refuse([&] { check_history(history::unpack(text)); });
+    case 8:
+      require(!jobs::is_token_line(text, text + "x"), "another token is refused", "");
+      return read_or_refuse([&] { jobs::parse_listen_address(text); });
     default:
       return read_or_refuse([&] {
         const auto table = parse_csv(text, "table.csv");
@@ -97,6 +122,15 @@ void run_progress(std::string_view text) {
   splitter.finish(take);
 }
 
+namespace {
+std::string packed_sample() {
+  history::History history;
+  for (int64_t step = 1; step <= 40; ++step)
+    history.add(step * (step < 20 ? 1 : 3), {{"loss", 1.0 / step}, {"a b", -step}});
+  return history::pack(history, {});
+}
+}  // namespace
+
 std::vector<std::string> settings_seeds() {
   return {
       "0data: {format: layout, train: [a.npz], holdout: 0.1}\ntrainer: {metric: holdout/kendall_tau, steps: 10}\n",
@@ -116,7 +150,13 @@ std::vector<std::string> settings_seeds() {
       "data.valid: b}\n",
       "2{model: a.foretime, records: [x.json], dags: d.json, steps: 10}\n",
       "3optimizer.learning_rate=3e-4\nmodel.readout=[mean, sum]\ntrainer.steps = 7\n",
-      "4a,b\n1,\"x, \"\"y\"\"\"\n2,z\n"};
+      "4a,b\n1,\"x, \"\"y\"\"\"\n2,z\n",
+      "5name: box\ntargets: [llvm -mcpu=core-avx2]\nhardware: {cores: 4}\ncopy_gb_s: {one: {median: 11}}\n",
+      "6title: Two models\noverrides: {data: {train: [a.npz], test: [b.npz]}}\nfractions: [0.5, 1]\nseeds: 2\n"
+      "metrics: [kendall_tau]\nentries:\n  - {label: gcn, set: {model.type: gcn}}\n  - {label: random, kind: random}\n"
+      "figures: [{file: a.svg, kind: metrics, metrics: [kendall_tau]}]\nvariants: {small: {seeds: 1}}\n",
+      "7" + packed_sample(),
+      "8[::1]:7000-7010"};
 }
 
 std::vector<std::string> progress_seeds() {

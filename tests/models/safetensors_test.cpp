@@ -122,6 +122,17 @@ TEST(Safetensors, RefuseToWriteWhatCannotBeRead) {
   EXPECT_THAT(message_of<ModelError>([&] { serialize_safetensors({{"\xff", one}}); }), HasSubstr("not UTF-8"));
 }
 
+TEST(Safetensors, AFileHasAtMostTenThousandTensors) {
+  const auto with = [](int tensors) {
+    std::string header = "{";
+    for (int i = 0; i < tensors; ++i)
+      header += (i == 0 ? "\"t" : ",\"t") + std::to_string(i) + R"(":{"dtype":"F32","shape":[0],"data_offsets":[0,0]})";
+    return file_of(header + "}");
+  };
+  EXPECT_EQ(parse_safetensors(with(10'000), "memory").tensors.size(), 10'000);
+  EXPECT_THAT(parse_error(with(10'001)), HasSubstr("a.safetensors: header: an object with more than 10000 members"));
+}
+
 TEST(Safetensors, DamagedFilesAreNamedWithWhatIsWrong) {
   const auto entry = [](const std::string& dtype, const std::string& shape, const std::string& offsets) {
     return R"({"dtype":)" + dtype + R"(,"shape":)" + shape + R"(,"data_offsets":)" + offsets + "}";
