@@ -231,7 +231,7 @@ class Keeper:
             SlurmUser=root
             SlurmdUser=root
             AuthType=auth/munge
-            AuthInfo=socket={socket},cred_expire=600
+            AuthInfo=socket={socket},cred_expire=15
             CredType=cred/munge
             StateSaveLocation={self.folder}/state
             SlurmdSpoolDir={self.folder}/%n/spool
