@@ -101,7 +101,7 @@ bool is_this_process(const std::optional<Holder>& holder) {
   throw DirectoryInUse(
       "{}: process {} on {} writes to this run directory, since {} UTC ({}); wait for it, end it, or name another "
       "run.directory",
-      folder, holder->pid, printable(holder->host), printable(holder->since), lock.filename().string());
+      folder, holder->pid, printable(holder->host), printable_utf8(holder->since), lock.filename().string());
 }
 
 /// When a file was last changed, by the clock of whoever stores it.

@@ -16,6 +16,11 @@ struct RedisUnavailable : ErrorOf<kComm, JobsError> {
   using ErrorOf::ErrorOf;
 };
 
+/// An answer of Redis is above the limit, so that it was not read.
+struct RedisAnswerTooLarge : RedisUnavailable {
+  using RedisUnavailable::RedisUnavailable;
+};
+
 /// The storage under the embedded Redis failed: a full disk or quota, a read-only file system. The message says where,
 /// how much is free, and how much it takes. Exit code 74; agents retry on it.
 struct RedisStorageError : ErrorOf<kStorage, RedisUnavailable> {
@@ -33,6 +38,12 @@ struct RedisRefused : ErrorOf<kComm, JobsError> {
 /// somebody changes passwords or settings such a refusal passes, and agents retry on it.
 struct RedisDenied : RedisRefused {
   using RedisRefused::RedisRefused;
+};
+
+/// The embedded Redis has less data than were written. The message names what is missing, and how to continue without
+/// it. Exit code 3; agents that run retry on it.
+struct RedisDataLost : ErrorOf<kData, RedisDenied> {
+  using ErrorOf::ErrorOf;
 };
 
 /// The machine could not do it, whatever the job is: no process can be started, no socket be made.

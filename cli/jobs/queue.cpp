@@ -59,14 +59,15 @@ std::string agents_table(const jobs::QueueStatistics& statistics) {
 }
 
 void run(const QueueCommandOptions& options) {
-  const bool changes = options.keep_days >= 0 || options.keep_jobs >= 0 || options.artifact_mib >= 0;
+  const bool keeps = options.keep_days >= 0 || options.keep_jobs >= 0 || options.artifact_mib >= 0;
+  const bool changes = keeps || options.queue.accept_loss;
   QueueAccess access(options.queue, changes ? Start::never : Start::to_read);
   jobs::Retention keep;
   if (options.keep_days >= 0)
     keep.time = jobs::Milliseconds(static_cast<int64_t>(options.keep_days * 24 * 3600 * 1000));
   if (options.keep_jobs >= 0) keep.jobs = options.keep_jobs;
   if (options.artifact_mib >= 0) keep.artifact_bytes = options.artifact_mib << 20;
-  if (changes) access.agree_to_keep(keep, true);
+  if (keeps) access.agree_to_keep(keep, true);
   const auto statistics = access.reader().statistics();
   if (options.prometheus) {
     fmt::print("{}", jobs::to_prometheus(statistics));
@@ -127,6 +128,9 @@ void add_queue_command(CLI::App& app) {
       "from now on Redis holds at most so many MiB of checkpoints (foretime agent --artifacts redis). For all "
       "agents of the queue",
       CLI::Range(int64_t{0}, int64_t{1} << 30), "N");
+  command->add_flag("--accept-loss", options->queue.accept_loss,
+                    "continue with what is left where data of the Redis inside --runs are lost, which other commands "
+                    "refuse");
   add_queue_options(*command, options->queue);
   command->footer("Rates are those of the last five minutes.");
   command->callback([options] { run(*options); });

@@ -62,8 +62,20 @@ QueueAccess::QueueAccess(const QueueOptions& options, Start start) {
   protect_secrets();
   bool found = false;
   url_ = jobs::RedisUrl::from_environment(options.redis, found);
+  if (found && options.accept_loss)
+    throw jobs::JobsError(
+        "--accept-loss: found a Redis at {}, expected none: it is about the data of the one that "
+        "foretime runs itself inside --runs",
+        url_.redacted());
   if (!found) {
-    if (start != Start::if_needed && !std::filesystem::exists(std::filesystem::path(options.runs) / ".redis")) {
+    std::error_code failure;
+    const bool was_there = std::filesystem::exists(std::filesystem::path(options.runs) / ".redis", failure);
+    if (failure)
+      throw jobs::RedisUnavailable(
+          "the run folder '{}' cannot be searched for a Redis: {}; allow it (chmod u+x), or "
+          "name another folder with --runs, or a Redis with --redis or FORETIME_REDIS",
+          options.runs, failure.message());
+    if (start != Start::if_needed && !was_there) {
       throw jobs::RedisUnavailable(
           "no Redis is named, and nothing was ever submitted to the run folder '{}': give --redis URL (or "
           "FORETIME_REDIS), or the --runs DIR that jobs were submitted to; `foretime submit` starts a "
@@ -71,7 +83,8 @@ QueueAccess::QueueAccess(const QueueOptions& options, Start start) {
           options.runs);
     }
     try {
-      embedded_ = std::make_unique<jobs::EmbeddedRedis>(options.runs);
+      embedded_ = std::make_unique<jobs::EmbeddedRedis>(options.runs, jobs::EmbeddedRedis::kLinger,
+                                                        jobs::EmbeddedRedis::kPatience, options.accept_loss);
       url_ = embedded_->url();
     } catch (const jobs::RedisStorageError& error) {
       if (start != Start::to_read) throw;
@@ -106,6 +119,7 @@ std::vector<std::string> QueueAccess::warnings() {
     found.push_back(fmt::format("this is what the queue wrote last, and nothing can be changed: {}", why_copied_));
     return found;
   }
+  if (auto evicted = jobs::eviction_warning(*client_); !evicted.empty()) found.push_back(std::move(evicted));
   if (auto memory = jobs::memory_warning(*client_); !memory.empty()) found.push_back(std::move(memory));
   if (!embedded_) return found;
   std::error_code failure;

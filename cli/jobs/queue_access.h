@@ -26,6 +26,7 @@ struct QueueOptions {
   double retry_seconds = 5;     // agents: back-off before the second attempt
   double keep_days = 30;        // agents: then jobs that ended are forgotten; 0: never
   int64_t keep_jobs = 200'000;  // agents: of more jobs that ended the oldest are forgotten; 0: all are kept
+  bool accept_loss = false;     // the embedded Redis continues with what is left of its data
 };
 void add_queue_options(CLI::App& command, QueueOptions& options);
 
@@ -37,8 +38,8 @@ enum class Start { if_needed, never, to_read };
 class QueueAccess {
  public:
   /// Connects. Start::never and to_read refuse a run root that never had a Redis, instead of making an empty queue
-  /// there. Throws jobs::RedisUnavailable, whose message says what to do, jobs::RedisRefused, and jobs::JobsError for
-  /// options that are wrong.
+  /// there. Throws jobs::RedisUnavailable, whose message says what to do, jobs::RedisRefused (jobs::RedisDataLost where
+  /// the embedded Redis has less data than were written), and jobs::JobsError for options that are wrong.
   QueueAccess(const QueueOptions& options, Start start);
 
   jobs::RedisClient& client() { return *client_; }

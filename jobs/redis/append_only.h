@@ -9,7 +9,9 @@
 
 namespace foretime::jobs {
 
-class EmbeddedFolder;
+/// Names in the folder of an embedded Redis, as Redis gives them.
+inline constexpr char kAppendOnlyFolder[] = "appendonlydir";
+inline constexpr char kAofManifest[] = "appendonlydir/appendonly.aof.manifest";
 
 /// A line of Redis' appendonly.aof.manifest: `file NAME seq N type T`.
 struct AppendOnlyFile {
@@ -20,6 +22,14 @@ struct AppendOnlyFile {
 };
 using AppendOnlyManifest = std::vector<AppendOnlyFile>;
 
+/// A line of the manifest that was not copied.
+struct ManifestLine {
+  std::string_view name{};
+  int64_t sequence = 0;
+  char type = 'i';
+};
+/// Empty where the line is not as above. Async-signal-safe.
+std::optional<ManifestLine> parse_manifest_line(std::string_view line);
 /// Empty where a line is not as above.
 std::optional<AppendOnlyManifest> parse_manifest(std::string_view text);
 std::string manifest_text(const AppendOnlyManifest& manifest);
@@ -33,12 +43,9 @@ std::string manifest_text(const AppendOnlyManifest& manifest);
 std::optional<AppendOnlyManifest> mended(const AppendOnlyManifest& manifest,
                                          const std::function<bool(const std::string& name)>& exists);
 
-/// Makes the append-only file of a folder fit for a server, whatever a loss of power has left. No server may run.
-/// Where there is none, an empty one is made, whose name is on disk before anything is written to it, which Redis does
-/// not see to. The manifest is mended. Zero bytes at the ends of increments are cut: some file systems leave them
-/// there, what Redis writes never ends with one, and it refuses to load them. What a rewrite had begun is removed.
-/// Returns whether the manifest was mended: after a loss of power nothing is missing, but of a copy that was taken
-/// while a server ran the end may be. Throws as EmbeddedFolder does.
-bool prepare_append_only(const EmbeddedFolder& folder);
+/// The files of a manifest that was lost: the oldest base and the increments, oldest first. `names` are those of the
+/// files in appendonlydir. Empty where these cannot be all of its files: an increment is missing between others, or
+/// before the first one where there is no base.
+std::optional<AppendOnlyManifest> manifest_of_files(const std::vector<std::string>& names);
 
 }  // namespace foretime::jobs

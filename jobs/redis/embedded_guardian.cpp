@@ -15,6 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "jobs/redis/bounded_text.h"
 #include "jobs/supervisor/supervisor_process.h"
 
 // Async-signal-safe calls only in this file: no allocation, no locks, no C++ library.
@@ -27,15 +28,20 @@ constexpr int kGuardianAskMs = 200;
 constexpr int64_t kFirstPauseMs = 100, kLongestPauseMs = 5000;  // before a server that died is started again
 constexpr int64_t kSteadyMs = 10'000;                           // a server that lived so long starts without delay
 constexpr int64_t kStopMs = 20'000;                             // from SIGTERM to SIGKILL
-constexpr off_t kLargestLog = 4 << 20;                          // bytes of redis.log above which it is emptied
+constexpr int64_t kRecordMs = 3'600'000;  // between two records of an append-only file that only grows
+constexpr off_t kLargestLog = 4 << 20;    // bytes of redis.log above which it is emptied
 
-void say(const char* text) { [[maybe_unused]] const auto written = write(2, text, strlen(text)); }
+void say(const char* text, int to = 2) { [[maybe_unused]] const auto written = write(to, text, strlen(text)); }
+
+int open_log(const GuardianPlan& plan) {
+  return openat(plan.folder, "redis.log", O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0600);
+}
 
 [[noreturn]] void run_server(const GuardianPlan& plan, pid_t guardian) {
   prctl(PR_SET_PDEATHSIG, SIGTERM);
   if (getppid() != guardian) _exit(128 + SIGTERM);
   // What redis-server says before it has read where its log is, goes there too.
-  const int log = openat(plan.folder, "redis.log", O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0600);
+  const int log = open_log(plan);
   struct stat found {};
   if (log >= 0 && fstat(log, &found) == 0 && found.st_size > kLargestLog && ftruncate(log, 0) != 0) _exit(127);
   dup2(log >= 0 ? log : plan.null, 1);
@@ -52,10 +58,25 @@ void say(const char* text) { [[maybe_unused]] const auto written = write(2, text
   _exit(127);
 }
 
+/// Appends `count` bytes of an answer to `text`; false where they do not come in time.
+bool receive(int connection, BoundedText<256>& text, size_t count, int64_t limit) {
+  while (count > 0) {
+    char bytes[256];
+    pollfd wait{connection, POLLIN, 0};
+    const int64_t left = limit - now_ms();
+    if (left < 0 || poll(&wait, 1, static_cast<int>(left)) != 1) return false;
+    const ssize_t got = recv(connection, bytes, count < sizeof(bytes) ? count : sizeof(bytes), 0);
+    if (got <= 0) return false;
+    text.add({bytes, static_cast<size_t>(got)});
+    count -= static_cast<size_t>(got);
+  }
+  return true;
+}
+
 /// One guardian's life with its server.
 class Guardian {
  public:
-  explicit Guardian(const GuardianPlan& plan) : plan_(plan) {
+  explicit Guardian(const GuardianPlan& plan) : plan_(plan), record_(plan.record) {
     sigset_t watched;
     sigemptyset(&watched);
     sigaddset(&watched, SIGCHLD);
@@ -79,21 +100,63 @@ class Guardian {
       if (!rest(kStartMs) || deserted() || !beat()) return;
     }
     for (;;) {
-      if (server_ < 0 && now_ms() >= next_start_) start();
+      if (server_ < 0 && now_ms() >= next_start_) {
+        // What a server lost with its files must be reported, which the next user's start does.
+        if (!record_.may_be_loaded(plan_.folder)) return;
+        start();
+      }
       if (!rest(pause_until_next_look())) break;
       if (!reap()) {
-        [[maybe_unused]] const int emptied = ftruncate(plan_.guardian, 0);  // the sign that this one gave up
+        give_up();
         return;
       }
       if (!beat()) {  // another machine has taken the folder over: its server must not meet ours
-        if (server_ > 0) kill(server_, SIGKILL);
-        while (server_ > 0 && waitpid(server_, nullptr, 0) < 0 && errno == EINTR) continue;
+        kill_server();
         return;
       }
-      if (!served_ && server_ > 0) served_ = ask_redis("redis.sock", kGuardianAskMs) == Answer::ready;
+      if (server_ > 0 && !is_checked_ && !check_settings()) {
+        kill_server();
+        give_up();
+        return;
+      }
+      if (server_ > 0 && is_checked_ && is_record_due()) write_record();
       if (deserted()) break;
     }
     stop();
+  }
+
+  /// False: the server has other settings than those that it was given.
+  bool check_settings() {
+    const ServerSetting* wrong = nullptr;
+    const auto answer = ask_redis("redis.sock", kGuardianAskMs, kServerSettings, &wrong);
+    is_checked_ = answer == Answer::ready;
+    served_ = served_ || is_checked_;
+    if (answer != Answer::wrong_settings) return true;
+    const int log = open_log(plan_);
+    say("foretime: redis-server was stopped, because its setting ", log);
+    say(wrong->name, log);
+    say(" is not ", log);
+    say(wrong->value[0] == '\0' ? "empty" : wrong->value, log);
+    say(", as its arguments say; is the redis-server in PATH a program that changes them?\n", log);
+    close(log);
+    return false;
+  }
+
+  /// The sign that this guardian gave up.
+  void give_up() { [[maybe_unused]] const int emptied = ftruncate(plan_.guardian, 0); }
+
+  void kill_server() {
+    if (server_ > 0) kill(server_, SIGKILL);
+    while (server_ > 0 && waitpid(server_, nullptr, 0) < 0 && errno == EINTR) continue;
+    server_ = -1;
+  }
+
+  bool is_record_due() const { return now_ms() >= next_record_ || manifest_inode(plan_.folder) != record_.manifest(); }
+
+  /// Where the server was writing, the next look tries again.
+  void write_record() {
+    if (!record_.measure(plan_.folder) || ask_redis("redis.sock", kGuardianAskMs) != Answer::ready) return;
+    if (record_.is_current(plan_.folder) && record_.save(plan_.folder)) next_record_ = now_ms() + kRecordMs;
   }
 
   void write_number() {
@@ -159,6 +222,7 @@ class Guardian {
   void start() {
     const pid_t self = getpid();
     started_ = now_ms();
+    is_checked_ = false;
     server_ = safe_fork();
     if (server_ == 0) run_server(plan_, self);
     if (server_ < 0) plan_next_start();
@@ -184,18 +248,24 @@ class Guardian {
   void stop() {
     if (server_ > 0) kill(server_, SIGTERM);
     const int64_t limit = now_ms() + kStopMs;
-    while (server_ > 0 && waitpid(server_, nullptr, WNOHANG) == 0) {
+    int status = -1;
+    while (server_ > 0 && waitpid(server_, &status, WNOHANG) == 0) {
       if (now_ms() >= limit) kill(server_, SIGKILL);
       rest(kStartMs);
     }
+    // A server that was killed may leave half a transition, which the next one cuts off.
+    const bool ended = server_ > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+    if (ended && record_.measure(plan_.folder)) record_.save(plan_.folder);
     unlinkat(plan_.folder, "redis.sock", 0);
   }
 
   const GuardianPlan& plan_;
   int signals_ = -1;
   pid_t server_ = -1;
-  bool served_ = false;  // a server of this guardian has answered
-  int64_t last_user_ = 0, started_ = 0, next_start_ = 0, next_beat_ = 0, pause_ = kFirstPauseMs;
+  bool served_ = false;      // a server of this guardian has answered
+  bool is_checked_ = false;  // the present one has, and has the right settings
+  StoreRecord record_;
+  int64_t last_user_ = 0, started_ = 0, next_start_ = 0, next_beat_ = 0, next_record_ = 0, pause_ = kFirstPauseMs;
 };
 
 [[noreturn]] void run_guardian(const GuardianPlan& plan) {
@@ -223,7 +293,8 @@ void leave_guardian(const GuardianPlan& plan) {
   _exit(guardian > 0 ? 0 : errno);
 }
 
-Answer ask_redis(const char* socket_path, int timeout_ms) {
+Answer ask_redis(const char* socket_path, int timeout_ms, std::span<const ServerSetting> expected,
+                 const ServerSetting** wrong) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   const size_t length = strlen(socket_path);
@@ -231,13 +302,35 @@ Answer ask_redis(const char* socket_path, int timeout_ms) {
   memcpy(address.sun_path, socket_path, length);
   const int connection = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (connection < 0) return Answer::none;
-  char answer[9] = "";
   Answer found = Answer::none;
+  const auto limit = now_ms() + timeout_ms;
+  BoundedText<256> start;
   if (connect(connection, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0 &&
-      send(connection, "PING\r\n", 6, MSG_NOSIGNAL) == 6) {
-    pollfd wait{connection, POLLIN, 0};
-    if (poll(&wait, 1, timeout_ms) == 1 && recv(connection, answer, sizeof(answer) - 1, 0) > 0)
-      found = strcmp(answer, "-LOADING") == 0 ? Answer::loading : Answer::ready;
+      send(connection, "PING\r\n", 6, MSG_NOSIGNAL) == 6 && receive(connection, start, 7, limit))
+    found = start.text() == "-LOADIN" ? Answer::loading : Answer::ready;
+  if (start.text() != "+PONG\r\n") expected = {};  // it is busy, say
+  for (const auto& setting : expected) {
+    if (found != Answer::ready) break;
+    BoundedText<256> question, right, answer;
+    for (const char* part : {"CONFIG GET ", setting.name, "\r\n"}) question.add(part);
+    right.add("*2\r\n");
+    for (const char* part : {setting.name, setting.value}) {
+      right.add("$");
+      right.add(strlen(part));
+      right.add("\r\n");
+      right.add(part);
+      right.add("\r\n");
+    }
+    const auto size = static_cast<ssize_t>(question.text().size());
+    if (send(connection, question.text().data(), question.text().size(), MSG_NOSIGNAL) != size ||
+        !receive(connection, answer, 1, limit) || answer.text() == "-") {
+      found = Answer::none;
+    } else if (!right.text().starts_with(answer.text()) ||
+               !receive(connection, answer, right.text().size() - answer.text().size(), limit) ||
+               answer.text() != right.text()) {
+      found = Answer::wrong_settings;
+      if (wrong != nullptr) *wrong = &setting;
+    }
   }
   close(connection);
   return found;

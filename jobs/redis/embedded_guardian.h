@@ -1,9 +1,38 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <span>
+
+#include "jobs/redis/store_record.h"
 
 namespace foretime::jobs {
+
+/// A setting of an embedded redis-server.
+struct ServerSetting {
+  const char* name;
+  const char* value;
+};
+
+/// All settings of an embedded redis-server. They are its arguments, so that no file that it fails to find can make it
+/// open a port, and the guardian asks the server for each of them after its start.
+inline constexpr std::array<ServerSetting, 13> kServerSettings = {{
+    {"port", "0"},
+    {"bind", "127.0.0.1"},
+    {"protected-mode", "yes"},
+    {"unixsocket", "redis.sock"},
+    {"unixsocketperm", "700"},
+    {"daemonize", "no"},
+    {"set-proc-title", "no"},
+    {"logfile", "redis.log"},
+    {"save", ""},
+    {"appendonly", "yes"},
+    {"appendfsync", "always"},
+    {"maxmemory-policy", "noeviction"},
+    // A job's metrics and parameters are longer than the usual 64 bytes; its record would take twice the memory.
+    {"hash-max-listpack-value", "1024"},
+}};
 
 /// Everything that the forked guardian of an embedded Redis needs, made before the fork: between fork and exec only
 /// async-signal-safe functions are called, since other threads of the starter may have held any lock. All descriptors
@@ -23,6 +52,7 @@ struct GuardianPlan {
   char* title = nullptr;  // the starter's command line in memory, which the guardian replaces by title_text
   size_t title_size = 0;
   const char* title_text = "";
+  StoreRecord record{};  // of the append-only file, as the starter found it
 };
 
 /// The life of the process between starter and guardian, which makes the guardian an orphan in a session of its own, so
@@ -33,8 +63,10 @@ struct GuardianPlan {
 /// How often a guardian shows that it lives.
 constexpr int64_t kOwnerBeatMs = 5000;
 
-enum class Answer { none, loading, ready };
-/// Sends PING to the Redis at that socket (path below 108 bytes). Async-signal-safe.
-Answer ask_redis(const char* socket_path, int timeout_ms);
+enum class Answer { none, loading, ready, wrong_settings };
+/// Sends PING to the Redis at that socket (path below 108 bytes), and asks it for each setting of `expected`. Then
+/// `wrong`, if given, is the first one that has another value. Async-signal-safe.
+Answer ask_redis(const char* socket_path, int timeout_ms, std::span<const ServerSetting> expected = {},
+                 const ServerSetting** wrong = nullptr);
 
 }  // namespace foretime::jobs

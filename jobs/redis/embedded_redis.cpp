@@ -1,7 +1,6 @@
 #include "jobs/redis/embedded_redis.h"
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -9,9 +8,11 @@
 #include <sstream>
 #include <system_error>
 #include <thread>
+#include <vector>
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
@@ -23,9 +24,9 @@
 #include "base/process_secrets.h"
 #include "base/text.h"
 #include "jobs/error.h"
-#include "jobs/redis/append_only.h"
 #include "jobs/redis/embedded_guardian.h"
 #include "jobs/redis/embedded_owner.h"
+#include "jobs/redis/prepared_store.h"
 #include "jobs/supervisor/supervisor_process.h"
 
 namespace foretime::jobs {
@@ -34,26 +35,11 @@ namespace {
 constexpr int64_t kLogBytes = 4000;  // of redis.log in a message, at most
 constexpr size_t kLogLines = 12;
 
-constexpr char kConfiguration[] = R"(# Made by foretime at every start of this server; changes are lost.
-port 0
-unixsocket redis.sock
-unixsocketperm 700
-daemonize no
-set-proc-title no
-logfile redis.log
-save ""
-appendonly yes
-appendfsync always
-maxmemory-policy noeviction
-# A job's metrics and parameters are longer than the usual 64 bytes; its record would take twice the memory.
-hash-max-listpack-value 1024
-)";
-
 constexpr char kOwn[] = "or start a Redis of your own and name it with --redis or FORETIME_REDIS";
 
 constexpr uint64_t kLeastRoom = 1 << 20;  // bytes free, below which Redis would end at one of its next writes
 constexpr int kAskMs = 1000;
-constexpr auto kOtherHostPatience = std::chrono::seconds(2);
+constexpr auto kOtherHostPatience = std::chrono::seconds(2), kOpenPortPatience = std::chrono::seconds(2);
 
 std::chrono::milliseconds milliseconds(double seconds) {
   constexpr double kLongest = 1e9;
@@ -135,14 +121,6 @@ Descriptor EmbeddedFolder::open_file(const std::string& name, int flags) const {
   return file;
 }
 
-void EmbeddedFolder::write_configuration() const {
-  constexpr size_t kSize = sizeof(kConfiguration) - 1;
-  const auto file = open_file("redis.conf.new", O_WRONLY | O_CREAT | O_TRUNC);
-  if (write(file.get(), kConfiguration, kSize) != static_cast<ssize_t>(kSize) ||
-      renameat(descriptor_.get(), "redis.conf.new", descriptor_.get(), "redis.conf") != 0)
-    fail_of("redis.conf cannot be written", errno);
-}
-
 std::string EmbeddedFolder::shortage() const {
   struct statvfs found {};
   if (fstatvfs(descriptor_.get(), &found) != 0) return "";
@@ -204,13 +182,16 @@ void EmbeddedFolder::fail_of(const std::string& doing, int error) const {
   throw RedisStorageError("embedded Redis: {}: {}: {}", path_.string(), what, why);
 }
 
-EmbeddedRedis::EmbeddedRedis(const std::filesystem::path& root, double linger_seconds, double patience_seconds)
+EmbeddedRedis::EmbeddedRedis(const std::filesystem::path& root, double linger_seconds, double patience_seconds,
+                             bool accept_loss)
     : folder_(root),
       linger_(milliseconds(linger_seconds)),
       patience_(milliseconds(patience_seconds)),
+      accept_loss_(accept_loss),
       users_(folder_.open_file("users.lock", O_RDWR | O_CREAT)) {
   lock(users_, "users.lock", LOCK_SH, deadline());  // waits where the guardian is just stopping the server
   ensure();
+  accept_loss_ = false;
 }
 
 RedisUrl EmbeddedRedis::url() const { return {.socket = folder_.socket()}; }
@@ -233,7 +214,9 @@ void EmbeddedRedis::ensure() {
     {
       const auto guardian = folder_.open_file("guardian.lock", O_RDWR | O_CREAT);
       if (!try_lock(guardian, "guardian.lock", LOCK_EX)) {
-        answer = ask_redis(socket.c_str(), kAskMs);
+        // Of a server that others started, somebody may have changed other settings on purpose.
+        answer =
+            ask_redis(socket.c_str(), kAskMs, std::span(kServerSettings).first(started ? kServerSettings.size() : 1));
         if (const auto owner = owner_of(folder_); owner && owner->boot != boot_id())
           elsewhere = fmt::format("{} (process {})", printable(owner->host), owner->pid);
       } else if (started && has_given_up(guardian)) {
@@ -252,6 +235,12 @@ void EmbeddedRedis::ensure() {
           fmt::format("the server runs on host {}, and its socket reaches no other host ({}): run foretime "
                       "there, or start a Redis that all hosts reach and name it with --redis or FORETIME_REDIS",
                       elsewhere, host_name()));
+    // The guardian stops a server that was started so.
+    if (answer == Answer::wrong_settings && !started && now - begin > kOpenPortPatience)
+      folder_.fail(
+          fmt::format("its server has opened a port, which foretime never asks for: close it (redis-cli -s {} CONFIG "
+                      "SET port 0), or end all commands that use this folder",
+                      (folder_.path() / "redis.sock").string()));
     if (now > limit)
       give_up(answer == Answer::loading ? fmt::format("still loading its data after {:g} s", in_seconds)
                                         : fmt::format("no answer within {:g} s", in_seconds),
@@ -289,6 +278,20 @@ void EmbeddedRedis::lock(const Descriptor& file, const char* name, int operation
   }
 }
 
+StoreRecord EmbeddedRedis::prepare_store() const {
+  const auto prepared = prepare_append_only(folder_, accept_loss_);
+  if (prepared.mended)
+    fmt::print(stderr,
+               "foretime: {}: the manifest of the queue's append-only file named files that are not there, as after a "
+               "loss of power, and was mended; if this folder is a copy that was taken while the queue was in use, its "
+               "last changes may be missing\n",
+               folder_.path().string());
+  if (!prepared.accepted.empty())
+    fmt::print(stderr, "foretime: {}: the queue continues with what is left: {}\n", folder_.path().string(),
+               fmt::join(prepared.accepted, "; "));
+  return prepared.record;
+}
+
 void EmbeddedRedis::start_guardian(const Descriptor& guardian, const Descriptor& starting, Deadline limit) const {
   const auto program = find_program("redis-server");
   if (program.empty())
@@ -297,7 +300,6 @@ void EmbeddedRedis::start_guardian(const Descriptor& guardian, const Descriptor&
         "Redis that runs with --redis or FORETIME_REDIS");
   check_room();
   const auto owner = claim_ownership(folder_, starting, limit);
-  folder_.write_configuration();
   // From here on nobody reaches a server that a killed guardian has left behind.
   unlinkat(folder_.descriptor(), "redis.sock", 0);
   if (pwrite(guardian.get(), kGuardianLine, sizeof(kGuardianLine) - 1, 0) < 0)
@@ -305,22 +307,26 @@ void EmbeddedRedis::start_guardian(const Descriptor& guardian, const Descriptor&
 
   const auto users = folder_.open_file("users.lock", O_RDWR);
   const auto server = folder_.open_file("server.lock", O_RDWR | O_CREAT);
+  StoreRecord record;
   if (try_lock(server, "server.lock", LOCK_EX)) {  // or a server whose guardian was killed is still ending
-    if (prepare_append_only(folder_))
-      fmt::print(
-          stderr,
-          "foretime: {}: the manifest of the queue's append-only file named files that are not there, as after a "
-          "loss of power, and was mended; if this folder is a copy that was taken while the queue was in use, its "
-          "last changes may be missing\n",
-          folder_.path().string());
+    try {
+      record = prepare_store();
+    } catch (...) {
+      unlinkat(folder_.descriptor(), "owner", 0);
+      throw;
+    }
     flock(server.get(), LOCK_UN);
   }
   const auto null = above_standard(open("/dev/null", O_RDWR | O_CLOEXEC));
   if (null.get() < 0) folder_.fail(fmt::format("/dev/null cannot be opened: {}", std::strerror(errno)));
 
-  // The whole path, so that a list of processes says whose server it is.
-  std::string name = "redis-server", configuration = (folder_.path() / "redis.conf").string();
-  const std::array<char*, 3> arguments{name.data(), configuration.data(), nullptr};
+  // No argument holds a part of the folder's path, which Redis could take for a pattern.
+  std::vector<std::string> words = {"redis-server"};
+  for (const auto& setting : kServerSettings)
+    words.insert(words.end(), {fmt::format("--{}", setting.name), setting.value});
+  std::vector<char*> arguments;
+  for (auto& word : words) arguments.push_back(word.data());
+  arguments.push_back(nullptr);
   const auto title = "ft-redis " + folder_.path().string();
 
   const auto variables = environment_without_secrets();
@@ -335,7 +341,8 @@ void EmbeddedRedis::start_guardian(const Descriptor& guardian, const Descriptor&
                     .owner = owner.get(),
                     .server = server.get(),
                     .null = null.get(),
-                    .title_text = title.c_str()};
+                    .title_text = title.c_str(),
+                    .record = record};
   find_title(plan);
   pid_t between = -1;
   {

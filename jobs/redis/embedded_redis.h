@@ -6,6 +6,7 @@
 
 #include "base/descriptor.h"
 #include "jobs/redis/redis_url.h"
+#include "jobs/redis/store_record.h"
 
 namespace foretime::jobs {
 
@@ -30,8 +31,6 @@ class EmbeddedFolder {
   Descriptor open_file(const std::string& name, int flags) const;
   /// Why Redis could not write there: a read-only file system, or too little room, with what to do. "" while it can.
   std::string shortage() const;
-  /// redis.conf, made anew: redis.sock and no port, every write synced to the append-only file.
-  void write_configuration() const;
   int64_t log_size() const;
   /// The last lines of redis.log after byte `from`; "" where there are none.
   std::string end_of_log(int64_t from) const;
@@ -49,7 +48,8 @@ class EmbeddedFolder {
 /// Debian's redis-server for one run root, started by its first user and stopped when the last one leaves.
 ///
 /// `root`/.redis (mode 0700) has redis.sock (there is no TCP port), appendonlydir (append-only file, fsync at every
-/// write), redis.log, redis.conf, and lock files (flock, which the kernel releases when a process is killed):
+/// write), `written` (how much of it there must be, store_record.h), redis.log, and lock files (flock, which the kernel
+/// releases when a process is killed):
 ///
 /// - users.lock: held shared by every living user.
 /// - guardian.lock: held by the guardian, a process of its own that runs the server as its child. It restarts a server
@@ -66,12 +66,15 @@ class EmbeddedFolder {
 /// Server and guardian leave the starter's session and hold none of its descriptors.
 class EmbeddedRedis {
  public:
+  static constexpr double kLinger = 2, kPatience = 60;  // seconds
+
   /// Starts the server if nobody did, and waits until it has loaded its data. Throws RedisUnavailable: redis-server is
   /// not installed or ends at once (the message ends with its log), the folder cannot be used (not ours, or others may
-  /// read it), the server runs on another host, no answer within `patience`; RedisStorageError: the file system is full
-  /// or read-only.
-  explicit EmbeddedRedis(const std::filesystem::path& root, double linger_seconds = 2.0,
-                         double patience_seconds = 60.0);
+  /// read it), the server runs on another host or has opened a port, no answer within `patience`; RedisStorageError:
+  /// the file system is full or read-only; RedisDataLost: less data are there than were written, unless `accept_loss`:
+  /// then a server that this object starts continues with what is left, and a message on stderr says what is missing.
+  explicit EmbeddedRedis(const std::filesystem::path& root, double linger_seconds = kLinger,
+                         double patience_seconds = kPatience, bool accept_loss = false);
   EmbeddedRedis(const EmbeddedRedis&) = delete;  // the end lets go of users.lock, and does nothing else
   EmbeddedRedis& operator=(const EmbeddedRedis&) = delete;
 
@@ -91,11 +94,13 @@ class EmbeddedRedis {
   Deadline deadline() const;
   void lock(const Descriptor& file, const char* name, int operation, Deadline limit) const;
   bool try_lock(const Descriptor& file, const char* name, int operation) const;
+  StoreRecord prepare_store() const;
   void start_guardian(const Descriptor& guardian, const Descriptor& starting, Deadline limit) const;
   [[noreturn]] void give_up(const std::string& what, int64_t log_from) const;
 
   EmbeddedFolder folder_;
   std::chrono::milliseconds linger_, patience_;
+  bool accept_loss_;
   Descriptor users_;
 };
 

@@ -135,7 +135,8 @@ Reply RedisConnection::receive_until(Deadline deadline, const std::string& comma
     const bool sound = redisReaderGetReply(context_->reader, &reply) == REDIS_OK;
     if (sound && reply) return Reply(static_cast<redisReply*>(reply));
     if (budget_.exceeded || received > largest_reply_)
-      fail(fmt::format("the answer to {} is above the limit of {} bytes", command, largest_reply_));
+      throw RedisAnswerTooLarge("Redis at {}: the answer to {} is above the limit of {} bytes", url_.redacted(),
+                                command, largest_reply_);
     if (!sound) fail(fmt::format("the answer to {} cannot be from Redis: {}", command, context_->reader->errstr));
     if (deadline != Deadline::min()) wait(POLLIN, deadline, command);
     std::array<char, 64 << 10> buffer;

@@ -18,6 +18,7 @@
 #include "jobs/error.h"
 #include "jobs/redis/embedded_guardian.h"
 #include "jobs/redis/embedded_redis.h"
+#include "jobs/redis/prepared_store.h"
 #include "jobs/supervisor/supervisor_process.h"
 
 namespace foretime::jobs {
@@ -33,6 +34,7 @@ constexpr int kCopyAskMs = 200;
 
 RedisCopy::RedisCopy(const fs::path& root) {
   const EmbeddedFolder original(root);
+  check_nothing_lost(original);
   if (!files().exists(original.path() / kCopied)) original.fail("nothing was submitted there yet");
   try {
     make_folder(original.path() / kCopied);

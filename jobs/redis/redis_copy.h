@@ -13,7 +13,8 @@ namespace foretime::jobs {
 /// the system's folder for temporary files (or /dev/shm), and refuses every write.
 class RedisCopy {
  public:
-  /// Throws RedisUnavailable: nothing was ever written there, the copy cannot be made, or Redis does not load it.
+  /// Throws RedisUnavailable: nothing was ever written there, the copy cannot be made, or Redis does not load it;
+  /// RedisDataLost: less is there than was written.
   explicit RedisCopy(const std::filesystem::path& root);
   ~RedisCopy();
   RedisCopy(const RedisCopy&) = delete;

@@ -46,6 +46,15 @@ std::string memory_warning(RedisClient& client) {
       used / kMiB, most / kMiB, limited ? "maxmemory" : "the machine's memory", 100 * used / most);
 }
 
+std::string eviction_warning(RedisClient& client) {
+  const auto keys = info_field(info(client, "stats"), "evicted_keys");
+  if (keys.empty() || keys == "0") return "";
+  return fmt::format(
+      "Redis has evicted {} keys since its start, so jobs may be missing; set maxmemory-policy noeviction, and submit "
+      "them again",
+      keys);
+}
+
 RedisHealth examine(RedisClient& client) {
   client.call({"PING"});  // what keeps us from connecting at all is no missing right
   RedisHealth health;
@@ -87,6 +96,7 @@ RedisHealth examine(RedisClient& client) {
   health.disk_failed = info_field(persistence, "aof_last_write_status") == "err";
   if (health.disk_failed)
     warnings.push_back("the last write to the append-only file failed: is the disk of Redis full?");
+  if (const auto evicted = eviction_warning(client); !evicted.empty()) warnings.push_back(evicted);
   if (const auto full = memory_warning(client); !full.empty()) warnings.push_back(full);
   health.usable = health.usable && health.role != "slave";
   if (health.role == "slave") warnings.push_back("this Redis is a replica: it takes no jobs; name its primary");

@@ -12,6 +12,10 @@ namespace foretime::jobs {
 /// user may not ask, nothing is known.
 std::string memory_warning(RedisClient& client);
 
+/// Empty, or how many keys Redis has evicted since its start. Throws like RedisClient::call; where the user may not
+/// ask, nothing is known.
+std::string eviction_warning(RedisClient& client);
+
 /// What Redis says about durability, for `foretime doctor` and `foretime queue`: appendonly, appendfsync, eviction
 /// policy, version; a warning where jobs could be lost. Fields that the user may not read are empty.
 struct RedisHealth {

@@ -23,6 +23,7 @@ namespace {
 using foretime::testing::eventually;
 using foretime::testing::Scratch;
 using ::testing::AllOf;
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 namespace fs = std::filesystem;
 
@@ -51,7 +52,7 @@ TEST(RunLock, IsHeldByOneAtATimeAndNamesItsHolder) {
   const auto folder = scratch.path() / "runs/one";
   std::optional<RunLock> lock(std::in_place, folder, kQuick);
   EXPECT_THAT(refusal(folder), AllOf(HasSubstr(folder.string()), HasSubstr("process " + std::to_string(getpid())),
-                                     HasSubstr(" on " + host_name())));
+                                     HasSubstr(" on " + host_name()), ContainsRegex("since [0-9-]+ [0-9:]+ UTC")));
   lock.reset();
   EXPECT_FALSE(fs::exists(folder / "run.lock"));
   EXPECT_EQ(refusal(folder), "");

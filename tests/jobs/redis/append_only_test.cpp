@@ -73,5 +73,23 @@ TEST(AppendOnlyManifest, LeavesOutTheIncrementThatARewriteHasJustOpened) {
             "unchanged");
 }
 
+std::string text_of_files(const std::vector<std::string>& names) {
+  const auto manifest = manifest_of_files(names);
+  return manifest ? manifest_text(*manifest) : "none";
+}
+
+TEST(AppendOnlyManifest, ThatWasLostIsMadeOfFilesThatFollowEachOther) {
+  EXPECT_EQ(text_of_files({"appendonly.aof.3.incr.aof", "appendonly.aof.10.incr.aof"}), "none");
+  EXPECT_EQ(text_of_files({"appendonly.aof.2.base.rdb", "appendonly.aof.10.incr.aof", "appendonly.aof.9.incr.aof"}),
+            "file appendonly.aof.2.base.rdb seq 2 type b\nfile appendonly.aof.9.incr.aof seq 9 type i\n"
+            "file appendonly.aof.10.incr.aof seq 10 type i\n");
+  EXPECT_EQ(text_of_files({"appendonly.aof.1.incr.aof"}), "file appendonly.aof.1.incr.aof seq 1 type i\n");
+  EXPECT_EQ(text_of_files({"appendonly.aof.2.incr.aof"}), "none") << "what came before it is missing";
+  EXPECT_EQ(text_of_files({}), "");
+  for (const auto* name : {"appendonly.aof.x.incr.aof", "appendonly.aof.1.incr.txt", "other.aof", "appendonly.aof.",
+                           "appendonly.aof.0.incr.aof", "appendonly.aof.99999999999999999999.incr.aof"})
+    EXPECT_EQ(text_of_files({name}), "none") << name;
+}
+
 }  // namespace
 }  // namespace foretime::jobs

@@ -70,6 +70,17 @@ inline std::string refusal(const fs::path& root, double patience = 1200) {
   return testing::message_of<RedisUnavailable>([&] { const EmbeddedRedis redis(root, kLinger, patience); });
 }
 
+inline std::string loss(const fs::path& root) {
+  return testing::message_of<RedisDataLost>([&] { const EmbeddedRedis redis(root, kLinger); });
+}
+/// Of the append-only file, the increment that is written to.
+inline fs::path newest_increment(const fs::path& root) {
+  fs::path newest;
+  for (const auto& entry : fs::directory_iterator(root / ".redis" / "appendonlydir"))
+    if (entry.path().string().ends_with(".incr.aof")) newest = std::max(newest, entry.path());
+  return newest;
+}
+
 /// A process of its own that uses the server until it is told to leave or is killed.
 class User {
  public:

@@ -99,11 +99,12 @@ class Replay {
   std::map<uint64_t, std::unique_ptr<OutputFile>> open_;  // by inode
 };
 
-/// Which names and writes are worth every combination: those of the append-only file. The rest (locks, owner,
-/// configuration, names of what a rewrite had begun) meets one fate together.
+/// Which names and writes are worth every combination: those of the append-only file and of its record. The rest
+/// (locks, owner, configuration, names of what a rewrite had begun) meets one fate together.
 bool counts(const std::string& name, bool of_name) {
   if (name.starts_with("temp-rewriteaof-")) return !of_name;
-  return name.starts_with("appendonly") || name.starts_with("temp-") || name == ".redis" || name == "runs";
+  return name.starts_with("appendonly") || name.starts_with("temp-") || name.starts_with("written") ||
+         name == ".redis" || name == "runs";
 }
 
 class EmbeddedPowerLoss : public EmbeddedRedisTest {

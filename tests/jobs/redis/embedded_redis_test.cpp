@@ -187,15 +187,11 @@ TEST_F(EmbeddedRedisTest, DamagedDataShowTheEndOfTheLog) {
     for (int i = 0; i < 50; ++i) command(redis.url().socket, "SET key" + std::to_string(i) + " value");
   }
   ASSERT_TRUE(all_gone(root_));
-  fs::path data;
-  for (const auto& entry : fs::directory_iterator(folder() / "appendonlydir")) {
-    if (entry.path().string().find(".incr.aof") != std::string::npos) data = entry.path();
-  }
-  ASSERT_FALSE(data.empty());
-  std::fstream file(data, std::ios::in | std::ios::out | std::ios::binary);
+  std::fstream file(newest_increment(root_), std::ios::in | std::ios::out | std::ios::binary);
   file.seekp(200);
   file << "damaged, for certain";
   file.close();
+  fs::remove(folder() / "written");  // or the damage is found before Redis looks
   const auto message = refusal(root_);
   EXPECT_THAT(message, HasSubstr("ended at once"));
   EXPECT_THAT(message, HasSubstr("Bad file format reading the append only file"));
@@ -206,17 +202,16 @@ TEST_F(EmbeddedRedisTest, DamagedDataShowTheEndOfTheLog) {
 /// What a loss of power may leave of the last write: any part of it, and zeros for the rest.
 TEST_F(EmbeddedRedisTest, APowerLossLeavesTheQueueAsItWasBeforeItsLastTransitionOrAfterIt) {
   constexpr char kBoth[] = "EVAL \"redis.call('set','a',ARGV[1]) redis.call('set','b',ARGV[1])\" 0 ";
-  fs::path file;
-  const auto find_file = [&] {
-    for (const auto& entry : fs::directory_iterator(folder() / "appendonlydir"))
-      if (entry.path().string().ends_with(".incr.aof")) file = entry.path();
-    return fs::file_size(file);
-  };
-  uintmax_t before = 0;
   {
     const EmbeddedRedis redis(root_, kLinger);
     command(redis.url().socket, std::string(kBoth) + "old");
-    before = find_file();
+  }
+  ASSERT_TRUE(all_gone(root_));
+  const auto file = newest_increment(root_);
+  const auto before = fs::file_size(file);
+  const auto record = read_text(folder() / "written");
+  {
+    const EmbeddedRedis redis(root_, kLinger);
     command(redis.url().socket, std::string(kBoth) + "new");
   }
   ASSERT_TRUE(all_gone(root_));
@@ -229,6 +224,7 @@ TEST_F(EmbeddedRedisTest, APowerLossLeavesTheQueueAsItWasBeforeItsLastTransition
       auto left = whole.substr(0, before + kept);
       if (zeros) left.resize(whole.size() + 5000, '\0');
       foretime::testing::write_text(file, left);
+      foretime::testing::write_text(folder() / "written", record);  // which came before the last write
       const EmbeddedRedis redis(root_, 0.0);
       const auto a = command(redis.url().socket, "GET a"), b = command(redis.url().socket, "GET b");
       EXPECT_EQ(a, b) << "kept " << kept << " bytes, zeros " << zeros;
@@ -239,6 +235,7 @@ TEST_F(EmbeddedRedisTest, APowerLossLeavesTheQueueAsItWasBeforeItsLastTransition
     }
   }
   foretime::testing::write_text(file, whole);
+  foretime::testing::write_text(folder() / "written", record);
   const EmbeddedRedis redis(root_, kLinger);
   seen.insert(command(redis.url().socket, "GET a"));
   EXPECT_EQ(seen.size(), 2U);

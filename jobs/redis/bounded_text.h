@@ -1,0 +1,34 @@
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+namespace foretime::jobs {
+
+/// A text of at most `capacity` bytes that allocates nothing, for async-signal-safe functions. What exceeds it is left
+/// out.
+template <size_t capacity>
+class BoundedText {
+ public:
+  void add(std::string_view more) {
+    const size_t taken = std::min(more.size(), capacity - size_);
+    std::copy_n(more.begin(), taken, bytes_.begin() + static_cast<std::ptrdiff_t>(size_));
+    size_ += taken;
+  }
+  void add(uint64_t number, int base = 10) {
+    std::array<char, 24> digits{};
+    const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), number, base).ptr;
+    add(std::string_view(digits.data(), static_cast<size_t>(end - digits.data())));
+  }
+  std::string_view text() const { return {bytes_.data(), size_}; }
+
+ private:
+  std::array<char, capacity> bytes_{};
+  size_t size_ = 0;
+};
+
+}  // namespace foretime::jobs
