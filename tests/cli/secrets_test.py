@@ -60,7 +60,7 @@ class SecretsTest(ProgramTest):
     def test_a_job_finds_no_credentials(self):
         socket = self.folder / "redis.sock"
         self.background("redis-server", "--port", "0", "--unixsocket", socket, "--requirepass", SECRETS["FORETIME_REDIS_PASSWORD"], "--save", "")
-        self.assertTrue(wait_until(socket.exists, 600))
+        self.assertTrue(wait_until(socket.exists))
         seen = self.seen_by_a_job("--artifacts", "s3://bucket/x", FORETIME_REDIS=f"unix://{socket}", AWS_ENDPOINT_URL="http://127.0.0.1:1", **SECRETS)
         self.assertEqual(seen, {"found": [], "own": True, "parent": False})
 

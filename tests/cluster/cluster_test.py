@@ -1,4 +1,5 @@
 """Trainings and agents on three hosts and under Slurm, as the documentation says to start them."""
+import json
 import os
 import pathlib
 import re
@@ -20,10 +21,19 @@ class ClusterTest(OnCluster):
         self.run_on("h2", [FORETIME, "submit", f"{name}.yaml"])
 
     def agents(self, name, srun, *options):
-        """Runs agents under srun until the queue is empty; the host of each job."""
-        words = f"{srun} {FORETIME} agent --cpus 2 --runs runs-{name} --data-root / --until-empty {' '.join(options)}"
-        said = self.run_on("h2", words)
-        self.assertEqual(said.count(": succeeded after"), 4, said)
+        """Runs two agents under srun until the queue is empty; the hosts that had jobs."""
+        def known():
+            return {agent["name"] for agent in json.loads(self.run_on("h2", [FORETIME, "queue", "--json"]))["agents"]}
+        before = known()
+        self.run_on("h2", [FORETIME, "pause"])  # until both agents are there, or one of them could do all the work
+        with (self.work / f"{name}.log").open("w") as log:
+            words = f"{srun} {FORETIME} agent --cpus 2 --runs runs-{name} --data-root / --until-empty {' '.join(options)}"
+            process = self.cluster.start("h2", words, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
+        wait_for("both agents", lambda: len(known() - before) == 2, (self.work / f"{name}.log").read_text)
+        self.run_on("h2", [FORETIME, "resume"])
+        code = process.wait(LIMIT)
+        said = (self.work / f"{name}.log").read_text()
+        self.assertEqual((code, said.count(": succeeded after")), (0, 4), said)
         return set(re.findall(r"^agent (h\d):\S+ ends after [1-9]", said, re.MULTILINE))
 
     def test_hosts_are_apart(self):
@@ -77,11 +87,11 @@ class ClusterTest(OnCluster):
 
     def test_an_agent_for_each_node_of_a_step(self):
         self.submit("direct", ranks=2, seeds=range(1, 5))
-        self.assertEqual(self.agents("direct", "srun -N2 --ntasks-per-node=1"), {"h1", "h2"})
+        self.assertEqual(self.agents("direct", "srun -N2 -w h1,h2 --ntasks-per-node=1"), {"h1", "h2"})
 
     def test_agents_that_start_their_jobs_by_srun(self):
         self.submit("steps", ranks=2, seeds=range(5, 9))
-        self.assertEqual(self.agents("steps", "srun -N2 --ntasks-per-node=1", "--launcher", "srun"), {"h1", "h2"})
+        self.assertEqual(self.agents("steps", "srun -N2 -w h1,h2 --ntasks-per-node=1", "--launcher", "srun"), {"h1", "h2"})
 
     def test_a_host_that_is_cut_off_is_named_in_time(self):
         log = self.work / "cut.log"
