@@ -4,7 +4,7 @@ import pathlib
 import shutil
 import subprocess
 
-from program import FORETIME, environment, wait_until
+from program import FORETIME, LIMIT, environment, wait_until
 from queue_case import QueueTest
 
 NAMES = ["glob[x]*?", "*", "{a,b}$HOME", "with space", "a'b\"c", "new\nline", "%s%n", "back\\slash", "-dash", "ünï⚙",
@@ -36,7 +36,7 @@ class QueueSafetyTest(QueueTest):
         return self.folder.resolve() / name
 
     def wait_for_end(self, runs):
-        self.assertTrue(wait_until(lambda: not servers(runs / ".redis"), 60, 0.05), "the server does not end")
+        self.assertTrue(wait_until(lambda: not servers(runs / ".redis")), "the server does not end")
 
     def test_run_roots_with_odd_names_work_and_open_no_port(self):
         for name in NAMES:
@@ -98,7 +98,7 @@ class QueueSafetyTest(QueueTest):
         as_other = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"] if os.geteuid() == 0 else []
         for command in ("status", "queue"):
             done = subprocess.run([*as_other, FORETIME, command, "--runs", runs], cwd=self.folder, env=environment(),
-                                  capture_output=True, text=True, timeout=120, check=False)
+                                  capture_output=True, text=True, timeout=LIMIT, check=False)
             self.assertEqual(done.returncode, 4, done.stderr)
             self.assertIn("cannot be searched for a Redis: Permission denied", done.stderr)
         runs.chmod(0o700)

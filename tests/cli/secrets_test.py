@@ -52,7 +52,7 @@ class SecretsTest(ProgramTest):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.background(FORETIME, "agent", "--programs", ".", *agent, **variables)
         seen = wait_until(lambda: [line for log in (self.folder / "runs").glob("*/attempt-*/output.log")
-                                   for line in log.read_text().splitlines() if line.startswith("seen {") and line.endswith("}")], 600)
+                                   for line in log.read_text().splitlines() if line.startswith("seen {") and line.endswith("}")])
         self.assertTrue(seen)
         return json.loads(seen[0].removeprefix("seen "))
 
