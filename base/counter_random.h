@@ -29,6 +29,7 @@ enum Id : uint64_t {
   type_walks = 41,      // walks over syntax trees for type embeddings
   random_scores = 41,   // scores of the random baseline; its key has a group's hash and a candidate
   search = 0x747065,    // proposals of the TPE search
+  search_order = 51,    // the order in which a random search takes the combinations of a grid
 };
 }
 

@@ -6,6 +6,7 @@
 #include <optional>
 #include <sstream>
 #include <system_error>
+#include <utility>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -44,6 +45,33 @@ void check_size(const YAML::Node& node, const std::string& origin, int depth, in
 
 void check_bytes(size_t found, size_t most, const std::string& origin) {
   if (found > most) throw SettingsError("{}: found {} bytes, expected a YAML file of at most {}", origin, found, most);
+}
+
+/// Replaces `<<`, whose value is a map or a list of maps, by those of their items that the map does not have itself; an
+/// earlier map of a list wins over a later one.
+void merge_maps(YAML::Node node, const std::string& origin) {
+  if (node.IsSequence()) {
+    for (const YAML::Node& item : node) merge_maps(item, origin);
+  }
+  if (!node.IsMap()) return;
+  for (const auto& item : node) merge_maps(item.second, origin);
+  const YAML::Node merged = std::as_const(node)["<<"];
+  if (!merged) return;
+  std::vector<YAML::Node> maps;
+  if (merged.IsSequence()) {
+    for (const YAML::Node& map : merged) maps.push_back(map);
+  } else {
+    maps.push_back(merged);
+  }
+  node.remove("<<");
+  for (const YAML::Node& map : maps) {
+    if (!map.IsMap())
+      throw SettingsError("{}: <<: found {}, expected a map or a list of maps", place_of(merged, origin), kind_of(map));
+    for (const auto& item : map) {
+      if (item.first.IsScalar() && !std::as_const(node)[item.first.Scalar()])
+        node.force_insert(item.first, item.second);
+    }
+  }
 }
 
 template <class Value>
@@ -138,6 +166,7 @@ YAML::Node parse_yaml(const std::string& yaml, const std::string& origin) {
   if (!root.IsMap()) throw SettingsError("{}: found {}, expected a map", origin, kind_of(root));
   int64_t count = 0;
   check_size(root, origin, 0, count);
+  merge_maps(root, origin);
   return root;
 }
 

@@ -26,9 +26,9 @@ constexpr int kMostYamlLevels = 32;
 constexpr int64_t kMostYamlValues = 100000;
 /// Parses one YAML document, a null node where the text holds none. Throws SettingsError.
 YAML::Node parse_document(const std::string& yaml, const std::string& origin);
-/// Parses one YAML document, which must be a map. Throws SettingsError; also for more than kMostYamlBytes of text,
-/// nesting deeper than kMostYamlLevels, and more than kMostYamlValues values, where an alias counts as everything that
-/// it stands for.
+/// Parses one YAML document, which must be a map, with its merge keys (`<<: *base`, YAML 1.1) carried out. Throws
+/// SettingsError; also for more than kMostYamlBytes of text, nesting deeper than kMostYamlLevels, and more than
+/// kMostYamlValues values, where an alias counts as everything that it stands for.
 YAML::Node parse_yaml(const std::string& yaml, const std::string& origin);
 /// The text of a file of at most `most` bytes.
 std::string read_yaml_text(const std::filesystem::path& file, size_t most = kMostYamlBytes);

@@ -141,12 +141,12 @@ auto cleaner(const AgentCommandOptions& options, const QueueAccess& access, std:
   };
 }
 
-/// Jobs that have failed or died since the queue was made.
-int64_t failures_ever(jobs::QueueReader& reader) {
+/// How often jobs made these transitions (QueueStatistics::totals) since the queue was made.
+int64_t transitions_ever(jobs::QueueReader& reader, const std::vector<std::string>& names) {
   int64_t count = 0;
   const auto totals = reader.statistics().totals;
-  for (const char* state : {"failed", "dead"})
-    if (const auto found = totals.find(state); found != totals.end()) count += found->second;
+  for (const auto& name : names)
+    if (const auto found = totals.find(name); found != totals.end()) count += found->second;
   return count;
 }
 
@@ -233,10 +233,16 @@ void run(AgentCommandOptions& options, int& exit_code) {
       *log);
   const SignalsTo signals(agent);
   const bool counts = options.agent.until_empty;
-  const int64_t before = counts ? failures_ever(access.reader()) : 0;
+  const auto count = [&](const std::vector<std::string>& names) {
+    return counts ? transitions_ever(access.reader(), names) : 0;
+  };
+  const int64_t before = count({"failed", "dead"});
+  if (counts && count({"submitted"}) == 0)
+    log->warn("nothing was ever submitted to the queue at {}: is that the --redis, --runs and --prefix of the submit?",
+              access.name());
   const auto finished = agent.run();
   log->info("{} jobs were finished", finished);
-  const int64_t failed = counts ? failures_ever(access.reader()) - before : 0;
+  const int64_t failed = count({"failed", "dead"}) - before;
   if (counts && stopped_by_signal != 0) {
     log->info("stopped by a signal before the queue was empty; the same command goes on");
     exit_code = kPreempted;
@@ -276,7 +282,8 @@ void add_options(CLI::App& command, AgentCommandOptions& options) {
       ->expected(1)
       ->capture_default_str();
   typed_option(command, "--programs", options.programs,
-               "run the programs that sweeps name, in this folder; default: such jobs are refused. Whoever may submit "
+               "run the programs that sweeps name, in this folder; default: such jobs are left to other agents. "
+               "Whoever may submit "
                "can then run anything as this user",
                "DIR");
   typed_option(command, "--launcher", options.launcher,

@@ -210,6 +210,16 @@ bool is_heard(const jobs::AgentRecord& agent, const jobs::QueueStatistics& stati
   return statistics.now_ms - agent.seen_ms < kSilentMilliseconds;
 }
 
+std::string programs_notice(const jobs::QueueStatistics& statistics) {
+  const bool any_runs = std::any_of(statistics.agents.begin(), statistics.agents.end(), [&](const auto& agent) {
+    return agent.runs_programs && is_heard(agent, statistics);
+  });
+  if (any_runs || statistics.waiting_for_programs == 0) return "";
+  return fmt::format(
+      "no agent runs programs, and {} jobs that wait have one: foretime agent --programs FOLDER, the folder with it\n",
+      statistics.waiting_for_programs);
+}
+
 std::string counts_text(const std::map<jobs::JobState, int64_t>& counts) {
   std::string text;
   for (const auto& [state, count] : counts) {
@@ -400,6 +410,7 @@ Json to_json(const jobs::QueueStatistics& statistics) {
                       {"cpus", agent.cpus},
                       {"gpus", agent.gpus},
                       {"jobs", agent.jobs},
+                      {"programs", agent.runs_programs},
                       {"unreadable", agent.unreadable.empty() ? Json() : Json(clean(agent.unreadable))},
                       {"trouble", clean(agent.trouble)},
                       {"started_ms", agent.started_ms},
@@ -410,6 +421,7 @@ Json to_json(const jobs::QueueStatistics& statistics) {
           {"totals", statistics.totals},
           {"per_minute", statistics.per_minute},
           {"oldest_waiting_ms", statistics.oldest_waiting_ms},
+          {"waiting_for_programs", statistics.waiting_for_programs},
           {"paused", statistics.paused},
           {"keep_finished_ms", statistics.keep_finished_ms ? Json(*statistics.keep_finished_ms) : Json()},
           {"keep_jobs", statistics.keep_jobs ? Json(*statistics.keep_jobs) : Json()},

@@ -38,6 +38,9 @@ nlohmann::json to_json(const jobs::QueueStatistics& statistics);
 /// Whether an agent spoke within two minutes: it does so every half minute while it lives.
 bool is_heard(const jobs::AgentRecord& agent, const jobs::QueueStatistics& statistics);
 
+/// A line about waiting jobs that run programs of their own while no agent that is heard runs such; else empty.
+std::string programs_notice(const jobs::QueueStatistics& statistics);
+
 /// 3 active, 12 waiting, 40 succeeded
 std::string counts_text(const std::map<jobs::JobState, int64_t>& counts);
 

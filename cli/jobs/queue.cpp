@@ -105,6 +105,7 @@ void run(const QueueCommandOptions& options) {
                static_cast<double>(statistics.artifact_quota.value_or(access.settings().artifact_bytes)) / (1 << 20));
   fmt::print("\n{}\noldest waiting: {}\n\n{}\n", states_table(statistics),
              statistics.oldest_waiting_ms > 0 ? age_text(statistics.oldest_waiting_ms) : "-", totals_table(statistics));
+  fmt::print("{}", programs_notice(statistics));
   fmt::print("{}", statistics.agents.empty() ? "no agent was heard of; `foretime agent` starts one\n"
                                              : agents_table(statistics));
 }

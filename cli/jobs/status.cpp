@@ -20,6 +20,7 @@
 #include "cli/parsing/commands.h"
 #include "cli/parsing/options.h"
 #include "jobs/error.h"
+#include "jobs/sweep/program_trial.h"
 
 namespace foretime::cli {
 namespace {
@@ -170,6 +171,7 @@ View view_sweep(jobs::QueueReader& reader, const std::string& id, const StatusOp
     const auto jobs = reader.jobs(found.shown);
     view.text =
         on_terminal(cli::describe(*sweep)) + "\n" + job_table(jobs, table_width()) + left_out(found.all, jobs.size());
+    if (jobs::runs_program(sweep->spec.settings)) view.text += programs_notice(reader.statistics());
   }
   return view;
 }
@@ -218,6 +220,7 @@ View view_jobs(jobs::QueueReader& reader, const StatusOptions& options) {
                                    [&](const auto& agent) { return is_heard(agent, statistics); });
   view.text += fmt::format("{}; {} agents{}\n", counts_text(statistics.jobs), alive,
                            statistics.paused ? "; the queue is PAUSED (foretime resume)" : "");
+  view.text += programs_notice(statistics);
   for (const auto& what : statistics.unreadable) view.text += fmt::format("damaged: {}\n", shown(what, kDamageShown));
   for (const auto& agent : statistics.agents) {
     if (!agent.trouble.empty() && is_heard(agent, statistics))

@@ -200,20 +200,55 @@ std::string where(const SubmitOptions& options) {
   return text;
 }
 
+/// The option that the agents of a sweep need where it runs a program: the folder of the program is this one or the
+/// sweep file's, whichever has it.
+std::string programs_option(const SubmitOptions& options, const jobs::SweepPlan& plan) {
+  const auto& settings = plan.sweep.spec.settings;
+  if (!jobs::runs_program(settings)) return "";
+  const auto program = jobs::parse_program(settings).program;
+  const auto sweep_folder = std::filesystem::path(options.file).parent_path();
+  const bool here = program.empty() || std::filesystem::exists(program);
+  if (!here && std::filesystem::exists(sweep_folder / program))
+    return fmt::format(" --programs {}", sweep_folder.string());
+  if (!here)
+    fmt::print(stderr,
+               "warning: {}: program: found no file {} in this folder, expected one in the folder that agents get by "
+               "--programs\n",
+               options.file, program);
+  return " --programs .";
+}
+
+/// What to do about jobs of a sweep, or the job `id`, that ended without success; empty where none did.
+std::string advice_about_failures(const SubmitOptions& options, jobs::QueueReader& reader, const std::string& sweep,
+                                  const std::string& id) {
+  int64_t unreadable = 0, failed = 0;
+  for (const auto& state : reader.states(sweep.empty() ? std::vector{id} : reader.ids_of_sweep(sweep), unreadable)) {
+    if (state == jobs::JobState::failed || state == jobs::JobState::dead || state == jobs::JobState::cancelled)
+      ++failed;
+  }
+  if (failed == 0) return "";
+  return fmt::format("{} of them ended without success and {} not run again by this: foretime retry {}{}{}\n", failed,
+                     failed == 1 ? "is" : "are", sweep.empty() ? id : sweep, where(options),
+                     sweep.empty() ? "" : ", or another search with seed=2");
+}
+
 /// `first`: id of the first job.
-std::string summary(const SubmitOptions& options, const jobs::SweepPlan& plan, int64_t added,
-                    const std::string& first) {
+std::string summary(const SubmitOptions& options, const jobs::SweepPlan& plan, int64_t added, const std::string& first,
+                    jobs::QueueReader& reader) {
   const int64_t there = plan.count - added;
   const auto& spec = plan.sweep.spec;
+  const auto advice = there > 0 ? advice_about_failures(options, reader, spec.id, first) : "";
   if (spec.id.empty()) {
-    return there > 0 ? fmt::format("job {} was there already; nothing was added (foretime status {})\n", first, first)
+    return there > 0 ? fmt::format("job {} was there already; nothing was added (foretime status {})\n{}", first, first,
+                                   advice)
                      : fmt::format("job {} added; run it with: foretime agent{}\n", first, where(options));
   }
   auto text = fmt::format("sweep {} ({}{}{} {} trials): {} jobs added", spec.id, shown(spec.name, 60),
                           spec.name.empty() ? "" : ", ", spec.trials, spec.method, added);
   if (there > 0) text += fmt::format(", {} were there already", there);
-  text += "\n";
-  if (added > 0) text += fmt::format("run them with: foretime agent{}\n", where(options));
+  text += "\n" + advice;
+  if (added > 0)
+    text += fmt::format("run them with: foretime agent{}{}\n", programs_option(options, plan), where(options));
   return text + fmt::format("watch them with: foretime status {} --watch{}\n", spec.id, where(options));
 }
 
@@ -248,7 +283,7 @@ void run(const SubmitOptions& options) {
   if (options.json) {
     text.end(plan.sweep, added);
   } else {
-    fmt::print("{}", summary(options, plan, added, first));
+    fmt::print("{}", summary(options, plan, added, first, access.reader()));
   }
 }
 

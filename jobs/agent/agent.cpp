@@ -19,6 +19,7 @@
 #include "jobs/agent/backlog.h"
 #include "jobs/agent/claim_turns.h"
 #include "jobs/agent/end_judge.h"
+#include "jobs/agent/program_folder.h"
 #include "jobs/agent/queue_link.h"
 #include "jobs/agent/reaper.h"
 #include "jobs/error.h"
@@ -36,7 +37,8 @@ AgentInfo info_of(const AgentOptions& options) {
           .version = options.version,
           .pid = getpid(),
           .cpus = options.cpus,
-          .gpus = static_cast<int64_t>(options.gpus.size())};
+          .gpus = static_cast<int64_t>(options.gpus.size()),
+          .runs_programs = !options.roots.programs.empty()};
 }
 
 std::unique_ptr<ArtifactCourier> make_courier(const AgentOptions& options, std::shared_ptr<JobQueue> queue,
@@ -88,7 +90,8 @@ class AgentLoop {
         courier_(make_courier(options, make_queue(), waiter, world)),
         ends_(options, waiter, world, log),
         reaper_(options.name, link_, world, log),
-        backlog_(options, log),
+        programs_(options.roots.programs),
+        backlog_(options, programs_, log),
         cleaning_(options.clean, world) {}
 
   int64_t run() {
@@ -171,6 +174,9 @@ class AgentLoop {
       if (seen == NodeHealth::Answer::well) link_.reach_for(job, [&] { job.start(link_.queue(), proposer_); });
       if (!job.starting() && job.could_not_start())
         ends_.health().could_not_start(job.lease().job, job.result().error, world_.steady_seconds());
+      if (const auto& program = job.missing_program();
+          !program.empty() && programs_.note_missing(job.lease().spec.program, program))
+        log_.warn("{}: no such file: jobs that run it are left to other agents until it is there", program.string());
     }
   }
 
@@ -272,8 +278,14 @@ class AgentLoop {
 
   ClaimRequest next_claim() {
     if (claim_token_.empty()) claim_token_ = world_.random_hex(32);
-    return {options_.name,      claim_token_,        slots_.free_cpus(),
-            slots_.free_gpus(), options_.lease_term, slots_.free_of_hosts()};
+    return {.agent = options_.name,
+            .token = claim_token_,
+            .free_cpus = slots_.free_cpus(),
+            .free_gpus = slots_.free_gpus(),
+            .term = options_.lease_term,
+            .free_of_hosts = slots_.free_of_hosts(),
+            .runs_programs = !programs_.path().empty(),
+            .lacking_programs = programs_.missing(world_.steady_seconds())};
   }
 
   bool claim_one() {
@@ -397,6 +409,7 @@ class AgentLoop {
   std::unique_ptr<ArtifactCourier> courier_;  // null: there is no artifact store
   EndJudge ends_;
   Reaper reaper_;
+  ProgramFolder programs_;
   Backlog backlog_;
   Cleaning cleaning_;
   std::vector<Held> jobs_, accepted_;  // accepted_: came with the result of another one, and join jobs_ in this turn

@@ -139,7 +139,8 @@ bool is_file(const fs::path& path) {
   return found;
 }
 
-/// The words that run a program of the user's own. Throws NodeError where the folder of programs cannot be used.
+/// The words that run a program of the user's own. Throws NodeError where the folder of programs cannot be used, and
+/// MissingProgram.
 std::vector<std::string> program_words(const Lease& lease, const Parameters& parameters, const AgentOptions& options,
                                        const AttemptPlace& place) {
   const auto trial = or_unusable([&] { return parse_program(lease.spec.settings); });
@@ -154,8 +155,9 @@ std::vector<std::string> program_words(const Lease& lease, const Parameters& par
   if (const auto trouble = trouble_of_root(files(), "programs root", programs); !trouble.empty())
     throw NodeError(trouble);
   if (!program.empty() && !is_file(program))
-    throw JobUnusable("job {}: program: {}: no such file, expected one in --programs {}", lease.job, program.string(),
-                      programs.string());
+    throw MissingProgram(
+        fmt::format("program: {}: no such file, expected one in --programs {}", program.string(), programs.string()),
+        program);
   write_parameters(place.folder, parameters);
   const auto values = values_of(trial, parameters);
   const auto arguments = place.folder / "arguments.json";
@@ -399,7 +401,10 @@ SupervisedProcess::Options attempt_command(const Lease& lease, const Parameters&
 std::string published_checkpoint(const std::string& path, const fs::path& folder, const AllowedRoots& roots) {
   const auto real = allowed_path("checkpoint", path, folder, {folder});
   if (!files().exists(real / kManifest))
-    throw JobsError("checkpoint: {}: no {}, expected a whole checkpoint", real.string(), kManifest);
+    throw JobsError(
+        "checkpoint: {}: no {}, expected a whole checkpoint: write it last, {{\"step\": N, \"files\": {{\"NAME\": "
+        "{{\"bytes\": SIZE}}, …}}}} (docs/reference/job-protocol.md)",
+        real.string(), kManifest);
   const auto relative = real.lexically_relative(allowed_path("run root", roots.runs, roots.runs, {roots.runs}));
   if (relative.empty() || *relative.begin() == "..")
     throw JobsError("checkpoint: {}: not below the run root", real.string());

@@ -17,6 +17,13 @@ struct JobUnusable : JobsError {
   using JobsError::JobsError;
 };
 
+/// A job whose program is no file in the agent's folder of programs: another agent may have it.
+struct MissingProgram : JobsError {
+  MissingProgram(const std::string& message, std::filesystem::path program)
+      : JobsError("{}", message), program(std::move(program)) {}
+  std::filesystem::path program;
+};
+
 /// The folder of an attempt, freshly made: runs/<job id>/attempt-<fence>. Where that exists already (Redis lost a
 /// second and gave the fence out again) the token is added. Throws JobUnusable for an id that is no file name,
 /// JobsError where the folder cannot be made.
@@ -37,7 +44,7 @@ std::optional<MissingArtifacts> missing_artifacts(const Lease& lease, const Agen
 
 /// What a job becomes: its command line through the launcher, environment and working folder. For train, config.yaml is
 /// written into `folder`, with every path confined to the roots. `queue` is asked for the checkpoint of the job that an
-/// evaluation or export acts on, or for the bundle that a fine-tuning goes on from. Throws JobUnusable,
+/// evaluation or export acts on, or for the bundle that a fine-tuning goes on from. Throws JobUnusable, MissingProgram,
 /// configs::SettingsError, JobsError (may work next time), RedisUnavailable.
 struct AttemptPlace {
   std::filesystem::path folder;

@@ -19,6 +19,7 @@
 #include "jobs/error.h"
 #include "jobs/queue/job.h"
 #include "jobs/sweep/finetune_job.h"
+#include "jobs/sweep/program_trial.h"
 
 namespace foretime::jobs {
 namespace {
@@ -27,6 +28,8 @@ constexpr double kReportInterval = 1.0;     // seconds between reports that nobo
 constexpr size_t kPrintedBytes = 16 << 20;  // stdout of an evaluation
 constexpr size_t kEvaluations = 256;        // kept while Redis is away
 constexpr int64_t kBadMessagesNamed = 20;
+constexpr double kOutputTerms =
+    100;  // multiples of --stall-seconds after a program's last report in which output counts
 constexpr int kLastTurns = 16;
 // Points of a series that are kept here, and seconds between reports of the history, which are larger than others.
 constexpr size_t kHistoryPoints = 2048;
@@ -47,9 +50,10 @@ AgentJob::AgentJob(Lease lease, JobSlots slots, const AgentOptions& options, Art
       options_(options),
       courier_(courier),
       world_(world),
+      runs_own_program_(lease_.spec.kind == JobKind::train && runs_program(lease_.spec.settings)),
       logger_(log),
       history_(kHistoryPoints) {
-  started_at_ = last_progress_at_ = last_tick_at_ = world.steady_seconds();
+  started_at_ = last_progress_at_ = last_message_at_ = last_tick_at_ = world.steady_seconds();
   try {
     history_ = history::unpack(lease_.history, kHistoryPoints);
   } catch (const history::HistoryError& error) {
@@ -78,7 +82,7 @@ void AgentJob::start(JobQueue& queue, const Proposer& proposer) {
     command.kill_grace_seconds = kill_grace();
     command_ = world_.start(std::move(command), folder_);
     state_ = State::running;
-    started_at_ = last_progress_at_ = last_tick_at_ = world_.steady_seconds();
+    started_at_ = last_progress_at_ = last_message_at_ = last_tick_at_ = world_.steady_seconds();
     logger_.info("{}: {} starts in {}{}", who(),
                  lease_.spec.name.empty() ? to_string(lease_.spec.kind) : lease_.spec.name, folder_.string(),
                  lease_.spec.resources.elastic()
@@ -93,6 +97,9 @@ void AgentJob::start(JobQueue& queue, const Proposer& proposer) {
     end_without_process(Outcome::failed, error.what());
   } catch (const JobUnusable& error) {
     end_without_process(Outcome::failed, error.what());
+  } catch (const MissingProgram& error) {
+    missing_program_ = error.program;
+    end_without_process(Outcome::preempted, error.what());
   } catch (const SweepError& error) {
     end_without_process(Outcome::failed, error.what());
   } catch (const StorageError& error) {
@@ -164,7 +171,9 @@ void AgentJob::add_descriptors(std::vector<pollfd>& descriptors) const {
 void AgentJob::tick(double now) {
   if (!command_) return;
   // A machine that stood still, job and all, is no job that hangs.
-  last_progress_at_ += std::max(0.0, now - std::exchange(last_tick_at_, now) - longest_between_ticks());
+  const double stood = std::max(0.0, now - std::exchange(last_tick_at_, now) - longest_between_ticks());
+  last_progress_at_ += stood;
+  last_message_at_ += stood;
   const auto status = command_->poll_exit();  // before the reads: what it wrote before its end is then there
   if (courier_ != nullptr)
     for (const auto& note : courier_->take_notes(lease_)) log_->note(note);
@@ -206,7 +215,7 @@ double AgentJob::next_call() const {
 void AgentJob::receive(double now) {
   command_->receive([&](const ProgressMessage& message) { take(message, now); },
                     [&](const std::string& what) {
-                      if (++bad_messages_ <= kBadMessagesNamed) log_->note(what);
+                      if (++bad_messages_ <= kBadMessagesNamed) complain(what);
                     });
 }
 
@@ -217,14 +226,40 @@ void AgentJob::read_output(double now, bool all) {
       [&](std::string_view text) {
         printed_.append(text.substr(0, kPrintedBytes - std::min(kPrintedBytes, printed_.size())));
       });
-  if (!has_messages_ && log_->lines() > lines) last_progress_at_ = now;
+  if (log_->lines() == lines) return;
+  // A program may report once an epoch, and print meanwhile.
+  if (!has_messages_ || (runs_own_program_ && now - last_message_at_ < kOutputTerms * options_.stall_seconds))
+    last_progress_at_ = now;
+}
+
+void AgentJob::complain(const std::string& what) {
+  if (first_complaint_.empty()) first_complaint_ = what;
+  log_->note(what);
+}
+
+std::map<std::string, double> AgentJob::kept(const std::map<std::string, double>& numbers,
+                                             const ProgressMessage& message) {
+  std::string left_out;
+  for (const auto& [name, found] : message.left_out) {
+    if (left_out_entries_.size() < kProgressMetrics && left_out_entries_.insert(name).second)
+      left_out += fmt::format("{}{}: found {}", left_out.empty() ? "" : "; ", name, found);
+  }
+  if (!left_out.empty()) complain(left_out + ": left out, expected numbers");
+  if (numbers.size() <= kProgressMetrics) return numbers;
+  std::map<std::string, double> some;
+  if (const auto found = numbers.find(lease_.spec.metric); found != numbers.end()) some.insert(*found);
+  for (auto at = numbers.begin(); some.size() < kProgressMetrics; ++at) some.insert(*at);
+  if (left_out_entries_.insert("too many").second)
+    complain(fmt::format("a message of {} numbers: {} of them are kept, the sweep's metric first", numbers.size(),
+                         kProgressMetrics));
+  return some;
 }
 
 void AgentJob::take(const ProgressMessage& message, double now) {
   using Kind = ProgressMessage::Kind;
   if (message.kind == Kind::hello) return;
   if (message.kind != Kind::progress || message.step != progress_.step || message.scored > scored_ || !has_messages_)
-    last_progress_at_ = now;
+    last_progress_at_ = last_message_at_ = now;
   scored_ = std::max(scored_, message.scored);
   has_messages_ = changed_ = true;
   progress_.step = std::max(message.step, message.kind == Kind::result ? progress_.step : int64_t{0});
@@ -235,18 +270,18 @@ void AgentJob::take(const ProgressMessage& message, double now) {
       progress_.eta_seconds = message.eta_seconds;
       if (!message.values.empty()) {
         if (!std::exchange(has_values_, true) && first_loss_) history_.forget("loss", *first_loss_);
-        measured(message.step, message.values);
+        measured(message.step, kept(message.values, message));
       } else if (!has_values_ && lease_.spec.kind == JobKind::train) {
         if (!first_loss_) first_loss_ = message.step;
         measured(message.step, {{"loss", message.loss}});
       }
       break;
     case Kind::evaluation: {
-      metrics_ = message.metrics;
-      measured(message.step, message.metrics);
+      metrics_ = kept(message.metrics, message);
+      measured(message.step, metrics_);
       auto report = progress_;
       report.iteration = message.iteration;
-      report.metrics = message.metrics;
+      report.metrics = metrics_;
       if (const auto found = metrics_.find(lease_.spec.metric); found != metrics_.end())
         report.objective = found->second;
       evaluations_.push_back(std::move(report));
@@ -261,11 +296,11 @@ void AgentJob::take(const ProgressMessage& message, double now) {
         unseen_checkpoint_ = message.path;
         log_->note(error.what());
       } catch (const std::exception& error) {
-        if (++bad_messages_ <= kBadMessagesNamed) log_->note(error.what());
+        if (++bad_messages_ <= kBadMessagesNamed) complain(error.what());
       }
       break;
     case Kind::result:
-      metrics_ = message.metrics;
+      metrics_ = kept(message.metrics, message);
       has_result_ = true;
       break;
     case Kind::hello:
@@ -294,7 +329,8 @@ void AgentJob::check_stall(double now) {
     last_progress_at_ = now;
     return;
   }
-  fail(fmt::format("no progress for {:.0f} s: killed", options_.stall_seconds));
+  fail(fmt::format("no progress for {:.0f} s, the limit of --stall-seconds of this agent: killed",
+                   now - last_progress_at_));
 }
 
 void AgentJob::fail(const std::string& why) {

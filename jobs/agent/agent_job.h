@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -75,6 +76,8 @@ class AgentJob {
   void give_back(const std::string& why, const std::string& before = "");
   /// The machine could not even start it.
   bool could_not_start() const { return could_not_start_; }
+  /// The program that this agent's folder lacks, for which it was given back before its start; empty: none is missing.
+  const std::filesystem::path& missing_program() const { return missing_program_; }
   /// The queue has the result of this job, which has ended.
   void mark_recorded() { state_ = State::released; }
   /// When SIGKILL was sent to its command, or will have been; kNever: there is no command, or no reason to kill it.
@@ -125,6 +128,12 @@ class AgentJob {
   /// Throws JobsError, FileError.
   void publish(const std::string& path);
   void no_result(const std::string& what);
+  /// Returns what a program that reports no result has to add, after a semicolon; empty for foretime itself.
+  std::string how_to_report_results() const;
+  /// Returns at most kProgressMetrics of `numbers`, the job's metric among them, and logs what was left out.
+  std::map<std::string, double> kept(const std::map<std::string, double>& numbers, const ProgressMessage& message);
+  /// Logs what was of no use in a message; the first such text is part of the error of a result that is missing.
+  void complain(const std::string& what);
   void given_back_by_storage();
   bool grows();
   void measured(int64_t step, const std::map<std::string, double>& values);
@@ -137,6 +146,7 @@ class AgentJob {
   const AgentOptions& options_;
   ArtifactCourier* courier_;
   World& world_;
+  bool runs_own_program_;  // a command of the sweep in place of foretime (jobs/sweep/program_trial.h)
   spdlog::logger& logger_;
   std::filesystem::path folder_;
   std::unique_ptr<JobLog> log_;
@@ -157,8 +167,9 @@ class AgentJob {
   std::string checkpoint_;                 // newest, relative to the run root
   std::string unseen_checkpoint_;          // newer, as the job named it: the storage failed when it was looked at
   std::filesystem::path resumed_;          // that it went on from
-  std::string printed_;                    // stdout of an evaluation
-  std::string failure_;                    // of fail()
+  std::filesystem::path missing_program_;
+  std::string printed_;  // stdout of an evaluation
+  std::string failure_;  // of fail()
   bool has_connected_ = false, has_result_ = false, has_messages_ = false, could_not_start_ = false, fetching_ = false;
   std::optional<MissingArtifacts> missing_;
   std::optional<FetchedArtifact> fetched_;
@@ -170,6 +181,9 @@ class AgentJob {
   uint64_t metrics_bytes_ = 0;  // of metrics.jsonl, when it was looked at
   int64_t scored_ = 0;          // candidates, as the last progress said
   int64_t bad_messages_ = 0;
+  std::string first_complaint_;             // about a message, or entries of one, that was of no use
+  std::set<std::string> left_out_entries_;  // of messages, which the log has named
+  double last_message_at_ = 0;              // that showed progress
 };
 
 }  // namespace foretime::jobs

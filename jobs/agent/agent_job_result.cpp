@@ -25,7 +25,8 @@ Outcome outcome_of(StopReason reason) {
 
 void AgentJob::conclude(const ExitStatus& status) {
   log_->finish();
-  if (bad_messages_ > 0) log_->note(fmt::format("{} messages were of no use", bad_messages_));
+  if (bad_messages_ > 0)
+    log_->note(fmt::format("{} messages were of no use; the first: {}", bad_messages_, first_complaint_));
   set_outcome(status);
   result_.exit_code = status.code;
   const auto well = [this] { return result_.outcome == Outcome::succeeded || result_.outcome == Outcome::stopped; };
@@ -96,7 +97,8 @@ void AgentJob::given_back_by_storage() {
 }
 
 void AgentJob::no_result(const std::string& what) {
-  result_.outcome = Outcome::error;
+  // A program that ends well without a result would do so again.
+  result_.outcome = runs_own_program_ ? Outcome::failed : Outcome::error;
   result_.error = "it ended well, but its result is not there: " + what;
   log_->note(result_.error);
   result_.error += log_->tail();
@@ -139,17 +141,17 @@ std::string AgentJob::unpublished_checkpoint() const {
 void AgentJob::require_training_result() {
   if (!has_result_) {
     // The channel was not reached (a launcher that starts rank 0 on another machine, say) or lost on the way.
-    if (auto found = read_final_metrics(folder_)) {
+    if (auto found = read_final_metrics(folder_, runs_own_program_)) {
       metrics_ = std::move(found->metrics);
       progress_.step = std::max(progress_.step, found->step);
       changed_ = true;
     } else if (metrics_.empty()) {
-      return no_result(fmt::format("no result came over its channel (FORETIME_PROGRESS), and {} has no final metrics",
-                                   (folder_ / "metrics.jsonl").string()));
+      return no_result(fmt::format("no result came over its channel (FORETIME_PROGRESS), and {} has no final metrics{}",
+                                   (folder_ / "metrics.jsonl").string(), how_to_report_results()));
     }
     if (checkpoint_.empty()) {
       const auto newest = newest_whole_checkpoint(folder_ / "checkpoints");
-      if (newest.empty() && !has_messages_)
+      if (newest.empty() && !has_messages_ && !runs_own_program_)
         return no_result(fmt::format("{}: no whole checkpoint", (folder_ / "checkpoints").string()));
       if (!newest.empty()) checkpoint_ = newest.lexically_relative(options_.roots.runs).string();
     }
@@ -159,9 +161,22 @@ void AgentJob::require_training_result() {
     for (const auto& [name, value] : metrics_) known += " " + name;
     result_.outcome = Outcome::failed;
     result_.error =
-        fmt::format("trainer.metric: {} is not among its metrics:{}", wanted, known.empty() ? " none" : known);
+        fmt::format("{}: {} is not among its metrics:{}{}", runs_own_program_ ? "metric.name" : "trainer.metric",
+                    wanted, known.empty() ? " none" : known, first_complaint_.empty() ? "" : "; " + first_complaint_);
     log_->note(result_.error);
   }
+}
+
+std::string AgentJob::how_to_report_results() const {
+  if (!runs_own_program_) return "";
+  if (!first_complaint_.empty()) return "; " + first_complaint_;
+  const auto metric = lease_.spec.metric.empty() ? "loss" : lease_.spec.metric;
+  return fmt::format(
+      "; a program must report its metric: in Python `trial = foretime.Trial()` at the start and `trial.finish(step, "
+      "{{\"{0}\": value}})` at the end, else a line {{\"kind\": \"final\", \"step\": 1, \"{0}\": 0.5}} in "
+      "metrics.jsonl in the directory that the file FORETIME_TRIAL names (docs/reference/sweep-files.md, A program of "
+      "your own); then foretime retry {1}",
+      metric, lease_.spec.sweep.empty() ? lease_.job : lease_.spec.sweep);
 }
 
 /// The metrics in the JSON that `foretime evaluate --json` prints, unless they came as a message.

@@ -1,6 +1,7 @@
 #include "jobs/agent/run_folder.h"
 
 #include <algorithm>
+#include <limits>
 #include <sstream>
 #include <vector>
 
@@ -9,6 +10,7 @@
 
 #include "base/atomic_file.h"
 #include "base/files.h"
+#include "jobs/progress/progress_message.h"
 
 namespace foretime::jobs {
 namespace {
@@ -91,19 +93,28 @@ bool copy_checkpoint(const fs::path& checkpoint, const fs::path& checkpoints) {
 
 }  // namespace
 
-std::optional<FinalMetrics> read_final_metrics(const std::filesystem::path& run) {
+std::optional<FinalMetrics> read_final_metrics(const std::filesystem::path& run, bool of_program) {
   const auto file = run / "metrics.jsonl";
   if (!files().exists(file)) return std::nullopt;
   std::optional<FinalMetrics> found;
   std::istringstream lines(files().read(file));
   for (std::string line; std::getline(lines, line);) {
     if (line.find("\"final\"") == std::string::npos) continue;
-    const auto json = Json::parse(line, nullptr, false);
+    Json json;
+    try {
+      json = parse_python_json(line);
+    } catch (const Json::exception&) {
+      continue;
+    }
     if (!json.is_object() || json.value("kind", Json()) != "final") continue;
     auto& final = found.emplace();
     for (const auto& [name, value] : json.items()) {
-      if (name == "step" && value.is_number_integer()) final.step = value;
-      if (name.find('/') != std::string::npos && value.is_number()) final.metrics[name] = value;
+      if (name == "step") {
+        if (value.is_number_integer()) final.step = value;
+      } else if (of_program || name.find('/') != std::string::npos) {
+        if (value.is_number()) final.metrics[name] = value;
+        if (value.is_null()) final.metrics[name] = std::numeric_limits<double>::quiet_NaN();
+      }
     }
   }
   return found;

@@ -9,13 +9,15 @@
 /// What a training has left in its run directory, as an agent sees it.
 namespace foretime::jobs {
 
-/// The last line of metrics.jsonl of the kind `final`. A metric that is no number is left out.
+/// The last line of metrics.jsonl of the kind `final`. A metric that is no number is left out. NaN stands for one that
+/// is not finite.
 struct FinalMetrics {
   int64_t step = 0;
   std::map<std::string, double> metrics{};
 };
-/// Empty where the run has not come to its end. Throws FileError.
-std::optional<FinalMetrics> read_final_metrics(const std::filesystem::path& run);
+/// Returns nothing where the run has not come to its end. `of_program`: every number but the step is a metric; else
+/// those named SET/METRIC are. Throws FileError.
+std::optional<FinalMetrics> read_final_metrics(const std::filesystem::path& run, bool of_program);
 
 /// What is wrong with a checkpoint's folder, as far as its manifest and the files' sizes tell; empty: nothing. Throws
 /// StorageError.

@@ -1,7 +1,10 @@
 #include "jobs/progress/progress_message.h"
 
+#include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <limits>
+#include <string_view>
 #include <utility>
 
 #include <fmt/format.h>
@@ -23,6 +26,7 @@ constexpr std::pair<Kind, const char*> kMessageKinds[] = {{Kind::hello, "hello"}
                                                           {Kind::result, "result"}};
 constexpr int64_t kLargestInteger = int64_t{1} << 53;  // beyond it JSON readers and Lua lose digits
 constexpr size_t kNameBytes = 200;
+constexpr std::string_view kNotFinite[] = {"NaN", "Infinity", "-Infinity"};  // as Python writes them
 
 [[noreturn]] void refuse_message(const std::string& what) { throw JobsError("progress message: " + what); }
 
@@ -34,11 +38,11 @@ int64_t integer(const Json& json, const char* key, bool needed, int64_t fallback
     if (needed) refuse_message(fmt::format("'{}' is missing", key));
     return fallback;
   }
-  // Compared before it is read as int64: an unsigned number above its range would wrap.
-  if (!at->is_number_integer() || (at->is_number_unsigned() && at->get<uint64_t>() > uint64_t{kLargestInteger}) ||
-      at->get<int64_t>() < 0)
+  // As a double, which has all whole numbers of that range: 3.0 is 3.
+  const double value = at->is_number() ? at->get<double>() : -1;
+  if (!(value >= 0 && value <= static_cast<double>(kLargestInteger)) || value != std::floor(value))
     refuse_message(fmt::format("{}: found {}, expected a whole number from 0 to 2^53", key, shown(*at)));
-  return at->get<int64_t>();
+  return static_cast<int64_t>(value);
 }
 
 double number(const Json& value, const std::string& key) {
@@ -47,18 +51,20 @@ double number(const Json& value, const std::string& key) {
   return value.get<double>();
 }
 
-/// An object of numbers; null stands for one that is not finite.
-std::map<std::string, double> numbers_of(const Json& json, const std::string& key) {
+/// An object of numbers; null stands for one that is not finite. Entries that are no numbers are left out, and noted in
+/// `message`.
+std::map<std::string, double> numbers_of(const Json& json, const std::string& key, ProgressMessage& message) {
   const auto at = json.find(key);
   if (at == json.end() || !at->is_object()) refuse_message(fmt::format("'{}' is missing or no object of numbers", key));
-  if (at->size() > kProgressMetrics)
-    refuse_message(fmt::format("{} {}, at most {}", at->size(), key, kProgressMetrics));
   std::map<std::string, double> numbers;
   for (const auto& [name, value] : at->items()) {
-    if (name.empty() || name.size() > kNameBytes)
-      refuse_message(fmt::format("{}: a name is empty or longer than 200 bytes", key));
-    numbers[name] = value.is_null() ? std::numeric_limits<double>::quiet_NaN()
-                                    : number(value, fmt::format("{}.{}", key, name.substr(0, 80)));
+    const bool named = !name.empty() && name.size() <= kNameBytes;
+    if (named && (value.is_null() || value.is_number())) {
+      numbers[name] = value.is_null() ? std::numeric_limits<double>::quiet_NaN() : value.get<double>();
+    } else {
+      message.left_out[fmt::format("{}.{}", key, name.substr(0, 80))] =
+          named ? shown(value) : fmt::format("a name of {} bytes, at most {}", name.size(), kNameBytes);
+    }
   }
   return numbers;
 }
@@ -90,7 +96,7 @@ void read_progress(const Json& json, ProgressMessage& message) {
     if (const double eta = number(*at, "eta_seconds"); eta >= 0) message.eta_seconds = eta;
   }
   message.scored = integer(json, "scored", false, 0);
-  if (json.contains("values")) message.values = numbers_of(json, "values");
+  if (json.contains("values")) message.values = numbers_of(json, "values", message);
 }
 
 std::string path_of(const Json& json) {
@@ -143,10 +149,31 @@ std::string to_line(const ProgressMessage& message) {
   return finished_line(json);
 }
 
+nlohmann::json parse_python_json(const std::string& text) {
+  if (auto json = Json::parse(text, nullptr, false); !json.is_discarded()) return json;
+  std::string plain;
+  bool quoted = false;
+  for (size_t at = 0; at < text.size();) {
+    const auto rest = std::string_view(text).substr(at);
+    const auto word = std::find_if(std::begin(kNotFinite), std::end(kNotFinite),
+                                   [&](std::string_view name) { return !quoted && rest.starts_with(name); });
+    if (word != std::end(kNotFinite)) {
+      plain += "null";
+      at += word->size();
+      continue;
+    }
+    if (rest[0] == '"') quoted = !quoted;
+    const size_t taken = quoted && rest[0] == '\\' && rest.size() > 1 ? 2 : 1;
+    plain += rest.substr(0, taken);
+    at += taken;
+  }
+  return Json::parse(plain);
+}
+
 ProgressMessage parse_progress_message(const std::string& line) {
   if (line.size() > kProgressLine) refuse_message(fmt::format("{} bytes, at most {}", line.size(), kProgressLine));
   try {
-    const auto json = Json::parse(line);
+    const auto json = parse_python_json(line);
     if (!json.is_object()) refuse_message("found " + shown(json) + ", expected an object");
     ProgressMessage message{.kind = kind_of(json)};
     if (message.kind == Kind::hello) {
@@ -157,7 +184,8 @@ ProgressMessage parse_progress_message(const std::string& line) {
     message.total_steps = integer(json, "total_steps", false, 0);
     if (message.kind == Kind::progress) read_progress(json, message);
     if (message.kind == Kind::evaluation) message.iteration = integer(json, "iteration", true, 0);
-    if (message.kind == Kind::evaluation || message.kind == Kind::result) message.metrics = numbers_of(json, "metrics");
+    if (message.kind == Kind::evaluation || message.kind == Kind::result)
+      message.metrics = numbers_of(json, "metrics", message);
     if (message.kind == Kind::checkpoint) message.path = path_of(json);
     return message;
   } catch (const Json::exception& error) {

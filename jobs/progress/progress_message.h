@@ -5,6 +5,8 @@
 #include <map>
 #include <string>
 
+#include <nlohmann/json.hpp>
+
 namespace foretime::jobs {
 
 /// One message of a job; only what its kind needs is set. A loss or metric that is not finite is sent as null and
@@ -19,14 +21,19 @@ struct ProgressMessage {
   std::map<std::string, double> metrics{};  // evaluation, result
   std::string path{};                       // checkpoint: folder of a whole checkpoint
   int64_t pid = 0;                          // hello
+  /// Entries of values and metrics that are no numbers, and were left out: what was found, by metrics.NAME.
+  std::map<std::string, std::string> left_out{};
   bool operator==(const ProgressMessage&) const = default;
 };
-/// Bounds of a message: bytes of its line with the newline, number of metrics.
+/// Bounds of a message: bytes of its line with the newline, and the number of metrics that are sent and kept.
 constexpr size_t kProgressLine = 64 << 10;
 constexpr size_t kProgressMetrics = 500;
 
 std::string to_line(const ProgressMessage& message);  // with the newline; throws JobsError past the bounds
-/// Throws JobsError where the line is not a message: not JSON, unknown kind, a value of the wrong type, not finite.
+/// JSON as Python's json.dumps writes it: NaN, Infinity and -Infinity become null. Throws nlohmann::json::exception.
+nlohmann::json parse_python_json(const std::string& text);
+/// Throws JobsError where the line is not a message: not JSON, unknown kind, a field of the wrong type. Entries of
+/// values and metrics that are null or not finite arrive as NaN; those that are no numbers are in `left_out`.
 ProgressMessage parse_progress_message(const std::string& line);
 
 /// The agent's message: stop at the next step boundary, after a checkpoint.

@@ -89,6 +89,9 @@ struct JobSpec {
   Resources resources{};
   int64_t priority = 0;  // larger first
   int64_t max_attempts = 3;
+  /// Key of the program that the job runs in place of foretime (jobs/sweep/program_trial.h), by which agents know
+  /// whether they can; 1 to 16 hexadecimal digits. Empty: it runs foretime.
+  std::string program{};
   bool operator==(const JobSpec&) const = default;
 };
 

@@ -178,9 +178,10 @@ std::vector<std::string> spec_fields(const JobSpec& spec) {
   FieldWriter writer;
   visit_submitted(spec, writer);
   // A field that is missing means the same as one with its usual value, and each takes seventy bytes of every job.
-  static const std::map<std::string, std::string> kUsual = {
-      {"name", ""},      {"sweep", ""},       {"trial", "-1"}, {"deferred", ""}, {"after", "[]"},      {"gpus", "0"},
-      {"priority", "0"}, {"most_ranks", "0"}, {"ranks", "1"},  {"cpus", "1"},    {"max_attempts", "3"}};
+  static const std::map<std::string, std::string> kUsual = {{"name", ""},      {"sweep", ""},         {"trial", "-1"},
+                                                            {"deferred", ""},  {"after", "[]"},       {"gpus", "0"},
+                                                            {"priority", "0"}, {"most_ranks", "0"},   {"ranks", "1"},
+                                                            {"cpus", "1"},     {"max_attempts", "3"}, {"program", ""}};
   std::vector<std::string> fields;
   for (size_t i = 0; i + 1 < writer.list.size(); i += 2) {
     const auto usual = kUsual.find(writer.list[i]);

@@ -92,6 +92,7 @@ void visit_submitted(Spec& spec, Field&& field) {
   field("gpus", spec.resources.gpus);
   field("priority", spec.priority);
   field("max_attempts", spec.max_attempts);
+  field("program", spec.program, Limits::kName);
 }
 
 /// All other fields of a job's hash that programs read. What scripts keep for themselves is in docs/reference/jobs.md.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <regex>
 #include <sstream>
 #include <utility>
 
@@ -17,7 +18,7 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr std::array<std::string_view, 6> kLeased = {"fence", "token", "attempt", "claimed_ms", "term_ms", "agent"};
-constexpr std::array<std::string_view, 4> kTexts = {"kind", "name", "metric", "goal"};
+constexpr std::array<std::string_view, 5> kTexts = {"kind", "name", "metric", "goal", "program"};
 constexpr std::array<std::string_view, 8> kValues = {"trial",      "parameters", "after", "ranks",
                                                      "most_ranks", "cpus",       "gpus",  "max_attempts"};
 
@@ -73,9 +74,17 @@ std::vector<std::string> submitted_fields(const JobSpec& spec, int64_t format) {
   return fields;
 }
 
-std::string waiting_shape(const Resources& resources, int64_t format) {
-  return fmt::format("c{}g{}{}", resources.total_cpus(), resources.total_gpus(),
-                     format > 1 ? fmt::format("v{}", format) : "");
+std::string waiting_shape(const JobSpec& spec, int64_t format) {
+  return fmt::format("c{}g{}{}{}", spec.resources.total_cpus(), spec.resources.total_gpus(),
+                     spec.program.empty() ? "" : "p" + spec.program, format > 1 ? fmt::format("v{}", format) : "");
+}
+
+std::optional<WaitingShape> parse_waiting_shape(const std::string& shape) {
+  static const std::regex kShape("c([0-9]{1,18})g([0-9]{1,18})(?:p([0-9a-f]{1,16}))?(?:v([0-9]{1,18}))?");
+  std::smatch parts;
+  if (!std::regex_match(shape, parts, kShape)) return std::nullopt;
+  return WaitingShape{{std::stoll(parts[1]), std::stoll(parts[2]), parts[3]},
+                      parts[4].matched ? std::stoll(parts[4]) : 1};
 }
 
 Fields unpacked(const Fields& fields, const std::string& who) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,8 +16,15 @@ namespace foretime::jobs {
 /// Field, value, field, value… of the hash of a job that is submitted with a record of this format.
 std::vector<std::string> submitted_fields(const JobSpec& spec, int64_t format = kRecordFormat);
 
-/// {prefix}:waiting: and this is where jobs of this demand and format wait.
-std::string waiting_shape(const Resources& resources, int64_t format = kRecordFormat);
+/// Returns the end of the key {prefix}:waiting:… where jobs of this demand, program and format wait:
+/// cCgGpPROGRAMvFORMAT.
+std::string waiting_shape(const JobSpec& spec, int64_t format = kRecordFormat);
+struct WaitingShape {
+  Demand demand{};
+  int64_t format = 1;
+};
+/// Reads what waiting_shape writes; empty where the text is none.
+std::optional<WaitingShape> parse_waiting_shape(const std::string& shape);
 
 /// All fields by name. Throws JobsError naming `who` where the packed ones are damaged.
 Fields unpacked(const Fields& fields, const std::string& who);

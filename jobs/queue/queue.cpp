@@ -12,7 +12,7 @@
 namespace foretime::jobs {
 namespace {
 
-constexpr size_t kId = 64;
+constexpr size_t kId = 64, kProgramKey = 16;
 constexpr int64_t kMostRanks = 65536, kMostOfRank = 65536, kMostTrials = 100'000'000;
 
 bool is_printable(const std::string& text) {
@@ -57,6 +57,15 @@ void bound_path(const std::string& path) {
 
 }  // namespace
 
+bool ClaimRequest::runs(const std::string& program) const {
+  const bool lacking = std::find(lacking_programs.begin(), lacking_programs.end(), program) != lacking_programs.end();
+  return program.empty() || (runs_programs && !lacking);
+}
+
+bool is_program_key(const std::string& text) {
+  return !text.empty() && text.size() <= kProgramKey && text.find_first_not_of("0123456789abcdef") == std::string::npos;
+}
+
 bool is_id(const std::string& text) {
   return !text.empty() && text.size() <= kId && std::all_of(text.begin(), text.end(), [](unsigned char c) {
     return std::isalnum(c) != 0 || c == '-' || c == '_';
@@ -92,6 +101,8 @@ void check(const JobSpec& job) {
   check.between("resources.gpus", job.resources.gpus, 0, kMostOfRank);
   check.between("priority", job.priority, -Limits::kPriority, Limits::kPriority);
   check.between("max_attempts", job.max_attempts, 1, Limits::kAttempts);
+  check.need(job.program.empty() || is_program_key(job.program), "program", fmt::format("{} bytes", job.program.size()),
+             "1 to 16 hexadecimal digits");
 }
 
 void check(const SweepSpec& sweep) {
@@ -120,6 +131,9 @@ void check(const ClaimRequest& request) {
   check.need(request.free_of_hosts.empty() || sum == request.free_cpus, "free_of_hosts", std::to_string(sum),
              fmt::format("the {} free CPUs", request.free_cpus));
   check.need(request.term.count() > 0, "term", fmt::format("{} ms", request.term.count()), "more than 0");
+  for (const auto& program : request.lacking_programs)
+    check.need(is_program_key(program), "lacking_programs", fmt::format("{} bytes", program.size()),
+               "1 to 16 hexadecimal digits");
 }
 
 void check(const AgentInfo& agent) {

@@ -26,6 +26,11 @@ struct ClaimRequest {
   Milliseconds term{30000};
   /// Where the CPUs are on several hosts, those of each, which add up to free_cpus: no rank is on two of them.
   std::vector<int64_t> free_of_hosts{};
+  /// Whether the agent runs programs of jobs (JobSpec::program), and the keys of those that it lacks.
+  bool runs_programs = false;
+  std::vector<std::string> lacking_programs{};
+  /// Whether a job with this program may be claimed; empty: a job that runs foretime.
+  bool runs(const std::string& program) const;
 };
 
 /// Early stopping of a sweep: asynchronous successive halving (Li et al. 2018, "A system for massively parallel
@@ -63,8 +68,9 @@ struct ReapCounts {
 struct AgentInfo {
   std::string name{}, host{}, version{};
   int64_t pid = 0, cpus = 0, gpus = 0, jobs = 0;
-  bool leaving = false;   // forget this agent
-  std::string trouble{};  // why it claims nothing, at most Limits::kTrouble bytes; empty: it is well
+  bool leaving = false;        // forget this agent
+  std::string trouble{};       // why it claims nothing, at most Limits::kTrouble bytes; empty: it is well
+  bool runs_programs = false;  // of jobs (JobSpec::program)
   bool operator==(const AgentInfo&) const = default;
 };
 
@@ -76,9 +82,10 @@ struct FinishedAndNext {
 
 enum class CancelOutcome { cancelled, requested, already_final };
 
-/// What a job needs in all, over its ranks.
+/// What a job needs in all, over its ranks, and the program that it runs (JobSpec::program).
 struct Demand {
   int64_t cpus = 0, gpus = 0;
+  std::string program{};
   auto operator<=>(const Demand&) const = default;
 };
 
@@ -114,7 +121,8 @@ class JobQueue {
     return added;
   }
 
-  /// Leases the first waiting job, by priority and then by age, that fits the free CPUs and GPUs. An elastic one fits
+  /// Leases the first waiting job, by priority and then by age, that fits the free CPUs and GPUs and whose program the
+  /// agent runs. An elastic one fits
   /// where the least of its ranks do, and takes as many as fit. Promotes retries that are due. Empty when there is
   /// none, the queue is paused, or so many jobs of paused sweeps and damaged records stand before it that another claim
   /// must go on: WakeUps then say so.
@@ -219,6 +227,8 @@ void check(const AgentInfo& agent);
 JobReport bounded(JobReport report);
 JobResult bounded(JobResult result);
 
+/// Whether it can be JobSpec::program: 1 to 16 lower-case hexadecimal digits.
+bool is_program_key(const std::string& text);
 /// Whether it can be the id of a job or a sweep: 1 to 64 letters, digits, - and _.
 bool is_id(const std::string& text);
 /// A number as it stands in Redis: the shortest text that reads back as the same double.

@@ -31,8 +31,9 @@ struct TrialChanges {
 struct AgentRecord {
   std::string name{}, host{}, version{};
   int64_t seen_ms = 0, started_ms = 0, pid = 0, cpus = 0, gpus = 0, jobs = 0;
-  std::string unreadable{};  // empty, or why its record cannot be read; the numbers are then 0
-  std::string trouble{};     // why it claims nothing; empty: it is well
+  bool runs_programs = false;  // of jobs (JobSpec::program)
+  std::string unreadable{};    // empty, or why its record cannot be read; the numbers are then 0
+  std::string trouble{};       // why it claims nothing; empty: it is well
 };
 
 struct QueueStatistics {
@@ -42,7 +43,8 @@ struct QueueStatistics {
   /// Those counts a minute, over the last five minutes of the event stream, or over what it holds where it was trimmed
   /// within them. `stopped` is missing: the stream does not tell it from succeeded.
   std::map<std::string, double> per_minute{};
-  int64_t oldest_waiting_ms = 0;  // age; 0: none waits
+  int64_t oldest_waiting_ms = 0;     // age; 0: none waits
+  int64_t waiting_for_programs = 0;  // waiting jobs that run a program of their own (JobSpec::program)
   bool paused = false;
   std::optional<int64_t> keep_finished_ms{};  // 0: for ever; empty: no agent has said yet
   std::optional<int64_t> keep_jobs{};         // of those that ended; 0: all; empty: likewise
@@ -114,6 +116,7 @@ class QueueReader {
   std::vector<std::string> sweeps_like(const std::string& prefix);
   static std::map<JobState, int64_t> no_jobs();  // 0 of every state
   void read_rates(QueueStatistics& statistics);
+  int64_t count_waiting_for_programs();
   void read_agents(std::vector<std::string> names, QueueStatistics& statistics);
 
   RedisClient& client_;

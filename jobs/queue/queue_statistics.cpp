@@ -203,9 +203,21 @@ QueueStatistics QueueReader::statistics() {
   for (auto& [state, count] : statistics.jobs) {
     if (const auto& reply = replies[at++]) count = integer_of(*reply);
   }
+  careful([&] { statistics.waiting_for_programs = count_waiting_for_programs(); });
   if (replies[4]) careful([&] { read_agents(texts_of(*replies[4]), statistics); });
   careful([&] { read_rates(statistics); });
   return statistics;
+}
+
+int64_t QueueReader::count_waiting_for_programs() {
+  std::vector<Arguments> counts;
+  for (const auto& text : texts_of(*ask({{"SMEMBERS", key("shapes")}})[0])) {
+    const auto shape = parse_waiting_shape(text);
+    if (shape && !shape->demand.program.empty()) counts.push_back({"ZCARD", key("waiting:" + text)});
+  }
+  int64_t jobs = 0;
+  for (const auto& reply : counts.empty() ? std::vector<Reply>() : ask(counts)) jobs += integer_of(*reply);
+  return jobs;
 }
 
 void QueueReader::read_agents(std::vector<std::string> names, QueueStatistics& statistics) {
@@ -234,6 +246,7 @@ void QueueReader::read_agents(std::vector<std::string> names, QueueStatistics& s
                                    .cpus = read.integer("cpus"),
                                    .gpus = read.integer("gpus"),
                                    .jobs = read.integer("jobs"),
+                                   .runs_programs = read.flag("programs"),
                                    .trouble = read.text("trouble", Limits::kTrouble)});
     } catch (const JobsError& error) {
       mark(name, error.what());

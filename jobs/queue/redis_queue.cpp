@@ -1,9 +1,7 @@
 #include "jobs/queue/redis_queue.h"
 
 #include <algorithm>
-#include <cinttypes>
 #include <cmath>
-#include <cstdio>
 #include <cstdlib>
 #include <utility>
 
@@ -147,7 +145,7 @@ std::vector<bool> RedisQueue::submit_all(std::span<const JobSpec> jobs) {
       bytes_in_call = 0;
     }
     auto& arguments = calls.back();
-    append(arguments, {job.id, job.sweep, std::to_string(job.trial), waiting_shape(job.resources, protocol_.format),
+    append(arguments, {job.id, job.sweep, std::to_string(job.trial), waiting_shape(job, protocol_.format),
                        std::to_string(job.priority), std::to_string(job.after.size())});
     append(arguments, job.after);
     arguments.push_back(std::to_string(fields.size()));
@@ -170,7 +168,8 @@ RedisQueue::Arguments RedisQueue::claim_arguments(const ClaimRequest& request) c
                                         : fmt::format("{}", fmt::join(request.free_of_hosts, ",")),
           std::to_string(request.free_gpus),
           std::to_string(request.term.count()),
-          shared_.of};
+          shared_.of,
+          request.runs_programs ? fmt::format("any {}", fmt::join(request.lacking_programs, " ")) : ""};
 }
 
 std::optional<Lease> RedisQueue::read_lease(const ClaimRequest& request, const redisReply& reply, size_t at) {
@@ -333,9 +332,9 @@ std::string RedisQueue::identity(const std::string& proposal) {
 
 void RedisQueue::heartbeat_agent(const AgentInfo& agent) {
   check(agent);
-  run("heartbeat_agent",
-      {agent.name, agent.host, agent.version, std::to_string(agent.pid), std::to_string(agent.cpus),
-       std::to_string(agent.gpus), std::to_string(agent.jobs), agent.leaving ? "1" : "0", agent.trouble});
+  run("heartbeat_agent", {agent.name, agent.host, agent.version, std::to_string(agent.pid), std::to_string(agent.cpus),
+                          std::to_string(agent.gpus), std::to_string(agent.jobs), agent.leaving ? "1" : "0",
+                          agent.trouble, agent.runs_programs ? "1" : ""});
 }
 
 KeptArtifact RedisQueue::ask_of_artifact(const std::string& what, const Lease& lease, const Artifact& artifact,
@@ -414,12 +413,9 @@ std::map<Demand, int64_t> RedisQueue::waiting() {
   const auto replies = client_.pipeline(counts);
   std::map<Demand, int64_t> found;
   for (size_t i = 0; i < shapes.size(); ++i) {
-    Demand demand;
-    int64_t format = 1;
     const auto jobs = integer_of(*replies[i]);
-    const int read =
-        std::sscanf(shapes[i].c_str(), "c%" SCNd64 "g%" SCNd64 "v%" SCNd64, &demand.cpus, &demand.gpus, &format);
-    if (read >= 2 && format <= protocol_.format && jobs > 0) found[demand] += jobs;
+    const auto shape = parse_waiting_shape(shapes[i]);
+    if (shape && shape->format <= protocol_.format && jobs > 0) found[shape->demand] += jobs;
   }
   return found;
 }

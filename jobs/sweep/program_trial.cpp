@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <utility>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -16,13 +17,38 @@ namespace {
 using Json = nlohmann::json;
 
 const std::vector<std::string> kFilledWords = {
-    "env", "interpreter", "program", "args", "args_no_hyphens", "args_no_boolean_flags", "args_json", "args_json_file"};
+    "env",       "interpreter",   "program", "args", "args_no_hyphens", "args_no_equals", "args_no_boolean_flags",
+    "args_json", "args_json_file"};
 constexpr std::string_view kEnvironment = "envvar:";
 
 /// The name in ${name}; empty where a word is none.
 std::string name_in(const std::string& word) {
   const bool filled = word.size() > 3 && word.starts_with("${") && word.ends_with("}");
   return filled ? word.substr(2, word.size() - 3) : "";
+}
+
+/// The ${name}s in a text, each with the place of its dollar sign. One that is not closed is none.
+std::vector<std::pair<size_t, std::string>> names_within(const std::string& text) {
+  std::vector<std::pair<size_t, std::string>> names;
+  for (size_t at = text.find("${"); at != std::string::npos; at = text.find("${", at + 2)) {
+    const size_t end = text.find('}', at);
+    if (end != std::string::npos) names.emplace_back(at, text.substr(at + 2, end - at - 2));
+  }
+  return names;
+}
+
+/// `word` with each ${envvar:NAME} filled in. Throws JobsError where a variable is missing.
+std::string with_variables(std::string word, const std::function<const char*(const char*)>& environment) {
+  const auto names = names_within(word);
+  for (auto found = names.rbegin(); found != names.rend(); ++found) {
+    const auto& [at, name] = *found;
+    const auto variable = name.substr(std::min(name.size(), kEnvironment.size()));
+    const char* value = environment(variable.c_str());
+    if (value == nullptr)
+      throw JobsError("command: found ${{{}}}, and the agent has no environment variable {}", name, variable);
+    word.replace(at, name.size() + 3, value);
+  }
+  return word;
 }
 
 /// A word of a file that is not in quotes.
@@ -117,16 +143,29 @@ ProgramTrial parse_program(const std::string& settings) {
   }
 }
 
+std::string program_key(const ProgramTrial& trial) { return content_id(trial.program).substr(0, 8); }
+
 std::vector<std::string> default_command() { return {"${env}", "${interpreter}", "${program}", "${args}"}; }
 
 std::string word_fault(const std::string& word) {
-  const auto name = name_in(word);
   if (word.find('\0') != std::string::npos) return "found a zero byte";
-  if (name.empty() || std::find(kFilledWords.begin(), kFilledWords.end(), name) != kFilledWords.end() ||
-      (name.starts_with(kEnvironment) && name.size() > kEnvironment.size()))
-    return "";
-  return fmt::format("found ${{{}}}, expected one of ${{{}}} or ${{envvar:NAME}}", name,
-                     fmt::join(kFilledWords, "}, ${"));
+  const auto is_filled = [](const std::string& name) {
+    return std::find(kFilledWords.begin(), kFilledWords.end(), name) != kFilledWords.end();
+  };
+  for (const auto& [at, name] : names_within(word)) {
+    const bool variable = name.starts_with(kEnvironment) && name.size() > kEnvironment.size();
+    if (variable || (name == name_in(word) && is_filled(name))) continue;
+    if (is_filled(name))
+      return fmt::format(
+          "found ${{{}}} inside of '{}', expected it as a word of its own: only ${{envvar:NAME}} is filled in "
+          "inside of a word",
+          name, word);
+    return fmt::format(
+        "found ${{{}}}, expected one of ${{{}}} as a word of its own, or ${{envvar:NAME}}; parameters come by "
+        "${{args}}",
+        name, fmt::join(kFilledWords, "}, ${"));
+  }
+  return "";
 }
 
 std::string parameter_text(const configs::YamlEntry& entry) {
@@ -166,13 +205,7 @@ std::vector<std::string> arguments_of(const ProgramTrial& trial, const Parameter
   std::vector<std::string> words;
   for (const std::string& word : trial.command) {
     const auto name = name_in(word);
-    if (name.starts_with(kEnvironment)) {
-      const auto variable = name.substr(kEnvironment.size());
-      const char* value = environment(variable.c_str());
-      if (value == nullptr)
-        throw JobsError("command: found {}, and the agent has no environment variable {}", word, variable);
-      words.emplace_back(value);
-    } else if (name == "env") {
+    if (name == "env") {
       words.emplace_back("/usr/bin/env");
     } else if (name == "interpreter") {
       words.emplace_back("python3");
@@ -187,12 +220,14 @@ std::vector<std::string> arguments_of(const ProgramTrial& trial, const Parameter
         const Json value = value_of(text);
         if (name == "args_no_boolean_flags" && value.is_boolean()) {
           if (value.get<bool>()) words.push_back("--" + key);
+        } else if (name == "args_no_equals") {
+          words.insert(words.end(), {"--" + key, argument_text(text)});
         } else {
           words.push_back((name == "args_no_hyphens" ? "" : "--") + key + "=" + argument_text(text));
         }
       }
     } else {
-      words.push_back(word);
+      words.push_back(with_variables(word, environment));
     }
   }
   return words;

@@ -25,6 +25,10 @@ std::string to_settings(const ProgramTrial& trial);
 /// Throws JobsError.
 ProgramTrial parse_program(const std::string& settings);
 
+/// Returns JobSpec::program of its trials: the first 8 hexadecimal digits of the SHA-256 of the program's path as
+/// written, which may be empty.
+std::string program_key(const ProgramTrial& trial);
+
 /// W&B's default where a sweep file has no command.
 std::vector<std::string> default_command();
 /// Empty, or why a word of a command cannot be.
@@ -41,9 +45,9 @@ nlohmann::json values_of(const ProgramTrial& trial, const Parameters& parameters
 
 /// The command line, as W&B makes it. Words that are filled in: ${env} /usr/bin/env, ${interpreter} python3,
 /// ${program},
-/// ${args} --key=value …, ${args_no_hyphens} key=value …, ${args_no_boolean_flags} --key for true and nothing for
-/// false,
-/// ${args_json}, ${args_json_file} (`json_file`), ${envvar:NAME} of `environment`. Values are written as Python does:
+/// ${args} --key=value …, ${args_no_hyphens} key=value …, ${args_no_equals} --key value …, ${args_no_boolean_flags}
+/// --key for true and nothing for false, ${args_json}, ${args_json_file} (`json_file`), and, inside of words as well,
+/// ${envvar:NAME} of `environment`. Values are written as Python does:
 /// True, None, [1, 'a']. Throws JobsError where an environment variable is missing.
 std::vector<std::string> arguments_of(const ProgramTrial& trial, const Parameters& parameters,
                                       const std::string& program, const std::string& json_file,

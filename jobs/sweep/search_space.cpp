@@ -70,6 +70,27 @@ std::string grid_value(const ParameterSpace& p, int64_t index) {
   }
 }
 
+/// Above it a repetition is unlikely.
+constexpr int64_t kMostPermuted = int64_t{1} << 53;
+
+/// The combination of a grid that is drawn as number `rank`, by their probabilities and without replacement: that with
+/// the largest log-probability + Gumbel variate comes first.
+Parameters weighted_trial(const SearchSpace& space, int64_t size, uint64_t key, int64_t rank) {
+  std::vector<std::pair<double, int64_t>> order;
+  for (int64_t index = 0; index < size; ++index) {
+    double weight = 1;
+    int64_t rest = index;  // as grid_trial takes it apart
+    for (auto p = space.rbegin(); p != space.rend(); ++p) {
+      const auto count = static_cast<int64_t>(count_of(*p));
+      if (!p->probabilities.empty()) weight *= std::max(p->probabilities[static_cast<size_t>(rest % count)], 1e-12);
+      rest /= count;
+    }
+    order.emplace_back(-std::log(weight) - random_gumbel({key, static_cast<uint64_t>(index)}), index);
+  }
+  std::nth_element(order.begin(), order.begin() + rank, order.end());
+  return grid_trial(space, order[static_cast<size_t>(rank)].second);
+}
+
 double fraction_between(double x, double low, double high) {
   if (high <= low) return x < low ? 0 : 1;
   return std::clamp((x - low) / (high - low), 0.0, 1.0);
@@ -97,6 +118,14 @@ std::string value_at(const ParameterSpace& p, double u) {
 }
 
 Parameters random_trial(const SearchSpace& space, uint64_t seed, int64_t trial) {
+  const auto size = grid_size(space);
+  const bool weighted = std::any_of(space.begin(), space.end(), [](const auto& p) { return !p.probabilities.empty(); });
+  if (size && *size < (weighted ? kMostWeighted + 1 : kMostPermuted)) {
+    const uint64_t key = random_bits({seed, random_stream::search_order, static_cast<uint64_t>(trial / *size)});
+    if (weighted) return weighted_trial(space, *size, key, trial % *size);
+    const KeyedPermutation order(static_cast<uint64_t>(*size), key);
+    return grid_trial(space, static_cast<int64_t>(order(static_cast<uint64_t>(trial % *size))));
+  }
   Parameters parameters;
   for (const ParameterSpace& p : space)
     parameters[p.key] = value_at(p, random_unit({seed, static_cast<uint64_t>(trial), hash_text(p.key)}));

@@ -53,8 +53,11 @@ SearchSpace parse_search_space(const std::string& json);  // throws SweepError
 /// The value for a uniform number u in [0, 1), by the inverse of the distribution; int_uniform and q_ ones are rounded:
 /// q_ to the nearest multiple of q, which may lie up to q / 2 outside of min and max, as in W&B.
 std::string value_at(const ParameterSpace& parameter, double u);
-/// Trial number `trial` of a random sweep: a function of (seed, trial, key) alone, so that a sweep can be cut or
-/// extended and stays the same.
+/// Trial number `trial` of a random sweep. It depends on its arguments alone, so that a sweep can be cut or extended
+/// and stays the same. Of a space with a grid, the combinations come in a random order, and none a second time before
+/// all were drawn; where values have probabilities, the likelier come earlier, and a grid above kMostWeighted is drawn
+/// from with repetitions. Else each parameter is drawn by itself.
+constexpr int64_t kMostWeighted = 4096;
 Parameters random_trial(const SearchSpace& space, uint64_t seed, int64_t trial);
 /// Number of combinations; empty where a parameter is continuous.
 /// Above 2^62 the number is the largest of its type.
@@ -83,7 +86,8 @@ constexpr size_t kRest = 1000;
 /// distribution itself as one more kernel; of kCandidates samples of the good density the one with the best ratio is
 /// taken. Categories have counts smoothed by their probabilities. Trials without a value (they run, or failed) count as
 /// the worst (constant liar), so agents that decide at once do not decide the same. A proposal that was seen already is
-/// sampled anew a few times. The time of a proposal is bounded by kRest. With fewer than kStartup values it is
+/// sampled again a few times, and then, in a space with a grid, replaced by the next combination of random_trial that
+/// was not seen, if any is left. The time of a proposal is bounded by kRest. With fewer than kStartup values it is
 /// random_trial(space, seed, trial). Earlier trials that lack a parameter do not count for it. A function of its
 /// arguments alone.
 Parameters propose_trial(const SearchSpace& space, const std::vector<const Observation*>& seen, bool maximize,

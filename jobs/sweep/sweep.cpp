@@ -171,6 +171,11 @@ class Expansion {
                        Limits::kSettings);
     sweep_.space = document_.space;
     sweep_.warnings = document_.warnings;
+    if (const auto distinct = grid_size(document_.space); distinct && document_.run_cap.value_or(0) > *distinct) {
+      sweep_.warnings.push_back(fmt::format(
+          "{}: run_cap: found {}, and the parameters have {} combinations: {}", document_.origin, *document_.run_cap,
+          *distinct, document_.method == "grid" ? "there are no more trials" : "later trials repeat earlier ones"));
+    }
     const configs::TrainerSettings& trainer = document_.base.trainer;
     if (!document_.program && spec.halving.enabled() && trainer.eval_every > 0 && trainer.epochs == 0 &&
         trainer.steps / trainer.eval_every <= spec.halving.rungs.front()) {
@@ -245,6 +250,7 @@ class Expansion {
     job.resources = document_.resources;
     job.priority = document_.priority;
     job.max_attempts = document_.max_attempts;
+    if (document_.program) job.program = program_key(*document_.program);
     finish(job);
     std::vector<JobSpec> follow_ups;
     std::vector<std::string> after = {job.id};

@@ -54,12 +54,13 @@ struct SweepPlan {
 };
 
 /// Reads and expands a sweep. `overrides` are key=value: run_cap, name, seed, seeds, settings (relative to the working
-/// folder), priority and max_attempts stand for the file's, every other key, with or without `set.` before it, is a
-/// setting of every trial. Each trial's settings are resolved and checked as configs::load_settings does (bounds,
-/// contradictions, unknown keys with the nearest known one); deferred (bayes) trials are checked at each bound and each
-/// value of each parameter. The id of the sweep is that of everything that shapes its trials: not its name, priority,
-/// resources, attempts or run.directory. At most 100,000 jobs, all checked before the sweep is returned. Throws
-/// SweepError or configs::SettingsError with file, line (or override), key and value.
+/// folder), program, metric.name, metric.goal, priority and max_attempts stand for the file's, every other key, with or
+/// without `set.` before it, is a setting of every trial. Each trial's settings are resolved and checked as
+/// configs::load_settings does (bounds, contradictions, unknown keys with the nearest known one); deferred (bayes)
+/// trials are checked at each bound and each value of each parameter. The id of the sweep is that of everything that
+/// shapes its trials: not its name, priority, resources, attempts or run.directory. At most 100,000 jobs, all checked
+/// before the sweep is returned. Throws SweepError or configs::SettingsError with file, line (or override), key and
+/// value.
 SweepPlan plan_sweep(const std::filesystem::path& file, const std::vector<std::string>& overrides = {});
 /// As plan_sweep does, of a text, with all jobs.
 Sweep parse_sweep(const std::string& yaml, const std::string& origin, const std::filesystem::path& folder,

@@ -22,8 +22,8 @@ constexpr size_t kSweepName = Limits::kName - 40;
 constexpr int64_t kMostRuns = 1000000;
 
 /// Keys that may stand on the command line as key=value; all others there are settings.
-const std::vector<std::string> kCommandLine = {"run_cap",  "name",     "seed",        "seeds",
-                                               "settings", "priority", "max_attempts"};
+const std::vector<std::string> kCommandLine = {"run_cap",  "name",     "seed",         "seeds",
+                                               "settings", "priority", "max_attempts", "program"};
 const std::vector<std::string> kWithoutMeaning = {"project",    "entity", "description", "controller",
                                                   "apiVersion", "kind",   "job",         "image_uri"};
 constexpr int64_t kMostWords = 1000;
@@ -36,7 +36,8 @@ class DocumentReader {
   }
 
   SweepDocument read(const std::string& yaml, const std::vector<std::string>& overrides) {
-    const YamlEntry root{"", configs::parse_yaml(yaml, origin_), origin_};
+    YamlEntry root{"", configs::parse_yaml(yaml, origin_), origin_};
+    remove_extensions(root.node);
     std::vector<std::string> known = {
         "method", "metric", "parameters", "run_cap",  "early_terminate", "name",    "settings", "overrides", "seed",
         "seeds",  "then",   "resources",  "priority", "max_attempts",    "program", "command",  "rename"};
@@ -53,7 +54,19 @@ class DocumentReader {
     }
     read_program(entries);
     if (const auto rename = entries.find("rename"); rename != entries.end()) read_rename(rename->second);
-    for (const auto& [key, entry] : entries) read_key(key, entry);
+    const bool says_what_runs = document_.program || entries.contains("settings") || entries.contains("overrides");
+    for (const auto& [key, entry] : entries) {
+      try {
+        read_key(key, entry);
+      } catch (const configs::SettingsError& error) {
+        if (says_what_runs || (key != "metric" && key != "parameters")) throw;
+        throw SweepError(
+            "{}: names neither program nor settings: program=train.py (in the file: program: train.py) sweeps a script "
+            "of your own, settings=my.yaml sweeps those settings of foretime train; as a sweep of the default "
+            "settings: {}",
+            origin_, error.what());
+      }
+    }
     if (document_.halving.enabled() && !entries.contains("metric"))
       fail(entries.at("early_terminate"), "needs metric, by which trials are compared");
     if (document_.method == "bayes" && !entries.contains("metric"))
@@ -69,6 +82,16 @@ class DocumentReader {
   }
 
  private:
+  /// Top-level keys that begin with x- or a dot hold what aliases of the file stand for, as in Compose and GitLab.
+  static void remove_extensions(YAML::Node& root) {
+    std::vector<std::string> names;
+    for (const auto& item : root) {
+      const auto name = item.first.IsScalar() ? item.first.Scalar() : "";
+      if (name.starts_with("x-") || name.starts_with(".")) names.push_back(name);
+    }
+    for (const auto& name : names) root.remove(name);
+  }
+
   void read_override(const std::string& text, std::map<std::string, YamlEntry>& entries,
                      std::vector<SettingOverride>& settings) {
     const std::string place = "override " + text;
@@ -77,6 +100,13 @@ class DocumentReader {
       throw SweepError(place + ": found no key=value, expected an override such as run_cap=12 or trainer.steps=100");
     std::string key = text.substr(0, equals);
     const std::string value = text.substr(equals + 1);
+    if (key == "metric.name" || key == "metric.goal") {
+      const auto found = entries.find("metric");
+      YAML::Node metric = found == entries.end() ? YAML::Node(YAML::NodeType::Map) : YAML::Clone(found->second.node);
+      metric[key.substr(key.find('.') + 1)] = value;
+      entries["metric"] = {"metric", metric, place};
+      return;
+    }
     const bool of_sweep = std::find(kCommandLine.begin(), kCommandLine.end(), key) != kCommandLine.end();
     if (of_sweep) {
       const bool list = value.starts_with('[');
@@ -98,6 +128,7 @@ class DocumentReader {
       ParameterNotes notes;
       document_.space = read_parameters(entry, origin_, &notes, {document_.program.has_value(), rename_});
       document_.places = std::move(notes.places);
+      for (const auto& [parameter, text] : notes.warnings) warn(parameter, text);
       used_names_.insert(notes.renamed.begin(), notes.renamed.end());
       if (document_.program) document_.program->nested = std::move(notes.nested);
     } else if (key == "run_cap") {
@@ -145,11 +176,12 @@ class DocumentReader {
     ProgramTrial trial{program == entries.end() ? "" : text_in(program->second, Limits::kPath), default_command(), {}};
     if (command != entries.end()) {
       const YamlEntry& words = command->second;
-      if (!words.node.IsSequence() || words.node.size() == 0 || words.node.size() > kMostWords)
-        fail(words, fmt::format("expected a list of 1 to {} words such as [${{env}}, ${{interpreter}}, ${{program}}, "
-                                "${{args}}]",
-                                kMostWords));
-      trial.command.clear();
+      if (!words.node.IsSequence() || words.node.size() > kMostWords)
+        fail(words,
+             fmt::format("expected a list of at most {} words such as [${{env}}, ${{interpreter}}, ${{program}}, "
+                         "${{args}}]",
+                         kMostWords));
+      if (words.node.size() > 0) trial.command.clear();  // none: the default, as W&B has it
       for (const YAML::Node& node : words.node) {
         const YamlEntry word{"command", node, words.place};
         if (!node.IsScalar()) fail(word, "expected text in the list");

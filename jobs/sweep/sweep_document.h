@@ -4,6 +4,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "configs/settings.h"
@@ -49,9 +50,10 @@ struct ParameterNames {
   std::map<std::string, std::string> rename;  // key of the file -> ours; empty: the parameter is left out
 };
 struct ParameterNotes {
-  std::map<std::string, std::string> places;  // of each key
-  std::vector<std::string> nested;            // keys that have `parameters`
-  std::vector<std::string> renamed;           // keys of `rename` that were found
+  std::map<std::string, std::string> places;                         // of each key
+  std::vector<std::string> nested;                                   // keys that have `parameters`
+  std::vector<std::string> renamed;                                  // keys of `rename` that were found
+  std::vector<std::pair<configs::YamlEntry, std::string>> warnings;  // about parameters
 };
 
 /// The search space of `parameters`, with nested `parameters` flattened to full keys, sorted. Each key must be a

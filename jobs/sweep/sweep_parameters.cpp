@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <string_view>
 #include <utility>
 
 #include <fmt/format.h>
@@ -20,6 +21,55 @@ using D = Distribution;
 
 const std::vector<std::string> kParameterKeys = {
     "value", "values", "probabilities", "distribution", "min", "max", "mu", "sigma", "a", "b", "q", "parameters"};
+
+/// Names of distributions in Optuna, Ray Tune and Hyperopt, and what is written here instead.
+constexpr std::pair<std::string_view, std::string_view> kNamesElsewhere[] = {
+    {"loguniform", "log_uniform_values (min and max are values)"},
+    {"log", "log_uniform_values (min and max are values)"},
+    {"reverse_loguniform", "inv_log_uniform_values (min and max are values)"},
+    {"qloguniform", "q_log_uniform_values (min, max and q are values)"},
+    {"lograndint", "q_log_uniform_values with q: 1"},
+    {"qlograndint", "q_log_uniform_values"},
+    {"choice", "categorical with values"},
+    {"pchoice", "categorical with values and probabilities"},
+    {"grid_search", "categorical with values, and method: grid"},
+    {"suggest_categorical", "categorical with values"},
+    {"CategoricalDistribution", "categorical with values"},
+    {"randint", "int_uniform (both ends included)"},
+    {"uniformint", "int_uniform (both ends included)"},
+    {"int", "int_uniform (both ends included)"},
+    {"suggest_int", "int_uniform (both ends included)"},
+    {"IntDistribution", "int_uniform (both ends included)"},
+    {"qrandint", "q_uniform"},
+    {"float", "uniform, or log_uniform_values for log=True"},
+    {"suggest_float", "uniform, or log_uniform_values for log=True"},
+    {"FloatDistribution", "uniform, or log_uniform_values for log=True"},
+    {"quniform", "q_uniform"},
+    {"randn", "normal"},
+    {"qrandn", "q_normal"},
+    {"gaussian", "normal"},
+    {"lognormal", "log_normal (mu and sigma of the logarithm)"},
+    {"qnormal", "q_normal"},
+    {"qlognormal", "q_log_normal"}};
+
+/// Why the numbers of a logarithmic distribution can hardly be what was meant: an error, and a warning.
+struct Doubt {
+  std::string error, warning;
+};
+Doubt doubt_of(const ParameterSpace& p) {
+  const D family = family_of(p.distribution);
+  const bool exponents = family == D::log_uniform || family == D::inv_log_uniform;
+  const bool values = family == D::log_uniform_values || family == D::inv_log_uniform_values;
+  if ((!exponents && !values) || p.min >= p.max) return {};
+  const auto low = quantile(p, 0), high = quantile(p, 1);
+  const auto range = fmt::format("found min {:g} and max {:g}{}, so values from {:.4g} to {:.4g}", p.min, p.max,
+                                 exponents ? ", which are exponents" : "", low, high);
+  const auto advice = fmt::format("{}_values takes the values themselves", to_string(p.distribution));
+  if (exponents && p.min >= 0 && p.max <= 1) return {fmt::format("{}; {}", range, advice), ""};
+  if (exponents && high > 1e12) return {"", fmt::format("{}; {}", range, advice)};
+  if (high < 2 * low) return {"", fmt::format("{}, less than a factor of 2{}", range, exponents ? "; " + advice : "")};
+  return {};
+}
 
 /// Which keys a distribution takes besides `distribution`; the first `needed` ones must be there.
 struct Shape {
@@ -80,6 +130,9 @@ class Reader {
     read_numbers(parameter, items, p);
     const std::string problem = check(p);
     if (!problem.empty()) fail(parameter, problem);
+    const auto doubt = doubt_of(p);
+    if (!doubt.error.empty()) fail(parameter, doubt.error);
+    if (!doubt.warning.empty()) notes_.warnings.emplace_back(parameter, doubt.warning);
     if (renamed.key.empty()) return;  // left out
     p.key = renamed.key;
     if (!names_.of_program) {
@@ -107,6 +160,9 @@ class Reader {
     if (const YamlEntry* named = find(items, prefix, "distribution")) {
       const std::string name = text_in(*named, 100);
       if (const auto distribution = find_distribution(name)) return *distribution;
+      for (const auto& [others, ours] : kNamesElsewhere) {
+        if (name == others) fail(*named, fmt::format("found '{}', which is {} here", name, ours));
+      }
       return *find_distribution(choice_in(*named, configs::words_of<Distribution>()));  // throws with the names
     }
     // W&B's defaults.

@@ -1,5 +1,7 @@
 #include <algorithm>
 #include <cmath>
+#include <iterator>
+#include <set>
 
 #include "base/counter_random.h"
 #include "jobs/sweep/search_space.h"
@@ -80,6 +82,24 @@ std::string propose_number(const ParameterSpace& p, const Split& split, uint64_t
   return best;
 }
 
+/// The first combination of a grid, in the order of random_trial from number `trial` on, that no trial had; else
+/// `fallback`.
+Parameters unseen_combination(const SearchSpace& space, const std::vector<const Observation*>& seen, uint64_t seed,
+                              int64_t trial, const Parameters& fallback) {
+  const auto size = grid_size(space);
+  if (!size) return fallback;
+  std::set<Parameters> done;
+  for (const Observation* observation : seen) done.insert(observation->parameters);
+  const int64_t first = trial % *size, round = trial - first;
+  // More than were done need not be looked at, nor more than are cheap where values have probabilities.
+  const auto looks = std::min({*size, std::ssize(done) + 1, kMostWeighted});
+  for (int64_t i = 0; i < looks; ++i) {
+    auto parameters = random_trial(space, seed, round + (first + i) % *size);
+    if (!done.contains(parameters)) return parameters;
+  }
+  return fallback;
+}
+
 }  // namespace
 
 CategoryDensity::CategoryDensity(const ParameterSpace& p, const std::vector<std::string>& values) {
@@ -151,8 +171,14 @@ Parameters propose_trial(const SearchSpace& space, const std::vector<const Obser
   const auto finished = std::count_if(seen.begin(), seen.end(), [](const Observation* observation) {
     return observation->value && std::isfinite(*observation->value);
   });
-  if (finished < kStartup) return random_trial(space, seed, trial);
-
+  const auto is_seen = [&](const Parameters& parameters) {
+    return std::any_of(seen.begin(), seen.end(),
+                       [&](const Observation* observation) { return observation->parameters == parameters; });
+  };
+  if (finished < kStartup) {
+    auto parameters = random_trial(space, seed, trial);
+    return is_seen(parameters) ? unseen_combination(space, seen, seed, trial, parameters) : parameters;
+  }
   const Split split = split_trials(seen, maximize);
   Parameters parameters;
   for (uint64_t attempt = 0; attempt < kAttempts; ++attempt) {
@@ -167,12 +193,9 @@ Parameters propose_trial(const SearchSpace& space, const std::vector<const Obser
         parameters[p.key] = propose_number(p, split, salt);
       }
     }
-    const bool seen_already = std::any_of(seen.begin(), seen.end(), [&](const Observation* observation) {
-      return observation->parameters == parameters;
-    });
-    if (!seen_already) break;
+    if (!is_seen(parameters)) return parameters;
   }
-  return parameters;
+  return unseen_combination(space, seen, seed, trial, parameters);
 }
 
 }  // namespace foretime::jobs

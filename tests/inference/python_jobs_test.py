@@ -161,6 +161,40 @@ class Folder(unittest.TestCase):
         (self.folder / "base.yaml").write_text(json.dumps(SETTINGS))
 
 
+class TrialByHand(Folder):
+    """foretime.Trial in a script that nobody swept."""
+
+    SCRIPT = """
+import foretime, sys
+trial = foretime.Trial()
+print("rate", trial.settings["optimizer.rate"] * 2, trial.settings["names"], trial.settings["flag"], "numpy" in sys.modules)
+trial.evaluation(1, {"loss": 0.5, "note": "text", "flag": True})
+trial.finish(2, {"loss": float("nan"), "note": "text"})
+print(trial.settings["missing"])
+"""
+
+    def by_hand(self, *options):
+        (self.folder / "fit.py").write_text(self.SCRIPT)
+        return subprocess.run([sys.executable, *options, "fit.py", "--optimizer.rate=0.25", "names=['a', 1]", "--flag=False"], capture_output=True,
+                              text=True, env={**os.environ, "PYTHONPATH": str(SOURCE / "inference" / "python")})
+
+    def test_its_settings_are_its_arguments(self):
+        done = self.by_hand()
+        lines = done.stdout.splitlines()
+        self.assertTrue(lines[0].startswith("rate 0.5 ['a', 1] False"), done.stderr)
+        self.assertEqual([json.loads(line)["metrics"] for line in lines[1:]], [{"loss": 0.5}, {"loss": None}])
+        self.assertEqual(done.stderr.count("foretime: note: left out: 'text': expected a number"), 1)
+        self.assertIn("missing: not among the settings; by hand give it as --missing=VALUE", done.stderr)
+
+    def test_it_needs_no_numpy(self):
+        (self.folder / "numpy.py").write_text("raise ModuleNotFoundError('numpy', name='numpy')\n")
+        done = self.by_hand()
+        self.assertTrue(done.stdout.startswith("rate 0.5 ['a', 1] False False\n"), done.stderr)
+        asked = subprocess.run([sys.executable, "-c", "import foretime; foretime.open"], capture_output=True, text=True,
+                               env={**os.environ, "PYTHONPATH": f"{self.folder}:{SOURCE / 'inference' / 'python'}"})
+        self.assertIn("foretime.open needs numpy", asked.stderr)
+
+
 class Training(Folder):
     def test_trains_reads_and_exports_a_run(self):
         run = foretime.train(SETTINGS, {"run.directory": "runs/a"}, trainer={"steps": 7}, optimizer={"learning_rate": 3e-4})
@@ -294,12 +328,10 @@ class Jobs(Folder):
         self.addCleanup(os.environ.__setitem__, "PATH", before)
         queue = foretime.Queue(runs="runs")
         submitted = queue.submit("sweep.yaml", {"steps": 20})
-        with open("agent.log", "w") as log:  # an agent that runs no programs refuses them, and says what to do
+        with open("agent.log", "w") as log:  # an agent that runs no programs leaves them to others, and says what to do
             queue.agent(cpus=1, output=log).wait()
-        refused = queue.jobs(submitted["sweep"])
-        self.assertEqual({job["state"] for job in refused}, {"failed"})
-        self.assertRegex(refused[0]["error"], "runs fit.py.*start agents with --programs FOLDER.*foretime retry " + submitted["sweep"])
-        foretime.command("retry", submitted["sweep"], "--runs", "runs")
+        self.assertEqual({(job["state"], job["attempt"]) for job in queue.jobs(submitted["sweep"])}, {("waiting", 0)})
+        self.assertIn("start an agent with --programs FOLDER", (self.folder / "agent.log").read_text())
         with open("agent.log", "w") as log:
             agent = queue.agent("--retry-seconds", "0.1", "--jobs", "1", programs_in=".", output=log)
             jobs = queue.wait(submitted["sweep"], timeout=1200, poll=0.2)

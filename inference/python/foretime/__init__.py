@@ -12,24 +12,29 @@
   foretime.meta_schedule.ForetimeCostModel cost model for TVM's meta_schedule
 
 Scores are lower for faster candidates; only the two TVM models, as TVM asks, turn that round. The two TVM modules need TVM and
-are imported by name; the rest needs numpy and libforetime.so, and never LibTorch;
+are imported by name; Trial needs neither numpy nor the library, the rest needs numpy and libforetime.so, and never LibTorch;
 training and the queue run the program `foretime`.
 """
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .groups import Files, Group, read
 from .library import ABI_VERSION, COLLECTIONS, ForetimeError, Library, load
-from .model import Graph, Model, Workload, open, rank
 from .programs import CommandError, command
-from .queue import Queue, sweep
-from .records import Records, read_records
-from .runs import Run, read_safetensors, train
 from .settings_file import read_settings
-from .table import Table
-from .tables import TableModel, pack_table
 from .trial import Trial
+
+try:
+    from .groups import Files, Group, read
+    from .model import Graph, Model, Workload, open, rank
+    from .queue import Queue, sweep
+    from .records import Records, read_records
+    from .runs import Run, read_safetensors, train
+    from .table import Table
+    from .tables import TableModel, pack_table
+except ModuleNotFoundError as missing:  # a script that only makes a Trial needs no numpy
+    if missing.name != "numpy":
+        raise
 
 __all__ = ["ABI_VERSION", "COLLECTIONS", "CommandError", "Files", "ForetimeError", "Graph", "Group", "Library", "Model", "Queue", "Records",
            "Run", "Table", "TableModel", "Trial", "Workload", "command", "load", "open", "pack_table", "rank", "read", "read_records", "read_safetensors",
@@ -42,4 +47,6 @@ else:  # made when it is asked for; hidden, because checkers would take it for a
     def __getattr__(name: str) -> str:
         if name == "__version__":
             return load().version().decode()
+        if name in __all__:
+            raise ModuleNotFoundError(f"foretime.{name} needs numpy, which this Python does not have", name="numpy")
         raise AttributeError(f"module 'foretime' has no attribute {name!r}")

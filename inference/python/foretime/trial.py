@@ -12,11 +12,12 @@
         trial.stop_if_asked()
     trial.finish(steps, {"valid/accuracy": accuracy})
 
-The script is the `program` of a sweep file, run by `foretime agent --programs FOLDER`. Started by hand it works as well: reports are
-printed, and nobody asks it to stop. A script that takes the settings of `foretime train` is run by `foretime agent --program SCRIPT`.
+The script is the `program` of a sweep file, run by `foretime agent --programs FOLDER`. Started by hand it works as well: settings are
+its arguments (`python3 train.py --optimizer.learning_rate=0.1`), reports are printed, and nobody asks it to stop. A script that takes the settings of `foretime train` is run by `foretime agent --program SCRIPT`.
 """
 from __future__ import annotations
 
+import ast
 import contextlib
 import json
 import math
@@ -36,11 +37,26 @@ LONGEST_LINE = 65536
 
 
 def _plain(value: Any) -> Any:
-    """A number as JSON has it: null where it is not finite."""
+    """A number as JSON has it: null where it is not finite. TypeError: it is no number."""
     number = value.item() if hasattr(value, "item") else value
     if isinstance(number, bool) or not isinstance(number, (int, float)):
         raise TypeError(f"{value!r}: expected a number")
     return number if math.isfinite(number) else None
+
+
+def _argument(text: str) -> Any:
+    """A value on a command line as Python means it, else the text."""
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return text
+
+
+class _Settings(dict[str, Any]):
+    """Settings by dotted key, whose KeyError says how to give one."""
+
+    def __missing__(self, key: str) -> Any:
+        raise KeyError(f"{key}: not among the settings; by hand give it as --{key}=VALUE, in a sweep below parameters")
 
 
 def _connected() -> socket.socket:
@@ -73,14 +89,20 @@ class Trial:
         self._resume = "auto"
         if told:
             trial = json.loads(pathlib.Path(told).read_text(encoding="utf-8"))
-            self.settings: dict[str, Any] = flat(trial["parameters"])
+            self.settings: dict[str, Any] = _Settings(flat(trial["parameters"]))
             self.directory = pathlib.Path(trial["directory"])
             self._resume = trial["resume"] or "auto"
         else:
             given = settings_file or next((word for word in reversed(sys.argv[1:]) if word.endswith(".yaml")), "")
-            self.settings = flat(read_settings(given)) if given else {}
+            self.settings = _Settings(flat(read_settings(given)) if given else {})
+            if settings_file is None:  # by hand: as ${args} and ${args_no_hyphens} of a sweep give them
+                for word in sys.argv[1:]:
+                    key, equals, value = word.removeprefix("--").partition("=")
+                    if equals and key:
+                        self.settings[key] = _argument(value)
             self.directory = pathlib.Path(self.settings.get("run.directory") or "runs/trial")
             self._resume = str(self.settings.get("checkpoint.resume", "auto"))
+        self._left_out: set[str] = set()  # entries that were no numbers, each of which is said once
         self._evaluations = 0
         self._reason: Optional[str] = None
         self._pending = b""
@@ -128,6 +150,18 @@ class Trial:
             with open(self.directory / "metrics.jsonl", "a", encoding="utf-8") as file:
                 file.write(json.dumps({"kind": kind, "step": int(step), **values}, allow_nan=False) + "\n")
 
+    def _numbers(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Those that are numbers; the others are left out, and named once on stderr."""
+        plain = {}
+        for name, value in values.items():
+            try:
+                plain[name] = _plain(value)
+            except TypeError as error:
+                if name not in self._left_out:
+                    print(f"foretime: {name}: left out: {error}", file=sys.stderr, flush=True)
+                    self._left_out.add(name)
+        return plain
+
     def report(self, step: int, total_steps: Optional[int] = None, loss: Optional[float] = None,
                values: Optional[Mapping[str, float]] = None) -> None:
         """How far the trial is; `values`: what was measured at this step, which becomes curves. Twice a second is enough."""
@@ -137,14 +171,14 @@ class Trial:
         if loss is not None:
             message["loss"] = _plain(loss)
         if values:
-            message["values"] = {name: _plain(value) for name, value in values.items()}
+            message["values"] = self._numbers(values)
         self._send(message)
         self._note("train", step, {**({} if loss is None else {"loss": message["loss"]}), **message.get("values", {})})
 
     def evaluation(self, step: int, metrics: Mapping[str, float]) -> None:
         """Metrics of an evaluation; the sweep's metric among them decides on early stopping."""
         self._evaluations += 1
-        plain = {name: _plain(value) for name, value in metrics.items()}
+        plain = self._numbers(metrics)
         self._send({"type": "evaluation", "step": int(step), "iteration": self._evaluations, "metrics": plain})
         self._note("eval", step, plain)
 
@@ -214,7 +248,7 @@ class Trial:
 
     def finish(self, step: int, metrics: Mapping[str, float]) -> None:
         """The final metrics: the result of the trial."""
-        plain = {name: _plain(value) for name, value in metrics.items()}
+        plain = self._numbers(metrics)
         self._note("final", step, plain)
         self._send({"type": "result", "step": int(step), "metrics": plain})
         if self._channel is not None:

@@ -6,7 +6,7 @@
 local function chain()
   local P, call, format = KEYS[1], redis.call, string.format
   local id, fence, token, objective = ARGV[3], ARGV[4], ARGV[5], ARGV[9]
-  local agent, next_token, cpus, term, known = ARGV[20], ARGV[21], tonumber(ARGV[22]), tonumber(ARGV[24]), ARGV[25]
+  local agent, next_token, cpus, term, known, programs = ARGV[20], ARGV[21], tonumber(ARGV[22]), tonumber(ARGV[24]), ARGV[25], ARGV[26]
   if ARGV[2] ~= '17' or ARGV[7] ~= 'succeeded' or ARGV[19] ~= '' or not cpus then return nil end
   local now, queue = clock_ms(), call('HMGET', P .. 'settings', 'protocol', 'alive_ms', 'clock_trusted')
   local silent, ahead = now - (tonumber(queue[2] or 0) or 0), (tonumber(queue[3] or 0) or 0) - now
@@ -50,9 +50,10 @@ local function chain()
   local shape, next_id, score
   local shapes = call('SMEMBERS', P .. 'shapes')
   for i = 1, #shapes do
-    local c, g, version = string.match(shapes[i], '^c(%d+)g(%d+)v?(%d*)$')
+    local c, g, p, version = string.match(shapes[i], '^c(%d+)g(%d+)p?(%x*)v?(%d*)$')
     if not c or #c > 9 or #g > 9 then return nil end  -- as no job can need
-    if tonumber(c) <= cpus and (g == '0' or tonumber(g) <= tonumber(ARGV[23])) and tonumber(version ~= '' and version or 1) <= FORMAT then
+    local runs = p == '' or programs ~= '' and not string.find(programs .. ' ', ' ' .. p .. ' ', 1, true)
+    if runs and tonumber(c) <= cpus and (g == '0' or tonumber(g) <= tonumber(ARGV[23])) and tonumber(version ~= '' and version or 1) <= FORMAT then
       local first = call('ZRANGE', P .. 'waiting:' .. shapes[i], 0, 0, 'WITHSCORES')
       if not first[1] then return nil end
       local its = #shapes == 1 and 0 or tonumber(first[2])

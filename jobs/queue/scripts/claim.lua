@@ -1,13 +1,15 @@
 #!lua flags=allow-oom
 -- ARGV: events, agent, token, free CPUs (of each host of the agent, with commas between), free GPUs, term in ms, then the
--- sweep whose settings the caller knows, as its id and when it was created with a space between, or nothing.
+-- sweep whose settings the caller knows, as its id and when it was created with a space between, or nothing, then `any` and
+-- the keys of the programs that the agent lacks, each after a space, or nothing where it runs no programs of jobs.
 local agent, token, gpus, term = ARGV[2], ARGV[3], tonumber(ARGV[5]), tonumber(ARGV[6])
 local hosts, cpus = {}, 0
 for free in string.gmatch(ARGV[4], '%d+') do
   hosts[#hosts + 1] = tonumber(free)
   cpus = cpus + tonumber(free)
 end
-local known = ARGV[7]
+local known, runs_programs, lacking = ARGV[7], ARGV[8] ~= '', {}
+for program in string.gmatch(ARGV[8], ' (%x+)') do lacking[program] = true end
 local LOOK = 1000  -- waiting jobs that one claim looks at
 local LARGEST = 2 ^ 32  -- CPUs or GPUs of a job in all: 65,536 ranks with as many each
 -- A claim that finds nothing writes nothing: idle agents ask often, and each write would be an fsync.
@@ -62,9 +64,11 @@ end
 for _, shape in ipairs(call('SMEMBERS', P .. 'shapes')) do
   local c, g = string.match(shape, '^c(%d+)g(%d+)')
   local version = tonumber(string.match(shape, 'v(%d+)$') or 1)
+  local program = string.match(shape, '^c%d+g%d+p(%x+)')
+  local runs = not program or runs_programs and not lacking[program]
   -- Demands that no job can have are of damaged records, which the claim that takes them ends.
   local damaged = not c or tonumber(c) > LARGEST or tonumber(g) > LARGEST
-  if version <= FORMAT and (damaged or (tonumber(c) <= cpus and tonumber(g) <= gpus)) then look(shape) end
+  if version <= FORMAT and runs and (damaged or (tonumber(c) <= cpus and tonumber(g) <= gpus)) then look(shape) end
 end
 
 local moved, without_room = 0, 0

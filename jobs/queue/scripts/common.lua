@@ -147,12 +147,14 @@ local function why_it_ended(to, new, old)
   return string.sub(first, 1, 200)
 end
 
--- Where a job waits: one sorted set for each demand of CPUs and GPUs, so that a claim looks at the first of each set
--- that fits, however many jobs wait. The number of submission keeps a job's place over retries. Records of a format
+-- Where a job waits: one sorted set for each demand of CPUs and GPUs and each program, so that a claim looks at the first
+-- of each set that fits, however many jobs wait. The number of submission keeps a job's place over retries. Records of a format
 -- above 1 wait in sets of their own, which programs that cannot read them do not look at.
 local function place(f)
   local ranks, version = num(f.ranks or 1), num(f.format)
   local shape = 'c' .. int(ranks * num(f.cpus or 1)) .. 'g' .. int(ranks * num(f.gpus))
+  local program = string.match(f.program or '', '^%x+$')
+  if program then shape = shape .. 'p' .. program end
   if version > 1 then shape = shape .. 'v' .. int(version) end
   return shape, int(num(f.sequence) - num(f.priority) * 2 ^ 40)
 end

@@ -1,12 +1,14 @@
 #!lua flags=allow-oom
--- ARGV: events, name, host, version, pid, cpus, gpus, jobs, 1 where it leaves, why it claims nothing.
+-- ARGV: events, name, host, version, pid, cpus, gpus, jobs, 1 where it leaves, why it claims nothing,
+-- 1 where it runs programs of jobs.
 -- A register for people; leases alone decide who holds what. What says nothing new is written twice a minute only.
 local name = ARGV[2]
 local key = P .. 'agent:' .. name
 local FIELDS = {'host', 'version', 'pid', 'cpus', 'gpus', 'jobs'}
 local function is_news()
   local f = call('HMGET', key, 'seen_ms', unpack(FIELDS))
-  if call('HGET', key, 'trouble') ~= ARGV[10] then return true end
+  local more = call('HMGET', key, 'trouble', 'programs')
+  if more[1] ~= ARGV[10] or more[2] ~= ARGV[11] then return true end
   local age = now - num(f[1])
   for i = 1, #FIELDS do
     if f[i + 1] ~= ARGV[i + 2] then return true end
@@ -19,7 +21,7 @@ if ARGV[9] == '1' then
   call('ZREM', P .. 'agents', name)
 elseif is_news() then
   call('HSET', key, 'host', ARGV[3], 'version', ARGV[4], 'pid', ARGV[5], 'cpus', ARGV[6], 'gpus', ARGV[7], 'jobs',
-       ARGV[8], 'format', int(SWEEP_FORMAT), 'trouble', ARGV[10], 'seen_ms', int(now))
+       ARGV[8], 'format', int(SWEEP_FORMAT), 'trouble', ARGV[10], 'programs', ARGV[11], 'seen_ms', int(now))
   call('HSETNX', key, 'started_ms', int(now))
   call('ZADD', P .. 'agents', int(now), name)
 end

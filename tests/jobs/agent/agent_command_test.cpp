@@ -237,7 +237,7 @@ TEST_F(AgentCommandTest, AFolderOfProgramsThatIsMissingIsTheMachinesFault) {
   fs::create_directories(programs);
   EXPECT_THAT(testing::message_of<NodeError>(command), HasSubstr("is it mounted?"));
   std::ofstream(programs / "other.py") << "print()\n";
-  EXPECT_THAT(testing::message_of<JobUnusable>(command), HasSubstr("train.py: no such file"));
+  EXPECT_THAT(testing::message_of<MissingProgram>(command), HasSubstr("train.py: no such file"));
   std::ofstream(programs / "train.py") << "print()\n";
   EXPECT_NO_THROW(command());
 }

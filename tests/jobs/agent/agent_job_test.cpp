@@ -11,6 +11,7 @@
 
 #include "base/atomic_file.h"
 #include "jobs/agent/run_folder.h"
+#include "jobs/sweep/program_trial.h"
 #include "tests/jobs/agent/training_settings.h"
 #include "tests/jobs/queue/memory_queue.h"
 #include "tests/simulation/simulated_files.h"
@@ -19,6 +20,7 @@ namespace foretime::jobs {
 namespace {
 
 namespace fs = std::filesystem;
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using Kind = ProgressMessage::Kind;
 
@@ -32,7 +34,7 @@ class Stage final : public World {
       explicit Command(Stage& stage) : stage_(stage) {}
       void add_descriptors(std::vector<pollfd>&) const override {}
       std::optional<ExitStatus> poll_exit() override { return stage_.exit; }
-      void read_output(bool, const Sink&, const Sink&) override {}
+      void read_output(bool, const Sink& output, const Sink&) override { output(std::exchange(stage_.output, "")); }
       void receive(const std::function<void(const ProgressMessage&)>& message,
                    const std::function<void(const std::string&)>&) override {
         for (; !stage_.messages.empty(); stage_.messages.pop_front()) message(stage_.messages.front());
@@ -40,7 +42,7 @@ class Stage final : public World {
       bool connected() const override { return !stage_.exit; }
       void request_stop(const std::string&) override {}
       void terminate() override {}
-      void kill() override {}
+      void kill() override { stage_.killed = true; }
       Stage& stage_;
     };
     return std::make_unique<Command>(*this);
@@ -50,7 +52,9 @@ class Stage final : public World {
 
   double now = 1000;
   std::deque<ProgressMessage> messages;
+  std::string output;
   std::optional<ExitStatus> exit;
+  bool killed = false;
 };
 
 class AgentJobTest : public ::testing::Test {
@@ -211,6 +215,77 @@ TEST_F(AgentJobTest, AJobWhoseFilesAreLostWhenTheyAreClosedIsGivenBackAndNeverFa
   EXPECT_EQ(job_->result().outcome, Outcome::preempted);
   EXPECT_TRUE(job_->could_not_start());
   EXPECT_THAT(job_->result().error, HasSubstr("config.yaml"));
+}
+
+/// Of a trial that runs a program of the user's own, with the metric val_loss.
+class ProgramAttempt : public AgentJobTest {
+ protected:
+  ProgramAttempt() {
+    files().create_folders("/programs");
+    files().open("/programs/train", Files::Open::replace)->write("program");
+    options_.roots.programs = "/programs";
+    spec_.settings = to_settings({"", {"train"}, {}});
+    spec_.program = program_key({});
+    spec_.metric = "val_loss";
+  }
+  /// Each second a line, for so long; whether it was killed.
+  bool prints(double seconds) {
+    for (const double end = stage_.now + seconds; stage_.now < end && !stage_.killed;) {
+      stage_.now += 1;
+      stage_.output = "batch\n";
+      job_->tick(stage_.now);
+    }
+    return stage_.killed;
+  }
+  void evaluate(int64_t iteration, const std::map<std::string, double>& metrics) {
+    stage_.messages.push_back(
+        {.kind = Kind::evaluation, .step = iteration, .iteration = iteration, .metrics = metrics});
+    job_->tick(stage_.now);
+  }
+};
+
+TEST_F(ProgramAttempt, ItsOutputIsASignOfLifeBetweenItsReports) {
+  options_.stall_seconds = 60;
+  begin(1, "");
+  evaluate(1, {{"val_loss", 1.0}});
+  EXPECT_FALSE(prints(600)) << "an epoch that is longer than the limit";
+  evaluate(2, {{"val_loss", 0.5}});
+  EXPECT_FALSE(prints(600));
+  // Not for ever: what prints and never gets on hangs as well.
+  EXPECT_TRUE(prints(6000));
+  EXPECT_EQ(end({137, 9}).outcome, Outcome::error);
+  EXPECT_THAT(job_->result().error, AllOf(HasSubstr("no progress for"), HasSubstr("--stall-seconds")));
+}
+
+TEST_F(ProgramAttempt, SilenceIsNone) {
+  options_.stall_seconds = 60;
+  begin(1, "");
+  evaluate(1, {{"val_loss", 1.0}});
+  for (int i = 0; i < 70; ++i) job_->tick(stage_.now += 1);
+  EXPECT_TRUE(stage_.killed);
+}
+
+TEST_F(ProgramAttempt, KeepsItsMetricAmongTooManyAndSaysWhatWasLeftOut) {
+  begin(1, "");
+  ProgressMessage message{.kind = Kind::result, .step = 1};
+  for (int i = 0; i < 600; ++i) message.metrics[fmt::format("m{}", i)] = i;
+  message.metrics["val_loss"] = 0.25;
+  message.left_out = {{"metrics.note", "\"hello\""}};
+  stage_.messages.push_back(message);
+  EXPECT_EQ(end({0, 0}).outcome, Outcome::succeeded);
+  EXPECT_EQ(job_->result().objective, 0.25);
+  EXPECT_EQ(job_->result().metrics.size(), kProgressMetrics);
+  const auto log = files().read("/runs/job/attempt-1/output.log");
+  EXPECT_THAT(log, AllOf(HasSubstr("metrics.note: found \"hello\": left out, expected numbers"),
+                         HasSubstr("a message of 601 numbers: 500 of them are kept")));
+}
+
+TEST_F(ProgramAttempt, AResultWhoseMetricIsNoNumberIsFinalAndNamesIt) {
+  begin(1, "");
+  stage_.messages.push_back({.kind = Kind::result, .step = 1, .left_out = {{"metrics.val_loss", "\"0.5\""}}});
+  EXPECT_EQ(end({0, 0}).outcome, Outcome::failed);
+  EXPECT_THAT(job_->result().error,
+              HasSubstr("val_loss is not among its metrics: none; metrics.val_loss: found \"0.5\": left out"));
 }
 
 TEST_F(AgentJobTest, AnEvaluationWhoseOutputIsLostWhenItIsClosedIsGivenBackAndCostsNoAttempt) {

@@ -95,7 +95,7 @@ std::optional<Lease> MemoryQueue::claim(const ClaimRequest& request) {
     Job* best = nullptr;
     for (auto& [id, job] : jobs_) {
       if (job.record.state != JobState::waiting || job.score() <= after) continue;
-      if (free_ranks(job.record.spec.resources, request) == 0) continue;
+      if (!request.runs(job.record.spec.program) || free_ranks(job.record.spec.resources, request) == 0) continue;
       if (best == nullptr || job.score() < best->score()) best = &job;
     }
     if (best == nullptr) return std::nullopt;

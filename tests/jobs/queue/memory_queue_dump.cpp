@@ -59,8 +59,9 @@ std::map<Demand, int64_t> MemoryQueue::waiting() {
   const auto lock = begin("waiting");
   std::map<Demand, int64_t> found;
   for (const auto& [id, job] : jobs_) {
-    const auto& resources = job.record.spec.resources;
-    if (job.record.state == JobState::waiting) ++found[{resources.total_cpus(), resources.total_gpus()}];
+    const auto& spec = job.record.spec;
+    if (job.record.state == JobState::waiting)
+      ++found[{spec.resources.total_cpus(), spec.resources.total_gpus(), spec.program}];
   }
   return found;
 }
@@ -158,7 +159,7 @@ MemoryQueue::Dump MemoryQueue::dump() {
     all["ids"][id] = score(0);
     all["state:" + to_string(record.state)][id] = score(static_cast<double>(job.entered_ms));
     if (record.state == JobState::waiting)
-      all["waiting:" + waiting_shape(spec.resources)][id] = score(static_cast<double>(job.score()));
+      all["waiting:" + waiting_shape(spec)][id] = score(static_cast<double>(job.score()));
     if (job.log_ended_ms) all["logs"][id] = score(static_cast<double>(*job.log_ended_ms));
     if (record.state == JobState::delayed) all["delayed"][id] = score(static_cast<double>(record.due_ms));
     if (record.state == JobState::active) all["leases"][id] = score(static_cast<double>(job.deadline_ms));
@@ -185,11 +186,17 @@ MemoryQueue::Dump MemoryQueue::dump() {
   }
   for (const auto& [name, agent] : agents_) {
     all["agents"][name] = score(static_cast<double>(agent.seen_ms));
-    all["agent:" + name] = {
-        {"host", agent.info.host},       {"version", agent.info.version},  {"pid", text(agent.info.pid)},
-        {"cpus", text(agent.info.cpus)}, {"gpus", text(agent.info.gpus)},  {"jobs", text(agent.info.jobs)},
-        {"format", text(kSweepFormat)},  {"seen_ms", text(agent.seen_ms)}, {"started_ms", text(agent.started_ms)},
-        {"trouble", agent.info.trouble}};
+    all["agent:" + name] = {{"host", agent.info.host},
+                            {"version", agent.info.version},
+                            {"pid", text(agent.info.pid)},
+                            {"cpus", text(agent.info.cpus)},
+                            {"gpus", text(agent.info.gpus)},
+                            {"jobs", text(agent.info.jobs)},
+                            {"format", text(kSweepFormat)},
+                            {"seen_ms", text(agent.seen_ms)},
+                            {"started_ms", text(agent.started_ms)},
+                            {"trouble", agent.info.trouble},
+                            {"programs", flag(agent.info.runs_programs)}};
   }
   for (size_t i = 0; i < silences_.size(); ++i)
     all["silences"][fmt::format("{:04}", i)] = fmt::format("{} {}", silences_[i].from, silences_[i].to);

@@ -70,6 +70,37 @@ TEST_P(QueueContract, PriorityThenAgeThenWhatFits) {
   EXPECT_EQ(claim("a", 16)->job, "large");
 }
 
+TEST_P(QueueContract, AJobWithAProgramWaitsForAnAgentThatRunsIt) {
+  for (const auto* id : {"a", "b", "foretime"}) {
+    auto spec = job_named(id);
+    if (spec.id != "foretime") spec.program = std::string("0") + id;
+    queue().submit(spec);
+  }
+  using Demands = std::map<Demand, int64_t>;
+  EXPECT_EQ(queue().waiting(), (Demands{{{1, 0, ""}, 1}, {{1, 0, "0a"}, 1}, {{1, 0, "0b"}, 1}}));
+  ClaimRequest request{"agent", "1", 8, 0, Milliseconds(30000)};
+  EXPECT_EQ(queue().claim(request)->job, "foretime");
+  request.token = "2";
+  EXPECT_FALSE(queue().claim(request));
+  request.runs_programs = true;
+  request.lacking_programs = {"0a", "0c"};
+  const auto lease = queue().claim(request).value();
+  EXPECT_EQ(lease.job, "b");
+  EXPECT_EQ(lease.spec.program, "0b");
+  // It waits for the same agents again, however it came back.
+  EXPECT_TRUE(queue().finish(lease, {.outcome = Outcome::error, .error = "broke"}, 0));
+  advance(60'000);
+  queue().reap();
+  request.token = "3";
+  request.lacking_programs = {"0b"};
+  EXPECT_EQ(queue().claim(request)->job, "a");
+  request.token = "4";
+  EXPECT_FALSE(queue().claim(request));
+  EXPECT_EQ(queue().waiting(), (Demands{{{1, 0, "0b"}, 1}}));
+  request.lacking_programs = {};
+  EXPECT_EQ(queue().claim(request)->job, "b");
+}
+
 JobSpec elastic_job(const std::string& id, int64_t least, int64_t most, int64_t cpus = 1, int64_t gpus = 0) {
   auto spec = job_named(id);
   spec.resources = {.ranks = least, .cpus = cpus, .gpus = gpus, .most_ranks = most};

@@ -86,7 +86,7 @@ class Driver {
       case 24:
         return propose(x, z);
       case 25:
-        queue.heartbeat_agent({fmt::format("agent{}", x % 3), "host", "1", x, y, z, 1, y % 5 == 0});
+        queue.heartbeat_agent({fmt::format("agent{}", x % 3), "host", "1", x, y, z, 1, y % 5 == 0, "", z % 2 == 0});
         return "";
       case 26:
       case 27:
@@ -139,6 +139,7 @@ class Driver {
     if (z % 7 > 3) spec.resources.most_ranks = spec.resources.ranks + 1 + y % 4;
     spec.priority = y % 5 - 2;
     spec.max_attempts = 1 + z % 3;
+    if (x % 3 == 0) spec.program = y % 2 == 0 ? "0a" : "0b";
     return spec;
   }
 
@@ -153,6 +154,8 @@ class Driver {
       request.free_of_hosts = {y % 4, x % 3, 1};
       request.free_cpus = y % 4 + x % 3 + 1;
     }
+    request.runs_programs = y % 4 != 0;
+    if (x % 5 == 0) request.lacking_programs = {z % 2 == 0 ? "0a" : "0b"};
     return request;
   }
 

@@ -241,6 +241,14 @@ TEST_F(QueueReaderTest, CountsAndTotals) {
   EXPECT_EQ(statistics.agents[1].pid, 42);
   EXPECT_EQ(statistics.agents[1].gpus, 2);
   EXPECT_LE(statistics.agents[1].seen_ms, statistics.now_ms);
+  EXPECT_FALSE(statistics.agents[1].runs_programs);
+  EXPECT_EQ(statistics.waiting_for_programs, 0);
+  auto program = job_named("program");
+  program.program = "0a";
+  queue_.submit(program);
+  queue_.heartbeat_agent({.name = "z", .runs_programs = true});
+  EXPECT_EQ(reader_.statistics().waiting_for_programs, 1);
+  EXPECT_TRUE(reader_.statistics().agents[1].runs_programs);
   queue_.pause("");
   EXPECT_TRUE(reader_.statistics().paused);
 }

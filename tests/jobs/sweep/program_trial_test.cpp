@@ -1,5 +1,6 @@
 #include "jobs/sweep/program_trial.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -114,8 +115,44 @@ TEST(ProgramTrial, CommandsAreFilledIn) {
   EXPECT_EQ(nlohmann::json::parse(words.at(11)),
             nlohmann::json::parse(R"({"a.b": 3, "flag": true, "list": [1, "a", 2.5], "none": null, "off": false,
                                       "optimizer": {"kind": "adam", "lr": 0.1}, "text": "7", "word": "it's"})"));
-  const Sweep variable = program_sweep(head + "command: ['${envvar:NOWHERE}']\n");
-  EXPECT_THAT(foretime::testing::message_of<JobsError>([&] { words_of(variable); }), HasSubstr("NOWHERE"));
+  for (const auto* word : {"${envvar:NOWHERE}", "--data=${envvar:NOWHERE}/x"}) {
+    const Sweep variable = program_sweep(head + fmt::format("command: ['{}']\n", word));
+    EXPECT_THAT(foretime::testing::message_of<JobsError>([&] { words_of(variable); }), HasSubstr("NOWHERE"));
+  }
+  const Sweep within = program_sweep(head + "command: ['--data=${envvar:HOST}/${envvar:HOST}', '${', '$HOST}']\n");
+  EXPECT_THAT(words_of(within), ElementsAre("--data=here/here", "${", "$HOST}"));
+  const Sweep spaced = program_sweep(
+      "program: t.py\nmethod: grid\nparameters: {lr: {value: 0.1}, on: {value: true}}\n"
+      "command: ['${program}', '${args_no_equals}']\n");
+  EXPECT_THAT(words_of(spaced), ElementsAre("/p/train.py", "--lr", "0.1", "--on", "True"));
+  EXPECT_EQ(words_of(program_sweep(head + "command: []\n")), words_of(plain)) << "W&B's default";
+}
+
+TEST(ProgramTrial, AProgramAndAMetricMayComeFromTheCommandLine) {
+  const std::string file = "method: bayes\nparameters: {rate: {min: 0.0, max: 1.0}}\n";
+  const Sweep sweep = program_sweep(file + "metric: {name: accuracy}\n",
+                                    {"run_cap=2", "program=train.py", "metric.name=loss", "metric.goal=minimize"});
+  EXPECT_EQ(parse_program(sweep.spec.settings).program, "train.py");
+  EXPECT_EQ(sweep.spec.metric, "loss");
+  EXPECT_FALSE(sweep.spec.maximize);
+  EXPECT_EQ(sweep.jobs.at(0).program, program_key(parse_program(sweep.spec.settings)));
+  EXPECT_EQ(program_sweep(file, {"run_cap=2", "program=t.py", "metric.name=m", "metric.goal=maximize"}).spec.metric,
+            "m");
+  // Without either, what is missing is said before what is unknown.
+  for (const auto& more : {"metric: {name: final_accuracy}\n", "metric: {name: valid/kendall_tau}\n"})
+    EXPECT_THAT(fault_of(file + more, {"run_cap=2"}),
+                ::testing::StartsWith("s.yaml: names neither program nor settings: program=train.py"));
+}
+
+TEST(ProgramTrial, MergeKeysAndExtensionsAreThoseOfYaml) {
+  const Sweep sweep = program_sweep(
+      "x-values: &both {values: [1, 2]}\n.more: 3\nprogram: t.py\nmethod: grid\n"
+      "parameters:\n  a: {<<: *both}\n  b: &third {<<: [*both, {values: [7], distribution: categorical}]}\n"
+      "  c: {values: [5], <<: *third}\n");
+  EXPECT_EQ(sweep.jobs.size(), 4U);
+  EXPECT_EQ(sweep.jobs.back().parameters, (Parameters{{"a", "2"}, {"b", "2"}, {"c", "5"}}));
+  EXPECT_THAT(fault_of("program: t.py\nmethod: grid\nparameters: {a: {<<: 3}}\n"),
+              HasSubstr("<<: found '3', expected a map or a list of maps"));
 }
 
 TEST(ProgramTrial, OverridesAreParametersWithOneValue) {
@@ -134,8 +171,11 @@ TEST(ProgramTrial, WhatCannotBeIsRefused) {
   const std::string head = "method: grid\nparameters: {lr: {values: [0.1, 0.2]}}\n";
   const std::vector<std::pair<std::string, std::string>> wrong = {
       {"program: t.py\ncommand: ['${arg}']\n", "s.yaml:4: command: found ${arg}, expected one of ${env}"},
+      {"program: t.py\ncommand: ['-b ${lr}']\n", "command: found ${lr}, expected one of ${env}"},
+      {"program: t.py\ncommand: ['--config=${args_json_file}']\n",
+       "command: found ${args_json_file} inside of '--config=${args_json_file}', expected it as a word of its own"},
       {"command: ['${program}']\n", "command: found ${program}, and no program beside it"},
-      {"program: t.py\ncommand: python t.py\n", "command: expected a list of 1 to 1000 words"},
+      {"program: t.py\ncommand: python t.py\n", "command: expected a list of at most 1000 words"},
       {"program: t.py\nseeds: 3\n", "seeds: is for trials of foretime train"},
       {"program: t.py\nthen: export\n", "then: is for trials of foretime train"},
       {"program: t.py\nearly_terminate: {type: hyperband, min_iter: 1}\n", "needs metric"}};

@@ -424,6 +424,22 @@ TEST(Tpe, EveryValueIsInTheSpace) {
   }
 }
 
+TEST(Tpe, AGridIsTakenWithoutRepetitionUntilNothingIsLeft) {
+  const SearchSpace space = {categories("rate", {"0.1", "0.2", "0.3", "0.4"}),
+                             between("layers", Distribution::int_uniform, 1, 3)};
+  for (const uint64_t seed : {1, 2, 3, 4, 5}) {
+    std::vector<Observation> seen;
+    std::set<Parameters> distinct;
+    for (int64_t trial = 0; trial < 12; ++trial) {
+      const auto parameters = propose_trial(space, seen, false, seed, trial);
+      distinct.insert(parameters);
+      seen.push_back({parameters, number(parameters, "rate") * number(parameters, "layers")});
+    }
+    EXPECT_EQ(distinct.size(), 12U) << "seed " << seed;
+    EXPECT_TRUE(distinct.contains(propose_trial(space, seen, false, seed, 12))) << "all are done: one is repeated";
+  }
+}
+
 TEST(Tpe, PendingTrialsPushProposalsApart) {
   std::vector<Observation> seen;
   for (int64_t trial = 0; trial < 20; ++trial) {

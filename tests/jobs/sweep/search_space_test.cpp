@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <limits>
+#include <map>
 #include <set>
 
 #include <gmock/gmock.h>
@@ -160,6 +161,40 @@ TEST(SearchSpace, RandomTrialsDependOnSeedTrialAndKeyAlone) {
   }
   EXPECT_NEAR(sum / n, 0.5, 0.02);
   EXPECT_NEAR(squares / n, 1.0 / 3, 0.02);
+}
+
+TEST(SearchSpace, RandomTrialsOfAGridAreAllDifferentUntilAllWereDrawn) {
+  const SearchSpace space = {categories({"0.1", "0.2", "0.3", "0.4"}, "rate"),
+                             between(Distribution::int_uniform, 1, 3, "layers"), categories({"7"}, "k")};
+  for (const uint64_t seed : {1, 2, 3}) {
+    std::set<Parameters> first, second;
+    for (int64_t trial = 0; trial < 12; ++trial) {
+      first.insert(random_trial(space, seed, trial));
+      second.insert(random_trial(space, seed, 12 + trial));
+    }
+    EXPECT_EQ(first.size(), 12U);
+    EXPECT_EQ(second, first);
+  }
+  EXPECT_NE(random_trial(space, 1, 0), random_trial(space, 2, 0)) << "another seed has another order";
+  // Each combination is as likely as any other at each place.
+  std::map<Parameters, int> starts;
+  for (uint64_t seed = 0; seed < 1200; ++seed) ++starts[random_trial(space, seed, 0)];
+  ASSERT_EQ(starts.size(), 12U);
+  for (const auto& [parameters, count] : starts) EXPECT_NEAR(count, 100, 50);
+}
+
+TEST(SearchSpace, LikelierCombinationsOfAGridComeEarlierAndNoneTwice) {
+  auto weighted = categories({"often", "seldom"}, "w");
+  weighted.probabilities = {0.9, 0.1};
+  const SearchSpace space = {weighted, categories({"a", "b"}, "x")};
+  int often = 0;
+  for (uint64_t seed = 0; seed < 1000; ++seed) {
+    std::set<Parameters> all;
+    for (int64_t trial = 0; trial < 4; ++trial) all.insert(random_trial(space, seed, trial));
+    EXPECT_EQ(all.size(), 4U);
+    often += random_trial(space, seed, 0).at("w") == "often" ? 1 : 0;
+  }
+  EXPECT_NEAR(often, 900, 60);
 }
 
 TEST(SearchSpace, GridHasEachCombinationOnceLastKeyFastest) {

@@ -104,6 +104,13 @@ TEST(SweepErrors, ParametersAreNamedWithPlace) {
       {with("model.type: {min: 1, max: 2.5}"), {"expected value or values: the setting takes a string"}},
       {with("model.dropout: {distribution: unifrom, min: 0, max: 1}"),
        {"model.dropout.distribution: found 'unifrom'", "did you mean uniform?"}},
+      {with("optimizer.learning_rate: {distribution: loguniform, min: 1.0e-4, max: 0.1}"),
+       {"found 'loguniform', which is log_uniform_values (min and max are values) here"}},
+      {with("model.layers: {distribution: randint, min: 1, max: 4}"), {"found 'randint', which is int_uniform"}},
+      {with("loss.type: {distribution: choice, values: [listmle]}"), {"found 'choice', which is categorical"}},
+      {with("optimizer.learning_rate: {distribution: log_uniform, min: 1.0e-4, max: 1.0e-2}"),
+       {"found min 0.0001 and max 0.01, which are exponents, so values from 1 to 1.01; log_uniform_values takes the "
+        "values themselves"}},
       {with("model.dropout: {distribution: uniform, min: 0, max: 0.5, mu: 1}"),
        {"model.dropout.mu: has no meaning for uniform, which takes min, max"}},
       {with("model.dropout: {distribution: uniform, min: 0}"), {"found no max, which uniform needs"}},

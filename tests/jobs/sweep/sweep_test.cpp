@@ -251,6 +251,28 @@ TEST(Sweep, EarlyTerminateGivesRungs) {
               ElementsAre(HasSubstr("no trial is stopped early")));
 }
 
+TEST(Sweep, WhatIsHardlyMeantIsAWarning) {
+  const auto grid_of = [](const std::string& method) {
+    return "program: t.py\nmethod: " + method +
+           "\nrun_cap: 14\nmetric: {name: loss}\nparameters: {rate: {values: [1, 2, 3, 4]}, layers: {min: 1, max: "
+           "3}}\n";
+  };
+  for (const auto* method : {"random", "bayes"})
+    EXPECT_THAT(
+        parse(grid_of(method)).warnings,
+        ElementsAre(HasSubstr("run_cap: found 14, and the parameters have 12 combinations: later trials repeat")));
+  EXPECT_TRUE(parse(grid_of("random"), {"run_cap=12"}).warnings.empty());
+  const auto rate = [](const std::string& numbers) {
+    return parse("program: t.py\nmethod: random\nrun_cap: 1\nparameters:\n  rate: {distribution: " + numbers + "}\n")
+        .warnings;
+  };
+  EXPECT_THAT(rate("log_uniform_values, min: 0.1, max: 0.15"),
+              ElementsAre(HasSubstr(
+                  "s.yaml:5: rate: found min 0.1 and max 0.15, so values from 0.1 to 0.15, less than a factor")));
+  EXPECT_THAT(rate("log_uniform, min: 1, max: 100"), ElementsAre(HasSubstr("log_uniform_values takes the values")));
+  EXPECT_TRUE(rate("log_uniform, min: -9.2, max: -2.3").empty());
+}
+
 TEST(Sweep, KeysOfWandbWithoutMeaningAreWarnings) {
   const Sweep sweep =
       parse(with("program: train.py\ncommand: [python, '${args}']\nsettings: quickstart.yaml\nproject: p\nentity: e\n"

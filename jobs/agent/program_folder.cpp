@@ -1,0 +1,24 @@
+#include "jobs/agent/program_folder.h"
+
+#include <system_error>
+
+namespace foretime::jobs {
+
+bool ProgramFolder::note_missing(const std::string& key, const std::filesystem::path& program) {
+  return missing_.insert_or_assign(key, program).second;
+}
+
+std::vector<std::string> ProgramFolder::missing(double now) {
+  if (!missing_.empty() && now >= next_look_) {
+    next_look_ = now + kLookInterval;
+    std::erase_if(missing_, [](const auto& entry) {
+      std::error_code failure;
+      return std::filesystem::is_regular_file(entry.second, failure);
+    });
+  }
+  std::vector<std::string> keys;
+  for (const auto& [key, program] : missing_) keys.push_back(key);
+  return keys;
+}
+
+}  // namespace foretime::jobs

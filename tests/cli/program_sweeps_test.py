@@ -1,0 +1,104 @@
+"""Sweeps of programs: which agents take them, what is final, and what submit and agents say."""
+import json
+import re
+import unittest
+
+from queue_case import QueueTest
+
+# Talks to its agent by the lines of docs/reference/job-protocol.md.
+SCRIPT = """
+import json, os, socket, sys
+told = json.load(open(os.environ["FORETIME_TRIAL"]))
+agent = socket.socket(socket.AF_UNIX)
+agent.connect(os.environ["FORETIME_PROGRESS"])
+def tell(**message):
+    agent.sendall((json.dumps(message) + "\\n").encode())
+tell(type="hello", pid=os.getpid())
+mode = told["parameters"]["mode"]
+metrics = {"nan": {"val_loss": float("nan")}, "inf": {"val_loss": float("-inf")}, "null": {"val_loss": None},
+           "extra": {"val_loss": 0.25, "note": "hello", "flag": True}, "text": {"val_loss": "0.5"}, "bool": {"val_loss": True},
+           "many": {"val_loss": 0.125, **{f"m{i}": i for i in range(600)}}, "float_step": {"val_loss": 0.5}}[mode]
+tell(type="result", step=3.0 if mode == "float_step" else 3, metrics=metrics)
+agent.shutdown(socket.SHUT_WR)
+agent.recv(1)  # until the agent has read all
+"""
+SWEEP = """
+program: train.py
+command: ["/usr/bin/python3", "${program}"]
+method: grid
+metric: {name: val_loss, goal: minimize}
+parameters: {mode: {values: [nan, inf, "null", extra, text, bool, many, float_step]}}
+"""
+
+
+class ProgramSweepsTest(QueueTest):
+    def setUp(self):
+        super().setUp()
+        self.write("train.py", SCRIPT)
+        self.write("sweep.yaml", SWEEP)
+
+    def submit(self, *more):
+        return re.search(r"[0-9a-f]{16}", self.foretime("submit", "sweep.yaml", *more)).group()
+
+    def by_mode(self, sweep):
+        return {job["parameters"]["mode"]: job for job in self.jobs(sweep)}
+
+    def test_an_agent_without_programs_drains_no_queue_and_says_what_to_do(self):
+        said = self.foretime("submit", "sweep.yaml")
+        self.assertIn("run them with: foretime agent --programs .\n", said)
+        sweep = re.search(r"[0-9a-f]{16}", said).group()
+        plain = self.run_foretime("agent", "--until-empty")
+        self.assertRegex(plain.stderr, "8 jobs that wait run programs of their own: start an agent with --programs FOLDER")
+        self.assertEqual({(job["state"], job["attempt"]) for job in self.jobs(sweep)}, {("waiting", 0)})
+        for shown in (self.foretime("status"), self.foretime("status", sweep), self.foretime("queue")):
+            self.assertIn("no agent runs programs, and 8 jobs that wait have one: foretime agent --programs FOLDER", shown)
+        self.assertEqual(self.json("queue")["waiting_for_programs"], 8)
+        self.foretime("agent", "--until-empty", "--programs", ".", code=7)
+        self.assertNotIn("no agent runs programs", self.foretime("status"))
+
+    def test_entries_that_are_no_numbers_cost_no_result(self):
+        sweep = self.submit()
+        self.foretime("agent", "--until-empty", "--programs", ".", "--retry-seconds", "0.1", code=7)
+        jobs = self.by_mode(sweep)
+        self.assertEqual({mode: (job["state"], job["objective"]) for mode, job in jobs.items()},
+                         {"nan": ("succeeded", None), "inf": ("succeeded", None), "null": ("succeeded", None), "extra": ("succeeded", 0.25),
+                          "many": ("succeeded", 0.125), "float_step": ("succeeded", 0.5), "text": ("failed", None), "bool": ("failed", None)})
+        self.assertEqual({job["attempt"] for job in jobs.values()}, {1}, "no trial ran twice")
+        self.assertIn('metrics.val_loss: found "0.5": left out, expected numbers', jobs["text"]["error"])
+        log = self.foretime("log", jobs["extra"]["id"])
+        self.assertRegex(log, 'metrics.flag: found true; metrics.note: found "hello": left out, expected numbers')
+
+    def test_a_script_that_says_nothing_trains_once_and_is_told_what_to_add(self):
+        self.write("train.py", "print('epoch 1 val_loss 0.5')\n")
+        sweep = self.submit()
+        self.foretime("agent", "--until-empty", "--programs", ".", code=7)
+        for job in self.jobs(sweep):
+            self.assertEqual((job["state"], job["attempt"]), ("failed", 1))
+            self.assertRegex(job["error"], r"foretime.Trial\(\).*trial.finish\(step, \{\"val_loss\": value\}\).*metrics.jsonl.*foretime retry " + sweep)
+        again = self.foretime("submit", "sweep.yaml")
+        self.assertRegex(again, f"0 jobs added, 8 were there already\n8 of them ended without success.*foretime retry {sweep}")
+
+    def test_the_program_may_be_beside_the_sweep_file_or_missing(self):
+        (self.folder / "project").mkdir()
+        for name in ("train.py", "sweep.yaml"):
+            (self.folder / name).rename(self.folder / "project" / name)
+        self.assertIn("run them with: foretime agent --programs project\n", self.foretime("submit", "project/sweep.yaml"))
+        (self.folder / "project/train.py").unlink()
+        done = self.run_foretime("submit", "project/sweep.yaml", "seed=2", "mode2=3")
+        self.assertIn("program: found no file train.py in this folder", done.stderr)
+
+    def test_an_agent_says_where_nothing_was_ever_submitted(self):
+        done = self.run_foretime("agent", "--until-empty", "--runs", "typo")
+        self.assertRegex(done.stderr, "nothing was ever submitted to the queue at .*typo")
+
+    def test_a_file_of_a_python_call_gets_its_program_on_the_command_line(self):
+        self.write("sweep.yaml", "method: bayes\nrun_cap: 4\nmetric: {name: final_accuracy, goal: maximize}\n"
+                                 "parameters: {rate: {distribution: log_uniform_values, min: 1e-6, max: 1e-3}}\n")
+        said = self.foretime("submit", "sweep.yaml", "--dry-run", code=2)
+        self.assertIn("names neither program nor settings: program=train.py", said)
+        dry = json.loads(self.foretime("submit", "sweep.yaml", "program=train.py", "--dry-run", "--json"))
+        self.assertEqual(len(dry["jobs"]), 4)
+
+
+if __name__ == "__main__":
+    unittest.main()
