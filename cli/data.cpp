@@ -89,6 +89,7 @@ void inspect(const InspectArguments& arguments) {
         arguments.format.empty() ? data::kind_of_files(file, ".") : kind_of_format(arguments.format);
     for (const auto& header : data::list_groups({file}, ".", kind)) {
       reports.push_back(data::inspect_group(data::load_group(header), header.file.string()));
+      reports.back().odd = data::oddities_of(header);
       if (arguments.json) continue;
       std::cout << data::to_text(reports.back()) << std::flush;
       reports.clear();  // a collection may have thousands
@@ -368,6 +369,8 @@ std::string packed_text(const PackArguments& arguments, const std::vector<data::
                           std::filesystem::file_size(arguments.out));
   for (const auto& header : headers) {
     if (data::is_synthetic(header.name)) text += fmt::format("  {} is SYNTHETIC\n", header.name);
+    for (const auto& line : data::oddities_of(header))
+      text += fmt::format("  {} looks odd: {}\n", header.file.string(), line);
   }
   return text;
 }

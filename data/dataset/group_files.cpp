@@ -12,6 +12,7 @@
 #include "base/read_input.h"
 #include "data/files/npz_groups.h"
 #include "data/files/packed.h"
+#include "data/files/program_oddities.h"
 #include "data/frontends/hlo/hlo_groups.h"
 #include "data/graphs/loop_graph_columns.h"
 
@@ -201,6 +202,11 @@ Group load_group(const GroupHeader& header, const LayoutSink& sink) {
   group.name = header.name;
   group.collection = header.collection;
   return group;
+}
+
+std::vector<std::string> oddities_of(const GroupHeader& header) {
+  if (header.member >= 0 || header.kind != CandidateKind::program || header.file.extension() != ".npz") return {};
+  return program_oddities(NpzReader(header.file));
 }
 
 GroupSummary load_summary(const GroupHeader& header) {

@@ -42,6 +42,10 @@ Group load_group(const GroupHeader& header, const LayoutSink& sink);
 /// DataError as load_group.
 GroupSummary load_summary(const GroupHeader& header);
 
+/// What looks wrong in the file of a group although it can be read, one line each; empty where nothing does, and for
+/// files other than an .npz of measured programs, which are the ones that users write. Throws DataError.
+std::vector<std::string> oddities_of(const GroupHeader& header);
+
 /// Candidates by which TpuGraphs' validation graphs are judged: group name → candidate ids, in the order of the file.
 /// An id that stands there several times counts as often: one of the published lists was sampled with replacement.
 using EvalIndices = std::map<std::string, std::vector<int64_t>>;

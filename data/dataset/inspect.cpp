@@ -71,6 +71,7 @@ nlohmann::ordered_json to_object(const GroupReport& report) {
     json["failed"] = report.failed;
     json["noise_ceiling_tau"] = number(report.noise_ceiling);
   }
+  json["odd"] = report.odd;
   return json;
 }
 
@@ -147,6 +148,7 @@ std::string to_text(const GroupReport& report) {
     text += fmt::format("  layouts     {} configurable nodes with {} to {} distinct rows each, {:.2f} on average\n",
                         report.configurable, report.fewest_rows, report.most_rows, report.mean_rows);
   }
+  for (const auto& line : report.odd) text += fmt::format("  looks odd   {}\n", line);
   if (!report.labelled) return text + "  run times   none: the file is unlabelled\n";
   const RuntimeSummary& times = report.runtimes;
   text += fmt::format("  run times   {} distinct, in {}: mean {:.6g}\n", times.distinct, unit_name(report.unit),

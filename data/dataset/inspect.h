@@ -37,9 +37,10 @@ struct GroupReport : GroupSizes {
   int64_t most_repeated = 0;               // candidates of the commonest configuration
   int64_t fewest_rows = 0, most_rows = 0;  // distinct layout rows of a configurable node
   double mean_rows = 0.0;
-  RuntimeSummary runtimes;     // of those that ran; zeros without labels
-  int64_t failed = 0;          // candidates
-  double noise_ceiling = 0.0;  // τ-b that no model can pass (kendall.h); NaN without labels
+  RuntimeSummary runtimes;       // of those that ran; zeros without labels
+  int64_t failed = 0;            // candidates
+  double noise_ceiling = 0.0;    // τ-b that no model can pass (kendall.h); NaN without labels
+  std::vector<std::string> odd;  // oddities_of() the group's header
 };
 
 GroupReport inspect_group(const Group& group, const std::string& file);

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "data/files/program_oddities.h"
 #include "data/graphs/schema.h"
 #include "data/graphs/validate.h"
 
@@ -339,6 +340,8 @@ ProgramNodes read_program_nodes(const NpzReader& file) {
     for (int64_t i = graph_ptr[g]; i < graph_ptr[g + 1]; ++i)
       check_node(file, trees, static_cast<size_t>(i), i - graph_ptr[g]);
   }
+  if (std::find(trees.type.begin(), trees.type.end(), tir_type_id("For")) == trees.type.end())
+    refuse_unknown_loops(file);
   trees.graph_ptr = std::move(graph_ptr);
   return trees;
 }
@@ -352,6 +355,12 @@ Group read_program(const NpzReader& file, const Featurizer* featurizer) {
   const ShapeRule rule{{group.candidates}, "(graphs,)"};
   auto runtimes = file.read<double>("runtime", rule);
   check_runtimes(runtimes, false, file.origin("runtime"));
+  for (size_t g = 0; g < runtimes.size(); ++g) {
+    if (runtimes[g] > kLongestRuntime)
+      throw DataError(
+          "{}: run time {} of candidate {}, expected seconds of at most {:g}; leave out programs that failed",
+          file.origin("runtime"), runtimes[g], g, kLongestRuntime);
+  }
   if (file.has("flop")) {
     auto flops = file.read<double>("flop", rule);
     for (size_t g = 0; g < flops.size(); ++g) {

@@ -97,7 +97,11 @@ Readout::Readout(const std::vector<configs::ReadoutPart>& parts, data::Candidate
     if (std::ranges::count(parts, part) > 1) throw ModelError("model.readout: '{}' stands there twice", word_of(part));
     parts_.push_back(std::ranges::find(kParts, part, &std::pair<P, Part>::first)->second);
     if (parts_.back().over != Over::nodes && kind != data::CandidateKind::layout)
-      throw ModelError("model.readout: '{}' needs configurable nodes, which only layout data have", word_of(part));
+      throw ModelError(
+          "model.readout: '{}' needs configurable nodes, which only layout data have; for data.format {} set mean, "
+          "sum, "
+          "max or normalized_sum, such as model.readout: [mean]",
+          word_of(part), data::kind_name(kind));
   }
 }
 

@@ -103,6 +103,10 @@ void load_data(RunContext& run) {
     run.index = sharding::make_dataset_index(run.settings);
     sharding::check_representation(run.index, run.settings.data);
     check_overlap(run);
+    for (const auto& entry : run.index.entries) {
+      for (const auto& line : data::oddities_of(entry.header))
+        run.log.warn("{} looks odd: {}", entry.header.file.string(), line);
+    }
     if (run.index.with_role(sharding::Role::train).empty()) throw DataError("data.train: names no groups");
     run.directory = std::make_unique<coordinator::RunDirectory>(
         run.settings, coordinator::DataFingerprints{run.index.fingerprint(), run.index.training_fingerprint()});

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <unordered_set>
 #include <utility>
 
 #include <fmt/format.h>
@@ -254,6 +255,7 @@ RecordIndex index_records(const std::vector<std::filesystem::path>& files, const
   index.machines = std::move(machines);
   std::map<std::string, size_t> by_key;
   std::set<std::string> missing;
+  std::unordered_set<uint64_t> seen;
   TuningRecord record;
   for (size_t file = 0; file < files.size(); ++file) {
     RecordShare share;
@@ -262,6 +264,10 @@ RecordIndex index_records(const std::vector<std::filesystem::path>& files, const
     RecordReader reader(files[file], share);
     while (choice.failures ? reader.next_with_failed(record) : reader.next(record)) {
       if (choice.never.contains(record.workload_key)) continue;
+      if (!seen.insert(record.measurement_hash()).second) {
+        ++index.copies;
+        continue;
+      }
       auto key = index.machines.group_key(record);
       auto found = by_key.find(key);
       if (found == by_key.end()) {

@@ -59,8 +59,9 @@ struct RecordIndex {
   std::vector<RecordGroup> groups;  // in the order of their last records
   RecordMachines machines = {};
   int64_t records = 0, failed = 0, malformed = 0, without_dag = 0, left_out = 0;
-  bool failures = true;                    // the failed ones are among the records
-  bool gpu = false;                        // all are of programs for GPUs, whose graphs have columns of their own
+  int64_t copies = 0;    // records that repeat another one in all, also its time (TuningRecord::measurement_hash)
+  bool failures = true;  // the failed ones are among the records
+  bool gpu = false;      // all are of programs for GPUs, whose graphs have columns of their own
   std::vector<std::string> missing_keys;   // of workloads without a DAG, the first ones
   std::string first_malformed;             // FILE:LINE: why, lines from 1 on
   std::set<std::string> unknown_machines;  // that records name and `machines` does not know

@@ -169,6 +169,7 @@ std::string RecordPacking::join() const {
   if (index_.malformed > 0)
     text += fmt::format("  {} lines that are no records left out, the first: {}\n", index_.malformed,
                         index_.first_malformed);
+  if (index_.copies > 0) text += fmt::format("  {} copies of other lines left out\n", index_.copies);
   if (index_.left_out > 0)
     text += fmt::format("  {} records of workloads with fewer than {} left out\n", index_.left_out, request_.least);
   if (index_.without_dag > 0)

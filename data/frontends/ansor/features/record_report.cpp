@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 #include <unordered_map>
+#include <unordered_set>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -86,6 +87,7 @@ ordered_json to_object(const RecordReport& report) {
     if (report.counts.errors[i] > 0) errors[record_error_name(static_cast<RecordError>(i))] = report.counts.errors[i];
   }
   json["errors"] = errors;
+  json["copies"] = report.copies;
   json["malformed"] = report.counts.malformed;
   ordered_json malformed = ordered_json::array();
   for (const auto& line : report.counts.first_malformed)
@@ -129,9 +131,14 @@ RecordReport inspect_records(const std::filesystem::path& file) {
   RecordReader reader(file);
   TuningRecord record;
   std::unordered_map<std::string, uint32_t> workloads;
+  std::unordered_set<uint64_t> seen;
   std::vector<Measured> measured;
   std::vector<double> costs, repeat_spreads, retest_spreads, ceilings;
   while (reader.next(record)) {
+    if (!seen.insert(record.measurement_hash()).second) {
+      ++report.copies;
+      continue;
+    }
     const auto workload = workloads.emplace(record.workload_key, static_cast<uint32_t>(workloads.size())).first->second;
     ++report.versions[record.version];
     ++report.targets[record.target];
@@ -172,6 +179,9 @@ std::string to_text(const RecordReport& report) {
                   report.workloads, report.fewest_records, report.most_records, counts.lines);
   out += fmt::format("  left out: {} failed measurements, {} malformed lines, {} empty lines and comments\n",
                      counts.failed(), counts.malformed, counts.skipped);
+  if (report.copies > 0)
+    out += fmt::format("  {} copies of other lines (equal in all, also in their time): each measurement counts once\n",
+                       report.copies);
   for (size_t i = 1; i < kRecordErrors; ++i) {
     if (counts.errors[i] > 0)
       out += fmt::format("    {}: {}\n", record_error_name(static_cast<RecordError>(i)), counts.errors[i]);
@@ -184,7 +194,8 @@ std::string to_text(const RecordReport& report) {
   for (const auto& [target, records] : report.targets) out += fmt::format("  target {}: {}\n", target, records);
   if (counts.records == 0) return out;
   out += fmt::format("  schedules: {} distinct, {:.1f} steps on average, {} at most\n", report.distinct_schedules,
-                     static_cast<double>(report.steps) / static_cast<double>(counts.records), report.longest_schedule);
+                     static_cast<double>(report.steps) / static_cast<double>(counts.records - report.copies),
+                     report.longest_schedule);
   out += fmt::format("  cost [ms]: {}\n", quantiles(report.costs, "{:.4g}", 1e3));
   out +=
       fmt::format("  slowest over fastest of a workload: {:.1f} (geometric mean)\n", std::pow(10.0, report.mean_range));

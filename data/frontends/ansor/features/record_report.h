@@ -16,6 +16,7 @@ struct RecordReport {
   std::string file;
   RecordCounts counts;
   std::map<std::string, int64_t> versions, targets;  // records of each
+  int64_t copies = 0;  // records that repeat another one in all, also its time: not counted in what follows
   int64_t workloads = 0;
   int64_t fewest_records = 0, most_records = 0;  // of a workload
   int64_t steps = 0, longest_schedule = 0;       // steps of all records, of the longest one
@@ -33,7 +34,7 @@ struct RecordReport {
 /// Whether a file begins as files of records do: gzip, or JSON, or a comment. Collections and .npz files do not.
 bool is_record_file(const std::filesystem::path& file);
 
-/// Reads a whole file; memory is some 24 bytes a record. Throws DataError where it cannot be read.
+/// Reads a whole file; memory is some 64 bytes a record. Throws DataError where it cannot be read.
 RecordReport inspect_records(const std::filesystem::path& file);
 
 /// Some lines of text, the last one ended.

@@ -1,5 +1,6 @@
 #include "data/frontends/ansor/records/record.h"
 
+#include <array>
 #include <limits>
 #include <numeric>
 
@@ -36,6 +37,17 @@ uint64_t schedule_hash(const ScheduleSteps& schedule) {
     sum.add(std::as_bytes(schedule.list(step)));
     sum.add(std::as_bytes(std::span(schedule.text_of(step))));
   }
+  return sum.value();
+}
+
+uint64_t TuningRecord::measurement_hash() const {
+  Checksum sum;
+  for (const auto* text : {&workload_key, &target}) sum.add(std::as_bytes(std::span(*text)));
+  sum.add(std::as_bytes(std::span(costs)));
+  const std::array<double, 2> times = {all_cost, timestamp};
+  sum.add(std::as_bytes(std::span(times)));
+  const std::array<uint64_t, 3> rest = {schedule_hash(schedule), static_cast<uint64_t>(error), costs.size()};
+  sum.add(std::as_bytes(std::span(rest)));
   return sum.value();
 }
 

@@ -120,6 +120,8 @@ struct TuningRecord {
   double all_cost = 0.0;      // seconds, with compilation
   double timestamp = 0.0;     // seconds since 1970
 
+  /// Equal for copies of one line of a log: workload, target, schedule, all costs and the time agree.
+  uint64_t measurement_hash() const;
   double mean_cost() const;  // infinite where the measurement failed, NaN without costs
 };
 
