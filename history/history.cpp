@@ -36,13 +36,29 @@ void History::add(int64_t step, const std::map<std::string, double>& values) {
       found = series_.try_emplace(name).first;
     }
     auto& points = found->second;
-    if (!points.empty() && points.back().step == step) points.pop_back();
-    points.push_back({step, value});
-    if (most_ == 0 || points.size() < most_) continue;
-    size_t kept = 0;
-    for (size_t i = 0; i < points.size(); i += 2) points[kept++] = points[i];
-    points.resize(kept);
+    if (!points.empty() && points.back().step == step) {
+      points.back().value = value;
+    } else if (most_ == 0) {
+      points.push_back({step, value});
+    } else {
+      add_bounded(points, distances_[name], {step, value});
+    }
   }
+}
+
+void History::add_bounded(Series& points, int64_t& distance, const Point& point) const {
+  const auto size = std::ssize(points);
+  if (size > 1 && points[size - 1].step - points[size - 2].step < distance) points.pop_back();
+  if (points.size() >= most_) {
+    const auto most = static_cast<int64_t>(most_), span = point.step - points.front().step;
+    distance = (2 * span + most - 1) / most;
+    auto last = points.begin();
+    for (const auto& each : points) {
+      if (each.step - last->step >= distance) *++last = each;
+    }
+    points.erase(last + 1, points.end());
+  }
+  points.push_back(point);
 }
 
 Series thinned(const Series& series, size_t most) {
@@ -76,11 +92,11 @@ std::string to_csv(const History& history) {
   return text;
 }
 
-nlohmann::json to_json(const History& history) {
+nlohmann::json to_json(const History& history, size_t most) {
   auto all = nlohmann::json::object();
   for (const auto& [name, points] : history.series()) {
     auto steps = nlohmann::json::array(), values = nlohmann::json::array();
-    for (const auto& [step, value] : points) {
+    for (const auto& [step, value] : most == 0 ? points : thinned(points, most)) {
       steps.push_back(step);
       values.push_back(std::isfinite(value) ? nlohmann::json(value) : nlohmann::json());
     }

@@ -27,12 +27,13 @@ struct Point {
 /// By rising steps.
 using Series = std::vector<Point>;
 
-/// Series by name. Bounded where it says so.
+/// Series by name, each with a bounded number of points if asked for.
 class History {
  public:
   static constexpr size_t kSeries = 600;  // of more, those that came first
 
-  /// `most`: points of a series; of one that reaches it every second point goes. 0: any number.
+  /// `most`: points that a series has at most, 2 or more. Of a longer series the first and the last point are kept, and
+  /// between them some at about equal distances in steps. 0: any number.
   explicit History(size_t most = 0) : most_(most) {}
 
   /// Values that were measured at `step`. Points of later steps go: a training that goes on from a checkpoint does
@@ -51,10 +52,13 @@ class History {
  private:
   friend History unpack(const std::string& text, size_t most);
   void rewind(int64_t step);
+  void add_bounded(Series& points, int64_t& distance, const Point& point) const;
 
   size_t most_;
   int64_t last_step_ = -1;
   std::map<std::string, Series> series_;
+  /// Steps between two points of a bounded series, at least, but for the last point.
+  std::map<std::string, int64_t> distances_;
 };
 
 /// At most `most` points, evenly chosen, with the first and the last one.
@@ -78,7 +82,8 @@ History unpack(const std::string& text, size_t most = 0);
 
 /// A header, then a line for each step at which anything was measured; empty where a series has no value there.
 std::string to_csv(const History& history);
-/// {"loss": {"steps": […], "values": […]}, …}; null stands for what is no finite number.
-nlohmann::json to_json(const History& history);
+/// {"loss": {"steps": […], "values": […]}, …}; null stands for what is no finite number. Series of more points than
+/// `most` are `thinned`; 0: none is.
+nlohmann::json to_json(const History& history, size_t most = 0);
 
 }  // namespace foretime::history

@@ -1,7 +1,9 @@
 #include "history/history.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
+#include <random>
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -57,14 +59,62 @@ TEST(History, ForgetsASeriesFromAStepOn) {
   EXPECT_FALSE(history.series().contains("loss"));
 }
 
-TEST(History, ABoundedOneLosesEverySecondPoint) {
+TEST(History, ABoundedOneLosesPoints) {
   History history(64);
   for (int64_t step = 1; step <= 10'000; ++step) history.add(step, {{"loss", 1.0 / static_cast<double>(step)}});
   const auto& loss = history.series().at("loss");
-  EXPECT_LT(loss.size(), 64U);
+  EXPECT_LE(loss.size(), 64U);
   EXPECT_GE(loss.size(), 31U);
   EXPECT_EQ(loss.front().step, 1);
   for (const auto& [step, value] : loss) EXPECT_EQ(value, 1.0 / static_cast<double>(step));
+}
+
+/// The points that are left of a long training are not those of its end alone.
+TEST(History, ABoundedOneHasPointsAtEqualDistances) {
+  for (const size_t most : {2, 3, 5, 64, 100}) {
+    History history(most);
+    for (int64_t step = 1; step <= 50'000; ++step) {
+      history.add(step, {{"loss", static_cast<double>(step)}});
+      const auto& loss = history.series().at("loss");
+      ASSERT_LE(loss.size(), most) << step;
+      ASSERT_EQ(loss.front(), (Point{1, 1}));
+      ASSERT_EQ(loss.back(), (Point{step, static_cast<double>(step)}));
+      const auto distance = std::max<int64_t>(1, step / static_cast<int64_t>(most));
+      for (size_t i = 1; i < loss.size(); ++i) {
+        if (i + 1 < loss.size()) {
+          ASSERT_GE(loss[i].step - loss[i - 1].step, distance) << step;
+        }
+        ASSERT_LE(loss[i].step - loss[i - 1].step, 4 * distance) << step;
+      }
+    }
+  }
+}
+
+/// A training that is resumed, again and again, with and without a bound.
+TEST(History, ABoundedOneRewinds) {
+  std::mt19937 random(7);
+  for (int repeat = 0; repeat < 200; ++repeat) {
+    History bounded(8), whole;
+    int64_t step = 0;
+    for (int i = 0; i < 200; ++i) {
+      step = random() % 20 == 0 ? static_cast<int64_t>(random() % (step + 1)) : step + 1 + random() % 3;
+      const std::map<std::string, double> values = {{"loss", static_cast<double>(i)}};
+      bounded.add(step, values);
+      whole.add(step, values);
+      if (random() % 50 == 0) {
+        bounded.forget("loss", step / 2);
+        whole.forget("loss", step / 2);
+        ASSERT_EQ(bounded.empty(), whole.empty());
+        if (whole.empty()) continue;
+      }
+      const auto &some = bounded.series().at("loss"), &all = whole.series().at("loss");
+      ASSERT_LE(some.size(), 8U);
+      ASSERT_EQ(some.front(), all.front());
+      ASSERT_TRUE(std::ranges::includes(all, some, {}, &Point::step, &Point::step));
+      for (const auto& point : some) ASSERT_TRUE(std::ranges::find(all, point) != all.end());
+    }
+    EXPECT_EQ(bounded.last_step(), whole.last_step());
+  }
 }
 
 TEST(History, ThinnedKeepsTheEnds) {
