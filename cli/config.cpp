@@ -1,3 +1,6 @@
+#include <algorithm>
+#include <cctype>
+#include <filesystem>
 #include <iostream>
 #include <memory>
 #include <string>
@@ -5,10 +8,14 @@
 
 #include <CLI/CLI.hpp>
 
+#include "cli/jobs/queue_access.h"
 #include "cli/parsing/commands.h"
 #include "cli/parsing/options.h"
 #include "configs/load.h"
 #include "configs/metrics.h"
+#include "jobs/error.h"
+#include "jobs/sweep/program_trial.h"
+#include "jobs/sweep/sweep.h"
 
 namespace foretime::cli {
 namespace {
@@ -16,15 +23,41 @@ namespace {
 struct Arguments {
   bool reference = false;
   bool migrate = false;
-  std::string file;
+  std::string file;  // or the first digits of a job's id
   std::vector<std::string> overrides;
+  QueueOptions queue;
 };
+
+/// Whether `text` looks like the beginning of a job's id, and no file has this name.
+bool names_job(const std::string& text) {
+  constexpr size_t kLeastDigits = 4;
+  const bool digits = std::ranges::all_of(text, [](unsigned char c) { return std::isxdigit(c) != 0; });
+  return text.size() >= kLeastDigits && digits && !std::filesystem::exists(text);
+}
+
+/// Returns the settings that a job of the queue runs with, with the overrides laid over those of a training.
+std::string settings_of_job(const Arguments& arguments) {
+  QueueAccess access(arguments.queue, Start::to_read);
+  auto& reader = access.reader();
+  const auto id = reader.resolve_job(arguments.file);
+  const auto job = reader.job(id);
+  if (!job) throw jobs::JobRefused("job {}: unknown (finished jobs are forgotten after a while)", id);
+  if (!job->unreadable.empty()) throw jobs::JobsError(job->unreadable);
+  const auto settings = jobs::resolved_settings(job->spec);
+  if (arguments.overrides.empty()) return settings;
+  if (job->spec.kind != jobs::JobKind::train || jobs::runs_program(job->spec.settings))
+    throw configs::SettingsError("{}: found an override, expected none: job {} is no training by foretime itself",
+                                 arguments.overrides.front(), id);
+  return configs::to_yaml(configs::parse_settings(settings, "settings of job " + id, arguments.overrides));
+}
 
 void run(const Arguments& arguments) {
   if (arguments.reference) {
     std::cout << configs::reference_page();
   } else if (arguments.file.empty()) {
     throw CLI::RequiredError("FILE, or --reference");
+  } else if (names_job(arguments.file) && !arguments.migrate) {
+    std::cout << settings_of_job(arguments);
   } else if (arguments.migrate) {
     std::cout << configs::migrate(arguments.file);
   } else {
@@ -38,12 +71,14 @@ void run(const Arguments& arguments) {
 }  // namespace
 
 void add_config_command(CLI::App& app) {
-  auto* command =
-      app.add_subcommand("config", "Check a settings file and print all settings that a run with it would have");
+  auto* command = app.add_subcommand(
+      "config", "Print all settings that a run of a settings file would have, or with which a job runs");
   // Shared, because the callback outlives this function.
   const auto arguments = std::make_shared<Arguments>();
   auto* reference = command->add_flag("--reference", arguments->reference, "Print the reference page of all settings");
-  auto* file = typed_option(*command, "file", arguments->file, "Settings file (YAML)", "FILE");
+  auto* file = typed_option(
+      *command, "file", arguments->file,
+      "Settings file (YAML), which is checked, or the id of a job, of which four digits are enough", "FILE|JOB");
   file->excludes(reference);
   auto* overrides = typed_option(*command, "overrides", arguments->overrides,
                                  "Settings that replace the file's, such as trainer.steps=100", "KEY=VALUE");
@@ -51,6 +86,11 @@ void add_config_command(CLI::App& app) {
       ->add_flag("--migrate", arguments->migrate, "Print a file of a former version with the new names of its settings")
       ->needs(file)
       ->excludes(overrides);
+  add_queue_options(*command, arguments->queue);
+  command->footer(
+      "Examples:\n"
+      "  foretime config settings.yaml trainer.steps=100\n"
+      "  foretime config 3fa9 > best.yaml                 what the job whose id begins so trains with");
   command->callback([arguments] { run(*arguments); });
 }
 

@@ -17,16 +17,17 @@ void add_board_command(CLI::App& app, std::function<void(const BoardArguments&)>
   shown_option(*command, "--port", arguments->port, "listen on this port of --address; 0: a free one",
                CLI::Range(0, 65535));
   command->add_option("--address", arguments->address, "a loopback address; others are refused")->capture_default_str();
-  command->add_flag(
-      "--actions", arguments->actions,
-      "let pages cancel, pause, resume and retry jobs and change priorities: those that are opened at the "
-      "address with a token, which is printed");
-  typed_option(*command, "--socket", arguments->socket, "listen on a Unix socket instead, for this user alone", "PATH");
+  command->add_flag("--actions", arguments->actions,
+                    "let those who have the token cancel, pause, resume and retry jobs and change priorities");
+  typed_option(*command, "--socket", arguments->socket,
+               "listen on a Unix socket instead, to which this user alone can connect; reading then needs no token",
+               "PATH");
   add_queue_options(*command, arguments->queue);
   command->footer(
-      "Without --actions it changes nothing, and a Redis user with read rights is enough. It needs no internet, and\n"
-      "serves this machine only; from another one: ssh -L 8600:127.0.0.1:8600 HOST. SIGTERM and SIGINT end it "
-      "(docs/how-to/board.md).\n"
+      "Open the address that it prints: it ends with the token that reading needs. Without --actions the board "
+      "changes\n"
+      "nothing, and a Redis user with read rights is enough. It needs no internet, and serves this machine only; from\n"
+      "another one: ssh -L 8600:127.0.0.1:8600 HOST. SIGTERM and SIGINT end it (docs/how-to/board.md).\n"
       "Examples:\n"
       "  foretime board                               the queue and the runs in runs/\n"
       "  foretime board runs/experiment --port 8601   any folder with run directories");

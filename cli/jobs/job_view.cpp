@@ -9,8 +9,10 @@
 #include <nlohmann/json.hpp>
 
 #include "base/duration.h"
+#include "base/error.h"
 #include "base/terminal.h"
 #include "base/text.h"
+#include "jobs/sweep/sweep.h"
 
 namespace foretime::cli {
 namespace {
@@ -42,7 +44,7 @@ using Fields = std::vector<std::pair<std::string, std::string>>;
 std::string format_fields(const Fields& fields) {
   std::string text;
   for (const auto& [name, value] : fields) {
-    if (!value.empty() && value != "-") text += fmt::format("{:<12} {}\n", name, value);
+    if (!value.empty() && value != "-") text += fmt::format("{:<12} {}\n", name, clean(value));
   }
   return text;
 }
@@ -76,6 +78,12 @@ std::string short_error(std::string error) {
 using Json = nlohmann::json;
 
 Json number(const std::optional<double>& value) { return value ? Json(*value) : Json(); }
+
+/// Returns `value`, or null where it stands for a number that is not known.
+template <class Value>
+Json known(bool is_known, const Value& value) {
+  return is_known ? Json(value) : Json();
+}
 
 Json counts(const std::map<jobs::JobState, int64_t>& jobs) {
   Json json = Json::object();
@@ -251,6 +259,17 @@ std::string ranks_text(const jobs::JobRecord& job) {
                      job.attempt_ranks > 0 ? fmt::format(" ({} in attempt {})", job.attempt_ranks, job.attempt) : "");
 }
 
+std::string settings_text(const jobs::JobRecord& job) {
+  std::string why = job.unreadable;
+  try {
+    if (why.empty()) return jobs::resolved_settings(job.spec);
+  } catch (const Error& error) {
+    why = error.what();
+  }
+  return fmt::format("# Not the settings that the job runs with, which cannot be resolved: {}\n{}", clean(why, " "),
+                     job.spec.settings);
+}
+
 std::string describe(const jobs::JobRecord& job, const jobs::JobArtifacts& artifacts) {
   const auto& spec = job.spec;
   std::string parameters;
@@ -260,7 +279,7 @@ std::string describe(const jobs::JobRecord& job, const jobs::JobArtifacts& artif
       {"id", spec.id},
       {"kind", jobs::to_string(spec.kind)},
       {"name", shown(spec.name, jobs::Limits::kName)},
-      {"sweep", spec.sweep.empty() ? "" : fmt::format("{}, trial {}", spec.sweep, spec.trial)},
+      {"sweep", spec.sweep.empty() ? "" : fmt::format("{}, trial {}", shown(spec.sweep, 64), spec.trial)},
       {"state", state_text(job)},
       {"unreadable", shown(job.unreadable, 500)},
       {"reason", shown(job.reason, 500)},
@@ -282,11 +301,11 @@ std::string describe(const jobs::JobRecord& job, const jobs::JobArtifacts& artif
       {"progress",
        job.total_steps > 0 ? fmt::format("{}  step {} of {}", progress_text(job), job.step, job.total_steps) : ""},
       {"eta", job.state == jobs::JobState::active && job.eta_seconds >= 0 ? duration_text(job.eta_seconds) : ""},
-      {"loss", job.step > 0 ? fmt::format("{:.5g}", job.loss) : ""},
-      {"objective", spec.metric.empty()
-                        ? ""
-                        : fmt::format("{} ({}): {}, best {}", spec.metric, spec.maximize ? "maximize" : "minimize",
-                                      number_text(job.objective), number_text(job.best_objective))},
+      {"loss", number_text(job.loss)},
+      {"objective", spec.metric.empty() ? ""
+                                        : fmt::format("{} ({}): {}, best {}", shown(spec.metric, 200),
+                                                      spec.maximize ? "maximize" : "minimize",
+                                                      number_text(job.objective), number_text(job.best_objective))},
       {"checkpoint", shown(job.checkpoint, 500)},
       {"stored", stored_text(artifacts)},
       {"not stored", shown(artifacts.trouble, jobs::Limits::kTrouble)},
@@ -294,8 +313,14 @@ std::string describe(const jobs::JobRecord& job, const jobs::JobArtifacts& artif
       {"parameters", parameters.empty() ? spec.deferred ? "decided when the job starts" : "" : block(parameters)},
       {"metrics", metrics_text(job.metrics)},
       {"error", job.error.empty() ? "" : block(job.error)},
-      {"settings", spec.settings.empty() ? "" : block(spec.settings)},
+      {"settings", spec.settings.empty() ? "" : block(settings_text(job))},
   });
+}
+
+std::string damage_text(const jobs::SweepRecord& sweep) {
+  std::string text;
+  for (const auto& [field, why] : sweep.damage) text += (text.empty() ? "" : "; ") + clean(why, " ");
+  return text;
 }
 
 std::string describe(const jobs::SweepRecord& sweep) {
@@ -304,15 +329,17 @@ std::string describe(const jobs::SweepRecord& sweep) {
   if (spec.halving.enabled())
     rungs = fmt::format("after {} evaluations, the best 1/{} goes on", fmt::join(spec.halving.rungs, ", "),
                         spec.halving.eta);
-  return format_fields({{"sweep", spec.id},
-                        {"name", shown(spec.name, jobs::Limits::kName)},
-                        {"state", sweep.state},
-                        {"method", fmt::format("{}, {} trials, seed {}", spec.method, spec.trials, spec.seed)},
-                        {"objective", fmt::format("{} ({})", spec.metric, spec.maximize ? "maximize" : "minimize")},
-                        {"halving", rungs},
-                        {"created", time_text(sweep.created_ms)},
-                        {"jobs", counts_text(sweep.jobs)},
-                        {"unreadable", sweep.unreadable > 0 ? fmt::format("{} jobs", sweep.unreadable) : ""}});
+  return format_fields(
+      {{"sweep", spec.id},
+       {"name", shown(spec.name, jobs::Limits::kName)},
+       {"state", sweep.state},
+       {"damaged", damage_text(sweep)},
+       {"method", fmt::format("{}, {} trials, seed {}", shown(spec.method, 40), spec.trials, spec.seed)},
+       {"objective", fmt::format("{} ({})", shown(spec.metric, 200), spec.maximize ? "maximize" : "minimize")},
+       {"halving", rungs},
+       {"created", time_text(sweep.created_ms)},
+       {"jobs", counts_text(sweep.jobs)},
+       {"unreadable", sweep.unreadable > 0 ? fmt::format("{} jobs", sweep.unreadable) : ""}});
 }
 
 Json to_json(const jobs::JobRecord& job) {
@@ -321,7 +348,7 @@ Json to_json(const jobs::JobRecord& job) {
           {"kind", jobs::to_string(spec.kind)},
           {"name", clean(spec.name)},
           {"sweep", spec.sweep},
-          {"trial", spec.trial},
+          {"trial", known(spec.trial >= 0, spec.trial)},
           {"state", job.unreadable.empty() ? jobs::to_string(job.state) : "unreadable"},
           {"unreadable", job.unreadable.empty() ? Json() : Json(clean(job.unreadable))},
           {"stopped", job.stopped},
@@ -350,15 +377,15 @@ Json to_json(const jobs::JobRecord& job) {
           {"best_objective", number(job.best_objective)},
           {"metrics", job.metrics},
           {"step", job.step},
-          {"total_steps", job.total_steps},
-          {"loss", job.loss},
-          {"eta_seconds", job.eta_seconds < 0 ? Json() : Json(job.eta_seconds)},
-          {"seconds", job.seconds},
-          {"submitted_ms", job.submitted_ms},
-          {"claimed_ms", job.claimed_ms},
-          {"finished_ms", job.finished_ms},
-          {"due_ms", job.due_ms},
-          {"updated_ms", job.updated_ms},
+          {"total_steps", known(job.total_steps > 0, job.total_steps)},
+          {"loss", number(job.loss)},
+          {"eta_seconds", known(job.eta_seconds >= 0, job.eta_seconds)},
+          {"seconds", known(job.seconds > 0, job.seconds)},
+          {"submitted_ms", known(job.submitted_ms > 0, job.submitted_ms)},
+          {"claimed_ms", known(job.claimed_ms > 0, job.claimed_ms)},
+          {"finished_ms", known(job.finished_ms > 0, job.finished_ms)},
+          {"due_ms", known(job.due_ms > 0, job.due_ms)},
+          {"updated_ms", known(job.updated_ms > 0, job.updated_ms)},
           {"checkpoint", clean(job.checkpoint)},
           {"reason", clean(job.reason)},
           {"error", clean(job.error)},
@@ -382,6 +409,7 @@ Json to_json(const jobs::SweepRecord& sweep) {
   return {{"id", spec.id},
           {"name", clean(spec.name)},
           {"state", sweep.state},
+          {"damaged", sweep.damage.empty() ? Json() : Json(damage_text(sweep))},
           {"method", spec.method},
           {"metric", clean(spec.metric)},
           {"goal", spec.maximize ? "maximize" : "minimize"},
@@ -403,24 +431,25 @@ Json clean_list(const std::vector<std::string>& texts) {
 Json to_json(const jobs::QueueStatistics& statistics) {
   Json agents = Json::array();
   for (const auto& agent : statistics.agents) {
+    const bool readable = agent.unreadable.empty();
     agents.push_back({{"name", clean(agent.name)},
                       {"host", clean(agent.host)},
                       {"version", clean(agent.version)},
-                      {"pid", agent.pid},
-                      {"cpus", agent.cpus},
-                      {"gpus", agent.gpus},
-                      {"jobs", agent.jobs},
-                      {"programs", agent.runs_programs},
-                      {"unreadable", agent.unreadable.empty() ? Json() : Json(clean(agent.unreadable))},
+                      {"pid", known(readable, agent.pid)},
+                      {"cpus", known(readable, agent.cpus)},
+                      {"gpus", known(readable, agent.gpus)},
+                      {"jobs", known(readable, agent.jobs)},
+                      {"programs", known(readable, agent.runs_programs)},
+                      {"unreadable", readable ? Json() : Json(clean(agent.unreadable))},
                       {"trouble", clean(agent.trouble)},
-                      {"started_ms", agent.started_ms},
-                      {"seen_ms", agent.seen_ms}});
+                      {"started_ms", known(agent.started_ms > 0, agent.started_ms)},
+                      {"seen_ms", known(agent.seen_ms > 0, agent.seen_ms)}});
   }
   return {{"now_ms", statistics.now_ms},
           {"jobs", counts(statistics.jobs)},
           {"totals", statistics.totals},
           {"per_minute", statistics.per_minute},
-          {"oldest_waiting_ms", statistics.oldest_waiting_ms},
+          {"oldest_waiting_ms", known(statistics.oldest_waiting_ms > 0, statistics.oldest_waiting_ms)},
           {"waiting_for_programs", statistics.waiting_for_programs},
           {"paused", statistics.paused},
           {"keep_finished_ms", statistics.keep_finished_ms ? Json(*statistics.keep_finished_ms) : Json()},

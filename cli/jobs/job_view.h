@@ -26,6 +26,11 @@ std::string age_text(int64_t milliseconds);
 /// The table of `foretime status`, in `width` columns where it can be: what is least missed is shortened or left out.
 /// 0: as wide as it comes.
 std::string job_table(const std::vector<jobs::JobRecord>& jobs, size_t width = 0);
+/// Returns the settings that a job runs with (jobs::resolved_settings). Where they cannot be resolved, because the
+/// record or its sweep is damaged, returns what is stored, below a comment that says why.
+std::string settings_text(const jobs::JobRecord& job);
+/// Returns which fields of a sweep are damaged, and what is wrong with each, on one line; empty for a whole record.
+std::string damage_text(const jobs::SweepRecord& sweep);
 /// Everything about one job.
 std::string describe(const jobs::JobRecord& job, const jobs::JobArtifacts& artifacts);
 std::string describe(const jobs::SweepRecord& sweep);

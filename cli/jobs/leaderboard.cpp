@@ -118,6 +118,17 @@ void rank(jobs::QueueReader& reader, const jobs::SearchSpace& space, Board& boar
   check_metrics(board, reader, found, any);
 }
 
+/// Returns what a sweep varies. Where its definition is damaged nothing is known of it, and the sweep is marked so.
+jobs::SearchSpace space_of(jobs::SweepRecord& sweep) {
+  if (sweep.damage.contains("definition")) return {};
+  try {
+    return jobs::parse_search_space(sweep.spec.definition);
+  } catch (const jobs::JobsError& error) {
+    sweep.damage["definition"] = error.what();
+    return {};
+  }
+}
+
 Board make_board(jobs::QueueReader& reader, const LeaderboardOptions& options) {
   std::string id;
   if (!options.sweep.empty()) {
@@ -131,6 +142,14 @@ Board make_board(jobs::QueueReader& reader, const LeaderboardOptions& options) {
   const auto sweep = reader.sweep(id);
   if (!sweep) throw jobs::JobRefused("sweep {}: unknown", id);
   board.sweep = *sweep;
+  // Without these nobody knows what is best.
+  for (const auto& [field, given] :
+       {std::pair("metric", !options.metric.empty()), std::pair("goal", !options.goal.empty())}) {
+    if (const auto damaged = sweep->damage.find(field); damaged != sweep->damage.end() && !given)
+      throw jobs::JobsError("{}; give --{}", damaged->second, field);
+  }
+  if (sweep->damage.contains("record") && sweep->spec.metric.empty())
+    throw jobs::JobsError("{}", sweep->damage.at("record"));
   board.metric = options.metric.empty() ? sweep->spec.metric : options.metric;
   board.maximize = options.goal.empty() ? sweep->spec.maximize : options.goal == "maximize";
   const bool by_table = options.goal.empty() && board.metric != sweep->spec.metric;
@@ -140,7 +159,7 @@ Board make_board(jobs::QueueReader& reader, const LeaderboardOptions& options) {
   board.ids = reader.ids_of_sweep(id);
   const auto sample = reader.trials(
       {board.ids.begin(), board.ids.begin() + static_cast<ptrdiff_t>(std::min(kSample, board.ids.size()))});
-  const auto space = jobs::parse_search_space(sweep->spec.definition);
+  const auto space = space_of(board.sweep);
   board.joined = !options.trials && repeats_seeds(space, sample);
   for (const auto& parameter : space) board.keys.insert(parameter.key);
   for (const auto& job : sample) {
@@ -219,9 +238,10 @@ std::string parameter_of(const jobs::LeaderboardRow& row, const std::string& key
 
 std::string table_of(jobs::QueueReader& reader, const Board& board) {
   std::vector<std::vector<std::string>> rows = {{"rank", board.joined ? "trials" : "trial", "job", "state"}};
-  rows.front().push_back(board.joined ? board.metric + " (mean ± deviation of n)" : board.metric);
+  const auto metric = shown(board.metric, 200);
+  rows.front().push_back(board.joined ? metric + " (mean ± deviation of n)" : metric);
   for (const auto& name : board.with) rows.front().push_back(name);
-  for (const auto& key : board.keys) rows.front().push_back(key);
+  for (const auto& key : board.keys) rows.front().push_back(shown(key, 60));
   each_row(reader, board, [&](size_t rank, const jobs::LeaderboardRow& row) {
     auto value = number_text(row.value);
     if (board.joined && row.counted > 0) value += fmt::format(" ± {:.2g} of {}", row.spread, row.counted);
@@ -232,7 +252,7 @@ std::string table_of(jobs::QueueReader& reader, const Board& board) {
     rows.push_back(std::move(line));
   });
   return fmt::format("sweep {} {}: {} ({} is better), {}\n{}{}", board.sweep.spec.id, shown(board.sweep.spec.name, 60),
-                     board.metric, board.maximize ? "larger" : "smaller", counts_text(board.sweep.jobs),
+                     shown(board.metric, 200), board.maximize ? "larger" : "smaller", counts_text(board.sweep.jobs),
                      format_table(rows),
                      board.left_out > 0 ? fmt::format("  … and {} more (--top 0: all)\n", board.left_out) : "");
 }
@@ -261,7 +281,7 @@ Json row_json(const Board& board, size_t rank, const jobs::LeaderboardRow& row) 
   Json trials = Json::array();
   for (const auto& job : row.trials) {
     const auto value = jobs::metric_of(job, board.metric);
-    trials.push_back({{"trial", job.spec.trial},
+    trials.push_back({{"trial", job.spec.trial < 0 ? Json() : Json(job.spec.trial)},
                       {"job", job.spec.id},
                       {"state", job.unreadable.empty() ? jobs::to_string(job.state) : "unreadable"},
                       {"stopped", job.stopped},
@@ -298,6 +318,9 @@ void run(const LeaderboardOptions& options) {
   QueueAccess access(options.queue, Start::to_read);
   auto& reader = access.reader();
   const auto board = make_board(reader, options);
+  for (const auto& what : reader.take_damage()) fmt::print(stderr, "warning: damaged: {}\n", what);
+  if (!board.sweep.damage.empty())
+    fmt::print(stderr, "warning: sweep {} is damaged: {}\n", board.sweep.spec.id, damage_text(board.sweep));
   if (options.json) {
     print_json(reader, board);
   } else if (options.csv) {

@@ -114,7 +114,8 @@ std::unique_ptr<jobs::RedisClient> QueueAccess::make_client() {
 
 std::vector<std::string> QueueAccess::warnings() {
   constexpr uintmax_t kLittle = uintmax_t{512} << 20;
-  std::vector<std::string> found;
+  auto found = reader_->take_damage();
+  for (auto& what : found) what = "damaged: " + what;
   if (copy_) {
     found.push_back(fmt::format("this is what the queue wrote last, and nothing can be changed: {}", why_copied_));
     return found;

@@ -55,7 +55,8 @@ class QueueAccess {
   /// For one thread; this object must outlive it. Any thread may call it.
   std::shared_ptr<jobs::ArtifactStores> make_stores();
   const jobs::RedisUrl& url() const { return url_; }
-  /// What will soon keep the queue from taking jobs: Redis' memory, or the disk of the embedded one.
+  /// Returns what will soon keep the queue from taking jobs (Redis' memory, or the disk of the embedded one), and which
+  /// damage the reader has left out of lists since the last call.
   std::vector<std::string> warnings();
   /// Where Redis is, for people; never a password.
   std::string name() const { return url_.redacted(); }

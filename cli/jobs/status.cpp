@@ -180,7 +180,7 @@ View view_job(jobs::QueueReader& reader, const std::string& id, const StatusOpti
   const auto job = reader.job(id);
   if (!job) throw jobs::JobRefused("job {}: unknown (finished jobs are forgotten after a while)", id);
   auto json = cli::to_json(*job);
-  json["settings"] = job->spec.settings;
+  json["settings"] = settings_text(*job);
   const auto artifacts = reader.artifacts(id);
   json["artifacts"] = cli::to_json(artifacts);
   return {options.json ? dump(json, options.watch > 0) : on_terminal(cli::describe(*job, artifacts)),

@@ -155,8 +155,8 @@ bool ended_by_storage(const JobResult& result);
 /// What an agent tells about a job that runs.
 struct JobReport {
   int64_t step = 0, total_steps = 0;
-  double eta_seconds = -1;  // below 0: unknown
-  double loss = 0;
+  double eta_seconds = -1;            // below 0: unknown
+  std::optional<double> loss{};       // the newest one; empty: the job has sent none
   int64_t iteration = 0;              // evaluations so far; the resource of early stopping
   std::optional<double> objective{};  // value of the job's metric at that evaluation
   std::map<std::string, double> metrics{};
@@ -183,7 +183,8 @@ struct JobRecord {
   std::string agent{}, failed_on{};   // failed_on: the agent of the first failure that was its own
   int64_t submitted_ms = 0, claimed_ms = 0, finished_ms = 0, due_ms = 0, updated_ms = 0;
   int64_t step = 0, total_steps = 0;
-  double eta_seconds = -1, loss = 0, seconds = 0;
+  double eta_seconds = -1, seconds = 0;
+  std::optional<double> loss{};  // the newest one; empty: none was measured, or the job has succeeded
   std::optional<double> objective{}, best_objective{};
   std::map<std::string, double> metrics{};
   std::string checkpoint{}, error{}, reason{};  // reason: why it was stopped, cancelled or delayed

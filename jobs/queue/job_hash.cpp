@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdlib>
+#include <functional>
 #include <initializer_list>
 #include <string_view>
 #include <utility>
@@ -97,54 +98,54 @@ bool maximizes(const std::string& goal) {
   return goal == "maximize";
 }
 
-/// Members as the fields of a hash say. With `salvage`, what is damaged keeps its default, and the first message stays
-/// there; otherwise it is thrown.
+/// Members as the fields of a hash say. With `salvage`, what is damaged keeps its default, and `salvage` is told the
+/// field and what is wrong; otherwise it is thrown.
 struct FieldParser {
   const HashReader& read;
   const Fields& fields;
-  std::string* salvage = nullptr;
+  std::function<void(const std::string& field, const std::string& why)> salvage = nullptr;
 
   template <class Call>
-  void take(const Call& call) const {
+  void take(const std::string& field, const Call& call) const {
     try {
       call();
     } catch (const JobsError& error) {
-      if (salvage == nullptr) throw;
-      if (salvage->empty()) *salvage = error.what();
+      if (!salvage) throw;
+      salvage(field, error.what());
     }
   }
   void operator()(const char* name, std::string& value, size_t limit) const {
-    take([&] { value = read.text(name, limit); });
+    take(name, [&] { value = read.text(name, limit); });
   }
   void operator()(const char* name, int64_t& value) const {
-    take([&] { value = read.integer(name, value); });
+    take(name, [&] { value = read.integer(name, value); });
   }
   void operator()(const char* name, uint64_t& value) const {
-    take([&] { value = read.natural(name, value); });
+    take(name, [&] { value = read.natural(name, value); });
   }
   void operator()(const char* name, double& value) const {
-    take([&] { value = read.number(name).value_or(value); });
+    take(name, [&] { value = read.number(name).value_or(value); });
   }
   void operator()(const char* name, std::optional<double>& value) const {
-    take([&] { value = read.number(name); });
+    take(name, [&] { value = read.number(name); });
   }
   void operator()(const char* name, bool& value) const {
-    take([&] { value = read.flag(name); });
+    take(name, [&] { value = read.flag(name); });
   }
   void operator()(const char* name, bool& maximize, Goal) const {
     const auto found = fields.find(name);
     if (found == fields.end() || found->second.empty()) return;
-    take([&] { maximize = read.word(name, maximizes); });
+    take(name, [&] { maximize = read.word(name, maximizes); });
   }
   void operator()(const char* name, JobKind& value) const {
-    take([&] { value = read.word(name, parse_job_kind); });
+    take(name, [&] { value = read.word(name, parse_job_kind); });
   }
   void operator()(const char* name, JobState& value) const {
-    take([&] { value = read.word(name, parse_job_state); });
+    take(name, [&] { value = read.word(name, parse_job_state); });
   }
   template <class Value>
   void operator()(const char* name, Value& value, size_t limit) const {
-    take([&] { value = read.json<Value>(name, limit); });
+    take(name, [&] { value = read.json<Value>(name, limit); });
   }
 };
 
@@ -252,9 +253,11 @@ JobRecord salvaged_record(const std::string& id, const Fields& fields, const std
   record.spec.id = id;
   auto all = fields;
   const HashReader read(key, all);
-  const FieldParser parser{read, all, &record.unreadable};
-  parser.take([&] { check_format(read, kRecordFormat); });
-  parser.take([&] { all = unpacked(fields, key); });
+  const FieldParser parser{read, all, [&](const std::string&, const std::string& why) {
+                             if (record.unreadable.empty()) record.unreadable = why;
+                           }};
+  parser.take("format", [&] { check_format(read, kRecordFormat); });
+  parser.take("spec", [&] { all = unpacked(fields, key); });
   parse(record, parser);
   complete(record);
   return record;
@@ -266,6 +269,18 @@ SweepSpec sweep_of(const std::string& id, const Fields& fields, const std::strin
   SweepSpec spec;
   spec.id = id;
   visit_sweep(spec, FieldParser{read, fields});
+  return spec;
+}
+
+SweepSpec salvaged_sweep(const std::string& id, const Fields& fields, const std::string& key,
+                         std::map<std::string, std::string>& damage) {
+  const HashReader read(key, fields);
+  SweepSpec spec;
+  spec.id = id;
+  const FieldParser parser{read, fields,
+                           [&](const std::string& field, const std::string& why) { damage[field] = why; }};
+  parser.take("format", [&] { check_format(read, kRecordFormat); });
+  visit_sweep(spec, parser);
   return spec;
 }
 

@@ -168,5 +168,9 @@ JobRecord record_of(const std::string& id, const Fields& fields, const std::stri
 /// What can be read of a damaged record. Whatever cannot keeps its default, and `unreadable` says what is wrong first.
 JobRecord salvaged_record(const std::string& id, const Fields& fields, const std::string& key);
 SweepSpec sweep_of(const std::string& id, const Fields& fields, const std::string& key);
+/// What can be read of a damaged sweep. Fields that cannot be read keep their default and go into `damage`, with what
+/// is wrong.
+SweepSpec salvaged_sweep(const std::string& id, const Fields& fields, const std::string& key,
+                         std::map<std::string, std::string>& damage);
 
 }  // namespace foretime::jobs

@@ -23,9 +23,7 @@ std::string shown(const std::string& text) { return fmt::format("'{}'", printabl
 
 bool begins_with(const std::string& text, const std::string& prefix) { return text.rfind(prefix, 0) == 0; }
 
-void check_id(const std::string& key, const std::string& id) {
-  if (!is_id(id)) throw JobsError("{}: member {} is no id: expected 1 to 64 letters, digits, - and _", key, shown(id));
-}
+constexpr size_t kMostDamage = 20;  // that is named
 
 /// The one of `found` that `prefix` means. `what`: job or sweep.
 std::string only(const std::string& what, const std::string& prefix, const std::vector<std::string>& found) {
@@ -138,17 +136,34 @@ void QueueReader::ask_each(const std::string& kind, const std::vector<std::strin
   }
 }
 
+void QueueReader::note_damage(std::string what) {
+  if (damage_.size() < kMostDamage && std::ranges::find(damage_, what) == damage_.end())
+    damage_.push_back(std::move(what));
+}
+
+std::vector<std::string> QueueReader::only_ids(const std::string& key, std::vector<std::string> members) {
+  std::erase_if(members, [&](const std::string& id) {
+    if (is_id(id)) return false;
+    note_damage(fmt::format("{}: member {} is no id: expected 1 to 64 letters, digits, - and _", key, shown(id)));
+    return true;
+  });
+  return members;
+}
+
 std::vector<std::string> QueueReader::ids(const std::string& command, const std::string& key, int64_t limit) {
   std::vector<std::string> all;
-  for (int64_t from = 0; from < limit;) {
-    const auto count = std::min(kIdsInAnswer, limit - from);
-    const auto replies = ask({{command, key, std::to_string(from), std::to_string(from + count - 1)}});
-    auto page = texts_of(*replies[0]);
-    for (auto& id : page) {
-      check_id(key, id);
-      all.push_back(std::move(id));
+  for (int64_t from = 0; std::ssize(all) < limit;) {
+    const auto count = std::min(kIdsInAnswer, limit - std::ssize(all));
+    std::map<size_t, std::string> wrong;
+    const auto replies = ask({{command, key, std::to_string(from), std::to_string(from + count - 1)}}, &wrong);
+    if (!wrong.empty()) {
+      note_damage(wrong.begin()->second);
+      break;
     }
-    if (static_cast<int64_t>(page.size()) < count) break;
+    auto members = texts_of(*replies[0]);
+    const bool last = std::ssize(members) < count;
+    for (auto& id : only_ids(key, std::move(members))) all.push_back(std::move(id));
+    if (last) break;
     from += count;
   }
   return all;
@@ -156,17 +171,22 @@ std::vector<std::string> QueueReader::ids(const std::string& command, const std:
 
 std::vector<std::string> QueueReader::jobs_like(const std::string& prefix) {
   if (!is_id(prefix)) return {};
-  const auto replies = ask(
-      {{"ZRANGEBYLEX", key("ids"), "[" + prefix, "[" + prefix + "\xff", "LIMIT", "0", std::to_string(kListed + 1)}});
-  auto found = texts_of(*replies[0]);
-  for (const auto& id : found) check_id(key("ids"), id);
-  return found;
+  std::map<size_t, std::string> wrong;
+  const auto replies =
+      ask({{"ZRANGEBYLEX", key("ids"), "[" + prefix, "[" + prefix + "\xff", "LIMIT", "0", std::to_string(kListed + 1)}},
+          &wrong);
+  if (!wrong.empty()) {
+    note_damage(wrong.begin()->second);
+    return {};
+  }
+  return only_ids(key("ids"), texts_of(*replies[0]));
 }
 
 std::vector<std::string> QueueReader::sweeps_like(const std::string& prefix) {
   if (!is_id(prefix)) return {};
-  const auto replies = ask({{"ZSCORE", key("sweeps"), prefix}});
-  if (replies[0]->type != REDIS_REPLY_NIL) return {prefix};
+  std::map<size_t, std::string> wrong;
+  const auto replies = ask({{"ZSCORE", key("sweeps"), prefix}}, &wrong);
+  if (wrong.empty() && replies[0]->type != REDIS_REPLY_NIL) return {prefix};
   auto found = ids("ZREVRANGE", key("sweeps"), kMostIds);
   std::erase_if(found, [&](const auto& id) { return !begins_with(id, prefix); });
   return found;
@@ -202,15 +222,27 @@ std::optional<JobRecord> QueueReader::job(const std::string& id) {
   if (found.empty()) return std::nullopt;
   auto& spec = found.front().spec;
   if (spec.settings == kSweepSettings) {
-    const auto replies = ask({{"HGET", key("sweep:" + spec.sweep), "settings"}});
-    if (const auto shared = text_of(*replies[0]); !shared.empty()) spec.settings = shared;
+    std::map<size_t, std::string> wrong;
+    const auto replies = ask({{"HGET", key("sweep:" + spec.sweep), "settings"}}, &wrong);
+    if (!wrong.empty()) {
+      if (found.front().unreadable.empty()) found.front().unreadable = wrong.begin()->second;
+    } else if (const auto shared = text_of(*replies[0]); !shared.empty()) {
+      spec.settings = shared;
+    }
   }
   return std::move(found.front());
 }
 
 JobArtifacts QueueReader::artifacts(const std::string& id) {
-  const auto replies = ask({{"HGETALL", key("job:" + id + ":artifacts")}});
-  return artifacts_of(fields_of(*replies[0]));
+  std::map<size_t, std::string> wrong;
+  const auto replies = ask({{"HGETALL", key("job:" + id + ":artifacts")}}, &wrong);
+  JobArtifacts found;
+  if (wrong.empty()) {
+    found = artifacts_of(fields_of(*replies[0]));
+  } else {
+    found.unreadable = wrong.begin()->second;
+  }
+  return found;
 }
 
 std::string QueueReader::identity() { return text_of(*ask({{"HGET", key("settings"), "identity"}})[0]); }
@@ -290,9 +322,9 @@ TrialChanges QueueReader::changes(const std::string& sweep, int64_t from) {
     const Fields fields = {{"created_ms", text_of(*replies[0])}};
     found.created_ms = HashReader(name, fields).time("created_ms");
     auto page = texts_of(*replies[1]);
-    for (const auto& id : page) check_id(name + ":changes", id);
-    from += static_cast<int64_t>(page.size());
-    const bool last = static_cast<int64_t>(page.size()) < kIdsInAnswer;
+    from += std::ssize(page);
+    const bool last = std::ssize(page) < kIdsInAnswer;
+    page = only_ids(name + ":changes", std::move(page));
     found.ids.insert(found.ids.end(), std::make_move_iterator(page.begin()), std::make_move_iterator(page.end()));
     if (last) return found;
   }
@@ -318,17 +350,29 @@ std::vector<JobRecord> QueueReader::trials(const std::vector<std::string>& ids) 
 
 std::optional<SweepRecord> QueueReader::sweep(const std::string& id) {
   const auto name = key("sweep:" + id);
-  const auto replies = ask({{"HGETALL", name}});
+  std::map<size_t, std::string> wrong;
+  const auto replies = ask({{"HGETALL", name}}, &wrong);
+  SweepRecord record{.spec = {.id = id}, .state = "unreadable"};
+  if (!wrong.empty()) {
+    record.damage["record"] = wrong.begin()->second;
+    return record;
+  }
   const auto fields = fields_of(*replies[0]);
   if (fields.empty()) return std::nullopt;
   const HashReader read(name, fields);
-  SweepRecord record;
-  record.spec = sweep_of(id, fields, name);
-  check_read(name, record.spec);
-  record.state = read.word("state", sweep_state);
-  record.created_ms = read.time("created_ms");
-  record.proposals = read.integer("proposals");
-  record.tracked = read.flag("tracked");
+  record.spec = salvaged_sweep(id, fields, name, record.damage);
+  const auto marked = [&](const char* field, const auto& call) {
+    try {
+      call();
+    } catch (const JobsError& error) {
+      record.damage[field] = error.what();
+    }
+  };
+  marked("record", [&] { check_read(name, record.spec); });
+  marked("state", [&] { record.state = read.word("state", sweep_state); });
+  marked("created_ms", [&] { record.created_ms = read.time("created_ms"); });
+  marked("proposals", [&] { record.proposals = read.integer("proposals"); });
+  marked("tracked", [&] { record.tracked = read.flag("tracked"); });
   return record;
 }
 
@@ -342,19 +386,29 @@ std::vector<std::string> QueueReader::log(const std::string& id, int64_t& total)
   const auto list = key("job:" + id + ":log");
   const Arguments count = {"HGET", key("job:" + id), "log_lines"};
   std::vector<Reply> replies;
+  std::map<size_t, std::string> wrong;
   // The ring and its count belong together where the count did not change around it. A job that writes without end is
   // read as it comes.
   for (int i = 0; i < kTornReads; ++i) {
-    replies = ask({count, {"LRANGE", list, std::to_string(-Limits::kLogLines), "-1"}, count});
-    if (text_of(*replies[0]) == text_of(*replies[2])) break;
+    wrong.clear();
+    replies = ask({count, {"LRANGE", list, std::to_string(-Limits::kLogLines), "-1"}, count}, &wrong);
+    if (!wrong.empty() || text_of(*replies[0]) == text_of(*replies[2])) break;
   }
-  const Fields fields = {{"log_lines", text_of(*replies[2])}};
-  total = HashReader(key("job:" + id), fields).integer("log_lines");
+  if (wrong.contains(1)) throw JobsError("{}", wrong.at(1));
   auto lines = texts_of(*replies[1]);
-  for (const auto& line : lines) {
+  const auto marked = [](const std::string& what) { return "[damaged: " + what + "]"; };
+  for (auto& line : lines) {
     if (line.size() > Limits::kLogLine)
-      throw JobsError("{}: a line of {} bytes, expected at most {}; was it written by another program?", list,
-                      line.size(), Limits::kLogLine);
+      line = marked(fmt::format("{}: a line of {} bytes, expected at most {}; was it written by another program?", list,
+                                line.size(), Limits::kLogLine));
+  }
+  try {
+    if (!wrong.empty()) throw JobsError("{}", wrong.begin()->second);
+    const Fields fields = {{"log_lines", text_of(*replies[2])}};
+    total = HashReader(key("job:" + id), fields).integer("log_lines");
+  } catch (const JobsError& error) {
+    lines.push_back(marked(error.what()));
+    total = std::ssize(lines);
   }
   return lines;
 }

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "jobs/queue/queue.h"
@@ -20,6 +21,9 @@ struct SweepRecord {
   bool tracked = false;                // its list of changes is complete (method bayes)
   std::map<JobState, int64_t> jobs{};  // counts, of every state
   int64_t unreadable = 0;              // jobs whose state cannot be read
+  /// Fields that are damaged, and what is wrong with each; "record" for a fault of no single field. The other members
+  /// are then what could be read, or defaults.
+  std::map<std::string, std::string> damage{};
 };
 
 /// Trials of a Bayesian search whose observation changed: they were decided, ended, or wait again.
@@ -55,10 +59,10 @@ struct QueueStatistics {
 };
 
 /// Reads what the queue's scripts write, with read-only commands, so that a user with read rights can watch. Everything
-/// read is checked against Limits. A job, an agent or statistics whose record is damaged, or written by a newer
-/// program, comes with `unreadable`, so that the rest can still be seen; other damage is a JobsError that names key and
-/// field. Answers about many keys come in batches, so a job may move or be forgotten in between; one that is gone is
-/// left out.
+/// read is checked against Limits. One damaged item never hides others: a job, a sweep, an agent or statistics whose
+/// record is damaged, or written by a newer program, comes with a mark (`unreadable`, `damage`), and entries of lists
+/// that are no ids, and lists of another type than documented, are left out and named by `take_damage`. Answers about
+/// many keys come in batches, so a job may move or be forgotten in between; one that is gone is left out.
 class QueueReader {
  public:
   static constexpr int64_t kMostAgents = 1000;
@@ -71,6 +75,8 @@ class QueueReader {
   std::string resolve_sweep(const std::string& prefix);
   /// Whether it names a sweep rather than a job; false where it names neither. JobRefused where it could be both.
   bool is_sweep(const std::string& prefix);
+  /// Returns what was left out of lists since the last call: key, what was found and what was expected.
+  std::vector<std::string> take_damage() { return std::exchange(damage_, {}); }
   /// With the settings of its sweep where it has none of its own.
   std::optional<JobRecord> job(const std::string& id);
   /// What is stored of a job.
@@ -109,6 +115,9 @@ class QueueReader {
   void ask_each(const std::string& kind, const std::vector<std::string>& names, const Arguments& command,
                 const std::function<void(const std::string& name, const redisReply& reply)>& take,
                 const std::function<void(const std::string& name, const std::string& why)>& mark = nullptr);
+  void note_damage(std::string what);
+  /// Returns those of a key's members that are ids, and notes the others as damage.
+  std::vector<std::string> only_ids(const std::string& key, std::vector<std::string> members);
   /// Ids of a sorted set, in the order of `command` (ZRANGE or ZREVRANGE).
   std::vector<std::string> ids(const std::string& command, const std::string& key, int64_t limit);
   /// A few jobs, or sweeps, that begin so.
@@ -122,6 +131,7 @@ class QueueReader {
   RedisClient& client_;
   QueueSettings settings_;
   std::string prefix_;  // {prefix}:
+  std::vector<std::string> damage_;
 };
 
 /// Prometheus' text exposition format, version 0.0.4.

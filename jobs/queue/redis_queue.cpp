@@ -227,7 +227,7 @@ Directive RedisQueue::report(const Lease& lease, const JobReport& unbounded) {
   const bool finite = report.objective && std::isfinite(*report.objective);
   auto arguments = holder(lease);
   append(arguments, {std::to_string(report.step), std::to_string(report.total_steps), number_text(report.eta_seconds),
-                     number_text(report.loss), std::to_string(report.iteration),
+                     report.loss ? number_text(*report.loss) : "", std::to_string(report.iteration),
                      finite ? "finite" : (report.objective ? "nan" : "none"),
                      finite ? number_text(*report.objective) : "", json_text(report.metrics), report.checkpoint,
                      std::to_string(report.log_lines.size()), std::to_string(Limits::kLogLines), report.history});

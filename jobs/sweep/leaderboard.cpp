@@ -67,6 +67,8 @@ std::optional<double> number_in(std::string_view object, const std::string& name
 
 std::optional<Standing> standing_of(uint32_t index, const std::vector<std::string_view>& values,
                                     const std::string& metric) {
+  // A kind that nobody knows is damage: the trial is shown, without a value.
+  if (!configs::choice_named<JobKind>(std::string(values[0]))) return Standing{index, std::nullopt};
   if (values[0] != "train") return std::nullopt;
   const auto number = [](std::string_view text) {
     double value = 0;

@@ -12,6 +12,7 @@
 #include "configs/load.h"
 #include "configs/metrics.h"
 #include "jobs/error.h"
+#include "jobs/sweep/program_trial.h"
 #include "jobs/sweep/sweep_document.h"
 
 namespace foretime::jobs {
@@ -392,6 +393,17 @@ configs::Settings trial_settings(const JobSpec& spec, const Parameters& paramete
   for (const auto& [key, value] : parameters) configs::apply_override(settings, key, value);
   prepare_for_queue(settings);
   return configs::parse_settings(configs::to_yaml(settings), origin);  // contradictions between keys
+}
+
+std::string resolved_settings(const JobSpec& spec) {
+  if (spec.kind != JobKind::train) return spec.settings;
+  const std::string undecided =
+      spec.deferred ? "# The search chooses the parameters of this trial when it starts; they are not included.\n" : "";
+  if (!runs_program(spec.settings)) return undecided + configs::to_yaml(trial_settings(spec, spec.parameters));
+  const auto trial = parse_program(spec.settings);
+  auto json = nlohmann::json::parse(spec.settings);
+  json["parameters"] = values_of(trial, spec.parameters);
+  return undecided + json.dump(2) + "\n";
 }
 
 static SweepPlan plan_of(const std::string& yaml, const std::string& origin, const std::filesystem::path& folder,

@@ -90,4 +90,11 @@ std::string gpus_conflict(const Resources& resources);
 /// The settings a trial runs with: `settings` YAML with `parameters` laid over, checked. Throws configs::SettingsError.
 configs::Settings trial_settings(const JobSpec& spec, const Parameters& parameters);
 
+/// Returns the settings that a job runs with, as text. For a training: all settings as YAML, with the job's parameters
+/// laid over those of its sweep (trial_settings). For a trial of a user's program: JSON with the values that the
+/// program receives as `parameters`. For other jobs: the text that was submitted. Where the search has not chosen a
+/// trial's parameters yet, a comment in the first line says so. Throws configs::SettingsError or JobsError for damaged
+/// settings.
+std::string resolved_settings(const JobSpec& spec);
+
 }  // namespace foretime::jobs

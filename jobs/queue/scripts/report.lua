@@ -1,17 +1,18 @@
 #!lua flags=allow-oom
--- ARGV: events, job, fence, token, agent, step, total steps, eta, loss, iteration, kind of objective (none, finite,
--- nan), objective, metrics, checkpoint, number of new log lines, lines kept in the log, history or nothing, then the
--- last of these lines.
+-- ARGV: events, job, fence, token, agent, step, total steps, eta, loss or nothing, iteration, kind of objective (none,
+-- finite, nan), objective, metrics, checkpoint, number of new log lines, lines kept in the log, history or nothing, then
+-- the last of these lines.
 local id = ARGV[2]
 local iteration, kind, objective = tonumber(ARGV[10]), ARGV[11], ARGV[12]
 touch()
 local f = some(id, {'spec', 'lease', 'state', 'fence', 'token', 'cancel', 'stop', 'goal', 'best_objective', 'sweep', 'kind', 'log_lines'})
 if not holds(id, ARGV[3], ARGV[4], ARGV[5], f) then return {'lost'} end
-local new = {'step', ARGV[6], 'total_steps', ARGV[7], 'eta_s', ARGV[8], 'loss', ARGV[9], 'updated_ms', int(now)}
+local new = {'step', ARGV[6], 'total_steps', ARGV[7], 'eta_s', ARGV[8], 'updated_ms', int(now)}
 local function add(name, value)
   new[#new + 1] = name
   new[#new + 1] = value
 end
+if ARGV[9] ~= '' then add('loss', ARGV[9]) end
 if iteration > 0 then add('iteration', int(iteration)) end
 if ARGV[13] ~= '' then add('metrics', ARGV[13]) end
 if ARGV[14] ~= '' then add('checkpoint', ARGV[14]) end

@@ -149,7 +149,7 @@ Directive MemoryQueue::report(const Lease& lease, const JobReport& unbounded) {
   auto& record = job->record;
   record.step = report.step;
   record.total_steps = report.total_steps;
-  record.loss = report.loss;
+  if (report.loss) record.loss = report.loss;
   record.eta_seconds = report.eta_seconds;
   record.updated_ms = now();
   if (report.iteration > 0) job->iteration = report.iteration;

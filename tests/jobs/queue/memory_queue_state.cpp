@@ -109,7 +109,7 @@ void MemoryQueue::settle_down(Job& job) {
   job.term_ms = job.iteration = 0;
   if (succeeded) {
     record.eta_seconds = -1;
-    record.loss = 0;
+    record.loss.reset();
     job.exit_code = 0;
     job.stop = false;
     record.error.clear();

@@ -338,12 +338,29 @@ TEST_P(QueueContract, ReportsAreKept) {
   EXPECT_EQ(record.step, 3);
   EXPECT_EQ(record.total_steps, 10);
   EXPECT_EQ(record.eta_seconds, 1.5);
-  EXPECT_TRUE(std::isnan(record.loss));
+  EXPECT_TRUE(std::isnan(record.loss.value()));
   EXPECT_EQ(record.objective, 0.125);
   EXPECT_EQ(record.best_objective, 0.25);
   EXPECT_EQ(record.checkpoint, "runs/c1");
   EXPECT_EQ(record.log_lines, 232);
   EXPECT_EQ(backend_->dump().at("job:j:log").size(), 200U);
+}
+
+/// A loss that is not known is missing, and no 0.
+TEST_P(QueueContract, ALossIsMissingUntilOneIsReportedAndAfterASuccess) {
+  const auto lease = leased("j");
+  EXPECT_EQ(queue().find("j")->loss, std::nullopt);
+  queue().report(lease, {.step = 1, .total_steps = 9});
+  EXPECT_EQ(queue().find("j")->loss, std::nullopt);
+  queue().report(lease, {.step = 2, .total_steps = 9, .loss = 0.5});
+  queue().report(lease, {.step = 3, .total_steps = 9});
+  EXPECT_EQ(queue().find("j")->loss, 0.5);
+  const auto failing = leased("k");
+  queue().report(failing, {.step = 2, .total_steps = 9, .loss = 0.25});
+  EXPECT_TRUE(queue().finish(lease, {.outcome = Outcome::succeeded}, 0));
+  EXPECT_TRUE(queue().finish(failing, {.outcome = Outcome::failed}, 0));
+  EXPECT_EQ(queue().find("j")->loss, std::nullopt);
+  EXPECT_EQ(queue().find("k")->loss, 0.25);
 }
 
 TEST_P(QueueContract, PauseAndResumeOfTheWholeQueue) {

@@ -182,7 +182,8 @@ class Driver {
   }
 
   static JobReport report(int y, int z) {
-    JobReport report{.step = y, .total_steps = 100, .eta_seconds = z % 3 == 0 ? -1 : 0.25 * z, .loss = 1.0 / (1 + y)};
+    JobReport report{.step = y, .total_steps = 100, .eta_seconds = z % 3 == 0 ? -1 : 0.25 * z, .loss = {}};
+    if (y % 4 != 3) report.loss = 1.0 / (1 + y);
     if (z % 4 != 0) {
       report.iteration = z % 11;
       report.objective = z % 13 == 0 ? std::numeric_limits<double>::quiet_NaN() : (y % 10) / 7.0;

@@ -328,13 +328,17 @@ struct Damage {
 };
 
 TEST_F(QueueReaderTest, DamageIsNamedByKeyAndField) {
-  // Jobs and agents come with a mark, so that the others can still be seen.
+  // Records come with a mark, and entries of lists are left out and named, so that the others can still be seen.
   const auto job = [](QueueReader& o) {
     if (const auto found = o.job("a"); found && !found->unreadable.empty()) throw JobsError("{}", found->unreadable);
   };
   const auto sweep = [](QueueReader& o) {
-    o.sweep("s");
-    o.ids_of_sweep("s");
+    EXPECT_EQ(o.ids_of_sweep("s").size(), 1U);
+    if (const auto found = o.sweep("s"); !found->damage.empty()) throw JobsError("{}", found->damage.begin()->second);
+  };
+  const auto listed = [](const std::vector<std::string>& ids, QueueReader& o) {
+    EXPECT_EQ(std::ranges::count_if(ids, [](const auto& id) { return !is_id(id); }), 0);
+    for (const auto& what : o.take_damage()) throw JobsError("{}", what);
   };
   const auto statistics = [](QueueReader& o) {
     const auto found = o.statistics();
@@ -344,7 +348,8 @@ TEST_F(QueueReaderTest, DamageIsNamedByKeyAndField) {
   };
   const auto log = [](QueueReader& o) {
     int64_t total = 0;
-    o.log("a", total);
+    for (const auto& line : o.log("a", total))
+      if (line.starts_with("[damaged: ")) throw JobsError("{}", line);
   };
   const std::string large(300 << 10, 'x');
   const std::vector<Damage> all = {
@@ -375,12 +380,35 @@ TEST_F(QueueReaderTest, DamageIsNamedByKeyAndField) {
       {{"HSET", "sweep:s", "rungs", "[3,1]"}, {"rungs"}, sweep},
       {{"HSET", "sweep:s", "rungs", "{\"a\":1}"}, {"field rungs"}, sweep},
       {{"HSET", "sweep:s", "definition", large}, {"field definition"}, sweep},
-      {{"ZADD", "sweep:s:jobs", "1", "../a"}, {"'../a'", "no id"}, [](QueueReader& o) { o.ids_of_sweep("s"); }},
+      {{"ZADD", "sweep:s:jobs", "1", "../a"},
+       {"'../a'", "no id"},
+       [&](QueueReader& o) { listed(o.ids_of_sweep("s"), o); }},
       {{"ZADD", "ids", "0", std::string("a") + std::string(80, 'x')},
        {"no id"},
-       [](QueueReader& o) { o.resolve_job("a"); }},
-      {{"ZADD", "sweeps", "0", "x y"}, {"'x y'"}, [](QueueReader& o) { o.sweeps(10); }},
-      {{"ZADD", "state:dead", "0", "x y"}, {"'x y'"}, [](QueueReader& o) { o.ids_in(JobState::dead, 10); }},
+       [&](QueueReader& o) { listed({o.resolve_job("a")}, o); }},
+      {{"ZADD", "sweeps", "0", "x y"}, {"'x y'"}, [&](QueueReader& o) { listed(o.sweeps(10), o); }},
+      {{"ZADD", "state:dead", "0", "x y"}, {"'x y'"}, [&](QueueReader& o) { listed(o.ids_in(JobState::dead, 10), o); }},
+      {{"SET", "sweep:s", "text"}, {"docs/reference/jobs.md"}, sweep},
+      {{"HSET", "sweep:s", "name",
+        "a\x01"
+        "b"},
+       {"name", "control character"},
+       sweep},
+      {{"SET", "sweeps", "text"}, {"docs/reference/jobs.md"}, [&](QueueReader& o) { listed(o.sweeps(10), o); }},
+      {{"SET", "ids", "text"},
+       {"docs/reference/jobs.md"},
+       [&](QueueReader& o) {
+         try {
+           o.resolve_job("a");
+         } catch (const JobRefused&) {
+         }
+         listed({}, o);
+       }},
+      {{"SET", "job:a:artifacts", "text"},
+       {"docs/reference/jobs.md"},
+       [](QueueReader& o) {
+         if (const auto found = o.artifacts("a"); !found.unreadable.empty()) throw JobsError("{}", found.unreadable);
+       }},
       {{"HSET", "totals", "claimed", "few"}, {"field claimed"}, statistics},
       {{"ZADD", "state:waiting", "-inf", "a"}, {"score of a"}, statistics},
       {{"ZADD", "agents", "1", std::string(300, 'n')}, {"200 bytes"}, statistics},
