@@ -90,13 +90,13 @@ def make_queue(foretime, folder, trials):
 class Server:
     def __init__(self, foretime, folder):
         self.process = subprocess.Popen([foretime, "board", "--port", "0"], cwd=folder, stdout=subprocess.PIPE, text=True)
-        self.base = re.search(r"http://127\.0\.0\.1:\d+", self.process.stdout.readline())[0]
+        self.base, self.token = re.search(r"(http://\S+)/#token=(\S+)", self.process.stdout.readline()).groups()
 
     def ask(self, path):
         """Milliseconds until the whole answer is there; asked for the first time in a second."""
         time.sleep(1)
         begin = time.monotonic()
-        urllib.request.urlopen(self.base + path).read()
+        urllib.request.urlopen(urllib.request.Request(self.base + path, headers={"Authorization": "Bearer " + self.token})).read()
         return 1000 * (time.monotonic() - begin)
 
     def memory(self):
@@ -119,7 +119,7 @@ def measure(server, sweep):
         found[name] = server.ask(path)
     window = browser.Browser(1280, 900)
     try:
-        window.open(f"{server.base}/sweep/{sweep}")
+        window.open(f"{server.base}/sweep/{sweep}#token={server.token}")
         window.one("tr[data-id]", 30)
         found["first_paint"] = window.run("return performance.getEntriesByName('first-contentful-paint')[0].startTime")
         begin = window.run("return performance.timeOrigin")

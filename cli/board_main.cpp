@@ -55,26 +55,24 @@ void run(const cli::BoardArguments& options) {
   if (options.actions && !has_queue)
     throw jobs::JobsError("--actions: there is no queue to act on, expected one in {} or --redis URL",
                           options.queue.runs);
-  const auto token = options.actions ? new_token() : "";
-  cli::BoardService service(std::move(queue), options.queue.runs, token);
+  const bool tcp = options.socket.empty();
+  const cli::BoardAccess access{.token = new_token(), .reading_needs_token = tcp, .actions = options.actions};
+  cli::BoardService service(std::move(queue), options.queue.runs, access);
   std::vector<server::Listener> listeners;
-  if (!options.socket.empty()) {
-    listeners.push_back(server::Listener::on_path(options.socket));
-  } else {
-    listeners.push_back(server::Listener::on_loopback(options.address, static_cast<uint16_t>(options.port)));
-  }
+  listeners.push_back(tcp ? server::Listener::on_loopback(options.address, static_cast<uint16_t>(options.port))
+                          : server::Listener::on_path(options.socket));
   server::ServeLimits limits;
   limits.max_body = 4096;       // of what may not be posted at all, too, so that this is what is said
   limits.max_concurrent = 256;  // connections: browsers keep several
   limits.drain = std::chrono::milliseconds(3000);
   server::HttpServer server(std::move(listeners), service, limits);
-  for (const auto& listener : server.listeners())
-    fmt::print("the board is at {}: {}{}\n", listener.name(), has_queue ? "a queue, and " : "",
-               "runs in " + options.queue.runs);
-  if (options.actions)
-    for (const auto& listener : server.listeners())
-      fmt::print("to change jobs, open {}/#token={}\n", listener.is_tcp() ? listener.name() : "http://127.0.0.1:PORT",
-                 token);
+  const auto& name = server.listeners().front().name();
+  const auto fragment = tcp || options.actions ? "/#token=" + access.token : "";
+  fmt::print("the board is at {}{} ({}runs in {}{})\n", name, tcp ? fragment : "", has_queue ? "a queue, and " : "",
+             options.queue.runs, options.actions ? "; pages may change jobs" : "");
+  if (!tcp)
+    fmt::print("for a browser: ssh -L 8600:{} HOST, then http://127.0.0.1:8600{}\n",
+               std::filesystem::absolute(options.socket).string(), fragment);
   std::fflush(stdout);
   // The trials of the newest sweeps are read before anybody asks: of 100,000 that takes a second or more.
   std::atomic<bool> warm = !has_queue;

@@ -28,10 +28,10 @@ def main():
         foretime("agent", "--cpus", "2", "--until-empty")
         with subprocess.Popen([program, "board", "--port", "0", "--runs", runs], stdout=subprocess.PIPE, text=True) as board:
             try:
-                address = re.search(r"http://127\.0\.0\.1:\d+", board.stdout.readline())[0]
+                address, token = re.search(r"(http://\S+)/#(token=\S+)", board.stdout.readline()).groups()
                 window = browser.Browser(1200, 1270)
                 try:
-                    window.open(f"{address}/sweep/{sweep}")
+                    window.open(f"{address}/sweep/{sweep}#{token}")
                     window.one(".parallel polyline")
                     window.one("figure canvas")
                     window.run("document.activeElement.blur()")

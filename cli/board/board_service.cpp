@@ -25,7 +25,8 @@ namespace {
 
 constexpr int kMostStreams = 64;
 constexpr std::chrono::milliseconds kLook{500}, kHeartbeat{10'000};
-constexpr size_t kAnswersKept = 200, kMostFollowed = 8;
+constexpr std::chrono::seconds kPatience{10};  // for a place among those who read files
+constexpr size_t kMostFollowed = 8;
 
 /// Nothing but what this program serves runs in the pages or is asked by them, and nobody frames them.
 constexpr const char* kContentPolicy =
@@ -130,22 +131,29 @@ TrialQuery trial_query(const std::map<std::string, std::string>& query) {
 
 }  // namespace
 
-BoardService::BoardService(std::unique_ptr<QueueApi> queue, std::filesystem::path runs, std::string token)
-    : queue_(std::move(queue)), runs_(std::move(runs)), token_(std::move(token)) {}
+BoardService::BoardService(std::unique_ptr<QueueApi> queue, std::filesystem::path runs, BoardAccess access)
+    : queue_(std::move(queue)), runs_(std::move(runs)), access_(std::move(access)) {}
 
-/// What changes anything comes from a page of this very address (the server has refused other hosts), with the token
-/// in a header, which no form of another site can send.
+void BoardService::check_token(const HttpRequest& request) const {
+  if (!is_same(request.authorization, "Bearer " + access_.token))
+    throw HttpError{401, "wrong_token", "the token is missing or wrong; open the address that foretime board printed"};
+}
+
+/// The token is in a header, which no page of another site can send: a form cannot, and a script would have to ask
+/// first. What changes anything must also come from a page of this very address (the server has refused other hosts).
 void BoardService::admit(const HttpRequest& request) {
-  if (request.method == "GET" || request.method == "HEAD") {
+  const bool reads = request.method == "GET" || request.method == "HEAD";
+  if (reads && !request.path.starts_with("/api/")) return;
+  if (reads) {
+    if (access_.reading_needs_token) check_token(request);
     if (request.path == "/api/act") throw HttpError{405, "post_only", "/api/act takes POST"};
     return;
   }
-  if (token_.empty() || request.method != "POST" || request.path != "/api/act")
+  if (!access_.actions || request.method != "POST" || request.path != "/api/act")
     throw HttpError{405, "read_only", "this board changes nothing: GET alone is answered (foretime board --actions)"};
   if (!request.origin.empty() && request.origin != "http://" + request.host)
     throw HttpError{403, "foreign_origin", "a page of another address sent this request"};
-  if (!is_same(request.authorization, "Bearer " + token_))
-    throw HttpError{401, "wrong_token", "the token is missing or wrong; open the address that foretime board printed"};
+  check_token(request);
   if (request.content_type != "application/json")
     throw HttpError{415, "bad_input", "Content-Type: expected application/json"};
 }
@@ -169,9 +177,11 @@ Json BoardService::act(const std::string& body) {
   }
   if (id.empty() && action != "pause" && action != "resume")
     throw HttpError{400, "bad_input", "id: is missing (only pause and resume act on the whole queue)"};
-  const std::lock_guard lock(mutex_);
+  const auto change = answering([&] {
+    const std::lock_guard lock(queue_mutex_);
+    return queue_->change(action, id, priority);
+  });
   answers_.clear();
-  const auto change = answering([&] { return queue_->change(action, id, priority); });
   fmt::print("{}\n", change.text);
   std::fflush(stdout);
   return {{"text", change.text}, {"warnings", change.warnings}};
@@ -179,21 +189,62 @@ Json BoardService::act(const std::string& body) {
 
 Json BoardService::make(const std::string& path, const Query& query) {
   if (path == "/api/board")
-    return {{"queue", queue_ ? Json(queue_->name()) : Json()}, {"runs", runs_.string()}, {"actions", !token_.empty()}};
-  if (path == "/api/runs") return list_runs(runs_);
-  if (path == "/api/run") return show_run(runs_, needed(query, "name"));
-  if (path == "/api/experiment") return show_experiment(runs_, needed(query, "name"));
-  if (path == "/api/trace") {
-    TraceWindow window{.from = whole(query, "from", 0)};
-    if (const auto to = whole(query, "to", -1); to >= 0) window.to = to;
-    return show_trace(runs_, needed(query, "name"), window);
-  }
-  if (path == "/api/rankings") return show_rankings(runs_, needed(query, "name"));
+    return {{"queue", queue_ ? Json(queue_->name()) : Json()}, {"runs", runs_.string()}, {"actions", access_.actions}};
+  static const std::string kRunPaths[] = {"/api/runs", "/api/run", "/api/experiment", "/api/trace", "/api/rankings"};
+  if (std::ranges::find(kRunPaths, path) != std::end(kRunPaths)) return make_of_runs(path, query);
   static const std::string kQueuePaths[] = {"/api/queue",    "/api/agents", "/api/activity", "/api/sweep",
                                             "/api/overview", "/api/curves", "/api/job",      "/api/log"};
   if (std::ranges::find(kQueuePaths, path) == std::end(kQueuePaths))
     throw HttpError{404, "not_found", printable_utf8(path.substr(0, 200)) + ": nothing is here"};
   if (!queue_) throw HttpError{404, "no_queue", "no queue is shown here: run directories alone"};
+  return path == "/api/job" ? make_of_job(needed(query, "id")) : make_of_queue(path, query);
+}
+
+namespace {
+
+/// A place among those who read files, for as long as this lives. Throws HttpError where none becomes free.
+template <class Semaphore>
+class Place {
+ public:
+  explicit Place(Semaphore& places) : places_(places) {
+    if (!places_.try_acquire_for(kPatience))
+      throw HttpError{503, "busy", "other requests read files of runs, and take long; try again"};
+  }
+  ~Place() { places_.release(); }
+  Place(const Place&) = delete;
+  Place& operator=(const Place&) = delete;
+
+ private:
+  Semaphore& places_;
+};
+
+}  // namespace
+
+Json BoardService::make_of_runs(const std::string& path, const Query& query) {
+  const Place place(readers_);
+  if (path == "/api/runs") return list_runs(runs_);
+  const auto name = needed(query, "name");
+  if (path == "/api/run") return show_run(runs_, name);
+  if (path == "/api/experiment") return show_experiment(runs_, name);
+  if (path == "/api/rankings") return show_rankings(runs_, name);
+  TraceWindow window{.from = whole(query, "from", 0)};
+  if (const auto to = whole(query, "to", -1); to >= 0) window.to = to;
+  return show_trace(runs_, name, window);
+}
+
+Json BoardService::make_of_job(const std::string& id) {
+  jobs::JobRecord record;
+  auto job = [&] {
+    const std::lock_guard lock(queue_mutex_);
+    return queue_->job(id, record);
+  }();
+  const Place place(readers_);
+  add_history(job, record, runs_);
+  return job;
+}
+
+Json BoardService::make_of_queue(const std::string& path, const Query& query) {
+  const std::lock_guard lock(queue_mutex_);
   if (path == "/api/queue") return queue_->queue();
   if (path == "/api/agents") return queue_->agents();
   if (path == "/api/activity")
@@ -201,33 +252,29 @@ Json BoardService::make(const std::string& path, const Query& query) {
   const auto id = needed(query, "id");
   if (path == "/api/sweep") return queue_->sweep(id, trial_query(query));
   if (path == "/api/overview") return queue_->overview(id);
-  if (path == "/api/curves") return queue_->curves(id);
-  return path == "/api/job" ? queue_->job(id) : queue_->log(id);
+  return path == "/api/curves" ? queue_->curves(id) : queue_->log(id);
 }
 
-std::string BoardService::api(const std::string& path, const Query& query) {
-  const std::lock_guard lock(mutex_);
-  const auto now = std::chrono::steady_clock::now();
-  std::erase_if(answers_, [&](const auto& entry) { return now - entry.second.made > kFresh; });
-  const auto key = dump(Json::array({path, query}));
-  if (const auto found = answers_.find(key); found != answers_.end()) return found->second.text;
-  auto text = dump(answering([&] { return make(path, query); }));
-  if (answers_.size() < kAnswersKept) answers_[key] = {std::chrono::steady_clock::now(), text};
-  return text;
+Answers::Text BoardService::api(const std::string& path, const Query& query) {
+  return answers_.get(dump(Json::array({path, query})),
+                      [&] { return dump(answering([&] { return make(path, query); })); });
 }
 
 HttpResponse BoardService::run_file(const Query& query) {
   const auto file = needed(query, "file");
+  const Place place(readers_);
   return {.body = cli::run_file(runs_, needed(query, "name"), file),
           .content_type = "text/plain; charset=utf-8",
           .headers = {{"Content-Disposition", "attachment; filename=\"" + file + "\""}}};
 }
 
 HttpResponse BoardService::trials_csv(const Query& query) {
-  const std::lock_guard lock(mutex_);
   if (!queue_) throw HttpError{404, "no_queue", "no queue is shown here: run directories alone"};
   const auto id = needed(query, "id");
-  auto text = answering([&] { return queue_->trials_csv(id, trial_query(query)); });
+  auto text = answering([&] {
+    const std::lock_guard lock(queue_mutex_);
+    return queue_->trials_csv(id, trial_query(query));
+  });
   return {.body = std::move(text),
           .content_type = "text/csv; charset=utf-8",
           .headers = {{"Content-Disposition", "attachment; filename=\"trials.csv\""}}};
@@ -237,7 +284,8 @@ HttpResponse BoardService::trials_csv(const Query& query) {
 struct BoardService::Followed {
   std::string path;
   Query query;
-  std::string target, last;
+  std::string target;
+  Answers::Text last{};  // shared with all who follow it
 };
 
 HttpResponse BoardService::live(const std::string& targets, bool named) {
@@ -249,7 +297,7 @@ HttpResponse BoardService::live(const std::string& targets, bool named) {
     if (followed->size() >= kMostFollowed) throw HttpError{400, "bad_input", "paths: too many"};
     const auto path = target.substr(0, target.find('?'));
     followed->push_back(
-        {path, query_of(std::string_view(target).substr(std::min(target.size(), path.size() + 1))), target, ""});
+        {path, query_of(std::string_view(target).substr(std::min(target.size(), path.size() + 1))), target});
     api(path, followed->back().query);  // what cannot be shown is an answer of its own
   }
   if (streams_.fetch_add(1) >= kMostStreams) {
@@ -266,17 +314,18 @@ HttpResponse BoardService::live(const std::string& targets, bool named) {
          wait = true) {
       if (wait) std::this_thread::sleep_for(kLook);
       for (auto& each : *followed) {
-        std::string text, kind;
+        Answers::Text text;
+        const char* kind = "";
         try {
           text = api(each.path, each.query);
         } catch (const HttpError& error) {
-          text = trimmed(server::to_response(error).body);
+          text = std::make_shared<const std::string>(trimmed(server::to_response(error).body));
           kind = "event: trouble\n";
         }
-        if (text == each.last) continue;
+        if (each.last && *text == *each.last) continue;
         each.last = text;
-        if (named) text = fmt::format("{{\"path\":{},\"answer\":{}}}", dump(Json(each.target)), text);
-        said += kind + "data: " + text + "\n\n";
+        said += named ? fmt::format("{}data: {{\"path\":{},\"answer\":{}}}\n\n", kind, dump(Json(each.target)), *text)
+                      : fmt::format("{}data: {}\n\n", kind, *text);
       }
       if (!said.empty()) return said;
     }
@@ -297,7 +346,7 @@ HttpResponse BoardService::answer(const HttpRequest& request) {
     if (request.path == "/api/file") return guarded(run_file(request.query));
     if (request.path == "/api/trials.csv") return guarded(trials_csv(request.query));
     if (request.path.starts_with("/api/"))
-      return guarded({.body = api(request.path, request.query), .content_type = "application/json"});
+      return guarded({.body = *api(request.path, request.query), .content_type = "application/json"});
   } catch (const HttpError& error) {
     return guarded(server::to_response(error));
   } catch (const Error& error) {

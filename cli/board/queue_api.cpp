@@ -12,6 +12,7 @@
 #include "base/csv.h"
 #include "base/text.h"
 #include "cli/board/importance.h"
+#include "cli/board/run_api.h"
 #include "cli/jobs/job_history.h"
 #include "cli/jobs/job_view.h"
 #include "jobs/error.h"
@@ -102,9 +103,7 @@ Json curve_of(const jobs::JobRecord& job) {
 }  // namespace
 
 QueueApi::QueueApi(const QueueOptions& options, Start start)
-    : access_(options, start),
-      runs_(options.runs),
-      events_(access_.client(), "{" + access_.settings().prefix + "}:events") {}
+    : access_(options, start), events_(access_.client(), "{" + access_.settings().prefix + "}:events") {}
 
 std::pair<bool, std::string> QueueApi::resolve(const std::string& prefix) {
   auto& reader = access_.reader();
@@ -127,7 +126,6 @@ Json QueueApi::queue() {
   auto& reader = access_.reader();
   const auto statistics = reader.statistics();
   Json json = {{"queue", to_json(statistics)}, {"sweeps", Json::array()}, {"jobs", Json::array()}, {"name", name()}};
-  json["warnings"] = access_.warnings();
   for (const auto& id : reader.sweeps(kSweeps)) {
     auto sweep = reader.sweep(id);
     if (!sweep) continue;
@@ -143,6 +141,7 @@ Json QueueApi::queue() {
     for (auto& id : reader.ids_in(state, left)) ids.push_back(std::move(id));
   }
   for (const auto& job : reader.jobs(ids)) json["jobs"].push_back(to_json(job));
+  json["warnings"] = access_.warnings();  // also of what was left out of these lists
   return json;
 }
 
@@ -390,30 +389,38 @@ Json QueueApi::activity(int64_t minutes) {
   events_.refresh();
   const auto statistics = access_.reader().statistics();
   auto json = activity_of(events_.all(), statistics.jobs, statistics.now_ms, minutes);
-  json["demand"] = Json::array();
-  for (const auto& [demand, jobs] : access_.queue().waiting())
-    json["demand"].push_back({{"cpus", demand.cpus}, {"gpus", demand.gpus}, {"jobs", jobs}});
+  json["demand"] = json["damaged"] = Json::array();
+  try {
+    for (const auto& [demand, jobs] : access_.queue().waiting())
+      json["demand"].push_back({{"cpus", demand.cpus}, {"gpus", demand.gpus}, {"jobs", jobs}});
+  } catch (const jobs::RedisRefused& error) {  // a key of another type
+    json["damaged"].push_back(printable_utf8(error.what()));
+  }
   return json;
 }
 
-Json QueueApi::job(const std::string& prefix) {
+void add_history(Json& json, const jobs::JobRecord& job, const std::filesystem::path& runs) {
+  try {
+    const auto found = history_of(job, runs);
+    json["history"] = curves_of(found.history);
+    json["history_source"] = found.source;
+  } catch (const history::HistoryError& error) {
+    json["history"] = Json::object();
+    json["history_source"] = printable_utf8(error.what());
+  }
+}
+
+Json QueueApi::job(const std::string& prefix, jobs::JobRecord& record) {
   auto& reader = access_.reader();
   const auto id = reader.resolve_job(prefix);
   const auto job = reader.job(id);
   if (!job) throw HttpError{404, "not_found", "job " + id + ": unknown (finished jobs are forgotten after a while)"};
   auto json = to_json(*job);
-  json["settings"] = job->spec.settings;
+  json["settings"] = settings_text(*job);
   json["artifacts"] = to_json(reader.artifacts(id));
   events_.refresh();
   json["events"] = events_of(events_.all(), id);
-  try {
-    const auto found = history_of(*job, runs_);
-    json["history"] = history::to_json(found.history);
-    json["history_source"] = found.source;
-  } catch (const history::HistoryError& error) {
-    json["history"] = Json::object();
-    json["history_source"] = error.what();
-  }
+  record = *job;
   return json;
 }
 

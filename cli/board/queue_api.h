@@ -26,6 +26,10 @@ struct TrialQuery {
   int64_t from = 0, limit = 50;
 };
 
+/// Adds its `history` and `history_source` to a job's JSON. Reads the files of its attempts in `runs`, if they are
+/// there.
+void add_history(nlohmann::json& json, const jobs::JobRecord& job, const std::filesystem::path& runs);
+
 /// What the board shows of a queue. Records are written as `foretime status --json` writes them. Throws
 /// server::HttpError for what is not there, and the errors of Redis. For one thread at a time.
 class QueueApi {
@@ -50,8 +54,8 @@ class QueueApi {
   nlohmann::json curves(const std::string& id);
   /// Depth and throughput of the queue over the last `minutes`, and what the jobs that wait need.
   nlohmann::json activity(int64_t minutes);
-  /// A job in full, with its history.
-  nlohmann::json job(const std::string& id);
+  /// A job in full, but for its history, which `add_history` adds; `record` becomes what Redis has of it.
+  nlohmann::json job(const std::string& id, jobs::JobRecord& record);
   nlohmann::json log(const std::string& id);
   /// Whether an id, or its first digits, is that of a sweep, and the whole id.
   std::pair<bool, std::string> resolve(const std::string& prefix);
@@ -101,7 +105,6 @@ class QueueApi {
   static constexpr size_t kCurves = 150, kBestCurves = 20;
 
   QueueAccess access_;
-  const std::filesystem::path runs_;
   QueueEvents events_;
   std::map<std::string, Kept> tables_;
   uint64_t uses_ = 0;

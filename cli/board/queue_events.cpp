@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/text.h"
+#include "jobs/error.h"
 #include "jobs/queue/packed_record.h"
 
 namespace foretime::cli {
@@ -46,14 +47,27 @@ QueueEvent event_of(const std::string& id, const jobs::Fields& fields) {
 }  // namespace
 
 void QueueEvents::refresh() {
+  try {
+    read_new();
+  } catch (const jobs::RedisDenied&) {
+    throw;
+  } catch (const jobs::RedisRefused& error) {
+    if (std::string(error.what()).find("WRONGTYPE") == std::string::npos) throw;
+    restart();
+  }
+}
+
+void QueueEvents::restart() {
+  first_ = end() + 1;  // those who follow have missed something
+  events_.clear();
+  last_.clear();
+}
+
+void QueueEvents::read_new() {
   // A queue that was emptied, or a Redis that lost a part, begins anew.
   if (!last_.empty()) {
     const auto there = client_.call({"XRANGE", stream_, last_, "+", "COUNT", "1"});
-    if (there->elements == 0 || jobs::text_of(*there->element[0]->element[0]) != last_) {
-      first_ = end() + 1;  // those who follow have missed something
-      events_.clear();
-      last_.clear();
-    }
+    if (there->elements == 0 || jobs::text_of(*there->element[0]->element[0]) != last_) restart();
   }
   for (size_t read = kPage; read == kPage;) {
     const auto page =

@@ -27,7 +27,8 @@ class QueueEvents {
   /// `client` must outlive it. `stream` is the key.
   QueueEvents(jobs::RedisClient& client, std::string stream) : client_(client), stream_(std::move(stream)) {}
 
-  /// Reads what is new. Throws the errors of Redis.
+  /// Reads what is new. Throws the errors of Redis. Where the stream cannot be read, because its key is of another
+  /// type, there are no events, and those who follow have missed some.
   void refresh();
   /// Events have numbers, the oldest that is kept this one. What came before is not known, or has been dropped.
   uint64_t first() const { return first_; }
@@ -36,6 +37,9 @@ class QueueEvents {
   const std::deque<QueueEvent>& all() const { return events_; }
 
  private:
+  void read_new();
+  void restart();
+
   jobs::RedisClient& client_;
   const std::string stream_;
   std::string last_;  // id of the newest entry

@@ -116,7 +116,8 @@ Json best_trials(QueueApi& queue, const std::string& id) {
   const auto maximize = queue.sweep(id, {.limit = 1})["sweep"]["goal"] == "maximize";
   auto json = queue.sweep(id, {.sort = "objective", .descending = maximize, .limit = QueueApi::kMostRows});
   auto trials = json["trials"].get<std::vector<Json>>();
-  std::ranges::sort(trials, {}, [](const Json& trial) { return trial["trial"].get<int64_t>(); });
+  std::ranges::sort(trials, {},
+                    [](const Json& trial) { return trial["trial"].is_null() ? -1 : trial["trial"].get<int64_t>(); });
   json["trials"] = trials;
   return json;
 }
@@ -124,8 +125,12 @@ Json best_trials(QueueApi& queue, const std::string& id) {
 Json report_of_queue(const ReportArguments& arguments) {
   QueueApi queue(arguments.queue);
   const auto [is_sweep, id] = queue.resolve(arguments.target);
-  if (!is_sweep)
-    return {{"view", "/job/" + id}, {"/api/job?id=" + id, queue.job(id)}, {"/api/log?id=" + id, queue.log(id)}};
+  if (!is_sweep) {
+    jobs::JobRecord record;
+    auto job = queue.job(id, record);
+    add_history(job, record, arguments.queue.runs);
+    return {{"view", "/job/" + id}, {"/api/job?id=" + id, std::move(job)}, {"/api/log?id=" + id, queue.log(id)}};
+  }
   return {{"view", "/sweep/" + id},
           {"/api/sweep?id=" + id, best_trials(queue, id)},
           {"/api/curves?id=" + id, queue.curves(id)},

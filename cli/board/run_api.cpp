@@ -80,6 +80,12 @@ int64_t milliseconds(fs::file_time_type time) {
 
 }  // namespace
 
+Json curves_of(const history::History& history) {
+  constexpr size_t kMostPoints = 2000, kMostOfAll = 200'000;
+  const auto& all = history.series();
+  return history::to_json(history, std::min(kMostPoints, kMostOfAll / std::max<size_t>(1, all.size())));
+}
+
 Json list_runs(const fs::path& root) {
   std::vector<Found> found, experiments;
   find_runs(root, root, kDepth, found, experiments);
@@ -113,7 +119,7 @@ Json show_run(const fs::path& root, const std::string& name) {
     if (!history::file_of_run(folder, file).empty()) found.push_back(file);
   }
   return {{"name", name},
-          {"history", history::is_run(folder) ? history::to_json(history::read_run(folder)) : Json::object()},
+          {"history", history::is_run(folder) ? curves_of(history::read_run(folder)) : Json::object()},
           {"settings", text_of(folder, "config.yaml")},
           {"comparison", text_of(folder, "comparison.txt")},
           {"profile", text_of(folder, "profile.txt")},

@@ -6,10 +6,15 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "cli/board/trace.h"
+#include "history/history.h"
 
 /// What the board shows of run directories, which it finds below one folder. Names are paths relative to it; those that
 /// lead out of it are refused, symbolic links resolved.
 namespace foretime::cli {
+
+/// Returns a history as JSON (history::to_json), thinned to what a page can draw: at most 2,000 points of a series, and
+/// 200,000 of all.
+nlohmann::json curves_of(const history::History& history);
 
 /// The run directories, baselines of experiments among them, and the folders of experiments, newest first, at most
 /// 1,000:

@@ -57,9 +57,9 @@ class BoardBrowserTest(ProgramTest):
                                    stdout=subprocess.PIPE, text=True)
         self.addCleanup(process.communicate)
         self.addCleanup(process.send_signal, signal.SIGTERM)
-        self.base = re.search(r"http://127\.0\.0\.1:\d+", process.stdout.readline())[0]
-        if "--actions" in arguments:
-            self.token = re.search(r"#token=([0-9a-f]{64})", process.stdout.readline())[1]
+        self.base, self.token = re.search(r"(http://127\.0\.0\.1:\d+)/#token=([0-9a-f]{64}) ", process.stdout.readline()).groups()
+        self.browser.open(f"{self.base}/#token={self.token}")
+        self.assertTrue(self.until(lambda: self.browser.run("return location.hash") == ""), "the token leaves the address")
 
     def redis(self):
         """A client of the queue's own Redis, which lives as long as a board or an agent uses it."""
@@ -185,7 +185,6 @@ class BoardBrowserTest(ProgramTest):
         self.assertEqual(self.browser.run("return document.querySelector('main img, main script')"), None)
         self.assertTrue(self.until(lambda: len(self.all("figure canvas")) == 2))
         self.assertEqual(self.one("[data-name=succeeded]").text, "6")
-        self.assertFalse(self.all("[data-action]"), "no token was given")
 
     def check_sweep(self, sweep, jobs):
         self.open(f"/sweep/{sweep}")
@@ -355,8 +354,7 @@ class BoardBrowserTest(ProgramTest):
 
     def check_actions(self, sweep, done):
         state = lambda: self.json_of("status", sweep, "--json")["sweep"]["state"]
-        self.open(f"/#token={self.token}")
-        self.assertTrue(self.until(lambda: "token" not in self.browser.driver.current_url))
+        self.open("/")
         self.click("[data-action=pause]")
         self.assertTrue(self.until(lambda: self.json_of("queue", "--json")["paused"]))
         self.click("[data-action=resume]")
@@ -388,11 +386,39 @@ class BoardBrowserTest(ProgramTest):
         self.assertTrue(self.until(lambda: state() == "cancelled"))
         self.assertEqual(self.browser.errors(), [])
         # A page that holds another token is told so, and nothing happens.
-        self.browser.run("sessionStorage.setItem('token', '0')")
         self.open(f"/sweep/{done}")
+        self.one("[data-action=pause]")
+        self.browser.run("localStorage.setItem('token', '0')")
         self.click("[data-action=pause]")
         self.assertTrue(self.until(lambda: "the token is missing or wrong" in self.one("#notice").text))
         self.assertEqual(self.json_of("status", done, "--json")["sweep"]["state"], "running")
+
+    def test_a_page_without_the_token_asks_for_it(self):
+        self.train(run__directory=self.folder / "runs/one")
+        self.start_board("runs")
+        self.browser.open(self.base + "/runs?run=one")
+        self.assertTrue(self.until(lambda: self.all("[aria-label=rankings] tbody tr")))
+        self.assertNotIn("Cancel", self.browser.text())
+        entries = self.browser.run("return performance.getEntriesByType('resource').map((entry) => entry.name)")
+        self.assertTrue(any("/api/run?name=one" in entry for entry in entries))
+        self.assertFalse([entry for entry in entries if self.token in entry], "no address that is asked for holds the token")
+        self.assertEqual(self.browser.run("return document.cookie"), "")
+        self.click("a[download='config.yaml']")
+        self.assertEqual(self.saved("config.yaml"), (self.folder / "runs/one/config.yaml").read_text())
+        for kept in ("localStorage.clear()", "localStorage.setItem('token', '0'.repeat(64))"):
+            self.browser.run(kept)
+            self.browser.open(self.base + "/runs?run=one")
+            self.assertEqual(self.until(lambda: self.one("h1").text), "This board needs its token")
+            self.assertFalse(self.all("table"))
+            self.browser.errors()  # of requests that were refused
+            self.assertEqual(self.browser.nameless()[0], [])
+            field = self.one("input[type=password]")
+            field.send_keys("no token\ue007")
+            self.assertTrue(self.until(lambda: "this is no token" in self.one("#notice").text))
+            field.clear()
+            field.send_keys(f"{self.base}/#token={self.token}\ue007")
+            self.assertTrue(self.until(lambda: self.all("[aria-label=rankings] tbody tr")), "the address that was asked for")
+            self.assertEqual(self.browser.errors(), [])
 
     def test_a_report_of_many_trials_has_the_best(self):
         count, most = 560, 500

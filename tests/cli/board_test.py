@@ -2,9 +2,12 @@
 import http.client
 import json
 import pathlib
+import re
 import shlex
 import shutil
 import signal
+import socket
+import stat
 import subprocess
 import time
 import unittest
@@ -53,15 +56,16 @@ class BoardTest(ProgramTest):
         self.addCleanup(process.communicate)
         self.addCleanup(process.kill)
         line = process.stdout.readline()
-        self.assertIn("the board is at http://127.0.0.1:", line, process.stderr.read() if not line else "")
-        self.port = int(line.split("127.0.0.1:")[1].split(":")[0])
+        found = re.match(r"the board is at http://127\.0\.0\.1:(\d+)/#token=([0-9a-f]{64}) \(.*runs in ", line)
+        self.assertTrue(found, process.stderr.read() if not line else line)
+        self.port, self.token = int(found[1]), found[2]
         return process
 
     def ask(self, path, method="GET", headers=None, **query):
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=LIMIT)
         self.addCleanup(connection.close)
         target = path + ("?" + urllib.parse.urlencode(query) if query else "")
-        connection.request(method, target, headers=headers or {})
+        connection.request(method, target, headers={"Authorization": "Bearer " + self.token} if headers is None else headers)
         answer = connection.getresponse()
         return answer, answer.read()
 
@@ -175,7 +179,7 @@ class BoardTest(ProgramTest):
         sweep = self.json_of("submit", "sweep.yaml", "--json", "--redis", url)["sweep"]
         job = self.json_of("status", sweep, "--json", "--redis", url)["jobs"][0]["id"]
         board = self.start_board("--redis", url, "--actions", FORETIME_REDIS_USER="foretime-observer", FORETIME_REDIS_PASSWORD="PASSWORD")
-        token = board.stdout.readline().split("#token=")[1].strip()
+        token = self.token
         self.assertEqual(self.api("/api/queue")["queue"]["jobs"]["waiting"], 4)
         self.assertEqual(self.api("/api/sweep", id=sweep)["total"], 4)
         self.assertEqual(self.api("/api/job", id=job)["id"], job)
@@ -202,12 +206,11 @@ class BoardTest(ProgramTest):
         sweep = self.submit_sweep()
         state = lambda: self.json_of("status", sweep, "--json")["sweep"]["state"]
         board = self.start_board()
-        self.act(405, {"action": "pause", "id": sweep})
+        self.act(405, {"action": "pause", "id": sweep}, self.token)
         self.assertFalse(self.api("/api/board")["actions"])
         self.end(board)
         board = self.start_board("--actions")
-        token = board.stdout.readline().split("#token=")[1].strip()
-        self.assertEqual(len(token), 64)
+        token = self.token
         pause = {"action": "pause", "id": sweep}
         for wrong in ("", token[:-1], token + "0", "0" * 64, token.upper() if token.upper() != token else "x"):
             self.assertEqual(self.act(401, pause, wrong)["error"]["code"], "wrong_token")
@@ -232,6 +235,65 @@ class BoardTest(ProgramTest):
         self.act(200, {"action": "cancel", "id": sweep}, token)
         self.assertEqual(state(), "cancelled")
         self.end(board)
+
+    def test_reading_needs_the_token(self):
+        self.train(run__directory=self.folder / "runs/one")
+        board = self.start_board("runs")
+        paths = ["/api/board", "/api/runs", "/api/run?name=one", "/api/file?name=one&file=config.yaml", "/api/rankings?name=one", "/api/trace?name=one",
+                 "/api/experiment?name=one", "/api/queue", "/api/agents", "/api/activity", "/api/sweep?id=a", "/api/trials.csv?id=a", "/api/overview?id=a",
+                 "/api/curves?id=a", "/api/job?id=a", "/api/log?id=a", "/api/live?path=/api/runs", "/api/nothing", "/api/act"]
+        wrong = ["", "Bearer", "Bearer ", f"Bearer {self.token[:-1]}", f"Bearer {self.token}0", f"Bearer {'0' * 64}", f"bearer {self.token}", self.token, f"Basic {self.token}"]
+        for path in paths:
+            for header in [{}] + [{"Authorization": text} for text in wrong] + [{"Cookie": f"token={self.token}"}]:
+                for method in ("GET", "HEAD"):
+                    answer, body = self.ask(path, method, header)
+                    self.assertEqual(answer.status, 401, (path, header))
+                    self.assertEqual(body and json.loads(body)["error"]["code"], "wrong_token" if method == "GET" else b"")
+        self.assertEqual(self.ask("/api/runs?token=" + self.token, headers={})[0].status, 401, "a token in an address would be kept by browsers and logs")
+        for path in ("/", "/runs", "/job/a", "/app.js", "/style.css"):  # the pages themselves say nothing of a queue or a run
+            answer, body = self.ask(path, headers={})
+            self.assertEqual(answer.status, 200, path)
+            self.assertNotIn(str(self.folder).encode(), body)
+        for path in ("/api/board", "/api/runs", "/api/run?name=one", "/api/file?name=one&file=config.yaml"):
+            answer, body = self.ask(path)
+            self.assertEqual(answer.status, 200, path)
+            self.assertNotIn(self.token.encode(), body)
+            self.assertEqual((answer.getheader("Set-Cookie"), answer.getheader("Referrer-Policy"), answer.getheader("Cache-Control")), (None, "no-referrer", "no-store"))
+        first = self.token
+        self.end(board)
+        other = self.start_board("runs")
+        self.assertNotEqual(self.token, first, "each board has its own")
+        self.end(other)
+
+    def test_a_unix_socket_is_for_this_user_and_needs_no_token_to_read(self):
+        sweep = self.submit_sweep()
+        board = subprocess.Popen([FORETIME, "board", "--socket", "board.sock", "--actions"], env=environment(), cwd=self.folder, stdout=subprocess.PIPE, text=True)
+        self.addCleanup(board.communicate)
+        self.addCleanup(board.kill)
+        self.assertRegex(board.stdout.readline(), r"^the board is at unix:board.sock \(a queue, and runs in runs; pages may change jobs\)\n$")
+        found = re.match(rf"for a browser: ssh -L 8600:{self.folder}/board.sock HOST, then http://127\.0\.0\.1:8600/#token=([0-9a-f]{{64}})\n", board.stdout.readline())
+        self.assertTrue(found)
+        mode = (self.folder / "board.sock").stat().st_mode
+        self.assertTrue(stat.S_ISSOCK(mode))
+        self.assertEqual(mode & 0o077, 0, oct(mode))
+
+        def ask(method, path, body="", **headers):
+            connection = http.client.HTTPConnection("localhost", timeout=30)
+            connection.sock = socket.socket(socket.AF_UNIX)
+            self.addCleanup(connection.close)
+            connection.sock.connect(str(self.folder / "board.sock"))
+            connection.request(method, path, body, {"Content-Type": "application/json", **headers})
+            answer = connection.getresponse()
+            return answer.status, json.loads(answer.read())
+
+        self.assertEqual(ask("GET", "/api/queue")[1]["sweeps"][0]["id"], sweep)
+        # The other end of ssh -L is a port of a machine that may have other users and web pages.
+        pause = json.dumps({"action": "pause", "id": sweep})
+        self.assertEqual(ask("POST", "/api/act", pause)[0], 401)
+        self.assertEqual(ask("GET", "/api/queue", Host="evil.example")[0], 421)
+        self.assertEqual(ask("POST", "/api/act", pause, Authorization="Bearer " + found[1])[0], 200)
+        self.end(board)
+        self.assertFalse((self.folder / "board.sock").exists())
 
     def test_runs_without_a_queue(self):
         for rate in (0.01, 0.001):
@@ -258,7 +320,7 @@ class BoardTest(ProgramTest):
         board = self.start_board()
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=LIMIT)
         self.addCleanup(connection.close)
-        connection.request("GET", "/api/live?path=" + urllib.parse.quote(f"/api/job?id={running[0]['id']}", safe=""))
+        connection.request("GET", "/api/live?path=" + urllib.parse.quote(f"/api/job?id={running[0]['id']}", safe=""), headers={"Authorization": "Bearer " + self.token})
         stream = connection.getresponse()
         self.assertEqual((stream.status, stream.getheader("Content-Type")), (200, "text/event-stream"))
         seen, began = [], time.monotonic()

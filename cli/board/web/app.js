@@ -1,5 +1,5 @@
 // Addresses and the views that they show. Links inside of the board change the view without loading the page anew.
-import {answers, begin, board, isDark} from "./dom.js";
+import {answers, begin, board, downloadFrom, isDark} from "./dom.js";
 import {experimentView} from "./experiment_view.js";
 import {jobView} from "./job_view.js";
 import {agentsView, queueView} from "./queue_view.js";
@@ -39,7 +39,13 @@ function showView() {
 
 addEventListener("click", (event) => {
   const link = event.target.closest?.("a");
-  if (answers || !link || link.origin !== location.origin || link.hasAttribute("download") || link.getAttribute("href").startsWith("#") || event.metaKey || event.ctrlKey || event.shiftKey) return;
+  if (answers || !link || link.origin !== location.origin) return;
+  if (link.pathname.startsWith("/api/")) {  // a link by itself would not say who asks
+    event.preventDefault();
+    downloadFrom(link.pathname + link.search, link.download);
+    return;
+  }
+  if (link.hasAttribute("download") || link.getAttribute("href").startsWith("#") || event.metaKey || event.ctrlKey || event.shiftKey) return;
   event.preventDefault();
   history.pushState(null, "", link.href);
   showView();
@@ -62,7 +68,9 @@ document.getElementById("theme").addEventListener("click", () => {
   showView();
 });
 addEventListener("popstate", showView);
-begin().then(() => {
+addEventListener("hashchange", () => { if (location.hash.startsWith("#token=")) location.reload(); });
+begin().then((mayRead) => {
+  if (!mayRead) return;
   // Run directories alone: there is no queue to show.
   if (!answers && !board.queue) for (const link of document.querySelectorAll("nav a")) link.hidden = link.getAttribute("href") === "/agents" || link.textContent === "Queue";
   showView();

@@ -118,6 +118,53 @@ export function say(text, isTrouble = false) {
   state.classList.toggle("error", isTrouble);
 }
 
+/** The token that came behind the # of the address, which browsers send to nobody; kept for this address alone. */
+const tokenKept = () => { try { return localStorage.getItem("token") ?? ""; } catch { return ""; } };
+function keepToken(text) {
+  const token = /(?:^|#token=)([0-9a-f]{64})$/.exec(text.trim());
+  if (token) localStorage.setItem("token", token[1]);
+  return token !== null;
+}
+
+/** A page that may not read asks for the token, in place of what it would show. */
+function askToken(message) {
+  const field = h("input", {type: "password", autocomplete: "off", "aria-label": "token or address"});
+  const form = h("form", {class: "tools", onsubmit: (event) => {
+    event.preventDefault();
+    if (keepToken(field.value)) location.reload();
+    else notice("this is no token: expected 64 digits and letters, or the address that ends with them", true);
+  }}, field, h("button", {class: "plain", type: "submit"}, "Open"));
+  document.getElementById("main").replaceChildren(h("h1", {}, "This board needs its token"), h("p", {}, `${message}, or paste it here.`), form);
+  say("");
+  field.focus();
+}
+
+/** Asks the server, as who has the token. Throws Error with the server's message. */
+export async function ask(path, options = {}) {
+  const response = await fetch(path, {...options, headers: {...options.headers, "Authorization": `Bearer ${tokenKept()}`}});
+  if (response.ok) return response;
+  const text = await response.text();
+  let message = response.statusText;
+  try { message = JSON.parse(text).error.message; } catch { /* it is no answer of a board */ }
+  const error = new Error(message);
+  error.status = response.status;
+  throw error;
+}
+
+/** Calls `take` with the kind and the data of each event of a stream, until it ends. */
+async function eachEvent(stream, take) {
+  const reader = stream.pipeThrough(new TextDecoderStream()).getReader();
+  let text = "";
+  for (let {value, done} = await reader.read(); !done; {value, done} = await reader.read()) {
+    const events = (text + value).split("\n\n");
+    text = events.pop();
+    for (const event of events) {
+      const field = (name) => event.split("\n").find((line) => line.startsWith(name + ": "))?.slice(name.length + 2);
+      if (field("data") !== undefined) take(field("event") ?? "message", field("data"));
+    }
+  }
+}
+
 /**
  * Calls a function with what its path answers, now and whenever that changes: `shows` is {path: function}. One
  * connection for all, because browsers open few; none while nobody looks. Returns what ends it.
@@ -128,30 +175,31 @@ export function follow(shows) {
     for (const path of paths) if (answers[path]) shows[path](answers[path]);
     return () => {};
   }
-  let source = null;
-  const take = (event) => {
-    const {path, answer} = JSON.parse(event.data);
+  let open = null;  // what ends the stream
+  const take = (kind, data) => {
+    const {path, answer} = JSON.parse(data);
+    if (kind === "trouble") return say(answer.error.message, true);
     say("live");
     shows[path]?.(answer);
   };
-  const open = () => {
-    source = new EventSource("/api/live?paths=" + encodeURIComponent(paths.join("\n")));
-    source.onmessage = take;
-    source.addEventListener("trouble", (event) => say(JSON.parse(event.data).answer.error.message, true));
-    source.onerror = async () => {
-      say("not connected; trying again", true);
-      if (source?.readyState !== EventSource.CLOSED) return;
-      try {  // what is no stream says why
-        for (const path of paths) await get(path);
+  const run = async () => {
+    const own = open = new AbortController();
+    while (open === own) {
+      try {
+        const response = await ask("/api/live?paths=" + encodeURIComponent(paths.join("\n")), {signal: own.signal});
+        await eachEvent(response.body, (kind, data) => { if (open === own) take(kind, data); });
       } catch (error) {
-        say(error.message, true);
+        if (open !== own) return;
+        if (error.status === 401) return askToken(error.message);
+        say(error.status ? error.message : "not connected; trying again", true);
       }
-    };
+      await new Promise((resolve) => { setTimeout(resolve, 2000); });
+    }
   };
-  const close = () => { source?.close(); source = null; };
-  const look = () => { document.hidden ? close() : source ?? open(); };
+  const close = () => { open?.abort(); open = null; };
+  const look = () => { if (document.hidden) close(); else if (!open) run(); };
   document.addEventListener("visibilitychange", look);
-  open();
+  run();
   return () => { document.removeEventListener("visibilitychange", look); close(); };
 }
 
@@ -161,33 +209,42 @@ export async function get(path) {
     if (answers[path]) return answers[path];
     throw new Error("this report has no " + path);
   }
-  const response = await fetch(path);
-  const json = await response.json();
-  if (!response.ok) throw new Error(json.error?.message ?? response.statusText);
-  return json;
+  return (await ask(path)).json();
+}
+
+/** Saves what `path` answers as a file. */
+export async function downloadFrom(path, name) {
+  try {
+    saveBlob(name, await (await ask(path)).blob());
+  } catch (error) {
+    notice(error.message, true);
+  }
 }
 
 export let board = {actions: false, queue: ""};
-/** Learns what this board allows. The token came behind the # of the address, which browsers send to nobody. */
+/** Learns what this board allows. Returns whether this page may read. */
 export async function begin() {
-  const token = /^#token=([0-9a-f]+)$/.exec(location.hash);
-  if (token) {
-    sessionStorage.setItem("token", token[1]);
+  if (answers) return true;
+  if (location.hash.startsWith("#token=")) {
+    keepToken(location.hash);
     history.replaceState(null, "", location.pathname + location.search);
   }
-  if (!answers) board = await get("/api/board").catch(() => board);
+  try {
+    board = await get("/api/board");
+  } catch (error) {
+    if (error.status === 401) askToken(error.message);
+    return error.status !== 401;
+  }
+  return true;
 }
 
 /** What does an action (name, id, more), or null where this page may not. */
 export function onAction() {
-  const token = sessionStorage.getItem("token");
-  if (!board.actions || !token) return null;
+  if (!board.actions || !tokenKept()) return null;
   return async (action, id, more = {}) => {
     try {
-      const response = await fetch("/api/act", {method: "POST", headers: {"Authorization": "Bearer " + token, "Content-Type": "application/json"},
-        body: JSON.stringify({action, id, ...more})});
+      const response = await ask("/api/act", {method: "POST", headers: {"Content-Type": "application/json"}, body: JSON.stringify({action, id, ...more})});
       const json = await response.json();
-      if (!response.ok) throw new Error(json.error?.message ?? response.statusText);
       notice([json.text, ...json.warnings].join("; "));
     } catch (error) {
       notice(error.message, true);
@@ -205,12 +262,14 @@ export function notice(text, isTrouble = false) {
   place.timer = setTimeout(() => { place.hidden = true; }, 8000);
 }
 
-/** Saves text as a file. */
-export function download(name, type, text) {
-  const address = URL.createObjectURL(new Blob([text], {type}));
+function saveBlob(name, blob) {
+  const address = URL.createObjectURL(blob);
   h("a", {href: address, download: name}).click();
   setTimeout(() => URL.revokeObjectURL(address), 1000);
 }
+
+/** Saves text as a file. */
+export const download = (name, type, text) => saveBlob(name, new Blob([text], {type}));
 
 export const fileName = (title, suffix) => title.replace(/[^\w-]+/g, "_").slice(0, 80) + suffix;
 export const csvField = (value) => {

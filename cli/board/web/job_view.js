@@ -22,10 +22,11 @@ export function jobView(main, id) {
     document.title = `${job.name || job.id} – Foretime`;
     const base = Object.entries(job.parameters), stored = artifactRows(job.artifacts);
     renew(head, h("h1", {}, job.name || job.id), h("p", {}, h("span", {class: "state " + stateText(job)}, stateText(job)), " ", h("span", {class: "quiet"}, job.reason)),
+      job.unreadable ? h("p", {class: "error"}, `damaged: ${job.unreadable}`) : "",
       job.error ? h("pre", {class: "error", tabindex: 0, "aria-label": "error"}, job.error) : "",
-      facts([["job", job.id], ["kind", job.kind], ["sweep", job.sweep ? h("a", {href: `/sweep/${job.sweep}`}, job.sweep) : ""], ["trial", job.trial < 0 ? "" : job.trial],
+      facts([["job", job.id], ["kind", job.kind], ["sweep", job.sweep ? h("a", {href: `/sweep/${job.sweep}`}, job.sweep) : ""], ["trial", job.trial],
         ["attempt", `${job.attempt} of ${job.max_attempts}`], ["agent", job.agent], ["progress", job.total_steps > 0 ? `step ${job.step} of ${job.total_steps}` : ""],
-        ["remaining", job.eta_seconds === null ? "" : duration(job.eta_seconds)], [job.metric, job.objective === null ? "" : h("span", {title: job.objective, "data-value": job.objective}, short(job.objective))],
+        ["loss", short(job.loss)], ["remaining", job.eta_seconds === null ? "" : duration(job.eta_seconds)], [job.metric, job.objective === null ? "" : h("span", {title: job.objective, "data-value": job.objective}, short(job.objective))],
         ["best", job.best_objective === null || job.best_objective === job.objective ? "" : h("span", {title: job.best_objective, "data-value": job.best_objective}, short(job.best_objective))],
         ["priority", job.priority === 0 ? "" : job.priority], ["submitted", time(job.submitted_ms)], ["claimed", time(job.claimed_ms)], ["finished", time(job.finished_ms)], ["took", job.seconds > 0 ? duration(job.seconds) : ""],
         ["checkpoint", job.checkpoint], ["history", job.history_source]]),

@@ -22,7 +22,7 @@ export const numberHead = (text) => h("th", {scope: "col", class: "number"}, tex
 export function jobRow(job) {
   return h("tr", {"data-id": job.id}, h("td", {}, jobLink(job)), h("td", {title: job.name}, job.name || "–"), stateCell(job),
     numberCell(job.objective), h("td", {class: "number"}, percent(job)), h("td", {title: job.agent}, job.agent || "–"),
-    h("td", {title: job.reason}, job.reason || "–"));
+    h("td", {class: job.unreadable ? "error" : null, title: job.unreadable ?? job.reason}, job.unreadable ?? (job.reason || "–")));
 }
 
 /** The address keeps what a view is set to, so that it can be shared. */

@@ -24,18 +24,18 @@ export function queueView(main) {
     if (paused !== queue.paused && renew(actions, actionBar("the queue", "", [queue.paused ? "resume" : "pause"]))) paused = queue.paused;
     renew(sweeps, answer.sweeps.length === 0 ? h("p", {class: "quiet"}, "none; foretime submit SWEEP.yaml adds one") :
       table(["sweep", "name", "state", "method", "objective", "jobs", "created"], answer.sweeps.map((sweep) => h("tr", {"data-id": sweep.id},
-        h("td", {}, h("a", {href: `/sweep/${sweep.id}`, "data-value": sweep.id}, sweep.id.slice(0, 8))), h("td", {title: sweep.name}, sweep.name), h("td", {"data-value": sweep.state}, sweepText(sweep)),
+        h("td", {}, h("a", {href: `/sweep/${sweep.id}`, "data-value": sweep.id}, sweep.id.slice(0, 8))), h("td", {title: sweep.name}, sweep.name), h("td", {class: sweep.damaged ? "error" : null, title: sweep.damaged, "data-value": sweep.state}, sweepText(sweep) + (sweep.damaged ? " (damaged)" : "")),
         h("td", {}, sweep.method), h("td", {title: sweep.metric}, `${sweep.goal} ${sweep.metric}`), h("td", {}, counts(sweep.jobs)),
         timeCell(sweep.created_ms))), "sweeps"));
     renew(jobs, answer.jobs.length === 0 ? h("p", {class: "quiet"}, "none") :
       table(["job", "name", "state", numberHead("objective"), numberHead("progress"), "agent", "reason"], answer.jobs.map(jobRow), "jobs"));
   };
-  const showActivity = ({times, waiting, active, ended, failed, every_ms, demand: needs}) => {
+  const showActivity = ({times, waiting, active, ended, failed, every_ms, demand: needs, damaged}) => {
     const steps = times.map((each) => each / 1000);
     charts.show("jobs that wait and run", [{name: "waiting", steps, values: waiting}, {name: "active", steps, values: active}], {x: "time"});
     charts.show("jobs that end a minute", [{name: "ended", steps, values: ended.map((count) => (count === null ? null : count * 60000 / every_ms))},
       {name: "of these failed", steps, values: failed.map((count) => (count === null ? null : count * 60000 / every_ms))}], {x: "time"});
-    renew(demand, ...(needs.length === 0 ? [] : [h("h2", {}, "What waits"), table([numberHead("CPUs of a job"), numberHead("GPUs of a job"), numberHead("jobs that wait")],
+    renew(demand, ...damaged.map((text) => h("p", {class: "error"}, `damaged: ${text}`)), ...(needs.length === 0 ? [] : [h("h2", {}, "What waits"), table([numberHead("CPUs of a job"), numberHead("GPUs of a job"), numberHead("jobs that wait")],
       needs.map((need) => h("tr", {}, numberCell(need.cpus), numberCell(need.gpus), numberCell(need.jobs))), "demand")]));
   };
   let stop = () => {};
@@ -52,15 +52,15 @@ const USED = {cpus: "CPUs", gpus: "GPUs"};
 export function agentsView(main) {
   const place = h("div");
   main.replaceChildren(h("h1", {}, "Agents"), place);
-  const use = (agent, what) => h("td", {class: "number", "data-value": `${agent.used[what]} of ${agent[what]}`}, agent[what] === 0 ? "–" : [`${agent.used[what]} of ${agent[what]} `,
+  const use = (agent, what) => h("td", {class: "number", "data-value": `${agent.used[what]} of ${agent[what] ?? "unknown"}`}, !agent[what] ? "–" : [`${agent.used[what]} of ${agent[what]} `,
     h("meter", {min: 0, max: agent[what], value: agent.used[what], "aria-label": `${USED[what]} in use: ${agent.used[what]} of ${agent[what]}`})]);
   return follow({"/api/agents": ({agents, now_ms: now}) => {
     const total = (what) => [agents.reduce((sum, agent) => sum + agent.used[what], 0), agents.reduce((sum, agent) => sum + agent[what], 0)];
     const row = (agent) => {
-      const quiet = Math.max(0, now - agent.seen_ms), trouble = agent.unreadable ?? agent.trouble;
+      const quiet = agent.seen_ms === null ? null : Math.max(0, now - agent.seen_ms) / 1000, trouble = agent.unreadable ?? agent.trouble;
       return h("tr", {"data-agent": agent.name}, h("td", {title: agent.name}, agent.name), h("td", {}, agent.host), use(agent, "cpus"), use(agent, "gpus"),
         h("td", {"data-value": agent.running.map((job) => job.id).join(" ")}, agent.running.length === 0 ? "–" : agent.running.slice(0, 4).flatMap((job, i) => [i > 0 ? " " : "", jobLink(job)]), agent.running.length > 4 ? ` and ${agent.running.length - 4} more` : ""),
-        h("td", {class: !agent.heard ? "number error" : "number", "data-value": quiet / 1000}, duration(quiet / 1000)),
+        h("td", {class: !agent.heard ? "number error" : "number", "data-value": quiet ?? ""}, duration(quiet)),
         h("td", {class: trouble ? "error" : "", title: trouble}, trouble || "–"), timeCell(agent.started_ms), h("td", {}, agent.version));
     };
     renew(place, ...(agents.length === 0 ? [h("p", {class: "quiet"}, "none was heard of; foretime agent starts one")] :

@@ -1,6 +1,6 @@
 // One sweep: all curves, parameters against the objective, the table of its trials.
 import {chartGrid} from "./charts.js";
-import {answers, follow, get, h, numberCell, renew, say, settingCell, short, spark, stateCell} from "./dom.js";
+import {answers, downloadFrom, follow, get, h, numberCell, renew, say, settingCell, short, spark, stateCell} from "./dom.js";
 import {actionBar, change, duration, jobLink, percent, saveRows, settings, STATES, sweepText, table, tiles, time} from "./parts.js";
 import {importanceBars, parallel} from "./plots.js";
 
@@ -76,7 +76,7 @@ export function sweepView(main, id) {
   };
   /** All that the filter lets through; the server writes them, but in a report. */
   const saveTable = () => {
-    if (!answers) return h("a", {href: `/api/trials.csv?id=${encodeURIComponent(id)}&${settings()}`, download: ""}).click();
+    if (!answers) return downloadFrom(`/api/trials.csv?id=${encodeURIComponent(id)}&${settings()}`, "trials.csv");
     const all = select(everything, new URLSearchParams([...settings(), ["from", "0"]]), Infinity).trials;
     saveRows(everything.sweep.name, [["trial", "id", "state", everything.sweep.metric, "step", "seconds", ...parameters],
       ...all.map((job) => [job.trial, job.id, job.state, job.objective ?? "", job.step, job.seconds, ...parameters.map((name) => job.parameters[name] ?? "")])]);
@@ -84,7 +84,7 @@ export function sweepView(main, id) {
   const showHead = () => {
     const {sweep} = latest;
     document.title = `${sweep.name} – Foretime`;
-    renew(head, h("h1", {}, sweep.name), h("p", {class: "quiet"},
+    renew(head, h("h1", {}, sweep.name), sweep.damaged ? h("p", {class: "error"}, `damaged: ${sweep.damaged}`) : "", h("p", {class: "quiet"},
       `${sweep.id}: ${sweep.method}, ${sweep.goal} ${sweep.metric}, ${sweepText(sweep)}, created ${time(sweep.created_ms)}`),
       tiles([...STATES.filter((name) => sweep.jobs[name] > 0).map((name) => [name, sweep.jobs[name]]), ...bestTile()]));
   };
