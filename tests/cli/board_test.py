@@ -278,7 +278,7 @@ class BoardTest(ProgramTest):
         self.assertEqual(mode & 0o077, 0, oct(mode))
 
         def ask(method, path, body="", **headers):
-            connection = http.client.HTTPConnection("localhost", timeout=30)
+            connection = http.client.HTTPConnection("localhost", timeout=LIMIT)
             connection.sock = socket.socket(socket.AF_UNIX)
             self.addCleanup(connection.close)
             connection.sock.connect(str(self.folder / "board.sock"))

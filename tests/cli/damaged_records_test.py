@@ -9,7 +9,7 @@ import urllib.parse
 
 import redis
 
-from program import FORETIME, SAMPLES, environment, wait_until
+from program import FORETIME, LIMIT, SAMPLES, environment, wait_until
 from queue_case import QueueTest
 
 HAS_BOARD = (pathlib.Path(FORETIME).parent / "core/foretime-board").exists()
@@ -37,7 +37,7 @@ class DamagedRecordsTest(QueueTest):
         server = subprocess.Popen(["redis-server", "--port", "0", "--unixsocket", str(self.folder / "s"), "--save", "", "--dir", str(self.folder)], stdout=subprocess.DEVNULL)
         self.addCleanup(server.wait)
         self.addCleanup(server.kill)
-        self.assertTrue(wait_until((self.folder / "s").exists, 100))
+        self.assertTrue(wait_until((self.folder / "s").exists))
         self.redis = redis.Redis(unix_socket_path=str(self.folder / "s"))
         self.where = ["--redis", f"unix://{self.folder}/s"]
         self.board = None
@@ -55,7 +55,7 @@ class DamagedRecordsTest(QueueTest):
         self.addCleanup(board.communicate)
         self.addCleanup(board.kill)
         port, self.token = re.search(r"127\.0\.0\.1:(\d+)/#token=(\w+)", board.stdout.readline()).groups()
-        self.board = http.client.HTTPConnection("127.0.0.1", int(port), timeout=100)
+        self.board = http.client.HTTPConnection("127.0.0.1", int(port), timeout=LIMIT)
         self.addCleanup(self.board.close)
 
     def api(self, path, **query):
@@ -152,7 +152,7 @@ class DamagedRecordsTest(QueueTest):
                 if shown[id]["unreadable"]:
                     self.assertIn("unreadable", text)
                 for reader in ("log", "history"):
-                    done = subprocess.run([FORETIME, reader, id, *self.where], env=environment(), cwd=self.folder, capture_output=True, text=True, timeout=240)
+                    done = subprocess.run([FORETIME, reader, id, *self.where], env=environment(), cwd=self.folder, capture_output=True, text=True, timeout=LIMIT)
                     self.assertIn(done.returncode, (0, 2, 3), (reader, done.stderr))
         if self.board:
             for id in damaged:
