@@ -12,6 +12,7 @@ import tempfile
 import time
 import unittest
 import zlib
+from unittest import mock
 
 import numpy as np
 
@@ -227,6 +228,16 @@ class Training(Folder):
         # The same call with more steps continues.
         again = foretime.train(SETTINGS, {"run.directory": "runs/a", "trainer.steps": 9, "optimizer.learning_rate": 3e-4})
         self.assertEqual(again.checkpoints[-1], 9)
+
+    def test_several_ranks_without_variables_of_mpi(self):
+        """Open MPI refuses to start as root, as in containers, where nobody has set two variables."""
+        with mock.patch.dict(os.environ):
+            for name in ("OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"):
+                os.environ.pop(name, None)
+            run = foretime.train(SETTINGS, {"run.directory": "runs/two"}, ranks=2, trainer={"steps": 2})
+            self.assertNotIn("OMPI_ALLOW_RUN_AS_ROOT", os.environ)
+        self.assertEqual(run.checkpoints[-1], 2)
+        self.assertEqual(json.loads((run.path / "environment.json").read_text())["ranks"], 2)
 
     def test_says_what_is_wrong(self):
         with self.assertRaises(foretime.CommandError) as caught:

@@ -92,6 +92,12 @@ def as_file(settings: Settings, name: str) -> Iterator[str]:
         yield os.fspath(settings)
 
 
+def mpi_environment() -> dict[str, str]:
+    """This process's environment, in which Open MPI's mpirun also starts as root."""
+    allowed = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"} if os.geteuid() == 0 else {}
+    return {**os.environ, **allowed}
+
+
 def run(*words: str, program: Optional[str] = None, launcher: Sequence[str] = (), check: bool = True,
         environment: Optional[Mapping[str, str]] = None) -> str:
     """Standard output of `foretime WORDS`; CommandError where it fails."""

@@ -145,7 +145,8 @@ def train(settings: Settings, overrides: Optional[Mapping[str, Any]] = None, *, 
     with programs.as_file(settings, "settings") as path:
         resolved = parse_settings(programs.run("config", path, *words, program=program))
         command = [*launcher, program, "train", path, *words, "--quiet"]
-        child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=None if echo else subprocess.DEVNULL, stderr=subprocess.PIPE)
+        child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=None if echo else subprocess.DEVNULL, stderr=subprocess.PIPE,
+                                 env=programs.mpi_environment())
         try:
             errors = child.communicate()[1]
         except BaseException:  # Ctrl-C: the training writes a checkpoint and ends
