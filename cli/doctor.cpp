@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstdio>
@@ -10,11 +11,14 @@
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <torch/cuda.h>
 #include <torch/types.h>
 #include <torch/utils.h>
 #include <torch/version.h>
+#include <unistd.h>
 
+#include "base/open_mpi.h"
 #include "base/process.h"
 #include "cli/blas_view.h"
 #include "cli/jobs/queue_access.h"
@@ -192,6 +196,12 @@ void run(const QueueOptions& queue) {
   const auto mpirun = find_program("mpirun");
   line("mpirun", mpirun.empty() ? "not found" : mpirun);
   if (mpirun.empty()) advice("install openmpi-bin to train on several ranks");
+  const bool refuses_root = std::ranges::any_of(kMpiRootVariables, [](const char* variable) {
+    const char* value = std::getenv(variable);
+    return value == nullptr || std::string_view(value) != "1";
+  });
+  if (!mpirun.empty() && geteuid() == 0 && refuses_root)
+    advice(fmt::format("Open MPI's mpirun does not start as root: export {}=1", fmt::join(kMpiRootVariables, "=1 ")));
   const auto redis = find_program("redis-server");
   line("Redis", redis.empty()
                     ? "redis-server not found"

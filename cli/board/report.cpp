@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <cctype>
 #include <cstring>
+#include <ctime>
 #include <filesystem>
 #include <vector>
 
+#include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 #include <openssl/evp.h>
@@ -15,6 +17,7 @@
 #include "cli/board/board_service.h"
 #include "cli/board/experiment_api.h"
 #include "cli/board/run_api.h"
+#include "cli/version/build_info.h"
 #include "jobs/error.h"
 
 namespace foretime::cli {
@@ -99,14 +102,18 @@ Json report_of_runs(const std::string& folder) {
   if (names.size() > kMostReported)
     throw jobs::JobsError("{}: found {} run directories, expected at most {}: name a folder with fewer", folder,
                           found["total"].dump(), kMostReported);
-  answers["runs"] = names;
+  answers["runs"] = Json::array();
   for (const auto& name : names) {
-    const auto query = url_encoded(name);
-    const auto run = show_run(root, name);
+    // A run that is the folder itself has the folder's name.
+    const auto shown = name == "." ? printable_utf8(std::filesystem::canonical(root).filename().string()) : name;
+    const auto query = url_encoded(shown);
+    auto run = show_run(root, name), rankings = show_rankings(root, name);
+    run["name"] = rankings["name"] = shown;
     if (std::ranges::find(run["files"], "trace.json") != run["files"].end())
       answers["/api/trace?name=" + query] = show_trace(root, name, {});
-    answers["/api/run?name=" + query] = run;
-    answers["/api/rankings?name=" + query] = show_rankings(root, name);
+    answers["/api/run?name=" + query] = std::move(run);
+    answers["/api/rankings?name=" + query] = std::move(rankings);
+    answers["runs"].push_back(shown);
   }
   return answers;
 }
@@ -157,7 +164,8 @@ std::string report_page(const Json& answers) {
   replace(page,
           "<nav aria-label=\"Views\"><a href=\"/\" class=\"name\">Foretime</a><a href=\"/\">Queue</a><a "
           "href=\"/agents\">Agents</a><a href=\"/runs\">Runs</a></nav>",
-          "<p class=\"name\">Foretime report</p>");
+          fmt::format("<p class=\"name\">Foretime {} report, {:%Y-%m-%d %H:%M} UTC</p>", version_text(),
+                      fmt::gmtime(std::time(nullptr))));
   replace(page, "</body>",
           "<script type=\"application/json\" id=\"answers\">" + data + "</script>\n<script>" + drawing +
               "</script>\n<script type=\"module\">" + pages + "</script>\n</body>");

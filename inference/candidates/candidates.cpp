@@ -94,7 +94,8 @@ class CandidateReader {
       if (schema_.names == nullptr || schema_.names->empty()) json_.fail("expected the number of a node");
       node = schema_.names->find(name);
       if (node == NodeNames::kAmbiguous) json_.fail("several instructions have this name, expected a node's number");
-      if (node < 0) json_.fail("no instruction of the module, expected its name or the number of a node");
+      if (node < 0)
+        json_.fail(fmt::format("no instruction of the module, expected its name or the number of a node; {}", those()));
     }
     const auto& nodes = schema_.configurable;
     const auto found = std::lower_bound(nodes.begin(), nodes.end(), node);

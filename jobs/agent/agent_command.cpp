@@ -10,6 +10,7 @@
 
 #include "base/atomic_file.h"
 #include "base/files.h"
+#include "base/open_mpi.h"
 #include "base/process_secrets.h"
 #include "configs/load.h"
 #include "jobs/agent/run_folder.h"
@@ -299,7 +300,8 @@ std::map<std::string, std::string> attempt_environment(const JobSpec& spec, cons
     if (is_s3_address(options.store) || !secret.starts_with("AWS_")) environment[secret] = "";
   }
   for (const auto& name : options.launcher.variables_of_outer_launch(environ)) environment[name] = "";
-  if (geteuid() == 0) environment["OMPI_ALLOW_RUN_AS_ROOT"] = environment["OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"] = "1";
+  if (geteuid() == 0)
+    for (const auto* variable : kMpiRootVariables) environment[variable] = "1";
   return environment;
 }
 

@@ -550,6 +550,8 @@ class BoardBrowserTest(ProgramTest):
         self.run_foretime("report", "experiment/profiled", "-o", "profile.html")
         self.browser.open((self.folder / "profile.html").as_uri())
         self.assertTrue(self.until(lambda: self.all(".trace rect")), self.browser.errors())
+        self.assertEqual((self.one("h1").text, self.browser.driver.title), ("Run profiled", "Run profiled – Foretime"))
+        self.assertRegex(self.one(".name").text, r"^Foretime [0-9.]+ report, \d{4}-\d\d-\d\d \d\d:\d\d UTC$")
         self.assertEqual(self.browser.errors(), [])
 
 

@@ -140,6 +140,10 @@ class CommandsTest(ProgramTest):
 
     def test_doctor_and_config(self):
         self.assertIn("LibTorch", self.run_foretime("doctor").stdout)
+        variable = "OMPI_ALLOW_RUN_AS_ROOT"
+        self.assertNotIn(variable, self.run_foretime("doctor").stdout, "both variables are set")
+        refused = self.run_foretime("doctor", **{variable: ""}).stdout
+        self.assertEqual(f"mpirun does not start as root: export {variable}=1 {variable}_CONFIRM=1" in refused, os.geteuid() == 0)
         self.assertIn("learning_rate", self.run_foretime("config", "--reference").stdout)
 
     def test_layouts_of_tpugraphs_are_ranked_by_the_official_indices(self):

@@ -193,7 +193,7 @@ class ServeTest(ServeCase):
                            ({"candidates": [{"layouts": {}, "id": []}]}, "candidates[0]: id: a list, expected a text or a whole number"),
                            ({"candidates": [{"layouts": {"1": whole}}]}, "layouts: 1: node 1 is not configurable; 3 nodes are: 4 (convolution.14)"),
                            ({"candidates": [{"layouts": {"99999999999": whole}}]}, "expected its name or the number of a node"),
-                           ({"candidates": [{"layouts": {"dot": whole}}]}, "dot: no instruction of the module"),
+                           ({"candidates": [{"layouts": {"dot": whole}}]}, "dot: no instruction of the module, expected its name or the number of a node; 3 nodes are: 4 (convolution.14)"),
                            ({"candidates": [{"layouts": {"4": whole, "convolution.14": whole}}]}, "a node that is given twice"),
                            ({"candidates": [{"layouts": {"4": whole[:17]}}]}, "4: 17 numbers, expected 18"),
                            ({"candidates": [{"layouts": {"4": 18 * [0.5]}}]}, "4: 0.5, expected a whole number, -1 … 127"),

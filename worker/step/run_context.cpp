@@ -131,9 +131,12 @@ void load_data(RunContext& run) {
   // An .npz has no summary, so the transforms wait until all are read.
   const auto is_npz = [](const sharding::IndexEntry& entry) { return entry.header.member < 0; };
   if (std::any_of(run.index.entries.begin(), run.index.entries.end(), is_npz)) read_ahead(run);
-  run.log.info("{} groups, {} lanes on {} ranks, {} batches an epoch, planned imbalance {:.1f} %",
-               run.index.with_role(sharding::Role::train).size(), run.plan.slots.size(), run.comm.size(),
-               run.plan.batches_per_epoch, 100 * run.plan.imbalance);
+  const std::string shares = run.comm.size() > 1 ? fmt::format(" on {} ranks, whose work differs by {:.1f} %",
+                                                               run.comm.size(), 100 * run.plan.imbalance)
+                                                 : "";
+  run.log.info("{} training groups, {} batches an epoch of {} samples each{}",
+               run.index.with_role(sharding::Role::train).size(), run.plan.batches_per_epoch, run.plan.slots.size(),
+               shares);
 }
 
 void build_model(RunContext& run) {

@@ -9,7 +9,9 @@ const METRICS = [["kendall_tau", "Kendall τ"], ["top1_slowdown", "top-1 slowdow
 
 export function runsView(main) {
   const list = h("div"), charts = chartGrid(), more = chartGrid(), rest = h("details", {hidden: true}, h("summary", {}, "More measurements"), more.element), differences = h("div"), rankings = h("div"), profiles = h("div"), search = h("input", {type: "search", value: settings().get("with") ?? "", oninput: () => { change({with: search.value}); narrow(); }});
-  main.replaceChildren(h("h1", {}, "Runs"), ...(answers ? [] : [h("div", {class: "tools"}, h("label", {}, "with ", search), h("span", {class: "quiet"}, "Choose runs to compare them."))]), list, differences, charts.element, rankings, profiles, rest);
+  const title = answers?.runs.length === 1 ? `Run ${answers.runs[0]}` : "Runs";
+  if (answers) document.title = `${answers.runs.length === 1 ? title : answers.runs.join(", ")} – Foretime`;
+  main.replaceChildren(h("h1", {}, title), ...(answers ? [] : [h("div", {class: "tools"}, h("label", {}, "with ", search), h("span", {class: "quiet"}, "Choose runs to compare them."))]), list, differences, charts.element, rankings, profiles, rest);
   const chosen = () => (answers ? answers.runs : settings().getAll("run"));
   const fail = (error) => say(error.message, true);
   /** Chosen ones stay in sight. */
