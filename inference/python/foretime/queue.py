@@ -113,7 +113,7 @@ class Queue:
     def agent(self, *words: str, until_empty: bool = True, cpus: Optional[int] = None, data_root: Optional[StrPath] = None,
               programs_in: Optional[StrPath] = None, output: Any = subprocess.DEVNULL) -> subprocess.Popen[bytes]:
         """Starts an agent on this machine, which works through the queue; `words`: further options of `foretime agent`. `programs_in`:
-        the folder in which it runs the programs that sweeps name; None: it refuses them. `output`: where its log goes. Terminating it
+        the folder in which it runs the programs that sweeps name; None: it leaves such jobs alone. `output`: where its log goes. Terminating it
         lets jobs write a checkpoint and wait for another agent."""
         options = {"--cpus": cpus, "--data-root": data_root, "--programs": programs_in}
         more = [word for option, value in options.items() if value is not None for word in (option, programs.text_of(value))]
@@ -162,6 +162,7 @@ def sweep(file: Settings, overrides: Optional[Mapping[str, Any]] = None, *, runs
     trials = queue.trials(submitted["sweep"])
     if "succeeded" not in trials["state"]:
         job = queue.jobs(str(trials["job"][0]))[0]
+        kept_waiting = "these agents could not run it; a sweep of a program needs programs_in, the folder of that program"
         raise programs.CommandError(["foretime", "agent"], 7, f"no trial of {len(trials['state'])} succeeded; {job['id']} is {job['state']}: "
-                                                              f"{job['error'] or job['reason']}")
+                                                              f"{job['error'] or job['reason'] or kept_waiting}")
     return trials
