@@ -22,6 +22,7 @@
 #include "jobs/agent/program_folder.h"
 #include "jobs/agent/queue_link.h"
 #include "jobs/agent/reaper.h"
+#include "jobs/agent/store_watch.h"
 #include "jobs/error.h"
 
 namespace foretime::jobs {
@@ -30,6 +31,7 @@ namespace {
 constexpr double kShortestWait = 0.001;    // seconds
 constexpr double kCleanInterval = 3600.0;  // seconds
 constexpr double kLastClean = 2.0;         // seconds that the end of an agent waits for one
+constexpr double kDeniedDrain = 5.0;       // seconds for results, after SIGTERM, where Redis refuses this agent
 
 AgentInfo info_of(const AgentOptions& options) {
   return {.name = options.name,
@@ -91,6 +93,7 @@ class AgentLoop {
         ends_(options, waiter, world, log),
         reaper_(options.name, link_, world, log),
         programs_(options.roots.programs),
+        store_(options.name, options.queue, link_, world, log),
         backlog_(options, programs_, log),
         cleaning_(options.clean, world) {}
 
@@ -99,7 +102,7 @@ class AgentLoop {
               options_.roots.runs.string());
     for (double now = world_.steady_seconds();; now = world_.steady_seconds()) {
       look_at_hosts();
-      heartbeat_.tick(running(), ends_.trouble());
+      heartbeat_.tick(running(), trouble());
       obey_stop_requests(now);
       obey_directives(now);
       start_jobs();
@@ -111,11 +114,15 @@ class AgentLoop {
       }
       std::erase_if(jobs_, [](const Held& held) { return held.job == nullptr; });
       turns_.listen(now, link_.open(now));
+      look_at_store(now);
       claim_jobs();
       reap(now);
       if (done(now)) break;
       wait();
     }
+    // An emptied queue is no queue whose work is done.
+    if (drained_) store_.look(world_.steady_seconds());
+    if (drained_ && !store_.trouble().empty()) throw RedisDataLost("agent {}: {}", options_.name, store_.trouble());
     log_.info("agent {}: ends after {} jobs", options_.name, finished_);
     return finished_;
   }
@@ -128,6 +135,15 @@ class AgentLoop {
     bool left = false;     // its lease is not renewed any more
     bool storing = false;  // its result waits for the artifact store
   };
+
+  /// Why nothing is claimed; empty: nothing is wrong.
+  std::string trouble() const { return store_.trouble().empty() ? ends_.trouble() : store_.trouble(); }
+
+  void look_at_store(double now) {
+    if (now < store_.next() || !link_.open(now) || obeyed_stops_ > 0) return;
+    if (ends_.health().looks_first()) return;  // the first call is a claim, as for the reaper
+    store_.look(now);
+  }
 
   void look_at_hosts() {
     auto silent = ends_.news_of_hosts();
@@ -161,7 +177,9 @@ class AgentLoop {
   void obey(AgentJob& job, Directive directive, double now) {
     if (directive == Directive::stop) job.request_stop(StopReason::early_stopping, now);
     if (directive == Directive::cancel) job.request_stop(StopReason::cancel, now);
-    if (directive == Directive::lost) job.give_up();
+    if (directive != Directive::lost) return;
+    job.give_up();
+    store_.at_once();  // its record may be gone with the queue
   }
 
   void start_jobs() {
@@ -219,7 +237,7 @@ class AgentLoop {
   void finish(AgentJob& job) {
     const auto& result = job.result();
     const double now = world_.steady_seconds();
-    const bool claims = turns_.due_with_result(now) && wants_jobs(now) && ends_.health().may_claim(now);
+    const bool claims = turns_.due_with_result(now) && wants_jobs(now) && may_claim(now);
     link_.reach_for(job, [&] {
       FinishedAndNext done;
       bool claimed = claims;
@@ -261,14 +279,17 @@ class AgentLoop {
     drained_ = false;
     while (wants_jobs(world_.steady_seconds()) && link_.open() && stops_.load() == 0) {
       // A claim without an answer may have given us a job, which is given back.
-      const bool may_claim = !claim_token_.empty() || ends_.health().may_claim(world_.steady_seconds());
-      if (!may_claim && ends_.health().trouble().empty()) break;  // the first look goes on, and wakes this loop
+      const bool may_claim = !claim_token_.empty() || this->may_claim(world_.steady_seconds());
+      if (!may_claim && ends_.health().trouble().empty() && store_.trouble().empty())
+        break;  // the first look goes on, and wakes this loop
       if (may_claim && claim_one()) continue;
       if (!may_claim) look_after_suspects();
       if (!may_claim) see_whether_others_are_done();
       turns_.rest(may_claim);
     }
   }
+
+  bool may_claim(double now) { return store_.trouble().empty() && ends_.health().may_claim(now); }
 
   /// Whether it is time for a claim, and there is room for a job.
   bool wants_jobs(double now) const {
@@ -346,7 +367,7 @@ class AgentLoop {
   void reap(double now) {
     if (now < reaper_.next() || !link_.open(now) || obeyed_stops_ > 0) return;
     if (ends_.health().looks_first()) return;  // the first call is a claim: where Redis refuses that, the agent ends
-    reaper_.reap(now, [this] { heartbeat_.tick(running(), ends_.trouble()); });
+    reaper_.reap(now, [this] { heartbeat_.tick(running(), trouble()); });
   }
 
   bool done(double now) {
@@ -354,11 +375,17 @@ class AgentLoop {
     if (obeyed_stops_ == 0) return false;
     if (jobs_.empty()) return claim_token_.empty() || link_.down();
     const bool all_ended = running() == 0;
-    const bool late = obeyed_stops_ > 1 || now - stopped_at_ > options_.drain_seconds;
+    const bool late = obeyed_stops_ > 1 || now >= drain_ends();
     if (!all_ended || !late || !link_.down()) return false;
-    log_.error("agent {}: Redis is away, and {} results could not be written: these jobs will run again", options_.name,
-               jobs_.size());
+    log_.error(
+        "agent {}: Redis is away or refuses this agent, and {} results could not be written: these jobs will run again",
+        options_.name, jobs_.size());
     return true;
+  }
+
+  /// When results are waited for no longer, after a request to end.
+  double drain_ends() const {
+    return stopped_at_ + (link_.denied() ? std::min(kDeniedDrain, options_.drain_seconds) : options_.drain_seconds);
   }
 
   /// When there is something to do although nothing became readable.
@@ -372,13 +399,12 @@ class AgentLoop {
       if (!held.evidence.looking && !(held.storing && !held.job->has_news())) calls_at(held.job->next_call());
     }
     if (courier_) next = std::min(next, courier_->next_turn());
-    const bool late_soon = obeyed_stops_ > 0 && now - stopped_at_ <= options_.drain_seconds;
-    if (late_soon) next = std::min(next, stopped_at_ + options_.drain_seconds);
+    if (obeyed_stops_ > 0 && now < drain_ends()) next = std::min(next, drain_ends());
     if (obeyed_stops_ > 0 && !claim_token_.empty()) calls_at(0);
     if (obeyed_stops_ > 0) return next;
     const bool room = options_.max_jobs <= 0 || running() < options_.max_jobs;
     if (room && slots_.free_cpus() > 0 && !ends_.health().looks_first()) calls_at(turns_.next());
-    if (!ends_.health().looks_first()) calls_at(reaper_.next());
+    if (!ends_.health().looks_first()) calls_at(std::min(reaper_.next(), store_.next()));
     calls_at(turns_.next_listen());
     return next;
   }
@@ -410,6 +436,7 @@ class AgentLoop {
   EndJudge ends_;
   Reaper reaper_;
   ProgramFolder programs_;
+  StoreWatch store_;
   Backlog backlog_;
   Cleaning cleaning_;
   std::vector<Held> jobs_, accepted_;  // accepted_: came with the result of another one, and join jobs_ in this turn

@@ -27,7 +27,8 @@ class QueueLink {
   bool open(double now) const { return link_.open(now); }
   bool open() const { return open(world_.steady_seconds()); }
   bool down() const { return link_.down(); }
-  double next() const { return link_.next(); }  // when to try again; 0: at once
+  bool denied() const { return link_.down() && denied_; }  // reached, and refused, over a password for example
+  double next() const { return link_.next(); }             // when to try again; 0: at once
 
   /// Calls the queue; false where Redis is away, or refuses for now what it took before: passwords are being changed.
   template <class Call>
@@ -38,9 +39,11 @@ class QueueLink {
       reached_ = true;
       return true;
     } catch (const RedisUnavailable& error) {
+      denied_ = false;
       link_.failed(error.what(), world_.steady_seconds());
     } catch (const RedisDenied& error) {
       if (!reached_) throw;
+      denied_ = true;
       link_.failed(error.what(), world_.steady_seconds());
     }
     return false;
@@ -77,6 +80,7 @@ class QueueLink {
   spdlog::logger& log_;
   Link link_;
   bool reached_ = false;  // once
+  bool denied_ = false;   // by the last call that failed
 };
 
 }  // namespace foretime::jobs

@@ -60,6 +60,7 @@ struct Limits {
   static constexpr size_t kDependencies = 64;   // of one job
   static constexpr size_t kHistory = 8 << 10;   // packed, of a job that has not ended
   static constexpr size_t kEndedHistory = 156;  // of one that has: Redis takes the next of its sizes for one byte more
+  static constexpr size_t kRecord = 4 << 20;    // memory that the record of a job takes in Redis
   static constexpr int64_t kPriority = 4000;    // absolute value
   static constexpr int64_t kAttempts = 1000;    // most that a job may ask for
 };

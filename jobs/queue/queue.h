@@ -100,6 +100,13 @@ class WakeUps {
   virtual bool take() = 0;
 };
 
+/// What tells whether the store of a queue still holds all that was written.
+struct StoreState {
+  std::string identity{};                 // of the queue (RedisQueue::identity); empty: it has none
+  std::string eviction_policy{};          // Redis' maxmemory-policy; empty: not known
+  std::optional<int64_t> evicted_keys{};  // since the start of Redis; empty: not known
+};
+
 /// Jobs wait, are leased to one agent, then finish or wait again. Each call is one atomic transition; time is the
 /// queue's own, never the caller's. Throws RedisUnavailable when it cannot be reached (the transition may then have
 /// happened or not; each call can be repeated safely), RedisRefused, and JobRefused as said.
@@ -185,6 +192,8 @@ class JobQueue {
   virtual std::optional<JobRecord> find(const std::string& id) = 0;
   /// Empty where this queue cannot tell. Throws RedisUnavailable and RedisRefused.
   virtual std::unique_ptr<WakeUps> wake_ups() { return nullptr; }
+  /// Empty where this queue cannot tell. Throws RedisUnavailable and RedisRefused.
+  virtual std::optional<StoreState> store_state() { return std::nullopt; }
   /// Empty, or what will soon keep the queue from taking jobs: memory that is nearly full.
   virtual std::string warning() { return ""; }
   /// Whether no job is in any of `states`.

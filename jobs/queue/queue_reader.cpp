@@ -92,22 +92,27 @@ QueueReader::QueueReader(RedisClient& client, QueueSettings settings)
 std::vector<Reply> QueueReader::ask(const std::vector<Arguments>& calls, std::map<size_t, std::string>* wrong) {
   try {
     return client_.pipeline(calls);
+  } catch (const RedisAnswerTooLarge&) {
   } catch (const RedisRefused& error) {
     if (std::string(error.what()).find("WRONGTYPE") == std::string::npos) throw;
   }
   // The answer does not say which key it was.
   std::vector<Reply> replies;
+  const auto note = [&](const Arguments& call, const std::string& what) {
+    const JobsError named("{}: {}; was it written by another program?", printable_utf8(call.at(1)), what);
+    if (wrong == nullptr) throw named;
+    (*wrong)[replies.size()] = named.what();
+    replies.emplace_back();
+  };
   for (const auto& call : calls) {
     try {
       replies.push_back(client_.call(call));
+    } catch (const RedisAnswerTooLarge&) {
+      note(call,
+           fmt::format("it has more than {} MiB, expected at most {}", kLargestReply >> 20, Limits::kRecord >> 20));
     } catch (const RedisRefused& error) {
       if (std::string(error.what()).find("WRONGTYPE") == std::string::npos) throw;
-      const JobsError named(
-          "{}: it is not of the type that docs/reference/jobs.md says; was it written by another program?",
-          printable_utf8(call.at(1)));
-      if (wrong == nullptr) throw named;
-      (*wrong)[replies.size()] = named.what();
-      replies.emplace_back();
+      note(call, "it is not of the type that docs/reference/jobs.md says");
     }
   }
   return replies;

@@ -107,7 +107,7 @@ class QueueReader {
   static constexpr size_t kHashesInPipeline = 64;  // each as large as its Limits
   using Arguments = RedisClient::Arguments;
   std::string key(const std::string& rest) const { return prefix_ + rest; }
-  /// A pipeline; a key of another type than documented is a JobsError that names it.
+  /// A pipeline; a key of another type than documented, or too large to be read, is a JobsError that names it.
   /// Into `wrong`, where given, go the messages instead, by the index of the call, whose reply is then null.
   std::vector<Reply> ask(const std::vector<Arguments>& calls, std::map<size_t, std::string>* wrong = nullptr);
   /// Asks for the key `kind` + name of each of `names`, as `command` (HGETALL, or HGET and a field behind the key)

@@ -68,8 +68,8 @@ std::map<std::string, Script> make_scripts(QueueClock clock, Protocol protocol) 
   std::map<std::string, std::string> texts;
   for (size_t i = 0; i < kScriptCount; ++i) texts[kScriptTexts[i].name] = kScriptTexts[i].text;
   const std::string before =
-      fmt::format("local PROTOCOL, FORMAT, SWEEP_FORMAT = {}, {}, {}\n", protocol.version, protocol.format,
-                  protocol.format > kRecordFormat ? protocol.format : kSweepFormat) +
+      fmt::format("local PROTOCOL, FORMAT, SWEEP_FORMAT, LARGEST_RECORD = {}, {}, {}, {}\n", protocol.version,
+                  protocol.format, protocol.format > kRecordFormat ? protocol.format : kSweepFormat, Limits::kRecord) +
       texts.at(clock == QueueClock::redis ? "clock" : "clock_test");
   std::map<std::string, Script> scripts;
   for (const auto& [name, text] : texts) {

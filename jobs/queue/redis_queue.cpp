@@ -330,6 +330,18 @@ std::string RedisQueue::identity(const std::string& proposal) {
   return text_of(element(*reply, 4, "agree"));
 }
 
+std::optional<StoreState> RedisQueue::store_state() {
+  StoreState state{.identity = identity("")};
+  try {
+    const auto info = client_.pipeline({{"INFO", "memory"}, {"INFO", "stats"}});
+    state.eviction_policy = info_field(text_of(*info[0]), "maxmemory_policy");
+    if (const auto keys = info_field(text_of(*info[1]), "evicted_keys"); !keys.empty())
+      state.evicted_keys = std::atoll(keys.c_str());
+  } catch (const RedisRefused&) {  // this user may not ask
+  }
+  return state;
+}
+
 void RedisQueue::heartbeat_agent(const AgentInfo& agent) {
   check(agent);
   run("heartbeat_agent", {agent.name, agent.host, agent.version, std::to_string(agent.pid), std::to_string(agent.cpus),

@@ -42,7 +42,7 @@ class RedisQueue final : public JobQueue {
   /// Returns what rules.
   Retention agree_to_keep(const Retention& keep, bool change);
   /// A text that no other queue has, by which what agents leave on disk is known as this one's. It is `proposal` where
-  /// the queue had none.
+  /// the queue had none; with an empty one, the queue stays without.
   std::string identity(const std::string& proposal);
   void heartbeat_agent(const AgentInfo& agent) override;
   KeptArtifact room_for(const Lease& lease, const Artifact& artifact, const std::vector<std::string>& roles) override;
@@ -54,6 +54,7 @@ class RedisQueue final : public JobQueue {
   void removed(const ForgottenArtifacts& artifacts) override;
   std::unique_ptr<WakeUps> wake_ups() override;
   std::optional<JobRecord> find(const std::string& id) override;
+  std::optional<StoreState> store_state() override;
   std::string warning() override { return memory_warning(client_); }
   bool none_in(const std::vector<JobState>& states) override;
   std::map<Demand, int64_t> waiting() override;

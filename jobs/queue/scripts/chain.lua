@@ -8,12 +8,13 @@ local function chain()
   local id, fence, token, objective = ARGV[3], ARGV[4], ARGV[5], ARGV[9]
   local agent, next_token, cpus, term, known, programs = ARGV[20], ARGV[21], tonumber(ARGV[22]), tonumber(ARGV[24]), ARGV[25], ARGV[26]
   if ARGV[2] ~= '17' or ARGV[7] ~= 'succeeded' or ARGV[19] ~= '' or not cpus then return nil end
-  local now, queue = clock_ms(), call('HMGET', P .. 'settings', 'protocol', 'alive_ms', 'clock_trusted')
+  local now, queue = clock_ms(), call('HMGET', P .. 'settings', 'protocol', 'alive_ms', 'clock_trusted', 'clock_seen')
   local silent, ahead = now - (tonumber(queue[2] or 0) or 0), (tonumber(queue[3] or 0) or 0) - now
   if queue[1] ~= '3' or silent < 0 or silent > 250 or ahead > 0 then return nil end
   local key, leases, now_text = P .. 'job:' .. id, P .. 'leases', format('%d', now)
   -- Without a trusted clock of ours, the one of earlier programs rules.
   local other = queue[3] and 'paused' or 'clock'
+  if queue[3] and math.abs(now - (tonumber(queue[4] or 0) or 0)) >= 30000 then return nil end  -- it is to be written
   if call('EXISTS', key .. ':children', P .. 'token:' .. next_token, P .. 'paused', P .. 'delayed', P .. other) > 0 then return nil end
 
   -- The job that ends, which this lease holds, and whose fields all stand in its spec, its lease and what it reported.
@@ -62,6 +63,8 @@ local function chain()
   end
   if not shape then return nil end
   local next_key = P .. 'job:' .. next_id
+  local bytes = redis.pcall('MEMORY', 'USAGE', next_key, 'SAMPLES', '0')
+  if type(bytes) == 'number' and bytes > LARGEST_RECORD then return nil end
   local record = redis.pcall('HGETALL', next_key)
   local n = record.err and 0 or #record
   local g = {state = nil, lease = nil, spec = nil, sweep = nil, format = nil, sequence = nil, submitted_ms = nil, step = nil}
@@ -99,6 +102,7 @@ local function chain()
   if ARGV[10] ~= '' and ARGV[10] ~= '-' then kept[k + 1], kept[k + 2], k = 'checkpoint', ARGV[10], k + 2 end
   if ARGV[8] ~= '' then kept[k + 1], kept[k + 2], k = 'metrics', ARGV[8], k + 2 end
   call('HSET', key, unpack(kept, 1, k))
+  if not queue[3] then call('HSET', P .. 'settings', 'clock_seen', now_text, 'clock_trusted', now_text) end
   call('ZREM', P .. 'state:active', id)
   call('ZADD', P .. 'state:succeeded', now_text, id)
   call('ZREM', leases, id)

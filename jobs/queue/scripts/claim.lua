@@ -79,10 +79,20 @@ for _ = 1, LOOK do
   end
   if not best then return {'none'} end
   local id = heads[best][1]
-  local f, all = record(id)
+  local bytes = oversize(id)
+  local may_end = bytes and moved < BATCH
+  local what = may_end and cut_oversized(id, bytes)
+  local f, all = {}, {}
+  if may_end or not bytes then f, all = record(id) end
   local state, ranks = sweep_state(f.sweep or ''), free_ranks(f)
-  if f.state ~= 'waiting' then
+  if bytes and not may_end then
+    passed[best] = (passed[best] or 0) + 1
+  elseif f.state ~= 'waiting' then
     call('ZREM', P .. 'waiting:' .. best, id)  -- nothing of ours wrote this
+  elseif bytes then
+    moved = moved + 1
+    call('ZREM', P .. 'waiting:' .. best, id)
+    end_unreadable(id, what, f)
   elseif ranks == 0 and #hosts > 1 then
     -- Enough is free in all, and not where whole ranks could use it.
     passed[best] = (passed[best] or 0) + 1

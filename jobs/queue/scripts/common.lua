@@ -101,6 +101,31 @@ local function some(id, names)
   for i, name in ipairs(names) do f[name] = values[i] or nil end
   return unpacked(f)
 end
+-- Bytes of memory that the record of a job takes where they are more than LARGEST_RECORD: nobody could read it. Nil: they
+-- are not, or this user may not ask.
+local function oversize(id)
+  local bytes = redis.pcall('MEMORY', 'USAGE', job_key(id), 'SAMPLES', '0')
+  return type(bytes) == 'number' and bytes > LARGEST_RECORD and bytes or nil
+end
+-- Of a record that is too large stays by what its job is known and found, as far as these fields are short. The others
+-- are removed without being read. Returns what is wrong, in words.
+local function cut_oversized(id, bytes)
+  local key, kept, k, long = job_key(id), {}, 0, ''
+  for _, name in ipairs({'format', 'kind', 'name', 'sweep', 'trial', 'state', 'sequence', 'priority', 'ranks', 'most_ranks', 'cpus',
+                         'gpus', 'program', 'max_attempts', 'after', 'metric', 'goal', 'submitted_ms', 'pending', 'spec', 'lease', 'fence',
+                         'agent', 'failures', 'lost', 'results', 'step', 'total_steps', 'log_lines', 'parameters', 'settings',
+                         'metrics', 'error', 'checkpoint', 'history'}) do
+    local size = call('HSTRLEN', key, name)
+    if size > LARGEST_RECORD / 8 then
+      long = long .. ', field ' .. name .. ' ' .. int(size) .. ' bytes'
+    elseif size > 0 then
+      kept[k + 1], kept[k + 2], k = name, call('HGET', key, name), k + 2
+    end
+  end
+  call('DEL', key)
+  if k > 0 then call('HSET', key, unpack(kept, 1, k)) end
+  return 'the record takes ' .. int(bytes) .. ' bytes of memory, expected at most ' .. int(LARGEST_RECORD) .. long
+end
 local MOVING = {'spec', 'lease', 'ranks', 'cpus', 'gpus', 'priority', 'sequence', 'format', 'state', 'fence', 'agent', 'sweep'}
 local function get(id, field) return fields(job_key(id), field)[1] or '' end
 -- What this call asked of sweeps: it changes none of that and asks again.
@@ -197,7 +222,8 @@ local function trusted_now(write)
     trusted = math.max(before - reach, math.min(before + reach, now))
   end
   if write and (seen == 0 or math.abs(now - seen) >= CLOCK_STEP / 2) then
-    call('HSET', P .. 'settings', 'clock_seen', int(now), 'clock_trusted', int(trusted))
+    queue[3], queue[4] = int(now), int(trusted)
+    call('HSET', P .. 'settings', 'clock_seen', queue[3], 'clock_trusted', queue[4])
   end
   return trusted
 end
@@ -280,8 +306,9 @@ local function enter_state(id, to, name, new, f, claimed)
   new = new or {}
   local from, sweep, at = old.state or '', old.sweep or '', now_text
   if from ~= '' then call('ZREM', P .. 'state:' .. from, id) end
-  -- Where the clock is behind for a while, what ends then is not old when it comes back.
-  call('ZADD', P .. 'state:' .. to, FINAL[to] and int(math.max(now, trusted_now())) or at, id)
+  -- Where the clock is behind for a while, what ends then is not old when it comes back. From the first end on the clock
+  -- is followed, or the first reaping would believe whatever it says.
+  call('ZADD', P .. 'state:' .. to, FINAL[to] and int(math.max(now, trusted_now(true))) or at, id)
   if claimed then
     call('ZREM', P .. 'waiting:' .. claimed, id)
   elseif from == 'waiting' or from == 'held' or to == 'waiting' or to == 'held' then
@@ -461,6 +488,14 @@ local function settle(first)
     at = at + 1
   end
   return cancelled
+end
+
+-- Ends a job whose record nobody can read, so that it ends no agent after the other.
+local function end_unreadable(id, what, f)
+  count('unreadable')
+  count('dead')
+  enter_state(id, 'dead', 'unreadable', {'reason', 'its record cannot be read', 'error', what}, f)
+  settle(id)
 end
 
 local function cancel_now(id, name, reason)

@@ -5,9 +5,6 @@
 local id = ARGV[2]
 local f = record(id)
 if not holds(id, ARGV[3], ARGV[4], ARGV[5], f) then return {'no'} end
-count('unreadable')
-count('dead')
-enter_state(id, 'dead', 'unreadable', {'reason', 'its record cannot be read', 'error', ARGV[6]}, f)
-settle(id)
+end_unreadable(id, ARGV[6], f)
 woken = math.max(woken, 1)  -- a claim ends a bounded number of them; jobs may wait behind
 return {'ok'}

@@ -187,6 +187,116 @@ TEST_F(AgentTroubleTest, ARedisThatNeedsNoPasswordForAWhilePasses) {
                  "refused AUTH: ERR AUTH");
 }
 
+/// An agent on a clock that goes 40 times as fast, with a job that runs and the identity of its queue.
+class AgentStoreTest : public AgentKillTest {
+ protected:
+  AgentStoreTest() : own_(redis_.url()) {
+    options_.name = "watcher";
+    options_.until_empty = false;
+    options_.lease_term = Milliseconds(400'000);
+    options_.queue = own_.queue.identity("the-queue");
+  }
+  void start() {
+    own_.queue.submit(trial("one", "connect\nresult 1\n"));
+    agent_ = std::make_unique<testing::RunningAgent>(options_, factory(), Proposer(), world_);
+    ASSERT_TRUE(eventually([&] { return said("succeeded after"); })) << agent_->log();
+  }
+  bool said(const std::string& text) { return agent_->log().find(text) != std::string::npos; }
+  /// The agent says why, in its log and in the queue, and claims nothing.
+  void expect_trouble(const std::string& why) {
+    EXPECT_TRUE(eventually([&] { return said("agent watcher: claims nothing: " + why); })) << agent_->log();
+    EXPECT_TRUE(eventually([&] {
+      return text_of(*own_.client.call({"HGET", "{foretime}:agent:watcher", "trouble"})).find(why) == 0;
+    }));
+    next_ = trial("next", "connect\nresult 1\n");
+    own_.queue.submit(next_);
+    // It is asked about the store several times meanwhile, and about a claim at least as often.
+    const auto calls = script_calls();
+    ASSERT_TRUE(eventually([&] { return script_calls() > calls + 20; }));
+    EXPECT_EQ(own_.queue.find(next_.id).value().state, JobState::waiting);
+  }
+  int64_t script_calls() {
+    return std::stoll(info_field(text_of(*own_.client.call({"INFO", "commandstats"})), "cmdstat_evalsha").substr(6));
+  }
+  void expect_claims() {
+    EXPECT_TRUE(eventually([&] { return own_.queue.find(next_.id).value().state == JobState::succeeded; }))
+        << agent_->log();
+  }
+
+  OwnQueue own_;
+  testing::FastWorld world_{40};
+  std::unique_ptr<testing::RunningAgent> agent_;
+  JobSpec next_;
+};
+
+TEST_F(AgentStoreTest, AnEvictionPolicyStopsClaimsUntilItIsChangedBack) {
+  start();
+  own_.client.call({"CONFIG", "SET", "maxmemory-policy", "allkeys-lru"});
+  expect_trouble("maxmemory-policy of Redis is allkeys-lru");
+  own_.client.call({"CONFIG", "SET", "maxmemory-policy", "noeviction"});
+  expect_claims();
+  EXPECT_TRUE(said("claims jobs again"));
+}
+
+TEST_F(AgentStoreTest, EvictedKeysStopClaimsUntilTheAgentIsStartedAgain) {
+  start();
+  for (int i = 0; i < 200; ++i)
+    own_.client.call({"SET", "filler" + std::to_string(i), std::string(10'000, 'x'), "EX", "999"});
+  const auto used = std::stoll(info_field(text_of(*own_.client.call({"INFO", "memory"})), "used_memory"));
+  own_.client.call({"CONFIG", "SET", "maxmemory-policy", "volatile-ttl"});
+  own_.client.call({"CONFIG", "SET", "maxmemory", std::to_string(used - 500'000)});
+  ASSERT_TRUE(eventually([&] {
+    own_.client.call({"PING"});
+    return info_field(text_of(*own_.client.call({"INFO", "stats"})), "evicted_keys") != "0";
+  }));
+  own_.client.call({"CONFIG", "SET", "maxmemory", "0"});
+  own_.client.call({"CONFIG", "SET", "maxmemory-policy", "noeviction"});
+  expect_trouble("Redis has evicted ");
+  agent_.reset();
+  agent_ = std::make_unique<testing::RunningAgent>(options_, factory(), Proposer(), world_);
+  expect_claims();
+}
+
+TEST_F(AgentStoreTest, AnEmptiedQueueAndAnotherOneStopClaims) {
+  start();
+  const auto dump = text_of(*own_.client.call({"DUMP", "{foretime}:settings"}));
+  own_.client.call({"FLUSHALL"});
+  expect_trouble("the queue was emptied (by FLUSHALL, for example): its identity the-queue is gone");
+  EXPECT_EQ(own_.queue.identity("another"), "another");
+  EXPECT_TRUE(eventually([&] { return said("Redis now holds another queue, of identity another"); })) << agent_->log();
+  own_.client.call({"RESTORE", "{foretime}:settings", "0", dump, "REPLACE"});
+  expect_claims();
+}
+
+TEST_F(AgentStoreTest, AnAgentUntilEmptyTakesNoEmptiedQueueForOneThatIsDone) {
+  options_.until_empty = true;
+  own_.queue.submit(trial("one", "connect\nprogress 1 3\nsleep 600000\nresult 1\n"));
+  own_.queue.submit(trial("two", "connect\nresult 1\n"));
+  options_.lease_term = Milliseconds(20'000);
+  agent_ = std::make_unique<testing::RunningAgent>(options_, factory(), Proposer(), world_);
+  ASSERT_TRUE(eventually([&] { return said("succeeded after"); })) << agent_->log();
+  own_.client.call({"FLUSHALL"});
+  EXPECT_THAT(agent_->error(), HasSubstr("agent watcher: the queue was emptied"));
+}
+
+TEST_F(AgentKillTest, AnAgentWhosePasswordIsWrongEndsSoonAfterItIsAskedTo) {
+  options_.until_empty = false;
+  options_.drain_seconds = 100'000;
+  OwnQueue own(url()), operator_(url());
+  operator_.client.call({"PING"});
+  const auto running = trial("running", "connect\nprogress 1 3\nsleep 600000\nresult 0.5\n");
+  own.queue.submit(running);
+  testing::FastWorld world(40);
+  testing::RunningAgent agent(options_, factory(), Proposer(), world);
+  ASSERT_TRUE(eventually([&] { return own.queue.find(running.id).value().step == 1; }));
+  operator_.client.call({"CONFIG", "SET", "requirepass", "new"});
+  operator_.client.call({"CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"});
+  ASSERT_TRUE(eventually([&] { return agent.log().find("NOAUTH") != std::string::npos; })) << agent.log();
+  agent.stop();
+  agent.join();
+  EXPECT_THAT(agent.log(), HasSubstr("Redis is away or refuses this agent, and 1 results could not be written"));
+}
+
 TEST_F(AgentKillTest, AnAgentThatMayNotListenIsToldOnceItMay) {
   options_.until_empty = false;
   OwnQueue own(redis_.url());

@@ -125,6 +125,69 @@ TEST_F(DamagedRecords, AnyFieldThatCannotBeReadEndsItsJobOnly) {
   EXPECT_EQ(statistics.totals.at("unreadable"), jobs_);
 }
 
+/// Nothing reads 65 MiB, by whatever field they are in; the next job is claimed by the same call.
+TEST_F(DamagedRecords, AJobWhoseRecordIsTooLargeEndsDeadByAClaimAndHoldsUpNobody) {
+  const std::string giant(65 << 20, 'x');
+  for (const auto* field : {"settings", "spec", "error", "metrics", "unknown"}) {
+    SCOPED_TRACE(field);
+    const auto bad = fmt::format("bad{}", ++jobs_), needs = fmt::format("needs{}", jobs_),
+               good = fmt::format("good{}", jobs_);
+    queue().submit(job_named(bad));
+    auto child = job_named(needs);
+    child.after = {bad};
+    queue().submit(child);
+    queue().submit(job_named(good));
+    damage(bad, field, giant);
+    QueueReader reader(backend_.client(), settings_);
+    auto records = reader.jobs({bad, good});
+    ASSERT_EQ(records.size(), 2U) << "before any claim, the others are shown";
+    EXPECT_THAT(records[0].unreadable, HasSubstr("it has more than 64 MiB, expected at most 4"));
+    EXPECT_EQ(records[1].unreadable, "");
+    const auto lease = claim();
+    ASSERT_TRUE(lease);
+    EXPECT_EQ(lease->job, good);
+    EXPECT_TRUE(queue().finish(*lease, {}, 0));
+    const auto record = reader.job(bad).value();
+    EXPECT_EQ(record.state, JobState::dead);
+    EXPECT_EQ(record.reason, "its record cannot be read");
+    EXPECT_THAT(record.error, HasSubstr("bytes of memory, expected at most 4194304"));
+    if (std::string_view(field) != "unknown") {
+      EXPECT_THAT(record.error, HasSubstr(fmt::format("field {} 68157440 bytes", field)));
+    }
+    EXPECT_EQ(reader.job(needs).value().state, JobState::cancelled);
+    EXPECT_FALSE(claim()) << "nothing is left of it where it waited";
+  }
+  const auto statistics = QueueReader(backend_.client(), settings_).statistics();
+  EXPECT_EQ(statistics.totals.at("unreadable"), jobs_);
+  EXPECT_EQ(statistics.jobs.at(JobState::dead), jobs_);
+}
+
+TEST_F(DamagedRecords, ARecordThatIsTooLargeIsPassedByAClaimThatComesWithAnEnd) {
+  queue().submit(job_named("warm-up"));
+  EXPECT_TRUE(queue().finish(claim().value(), {}, 0));
+  queue().submit(job_named("first"));
+  const auto first = claim().value();
+  queue().submit(job_named("bad"));
+  damage("bad", "history", std::string(5 << 20, 'x'));
+  queue().submit(job_named("good"));
+  const auto done = queue().finish_and_claim(first, {}, 0, {"agent", "next", 8, 2, Milliseconds(1000)});
+  EXPECT_TRUE(done.finished);
+  ASSERT_TRUE(done.next);
+  EXPECT_EQ(done.next->job, "good");
+  EXPECT_EQ(text_of(*backend_.client().call({"HGET", backend_.key("job:bad"), "state"})), "dead");
+}
+
+TEST_F(DamagedRecords, AsLargeARecordAsCanBeSubmittedIsClaimed) {
+  auto spec = job_named("large");
+  spec.settings = std::string(Limits::kSettings, 's');
+  queue().submit(spec);
+  damage("large", "metrics", "{}" + std::string(2 * Limits::kResult - 2, ' '));
+  damage("large", "checkpoint", std::string(Limits::kResult, 'c'));
+  const auto lease = claim();
+  ASSERT_TRUE(lease);
+  EXPECT_EQ(lease->spec.settings.size(), Limits::kSettings);
+}
+
 /// Whatever stands in a field, every script works for the other jobs.
 TEST_F(DamagedRecords, NoScriptFailsOverADamagedField) {
   const std::vector<std::string> garbage = {

@@ -90,7 +90,7 @@ void MemoryQueue::enter(Job& job, JobState state, const std::string& name) {
   const auto from = job.record.state;
   job.record.state = state;
   job.record.updated_ms = now();
-  job.entered_ms = is_final(state) ? std::max(now(), trusted_now(false)) : now();
+  job.entered_ms = is_final(state) ? std::max(now(), trusted_now(true)) : now();
   job.record.due_ms = 0;
   if (is_final(state)) {
     job.record.finished_ms = now();

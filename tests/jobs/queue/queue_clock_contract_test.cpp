@@ -34,6 +34,18 @@ TEST_P(QueueContract, AClockThatIsFortyDaysAheadForAWhileForgetsNothing) {
   EXPECT_LT(passed, 31 * kDay);
 }
 
+TEST_P(QueueContract, AClockThatIsFortyDaysAheadAtTheFirstReapingForgetsNothing) {
+  EXPECT_TRUE(finish(leased("old"), Outcome::succeeded));
+  EXPECT_TRUE(finish(leased("failed"), Outcome::failed));
+  queue().submit(job_named("cancelled"));
+  queue().cancel("cancelled");
+  advance(kFortyDays);
+  EXPECT_EQ(queue().reap().expired, 0);
+  advance(-kFortyDays);
+  EXPECT_EQ(queue().reap().expired, 0);
+  for (const auto* id : {"old", "failed", "cancelled"}) EXPECT_TRUE(queue().find(id)) << id;
+}
+
 TEST_P(QueueContract, AClockThatIsSixteenDaysBehindForAWhileForgetsNothingWhenItReturns) {
   make({.keep_finished = Milliseconds(6LL * 3600 * 1000)});
   constexpr int64_t kDays = 16LL * 24 * 3600 * 1000, kHour = 3600 * 1000;

@@ -49,6 +49,21 @@ Answer RedisModel::hgetall(const Command& c) {
   return pairs;
 }
 
+Answer RedisModel::hstrlen(const Command& c) {
+  const auto* hash = find<Hash>(c[1]);
+  if (hash == nullptr) return Answer::of(int64_t{0});
+  const auto found = hash->find(c[2]);
+  return Answer::of(found == hash->end() ? int64_t{0} : std::ssize(found->second));
+}
+
+Answer RedisModel::memory(const Command& c) {
+  const auto* hash = find<Hash>(c[2]);
+  if (hash == nullptr) return {};
+  int64_t bytes = 0;
+  for (const auto& [field, value] : *hash) bytes += std::ssize(field) + std::ssize(value);
+  return Answer::of(bytes);
+}
+
 Answer RedisModel::hincrby(const Command& c) {
   const auto by = integer_from(c[3]);
   const auto* hash = find<Hash>(c[1]);

@@ -33,6 +33,8 @@ const std::unordered_map<std::string, RedisModel::Handler>& RedisModel::handlers
       {"HGET", {3, false, false, &M::hget}},
       {"HMGET", {3, false, false, &M::hmget}},
       {"HGETALL", {2, false, false, &M::hgetall}},
+      {"HSTRLEN", {3, false, false, &M::hstrlen}},
+      {"MEMORY", {3, false, false, &M::memory}},
       {"HINCRBY", {4, kWrites, kGrows, &M::hincrby}},
       {"HDEL", {3, kWrites, false, &M::hdel}},
       {"SADD", {3, kWrites, kGrows, &M::sadd}},

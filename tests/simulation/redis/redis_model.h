@@ -121,6 +121,8 @@ class RedisModel {
   Answer hget(const Command&);
   Answer hmget(const Command&);
   Answer hgetall(const Command&);
+  Answer hstrlen(const Command&);
+  Answer memory(const Command&);  // USAGE: of a hash, the bytes of its fields
   Answer hincrby(const Command&);
   Answer hdel(const Command&);
   Answer sadd(const Command&);
