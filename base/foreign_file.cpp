@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <utility>
 #include <vector>
 
@@ -115,6 +116,16 @@ Place walk(const fs::path& folder, const fs::path& name) {
   return place;
 }
 
+/// Of the entry itself, no link followed; empty if it does not exist.
+std::optional<struct stat> status_of(const fs::path& folder, const fs::path& name) {
+  const auto place = walk(folder, name);
+  struct stat status {};
+  if (place.folder.get() < 0) return std::nullopt;
+  if (::fstatat(place.folder.get(), place.name.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0) return status;
+  if (is_storage_failure(errno)) throw_file_error(place.path, "cannot be read: stat", errno);
+  return std::nullopt;
+}
+
 /// What the simulated file system of a test has.
 class MemoryInputFile final : public InputFile {
  public:
@@ -171,13 +182,20 @@ std::unique_ptr<InputFile> open_real_below(const fs::path& folder, const fs::pat
   return std::make_unique<RealInputFile>(place.path, std::move(file), static_cast<uint64_t>(status.st_size));
 }
 
-bool real_exists_below(const fs::path& folder, const fs::path& name) {
-  const auto place = walk(folder, name);
-  struct stat status {};
-  if (place.folder.get() < 0) return false;
-  if (::fstatat(place.folder.get(), place.name.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0) return true;
-  if (is_storage_failure(errno)) throw_file_error(place.path, "cannot be read: stat", errno);
-  return false;
+bool real_exists_below(const fs::path& folder, const fs::path& name) { return status_of(folder, name).has_value(); }
+
+std::optional<fs::file_time_type> foreign_write_time(const fs::path& folder, const fs::path& name) {
+  try {
+    const auto status = status_of(folder, name);
+    if (!status) return std::nullopt;
+    const auto since_epoch =
+        std::chrono::seconds(status->st_mtim.tv_sec) + std::chrono::nanoseconds(status->st_mtim.tv_nsec);
+    return std::chrono::file_clock::from_sys(std::chrono::sys_time<std::chrono::nanoseconds>(since_epoch));
+  } catch (const StorageError&) {
+    throw;
+  } catch (const FileError&) {
+    return std::nullopt;
+  }
 }
 
 std::unique_ptr<InputFile> open_foreign(const fs::path& folder, const fs::path& name, uint64_t most_bytes) {

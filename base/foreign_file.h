@@ -48,6 +48,11 @@ bool read_foreign_lines(const std::filesystem::path& folder, const std::filesyst
 /// what it is. Entries behind a symbolic link do not exist. Throws StorageError.
 bool foreign_exists(const std::filesystem::path& folder, const std::filesystem::path& name);
 
+/// Returns when `folder`/`name`, of whatever kind, was written to last, or nothing if it does not exist. Throws
+/// StorageError. Always asks the file system of the machine.
+std::optional<std::filesystem::file_time_type> foreign_write_time(const std::filesystem::path& folder,
+                                                                  const std::filesystem::path& name);
+
 /// Do what `open_foreign` and `foreign_exists` do, on the file system of the machine and without a limit.
 std::unique_ptr<InputFile> open_real_below(const std::filesystem::path& folder, const std::filesystem::path& name);
 bool real_exists_below(const std::filesystem::path& folder, const std::filesystem::path& name);

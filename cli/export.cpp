@@ -6,6 +6,7 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
+#include "base/foreign_file.h"
 #include "cli/jobs/queue_access.h"
 #include "cli/parsing/commands.h"
 #include "cli/parsing/options.h"
@@ -22,6 +23,7 @@ namespace {
 
 namespace fs = std::filesystem;
 constexpr const char* kManifest = "manifest.json";
+constexpr uint64_t kMostNoteBytes = 64 << 20;
 
 struct ExportOptions {
   QueueOptions queue;
@@ -178,12 +180,14 @@ void run(const ExportOptions& options) {
   auto checkpoint = coordinator::read_best_only(run);  // sizes and checksums are checked
   for (const char* name : {"config.yaml", "data.json"}) {
     for (const auto& folder : {checkpoint.folder, run_of(fs::absolute(checkpoint.folder).lexically_normal())}) {
-      if (!fs::exists(folder / name)) continue;
-      checkpoint.files[name] = files().read(folder / name);
+      auto bytes = read_foreign(folder, name, kMostNoteBytes);
+      if (!bytes) continue;
+      checkpoint.files[name] = *std::move(bytes);
       break;
     }
   }
-  coordinator::write_folder(out, checkpoint.files, files().read(checkpoint.folder / kManifest));
+  coordinator::write_folder(out, checkpoint.files,
+                            read_foreign(checkpoint.folder, kManifest, kMostNoteBytes).value_or(""));
   coordinator::read_checkpoint(out);
   fmt::print("{}: step {} of {}\n", out.string(), checkpoint.step, checkpoint.folder.string());
 }

@@ -10,6 +10,7 @@
 #include <zlib.h>
 
 #include "base/atomic_file.h"
+#include "base/foreign_file.h"
 #include "base/text.h"
 
 namespace foretime::coordinator {
@@ -19,6 +20,7 @@ namespace fs = std::filesystem;
 using Json = nlohmann::json;
 constexpr const char* kManifest = "manifest.json";
 constexpr const char *kPrefix = "step-", *kDamaged = "damaged-";
+constexpr uint64_t kMostManifestBytes = 64 << 20;
 
 uint32_t checksum(const std::string& bytes) {
   return static_cast<uint32_t>(crc32_z(0, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size()));
@@ -36,25 +38,29 @@ std::optional<int64_t> step_of(const fs::path& folder) {
 
 StoredCheckpoint read_folder(const fs::path& folder) {
   const auto manifest_path = folder / kManifest;
-  if (!files().exists(manifest_path)) {
+  const auto text = read_foreign(folder, kManifest, kMostManifestBytes);
+  if (!text) {
     if (!files().exists(folder)) throw RunError("{}: this checkpoint is missing", folder.string());
     throw RunError("{}: no {}: not a complete checkpoint", folder.string(), kManifest);
   }
   StoredCheckpoint checkpoint{.folder = folder};
   Json manifest;
   try {
-    manifest = Json::parse(files().read(manifest_path));
+    manifest = Json::parse(*text);
     checkpoint.step = static_cast<int64_t>(manifest.at("step").get_ref<const uint64_t&>());  // no other number
     if (const auto named = step_of(folder); named && *named != checkpoint.step)
       throw RunError("{}: step {}, expected {} as its folder says", manifest_path.string(), checkpoint.step, *named);
     for (const auto& [name, entry] : manifest.at("files").items()) {
       if (name.empty() || name.find('/') != std::string::npos)
         throw RunError("{}: file name '{}'", manifest_path.string(), name);
-      auto bytes = files().read(folder / name);
       const auto size = entry.at("bytes").get_ref<const uint64_t&>(),
                  crc = entry.at("crc32").get_ref<const uint64_t&>();
-      if (bytes.size() != size)
-        throw RunError("{}: {} bytes, the manifest says {}", (folder / name).string(), bytes.size(), size);
+      const auto file = open_foreign(folder, name, UINT64_MAX);
+      if (!file) throw RunError("{}: no such file", (folder / name).string());
+      if (file->size() != size)
+        throw RunError("{}: {} bytes, the manifest says {}", (folder / name).string(), file->size(), size);
+      std::string bytes(size, '\0');
+      bytes.resize(file->read(bytes));
       if (checksum(bytes) != crc) {
         throw RunError("{}: CRC-32 {:08x}, the manifest says {:08x}: the file is damaged", (folder / name).string(),
                        checksum(bytes), crc);
@@ -167,9 +173,10 @@ void CheckpointStore::unmark_best() { files().remove(root_ / "best.json"); }
 
 std::optional<int64_t> CheckpointStore::noted_best() const {
   const auto path = root_ / "best.json";
-  if (!files().exists(path)) return std::nullopt;
+  const auto text = read_foreign(root_, "best.json", kMostManifestBytes);
+  if (!text) return std::nullopt;
   try {
-    const auto step = static_cast<int64_t>(Json::parse(files().read(path)).at("step").get_ref<const uint64_t&>());
+    const auto step = static_cast<int64_t>(Json::parse(*text).at("step").get_ref<const uint64_t&>());
     // Step 0: none was the best yet when an earlier version went on with the run.
     return step == 0 && !files().is_folder(folder(step)) ? std::nullopt : std::optional(step);
   } catch (const Json::exception& error) {

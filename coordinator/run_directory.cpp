@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "base/atomic_file.h"
+#include "base/foreign_file.h"
 #include "configs/load.h"
 #include "configs/metrics.h"
 
@@ -80,6 +81,8 @@ std::string config_differences(const configs::Settings& before, const configs::S
 
 namespace {
 
+constexpr uint64_t kMostNoteBytes = 1 << 20;
+
 // What a run writes into its directory.
 constexpr std::array kWritten = {"config.yaml",  "environment.json", "data.json",     "metrics.jsonl",
                                  "rankings.csv", "trace.json",       "profile.txt",   "checkpoints",
@@ -116,8 +119,8 @@ RunDirectory::RunDirectory(const configs::Settings& settings, DataFingerprints d
           "run.overwrite=true to begin anew there",
           path_.string(), differences);
     }
-    if (files().exists(path_ / "data.json")) {
-      const auto stored = Json::parse(files().read(path_ / "data.json"), nullptr, false);
+    if (const auto text = read_foreign(path_, "data.json", kMostNoteBytes)) {
+      const auto stored = Json::parse(*text, nullptr, false);
       // Earlier versions did not tell training and test groups apart.
       const char* which = stored.is_object() && stored.contains("training") ? "training" : "fingerprint";
       const auto found = stored.is_object() ? stored.value(which, Json()) : Json();
@@ -157,14 +160,12 @@ void RunDirectory::sync_metrics() {
 }
 
 void RunDirectory::rewind_metrics(int64_t step) {
-  const auto path = path_ / "metrics.jsonl";
-  if (!files().exists(path)) return;
   std::string kept;
-  for (const auto& line : lines_of(files().read(path))) {
+  const bool found = read_foreign_lines(path_, "metrics.jsonl", UINT64_MAX, [&](std::string_view line) {
     const auto parsed = Json::parse(line, nullptr, false);
-    if (parsed.is_object() && parsed.value("step", int64_t{0}) <= step) kept += line + '\n';
-  }
-  write_file_atomically(path, kept);
+    if (parsed.is_object() && parsed.value("step", int64_t{0}) <= step) kept.append(line).append("\n");
+  });
+  if (found) write_file_atomically(path_ / "metrics.jsonl", kept);
 }
 
 void RunDirectory::write(const std::string& name, const std::string& text) {
@@ -229,8 +230,9 @@ void write_run_resources(const std::filesystem::path& folder, const RunResources
 }
 
 std::optional<RunResources> read_run_resources(const std::filesystem::path& folder) {
-  if (!std::filesystem::exists(folder / kFile)) return std::nullopt;
-  const auto json = nlohmann::json::parse(files().read(folder / kFile), nullptr, false);
+  const auto text = read_foreign(folder, kFile, kMostNoteBytes);
+  if (!text) return std::nullopt;
+  const auto json = nlohmann::json::parse(*text, nullptr, false);
   const auto number = [&](const char* key, double& value) {
     const auto found = json.is_object() ? json.find(key) : json.end();
     if (found == json.end() || !found->is_number() || found->get<double>() < 0) return false;

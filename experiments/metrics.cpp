@@ -8,11 +8,14 @@
 
 #include "base/csv.h"
 #include "base/error.h"
+#include "base/foreign_file.h"
 #include "data/files/npz_reader.h"
 #include "models/metrics/metrics.h"
 
 namespace foretime::experiments {
 namespace {
+
+constexpr uint64_t kMostRankingsBytes = uint64_t{4} << 30;
 
 bool is_error(const std::string& metric) {
   return configs::find_metric(metric)->mean == configs::MetricMean::candidates;
@@ -62,6 +65,13 @@ GroupPredictions join_group(const std::vector<const GroupPredictions*>& seeds) {
           first.set};
 }
 
+/// A table of a trial, whose folder others may write. Throws DataError, FileError.
+CsvTable csv_of(const std::filesystem::path& file) {
+  const auto text = read_foreign(file.parent_path(), file.filename(), kMostRankingsBytes);
+  if (!text) throw DataError("{}: no such file", file.string());
+  return parse_csv(*text, file.string());
+}
+
 }  // namespace
 
 const configs::MetricInfo* find_metric(const std::string& name) {
@@ -83,7 +93,7 @@ TimeUnit time_unit(configs::DataFormat format) {
 }
 
 Predictions read_rankings(const std::filesystem::path& file, const std::vector<std::string>& wanted) {
-  const auto table = read_csv(file);
+  const auto table = csv_of(file);
   const size_t sets = table.column("set"), group = table.column("group"), candidate = table.column("candidate");
   const size_t id = table.column("id"), score = table.column("score"), predicted = table.column("predicted_runtime");
   const size_t measured = table.column("runtime");
@@ -118,7 +128,7 @@ Predictions read_rankings(const std::filesystem::path& file, const std::vector<s
 }
 
 Predictions read_unlabelled(const std::filesystem::path& file) {
-  const auto table = read_csv(file);
+  const auto table = csv_of(file);
   const size_t sets = table.column("set"), group = table.column("group"), candidate = table.column("candidate");
   const size_t score = table.column("score"), predicted = table.column("predicted_runtime");
   const size_t measured = table.column("runtime");

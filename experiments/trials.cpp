@@ -9,6 +9,7 @@
 #include "base/atomic_file.h"
 #include "base/error.h"
 #include "base/files.h"
+#include "base/foreign_file.h"
 #include "configs/load.h"
 #include "configs/metrics.h"
 #include "coordinator/checkpoint_store.h"
@@ -29,6 +30,7 @@ std::string below(const fs::path& file, const fs::path& root) {
 }
 
 constexpr const char* kRecord = "trial.json";
+constexpr uint64_t kMostRecordBytes = 1 << 20;
 
 /// What is compared is measured on the same candidates. Throws ExperimentError naming the setting that says otherwise.
 void check_measured(const Experiment& experiment, const ExperimentEntry& entry, const configs::DataSettings& own) {
@@ -90,7 +92,8 @@ fs::path attempt_of(const jobs::JobRecord& job, const fs::path& runs) {
   const auto name = fmt::format("attempt-{}", job.fence);
   for (const auto& path : files().list(folder)) {
     const auto own = path.filename().string();
-    if ((own == name || own.starts_with(name + "-")) && files().exists(path / "rankings.csv")) return path;
+    if ((own == name || own.starts_with(name + "-")) && foreign_exists(folder, fs::path(own) / "rankings.csv"))
+      return path;
   }
   throw jobs::JobsError("job {} ({}): no rankings.csv in {}; is {} the run root of the agents?", job.spec.id,
                         job.spec.name, (folder / name).string(), runs.string());
@@ -245,8 +248,9 @@ std::string training_record_key(const ExperimentEntry& entry, const configs::Set
 }
 
 std::optional<TrialRecord> read_trial_record(const fs::path& folder) {
-  if (!fs::exists(folder / kRecord) || !fs::exists(folder / "rankings.csv")) return std::nullopt;
-  const auto json = nlohmann::json::parse(files().read(folder / kRecord), nullptr, false);
+  const auto text = read_foreign(folder, kRecord, kMostRecordBytes);
+  if (!text || !foreign_exists(folder, "rankings.csv")) return std::nullopt;
+  const auto json = nlohmann::json::parse(*text, nullptr, false);
   if (!json.is_object() || !json.contains("key") || !json["key"].is_string()) return std::nullopt;
   const auto seconds = json.find("seconds"), training = json.find("training");
   return TrialRecord{json["key"].get<std::string>(),

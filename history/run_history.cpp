@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/files.h"
+#include "base/foreign_file.h"
 
 namespace foretime::history {
 namespace {
@@ -22,68 +23,66 @@ constexpr std::string_view kAttempt = "attempt-";
 constexpr int64_t kLargestStep = int64_t{1} << 53;
 const std::set<std::string, std::less<>> kNoSeries = {"step", "straggler_rank"};
 
-/// The folders of a job's attempts, oldest first.
-std::vector<fs::path> attempts_of(const fs::path& folder) {
+/// The folders of a job's attempts below `folder`, oldest first.
+std::vector<fs::path> attempts_of(const fs::path& folder, const fs::path& run) {
   std::vector<std::pair<int64_t, fs::path>> found;
-  for (const auto& entry : files().list(folder)) {
+  for (const auto& entry : files().list(folder / run)) {
     const auto name = entry.filename().string();
     int64_t fence = 0;
     if (!name.starts_with(kAttempt) ||
         std::from_chars(name.data() + kAttempt.size(), name.data() + name.size(), fence).ptr !=
             name.data() + name.size())
       continue;
-    if (files().exists(entry / kMetricsFile)) found.emplace_back(fence, entry);
+    if (foreign_exists(folder, run / name / kMetricsFile)) found.emplace_back(fence, run / name);
   }
   std::ranges::sort(found);
-  std::vector<fs::path> folders;
-  for (auto& [fence, entry] : found) folders.push_back(std::move(entry));
-  return folders;
+  std::vector<fs::path> attempts;
+  for (auto& [fence, attempt] : found) attempts.push_back(std::move(attempt));
+  return attempts;
 }
 
-void add_lines(const fs::path& file, History& history) {
-  const auto text = files().read(file);
-  std::string_view rest = text;
-  while (!rest.empty()) {
-    const auto end = std::min(rest.find('\n'), rest.size() - 1) + 1;
-    const auto json = Json::parse(rest.substr(0, end), nullptr, false);
-    rest.remove_prefix(end);
-    if (!json.is_object()) continue;
-    const auto kind = json.value("kind", Json()), step = json.value("step", Json());
-    if ((kind != "train" && kind != "eval") || !step.is_number_integer()) continue;
-    const auto at = step.get<int64_t>();
-    if (at < 0 || at > kLargestStep) continue;
-    std::map<std::string, double> values;
-    for (const auto& [name, value] : json.items()) {
-      if (value.is_number() && !kNoSeries.contains(name)) values[name] = value.get<double>();
-    }
-    history.add(at, values);
+void add_line(std::string_view line, History& history) {
+  const auto json = Json::parse(line, nullptr, false);
+  if (!json.is_object()) return;
+  const auto kind = json.value("kind", Json()), step = json.value("step", Json());
+  if ((kind != "train" && kind != "eval") || !step.is_number_integer()) return;
+  const auto at = step.get<int64_t>();
+  if (at < 0 || at > kLargestStep) return;
+  std::map<std::string, double> values;
+  for (const auto& [name, value] : json.items()) {
+    if (value.is_number() && !kNoSeries.contains(name)) values[name] = value.get<double>();
   }
+  history.add(at, values);
+}
+
+/// False if there is no such file.
+bool add_lines(const fs::path& folder, const fs::path& name, History& history) {
+  return read_foreign_lines(folder, name, kMostMetrics, [&](std::string_view line) { add_line(line, history); });
 }
 
 }  // namespace
 
-bool is_run(const fs::path& folder) { return files().exists(folder / kMetricsFile) || !attempts_of(folder).empty(); }
+bool is_run(const fs::path& folder, const fs::path& run) {
+  return foreign_exists(folder, run / kMetricsFile) || !attempts_of(folder, run).empty();
+}
 
-fs::path file_of_run(const fs::path& folder, const std::string& name) {
-  if (files().exists(folder / name)) return folder / name;
-  const auto attempts = attempts_of(folder);
+fs::path file_of_run(const fs::path& folder, const fs::path& run, const std::string& name) {
+  if (foreign_exists(folder, run / name)) return run / name;
+  const auto attempts = attempts_of(folder, run);
   for (auto attempt = attempts.rbegin(); attempt != attempts.rend(); ++attempt) {
-    if (files().exists(*attempt / name)) return *attempt / name;
+    if (foreign_exists(folder, *attempt / name)) return *attempt / name;
   }
   return {};
 }
 
-History read_run(const fs::path& folder) {
+History read_run(const fs::path& folder, const fs::path& run) {
   History history;
-  if (files().exists(folder / kMetricsFile)) {
-    add_lines(folder / kMetricsFile, history);
-    return history;
-  }
-  const auto attempts = attempts_of(folder);
+  if (add_lines(folder, run / kMetricsFile, history)) return history;
+  const auto attempts = attempts_of(folder, run);
   if (attempts.empty())
     throw HistoryError("{}: found neither {} nor attempt-N/{}, expected the directory of a run, or of a job",
-                       folder.string(), kMetricsFile, kMetricsFile);
-  for (const auto& attempt : attempts) add_lines(attempt / kMetricsFile, history);
+                       (run.empty() ? folder : folder / run).string(), kMetricsFile, kMetricsFile);
+  for (const auto& attempt : attempts) add_lines(folder, attempt / kMetricsFile, history);
   return history;
 }
 

@@ -4,7 +4,7 @@
   tools/check_includes.py              checks this repository; exit code 1 and one line a violation
   tools/check_includes.py --self-test  plants each kind of violation in a scratch tree and must find it
 
-Five rules:
+Six rules:
 1. A file includes only headers of its own top folder and of the folders below it (ORDER).
 2. Folders and sub-folders do not include each other in circles: `data/files` and `data/graphs` are two of them, and so
    are `comm` (its own files) and `comm/mpi`.
@@ -12,6 +12,7 @@ Five rules:
 4. The link lines in the CMakeLists.txt of a folder and of its sub-folders name only libraries that it may include.
 5. A function that another source of its folder calls is declared in a header. Release builds join sources, where the
    compiler does not notice.
+6. The folders in FOREIGN read what jobs and other users may have written: they open files by base/foreign_file.h alone.
 """
 
 import pathlib
@@ -43,6 +44,15 @@ UNRESTRICTED = ("bench", "tests")
 LIGHT = ("base", "history", "configs", "data", "plans", "inference", "sharding", "jobs", "server")  # must link neither LibTorch nor MPI
 HEAVY_HEADER = re.compile(r"^(torch/|ATen/|c10/|mpi\.h$|nccl\.h$)")
 HEAVY_LINK = re.compile(r"^(foretime_torch|torch|MPI::|NCCL::)")
+FOREIGN = ("history", "jobs/agent", "jobs/artifacts", "coordinator", "experiments", "cli/board", "cli/jobs")
+OPENS = re.compile(r"files\(\)\.(?:read|size)\(|\b(?:read_input|read_csv|start_of|file_size|fopen|LoadFile)\(|(?<![\w>.])::open\(|\bifstream\b|"
+                   r"padded_string::load\b")
+# Files of these folders that open nothing foreign that way.
+OPENS_OWN = {
+    "jobs/agent/gpus.cpp": "the driver's files in /proc",
+    "coordinator/run_directory.cpp": "/proc/self/status, and the size of the metrics that this process writes",
+    "coordinator/run_lock.cpp": "/proc, and the lock that is opened for writing",
+}
 SOURCE_SUFFIXES = {".h", ".cpp", ".cu", ".cc", ".hpp", ".c"}
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 
@@ -164,6 +174,18 @@ def undeclared_functions(root):
                     yield f"{other.relative_to(root)}: calls {name} of {path.relative_to(root)}, which no header declares"
 
 
+def check_opens(root):
+    """Rule 6."""
+    for folder in FOREIGN:
+        for path in source_files(root / folder):
+            name = path.relative_to(root).as_posix()
+            for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+                match = OPENS.search(line.split("//")[0])
+                if match and name not in OPENS_OWN:
+                    yield (f"{name}:{number}: {match.group()} opens whatever lies there, a FIFO or a link to a private file too; "
+                           "use read_foreign or open_foreign (base/foreign_file.h)")
+
+
 def violations(root):
     for folder in ORDER:
         if (root / folder).is_dir():
@@ -171,6 +193,7 @@ def violations(root):
             yield from check_cmake(root, folder)
     yield from circles(root)
     yield from undeclared_functions(root)
+    yield from check_opens(root)
 
 
 def check_is_acyclic():
@@ -191,6 +214,8 @@ CLEAN = {
     "worker/a.cpp": '#include "coordinator/a.h"\n// #include "cli/a.h"\n',
     "tests/worker/a_test.cpp": '#include "cli/a.h"\n',
     "worker/steps.cpp": "int steps_of(int a) {\n  return a;\n}\nnamespace {\nint hidden(int a) {\n  return a;\n}\n}  // namespace\n",
+    "cli/board/run.cpp": "// files().read(\nread_foreign(folder, name, 10); reopen(x); device::open(x);\n",
+    "jobs/agent/gpus.cpp": "std::ifstream file;\n",
     "worker/CMakeLists.txt": "foretime_library(foretime_worker TORCH SOURCES a.cpp LINK foretime_coordinator)\n",
 }
 PLANTED = {
@@ -207,6 +232,11 @@ PLANTED = {
     "cli/test.cpp": ('#include "tests/support/paths.h"\n', "cli/test.cpp:1: includes tests/support/paths.h"),
     "cli/dots.cpp": ('#include "../worker/a.h"\n', "cli/dots.cpp:1: includes ../worker/a.h"),
     "cli/near.cpp": ('#include "commands.h"\n', "cli/near.cpp:1: includes commands.h"),
+    "history/read.cpp": ("x = files().read(path);\n", "history/read.cpp:1: files().read("),
+    "jobs/agent/size.cpp": ("\nif (files().size(path) > 0)\n", "jobs/agent/size.cpp:2: files().size("),
+    "experiments/table.cpp": ("read_csv(folder / name)\n", "experiments/table.cpp:1: read_csv("),
+    "cli/board/stream.cpp": ("std::ifstream file(path);\n", "cli/board/stream.cpp:1: ifstream"),
+    "cli/jobs/open.cpp": ("Descriptor file(::open(path, 0));\n", "cli/jobs/open.cpp:1: ::open("),
     "models/CMakeLists.txt": (
         "foretime_library(foretime_models TORCH SOURCES a.cpp\n  LINK foretime_data  # foretime_cli\n  foretime_comm)\n",
         "models/CMakeLists.txt: links foretime_comm"),

@@ -9,7 +9,9 @@
 
 #include "base/csv.h"
 #include "base/files.h"
+#include "base/foreign_file.h"
 #include "base/text.h"
+#include "cli/board/damage.h"
 
 namespace foretime::cli {
 
@@ -18,26 +20,23 @@ using Json = nlohmann::json;
 
 namespace {
 
-constexpr uintmax_t kMostFigure = 2 << 20, kMostFigures = 12 << 20, kMostSummary = 1 << 20;
+constexpr uint64_t kMostFigure = 2 << 20, kMostFigures = 12 << 20, kMostSummary = 1 << 20, kMostResults = 64 << 20;
 constexpr size_t kMostMain = 24;
 
-std::string small_text(const fs::path& file, uintmax_t most) {
-  std::error_code failure;
-  const auto size = fs::file_size(file, failure);
-  return failure || size > most ? "" : files().read(file);
-}
-
-/// The folders of trials that took all training data, or of all where none did: ENTRY/fraction-F/seed-S.
-std::vector<fs::path> main_trials(const fs::path& folder) {
+/// The folders of trials that took all training data, or of all where none did: ENTRY/fraction-F/seed-S below `folder`,
+/// as paths below `root`.
+std::vector<fs::path> main_trials(const fs::path& root, const fs::path& folder) {
   std::vector<fs::path> all, whole;
   std::error_code failure;
-  for (fs::recursive_directory_iterator it(folder, fs::directory_options::skip_permission_denied, failure), end;
+  for (fs::recursive_directory_iterator it(root / folder, fs::directory_options::skip_permission_denied, failure), end;
        !failure && it != end; it.increment(failure)) {
-    if (!it->is_directory(failure)) continue;
+    std::error_code unknown;
+    if (it->symlink_status(unknown).type() != fs::file_type::directory) continue;
     if (it.depth() >= 6 || it->path().filename() == "checkpoints") it.disable_recursion_pending();
-    if (!files().exists(it->path() / "trial.json")) continue;
-    all.push_back(it->path());
-    if (it->path().parent_path().filename() == "fraction-1") whole.push_back(it->path());
+    const auto trial = it->path().lexically_relative(root);
+    if (!foreign_exists(root, trial / "trial.json")) continue;
+    all.push_back(trial);
+    if (trial.parent_path().filename() == "fraction-1") whole.push_back(trial);
     it.disable_recursion_pending();
   }
   auto& found = whole.empty() ? all : whole;
@@ -78,27 +77,28 @@ void add_results(const CsvTable& table, Json& json) {
 
 }  // namespace
 
-bool is_experiment(const fs::path& folder) { return files().exists(folder / "summary.md"); }
+bool is_experiment(const fs::path& root, const fs::path& folder) { return foreign_exists(root, folder / "summary.md"); }
 
 Json experiment_of(const fs::path& root, const fs::path& folder) {
-  Json json = {{"name", folder == root ? "." : folder.lexically_relative(root).string()},
-               {"summary", small_text(folder / "summary.md", kMostSummary)},
-               {"figures", Json::array()},
-               {"columns", Json::array()},
-               {"units", Json::object()},
-               {"trials", Json::array()},
-               {"main", Json::array()}};
-  auto names = files().list(folder);
-  std::ranges::sort(names);
-  uintmax_t room = kMostFigures;
-  for (const auto& file : names) {
+  Json json = {{"name", folder.string()},  {"summary", ""},           {"figures", Json::array()},
+               {"columns", Json::array()}, {"units", Json::object()}, {"trials", Json::array()},
+               {"main", Json::array()},    {"damaged", Json::array()}};
+  read_marked(json, root,
+              [&] { json["summary"] = read_foreign(root, folder / "summary.md", kMostSummary).value_or(""); });
+  uint64_t room = kMostFigures;
+  for (const auto& file : files().list(root / folder)) {
     if (file.extension() != ".svg") continue;
-    auto text = small_text(file, std::min(room, kMostFigure));
-    room -= text.size();
-    if (!text.empty()) json["figures"].push_back({{"name", file.stem().string()}, {"svg", std::move(text)}});
+    read_marked(json, root, [&] {
+      auto text = read_foreign(root, folder / file.filename(), std::min(room, kMostFigure)).value_or("");
+      room -= text.size();
+      if (!text.empty()) json["figures"].push_back({{"name", file.stem().string()}, {"svg", std::move(text)}});
+    });
   }
-  if (files().exists(folder / "results.csv")) add_results(read_csv(folder / "results.csv"), json);
-  for (const auto& trial : main_trials(folder)) json["main"].push_back(trial.lexically_relative(root).string());
+  read_marked(json, root, [&] {
+    const auto results = read_foreign(root, folder / "results.csv", kMostResults);
+    if (results) add_results(parse_csv(*results, (root / folder / "results.csv").string()), json);
+  });
+  for (const auto& trial : main_trials(root, folder)) json["main"].push_back(trial.string());
   return json;
 }
 

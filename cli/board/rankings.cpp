@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <fstream>
 #include <limits>
 #include <map>
 #include <string>
@@ -12,6 +11,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/foreign_file.h"
 #include "base/text.h"
 #include "history/history.h"
 #include "models/metrics/metrics.h"
@@ -22,7 +22,7 @@ using Json = nlohmann::json;
 
 namespace {
 
-constexpr uintmax_t kMostBytes = 64 << 20;
+constexpr uint64_t kMostBytes = 64 << 20;
 constexpr size_t kMostGroups = 400, kMostPoints = 300;
 
 /// The fields of a line of CSV; quotes as RFC 4180 has them.
@@ -83,16 +83,13 @@ Json shown(const std::pair<std::string, std::string>& name, const Group& group) 
 
 }  // namespace
 
-Json rankings_of(const std::filesystem::path& run) {
-  const auto file = run / "rankings.csv";
+Json rankings_of(const std::filesystem::path& root, const std::filesystem::path& name) {
   Json json = {{"groups", Json::array()}, {"total", 0}, {"cut", false}};
-  std::error_code failure;
-  if (!std::filesystem::is_regular_file(file, failure)) return json;
-  const bool cut = std::filesystem::file_size(file, failure) > kMostBytes;
-  std::string text(std::min<uintmax_t>(kMostBytes, std::filesystem::file_size(file, failure)), '\0');
-  std::ifstream stream(file, std::ios::binary);
-  stream.read(text.data(), static_cast<std::streamsize>(text.size()));
-  text.resize(static_cast<size_t>(std::max<std::streamsize>(0, stream.gcount())));
+  const auto file = open_foreign(root, name, UINT64_MAX);
+  if (!file) return json;
+  const bool cut = file->size() > kMostBytes;
+  std::string text(std::min<uint64_t>(kMostBytes, file->size()), '\0');
+  text.resize(file->read(text));
   std::map<std::string, size_t> columns;
   std::map<std::pair<std::string, std::string>, Group> groups;
   std::vector<std::pair<std::string, std::string>> order;
@@ -107,15 +104,15 @@ Json rankings_of(const std::filesystem::path& run) {
       for (const char* needed : {"set", "group", "score", "predicted_runtime", "runtime"}) {
         if (!columns.contains(needed))
           throw history::HistoryError("{}: found no column {}, expected one (written by another program?)",
-                                      file.string(), needed);
+                                      (root / name).string(), needed);
       }
       count = fields.size();
       continue;
     }
     if (fields.size() != count) continue;
-    const std::pair name(fields[columns["set"]], fields[columns["group"]]);
-    auto [place, is_new] = groups.try_emplace(name);
-    if (is_new) order.push_back(name);
+    const std::pair group(fields[columns["set"]], fields[columns["group"]]);
+    auto [place, is_new] = groups.try_emplace(group);
+    if (is_new) order.push_back(group);
     place->second.scores.push_back(number_in(fields[columns["score"]]));
     place->second.predicted.push_back(number_in(fields[columns["predicted_runtime"]]));
     place->second.measured.push_back(number_in(fields[columns["runtime"]]));

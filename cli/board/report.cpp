@@ -83,7 +83,7 @@ std::string bundled() {
 
 Json report_of_runs(const std::string& folder) {
   const std::filesystem::path root(folder);
-  const bool experiment = is_experiment(root);
+  const bool experiment = is_experiment(root, ".");
   std::vector<std::string> names;
   Json answers = {{"view", "/runs"}}, found = {{"total", 0}};
   if (experiment) {
@@ -175,7 +175,12 @@ std::string report_page(const Json& answers) {
 void write_report(const ReportArguments& arguments) {
   std::error_code failure;
   const bool is_folder = std::filesystem::is_directory(arguments.target, failure);
-  const auto page = report_page(is_folder ? report_of_runs(arguments.target) : report_of_queue(arguments));
+  const auto answers = is_folder ? report_of_runs(arguments.target) : report_of_queue(arguments);
+  for (const auto& answer : answers) {
+    for (const auto& message : answer.is_object() ? answer.value("damaged", Json::array()) : Json::array())
+      fmt::print(stderr, "foretime: warning: left out of the report: {}\n", message.get<std::string>());
+  }
+  const auto page = report_page(answers);
   write_file_atomically(arguments.output, page);
   fmt::print("{}: {} KiB\n", arguments.output, (page.size() + 1023) / 1024);
 }

@@ -7,8 +7,9 @@
 
 #include <nlohmann/json.hpp>
 
-#include "base/files.h"
+#include "base/foreign_file.h"
 #include "base/text.h"
+#include "cli/board/damage.h"
 #include "cli/board/experiment_api.h"
 #include "cli/board/rankings.h"
 #include "history/run_history.h"
@@ -31,10 +32,10 @@ struct Found {
 };
 
 /// "model.hidden 64, model.layers 3": what a sweep chose for a trial.
-std::string parameters_of(const fs::path& folder) {
-  const auto file = history::file_of_run(folder, "parameters.json");
-  if (file.empty()) return "";
-  const auto json = Json::parse(files().read(file), nullptr, false);
+std::string parameters_of(const fs::path& root, const fs::path& run) {
+  const auto file = history::file_of_run(root, run, "parameters.json");
+  const auto bytes = file.empty() ? std::nullopt : read_foreign(root, file, kMostText);
+  const auto json = Json::parse(bytes.value_or(""), nullptr, false);
   if (!json.is_object()) return "";
   std::string text;
   for (const auto& [name, value] : json.items())
@@ -43,34 +44,37 @@ std::string parameters_of(const fs::path& folder) {
 }
 
 /// A run's folder, or that of a baseline, which has learned in no steps and leaves rankings alone.
-bool is_shown(const fs::path& folder) { return history::is_run(folder) || files().exists(folder / "rankings.csv"); }
+bool is_shown(const fs::path& root, const fs::path& run) {
+  return history::is_run(root, run) || foreign_exists(root, run / "rankings.csv");
+}
 
-void find_runs(const fs::path& folder, const fs::path& root, int depth, std::vector<Found>& found,
+/// `folder` is a path below `root`, "." for `root` itself.
+void find_runs(const fs::path& root, const fs::path& folder, int depth, std::vector<Found>& found,
                std::vector<Found>& experiments) {
   std::error_code failure;
-  if (is_shown(folder)) {
-    auto newest = fs::last_write_time(folder, failure);
-    if (const auto time = fs::last_write_time(folder / "metrics.jsonl", failure); !failure)
-      newest = std::max(newest, time);
-    found.push_back({folder == root ? "." : folder.lexically_relative(root).string(), newest});
+  if (is_shown(root, folder)) {
+    const auto newest = fs::last_write_time(root / folder, failure);
+    const auto metrics = foreign_write_time(root, folder / "metrics.jsonl");
+    found.push_back({folder.string(), metrics ? std::max(newest, *metrics) : newest});
     return;
   }
-  if (is_experiment(folder))
-    experiments.push_back({folder == root ? "." : folder.lexically_relative(root).string(),
-                           fs::last_write_time(folder / "summary.md", failure)});
+  if (is_experiment(root, folder))
+    experiments.push_back(
+        {folder.string(), foreign_write_time(root, folder / "summary.md").value_or(fs::file_time_type())});
   if (depth == 0) return;
-  for (const auto& entry : fs::directory_iterator(folder, fs::directory_options::skip_permission_denied, failure)) {
-    if (entry.is_directory(failure) && !entry.is_symlink(failure) && !entry.path().filename().string().starts_with("."))
-      find_runs(entry.path(), root, depth - 1, found, experiments);
+  for (fs::directory_iterator at(root / folder, fs::directory_options::skip_permission_denied, failure), end;
+       !failure && at != end; at.increment(failure)) {
+    std::error_code unknown;
+    const auto name = at->path().filename().string();
+    if (at->symlink_status(unknown).type() == fs::file_type::directory && !name.starts_with("."))
+      find_runs(root, folder == "." ? fs::path(name) : folder / name, depth - 1, found, experiments);
   }
 }
 
-/// The text of a file of a run; empty where there is none, or much.
-std::string text_of(const fs::path& folder, const std::string& name) {
-  const auto file = history::file_of_run(folder, name);
-  std::error_code failure;
-  const auto size = fs::file_size(file, failure);
-  return failure || size > kMostText ? "" : files().read(file);
+/// The text of a file of a run; empty where there is none.
+std::string text_of(const fs::path& root, const fs::path& run, const std::string& name) {
+  const auto file = history::file_of_run(root, run, name);
+  return file.empty() ? "" : read_foreign(root, file, kMostText).value_or("");
 }
 
 int64_t milliseconds(fs::file_time_type time) {
@@ -88,75 +92,75 @@ Json curves_of(const history::History& history) {
 
 Json list_runs(const fs::path& root) {
   std::vector<Found> found, experiments;
-  find_runs(root, root, kDepth, found, experiments);
+  find_runs(root, ".", kDepth, found, experiments);
   const auto newest = [&root](std::vector<Found>& all) {
     std::ranges::stable_sort(all, std::greater(), &Found::modified);
     Json json = Json::array();
-    for (size_t i = 0; i < std::min(kMostRuns, all.size()); ++i)
-      json.push_back({{"name", all[i].name},
-                      {"modified_ms", milliseconds(all[i].modified)},
-                      {"parameters", parameters_of(root / all[i].name)}});
+    for (size_t i = 0; i < std::min(kMostRuns, all.size()); ++i) {
+      Json run = {{"name", all[i].name}, {"modified_ms", milliseconds(all[i].modified)}, {"parameters", ""}};
+      read_marked(run, root, [&] { run["parameters"] = parameters_of(root, all[i].name); });
+      json.push_back(std::move(run));
+    }
     return json;
   };
   return {{"runs", newest(found)}, {"total", found.size()}, {"experiments", newest(experiments)}};
 }
 
-/// The folder of a run, symbolic links resolved.
-static fs::path folder_of(const fs::path& root, const std::string& name, bool (*is_one)(const fs::path&) = is_shown) {
-  std::error_code failure;
-  const auto top = fs::canonical(root, failure);
-  const auto folder = fs::canonical(root / name, failure);
-  const auto inside = folder.lexically_relative(top);
-  if (failure || inside.empty() || *inside.begin() == ".." || !is_one(folder))
+/// Throws HttpError unless `is_one` says that there is one of this name below the root.
+static void check_name(const fs::path& root, const std::string& name,
+                       bool (*is_one)(const fs::path& root, const fs::path& folder) = is_shown) {
+  if (!is_one(root, name))
     throw HttpError{404, "not_found", "'" + printable_utf8(name.substr(0, 200)) + "': there is no run of this name"};
-  return folder;
 }
 
 Json show_run(const fs::path& root, const std::string& name) {
-  const auto folder = folder_of(root, name);
-  Json found = Json::array();
+  check_name(root, name);
+  Json json = {{"name", name}, {"history", Json::object()}, {"files", Json::array()}, {"damaged", Json::array()}};
   for (const std::string file : kRunFiles) {
-    if (!history::file_of_run(folder, file).empty()) found.push_back(file);
+    if (!history::file_of_run(root, name, file).empty()) json["files"].push_back(file);
   }
-  return {{"name", name},
-          {"history", history::is_run(folder) ? curves_of(history::read_run(folder)) : Json::object()},
-          {"settings", text_of(folder, "config.yaml")},
-          {"comparison", text_of(folder, "comparison.txt")},
-          {"profile", text_of(folder, "profile.txt")},
-          {"files", std::move(found)}};
+  if (history::is_run(root, name))
+    read_marked(json, root, [&] { json["history"] = curves_of(history::read_run(root, name)); });
+  for (const auto& [field, file] : {std::pair("settings", "config.yaml"), std::pair("comparison", "comparison.txt"),
+                                    std::pair("profile", "profile.txt")}) {
+    json[field] = "";
+    read_marked(json, root, [&] { json[field] = text_of(root, name, file); });
+  }
+  return json;
 }
 
 Json show_experiment(const fs::path& root, const std::string& name) {
-  const auto folder = folder_of(root, name, is_experiment);
-  return experiment_of(fs::canonical(root), folder);
+  check_name(root, name, is_experiment);
+  return experiment_of(root, name);
 }
 
-/// One of kRunFiles of a run.
+/// The name below `root` of one of kRunFiles of a run.
 static fs::path path_of(const fs::path& root, const std::string& name, const std::string& file) {
-  const auto folder = folder_of(root, name);
+  check_name(root, name);
   const auto path =
-      std::ranges::find(kRunFiles, file) == std::end(kRunFiles) ? fs::path() : history::file_of_run(folder, file);
-  // Whoever may write a run directory is no way to the rest of the disk.
-  if (path.empty() || fs::is_symlink(path))
+      std::ranges::find(kRunFiles, file) == std::end(kRunFiles) ? fs::path() : history::file_of_run(root, name, file);
+  if (path.empty())
     throw HttpError{404, "not_found", "run '" + printable_utf8(name.substr(0, 200)) + "': has no such file"};
   return path;
 }
 
 Json show_trace(const fs::path& root, const std::string& name, const TraceWindow& window) {
-  return trace_of(path_of(root, name, "trace.json"), window);
+  const auto file = path_of(root, name, "trace.json");
+  Json json = {{"duration", 0},          {"from", 0}, {"to", 0}, {"rows", Json::array()}, {"names", Json::array()},
+               {"spans", Json::array()}, {"short", 0}};
+  read_marked(json, root, [&] { json = trace_of(root, file, window); });
+  return json;
 }
 
 std::string run_file(const fs::path& root, const std::string& name, const std::string& file) {
-  const auto path = path_of(root, name, file);
-  if (fs::file_size(path) > kMostFile)
-    throw HttpError{400, "too_large", path.string() + ": found more than 512 MiB, expected less: copy it"};
-  return files().read(path);
+  return read_foreign(root, path_of(root, name, file), kMostFile).value_or("");
 }
 
 Json show_rankings(const fs::path& root, const std::string& name) {
-  const auto folder = folder_of(root, name), file = history::file_of_run(folder, "rankings.csv");
-  auto json = rankings_of(file.empty() ? folder : file.parent_path());
-  json["name"] = name;
+  check_name(root, name);
+  Json json = {{"name", name}, {"groups", Json::array()}, {"total", 0}, {"cut", false}};
+  const auto file = history::file_of_run(root, name, "rankings.csv");
+  if (!file.empty()) read_marked(json, root, [&] { json.update(rankings_of(root, file)); });
   return json;
 }
 

@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 #include <simdjson.h>
 
+#include "base/foreign_file.h"
 #include "base/text.h"
 #include "history/history.h"
 
@@ -37,13 +38,14 @@ struct Trace {
   double first = std::numeric_limits<double>::infinity(), last = -std::numeric_limits<double>::infinity();
 };
 
-Trace read_trace(const std::filesystem::path& file) {
-  if (std::filesystem::file_size(file) > kMostTrace)
-    throw HistoryError("{}: found more than 512 MiB, expected less: open it with ui.perfetto.dev", file.string());
+Trace read_trace(const std::filesystem::path& root, const std::filesystem::path& name) {
+  const auto file = open_foreign(root, name, kMostTrace);
+  if (!file) throw HistoryError("{}: no such file", (root / name).string());
+  simdjson::padded_string text(file->size());
+  file->read({text.data(), text.size()});
   Trace trace;
   try {
     simdjson::ondemand::parser parser;
-    const auto text = simdjson::padded_string::load(file.string()).take_value();
     auto document = parser.iterate(text);
     simdjson::ondemand::array events = document["traceEvents"].get_array();
     for (auto found : events) {
@@ -63,7 +65,7 @@ Trace read_trace(const std::filesystem::path& file) {
       trace.last = std::max(trace.last, begin + length);
     }
   } catch (const simdjson::simdjson_error& error) {
-    throw HistoryError("{}: found no trace as --profile writes it ({})", file.string(), error.what());
+    throw HistoryError("{}: found no trace as --profile writes it ({})", (root / name).string(), error.what());
   }
   if (trace.spans.empty()) trace.first = trace.last = 0;
   return trace;
@@ -71,8 +73,8 @@ Trace read_trace(const std::filesystem::path& file) {
 
 }  // namespace
 
-Json trace_of(const std::filesystem::path& file, const TraceWindow& window) {
-  auto trace = read_trace(file);
+Json trace_of(const std::filesystem::path& root, const std::filesystem::path& name, const TraceWindow& window) {
+  auto trace = read_trace(root, name);
   const double duration = trace.last - trace.first, from = std::clamp<double>(window.from, 0, duration);
   const double to = std::clamp<double>(window.to ? static_cast<double>(*window.to) : duration, from, duration);
   std::map<std::pair<int64_t, int64_t>, size_t> rows;

@@ -9,6 +9,7 @@
 #include <boost/crc.hpp>
 #include <fmt/format.h>
 
+#include "base/foreign_file.h"
 #include "base/process.h"
 #include "base/text.h"
 #include "history/tensorboard/event.pb.h"
@@ -23,6 +24,7 @@ constexpr const char* kSuffix = ".foretime";  // other programs' event files in 
 constexpr int kFloat = 1, kString = 7, kTensorClass = 2, kSuccess = 1;
 constexpr int kStringParameter = 1, kBoolParameter = 2, kNumberParameter = 3;
 constexpr size_t kBuckets = 30;
+constexpr uint64_t kMostEventBytes = uint64_t{4} << 30;
 constexpr const char *kExperimentTag = "_hparams_/experiment", *kStartTag = "_hparams_/session_start_info",
                      *kEndTag = "_hparams_/session_end_info";
 
@@ -130,7 +132,7 @@ EventFile::EventFile(const fs::path& folder, int64_t first_step) {
   auto text = record_of(version.SerializeAsString());
   for (const auto& file : earlier) {
     if (first_step <= 1) break;
-    const auto bytes = files().read(file);
+    const auto bytes = read_foreign(folder, file.filename(), kMostEventBytes).value_or("");
     for (const auto message : messages_of(bytes)) {
       Event event;
       if (!event.ParseFromArray(message.data(), static_cast<int>(message.size())) || !event.has_summary() ||

@@ -337,7 +337,8 @@ class AgentLoop {
     heartbeat_.hold(lease);
     const double now = world_.steady_seconds();
     ends_.health().claimed(lease.job, now);
-    accepted_.push_back({.job = std::make_unique<AgentJob>(lease, *slots, options_, courier_.get(), world_, log_),
+    accepted_.push_back({.job = std::make_unique<AgentJob>(
+                             lease, *slots, options_, courier_.get(), [this] { waiter_.wake(); }, world_, log_),
                          .evidence = {.look_since = now - NodeHealth::kFresh}});
   }
 

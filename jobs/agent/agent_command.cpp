@@ -177,12 +177,12 @@ std::vector<std::string> program_words(const Lease& lease, const Parameters& par
 }
 
 /// The run directory of the job that this one acts on.
-fs::path needed_run(const JobSpec& spec, const AgentOptions& options, JobQueue& queue, const FetchedArtifact& fetched) {
+fs::path needed_run(const JobSpec& spec, const AgentOptions& options, const std::optional<JobRecord>& needed,
+                    const FetchedArtifact& fetched) {
   if (fetched.found()) return fetched.path;
   if (spec.after.empty())
     throw JobUnusable("job {}: an {} job needs the training job that it acts on in `after`", spec.id,
                       to_string(spec.kind));
-  const auto needed = queue.find(spec.after.front());
   if (!needed || needed->checkpoint.empty())
     throw JobUnusable("job {}: job {}, which it acts on, {}", spec.id, spec.after.front(),
                       needed ? "left no checkpoint" : "is unknown (forgotten after its time to live?)");
@@ -201,8 +201,8 @@ void check_override(const std::string& key, const std::string& value) {
   configs::apply_override(settings, key, value);
 }
 
-std::vector<std::string> evaluate_arguments(const JobSpec& spec, const AgentOptions& options, JobQueue& queue,
-                                            const FetchedArtifact& fetched) {
+std::vector<std::string> evaluate_arguments(const JobSpec& spec, const AgentOptions& options,
+                                            const std::optional<JobRecord>& needed, const FetchedArtifact& fetched) {
   std::vector<std::string> files, sets;
   try {
     const auto yaml = YAML::Load(spec.settings);
@@ -220,7 +220,7 @@ std::vector<std::string> evaluate_arguments(const JobSpec& spec, const AgentOpti
   }
   if (files.size() > kEvaluatedFiles)
     throw JobUnusable("files: {}, at most {}; use patterns", files.size(), kEvaluatedFiles);
-  std::vector<std::string> arguments = {"evaluate", needed_run(spec, options, queue, fetched).string()};
+  std::vector<std::string> arguments = {"evaluate", needed_run(spec, options, needed, fetched).string()};
   for (const auto& file : files) {
     arguments.push_back(
         or_unusable([&] { return allowed_pattern("files", file, data_base(options.roots), options.roots.data); }));
@@ -237,11 +237,10 @@ std::vector<std::string> evaluate_arguments(const JobSpec& spec, const AgentOpti
 }
 
 /// The bundle of the fine-tuning job that this one goes on from.
-fs::path needed_bundle(const JobSpec& spec, const AgentOptions& options, JobQueue& queue,
+fs::path needed_bundle(const JobSpec& spec, const AgentOptions& options, const std::optional<JobRecord>& needed,
                        const FetchedArtifact& fetched) {
   if (fetched.found()) return fetched.path;
   const auto& id = spec.after.front();
-  const auto needed = queue.find(id);
   if (!needed || needed->spec.kind != JobKind::finetune || needed->checkpoint.empty())
     throw JobUnusable("job {}: job {}, which it goes on from, {}", spec.id, id,
                       needed ? "left no bundle" : "is unknown (forgotten after its time to live?)");
@@ -253,8 +252,8 @@ fs::path needed_bundle(const JobSpec& spec, const AgentOptions& options, JobQueu
   return real;
 }
 
-std::vector<std::string> finetune_arguments(const JobSpec& spec, const AgentOptions& options, JobQueue& queue,
-                                            const AttemptPlace& place) {
+std::vector<std::string> finetune_arguments(const JobSpec& spec, const AgentOptions& options,
+                                            const std::optional<JobRecord>& needed, const AttemptPlace& place) {
   const auto settings = parse_finetune(spec);
   const auto& roots = options.roots.data;
   const auto base = data_base(options.roots);
@@ -262,7 +261,7 @@ std::vector<std::string> finetune_arguments(const JobSpec& spec, const AgentOpti
   for (const auto& root : roots) folders.push_back(root.string());
   fs::path bundle;
   if (!spec.after.empty()) {
-    bundle = needed_bundle(spec, options, queue, place.fetched);
+    bundle = needed_bundle(spec, options, needed, place.fetched);
     folders.push_back(bundle.parent_path().string());
   }
   std::vector<std::string> arguments = {"finetune"};
@@ -322,8 +321,8 @@ fs::path make_attempt_folder(const AllowedRoots& roots, const Lease& lease) {
   throw JobsError("{}: exists already, from another attempt with this fence", (real / name).string());
 }
 
-std::optional<MissingArtifacts> missing_artifacts(const Lease& lease, const AgentOptions& options, JobQueue& queue,
-                                                  bool newer) {
+std::optional<MissingArtifacts> missing_artifacts(const Lease& lease, const AgentOptions& options,
+                                                  const std::optional<JobRecord>& needed, bool newer) {
   const auto& spec = lease.spec;
   if (spec.kind == JobKind::train) {
     if (lease.fence <= 1) return std::nullopt;
@@ -332,7 +331,6 @@ std::optional<MissingArtifacts> missing_artifacts(const Lease& lease, const Agen
     return MissingArtifacts{lease.job, Want::resume};
   }
   if (spec.after.empty()) return std::nullopt;
-  const auto needed = queue.find(spec.after.front());
   if (!needed) return std::nullopt;
   if (!needed->checkpoint.empty()) {
     const auto& runs = options.roots.runs;
@@ -353,7 +351,8 @@ fs::path resume_checkpoint(const Lease& lease, const AgentOptions& options, cons
 }
 
 SupervisedProcess::Options attempt_command(const Lease& lease, const Parameters& parameters,
-                                           const AgentOptions& options, JobQueue& queue, const AttemptPlace& place) {
+                                           const AgentOptions& options, const std::optional<JobRecord>& needed,
+                                           const AttemptPlace& place) {
   const auto& spec = lease.spec;
   std::vector<std::string> command = {options.program.empty() ? fs::read_symlink("/proc/self/exe").string()
                                                               : options.program};
@@ -368,14 +367,14 @@ SupervisedProcess::Options attempt_command(const Lease& lease, const Parameters&
       arguments = train_arguments(lease, parameters, options, place);
       break;
     case JobKind::evaluate:
-      arguments = evaluate_arguments(spec, options, queue, place.fetched);
+      arguments = evaluate_arguments(spec, options, needed, place.fetched);
       break;
     case JobKind::export_:
-      arguments = {"export", needed_run(spec, options, queue, place.fetched).string(),
+      arguments = {"export", needed_run(spec, options, needed, place.fetched).string(),
                    (place.folder / "export").string()};
       break;
     case JobKind::finetune:
-      arguments = finetune_arguments(spec, options, queue, place);
+      arguments = finetune_arguments(spec, options, needed, place);
       break;
   }
   command.insert(command.end(), arguments.begin(), arguments.end());

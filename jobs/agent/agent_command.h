@@ -37,15 +37,15 @@ struct MissingArtifacts {
   std::string job{};
   Want want = Want::result;
 };
-/// Empty: all is there, or there is nothing that could be. `newer`: where a checkpoint lies here, a newer one may be
-/// stored. Throws what attempt_command throws.
-std::optional<MissingArtifacts> missing_artifacts(const Lease& lease, const AgentOptions& options, JobQueue& queue,
-                                                  bool newer);
+/// Empty: all is there, or there is nothing that could be. `needed`: as for attempt_command. `newer`: where a
+/// checkpoint lies here, a newer one may be stored. Throws what attempt_command throws.
+std::optional<MissingArtifacts> missing_artifacts(const Lease& lease, const AgentOptions& options,
+                                                  const std::optional<JobRecord>& needed, bool newer);
 
 /// What a job becomes: its command line through the launcher, environment and working folder. For train, config.yaml is
-/// written into `folder`, with every path confined to the roots. `queue` is asked for the checkpoint of the job that an
-/// evaluation or export acts on, or for the bundle that a fine-tuning goes on from. Throws JobUnusable, MissingProgram,
-/// configs::SettingsError, JobsError (may work next time), RedisUnavailable.
+/// written into `folder`, with every path confined to the roots. `needed` is the record of the first job of
+/// `after`: an evaluation or export acts on its checkpoint, and a fine-tuning continues from its bundle. Throws
+/// JobUnusable, MissingProgram, configs::SettingsError, JobsError (may work next time).
 struct AttemptPlace {
   std::filesystem::path folder;
   JobSlots slots;
@@ -56,7 +56,8 @@ struct AttemptPlace {
 /// The checkpoint that a training goes on from; empty: it begins anew.
 std::filesystem::path resume_checkpoint(const Lease& lease, const AgentOptions& options, const AttemptPlace& place);
 SupervisedProcess::Options attempt_command(const Lease& lease, const Parameters& parameters,
-                                           const AgentOptions& options, JobQueue& queue, const AttemptPlace& place);
+                                           const AgentOptions& options, const std::optional<JobRecord>& needed,
+                                           const AttemptPlace& place);
 
 /// `path`, as a job that runs in `folder` names a checkpoint: relative to the run root. Throws JobsError where it lies
 /// outside of the folder or is not whole.

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/foreign_file.h"
 #include "base/process.h"
 #include "configs/load.h"
 #include "jobs/agent/agent_command.h"
@@ -31,6 +32,7 @@ constexpr int64_t kBadMessagesNamed = 20;
 constexpr double kOutputTerms =
     100;  // multiples of --stall-seconds after a program's last report in which output counts
 constexpr int kLastTurns = 16;
+constexpr double kKillInterval = 1;  // seconds between SIGKILLs to a job that does not end
 // Points of a series that are kept here, and seconds between reports of the history, which are larger than others.
 constexpr size_t kHistoryPoints = 2048;
 constexpr double kHistoryInterval = 5;
@@ -43,8 +45,8 @@ const char* phrase_of(StopReason reason) {
 
 }  // namespace
 
-AgentJob::AgentJob(Lease lease, JobSlots slots, const AgentOptions& options, ArtifactCourier* courier, World& world,
-                   spdlog::logger& log)
+AgentJob::AgentJob(Lease lease, JobSlots slots, const AgentOptions& options, ArtifactCourier* courier,
+                   std::function<void()> wake, World& world, spdlog::logger& log)
     : lease_(std::move(lease)),
       slots_(std::move(slots)),
       options_(options),
@@ -52,6 +54,7 @@ AgentJob::AgentJob(Lease lease, JobSlots slots, const AgentOptions& options, Art
       world_(world),
       runs_own_program_(lease_.spec.kind == JobKind::train && runs_program(lease_.spec.settings)),
       logger_(log),
+      work_(std::move(wake), world),
       history_(kHistoryPoints) {
   started_at_ = last_progress_at_ = last_message_at_ = last_tick_at_ = world.steady_seconds();
   try {
@@ -64,23 +67,14 @@ AgentJob::AgentJob(Lease lease, JobSlots slots, const AgentOptions& options, Art
 std::string AgentJob::who() const { return fmt::format("job {} (attempt {})", lease_.job, lease_.attempt); }
 
 void AgentJob::start(JobQueue& queue, const Proposer& proposer) {
+  waits_ = false;
   try {
     if (lease_.spec.deferred) {
       lease_.spec.parameters = proposer(queue, lease_);
       lease_.spec.deferred = false;
     }
-    if (folder_.empty()) {
-      folder_ = make_attempt_folder(options_.roots, lease_);
-      if (!options_.queue.empty()) mark_attempt(folder_, {lease_.job, options_.queue});
-    }
-    if (!log_) log_ = std::make_unique<JobLog>(folder_ / "output.log");
-    if (!fetch(queue)) return;
-    const auto note = [this](const std::string& text) { log_->note(text); };
-    AttemptPlace place{folder_, slots_, note, fetched_.value_or(FetchedArtifact{})};
-    if (lease_.spec.kind == JobKind::train) place.resume = resumed_ = resume_checkpoint(lease_, options_, place);
-    auto command = attempt_command(lease_, lease_.spec.parameters, options_, queue, place);
-    command.kill_grace_seconds = kill_grace();
-    command_ = world_.start(std::move(command), folder_);
+    waits_ = !prepare(queue) || !fetch() || !launch();
+    if (waits_) return;
     state_ = State::running;
     started_at_ = last_progress_at_ = last_message_at_ = last_tick_at_ = world_.steady_seconds();
     logger_.info("{}: {} starts in {}{}", who(),
@@ -113,20 +107,73 @@ void AgentJob::start(JobQueue& queue, const Proposer& proposer) {
   }
 }
 
-bool AgentJob::fetch(JobQueue& queue) {
-  if (courier_ == nullptr || fetched_) return true;
-  if (!fetching_) {
-    missing_ = missing_artifacts(lease_, options_, queue, courier_->stores());
-    if (!missing_) return true;
+template <class Value>
+bool AgentJob::has_arrived(const std::future<Value>& piece) const {
+  if (is_ready(piece)) return true;
+  if (world_.steady_seconds() < work_.hangs_at()) return false;
+  throw NodeError("{}: no answer for {:.0f} s", options_.roots.runs.string(), FileWork::kPatience);
+}
+
+bool AgentJob::prepare(JobQueue& queue) {
+  if (log_) return true;
+  const auto& spec = lease_.spec;
+  if (!needed_)
+    needed_ = spec.after.empty() || spec.kind == JobKind::train ? std::nullopt : queue.find(spec.after.front());
+  if (!preparing_.valid()) {
+    const bool fetches = courier_ != nullptr, newer = fetches && courier_->stores();
+    preparing_ = work_.run([lease = lease_, options = options_, needed = *needed_, fetches, newer] {
+      Prepared prepared;
+      prepared.folder = make_attempt_folder(options.roots, lease);
+      if (!options.queue.empty()) mark_attempt(prepared.folder, {lease.job, options.queue});
+      prepared.output = files().open(prepared.folder / "output.log", Files::Open::append);
+      if (fetches) prepared.missing = missing_artifacts(lease, options, needed, newer);
+      return prepared;
+    });
   }
+  if (!has_arrived(preparing_)) return false;
+  auto prepared = preparing_.get();
+  folder_ = std::move(prepared.folder);
+  missing_ = std::move(prepared.missing);
+  log_ = std::make_unique<JobLog>(std::move(prepared.output), work_);
+  return true;
+}
+
+bool AgentJob::fetch() {
+  if (!missing_ || fetched_) return true;
   auto outcome = courier_->fetch(lease_, missing_->job, missing_->want, folder_ / "stored");
-  fetching_ = !outcome;
   if (!outcome) return false;
   // Without what is stored it would begin anew, or fail: another agent, or a later time, is better.
   if (!outcome->unavailable.empty()) throw NodeError("stored artifacts are not reached: {}", outcome->unavailable);
   for (const auto& text : outcome->fetched.notes) log_->note("stored: " + text);
   fetched_ = std::move(outcome->fetched);
   return true;
+}
+
+bool AgentJob::launch() {
+  if (!starting_.valid()) {
+    starting_ = work_.run([lease = lease_, options = options_, needed = *needed_, folder = folder_, slots = slots_,
+                           fetched = fetched_.value_or(FetchedArtifact{}), grace = kill_grace(), &world = world_] {
+      Started started;
+      const auto note = [&](const std::string& text) { started.notes.push_back(text); };
+      AttemptPlace place{folder, slots, note, fetched};
+      if (lease.spec.kind == JobKind::train) place.resume = started.resumed = resume_checkpoint(lease, options, place);
+      auto command = attempt_command(lease, lease.spec.parameters, options, needed, place);
+      command.kill_grace_seconds = grace;
+      started.command = world.start(std::move(command), folder);
+      return started;
+    });
+  }
+  if (!has_arrived(starting_)) return false;
+  auto started = starting_.get();
+  for (const auto& text : started.notes) log_->note(text);
+  command_ = std::move(started.command);
+  resumed_ = std::move(started.resumed);
+  return true;
+}
+
+bool AgentJob::stored() const {
+  const bool log_written = !log_ || log_->is_written() || world_.steady_seconds() >= work_.hangs_at();
+  return log_written && (courier_ == nullptr || courier_->settled(lease_));
 }
 
 /// The newest checkpoint, or what it has made, relative to its folder; empty where that is not to be stored.
@@ -145,6 +192,7 @@ void AgentJob::store_result() {
 }
 
 void AgentJob::end_without_process(Outcome outcome, const std::string& error) {
+  starting_ = {};  // a command that is started meanwhile ends with it
   result_.outcome = outcome;
   result_.error = error;
   result_.exit_code = -1;
@@ -168,8 +216,32 @@ void AgentJob::add_descriptors(std::vector<pollfd>& descriptors) const {
   if (command_) command_->add_descriptors(descriptors);
 }
 
+void AgentJob::take_file_work(double now) {
+  if (log_) log_->write_more();
+  while (!publishing_.empty() && is_ready(publishing_.front().second)) {
+    auto [path, checkpoint] = std::move(publishing_.front());
+    publishing_.pop_front();
+    try {
+      publish(checkpoint.get());
+    } catch (const StorageError& error) {
+      unseen_checkpoint_ = path;
+      log_->note(error.what());
+    } catch (const std::exception& error) {
+      if (++bad_messages_ <= kBadMessagesNamed) complain(error.what());
+    }
+  }
+  if (!exited_ || ended()) return;
+  const bool hangs = now >= work_.hangs_at();
+  if (!reading_.valid() && (publishing_.empty() || hangs)) read_files();
+  if (reading_.valid() && (is_ready(reading_) || hangs)) finish_conclusion();
+}
+
 void AgentJob::tick(double now) {
-  if (!command_) return;
+  take_file_work(now);
+  if (!command_ || exited_) {
+    if (exited_ && stop_reason_ == StopReason::drain && now - stop_requested_at_ >= options_.drain_seconds) kill();
+    return;
+  }
   // A machine that stood still, job and all, is no job that hangs.
   const double stood = std::max(0.0, now - std::exchange(last_tick_at_, now) - longest_between_ticks());
   last_progress_at_ += stood;
@@ -182,32 +254,40 @@ void AgentJob::tick(double now) {
   has_connected_ = has_connected_ || command_->connected();
   // What the dead had still sent is read to its end, in a bounded number of turns.
   for (int turn = 0; status && command_->connected() && turn < kLastTurns; ++turn) receive(now);
-  if (status) {
-    conclude(*status);
-    return;
-  }
+  if (status) conclude(*status);
+  take_file_work(now);
+  if (status) return;
   if (state_ == State::stopping && now - stop_requested_at_ >= options_.stop_grace_seconds) {
     log_->note(fmt::format("it did not end within {} s of being asked to: SIGTERM", options_.stop_grace_seconds));
     send_sigterm();
   }
   if (stop_reason_ == StopReason::drain && now - stop_requested_at_ >= options_.drain_seconds) kill();
+  // Its supervisor may have been stopped by the job, and has to be ended then.
+  if (killed_at_ < kNever && now >= killed_at_ && now - last_kill_ >= kKillInterval) kill_now();
   if (state_ == State::running) check_stall(now);
 }
 
 double AgentJob::next_timer() const {
   double next = kNever;
+  if (waits_ || !publishing_.empty() || exited_ || measuring_.valid() || (log_ && !log_->is_written()))
+    next = work_.hangs_at();
+  if (exited_ && ended()) return next;
   const bool may_be_killed = state_ == State::running || state_ == State::stopping || state_ == State::terminating;
-  if (stop_reason_ == StopReason::drain && may_be_killed) next = stop_requested_at_ + options_.drain_seconds;
+  if (stop_reason_ == StopReason::drain && may_be_killed)
+    next = std::min(next, stop_requested_at_ + options_.drain_seconds);
+  if (exited_) return next;
+  if (command_ && killed_at_ < kNever) next = std::min(next, std::max(killed_at_, last_kill_ + kKillInterval));
   if (state_ == State::stopping) next = std::min(next, stop_requested_at_ + options_.stop_grace_seconds);
   if (state_ == State::running)
-    next = std::min({next, last_progress_at_ + options_.stall_seconds, last_tick_at_ + longest_between_ticks()});
+    next = std::min({next, measuring_.valid() ? kNever : last_progress_at_ + options_.stall_seconds,
+                     last_tick_at_ + longest_between_ticks()});
   return next;
 }
 
 double AgentJob::longest_between_ticks() const { return options_.stall_seconds / 10; }
 
 double AgentJob::next_call() const {
-  if (silent() || fetching()) return kNever;
+  if (silent() || (starting() && waits_)) return kNever;
   if (starting() || ended() || in_flight_ || urgent()) return 0;
   return has_news() ? last_report_ + kReportInterval : kNever;
 }
@@ -290,14 +370,9 @@ void AgentJob::take(const ProgressMessage& message, double now) {
     }
     case Kind::checkpoint:
       unseen_checkpoint_.clear();
-      try {
-        publish(message.path);
-      } catch (const StorageError& error) {
-        unseen_checkpoint_ = message.path;
-        log_->note(error.what());
-      } catch (const std::exception& error) {
-        if (++bad_messages_ <= kBadMessagesNamed) complain(error.what());
-      }
+      publishing_.emplace_back(message.path, work_.run([path = message.path, folder = folder_, roots = options_.roots] {
+        return published_checkpoint(path, folder, roots);
+      }));
       break;
     case Kind::result:
       metrics_ = kept(message.metrics, message);
@@ -318,14 +393,17 @@ std::string AgentJob::packed_history() const {
   return history::pack(history_, {.bytes = Limits::kHistory, .first = {lease_.spec.metric, "loss"}});
 }
 
-void AgentJob::publish(const std::string& path) {
-  progress_.checkpoint = checkpoint_ = published_checkpoint(path, folder_, options_.roots);
+void AgentJob::publish(const std::string& checkpoint) {
+  unseen_checkpoint_.clear();
+  progress_.checkpoint = checkpoint_ = checkpoint;
   if (const auto stored = to_store(); !stored.empty()) courier_->announce(lease_, folder_, stored);
 }
 
 void AgentJob::check_stall(double now) {
   if (now - last_progress_at_ < options_.stall_seconds) return;
-  if (!has_messages_ && grows()) {
+  const auto growing = has_messages_ ? false : grows();
+  if (!growing) return;
+  if (*growing) {
     last_progress_at_ = now;
     return;
   }
@@ -342,12 +420,16 @@ void AgentJob::fail(const std::string& why) {
   kill_now();
 }
 
-/// Whether a training whose messages never came has written metrics since the last call.
-bool AgentJob::grows() {
+std::optional<bool> AgentJob::grows() {
   if (lease_.spec.kind != JobKind::train) return false;
+  if (!measuring_.valid())
+    measuring_ = work_.run([folder = folder_] {
+      const auto file = open_foreign(folder, "metrics.jsonl", UINT64_MAX);
+      return file ? file->size() : 0;
+    });
+  if (!is_ready(measuring_)) return world_.steady_seconds() < work_.hangs_at() ? std::nullopt : std::optional(false);
   try {
-    const auto file = folder_ / "metrics.jsonl";
-    const auto bytes = files().exists(file) ? files().size(file) : 0;
+    const auto bytes = measuring_.get();
     return std::exchange(metrics_bytes_, bytes) != bytes;
   } catch (const FileError&) {
     return false;
@@ -362,11 +444,11 @@ void AgentJob::request_stop(StopReason reason, double now) {
     end_without_process(outcome_of(reason), "");
     return;
   }
+  if (first) stop_requested_at_ = now;
+  if (exited_) return;
   log_->note(fmt::format("asked to end: {}", phrase_of(reason)));
   logger_.info("{}: asked to end: {}", who(), phrase_of(reason));
-  if (!first) return;
-  stop_requested_at_ = now;
-  if (state_ != State::running) return;
+  if (!first || state_ != State::running) return;
   // A job that does not listen has no progress to save, or listens to SIGTERM alone.
   if (lease_.spec.kind == JobKind::train && command_->connected()) {
     state_ = State::stopping;
@@ -383,13 +465,18 @@ void AgentJob::send_sigterm() {
 }
 
 void AgentJob::kill_now() {
-  killed_at_ = std::min(killed_at_, world_.steady_seconds());
+  last_kill_ = world_.steady_seconds();
+  killed_at_ = std::min(killed_at_, last_kill_);
   command_->kill();
 }
 
 double AgentJob::kill_grace() const { return std::clamp(options_.stop_grace_seconds, 0.1, 30.0); }
 
 void AgentJob::kill() {
+  if (exited_) {  // its files take too long
+    if (!ended()) finish_conclusion();
+    return;
+  }
   if (state_ != State::running && state_ != State::stopping && state_ != State::terminating) return;
   state_ = State::killing;
   kill_now();
@@ -398,8 +485,8 @@ void AgentJob::kill() {
 void AgentJob::give_up() {
   if (silent()) return;
   if (!ended()) logger_.warn("{}: given up, and killed", who());
-  state_ = command_ ? State::lost : State::released;
-  if (command_) kill_now();
+  state_ = command_ && !exited_ ? State::lost : State::released;
+  if (command_ && !exited_) kill_now();
 }
 
 const JobReport* AgentJob::next_report(double now) {

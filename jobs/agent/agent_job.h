@@ -3,11 +3,14 @@
 #include <cstdint>
 #include <deque>
 #include <filesystem>
+#include <functional>
+#include <future>
 #include <memory>
 #include <optional>
 #include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <poll.h>
@@ -17,6 +20,8 @@
 #include "jobs/agent/agent_command.h"
 #include "jobs/agent/agent_options.h"
 #include "jobs/agent/artifact_courier.h"
+#include "jobs/agent/attempt_end.h"
+#include "jobs/agent/file_work.h"
 #include "jobs/agent/job_log.h"
 #include "jobs/agent/world.h"
 
@@ -28,22 +33,22 @@ enum class StopReason { none, drain, early_stopping, cancel };
 Outcome outcome_of(StopReason reason);
 
 /// One attempt: its process, socket and log, and what it reported. It never calls the queue: the agent's loop calls
-/// `tick`, forwards reports and the result to the queue, and passes on what the queue wants.
+/// `tick`, forwards reports and the result to the queue, and passes on what the queue wants. All that it does with
+/// files happens on a thread of its own (FileWork), which no other job waits for.
 class AgentJob {
  public:
-  /// `courier`: null where there is no artifact store.
-  AgentJob(Lease lease, JobSlots slots, const AgentOptions& options, ArtifactCourier* courier, World& world,
-           spdlog::logger& log);
+  /// `courier`: null where there is no artifact store. `wake` is called, from any thread, when file work has ended and
+  /// `tick` or `start` has something to do.
+  AgentJob(Lease lease, JobSlots slots, const AgentOptions& options, ArtifactCourier* courier,
+           std::function<void()> wake, World& world, spdlog::logger& log);
 
-  /// Makes the folder and starts the command. May be called again after RedisUnavailable, and while it waits for
-  /// artifacts (`fetching`). A failure of the machine
-  /// (StorageError, NodeError) gives the job back, with `could_not_start`; any other ends the attempt as failed or as
-  /// an error.
+  /// Makes the folder and starts the command. To be called again until the job is not `starting()` any more, also after
+  /// RedisUnavailable. A failure of the machine (StorageError, NodeError, or no answer within FileWork::kPatience)
+  /// gives the job back, with `could_not_start`; any other ends the attempt as failed or as an error.
   void start(JobQueue& queue, const Proposer& proposer);
   bool starting() const { return state_ == State::starting; }
-  bool fetching() const { return starting() && fetching_; }
   /// It has ended, and nothing of it is still to be stored.
-  bool stored() const { return courier_ == nullptr || courier_->settled(lease_); }
+  bool stored() const;
   void add_descriptors(std::vector<pollfd>& descriptors) const;
   /// Reads what arrived, sends SIGTERM or SIGKILL where a request to stop had no effect, and kills a job without
   /// progress.
@@ -64,9 +69,9 @@ class AgentJob {
 
   void request_stop(StopReason reason, double now);
   void kill();
-  bool connected() const { return command_ && command_->connected(); }
+  bool connected() const { return command_ && !exited_ && command_->connected(); }
   /// Its channel was there and has gone, while its command runs: rank 0 has ended, or its host does not answer.
-  bool deserted() const { return state_ == State::running && has_connected_ && !command_->connected(); }
+  bool deserted() const { return state_ == State::running && !exited_ && has_connected_ && !command_->connected(); }
   /// Kills it: an error, for what `why` says.
   void fail(const std::string& why);
   /// The lease is lost, or the queue refuses this job's calls: kills the job and writes nothing more.
@@ -81,7 +86,7 @@ class AgentJob {
   /// The queue has the result of this job, which has ended.
   void mark_recorded() { state_ = State::released; }
   /// When SIGKILL was sent to its command, or will have been; kNever: there is no command, or no reason to kill it.
-  double killed_at() const { return command_ ? killed_at_ : kNever; }
+  double killed_at() const { return command_ && !exited_ ? killed_at_ : kNever; }
   /// Nothing more is to be written to the queue.
   bool silent() const { return state_ == State::lost || state_ == State::released; }
 
@@ -101,8 +106,25 @@ class AgentJob {
     released      // without a process, and nothing more is written
   };
 
-  /// False: what it needs is on its way.
-  bool fetch(JobQueue& queue);
+  /// What the first piece of file work makes.
+  struct Prepared {
+    std::filesystem::path folder;
+    std::shared_ptr<OutputFile> output;
+    std::optional<MissingArtifacts> missing;
+  };
+  /// What the last piece before the start makes.
+  struct Started {
+    std::unique_ptr<RunningCommand> command;
+    std::filesystem::path resumed;
+    std::vector<std::string> notes;
+  };
+  /// Each returns false while it waits for files, or for artifacts that are on their way.
+  bool prepare(JobQueue& queue);
+  bool fetch();
+  bool launch();
+  /// Whether a piece of file work has ended. Throws NodeError where it hangs.
+  template <class Value>
+  bool has_arrived(const std::future<Value>& piece) const;
   std::string to_store() const;
   void store_result();
   void receive(double now);
@@ -117,25 +139,19 @@ class AgentJob {
   void end_without_process(Outcome outcome, const std::string& error);
   void conclude(const ExitStatus& status);
   void set_outcome(const ExitStatus& status);
-  void read_printed_metrics();
-  /// No success without a result: what did not come over the channel is read where the job has left it, and what is
-  /// nowhere makes an error of the success. Throws FileError.
-  void require_result();
-  void require_training_result();
-  /// The checkpoint that is the attempt's result, where none was published: one of its own, or a copy of that which it
-  /// went on from; kNoCheckpoint where there is none any more. Throws FileError.
-  std::string unpublished_checkpoint() const;
-  /// Throws JobsError, FileError.
-  void publish(const std::string& path);
-  void no_result(const std::string& what);
-  /// Returns what a program that reports no result has to add, after a semicolon; empty for foretime itself.
-  std::string how_to_report_results() const;
+  /// Has the files of an attempt read whose command has ended.
+  void read_files();
+  void finish_conclusion();
+  /// Takes what file work has found since the last call.
+  void take_file_work(double now);
+  /// `checkpoint`: relative to the run root.
+  void publish(const std::string& checkpoint);
   /// Returns at most kProgressMetrics of `numbers`, the job's metric among them, and logs what was left out.
   std::map<std::string, double> kept(const std::map<std::string, double>& numbers, const ProgressMessage& message);
   /// Logs what was of no use in a message; the first such text is part of the error of a result that is missing.
   void complain(const std::string& what);
-  void given_back_by_storage();
-  bool grows();
+  /// Whether the metrics file of a training without messages is larger than before; empty while that is not known.
+  std::optional<bool> grows();
   void measured(int64_t step, const std::map<std::string, double>& values);
   std::string packed_history() const;
   bool urgent() const { return !evaluations_.empty() || !progress_.checkpoint.empty(); }
@@ -149,12 +165,14 @@ class AgentJob {
   bool runs_own_program_;  // a command of the sweep in place of foretime (jobs/sweep/program_trial.h)
   spdlog::logger& logger_;
   std::filesystem::path folder_;
+  FileWork work_;
   std::unique_ptr<JobLog> log_;
   std::unique_ptr<RunningCommand> command_;
 
   State state_ = State::starting;
   StopReason stop_reason_ = StopReason::none;
-  double stop_requested_at_ = 0, started_at_ = 0, last_progress_at_ = 0, last_tick_at_ = 0, killed_at_ = kNever;
+  double stop_requested_at_ = 0, started_at_ = 0, last_progress_at_ = 0, last_tick_at_ = 0, killed_at_ = kNever,
+         last_kill_ = 0;
   JobResult result_;
 
   JobReport progress_;                 // with what is new since the last report
@@ -170,7 +188,16 @@ class AgentJob {
   std::filesystem::path missing_program_;
   std::string printed_;  // stdout of an evaluation
   std::string failure_;  // of fail()
-  bool has_connected_ = false, has_result_ = false, has_messages_ = false, could_not_start_ = false, fetching_ = false;
+  bool has_connected_ = false, has_result_ = false, has_messages_ = false, could_not_start_ = false;
+  bool waits_ = false;                              // its start waits for files or artifacts
+  bool exited_ = false;                             // the command; its files are being read
+  std::optional<std::optional<JobRecord>> needed_;  // the first job of `after`, once the queue was asked
+  std::future<Prepared> preparing_;
+  std::future<Started> starting_;
+  std::deque<std::pair<std::string, std::future<std::string>>> publishing_;  // paths as the job named them
+  std::future<uint64_t> measuring_;                                          // bytes of metrics.jsonl
+  std::future<AttemptEnd> reading_;
+  AttemptEnd end_;
   std::optional<MissingArtifacts> missing_;
   std::optional<FetchedArtifact> fetched_;
   /// Of all attempts; what the job names as values takes the place of its loss.

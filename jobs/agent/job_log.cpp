@@ -21,16 +21,33 @@ std::string cut(std::string text, size_t limit) {
 
 }  // namespace
 
-JobLog::JobLog(const std::filesystem::path& file, size_t file_limit)
-    : splitter_(Limits::kLogLine, true), file_(files().open(file, Files::Open::append)), file_left_(file_limit) {}
+JobLog::JobLog(std::shared_ptr<OutputFile> file, FileWork& work, size_t file_limit)
+    : splitter_(Limits::kLogLine, true), file_(std::move(file)), work_(work), file_left_(file_limit) {}
 
 void JobLog::write(std::string_view text) {
-  try {
-    if (file_) file_->write(text);
-  } catch (const FileError& error) {
-    file_.reset();
-    add(fmt::format("[agent] output.log ends here: {}", error.what()));
+  if (file_) unwritten_ += text;
+  write_more();
+}
+
+void JobLog::write_more() {
+  if (!file_) return;
+  if (writing_.valid() && !is_ready(writing_)) {
+    if (unwritten_.size() > kUnwrittenBytes) give_up("its storage is too slow, or does not answer");
+    return;
   }
+  try {
+    if (writing_.valid()) writing_.get();
+  } catch (const FileError& error) {
+    return give_up(error.what());
+  }
+  if (!unwritten_.empty())
+    writing_ = work_.run([file = file_, text = std::exchange(unwritten_, "")] { file->write(text); });
+}
+
+void JobLog::give_up(const std::string& why) {
+  file_.reset();
+  unwritten_.clear();
+  add(fmt::format("[agent] output.log ends here: {}", why));
 }
 
 void JobLog::feed(std::string_view output) {

@@ -12,6 +12,7 @@
 
 #include "base/atomic_file.h"
 #include "base/files.h"
+#include "base/foreign_file.h"
 #include "base/text.h"
 
 namespace foretime::jobs {
@@ -23,6 +24,7 @@ constexpr std::string_view kAttempt = "attempt-";
 constexpr const char *kMark = "attempt.json", *kCleaned = ".cleaned";
 constexpr size_t kJobsAtOnce = 500;
 constexpr std::chrono::hours kCleanEvery{1};
+constexpr uint64_t kMostNoteBytes = 1 << 20;
 
 struct Attempt {
   fs::path folder;
@@ -39,21 +41,23 @@ std::optional<Attempt> attempt_of(const fs::path& folder) {
   const auto digits = name.substr(kAttempt.size());
   if (std::from_chars(digits.data(), digits.data() + digits.size(), attempt.fence).ec != std::errc())
     return std::nullopt;
-  for (const auto& path : {folder, folder / "output.log", folder / "metrics.jsonl", folder / "checkpoints"}) {
-    std::error_code failure;
-    const auto time = fs::last_write_time(path, failure);
-    if (failure && is_storage_failure(failure.value())) throw_file_error(path, "cannot be read", failure.value());
-    if (!failure) attempt.touched = std::max(attempt.touched, time);
+  for (const auto* inside : {"", "output.log", "metrics.jsonl", "checkpoints"}) {
+    const auto time = foreign_write_time(folder.parent_path(), name / fs::path(inside));
+    if (time) attempt.touched = std::max(attempt.touched, *time);
   }
   if (attempt.touched == fs::file_time_type::min()) return std::nullopt;  // it has gone
   return attempt;
 }
 
+/// A small file of an attempt; null if it does not exist, discarded if it is no JSON.
+nlohmann::json json_of(const fs::path& attempt, const char* name) {
+  const auto text = read_foreign(attempt, name, kMostNoteBytes);
+  return text ? nlohmann::json::parse(*text, nullptr, false) : nlohmann::json();
+}
+
 /// The value of the best checkpoint that an attempt holds.
 std::optional<double> best_value(const fs::path& attempt) {
-  const auto path = attempt / "checkpoints" / "best.json";
-  if (!files().exists(path)) return std::nullopt;
-  const auto json = nlohmann::json::parse(files().read(path), nullptr, false);
+  const auto json = json_of(attempt, "checkpoints/best.json");
   if (!json.is_object() || !json.contains("value") || !json["value"].is_number()) return std::nullopt;
   return json["value"].get<double>();
 }
@@ -84,9 +88,8 @@ std::vector<Attempt> attempts_in(const fs::path& job) {
 }
 
 std::optional<AttemptMark> mark_of(const fs::path& attempt) {
-  const auto path = attempt / kMark;
-  if (!files().exists(path)) return std::nullopt;
-  const auto json = nlohmann::json::parse(files().read(path), nullptr, false);
+  const auto json = json_of(attempt, kMark);
+  if (json.is_null()) return std::nullopt;
   const auto word = [&](const char* key) {
     const auto found = json.is_object() ? json.find(key) : json.end();
     return found != json.end() && found->is_string() ? found->get<std::string>() : std::string();

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <limits>
-#include <sstream>
+#include <string_view>
 #include <vector>
 
 #include <fmt/format.h>
@@ -10,6 +10,8 @@
 
 #include "base/atomic_file.h"
 #include "base/files.h"
+#include "base/foreign_file.h"
+#include "history/run_history.h"
 #include "jobs/progress/progress_message.h"
 
 namespace foretime::jobs {
@@ -20,12 +22,12 @@ namespace fs = std::filesystem;
 constexpr const char* kManifestFile = "manifest.json";  // coordinator/checkpoint_store.h: written last
 constexpr const char* kBestNote = "best.json";          // beside checkpoints: {"step": …}
 constexpr const char* kDataNote = "data.json";
+constexpr uint64_t kMostNote = 64 << 20;  // bytes
 
-/// Empty where it is not there, or goes meanwhile.
-std::optional<std::string> text_of(const fs::path& file) {
+/// Empty where it is not there, or goes meanwhile, or is no regular file.
+std::optional<std::string> text_of(const fs::path& folder, const fs::path& name) {
   try {
-    if (!files().exists(file)) return std::nullopt;
-    return files().read(file);
+    return read_foreign(folder, name, kMostNote);
   } catch (const StorageError&) {
     throw;
   } catch (const FileError&) {
@@ -42,7 +44,7 @@ std::optional<std::string> step_in(const std::string& note) {
 
 /// The files of a checkpoint, as its manifest lists them; empty where that cannot be read.
 std::vector<std::string> files_of(const fs::path& checkpoint) {
-  const auto text = text_of(checkpoint / kManifestFile);
+  const auto text = text_of(checkpoint, kManifestFile);
   const auto manifest = text ? Json::parse(*text, nullptr, false) : Json();
   if (!manifest.is_object()) return {};
   std::vector<std::string> names{kManifestFile};
@@ -52,6 +54,22 @@ std::vector<std::string> files_of(const fs::path& checkpoint) {
     names.push_back(name);
   }
   return names;
+}
+
+/// Copies a file of one folder to another. False if it is not there, or is no regular file.
+bool copy_file(const fs::path& folder, const std::string& name, const fs::path& into) {
+  std::unique_ptr<InputFile> file;
+  try {
+    file = open_foreign(folder, name, UINT64_MAX);
+  } catch (const ForeignFileError&) {
+  }
+  if (!file) return false;
+  const auto copy = files().open(into / name, Files::Open::replace);
+  std::vector<char> piece(1 << 20);
+  while (const auto got = file->read(piece)) copy->write({piece.data(), got});
+  copy->sync();
+  copy->close();
+  return true;
 }
 
 /// False where it is damaged or goes meanwhile, and then nothing is left of the copy.
@@ -68,9 +86,7 @@ bool copy_checkpoint(const fs::path& checkpoint, const fs::path& checkpoints) {
   try {
     for (const auto& name : names) {
       if (files().link(checkpoint / name, aside / name)) continue;
-      const auto bytes = text_of(checkpoint / name);
-      whole = whole && bytes;
-      if (bytes) write_file_atomically(aside / name, *bytes);
+      whole = copy_file(checkpoint, name, aside) && whole;
     }
     files().sync_folder(aside);
     if (whole = whole && checkpoint_damage(aside).empty(); whole) {
@@ -94,19 +110,16 @@ bool copy_checkpoint(const fs::path& checkpoint, const fs::path& checkpoints) {
 }  // namespace
 
 std::optional<FinalMetrics> read_final_metrics(const std::filesystem::path& run, bool of_program) {
-  const auto file = run / "metrics.jsonl";
-  if (!files().exists(file)) return std::nullopt;
   std::optional<FinalMetrics> found;
-  std::istringstream lines(files().read(file));
-  for (std::string line; std::getline(lines, line);) {
-    if (line.find("\"final\"") == std::string::npos) continue;
+  read_foreign_lines(run, "metrics.jsonl", history::kMostMetrics, [&](std::string_view line) {
+    if (line.find("\"final\"") == std::string_view::npos) return;
     Json json;
     try {
-      json = parse_python_json(line);
+      json = parse_python_json(std::string(line));
     } catch (const Json::exception&) {
-      continue;
+      return;
     }
-    if (!json.is_object() || json.value("kind", Json()) != "final") continue;
+    if (!json.is_object() || json.value("kind", Json()) != "final") return;
     auto& final = found.emplace();
     for (const auto& [name, value] : json.items()) {
       if (name == "step") {
@@ -116,20 +129,23 @@ std::optional<FinalMetrics> read_final_metrics(const std::filesystem::path& run,
         if (value.is_null()) final.metrics[name] = std::numeric_limits<double>::quiet_NaN();
       }
     }
-  }
+  });
   return found;
 }
 
 std::string checkpoint_damage(const std::filesystem::path& folder) {
   const auto path = folder / kManifestFile;
   try {
-    if (!files().exists(path)) return fmt::format("{}: no {}", folder.string(), kManifestFile);
-    const auto manifest = Json::parse(files().read(path));
+    const auto text = read_foreign(folder, kManifestFile, kMostNote);
+    if (!text) return fmt::format("{}: no {}", folder.string(), kManifestFile);
+    const auto manifest = Json::parse(*text);
     const auto listed = manifest.value("files", Json::object());
     for (const auto& [name, entry] : listed.items()) {
-      const uint64_t bytes = entry.at("bytes"), found = files().size(folder / name);
-      if (found != bytes)
-        return fmt::format("{}: {} bytes, the manifest says {}", (folder / name).string(), found, bytes);
+      const uint64_t bytes = entry.at("bytes");
+      const auto file = open_foreign(folder, name, UINT64_MAX);
+      if (!file) return fmt::format("{}: no such file", (folder / name).string());
+      if (file->size() != bytes)
+        return fmt::format("{}: {} bytes, the manifest says {}", (folder / name).string(), file->size(), bytes);
     }
     return "";
   } catch (const Json::exception& error) {
@@ -152,11 +168,11 @@ std::filesystem::path newest_whole_checkpoint(const std::filesystem::path& check
 
 bool keep_checkpoints(const fs::path& checkpoint, const fs::path& run) {
   const auto before = checkpoint.parent_path(), own = run / "checkpoints";
-  const auto note = text_of(before / kBestNote);
+  const auto note = text_of(before, kBestNote);
   const auto best = note ? step_in(*note) : std::nullopt;
   if (best && *best != checkpoint.filename() && copy_checkpoint(before / *best, own))
     write_file_atomically(own / kBestNote, *note);
-  if (const auto data = text_of(before.parent_path() / kDataNote); data && !files().exists(run / kDataNote))
+  if (const auto data = text_of(before.parent_path(), kDataNote); data && !files().exists(run / kDataNote))
     write_file_atomically(run / kDataNote, *data);
   if (!copy_checkpoint(checkpoint, own)) return false;
   if (best && *best == checkpoint.filename()) write_file_atomically(own / kBestNote, *note);

@@ -1,5 +1,6 @@
 #include "jobs/artifacts/artifact_store.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <utility>
 
@@ -7,6 +8,7 @@
 
 #include "base/atomic_file.h"
 #include "base/files.h"
+#include "base/foreign_file.h"
 #include "base/text.h"
 #include "jobs/artifacts/s3_store.h"
 #include "jobs/queue/artifact.h"
@@ -17,8 +19,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr uint64_t kLargestInRedis = uint64_t{64} << 20, kLargestInFolder = uint64_t{1} << 30;  // bytes
-constexpr const char* kUntilKept = "600000";                                                    // milliseconds
+constexpr uint64_t kLargestInRedis = uint64_t{64} << 20;  // bytes
+constexpr const char* kUntilKept = "600000";              // milliseconds
 constexpr const char* kFolderScheme = "folder:";
 
 /// What Redis and files throw, as stores do.
@@ -78,7 +80,7 @@ FolderStore::FolderStore(const fs::path& root) : root_(root) {
 }
 
 std::string FolderStore::address() const { return kFolderScheme + root_.string(); }
-uint64_t FolderStore::largest_file() const { return kLargestInFolder; }
+uint64_t FolderStore::largest_file() const { return kLargestStored; }
 
 void FolderStore::put(const std::string& name, const std::string& bytes) {
   as_store([&] {
@@ -90,10 +92,11 @@ void FolderStore::put(const std::string& name, const std::string& bytes) {
 
 std::optional<std::string> FolderStore::get(const std::string& name, uint64_t bytes) {
   return as_store([&]() -> std::optional<std::string> {
-    const auto path = root_ / name;
-    if (!files().exists(path)) return std::nullopt;
-    if (files().size(path) > bytes) return std::string();  // damaged: not what was stored
-    return files().read(path);
+    const auto file = open_foreign(root_, name, UINT64_MAX);
+    if (!file) return std::nullopt;
+    std::string stored(std::min(file->size(), bytes + 1), '\0');  // with more, it is damaged: not what was stored
+    stored.resize(file->read(stored));
+    return stored;
   });
 }
 

@@ -23,6 +23,9 @@ struct StoreRefused : ErrorOf<kComm, JobsError> {
   using ErrorOf::ErrorOf;
 };
 
+/// The largest file that any store takes, in bytes.
+inline constexpr uint64_t kLargestStored = uint64_t{1} << 30;
+
 /// Files by name, which all hosts of a queue reach. A name is JOB/ARTIFACT/FILE (jobs/queue/artifact.h), and is written
 /// by one attempt alone. As thread-safe as what it is made of: one for each thread. Throws StoreUnavailable and
 /// StoreRefused.

@@ -17,7 +17,6 @@ namespace foretime::jobs {
 namespace {
 
 constexpr const char* kS3Scheme = "s3://";
-constexpr uint64_t kLargestInS3 = uint64_t{1} << 30;  // bytes
 constexpr long kConnectTimeout = 10, kStallTimeout = 30, kLeastSpeed = 1;
 constexpr size_t kAnswerBytes = 4 << 20;  // of a list or an error
 constexpr int kListings = 1000;           // of at most a thousand names each
@@ -124,7 +123,7 @@ S3Store::S3Store(const std::string& address, S3Access access)
 }
 
 S3Store::~S3Store() = default;
-uint64_t S3Store::largest_file() const { return kLargestInS3; }
+uint64_t S3Store::largest_file() const { return kLargestStored; }
 
 S3Store::Answer S3Store::perform(const Request& request) {
   CURL* curl = curl_->handle;

@@ -3,15 +3,18 @@
 #include <algorithm>
 #include <cstring>
 #include <set>
-#include <sstream>
+#include <string_view>
+#include <utility>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "base/atomic_file.h"
 #include "base/files.h"
+#include "base/foreign_file.h"
 #include "base/hex_digest.h"
 #include "base/text.h"
+#include "history/run_history.h"
 #include "jobs/queue/job.h"
 
 namespace foretime::jobs {
@@ -22,17 +25,17 @@ using TransferJson = nlohmann::json;
 
 constexpr const char* kManifestName = "manifest.json";  // coordinator/checkpoint_store.h: written last
 constexpr const char *kCheckpoints = "checkpoints", *kBestFile = "checkpoints/best.json", *kMetrics = "metrics.jsonl";
-constexpr size_t kMetricsBytes = 4 << 20;
+constexpr size_t kMetricsBytes = 4 << 20, kNoteBytes = 64 << 20;
 
-/// Evaluations alone: steps are many, and nobody asks for them elsewhere.
-std::string evaluations_of(const fs::path& file) {
+/// Evaluations alone: steps are many, and nobody asks for them elsewhere. Empty if there is no such file.
+std::optional<std::string> evaluations_of(const fs::path& run) {
   std::string kept;
-  std::istringstream lines(files().read(file));
-  for (std::string line; std::getline(lines, line);) {
+  const bool found = read_foreign_lines(run, kMetrics, history::kMostMetrics, [&](std::string_view line) {
     const auto json = TransferJson::parse(line, nullptr, false);
     const auto kind = json.is_object() ? json.value("kind", TransferJson()) : TransferJson();
-    if (kind == "eval" || kind == "final") kept += line + "\n";
-  }
+    if (kind == "eval" || kind == "final") kept.append(line).append("\n");
+  });
+  if (!found) return std::nullopt;
   return kept.size() <= kMetricsBytes ? kept : kept.substr(kept.find('\n', kept.size() - kMetricsBytes) + 1);
 }
 
@@ -43,22 +46,29 @@ void add_file(PackedArtifact& packed, const std::string& name, std::string bytes
 
 void add_run(PackedArtifact& packed, const fs::path& run) {
   for (const char* name : {"config.yaml", "data.json", kBestFile})
-    if (files().exists(run / name)) add_file(packed, name, files().read(run / name));
-  if (files().exists(run / kMetrics)) add_file(packed, kMetrics, evaluations_of(run / kMetrics));
+    if (auto bytes = read_foreign(run, name, kNoteBytes)) add_file(packed, name, *std::move(bytes));
+  if (auto lines = evaluations_of(run)) add_file(packed, kMetrics, *std::move(lines));
+}
+
+/// A file that is to be stored. Throws JobsError if it has gone.
+std::string needed(const fs::path& run, const fs::path& name) {
+  auto bytes = read_foreign(run, name, kLargestStored);
+  if (!bytes) throw JobsError("{}: is not there", (run / name).string());
+  return *std::move(bytes);
 }
 
 /// The files of a folder with a manifest, sizes checked.
 void add_folder(PackedArtifact& packed, const fs::path& run, const std::string& folder) {
   const auto path = run / folder;
-  if (!files().exists(path / kManifestName)) throw JobsError("{}: no {}", path.string(), kManifestName);
-  const auto text = files().read(path / kManifestName);
-  const auto manifest = TransferJson::parse(text, nullptr, false);
+  const auto text = read_foreign(run, fs::path(folder) / kManifestName, kNoteBytes);
+  if (!text) throw JobsError("{}: no {}", path.string(), kManifestName);
+  const auto manifest = TransferJson::parse(*text, nullptr, false);
   if (!manifest.is_object()) throw JobsError("{}: no JSON object", (path / kManifestName).string());
   const auto listed = manifest.value("files", TransferJson::object());
   for (const auto& file : files().list(path)) {
     if (files().is_folder(file)) continue;
     const auto name = file.filename().string();
-    auto bytes = files().read(file);
+    auto bytes = needed(run, fs::path(folder) / name);
     const auto entry = listed.is_object() ? listed.find(name) : listed.end();
     if (listed.is_object() && entry != listed.end() && entry->is_object() &&
         entry->value("bytes", TransferJson()) != bytes.size())
@@ -141,13 +151,12 @@ PackedArtifact pack_product(const fs::path& run, const std::string& path) {
   if (files().is_folder(run / path))
     add_folder(packed, run, path);
   else
-    add_file(packed, path, files().read(run / path));
+    add_file(packed, path, needed(run, path));
   return packed;
 }
 
 int64_t best_step_of(const fs::path& run) {
-  if (!files().exists(run / kBestFile)) return -1;
-  const auto json = TransferJson::parse(files().read(run / kBestFile), nullptr, false);
+  const auto json = TransferJson::parse(read_foreign(run, kBestFile, kNoteBytes).value_or(""), nullptr, false);
   const auto step = json.is_object() ? json.value("step", TransferJson()) : TransferJson();
   return step.is_number_integer() ? step.get<int64_t>() : -1;
 }

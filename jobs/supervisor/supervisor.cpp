@@ -5,6 +5,8 @@
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
 #include <functional>
 #include <utility>
 
@@ -22,6 +24,8 @@
 
 namespace foretime::jobs {
 namespace {
+
+constexpr int kKillIntervalMs = 500;
 
 /// Too many processes or files, say, are the machine's fault; a command that is too long is the job's.
 [[noreturn]] void refuse(const std::string& command, const std::string& what, int error) {
@@ -87,6 +91,24 @@ bool read_record(int descriptor, Record& record) {
     have += static_cast<size_t>(got);
   }
   return true;
+}
+
+/// All processes by their parents. Those that have ended and were not waited for are left out.
+std::multimap<pid_t, pid_t> living_children() {
+  std::multimap<pid_t, pid_t> children;
+  std::error_code failure;
+  for (std::filesystem::directory_iterator at("/proc", failure), end; !failure && at != end; at.increment(failure)) {
+    const auto name = at->path().filename().string();
+    if (name.find_first_not_of("0123456789") != std::string::npos) continue;
+    std::ifstream file(at->path() / "stat");
+    std::string text;
+    std::getline(file, text, '\0');
+    const auto name_end = text.rfind(')');  // "pid (name) state parent …"
+    if (name_end == std::string::npos || name_end + 4 >= text.size() || text[name_end + 2] == 'Z') continue;
+    children.emplace(static_cast<pid_t>(std::strtol(text.c_str() + name_end + 4, nullptr, 10)),
+                     static_cast<pid_t>(std::strtol(name.c_str(), nullptr, 10)));
+  }
+  return children;
 }
 
 void wait_for(pid_t pid, int* status) {
@@ -162,7 +184,7 @@ SupervisedProcess::~SupervisedProcess() {
   kill();
   while (!poll_exit()) {
     pollfd wait{status_.get(), POLLIN, 0};
-    poll(&wait, 1, -1);
+    if (poll(&wait, 1, kKillIntervalMs) == 0) kill();
   }
 }
 
@@ -182,12 +204,33 @@ std::optional<ExitStatus> SupervisedProcess::poll_exit() {
 }
 
 void SupervisedProcess::terminate() { order(kTerminate); }
-void SupervisedProcess::kill() { order(kKill); }
+
+void SupervisedProcess::kill() {
+  if (exit_) return;
+  order(kKill);
+  if (kill_ordered_ms_ < 0) kill_ordered_ms_ = now_ms();
+  if (now_ms() - kill_ordered_ms_ >= kSupervisorPatienceMs) kill_tree();
+}
 
 void SupervisedProcess::order(char what) {
   // A supervisor that has ended already needs no order, and must not raise SIGPIPE here.
-  if (!exit_) [[maybe_unused]]
-    const auto sent = send(control_.get(), &what, 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+  if (exit_) return;
+  [[maybe_unused]] const auto sent = send(control_.get(), &what, 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+  ::kill(supervisor_, SIGCONT);  // it has not been waited for: the number is still its own
+}
+
+void SupervisedProcess::kill_tree() const {
+  // It stops first, so that it adopts nobody meanwhile; what others start in between is found by the next call.
+  ::kill(supervisor_, SIGSTOP);
+  const auto children = living_children();
+  std::vector<pid_t> tree = {supervisor_};
+  for (size_t i = 0; i < tree.size(); ++i) {
+    const auto [first, last] = children.equal_range(tree[i]);
+    for (auto child = first; child != last; ++child) tree.push_back(child->second);
+  }
+  // The supervisor last of all: its children would become those of init, where nobody finds them.
+  if (tree.size() > 1) tree.erase(tree.begin());
+  for (const auto pid : tree) ::kill(pid, SIGKILL);
 }
 
 }  // namespace foretime::jobs

@@ -53,13 +53,18 @@ class SupervisedProcess {
   std::optional<ExitStatus> poll_exit();
   /// SIGTERM to the process group, and SIGKILL to every descendant after the grace time. Returns at once.
   void terminate();
-  /// SIGKILL to every descendant. Returns at once.
+  /// SIGKILL to every descendant. Returns at once. Called again after kSupervisorPatienceMs, it kills the supervisor as
+  /// well: a job runs as the same user and may have stopped it (SIGSTOP).
   void kill();
+  static constexpr int64_t kSupervisorPatienceMs = 3000;
 
  private:
   void order(char what);
+  /// SIGKILL to the supervisor and all that descends from it, as /proc shows it.
+  void kill_tree() const;
 
   pid_t supervisor_ = -1;
+  int64_t kill_ordered_ms_ = -1;  // below 0: it was not
   Descriptor control_, output_, standard_output_, status_;
   std::optional<ExitStatus> exit_;
 };

@@ -1,6 +1,7 @@
 #include "base/foreign_file.h"
 
 #include <atomic>
+#include <chrono>
 #include <csignal>
 #include <cstring>
 #include <filesystem>
@@ -162,6 +163,17 @@ TEST_F(ForeignFile, IsNotWaitedForWhereItIsLeased) {
   ::fcntl(holder.get(), F_SETLEASE, F_UNLCK);
   sigaction(SIGIO, &before, nullptr);
   EXPECT_EQ(read_foreign(run_, "leased", 4), "text");
+}
+
+TEST_F(ForeignFile, HasATimeOfItsOwn) {
+  write("file", "");
+  const auto then = fs::last_write_time(run_ / "file") - std::chrono::hours(1000);
+  fs::last_write_time(run_ / "file", then);
+  fs::create_symlink("file", run_ / "link");
+  fs::create_directory_symlink("..", run_ / "up");
+  EXPECT_EQ(foreign_write_time(run_, "file"), then);
+  EXPECT_GT(foreign_write_time(run_, "link"), then + std::chrono::hours(1));
+  for (const auto* name : {"none", "up/secret", "../secret"}) EXPECT_FALSE(foreign_write_time(run_, name)) << name;
 }
 
 TEST_F(ForeignFile, GivesItsDescriptor) {

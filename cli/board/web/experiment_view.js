@@ -1,6 +1,6 @@
 // An experiment: its tables, figures and trials, and the runs with all training data side by side.
 import {answers, get, h, numberCell, say} from "./dom.js";
-import {change, numberHead, settings, table} from "./parts.js";
+import {change, damageList, numberHead, settings, table} from "./parts.js";
 import {runsView} from "./runs_view.js";
 
 /** Markdown as `foretime experiment` writes it: headings, paragraphs, tables and pictures, which stand elsewhere. */
@@ -60,7 +60,7 @@ export function experimentView(main) {
   get(`/api/experiment?name=${encodeURIComponent(name)}`).then((found) => {
     const all = new URLSearchParams(found.main.map((run) => ["run", run]));
     document.title = `${found.name} – Foretime`;
-    begin.replaceChildren(...summaryOf(found.summary), found.figures.length > 0 ? h("h2", {}, "Figures") : "", h("div", {class: "charts"}, found.figures.map(picture)), trials,
+    begin.replaceChildren(damageList([found]), ...summaryOf(found.summary), found.figures.length > 0 ? h("h2", {}, "Figures") : "", h("div", {class: "charts"}, found.figures.map(picture)), trials,
       answers || found.main.length === 0 ? "" : h("p", {}, h("a", {href: `/runs?${all}`}, `Compare the ${found.main.length} runs with all training data`), ": curves, settings, and predicted against measured run times of each group"));
     if (found.trials.length > 0) trialTable(trials, found);
     if (answers?.runs.length > 0) {

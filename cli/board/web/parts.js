@@ -11,6 +11,11 @@ export function table(heads, rows, label, {save = true} = {}) {
     h("button", {class: "plain", type: "button", "aria-label": `save ${label} as CSV`, onclick: () => saveRows(label, [...found.rows].map((row) => [...row.cells].map(valueOf)))}, "CSV")) : null);
 }
 const valueOf = (cell) => (cell.dataset.value ?? cell.querySelector("[data-value]")?.dataset.value ?? cell.textContent).replace(/^–$/, "");
+/** What the server could not read of the answers that are shown; the rest of them is there. */
+export function damageList(answers) {
+  const messages = answers.flatMap((answer) => answer.damaged ?? []);
+  return messages.length === 0 ? "" : h("ul", {class: "plain error", "aria-label": "damaged files"}, messages.map((message) => h("li", {}, message)));
+}
 export const saveRows = (name, rows) => download(fileName(name, ".csv"), "text/csv", rows.map((row) => row.map(csvField).join(",") + "\n").join(""));
 export const counts = (jobs) => STATES.filter((state) => jobs[state] > 0).map((state) => `${jobs[state]} ${state}`).join(", ") || "none";
 /** Its state, and "done" where none of its jobs is left to run. */

@@ -1,7 +1,7 @@
 // Run directories side by side.
 import {chartGrid} from "./charts.js";
 import {answers, get, h, numberCell, refocus, renew, say, settingCell, timeCell} from "./dom.js";
-import {change, numberHead, settings, table} from "./parts.js";
+import {change, damageList, numberHead, settings, table} from "./parts.js";
 import {scatter} from "./plots.js";
 import {traceFigure} from "./trace.js";
 
@@ -26,7 +26,7 @@ export function runsView(main) {
     const rowsOf = (which) => which.map((key) => h("tr", {}, h("td", {}, key), lines.map((each) => settingCell(each.get(key)))));
     const every = [...new Set(lines.flatMap((each) => [...each.keys()]))];
     const text = (run, what, name) => (run[what] ? [h("h3", {}, name), h("pre", {tabindex: 0, "aria-label": `${name} of ${run.name}`}, run[what])] : []);
-    renew(differences, ...(runs.length < 2 ? [] : [h("h2", {}, "Settings that differ"), keys.length === 0 ? h("p", {class: "quiet"}, "none") : table(["setting", ...names], rowsOf(keys), "settings")]),
+    renew(differences, damageList([...runs, ...ranked]), ...(runs.length < 2 ? [] : [h("h2", {}, "Settings that differ"), keys.length === 0 ? h("p", {class: "quiet"}, "none") : table(["setting", ...names], rowsOf(keys), "settings")]),
       every.length > 0 ? h("details", {}, h("summary", {}, "All settings"), table(["setting", ...names], rowsOf(every), "all settings")) : "",
       ...runs.map((run) => h("details", {open: runs.length === 1}, h("summary", {}, `${run.name}: tables and files`),
         answers ? "" : h("p", {}, run.files.flatMap((file) => [h("a", {href: `/api/file?name=${encodeURIComponent(run.name)}&file=${file}`, download: file}, file), " "])),

@@ -1,6 +1,7 @@
 // What a training spent its time with, as --profile has measured it: spans of each rank's threads over time.
 import {csvField, download, fileName, get, h, short, svg} from "./dom.js";
 import {look, saveButtons, ticksOf} from "./charts.js";
+import {damageList} from "./parts.js";
 import {pictureFile} from "./plots.js";
 
 const WIDTH = 1000, LEFT = 120, ROW = 22, SHADES = 18;
@@ -14,7 +15,8 @@ const ms = (microseconds) => short(microseconds / 1000);
  */
 export async function traceFigure(run, span, onWindow) {
   const query = `name=${encodeURIComponent(run)}` + (onWindow ? `&from=${Math.round(span.from)}` + (span.to === null ? "" : `&to=${Math.round(span.to)}`) : "");
-  const {duration, from, to, rows, names, spans, short: left} = await get(`/api/trace?${query}`);
+  const {duration, from, to, rows, names, spans, short: left, damaged} = await get(`/api/trace?${query}`);
+  if (damaged) return damageList([{damaged}]);
   const title = `Profile of ${run}`, height = ROW * rows.length + 34, width = to - from || 1;
   const x = (when) => LEFT + (WIDTH - LEFT - 8) * (Math.max(from, Math.min(to, when)) - from) / width;
   const picture = svg("svg", {class: "trace", viewBox: `0 0 ${WIDTH} ${height}`, tabindex: onWindow ? 0 : null, role: "img",

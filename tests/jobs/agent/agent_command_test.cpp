@@ -232,7 +232,7 @@ TEST_F(AgentCommandTest, AFolderOfProgramsThatIsMissingIsTheMachinesFault) {
   const Lease lease{.spec = {.kind = JobKind::train, .settings = to_settings({"train.py", default_command(), {}})}};
   const auto& programs = options_.roots.programs = scratch_.path() / "programs";
   const AttemptPlace place{scratch_.path(), {}};
-  const auto command = [&] { attempt_command(lease, {}, options_, queue_, place); };
+  const auto command = [&] { attempt_command(lease, {}, options_, {}, place); };
   EXPECT_THAT(testing::message_of<NodeError>(command), HasSubstr("programs: is not there"));
   fs::create_directories(programs);
   EXPECT_THAT(testing::message_of<NodeError>(command), HasSubstr("is it mounted?"));

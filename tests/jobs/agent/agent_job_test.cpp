@@ -47,10 +47,26 @@ class Stage final : public World {
     };
     return std::make_unique<Command>(*this);
   }
-  std::unique_ptr<Background> run_beside(std::function<double()>) override { return nullptr; }
+  /// File work is done as soon as it is asked for, or when the test lets go of it.
+  std::unique_ptr<Background> run_beside(std::function<double()> step) override {
+    struct Beside final : Background {
+      Beside(Stage& stage, std::function<double()> given) : stage_(stage), step_(std::move(given)) {}
+      ~Beside() override { stage_.beside = nullptr; }
+      void wake() override {
+        if (!stage_.storage_hangs) step_();
+      }
+      Stage& stage_;
+      std::function<double()> step_;
+    };
+    auto made = std::make_unique<Beside>(*this, std::move(step));
+    beside = made.get();
+    return made;
+  }
   std::unique_ptr<Waiter> make_waiter() override { return nullptr; }
 
   double now = 1000;
+  bool storage_hangs = false;
+  Background* beside = nullptr;
   std::deque<ProgressMessage> messages;
   std::string output;
   std::optional<ExitStatus> exit;
@@ -95,7 +111,7 @@ class AgentJobTest : public ::testing::Test {
   void start(int64_t fence, const std::string& published) {
     job_.emplace(
         Lease{.job = spec_.id, .agent = "a", .fence = fence, .token = "t", .spec = spec_, .checkpoint = published},
-        JobSlots{}, options_, nullptr, stage_, log_);
+        JobSlots{}, options_, nullptr, [] {}, stage_, log_);
     job_->start(queue_, {});
   }
   void begin(int64_t fence, const std::string& published) {
@@ -299,6 +315,85 @@ TEST_F(AgentJobTest, AnEvaluationWhoseOutputIsLostWhenItIsClosedIsGivenBackAndCo
   EXPECT_EQ(end({0, 0}).outcome, Outcome::preempted);
   EXPECT_TRUE(ended_by_storage(job_->result())) << "as by exit code 74: it is told, and has a bound";
   EXPECT_THAT(job_->result().error, HasSubstr("evaluation.json: close: No space left"));
+}
+
+TEST_F(AgentJobTest, StorageThatHangsAtItsStartGivesItBackAfterAWhile) {
+  stage_.storage_hangs = true;
+  start(1, "");
+  EXPECT_TRUE(job_->starting());
+  EXPECT_EQ(job_->next_call(), kNever) << "nothing is to be done until the storage answers";
+  EXPECT_EQ(job_->next_timer(), stage_.now + FileWork::kPatience);
+  stage_.now += FileWork::kPatience;
+  job_->start(queue_, {});
+  EXPECT_EQ(job_->result().outcome, Outcome::preempted);
+  EXPECT_TRUE(job_->could_not_start());
+  EXPECT_THAT(job_->result().error, HasSubstr("/runs: no answer for 120 s"));
+}
+
+TEST_F(AgentJobTest, ARequestToStopDoesNotWaitForStorageThatHangs) {
+  stage_.storage_hangs = true;
+  start(1, "");
+  job_->request_stop(StopReason::drain, stage_.now);
+  EXPECT_TRUE(job_->ended());
+  EXPECT_EQ(job_->result().outcome, Outcome::preempted);
+}
+
+TEST_F(AgentJobTest, OneWhoseFilesHangAtItsEndIsGivenBackAfterAWhile) {
+  begin(1, "");
+  say_result();
+  stage_.storage_hangs = true;
+  EXPECT_NO_FATAL_FAILURE(end({0, 0}));
+  EXPECT_FALSE(job_->ended());
+  EXPECT_EQ(job_->killed_at(), kNever);
+  const auto limit = job_->next_timer();
+  EXPECT_LE(limit, stage_.now + FileWork::kPatience);
+  stage_.now = limit;
+  job_->tick(stage_.now);
+  ASSERT_TRUE(job_->ended());
+  EXPECT_EQ(job_->result().outcome, Outcome::preempted);
+  EXPECT_TRUE(ended_by_storage(job_->result()));
+  EXPECT_EQ(job_->result().metrics.at("valid/kendall_tau"), 0.5);
+  EXPECT_THAT(job_->result().error, HasSubstr("the storage did not answer"));
+}
+
+TEST_F(AgentJobTest, OneWhoseFilesHangIsGivenUpAtASecondRequest) {
+  begin(1, "");
+  say_result();
+  stage_.storage_hangs = true;
+  end({0, 0});
+  job_->request_stop(StopReason::drain, stage_.now);
+  EXPECT_FALSE(job_->ended());
+  job_->kill();
+  EXPECT_TRUE(job_->ended());
+  EXPECT_EQ(job_->result().outcome, Outcome::preempted);
+}
+
+TEST_F(AgentJobTest, OneWhoseFilesAnswerLateHasItsResult) {
+  begin(1, "");
+  const auto last = store(1, 8);
+  stage_.storage_hangs = true;
+  name_checkpoint(last);
+  say_result();
+  end({0, 0});
+  EXPECT_FALSE(job_->ended());
+  stage_.storage_hangs = false;
+  for (int turn = 0; turn < 3; ++turn) {
+    stage_.beside->wake();
+    job_->tick(stage_.now);
+  }
+  ASSERT_TRUE(job_->ended());
+  EXPECT_EQ(job_->result().outcome, Outcome::succeeded);
+  EXPECT_EQ(job_->result().checkpoint, last);
+}
+
+TEST_F(AgentJobTest, AFailedExitCodeDoesNotWaitForFilesThatHang) {
+  begin(1, "");
+  stage_.storage_hangs = true;
+  end({2, 0});
+  stage_.now += FileWork::kPatience + 1;
+  job_->tick(stage_.now);
+  ASSERT_TRUE(job_->ended());
+  EXPECT_EQ(job_->result().outcome, Outcome::failed);
 }
 
 }  // namespace

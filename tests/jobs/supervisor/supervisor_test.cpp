@@ -54,6 +54,12 @@ std::string stubborn_daemon(const std::string& mark) {
       "setsid /bin/sh -c 'trap \"\" TERM INT HUP; while :; do sleep 1000 & wait; done; : {}' </dev/null & ", mark);
 }
 
+bool is_stopped(pid_t process) {
+  const auto text = testing::read_text(fmt::format("/proc/{}/stat", process));
+  const auto name_end = text.rfind(") ");
+  return name_end != std::string::npos && text[name_end + 2] == 'T';
+}
+
 TEST(Supervisor, GivesTheExitCode) {
   for (const int code : {0, 1, 75, 255}) {
     SupervisedProcess process(shell("exit " + std::to_string(code)));
@@ -204,6 +210,38 @@ TEST(Supervisor, TheCommandDoesNotSurviveASupervisorThatIsKilled) {
   ASSERT_TRUE(eventually([&] { return processes_with(mark).size() == 1; }));
   kill(process.supervisor(), SIGKILL);
   EXPECT_EQ(wait_for(process).signal, SIGKILL);
+  EXPECT_TRUE(nothing_left(mark));
+}
+
+TEST(Supervisor, AStoppedSupervisorObeys) {
+  const auto mark = fresh_mark();
+  SupervisedProcess process(shell("kill -STOP $PPID; sleep 1000; : " + mark));
+  ASSERT_TRUE(eventually([&] { return is_stopped(process.supervisor()); }));
+  process.kill();
+  EXPECT_EQ(wait_for(process).signal, SIGKILL);
+  EXPECT_TRUE(nothing_left(mark));
+}
+
+/// It cannot obey: whenever it continues, it is stopped again.
+TEST(Supervisor, OneThatIsStoppedAgainAndAgainIsKilledWithAllThatItStarted) {
+  const auto mark = fresh_mark();
+  SupervisedProcess process(shell(fmt::format(
+      "for i in 1 2; do setsid /bin/sh -c 'while :; do kill -STOP '$PPID'; done; : {}' & done; wait", mark)));
+  ASSERT_TRUE(eventually([&] { return is_stopped(process.supervisor()); }));
+  EXPECT_TRUE(eventually([&] {
+    process.kill();
+    return process.poll_exit().has_value();
+  }));
+  EXPECT_EQ(process.poll_exit()->signal, SIGKILL);
+  EXPECT_TRUE(nothing_left(mark));
+}
+
+TEST(Supervisor, TheDestructorEndsOneThatWasStopped) {
+  const auto mark = fresh_mark();
+  {
+    const SupervisedProcess process(shell("kill -STOP $PPID; sleep 1000; : " + mark));
+    ASSERT_TRUE(eventually([&] { return is_stopped(process.supervisor()); }));
+  }
   EXPECT_TRUE(nothing_left(mark));
 }
 

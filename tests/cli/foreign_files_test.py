@@ -1,0 +1,167 @@
+"""Files in run directories that nobody expects there: FIFOs, links, devices. They hang nothing and publish nothing."""
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import unittest
+
+from program import FORETIME, ProgramTest, environment
+from queue_case import QueueTest
+
+SECRET = "BOARD-OWNER-SECRET"
+SWEEP = """
+name: NAME
+program: NAME.py
+method: grid
+metric: {name: val_loss, goal: minimize}
+parameters:
+  a: {values: [1]}
+"""
+# Reports for a long time and then its result.
+LONG = """
+import json, os, socket, time
+channel = socket.socket(socket.AF_UNIX)
+channel.connect(os.environ["FORETIME_PROGRESS"])
+def tell(**message): channel.sendall((json.dumps(message) + "\\n").encode())
+tell(type="hello", pid=os.getpid())
+step = 0
+while not os.path.exists(os.environ["GO"]):
+    step += 1
+    tell(type="progress", step=step, total_steps=step, loss=1)
+    time.sleep(0.1)
+tell(type="result", step=step, metrics={"val_loss": 1})
+"""
+# Leaves an entry of some kind in the folder of its attempt, and ends well.
+BEGIN = """
+import os, pathlib, signal, socket, time
+run = pathlib.Path(os.environ["FORETIME_TRIAL"]).parent
+"""
+BAD = {
+    "fifo": ("os.mkfifo(run / 'metrics.jsonl')", "metrics.jsonl: found a FIFO, expected a regular file"),
+    "zero": ("os.symlink('/dev/zero', run / 'metrics.jsonl')", "metrics.jsonl: found a symbolic link, expected a regular file"),
+    "folder": ("(run / 'metrics.jsonl').mkdir()", "metrics.jsonl: found a folder, expected a regular file"),
+    "sparse": ("os.truncate((run / 'metrics.jsonl').open('w').fileno(), 1 << 40)", "metrics.jsonl: found 1099511627776 bytes, expected at most"),
+    "outside": (f"(pathlib.Path(os.environ['GO']).parent / 'theirs').write_text('{SECRET}')\n"
+                "os.symlink(pathlib.Path(os.environ['GO']).parent / 'theirs', run / 'metrics.jsonl')",
+                "metrics.jsonl: found a symbolic link, expected a regular file"),
+    "manifest": ("(run / 'metrics.jsonl').write_text('{\"kind\":\"final\",\"step\":1,\"m/val_loss\":1}\\n')\n"
+                 "(run / 'checkpoints/step-00000001').mkdir(parents=True)\n"
+                 "os.mkfifo(run / 'checkpoints/step-00000001/manifest.json')", ""),
+    "parameters": ("(run / 'parameters.json').unlink()\nos.mkfifo(run / 'parameters.json')\nos.mkfifo(run / 'trace.json')", ""),
+}
+
+
+class AgentTest(QueueTest):
+    def submit(self, name, program):
+        (self.folder / "programs").mkdir(exist_ok=True)
+        self.write(f"programs/{name}.py", program)
+        self.write(f"{name}.yaml", SWEEP.replace("NAME", name))
+        self.foretime("submit", f"{name}.yaml")
+
+    def states(self):
+        return {job["name"].split("/")[0].split(" ")[0].split("-")[0]: job for job in self.jobs()}
+
+    def test_end_their_own_job_and_no_other(self):
+        os.environ["GO"] = str(self.folder / "go")
+        self.addCleanup(os.environ.pop, "GO")
+        self.submit("long", LONG)
+        agent = self.agent("--programs", "programs", "--cpus", "2", "--lease-seconds", "3", "--retry-seconds", "0.2")
+        self.wait_for("the long job", lambda: self.states()["long"]["state"] == "active")
+        for name, (program, _) in BAD.items():
+            self.submit(name, BEGIN + program)
+        over = ("failed", "dead", "succeeded")
+        self.wait_for("all bad ones", lambda: all(self.states()[name]["state"] in over for name in BAD), 240)
+        found = self.states()
+        for name, (_, message) in BAD.items():
+            job = self.json("status", found[name]["id"])["job"] if message else {}
+            if message:
+                self.assertEqual(found[name]["state"], "failed", job)
+                self.assertIn(message, json.dumps(job))
+            self.assertNotIn(SECRET, json.dumps(job))
+        self.assertEqual(found["long"]["state"], "active")
+        for job in found.values():  # readers of the folders do not hang either
+            for run in (job["id"], f"runs/{job['id']}"):
+                done = subprocess.run([FORETIME, "history", run], env=environment(), cwd=self.folder, capture_output=True, text=True, timeout=120)
+                self.assertIn(done.returncode, (0, 3), done.stderr)
+                self.assertNotIn(SECRET, done.stdout + done.stderr)
+        (self.folder / "go").touch()
+        self.wait_for("the long job's end", lambda: self.states()["long"]["state"] == "succeeded")
+        job = self.json("status", found["long"]["id"])["job"]
+        self.assertEqual(int(job["attempt"] if "attempt" in job else job["fence"]), 1, "it never lost its lease")
+        agent.send_signal(signal.SIGTERM)
+        self.finish(agent)
+
+    def test_a_job_that_stops_its_supervisor_gives_its_slot_back(self):
+        self.submit("stopper", BEGIN + "os.kill(os.getppid(), signal.SIGSTOP)\ntime.sleep(3000)")
+        self.agent("--programs", "programs", "--cpus", "1", "--lease-seconds", "3", "--retry-seconds", "0.2", "--stall-seconds", "2",
+                   "--stop-grace", "1")
+        self.wait_for("its end", lambda: self.states()["stopper"]["state"] == "dead", 180)
+        self.submit("next", BEGIN + "(run / 'metrics.jsonl').write_text('{\"kind\":\"final\",\"step\":1,\"val/loss\":1}\\n')")
+        self.wait_for("the slot", lambda: self.states()["next"]["state"] not in ("waiting", "active", "delayed"), 120)
+
+
+@unittest.skipUnless((pathlib.Path(FORETIME).parent / "core/foretime-board").exists(), "this build has no board: tools/install-deps.sh --board")
+class ReportTest(ProgramTest):
+    def setUp(self):
+        super().setUp()
+        self.write("private", SECRET)
+        self.good = self.folder / "runs/good"
+        self.good.mkdir(parents=True)
+        (self.good / "metrics.jsonl").write_text('{"kind":"train","step":1,"loss":1.25}\n')
+        self.bad = self.folder / "runs/bad"
+        self.bad.mkdir()
+        (self.bad / "metrics.jsonl").write_text('{"kind":"train","step":1,"loss":2.5}\n')
+
+    def report(self):
+        done = self.run_foretime("report", "runs", "-o", "report.html", timeout=120)
+        page = (self.folder / "report.html").read_text()
+        self.assertNotIn(SECRET, page)
+        self.assertIn("1.25", page)
+        (self.folder / "report.html").unlink()
+        return page, done.stderr
+
+    def test_publishes_no_file_behind_a_link(self):
+        for name in ("config.yaml", "comparison.txt", "profile.txt", "parameters.json", "rankings.csv", "trace.json"):
+            for target in (self.folder / "private", "../../private", "/dev/zero"):
+                (self.bad / name).symlink_to(target)
+                page, errors = self.report()
+                self.assertIn("2.5", page)
+                if name != "parameters.json":
+                    self.assertIn(f"bad/{name}: found a symbolic link, expected a regular file", page)
+                    self.assertIn(f"left out of the report: bad/{name}: found a symbolic link", errors)
+                (self.bad / name).unlink()
+
+    def test_shows_what_is_next_to_a_damaged_file(self):
+        for name, text in (("rankings.csv", "a,b\n1,2\n"), ("rankings.csv", "\0\0"), ("trace.json", "{"), ("trace.json", "[" * 200000)):
+            (self.bad / name).write_text(text)
+            page, errors = self.report()
+            self.assertIn(f"left out of the report: bad/{name}: ", errors)
+            self.assertIn("2.5", page)
+            (self.bad / name).unlink()
+
+    def test_waits_for_no_fifo(self):
+        (self.bad / "metrics.jsonl").unlink()
+        for name in ("metrics.jsonl", "config.yaml", "rankings.csv", "trace.json"):
+            os.mkfifo(self.bad / name)
+        page, errors = self.report()
+        for name in ("metrics.jsonl", "config.yaml", "rankings.csv", "trace.json"):
+            self.assertIn(f"bad/{name}: found a FIFO, expected a regular file", errors)
+            self.assertIn(f"bad/{name}: found a FIFO", page)
+
+    def test_the_same_for_an_experiment(self):
+        folder = self.folder / "runs/experiment"
+        folder.mkdir()
+        (folder / "summary.md").write_text("# Findings\n")
+        (folder / "secret.svg").symlink_to(self.folder / "private")
+        os.mkfifo(folder / "results.csv")
+        done = self.run_foretime("report", "runs/experiment", "-o", "experiment.html", timeout=120)
+        page = (self.folder / "experiment.html").read_text()
+        self.assertIn("# Findings", page)
+        self.assertNotIn(SECRET, page)
+        self.assertIn("results.csv: found a FIFO", done.stderr)
+        self.assertIn("secret.svg: found a symbolic link", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
