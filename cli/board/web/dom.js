@@ -134,7 +134,7 @@ function askToken(message) {
     if (keepToken(field.value)) location.reload();
     else notice("this is no token: expected 64 digits and letters, or the address that ends with them", true);
   }}, field, h("button", {class: "plain", type: "submit"}, "Open"));
-  document.getElementById("main").replaceChildren(h("h1", {}, "This board needs its token"), h("p", {}, `${message}, or paste it here.`), form);
+  document.getElementById("main").replaceChildren(h("h1", {}, "This board needs its token"), h("p", {}, `${message[0].toUpperCase()}${message.slice(1)}, or paste it here.`), form);
   say("");
   field.focus();
 }

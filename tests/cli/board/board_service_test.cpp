@@ -19,7 +19,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-/// The files of the machine; `before_open` is called before one is opened.
+/// The files of the machine; `before_open` is called before one is opened for reading.
 class WatchedFiles final : public Files {
  public:
   explicit WatchedFiles(std::function<void()> before_open) : before_open_(std::move(before_open)) {}
@@ -29,7 +29,10 @@ class WatchedFiles final : public Files {
   }
   bool exists_below(const Path& folder, const Path& name) override { return real_files().exists_below(folder, name); }
   std::unique_ptr<OutputFile> open(const Path& path, Open how) override { return real_files().open(path, how); }
-  std::string read(const Path& path) override { return real_files().read(path); }
+  std::string read(const Path& path) override {
+    before_open_();
+    return real_files().read(path);
+  }
   bool exists(const Path& path) override { return real_files().exists(path); }
   bool is_folder(const Path& path) override { return real_files().is_folder(path); }
   std::vector<Path> list(const Path& folder) override { return real_files().list(folder); }
