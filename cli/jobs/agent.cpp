@@ -82,12 +82,15 @@ std::filesystem::path existing(const std::string& option, const std::filesystem:
   return real;
 }
 
-/// After a power cut, say, agents may be there before Redis is: they wait for it as they do later on. One that was
-/// asked to end when there is no work has no reason to.
-std::unique_ptr<QueueAccess> connect(const AgentCommandOptions& options, spdlog::logger& log) {
+/// Connects to the queue and asks for its identity, which marks what the agent leaves on disk. After a power cut, say,
+/// agents may start before Redis does: they wait for it as they do later. One that was asked to end when there is no
+/// work does not wait.
+std::unique_ptr<QueueAccess> connect(AgentCommandOptions& options, spdlog::logger& log) {
   for (auto pause = kFirstPause;; pause = std::min(2 * pause, kLongestPause)) {
     try {
-      return std::make_unique<QueueAccess>(options.queue, Start::if_needed);
+      auto access = std::make_unique<QueueAccess>(options.queue, Start::if_needed);
+      options.agent.queue = access->identity(jobs::real_world().random_hex(32));
+      return access;
     } catch (const jobs::RedisUnavailable& error) {
       if (options.agent.until_empty) throw;
       log.warn("{}; trying again in {} s", error.what(), pause.count());
@@ -111,15 +114,6 @@ void agree_to_keep(QueueAccess& access, const AgentCommandOptions& options, spdl
     if (options.keeps_jobs && kept.jobs != wanted.jobs) differs("--keep-jobs", *wanted.jobs, *kept.jobs);
   } catch (const jobs::RedisUnavailable&) {
     // The agent waits for Redis; until the queue has an answer, its own one counts.
-  }
-}
-
-/// By which what agents leave on disk is known as this queue's; empty where Redis has gone again.
-std::string identity_of(QueueAccess& access) {
-  try {
-    return access.identity(jobs::real_world().random_hex(32));
-  } catch (const jobs::RedisUnavailable&) {
-    return "";
   }
 }
 
@@ -210,17 +204,13 @@ void run(AgentCommandOptions& options, int& exit_code) {
   if (!options.programs.empty()) options.agent.roots.programs = existing("--programs", options.programs);
   for (const auto& root : options.data_roots) options.agent.roots.data.push_back(existing("--data-root", root));
   options.agent.lease_term = jobs::Milliseconds(static_cast<int64_t>(options.lease_seconds * 1000));
-  options.agent.store = jobs::store_address(options.artifacts);
+  const auto store = jobs::store_address(options.artifacts);
   const auto log = coordinator::make_logger("", spdlog::level::info);
   const auto connection = connect(options, *log);
   auto& access = *connection;
   log->info("queue at {}, prefix {}", access.name(), access.settings().prefix);
   agree_to_keep(access, options, *log);
-  options.agent.queue = identity_of(access);
-  if (options.agent.queue.empty())
-    log->warn(
-        "Redis did not say which queue this is: attempts of this agent cannot be cleaned once it has forgotten "
-        "their jobs");
+  options.agent.store = jobs::store_of_queue(store, options.agent.queue);
   if (options.clean_days > 0) options.agent.clean = cleaner(options, access, log);
   options.agent.listen = listen_address(options, access.url(), *log);
   options.agent.artifacts = [&access, store = options.agent.store] {

@@ -13,6 +13,8 @@
 #include "base/open_mpi.h"
 #include "base/process_secrets.h"
 #include "configs/load.h"
+#include "configs/run_mark.h"
+#include "jobs/agent/attempt_folder.h"
 #include "jobs/agent/run_folder.h"
 #include "jobs/artifacts/s3_store.h"
 #include "jobs/queue/queue.h"
@@ -30,9 +32,32 @@ constexpr size_t kEvaluatedFiles = 4096;
 constexpr const char* kTrialFile =
     "trial.json";  // what a program of the user's own is told; its path is in FORETIME_TRIAL
 
-/// Where a checkpoint of `roots.runs` really is; JobsError unless it is whole and inside.
-fs::path stored_checkpoint(const std::string& what, const std::string& path, const AllowedRoots& roots) {
-  auto real = allowed_path(what, path, roots.runs, {roots.runs});
+/// What a job has published, and where it really is.
+struct Published {
+  fs::path path;
+  bool own = false;  // in an attempt of the job, by its mark
+};
+/// Throws JobsError where `path` is not inside the run root.
+Published find_published(const std::string& job, const std::string& path, const AgentOptions& options) {
+  const auto& runs = options.roots.runs;
+  const auto root = allowed_path("run root", runs, runs, {runs});
+  Published found{allowed_path("checkpoint of job " + job, path, runs, {runs})};
+  const auto below = found.path.lexically_relative(root);
+  if (std::distance(below.begin(), below.end()) > 2 && *below.begin() == job)
+    found.own = is_attempt_of(root / job / *std::next(below.begin()), {job, options.queue});
+  return found;
+}
+
+std::string not_made_by(const std::string& job) {
+  return "not in an attempt that this queue's agents made for job " + job;
+}
+
+/// Where a job's checkpoint really is; JobsError unless it is whole and in an attempt of that job.
+fs::path stored_checkpoint(const std::string& job, const std::string& path, const AgentOptions& options) {
+  const auto what = "checkpoint of job " + job;
+  const auto& roots = options.roots;
+  const auto [real, own] = find_published(job, path, options);
+  if (!own && files().exists(real)) throw JobsError("{}: {}: {}", what, real.string(), not_made_by(job));
   if (!files().exists(real / kManifest))
     throw JobsError(
         "{}: {}: no whole checkpoint there (no {}); is {} the run root of the agent that wrote "
@@ -50,31 +75,33 @@ int64_t step_of_folder(const fs::path& folder) {
   return number ? std::stoll(digits) : -1;
 }
 
-/// Where to go on: the checkpoint that was published or, where that is gone or damaged (the trainer keeps few, and
-/// Redis may have been away), the newest whole one of all attempts of the job. Empty where this machine has none:
-/// another agent's, on a disk that is not shared; the attempt then begins anew rather than never. Checksums are left to
-/// the trainer, which goes back to an older one beside it.
-fs::path newest_checkpoint(const std::string& published, const AllowedRoots& roots,
+/// Where a training continues: the checkpoint that was published or, where that is gone or damaged (the trainer keeps
+/// few, and Redis may have been away), the newest whole one of all attempts of the job. Empty where this machine has
+/// none: another agent's, on a disk that is not shared; the attempt then begins from the start rather than never.
+/// Checksums are left to the trainer, which falls back to an older one in the same folder.
+fs::path newest_checkpoint(const Lease& lease, const AgentOptions& options,
                            const std::function<void(const std::string&)>& note) {
-  fs::path real;
+  Published published;
   try {
-    real = allowed_path("checkpoint", published, roots.runs, {roots.runs});
+    published = find_published(lease.job, lease.checkpoint, options);
   } catch (const NodeError&) {
     throw;
   } catch (const JobsError&) {
     return {};
   }
-  const auto damage = checkpoint_damage(real);
-  if (damage.empty()) return real;
+  const auto damage = published.own || !files().exists(published.path)
+                          ? checkpoint_damage(published.path)
+                          : published.path.string() + ": " + not_made_by(lease.job);
+  if (damage.empty()) return published.path;
   fs::path newest;
-  const auto attempts = real.parent_path().parent_path().parent_path();
-  if (attempts.parent_path() == allowed_path("run root", roots.runs, roots.runs, {roots.runs})) {
-    for (const auto& attempt : files().list(attempts)) {
-      const auto found = newest_whole_checkpoint(attempt / "checkpoints");
-      if (!found.empty() && step_of_folder(found) > step_of_folder(newest)) newest = found;
-    }
+  const auto& runs = options.roots.runs;
+  for (const auto& attempt : files().list(allowed_path("run root", runs, runs, {runs}) / lease.job)) {
+    if (!is_attempt_of(attempt, {lease.job, options.queue})) continue;
+    const auto found = newest_whole_checkpoint(attempt / "checkpoints");
+    if (!found.empty() && step_of_folder(found) > step_of_folder(newest)) newest = found;
   }
-  if (note) note(fmt::format("{}; {}", damage, newest.empty() ? "begins anew" : "continues from " + newest.string()));
+  if (note)
+    note(fmt::format("{}; {}", damage, newest.empty() ? "begins from the start" : "continues from " + newest.string()));
   return newest;
 }
 
@@ -126,7 +153,7 @@ std::vector<std::string> train_arguments(const Lease& lease, const Parameters& p
   if (!place.resume.empty()) settings.checkpoint.resume = place.resume.string();
   if (settings.trainer.threads == 0) settings.trainer.threads = lease.spec.resources.cpus;
   const auto file = place.folder / "config.yaml";
-  write_whole(file, configs::to_yaml(settings));
+  write_whole(file, std::string(configs::kRunMark) + configs::to_yaml(settings));
   // What the trial is compared with others by.
   if (!parameters.empty()) write_parameters(place.folder, parameters);
   return {"train", "--quiet", file.string()};
@@ -186,7 +213,7 @@ fs::path needed_run(const JobSpec& spec, const AgentOptions& options, const std:
   if (!needed || needed->checkpoint.empty())
     throw JobUnusable("job {}: job {}, which it acts on, {}", spec.id, spec.after.front(),
                       needed ? "left no checkpoint" : "is unknown (forgotten after its time to live?)");
-  const auto folder = stored_checkpoint("checkpoint of job " + spec.after.front(), needed->checkpoint, options.roots);
+  const auto folder = stored_checkpoint(spec.after.front(), needed->checkpoint, options);
   return folder.parent_path().filename() == "checkpoints" ? folder.parent_path().parent_path() : folder;
 }
 
@@ -244,11 +271,11 @@ fs::path needed_bundle(const JobSpec& spec, const AgentOptions& options, const s
   if (!needed || needed->spec.kind != JobKind::finetune || needed->checkpoint.empty())
     throw JobUnusable("job {}: job {}, which it goes on from, {}", spec.id, id,
                       needed ? "left no bundle" : "is unknown (forgotten after its time to live?)");
-  const auto& runs = options.roots.runs;
-  auto real = allowed_path("bundle of job " + id, needed->checkpoint, runs, {runs});
+  auto [real, own] = find_published(id, needed->checkpoint, options);
   if (!files().exists(real) || files().is_folder(real))
     throw JobsError("bundle of job {}: {}: no such file; is {} the run root of the agent that wrote it?", id,
-                    real.string(), runs.string());
+                    real.string(), options.roots.runs.string());
+  if (!own) throw JobsError("bundle of job {}: {}: {}", id, real.string(), not_made_by(id));
   return real;
 }
 
@@ -306,7 +333,8 @@ std::map<std::string, std::string> attempt_environment(const JobSpec& spec, cons
 
 }  // namespace
 
-fs::path make_attempt_folder(const AllowedRoots& roots, const Lease& lease) {
+fs::path make_attempt_folder(const AgentOptions& options, const Lease& lease) {
+  const auto& roots = options.roots;
   if (!is_id(lease.job)) throw JobUnusable("a job's id is no text of 1 to 64 letters, digits, - and _");
   const auto job = roots.runs / lease.job;
   files().create_folders(job);
@@ -315,6 +343,7 @@ fs::path make_attempt_folder(const AllowedRoots& roots, const Lease& lease) {
   const auto name = fmt::format("attempt-{}", lease.fence);
   for (const auto& folder : {real / name, real / (name + "-" + (is_id(lease.token) ? lease.token : "again"))}) {
     if (!files().create_folder(folder)) continue;
+    mark_attempt(folder, {lease.job, options.queue});
     files().sync_folder(real);
     return folder;
   }
@@ -326,16 +355,16 @@ std::optional<MissingArtifacts> missing_artifacts(const Lease& lease, const Agen
   const auto& spec = lease.spec;
   if (spec.kind == JobKind::train) {
     if (lease.fence <= 1) return std::nullopt;
-    const bool here = !lease.checkpoint.empty() && !newest_checkpoint(lease.checkpoint, options.roots, {}).empty();
+    const bool here = !lease.checkpoint.empty() && !newest_checkpoint(lease, options, {}).empty();
     if (here && !newer) return std::nullopt;
     return MissingArtifacts{lease.job, Want::resume};
   }
   if (spec.after.empty()) return std::nullopt;
   if (!needed) return std::nullopt;
   if (!needed->checkpoint.empty()) {
-    const auto& runs = options.roots.runs;
-    const auto real = allowed_path("checkpoint of job " + spec.after.front(), needed->checkpoint, runs, {runs});
-    if (spec.kind == JobKind::finetune ? files().exists(real) : checkpoint_damage(real).empty()) return std::nullopt;
+    const auto [real, own] = find_published(spec.after.front(), needed->checkpoint, options);
+    if (own && (spec.kind == JobKind::finetune ? files().exists(real) : checkpoint_damage(real).empty()))
+      return std::nullopt;
   }
   return MissingArtifacts{spec.after.front(), Want::result};
 }
@@ -344,7 +373,7 @@ fs::path resume_checkpoint(const Lease& lease, const AgentOptions& options, cons
   fs::path checkpoint;
   const bool fetched = place.fetched.found();
   if (!lease.checkpoint.empty())
-    checkpoint = newest_checkpoint(lease.checkpoint, options.roots, fetched ? decltype(place.note)() : place.note);
+    checkpoint = newest_checkpoint(lease, options, fetched ? decltype(place.note)() : place.note);
   if (!fetched || place.fetched.step <= step_of_folder(checkpoint)) return checkpoint;
   if (place.note) place.note("continues from the stored checkpoint of step " + std::to_string(place.fetched.step));
   return place.fetched.path;

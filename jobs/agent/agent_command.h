@@ -24,10 +24,11 @@ struct MissingProgram : JobsError {
   std::filesystem::path program;
 };
 
-/// The folder of an attempt, freshly made: runs/<job id>/attempt-<fence>. Where that exists already (Redis lost a
-/// second and gave the fence out again) the token is added. Throws JobUnusable for an id that is no file name,
-/// JobsError where the folder cannot be made.
-std::filesystem::path make_attempt_folder(const AllowedRoots& roots, const Lease& lease);
+/// Makes and marks the folder of an attempt (attempt_folder.h): runs/<job id>/attempt-<fence>. Where that exists
+/// already (Redis lost a second and gave the fence out again, or another queue has the same job), the token is added.
+/// Throws JobUnusable for an id that is no file name, JobsError where both names exist, FileError where it cannot be
+/// made.
+std::filesystem::path make_attempt_folder(const AgentOptions& options, const Lease& lease);
 
 /// What a fine-tuning leaves in the folder of its attempt.
 inline constexpr const char* kBundleFile = "model.foretime";

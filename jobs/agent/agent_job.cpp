@@ -15,7 +15,6 @@
 #include "base/process.h"
 #include "configs/load.h"
 #include "jobs/agent/agent_command.h"
-#include "jobs/agent/old_attempts.h"
 #include "jobs/agent/run_folder.h"
 #include "jobs/error.h"
 #include "jobs/queue/job.h"
@@ -123,8 +122,7 @@ bool AgentJob::prepare(JobQueue& queue) {
     const bool fetches = courier_ != nullptr, newer = fetches && courier_->stores();
     preparing_ = work_.run([lease = lease_, options = options_, needed = *needed_, fetches, newer] {
       Prepared prepared;
-      prepared.folder = make_attempt_folder(options.roots, lease);
-      if (!options.queue.empty()) mark_attempt(prepared.folder, {lease.job, options.queue});
+      prepared.folder = make_attempt_folder(options, lease);
       prepared.output = files().open(prepared.folder / "output.log", Files::Open::append);
       if (fetches) prepared.missing = missing_artifacts(lease, options, needed, newer);
       return prepared;

@@ -83,7 +83,7 @@ struct AgentOptions {
   std::function<std::shared_ptr<ArtifactStores>()> artifacts;  // for a thread of its own; empty: the run root is all
   std::string listen;  // where channels listen for ranks of other hosts (jobs/progress/tcp.h); empty: nowhere
   std::string store;   // where artifacts are stored (store_address); empty: nowhere
-  std::string queue;   // its identity, noted in each attempt's folder (old_attempts.h); empty: not known
+  std::string queue;   // its identity, which the mark of each attempt's folder names (attempt_folder.h)
   /// Removes old attempts, beside the loop and at most once an hour, until `stop` says so; says itself what it did.
   /// Owns what it uses, because storage that hangs may keep it for longer than the agent. Empty: nothing is removed.
   std::function<void(const std::function<bool()>& stop)> clean;

@@ -1,7 +1,6 @@
 #include "jobs/agent/old_attempts.h"
 
 #include <algorithm>
-#include <charconv>
 #include <optional>
 #include <set>
 #include <utility>
@@ -13,40 +12,32 @@
 #include "base/atomic_file.h"
 #include "base/files.h"
 #include "base/foreign_file.h"
-#include "base/text.h"
+#include "jobs/agent/attempt_folder.h"
 
 namespace foretime::jobs {
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kAttempt = "attempt-";
-constexpr const char *kMark = "attempt.json", *kCleaned = ".cleaned";
+constexpr const char* kCleaned = ".cleaned";
 constexpr size_t kJobsAtOnce = 500;
 constexpr std::chrono::hours kCleanEvery{1};
 constexpr uint64_t kMostNoteBytes = 1 << 20;
 
 struct Attempt {
   fs::path folder;
-  int64_t fence = 0;
-  bool rest = false;                                       // of one whose removal was interrupted
+  AttemptName name;
   fs::file_time_type touched = fs::file_time_type::min();  // when it was written to last
 };
 
-/// Empty for what is no attempt.
-std::optional<Attempt> attempt_of(const fs::path& folder) {
-  const auto name = folder.filename().string();
-  if (!name.starts_with(kAttempt)) return std::nullopt;
-  Attempt attempt{.folder = folder, .rest = name.ends_with(kAsideSuffix)};
-  const auto digits = name.substr(kAttempt.size());
-  if (std::from_chars(digits.data(), digits.data() + digits.size(), attempt.fence).ec != std::errc())
-    return std::nullopt;
+/// The time at which an attempt was last written to; the oldest time where the folder has gone.
+fs::file_time_type time_of(const fs::path& folder) {
+  auto touched = fs::file_time_type::min();
   for (const auto* inside : {"", "output.log", "metrics.jsonl", "checkpoints"}) {
-    const auto time = foreign_write_time(folder.parent_path(), name / fs::path(inside));
-    if (time) attempt.touched = std::max(attempt.touched, *time);
+    const auto time = foreign_write_time(folder.parent_path(), folder.filename() / fs::path(inside));
+    if (time) touched = std::max(touched, *time);
   }
-  if (attempt.touched == fs::file_time_type::min()) return std::nullopt;  // it has gone
-  return attempt;
+  return touched;
 }
 
 /// A small file of an attempt; null if it does not exist, discarded if it is no JSON.
@@ -77,52 +68,24 @@ std::set<std::string> needed_by_others(QueueReader& reader) {
   return needed;
 }
 
-/// Of a job, by number; those whose removal was interrupted as well.
-std::vector<Attempt> attempts_in(const fs::path& job) {
+/// The attempts of a job in the order of their numbers, with those whose removal was interrupted.
+std::vector<Attempt> attempts_of(const fs::path& runs, const AttemptOwner& owner) {
   std::vector<Attempt> attempts;
-  for (const auto& path : files().list(job))
-    if (const auto attempt = attempt_of(path); attempt && !fs::is_symlink(path) && files().is_folder(path))
-      attempts.push_back(*attempt);
-  std::ranges::stable_sort(attempts, [](const Attempt& a, const Attempt& b) { return a.fence < b.fence; });
+  for (const auto& path : files().list(runs / owner.job))
+    if (is_attempt_of(path, owner))
+      attempts.push_back({path, parse_attempt_name(path.filename().string()).value(), time_of(path)});
+  std::ranges::stable_sort(attempts, {}, [](const Attempt& attempt) { return attempt.name.fence; });
   return attempts;
-}
-
-std::optional<AttemptMark> mark_of(const fs::path& attempt) {
-  const auto json = json_of(attempt, kMark);
-  if (json.is_null()) return std::nullopt;
-  const auto word = [&](const char* key) {
-    const auto found = json.is_object() ? json.find(key) : json.end();
-    return found != json.end() && found->is_string() ? found->get<std::string>() : std::string();
-  };
-  return AttemptMark{word("job"), word("queue")};
-}
-
-/// Others see it whole or not at all, also over NFS and after a loss of power. The mark goes last, so that the rest of
-/// a removal that was interrupted is known.
-void remove_attempt(const fs::path& attempt) {
-  auto aside = attempt;
-  if (!attempt.filename().string().ends_with(kAsideSuffix)) {
-    aside += fmt::format(".old-{}{}", ::getpid(), kAsideSuffix);
-    files().rename(attempt, aside);
-    files().sync_folder(attempt.parent_path());
-  }
-  for (const auto& path : files().list(aside))
-    if (path.filename() != kMark) files().remove(path);
-  files().remove(aside);
 }
 
 }  // namespace
 
-void mark_attempt(const fs::path& attempt, const AttemptMark& mark) {
-  write_whole(attempt / kMark, nlohmann::json{{"job", mark.job}, {"queue", mark.queue}}.dump() + "\n");
-}
-
-std::vector<fs::path> forgotten_attempts(const fs::path& runs, const AttemptMark& mark, std::chrono::seconds age,
+std::vector<fs::path> forgotten_attempts(const fs::path& runs, const AttemptOwner& owner, std::chrono::seconds age,
                                          fs::file_time_type now) {
   std::vector<fs::path> forgotten;
-  for (const auto& attempt : attempts_in(runs / mark.job)) {
-    if (!attempt.rest && now - attempt.touched < age) return {};
-    if (mark_of(attempt.folder) == mark) forgotten.push_back(attempt.folder);
+  for (const auto& attempt : attempts_of(runs, owner)) {
+    if (!attempt.name.half_removed && now - attempt.touched < age) return {};
+    forgotten.push_back(attempt.folder);
   }
   return forgotten;
 }
@@ -136,13 +99,13 @@ bool may_clean(const fs::path& runs, fs::file_time_type now) {
   return true;
 }
 
-std::vector<fs::path> old_attempts(const fs::path& runs, const JobRecord& job, const AttemptRetention& retention,
-                                   fs::file_time_type now) {
+std::vector<fs::path> old_attempts(const fs::path& runs, const JobRecord& job, const std::string& queue,
+                                   const AttemptRetention& retention, fs::file_time_type now) {
   if (!is_final(job.state) || !job.unreadable.empty()) return {};
   std::vector<Attempt> attempts;
   std::vector<fs::path> old;
-  for (auto& attempt : attempts_in(runs / job.spec.id)) {
-    if (attempt.rest)
+  for (auto& attempt : attempts_of(runs, {job.spec.id, queue})) {
+    if (attempt.name.half_removed)
       old.push_back(attempt.folder);
     else
       attempts.push_back(std::move(attempt));
@@ -150,7 +113,7 @@ std::vector<fs::path> old_attempts(const fs::path& runs, const JobRecord& job, c
   std::set<fs::path> needed;
   if (!attempts.empty()) {
     for (const auto& attempt : attempts)  // several, where Redis gave one fence out twice
-      if (attempt.fence == attempts.back().fence) needed.insert(attempt.folder);
+      if (attempt.name.fence == attempts.back().name.fence) needed.insert(attempt.folder);
   }
   const auto checkpoint = (runs / job.checkpoint).lexically_normal();
   std::optional<std::pair<double, fs::path>> best;
@@ -175,17 +138,18 @@ CleanedAttempts clean_attempts(const fs::path& runs, QueueReader& reader, const 
   CleanedAttempts cleaned;
   const auto root = runs.lexically_normal();
   const auto needed = needed_by_others(reader);
-  const auto queue = retention.forgotten ? reader.identity() : "";
+  const auto queue = reader.identity();
+  if (queue.empty()) return cleaned;  // no agent has made anything for it
   for (const auto& folder : files().list(root)) {
     if (stop()) break;
     const auto id = folder.filename().string();
     if (id.starts_with('.') || needed.contains(id) || !files().is_folder(folder)) continue;
     const auto job = reader.job(id);
     const auto now = fs::file_time_type::clock::now();
-    if (!job && queue.empty()) continue;  // nobody's, or of a job that was forgotten: its owner may want it
+    if (!job && !retention.forgotten) continue;  // its owner may want it
     std::vector<fs::path> attempts;
     try {
-      attempts = job ? old_attempts(root, *job, retention, now)
+      attempts = job ? old_attempts(root, *job, queue, retention, now)
                      : forgotten_attempts(root, {id, queue}, *retention.forgotten, now);
     } catch (const StorageError&) {
       throw;

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "jobs/agent/attempt_folder.h"
 #include "jobs/queue/job.h"
 #include "jobs/queue/queue_reader.h"
 
@@ -24,25 +25,17 @@ inline std::chrono::seconds seconds_of_days(double days) {
   return std::chrono::seconds(static_cast<int64_t>(days * 24 * 3600));
 }
 
-/// Whose an attempt is: attempt.json in its folder, which agents write when they make that. Attempts that earlier
-/// versions made have none.
-struct AttemptMark {
-  std::string job, queue;  // queue: its identity (RedisQueue::identity)
-  bool operator==(const AttemptMark&) const = default;
-};
-/// Throws FileError.
-void mark_attempt(const std::filesystem::path& attempt, const AttemptMark& mark);
-
-/// The attempts of a job below the run root that may be removed, oldest first. None of a job that has not ended or
-/// whose record is damaged. Never its newest attempt, the one that its checkpoint lies in, from which a retry or a
-/// dependent job goes on, or the one whose best checkpoint is the best by the job's metric. Where one was removed by
-/// halves (foretime-tmp), the rest is among them. Throws FileError.
+/// Returns the attempts of a job of `queue` that may be removed, oldest first: folders that is_attempt_of() recognises.
+/// A job that has not ended, or whose record is damaged, has none. Its newest attempt is never among them, nor the one
+/// that holds its checkpoint, from which a retry or a dependent job continues, nor the one whose best checkpoint is the
+/// best by the job's metric. The rest of an interrupted removal is among them. Throws FileError.
 std::vector<std::filesystem::path> old_attempts(const std::filesystem::path& runs, const JobRecord& job,
-                                                const AttemptRetention& retention, std::filesystem::file_time_type now);
+                                                const std::string& queue, const AttemptRetention& retention,
+                                                std::filesystem::file_time_type now);
 
-/// The attempts of a job that its queue has forgotten, oldest first: all that have this mark, where nothing was written
-/// to any attempt of the job within `age`. Throws FileError.
-std::vector<std::filesystem::path> forgotten_attempts(const std::filesystem::path& runs, const AttemptMark& mark,
+/// Returns all attempts of a job that its queue has forgotten, oldest first, where nothing was written to any of them
+/// within `age`. Throws FileError.
+std::vector<std::filesystem::path> forgotten_attempts(const std::filesystem::path& runs, const AttemptOwner& owner,
                                                       std::chrono::seconds age, std::filesystem::file_time_type now);
 
 /// What clean_attempts did, for people and tests.

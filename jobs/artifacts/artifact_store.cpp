@@ -157,4 +157,11 @@ std::string store_address(const std::string& option) {
   throw JobsError("--artifacts {}: expected redis, folder:PATH or s3://BUCKET/PREFIX", printable(option));
 }
 
+std::string store_of_queue(const std::string& address, const std::string& queue) {
+  if (address.empty() || address == kRedisStore) return address;
+  auto own = address + "/" + queue;
+  if (address.starts_with(kFolderScheme)) files().create_folder(own.substr(std::string(kFolderScheme).size()));
+  return own;
+}
+
 }  // namespace foretime::jobs

@@ -106,4 +106,9 @@ class ArtifactStores {
 /// empty. Throws JobsError with what was expected.
 std::string store_address(const std::string& option);
 
+/// The part of a store that belongs to one queue: the folder or prefix that is named by the queue's identity, which is
+/// made below the store's folder. Queues may share a store, where equal jobs have equal ids: what one removes must not
+/// be another's. Redis keeps them apart by their prefixes. Throws FileError.
+std::string store_of_queue(const std::string& address, const std::string& queue);
+
 }  // namespace foretime::jobs

@@ -96,13 +96,31 @@ class ArtifactsTest(ProgramTest):
         self.variables = {"AWS_ENDPOINT_URL": f"http://127.0.0.1:{server.stdout.readline().strip()}", "AWS_ACCESS_KEY_ID": "KEYID",
                           "AWS_SECRET_ACCESS_KEY": "s3cr3t+key"}
         id = self.moves("s3://models/of-tests")
-        self.assertIn(" in s3://models/of-tests (", self.foretime("status", id))
+        self.assertIn(" in s3://models/of-tests/", self.foretime("status", id))
         self.variables["AWS_SECRET_ACCESS_KEY"] = "another"
         message = self.foretime("export", id, "again.foretime", code=2)
         self.assertIn("403 SignatureDoesNotMatch", message)
         self.assertNotIn("another", message)
         self.variables = {}
         self.assertIn("AWS_ACCESS_KEY_ID is not set", self.foretime("export", id, "again.foretime", code=2))
+
+    def test_queues_that_share_a_store_leave_each_others_artifacts_alone(self):
+        """Equal jobs have equal ids in both queues. What the second one stores and tidies must not cost the first one its model."""
+        shared = self.folder / "shared"
+        shared.mkdir()
+        for queue in ("first", "second"):
+            self.foretime("submit", "base.yaml", "--prefix", queue)
+            self.finish(self.agent(queue, "--artifacts", "folder:shared", "--prefix", queue))
+            if queue == "first":
+                (next(shared.glob("*/*")) / "1-my-notes/x").mkdir(parents=True)
+        id = json.loads(self.foretime("status", "--json", "--prefix", "first"))["jobs"][0]["id"]
+        self.assertEqual(len(list(shared.glob(f"*/{id}"))), 2, "a folder for each queue")
+        for queue in ("first", "second"):  # on a machine that ran nothing
+            self.foretime("export", id, f"{queue}.foretime", "--prefix", queue)
+        # One queue forgets its job and tidies up.
+        self.finish(self.agent("second", "--artifacts", "folder:shared", "--prefix", "second", "--keep-days", 0.1 / 86400))
+        self.foretime("export", id, "again.foretime", "--prefix", "first")
+        self.assertTrue(list(shared.glob("*/*/1-my-notes/x")))
 
     def test_evaluations_and_exports_of_the_queue_find_models_of_other_machines(self):
         self.write("sweep.yaml", SWEEP + "then: [{evaluate: {files: [C11.npz]}}, export]\n")

@@ -90,15 +90,19 @@ class JobsTest(QueueTest):
         job = self.json("submit", "base.yaml")["jobs"][0]["id"]
         self.finish(self.agent("--until-empty"))
         folder = self.folder / "runs" / job
-        for name in ("attempt-0", "attempt-0-young", "notes"):
+        mark = json.loads((folder / "attempt-1/attempt.json").read_text())
+        for name in ("attempt-0", "attempt-0-young", "attempt-0-unmarked", "notes"):
             (folder / name).mkdir()
-        os.utime(folder / "attempt-0", (0, 0))
+            if name != "attempt-0-unmarked":
+                (folder / name / "attempt.json").write_text(json.dumps({**mark, "attempt": name}))
+            if name != "attempt-0-young":
+                os.utime(folder / name, (0, 0))
         (self.folder / "runs/somebodys/attempt-0").mkdir(parents=True)
         self.assertEqual(self.foretime("clean", "--keep", 0), f"runs/{job}/attempt-0\n1 attempts would be removed; --remove does so\n")
         self.assertIn("0 attempts would be removed", self.foretime("clean", "--keep", 2))
         self.assertTrue((folder / "attempt-0").exists())
         self.assertIn("1 attempts removed", self.foretime("clean", "--keep", 0, "--remove"))
-        self.assertEqual(sorted(path.name for path in folder.iterdir()), ["attempt-0-young", "attempt-1", "notes"])
+        self.assertEqual(sorted(path.name for path in folder.iterdir()), ["attempt-0-unmarked", "attempt-0-young", "attempt-1", "notes"])
         self.assertTrue((self.folder / "runs/somebodys/attempt-0").exists(), "a folder that the queue does not know")
         self.foretime("evaluate", folder / "attempt-1")
 
@@ -112,8 +116,8 @@ class JobsTest(QueueTest):
         self.finish(self.agent("--until-empty", "--keep-days", soon))
         theirs.mkdir(parents=True)
         mark = json.loads((folders[0] / "attempt-1/attempt.json").read_text())
-        self.assertEqual(mark["job"], folders[0].name)
-        (theirs / "attempt.json").write_text(json.dumps({"job": "0123456789abcdef", "queue": "of somebody else"}))
+        self.assertEqual((mark["job"], mark["attempt"]), (folders[0].name, "attempt-1"))
+        (theirs / "attempt.json").write_text(json.dumps({**mark, "job": "0123456789abcdef", "queue": "of somebody else"}))
         for folder in (*(folder / "attempt-1" for folder in folders), theirs):
             for path in (*folder.iterdir(), folder):
                 os.utime(path, (0, 0))

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include "jobs/agent/attempt_folder.h"
 #include "jobs/sweep/program_trial.h"
 #include "tests/jobs/agent/agent_fixture.h"
 #include "tests/support/message_of.h"
@@ -254,6 +255,7 @@ TEST_F(AgentCommandTest, WhereThePublishedCheckpointWasPrunedTheNewestBesideItIs
   const auto id = submit("pruned", "resume\nexit 0\n");
   const auto folder = runs_ / id / "attempt-1" / "checkpoints";
   for (const auto* step : {"step-00000005", "step-00000007", "step-00000009"}) fs::create_directories(folder / step);
+  mark_attempt(folder.parent_path(), {id, options_.queue});
   for (const auto* whole : {"step-00000005", "step-00000007"}) std::ofstream(folder / whole / "manifest.json") << "{}";
   leave_checkpoints({id + "/attempt-1/checkpoints/step-00000003"});
   run_all();
@@ -272,10 +274,36 @@ TEST_F(AgentCommandTest, WhereThePublishedCheckpointIsDamagedAnOlderAttemptIsCon
   write(first / "step-00000005", 100);
   write(first / "step-00000006", 40);  // cut
   write(second / "step-00000009", 40);
+  for (const auto& checkpoints : {first, second}) mark_attempt(checkpoints.parent_path(), {id, options_.queue});
   leave_checkpoints({id + "/attempt-2/checkpoints/step-00000009"});
   run_all();
   EXPECT_THAT(log_of(id), AllOf(HasSubstr("resume " + (fs::canonical(first) / "step-00000005").string()),
                                 HasSubstr("step-00000009/model.safetensors: 40 bytes, the manifest says 100")));
+}
+
+/// A whole checkpoint in each of some folders of a job; the published one is gone.
+TEST_F(AgentCommandTest, OnlyAttemptsOfThisJobAndQueueAreContinued) {
+  options_.queue = "ours";
+  const auto id = submit("foreign", "resume\n");
+  const auto write = [&](const std::string& attempt, int step, const AttemptOwner& owner) {
+    const auto folder = runs_ / id / attempt / fmt::format("checkpoints/step-{:08}", step);
+    fs::create_directories(folder);
+    std::ofstream(folder / "manifest.json") << "{}";
+    if (!owner.job.empty()) mark_attempt(runs_ / id / attempt, owner);
+  };
+  write("attempt-1", 3, {id, "ours"});
+  write("attempt-1-t", 9, {id, "theirs"});
+  write("attempt-2", 8, {});
+  write("attempt-3", 7, {"another", "ours"});
+  fs::copy(runs_ / id / "attempt-1", runs_ / id / "attempt-1 (copy)", fs::copy_options::recursive);
+  fs::create_directories(runs_ / id / "attempt-1 (copy)/checkpoints/step-00000006");
+  std::ofstream(runs_ / id / "attempt-1 (copy)/checkpoints/step-00000006/manifest.json") << "{}";
+  // The record may name a folder of another queue: an attempt of this one had that name and was removed by hand.
+  leave_checkpoints({id + "/attempt-1-t/checkpoints/step-00000009"});
+  run_all();
+  EXPECT_THAT(log_of(id),
+              HasSubstr("resume " + (fs::canonical(runs_ / id) / "attempt-1/checkpoints/step-00000003").string()));
+  EXPECT_THAT(log_of(id), HasSubstr("not in an attempt that this queue's agents made for job " + id));
 }
 
 TEST_F(AgentCommandTest, AJobThatIsTooLargeForTheAgentWaitsForAnotherAndDoesNotHoldThisOne) {

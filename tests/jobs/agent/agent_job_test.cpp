@@ -10,6 +10,7 @@
 #include <spdlog/sinks/null_sink.h>
 
 #include "base/atomic_file.h"
+#include "jobs/agent/attempt_folder.h"
 #include "jobs/agent/run_folder.h"
 #include "jobs/sweep/program_trial.h"
 #include "tests/jobs/agent/training_settings.h"
@@ -99,6 +100,7 @@ class AgentJobTest : public ::testing::Test {
   static std::string store(int64_t fence, int64_t step) {
     const auto path = fmt::format("job/attempt-{}/checkpoints/step-{:08}", fence, step);
     files().create_folders(fs::path("/runs") / path);
+    mark_attempt(fmt::format("/runs/job/attempt-{}", fence), {"job", ""});
     files().open(fs::path("/runs") / path / "manifest.json", Files::Open::replace)->write("{}");
     return path;
   }

@@ -23,10 +23,12 @@ class OldAttempts : public ::testing::Test {
     job_.state = JobState::succeeded;
   }
 
-  /// `days` ago something was written there; `best`: the value of its best checkpoint.
-  void add(const std::string& name, double days, double best = -1) {
+  /// An attempt that was last written to `days` ago; `best`: the value of its best checkpoint.
+  void add(const std::string& name, double days, double best = -1) { add(name, days, {job_.spec.id, kQueue}, best); }
+  void add(const std::string& name, double days, const AttemptOwner& owner, double best = -1) {
     const auto folder = scratch_.path() / job_.spec.id / name;
     fs::create_directories(folder / "checkpoints");
+    if (!owner.job.empty()) mark_attempt(folder, owner);
     std::ofstream(folder / "output.log") << "log\n";
     if (best >= 0)
       std::ofstream(folder / "checkpoints/best.json") << R"({"step": 5, "metric": "m", "value": )" << best << "}";
@@ -35,10 +37,12 @@ class OldAttempts : public ::testing::Test {
   }
   Names old(const AttemptRetention& retention) const {
     Names names;
-    for (const auto& path : old_attempts(scratch_.path(), job_, retention, now_)) names.push_back(path.filename());
+    for (const auto& path : old_attempts(scratch_.path(), job_, kQueue, retention, now_))
+      names.push_back(path.filename());
     return names;
   }
 
+  static constexpr const char* kQueue = "queue";
   testing::Scratch scratch_;
   JobRecord job_;
   fs::file_time_type now_ = fs::file_time_type::clock::now();
@@ -85,49 +89,72 @@ TEST_F(OldAttempts, WhatARemovalLeftGoesAndWhatIsNoAttemptStays) {
   add("attempt-2-token", 0);
   add("attempt-2", 0);
   add("notes", 100);
+  add("attempt-0", 100, {});
+  add("attempt-0-my-notes", 100, {});
+  add("attempt-0-theirs", 100, {job_.spec.id, "another"});
+  add("attempt-0-others", 100, {"another", kQueue});
   EXPECT_EQ(old({.keep = 0, .age = std::chrono::seconds(0)}), Names{"attempt-1.old-77.foretime-tmp"});
+}
+
+TEST_F(OldAttempts, CopiesAndLinksStay) {
+  const auto folder = scratch_.path() / job_.spec.id;
+  add("attempt-1", 100);
+  add("attempt-2", 100);
+  for (const auto* copy : {"attempt-1 (copy)", "attempt-1.keep", "attempt-1-copy", "attempt-0", "attempt-01",
+                           "attempt-1.old-x.foretime-tmp", "attempt-1.old-7.foretime-tmp.foretime-tmp"})
+    fs::copy(folder / "attempt-1", folder / copy, fs::copy_options::recursive);
+  fs::create_directory_symlink(folder / "attempt-1", folder / "attempt-1-link");
+  EXPECT_EQ(old({.keep = 0, .age = std::chrono::seconds(0)}), Names{"attempt-1"});
 }
 
 /// Attempts of a forgotten job that are known by what agents wrote there.
 class ForgottenAttempts : public OldAttempts {
  protected:
-  void add_marked(const std::string& name, double days, const AttemptMark& mark) {
-    add(name, days);
-    const auto folder = scratch_.path() / job_.spec.id / name;
-    const auto then = fs::last_write_time(folder);
-    mark_attempt(folder, mark);
-    fs::last_write_time(folder, then);
-  }
   Names forgotten(double days) const {
     Names names;
-    for (const auto& path : forgotten_attempts(scratch_.path(), mark_, seconds_of_days(days), now_))
+    for (const auto& path : forgotten_attempts(scratch_.path(), {job_.spec.id, kQueue}, seconds_of_days(days), now_))
       names.push_back(path.filename());
     return names;
   }
-  const AttemptMark mark_{job_.spec.id, "queue"};
 };
 
 TEST_F(ForgottenAttempts, GoWhereAgentsOfThisQueueMadeThem) {
-  add_marked("attempt-2", 10, mark_);
-  add_marked("attempt-10", 9, mark_);
-  add("attempt-3", 100);  // by an earlier version, or by somebody
-  add_marked("attempt-4", 100, {job_.spec.id, "another"});
-  add_marked("attempt-5", 100, {"another", "queue"});
-  add_marked("notes", 100, mark_);
+  add("attempt-2", 10);
+  add("attempt-10", 9);
+  add("attempt-3", 100, {});
+  add("attempt-4", 100, {job_.spec.id, "another"});
+  add("attempt-5", 100, {"another", kQueue});
+  add("notes", 100);
   std::ofstream(scratch_.path() / job_.spec.id / "attempt-5/attempt.json") << "{\"job\": [";
   EXPECT_EQ(forgotten(8), (Names{"attempt-2", "attempt-10"}));
 }
 
 TEST_F(ForgottenAttempts, StayAsLongAsAnyOfTheirJobIsYoung) {
-  add_marked("attempt-1", 10, mark_);
+  add("attempt-1", 10);
   add("attempt-2", 1);
   EXPECT_EQ(forgotten(2), Names{});
-  EXPECT_EQ(forgotten(1), Names{"attempt-1"});
+  EXPECT_EQ(forgotten(1), (Names{"attempt-1", "attempt-2"}));
 }
 
 TEST_F(ForgottenAttempts, TheRestOfARemovalGoes) {
-  add_marked("attempt-1.old-77.foretime-tmp", 0, mark_);
+  add("attempt-1.old-77.foretime-tmp", 0);
   EXPECT_EQ(forgotten(2), Names{"attempt-1.old-77.foretime-tmp"});
+}
+
+TEST(AttemptNames, AreExact) {
+  const auto fence = [](const std::string& name) {
+    const auto parsed = parse_attempt_name(name);
+    return parsed ? parsed->fence : -1;
+  };
+  EXPECT_EQ(fence("attempt-12"), 12);
+  EXPECT_EQ(fence("attempt-12-9fa_C"), 12);
+  EXPECT_EQ(fence("attempt-12-9fa.old-3.foretime-tmp"), 12);
+  EXPECT_TRUE(parse_attempt_name("attempt-12.old-3.foretime-tmp")->half_removed);
+  EXPECT_EQ(parse_attempt_name("attempt-12.old-3.foretime-tmp")->name, "attempt-12");
+  for (const auto* name : {"", "attempt", "attempt-", "attempt--1", "attempt-1x", "attempt-1-", "attempt-1 (copy)",
+                           "attempt-1.keep", "attempt-1.old-3", "attempt-1.foretime-tmp", "attempt-1.old-.foretime-tmp",
+                           "attempt-1-a b", "attempt-99999999999999999999", "xattempt-1", "Attempt-1", "attempt-1\n"})
+    EXPECT_EQ(fence(name), -1) << name;
 }
 
 TEST_F(ForgottenAttempts, AreLookedForOnceAnHour) {
