@@ -25,15 +25,16 @@ namespace fs = std::filesystem;
 
 constexpr time_t kDay = 24 * 3600;
 
+bool is_number(std::string_view text) {
+  return !text.empty() && std::ranges::all_of(text, [](unsigned char c) { return std::isdigit(c) != 0; });
+}
+
 /// WRITING of PATH.WRITING[.NAME].foretime-tmp, for files beside PATH; empty for others.
 std::string writing_of(const fs::path& file, const std::string& path_name) {
   const auto name = file.filename().string();
   if (!name.starts_with(path_name + '.') || !name.ends_with(kAsideSuffix)) return "";
   const auto rest = std::string_view(name).substr(path_name.size() + 1);
   const auto writing = rest.substr(0, rest.find('.'));
-  const auto is_number = [](std::string_view text) {
-    return !text.empty() && std::ranges::all_of(text, [](unsigned char c) { return std::isdigit(c) != 0; });
-  };
   const auto hyphen = writing.find('-');
   const bool ours = hyphen == std::string_view::npos
                         ? is_number(writing)
@@ -85,6 +86,15 @@ std::vector<Probe> lock_all(const fs::path& path, const std::string& writing) {
 }
 
 }  // namespace
+
+bool is_half_of(const fs::path& file, const std::string& name) {
+  constexpr std::string_view kOld = ".old-";
+  auto rest = file.filename().string();
+  if (!writing_of(file, name).empty() || rest == name + kAsideSuffix) return true;
+  if (!rest.starts_with(name) || !rest.ends_with(kAsideSuffix)) return false;
+  rest = rest.substr(name.size(), rest.size() - name.size() - std::string_view(kAsideSuffix).size());
+  return rest.starts_with(kOld) && is_number(std::string_view(rest).substr(kOld.size()));
+}
 
 bool lock_half(int half, const fs::path& name) {
   if (try_to_lock(half) == LockState::held) return false;

@@ -14,6 +14,10 @@
 /// nothing of the writing must have changed for a day as well, by the clock of the storage.
 namespace foretime {
 
+/// Whether `file` has the name of something that is being written next to a file or folder of that name, or is being
+/// removed: NAME.foretime-tmp, NAME.old-PID.foretime-tmp, or a file of a writing as above.
+bool is_half_of(const std::filesystem::path& file, const std::string& name);
+
 /// Locks a half that this process has just made. False: somebody took it for one that was left, and has removed it.
 bool lock_half(int half, const std::filesystem::path& name);
 

@@ -76,7 +76,7 @@ class Bench:
             return
         (self.folder / "old.json").write_text("".join(old))
         (self.folder / "settings.yaml").write_text(SETTINGS)
-        self.run("data", "pack-records", "old.foretime", "old.json", "--dags", self.dags)
+        self.run("data", "pack-records", "-o", "old.foretime", "old.json", "--dags", self.dags)
         self.run("train", "--quiet", "settings.yaml")
         self.run("export", "run", "model.foretime")
 
@@ -92,7 +92,7 @@ class Bench:
     def tune(self, lines, *options):
         (self.folder / "new.json").write_text("".join(lines))
         return json.loads(self.run("finetune", "model.foretime", "new.json", "--dags", self.dags, "-o", "tuned.foretime",
-                                   "--force", "--json", "--threads", "1", *options))
+                                   "--take-worse", "--json", "--threads", "1", *options))
 
 
 TOLERANCES = (0.0, 0.25, 0.5, 0.75, 1.0)

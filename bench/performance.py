@@ -59,7 +59,7 @@ class Rows:
         run([self.foretime, "data", "synth", member, "--nodes", 43615, "--configurable", 364, "--configs", 100040])
         code = ("import resource, subprocess, sys; subprocess.run(sys.argv[1:], check=True, stdout=subprocess.DEVNULL); "
                 "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)")
-        peak = int(run([sys.executable, "-c", code, self.foretime, "data", "pack", self.scratch / "largest.foretime", member])) * 1024
+        peak = int(run([sys.executable, "-c", code, self.foretime, "data", "pack", "-o", self.scratch / "largest.foretime", member])) * 1024
         bytes_of_member = 100040 * 364 * 18 * 4
         plain = int(run([sys.executable, "-c", code, self.foretime, "--version"])) * 1024
         return f"{100 * peak / bytes_of_member:.1f} %", (f"{peak / 2**20:.0f} MiB of {bytes_of_member / 2**20:.0f} MiB, the whole process; the full program takes "
@@ -94,7 +94,7 @@ class Rows:
             run([self.foretime, "data", "synth", self.scratch / f"synthetic_start_{i:03}.npz", "--nodes", 2030 + 30 * i, "--configurable", 53 + 3 * i,
                  "--configs", 500, "--seed", i + 1])
         packed = self.scratch / "hundred.foretime"
-        run([self.foretime, "data", "pack", packed, self.scratch / "synthetic_start_*.npz"])
+        run([self.foretime, "data", "pack", "-o", packed, self.scratch / "synthetic_start_*.npz"])
         settings = self.scratch / "start.yaml"
         settings.write_text("model: {type: residual_gcn, hidden: 32, layers: 2}\n")
         command = [self.foretime, "train", settings, "data.format=layout", f"data.train=[{packed}]", "sampler.groups_per_batch=4",

@@ -73,7 +73,7 @@ class Bench:
     def train(self, lines, seed, name):
         """The bundle of a model that has learned from these records."""
         self.write("train.json", lines)
-        self.run("data", "pack-records", "packed.foretime", "train.json", "--dags", "dags.jsonl")
+        self.run("data", "pack-records", "-o", "packed.foretime", "train.json", "--dags", "dags.jsonl")
         self.run("train", "--quiet", "settings.yaml", f"run.directory={name}", f"trainer.seed={seed}", f"trainer.steps={self.arguments.steps}")
         self.run("export", name, f"{name}.foretime")
         return f"{name}.foretime"

@@ -148,7 +148,7 @@ class Direction:
 
     def pack(self, name, lines, machines):
         self.write(f"{name}.jsonl", lines)
-        self.run("data", "pack-records", f"{name}.foretime", f"{name}.jsonl", "--dags", self.bench.dags, "--threads", 1,
+        self.run("data", "pack-records", "-o", f"{name}.foretime", f"{name}.jsonl", "--dags", self.bench.dags, "--threads", 1,
                  *(["--targets", *machines] if machines else []))
 
     def train(self, name, files, machines, steps, seed):
@@ -157,7 +157,7 @@ class Direction:
                  "model.ensemble_size=1", f"trainer.steps={steps}", f"trainer.seed={seed}", "data.holdout=0",
                  "trainer.metric=valid/kendall_tau",  # the default: nothing is held out, and no set is asked for
                  f"optimizer.warmup_steps={min(110, steps // 10)}")
-        self.run("export", f"runs/{name}", f"bundles/{name}.foretime", "--force")
+        self.run("export", f"runs/{name}", f"bundles/{name}.foretime")
         return f"bundles/{name}.foretime"
 
     def joint(self, name, lines):

@@ -12,6 +12,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "base/output_target.h"
 #include "cli/parsing/commands.h"
 #include "cli/parsing/options.h"
 #include "cli/programs.h"
@@ -31,7 +32,7 @@ struct StatementArguments {
   std::string train, test, records, dags, split, preset = "pairs", save;
   double held_out = 0.2;
   int64_t per_workload = 0, rounds = 0, seeds = 1, first_seed = 43, threads = 1;
-  bool json = false;
+  bool json = false, force = false;
 };
 
 struct LoopArguments {
@@ -111,6 +112,7 @@ std::pair<ProgramRows, ProgramRows> statement_rows(const StatementArguments& arg
 }
 
 void run_statements(const StatementArguments& arguments) {
+  if (!arguments.save.empty()) expect_replaceable("--save", arguments.save, FileKind::unmarked, arguments.force);
   const auto [train, test] = statement_rows(arguments);
   if (!arguments.json) std::cout << describe("training", train) << describe("test", test);
   nlohmann::ordered_json json;
@@ -237,6 +239,7 @@ void add_statements(CLI::App& xgboost) {
   shown_option(*command, "--threads", arguments->threads, "Threads; other trees with another number",
                CLI::PositiveNumber);
   command->add_option("--save", arguments->save, "Where to write the first model (.json or .ubj)");
+  command->add_flag("--force", arguments->force, "replace the file of --save if it exists");
   command->add_flag("--json", arguments->json, "Print JSON");
   command->callback([arguments] { run_statements(*arguments); });
 }

@@ -6,7 +6,7 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
-#include "cli/output_bundle.h"
+#include "base/output_target.h"
 #include "cli/parsing/commands.h"
 #include "cli/parsing/options.h"
 #include "configs/load.h"
@@ -39,6 +39,7 @@ void show(const Options& options) {
 }
 
 void write_inputs(const Options& options) {
+  expect_replaceable("-o", options.output, FileKind::plan_arrays, options.force, {options.bundle, options.file});
   const auto model = inference::Model::open(options.bundle);
   const auto headers = inference::list_groups(*model, {options.file});
   const auto* chosen = headers.empty() ? nullptr : &headers.front();
@@ -59,9 +60,9 @@ void write_inputs(const Options& options) {
 /// The bundle with machines that it is to know besides; its weights and all else stay as they are.
 void add_machines(const Options& options) {
   const auto from = inference::bundle_file(options.bundle);
-  if (fs::exists(options.output) && !options.force)
-    throw configs::SettingsError("-o {}: exists already; --force replaces it", options.output);
-  expect_bundle_or_nothing(options.output);
+  std::vector<fs::path> inputs(options.machines.begin(), options.machines.end());
+  inputs.push_back(from);
+  expect_replaceable("-o", options.output, FileKind::bundle, options.force, inputs);
   auto bundle = inference::read_bundle(from);
   const auto spec = inference::read_scoring_spec(bundle);
   if (!spec.representation || spec.representation == configs::Representation::ast)
@@ -103,6 +104,7 @@ void add_bundle_command(CLI::App& app) {
   inputs->add_option("--candidates", options->candidates, "candidates, separated by commas; default: all")
       ->delimiter(',');
   inputs->add_flag("--plain", options->plain, "a state for each node and candidate, nothing shared");
+  add_force_flag(*inputs, options->force);
   inputs->callback([options] { write_inputs(*options); });
   auto* machines = command->add_subcommand(
       "add-machine", "Write a bundle that knows machines besides its own, as the model that it is");
@@ -110,7 +112,7 @@ void add_bundle_command(CLI::App& app) {
       ->required();
   typed_option(*machines, "machine", options->machines, "files of `foretime target measure`", "MACHINE")->required();
   machines->add_option("--output,-o", options->output, "the bundle to write")->required();
-  machines->add_flag("--force", options->force, "replace an earlier bundle");
+  add_force_flag(*machines, options->force);
   machines->footer(
       "What scores with the new bundle (rank, select, serve, Python, TVM) takes the caches and rates of these "
       "machines\n"

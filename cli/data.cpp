@@ -9,6 +9,7 @@
 #include <fmt/ranges.h>
 #include <unistd.h>
 
+#include "base/output_target.h"
 #include "base/threads.h"
 #include "cli/data_command.h"
 #include "cli/parsing/options.h"
@@ -38,6 +39,7 @@ struct InspectArguments {
 
 struct SynthArguments {
   std::string out;
+  bool force = false;
   data::SynthSettings settings;
 };
 
@@ -98,7 +100,16 @@ void inspect(const InspectArguments& arguments) {
   if (arguments.json) std::cout << data::to_json(reports);
 }
 
+/// Adds `-o OUT`, the packed data set that a command writes, and `--force`.
+template <class Path>
+void add_output(CLI::App& command, Path& out, bool& force) {
+  needed_option(command, "--output,-o", out, "Packed data set to write (.foretime)", "OUT");
+  add_force_flag(command, force);
+}
+
 void synth(const SynthArguments& arguments) {
+  const bool packed = std::filesystem::path(arguments.out).extension() == ".foretime";
+  expect_replaceable("", arguments.out, packed ? FileKind::collection : FileKind::graph, arguments.force);
   data::write_synthetic(arguments.out, arguments.settings);
   const auto& settings = arguments.settings;
   std::cout << fmt::format("{}: SYNTHETIC layout graph with {} nodes, {} configurable, {} configurations, seed {}\n",
@@ -114,7 +125,7 @@ void add_pack(CLI::App& data_command, const Packer& pack) {
   auto* command = data_command.add_subcommand(
       "pack", "Pack groups into one memory-mapped collection; mpirun shares them among ranks");
   const auto arguments = std::make_shared<PackArguments>();
-  needed_option(*command, "out", arguments->out, "Collection to write (.foretime)", "OUT");
+  add_output(*command, arguments->out, arguments->force);
   needed_option(*command, "in", arguments->in, "Files, folders, globs or collections", "IN");
   shown_option(*command, "--format", arguments->format, "layout, tile or programs",
                CLI::IsMember({"layout", "tile", "programs"}));
@@ -133,7 +144,7 @@ void add_pack_records(CLI::App& data_command, const RecordPacker& run) {
       "Pack auto_scheduler tuning records into a collection of loop graphs, a group a workload; mpirun shares the "
       "workloads among ranks");
   const auto arguments = std::make_shared<data::RecordPackRequest>();
-  needed_option(*command, "out", arguments->out, "Collection to write (.foretime)", "OUT");
+  add_output(*command, arguments->out, arguments->force);
   needed_option(*command, "in", arguments->in, "Tuning records: JSON lines, plain or gzip", "IN");
   add_dags_option(*command, arguments->dags, "Compute DAGs of the workloads (JSON lines, plain or gzip)")->required();
   command
@@ -181,13 +192,20 @@ void add_pack_records(CLI::App& data_command, const RecordPacker& run) {
                CLI::NonNegativeNumber);
   shown_option(*command, "--memory", arguments->memory_mib, "MiB that a rank may take for programs being packed",
                CLI::PositiveNumber);
-  command->callback([arguments, run] { run(*arguments); });
+  command->callback([arguments, run] {
+    auto inputs = arguments->in;
+    for (const auto& file : {arguments->dags, arguments->lines, arguments->networks}) inputs.emplace_back(file);
+    inputs.insert(inputs.end(), arguments->targets.begin(), arguments->targets.end());
+    expect_replaceable("-o", arguments->out, FileKind::collection, arguments->force, inputs);
+    run(*arguments);
+  });
 }
 
 void add_dags(CLI::App& data_command) {
   struct Arguments {
     std::vector<std::filesystem::path> in, records;
     std::string out;
+    bool force = false;
   };
   auto* command = data_command.add_subcommand(
       "dags", "Make a table of compute DAGs of their text, as print(task.compute_dag) gives it in TVM");
@@ -201,7 +219,11 @@ void add_dags(CLI::App& data_command) {
       ->required();
   typed_option(*command, "--records", arguments->records,
                "Tuning records of these DAGs: which has which workload key, and lengths of loops", "FILE");
+  add_force_flag(*command, arguments->force);
   command->callback([arguments] {
+    auto inputs = arguments->in;
+    inputs.insert(inputs.end(), arguments->records.begin(), arguments->records.end());
+    expect_replaceable("-o", arguments->out, FileKind::unmarked, arguments->force, inputs);
     const auto done = data::convert_printed_dags(arguments->in, arguments->records, arguments->out);
     for (const auto& [what, why] : done.left_out) std::cerr << fmt::format("foretime: {}: left out: {}\n", what, why);
     if (done.without_dag > 0)
@@ -225,7 +247,8 @@ void add_pack_table(CLI::App& data_command) {
       "pack-table", "Pack tables of measurements (CSV: named columns, a run time a row) into a collection of tiles");
   const auto request = std::make_shared<data::TablePackRequest>();
   const auto like = std::make_shared<std::string>();
-  needed_option(*command, "out", request->out, "Collection to write (.foretime)", "OUT");
+  const auto force = std::make_shared<bool>(false);
+  add_output(*command, request->out, *force);
   needed_option(*command, "in", request->in, "Tables with the same columns, plain or gzip", "CSV");
   typed_option(*command, "--runtime", request->runtime, "Column of run times, in any unit; empty: it failed", "COLUMN")
       ->capture_default_str();
@@ -239,7 +262,10 @@ void add_pack_table(CLI::App& data_command) {
                "Packed table, or bundle of a model, whose columns these must be; then the run time may be missing",
                "FILE")
       ->excludes(group);
-  command->callback([request, like] {
+  command->callback([request, like, force] {
+    auto inputs = request->in;
+    inputs.emplace_back(*like);
+    expect_replaceable("-o", request->out, FileKind::collection, *force, inputs);
     if (!like->empty()) request->like = columns_of_file(*like);
     const auto done = data::pack_table(*request);
     std::cout << fmt::format("{}: {} groups, {} candidates{}\n", request->out.string(), done.groups, done.rows,
@@ -275,6 +301,7 @@ void add_synth(CLI::App& data_command) {
   command->add_option("--configurable", settings.configurable, "Nodes whose layout differs")->capture_default_str();
   command->add_option("--configs", settings.candidates, "Configurations")->capture_default_str();
   command->add_option("--seed", settings.seed, "Seed of everything in it")->capture_default_str();
+  add_force_flag(*command, arguments->force);
   command->callback([arguments] { synth(*arguments); });
 }
 
@@ -282,14 +309,16 @@ void add_pack_tir(CLI::App& data_command) {
   struct Arguments {
     std::string out, member;
     std::vector<std::filesystem::path> in;
+    bool force = false;
   };
   auto* command = data_command.add_subcommand(
       "pack-tir", "Pack programs that tvm.ir.save_json wrote (TVM v0.8 to v0.14) into a collection");
   const auto arguments = std::make_shared<Arguments>();
-  needed_option(*command, "out", arguments->out, "Collection to write (.foretime)", "OUT");
+  add_output(*command, arguments->out, arguments->force);
   needed_option(*command, "in", arguments->in, "Files of save_json text or of JSON lines with it, plain or gzip", "IN");
   command->add_option("--member", arguments->member, "Which text of each record, where records have several");
   command->callback([arguments] {
+    expect_replaceable("-o", arguments->out, FileKind::collection, arguments->force, arguments->in);
     const int64_t groups = data::pack_tir(arguments->out, arguments->in, arguments->member);
     std::cout << fmt::format("{}: {} groups, {} bytes\n", arguments->out, groups,
                              std::filesystem::file_size(arguments->out));
@@ -301,6 +330,7 @@ using data::HloMessage;
 struct ConvertArguments {
   std::string in, out, message = "auto";
   int64_t nodes = data::HloLimits().nodes;
+  bool force = false;
 };
 
 constexpr HloMessage kMessages[] = {HloMessage::module, HloMessage::hlo, HloMessage::module_tuning, HloMessage::tuning};
@@ -331,7 +361,8 @@ std::string conversion_text(const data::HloConversion& done) {
 }
 
 void convert(const ConvertArguments& arguments) {
-  const data::HloConvertOptions options{.message = message_of(arguments.message), .limits = {.nodes = arguments.nodes}};
+  const data::HloConvertOptions options{
+      .message = message_of(arguments.message), .limits = {.nodes = arguments.nodes}, .force = arguments.force};
   data::convert_hlo(arguments.in, arguments.out, options,
                     [](const data::HloConversion& done) { std::cout << conversion_text(done) << std::flush; });
 }
@@ -348,6 +379,7 @@ void add_convert(CLI::App& data_command) {
                "Which message the file holds, if its content does not show it", CLI::IsMember(names));
   shown_option(*command, "--max-nodes", arguments->nodes,
                "Instructions of a module at most; one takes up to 2 kB of memory", CLI::PositiveNumber);
+  add_force_flag(*command, arguments->force);
   command->callback([arguments] { convert(*arguments); });
 }
 
@@ -361,7 +393,12 @@ void add_verify(CLI::App& data_command) {
 }  // namespace
 
 std::vector<data::GroupHeader> groups_to_pack(const PackArguments& arguments) {
-  return data::list_groups(arguments.in, ".", kind_of_format(arguments.format));
+  std::vector<std::filesystem::path> inputs(arguments.plans.begin(), arguments.plans.end());
+  expect_replaceable("-o", arguments.out, FileKind::collection, arguments.force, inputs);
+  auto headers = data::list_groups(arguments.in, ".", kind_of_format(arguments.format));
+  for (const auto& header : headers) inputs.push_back(header.file);
+  expect_replaceable("-o", arguments.out, FileKind::collection, arguments.force, inputs);
+  return headers;
 }
 
 std::string packed_text(const PackArguments& arguments, const std::vector<data::GroupHeader>& headers) {

@@ -19,13 +19,14 @@ struct PackArguments {
   std::string out, format = "layout";
   std::vector<std::string> in, plans;
   int64_t threads = 0, memory_mib = 1024;
+  bool force = false;  // replace a file of another kind, or an input
 };
 using Packer = std::function<void(const PackArguments&)>;
 using RecordPacker = std::function<void(const data::RecordPackRequest&)>;
 
 void add_data_command(CLI::App& app, const Packer& pack, const RecordPacker& pack_records);
 
-/// The groups that the arguments name.
+/// Returns the groups that the arguments name. Throws OutputRefused where the output must not be replaced.
 std::vector<data::GroupHeader> groups_to_pack(const PackArguments& arguments);
 /// What was written, for the terminal.
 std::string packed_text(const PackArguments& arguments, const std::vector<data::GroupHeader>& headers);

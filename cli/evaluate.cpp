@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "base/atomic_file.h"
+#include "base/output_target.h"
 #include "cli/job_channel.h"
 #include "cli/parsing/commands.h"
 #include "cli/parsing/options.h"
@@ -24,7 +24,7 @@ struct EvaluateOptions {
   std::vector<std::string> files;
   std::vector<std::string> overrides;
   std::string rankings;
-  bool json = false;
+  bool json = false, force = false;
 };
 
 void apply(configs::Settings& settings, const std::string& item) {
@@ -123,6 +123,9 @@ void check_files(const EvaluateOptions& options) {
 
 void run(const EvaluateOptions& options) {
   check_files(options);
+  if (!options.rankings.empty())
+    expect_replaceable("--rankings", options.rankings, FileKind::ranking, options.force,
+                       {options.files.begin(), options.files.end()});
   // Communication settings come from the command line alone: a checkpoint does not know how it is evaluated.
   configs::Settings launch;
   for (const auto& item : options.overrides) {
@@ -152,7 +155,7 @@ void run(const EvaluateOptions& options) {
         const auto found = evaluate_all(std::move(members), settings, sets, comm, device, channel.scored());
         if (comm.rank() != 0) return;
         channel.send_result(found.members.front().trained.state.step, found.joined.metrics);
-        if (!options.rankings.empty()) write_file_atomically(options.rankings, worker::rankings_csv(found.joined));
+        if (!options.rankings.empty()) write_output(options.rankings, worker::rankings_csv(found.joined));
         fmt::print("{}", options.json ? evaluations_json(found) + "\n" : to_text(found));
       });
 }
@@ -172,6 +175,7 @@ void add_evaluate_command(CLI::App& app) {
       ->allow_extra_args(false);
   command->add_option("--set", options->overrides, "key=value, e.g. data.max_eval_candidates=0")->take_all();
   command->add_option("--rankings", options->rankings, "write all rankings to this CSV file");
+  add_force_flag(*command, options->force);
   command->add_flag("--json", options->json, "print JSON");
   command->callback([options] { run(*options); });
 }

@@ -7,6 +7,7 @@
 #include <fmt/ranges.h>
 
 #include "base/error.h"
+#include "base/output_target.h"
 #include "cli/jobs/queue_access.h"
 #include "cli/parsing/commands.h"
 #include "cli/parsing/options.h"
@@ -27,7 +28,8 @@ struct ExperimentOptions {
   experiments::ExperimentChoice choice;
   jobs::Resources resources;
   int64_t priority = 0;
-  bool quick = false, overwrite = false, dry_run = false, report = false, submit = false, collect = false;
+  bool quick = false, overwrite = false, force = false, dry_run = false, report = false, submit = false,
+       collect = false;
 };
 
 /// A part with what it runs, and where.
@@ -185,6 +187,11 @@ void run(ExperimentOptions& options, int& exit_code) {
   if (options.dry_run || options.submit || options.collect || options.report) print_left_out(plan);
   if (options.dry_run) return print_trials(plan);
   if (options.submit) return submit(options, plan);
+  for (const auto& part : plan.parts)
+    experiments::expect_replaceable_report(part.experiment, part.trials, part.out, options.force);
+  if (plan.file.has_parts)
+    for (const auto* name : {"summary.md", "submission.csv"})
+      expect_replaceable("", plan.out / name, FileKind::experiment, options.force);
   if (options.collect) return collect_jobs(options, plan);
   if (options.report) return report_all(plan, local_results);
   const bool deterministic = std::any_of(plan.parts.begin(), plan.parts.end(),
@@ -230,6 +237,7 @@ void add_experiment_command(CLI::App& app, int& exit_code) {
   typed_option(*command, "--out", options->out, "folder for trials, tables and figures; default: runs/experiments/NAME",
                "DIR");
   command->add_flag("--overwrite", options->overwrite, "make trials anew that were made with other settings");
+  add_force_flag(*command, options->force);
   auto* dry_run = command->add_flag("--dry-run", options->dry_run, "list the trials, and which are complete");
   auto* report =
       command->add_flag("--report", options->report, "tables and figures of what is complete; train nothing");

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "base/foreign_file.h"
+#include "base/output_target.h"
 #include "cli/jobs/queue_access.h"
 #include "cli/parsing/commands.h"
 #include "cli/parsing/options.h"
@@ -83,8 +84,8 @@ fs::path run_of_job(const ExportOptions& options, TemporaryFolder& scratch) {
       id, here.string());
 }
 
-/// Why what lies at `out` must not be replaced; "" where it is a folder that is empty or holds an exported checkpoint
-/// and nothing else. Throws StorageError.
+/// Why the folder `out` must not be replaced; "" where it is empty, or is an export and nothing else: a checkpoint with
+/// the settings of its run, which a run's own checkpoints lack. Throws StorageError.
 std::string obstacle(const fs::path& out) {
   if (!files().is_folder(out)) return "it is no folder";
   if (files().is_empty(out)) return "";
@@ -96,19 +97,19 @@ std::string obstacle(const fs::path& out) {
   } catch (const std::exception& error) {
     return error.what();
   }
+  if (!files().exists(out / "config.yaml")) return "it has no config.yaml, as a checkpoint within a run";
   for (const auto& file : files().list(out))
     if (!ours.contains(file.filename().string())) return "it also holds " + file.filename().string();
   return "";
 }
 
-/// Throws configs::SettingsError unless `out` may be replaced: it is an export, or empty.
-void check_target(const fs::path& out, bool force) {
+/// Throws OutputRefused unless the folder `out` may be replaced by an export of `run`.
+void expect_replaceable_folder(const fs::path& out, const fs::path& run) {
   if (!files().exists(out)) return;
-  const auto why = obstacle(out);
+  std::error_code missing;
+  const auto why = fs::equivalent(out, run, missing) ? "it is what is exported" : obstacle(out);
   if (!why.empty())
-    throw configs::SettingsError("{}: exists and is no exported checkpoint alone ({}); name another", out.string(),
-                                 why);
-  if (!force) throw configs::SettingsError("{}: exists already; --force replaces it", out.string());
+    throw OutputRefused("{}: exists and is no exported checkpoint alone ({}); name another", out.string(), why);
 }
 
 /// What `out` is to be: by --format, else by its name. A name that says another format than --format, or one that there
@@ -132,12 +133,6 @@ std::string format_of(const ExportOptions& options) {
 void export_file(const ExportOptions& options, const inference::Bundle& bundle, const std::string& format,
                  const std::string& source) {
   const fs::path out = options.out;
-  if (fs::exists(out) && (!options.force || !fs::is_regular_file(out))) {
-    throw configs::SettingsError("{}: {}", out.string(),
-                                 fs::is_directory(out)      ? "a folder, expected a file to write"
-                                 : fs::is_regular_file(out) ? "exists already; --force replaces it"
-                                                            : "exists and is no file; name another");
-  }
   if (format == "bundle") {
     inference::write_bundle(out, bundle);
     inference::read_bundle(out);
@@ -170,13 +165,16 @@ void run(const ExportOptions& options) {
     throw configs::SettingsError(
         "--licence {}: a checkpoint folder notes none; export a bundle, {}.foretime, or leave it out", options.licence,
         options.out);
+  if (format != "checkpoint")
+    expect_replaceable("", options.out, format == "bundle" ? FileKind::bundle : FileKind::torchscript, options.force,
+                       {options.run});
   TemporaryFolder scratch;
   const auto run = fs::exists(options.run) ? fs::path(options.run) : run_of_job(options, scratch);
   if (fs::is_regular_file(run)) return export_bundle(options, run, format);
   if (format != "checkpoint") return export_checkpoint(options, run, format);
   auto out = fs::absolute(options.out).lexically_normal();
   if (!out.has_filename()) out = out.parent_path();
-  check_target(out, options.force);
+  expect_replaceable_folder(out, run);
   auto checkpoint = coordinator::read_best_only(run);  // sizes and checksums are checked
   for (const char* name : {"config.yaml", "data.json"}) {
     for (const auto& folder : {checkpoint.folder, run_of(fs::absolute(checkpoint.folder).lexically_normal())}) {
@@ -209,14 +207,15 @@ void add_export_command(CLI::App& app) {
                CLI::IsMember({"auto", "bundle", "torchscript", "checkpoint"}));
   command->add_option("--licence", options->licence,
                       "bundle, TorchScript: under what terms others may use the weights, noted in it");
-  command->add_flag("--force", options->force, "replace an earlier export");
+  command->add_flag("--force", options->force,
+                    "replace a file of another kind, or the bundle that is exported; never a folder");
   add_queue_options(*command, options->queue);
   command->footer(
       "Examples:\n"
       "  foretime export runs/quickstart quickstart.foretime --licence Apache-2.0\n"
       "  foretime export runs/quickstart quickstart.pt\n"
       "  foretime export runs/quickstart best\n"
-      "  foretime export 3fa9 best --force      the job whose id begins so");
+      "  foretime export 3fa9 best              the job whose id begins so");
   command->callback([options] { run(*options); });
 }
 

@@ -1,5 +1,8 @@
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
+#include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -11,9 +14,9 @@
 #include <unistd.h>
 
 #include "base/files.h"
+#include "base/output_target.h"
 #include "base/threads.h"
 #include "cli/job_channel.h"
-#include "cli/output_bundle.h"
 #include "cli/parsing/commands.h"
 #include "cli/parsing/options.h"
 #include "comm/backends/factory.h"
@@ -49,22 +52,21 @@ struct FinetuneOptions {
   std::optional<double> learning_rate;
   std::optional<uint64_t> seed;
   double holdout = 0.2, tolerance = 1.0;
-  bool force = false, json = false;
+  bool take_worse = false, force = false, json = false;
 };
 
-/// A folder beside the new bundle that goes when the command ends.
+/// A folder next to the new bundle that is removed when the command ends.
 class ScratchFolder {
  public:
-  explicit ScratchFolder(const fs::path& beside)
-      : path_(fs::absolute(beside).replace_filename(
-            fmt::format(".{}.tuning-{}", beside.filename().string(), ::getpid()))) {
-    std::error_code failure;
-    fs::remove_all(path_, failure);
-    const bool made = fs::create_directory(path_, failure);
-    if (is_storage_failure(failure.value())) throw_file_error(path_, "cannot be made", failure.value());
-    if (!made || failure)
-      throw configs::SettingsError("{}: cannot be made ({}), expected a folder to write the new bundle to",
-                                   path_.string(), failure.message());
+  explicit ScratchFolder(const fs::path& bundle) {
+    auto name =
+        fs::absolute(bundle).replace_filename(fmt::format(".{}.tuning-XXXXXX", bundle.filename().string())).string();
+    if (mkdtemp(name.data()) == nullptr) {
+      if (is_storage_failure(errno)) throw_file_error(name, "cannot be made", errno);
+      throw configs::SettingsError("{}: cannot be made ({}), expected a folder to write the new bundle to", name,
+                                   std::strerror(errno));
+    }
+    path_ = name;
   }
   ~ScratchFolder() {
     std::error_code ignored;
@@ -99,17 +101,9 @@ struct TrainingData {
   std::vector<std::string> notes;
 };
 
-void check_out(const FinetuneOptions& options, const fs::path& parent) {
-  if (!fs::exists(options.out)) return;
-  std::error_code missing;  // reading the model will say so
-  if (fs::equivalent(options.out, parent, missing))
-    throw configs::SettingsError("-o {}: is the bundle to tune; name another file", options.out);
-  expect_bundle_or_nothing(options.out);
-}
-
 void check_measurable(const FinetuneOptions& options, const worker::TuningData& fresh,
                       const worker::TuningOutcome& outcome) {
-  if (options.holdout == 0 || options.force || outcome.measurable()) return;
+  if (options.holdout == 0 || options.take_worse || outcome.measurable()) return;
   throw DataError(
       "{} of {} new candidates in {} groups were held out, too few to rank: measure more, hold out "
       "more, or learn from all of them unchecked (--holdout 0)",
@@ -133,7 +127,7 @@ worker::TuningOutcome tune(const FinetuneOptions& options, const worker::Trained
   outcome.after = worker::finite_metrics(after);
   if (replay) outcome.replay_after = worker::finite_metrics(replay->evaluate(trained));
   outcome.change = worker::order_change(before, after);
-  outcome.kept_parent = !options.force && outcome.change.mean < -options.tolerance * outcome.change.error;
+  outcome.kept_parent = !options.take_worse && outcome.change.mean < -options.tolerance * outcome.change.error;
   outcome.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
   return outcome;
 }
@@ -189,10 +183,12 @@ void say(const FinetuneOptions& options, const Json& note, const worker::TuningO
              note.at("steps").get<int64_t>(), outcome.seconds, outcome.table());
   std::string verdict;
   if (outcome.kept_parent)
-    verdict = ", with the weights of its parent: the tuned ones order held-out candidates worse (--force takes them)";
+    verdict =
+        ", with the weights of its parent: the tuned ones order held-out candidates worse (--take-worse takes them)";
   else if (outcome.change.mean < 0)
-    verdict = fmt::format(": held-out candidates are ordered worse, by {:.3f} ± {:.3f} in τ{}", -outcome.change.mean,
-                          outcome.change.error, options.force ? "" : "; --tolerance 0 would keep the parent's weights");
+    verdict =
+        fmt::format(": held-out candidates are ordered worse, by {:.3f} ± {:.3f} in τ{}", -outcome.change.mean,
+                    outcome.change.error, options.take_worse ? "" : "; --tolerance 0 would keep the parent's weights");
   fmt::print("{}: tuned from {} ({}){}\n", options.out, options.model, note.at("parent").get<std::string>(), verdict);
 }
 
@@ -250,7 +246,11 @@ void run(const FinetuneOptions& options, int& exit_code) {
   const auto alone = comm::make_single_communicator();
   JobChannel channel(*alone);
   const auto parent_file = inference::bundle_file(options.model);
-  check_out(options, parent_file);
+  std::vector<fs::path> inputs(options.records.begin(), options.records.end());
+  inputs.insert(inputs.end(), options.replay.begin(), options.replay.end());
+  inputs.insert(inputs.end(), options.targets.begin(), options.targets.end());
+  inputs.insert(inputs.end(), {parent_file, options.dags});
+  expect_replaceable("-o", options.out, FileKind::bundle, options.force, inputs);
   configs::DataSettings confined;
   confined.allowed_roots = options.confine;
   const auto admit = sharding::confinement(confined);
@@ -309,7 +309,9 @@ void add_finetune_command(CLI::App& app, int& exit_code) {
                       "of the held-out candidates and the batches; that of the training if left out");
   command->add_option("--licence", options->licence,
                       "under what terms others may use the new weights; as the bundle's if left out");
-  command->add_flag("--force", options->force, "take the tuned weights however they order the held-out candidates");
+  command->add_flag("--take-worse", options->take_worse,
+                    "take the tuned weights however they order the held-out candidates");
+  add_force_flag(*command, options->force);
   shown_option(*command, "--threads", options->threads, "0: all cores", CLI::NonNegativeNumber);
   typed_option(*command, "--confine", options->confine,
                "folders that hold every file that is read (an agent's data roots)", "FOLDER")

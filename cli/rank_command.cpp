@@ -9,8 +9,9 @@
 
 #include <CLI/CLI.hpp>
 
-#include "base/atomic_file.h"
 #include "base/error.h"
+#include "base/files.h"
+#include "base/output_target.h"
 #include "cli/parsing/options.h"
 #include "configs/load.h"
 #include "data/dataset/group_files.h"
@@ -20,38 +21,6 @@ namespace foretime::cli {
 namespace {
 
 namespace fs = std::filesystem;
-
-[[noreturn]] void fail_to_write(const std::string& what, const std::string& reason) {
-  throw configs::SettingsError("{}: cannot be written: {}", what, reason);
-}
-
-void write_stream(std::FILE* stream, const std::string& text, const std::string& name) {
-  if (std::fwrite(text.data(), 1, text.size(), stream) == text.size() && std::fflush(stream) == 0) return;
-  if (is_storage_failure(errno)) throw_file_error(name, "cannot be written", errno);
-  fail_to_write(name, std::strerror(errno));
-}
-
-struct StreamCloser {
-  void operator()(std::FILE* file) const { std::fclose(file); }
-};
-
-void write_file(const fs::path& path, const std::string& text) {
-  const auto name = "--output: " + path.string();
-  std::error_code unknown;
-  if (fs::exists(path, unknown) && !fs::is_regular_file(path, unknown)) {  // a device, a pipe: nothing to replace
-    const std::unique_ptr<std::FILE, StreamCloser> stream(std::fopen(path.c_str(), "wb"));
-    if (!stream && is_storage_failure(errno)) throw_file_error(path, "--output: cannot be written", errno);
-    if (!stream) fail_to_write(name, std::strerror(errno));
-    return write_stream(stream.get(), text, name);
-  }
-  try {
-    write_file_atomically(path, text);
-  } catch (const StorageError&) {
-    throw;
-  } catch (const FileError& error) {
-    throw configs::SettingsError("--output: {}", error.what());
-  }
-}
 
 /// Options that another format would ignore.
 void check_format(const RankArguments& arguments) {
@@ -67,6 +36,11 @@ void check_format(const RankArguments& arguments) {
 
 void rank(RankArguments arguments, const CheckpointRanker& rank_checkpoints) {
   check_format(arguments);
+  std::vector<fs::path> inputs(arguments.files.begin(), arguments.files.end());
+  for (const auto& file : {arguments.model, arguments.candidates, arguments.dags}) inputs.emplace_back(file);
+  inputs.insert(inputs.end(), arguments.targets.begin(), arguments.targets.end());
+  if (!arguments.output.empty())
+    expect_replaceable("--output", arguments.output, FileKind::ranking, arguments.force, inputs);
   arguments.model = inference::bundle_file(arguments.model).string();
   fs::is_regular_file(arguments.model) ? rank_bundle(arguments) : rank_checkpoints(arguments);
 }
@@ -74,7 +48,16 @@ void rank(RankArguments arguments, const CheckpointRanker& rank_checkpoints) {
 }  // namespace
 
 void write_answer(const std::string& output, const std::string& text) {
-  output.empty() ? write_stream(stdout, text, "standard output") : write_file(output, text);
+  try {
+    if (!output.empty()) return write_output(output, text);
+  } catch (const StorageError&) {
+    throw;
+  } catch (const FileError& error) {
+    throw configs::SettingsError("--output: {}", error.what());
+  }
+  if (std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0) return;
+  if (is_storage_failure(errno)) throw_file_error("standard output", "cannot be written", errno);
+  throw configs::SettingsError("standard output: cannot be written: {}", std::strerror(errno));
 }
 
 RankOutput::RankOutput(const RankArguments& arguments, std::string format)
@@ -132,6 +115,7 @@ void add_rank_command(CLI::App& app, const CheckpointRanker& rank_checkpoints) {
                  "csv (the default), json (with --candidates the default), or the contest's submission",
                  CLI::IsMember({"csv", "json", "submission"}));
   command->add_option("--output,-o", arguments->output, "file to write; without it, standard output");
+  add_force_flag(*command, arguments->force);
   command->add_option("--collection", arguments->collection,
                       "submission: layout:xla:random, tile:xla, …; default: from the path");
   checked_option(*command, "--top", arguments->top, "csv, json: the fastest so many of each group; 0: all",

@@ -27,6 +27,7 @@ struct RankArguments {
   std::string candidates, dags, member;
   std::vector<std::string> targets;  // files of machines that a bundle is to know
   std::optional<int64_t> threads;    // of a bundle
+  bool force = false;                // replace a file of another kind, or an input
 };
 using CheckpointRanker = std::function<void(const RankArguments&)>;
 

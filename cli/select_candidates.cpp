@@ -12,6 +12,7 @@
 
 #include "base/csv.h"
 #include "base/error.h"
+#include "base/output_target.h"
 #include "base/threads.h"
 #include "cli/rank_command.h"
 #include "cli/select_command.h"
@@ -31,16 +32,6 @@ bool needs_uncertainty(SelectionMethod method) {
 }
 bool needs_points(SelectionMethod method) {
   return method != SelectionMethod::uncertain && method != SelectionMethod::random;
-}
-
-void check_output(const SelectArguments& arguments) {
-  for (const auto* files : {&arguments.files, &arguments.measured}) {
-    for (const auto& file : *files) {
-      std::error_code missing;  // reading it will say so
-      if (!arguments.output.empty() && std::filesystem::equivalent(arguments.output, file, missing))
-        throw SettingsError("--output {}: is one of the files that are read; name another", arguments.output);
-    }
-  }
 }
 
 std::vector<inference::EmbeddingModel> open(std::vector<inference::Bundle> bundles, const SelectArguments& arguments) {
@@ -170,7 +161,10 @@ void select_candidates(std::vector<inference::Bundle> bundles, const SelectArgum
   auto arguments = given;
   arguments.files = named_files(given.files);
   arguments.measured = named_files(given.measured);
-  check_output(arguments);
+  std::vector<std::filesystem::path> inputs(arguments.files.begin(), arguments.files.end());
+  inputs.insert(inputs.end(), arguments.measured.begin(), arguments.measured.end());
+  if (!arguments.output.empty())
+    expect_replaceable("--output", arguments.output, FileKind::unmarked, arguments.force, inputs);
   const auto method = *configs::choice_named<SelectionMethod>(arguments.method);
   const auto models = open(std::move(bundles), arguments);
   check_method(method, models, arguments);

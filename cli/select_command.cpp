@@ -55,7 +55,8 @@ void add_select_command(CLI::App& app, const CheckpointReader& read_checkpoint) 
                    "another model, whose disagreement with the first one counts as uncertainty; may be repeated")
       ->allow_extra_args(false);
   command->add_option("--output,-o", arguments->output,
-                      "file to write the chosen lines to, as they stand in the files of the candidates");
+                      "file to write the chosen lines to, unchanged from the files of the candidates");
+  command->add_flag("--force", arguments->force, "replace the file of --output if it exists");
   command->add_flag("--json", arguments->json, "print JSON instead of CSV");
   command->add_option("--seed", arguments->seed, "of random; the other methods know no chance")->capture_default_str();
   add_dags_option(*command, arguments->dags,

@@ -22,7 +22,7 @@ struct SelectArguments {
   std::string method = "representative", output, dags, member;
   uint64_t seed = 1;
   std::optional<int64_t> threads;
-  bool json = false;
+  bool json = false, force = false;
 };
 /// The model of a run directory or a checkpoint folder, as a bundle.
 using CheckpointReader = std::function<inference::Bundle(const std::string& checkpoint)>;

@@ -16,9 +16,9 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "base/atomic_file.h"
 #include "base/machine/machine.h"
 #include "base/machine/rates.h"
+#include "base/output_target.h"
 #include "base/read_input.h"
 #include "base/text.h"
 #include "cli/parsing/commands.h"
@@ -32,7 +32,7 @@ using Json = nlohmann::ordered_json;
 
 struct TargetArguments {
   std::string name, output;
-  bool json = false;
+  bool json = false, force = false;
   int64_t runs = 15, copy_mib = 0;
   double seconds = 0.1;
 };
@@ -214,13 +214,14 @@ std::string to_yaml(const Json& json) {
 }
 
 void measure(const TargetArguments& arguments) {
+  if (!arguments.output.empty()) expect_replaceable("--output", arguments.output, FileKind::machine, arguments.force);
   const auto target = measure_target(arguments);
   const auto text = arguments.json ? target.json.dump(2) + "\n" : to_yaml(target.json);
   for (const auto& warning : target.warnings) fmt::print(stderr, "foretime: {}\n", warning);
   if (arguments.output.empty())
     fmt::print("{}", text);
   else
-    write_file_atomically(arguments.output, text);
+    write_output(arguments.output, text);
 }
 
 }  // namespace
@@ -235,6 +236,7 @@ void add_target_command(CLI::App& app) {
   const auto arguments = std::make_shared<TargetArguments>();
   typed_option(*measured, "--name", arguments->name, "Name of the machine; made of its CPU if left out", "NAME");
   typed_option(*measured, "--output,-o", arguments->output, "File to write; without it, standard output", "FILE");
+  add_force_flag(*measured, arguments->force);
   measured->add_flag("--json", arguments->json, "JSON in place of YAML");
   shown_option(*measured, "--runs", arguments->runs, "Runs of each measurement", CLI::Range(3, 1000));
   shown_option(*measured, "--seconds", arguments->seconds, "Seconds that a run takes", CLI::Range(0.001, 10.0));

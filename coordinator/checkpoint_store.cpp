@@ -11,6 +11,7 @@
 
 #include "base/atomic_file.h"
 #include "base/foreign_file.h"
+#include "base/halves.h"
 #include "base/text.h"
 
 namespace foretime::coordinator {
@@ -18,7 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
-constexpr const char* kManifest = "manifest.json";
+constexpr const char *kManifest = "manifest.json", *kBest = "best.json";
 constexpr const char *kPrefix = "step-", *kDamaged = "damaged-";
 constexpr uint64_t kMostManifestBytes = 64 << 20;
 
@@ -97,8 +98,7 @@ void write_folder(const fs::path& folder, const std::map<std::string, std::strin
   try {
     // What a process left that was killed between two renames: this folder, as it was before.
     for (const auto& path : files().list(folder.parent_path())) {
-      const auto name = path.filename().string();
-      if (name.starts_with(folder.filename().string() + ".old-") && name.ends_with(kAsideSuffix)) files().remove(path);
+      if (is_half_of(path, folder.filename().string())) files().remove(path);
     }
   } catch (const FileError&) {
     // The new one is in place.
@@ -107,11 +107,27 @@ void write_folder(const fs::path& folder, const std::map<std::string, std::strin
 
 fs::path CheckpointStore::folder(int64_t step) const { return root_ / fmt::format("{}{:08}", kPrefix, step); }
 
-void CheckpointStore::commit(int64_t step, const std::map<std::string, std::string>& contents) {
-  // What a killed process or a full disk left behind would keep the disk full.
+void CheckpointStore::remove_halves() {
   for (const auto& path : files().list(root_)) {
-    if (path.filename().string().ends_with(kAsideSuffix)) files().remove(path);
+    const auto name = path.filename().string();
+    const bool of_step =
+        step_of(root_ / name.substr(0, name.find('.'))) && is_half_of(path, name.substr(0, name.find('.')));
+    if (of_step || is_half_of(path, kBest)) files().remove(path);
   }
+}
+
+void CheckpointStore::clear() {
+  remove_halves();
+  files().remove(root_ / kBest);
+  for (const auto& path : files().list(root_)) {
+    const auto name = path.filename().string();
+    const bool damaged = name.starts_with(kDamaged);
+    if (step_of(damaged ? root_ / name.substr(std::strlen(kDamaged)) : path)) files().remove(path);
+  }
+}
+
+void CheckpointStore::commit(int64_t step, const std::map<std::string, std::string>& contents) {
+  remove_halves();  // they would keep the disk full
   Json manifest = {{"format", 1}, {"step", step}, {"files", Json::object()}};
   for (const auto& [name, bytes] : contents)
     manifest["files"][name] = {{"bytes", bytes.size()}, {"crc32", checksum(bytes)}};
@@ -166,14 +182,14 @@ void CheckpointStore::set_aside_after(int64_t step) {
 }
 
 void CheckpointStore::mark_best(int64_t step, const std::string& metric, double value) {
-  write_file_atomically(root_ / "best.json", Json{{"step", step}, {"metric", metric}, {"value", value}}.dump() + "\n");
+  write_file_atomically(root_ / kBest, Json{{"step", step}, {"metric", metric}, {"value", value}}.dump() + "\n");
 }
 
-void CheckpointStore::unmark_best() { files().remove(root_ / "best.json"); }
+void CheckpointStore::unmark_best() { files().remove(root_ / kBest); }
 
 std::optional<int64_t> CheckpointStore::noted_best() const {
-  const auto path = root_ / "best.json";
-  const auto text = read_foreign(root_, "best.json", kMostManifestBytes);
+  const auto path = root_ / kBest;
+  const auto text = read_foreign(root_, kBest, kMostManifestBytes);
   if (!text) return std::nullopt;
   try {
     const auto step = static_cast<int64_t>(Json::parse(*text).at("step").get_ref<const uint64_t&>());

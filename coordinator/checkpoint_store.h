@@ -62,9 +62,14 @@ class CheckpointStore {
   void unmark_best();
   /// Removes all but the newest `last` checkpoints and the best one, and what was set aside of steps up to the newest.
   void prune(int64_t last, bool keep_best);
+  /// Removes all that this class writes. Whatever else is in the folder stays.
+  void clear();
   std::filesystem::path folder(int64_t step) const;
 
  private:
+  /// Removes what interrupted processes left of checkpoints and of best.json.
+  void remove_halves();
+
   std::filesystem::path root_;
 };
 

@@ -18,8 +18,10 @@
 
 #include "base/atomic_file.h"
 #include "base/foreign_file.h"
+#include "base/halves.h"
 #include "configs/load.h"
 #include "configs/metrics.h"
+#include "configs/run_mark.h"
 
 namespace foretime::coordinator {
 namespace {
@@ -60,7 +62,7 @@ std::vector<std::string> lines_of(const std::string& text) {
 }
 
 using Clock = std::chrono::steady_clock;
-constexpr const char* kFile = "resources.json";
+constexpr const char* kResources = "resources.json";
 constexpr double kKibPerMib = 1024;
 
 double rounded(double value) { return std::round(value * 1000) / 1000; }
@@ -81,36 +83,67 @@ std::string config_differences(const configs::Settings& before, const configs::S
 
 namespace {
 
-constexpr uint64_t kMostNoteBytes = 1 << 20;
+constexpr uint64_t kMostNoteBytes = 1 << 20, kMostSettingsBytes = 64 << 20;
 
 // What a run writes into its directory.
-constexpr std::array kWritten = {"config.yaml",  "environment.json", "data.json",     "metrics.jsonl",
-                                 "rankings.csv", "trace.json",       "profile.txt",   "checkpoints",
-                                 "baselines",    "resources.json",   "comparison.txt"};
+constexpr const char *kConfig = "config.yaml", *kCheckpoints = "checkpoints", *kBaselines = "baselines";
+constexpr std::array kWritten = {kConfig,        "environment.json", "data.json",     "metrics.jsonl",
+                                 "rankings.csv", "trace.json",       "profile.txt",   kCheckpoints,
+                                 kBaselines,     kResources,         "comparison.txt"};
 
-/// Removes what a killed process had written of these files, aside of them: it would keep the disk full.
+bool is_run(const fs::path& folder) {
+  try {
+    const auto settings = read_foreign(folder, kConfig, kMostSettingsBytes);
+    return settings && settings->starts_with(configs::kRunMark);
+  } catch (const ForeignFileError&) {
+    return false;
+  }
+}
+
+/// Removes what interrupted processes left of the files of a run: it would keep the disk full.
 void remove_halves(const fs::path& folder) {
+  for (const auto& file : files().list(folder))
+    if (std::ranges::any_of(kWritten, [&](const char* name) { return is_half_of(file, name); })) files().remove(file);
+}
+
+/// Removes what a run and its baselines have written, except config.yaml, which the next run replaces. Everything else
+/// in the folder stays: its owner's notes, say.
+void clear_run(const fs::path& folder) {
+  CheckpointStore(folder / kCheckpoints).clear();
+  for (const auto& baseline : files().list(folder / kBaselines)) {
+    if (!is_run(baseline)) continue;
+    clear_run(baseline);
+    files().remove(baseline / kConfig);
+    if (files().is_empty(baseline)) files().remove(baseline);
+  }
+  for (const std::string name : kWritten)
+    if (name != kConfig && name != kCheckpoints && name != kBaselines) files().remove(folder / name);
   for (const auto& file : files().list(folder)) {
     const auto name = file.filename().string();
-    const auto is_of = [&](const char* written) { return name.starts_with(written + std::string(".")); };
-    if (name.ends_with(kAsideSuffix) && std::ranges::any_of(kWritten, is_of)) files().remove(file);
+    if (name.starts_with("events.out.tfevents.") && name.ends_with(".foretime")) files().remove(file);
   }
 }
 
 }  // namespace
 
+void expect_run_or_room(const fs::path& folder) {
+  if (is_run(folder)) return;
+  for (const char* name : kWritten)
+    if (files().exists(folder / name))
+      throw configs::SettingsError(
+          "{}: exists, and no run of Foretime wrote it (the first line of such a folder's config.yaml says so); name "
+          "another run.directory",
+          (folder / name).string());
+}
+
 RunDirectory::RunDirectory(const configs::Settings& settings, DataFingerprints data)
-    : path_(settings.run.directory), checkpoints_(path_ / "checkpoints") {
-  const auto config = path_ / "config.yaml";
+    : path_(settings.run.directory), checkpoints_(path_ / kCheckpoints) {
+  const auto config = path_ / kConfig;
   const Json own = {{"fingerprint", fmt::format("{:016x}", data.all)},
                     {"training", fmt::format("{:016x}", data.training)}};
+  expect_run_or_room(path_);
   if (files().exists(config) && settings.run.overwrite) {
-    // Only what a run writes is removed: the folder may hold notes of its owner.
-    for (const char* name : kWritten) files().remove(path_ / name);
-    for (const auto& file : files().list(path_)) {
-      const auto name = file.filename().string();
-      if (name.starts_with("events.out.tfevents.") && name.ends_with(".foretime")) files().remove(file);
-    }
+    clear_run(path_);
   } else if (files().exists(config)) {
     const auto differences = config_differences(configs::load_settings(config), settings);
     if (!differences.empty()) {
@@ -133,8 +166,9 @@ RunDirectory::RunDirectory(const configs::Settings& settings, DataFingerprints d
     }
   }
   if (files().exists(config)) remove_halves(path_);
-  create_folders_synced(path_ / "checkpoints");
-  write("config.yaml", configs::to_yaml(settings));
+  create_folders_synced(path_);
+  write(kConfig, std::string(configs::kRunMark) + configs::to_yaml(settings));  // first: it says that this is a run
+  create_folders_synced(path_ / kCheckpoints);
   write("data.json", own.dump() + "\n");
 }
 
@@ -226,11 +260,11 @@ void write_run_resources(const std::filesystem::path& folder, const RunResources
   const nlohmann::json json = {{"seconds", rounded(resources.seconds)},
                                {"memory_mib", rounded(resources.memory)},
                                {"memory_of_all_ranks_mib", rounded(resources.all_memory)}};
-  write_file_atomically(folder / kFile, json.dump(2) + "\n");
+  write_file_atomically(folder / kResources, json.dump(2) + "\n");
 }
 
 std::optional<RunResources> read_run_resources(const std::filesystem::path& folder) {
-  const auto text = read_foreign(folder, kFile, kMostNoteBytes);
+  const auto text = read_foreign(folder, kResources, kMostNoteBytes);
   if (!text) return std::nullopt;
   const auto json = nlohmann::json::parse(*text, nullptr, false);
   const auto number = [&](const char* key, double& value) {

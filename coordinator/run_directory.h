@@ -20,6 +20,10 @@ struct DataFingerprints {
   uint64_t all = 0, training = 0;
 };
 
+/// Throws configs::SettingsError where a folder that is no run of Foretime holds files that a run would replace, append
+/// to or remove. The first line of a run's config.yaml marks its folder.
+void expect_run_or_room(const std::filesystem::path& folder);
+
 /// Rank 0's folder for a run: config.yaml, environment.json, data.json, metrics.jsonl, rankings.csv, log.txt,
 /// checkpoints/.
 class RunDirectory {

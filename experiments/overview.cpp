@@ -6,6 +6,7 @@
 #include <fmt/ranges.h>
 
 #include "base/atomic_file.h"
+#include "base/output_target.h"
 #include "base/text.h"
 #include "experiments/report.h"
 #include "sharding/dataset_index.h"
@@ -154,7 +155,7 @@ void report_file(const ExperimentFile& file, const std::vector<PartReport>& part
   }
   for (const auto& reason : left_out) text += reason + "\n\n";
   std::filesystem::create_directories(out);
-  write_file_atomically(out / "summary.md", text);
+  write_file_atomically(out / "summary.md", fmt::format("{}{}\n", text, kExperimentMark));
   if (!submissions.empty()) write_file_atomically(out / "submission.csv", submission_text(submissions));
   fmt::print("\nall parts: {}{}\n", (out / "summary.md").string(), submissions.empty() ? "" : ", submission.csv");
 }

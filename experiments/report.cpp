@@ -12,7 +12,9 @@
 
 #include "base/atomic_file.h"
 #include "base/csv.h"
+#include "base/files.h"
 #include "base/glob.h"
+#include "base/output_target.h"
 
 namespace foretime::experiments {
 namespace {
@@ -314,7 +316,7 @@ std::string summary_md(const Results& results, const std::vector<std::string>& f
                           experiment.classes.empty() ? "group" : "class", markdown(rows));
   }
   for (const auto& figure : figures) text += fmt::format("![{0}]({0})\n\n", figure);
-  return text;
+  return fmt::format("{}{}\n", text, kExperimentMark);
 }
 
 /// Every trial's value of every metric: entry, kind, fraction, seed, metric, unit, value. Rows with the seed `joined`
@@ -392,6 +394,17 @@ std::string predictions_csv(const Results& results) {
 
 }  // namespace
 
+void expect_replaceable_report(const Experiment& experiment, const std::vector<Trial>& trials,
+                               const std::filesystem::path& out, bool force) {
+  std::vector<std::string> names = {"results.csv", "groups.csv", "predictions.csv",
+                                    "columns.csv", "summary.md", "submission.csv"};
+  for (const auto& figure : experiment.figures) names.push_back(figure.file);
+  for (const auto& name : names) expect_replaceable("", out / name, FileKind::experiment, force);
+  for (const auto& trial : trials)
+    if (experiment.entries[trial.entry].kind != EntryKind::model)  // the folder of a model's trial is a run
+      expect_replaceable("", trial.folder / "rankings.csv", FileKind::ranking, force);
+}
+
 std::vector<std::string> write_report(const Results& results, const std::filesystem::path& out) {
   std::filesystem::create_directories(out);
   std::vector<std::string> written, figures;
@@ -402,7 +415,8 @@ std::vector<std::string> write_report(const Results& results, const std::filesys
   for (const auto& figure : results.experiment.figures) {
     const auto svg = draw_figure(results, figure);
     if (svg.empty()) {
-      std::filesystem::remove(out / figure.file);  // of an earlier report
+      if (is_of_kind(out / figure.file, FileKind::experiment))
+        files().remove(out / figure.file);  // of an earlier report
       continue;
     }
     write(figure.file, svg);

@@ -50,6 +50,11 @@ Metrics class_ceiling(const Results& results, const std::vector<std::string>& gr
 /// One SVG of the experiment; empty where no trial gives it a point.
 std::string draw_figure(const Results& results, const FigureSpec& figure);
 
+/// Throws OutputRefused where a file that the reports or the trials without a model would replace is of another kind
+/// (base/output_target.h). `force`: only where it is a folder.
+void expect_replaceable_report(const Experiment& experiment, const std::vector<Trial>& trials,
+                               const std::filesystem::path& out, bool force);
+
 /// Writes results.csv, groups.csv, predictions.csv, columns.csv where the file names columns, summary.md and the
 /// figures into `out`; returns their names.
 std::vector<std::string> write_report(const Results& results, const std::filesystem::path& out);

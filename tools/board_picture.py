@@ -20,6 +20,8 @@ def main():
     if len(sys.argv) != 3 or browser.missing():
         sys.exit(browser.missing() or __doc__)
     program, picture = (pathlib.Path(argument).resolve() for argument in sys.argv[1:])
+    if picture.exists() and picture.stat().st_size > 0 and not picture.read_bytes().startswith(b"\x89PNG"):
+        sys.exit(f"{picture}: exists and is no picture, expected a new file or a PNG to replace")
     with tempfile.TemporaryDirectory() as runs:
         def foretime(*arguments):
             return subprocess.run([program, *arguments, "--runs", runs], cwd=SOURCE, check=True, capture_output=True, text=True).stdout

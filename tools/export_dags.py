@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Writes the compute DAGs of TVM auto_scheduler tasks: one JSON line a workload key, which is all that Foretime needs of TVM.
 
-  tools/export_dags.py OUT.jsonl.gz --tasks FILE.pkl ...    pickled lists of SearchTask, as TenSet's task files hold them
-  tools/export_dags.py OUT.jsonl.gz --script FILE.py        a script that defines tasks(), which returns SearchTasks
-  tools/export_dags.py OUT.jsonl.gz --records LOG --script FILE.py
+  tools/export_dags.py -o OUT.jsonl.gz --tasks FILE.pkl ... pickled lists of SearchTask, as TenSet's task files hold them
+  tools/export_dags.py -o OUT.jsonl.gz --script FILE.py     a script that defines tasks(), which returns SearchTasks
+  tools/export_dags.py -o OUT.jsonl.gz --records LOG --script FILE.py
                                                             the workloads of a log; the script registers their functions
 
 Runs with Python 3.7 or later and TVM 0.8 to 0.19 (later ones have no auto_scheduler); has been run with 0.14. The lines are made
@@ -57,25 +57,28 @@ def tasks_of(arguments):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
-    parser.add_argument("out", help="file of compute DAGs to write, .jsonl or .jsonl.gz")
+    parser.add_argument("-o", "--output", required=True, help="file of compute DAGs to write, .jsonl or .jsonl.gz")
+    parser.add_argument("--force", action="store_true", help="replace the file of --output if it exists")
     parser.add_argument("--tasks", nargs="+", default=[], help="pickled lists of SearchTask")
     parser.add_argument("--script", help="Python file with tasks(), or with registered workloads")
     parser.add_argument("--records", help="log of records whose workloads are wanted")
     arguments = parser.parse_args()
     if not (arguments.tasks or arguments.script or arguments.records):
         parser.error("nothing to export: give --tasks, --script or --records")
+    if not arguments.force and os.path.exists(arguments.output) and os.path.getsize(arguments.output):
+        sys.exit(f"export_dags.py: {arguments.output}: exists; name another file, or replace it with --force")
     compute_dag = compute_dag_function()
     tables = {}
     for key, dag in tasks_of(arguments):
         if key not in tables:
             tables[key] = compute_dag(dag, key)
-    opened = gzip.open if arguments.out.endswith(".gz") else open
-    unfinished = arguments.out + ".part"
+    opened = gzip.open if arguments.output.endswith(".gz") else open
+    unfinished = arguments.output + ".part"
     with opened(unfinished, "wt", encoding="utf-8") as out:
         for table in tables.values():
             out.write(json.dumps(table, ensure_ascii=False) + "\n")
-    os.replace(unfinished, arguments.out)
-    print(f"{arguments.out}: {len(tables)} workloads, TVM {tvm.__version__}")
+    os.replace(unfinished, arguments.output)
+    print(f"{arguments.output}: {len(tables)} workloads, TVM {tvm.__version__}")
 
 
 if __name__ == "__main__":

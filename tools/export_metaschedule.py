@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes the programs of MetaSchedule's databases as save_json text, with their run times: JSON lines for `foretime data pack-tir`.
 
-  tools/export_metaschedule.py OUT.jsonl.gz DATABASE ...     folders with database_workload.json and database_tuning_record.json
+  tools/export_metaschedule.py DATABASE ... -o OUT.jsonl.gz  folders with database_workload.json and database_tuning_record.json
 
 A database holds each workload's module once, and of each measured program the trace of its schedule; the program is what the trace makes
 of the module. TVM itself replays the traces here, so that every instruction and post-processing step of its version is known. A record
@@ -84,28 +84,31 @@ def programs_of(folder, left_out):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
-    parser.add_argument("out", help="file to write, .jsonl or .jsonl.gz")
+    parser.add_argument("-o", "--output", required=True, help="file to write, .jsonl or .jsonl.gz")
+    parser.add_argument("--force", action="store_true", help="replace the file of --output if it exists")
     parser.add_argument("databases", nargs="+", help="folders of databases (work_dir of a tuning)")
     arguments = parser.parse_args()
     if tuple(int(part) for part in tvm.__version__.split(".")[:2]) > NEWEST:
         sys.exit(f"export_metaschedule.py: TVM {tvm.__version__} writes programs in another form, expected 0.10 to 0.20")
+    if not arguments.force and os.path.exists(arguments.output) and os.path.getsize(arguments.output):
+        sys.exit(f"export_metaschedule.py: {arguments.output}: exists; name another file, or replace it with --force")
     for folder in map(pathlib.Path, arguments.databases):
         for name in ("database_workload.json", "database_tuning_record.json"):
             if not (folder / name).is_file():
                 sys.exit(f"export_metaschedule.py: {folder / name}: no such file; a database is a folder with both of them (work_dir of a tuning)")
     left_out, written, failed = collections.defaultdict(list), 0, 0
-    unfinished = arguments.out + ".part"
-    with (gzip.open if arguments.out.endswith(".gz") else open)(unfinished, "wt", encoding="utf-8") as out:
+    unfinished = arguments.output + ".part"
+    with (gzip.open if arguments.output.endswith(".gz") else open)(unfinished, "wt", encoding="utf-8") as out:
         for folder in arguments.databases:
             for program in programs_of(folder, left_out):
                 out.write(json.dumps(program) + "\n")
                 written, failed = written + 1, failed + ("failed" in program)
     if written:
-        os.replace(unfinished, arguments.out)
-        print(f"{arguments.out}: {written} programs, {failed} of which failed, TVM {tvm.__version__}")
+        os.replace(unfinished, arguments.output)
+        print(f"{arguments.output}: {written} programs, {failed} of which failed, TVM {tvm.__version__}")
     else:
         os.remove(unfinished)
-        print(f"export_metaschedule.py: no program in {', '.join(arguments.databases)}; {arguments.out} is not written", file=sys.stderr)
+        print(f"export_metaschedule.py: no program in {', '.join(arguments.databases)}; {arguments.output} is not written", file=sys.stderr)
     total = sum(map(len, left_out.values()))
     if total:
         share = 100 * total / (total + written)

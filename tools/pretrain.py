@@ -67,7 +67,7 @@ class Work:
         return done.stdout
 
     def pack(self, name, records):
-        print(self.foretime("data", "pack-records", self.folder / name, *records, "--dags", self.dags, "--targets", *self.machines), end="")
+        print(self.foretime("data", "pack-records", "-o", self.folder / name, *records, "--dags", self.dags, "--targets", *self.machines), end="")
 
     def train(self, *overrides):
         """The run directory."""
@@ -79,7 +79,7 @@ class Work:
 def make_bundle(work, overrides):
     work.pack("records.foretime", [source / "records.jsonl.gz" for source in work.sources])
     run = work.train(*overrides)
-    work.foretime("export", run, BUNDLE, "--licence", "Apache-2.0", "--force")
+    work.foretime("export", run, BUNDLE, "--licence", "Apache-2.0")
     samples = work.sources[0]
     rows = csv.DictReader(io.StringIO(work.foretime("rank", BUNDLE, samples / "records.jsonl.gz", "--dags", samples / "dags.jsonl.gz")))
     scores = {row["id"]: float(row["score"]) for row in rows}

@@ -30,8 +30,8 @@ run=runs/quickstart
 for argument in "$@"; do
   [[ $argument != run.directory=* ]] || run=${argument#*=}
 done
-echo "+ $foretime export $run $run/model.foretime --force && $foretime rank $run/model.foretime samples/resnet18_conv2d/C3.npz --top 3"
-"$foretime" export "$run" "$run/model.foretime" --force
+echo "+ $foretime export $run $run/model.foretime && $foretime rank $run/model.foretime samples/resnet18_conv2d/C3.npz --top 3"
+"$foretime" export "$run" "$run/model.foretime"
 "$foretime" rank "$run/model.foretime" samples/resnet18_conv2d/C3.npz --top 3
 trained=$SECONDS
 

@@ -12,7 +12,7 @@
 #include <nlohmann/json.hpp>
 #include <openssl/evp.h>
 
-#include "base/atomic_file.h"
+#include "base/output_target.h"
 #include "base/text.h"
 #include "cli/board/board_service.h"
 #include "cli/board/experiment_api.h"
@@ -152,7 +152,7 @@ std::string report_page(const Json& answers) {
   // Nothing in it ends the element that holds it.
   for (size_t at = 0; (at = data.find('<', at)) != std::string::npos;) data.replace(at, 1, "\\u003c");
   auto page = asset("/index.html");
-  replace(page, "<link rel=\"stylesheet\" href=\"/uplot.css\">\n", "");
+  replace(page, "<link rel=\"stylesheet\" href=\"/uplot.css\">\n", std::string(kReportMark) + "\n");
   replace(page, "<link rel=\"stylesheet\" href=\"/style.css\">", "<style>" + style + "</style>");
   replace(page, "<script src=\"/uplot.js\" defer></script>\n", "");
   replace(page, "<script src=\"/app.js\" type=\"module\"></script>\n", "");
@@ -173,6 +173,7 @@ std::string report_page(const Json& answers) {
 }
 
 void write_report(const ReportArguments& arguments) {
+  expect_replaceable("-o", arguments.output, FileKind::report, arguments.force, {arguments.target});
   std::error_code failure;
   const bool is_folder = std::filesystem::is_directory(arguments.target, failure);
   const auto answers = is_folder ? report_of_runs(arguments.target) : report_of_queue(arguments);
@@ -181,7 +182,7 @@ void write_report(const ReportArguments& arguments) {
       fmt::print(stderr, "foretime: warning: left out of the report: {}\n", message.get<std::string>());
   }
   const auto page = report_page(answers);
-  write_file_atomically(arguments.output, page);
+  write_output(arguments.output, page);
   fmt::print("{}: {} KiB\n", arguments.output, (page.size() + 1023) / 1024);
 }
 

@@ -46,9 +46,8 @@ void add_report_command(CLI::App& app, std::function<void(const ReportArguments&
       "a run directory, a folder with several (an experiment), or the id of a sweep or job; the first digits are "
       "enough",
       "DIR|ID");
-  command->add_option("-o,--output", arguments->output, "the file, replaced where it is there")
-      ->type_name("FILE")
-      ->capture_default_str();
+  command->add_option("-o,--output", arguments->output, "the file to write")->type_name("FILE")->capture_default_str();
+  add_force_flag(*command, arguments->force);
   add_queue_options(*command, arguments->queue);
   command->footer(
       "The file holds all it needs and opens in any browser, without a server or the internet (docs/how-to/board.md).\n"

@@ -18,6 +18,7 @@ struct BoardArguments {
 struct ReportArguments {
   QueueOptions queue;
   std::string target, output = "report.html";
+  bool force = false;  // replace a file of another kind
 };
 
 /// `foretime report`, which `run` does, as below.

@@ -33,6 +33,11 @@ CLI::Option* shown_option(CLI::App& command, const std::string& names, T& value,
   return checked_option(command, names, value, text, check, type_name)->capture_default_str();
 }
 
+/// Adds `--force`, for commands that write a file (base/output_target.h).
+inline CLI::Option* add_force_flag(CLI::App& command, bool& force) {
+  return command.add_flag("--force", force, "replace a file of another kind, or an input");
+}
+
 /// Adds `--dags FILE`: the compute DAGs of the workloads in tuning records, JSON lines, plain or gzip
 /// (docs/explanations/schedules.md). `--stages`, its former name, is refused with a message that names `--dags`.
 inline CLI::Option* add_dags_option(CLI::App& command, std::string& dags, const std::string& text) {

@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <set>
 
 #include <fmt/format.h>
 #include <zip.h>
 
 #include "base/error.h"
 #include "base/files.h"
+#include "base/output_target.h"
 #include "data/files/npy.h"
 
 namespace foretime::data {
@@ -121,7 +123,7 @@ void write_layout_npz(const std::filesystem::path& file, const Group& group, con
   for (const double runtime : group.runtimes) runtimes.push_back(std::llround(runtime));
 
   ExpandedLayouts layouts(group, codes);
-  NpzWriter archive(file, NpzCompression::fast);  // the entries are large and repeat themselves
+  NpzWriter archive(file, NpzCompression::fast, kGraphComment);  // the entries are large and repeat themselves
   archive.add("edge_index", {edges, 2}, edge_index, /*fortran_order=*/true);
   archive.add("node_feat", {nodes, graphs.feature_count}, graphs.node_features.span());
   archive.add("node_opcode", {nodes}, graphs.node_types.span());
@@ -142,7 +144,7 @@ void write_tile_npz(const std::filesystem::path& file, const Group& group, const
     edge_index.push_back(graphs.edge_target[e]);
     edge_index.push_back(graphs.edge_source[e]);
   }
-  NpzWriter archive(file);
+  NpzWriter archive(file, NpzCompression::deflated, kGraphComment);
   archive.add("node_feat", {nodes, graphs.feature_count}, graphs.node_features.span());
   archive.add("node_opcode", {nodes}, graphs.node_types.span());
   archive.add("edge_index", {edges, 2}, edge_index);
@@ -160,11 +162,19 @@ void convert_hlo(const std::filesystem::path& in, const std::filesystem::path& o
   if (!to_folder && groups.size() > 1)
     file.source().fail(
         fmt::format("{} groups, but {} can hold one: name a folder instead", groups.size(), out.filename().string()));
+  const auto output_of = [&](const auto& module) { return to_folder ? out / (module.name + ".npz") : out; };
+  std::set<std::filesystem::path> outputs;
+  for (const auto& module : file.modules()) {
+    if (!why_left_out(file, module).empty()) continue;
+    expect_replaceable("", output_of(module), FileKind::graph, options.force, {in});
+    if (!outputs.insert(output_of(module)).second)
+      file.source().fail(fmt::format("two modules with the name {}, expected a file for each", module.name));
+  }
   if (to_folder) files().create_folders(out);
   for (const auto& module : file.modules()) {
     HloConversion conversion{.name = module.name, .left_out = why_left_out(file, module), .out = {}, .what = {}};
     if (conversion.left_out.empty()) {
-      conversion.out = to_folder ? out / (module.name + ".npz") : out;
+      conversion.out = output_of(module);
       conversion.what = read_hlo_group(file, module, options.limits);
       if (conversion.what.group.kind == CandidateKind::tile)
         write_tile_npz(conversion.out, conversion.what.group, conversion.what.runtimes, conversion.what.normalizer);

@@ -38,11 +38,13 @@ struct HloConversion {
 struct HloConvertOptions {
   std::optional<HloMessage> message;  // known better than by the file's content
   HloLimits limits;
+  bool force = false;  // replace files of any kind (base/output_target.h)
 };
 
 /// Writes the groups of an HLO protobuf file as TpuGraphs' .npz files: to `out` where that ends in .npz, which must
 /// then be one group, else each as NAME.npz into the folder `out`, which is made if it is not there. One module is in
-/// memory at a time. `done` is told of each. Throws DataError; what was written before stays.
+/// memory at a time. `done` is told of each. Throws OutputRefused before anything is written, and DataError; what was
+/// written before stays.
 void convert_hlo(const std::filesystem::path& in, const std::filesystem::path& out, const HloConvertOptions& options,
                  const std::function<void(const HloConversion&)>& done);
 

@@ -225,11 +225,12 @@ std::string zip_reason(int code) {
   return reason;
 }
 
-NpzWriter::NpzWriter(std::filesystem::path path, NpzCompression compression)
+NpzWriter::NpzWriter(std::filesystem::path path, NpzCompression compression, std::string_view comment)
     : path_(std::move(path)), compression_(compression) {
   int error = 0;
   archive_ = zip_open(path_.string().c_str(), ZIP_CREATE | ZIP_TRUNCATE, &error);
   if (archive_ == nullptr) throw DataError("{}: cannot be written ({})", path_.string(), zip_reason(error));
+  zip_set_archive_comment(archive_, comment.data(), static_cast<zip_uint16_t>(comment.size()));
 }
 
 NpzWriter::~NpzWriter() {

@@ -64,7 +64,9 @@ enum class NpzCompression : uint8_t { stored, deflated, fast };  // fast: deflat
 /// `close`, which writes beside the final place and renames. A writer that was not closed writes nothing.
 class NpzWriter {
  public:
-  explicit NpzWriter(std::filesystem::path path, NpzCompression compression = NpzCompression::deflated);
+  /// `comment` is that of the archive, which readers ignore; base/output_target.h recognises files by it.
+  explicit NpzWriter(std::filesystem::path path, NpzCompression compression = NpzCompression::deflated,
+                     std::string_view comment = {});
   ~NpzWriter();
   NpzWriter(const NpzWriter&) = delete;
   NpzWriter& operator=(const NpzWriter&) = delete;

@@ -8,6 +8,8 @@
 
 #include <fmt/format.h>
 
+#include "base/output_target.h"
+
 namespace foretime::figures {
 namespace {
 
@@ -164,9 +166,9 @@ std::string Svg::finish() const {
   return fmt::format(
       "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
       "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0:.0f}\" height=\"{1:.0f}\" viewBox=\"0 0 {0:.0f} {1:.0f}\" "
-      "font-family=\"{2}\">\n<title>{3}</title>\n"
+      "font-family=\"{2}\">\n{5}\n<title>{3}</title>\n"
       "<rect width=\"{0:.0f}\" height=\"{1:.0f}\" fill=\"#ffffff\"/>\n{4}</svg>\n",
-      width_, height_, kFonts, escaped(title_), body_);
+      width_, height_, kFonts, escaped(title_), body_, kExperimentMark);
 }
 
 double text_width(const std::string& text, double size, bool bold) {

@@ -30,7 +30,7 @@ constexpr FinetuneKey kFinetuneKeys[] = {
     {"model", FinetuneKey::path},           {"records", FinetuneKey::files},  {"dags", FinetuneKey::path},
     {"member", FinetuneKey::text},          {"replay", FinetuneKey::files},   {"steps", FinetuneKey::number},
     {"learning_rate", FinetuneKey::number}, {"holdout", FinetuneKey::number}, {"tolerance", FinetuneKey::number},
-    {"seed", FinetuneKey::number},          {"licence", FinetuneKey::text},   {"force", FinetuneKey::flag}};
+    {"seed", FinetuneKey::number},          {"licence", FinetuneKey::text},   {"take_worse", FinetuneKey::flag}};
 
 /// Whether a YAML file is a fine-tuning (has `finetune` at top level); false where it cannot be read.
 bool is_finetune_file(const std::filesystem::path& file);

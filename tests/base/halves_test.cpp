@@ -17,6 +17,16 @@ namespace {
 namespace fs = std::filesystem;
 using Names = std::set<std::string>;
 
+TEST(HalfNames, AreExact) {
+  for (const auto* name : {"m.json.foretime-tmp", "m.json.7.foretime-tmp", "m.json.7-0.foretime-tmp",
+                           "m.json.7-0.x.foretime-tmp", "m.json.old-12.foretime-tmp"})
+    EXPECT_TRUE(is_half_of(fs::path("folder") / name, "m.json")) << name;
+  for (const auto* name :
+       {"m.json", "m.json.foretime-tmp.mine", "m.json.mine.foretime-tmp", "m.json.old-.foretime-tmp",
+        "m.json.old-1x.foretime-tmp", "mm.json.foretime-tmp", "m.json.bak", "m.jsonfile.foretime-tmp"})
+    EXPECT_FALSE(is_half_of(name, "m.json")) << name;
+}
+
 class Halves : public testing::ScratchTest {
  protected:
   Names names() const {

@@ -108,7 +108,7 @@ class BadDataTest(ProgramTest):
 
 class ChangingFileTest(ProgramTest):
     def test_a_packed_file_that_is_cut_while_it_is_mapped(self):
-        self.run_foretime("data", "pack", "all.foretime", SAMPLES / "C1.npz", SAMPLES / "C12.npz", "--format", "programs")
+        self.run_foretime("data", "pack", "-o", "all.foretime", SAMPLES / "C1.npz", SAMPLES / "C12.npz", "--format", "programs")
         training = self.start_training(data__train=self.folder / "all.foretime", data__test="[]", trainer__steps=100000)
         try:
             self.assertTrue(wait_until(lambda: (self.folder / "run/metrics.jsonl").exists() or training.poll() is not None))

@@ -70,7 +70,7 @@ class CommandsTest(ProgramTest):
         full = pathlib.Path(FORETIME).parent / "core/foretime"
         packed = []
         for name, program in (("light.foretime", FORETIME), ("full.foretime", full)):
-            child = subprocess.Popen([program, "data", "pack", name, SAMPLES / "C1.npz", SAMPLES / "C12.npz", "--format", "programs"],
+            child = subprocess.Popen([program, "data", "pack", "-o", name, SAMPLES / "C1.npz", SAMPLES / "C12.npz", "--format", "programs"],
                                      cwd=self.folder, env=environment(), stdout=subprocess.DEVNULL)
             _, status, usage = os.wait4(child.pid, 0)
             child.returncode = os.waitstatus_to_exitcode(status)
@@ -104,7 +104,7 @@ class CommandsTest(ProgramTest):
                     self.assertNotIn(commit, program.read_bytes(), program)
 
     def test_packed_data_train_to_the_same_bytes(self):
-        self.run_foretime("data", "pack", "samples.foretime", *[SAMPLES / f"C{i}.npz" for i in (1, 12)], "--format", "programs")
+        self.run_foretime("data", "pack", "-o", "samples.foretime", *[SAMPLES / f"C{i}.npz" for i in (1, 12)], "--format", "programs")
         self.train(data__test="[]", run__directory=self.folder / "npz")
         self.train(data__test="[]", run__directory=self.folder / "packed", data__root=self.folder, data__train="samples.foretime")
         self.assertEqual(self.checkpoint(6, "npz")["model.safetensors"], self.checkpoint(6, "packed")["model.safetensors"])
@@ -113,11 +113,11 @@ class CommandsTest(ProgramTest):
         files = [SAMPLES / f"C{i}.npz" for i in (1, 2, 3, 12)]
         packed = []
         for ranks, threads in ((1, 1), (2, 2)):
-            self.run_foretime("data", "pack", "p.foretime", *files, "--format", "programs", "--threads", threads, ranks=ranks)
+            self.run_foretime("data", "pack", "-o", "p.foretime", *files, "--format", "programs", "--threads", threads, ranks=ranks)
             packed.append((self.folder / "p.foretime").read_bytes())
         self.assertEqual(packed[0], packed[1])
         broken = self.damaged("C12.npz", "C0.npz")
-        self.run_foretime("data", "pack", "p.foretime", *files, broken, "--format", "programs", ranks=2, code=3)
+        self.run_foretime("data", "pack", "-o", "p.foretime", *files, broken, "--format", "programs", ranks=2, code=3)
         self.assertEqual((self.folder / "p.foretime").read_bytes(), packed[0])
         self.assertEqual(sorted(path.name for path in self.folder.iterdir()), ["C0.npz", "p.foretime"])
 

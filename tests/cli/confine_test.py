@@ -49,7 +49,7 @@ class ConfineTest(ProgramTest):
         self.attempt(code=0, data__allowed_roots=self.folder / "name")
 
     def test_collections_and_official_indices(self):
-        self.run_foretime("data", "pack", self.outside / "packed.foretime", self.outside / "C1.npz", "--format", "programs")
+        self.run_foretime("data", "pack", "-o", self.outside / "packed.foretime", self.outside / "C1.npz", "--format", "programs")
         self.attempt("packed.foretime", data__train=f"[{self.outside / 'packed.foretime'}]")
         (self.outside / "indices.json").write_text("{}")
         self.attempt("indices.json", data__eval_indices="../outside/indices.json")

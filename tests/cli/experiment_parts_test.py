@@ -157,7 +157,7 @@ class ExperimentPartsTest(ProgramTest):
         self.assertIn("nothing to do", self.run_foretime("experiment", "parts.yaml", "--parts", "absent", code=3).stderr)
         self.assertIn("found no nowhere", self.run_foretime("experiment", "parts.yaml", "--parts", "nowhere", code=2).stderr)
         packed = self.folder / "data/all.foretime"
-        self.run_foretime("data", "pack", packed, self.collection / "train", "--format", "layout")
+        self.run_foretime("data", "pack", "-o", packed, self.collection / "train", "--format", "layout")
         self.write("parts.yaml", PARTS.replace("groups: [npz/layout/xla/default/train]", "groups: [all.foretime]"))
         self.assertIn("packed collection", self.run_foretime("experiment", "parts.yaml", "--data", "data", code=3).stderr)
 

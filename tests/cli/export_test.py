@@ -95,12 +95,11 @@ class ExportTest(ProgramTest):
         self.assertIn("segments.stale", refused.stderr)
         self.assertFalse((self.folder / "model.foretime").exists())
 
-    def test_files_are_not_replaced_by_accident(self):
+    def test_an_earlier_export_is_replaced(self):
         run = self.trained(*TREES)
         self.run_foretime("export", run, "model.foretime")
         first = (self.folder / "model.foretime").read_bytes()
-        self.assertIn("--force", self.run_foretime("export", run, "model.foretime", code=2).stderr)
-        self.run_foretime("export", run, "model.foretime", "--force")
+        self.run_foretime("export", run, "model.foretime")
         self.assertEqual((self.folder / "model.foretime").read_bytes(), first)
         self.write("cut.foretime", first[:-5])
         self.assertIn("cut.foretime", self.run_foretime("rank", "cut.foretime", str(SAMPLES / "C1.npz"), code=3).stderr)
@@ -129,8 +128,7 @@ class ExportToAFolderTest(ProgramTest):
             self.assertEqual((self.folder / "out" / name).read_bytes(), (self.folder / "run" / name).read_bytes())
         self.assertEqual(self.run_foretime("evaluate", "out", "--json").stdout, self.run_foretime("evaluate", "run", "--json").stdout)
         self.assertEqual(self.run_foretime("rank", "out", SAMPLES / "C1.npz").stdout, self.run_foretime("rank", "run", SAMPLES / "C1.npz").stdout)
-        self.assertIn("--force", self.run_foretime("export", "run", "out", code=2).stderr)
-        self.run_foretime("export", "run/checkpoints/step-00000005", "out", "--force")
+        self.run_foretime("export", "run/checkpoints/step-00000005", "out")
         self.assertEqual((self.folder / "out/model.safetensors").read_bytes(), self.checkpoint(5)["model.safetensors"])
         self.run_foretime("export", "out/", "again/")
         self.assertTrue((self.folder / "again/config.yaml").exists())
@@ -141,7 +139,13 @@ class ExportToAFolderTest(ProgramTest):
         self.write("mine/notes.txt", "keep")
         self.run_foretime("export", "run", "mine", "--force", code=2)
         self.assertEqual((self.folder / "mine/notes.txt").read_text(), "keep")
-        self.run_foretime("export", "run", "settings.yaml", "--force", code=2)
+        self.run_foretime("export", "run", "settings.yaml", "--format", "checkpoint", "--force", code=2)
+        # A run's own checkpoints, also the one that is exported, are no exports.
+        before = self.checkpoint(6)
+        for source in ("run", "run/checkpoints/step-00000006"):
+            done = self.run_foretime("export", source, "run/checkpoints/step-00000006", "--force", code=2)
+            self.assertIn("exists and is no exported checkpoint alone", done.stderr)
+        self.assertEqual(self.checkpoint(6), before)
 
     def test_a_target_that_cannot_be_read_is_the_storages_fault(self):
         self.train()

@@ -15,7 +15,7 @@
 #include "base/descriptor.h"
 #include "base/files.h"
 #include "base/glob.h"
-#include "cli/output_bundle.h"
+#include "base/output_target.h"
 #include "configs/load.h"
 #include "coordinator/checkpoint_store.h"
 #include "coordinator/run_directory.h"
@@ -33,7 +33,6 @@
 #include "models/baselines/record_rows.h"
 #include "sharding/step_time.h"
 #include "tests/support/failing_calls.h"
-#include "tests/support/message_of.h"
 #include "tests/support/no_descriptors.h"
 #include "tests/support/scratch.h"
 #include "worker/export/bundles.h"
@@ -82,7 +81,8 @@ const std::vector<Reader>& readers() {
       {"Checkpoint", "manifest.json", [](const auto& path) { coordinator::read_checkpoint(path.parent_path()); }},
       {"IsPacked", "some.foretime", [](const auto& path) { data::is_packed(path); }},
       {"IsRecords", "some.json", [](const auto& path) { data::is_record_file(path); }},
-      {"BundleToReplace", "old.foretime", [](const auto& path) { cli::expect_bundle_or_nothing(path); }},
+      {"BundleToReplace", "old.foretime",
+       [](const auto& path) { expect_replaceable("-o", path, FileKind::bundle, false); }},
       {"LockOfARun", "run.lock", [](const auto& path) { coordinator::RunLock(path.parent_path()); }},
       {"PackedCollection", "some.foretime", [](const auto& path) { data::packed_headers(path); }},
   };
@@ -168,13 +168,6 @@ TEST(FailingStorageOfRuns, ALogThatCannotBeOpenedForWantOfDescriptorsIsAStorageE
   const testing::Scratch scratch;
   const testing::NoDescriptors none;
   EXPECT_THROW(coordinator::make_logger(scratch.path() / "log.txt", spdlog::level::info), StorageError);
-}
-
-TEST(FailingStorageOfBundles, WhatIsNoBundleIsNamedWithTheReason) {
-  const testing::Scratch scratch;
-  const auto path = scratch.write("notes.foretime", "no bundle").string();
-  const auto message = testing::message_of<configs::SettingsError>([&] { cli::expect_bundle_or_nothing(path); });
-  EXPECT_NE(message.find("exists and is no bundle (" + path + ": "), std::string::npos) << message;
 }
 
 TEST(FailingStorageOfSystems, ErrorsOfNetworkAndDamagedFileSystemsTellOfTheStorage) {

@@ -58,7 +58,7 @@ class FinetuneTest(ProgramTest):
         (cls.shared / "new.json").write_text("".join(of[NEW][:64]))
         (cls.shared / "rest.json").write_text("".join(of[NEW][64:]))
         (cls.shared / "dags.jsonl").write_bytes(gzip.open(ANSOR / "dags.jsonl.gz").read())
-        cls.foretime("data", "pack-records", "old.foretime", "old.json", "--dags", "dags.jsonl")
+        cls.foretime("data", "pack-records", "-o", "old.foretime", "old.json", "--dags", "dags.jsonl")
         cls.foretime("train", "--quiet", SOURCE / "configs" / "statement_cost.yaml", "data.root=.", "data.train=[old.foretime]",
                      "data.test=[]", "model.hidden=32", "model.statement_cost.loop_hidden=32", "model.ensemble_size=1", "loss.type=pairwise_logistic",
                      "loss.huber_weight=0.3", "trainer.steps=200", "trainer.device=cpu", "optimizer.warmup_steps=10", "run.directory=run")
@@ -125,7 +125,7 @@ class FinetuneTest(ProgramTest):
         first = (self.folder / "tuned.foretime").read_bytes()
         self.finetune(self.model, self.shared / "new.json", *self.records)
         self.assertEqual((self.folder / "tuned.foretime").read_bytes(), first)
-        self.finetune("tuned.foretime", self.shared / "new.json", *self.records, "--licence", "MIT", "--steps", "5", "--force",
+        self.finetune("tuned.foretime", self.shared / "new.json", *self.records, "--licence", "MIT", "--steps", "5", "--take-worse",
                       out="again.foretime")
         again = self.manifest("again.foretime")
         self.assertEqual(again["licence"], "MIT")
@@ -134,7 +134,7 @@ class FinetuneTest(ProgramTest):
 
     def test_replay_of_old_records_and_of_a_packed_collection(self):
         for old in ("old.json", "old.foretime"):
-            note = self.tuned_json(self.model, self.shared / "new.json", *self.records, "--replay", self.shared / old, "--force")
+            note = self.tuned_json(self.model, self.shared / "new.json", *self.records, "--replay", self.shared / old, "--take-worse")
             self.assertEqual(note["share"], 1.0)
             self.assertGreater(note["replayed"], 200)
             loss = note["replay_before"]["holdout/kendall_tau"] - note["replay_after"]["holdout/kendall_tau"]
@@ -148,16 +148,16 @@ class FinetuneTest(ProgramTest):
         manifest = self.manifest("tuned.foretime")
         self.assertEqual(manifest["tunings"][0]["weights"], "parent")
         self.assertEqual(manifest["metrics"], self.manifest(self.model)["metrics"])
-        done = self.finetune(self.model, self.shared / "new.json", *self.records, *spoil, "--force")
+        done = self.finetune(self.model, self.shared / "new.json", *self.records, *spoil, "--take-worse")
         self.assertIn("held-out candidates are ordered worse", done.stdout)
         self.assertNotEqual(tensors(self.folder / "tuned.foretime"), tensors(self.model))
 
     def test_syntax_trees(self):
         model = self.shared / "trees.foretime"
-        note = self.tuned_json(model, SAMPLES / "C10.npz", "--steps", "20", "--force")
+        note = self.tuned_json(model, SAMPLES / "C10.npz", "--steps", "20", "--take-worse")
         self.assertEqual(note["trained_on"] + note["held_out"], 720)
-        self.run_foretime("data", "pack", "c10.foretime", SAMPLES / "C10.npz", "--format", "programs")
-        packed = self.tuned_json(model, "c10.foretime", "--steps", "20", "--force", out="packed.foretime")
+        self.run_foretime("data", "pack", "-o", "c10.foretime", SAMPLES / "C10.npz", "--format", "programs")
+        packed = self.tuned_json(model, "c10.foretime", "--steps", "20", "--take-worse", out="packed.foretime")
         self.assertEqual(packed["after"], note["after"])
         done = self.finetune(model, self.shared / "new.json", *self.records, out="none.foretime", code=3)
         self.assertIn("trees.foretime scores syntax trees: expected .npz files or packed collections", done.stderr)
@@ -197,7 +197,7 @@ class FinetuneTest(ProgramTest):
                           "data.holdout=0.2", "model.hidden=16", "trainer.steps=30", "trainer.device=cpu",
                           "trainer.metric=holdout/kendall_tau", "run.directory=layouts")
         self.run_foretime("export", "layouts", "layouts.foretime")
-        note = self.tuned_json("layouts.foretime", "synthetic_b.npz", "--replay", "synthetic_a.npz", "--force")
+        note = self.tuned_json("layouts.foretime", "synthetic_b.npz", "--replay", "synthetic_a.npz", "--take-worse")
         self.assertEqual((note["groups"], note["trained_on"] + note["held_out"]), (1, 150))
         self.assertIn("kendall_tau", "".join(note["replay_after"]))
         done = self.finetune("layouts.foretime", self.shared / "new.json", *self.records, out="none.foretime", code=3)
@@ -214,7 +214,7 @@ class FinetuneTest(ProgramTest):
         failed["r"][0], failed["r"][1] = [1e10], 7
         single = (self.shared / "old.json").read_text().splitlines()[0]
         path = self.write("log.json", "\n".join([*lines[2:40], json.dumps(failed), lines[0][:100], single]) + "\n")
-        done = self.finetune(self.model, path, *self.records, "--steps", "2", "--force")
+        done = self.finetune(self.model, path, *self.records, "--steps", "2", "--take-worse")
         for text in ("1 programs failed: they rank behind all that ran", "1 lines that are no records left out, the first: ", "1 records of workloads with a single one"):
             self.assertIn(text, done.stdout)
         # A workload of which nothing can be replayed does not spoil the others; alone, it is an error.
@@ -222,7 +222,7 @@ class FinetuneTest(ProgramTest):
         for record in other:
             record["i"][1][1] = [["SP", 99, 0, 128, [4], 1]]
         path.write_text("\n".join([*lines[:40], *map(json.dumps, other)]) + "\n")
-        done = self.finetune(self.model, path, *self.records, "--steps", "2", "--force")
+        done = self.finetune(self.model, path, *self.records, "--steps", "2", "--take-worse")
         self.assertIn("3 records that cannot be replayed left out", done.stdout)
         self.write("none.json", "\n".join(map(json.dumps, other)) + "\n")
         done = self.finetune(self.model, "none.json", *self.records, out="none.foretime", code=3)
@@ -230,7 +230,7 @@ class FinetuneTest(ProgramTest):
         table = (self.shared / "dags.jsonl").read_text().splitlines()
         key = json.loads(lines[0])["i"][0][0]
         self.write("one.jsonl", "\n".join(line for line in table if key in json.loads(line).values()) + "\n")
-        done = self.finetune(self.model, path, self.shared / "old.json", "--dags", "one.jsonl", "--steps", "2", "--force")
+        done = self.finetune(self.model, path, self.shared / "old.json", "--dags", "one.jsonl", "--steps", "2", "--take-worse")
         self.assertIn("without a compute DAG in one.jsonl left out", done.stdout)
 
     def test_wrong_input_leaves_everything_as_it_was(self):
@@ -254,12 +254,12 @@ class FinetuneTest(ProgramTest):
         refused(self.model, self.model, *self.records, expected="is no packed collection")
         refused(self.model, SAMPLES / "C1.npz", self.shared / "old.foretime", "--holdout", "0.99", "--seed", "3", "--learning-rate", "1e30",
                 expected="diverged")
-        self.run_foretime("data", "pack", "trees.foretime", SAMPLES / "C1.npz", "--format", "programs")
+        self.run_foretime("data", "pack", "-o", "trees.foretime", SAMPLES / "C1.npz", "--format", "programs")
         refused(self.model, "trees.foretime", expected="expected 205 of data.representation loops")
         refused(self.shared / "trees.foretime", self.shared / "old.foretime", expected="data.representation loops, expected ast")
         refused(new, new, *self.records, expected="new.json")
-        refused(self.model, new, *self.records, code=2, out=self.model, expected="is the bundle to tune")
-        refused(self.model, new, *self.records, code=2, out="empty.json", expected="exists and is no bundle")
+        refused(self.model, new, *self.records, code=2, out=self.model, expected="is an input of this command")
+        refused(self.model, new, *self.records, code=2, out="few.json", expected="exists and is a text file")
         refused(self.model, new, *self.records, code=2, out="nowhere/tuned.foretime", expected="nowhere")
         refused(self.model, new, *self.records, "--confine", self.folder, expected="lies outside")
         self.assertEqual(empty.read_text(), "")
@@ -282,7 +282,7 @@ class FinetuneTest(ProgramTest):
         spoiled = json.loads(self.queue("submit", "round.yaml", "learning_rate=0.05", "tolerance=0", "--json"))["jobs"][0]["id"]
         outside = json.loads(self.queue("submit", "round.yaml", "records=[../new.json]", "--json"))["jobs"][0]["id"]
         (self.folder / "next.yaml").write_text(
-            f"after: {added}\nfinetune: {{records: [new.json], dags: dags.jsonl, steps: 3, force: true}}\n")
+            f"after: {added}\nfinetune: {{records: [new.json], dags: dags.jsonl, steps: 3, take_worse: true}}\n")
         following = json.loads(self.queue("submit", "next.yaml", "--json"))["jobs"][0]["id"]
         self.agent(code=7)  # one of them is outside of the data roots
         job = json.loads(self.queue("status", added, "--json"))

@@ -31,7 +31,7 @@ class GpuRecordsTest(ProgramTest):
                                    "r": [[1.0 / len(state["steps"])], 0, 1.0, 1], "v": "v0.6"}) + "\n" for state in self.states)
 
     def pack(self, *options, records=("gpu.jsonl",), name="gpu.foretime", code=0):
-        return self.run_foretime("data", "pack-records", name, *records, "--dags", self.dags, *options, code=code)
+        return self.run_foretime("data", "pack-records", "-o", name, *records, "--dags", self.dags, *options, code=code)
 
     def train(self, data, run, *settings):
         self.run_foretime("train", "--quiet", SOURCE / "configs" / "auto_scheduler.yaml", "data.root=.", f"data.train=[{data}]",
@@ -53,14 +53,14 @@ class GpuRecordsTest(ProgramTest):
         self.assertEqual(len(rows), len(self.states))
 
         # Models of programs for CPUs do not score them, nor the other way round, nor does either go on with the other's records.
-        self.run_foretime("data", "pack-records", "cpu.foretime", ANSOR / "records.jsonl.gz", "--dags", ANSOR / "dags.jsonl.gz", "--most", "5")
+        self.run_foretime("data", "pack-records", "-o", "cpu.foretime", ANSOR / "records.jsonl.gz", "--dags", ANSOR / "dags.jsonl.gz", "--most", "5")
         self.train("cpu.foretime", "cpu_run")
         self.run_foretime("export", "cpu_run", "cpu_model.foretime")
         done = self.run_foretime("rank", "cpu_model.foretime", "gpu.jsonl", "--dags", self.dags, code=3)
         self.assertIn("and the model was trained on programs for CPUs", done.stderr)
         done = self.run_foretime("rank", "gpu_model.foretime", ANSOR / "records.jsonl.gz", "--dags", ANSOR / "dags.jsonl.gz", code=3)
         self.assertIn("and the model was trained on programs for GPUs", done.stderr)
-        done = self.run_foretime("finetune", "cpu_model.foretime", "gpu.jsonl", "--dags", self.dags, "--steps", 2, "--force", "-o", "x.foretime",
+        done = self.run_foretime("finetune", "cpu_model.foretime", "gpu.jsonl", "--dags", self.dags, "--steps", 2, "--take-worse", "-o", "x.foretime",
                                  code=3)
         self.assertIn("records of programs for GPUs", done.stderr)
         done = self.run_foretime("train", "--quiet", SOURCE / "configs" / "auto_scheduler.yaml", "data.root=.",

@@ -120,9 +120,9 @@ class HloTest(ProgramTest):
 
     def test_packing_takes_protobuf(self):
         self.write("in.pb", LAYOUTS)
-        self.run_foretime("data", "pack", "packed.foretime", "in.pb")
+        self.run_foretime("data", "pack", "-o", "packed.foretime", "in.pb")
         self.assertIn("1 groups", self.run_foretime("data", "verify", "packed.foretime").stdout)
-        done = self.run_foretime("data", "pack", "packed.foretime", "in.pb", "--format", "tile", code=3)
+        done = self.run_foretime("data", "pack", "-o", "packed.foretime", "in.pb", "--format", "tile", code=3)
         self.assertIn("in.pb: holds layout data, expected tile", done.stderr)
 
     def test_published_files(self):

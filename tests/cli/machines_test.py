@@ -34,7 +34,7 @@ class MachinesTest(ProgramTest):
         return json.dumps(record) + "\n"
 
     def pack(self, *options, code=0):
-        return self.run_foretime("data", "pack-records", "all.foretime", "here.jsonl", "there.jsonl", "--dags", DAGS, *options, code=code)
+        return self.run_foretime("data", "pack-records", "-o", "all.foretime", "here.jsonl", "there.jsonl", "--dags", DAGS, *options, code=code)
 
     def train(self, run, *settings):
         self.run_foretime("train", "--quiet", SOURCE / "configs" / "auto_scheduler.yaml", "data.root=.", "data.train=[all.foretime]",
@@ -77,7 +77,7 @@ class MachinesTest(ProgramTest):
         self.assertEqual(predicted("more.foretime", "unknown.jsonl"), there)
         self.assertEqual(predicted("more.foretime", "here.jsonl"), here)
         add = ("bundle", "add-machine", "more.foretime", "third.yaml", "-o", "more.foretime")
-        self.assertIn("-o more.foretime: exists already; --force replaces it", self.run_foretime(*add, code=2).stderr)
+        self.assertIn("-o more.foretime: is an input of this command", self.run_foretime(*add, code=2).stderr)
         self.assertEqual(self.run_foretime(*add, "--force").stdout, "more.foretime: described anew: third\n")
         # Measured anew under its old name, a machine is still that of the records whose targets name none.
         anew = "".join(line for line in (ANSOR / "machine.yaml").read_text().splitlines(True) if not line.startswith("targets:"))
@@ -87,26 +87,26 @@ class MachinesTest(ProgramTest):
         self.assertEqual(self.json_of("bundle", "show", "anew.foretime")["machines"][-1]["targets"], manifest["machines"][0]["targets"])
         self.assertEqual(predicted("anew.foretime", "here.jsonl"), here)
         self.write("notes.txt", "not a bundle")
-        self.run_foretime("bundle", "add-machine", "more.foretime", "third.yaml", "-o", "notes.txt", "--force", code=2)
+        self.run_foretime("bundle", "add-machine", "more.foretime", "third.yaml", "-o", "notes.txt", code=2)
         self.assertEqual((self.folder / "notes.txt").read_text(), "not a bundle")
 
     def test_finetune_takes_up_a_new_machine(self):
-        self.run_foretime("data", "pack-records", "all.foretime", "here.jsonl", "--dags", DAGS)
+        self.run_foretime("data", "pack-records", "-o", "all.foretime", "here.jsonl", "--dags", DAGS)
         self.train("run", "model.statement_cost.inputs=[loops, block, machine]")
         self.run_foretime("export", "run", "model.foretime")
-        self.run_foretime("finetune", "model.foretime", "there.jsonl", "--dags", DAGS, "--targets", "other.yaml", "--steps", 5, "--force",
+        self.run_foretime("finetune", "model.foretime", "there.jsonl", "--dags", DAGS, "--targets", "other.yaml", "--steps", 5, "--take-worse",
                           "-o", "tuned.foretime")
         manifest = self.json_of("bundle", "show", "tuned.foretime")
         self.assertEqual([machine["name"] for machine in manifest["machines"]], ["other"])
         # Twice the same machine is one, with what was said last.
         self.write("other.yaml", OTHER.replace("80.5", "81.5"))
-        self.run_foretime("finetune", "tuned.foretime", "there.jsonl", "--dags", DAGS, "--targets", "other.yaml", "--steps", 5, "--force",
+        self.run_foretime("finetune", "tuned.foretime", "there.jsonl", "--dags", DAGS, "--targets", "other.yaml", "--steps", 5, "--take-worse",
                           "-o", "again.foretime")
         machines = self.json_of("bundle", "show", "again.foretime")["machines"]
         self.assertEqual([(m["name"], m["hardware"]["multiply_add_gflop_s"]) for m in machines], [("other", 81.5)])
 
     def test_a_machine_that_a_model_does_not_know_is_named_or_described(self):
-        self.run_foretime("data", "pack-records", "all.foretime", "here.jsonl", "--dags", DAGS)
+        self.run_foretime("data", "pack-records", "-o", "all.foretime", "here.jsonl", "--dags", DAGS)
         self.train("run", "model.statement_cost.inputs=[loops, block, machine]", "model.statement_cost.roofline=true")
         self.run_foretime("export", "run", "model.foretime")
         guessed = "(other): their caches and rates are guessed"
@@ -128,7 +128,7 @@ class MachinesTest(ProgramTest):
         self.assertNotIn("does not know", self.run_foretime("select", "knows.foretime", *select).stderr)
 
         # As programs score that were packed for it.
-        pack = ("data", "pack-records", "there.foretime", "there.jsonl", "--dags", DAGS)
+        pack = ("data", "pack-records", "-o", "there.foretime", "there.jsonl", "--dags", DAGS)
         self.assertIn(guessed, self.run_foretime(*pack).stdout)
         self.assertNotIn("guessed", self.run_foretime(*pack, "--targets", "other.yaml").stdout)
         packed = ranked("model.foretime", "there.foretime")[0]
@@ -140,7 +140,7 @@ class MachinesTest(ProgramTest):
         self.assertIn("expected one group of a name; pack the records of a workload from several files, or machines, in one pack-records",
                       self.refused(3, "data.train=[all.foretime, there.foretime]", "data.targets=[other.yaml]"))
 
-        finetune = ("finetune", "model.foretime", "there.jsonl", "--dags", DAGS, "--steps", 5, "--force", "-o", "tuned.foretime")
+        finetune = ("finetune", "model.foretime", "there.jsonl", "--dags", DAGS, "--steps", 5, "--take-worse", "-o", "tuned.foretime")
         self.assertIn("records are of machines that the bundle does not know " + guessed, self.run_foretime(*finetune).stdout)
         self.assertNotIn("guessed", self.run_foretime(*finetune, "--targets", "other.yaml").stdout)
         # TVM says this where nobody named a machine.

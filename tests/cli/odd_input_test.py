@@ -31,7 +31,7 @@ class OddProgramsTest(ProgramTest):
         return lines
 
     def refused(self, *parts):
-        for arguments in (("data", "inspect", "odd.npz"), ("data", "pack", "odd.foretime", "odd.npz", "--format", "programs"),
+        for arguments in (("data", "inspect", "odd.npz"), ("data", "pack", "-o", "odd.foretime", "odd.npz", "--format", "programs"),
                           self.training(data__root=self.folder, data__train="odd.npz", data__test="[]")):
             error = self.run_foretime(*arguments, code=3).stderr
             for part in ("odd.npz", *parts):
@@ -39,7 +39,7 @@ class OddProgramsTest(ProgramTest):
 
     def warned(self, *parts):
         """By inspect, pack and train."""
-        packed = self.run_foretime("data", "pack", "odd.foretime", "odd.npz", "--format", "programs").stdout
+        packed = self.run_foretime("data", "pack", "-o", "odd.foretime", "odd.npz", "--format", "programs").stdout
         trained = self.run_foretime(*self.training(data__root=self.folder, data__train="odd.npz", data__test="[]", trainer__steps=1)).stderr
         for said in ("\n".join(self.inspected()), packed, trained):
             for part in parts:
@@ -83,7 +83,7 @@ class CopiedRecordsTest(ProgramTest):
             self.assertEqual(once[name], twice[name], name)
         self.assertIn("copies of other lines", self.run_foretime("data", "inspect", "twice.json").stdout)
         dags = SOURCE / "samples/ansor/dags.jsonl.gz"
-        packed = [self.run_foretime("data", "pack-records", f"{name}.foretime", f"{name}.json", "--dags", dags, "--least", 1).stdout
+        packed = [self.run_foretime("data", "pack-records", "-o", f"{name}.foretime", f"{name}.json", "--dags", dags, "--least", 1).stdout
                   for name in ("once", "twice")]
         self.assertEqual(*((self.folder / f"{name}.foretime").read_bytes() for name in ("once", "twice")))
         self.assertRegex(packed[1], "[0-9]+ copies of other lines left out")

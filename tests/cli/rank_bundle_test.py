@@ -25,7 +25,7 @@ class RankBundleTest(BundleTest):
     def test_graph_files(self):
         self.write("layouts.pb", LAYOUTS)
         self.run_foretime("data", "convert", "layouts.pb", "layouts.npz")
-        self.run_foretime("data", "pack", "packed.foretime", "layouts.npz")
+        self.run_foretime("data", "pack", "-o", "packed.foretime", "layouts.npz")
         groups = [self.ranking("layout.foretime", name)[0] for name in ("layouts.pb", "layouts.npz", "packed.foretime")]
         self.assertEqual(groups[0], groups[1])
         self.assertEqual(groups[0], groups[2])
@@ -139,7 +139,7 @@ class RankBundleTest(BundleTest):
         self.assertEqual([float(row["score"]) for row in rows], [one["score"] for one in group["ranking"][:5]])
 
         # As packed, costs or not, compressed, over two files, beside what cannot be scored.
-        self.run_foretime("data", "pack-records", "packed.foretime", "records.json", "--dags", "compute_dag.json")
+        self.run_foretime("data", "pack-records", "-o", "packed.foretime", "records.json", "--dags", "compute_dag.json")
         packed = self.ranking("loops.foretime", "packed.foretime")[0]
         known = {one["id"]: one["score"] for one in group["ranking"]}
         for one in packed["ranking"]:

@@ -68,7 +68,7 @@ class RecordsTest(ProgramTest):
         self.assertIn("cut.jsonl.gz: gzip data end", done.stderr)
 
     def pack(self, *options, name="packed.foretime", code=0, records=RECORDS):
-        return self.run_foretime("data", "pack-records", self.folder / name, records, "--dags", DAGS, *options, code=code)
+        return self.run_foretime("data", "pack-records", "-o", self.folder / name, records, "--dags", DAGS, *options, code=code)
 
     def test_a_workload_whose_chosen_records_all_failed_is_left_out(self):
         """Some of its records ran, and none of those that were chosen, as large files have it: the others are packed."""
@@ -104,7 +104,7 @@ class RecordsTest(ProgramTest):
             (self.folder / folder).mkdir()
             self.write(f"{folder}/log.json", "".join(lines[:97]))
         broken = self.write("broken.json", "".join(lines[:3]) + lines[3][:200] + "\n" + "".join(lines[50:100]))
-        out = self.run_foretime("data", "pack-records", "two.foretime", "a/log.json", "b/log.json", broken, "--dags", DAGS).stdout
+        out = self.run_foretime("data", "pack-records", "-o", "two.foretime", "a/log.json", "b/log.json", broken, "--dags", DAGS).stdout
         self.assertIn(f"1 lines that are no records left out, the first: {broken}:4: no JSON", out)
         self.pack("--most", "3")
         self.run_foretime("train", "--quiet", *SMALL, "trainer.steps=2", "optimizer.warmup_steps=1")
@@ -115,13 +115,13 @@ class RecordsTest(ProgramTest):
             self.assertEqual(len(ids), len(set(ids)))
             self.assertTrue({"a/log.json:0", "b/log.json:96", "broken:0"} <= set(ids), ids[:3])
         self.write("lines.json", "[0, 1, 150]")
-        done = self.run_foretime("data", "pack-records", "x.foretime", "a/log.json", "--dags", DAGS, "--lines", "lines.json", code=3)
+        done = self.run_foretime("data", "pack-records", "-o", "x.foretime", "a/log.json", "--dags", DAGS, "--lines", "lines.json", code=3)
         self.assertIn("a/log.json: record 150 is asked for (0 is the first line), and the file has 97 lines", done.stderr)
 
     def test_records_where_groups_are_expected(self):
         self.pack("--most", "3")
         self.run_foretime("train", "--quiet", *SMALL, "trainer.steps=2", "optimizer.warmup_steps=1")
-        for command in (("evaluate", "run", RECORDS), ("data", "pack", "x.foretime", RECORDS, "--format", "programs"),
+        for command in (("evaluate", "run", RECORDS), ("data", "pack", "-o", "x.foretime", RECORDS, "--format", "programs"),
                         ("train", *SMALL, f"data.test=[{RECORDS}]", "run.directory=x")):
             self.assertIn("pack-records of tuning records", self.run_foretime(*command, code=3).stderr)
         self.assertIn("give --dags FILE", self.run_foretime("rank", "run", RECORDS, code=2).stderr)
@@ -129,9 +129,9 @@ class RecordsTest(ProgramTest):
     def test_ranks_pack_together(self):
         self.pack("--most", "30", "--threads", "1")
         alone = (self.folder / "packed.foretime").read_bytes()
-        self.run_foretime("data", "pack-records", "shared.foretime", RECORDS, "--dags", DAGS, "--most", "30", ranks=2)
+        self.run_foretime("data", "pack-records", "-o", "shared.foretime", RECORDS, "--dags", DAGS, "--most", "30", ranks=2)
         self.assertEqual((self.folder / "shared.foretime").read_bytes(), alone)
-        done = self.run_foretime("data", "pack-records", "none.foretime", self.damaged(), "--dags", DAGS, ranks=2, code=3)
+        done = self.run_foretime("data", "pack-records", "-o", "none.foretime", self.damaged(), "--dags", DAGS, ranks=2, code=3)
         self.assertIn("no workload with 2 records or more among 4 records (1 failed measurements, 1 malformed lines)", done.stderr)
         self.assertFalse(list(self.folder.glob("none.foretime*")))
 
@@ -148,7 +148,7 @@ class RecordsTest(ProgramTest):
         self.assertIn("KEY=VALUE", self.pack("--hardware", "cores", code=2).stderr)
         self.assertIn("data.hardware.sockets", self.pack("--hardware", "sockets=2", code=2).stderr)
         empty = self.write("none.jsonl", "")
-        done = self.run_foretime("data", "pack-records", "x.foretime", RECORDS, "--dags", empty, code=3)
+        done = self.run_foretime("data", "pack-records", "-o", "x.foretime", RECORDS, "--dags", empty, code=3)
         self.assertIn("none.jsonl", done.stderr)
         self.assertFalse(list(self.folder.glob("*.part*")))
 

@@ -106,7 +106,7 @@ class SelectTest(BundleTest):
             self.assertEqual(len({(row["group"], row["candidate"]) for row in rows}), 9)
 
     def test_graph_files_that_are_measured(self):
-        self.run_foretime("data", "pack", "both.foretime", SAMPLES / "C1.npz", SAMPLES / "C3.npz", "--format", "programs")
+        self.run_foretime("data", "pack", "-o", "both.foretime", SAMPLES / "C1.npz", SAMPLES / "C3.npz", "--format", "programs")
         first = self.chosen("trees.foretime", SAMPLES / "C1.npz", "-n", 4, "--method", "diverse")
         files = ("trees.foretime", SAMPLES / "C1.npz", SAMPLES / "C3.npz", "-n", 4, "--method", "diverse")
         again = self.json_of("select", *files, "--measured", SAMPLES / "C3.npz", "--json")["tasks"]  # all of C3 is known
@@ -117,10 +117,10 @@ class SelectTest(BundleTest):
 
         self.write("measured.csv", "size,block,ms\n" + "".join(f"{size},{block},{(block + 1) / size}\n" for size in (1, 2) for block in range(8)))
         self.write("new.csv", "size,block\n" + "".join(f"{size},{block}\n" for size in (2, 3) for block in range(12)))
-        self.run_foretime("data", "pack-table", "measured.foretime", "measured.csv", "--runtime", "ms", "--group", "size")
+        self.run_foretime("data", "pack-table", "-o", "measured.foretime", "measured.csv", "--runtime", "ms", "--group", "size")
         self.run_foretime("train", "--quiet", SOURCE / "configs/table.yaml", "data.train=[measured.foretime]", "data.holdout=0.5",
                           "trainer.steps=4", "run.directory=table")
-        self.run_foretime("data", "pack-table", "new.foretime", "new.csv", "--like", "measured.foretime")
+        self.run_foretime("data", "pack-table", "-o", "new.foretime", "new.csv", "--like", "measured.foretime")
         for method in ("representative", "diverse", "random"):
             done = self.select("table", "new.foretime", "-n", 10, "--method", method, "--measured", "measured.foretime")
             self.assertIn("8 candidates that are measured already left out", done.stderr)
@@ -139,7 +139,7 @@ class SelectTest(BundleTest):
                       self.select(*one, "--ensemble", "trees.foretime", code=2).stderr)
 
     def test_runs_choose_as_their_bundles(self):
-        self.run_foretime("data", "pack-records", "packed.foretime", "records.json", *DAGS)
+        self.run_foretime("data", "pack-records", "-o", "packed.foretime", "records.json", *DAGS)
         self.run_foretime("train", "--quiet", SOURCE / "configs/statement_cost.yaml", "data.root=.", "data.train=[packed.foretime]", "data.test=[]",
                           "model.hidden=8", "model.statement_cost.loop_hidden=8", "model.ensemble_size=2", "model.statement_cost.context=true",
                           "trainer.steps=2", "optimizer.warmup_steps=1", "trainer.threads=1", "run.directory=run")
@@ -178,7 +178,7 @@ class SelectTest(BundleTest):
                 ("C1.npz", 3, "layout.foretime", SAMPLES / "C1.npz", "-n", 3),
                 ("--output: writes lines of records or texts", 2, "trees.foretime", SAMPLES / "C1.npz", "-n", 3, "-o", "out"),
                 ("--output: writes lines of records or texts, and tree.json has none", 2, "loops.foretime", "tree.json", "-n", 1, "-o", "out"),
-                ("--output records.json: is one of the files that are read", 2, *records, *DAGS, "-n", 3, "-o", "records.json"),
+                ("--output records.json: is an input of this command", 2, *records, *DAGS, "-n", 3, "-o", "records.json"),
                 ("--output: ", 2, *records, *DAGS, "-n", 3, "-o", "no/such/folder/out.json"),
                 ("--measured: tree.json holds save_json text, and no candidates are", 2, *records, *DAGS, "-n", 3, "--measured", "tree.json"),
                 ("C1.npz holds neither tuning records nor save_json text, and candidates do", 2, *records, *DAGS, "-n", 3, "--measured",

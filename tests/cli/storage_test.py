@@ -124,7 +124,7 @@ class StorageTest(ProgramTest):
         self.train()
         for options, out in (("size=4k", "No space left"), ("ro", "Read-only")):
             (self.folder / "disk").mkdir(exist_ok=True)
-            for command in (["export", "run", "disk/model.foretime"], ["export", "run", "disk/best"], ["data", "pack", "disk/all.foretime", str(SAMPLES / "C1.npz"), "--format", "programs"],
+            for command in (["export", "run", "disk/model.foretime"], ["export", "run", "disk/best"], ["data", "pack", "-o", "disk/all.foretime", str(SAMPLES / "C1.npz"), "--format", "programs"],
                             ["rank", "run", str(SAMPLES / "C1.npz"), "--output", "disk/ranks.csv"],
                             list(self.training(run__directory="disk/run"))):
                 script = f"mount --make-rprivate / && mount -t tmpfs -o {options} tmpfs disk && \"$@\"; code=$?; ls -A disk; exit $code"

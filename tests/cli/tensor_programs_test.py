@@ -19,7 +19,7 @@ class TensorProgramsTest(ProgramTest):
 
     def test_a_model_of_packed_trees_scores_tvms_text_alike(self):
         self.train()
-        self.run_foretime("data", "pack-tir", "text.foretime", PROGRAMS, "--member", "before_lowering")
+        self.run_foretime("data", "pack-tir", "-o", "text.foretime", PROGRAMS, "--member", "before_lowering")
         self.run_foretime("data", "verify", "text.foretime")
         scores = {}
         for name in ("text.foretime", SAMPLES / "C1.npz"):
@@ -32,12 +32,12 @@ class TensorProgramsTest(ProgramTest):
 
     def test_text_that_is_damaged_is_named(self):
         self.write("bad.json", '{"root": 1, "nodes": [{"type_key": ""}, {"type_key": "tir.Add", "attrs": {"a": "1", "b": "9"}}]}')
-        for command in (("inspect", "bad.json"), ("pack-tir", "out.foretime", "bad.json")):
+        for command in (("inspect", "bad.json"), ("pack-tir", "-o", "out.foretime", "bad.json")):
             done = self.run_foretime("data", *command, code=3)
             self.assertIn("bad.json", done.stderr)
             self.assertIn("node 1 (tir.Add): b: 9, expected one of the 2 nodes", done.stderr)
         self.assertFalse((self.folder / "out.foretime").exists())
-        done = self.run_foretime("data", "pack-tir", "out.foretime", PROGRAMS, code=3)
+        done = self.run_foretime("data", "pack-tir", "-o", "out.foretime", PROGRAMS, code=3)
         self.assertIn("before_lowering, lowered: name one of them", done.stderr)
 
     def test_xgboost_over_statements(self):

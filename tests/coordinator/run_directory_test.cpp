@@ -60,6 +60,28 @@ TEST_F(RunDirectoryTest, DataJsonThatIsNoneIsNamed) {
               ::testing::HasSubstr("data.json: trained on data with fingerprint none"));
 }
 
+TEST_F(RunDirectoryTest, TakesNoFolderThatHoldsFilesOfOthers) {
+  const auto path = scratch.path() / "run";
+  for (const bool overwrite : {false, true}) {
+    settings.run.overwrite = overwrite;
+    for (const auto* name : {"config.yaml", "data.json", "metrics.jsonl", "checkpoints", "baselines"}) {
+      std::filesystem::remove_all(path);
+      std::filesystem::create_directories(path);
+      write_file_atomically(path / name, configs::to_yaml(settings));  // without the first line of a run
+      write_file_atomically(path / "notes.txt", "mine");
+      EXPECT_THAT(foretime::testing::message_of<configs::SettingsError>([&] {
+                    RunDirectory(settings, {7, 7});
+                  }),
+                  ::testing::HasSubstr(std::string(name) + ": exists, and no run of Foretime wrote it"));
+      EXPECT_EQ(files().read(path / name), configs::to_yaml(settings));
+    }
+  }
+  std::filesystem::remove_all(path);
+  std::filesystem::create_directories(path);
+  write_file_atomically(path / "notes.txt", "mine");
+  EXPECT_NO_THROW(RunDirectory(settings, {7, 7}));
+}
+
 TEST_F(RunDirectoryTest, BeginningAnewForgetsWhatTheFormerRunTook) {
   settings.run.overwrite = true;
   { RunDirectory(settings, {7, 7}).write("resources.json", "{}"); }

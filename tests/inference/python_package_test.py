@@ -156,7 +156,7 @@ class Scores(unittest.TestCase):
         sample = SOURCE / "samples/resnet18_conv2d/C3.npz"
         with tempfile.TemporaryDirectory() as folder:
             packed = pathlib.Path(folder) / "packed.foretime"
-            run(os.environ["FORETIME"], "data", "pack", packed, sample, SOURCE / "samples/resnet18_conv2d/C1.npz", "--format", "programs")
+            run(os.environ["FORETIME"], "data", "pack", "-o", packed, sample, SOURCE / "samples/resnet18_conv2d/C1.npz", "--format", "programs")
             model = foretime.open(BUNDLES / "trees.foretime")
             for place in (sample, packed):
                 rows = list(csv.DictReader(io.StringIO(run(os.environ["FORETIME"], "rank", BUNDLES / "trees.foretime", place))))

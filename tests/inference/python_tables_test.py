@@ -60,13 +60,42 @@ class Tables(unittest.TestCase):
 
     def packed(self, text, *options):
         pathlib.Path("t.csv").write_text(text)
-        return foretime.command("data", "pack-table", "t.foretime", "t.csv", *options)
+        return foretime.command("data", "pack-table", "-o", "t.foretime", "t.csv", *options)
 
     def refused(self, text, *options):
         with self.assertRaises(foretime.CommandError) as caught:
             self.packed(text, *options)
         self.assertEqual(caught.exception.exit_code, 3, caught.exception.message)
         return caught.exception.message
+
+    def test_no_file_of_another_kind_is_replaced(self):
+        from foretime.outputs import expect_replaceable
+        table = [{"M": 1, "runtime": 1.0}, {"M": 2, "runtime": 2.0}]
+        script = pathlib.Path("myscript.py")
+        script.write_text("print()\n")
+        pathlib.Path("mine.csv").write_text("M,runtime\n1,1.0\n2,2.0\n")
+        os.link("mine.csv", "again.csv")
+        for source, out in ((table, script), ("mine.csv", "mine.csv"), ("mine.csv", "again.csv"), (table, "model.foretime")):
+            before = pathlib.Path(out).read_bytes()
+            with self.assertRaises(foretime.CommandError) as caught:
+                foretime.pack_table(source, out)
+            self.assertEqual(caught.exception.exit_code, 2)
+            self.assertIn("--force", caught.exception.message)
+            self.assertEqual(pathlib.Path(out).read_bytes(), before)
+        for _ in range(2):
+            foretime.pack_table(table, "small.foretime")
+        foretime.pack_table(table, script, force=True)
+        # What Python code writes itself: bundles that cost models save.
+        expect_replaceable("model.foretime", bundle=True)
+        expect_replaceable("absent.foretime", bundle=True)
+        pathlib.Path("empty").touch()
+        expect_replaceable("empty", bundle=True)
+        for name, bundle in (("small.foretime", True), ("mine.csv", True), ("mine.csv", False), ("model.foretime", False), (".", True)):
+            with self.subTest(name), self.assertRaises(FileExistsError):
+                expect_replaceable(name, bundle=bundle)
+        with self.assertRaises(FileExistsError):
+            expect_replaceable("model.foretime", ["model.foretime"], bundle=True)
+        expect_replaceable("mine.csv", force=True)
 
     def test_ranks_problems_that_were_not_measured(self):
         self.assertIn("table.foretime: 10 groups, 200 candidates", self.printed)

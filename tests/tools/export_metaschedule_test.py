@@ -98,7 +98,7 @@ class ExportTest(unittest.TestCase):
         module = importlib.util.module_from_spec(specification)
         said, told = io.StringIO(), io.StringIO()
         with unittest.mock.patch.dict(sys.modules, stand_in(version)), unittest.mock.patch.object(
-                sys, "argv", [str(path), str(self.folder / out), *map(str, databases)]), contextlib.redirect_stdout(
+                sys, "argv", [str(path), *map(str, databases), "-o", str(self.folder / out), "--force"]), contextlib.redirect_stdout(
                 said), contextlib.redirect_stderr(told):
             specification.loader.exec_module(module)
             code = module.main()
@@ -124,7 +124,7 @@ class ExportTest(unittest.TestCase):
         program = os.environ.get("FORETIME")
         if not program:
             self.skipTest("FORETIME names no program")
-        done = subprocess.run([program, "data", "pack-tir", "out.foretime", "out.jsonl.gz"], cwd=self.folder, capture_output=True, text=True, check=False)
+        done = subprocess.run([program, "data", "pack-tir", "-o", "out.foretime", "out.jsonl.gz"], cwd=self.folder, capture_output=True, text=True, check=False)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("2 groups", done.stdout)
 

@@ -61,6 +61,9 @@ std::optional<int64_t> train_model(const configs::Settings& settings, comm::Comm
   const bool root = comm.rank() == 0;
   const coordinator::ResourceMeter meter;
   coordinator::RunResources earlier;
+  comm::run_together(comm, [&] {
+    if (root) coordinator::expect_run_or_room(settings.run.directory);  // before the log is written there
+  });
   if (root) {
     std::filesystem::create_directories(settings.run.directory);
     earlier = earlier_attempts(settings);

@@ -24,6 +24,7 @@ struct RecordPackRequest {
   std::vector<std::string> targets;       // files of configs::read_machine_file
   int64_t most = 0, least = 2;            // records of a workload; most 0: all
   bool without_failures = false;          // measurements that failed are left out
+  bool force = false;                     // replace a file of another kind, or an input
   int64_t threads = 0, memory_mib = 1024;
   uint64_t seed = 1;  // of the choice of records
 };

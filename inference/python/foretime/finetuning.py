@@ -12,6 +12,7 @@ from typing import Optional
 
 from .library import ForetimeError, Library, StrPath
 from .model import Model
+from .outputs import expect_replaceable
 from .scores import Speeds
 
 logger = logging.getLogger("foretime")
@@ -112,7 +113,8 @@ class BundleInUse:
         self._finetuning = FineTuning(path, *self._options)
 
     def save(self, path: StrPath) -> None:
-        """Copies the bundle."""
+        """Copies the bundle, also over an earlier one. Raises FileExistsError where another file is there."""
+        expect_replaceable(path, bundle=True)
         shutil.copyfile(self.path, path)
 
     def learn(self, workload_key: str, table: Optional[str], lines: Iterable[str]) -> bool:

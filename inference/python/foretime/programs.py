@@ -110,7 +110,7 @@ def run(*words: str, program: Optional[str] = None, launcher: Sequence[str] = ()
 
 
 def command(*words: StrPath) -> str:
-    """Runs any command of `foretime`, such as command("data", "pack", "all.foretime", "measured/*.npz"), and returns what it prints;
+    """Runs any command of `foretime`, such as command("data", "pack", "measured/*.npz", "-o", "all.foretime"), and returns what it prints;
     CommandError where it fails."""
     return run(*(os.fspath(word) for word in words))
 

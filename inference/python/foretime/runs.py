@@ -125,7 +125,8 @@ class Run:
         return read_safetensors(self.checkpoint(which) / "model.safetensors")
 
     def export(self, path: StrPath, licence: Optional[str] = None, force: bool = False) -> str:
-        """Writes the best checkpoint as a bundle (model.foretime) or TorchScript (model.pt), by `foretime export`. Returns the path."""
+        """Writes the best checkpoint as a bundle (model.foretime) or TorchScript (model.pt), by `foretime export`. Returns the path. An
+        earlier export is replaced; any other file only by `force`."""
         words = ["export", str(self.path), os.fspath(path)]
         programs.run(*words, *(["--licence", licence] if licence else []), *(["--force"] if force else []))
         return os.fspath(path)

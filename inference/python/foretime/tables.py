@@ -49,16 +49,17 @@ def _write(rows: Sequence[Mapping[str, Any]], path: pathlib.Path) -> None:
 
 
 def pack_table(table: Rows, out: StrPath, *, runtime: str = "runtime", group: Iterable[str] = (), leave_out: Iterable[str] = (),
-               like: Optional[StrPath] = None) -> str:
-    """Packs a table by `foretime data pack-table`, and returns what that prints. `table`: a CSV file, a DataFrame, a map of columns, or
-    rows as maps; `group`: the columns that describe the problem; `like`: a packed table, or a bundle, whose columns these must be."""
+               like: Optional[StrPath] = None, force: bool = False) -> str:
+    """Packs a table by `foretime data pack-table`, and returns what that prints. An earlier packed table is replaced; any other file, and
+    the table itself, only by `force`. `table`: a CSV file, a DataFrame, a map of columns, or rows as maps; `group`: the columns that
+    describe the problem; `like`: a packed table, or a bundle, whose columns these must be."""
     with tempfile.TemporaryDirectory(prefix="foretime-") as scratch:
         path = pathlib.Path(table) if isinstance(table, (str, os.PathLike)) else pathlib.Path(scratch) / "table.csv"
         if not isinstance(table, (str, os.PathLike)):
             _write(_rows(table), path)
         lists = {"--group": ",".join(group), "--leave-out": ",".join(leave_out), "--like": "" if like is None else os.fspath(like)}
         words = [word for option, value in lists.items() if value for word in (option, value)]
-        return programs.run("data", "pack-table", os.fspath(out), str(path), "--runtime", runtime, *words)
+        return programs.run("data", "pack-table", "-o", os.fspath(out), str(path), "--runtime", runtime, *words, *(["--force"] if force else []))
 
 
 class TableModel:

@@ -20,6 +20,8 @@ import sys
 from dataclasses import dataclass
 from typing import Any, Callable, Iterator, Optional, Union
 
+from .outputs import expect_replaceable
+
 StrPath = Union[str, "os.PathLike[str]"]
 LONGEST_TEXT = 1 << 20  # characters of an expression; more is no program that somebody wrote
 
@@ -352,7 +354,13 @@ def main(arguments: Optional[list[str]] = None) -> int:
     parser = argparse.ArgumentParser(prog="python3 -m foretime.task_files", description=(__doc__ or "").split("\n", maxsplit=1)[0])
     parser.add_argument("files", nargs="+", metavar="FILE.pkl")
     parser.add_argument("-o", "--output", required=True, help="compute DAGs to write, gzip where the name ends in .gz")
+    parser.add_argument("--force", action="store_true", help="replace the file of --output if it exists")
     options = parser.parse_args(arguments)
+    try:
+        expect_replaceable(options.output, options.files, force=options.force)
+    except FileExistsError as error:
+        print(f"foretime.task_files: {error} (--force)", file=sys.stderr)
+        return 2
     lines: dict[str, str] = {}
     try:
         for path in options.files:
@@ -361,9 +369,9 @@ def main(arguments: Optional[list[str]] = None) -> int:
     except (OSError, ValueError) as error:
         print(f"foretime.task_files: {error}", file=sys.stderr)
         return 3
-    unfinished = options.output + ".part"
+    unfinished = f"{options.output}.{os.getpid()}-0.foretime-tmp"
     text = "".join(line + "\n" for line in lines.values()).encode()
-    with open(unfinished, "wb") as out:
+    with open(unfinished, "xb") as out:
         out.write(gzip.compress(text) if options.output.endswith(".gz") else text)
     os.replace(unfinished, options.output)
     print(f"{options.output}: {len(lines)} compute DAGs")

@@ -276,11 +276,17 @@ class TaskFilesTest(unittest.TestCase):
         with contextlib.redirect_stdout(said):
             self.assertEqual(task_files.main([str(path), str(path), "-o", str(self.folder / "dags.jsonl.gz")]), 0)
         self.assertIn("3 compute DAGs", said.getvalue())
+        before = (self.folder / "dags.jsonl.gz").read_bytes()
+        refused = io.StringIO()
+        with contextlib.redirect_stderr(refused):
+            self.assertEqual(task_files.main([str(path), "-o", str(self.folder / "dags.jsonl.gz")]), 2)
+        self.assertIn("--force", refused.getvalue())
+        self.assertEqual((self.folder / "dags.jsonl.gz").read_bytes(), before)
         program = os.environ.get("FORETIME")
         if not program:
             self.skipTest("FORETIME names no program")
         import subprocess
-        done = subprocess.run([program, "data", "pack-records", self.folder / "x.foretime", SAMPLES / "records.jsonl.gz", "--dags",
+        done = subprocess.run([program, "data", "pack-records", "-o", self.folder / "x.foretime", SAMPLES / "records.jsonl.gz", "--dags",
                                self.folder / "dags.jsonl.gz"], capture_output=True, text=True, check=False)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("3 workloads", done.stdout)

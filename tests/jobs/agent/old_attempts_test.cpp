@@ -89,8 +89,8 @@ TEST_F(OldAttempts, WhatARemovalLeftGoesAndWhatIsNoAttemptStays) {
   add("attempt-2-token", 0);
   add("attempt-2", 0);
   add("notes", 100);
-  add("attempt-0", 100, {});
-  add("attempt-0-my-notes", 100, {});
+  add("attempt-0", 100, AttemptOwner{});
+  add("attempt-0-my-notes", 100, AttemptOwner{});
   add("attempt-0-theirs", 100, {job_.spec.id, "another"});
   add("attempt-0-others", 100, {"another", kQueue});
   EXPECT_EQ(old({.keep = 0, .age = std::chrono::seconds(0)}), Names{"attempt-1.old-77.foretime-tmp"});
@@ -121,7 +121,7 @@ class ForgottenAttempts : public OldAttempts {
 TEST_F(ForgottenAttempts, GoWhereAgentsOfThisQueueMadeThem) {
   add("attempt-2", 10);
   add("attempt-10", 9);
-  add("attempt-3", 100, {});
+  add("attempt-3", 100, AttemptOwner{});
   add("attempt-4", 100, {job_.spec.id, "another"});
   add("attempt-5", 100, {"another", kQueue});
   add("notes", 100);

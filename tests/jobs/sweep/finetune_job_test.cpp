@@ -39,7 +39,7 @@ TEST_F(FinetuneJobTest, SaysAllThatTheCommandTakes) {
       "finetune:\n  model: base.foretime\n  records: [a.json, 'round*.json']\n  dags: dags.jsonl\n"
       "  member: lowered\n  replay: old.foretime\n  steps: 20\n  learning_rate: 1.0e-4\n  holdout: 0.25\n  tolerance: "
       "0\n  seed: 7\n"
-      "  licence: 'MIT, \"as is\"'\n  force: true\n");
+      "  licence: 'MIT, \"as is\"'\n  take_worse: true\n");
   EXPECT_EQ(spec.kind, JobKind::finetune);
   EXPECT_EQ(spec.name, "third round");
   EXPECT_EQ(spec.metric, "holdout/kendall_tau");
@@ -56,7 +56,7 @@ TEST_F(FinetuneJobTest, SaysAllThatTheCommandTakes) {
                                                     {"tolerance", {"0"}},
                                                     {"seed", {"7"}},
                                                     {"licence", {"MIT, \"as is\""}},
-                                                    {"force", {"true"}}}));
+                                                    {"take_worse", {"true"}}}));
 }
 
 TEST_F(FinetuneJobTest, TheIdIsThatOfWhatItDoes) {

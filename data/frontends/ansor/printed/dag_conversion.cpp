@@ -9,8 +9,8 @@
 #include <nlohmann/json.hpp>
 #include <zlib.h>
 
-#include "base/atomic_file.h"
 #include "base/error.h"
+#include "base/output_target.h"
 #include "data/frontends/ansor/dag/dag_table.h"
 #include "data/frontends/ansor/printed/printed_dag.h"
 #include "data/frontends/ansor/printed/printed_line.h"
@@ -182,7 +182,7 @@ DagConversion convert_printed_dags(const std::vector<std::filesystem::path>& pri
     throw DataError("{}: no compute DAG that is known as a whole; {}: {}", printed.front().string(),
                     done.left_out.empty() ? std::string("the first key") : done.left_out.front().what,
                     done.left_out.empty() ? "no DAG" : done.left_out.front().why);
-  write_file_atomically(out, out.extension() == ".gz" ? gzip(text) : text);
+  write_output(out, out.extension() == ".gz" ? gzip(text) : text);
   return done;
 }
 
