@@ -159,7 +159,8 @@ class DamagedRecordsTest(QueueTest):
                 self.api("/api/job", id=id)
                 self.api("/api/log", id=id)
             shown = self.api("/api/sweep", id=self.mixed, limit=500)
-            self.assertEqual(shown["total"], len(whole) + len(damaged))
+            # The table of a sweep leaves out keys that are no records of any kind; `status` marks them.
+            self.assertEqual(shown["total"], len(whole) + sum(field != "key" for field, _ in damaged.values()))
             trials = {trial["id"]: trial for trial in shown["trials"]}
             for id, job in whole.items():
                 self.assertEqual({key: value for key, value in trials[id].items() if key != "curve"}, job)
