@@ -36,8 +36,11 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 10> kPassing
 }};
 
 /// Those that need somebody to change something: RedisDenied.
-constexpr std::array<std::pair<std::string_view, std::string_view>, 5> kAdvice = {{
-    {"NOAUTH", "set FORETIME_REDIS_USER and FORETIME_REDIS_PASSWORD (or FORETIME_REDIS_PASSWORD_FILE)"},
+constexpr std::string_view kNoPassword =
+    "set FORETIME_REDIS_USER and FORETIME_REDIS_PASSWORD (or FORETIME_REDIS_PASSWORD_FILE)";
+constexpr std::array<std::pair<std::string_view, std::string_view>, 6> kAdvice = {{
+    {"NOAUTH", kNoPassword},
+    {"ERR Protocol error: unauthenticated", kNoPassword},  // in place of NOAUTH, where a command has many words
     {"WRONGPASS", "check FORETIME_REDIS_USER and FORETIME_REDIS_PASSWORD (or FORETIME_REDIS_PASSWORD_FILE)"},
     {"NOPERM", "the Redis user lacks this right; docs/reference/jobs.md lists what Foretime needs"},
     {"ACL failure", "the Redis user lacks this right; docs/reference/jobs.md lists what Foretime needs"},

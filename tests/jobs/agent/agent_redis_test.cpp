@@ -282,6 +282,7 @@ TEST_F(AgentStoreTest, AnAgentUntilEmptyTakesNoEmptiedQueueForOneThatIsDone) {
 TEST_F(AgentKillTest, AnAgentWhosePasswordIsWrongEndsSoonAfterItIsAskedTo) {
   options_.until_empty = false;
   options_.drain_seconds = 100'000;
+  options_.lease_term = Milliseconds(400'000);
   OwnQueue own(url()), operator_(url());
   operator_.client.call({"PING"});
   const auto running = trial("running", "connect\nprogress 1 3\nsleep 600000\nresult 0.5\n");
