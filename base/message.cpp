@@ -5,6 +5,7 @@
 #include <system_error>
 
 #include <fcntl.h>
+#include <poll.h>
 #include <unistd.h>
 
 #include "base/descriptor.h"
@@ -16,6 +17,11 @@ namespace {
 /// Whether an errno of write() says that nobody reads the stream any more: a pipe without a reader, or a terminal that
 /// was closed.
 bool has_no_reader(int error) { return error == EPIPE || error == EIO || error == ENXIO; }
+
+bool is_pipe_without_reader(int descriptor) {
+  pollfd end{descriptor, 0, 0};
+  return ::poll(&end, 1, 0) > 0 && (end.revents & POLLERR) != 0;
+}
 
 void discard(std::FILE* stream) {
   const Descriptor null(::open("/dev/null", O_WRONLY | O_CLOEXEC));
@@ -41,9 +47,10 @@ void flush_output() {
   errno = 0;
   std::cout.flush();
   if (std::cout && std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return;
-  if (errno == EPIPE) throw std::system_error(EPIPE, std::generic_category(), "standard output");
+  if (errno == EPIPE || is_pipe_without_reader(STDOUT_FILENO))  // the write that failed may be some time ago
+    throw std::system_error(EPIPE, std::generic_category(), "standard output");
   if (errno != 0) throw_file_error("standard output", "cannot be written", errno);
-  throw StorageError("standard output: cannot be written");  // some time ago
+  throw StorageError("standard output: cannot be written");
 }
 
 void print_message(std::string_view text) {

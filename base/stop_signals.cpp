@@ -66,6 +66,12 @@ StopSignals::~StopSignals() {
     sigaction(kStopSignals[i], first_signal != 0 ? &ignore : &earlier_actions[i], nullptr);
 }
 
+void StopSignals::end_at_second_interrupt(int signal, int request) {
+  if (signal != SIGINT || request < 2) return;
+  std::signal(SIGINT, SIG_DFL);
+  std::raise(SIGINT);
+}
+
 int StopSignals::received() { return first_signal; }
 
 }  // namespace foretime

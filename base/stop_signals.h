@@ -19,13 +19,17 @@ class StopSignals {
   /// the first one.
   using Handler = void (*)(int signal, int request);
 
-  explicit StopSignals(Handler handler);
+  /// By default, a second SIGINT (Ctrl-C) ends the process at once.
+  explicit StopSignals(Handler handler = end_at_second_interrupt);
   ~StopSignals();
   StopSignals(const StopSignals&) = delete;
   StopSignals& operator=(const StopSignals&) = delete;
 
   /// Returns the first signal that came, 0 if none did.
   static int received();
+
+ private:
+  static void end_at_second_interrupt(int signal, int request);
 };
 
 }  // namespace foretime

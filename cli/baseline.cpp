@@ -12,6 +12,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "base/message.h"
 #include "base/output_target.h"
 #include "cli/parsing/commands.h"
 #include "cli/parsing/options.h"
@@ -92,14 +93,13 @@ std::pair<ProgramRows, ProgramRows> rows_of_records(const StatementArguments& ar
   }
   const auto all = models::read_record_rows(arguments.records, arguments.dags, lines, arguments.per_workload);
   if (all.without_dag > 0)
-    std::cerr << fmt::format("{}: {} records without a DAG in {}\n", arguments.records, all.without_dag,
-                             arguments.dags);
+    print_message("{}: {} records without a DAG in {}\n", arguments.records, all.without_dag, arguments.dags);
   if (all.without_features > 0)
-    std::cerr << fmt::format("{} records without features, the first: {}\n", all.without_features, all.first_reason);
+    print_message("{} records without features, the first: {}\n", all.without_features, all.first_reason);
   if (all.counts.malformed > 0)
-    std::cerr << fmt::format("{}: {} lines that are no record, the first: {}:{}: {}\n", arguments.records,
-                             all.counts.malformed, arguments.records, all.counts.first_malformed.front().line,
-                             all.counts.first_malformed.front().reason);
+    print_message("{}: {} lines that are no record, the first: {}:{}: {}\n", arguments.records, all.counts.malformed,
+                  arguments.records, all.counts.first_malformed.front().line,
+                  all.counts.first_malformed.front().reason);
   if (lines.empty()) return divide(all.rows, arguments.held_out);
   return {rows_of_lines(all, split.train), rows_of_lines(all, split.test)};
 }

@@ -9,6 +9,7 @@
 #include <fmt/ranges.h>
 #include <unistd.h>
 
+#include "base/message.h"
 #include "base/output_target.h"
 #include "base/threads.h"
 #include "cli/data_command.h"
@@ -225,11 +226,11 @@ void add_dags(CLI::App& data_command) {
     inputs.insert(inputs.end(), arguments->records.begin(), arguments->records.end());
     expect_replaceable("-o", arguments->out, FileKind::unmarked, arguments->force, inputs);
     const auto done = data::convert_printed_dags(arguments->in, arguments->records, arguments->out);
-    for (const auto& [what, why] : done.left_out) std::cerr << fmt::format("foretime: {}: left out: {}\n", what, why);
+    for (const auto& [what, why] : done.left_out) print_message("foretime: {}: left out: {}\n", what, why);
     if (done.without_dag > 0)
-      std::cerr << fmt::format("foretime: no text is of {} of the records' workload keys: {}{}\n", done.without_dag,
-                               fmt::join(done.first_without_dag, ", "),
-                               done.without_dag > static_cast<int64_t>(done.first_without_dag.size()) ? ", …" : "");
+      print_message("foretime: no text is of {} of the records' workload keys: {}{}\n", done.without_dag,
+                    fmt::join(done.first_without_dag, ", "),
+                    done.without_dag > static_cast<int64_t>(done.first_without_dag.size()) ? ", …" : "");
     std::cout << fmt::format("{}: {} compute DAGs, tried on {} records\n", arguments->out, done.written, done.replayed);
   });
 }
@@ -270,7 +271,7 @@ void add_pack_table(CLI::App& data_command) {
     const auto done = data::pack_table(*request);
     std::cout << fmt::format("{}: {} groups, {} candidates{}\n", request->out.string(), done.groups, done.rows,
                              done.labelled ? "" : ", without run times");
-    if (done.failed > 0) std::cerr << fmt::format("foretime: {} rows without a run time were left out\n", done.failed);
+    if (done.failed > 0) print_message("foretime: {} rows without a run time were left out\n", done.failed);
     std::cout << fmt::format(
         "  problem: {}\n  candidates: {}\n",
         done.group_columns.empty() ? "one" : fmt::format("{}", fmt::join(done.group_columns, ", ")),

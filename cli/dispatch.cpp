@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "base/message.h"
 #include "cli/data_command.h"
 #include "cli/jobs/board.h"
 #include "cli/parsing/commands.h"
@@ -60,7 +61,7 @@ int main(int argc, char** argv) {
     const auto program = cli::program_of(argc > 1 ? argv[1] : "");
     if (program != Program::light) cli::become(Program::light, program, argv);
   } catch (const std::exception& error) {
-    fmt::print(stderr, "foretime: {}\n", error.what());
+    print_message("foretime: {}\n", error.what());
     return exit_code_of(error);
   }
   return cli::run_program(

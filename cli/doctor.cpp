@@ -12,6 +12,7 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <sys/resource.h>
 #include <torch/cuda.h>
 #include <torch/types.h>
 #include <torch/utils.h>
@@ -181,6 +182,11 @@ void run(const QueueOptions& queue) {
   if (blas.find("openblas-pthread") != std::string::npos)
     advice(
         "its threads and LibTorch's compete for the cores: install libopenblas0-openmp, remove libopenblas0-pthread");
+  if (rlimit limit{}; getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY) {
+    line("memory", fmt::format("at most {:.1f} GiB of address space for a process (ulimit -v)",
+                               static_cast<double>(limit.rlim_cur) / (1 << 30)));
+    advice("libraries and threads reserve much more than they use: ulimit -v unlimited, and limit memory by a cgroup");
+  }
   line("threads", fmt::format("{} cores; ranks x trainer.threads should not exceed them", cores));
   const char* openmp = std::getenv("OMP_NUM_THREADS");
   if (openmp != nullptr) line("", fmt::format("OMP_NUM_THREADS={}", openmp));

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "base/message.h"
 #include "base/output_target.h"
 #include "cli/job_channel.h"
 #include "cli/parsing/commands.h"
@@ -148,9 +149,9 @@ void run(const EvaluateOptions& options) {
         } else if (members.size() > 1 && !worker::hold_out_the_same(members, settings)) {
           sets = {"valid", "test"};
           if (comm.rank() == 0)
-            fmt::print(stderr,
-                       "foretime: held-out candidates are left out: some member was trained on them, with another "
-                       "trainer.seed or a smaller data.holdout\n");
+            print_message(
+                "foretime: held-out candidates are left out: some member was trained on them, with another "
+                "trainer.seed or a smaller data.holdout\n");
         }
         const auto found = evaluate_all(std::move(members), settings, sets, comm, device, channel.scored());
         if (comm.rank() != 0) return;

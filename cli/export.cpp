@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "base/foreign_file.h"
+#include "base/message.h"
 #include "base/output_target.h"
 #include "cli/jobs/queue_access.h"
 #include "cli/parsing/commands.h"
@@ -75,7 +76,7 @@ fs::path run_of_job(const ExportOptions& options, TemporaryFolder& scratch) {
   if (fs::exists(here)) return run_of(here);
   auto fetched = jobs::fetch_artifact(*access.make_stores(), id, access.reader().artifacts(id), jobs::Want::result,
                                       scratch.make() / "stored");
-  for (const auto& note : fetched.notes) fmt::print(stderr, "warning: {}\n", note);
+  for (const auto& note : fetched.notes) print_message("warning: {}\n", note);
   if (fetched.found()) return fetched.path;
   throw jobs::JobRefused(
       "job {}: its checkpoint is neither here ({}: not there; --runs is the folder of its agent's runs), nor stored: "

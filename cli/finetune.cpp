@@ -15,6 +15,7 @@
 
 #include "base/files.h"
 #include "base/output_target.h"
+#include "base/stop_signals.h"
 #include "base/threads.h"
 #include "cli/job_channel.h"
 #include "cli/parsing/commands.h"
@@ -93,6 +94,24 @@ struct Parent {
   std::string bytes;
   inference::Bundle bundle;
   worker::TrainedModel trained;
+};
+
+/// Ends the command where a signal asks for it, so that the scratch folder goes. Passes events to another listener.
+class EndAtSignal final : public worker::TrainingListener {
+ public:
+  explicit EndAtSignal(worker::TrainingListener& next) : next_(next) {}
+  void on_step(const worker::StepEvent& event) override {
+    check();
+    next_.on_step(event);
+  }
+  static void check() {
+    if (StopSignals::received() != 0)
+      throw Error(kPreempted, "stopped by a signal: no bundle was written; run the same command again");
+  }
+
+ private:
+  worker::TrainingListener& next_;
+  StopSignals signals_;
 };
 
 /// What is learned from, and what was left out of it.
@@ -259,6 +278,8 @@ void run(const FinetuneOptions& options, int& exit_code) {
     for (const auto& file : options.targets) admit(file);
   }
   const Parent parent(parent_file, options.targets);
+  const auto of_job = channel.listener(0, 1);
+  EndAtSignal listener(*of_job);
   const ScratchFolder scratch(options.out);
   const auto training_data = TrainingDataReader(options, parent, scratch.path(), admit).read();
 
@@ -266,8 +287,8 @@ void run(const FinetuneOptions& options, int& exit_code) {
   how.steps = options.steps;
   how.learning_rate = options.learning_rate.value_or(kRate * parent.trained.state.settings.optimizer.learning_rate);
   how.interpolation_weight = training_data.replay ? 1.0 : kShare;
-  const auto listener = channel.listener(0, 1);
-  how.listener = listener.get();
+  how.listener = &listener;
+  EndAtSignal::check();
   const auto outcome = tune(options, parent.trained, training_data, how);
   const auto note = note_of(options, parent, training_data, how, outcome);
   inference::write_bundle(options.out, make_tuned(options, parent, outcome, note));

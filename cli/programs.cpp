@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <csignal>
 #include <cstddef>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
 #include <filesystem>
-#include <iostream>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -18,6 +18,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <malloc.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -25,6 +26,8 @@
 #include "base/descriptor.h"
 #include "base/error.h"
 #include "base/files.h"
+#include "base/message.h"
+#include "base/stop_signals.h"
 #include "base/text.h"
 #include "comm/mpi/launched.h"
 
@@ -74,8 +77,9 @@ std::string name_of(Program program) {
 constexpr const char* kFooter =
     "Exit codes: 0 done, 2 usage or settings, 3 data or checkpoint, 4 device, communication or\n"
     "Redis, 5 a peer rank was lost, 6 fine-tuning kept the weights of its parent, 7 jobs failed\n"
-    "(agent --until-empty), 74 the storage failed (a full or read-only disk, an I/O error), 75\n"
-    "pre-empted (a checkpoint was written; run the same command again).";
+    "(agent --until-empty), 8 out of memory, 74 the storage failed (a full or read-only disk, an\n"
+    "I/O error, a run directory that has gone), 75 pre-empted (a checkpoint was written; run the\n"
+    "same command again), 141 nobody reads the output any more (a pipe to head, say).";
 
 /// glibc gives large blocks back to the kernel at each free and faults them in again at each allocation; tensors are
 /// such blocks.
@@ -135,6 +139,12 @@ std::string unexpected_text(const CLI::App& app, const std::string& argument) {
                      nearest.empty() ? "; " : "; did you mean ", nearest.empty() ? help : nearest + "?");
 }
 
+/// Whether standard output is a pipe that nobody reads any more, as in `foretime leaderboard | head`.
+bool has_no_reader(const std::exception& error) {
+  const auto* system = dynamic_cast<const std::system_error*>(&error);
+  return system != nullptr && system->code() == std::errc::broken_pipe;
+}
+
 /// Before MPI is there, an error of one rank is likely to be that of all: the first of a host to have one tells it. It
 /// holds a name of Linux' abstract sockets that those of its launcher share, and gives the others a moment to find it
 /// taken.
@@ -181,7 +191,25 @@ std::string description_of(std::string_view name) {
   return std::ranges::find(kSubcommands, name, &Subcommand::name)->text;
 }
 
+namespace {
+
+/// OpenBLAS loops for ever, before main begins, where it gets no memory for its buffers.
+void require_address_space() {
+  constexpr rlim_t kLeast =
+      rlim_t{5} << 28;  // 1.25 GiB: LibTorch and its libraries map 0.7, OpenBLAS and threads the rest
+  rlimit limit{};
+  if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur >= kLeast) return;
+  throw Error(
+      kOutOfMemory,
+      fmt::format("out of memory: a process may have {} KiB of address space (ulimit -v), expected at least {}: "
+                  "LibTorch does not fit; raise the limit (ulimit -v unlimited), or ask for a batch job",
+                  limit.rlim_cur >> 10, kLeast >> 10));
+}
+
+}  // namespace
+
 void become(Program self, Program program, char** argv) {
+  if (program == Program::full || program == Program::experiments) require_address_space();
   std::error_code failure;
   const fs::path here = fs::read_symlink("/proc/self/exe", failure).parent_path();
   const auto folders =
@@ -215,20 +243,6 @@ void add_other_programs(CLI::App& app, Program self, char** argv) {
       });
 }
 
-namespace {
-
-/// What a command printed may be on its way until now. Whoever closed the output wants none.
-void flush_output() {
-  if (::fcntl(STDOUT_FILENO, F_GETFD) < 0) return;
-  errno = 0;
-  std::cout.flush();
-  if (std::cout && std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return;
-  if (errno != 0) throw_file_error("standard output", "cannot be written", errno);
-  throw StorageError("standard output: cannot be written");  // some time ago
-}
-
-}  // namespace
-
 void prepare_to_compute(char** argv) {
   let_idle_threads_sleep(argv);
   keep_freed_memory();
@@ -236,6 +250,7 @@ void prepare_to_compute(char** argv) {
 
 int run_program(int argc, char** argv, const std::function<void(CLI::App&)>& add_commands,
                 const std::function<std::string()>& version) {
+  ignore_write_signals();
   try {
     CLI::App app("Foretime: learned cost models for machine-learning compilers", "foretime");
     app.set_version_flag("--version", version, "Print version, commit, and what this was built against");
@@ -259,14 +274,15 @@ int run_program(int argc, char** argv, const std::function<void(CLI::App&)>& add
         app.exit(error);
         return kUsage;
       }
-      fmt::print(stderr, "foretime: {}{}\n", first.rank(), unexpected_text(app, extra.front()));
+      print_message("foretime: {}{}\n", first.rank(), unexpected_text(app, extra.front()));
       return kUsage;
     }
     return kSuccess;
   } catch (const ReportedError& error) {
     return error.exit_code();
   } catch (const std::exception& error) {
-    if (const FirstToTell first; first) fmt::print(stderr, "foretime: {}{}\n", first.rank(), error.what());
+    if (has_no_reader(error)) return 128 + SIGPIPE;
+    if (const FirstToTell first; first) print_message("foretime: {}{}\n", first.rank(), text_of_error(error));
     return exit_code_of(error);
   }
 }

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "base/message.h"
 #include "base/threads.h"
 #include "cli/rank_command.h"
 #include "cli/workload_texts.h"
@@ -50,8 +51,9 @@ inference::Ranking ranking_of(const inference::Model& model, std::string group, 
 inference::Ranking ranking_of(const inference::Model& model, Workload&& workload,
                               const inference::ProgramScores& result, double operations) {
   if (result.failed > 0)
-    fmt::print(stderr, "foretime: {}: {} of {} programs not scored, the first: {}: {}\n", workload.name, result.failed,
-               result.scores.size(), to_string(workload.places[static_cast<size_t>(result.first_failed)]), result.why);
+    print_message("foretime: {}: {} of {} programs not scored, the first: {}: {}\n", workload.name, result.failed,
+                  result.scores.size(), to_string(workload.places[static_cast<size_t>(result.first_failed)]),
+                  result.why);
   const std::vector<double> flops(operations > 0.0 ? result.scores.size() : 0, operations);
   auto ranking = ranking_of(model, std::move(workload.name), result.scores, flops, std::move(workload.ids));
   ranking.failures.assign(result.failures.begin(), result.failures.end());

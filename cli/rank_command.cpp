@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <future>
 #include <memory>
+#include <system_error>
 
 #include <CLI/CLI.hpp>
 

@@ -13,6 +13,7 @@
 
 #include "base/counter_random.h"
 #include "base/error.h"
+#include "base/message.h"
 #include "configs/load.h"
 #include "data/dataset/group_files.h"
 #include "data/frontends/ansor/dag/dag_table.h"
@@ -36,10 +37,9 @@ struct LeftOut {
   void tell(const std::string& origin, const std::string& dags) const {
     without_dag.tell(dags, "workloads of the records are not in it");
     failed.tell(origin, "candidates not scored");
-    if (repeated > 0)
-      fmt::print(stderr, "foretime: {}: {} candidates that stand there twice left out\n", origin, repeated);
+    if (repeated > 0) print_message("foretime: {}: {} candidates that stand there twice left out\n", origin, repeated);
     if (measured_already > 0)
-      fmt::print(stderr, "foretime: {}: {} candidates that are measured already left out\n", origin, measured_already);
+      print_message("foretime: {}: {} candidates that are measured already left out\n", origin, measured_already);
   }
 };
 

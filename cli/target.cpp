@@ -18,6 +18,7 @@
 
 #include "base/machine/machine.h"
 #include "base/machine/rates.h"
+#include "base/message.h"
 #include "base/output_target.h"
 #include "base/read_input.h"
 #include "base/text.h"
@@ -217,7 +218,7 @@ void measure(const TargetArguments& arguments) {
   if (!arguments.output.empty()) expect_replaceable("--output", arguments.output, FileKind::machine, arguments.force);
   const auto target = measure_target(arguments);
   const auto text = arguments.json ? target.json.dump(2) + "\n" : to_yaml(target.json);
-  for (const auto& warning : target.warnings) fmt::print(stderr, "foretime: {}\n", warning);
+  for (const auto& warning : target.warnings) print_message("foretime: {}\n", warning);
   if (arguments.output.empty())
     fmt::print("{}", text);
   else

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "base/atomic_file.h"
+#include "base/message.h"
 #include "cli/job_channel.h"
 #include "cli/launch_view.h"
 #include "cli/parsing/commands.h"
@@ -71,10 +72,10 @@ std::string summary_of(const configs::Settings& settings, int ranks) {
 void warn_of_idle_tasks() {
   const auto slurm = view_of_slurm([](const char* name) -> const char* { return std::getenv(name); });
   if (!slurm.job.empty() && slurm.step.empty() && slurm.tasks > 1)
-    fmt::print(stderr,
-               "warning: Slurm job {} has {} tasks, and this training uses one of them; all train with srun "
-               "--mpi=pmix foretime train …\n",
-               slurm.job, slurm.tasks);
+    print_message(
+        "warning: Slurm job {} has {} tasks, and this training uses one of them; all train with srun "
+        "--mpi=pmix foretime train …\n",
+        slurm.job, slurm.tasks);
 }
 
 void run(const TrainOptions& options, int& exit_code) {
@@ -94,10 +95,10 @@ void run(const TrainOptions& options, int& exit_code) {
           if (root) lock.emplace(settings.run.directory, times);
         });
         if (const auto warning = configs::metric_warning(settings); root && !warning.empty() && !is_job)
-          fmt::print(stderr, "warning: {}\n", warning);
+          print_message("warning: {}\n", warning);
         if (comm.size() == 1 && !is_job) warn_of_idle_tasks();
-        if (root && options.verbose && !options.quiet) fmt::print("{}\n", configs::to_yaml(settings));
-        if (root && !options.verbose && !options.quiet) fmt::print("{}\n", summary_of(settings, comm.size()));
+        if (root && options.verbose && !options.quiet) show(stdout, configs::to_yaml(settings) + "\n");
+        if (root && !options.verbose && !options.quiet) show(stdout, summary_of(settings, comm.size()) + "\n");
         std::vector<configs::ModelType> types = {settings.model.type};
         for (const auto baseline : settings.trainer.baselines) {
           if (const auto type = configs::choice_named<configs::ModelType>(word_of(baseline))) types.push_back(*type);
@@ -129,7 +130,7 @@ void run(const TrainOptions& options, int& exit_code) {
         channel.send_result(steps, rows.front().second.metrics);
         const auto table = worker::comparison_table(rows) + "\n" + worker::group_table(rows.front().second);
         write_file_atomically(std::filesystem::path(settings.run.directory) / "comparison.txt", table);
-        fmt::print("{}\nrun directory: {}\n", table, settings.run.directory);
+        show(stdout, fmt::format("{}\nrun directory: {}\n", table, settings.run.directory));
       });
 }
 

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/glob.h"
+#include "base/message.h"
 #include "configs/load.h"
 #include "data/files/line_source.h"
 #include "data/frontends/ansor/features/record_report.h"
@@ -30,7 +31,7 @@ std::string plain_key(const std::string& key) {
 }  // namespace
 
 void Complaints::tell(const std::string& origin, const char* what) const {
-  if (count > 0) fmt::print(stderr, "foretime: {}: {} {}, the first: {}\n", origin, count, what, first);
+  if (count > 0) print_message("foretime: {}: {} {}, the first: {}\n", origin, count, what, first);
 }
 
 std::string to_string(const Place& place) { return fmt::format("{}:{}", place.file, std::max<int64_t>(1, place.line)); }
@@ -42,10 +43,10 @@ void UnknownMachines::add(const data::Machines& known, const Workload& workload)
 
 void UnknownMachines::tell(const std::string& origin, const char* remedy) const {
   if (names_.empty()) return;
-  fmt::print(stderr,
-             "foretime: {}: records are of machines that the model does not know ({}): their caches and rates are "
-             "guessed; describe them (foretime target measure; GPUs by hand) {}\n",
-             origin, fmt::join(names_, ", "), remedy);
+  print_message(
+      "foretime: {}: records are of machines that the model does not know ({}): their caches and rates are "
+      "guessed; describe them (foretime target measure; GPUs by hand) {}\n",
+      origin, fmt::join(names_, ", "), remedy);
 }
 
 NamedMachines::NamedMachines(const std::vector<std::string>& files) : machines_(data::read_machines(files, "")) {}
@@ -59,8 +60,8 @@ void NamedMachines::add(const Workload& workload) {
 void NamedMachines::tell(const std::string& origin) const {
   for (const auto& machine : machines_.all()) {
     if (!found_.contains(machine.name))
-      fmt::print(stderr, "foretime: {}: no record is of machine {} of --targets (-model={}, or a target of its file)\n",
-                 origin, machine.name, machine.name);
+      print_message("foretime: {}: no record is of machine {} of --targets (-model={}, or a target of its file)\n",
+                    origin, machine.name, machine.name);
   }
 }
 

@@ -42,7 +42,7 @@ void run_together(Communicator& comm, const std::function<void()>& step) {
     throw;  // the group itself is broken: there is nobody to agree with
   } catch (const std::exception& error) {
     own = std::current_exception();
-    report = fmt::format("{} {}", exit_code_of(error), error.what());
+    report = fmt::format("{} {}", exit_code_of(error), text_of_error(error));
   }
   const auto reports = comm.all_gather_bytes(report);
   if (own) std::rethrow_exception(own);

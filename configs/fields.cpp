@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cmath>
 #include <concepts>
+#include <limits>
 #include <type_traits>
 
 #include <fmt/format.h>
@@ -324,7 +325,21 @@ std::string allowed_text(const Field& field) {
   return fmt::format("one {}of {}", field.bound.filled ? "or more " : "", fmt::join(split_words(field.words()), ", "));
 }
 
+/// LibTorch computes with settings as float32: a number beyond its range, or one that rounds to a value that the bound
+/// excludes (1e-60 to 0), would fail or mean something else.
+static std::string float_violation(double value, const Bound& bound) {
+  constexpr double kLargest = std::numeric_limits<float>::max();
+  if (std::abs(value) > kLargest)
+    return expected(write_value(&value), fmt::format("at most {:.3g}, the largest number of float32", kLargest));
+  const double rounded = static_cast<double>(static_cast<float>(value));
+  if (bound.allows(rounded)) return "";
+  return expected(write_value(&value),
+                  fmt::format("a number that is {} as float32 too, where it is {}", bound.text(), rounded));
+}
+
 std::string bound_violation(const Field& field) {
+  if (const auto* number = std::get_if<double*>(&field.value); number != nullptr && field.bound.allows(**number))
+    return float_violation(**number, field.bound);
   const bool allowed = std::visit(
       [&](const auto& pointer) {
         const auto& value = target_of(pointer);

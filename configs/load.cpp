@@ -1,7 +1,6 @@
 #include "configs/load.h"
 
 #include <algorithm>
-#include <limits>
 #include <map>
 
 #include <fmt/format.h>
@@ -290,7 +289,7 @@ std::string unknown_setting(const std::string& key) {
 }
 
 Settings load_settings(const std::filesystem::path& file, const std::vector<std::string>& overrides) {
-  return parse_settings(read_yaml_text(file, std::numeric_limits<size_t>::max()), file.string(), overrides);
+  return parse_settings(read_yaml_text(file), file.string(), overrides);
 }
 
 Settings parse_settings(const std::string& yaml, const std::string& origin, const std::vector<std::string>& overrides) {
@@ -338,7 +337,7 @@ Settings& Variation::settings() { return state_->current; }
 std::string migrate(const std::filesystem::path& file) {
   Settings settings;
   Loader loader(settings, /*migrates=*/true);
-  loader.read_document(read_yaml_text(file, std::numeric_limits<size_t>::max()), file.string());
+  loader.read_document(read_yaml_text(file), file.string());
   loader.check_bounds();
   return to_yaml(settings, [&](const std::string& key) { return loader.has(key) && is_read(settings, key); });
 }

@@ -313,7 +313,9 @@ STRUCT(TrainerSettings) {
 };
 
 STRUCT(CheckpointSettings) {
-  FIELD(int64_t, every_steps, 0, at_least(0), "optimiser steps between checkpoints; 0: at the end and on SIGTERM only");
+  FIELD(int64_t, every_steps, 0, at_least(0),
+        "optimiser steps between checkpoints; 0: only by time, at the end and when the run is asked to stop");
+  FIELD(double, every_minutes, 10.0, at_least(0), "minutes between checkpoints, at the most; 0: no limit");
   FIELD(int64_t, keep_last, 2, at_least(1), "number of most recent checkpoints that are kept");
   FIELD(bool, keep_best, true, anything, "also keep the checkpoint with the best metric");
   FIELD(bool, compare_replicas, true, anything,
@@ -331,7 +333,7 @@ STRUCT(CommSettings) {
   FIELD(bool, hierarchical, true, anything,
         "gradients are summed within hosts, then between them, where hosts have several ranks (mpi); the sums are the "
         "same either way");
-  FIELD(double, timeout_seconds, 600.0, above(0),
+  FIELD(double, timeout_seconds, 600.0, above_up_to(0, 1e9),
         "seconds after which a stuck collective ends the run and names the late ranks; a rank that evaluates is late "
         "where no score was made for so long");
 };

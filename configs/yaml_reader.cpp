@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <fstream>
 #include <map>
 #include <optional>
 #include <sstream>
@@ -43,8 +44,20 @@ void check_size(const YAML::Node& node, const std::string& origin, int depth, in
   }
 }
 
-void check_bytes(size_t found, size_t most, const std::string& origin) {
-  if (found > most) throw SettingsError("{}: found {} bytes, expected a YAML file of at most {}", origin, found, most);
+void check_bytes(size_t found, const std::string& origin) {
+  if (found > kMostYamlBytes)
+    throw SettingsError("{}: found {} bytes or more, expected a YAML file of at most {}", origin, found,
+                        kMostYamlBytes);
+}
+
+/// Reads a pipe or device, which has no size.
+std::string read_stream(const std::filesystem::path& file) {
+  std::ifstream stream(file, std::ios::binary);
+  std::string text(kMostYamlBytes + 1, '\0');
+  stream.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<size_t>(stream.gcount()));
+  check_bytes(text.size(), file.string());
+  return text;
 }
 
 /// Replaces `<<`, whose value is a map or a list of maps, by those of their items that the map does not have itself; an
@@ -134,11 +147,12 @@ void fail(const YamlEntry& entry, const std::string& text) {
   throw SettingsError("{}: {}{}{}", entry.place, entry.key, entry.key.empty() ? "" : ": ", text);
 }
 
-std::string read_yaml_text(const std::filesystem::path& file, size_t most) {
+std::string read_yaml_text(const std::filesystem::path& file) {
   if (files().is_folder(file)) throw SettingsError("{}: found a folder, expected a YAML file", file.string());
-  std::error_code unknown;  // the size of a pipe, say
-  if (const auto size = std::filesystem::file_size(file, unknown); !unknown) check_bytes(size, most, file.string());
+  std::error_code missing;  // reading says so
+  if (std::filesystem::is_other(file, missing)) return read_stream(file);
   try {
+    if (files().exists(file)) check_bytes(files().size(file), file.string());
     return files().read(file);
   } catch (const StorageError&) {
     throw;
@@ -161,7 +175,7 @@ YAML::Node parse_document(const std::string& yaml, const std::string& origin) {
 }
 
 YAML::Node parse_yaml(const std::string& yaml, const std::string& origin) {
-  check_bytes(yaml.size(), kMostYamlBytes, origin);
+  check_bytes(yaml.size(), origin);
   const YAML::Node root = parse_document(yaml, origin);
   if (!root.IsMap()) throw SettingsError("{}: found {}, expected a map", origin, kind_of(root));
   int64_t count = 0;

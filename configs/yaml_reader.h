@@ -30,8 +30,9 @@ YAML::Node parse_document(const std::string& yaml, const std::string& origin);
 /// SettingsError; also for more than kMostYamlBytes of text, nesting deeper than kMostYamlLevels, and more than
 /// kMostYamlValues values, where an alias counts as everything that it stands for.
 YAML::Node parse_yaml(const std::string& yaml, const std::string& origin);
-/// The text of a file of at most `most` bytes.
-std::string read_yaml_text(const std::filesystem::path& file, size_t most = kMostYamlBytes);
+/// Reads the text of a file, or what a pipe or device delivers. Throws SettingsError, also for more than
+/// kMostYamlBytes, of which it reads no more.
+std::string read_yaml_text(const std::filesystem::path& file);
 /// `file:line`; of an override, and of a node without a mark, the origin alone.
 std::string place_of(const YAML::Node& node, const std::string& origin);
 

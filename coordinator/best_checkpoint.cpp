@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "base/files.h"
+#include "base/message.h"
 
 namespace foretime::coordinator {
 namespace {
@@ -61,9 +62,7 @@ StoredCheckpoint read_best(const fs::path& path,
 
 StoredCheckpoint read_best_or_newest(const fs::path& path) {
   return read_best(path, [](const std::string& damage, const fs::path& instead) {
-    fmt::print(stderr, "warning: {}; the newest intact checkpoint is used in its place: {}\n", damage,
-               instead.string());
-    std::fflush(stderr);
+    print_message("warning: {}; the newest intact checkpoint is used in its place: {}\n", damage, instead.string());
   });
 }
 

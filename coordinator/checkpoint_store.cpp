@@ -20,6 +20,7 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
 constexpr const char *kManifest = "manifest.json", *kBest = "best.json";
+constexpr int64_t kFormat = 1;  // of manifest.json and of what it lists
 constexpr const char *kPrefix = "step-", *kDamaged = "damaged-";
 constexpr uint64_t kMostManifestBytes = 64 << 20;
 
@@ -48,6 +49,7 @@ StoredCheckpoint read_folder(const fs::path& folder) {
   Json manifest;
   try {
     manifest = Json::parse(*text);
+    require_format(manifest.at("format"), kFormat, manifest_path);
     checkpoint.step = static_cast<int64_t>(manifest.at("step").get_ref<const uint64_t&>());  // no other number
     if (const auto named = step_of(folder); named && *named != checkpoint.step)
       throw RunError("{}: step {}, expected {} as its folder says", manifest_path.string(), checkpoint.step, *named);
@@ -75,6 +77,14 @@ StoredCheckpoint read_folder(const fs::path& folder) {
 }
 
 }  // namespace
+
+void require_format(const Json& found, int64_t known, const fs::path& file) {
+  if (found == known) return;
+  if (found.is_number() && found > known)
+    throw NewerFormat("{}: format {}, expected {}: a newer version of Foretime wrote it; use that version",
+                      file.string(), found.dump(), known);
+  throw RunError("{}: format {}, expected {}: the file is damaged", file.string(), found.dump(), known);
+}
 
 void write_folder(const fs::path& folder, const std::map<std::string, std::string>& contents,
                   const std::string& manifest) {
@@ -128,7 +138,7 @@ void CheckpointStore::clear() {
 
 void CheckpointStore::commit(int64_t step, const std::map<std::string, std::string>& contents) {
   remove_halves();  // they would keep the disk full
-  Json manifest = {{"format", 1}, {"step", step}, {"files", Json::object()}};
+  Json manifest = {{"format", kFormat}, {"step", step}, {"files", Json::object()}};
   for (const auto& [name, bytes] : contents)
     manifest["files"][name] = {{"bytes", bytes.size()}, {"crc32", checksum(bytes)}};
   write_folder(folder(step), contents, manifest.dump(2) + "\n");
@@ -154,6 +164,8 @@ StoredCheckpoint CheckpointStore::read_intact(int64_t step, const Warn& warn) co
       return read(*candidate);
     } catch (const UnreachableError&) {
       throw;  // it may be whole, and read later
+    } catch (const NewerFormat&) {
+      throw;  // nothing is wrong with it
     } catch (const StorageError& error) {
       if (!storage) storage = std::current_exception();
       warn(error.what());

@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include <nlohmann/json_fwd.hpp>
+
 #include "base/error.h"
 
 namespace foretime::coordinator {
@@ -16,6 +18,14 @@ namespace foretime::coordinator {
 struct RunError : ErrorOf<kData> {
   using ErrorOf::ErrorOf;
 };
+
+/// A file of a run or checkpoint that a newer version of the program wrote. It is whole, so no other one replaces it.
+struct NewerFormat : ErrorOf<kData, RunError> {
+  using ErrorOf::ErrorOf;
+};
+
+/// Throws NewerFormat or RunError unless `found`, the number of the format that `file` states, is `known`.
+void require_format(const nlohmann::json& found, int64_t known, const std::filesystem::path& file);
 
 /// Makes a folder of these files and manifest.json, unless that is empty, in the place of an older one of that name:
 /// others see the old one or the new one, whole, also after a loss of power. Throws FileError.
@@ -45,8 +55,8 @@ class CheckpointStore {
   StoredCheckpoint read(int64_t step) const;
   /// Reads that checkpoint or, where it is damaged or goes while it is read, the newest intact older one, or else the
   /// oldest intact newer one. `warn` is told what is wrong with each that is passed over. Throws where none is intact:
-  /// StorageError where the storage failed, else what is wrong with the first. Throws UnreachableError at once: what
-  /// cannot be reached may be intact.
+  /// StorageError where the storage failed, else what is wrong with the first. Throws UnreachableError and NewerFormat
+  /// at once: what cannot be reached, or is of a newer version, may be intact.
   using Warn = std::function<void(const std::string&)>;
   StoredCheckpoint read_intact(int64_t step, const Warn& warn) const;
   /// Renames the checkpoints after `step` to damaged-…, so that they are none and do not count among the newest.

@@ -19,6 +19,8 @@
 #include "base/atomic_file.h"
 #include "base/foreign_file.h"
 #include "base/halves.h"
+#include "base/message.h"
+#include "configs/fields.h"
 #include "configs/load.h"
 #include "configs/metrics.h"
 #include "configs/run_mark.h"
@@ -70,13 +72,16 @@ double rounded(double value) { return std::round(value * 1000) / 1000; }
 }  // namespace
 
 std::string config_differences(const configs::Settings& before, const configs::Settings& now) {
-  // Both print every key in the same order, but lists may span lines: compare as text, line by line.
-  const auto a = lines_of(configs::to_yaml(result_shaping(before))),
-             b = lines_of(configs::to_yaml(result_shaping(now)));
+  auto old_settings = result_shaping(before), new_settings = result_shaping(now);
+  const auto old_fields = configs::list_fields(old_settings).fields,
+             new_fields = configs::list_fields(new_settings).fields;
+  const auto text = [](const configs::Settings& settings, const configs::Field& field) {
+    return configs::is_read(settings, field.key) ? configs::write_value(field.value) : std::string("unused");
+  };
   std::string differences;
-  for (size_t i = 0; i < std::max(a.size(), b.size()); ++i) {
-    const std::string left = i < a.size() ? a[i] : "", right = i < b.size() ? b[i] : "";
-    if (left != right) differences += fmt::format("\n  {} -> {}", left, right);
+  for (size_t i = 0; i < new_fields.size(); ++i) {
+    const auto left = text(old_settings, old_fields[i]), right = text(new_settings, new_fields[i]);
+    if (left != right) differences += fmt::format("\n  {}: {} -> {}", new_fields[i].key, left, right);
   }
   return differences;
 }
@@ -142,9 +147,13 @@ RunDirectory::RunDirectory(const configs::Settings& settings, DataFingerprints d
   const Json own = {{"fingerprint", fmt::format("{:016x}", data.all)},
                     {"training", fmt::format("{:016x}", data.training)}};
   expect_run_or_room(path_);
-  if (files().exists(config) && settings.run.overwrite) {
+  const bool begun = files().exists(config);
+  // A run that was refused or diverged before its first checkpoint leaves nothing to continue.
+  begins_again_ =
+      begun && !settings.run.overwrite && files().exists(path_ / "data.json") && checkpoints_.steps().empty();
+  if (begun && (settings.run.overwrite || begins_again_)) {
     clear_run(path_);
-  } else if (files().exists(config)) {
+  } else if (begun) {
     const auto differences = config_differences(configs::load_settings(config), settings);
     if (!differences.empty()) {
       throw configs::SettingsError(
@@ -165,7 +174,7 @@ RunDirectory::RunDirectory(const configs::Settings& settings, DataFingerprints d
       }
     }
   }
-  if (files().exists(config)) remove_halves(path_);
+  if (begun) remove_halves(path_);
   create_folders_synced(path_);
   write(kConfig, std::string(configs::kRunMark) + configs::to_yaml(settings));  // first: it says that this is a run
   create_folders_synced(path_ / kCheckpoints);
@@ -221,6 +230,7 @@ Json describe_environment(int ranks, int threads, const std::string& communicato
 }
 
 std::shared_ptr<spdlog::logger> make_logger(const fs::path& file, spdlog::level::level_enum level) {
+  show(stdout, "");  // before what follows on standard error
   std::vector<spdlog::sink_ptr> sinks = {std::make_shared<spdlog::sinks::stderr_color_sink_mt>()};
   // On a terminal a message takes the line of the progress bar, which is drawn again below it.
   sinks.front()->set_pattern(isatty(STDERR_FILENO) != 0 ? "\r\033[K%^%v%$" : "%^%v%$");
@@ -237,6 +247,12 @@ std::shared_ptr<spdlog::logger> make_logger(const fs::path& file, spdlog::level:
   logger->set_level(level);
   logger->flush_on(spdlog::level::info);
   return logger;
+}
+
+void log_to_file(const spdlog::logger& log, const std::string& text) {
+  if (log.sinks().size() < 2) return;  // the terminal alone
+  log.sinks().back()->log(spdlog::details::log_msg(log.name(), spdlog::level::info, text));
+  log.sinks().back()->flush();
 }
 
 ResourceMeter::ResourceMeter() {

@@ -30,11 +30,14 @@ class RunDirectory {
  public:
   /// Opens or creates the folder. Where it holds a run already, its configuration must agree with `settings` in all
   /// that shapes the result (see config_differences), and its training and validation groups must be the same, unless
-  /// run.overwrite is set, which empties the folder. Test groups may be others: a run that continues measures them.
+  /// run.overwrite is set, which empties the folder, or the run in it has no checkpoint (`begins_again`). Test groups
+  /// may be others: a run that continues measures them.
   /// Throws configs::SettingsError, RunError.
   RunDirectory(const configs::Settings& settings, DataFingerprints data);
 
   const std::filesystem::path& path() const { return path_; }
+  /// Whether the folder held a run without a checkpoint, whose files are gone.
+  bool begins_again() const { return begins_again_; }
   CheckpointStore& checkpoints() { return checkpoints_; }
   /// Appends one line to metrics.jsonl.
   void append_metrics(const nlohmann::json& line);
@@ -47,15 +50,20 @@ class RunDirectory {
  private:
   std::filesystem::path path_;
   CheckpointStore checkpoints_;
+  bool begins_again_ = false;
 };
 
-/// Keys in which two configurations differ, "key: a -> b" one a line, but for those that do not change what a step
+/// Full keys in which two configurations differ, "model.layers: 3 -> 2" one a line ("unused" for a key that one of the
+/// two does not read), but for those that do not change what a step
 /// computes: trainer.steps, epochs, eval_every, log_every, threads, device, deterministic and eval_states;
 /// data.test, allowed_roots and overlap; all of checkpoint, comm and run but comm.gradient_dtype.
 std::string config_differences(const configs::Settings& before, const configs::Settings& now);
 
 /// Versions, host, ranks and threads: what one needs to know to repeat a run.
 nlohmann::json describe_environment(int ranks, int threads, const std::string& communicator, const std::string& device);
+
+/// Adds a line to the file of a logger that make_logger has made with a file, and to no terminal.
+void log_to_file(const spdlog::logger& log, const std::string& text);
 
 /// Prints to the terminal (stderr) and, where `file` is not empty, to that file. `level` names the least severe message
 /// that is shown. Throws FileError, or StorageError where the storage failed.

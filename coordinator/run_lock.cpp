@@ -19,6 +19,7 @@
 
 #include "base/file_lock.h"
 #include "base/files.h"
+#include "base/message.h"
 #include "base/process.h"
 #include "base/text.h"
 #include "configs/load.h"
@@ -139,6 +140,7 @@ RunLock::RunLock(const fs::path& folder, LockTimes times) : path_(folder / "run.
     std::this_thread::sleep_for(times_.settle);
     if (const auto holder = holder_at(path_); !is_this_process(holder)) refuse(path_, holder);
   }
+  owned_.emplace(folder);
   const BlockedSignals blocked;
   beating_ = std::thread([this] { beat(); });
 }
@@ -197,10 +199,8 @@ bool RunLock::is_vacant() {
   auto age = time_there(path_) - modified(first);
   if (times_.stale - age > times_.patience) refuse(path_, holder);
   if (age < times_.stale) {
-    fmt::print(stderr, "foretime: {}: held by process {} on {}; looking for signs of life, up to {:.0f} s\n",
-               path_.string(), holder->pid, printable(holder->host),
-               std::chrono::duration<double>(times_.stale).count());
-    std::fflush(stderr);
+    print_message("foretime: {}: held by process {} on {}; looking for signs of life, up to {:.0f} s\n", path_.string(),
+                  holder->pid, printable(holder->host), std::chrono::duration<double>(times_.stale).count());
   }
   for (; age < times_.stale; age += times_.beat / 4) {
     std::this_thread::sleep_for(times_.beat / 4);

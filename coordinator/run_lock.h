@@ -24,7 +24,8 @@ struct LockTimes {
   std::chrono::milliseconds patience{3'600'000};  // a longer wait for a silent holder is refused instead
 };
 
-/// A folder that one process at a time may write to, for as long as this lives: `run.lock` in it, which says who.
+/// A folder that one process at a time may write to, for as long as this lives: `run.lock` in it, which says who. It is
+/// an OwnedFolder (base/files.h) meanwhile.
 ///
 /// On one machine the kernel holds the lock (an open-file-description lock, also over NFS where its lock service runs)
 /// and gives it back whatever becomes of the process. Where another machine's kernel cannot be asked (NFS with `nolock`
@@ -53,6 +54,7 @@ class RunLock {
   std::mutex mutex_;
   std::condition_variable ends_;
   bool ended_ = false;
+  std::optional<OwnedFolder> owned_;
   std::thread beating_;
 };
 

@@ -13,6 +13,7 @@
 #include "base/checksum.h"
 #include "base/counter_random.h"
 #include "base/error.h"
+#include "base/message.h"
 #include "comm/communicator.h"
 #include "configs/load.h"
 #include "coordinator/run_directory.h"
@@ -382,10 +383,10 @@ bool run_trials(const Experiment& experiment, const std::vector<Trial>& trials, 
     });
     state = agreed(comm, state);
     if (root)
-      fmt::print(stderr, "trial {} of {}: {}{}\n", i + 1, trials.size(), describe(experiment, trial),
-                 state.complete  ? ": is there"
-                 : state.trained ? ": is trained, and measured on other test groups"
-                                 : "");
+      print_message("trial {} of {}: {}{}\n", i + 1, trials.size(), describe(experiment, trial),
+                    state.complete  ? ": is there"
+                    : state.trained ? ": is trained, and measured on other test groups"
+                                    : "");
     if (state.complete) continue;
     // Before its rankings change: what is interrupted must not look like what was complete.
     if (root && (state.stale || state.trained)) std::filesystem::remove(trial.folder / "trial.json");

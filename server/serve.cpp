@@ -10,6 +10,7 @@
 #include <pthread.h>
 
 #include "base/error.h"
+#include "base/message.h"
 #include "base/threads.h"
 #include "configs/load.h"
 #include "server/http.h"
@@ -33,7 +34,7 @@ void reload(const ServeArguments& arguments, const inference::Options& options, 
     fmt::print("{}: opened again\n", arguments.model);
     std::fflush(stdout);
   } catch (const std::exception& error) {
-    fmt::print(stderr, "foretime: {}; the model that was open stays\n", error.what());
+    print_message("foretime: {}; the model that was open stays\n", error.what());
   }
 }
 
@@ -69,7 +70,7 @@ void serve(const ServeArguments& arguments) {
   const auto ends = signals_of({SIGTERM, SIGINT});
   while (server.requests() > 0) {
     if (std::chrono::steady_clock::now() < limit && sigtimedwait(&ends, nullptr, &pause) < 0) continue;
-    fmt::print(stderr, "foretime: {} requests are left without an answer\n", server.requests());
+    print_message("foretime: {} requests are left without an answer\n", server.requests());
     std::_Exit(kInternal);  // threads that score cannot be stopped
   }
 }

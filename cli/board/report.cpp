@@ -12,6 +12,7 @@
 #include <nlohmann/json.hpp>
 #include <openssl/evp.h>
 
+#include "base/message.h"
 #include "base/output_target.h"
 #include "base/text.h"
 #include "cli/board/board_service.h"
@@ -179,7 +180,7 @@ void write_report(const ReportArguments& arguments) {
   const auto answers = is_folder ? report_of_runs(arguments.target) : report_of_queue(arguments);
   for (const auto& answer : answers) {
     for (const auto& message : answer.is_object() ? answer.value("damaged", Json::array()) : Json::array())
-      fmt::print(stderr, "foretime: warning: left out of the report: {}\n", message.get<std::string>());
+      print_message("foretime: warning: left out of the report: {}\n", message.get<std::string>());
   }
   const auto page = report_page(answers);
   write_output(arguments.output, page);

@@ -3,14 +3,15 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <csignal>
 #include <cstdlib>
 #include <memory>
+#include <optional>
 #include <thread>
 
 #include <CLI/CLI.hpp>
 #include <fmt/ranges.h>
 
+#include "base/stop_signals.h"
 #include "cli/jobs/queue_access.h"
 #include "cli/parsing/commands.h"
 #include "cli/parsing/options.h"
@@ -45,13 +46,13 @@ struct AgentCommandOptions {
 
 double days(jobs::Milliseconds time) { return static_cast<double>(time.count()) / 86'400'000; }
 
-// A signal handler can reach nothing but this.
+// A signal handler can reach nothing but these.
 std::atomic<jobs::Agent*> running_agent = nullptr;
-volatile std::sig_atomic_t stopped_by_signal = 0;
+std::atomic<int> passed_requests = 0;
 
-extern "C" void stop_agent(int) {
-  stopped_by_signal = 1;
-  if (auto* agent = running_agent.load()) agent->request_stop();
+void stop_agent(int, int request) {
+  auto* agent = running_agent.load();
+  if (agent != nullptr && passed_requests.exchange(request) != request) agent->request_stop();
 }
 
 /// Signals reach the agent while this lives.
@@ -59,18 +60,14 @@ class SignalsTo {
  public:
   explicit SignalsTo(jobs::Agent& agent) {
     running_agent = &agent;
-    struct sigaction action {};
-    action.sa_handler = stop_agent;
-    sigaction(SIGTERM, &action, nullptr);
-    sigaction(SIGINT, &action, nullptr);
+    signals_.emplace(stop_agent);
   }
-  ~SignalsTo() {
-    std::signal(SIGTERM, SIG_DFL);
-    std::signal(SIGINT, SIG_DFL);
-    running_agent = nullptr;
-  }
+  ~SignalsTo() { running_agent = nullptr; }
   SignalsTo(const SignalsTo&) = delete;
   SignalsTo& operator=(const SignalsTo&) = delete;
+
+ private:
+  std::optional<StopSignals> signals_;
 };
 
 std::filesystem::path existing(const std::string& option, const std::filesystem::path& folder) {
@@ -233,7 +230,7 @@ void run(AgentCommandOptions& options, int& exit_code) {
   const auto finished = agent.run();
   log->info("{} jobs were finished", finished);
   const int64_t failed = count({"failed", "dead"}) - before;
-  if (counts && stopped_by_signal != 0) {
+  if (counts && StopSignals::received() != 0) {
     log->info("stopped by a signal before the queue was empty; the same command goes on");
     exit_code = kPreempted;
     return;
@@ -335,7 +332,8 @@ void add_agent_command(CLI::App& app, int& exit_code) {
   add_options(*command, *options);
   add_queue_options(*command, options->queue);
   command->footer(
-      "SIGTERM and Ctrl-C drain: jobs write a checkpoint and wait for another agent; a second one kills them.\n"
+      "SIGTERM, Ctrl-C and a closed terminal (SIGHUP) drain: jobs write a checkpoint and wait for another agent;\n"
+      "a second signal, a second later or more, kills them.\n"
       "Examples:\n"
       "  foretime agent --until-empty                                  on a laptop, with a Redis of its own\n"
       "  FORETIME_REDIS=redis://head:6379 foretime agent --gpus 0,1,2,3 --data-root /data --runs /shared/runs\n"

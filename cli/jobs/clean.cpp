@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "base/files.h"
+#include "base/message.h"
 #include "cli/jobs/queue_access.h"
 #include "cli/parsing/commands.h"
 #include "cli/parsing/options.h"
@@ -27,7 +28,7 @@ void run(const CleanOptions& options) {
   if (options.forgotten >= 0) retention.forgotten = jobs::seconds_of_days(options.forgotten);
   const auto cleaned = jobs::clean_attempts(options.queue.runs, access.reader(), retention, options.remove);
   for (const auto& folder : cleaned.removed) fmt::print("{}\n", folder.string());
-  for (const auto& what : cleaned.kept) fmt::print(stderr, "{}\n", what);
+  for (const auto& what : cleaned.kept) print_message("{}\n", what);
   fmt::print("{} attempts {}\n", cleaned.removed.size(),
              options.remove ? "removed" : "would be removed; --remove does so");
   if (!cleaned.kept.empty())

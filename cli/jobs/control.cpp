@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
+#include "base/message.h"
 #include "cli/jobs/changes.h"
 #include "cli/jobs/queue_access.h"
 #include "cli/parsing/commands.h"
@@ -21,7 +22,7 @@ struct ControlOptions {
 };
 
 void print(const Change& change) {
-  for (const auto& warning : change.warnings) fmt::print(stderr, "warning: {}\n", warning);
+  for (const auto& warning : change.warnings) print_message("warning: {}\n", warning);
   fmt::print("{}\n", change.text);
 }
 

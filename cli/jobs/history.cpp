@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "base/message.h"
 #include "base/text.h"
 #include "cli/jobs/job_history.h"
 #include "cli/jobs/queue_access.h"
@@ -66,7 +67,7 @@ history::History history_of_job(const HistoryOptions& options) {
   const auto job = access.reader().job(id);
   if (!job) throw jobs::JobRefused("job {}: unknown (finished jobs are forgotten after a while)", id);
   auto found = history_of(*job, options.queue.runs);
-  fmt::print(stderr, "job {}, from {}\n", id, found.source);
+  print_message("job {}, from {}\n", id, found.source);
   return std::move(found.history);
 }
 

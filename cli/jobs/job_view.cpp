@@ -113,6 +113,7 @@ std::string shown(const std::string& text, size_t width) {
 std::string state_text(const jobs::JobRecord& job) {
   if (!job.unreadable.empty()) return "unreadable";
   if (job.state == jobs::JobState::succeeded && job.stopped) return "stopped";
+  if (job.overdue_ms > 0) return "lost";
   if (job.state == jobs::JobState::active && job.cancel_requested) return "cancelling";
   return jobs::to_string(job.state);
 }
@@ -133,6 +134,12 @@ std::string age_text(int64_t milliseconds) {
   if (seconds < 100 * 60) return fmt::format("{:.0f} min", seconds / 60);
   if (seconds < 48 * 3600) return fmt::format("{:.1f} h", seconds / 3600);
   return fmt::format("{:.0f} days", seconds / 86400);
+}
+
+/// Why an active job makes no progress whose lease has run out.
+static std::string lost_text(const jobs::JobRecord& job) {
+  return fmt::format("lost: no word from {}; its lease ran out {} ago; waits for an agent", shown(job.agent, 60),
+                     age_text(job.overdue_ms));
 }
 
 /// The columns of a table of jobs that there is room for.
@@ -161,6 +168,7 @@ static std::string job_table(const std::vector<jobs::JobRecord>& jobs, const Job
     // What went wrong says more than that something did.
     const bool wrong = !job.error.empty() && (job.state == jobs::JobState::failed || job.state == jobs::JobState::dead);
     const auto why = !job.unreadable.empty()       ? job.unreadable
+                     : job.overdue_ms > 0          ? lost_text(job)
                      : wrong || job.reason.empty() ? short_error(job.error)
                                                    : job.reason;
     const auto progress = progress_text(job);
@@ -169,7 +177,7 @@ static std::string job_table(const std::vector<jobs::JobRecord>& jobs, const Job
           active ? shown(job.agent, kNameWidth) : "-",
           columns.short_form && job.total_steps > 0 ? trimmed(progress.substr(progress.find(']') + 1)) : progress,
           number_text(job.best_objective ? job.best_objective : job.objective),
-          active && job.eta_seconds >= 0 ? duration_text(job.eta_seconds) : "-",
+          active && job.overdue_ms == 0 && job.eta_seconds >= 0 ? duration_text(job.eta_seconds) : "-",
           why.empty() ? "" : shown(why, columns.reason)});
   }
   return format_table(rows);
@@ -282,7 +290,7 @@ std::string describe(const jobs::JobRecord& job, const jobs::JobArtifacts& artif
       {"sweep", spec.sweep.empty() ? "" : fmt::format("{}, trial {}", shown(spec.sweep, 64), spec.trial)},
       {"state", state_text(job)},
       {"unreadable", shown(job.unreadable, 500)},
-      {"reason", shown(job.reason, 500)},
+      {"reason", job.overdue_ms > 0 ? lost_text(job) : shown(job.reason, 500)},
       {"attempt",
        fmt::format("{} of {} (failures: {}, fence {})", job.attempt, spec.max_attempts, job.failures, job.fence)},
       {"lost", job.lost > 0 ? fmt::format("{} leases in a row without progress", job.lost) : ""},
@@ -300,7 +308,9 @@ std::string describe(const jobs::JobRecord& job, const jobs::JobArtifacts& artif
       {"took", job.seconds > 0 ? duration_text(job.seconds) : ""},
       {"progress",
        job.total_steps > 0 ? fmt::format("{}  step {} of {}", progress_text(job), job.step, job.total_steps) : ""},
-      {"eta", job.state == jobs::JobState::active && job.eta_seconds >= 0 ? duration_text(job.eta_seconds) : ""},
+      {"eta", job.state == jobs::JobState::active && job.overdue_ms == 0 && job.eta_seconds >= 0
+                  ? duration_text(job.eta_seconds)
+                  : ""},
       {"loss", number_text(job.loss)},
       {"objective", spec.metric.empty() ? ""
                                         : fmt::format("{} ({}): {}, best {}", shown(spec.metric, 200),
@@ -379,7 +389,8 @@ Json to_json(const jobs::JobRecord& job) {
           {"step", job.step},
           {"total_steps", known(job.total_steps > 0, job.total_steps)},
           {"loss", number(job.loss)},
-          {"eta_seconds", known(job.eta_seconds >= 0, job.eta_seconds)},
+          {"eta_seconds", known(job.eta_seconds >= 0 && job.overdue_ms == 0, job.eta_seconds)},
+          {"overdue_ms", job.overdue_ms},
           {"seconds", known(job.seconds > 0, job.seconds)},
           {"submitted_ms", known(job.submitted_ms > 0, job.submitted_ms)},
           {"claimed_ms", known(job.claimed_ms > 0, job.claimed_ms)},

@@ -12,6 +12,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/csv.h"
+#include "base/message.h"
 #include "base/text.h"
 #include "cli/jobs/job_view.h"
 #include "cli/jobs/queue_access.h"
@@ -318,9 +319,9 @@ void run(const LeaderboardOptions& options) {
   QueueAccess access(options.queue, Start::to_read);
   auto& reader = access.reader();
   const auto board = make_board(reader, options);
-  for (const auto& what : reader.take_damage()) fmt::print(stderr, "warning: damaged: {}\n", what);
+  for (const auto& what : reader.take_damage()) print_message("warning: damaged: {}\n", what);
   if (!board.sweep.damage.empty())
-    fmt::print(stderr, "warning: sweep {} is damaged: {}\n", board.sweep.spec.id, damage_text(board.sweep));
+    print_message("warning: sweep {} is damaged: {}\n", board.sweep.spec.id, damage_text(board.sweep));
   if (options.json) {
     print_json(reader, board);
   } else if (options.csv) {

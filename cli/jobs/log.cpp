@@ -6,6 +6,7 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
+#include "base/message.h"
 #include "base/text.h"
 #include "cli/jobs/queue_access.h"
 #include "cli/parsing/commands.h"
@@ -32,7 +33,7 @@ void print_new(const std::vector<std::string>& ring, int64_t total, int64_t most
     fmt::print("… {} lines are not kept any more; output.log in the folder of the attempt has all\n",
                total - seen - kept);
   for (auto i = ring.end() - count; i != ring.end(); ++i) fmt::print("{}\n", printable_utf8(*i));
-  std::fflush(stdout);
+  flush_output();
   seen = total;
 }
 
@@ -44,12 +45,12 @@ void run(const LogOptions& options) {
   auto job = access.reader().job(id);
   auto ring = access.reader().log(id, total);
   if (ring.empty() && !options.follow) {
-    fmt::print(stderr, "job {} has written nothing ({})\n", id, job ? to_string(job->state) : "forgotten");
+    print_message("job {} has written nothing ({})\n", id, job ? to_string(job->state) : "forgotten");
     return;
   }
   const auto kept = static_cast<int64_t>(ring.size());
   if (job && is_final(job->state) && total > kept && options.lines > kept)
-    fmt::print(stderr, "the last {} of {} lines; output.log in the folder of the attempt has all\n", kept, total);
+    print_message("the last {} of {} lines; output.log in the folder of the attempt has all\n", kept, total);
   print_new(ring, total, options.lines, seen);
   while (options.follow && job && !is_final(job->state)) {
     std::this_thread::sleep_for(kInterval);
@@ -57,7 +58,7 @@ void run(const LogOptions& options) {
       job = access.reader().job(id);
       ring = access.reader().log(id, total);
     } catch (const jobs::RedisUnavailable& error) {
-      fmt::print(stderr, "{}; trying again\n", error.what());
+      print_message("{}; trying again\n", error.what());
       std::this_thread::sleep_for(2 * kInterval);
       continue;
     }

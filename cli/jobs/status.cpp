@@ -13,6 +13,7 @@
 #include <nlohmann/json.hpp>
 #include <unistd.h>
 
+#include "base/message.h"
 #include "base/terminal.h"
 #include "cli/jobs/job_view.h"
 #include "cli/jobs/queue_access.h"
@@ -255,7 +256,7 @@ std::string clock_text() {
 
 void show(const std::string& text, const StatusOptions& options) {
   fmt::print("{}{}", options.watch > 0 && !options.json ? clock_text() + "\n" : "", text);
-  std::fflush(stdout);
+  flush_output();
 }
 
 /// On a terminal: until the user leaves, or nothing will change any more. Returns what was shown last.
@@ -290,14 +291,14 @@ void run(const StatusOptions& options) {
   }
   auto view = look(access.reader(), options);
   show(view.text, options);
-  for (const auto& warning : access.warnings()) fmt::print(stderr, "warning: {}\n", warning);
+  for (const auto& warning : access.warnings()) print_message("warning: {}\n", warning);
   while (options.watch > 0 && !view.over) {
     std::this_thread::sleep_for(std::chrono::duration<double>(options.watch));
     try {
       view = look(access.reader(), options);
       show(view.text, options);
     } catch (const jobs::RedisUnavailable& error) {
-      fmt::print(stderr, "{}; trying again\n", error.what());
+      print_message("{}; trying again\n", error.what());
     }
   }
 }

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "base/message.h"
 #include "base/table.h"
 #include "base/text.h"
 #include "cli/jobs/job_view.h"
@@ -211,10 +212,10 @@ std::string programs_option(const SubmitOptions& options, const jobs::SweepPlan&
   if (!here && std::filesystem::exists(sweep_folder / program))
     return fmt::format(" --programs {}", sweep_folder.string());
   if (!here)
-    fmt::print(stderr,
-               "warning: {}: program: found no file {} in this folder, expected one in the folder that agents get by "
-               "--programs\n",
-               options.file, program);
+    print_message(
+        "warning: {}: program: found no file {} in this folder, expected one in the folder that agents get by "
+        "--programs\n",
+        options.file, program);
   return " --programs .";
 }
 
@@ -265,7 +266,7 @@ void dry_run(const SubmitOptions& options, const jobs::SweepPlan& plan) {
 
 void run(const SubmitOptions& options) {
   const auto plan = load(options);
-  for (const auto& warning : plan.sweep.warnings) fmt::print(stderr, "warning: {}\n", warning);
+  for (const auto& warning : plan.sweep.warnings) print_message("warning: {}\n", warning);
   if (options.dry_run) {
     dry_run(options, plan);
     return;

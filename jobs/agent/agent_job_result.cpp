@@ -1,6 +1,7 @@
 // How the exit of an attempt becomes its result.
 #include <algorithm>
 #include <cmath>
+#include <csignal>
 #include <cstring>
 #include <utility>
 
@@ -85,10 +86,32 @@ void AgentJob::finish_conclusion() {
   state_ = state_ == State::lost ? State::released : State::ended;
 }
 
+namespace {
+
+/// Whether somebody sent SIGKILL, as the kernel does when memory is used up; mpirun passes it on as an exit code.
+bool was_killed(const ExitStatus& status) { return status.signal == SIGKILL || status.code == 128 + SIGKILL; }
+
+bool ran_out_of_memory(const ExitStatus& status) {
+  return (was_killed(status) && status.oom_kills > 0) || (status.signal == 0 && status.code == kOutOfMemory);
+}
+
+std::string end_text(const ExitStatus& status) {
+  auto text = status.signal != 0 ? fmt::format("killed by signal {} ({})", status.signal, strsignal(status.signal))
+                                 : fmt::format("exit code {}", status.code);
+  if (status.code == kOutOfMemory) text += " (out of memory)";
+  if (!was_killed(status)) return text;
+  if (status.peak_memory_mib > 0) text += fmt::format("; its largest process had {} MiB", status.peak_memory_mib);
+  if (status.oom_kills > 0)
+    text += fmt::format("; the kernel killed {} process{} of this cgroup for want of memory (oom_kill)",
+                        status.oom_kills, status.oom_kills == 1 ? "" : "es");
+  return text;
+}
+
+}  // namespace
+
 void AgentJob::set_outcome(const ExitStatus& status) {
   auto& result = end_.result;
-  const auto how = status.signal != 0 ? fmt::format("killed by signal {} ({})", status.signal, strsignal(status.signal))
-                                      : fmt::format("exit code {}", status.code);
+  const auto how = end_text(status);
   const bool tunes = lease_.spec.kind == JobKind::finetune;  // a bundle was written, though with its parent's weights
   const bool signalled = state_ == State::terminating || state_ == State::killing || state_ == State::lost;
   if (state_ == State::failing) {
@@ -111,7 +134,9 @@ void AgentJob::set_outcome(const ExitStatus& status) {
     end_.give_back_by_storage();
     result.error = how + log_->tail();
   } else {
-    result.outcome = Outcome::error;
+    // Memory may have been short for a while, or another machine may have more. It is not tried a third time.
+    const bool is_final = ran_out_of_memory(status) && lease_.attempt > 1;
+    result.outcome = is_final ? Outcome::failed : Outcome::error;
     result.error = how + log_->tail();
   }
 }

@@ -32,6 +32,11 @@ void AttemptEnd::give_back_by_storage() {
 
 void AttemptEnd::read_files() {
   try {
+    if (result.outcome == Outcome::failed && result.exit_code == kData && !files().is_folder(folder)) {
+      notes.push_back(folder.string() + " has gone");
+      give_back_by_storage();
+      return;
+    }
     if (lease.spec.kind == JobKind::evaluate) read_printed_metrics();
     if (is_well() && !unseen_checkpoint.empty()) checkpoint = published_checkpoint(unseen_checkpoint, folder, roots);
     if (result.outcome == Outcome::succeeded) require_result();

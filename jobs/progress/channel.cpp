@@ -15,6 +15,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "base/message.h"
 #include "base/process.h"
 #include "jobs/error.h"
 
@@ -204,7 +205,7 @@ std::unique_ptr<ProgressSender> ProgressSender::from_environment() {
   const bool far = descriptor.get() < 0 && !tcp.empty();
   if (far) descriptor = connect_tcp(tcp, kConnectSeconds, why);
   if (descriptor.get() < 0) {
-    fmt::print(stderr, "{}: {}: {}; progress is not sent\n", far ? kTcpVariable : kVariable, far ? tcp : path, why);
+    print_message("{}: {}: {}; progress is not sent\n", far ? kTcpVariable : kVariable, far ? tcp : path, why);
     return nullptr;
   }
   auto sender = std::make_unique<ProgressSender>(descriptor.release());
@@ -240,7 +241,7 @@ void ProgressSender::send(const ProgressMessage& message) {
   try {
     pending_ += to_line(message);
   } catch (const JobsError& error) {
-    fmt::print(stderr, "not sent to the agent: {}\n", error.what());
+    print_message("not sent to the agent: {}\n", error.what());
   }
   flush(progress ? 0 : kPatience);
   if (pending_.size() > kPendingBytes) {

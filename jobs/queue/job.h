@@ -193,6 +193,9 @@ struct JobRecord {
   bool stopped = false, cancel_requested = false;
   int64_t log_lines = 0;  // ever written; the ring holds the last Limits::kLogLines
   int64_t results = 0;    // results written: 0 or 1
+  /// Milliseconds since the lease of an active job ran out, so that it waits for an agent to take it over; 0: it has
+  /// not. Only QueueReader::job and QueueReader::jobs know it.
+  int64_t overdue_ms = 0;
   /// Empty, or why the record cannot be read: damaged, or written by a newer program. The other members are then what
   /// could be read of it, or defaults.
   std::string unreadable{};

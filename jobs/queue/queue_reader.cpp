@@ -265,7 +265,32 @@ std::vector<JobRecord> QueueReader::jobs(const std::vector<std::string>& ids) {
     record.unreadable = why;
   };
   ask_each("job:", ids, {"HGETALL"}, take, mark);
+  find_lost_leases(records);
   return records;
+}
+
+void QueueReader::find_lost_leases(std::vector<JobRecord>& records) {
+  std::vector<Arguments> calls = {{"TIME"}};
+  std::vector<JobRecord*> active;
+  for (auto& record : records) {
+    if (record.state != JobState::active || !record.unreadable.empty()) continue;
+    active.push_back(&record);
+    calls.push_back({"ZSCORE", key("leases"), record.spec.id});
+  }
+  if (active.empty()) return;
+  std::map<size_t, std::string> wrong;  // statistics() reports a key of another type
+  const auto replies = ask(calls, &wrong);
+  const auto clock = texts_of(*replies[0]);
+  if (clock.size() != 2) return;
+  const double now = 1e3 * std::stod(clock[0]) + 1e-3 * std::stod(clock[1]);
+  for (size_t i = 0; i < active.size(); ++i) {
+    if (!replies[i + 1]) continue;
+    const auto deadline = text_of(*replies[i + 1]);
+    // Agents hear of a lost lease and take the job at the next reaping: a moment is nothing to show.
+    constexpr double kMoment = 2000;
+    if (deadline.empty() || now - std::strtod(deadline.c_str(), nullptr) < kMoment) continue;
+    active[i]->overdue_ms = static_cast<int64_t>(now - std::strtod(deadline.c_str(), nullptr));
+  }
 }
 
 void QueueReader::scan(const std::vector<std::string>& ids, const std::vector<std::string>& fields, const Take& take) {

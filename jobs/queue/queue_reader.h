@@ -124,6 +124,8 @@ class QueueReader {
   std::vector<std::string> jobs_like(const std::string& prefix);
   std::vector<std::string> sweeps_like(const std::string& prefix);
   static std::map<JobState, int64_t> no_jobs();  // 0 of every state
+  /// Sets JobRecord::overdue_ms.
+  void find_lost_leases(std::vector<JobRecord>& records);
   void read_rates(QueueStatistics& statistics);
   int64_t count_waiting_for_programs();
   void read_agents(std::vector<std::string> names, QueueStatistics& statistics);

@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/message.h"
 #include "base/process.h"
 #include "base/text.h"
 #include "jobs/redis/embedded_redis.h"
@@ -46,10 +47,8 @@ bool is_silent(const EmbeddedFolder& folder, const Owner& owner, const Descripto
                std::chrono::steady_clock::time_point limit) {
   auto age = time_there(folder, start_lock) - owner.touched;
   if (age < kOwnerStale)
-    fmt::print(stderr,
-               "foretime: {}: process {} on {} was the last to serve it; looking for signs of life, up to {} s\n",
-               folder.path().string(), owner.pid, printable(owner.host), kOwnerStale.count());
-  std::fflush(stderr);
+    print_message("foretime: {}: process {} on {} was the last to serve it; looking for signs of life, up to {} s\n",
+                  folder.path().string(), owner.pid, printable(owner.host), kOwnerStale.count());
   for (; age < kOwnerStale; age += kOwnerLook) {
     if (std::chrono::steady_clock::now() > limit) refuse(folder, owner);
     std::this_thread::sleep_for(kOwnerLook);

@@ -20,6 +20,7 @@
 #include <sys/wait.h>
 
 #include "base/files.h"
+#include "base/message.h"
 #include "base/process.h"
 #include "base/process_secrets.h"
 #include "base/text.h"
@@ -281,14 +282,14 @@ void EmbeddedRedis::lock(const Descriptor& file, const char* name, int operation
 StoreRecord EmbeddedRedis::prepare_store() const {
   const auto prepared = prepare_append_only(folder_, accept_loss_);
   if (prepared.mended)
-    fmt::print(stderr,
-               "foretime: {}: the manifest of the queue's append-only file named files that are not there, as after a "
-               "loss of power, and was mended; if this folder is a copy that was taken while the queue was in use, its "
-               "last changes may be missing\n",
-               folder_.path().string());
+    print_message(
+        "foretime: {}: the manifest of the queue's append-only file named files that are not there, as after a "
+        "loss of power, and was mended; if this folder is a copy that was taken while the queue was in use, its "
+        "last changes may be missing\n",
+        folder_.path().string());
   if (!prepared.accepted.empty())
-    fmt::print(stderr, "foretime: {}: the queue continues with what is left: {}\n", folder_.path().string(),
-               fmt::join(prepared.accepted, "; "));
+    print_message("foretime: {}: the queue continues with what is left: {}\n", folder_.path().string(),
+                  fmt::join(prepared.accepted, "; "));
   return prepared.record;
 }
 

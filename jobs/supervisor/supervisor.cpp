@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "base/files.h"
+#include "base/machine/machine.h"
 #include "base/process.h"
 #include "jobs/error.h"
 #include "jobs/supervisor/supervisor_process.h"
@@ -151,6 +152,7 @@ SupervisedProcess::SupervisedProcess(const Options& options) {
                       .working_folder = folder.get(),
                       .proc = proc.get(),
                       .null = null.get()};
+  oom_kills_before_ = oom_kills("/");
   {
     const BlockedSignals blocked;
     supervisor_ = safe_fork();
@@ -196,10 +198,11 @@ std::optional<ExitStatus> SupervisedProcess::poll_exit() {
   int ended = 0;
   wait_for(supervisor_, &ended);
   if (got == sizeof(status))
-    exit_ = ExitStatus{status.code, status.signal};
+    exit_ = ExitStatus{status.code, status.signal, status.peak_kib / 1024};
   else
     exit_ = ExitStatus{128 + (WIFSIGNALED(ended) ? WTERMSIG(ended) : SIGKILL),
                        WIFSIGNALED(ended) ? WTERMSIG(ended) : SIGKILL};
+  if (const auto now = oom_kills("/"); now && oom_kills_before_) exit_->oom_kills = *now - *oom_kills_before_;
   return exit_;
 }
 

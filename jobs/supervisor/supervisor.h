@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <map>
 #include <optional>
@@ -14,8 +15,10 @@ namespace foretime::jobs {
 
 /// How a supervised command ended.
 struct ExitStatus {
-  int code = 0;    // as _exit got it; 128 + signal where a signal ended it
-  int signal = 0;  // 0: it exited
+  int code = 0;                 // as _exit got it; 128 + signal where a signal ended it
+  int signal = 0;               // 0: it exited
+  int64_t peak_memory_mib = 0;  // of its largest process; 0: unknown
+  int64_t oom_kills = 0;        // processes that the kernel killed meanwhile for want of memory, in the agent's cgroup
 };
 
 /// One command with everything that it starts, none of which survives the agent.
@@ -67,6 +70,7 @@ class SupervisedProcess {
   int64_t kill_ordered_ms_ = -1;  // below 0: it was not
   Descriptor control_, output_, standard_output_, status_;
   std::optional<ExitStatus> exit_;
+  std::optional<int64_t> oom_kills_before_;
 };
 
 }  // namespace foretime::jobs

@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -260,6 +261,8 @@ void run_supervisor(const SupervisorPlan& plan) {
 
   watch_command(plan, watch, signals);
   kill_all(plan, watch, signals);
+  rusage used{};
+  if (getrusage(RUSAGE_CHILDREN, &used) == 0) watch.status.peak_kib = used.ru_maxrss;
   write_all(plan.status, &watch.status, sizeof(watch.status));
   _exit(0);
 }

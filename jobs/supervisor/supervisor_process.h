@@ -28,6 +28,7 @@ struct SupervisorPlan {
 
 struct SupervisorStatus {
   int32_t code = 0, signal = 0;
+  int64_t peak_kib = 0;  // resident memory of the largest process
 };
 
 struct StartFailure {

@@ -5,11 +5,12 @@ import itertools
 import json
 import pathlib
 import shutil
+import signal
 import struct
 import subprocess
 import tempfile
 
-from program import FORETIME, LIMIT, SAMPLES, SOURCE, ProgramTest, environment
+from program import FORETIME, LIMIT, SAMPLES, SOURCE, ProgramTest, environment, wait_until
 
 ANSOR = SOURCE / "samples" / "ansor"
 NEW = 43  # the task that the model has not seen
@@ -272,6 +273,15 @@ class FinetuneTest(ProgramTest):
     def queue(self, *arguments, code=0):
         done = self.run_foretime(*arguments, code=code)
         return done.stdout if code == 0 else done.stderr
+
+    def test_a_signal_ends_it_and_leaves_nothing(self):
+        before = sorted(self.folder.iterdir())
+        process = self.start("finetune", self.model, self.shared / "new.json", "--dags", self.shared / "dags.jsonl", "-o", "tuned.foretime", "--steps", 1000000)
+        self.assertTrue(wait_until(lambda: list(self.folder.glob(".tuned.foretime.tuning-*"))))
+        process.send_signal(signal.SIGHUP)
+        self.assertIn("stopped by a signal: no bundle was written", process.communicate(timeout=LIMIT)[1])
+        self.assertEqual(process.returncode, 75)
+        self.assertEqual(sorted(self.folder.iterdir()), before)
 
     def test_a_job_of_the_queue(self):
         (self.folder / "round.yaml").write_text(

@@ -4,7 +4,9 @@
 #include <nlohmann/json.hpp>
 
 #include "base/atomic_file.h"
+#include "base/error.h"
 #include "configs/load.h"
+#include "coordinator/run_lock.h"
 #include "tests/simulation/simulated_files.h"
 #include "tests/support/message_of.h"
 #include "tests/support/scratch.h"
@@ -18,6 +20,11 @@ class RunDirectoryTest : public ::testing::Test {
     settings.data.train = {"x.npz"};
     settings.run.directory = (scratch.path() / "run").string();
   }
+  /// Leaves a run with a checkpoint there.
+  void run_once(DataFingerprints data) {
+    RunDirectory directory(settings, data);
+    directory.checkpoints().commit(1, {{"model.safetensors", "weights"}});
+  }
   testing::Scratch scratch;
   configs::Settings settings;
 };
@@ -28,16 +35,62 @@ TEST_F(RunDirectoryTest, HoldsTheResolvedSettings) {
 }
 
 TEST_F(RunDirectoryTest, RefusesAnotherConfigurationAndNamesTheKey) {
-  { const RunDirectory directory(settings, {7, 7}); }
+  settings.model.hidden = 16;
+  run_once({7, 7});
   settings.trainer.steps += 100;  // more steps continue a run
-  EXPECT_NO_THROW(RunDirectory(settings, {7, 7}));
+  EXPECT_FALSE(RunDirectory(settings, {7, 7}).begins_again());
   settings.model.hidden = 99;
+  settings.model.type = configs::ModelType::gat;
   EXPECT_THAT(foretime::testing::message_of<configs::SettingsError>([&] {
                 RunDirectory(settings, {7, 7});
               }),
-              ::testing::HasSubstr("hidden"));
+              ::testing::AllOf(::testing::HasSubstr("\n  model.hidden: 16 -> 99\n"),
+                               ::testing::HasSubstr("\n  model.gat.heads: unused -> ")));
   settings.run.overwrite = true;
   EXPECT_NO_THROW(RunDirectory(settings, {7, 7}));
+}
+
+TEST_F(RunDirectoryTest, BeginsAgainWhereTheRunHasNoCheckpoint) {
+  { RunDirectory(settings, {7, 7}).write("metrics.jsonl", "{}\n"); }
+  write_file_atomically(scratch.path() / "run/notes.txt", "mine");
+  settings.model.hidden = 99;
+  EXPECT_TRUE(RunDirectory(settings, {8, 8}).begins_again());
+  EXPECT_FALSE(std::filesystem::exists(scratch.path() / "run/metrics.jsonl"));
+  EXPECT_TRUE(std::filesystem::exists(scratch.path() / "run/notes.txt"));
+}
+
+TEST_F(RunDirectoryTest, LeavesAConfigYamlThatIsNoRuns) {
+  std::filesystem::create_directories(settings.run.directory);
+  write_file_atomically(scratch.path() / "run/config.yaml", "trainer: {steps: 3}\n");
+  write_file_atomically(scratch.path() / "run/metrics.jsonl", "mine");
+  settings.model.hidden = 99;
+  EXPECT_THROW(RunDirectory(settings, {7, 7}), configs::SettingsError);
+  EXPECT_EQ(files().read(scratch.path() / "run/metrics.jsonl"), "mine");
+}
+
+TEST_F(RunDirectoryTest, WritesThatFailWhileItIsLockedAreTheStorageFailing) {
+  const RunLock lock(settings.run.directory);
+  RunDirectory directory(settings, {7, 7});
+  directory.append_metrics({{"step", 1}});
+  std::filesystem::rename(settings.run.directory, scratch.path() / "gone");
+  EXPECT_THROW(directory.append_metrics({{"step", 2}}), StorageError);
+  EXPECT_THROW(directory.write("rankings.csv", ""), StorageError);
+  EXPECT_THROW(directory.checkpoints().mark_best(1, "valid/mae", 2), StorageError);
+  write_file_atomically(settings.run.directory, "a file in its place");
+  EXPECT_THROW(directory.append_metrics({{"step", 2}}), StorageError) << "ENOTDIR";
+  EXPECT_THROW(directory.checkpoints().commit(1, {}), StorageError);
+  // What is only read, and what lies elsewhere, is not.
+  const auto code_of = [](const auto& call) {
+    try {
+      call();
+    } catch (const std::exception& error) {
+      return exit_code_of(error);
+    }
+    return 0;
+  };
+  EXPECT_EQ(code_of([&] { files().read(directory.path() / "config.yaml"); }), kData);
+  EXPECT_EQ(code_of([&] { write_file_atomically(scratch.path() / "no/file", ""); }), kData);
+  std::filesystem::remove(settings.run.directory);
 }
 
 /// A file server may say only at the end that its disk is full.
@@ -52,7 +105,7 @@ TEST_F(RunDirectoryTest, MetricsThatAreLostAtTheEndOfTheFileAreAnError) {
 }
 
 TEST_F(RunDirectoryTest, DataJsonThatIsNoneIsNamed) {
-  { const RunDirectory directory(settings, {7, 7}); }
+  run_once({7, 7});
   write_file_atomically(scratch.path() / "run/data.json", "[1]");
   EXPECT_THAT(foretime::testing::message_of<RunError>([&] {
                 RunDirectory(settings, {7, 7});
@@ -102,12 +155,12 @@ TEST_F(RunDirectoryTest, WhatAKilledProcessHadWrittenAsideIsRemoved) {
 }
 
 TEST_F(RunDirectoryTest, RefusesChangedData) {
-  { const RunDirectory directory(settings, {7, 7}); }
+  run_once({7, 7});
   EXPECT_THROW(RunDirectory(settings, {8, 8}), RunError);
 }
 
 TEST_F(RunDirectoryTest, TestGroupsMayBeOthers) {
-  { const RunDirectory directory(settings, {7, 1}); }
+  run_once({7, 1});
   settings.data.test = {"y.npz"};
   EXPECT_NO_THROW(RunDirectory(settings, {8, 1}));
   EXPECT_THROW(RunDirectory(settings, {8, 2}), RunError);

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/duration.h"
+#include "base/message.h"
 #include "base/terminal.h"
 #include "base/text.h"
 
@@ -165,17 +166,16 @@ void ProgressDisplay::on_step(const StepEvent& now) {
   if (!now.report) return;
   const auto size = terminal_ ? terminal_size(STDERR_FILENO) : std::nullopt;
   if (!size) {
-    fmt::print(stderr, "{}\n", progress_line(label_, metric_, now, kAnyWidth));
+    print_message("{}\n", progress_line(label_, metric_, now, kAnyWidth));
     return;
   }
   // The last column stays free: some terminals wrap there.
-  fmt::print(stderr, "\r\033[K{}", progress_line(label_, metric_, now, size->columns - 1));
-  std::fflush(stderr);
+  print_message("\r\033[K{}", progress_line(label_, metric_, now, size->columns - 1));
   drawn_ = true;
 }
 
 void ProgressDisplay::finish() {
-  if (drawn_) fmt::print(stderr, "\n");
+  if (drawn_) print_message("\n");
   drawn_ = false;
 }
 

@@ -11,6 +11,7 @@
 #include <torch/types.h>
 #include <torch/utils.h>
 
+#include "base/message.h"
 #include "base/threads.h"
 #include "comm/backends/factory.h"
 #include "configs/load.h"
@@ -44,13 +45,13 @@ void with_communicator(const configs::CommSettings& settings, const RankResource
     throw ReportedError(error.exit_code(), error.what());
   } catch (const std::exception& error) {
     // Printed before the group ends: mpirun kills the ranks that are left as soon as one has gone.
-    if (comm->announce_failure(error.what())) {
-      const std::string text = error.what(), rank = fmt::format("rank {}: ", comm->rank());
-      fmt::print(stderr, "foretime: {}{}\n", comm->size() == 1 || text.starts_with(rank) ? "" : rank, text);
-      std::fflush(stderr);
+    const auto text = text_of_error(error);
+    if (comm->announce_failure(text)) {
+      const auto rank = fmt::format("rank {}: ", comm->rank());
+      print_message("foretime: {}{}\n", comm->size() == 1 || text.starts_with(rank) ? "" : rank, text);
     }
-    comm->abort(error.what());
-    throw ReportedError(exit_code_of(error), error.what());
+    comm->abort(text);
+    throw ReportedError(exit_code_of(error), text);
   }
 }
 

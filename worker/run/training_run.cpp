@@ -8,6 +8,8 @@
 #include <fmt/format.h>
 
 #include "base/atomic_file.h"
+#include "base/files.h"
+#include "base/message.h"
 #include "coordinator/checkpoint_store.h"
 #include "coordinator/run_directory.h"
 #include "worker/profile/profiler.h"
@@ -26,8 +28,8 @@ void write_profile(const Profiler& profiler, const configs::Settings& settings, 
     const auto table = format_table(profile_rows(ranks));
     write_file_atomically(folder / "trace.json", chrome_trace(ranks));
     write_file_atomically(folder / "profile.txt", table);
-    fmt::print("where the time of {} went, {} rank{}\n{}\n", word_of(settings.model.type), comm.size(),
-               comm.size() == 1 ? "" : "s", table);
+    show(stdout, fmt::format("where the time of {} went, {} rank{}\n{}\n", word_of(settings.model.type), comm.size(),
+                             comm.size() == 1 ? "" : "s", table));
   });
 }
 
@@ -65,7 +67,7 @@ std::optional<int64_t> train_model(const configs::Settings& settings, comm::Comm
     if (root) coordinator::expect_run_or_room(settings.run.directory);  // before the log is written there
   });
   if (root) {
-    std::filesystem::create_directories(settings.run.directory);
+    files().create_folders(settings.run.directory);
     earlier = earlier_attempts(settings);
   }
   // Rank 0 says everything, the others only warn.
@@ -79,19 +81,26 @@ std::optional<int64_t> train_model(const configs::Settings& settings, comm::Comm
   if (root && options.tensorboard) training.listeners.push_back(&tensorboard);
   if (options.listener != nullptr) training.listeners.push_back(options.listener);
   if (options.profile) training.profiler = &profiler;
-  Trainer trainer(settings, comm, *log, training);
-  trainer.set_up();
-  auto outcome = trainer.run();
-  display.finish();
-  if (options.profile) write_profile(profiler, settings, comm);
-  write_resources(meter, earlier, settings, comm);
-  if (outcome.preempted) {
-    log->info("pre-empted at step {}: checkpoint written; the same command continues", outcome.steps);
-    return std::nullopt;
+  try {
+    Trainer trainer(settings, comm, *log, training);
+    trainer.set_up();
+    auto outcome = trainer.run();
+    display.finish();
+    if (options.profile) write_profile(profiler, settings, comm);
+    write_resources(meter, earlier, settings, comm);
+    if (outcome.preempted) {
+      log->info("stopped by {} at step {}: checkpoint written; the same command continues", outcome.stopped_by,
+                outcome.steps);
+      return std::nullopt;
+    }
+    rows.emplace_back(word_of(settings.model.type), std::move(outcome.final_evaluation));
+    if (options.evaluate_constant) rows.emplace_back("mean", trainer.evaluate_constant());
+    coordinator::log_to_file(*log, fmt::format("finished at step {}", outcome.steps));
+    return outcome.steps;
+  } catch (const std::exception& error) {
+    coordinator::log_to_file(*log, "failed: " + text_of_error(error));  // whoever prints it is further up
+    throw;
   }
-  rows.emplace_back(word_of(settings.model.type), std::move(outcome.final_evaluation));
-  if (options.evaluate_constant) rows.emplace_back("mean", trainer.evaluate_constant());
-  return outcome.steps;
 }
 
 }  // namespace foretime::worker

@@ -16,6 +16,7 @@ using coordinator::StoredCheckpoint;
 constexpr const char* kModelFile = "model.safetensors";
 constexpr const char* kOptimizerFile = "optimizer.safetensors";
 constexpr const char* kStateFile = "state.json";
+constexpr int64_t kFormat = 1;  // of state.json
 
 const std::string& file_of(const StoredCheckpoint& checkpoint, const std::string& name) {
   const auto found = checkpoint.files.find(name);
@@ -29,7 +30,9 @@ models::Safetensors tensors_of(const StoredCheckpoint& checkpoint, const char* n
 
 Json state_json(const StoredCheckpoint& checkpoint) {
   const auto state = Json::parse(file_of(checkpoint, kStateFile), nullptr, false);
-  if (!state.is_object()) throw RunError("{}: not a JSON object", (checkpoint.folder / kStateFile).string());
+  const auto file = checkpoint.folder / kStateFile;
+  if (!state.is_object()) throw RunError("{}: not a JSON object", file.string());
+  coordinator::require_format(state.value("format", Json()), kFormat, file);
   return state;
 }
 
@@ -54,7 +57,7 @@ std::map<std::string, std::string> checkpoint_files(const TrainingState& state, 
   settings.run = {};
   settings.comm = {};
   settings.data.allowed_roots = {};
-  Json json = {{"format", 1},
+  Json json = {{"format", kFormat},
                {"step", state.step},
                {"schema",
                 {{"kind", static_cast<int>(state.schema.kind)},

@@ -51,8 +51,8 @@ struct EndEvent {
   const Evaluation& evaluation;  // of the final model, all sets
 };
 
-/// Follows a training: a progress bar, a log, an agent. All but stop_requested are called on rank 0 only, by the
-/// training thread, which waits for them.
+/// Follows a training: a progress bar, a log, an agent. All but stop_requested and checkpoint_requested are called on
+/// rank 0 only, by the training thread, which waits for them.
 class TrainingListener {
  public:
   virtual ~TrainingListener() = default;
@@ -64,6 +64,8 @@ class TrainingListener {
   virtual void on_end(const EndEvent& /*event*/) {}
   /// Asked on every rank at every step; true on one rank ends the run at the step's end, on all ranks.
   virtual bool stop_requested() { return false; }
+  /// Asked on every rank at every step; true on one rank has a checkpoint written soon, on all ranks at the same step.
+  virtual bool checkpoint_requested() { return false; }
 };
 
 /// Passes each event to all listeners, in the order in which they were added.
@@ -80,6 +82,11 @@ class TrainingEvents final : public TrainingListener {
     bool stop = false;
     for (auto* listener : listeners_) stop |= listener->stop_requested();
     return stop;
+  }
+  bool checkpoint_requested() override {
+    bool save = false;
+    for (auto* listener : listeners_) save |= listener->checkpoint_requested();
+    return save;
   }
 
  private:

@@ -60,6 +60,7 @@ void RunCheckpoints::save(int64_t step) {
     events_.on_checkpoint({step, store.folder(step)});
     store.prune(run_.settings.checkpoint.keep_last, run_.settings.checkpoint.keep_best);
   });
+  saved_at_ = steady_seconds();
 }
 
 bool RunCheckpoints::restore_best(int64_t step) {
@@ -149,6 +150,9 @@ void RunCheckpoints::restore(const coordinator::StoredCheckpoint& checkpoint) {
       store.unmark_best();
   }
   run_.log.info("continues at step {} from {}", stored.step, folder);
+  if (stored.step >= run_.total_steps())
+    run_.log.info("already at step {} of {}: nothing is left to train; a larger trainer.steps continues it",
+                  stored.step, run_.total_steps());
 }
 
 void RunCheckpoints::restore_average(const coordinator::StoredCheckpoint& checkpoint) {

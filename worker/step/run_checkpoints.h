@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "base/process.h"
 #include "worker/step/events.h"
 #include "worker/step/run_context.h"
 
@@ -44,6 +45,8 @@ class RunCheckpoints {
   /// Writes the state after `step` steps, unless that has been written. Throws coordinator::RunError where the ranks'
   /// weights differ (checkpoint.compare_replicas).
   void save(int64_t step);
+  /// Seconds since a checkpoint was written, or since this process began with the run.
+  double seconds_since_save() const { return steady_seconds() - saved_at_; }
   /// Makes the weights of the best checkpoint the model's, unless it is that of `step`, the last one. False, in rank 0:
   /// it is damaged, a warning has said so, and the model is still that of `step`. Throws StorageError where the storage
   /// failed, which may pass.
@@ -59,6 +62,7 @@ class RunCheckpoints {
   ModelEvaluation& evaluation_;
   TrainingListener& events_;
   int64_t saved_step_ = -1;
+  double saved_at_ = steady_seconds();
 };
 
 }  // namespace foretime::worker

@@ -110,6 +110,8 @@ void load_data(RunContext& run) {
     if (run.index.with_role(sharding::Role::train).empty()) throw DataError("data.train: names no groups");
     run.directory = std::make_unique<coordinator::RunDirectory>(
         run.settings, coordinator::DataFingerprints{run.index.fingerprint(), run.index.training_fingerprint()});
+    if (run.directory->begins_again())
+      run.log.info("{}: holds a run without a checkpoint, which is begun again", run.directory->path().string());
     run.directory->write(
         "environment.json",
         coordinator::describe_environment(run.comm.size(), torch::get_num_threads(), run.comm.name(), run.device.str())

@@ -1,12 +1,15 @@
 #include "worker/step/trainer.h"
 
 #include <algorithm>
+#include <atomic>
 #include <csignal>
+#include <cstring>
 #include <utility>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "base/stop_signals.h"
 #include "configs/load.h"
 #include "models/device/launch.h"
 
@@ -39,28 +42,43 @@ class StepThreads {
   int all_, few_;
 };
 
-// A signal handler can reach nothing but this.
-volatile std::sig_atomic_t preemption_requested = 0;
-
-void request_preemption(int signal) {
-  preemption_requested = 1;
-  if (signal == SIGINT) std::signal(SIGINT, SIG_DFL);
-}
-
-/// Turns SIGTERM and SIGINT into a request that the training loop sees at its next step boundary, while it lives. A
-/// second SIGINT ends the process as usual.
+/// Turns the signals that ask a process to end into a request that the training loop sees at its next step boundary.
 class PreemptionGuard final : public TrainingListener {
  public:
-  PreemptionGuard() {
-    preemption_requested = 0;
-    for (const int signal : {SIGTERM, SIGINT}) std::signal(signal, request_preemption);
+  bool stop_requested() override { return StopSignals::received() != 0; }
+  /// Of a run that was stopped: by what, as far as this rank knows.
+  static std::string cause() {
+    const int signal = StopSignals::received();
+    return signal != 0 ? fmt::format("signal {} ({})", signal, strsignal(signal))
+                       : "a request of the agent, or a signal to another rank";
   }
-  ~PreemptionGuard() override {
-    for (const int signal : {SIGTERM, SIGINT}) std::signal(signal, SIG_DFL);
+
+ private:
+  StopSignals signals_;
+};
+
+std::atomic<bool> was_continued = false;
+
+/// Asks for a checkpoint every checkpoint.every_minutes, by rank 0's clock, and when a rank of several gets SIGCONT:
+/// that is what mpirun sends first when it ends its ranks, a second before SIGTERM or, when it is signalled twice, a
+/// second before SIGKILL. All ranks hear of it with the sums of the step.
+class CheckpointClock final : public TrainingListener {
+ public:
+  CheckpointClock(const RunContext& run, const RunCheckpoints& checkpoints)
+      : seconds_(run.root() ? 60 * run.settings.checkpoint.every_minutes : 0), checkpoints_(checkpoints) {
+    was_continued = false;
+    if (run.comm.size() > 1) std::signal(SIGCONT, [](int) { was_continued = true; });
   }
-  PreemptionGuard(const PreemptionGuard&) = delete;
-  PreemptionGuard& operator=(const PreemptionGuard&) = delete;
-  bool stop_requested() override { return preemption_requested != 0; }
+  ~CheckpointClock() override { std::signal(SIGCONT, SIG_DFL); }
+  CheckpointClock(const CheckpointClock&) = delete;
+  CheckpointClock& operator=(const CheckpointClock&) = delete;
+  bool checkpoint_requested() override {
+    return was_continued.exchange(false) || (seconds_ > 0 && checkpoints_.seconds_since_save() >= seconds_);
+  }
+
+ private:
+  double seconds_;
+  const RunCheckpoints& checkpoints_;
 };
 
 }  // namespace
@@ -100,7 +118,9 @@ TrainingOutcome Trainer::run() {
   const int64_t total = run_.total_steps();
   PreemptionGuard preemption;
   TrainingEvents events = events_;
+  CheckpointClock clock(run_, checkpoints_);
   events.add(&preemption);
+  events.add(&clock);
   run_.model->train();
   TrainingStep training(run_, events);
   const StepThreads threads(run_);
@@ -110,6 +130,7 @@ TrainingOutcome Trainer::run() {
 
   int64_t step = run_.state.step;
   for (bool stopped = false; step < total && !stopped && !outcome.preempted;) {
+    bool save = false;
     if (step >= run_.first_head_step) training.train_head_only();
     const auto results = threads.take(training, step, results_are_due(step + 1));
     ++step;
@@ -118,12 +139,14 @@ TrainingOutcome Trainer::run() {
       const auto event = reports.event(result, training);
       if (run_.root()) events.on_step(event);
       outcome.preempted |= result.stop_requests > 0;
+      save |= result.checkpoint_requests > 0;
     }
     if (is_due(step, settings.trainer.eval_every)) stopped = evaluate(step, reports);
-    if (is_due(step, settings.checkpoint.every_steps)) checkpoints_.save(step);
+    if (save || is_due(step, settings.checkpoint.every_steps)) checkpoints_.save(step);
   }
   checkpoints_.save(step);
   outcome.steps = step;
+  if (outcome.preempted) outcome.stopped_by = PreemptionGuard::cause();
   if (outcome.preempted) return outcome;
   if (settings.trainer.eval_every == 0 || step % settings.trainer.eval_every != 0) evaluate(step, reports);
   outcome.final_evaluation = evaluate_final(step);

@@ -66,6 +66,7 @@ struct TrainerOptions {
 struct TrainingOutcome {
   int64_t steps = 0;  // done in all, with those before a resume
   bool preempted = false;
+  std::string stopped_by = {};  // where it was pre-empted
   Evaluation final_evaluation;  // of the best model where one was kept, else of the last
   double train_mean_runtime = 0;
 };

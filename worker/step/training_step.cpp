@@ -14,12 +14,13 @@ namespace {
 
 constexpr uint64_t kTrainingDropout = 31;  // what a random number is for
 
-/// The numbers of a step that ranks sum, [4] on `device`, without a copy from the host where there is none there now.
+/// The numbers of a step that ranks sum, [5] on `device`, without a copy from the host where there is none there now.
 torch::Tensor summed_numbers(const StepResult& own, const torch::Tensor& loss, torch::Device device) {
   const auto number = [&](double value) {
     return torch::full({1}, value, torch::dtype(torch::kDouble).device(device));
   };
-  return torch::cat({loss.to(device), number(own.candidates), number(own.stop_requests), number(own.failed_stores)});
+  return torch::cat({loss.to(device), number(own.candidates), number(own.stop_requests),
+                     number(own.checkpoint_requests), number(own.failed_stores)});
 }
 
 }  // namespace
@@ -92,6 +93,7 @@ std::unique_ptr<comm::Work> TrainingStep::reduce(torch::Tensor& totals) {
   monitor_.enter("reduce");
   reducer_->flush();
   own_.stop_requests = events_.stop_requested() ? 1.0 : 0.0;
+  own_.checkpoint_requests = events_.checkpoint_requested() ? 1.0 : 0.0;
   own_.failed_stores = run_.store->failed() ? 1.0 : 0.0;
   std::unique_ptr<comm::Work> work;
   if (run_.comm.size() > 1) {
@@ -141,7 +143,9 @@ std::vector<StepResult> TrainingStep::read_results() {
     auto& result = results.emplace_back(each.known);
     result.loss = *value++;
     if (run_.comm.size() > 1) {
-      for (double* sum : {&result.candidates, &result.stop_requests, &result.failed_stores}) *sum = *value++;
+      for (double* sum :
+           {&result.candidates, &result.stop_requests, &result.checkpoint_requests, &result.failed_stores})
+        *sum = *value++;
     }
     result.gradient_norm = *value++;
   }
@@ -150,7 +154,8 @@ std::vector<StepResult> TrainingStep::read_results() {
     if (!std::isfinite(result.loss) || !std::isfinite(result.gradient_norm)) {
       throw coordinator::RunError(
           "step {}: loss {} and gradient norm {}: training has diverged; try a lower "
-          "optimizer.learning_rate, or a smaller optimizer.clip_norm",
+          "optimizer.learning_rate, or a smaller optimizer.clip_norm (where the run has checkpoints, with "
+          "run.overwrite=true or another run.directory)",
           result.step, result.loss, result.gradient_norm);
     }
   }

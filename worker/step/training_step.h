@@ -16,16 +16,17 @@ namespace foretime::worker {
 struct StepResult {
   int64_t step = 0;  // that many are done
   double loss = 0;
-  double candidates = 0;     // trained on
-  double stop_requests = 0;  // ranks that were asked to stop
-  double failed_stores = 0;  // ranks that could not open a group
-  double gradient_norm = 0;  // before clipping
+  double candidates = 0;           // trained on
+  double stop_requests = 0;        // ranks that were asked to stop
+  double checkpoint_requests = 0;  // ranks that ask for a checkpoint
+  double failed_stores = 0;        // ranks that could not open a group
+  double gradient_norm = 0;        // before clipping
 };
 
 /// One optimiser step of all ranks: optimizer.accumulation batches, one reduction of gradients, one update.
 class TrainingStep {
  public:
-  /// Keeps references. `events` are asked whether to stop.
+  /// Keeps references. `events` are asked whether to stop and whether to save.
   TrainingStep(RunContext& run, TrainingListener& events);
 
   /// Takes step `step` (0, 1, …). Results stay where they were computed until `read_back`: the host then waits for a

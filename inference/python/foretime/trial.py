@@ -112,6 +112,8 @@ class Trial:
         self.first_step = 0
         if self.resumed is not None:
             state = json.loads((self.resumed / "manifest.json").read_text())
+            if state["format"] != 1:
+                raise ValueError(f"{self.resumed}/manifest.json: format {state['format']}, expected 1: a newer version of Foretime wrote it")
             self.first_step, self._evaluations = int(state["step"]), int(state.get("evaluations", 0))
         if os.environ.get("FORETIME_PROGRESS"):
             self._channel = _connected()

@@ -127,6 +127,27 @@ TEST_F(AgentTest, AnAttemptThatEndsByTheStorageDoesNotCount) {
   EXPECT_THAT(log_of(spec.id), HasSubstr("attempt-1/checkpoints/step-40"));
 }
 
+TEST_F(AgentTest, AnAttemptWhoseFolderIsMovedAwayDoesNotCountWhateverItsDataWere) {
+  auto spec = trial("moved", "connect\nonce a move\nonce b exit 3\nresult 1\n");
+  spec.max_attempts = 1;
+  submit(spec);
+  EXPECT_EQ(run_all(), 1);
+  EXPECT_EQ(job(spec.id).state, JobState::succeeded) << job(spec.id).error;
+  EXPECT_EQ(job(spec.id).failures, 0);
+}
+
+TEST_F(AgentTest, AJobThatRunsOutOfMemoryIsTriedTwice) {
+  const auto always = submit("large", "exit 8\n"), once = submit("unlucky", "connect\nonce a exit 8\nresult 1\n"),
+             killed = submit("killed", "exit 137\n");
+  run_all();
+  EXPECT_EQ(job(always).state, JobState::failed);
+  EXPECT_EQ(job(always).attempt, 2);
+  EXPECT_THAT(job(always).error, HasSubstr("exit code 8 (out of memory)"));
+  EXPECT_EQ(job(once).state, JobState::succeeded) << job(once).error;
+  EXPECT_EQ(job(killed).state, JobState::dead) << "nobody knows that this was for want of memory";
+  EXPECT_THAT(job(killed).error, HasSubstr("exit code 137; its largest process had "));
+}
+
 TEST_F(AgentTest, TheNextAttemptContinuesFromThePublishedCheckpoint) {
   const auto id = submit("flaky", "resume\nconnect\nonce mark checkpoint 40\nonce mark2 exit 1\nresult 1\n");
   run_all();

@@ -90,6 +90,7 @@ class Trial {
       fs::rename(root, root.string() + ".unmounted");
       fs::create_directory(root);
     }
+    if (verb == "move") fs::rename(settings_.run.directory, settings_.run.directory + ".moved");
     if (verb == "deaf") std::signal(SIGTERM, SIG_IGN);
     if (verb == "hang") return hang();
     if (verb == "crash") {
