@@ -456,7 +456,7 @@ TEST(Prometheus, TextFormat) {
   statistics.oldest_waiting_ms = 90'250;
   statistics.paused = true;
   statistics.agents.resize(2);
-  statistics.agents[0] = {"host:1:ab", "host", "1", 1'700'000'008'000, 0, 1, 8, 2, 2, "", "no space"};
+  statistics.agents[0] = {"host:1:ab", "host", "1", 1'700'000'008'000, 0, 1, 8, 2, 2, false, "", "no space"};
   statistics.agents[1].name = "a\\b\"c\nd\x1b\xff";
   statistics.agents[1].seen_ms = 1'700'000'010'500;
   struct Family {
