@@ -102,7 +102,7 @@ TEST_P(Corpus, IsReadOrRefused) {
 INSTANTIATE_TEST_SUITE_P(Targets, Corpus,
                          ::testing::Values("bundle", "graph", "tir", "records", "hlo", "serve", "http", "capi",
                                            "packed", "npz", "files", "settings", "progress", "redis", "checkpoints",
-                                           "artifacts", "lines"));
+                                           "artifacts", "lines", "runs"));
 
 }  // namespace
 }  // namespace foretime::fuzz

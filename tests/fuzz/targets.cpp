@@ -375,7 +375,8 @@ const std::map<std::string, Target>& targets() {
                                                     {"redis", run_redis},
                                                     {"checkpoints", run_checkpoints},
                                                     {"artifacts", run_artifacts},
-                                                    {"lines", run_lines}};
+                                                    {"lines", run_lines},
+                                                    {"runs", run_runs}};
   return all;
 }
 
@@ -390,7 +391,7 @@ std::vector<std::string> seeds(const std::string& target) {
   if (target == "settings") return settings_seeds();
   if (target == "progress") return progress_seeds();
   static const std::set<std::string> kOfChoices = {"capi",  "packed",      "npz",      "redis",
-                                                   "lines", "checkpoints", "artifacts"};
+                                                   "lines", "checkpoints", "artifacts", "runs"};
   if (kOfChoices.contains(target)) {
     // Any bytes will do.
     std::vector<std::string> all = {std::string(1, '\0')};

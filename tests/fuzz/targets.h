@@ -101,6 +101,9 @@ void run_checkpoints(std::string_view bytes);
 void run_artifacts(std::string_view bytes);
 /// Lines of text files, plain or gzip, damaged or not: then they are the lines that were written.
 void run_lines(std::string_view bytes);
+/// A run root whose entries are files, folders, links, FIFOs, sockets and devices as the bytes say, read by everything
+/// that reads run directories: nothing may hang, and nothing may show what lies outside of the root.
+void run_runs(std::string_view bytes);
 
 using Target = void (*)(std::string_view);
 const std::map<std::string, Target>& targets();
