@@ -23,7 +23,6 @@
 #include "coordinator/checkpoint_store.h"
 #include "experiments/metrics.h"
 #include "history/run_history.h"
-#include "history/tensorboard/event_file.h"
 #include "jobs/agent/attempt_end.h"
 #include "jobs/agent/old_attempts.h"
 #include "jobs/agent/run_folder.h"
@@ -287,10 +286,6 @@ void read_by_trainer(const fs::path& run) {
     for (const auto& group : experiments::read_rankings(run / "rankings.csv", {"test"})) groups += group.group;
     return groups;
   });
-  show([&] {
-    const tensorboard::EventFile events(run, 5);
-    return "";
-  });
 }
 
 }  // namespace
@@ -318,7 +313,7 @@ void run_runs(std::string_view bytes) {
   job.state = jobs::JobState::succeeded;
   show([&] {
     std::string old;
-    for (const auto& attempt : jobs::old_attempts(root, job, {}, fs::file_time_type::clock::now()))
+    for (const auto& attempt : jobs::old_attempts(root, job, "queue", {}, fs::file_time_type::clock::now()))
       old += attempt.string();
     for (const auto& attempt :
          jobs::forgotten_attempts(root, {"job", "queue"}, std::chrono::seconds(0), fs::file_time_type::clock::now()))
