@@ -390,7 +390,7 @@ std::vector<std::string> seeds(const std::string& target) {
   if (target == "http") return http_seeds();
   if (target == "settings") return settings_seeds();
   if (target == "progress") return progress_seeds();
-  static const std::set<std::string> kOfChoices = {"capi",  "packed",      "npz",      "redis",
+  static const std::set<std::string> kOfChoices = {"capi",  "packed",      "npz",       "redis",
                                                    "lines", "checkpoints", "artifacts", "runs"};
   if (kOfChoices.contains(target)) {
     // Any bytes will do.
