@@ -4,7 +4,6 @@
 #include <array>
 #include <cmath>
 #include <fstream>
-#include <sstream>
 #include <thread>
 
 #include <fmt/format.h>
@@ -54,13 +53,6 @@ configs::Settings result_shaping(configs::Settings settings) {
   settings.data.overlap = defaults.data.overlap;
   settings.run = defaults.run;
   return settings;
-}
-
-std::vector<std::string> lines_of(const std::string& text) {
-  std::vector<std::string> lines;
-  std::istringstream stream(text);
-  for (std::string line; std::getline(stream, line);) lines.push_back(line);
-  return lines;
 }
 
 using Clock = std::chrono::steady_clock;
