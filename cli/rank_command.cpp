@@ -57,6 +57,7 @@ void write_answer(const std::string& output, const std::string& text) {
     throw configs::SettingsError("--output: {}", error.what());
   }
   if (std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0) return;
+  if (errno == EPIPE) throw std::system_error(EPIPE, std::generic_category(), "standard output");
   if (is_storage_failure(errno)) throw_file_error("standard output", "cannot be written", errno);
   throw configs::SettingsError("standard output: cannot be written: {}", std::strerror(errno));
 }

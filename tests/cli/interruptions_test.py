@@ -163,7 +163,7 @@ class FoldersOfRunsTest(ProgramTest):
         (self.folder / "run").mkdir()
         self.write("run/config.yaml", "trainer: {steps: 3}\n")
         self.write("run/data.json", "[1, 2]\n")
-        self.assertIn("run/data.json: exists, and no run of Foretime wrote it", self.train(code=2).stderr)
+        self.assertIn("run/config.yaml: exists, and no run of Foretime wrote it", self.train(code=2).stderr)
         self.assertEqual((self.folder / "run/data.json").read_text(), "[1, 2]\n")
 
     def test_fewer_steps_than_a_run_has_are_named(self):

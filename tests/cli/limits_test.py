@@ -156,7 +156,7 @@ class VersionsTest(ProgramTest):
     def test_one_more_is_refused(self):
         self.train(trainer__steps=2)
         self.run_foretime("export", "run", "model.foretime")
-        self.run_foretime("data", "pack", "packed.foretime", SAMPLES / "C1.npz", "--format", "programs")
+        self.run_foretime("data", "pack", SAMPLES / "C1.npz", "-o", "packed.foretime", "--format", "programs")
         checkpoint = self.folder / "run/checkpoints/step-00000002"
         readers = {checkpoint / "manifest.json": [["export", "run", "new.foretime"], ["evaluate", "run"], [*self.training(trainer__steps=3)]],
                    checkpoint / "state.json": [["export", "run", "new.foretime"], ["evaluate", "run"], [*self.training(trainer__steps=3)]],

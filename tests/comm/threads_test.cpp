@@ -145,7 +145,7 @@ TEST(Agree, ExitCodesAreThoseOfTheReadme) {
   EXPECT_EQ(exit_code_of(coordinator::RunError("")), 3);
   EXPECT_EQ(exit_code_of(CommError("")), 4);
   EXPECT_EQ(exit_code_of(comm::PeerLostError("")), 5);
-  EXPECT_EQ(exit_code_of(std::bad_alloc()), 1);
+  EXPECT_EQ(exit_code_of(std::bad_alloc()), 8);
 }
 
 }  // namespace

@@ -32,8 +32,8 @@ try:
     from .runs import Run, read_safetensors, train
     from .table import Table
     from .tables import TableModel, pack_table
-except ModuleNotFoundError as missing:  # a script that only makes a Trial needs no numpy
-    if missing.name != "numpy":
+except ModuleNotFoundError as _failure:  # a script that only makes a Trial needs no numpy
+    if _failure.name != "numpy":
         raise
 
 __all__ = ["ABI_VERSION", "COLLECTIONS", "CommandError", "Files", "ForetimeError", "Graph", "Group", "Library", "Model", "Queue", "Records",
