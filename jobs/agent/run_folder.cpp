@@ -24,6 +24,13 @@ constexpr const char* kBestNote = "best.json";          // beside checkpoints: {
 constexpr const char* kDataNote = "data.json";
 constexpr uint64_t kMostNote = 64 << 20;  // bytes
 
+/// A folder of a run, such as RUN/checkpoints/step-00000010, of which the job may have made the last two parts links.
+struct FolderOfRun {
+  explicit FolderOfRun(const fs::path& folder)
+      : trusted(folder.parent_path().parent_path()), name(folder.parent_path().filename() / folder.filename()) {}
+  fs::path trusted, name;
+};
+
 /// Empty where it is not there, or goes meanwhile, or is no regular file.
 std::optional<std::string> text_of(const fs::path& folder, const fs::path& name) {
   try {
@@ -44,7 +51,8 @@ std::optional<std::string> step_in(const std::string& note) {
 
 /// The files of a checkpoint, as its manifest lists them; empty where that cannot be read.
 std::vector<std::string> files_of(const fs::path& checkpoint) {
-  const auto text = text_of(checkpoint, kManifestFile);
+  const FolderOfRun own(checkpoint);
+  const auto text = text_of(own.trusted, own.name / kManifestFile);
   const auto manifest = text ? Json::parse(*text, nullptr, false) : Json();
   if (!manifest.is_object()) return {};
   std::vector<std::string> names{kManifestFile};
@@ -60,7 +68,8 @@ std::vector<std::string> files_of(const fs::path& checkpoint) {
 bool copy_file(const fs::path& folder, const std::string& name, const fs::path& into) {
   std::unique_ptr<InputFile> file;
   try {
-    file = open_foreign(folder, name, UINT64_MAX);
+    const FolderOfRun own(folder);
+    file = open_foreign(own.trusted, own.name / name, UINT64_MAX);
   } catch (const ForeignFileError&) {
   }
   if (!file) return false;
@@ -136,13 +145,14 @@ std::optional<FinalMetrics> read_final_metrics(const std::filesystem::path& run,
 std::string checkpoint_damage(const std::filesystem::path& folder) {
   const auto path = folder / kManifestFile;
   try {
-    const auto text = read_foreign(folder, kManifestFile, kMostNote);
+    const FolderOfRun own(folder);
+    const auto text = read_foreign(own.trusted, own.name / kManifestFile, kMostNote);
     if (!text) return fmt::format("{}: no {}", folder.string(), kManifestFile);
     const auto manifest = Json::parse(*text);
     const auto listed = manifest.value("files", Json::object());
     for (const auto& [name, entry] : listed.items()) {
       const uint64_t bytes = entry.at("bytes");
-      const auto file = open_foreign(folder, name, UINT64_MAX);
+      const auto file = open_foreign(own.trusted, own.name / name, UINT64_MAX);
       if (!file) return fmt::format("{}: no such file", (folder / name).string());
       if (file->size() != bytes)
         return fmt::format("{}: {} bytes, the manifest says {}", (folder / name).string(), file->size(), bytes);
@@ -168,7 +178,7 @@ std::filesystem::path newest_whole_checkpoint(const std::filesystem::path& check
 
 bool keep_checkpoints(const fs::path& checkpoint, const fs::path& run) {
   const auto before = checkpoint.parent_path(), own = run / "checkpoints";
-  const auto note = text_of(before, kBestNote);
+  const auto note = text_of(before.parent_path(), before.filename() / kBestNote);
   const auto best = note ? step_in(*note) : std::nullopt;
   if (best && *best != checkpoint.filename() && copy_checkpoint(before / *best, own))
     write_file_atomically(own / kBestNote, *note);

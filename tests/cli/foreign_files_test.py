@@ -41,7 +41,7 @@ BAD = {
     "fifo": ("os.mkfifo(run / 'metrics.jsonl')", "metrics.jsonl: found a FIFO, expected a regular file"),
     "zero": ("os.symlink('/dev/zero', run / 'metrics.jsonl')", "metrics.jsonl: found a symbolic link, expected a regular file"),
     "folder": ("(run / 'metrics.jsonl').mkdir()", "metrics.jsonl: found a folder, expected a regular file"),
-    "sparse": ("os.truncate((run / 'metrics.jsonl').open('w').fileno(), 1 << 40)", "metrics.jsonl: found 1099511627776 bytes, expected at most"),
+    "sparse": ("(run / 'metrics.jsonl').touch(); os.truncate(run / 'metrics.jsonl', 1 << 40)", "metrics.jsonl: found 1099511627776 bytes, expected at most"),
     "outside": (f"(pathlib.Path(os.environ['GO']).parent / 'theirs').write_text('{SECRET}')\n"
                 "os.symlink(pathlib.Path(os.environ['GO']).parent / 'theirs', run / 'metrics.jsonl')",
                 "metrics.jsonl: found a symbolic link, expected a regular file"),
@@ -71,10 +71,10 @@ class AgentTest(QueueTest):
         for name, (program, _) in BAD.items():
             self.submit(name, BEGIN + program)
         over = ("failed", "dead", "succeeded")
-        self.wait_for("all bad ones", lambda: all(self.states()[name]["state"] in over for name in BAD), 240)
+        self.wait_for("all bad ones", lambda: all(self.states()[name]["state"] in over for name in BAD))
         found = self.states()
         for name, (_, message) in BAD.items():
-            job = self.json("status", found[name]["id"])["job"] if message else {}
+            job = self.json("status", found[name]["id"])
             if message:
                 self.assertEqual(found[name]["state"], "failed", job)
                 self.assertIn(message, json.dumps(job))
@@ -82,13 +82,13 @@ class AgentTest(QueueTest):
         self.assertEqual(found["long"]["state"], "active")
         for job in found.values():  # readers of the folders do not hang either
             for run in (job["id"], f"runs/{job['id']}"):
-                done = subprocess.run([FORETIME, "history", run], env=environment(), cwd=self.folder, capture_output=True, text=True, timeout=120)
+                done = subprocess.run([FORETIME, "history", run], env=environment(), cwd=self.folder, capture_output=True, text=True)
                 self.assertIn(done.returncode, (0, 3), done.stderr)
                 self.assertNotIn(SECRET, done.stdout + done.stderr)
         (self.folder / "go").touch()
         self.wait_for("the long job's end", lambda: self.states()["long"]["state"] == "succeeded")
-        job = self.json("status", found["long"]["id"])["job"]
-        self.assertEqual(int(job["attempt"] if "attempt" in job else job["fence"]), 1, "it never lost its lease")
+        job = self.json("status", found["long"]["id"])
+        self.assertEqual(job["fence"], 1, "it never lost its lease")
         agent.send_signal(signal.SIGTERM)
         self.finish(agent)
 
@@ -96,9 +96,9 @@ class AgentTest(QueueTest):
         self.submit("stopper", BEGIN + "os.kill(os.getppid(), signal.SIGSTOP)\ntime.sleep(3000)")
         self.agent("--programs", "programs", "--cpus", "1", "--lease-seconds", "3", "--retry-seconds", "0.2", "--stall-seconds", "2",
                    "--stop-grace", "1")
-        self.wait_for("its end", lambda: self.states()["stopper"]["state"] == "dead", 180)
+        self.wait_for("its end", lambda: self.states()["stopper"]["state"] == "dead")
         self.submit("next", BEGIN + "(run / 'metrics.jsonl').write_text('{\"kind\":\"final\",\"step\":1,\"val/loss\":1}\\n')")
-        self.wait_for("the slot", lambda: self.states()["next"]["state"] not in ("waiting", "active", "delayed"), 120)
+        self.wait_for("the slot", lambda: self.states()["next"]["state"] not in ("waiting", "active", "delayed"))
 
 
 @unittest.skipUnless((pathlib.Path(FORETIME).parent / "core/foretime-board").exists(), "this build has no board: tools/install-deps.sh --board")
@@ -114,7 +114,7 @@ class ReportTest(ProgramTest):
         (self.bad / "metrics.jsonl").write_text('{"kind":"train","step":1,"loss":2.5}\n')
 
     def report(self):
-        done = self.run_foretime("report", "runs", "-o", "report.html", timeout=120)
+        done = self.run_foretime("report", "runs", "-o", "report.html")
         page = (self.folder / "report.html").read_text()
         self.assertNotIn(SECRET, page)
         self.assertIn("1.25", page)
@@ -155,7 +155,7 @@ class ReportTest(ProgramTest):
         (folder / "summary.md").write_text("# Findings\n")
         (folder / "secret.svg").symlink_to(self.folder / "private")
         os.mkfifo(folder / "results.csv")
-        done = self.run_foretime("report", "runs/experiment", "-o", "experiment.html", timeout=120)
+        done = self.run_foretime("report", "runs/experiment", "-o", "experiment.html")
         page = (self.folder / "experiment.html").read_text()
         self.assertIn("# Findings", page)
         self.assertNotIn(SECRET, page)

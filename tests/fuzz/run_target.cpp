@@ -187,7 +187,7 @@ class Scene {
         return;
       case 13: {
         auto deep = path;
-        for (int level = 0; level < 40; ++level) deep /= "d";
+        for (int level = 0; level < 12; ++level) deep /= "d";
         fs::create_directories(deep, failure);
         return;
       }
@@ -273,18 +273,21 @@ void read_by_agent(const Scene& scene, const fs::path& run) {
 }
 
 void read_by_trainer(const fs::path& run) {
+  show([&] {
+    std::string groups;
+    for (const auto& group : experiments::read_rankings(run / "rankings.csv", {"test"})) groups += group.group;
+    return groups;
+  });
   const coordinator::CheckpointStore store(run / "checkpoints");
+  // Whoever trains may have moved checkpoints to another disk.
+  const bool moved = fs::is_symlink(run / "checkpoints") || fs::is_symlink(run / "checkpoints/step-00000007");
+  if (moved) return;
   show([&] { return std::to_string(store.best_step().value_or(-1)); });
   show([&] {
     std::string bytes;
     for (const auto step : store.steps())
       for (const auto& [name, text] : store.read(step).files) bytes += text;
     return bytes;
-  });
-  show([&] {
-    std::string groups;
-    for (const auto& group : experiments::read_rankings(run / "rankings.csv", {"test"})) groups += group.group;
-    return groups;
   });
 }
 
