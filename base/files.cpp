@@ -103,7 +103,8 @@ class RealFiles final : public Files {
     std::error_code failure;
     for (fs::directory_iterator at(folder, failure), end; !failure && at != end; at.increment(failure))
       found.push_back(at->path());
-    if (failure && failure != std::errc::no_such_file_or_directory) throw_write_error(folder, "cannot be listed", failure.value());
+    if (failure && failure != std::errc::no_such_file_or_directory)
+      throw_write_error(folder, "cannot be listed", failure.value());
     std::ranges::sort(found);
     return found;
   }
@@ -111,7 +112,8 @@ class RealFiles final : public Files {
   bool is_empty(const Path& folder) override {
     std::error_code failure;
     const fs::directory_iterator first(folder, failure);
-    if (failure && failure != std::errc::no_such_file_or_directory) throw_write_error(folder, "cannot be listed", failure.value());
+    if (failure && failure != std::errc::no_such_file_or_directory)
+      throw_write_error(folder, "cannot be listed", failure.value());
     return failure || first == fs::directory_iterator();
   }
   uint64_t size(const Path& path) override {
