@@ -114,8 +114,8 @@ class AgentLoop {
       }
       std::erase_if(jobs_, [](const Held& held) { return held.job == nullptr; });
       turns_.listen(now, link_.open(now));
-      look_at_store(now);
       claim_jobs();
+      look_at_store(now);  // after the first claim: where Redis refuses that, the agent ends
       reap(now);
       if (done(now)) break;
       wait();
