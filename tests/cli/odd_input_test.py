@@ -32,7 +32,7 @@ class OddProgramsTest(ProgramTest):
 
     def refused(self, *parts):
         for arguments in (("data", "inspect", "odd.npz"), ("data", "pack", "-o", "odd.foretime", "odd.npz", "--format", "programs"),
-                          self.training(data__root=self.folder, data__train="odd.npz", data__test="[]")):
+                          self.training(data__root=self.folder, data__train="odd.npz", data__test="[]", run__directory=self.folder / "refused")):
             error = self.run_foretime(*arguments, code=3).stderr
             for part in ("odd.npz", *parts):
                 self.assertIn(part, error)

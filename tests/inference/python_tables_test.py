@@ -148,9 +148,10 @@ class Tables(unittest.TestCase):
                 self.model.score(changed)
             self.assertIn(message, caught.exception.message)
         # A packed table of other columns, wherever it is used.
+        pathlib.Path("small.foretime").unlink(missing_ok=True)
         self.packed("M,dtype,block,warps,slow,runtime\n1,f16,16,1,0,1\n1,f32,16,1,0,2\n1,f16,32,1,0,3\n1,f32,32,1,0,3\n", "--group", "M,dtype")
         for words in (("rank", "model.foretime", "t.foretime"), ("rank", "runs/table", "t.foretime"), ("evaluate", "runs/table", "t.foretime"),
-                      ("train", SOURCE / "configs/table.yaml", 'data.train=["t.foretime"]', 'data.root=.', "run.directory=runs/b")):
+                      ("train", SOURCE / "configs/table.yaml", 'data.train=["*.foretime"]', 'data.root=.', "run.directory=runs/b")):
             if words[0] == "train":
                 pathlib.Path("model.foretime").rename("model.bundle")
             try:
