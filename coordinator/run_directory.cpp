@@ -243,8 +243,12 @@ std::shared_ptr<spdlog::logger> make_logger(const fs::path& file, spdlog::level:
 
 void log_to_file(const spdlog::logger& log, const std::string& text) {
   if (log.sinks().size() < 2) return;  // the terminal alone
-  log.sinks().back()->log(spdlog::details::log_msg(log.name(), spdlog::level::info, text));
-  log.sinks().back()->flush();
+  try {
+    log.sinks().back()->log(spdlog::details::log_msg(log.name(), spdlog::level::info, text));
+    log.sinks().back()->flush();
+  } catch (const spdlog::spdlog_ex&) {
+    // A full disk: the failure that is to be logged says so.
+  }
 }
 
 ResourceMeter::ResourceMeter() {
