@@ -94,7 +94,7 @@ class ResumeTest(ProgramTest):
                 done = self.train(ranks=ranks, trainer__steps=15, run__directory=self.folder / again, **common, **resume)
                 self.assertIn("continues at step 5 from", done.stderr)
                 self.assertRegex(done.stderr, r"step-00000015/model.safetensors: CRC-32")
-                self.assertRegex(done.stderr, r"step-00000010/state.json: cannot be read")
+                self.assertRegex(done.stderr, r"step-00000010/state.json: no such file")
                 self.assertEqual(self.checkpoint(15, again)["model.safetensors"], straight)
         # Where none is intact, it is an error that says why.
         for step in (5, 10, 15):

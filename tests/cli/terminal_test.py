@@ -128,7 +128,7 @@ class TerminalTest(ProgramTest):
         self.assertIn("gcn: step 6/6  loss ", done.stderr)
         settings = (self.folder / "run/config.yaml").read_text()
         said = self.run_foretime("train", "--verbose", "base.yaml", "run.directory=other").stdout
-        self.assertIn(settings.split("run:")[0], said)
+        self.assertIn(settings.split("\n", 1)[1].split("run:")[0], said)  # without the line that marks a run
         self.assertNotIn("config.yaml", self.run_foretime("train", "--quiet", "base.yaml", "run.directory=third").stdout)
 
 
