@@ -15,7 +15,7 @@ def tell(**message):
     agent.sendall((json.dumps(message) + "\\n").encode())
 tell(type="hello", pid=os.getpid())
 mode = told["parameters"]["mode"]
-metrics = {"nan": {"val_loss": float("nan")}, "inf": {"val_loss": float("-inf")}, "null": {"val_loss": None},
+metrics = {"nan": {"val_loss": float("nan")}, "inf": {"val_loss": float("-inf")}, "none": {"val_loss": None},
            "extra": {"val_loss": 0.25, "note": "hello", "flag": True}, "text": {"val_loss": "0.5"}, "bool": {"val_loss": True},
            "many": {"val_loss": 0.125, **{f"m{i}": i for i in range(600)}}, "float_step": {"val_loss": 0.5}}[mode]
 tell(type="result", step=3.0 if mode == "float_step" else 3, metrics=metrics)
@@ -27,7 +27,7 @@ program: train.py
 command: ["/usr/bin/python3", "${program}"]
 method: grid
 metric: {name: val_loss, goal: minimize}
-parameters: {mode: {values: [nan, inf, "null", extra, text, bool, many, float_step]}}
+parameters: {mode: {values: [nan, inf, none, extra, text, bool, many, float_step]}}
 """
 
 
@@ -61,7 +61,7 @@ class ProgramSweepsTest(QueueTest):
         self.foretime("agent", "--until-empty", "--programs", ".", "--retry-seconds", "0.1", code=7)
         jobs = self.by_mode(sweep)
         self.assertEqual({mode: (job["state"], job["objective"]) for mode, job in jobs.items()},
-                         {"nan": ("succeeded", None), "inf": ("succeeded", None), "null": ("succeeded", None), "extra": ("succeeded", 0.25),
+                         {"nan": ("succeeded", None), "inf": ("succeeded", None), "none": ("succeeded", None), "extra": ("succeeded", 0.25),
                           "many": ("succeeded", 0.125), "float_step": ("succeeded", 0.5), "text": ("failed", None), "bool": ("failed", None)})
         self.assertEqual({job["attempt"] for job in jobs.values()}, {1}, "no trial ran twice")
         self.assertIn('metrics.val_loss: found "0.5": left out, expected numbers', jobs["text"]["error"])

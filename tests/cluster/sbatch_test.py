@@ -111,7 +111,7 @@ class TrainSbatchTest(OnSlurm):
 
     def test_at_its_time_limit_it_writes_a_checkpoint_and_queues_itself_again(self):
         step = self.wait_for_second_start("limited", self.limited)
-        self.assertIn(f"pre-empted at step {step}: checkpoint written", self.log(self.limited))
+        self.assertIn(f"at step {step}: checkpoint written", self.log(self.limited))
         self.cancel(self.limited)
 
     def test_pre_emption_loses_no_step(self):
@@ -119,7 +119,7 @@ class TrainSbatchTest(OnSlurm):
         self.wait_for_steps("urgent", number)
         self.urgent("h2,h3")
         step = self.wait_for_second_start("urgent", number)
-        self.assertIn(f"pre-empted at step {step}: checkpoint written", self.log(number))
+        self.assertIn(f"at step {step}: checkpoint written", self.log(number))
         self.cancel(number)
 
     def test_a_rank_that_ends_later_than_the_others_is_waited_for(self):
@@ -147,7 +147,7 @@ class TrainSbatchTest(OnSlurm):
         self.wait_for_steps("requeued", number)
         self.run_on("h1", ["scontrol", "requeue", number])
         step = self.wait_for_second_start("requeued", number)
-        self.assertIn(f"pre-empted at step {step}: checkpoint written", self.log(number))
+        self.assertIn(f"at step {step}: checkpoint written", self.log(number))
         self.cancel(number)
 
     def test_a_node_that_is_lost_costs_the_steps_since_the_last_checkpoint(self):
@@ -167,7 +167,7 @@ class TrainSbatchTest(OnSlurm):
         wait_for("checkpoint", lambda: "checkpoint written" in self.log(number), lambda: self.log(number))
         time.sleep(3)
         self.assertEqual(self.job(number)["JobState"], "CANCELLED", "nobody wants it back")
-        step = int(re.search(r"pre-empted at step (\d+)", self.log(number)).group(1))
+        step = int(re.search(r"at step (\d+): checkpoint written", self.log(number)).group(1))
         self.assertTrue((self.work / f"cancelled/checkpoints/step-{step:08}/manifest.json").exists())
 
 
