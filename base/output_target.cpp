@@ -102,6 +102,7 @@ constexpr std::array kKinds = {
                        contains(ends.first, kExperimentMark) || contains(ends.last, kExperimentMark);
               }},
     KnownKind{FileKind::unmarked, "lines of records", true, [](const Ends&) { return false; }},
+    KnownKind{FileKind::xgboost, "a model of XGBoost", false, [](const Ends&) { return false; }},
 };
 
 const KnownKind& known(FileKind kind) { return *std::ranges::find(kKinds, kind, &KnownKind::kind); }

@@ -26,7 +26,8 @@ enum class FileKind : uint8_t {
   report,       // HTML of `report`
   machine,      // YAML or JSON of `target measure`
   experiment,   // tables, figures and summary of an experiment
-  unmarked      // lines of records, compute DAGs, models of XGBoost: as files of other origin
+  unmarked,     // lines of records, compute DAGs: as files of other origin
+  xgboost       // a model of XGBoost, which its library writes: as files of other origin
 };
 
 /// What some writers put into their files, to be recognised by: at the end of .npz archives (their comment), and

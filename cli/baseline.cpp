@@ -112,7 +112,7 @@ std::pair<ProgramRows, ProgramRows> statement_rows(const StatementArguments& arg
 }
 
 void run_statements(const StatementArguments& arguments) {
-  if (!arguments.save.empty()) expect_replaceable("--save", arguments.save, FileKind::unmarked, arguments.force);
+  if (!arguments.save.empty()) expect_replaceable("--save", arguments.save, FileKind::xgboost, arguments.force);
   const auto [train, test] = statement_rows(arguments);
   if (!arguments.json) std::cout << describe("training", train) << describe("test", test);
   nlohmann::ordered_json json;

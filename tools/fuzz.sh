@@ -11,6 +11,7 @@
 #   progress         lines between a job and its agent           lines     lines of plain and gzip files
 #   checkpoints      checkpoints of a run, damaged               artifacts records of stored artifacts, and what stores answer
 #   runs             run directories of files, links, FIFOs and devices, by all that reads them
+#   board            requests to the board                        store     folders of embedded Redis servers
 #
 # with AddressSanitizer and UndefinedBehaviorSanitizer (build/fuzz), or --fast without them (build/fuzz-fast): many more
 # executions find what is rare, and only broken promises, assertions of the standard library, crashes and hangs are noticed.
@@ -39,7 +40,7 @@ if [[ $seconds != keep ]]; then
   shift
 fi
 targets=("$@")
-[[ ${#targets[@]} -gt 0 ]] || targets=(bundle graph tir records hlo serve http capi packed npz files settings progress redis checkpoints artifacts lines runs)
+[[ ${#targets[@]} -gt 0 ]] || targets=(bundle graph tir records hlo serve http capi packed npz files settings progress redis checkpoints artifacts lines runs board store)
 command -v clang++ > /dev/null || { echo "fuzz.sh: clang++ is not installed (Debian packages clang, libomp-dev)" >&2; exit 2; }
 
 # No warnings as errors: clang warns of other things than GCC.
@@ -53,7 +54,7 @@ export UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 ASAN_OPTIONS=detect_leak
 # libFuzzer stops at 2 GiB or 30 s for one input; far less is normal.
 declare -A longest=([bundle]=65536 [graph]=8192 [tir]=65536 [records]=16384 [hlo]=8192 [serve]=16384 [http]=8192 [capi]=512
   [packed]=512 [npz]=512 [files]=32768 [settings]=4096 [progress]=4096 [redis]=4096
-  [checkpoints]=1024 [artifacts]=1024 [lines]=4096 [runs]=512)
+  [checkpoints]=1024 [artifacts]=1024 [lines]=4096 [runs]=512 [board]=2048 [store]=1024)
 $build/tests/fuzz/fuzz_seeds build/fuzz/seeds
 
 # What earlier runs on any machine have kept.
@@ -101,7 +102,7 @@ for target in "${targets[@]}"; do
   echo "fuzz.sh: $target, $seconds s"
   $build/tests/fuzz/fuzz_"$target" -max_total_time="$seconds" -max_len="${longest[$target]}" -timeout=30 -rss_limit_mb=2048 \
     -dict=tests/fuzz/"$(dictionary "$target")".dict -artifact_prefix="$failures/" -print_final_stats=1 "${folders[@]}" \
-    2> "$log" || { failed=1; grep -v '^#' "$log" >&2; }
+    > "$log" 2>&1 || { failed=1; grep -v '^#' "$log" >&2; }
   executions=$(sed -n 's/^stat::number_of_executed_units: *//p' "$log")
   echo "$target $build ${executions:-0} $seconds" >> build/fuzz/executions
 done

@@ -102,8 +102,10 @@ Json curve_of(const jobs::JobRecord& job) {
 
 }  // namespace
 
-QueueApi::QueueApi(const QueueOptions& options, Start start)
-    : access_(options, start), events_(access_.client(), "{" + access_.settings().prefix + "}:events") {}
+QueueApi::QueueApi(QueueAccess access)
+    : access_(std::move(access)), events_(access_.client(), "{" + access_.settings().prefix + "}:events") {}
+
+QueueApi::QueueApi(const QueueOptions& options, Start start) : QueueApi(QueueAccess(options, start)) {}
 
 std::pair<bool, std::string> QueueApi::resolve(const std::string& prefix) {
   auto& reader = access_.reader();

@@ -36,6 +36,7 @@ class QueueApi {
  public:
   /// Start::to_read: `change` is not called.
   explicit QueueApi(const QueueOptions& options, Start start = Start::to_read);
+  explicit QueueApi(QueueAccess access);
 
   /// Statistics as `foretime queue --json`, the newest sweeps with their counts, and the jobs that run or come next.
   nlohmann::json queue();

@@ -102,6 +102,11 @@ QueueAccess::QueueAccess(const QueueOptions& options, Start start) {
   reader_ = std::make_unique<jobs::QueueReader>(*client_, settings_);
 }
 
+QueueAccess::QueueAccess(std::unique_ptr<jobs::RedisClient> client, const jobs::QueueSettings& settings)
+    : settings_(settings),
+      client_(std::move(client)),
+      reader_(std::make_unique<jobs::QueueReader>(*client_, settings_)) {}
+
 std::unique_ptr<jobs::RedisClient> QueueAccess::make_client() {
   auto client = std::make_unique<jobs::RedisClient>(url_);
   // Whoever lives long outlives the guardian of the embedded server, should that be killed.

@@ -41,6 +41,8 @@ class QueueAccess {
   /// there. Throws jobs::RedisUnavailable, whose message says what to do, jobs::RedisRefused (jobs::RedisDataLost where
   /// the embedded Redis has less data than were written), and jobs::JobsError for options that are wrong.
   QueueAccess(const QueueOptions& options, Start start);
+  /// Uses a client that is there. No other connections can be made.
+  QueueAccess(std::unique_ptr<jobs::RedisClient> client, const jobs::QueueSettings& settings);
 
   jobs::RedisClient& client() { return *client_; }
   jobs::JobQueue& queue();

@@ -25,7 +25,7 @@ constexpr size_t kLongestText = 8 << 10;  // of manifest and record: a few lines
 constexpr int kHexadecimal = 16;
 
 Descriptor open_at(int folder, const char* name, int flags) {
-  return Descriptor(openat(folder, name, flags | O_NOFOLLOW | O_CLOEXEC, 0600));
+  return Descriptor(openat(folder, name, flags | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600));
 }
 
 /// Reads a whole file into `bytes`; empty where it cannot be read or is as long as that or longer.

@@ -11,8 +11,10 @@
 #include <cxxabi.h>
 
 #ifdef FORETIME_TORCH_CUDA
+#include <c10/cuda/CUDAException.h>
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
+#include <cuda_runtime_api.h>
 #endif
 
 #include "models/device/join_bodies.h"
@@ -99,10 +101,19 @@ static const std::map<std::string, KernelHandle>& kernels_of(int gpu, torch::Sca
   return kernels;
 }
 
+/// Makes the GPU's context current in this thread. CUDA's runtime does so at a thread's first call; the driver's
+/// functions, which launch the kernels, refuse a thread without one.
+static void ensure_context(int gpu) {
+  thread_local int current = -1;
+  if (current != gpu) C10_CUDA_CHECK(cudaFree(nullptr));
+  current = gpu;
+}
+
 void launch_on_gpu(torch::Device device, const std::string& type, const void* body, int64_t items) {
   constexpr int64_t kThreads = 256;
   const c10::cuda::CUDAGuard guard(device);
   const int gpu = c10::cuda::current_device();
+  ensure_context(gpu);
   const auto& kernels = kernels_of(gpu, type.find("double") == std::string::npos ? torch::kFloat : torch::kDouble);
   const auto kernel = kernels.find(type);
   if (kernel == kernels.end()) throw models::ModelError("kernels: {} is not among those of body_names()", type);

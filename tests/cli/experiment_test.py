@@ -131,7 +131,7 @@ class ExperimentTest(ProgramTest):
         self.assertIn("3 trials, 3 complete", self.run_foretime(*chosen, more, "--out", "out", "--dry-run").stdout)
         # Validation groups choose the model, so they are another training.
         refused = self.run_foretime(*chosen, "data.valid=[C9.npz]", "--out", "out", code=2)
-        self.assertIn("valid: [C9.npz]", refused.stderr)
+        self.assertIn("data.valid: [] -> [C9.npz]", refused.stderr)
 
     def test_ranks_make_the_same_experiment(self):
         chosen = ("experiment", "small.yaml", "--entries", "GCN,mean", "--fractions", "1", "--seeds", "1", "--out")

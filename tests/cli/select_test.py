@@ -26,7 +26,7 @@ class SelectTest(BundleTest):
         lines = self.read("records.json").decode().splitlines()
         orders = set()
         for method in METHODS:
-            rows = self.chosen("ensemble.foretime", "records.json", *DAGS, "-n", 7, "--method", method, "-o", "chosen.json")
+            rows = self.chosen("ensemble.foretime", "records.json", *DAGS, "-n", 7, "--method", method, "-o", "chosen.json", "--force")
             self.assertEqual([int(row["choice"]) for row in rows], list(range(7)))
             self.assertEqual({row["group"] for row in rows}, {"[matmul,128,128,128]"})
             places = sorted({int(row["line"]) for row in rows})

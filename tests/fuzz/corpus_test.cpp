@@ -88,7 +88,9 @@ TEST_P(Corpus, IsReadOrRefused) {
   auto inputs = seeds(target);
   ASSERT_FALSE(inputs.empty());
   for (auto& input : found(target)) inputs.push_back(std::move(input));
-  const int changes = foretime::testing::fuzz_rounds(target == "runs" ? 5 : 100);  // real files take their time
+  const int changes = foretime::testing::fuzz_rounds(target == "runs"    ? 5
+                                                     : target == "store" ? 20
+                                                                         : 100);  // real files take their time
   std::mt19937 random(11);
   run("");
   for (const auto& input : inputs) {
@@ -104,7 +106,7 @@ TEST_P(Corpus, IsReadOrRefused) {
 INSTANTIATE_TEST_SUITE_P(Targets, Corpus,
                          ::testing::Values("bundle", "graph", "tir", "records", "hlo", "serve", "http", "capi",
                                            "packed", "npz", "files", "settings", "progress", "redis", "checkpoints",
-                                           "artifacts", "lines", "runs"));
+                                           "artifacts", "lines", "runs", "board", "store"));
 
 }  // namespace
 }  // namespace foretime::fuzz

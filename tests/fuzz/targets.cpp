@@ -376,7 +376,9 @@ const std::map<std::string, Target>& targets() {
                                                     {"checkpoints", run_checkpoints},
                                                     {"artifacts", run_artifacts},
                                                     {"lines", run_lines},
-                                                    {"runs", run_runs}};
+                                                    {"runs", run_runs},
+                                                    {"board", run_board},
+                                                    {"store", run_store}};
   return all;
 }
 
@@ -390,8 +392,8 @@ std::vector<std::string> seeds(const std::string& target) {
   if (target == "http") return http_seeds();
   if (target == "settings") return settings_seeds();
   if (target == "progress") return progress_seeds();
-  static const std::set<std::string> kOfChoices = {"capi",  "packed",      "npz",       "redis",
-                                                   "lines", "checkpoints", "artifacts", "runs"};
+  static const std::set<std::string> kOfChoices = {"capi",        "packed",    "npz",  "redis", "lines",
+                                                   "checkpoints", "artifacts", "runs", "board", "store"};
   if (kOfChoices.contains(target)) {
     // Any bytes will do.
     std::vector<std::string> all = {std::string(1, '\0')};

@@ -104,6 +104,10 @@ void run_lines(std::string_view bytes);
 /// A run root whose entries are files, folders, links, FIFOs, sockets and devices as the bytes say, read by everything
 /// that reads run directories: nothing may hang, and nothing may show what lies outside of the root.
 void run_runs(std::string_view bytes);
+/// Requests to the board over made-up replies of Redis and a folder with a run: queries, streams and changes.
+void run_board(std::string_view bytes);
+/// The folder of an embedded Redis, its files, manifest and record changed as the bytes say, made ready for a server.
+void run_store(std::string_view bytes);
 
 using Target = void (*)(std::string_view);
 const std::map<std::string, Target>& targets();

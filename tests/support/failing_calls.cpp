@@ -37,6 +37,11 @@ int fstat(int file, struct stat* found) noexcept {
   return static_cast<int>(::syscall(SYS_fstat, file, found));
 }
 
+ssize_t read(int file, void* bytes, size_t count) {
+  if (foretime::testing::fails("read")) return -1;
+  return ::syscall(SYS_read, file, bytes, count);
+}
+
 ssize_t pread(int file, void* bytes, size_t count, off_t offset) {
   if (foretime::testing::fails("pread")) return -1;
   return ::syscall(SYS_pread64, file, bytes, count, offset);
