@@ -10,8 +10,8 @@ Six rules:
    are `comm` (its own files) and `comm/mpi`.
 3. The folders in LIGHT are free of LibTorch and MPI.
 4. The link lines in the CMakeLists.txt of a folder and of its sub-folders name only libraries that it may include.
-5. A function that another source of its folder calls is declared in a header. Release builds join sources, where the
-   compiler does not notice.
+5. A function that another source of its folder calls is declared in a header, and whoever calls a function includes a
+   header that declares it, or one that includes it. Release builds join sources, where the compiler does not notice.
 6. The folders in FOREIGN read what jobs and other users may have written: they open files by base/foreign_file.h alone.
 """
 
@@ -55,6 +55,7 @@ OPENS_OWN = {
 }
 SOURCE_SUFFIXES = {".h", ".cpp", ".cu", ".cc", ".hpp", ".c"}
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
+INCLUDES = re.compile(INCLUDE.pattern, re.M)
 
 
 def source_files(folder):
@@ -158,20 +159,63 @@ def check_cmake(root, folder):
 
 
 DEFINITION = re.compile(r"^(?!using|return|static|extern|template|typedef)\w[\w:<>,&* ]*?[ &*](\w+)\([^;{}]*\)(?: const| noexcept)* \{", re.M)
+DECLARATION = re.compile(r"^(?!using|return|static_assert|typedef|struct|class|enum|namespace)(?:\[\[nodiscard\]\] )?(?:inline |constexpr |template <[^>]*> )*"
+                         r"\w[\w:<>,&* ]*?[ &*](\w+)\(", re.M)
+MEMBER = re.compile(r"^ +[\w:<>,&* ]*?[ &*~](\w+)\(", re.M)
+CALL = re.compile(r"(?<![\w.:>])(?:(\w+)::)?(\w+)\(")
+# A variable, a parameter or a function of the file itself: a type precedes the name, or an index follows it.
+OWN = re.compile(r"(?<!\breturn)(?<!\belse)(?<!\bthrow)(?<!\bcase)(?:(?<=\w)|(?<=[\w>][&*>])) (\w+)\b|\b(\w+)\[")
 UNNAMED = re.compile(r"^namespace \{$.*?^\}  // namespace$", re.M | re.S)
+QUOTED = re.compile(r'//[^\n]*|"(?:\\.|[^"\\\n])*"')
+STAND_IN = "tests/comm/standin"
 
 
 def undeclared_functions(root):
-    texts = {path: path.read_text(encoding="utf-8") for folder in (*ORDER, *UNRESTRICTED) if (root / folder).is_dir()
+    """Rule 5."""
+    texts = {path.relative_to(root).as_posix(): path.read_text(encoding="utf-8") for folder in (*ORDER, *UNRESTRICTED) if (root / folder).is_dir()
              for path in source_files(root / folder) if path.suffix in (".h", ".cpp")}
-    declared = {"main"}.union(*(re.findall(r"\w+", text) for path, text in texts.items() if path.suffix == ".h"))
-    sources = {path: UNNAMED.sub("", text) for path, text in texts.items() if path.suffix == ".cpp"}
+    yield from without_declaration(texts)
+    yield from without_include(texts)
+
+
+def without_declaration(texts):
+    declared = {"main"}.union(*(re.findall(r"\w+", text) for path, text in texts.items() if path.endswith(".h")))
+    sources = {pathlib.PurePosixPath(path): text for path, text in texts.items() if path.endswith(".cpp")}
     for path, text in sources.items():
-        for name in sorted(set(DEFINITION.findall(text)) - declared):
+        for name in sorted(set(DEFINITION.findall(UNNAMED.sub("", text))) - declared):
             call = re.compile(rf"(?<![\w.:>]){name}\(")
             for other in sources:
-                if other.parent == path.parent and other != path and call.search(texts[other]) and name not in DEFINITION.findall(texts[other]):
-                    yield f"{other.relative_to(root)}: calls {name} of {path.relative_to(root)}, which no header declares"
+                if other.parent == path.parent and other != path and call.search(sources[other]) and name not in DEFINITION.findall(UNNAMED.sub("", sources[other])):
+                    yield f"{other}: calls {name} of {path}, which no header declares"
+
+
+def reached(path, included):
+    """All headers that a source includes, directly or through others."""
+    found, left = {path}, [path]
+    while left:
+        new = [header for header in included[left.pop()] if header not in found]
+        found.update(new)
+        left += new
+    return found
+
+
+def without_include(texts):
+    headers = {path: text for path, text in texts.items() if path.endswith(".h") and not path.startswith(STAND_IN)}
+    included = {path: [name for _, name in INCLUDES.findall(text) if name in headers] for path, text in texts.items()}
+    declaring, members = {}, set()
+    for path, text in headers.items():
+        members.update(MEMBER.findall(text))
+        for name in DECLARATION.findall(text):
+            declaring.setdefault(name, set()).add(path)
+    for path in sorted(set(texts) - set(headers)):
+        text = QUOTED.sub("", texts[path])
+        own = {name for pair in OWN.findall(text) for name in pair}
+        found = reached(path, included)
+        top = path.split("/")[0]
+        for space, name in sorted(set(CALL.findall(text))):
+            candidates = {header for header in declaring.get(name, ()) if top in UNRESTRICTED or header.split("/")[0] in {top, *ORDER[top]}}
+            if candidates and not candidates & found and name not in own | members and space not in ("std", "fs", "torch", "fmt"):
+                yield f"{path}: calls {name}, and includes no header that declares it: {', '.join(sorted(candidates))}"
 
 
 def check_opens(root):
@@ -216,6 +260,10 @@ CLEAN = {
     "worker/steps.cpp": "int steps_of(int a) {\n  return a;\n}\nnamespace {\nint hidden(int a) {\n  return a;\n}\n}  // namespace\n",
     "cli/board/run.cpp": "// files().read(\nread_foreign(folder, name, 10); reopen(x); device::open(x);\n",
     "jobs/agent/gpus.cpp": "std::ifstream file;\n",
+    "configs/nodes.h": "int nodes_of(int a);\n",
+    "data/nodes.h": '#include "configs/nodes.h"\n',
+    "data/near.cpp": '#include "data/nodes.h"\nint one() {\n  return nodes_of(1);\n}\n',
+    "data/own.cpp": "int one(int nodes_of) {\n  return nodes_of(1);\n}\n",
     "worker/CMakeLists.txt": "foretime_library(foretime_worker TORCH SOURCES a.cpp LINK foretime_coordinator)\n",
 }
 PLANTED = {
@@ -229,6 +277,7 @@ PLANTED = {
     "comm/circle.cpp": ('#include "comm/mpi/a.h"\n', "circle of folders comm -> comm/mpi -> comm"),
     "comm/long.cpp": ('#include "comm/nccl/a.h"\n', "circle of folders comm -> comm/nccl -> comm/mpi -> comm"),
     "worker/caller.cpp": ("int twice() { return 2 * steps_of(1) + hidden(1); }\n", "worker/caller.cpp: calls steps_of of worker/steps.cpp"),
+    "data/far.cpp": ("int two() {\n  return 2 * nodes_of(1);\n}\n", "data/far.cpp: calls nodes_of, and includes no header that declares it: configs/nodes.h"),
     "cli/test.cpp": ('#include "tests/support/paths.h"\n', "cli/test.cpp:1: includes tests/support/paths.h"),
     "cli/dots.cpp": ('#include "../worker/a.h"\n', "cli/dots.cpp:1: includes ../worker/a.h"),
     "cli/near.cpp": ('#include "commands.h"\n', "cli/near.cpp:1: includes commands.h"),

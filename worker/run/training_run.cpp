@@ -10,6 +10,7 @@
 #include "base/atomic_file.h"
 #include "base/files.h"
 #include "base/message.h"
+#include "base/text.h"
 #include "coordinator/checkpoint_store.h"
 #include "coordinator/run_directory.h"
 #include "worker/profile/profiler.h"
