@@ -19,11 +19,13 @@ size_t bytes_of(std::string_view text, size_t characters) {
   return bytes;
 }
 
-/// Where the value begins in "name   value"; 0 where it is not in the left half.
+/// Where the value begins in "  name   value"; where there is none in the left half, where the line begins.
 size_t value_column(std::string_view line, size_t width) {
-  const auto gap = line.find("  ");
+  const auto begin = line.find_first_not_of(' ');
+  const auto gap = line.find("  ", begin);
   const auto value = gap == std::string_view::npos ? gap : line.find_first_not_of(' ', gap);
-  return value == std::string_view::npos || value > width / 2 ? 0 : value;
+  if (value <= width / 2) return value;
+  return begin <= width / 2 ? begin : 0;
 }
 
 }  // namespace
@@ -39,6 +41,11 @@ std::optional<TerminalSize> terminal_size(int descriptor) {
   return found;
 }
 
+size_t output_width() {
+  const auto size = terminal_size(STDOUT_FILENO);
+  return size ? size->columns : 0;
+}
+
 size_t text_width(std::string_view text) { return static_cast<size_t>(std::ranges::count_if(text, begins_character)); }
 
 std::string cut_to_width(std::string_view line, size_t width) {
@@ -48,6 +55,7 @@ std::string cut_to_width(std::string_view line, size_t width) {
 }
 
 std::string folded(std::string_view text, size_t width) {
+  if (width == 0) return std::string(text);
   std::string found;
   while (!text.empty()) {
     auto line = text.substr(0, text.find('\n'));

@@ -122,15 +122,6 @@ std::string nearest_name(const std::string& key, const std::vector<std::string>&
   return best;
 }
 
-std::string format_table(const std::vector<std::vector<std::string>>& rows) {
-  TableColumns columns;
-  for (const auto& row : rows) columns.fit(row);
-  std::string text;
-  for (size_t r = 0; r < rows.size(); ++r) {
-    text += columns.line(rows[r]);
-    if (r == 0) text += columns.rule();
-  }
-  return text;
-}
+std::string format_table(const std::vector<std::vector<std::string>>& rows) { return format_table(rows, 0); }
 
 }  // namespace foretime

@@ -226,18 +226,18 @@ void add_statements(CLI::App& xgboost) {
                  CLI::ExistingFile)
       ->needs(records);
   checked_option(*command, "--per-workload", arguments->per_workload,
-                 "At most so many records of each workload, chosen at random; 0: all", CLI::NonNegativeNumber)
+                 "At most so many records of each workload, chosen at random; 0: all", Least::zero)
       ->needs(records);
   shown_option(*command, "--held-out", arguments->held_out,
                "Share of the workloads to test on where neither --test nor --split says which", CLI::Range(0.01, 0.5));
   shown_option(*command, "--preset", arguments->preset, "Loss and parameters",
                CLI::IsMember(models::throughput_presets()));
-  checked_option(*command, "--rounds", arguments->rounds, "Rounds of trees; 0: the preset's", CLI::NonNegativeNumber);
+  checked_option(*command, "--rounds", arguments->rounds, "Rounds of trees; 0: the preset's", Least::zero);
   shown_option(*command, "--seeds", arguments->seeds, "Models to train; their mean score is reported too",
-               CLI::PositiveNumber);
+               Least::above_zero);
   command->add_option("--first-seed", arguments->first_seed, "Seed of the first one")->capture_default_str();
   shown_option(*command, "--threads", arguments->threads, "Threads; other trees with another number",
-               CLI::PositiveNumber);
+               Least::above_zero);
   command->add_option("--save", arguments->save, "Where to write the first model (.json or .ubj)");
   command->add_flag("--force", arguments->force, "replace the file of --save if it exists");
   command->add_flag("--json", arguments->json, "Print JSON");
@@ -261,10 +261,10 @@ void add_loops(CLI::App& xgboost) {
       ->delimiter(',');
   shown_option(*command, "--target", arguments->target, "Logarithm of time, or of time per operation",
                CLI::IsMember({"time", "flop"}));
-  shown_option(*command, "--depth", arguments->depth, "Depth of trees", CLI::PositiveNumber);
-  shown_option(*command, "--eta", arguments->eta, "Step size", CLI::PositiveNumber);
-  shown_option(*command, "--seeds", arguments->seeds, "Splits and models, seeds 0 …", CLI::PositiveNumber);
-  shown_option(*command, "--threads", arguments->threads, "Threads", CLI::PositiveNumber);
+  shown_option(*command, "--depth", arguments->depth, "Depth of trees", Least::above_zero);
+  shown_option(*command, "--eta", arguments->eta, "Step size", Least::above_zero);
+  shown_option(*command, "--seeds", arguments->seeds, "Splits and models, seeds 0 …", Least::above_zero);
+  shown_option(*command, "--threads", arguments->threads, "Threads", Least::above_zero);
   command->add_flag("--json", arguments->json, "Print JSON");
   command->callback([arguments] { run_loops(*arguments); });
 }

@@ -11,6 +11,7 @@
 
 #include "base/message.h"
 #include "base/output_target.h"
+#include "base/terminal.h"
 #include "base/threads.h"
 #include "cli/data_command.h"
 #include "cli/parsing/options.h"
@@ -70,7 +71,7 @@ void inspect_record_files(const InspectArguments& arguments) {
   std::vector<data::RecordReport> reports;
   for (const std::string& file : arguments.files) {
     reports.push_back(data::inspect_records(file));
-    if (!arguments.json) std::cout << data::to_text(reports.back()) << std::flush;
+    if (!arguments.json) std::cout << folded(data::to_text(reports.back()), output_width()) << std::flush;
   }
   if (arguments.json) std::cout << data::to_json(reports);
 }
@@ -78,7 +79,7 @@ void inspect_record_files(const InspectArguments& arguments) {
 void inspect_tir_files(const InspectArguments& arguments) {
   for (const std::string& file : arguments.files) {
     const auto report = data::inspect_tir(file);
-    std::cout << (arguments.json ? data::to_json(report) : data::to_text(report)) << std::flush;
+    std::cout << (arguments.json ? data::to_json(report) : folded(data::to_text(report), output_width())) << std::flush;
   }
 }
 
@@ -94,7 +95,7 @@ void inspect(const InspectArguments& arguments) {
       reports.push_back(data::inspect_group(data::load_group(header), header.file.string()));
       reports.back().odd = data::oddities_of(header);
       if (arguments.json) continue;
-      std::cout << data::to_text(reports.back()) << std::flush;
+      std::cout << folded(data::to_text(reports.back()), output_width()) << std::flush;
       reports.clear();  // a collection may have thousands
     }
   }
@@ -131,9 +132,9 @@ void add_pack(CLI::App& data_command, const Packer& pack) {
   shown_option(*command, "--format", arguments->format, "layout, tile or programs",
                CLI::IsMember({"layout", "tile", "programs"}));
   shown_option(*command, "--threads", arguments->threads,
-               "Files packed at once by each rank; 0: cores / ranks on this host", CLI::NonNegativeNumber);
+               "Files packed at once by each rank; 0: cores / ranks on this host", Least::zero);
   shown_option(*command, "--memory", arguments->memory_mib,
-               "MiB that the files being packed by a rank may take together", CLI::PositiveNumber);
+               "MiB that the files being packed by a rank may take together", Least::above_zero);
   typed_option(*command, "--plans", arguments->plans,
                "Settings files whose models' message plans are kept with layout groups", "SETTINGS");
   command->callback([arguments, pack] { pack(*arguments); });
@@ -175,9 +176,8 @@ void add_pack_records(CLI::App& data_command, const RecordPacker& run) {
                    "Networks whose workloads are left out, also where other networks have them")
       ->needs(networks)
       ->delimiter(',');
-  shown_option(*command, "--most", arguments->most, "Records of a workload, chosen at random; 0: all",
-               CLI::NonNegativeNumber);
-  shown_option(*command, "--least", arguments->least, "Workloads with fewer records are left out", CLI::PositiveNumber);
+  shown_option(*command, "--most", arguments->most, "Records of a workload, chosen at random; 0: all", Least::zero);
+  shown_option(*command, "--least", arguments->least, "Workloads with fewer records are left out", Least::above_zero);
   command->add_flag("--without-failures", arguments->without_failures,
                     "Leave out measurements that failed; else they rank behind all that ran");
   command->add_option("--seed", arguments->seed, "Of the choice of records")->capture_default_str();
@@ -190,9 +190,9 @@ void add_pack_records(CLI::App& data_command, const RecordPacker& run) {
                    "Files of `foretime target measure`: machines that records name by -model= in their target")
       ->excludes("--hardware");
   shown_option(*command, "--threads", arguments->threads, "Workers of each rank; 0: cores / ranks on this host",
-               CLI::NonNegativeNumber);
+               Least::zero);
   shown_option(*command, "--memory", arguments->memory_mib, "MiB that a rank may take for programs being packed",
-               CLI::PositiveNumber);
+               Least::above_zero);
   command->callback([arguments, run] {
     auto inputs = arguments->in;
     for (const auto& file : {arguments->dags, arguments->lines, arguments->networks}) inputs.emplace_back(file);
@@ -379,7 +379,7 @@ void add_convert(CLI::App& data_command) {
   shown_option(*command, "--message", arguments->message,
                "Which message the file holds, if its content does not show it", CLI::IsMember(names));
   shown_option(*command, "--max-nodes", arguments->nodes,
-               "Instructions of a module at most; one takes up to 2 kB of memory", CLI::PositiveNumber);
+               "Instructions of a module at most; one takes up to 2 kB of memory", Least::above_zero);
   add_force_flag(*command, arguments->force);
   command->callback([arguments] { convert(*arguments); });
 }

@@ -21,6 +21,7 @@
 
 #include "base/open_mpi.h"
 #include "base/process.h"
+#include "base/terminal.h"
 #include "cli/blas_view.h"
 #include "cli/jobs/queue_access.h"
 #include "cli/launch_view.h"
@@ -37,8 +38,11 @@ namespace {
 
 constexpr std::chrono::seconds kPatience{60};  // with ranks that do not come
 
-void line(const std::string& topic, const std::string& found) { fmt::print("{:<10} {}\n", topic, found); }
-void advice(const std::string& text) { fmt::print("{:<10}   -> {}\n", "", text); }
+void print_folded(const std::string& text) { fmt::print("{}", folded(text, output_width())); }
+void line(const std::string& topic, const std::string& found) {
+  print_folded(fmt::format("{:<10} {}\n", topic, found));
+}
+void advice(const std::string& text) { print_folded(fmt::format("{:<10}   -> {}\n", "", text)); }
 
 /// What a redis-server says to --version, shortened; "of unknown version" where it says something else.
 std::string version_of(const std::string& program) {

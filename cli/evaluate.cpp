@@ -6,6 +6,7 @@
 
 #include "base/message.h"
 #include "base/output_target.h"
+#include "base/terminal.h"
 #include "cli/job_channel.h"
 #include "cli/parsing/commands.h"
 #include "cli/parsing/options.h"
@@ -88,7 +89,8 @@ std::string to_text(const Evaluations& found) {
     rows.emplace_back(found.members.size() > 1 ? fmt::format("{}. {}", m + 1, type) : type, found.of_members[m]);
   }
   if (found.members.size() > 1) rows.emplace_back("ensemble", found.joined);
-  return fmt::format("{}{}\n{}", head, worker::comparison_table(rows), worker::group_table(found.joined));
+  return fmt::format("{}{}\n{}", head, worker::comparison_table(rows, output_width()),
+                     worker::group_table(found.joined, output_width()));
 }
 
 std::vector<worker::EnsembleMember> load_members(const EvaluateOptions& options, comm::Communicator& comm,

@@ -316,16 +316,15 @@ void add_finetune_command(CLI::App& app, int& exit_code) {
                "which text of each record of save_json text, where it has several", "NAME");
   typed_option(*command, "--replay", options->replay, "data that the model has learned from before, against forgetting",
                "OLD");
-  shown_option(*command, "--steps", options->steps, "optimiser steps", CLI::PositiveNumber);
+  shown_option(*command, "--steps", options->steps, "optimiser steps", Least::above_zero);
   checked_option(*command, "--learning-rate", options->learning_rate,
-                 fmt::format("the largest one; {} of that of the training if left out", kRate), CLI::PositiveNumber,
+                 fmt::format("the largest one; {} of that of the training if left out", kRate), Least::above_zero,
                  "RATE");
   shown_option(*command, "--holdout", options->holdout,
                "part of the new candidates that is ranked before and after and not learned from; 0: no check",
                CLI::Range(0.0, 0.99));
   shown_option(*command, "--tolerance", options->tolerance,
-               "how much worse the tuned weights may order the held-out candidates, in standard errors",
-               CLI::NonNegativeNumber);
+               "how much worse the tuned weights may order the held-out candidates, in standard errors", Least::zero);
   command->add_option("--seed", options->seed,
                       "of the held-out candidates and the batches; that of the training if left out");
   command->add_option("--licence", options->licence,
@@ -333,7 +332,7 @@ void add_finetune_command(CLI::App& app, int& exit_code) {
   command->add_flag("--take-worse", options->take_worse,
                     "take the tuned weights however they order the held-out candidates");
   add_force_flag(*command, options->force);
-  shown_option(*command, "--threads", options->threads, "0: all cores", CLI::NonNegativeNumber);
+  shown_option(*command, "--threads", options->threads, "0: all cores", Least::zero);
   typed_option(*command, "--confine", options->confine,
                "folders that hold every file that is read (an agent's data roots)", "FOLDER")
       ->allow_extra_args(false);

@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
+#include "base/terminal.h"
 #include "cli/parsing/commands.h"
 #include "cli/parsing/options.h"
 #include "configs/load.h"
@@ -28,6 +29,7 @@ struct PlanOptions {
   size_t heaviest = 5;
   bool json = false;
   bool assignments = false;
+  bool verbose = false;
   bool predict = false;
   std::string measured;
   sharding::ComputeTime compute;
@@ -131,12 +133,14 @@ void run(const PlanOptions& options) {
     fmt::print("{}\n", sharding::plan_json(dataset, views, options.heaviest, options.assignments));
     return;
   }
-  fmt::print("{}{}\n{}", sizes_note, sharding::plan_text(dataset, views),
-             sharding::heaviest_text(dataset, options.heaviest));
+  const sharding::TextForm form{.verbose = options.verbose, .width = output_width()};
+  fmt::print("{}{}\n{}", sizes_note, sharding::plan_text(dataset, views, form),
+             sharding::heaviest_text(dataset, options.heaviest, form));
   if (options.predict)
-    fmt::print("\n{}\n{}", sharding::prediction_text(views), assumptions_text(options, compute, bytes, settings));
+    fmt::print("\n{}\n{}", sharding::prediction_text(views, form),
+               folded(assumptions_text(options, compute, bytes, settings), form.width));
   for (size_t i = 0; options.assignments && i < views.size(); ++i)
-    fmt::print("\n{}", sharding::assignments_text(dataset, views[i]));
+    fmt::print("\n{}", sharding::assignments_text(dataset, views[i], form));
 }
 
 void add_prediction_options(CLI::App& command, PlanOptions& options) {
@@ -145,24 +149,24 @@ void add_prediction_options(CLI::App& command, PlanOptions& options) {
   command.add_option("--measured", options.measured, "run directory that tells how fast a rank is here");
   command.add_option("--seconds-per-cost", options.compute.seconds_per_cost, "the same as a number");
   checked_option(command, "--seconds-per-step", options.compute.seconds_per_step, "seconds of a step whatever it holds",
-                 CLI::NonNegativeNumber);
+                 Least::zero);
   checked_option(command, "--gradient-bytes", options.gradient_bytes, "bytes of all gradients; by default the model's",
-                 CLI::PositiveNumber);
+                 Least::above_zero);
   checked_option(command, "--ranks-per-host", options.cluster.ranks_per_host, "ranks of one host (8)",
                  CLI::Range(1, kMostRanks));
   const auto link = [&](const std::string& name, sharding::Link& link, const std::string& where,
                         const std::string& defaults) {
     checked_option(command, "--" + name + "-latency", link.latency,
-                   "seconds of an empty message " + where + " (" + defaults, CLI::NonNegativeNumber);
+                   "seconds of an empty message " + where + " (" + defaults, Least::zero);
     checked_option(command, "--" + name + "-bandwidth", link.bandwidth, "bytes a second and direction " + where,
-                   CLI::PositiveNumber);
+                   Least::above_zero);
   };
   link("inside", options.cluster.inside, "between ranks of one host", "NVLink 4: 3e-6, 360e9)");
   link("between", options.cluster.between, "between hosts", "100 Gbit/s InfiniBand: 5e-6, 11e9)");
   checked_option(command, "--overlap", options.cluster.overlap,
                  "part of the backward pass in which reductions hide (1)", CLI::Range(0.0, 1.0));
   checked_option(command, "--message-seconds", options.cluster.message_seconds,
-                 "seconds that a message keeps a rank busy, where pieces are exchanged (0)", CLI::NonNegativeNumber);
+                 "seconds that a message keeps a rank busy, where pieces are exchanged (0)", Least::zero);
 }
 
 }  // namespace
@@ -178,12 +182,13 @@ void add_plan_command(CLI::App& app) {
   command->add_option("--sizes", options->sizes,
                       "CSV of layout graphs in place of files: nodes,edges[,configurable,candidates,name]");
   checked_option(*command, "--candidates", options->assumptions.candidates, "candidates where the CSV has none (11648)",
-                 CLI::PositiveNumber);
+                 Least::above_zero);
   checked_option(*command, "--configurable", options->assumptions.configurable_share,
                  "configurable share of the nodes where the CSV has none (0.0721)", CLI::Range(0.0, 1.0));
   checked_option(*command, "--groups-per-rank", options->groups_per_rank,
                  "sampler.groups_per_batch = this times the number of ranks", CLI::Range(1, kMostRanks));
   command->add_option("--heaviest", options->heaviest, "how many of the heaviest groups to show (5)");
+  command->add_flag("--verbose", options->verbose, "all columns: balance by epoch and step, padding, copies, …");
   command->add_flag("--json", options->json, "print JSON");
   command->add_flag("--assignments", options->assignments, "list which rank has which group and part");
   add_prediction_options(*command, *options);

@@ -28,6 +28,7 @@
 #include "base/files.h"
 #include "base/message.h"
 #include "base/stop_signals.h"
+#include "base/terminal.h"
 #include "base/text.h"
 #include "comm/mpi/launched.h"
 
@@ -262,7 +263,11 @@ int run_program(int argc, char** argv, const std::function<void(CLI::App&)>& add
       flush_output();
     } catch (const CLI::ParseError& error) {
       if (error.get_exit_code() == 0) {  // help, or the version
-        app.exit(error);
+        if (error.get_name() == "CallForHelp") {
+          fmt::print("{}", folded(app.help(), output_width()));
+        } else {
+          app.exit(error);
+        }
         flush_output();
         return kSuccess;
       }

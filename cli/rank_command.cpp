@@ -64,13 +64,12 @@ void write_answer(const std::string& output, const std::string& text) {
 
 RankOutput::RankOutput(const RankArguments& arguments, std::string format)
     : arguments_(arguments), format_(std::move(format)) {
-  if (format_ == "csv") text_ = inference::kRankingColumns;
   if (format_ == "submission") text_ = "ID,TopConfigs\n";
 }
 
 void RankOutput::add(const inference::Ranking& ranking, const std::string& collection, const std::string& origin) {
   if (format_ == "json") groups_.push_back(to_json(ranking, arguments_.top));
-  if (format_ == "csv") text_ += to_csv(ranking, arguments_.top);
+  if (format_ == "csv") rankings_.push_back(ranking);
   if (format_ != "submission") return;
   const auto& name = arguments_.collection.empty() ? collection : arguments_.collection;
   if (name.empty())
@@ -80,6 +79,7 @@ void RankOutput::add(const inference::Ranking& ranking, const std::string& colle
 
 void RankOutput::write() {
   if (format_ == "json") text_ = groups_.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+  if (format_ == "csv") text_ = to_csv(rankings_, arguments_.top);
   write_answer(arguments_.output, text_);
 }
 
@@ -121,7 +121,7 @@ void add_rank_command(CLI::App& app, const CheckpointRanker& rank_checkpoints) {
   command->add_option("--collection", arguments->collection,
                       "submission: layout:xla:random, tile:xla, …; default: from the path");
   checked_option(*command, "--top", arguments->top, "csv, json: the fastest so many of each group; 0: all",
-                 CLI::NonNegativeNumber);
+                 Least::zero);
   typed_option(*command, "--candidates", arguments->candidates,
                "layout and tile models: rank these configurations of the graph in FILE instead of its "
                "own; .json or .npz, see docs/how-to/rank-xla-layouts.md",

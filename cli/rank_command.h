@@ -62,6 +62,7 @@ class RankOutput {
  private:
   const RankArguments& arguments_;
   std::string format_, text_;
+  std::vector<inference::Ranking> rankings_;         // format csv, whose columns depend on all of them
   nlohmann::json groups_ = nlohmann::json::array();  // format json
 };
 

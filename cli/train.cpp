@@ -10,6 +10,7 @@
 
 #include "base/atomic_file.h"
 #include "base/message.h"
+#include "base/terminal.h"
 #include "cli/job_channel.h"
 #include "cli/launch_view.h"
 #include "cli/parsing/commands.h"
@@ -98,7 +99,8 @@ void run(const TrainOptions& options, int& exit_code) {
           print_message("warning: {}\n", warning);
         if (comm.size() == 1 && !is_job) warn_of_idle_tasks();
         if (root && options.verbose && !options.quiet) show(stdout, configs::to_yaml(settings) + "\n");
-        if (root && !options.verbose && !options.quiet) show(stdout, summary_of(settings, comm.size()) + "\n");
+        if (root && !options.verbose && !options.quiet)
+          show(stdout, folded(summary_of(settings, comm.size()), output_width()) + "\n");
         std::vector<configs::ModelType> types = {settings.model.type};
         for (const auto baseline : settings.trainer.baselines) {
           if (const auto type = configs::choice_named<configs::ModelType>(word_of(baseline))) types.push_back(*type);
@@ -128,9 +130,11 @@ void run(const TrainOptions& options, int& exit_code) {
         }
         if (!root) return;
         channel.send_result(steps, rows.front().second.metrics);
-        const auto table = worker::comparison_table(rows) + "\n" + worker::group_table(rows.front().second);
-        write_file_atomically(std::filesystem::path(settings.run.directory) / "comparison.txt", table);
-        show(stdout, fmt::format("{}\nrun directory: {}\n", table, settings.run.directory));
+        const auto tables = [&](size_t width) {
+          return worker::comparison_table(rows, width) + "\n" + worker::group_table(rows.front().second, width);
+        };
+        write_file_atomically(std::filesystem::path(settings.run.directory) / "comparison.txt", tables(0));
+        show(stdout, fmt::format("{}\nrun directory: {}\n", tables(output_width()), settings.run.directory));
       });
 }
 

@@ -7,7 +7,8 @@
 
 #include "base/atomic_file.h"
 #include "base/output_target.h"
-#include "base/text.h"
+#include "base/table.h"
+#include "base/terminal.h"
 #include "experiments/report.h"
 #include "sharding/dataset_index.h"
 #include "worker/run/display.h"
@@ -126,9 +127,9 @@ PartReport report_part(Results results, const std::vector<Trial>& trials, const 
     files.emplace_back("submission.csv");
   }
   fmt::print("\n{}{}{}\n\n{}\n{}", part, experiment.title, variant_text(experiment.variant), heading(results),
-             format_table(metrics_table(results)));
+             format_table(metrics_table(results), output_width()));
   if (experiment.fractions.size() > 1)
-    fmt::print("\nby share of the training data\n{}", format_table(shares_table(results)));
+    fmt::print("\nby share of the training data\n{}", format_table(shares_table(results), output_width()));
   if (!results.note.empty()) fmt::print("\n{}\n", results.note);
   fmt::print("\n{}: {}\n", out.string(), fmt::join(files, ", "));
   return {std::move(results), std::move(submission)};

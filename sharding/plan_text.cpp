@@ -10,7 +10,8 @@
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
-#include "base/text.h"
+#include "base/table.h"
+#include "base/terminal.h"
 
 namespace foretime::sharding {
 namespace {
@@ -96,13 +97,34 @@ std::string remarks(const std::vector<PlanView>& views) {
 
 }  // namespace
 
-std::string plan_text(const DatasetIndex& dataset, const std::vector<PlanView>& views) {
-  const auto& first = views.front().report;
-  auto text = fmt::format("{} training groups in {} parts ({} groups are cut), {} draws an epoch\n\n",
-                          dataset.with_role(Role::train).size(), first.pieces, first.cut_groups, first.samples);
-  std::vector<std::vector<std::string>> rows = {{"ranks", "batch", "batches", "padding", "imbalance", "by step",
-                                                 "bound", "worst step", "heaviest draw", "memory", "mean", "copies",
-                                                 "repeated", "speed-up"}};
+namespace {
+
+using Rows = std::vector<std::vector<std::string>>;
+
+constexpr const char* kShortMeaning =
+    "\nspeed-up: over one rank, without communication: it has the waits for the slowest rank of each step. memory: of "
+    "the fullest rank, estimated.\n";
+constexpr const char* kMeaning =
+    "\nbatch: groups in a batch. imbalance: most cost of a rank in an epoch over the mean. by step: sum over steps of "
+    "the"
+    "\nslowest rank's cost over the mean's, which is what a run waits for. bound: the same where each step took as "
+    "long as"
+    "\nits heaviest draw or the mean. heaviest draw: over a rank's mean cost of a step. memory: of the fullest rank,"
+    "\nestimated. copies: ranks that hold a training part. repeated: work that ranks do each for itself on states of "
+    "one "
+    "graph. speed-up: over one rank, without communication.\n";
+
+Rows short_rows(const std::vector<PlanView>& views) {
+  Rows rows = {{"ranks", "speed-up", "memory"}};
+  for (const auto& view : views)
+    rows.push_back({fmt::to_string(view.report.ranks), fmt::format("{:.2f}", view.report.speed_up),
+                    megabytes(view.report.bytes_max)});
+  return rows;
+}
+
+Rows all_rows(const std::vector<PlanView>& views) {
+  Rows rows = {{"ranks", "batch", "batches", "padding", "imbalance", "by step", "bound", "worst step", "heaviest draw",
+                "memory", "mean", "copies", "repeated", "speed-up"}};
   for (const auto& view : views) {
     const auto& report = view.report;
     rows.push_back({fmt::to_string(report.ranks), fmt::to_string(view.groups_per_batch), fmt::to_string(report.batches),
@@ -112,52 +134,62 @@ std::string plan_text(const DatasetIndex& dataset, const std::vector<PlanView>& 
                     megabytes(report.bytes_mean), fmt::format("{:.1f}", report.copies), percent(report.repeated),
                     fmt::format("{:.2f}", report.speed_up)});
   }
-  text += format_table(rows);
-  text +=
-      "\nbatch: groups in a batch. imbalance: most cost of a rank in an epoch over the mean. by step: sum over steps "
-      "of the"
-      "\nslowest rank's cost over the mean's, which is what a run waits for. bound: the same where each step took as "
-      "long as"
-      "\nits heaviest draw or the mean. heaviest draw: over a rank's mean cost of a step. memory: of the fullest rank,"
-      "\nestimated. copies: ranks that hold a training part. repeated: work that ranks do each for itself on states of "
-      "one "
-      "graph. speed-up: over one rank, without communication.\n";
-  const auto notes = remarks(views);
-  return notes.empty() ? text : text + "\n" + notes;
+  return rows;
 }
 
-std::string heaviest_text(const DatasetIndex& dataset, size_t count) {
-  std::vector<std::vector<std::string>> rows = {{"heaviest groups", "nodes", "edges", "configurable", "candidates",
-                                                 "parts", "draws", "cost of a draw", "of all"}};
+}  // namespace
+
+std::string plan_text(const DatasetIndex& dataset, const std::vector<PlanView>& views, const TextForm& form) {
+  const auto& first = views.front().report;
+  auto text = fmt::format("{} training groups in {} parts ({} groups are cut), {} draws an epoch\n\n",
+                          dataset.with_role(Role::train).size(), first.pieces, first.cut_groups, first.samples);
+  text += format_table(form.verbose ? all_rows(views) : short_rows(views), form.width);
+  text += folded(form.verbose ? kMeaning : kShortMeaning, form.width);
+  const auto notes = remarks(views);
+  return notes.empty() ? text : text + "\n" + folded(notes, form.width);
+}
+
+std::string heaviest_text(const DatasetIndex& dataset, size_t count, const TextForm& form) {
+  Rows rows = {{"heaviest groups", "nodes", "edges", "configurable", "candidates", "parts", "draws", "cost of a draw",
+                "of all"}};
+  if (!form.verbose) rows = {{"heaviest groups", "nodes", "cost of all"}};
   const double total = epoch_cost(dataset);
   for (const int64_t e : heaviest_entries(dataset, count)) {
     const auto& entry = dataset[e];
     const auto& header = entry.header;
+    const auto share = percent(total > 0 ? epoch_cost(entry) / total : 0);
+    if (!form.verbose) {
+      rows.push_back({header.name, fmt::to_string(header.nodes), share});
+      continue;
+    }
     rows.push_back({header.name, fmt::to_string(header.nodes), fmt::to_string(header.edges),
                     fmt::to_string(header.configurable), fmt::to_string(header.candidates), fmt::to_string(entry.parts),
-                    fmt::to_string(entry.samples), fmt::format("{:.3g}", entry.sample_cost),
-                    percent(total > 0 ? epoch_cost(entry) / total : 0)});
+                    fmt::to_string(entry.samples), fmt::format("{:.3g}", entry.sample_cost), share});
   }
-  return format_table(rows);
+  return format_table(rows, form.width);
 }
 
-std::string assignments_text(const DatasetIndex& dataset, const PlanView& view) {
-  std::vector<std::vector<std::string>> rows = {
-      {fmt::format("{} ranks: group", view.report.ranks), "role", "part", "trained by", "evaluated by"}};
+std::string assignments_text(const DatasetIndex& dataset, const PlanView& view, const TextForm& form) {
+  Rows rows = {{fmt::format("{} ranks: group", view.report.ranks), "role", "part", "trained by", "evaluated by"}};
   for (const auto& row : assignments_json(dataset, view.plan)) {
     rows.push_back({row["group"], row["role"], fmt::to_string(row["part"].get<int64_t>()),
                     fmt::format("{}", fmt::join(row["trained_by"].get<std::vector<int>>(), " ")),
                     fmt::to_string(row["evaluated_by"].get<int>())});
   }
-  return format_table(rows);
+  return format_table(rows, form.width);
 }
 
-std::string prediction_text(const std::vector<PlanView>& views) {
-  std::vector<std::vector<std::string>> rows = {{"ranks", "batch", "step ms", "compute", "of it waiting", "reduce",
-                                                 "exposed", "small", "candidates/s", "speed-up", "efficiency"}};
+std::string prediction_text(const std::vector<PlanView>& views, const TextForm& form) {
+  Rows rows = {{"ranks", "batch", "step ms", "compute", "of it waiting", "reduce", "exposed", "small", "candidates/s",
+                "speed-up", "efficiency"}};
+  if (!form.verbose) rows = {{"ranks", "step ms", "efficiency"}};
   for (const auto& view : views) {
     if (!view.prediction) continue;
     const auto& found = *view.prediction;
+    if (!form.verbose) {
+      rows.push_back({fmt::to_string(found.ranks), milliseconds(found.step_seconds), percent(found.efficiency)});
+      continue;
+    }
     const double draws =
         static_cast<double>(view.report.samples) / static_cast<double>(std::max<int64_t>(1, view.report.batches));
     rows.push_back({fmt::to_string(found.ranks), fmt::to_string(view.groups_per_batch),
@@ -167,7 +199,7 @@ std::string prediction_text(const std::vector<PlanView>& views) {
                     fmt::format("{:.0f}", draws * static_cast<double>(view.candidates_per_group) / found.step_seconds),
                     fmt::format("{:.1f}", found.efficiency * found.ranks), percent(found.efficiency)});
   }
-  return format_table(rows);
+  return format_table(rows, form.width);
 }
 
 std::string plan_json(const DatasetIndex& dataset, const std::vector<PlanView>& views, size_t heaviest,

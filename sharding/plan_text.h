@@ -21,13 +21,21 @@ struct PlanView {
   std::optional<Prediction> prediction;
 };
 
+/// How texts are made for people: `verbose`, all columns in place of the three that decide; `width` of the terminal, 0:
+/// as wide as it comes.
+struct TextForm {
+  bool verbose = false;
+  size_t width = 0;
+};
+
 /// Training groups, parts, samples; one row for each number of ranks; what the columns mean; remarks.
-std::string plan_text(const DatasetIndex& dataset, const std::vector<PlanView>& views);
+std::string plan_text(const DatasetIndex& dataset, const std::vector<PlanView>& views, const TextForm& form);
 /// The `count` training groups with the costliest samples.
-std::string heaviest_text(const DatasetIndex& dataset, size_t count);
+std::string heaviest_text(const DatasetIndex& dataset, size_t count, const TextForm& form);
 /// Which ranks train on and evaluate each part, one row a part.
-std::string assignments_text(const DatasetIndex& dataset, const PlanView& view);
-std::string prediction_text(const std::vector<PlanView>& views);
+std::string assignments_text(const DatasetIndex& dataset, const PlanView& view, const TextForm& form);
+/// The predicted time of a step; one row for each number of ranks.
+std::string prediction_text(const std::vector<PlanView>& views, const TextForm& form);
 /// All of it; `assignments` where asked for.
 std::string plan_json(const DatasetIndex& dataset, const std::vector<PlanView>& views, size_t heaviest,
                       bool assignments);

@@ -17,8 +17,18 @@ WIDTH = 118
 INTRODUCTION = """# Commands
 
 Every command with its options. The page is generated: `tools/commands_page.py FORETIME > docs/reference/commands.md`.
-[Exit codes](exit-codes.md) are the same for all commands.
+[Exit codes](exit-codes.md) are the same for all commands, and each prints its help with `-h` or `--help`.
+
+## Options of the queue
+
+Commands that use the queue take these.
+
+```
+{queue}
+```
 """
+HELP_OPTION = re.compile(r"^  -h,--help .*\n", re.MULTILINE)
+QUEUE_OPTIONS = re.compile(r"^Queue:\n((?:  .*\n)+)", re.MULTILINE)  # a group of a help text
 
 
 @functools.lru_cache(maxsize=None)
@@ -42,13 +52,23 @@ def narrow(line):
                          drop_whitespace=True) or [""]
 
 
+def queue_options(foretime):
+    return QUEUE_OPTIONS.search(help_of(foretime, ("status",))).group(1)
+
+
+def narrowed(text):
+    return [narrow_line for line in text.rstrip().splitlines() for narrow_line in narrow(line.rstrip())]
+
+
 def section(foretime, words):
     text = help_of(foretime, tuple(words))
     below = subcommands(text)
-    body = text.split("\nExit codes:")[0].rstrip().splitlines()
+    text = HELP_OPTION.sub("", text.split("\nExit codes:")[0].rstrip() + "\n")
+    text = re.sub(r"\nOptions:\n(?=\n|$)", "\n", text)  # there was only --help
+    text = text.replace("Queue:\n" + queue_options(foretime), "Queue: --redis, --runs, --prefix\n")
+    text = re.sub(r"\n{3,}", "\n\n", text)
     lines = ["", "#" * (len(words) + 1) + " foretime " + " ".join(words), "", "```"]
-    for line in body:
-        lines += narrow(line.rstrip())
+    lines += narrowed(text)
     lines.append("```")
     for name in below:
         lines += section(foretime, [*words, name])
@@ -59,7 +79,8 @@ def page(foretime):
     names = subcommands(help_of(foretime, ()))
     with concurrent.futures.ThreadPoolExecutor(4) as pool:
         sections = pool.map(lambda name: section(foretime, [name]), names)
-        return INTRODUCTION + "\n".join(line for lines in sections for line in lines) + "\n"
+        introduction = INTRODUCTION.format(queue="\n".join(narrowed(queue_options(foretime))))
+        return introduction + "\n".join(line for lines in sections for line in lines) + "\n"
 
 
 if __name__ == "__main__":

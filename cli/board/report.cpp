@@ -63,6 +63,19 @@ void replace(std::string& text, std::string_view what, const std::string& by) {
   text.replace(found, what.size(), by);
 }
 
+/// Text of HTML.
+std::string html_text(const std::string& text) {
+  std::string safe;
+  for (const char c : printable_utf8(text)) {
+    if (c == '<' || c == '&') {
+      safe += c == '<' ? "&lt;" : "&amp;";
+    } else {
+      safe += c;
+    }
+  }
+  return safe;
+}
+
 /// The pages' modules as one: what they import from each other is there already. A line each for imports and lists of
 /// exports, as the modules are written.
 std::string bundled() {
@@ -147,7 +160,7 @@ Json report_of_queue(const ReportArguments& arguments) {
 
 }  // namespace
 
-std::string report_page(const Json& answers) {
+std::string report_page(const Json& answers, const std::string& subject) {
   const auto style = asset("/uplot.css") + asset("/style.css"), drawing = asset("/uplot.js"), pages = bundled();
   auto data = answers.dump(-1, ' ', false, Json::error_handler_t::replace);
   // Nothing in it ends the element that holds it.
@@ -167,6 +180,7 @@ std::string report_page(const Json& answers) {
           "href=\"/agents\">Agents</a><a href=\"/runs\">Runs</a></nav>",
           fmt::format("<p class=\"name\">Foretime {} report, {:%Y-%m-%d %H:%M} UTC</p>", version_text(),
                       fmt::gmtime(std::time(nullptr))));
+  replace(page, "<title>Foretime</title>", "<title>" + html_text(subject) + " – Foretime report</title>");
   replace(page, "</body>",
           "<script type=\"application/json\" id=\"answers\">" + data + "</script>\n<script>" + drawing +
               "</script>\n<script type=\"module\">" + pages + "</script>\n</body>");
@@ -182,7 +196,9 @@ void write_report(const ReportArguments& arguments) {
     for (const auto& message : answer.is_object() ? answer.value("damaged", Json::array()) : Json::array())
       print_message("foretime: warning: left out of the report: {}\n", message.get<std::string>());
   }
-  const auto page = report_page(answers);
+  const auto subject = is_folder ? std::filesystem::canonical(arguments.target, failure).filename().string()
+                                 : answers.at("view").get<std::string>().substr(1);
+  const auto page = report_page(answers, subject);
   write_output(arguments.output, page);
   fmt::print("{}: {} KiB\n", arguments.output, (page.size() + 1023) / 1024);
 }

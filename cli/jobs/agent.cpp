@@ -228,12 +228,21 @@ void run(AgentCommandOptions& options, int& exit_code) {
     log->warn("nothing was ever submitted to the queue at {}: is that the --redis, --runs and --prefix of the submit?",
               access.name());
   const auto finished = agent.run();
-  log->info("{} jobs were finished", finished);
   const int64_t failed = count({"failed", "dead"}) - before;
   if (counts && StopSignals::received() != 0) {
     log->info("stopped by a signal before the queue was empty; the same command goes on");
     exit_code = kPreempted;
     return;
+  }
+  if (counts && finished == 0 && failed <= 0) {
+    const auto jobs = access.reader().statistics().jobs;
+    const auto of = [&](jobs::JobState state) { return jobs.contains(state) ? jobs.at(state) : 0; };
+    if (const auto earlier = of(jobs::JobState::failed) + of(jobs::JobState::dead); earlier > 0)
+      log->info(
+          "{} jobs of the queue failed or died earlier, and wait for no agent: foretime retry ID runs a job, or those "
+          "of "
+          "a sweep, again",
+          earlier);
   }
   if (failed <= 0) return;
   log->error("{} jobs failed or died meanwhile: `foretime status --state failed` and `--state dead` list them", failed);
@@ -248,7 +257,7 @@ void add_options(CLI::App& command, AgentCommandOptions& options) {
                    "signal ended it before");
   typed_option(command, "--name", agent.name, "name of this agent; default: host, process and a random number", "TEXT");
   command.option_defaults()->group("Slots");
-  checked_option(command, "--cpus", agent.cpus, "CPUs that jobs may use; 0: all cores", CLI::NonNegativeNumber, "N");
+  checked_option(command, "--cpus", agent.cpus, "CPUs that jobs may use; 0: all cores", Least::zero, "N");
   typed_option(command, "--gpus", agent.gpus, "GPUs that jobs may use, e.g. 0,1, as CUDA_VISIBLE_DEVICES takes them",
                "IDS")
       ->delimiter(',');
@@ -260,7 +269,7 @@ void add_options(CLI::App& command, AgentCommandOptions& options) {
   typed_option(command, "--host-check", options.host_check,
                "command whose exit code 0 within 10 s says that a host of --hosts answers", "TEXT")
       ->capture_default_str();
-  checked_option(command, "--jobs", agent.max_jobs, "jobs at once; 0: as many as fit", CLI::NonNegativeNumber, "N");
+  checked_option(command, "--jobs", agent.max_jobs, "jobs at once; 0: as many as fit", Least::zero, "N");
   command.option_defaults()->group("Jobs");
   typed_option(command, "--data-root", options.data_roots,
                "folder that jobs may read, may be given several times; relative paths of jobs start in the first",
@@ -294,7 +303,7 @@ void add_options(CLI::App& command, AgentCommandOptions& options) {
   checked_option(
       command, "--pause-after", agent.most_failures,
       "different jobs in a row that fail within 10 s before this agent claims none for a while; 0: it goes on",
-      CLI::NonNegativeNumber, "N");
+      Least::zero, "N");
   checked_option(
       command, "--clean-attempts", options.clean_days,
       "remove attempts below --runs as `foretime clean --keep 1 --days D --forgotten D --remove` does, at most "
@@ -318,7 +327,7 @@ void add_options(CLI::App& command, AgentCommandOptions& options) {
       ->envname("FORETIME_KEEP_DAYS");
   checked_option(command, "--keep-jobs", options.queue.keep_jobs,
                  "of more jobs that ended the oldest are forgotten; about 3 KB of Redis each; 0: all are kept",
-                 CLI::NonNegativeNumber, "N")
+                 Least::zero, "N")
       ->envname("FORETIME_KEEP_JOBS")
       ->capture_default_str();
   command.option_defaults()->group("Options");

@@ -40,8 +40,7 @@ void run(const CleanOptions& options) {
 void add_clean_command(CLI::App& app) {
   auto options = std::make_shared<CleanOptions>();
   auto* command = app.add_subcommand("clean", "Remove attempts of ended jobs that later attempts have replaced");
-  shown_option(*command, "--keep", options->keep, "of a job's replaced attempts, keep the newest N",
-               CLI::NonNegativeNumber, "N");
+  shown_option(*command, "--keep", options->keep, "of a job's replaced attempts, keep the newest N", Least::zero, "N");
   shown_option(*command, "--days", options->days, "keep attempts that were written to within D days",
                CLI::Range(0.0, 36500.0), "D");
   checked_option(*command, "--forgotten", options->forgotten,

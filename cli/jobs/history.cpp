@@ -8,6 +8,8 @@
 #include <nlohmann/json.hpp>
 
 #include "base/message.h"
+#include "base/table.h"
+#include "base/terminal.h"
 #include "base/text.h"
 #include "cli/jobs/job_history.h"
 #include "cli/jobs/queue_access.h"
@@ -58,7 +60,7 @@ std::string table(const history::History& history) {
                     fmt::format("{} to {}", series.front().step, series.back().step), number(series.front().value),
                     number(least), number(most), number(series.back().value), curve(series)});
   }
-  return format_table(rows);
+  return format_table(rows, output_width());
 }
 
 history::History history_of_job(const HistoryOptions& options) {

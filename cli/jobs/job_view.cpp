@@ -1,6 +1,7 @@
 #include "cli/jobs/job_view.h"
 
 #include <algorithm>
+#include <charconv>
 #include <ctime>
 
 #include <fmt/chrono.h>
@@ -18,7 +19,9 @@ namespace foretime::cli {
 namespace {
 
 constexpr int kBarWidth = 12;
+constexpr size_t kShortId = 8;  // digits of an id where there is little room
 constexpr size_t kNameWidth = 40, kReasonWidth = 90;
+constexpr size_t kParameterWidth = 1000;  // of a swept value that is no number, in all that is known of a job
 
 bool continues_character(char c) { return (static_cast<unsigned char>(c) & 0xC0) == 0x80; }
 
@@ -60,7 +63,8 @@ std::string time_text(int64_t milliseconds) {
 
 std::string metrics_text(const std::map<std::string, double>& metrics) {
   std::string text;
-  for (const auto& [name, value] : metrics) text += fmt::format("{}{}  {:.6g}", text.empty() ? "" : "\n", name, value);
+  for (const auto& [name, value] : metrics)
+    text += fmt::format("{}{}  {}", text.empty() ? "" : "\n", name, number_text(value));
   return text.empty() ? "" : block(text);
 }
 
@@ -126,7 +130,17 @@ std::string progress_text(const jobs::JobRecord& job) {
                      std::floor(100 * part));
 }
 
-std::string number_text(const std::optional<double>& value) { return value ? fmt::format("{:.5g}", *value) : "-"; }
+std::string number_text(const std::optional<double>& value) { return value ? fmt::format("{:.4g}", *value) : "-"; }
+
+std::string parameter_text(const std::string& value, size_t width) {
+  int64_t integer = 0;
+  double number = 0;
+  const char* end = value.data() + value.size();
+  const auto is_whole = [&](const std::from_chars_result& read) { return read.ec == std::errc() && read.ptr == end; };
+  if (!is_whole(std::from_chars(value.data(), end, integer)) && is_whole(std::from_chars(value.data(), end, number)))
+    return number_text(number);
+  return shown(value, width);
+}
 
 std::string age_text(int64_t milliseconds) {
   const double seconds = static_cast<double>(std::max<int64_t>(0, milliseconds)) / 1000;
@@ -147,6 +161,7 @@ struct JobColumns {
   size_t name = kNameWidth, reason = kReasonWidth;  // characters; 0: left out
   bool short_form = false;                          // eight digits of an id, and no bar
   bool agent = true;                                // and the attempt
+  bool sweep = true;                                // its first eight digits
 };
 
 static std::string job_table(const std::vector<jobs::JobRecord>& jobs, const JobColumns& columns) {
@@ -155,14 +170,15 @@ static std::string job_table(const std::vector<jobs::JobRecord>& jobs, const Job
     if (is_there) rows.back().push_back(text);
   };
   const auto fill = [&](const std::vector<std::string>& texts) {
-    add(columns.name > 0, texts[0]);
-    add(true, texts[1]);
-    add(columns.agent, texts[2]);
+    add(columns.sweep, texts[0]);
+    add(columns.name > 0, texts[1]);
+    add(true, texts[2]);
     add(columns.agent, texts[3]);
-    for (size_t i = 4; i < 7; ++i) add(true, texts[i]);
-    add(columns.reason > 0, texts[7]);
+    add(columns.agent, texts[4]);
+    for (size_t i = 5; i < 8; ++i) add(true, texts[i]);
+    add(columns.reason > 0, texts[8]);
   };
-  fill({"name", "state", "attempt", "agent", "progress", "metric", "eta", "reason"});
+  fill({"sweep", "name", "state", "attempt", "agent", "progress", "metric", "eta", "reason"});
   for (const auto& job : jobs) {
     const bool active = job.state == jobs::JobState::active;
     // What went wrong says more than that something did.
@@ -172,8 +188,9 @@ static std::string job_table(const std::vector<jobs::JobRecord>& jobs, const Job
                      : wrong || job.reason.empty() ? short_error(job.error)
                                                    : job.reason;
     const auto progress = progress_text(job);
-    rows.push_back({columns.short_form ? job.spec.id.substr(0, 8) : job.spec.id});
-    fill({shown(job.spec.name, columns.name), state_text(job), job.attempt > 0 ? fmt::format("{}", job.attempt) : "-",
+    rows.push_back({columns.short_form ? job.spec.id.substr(0, kShortId) : job.spec.id});
+    fill({job.spec.sweep.empty() ? "-" : shown(job.spec.sweep, 64).substr(0, kShortId),
+          shown(job.spec.name, columns.name), state_text(job), job.attempt > 0 ? fmt::format("{}", job.attempt) : "-",
           active ? shown(job.agent, kNameWidth) : "-",
           columns.short_form && job.total_steps > 0 ? trimmed(progress.substr(progress.find(']') + 1)) : progress,
           number_text(job.best_objective ? job.best_objective : job.objective),
@@ -186,6 +203,8 @@ static std::string job_table(const std::vector<jobs::JobRecord>& jobs, const Job
 std::string job_table(const std::vector<jobs::JobRecord>& jobs, size_t width) {
   constexpr size_t kLeastReason = 14, kLeastName = 10;
   JobColumns columns;
+  // Of one sweep alone, the column would say the same in each row.
+  columns.sweep = std::ranges::any_of(jobs, [&](const auto& job) { return job.spec.sweep != jobs.front().spec.sweep; });
   for (;;) {
     const auto table = job_table(jobs, columns);
     size_t widest = 0;
@@ -215,6 +234,8 @@ std::string job_table(const std::vector<jobs::JobRecord>& jobs, size_t width) {
       columns.reason = 0;
     } else if (columns.name > 0) {
       columns.name = 0;
+    } else if (columns.sweep) {
+      columns.sweep = false;
     } else {
       return table;
     }
@@ -282,7 +303,7 @@ std::string describe(const jobs::JobRecord& job, const jobs::JobArtifacts& artif
   const auto& spec = job.spec;
   std::string parameters;
   for (const auto& [key, value] : spec.parameters)
-    parameters += fmt::format("{}{}={}", parameters.empty() ? "" : "\n", key, value);
+    parameters += fmt::format("{}{}={}", parameters.empty() ? "" : "\n", key, parameter_text(value, kParameterWidth));
   return format_fields({
       {"id", spec.id},
       {"kind", jobs::to_string(spec.kind)},

@@ -20,6 +20,9 @@ std::string state_text(const jobs::JobRecord& job);
 std::string progress_text(const jobs::JobRecord& job);
 /// 0.8123; - where there is none.
 std::string number_text(const std::optional<double>& value);
+/// The value of a swept parameter for people: a number that is no integer has four significant digits, as in
+/// number_text. Anything else is shortened to `width` characters. --json and --csv have the exact value.
+std::string parameter_text(const std::string& value, size_t width);
 /// 3 s, 4 min, 2.5 h, 3 days.
 std::string age_text(int64_t milliseconds);
 

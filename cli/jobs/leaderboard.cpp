@@ -13,7 +13,8 @@
 
 #include "base/csv.h"
 #include "base/message.h"
-#include "base/text.h"
+#include "base/table.h"
+#include "base/terminal.h"
 #include "cli/jobs/job_view.h"
 #include "cli/jobs/queue_access.h"
 #include "cli/parsing/commands.h"
@@ -249,12 +250,12 @@ std::string table_of(jobs::QueueReader& reader, const Board& board) {
     std::vector<std::string> line = {row.value ? fmt::format("{}", rank) : "-", trials_text(row),
                                      row.trials.front().spec.id, states_text(row), value};
     for (const auto& name : board.with) line.push_back(number_text(mean_of(row, name)));
-    for (const auto& key : board.keys) line.push_back(shown(parameter_of(row, key), 40));
+    for (const auto& key : board.keys) line.push_back(parameter_text(parameter_of(row, key), 40));
     rows.push_back(std::move(line));
   });
   return fmt::format("sweep {} {}: {} ({} is better), {}\n{}{}", board.sweep.spec.id, shown(board.sweep.spec.name, 60),
                      shown(board.metric, 200), board.maximize ? "larger" : "smaller", counts_text(board.sweep.jobs),
-                     format_table(rows),
+                     format_table(rows, output_width()),
                      board.left_out > 0 ? fmt::format("  … and {} more (--top 0: all)\n", board.left_out) : "");
 }
 
@@ -343,7 +344,7 @@ void add_leaderboard_command(CLI::App& app) {
                  CLI::IsMember({"maximize", "minimize"}));
   typed_option(*command, "--with", options->with, "further metrics as columns", "NAME")->delimiter(',');
   checked_option(*command, "--top", options->top, "the best so many; 0: all; default: 50 in a table, else all",
-                 CLI::NonNegativeNumber, "N");
+                 Least::zero, "N");
   command->add_flag("--trials", options->trials, "a line for each seed, where the sweep has `seeds`");
   auto* csv = command->add_flag("--csv", options->csv, "print CSV");
   command->add_flag("--json", options->json, "print JSON, with the metrics of every trial")->excludes(csv);

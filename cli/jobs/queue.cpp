@@ -6,7 +6,8 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "base/text.h"
+#include "base/table.h"
+#include "base/terminal.h"
 #include "cli/jobs/job_view.h"
 #include "cli/jobs/queue_access.h"
 #include "cli/parsing/commands.h"
@@ -28,7 +29,7 @@ struct QueueCommandOptions {
 std::string states_table(const jobs::QueueStatistics& statistics) {
   std::vector<std::vector<std::string>> rows = {{"state", "jobs"}};
   for (const auto& [state, count] : statistics.jobs) rows.push_back({jobs::to_string(state), fmt::format("{}", count)});
-  return format_table(rows);
+  return format_table(rows, output_width());
 }
 
 std::string totals_table(const jobs::QueueStatistics& statistics) {
@@ -38,7 +39,7 @@ std::string totals_table(const jobs::QueueStatistics& statistics) {
     rows.push_back({name, fmt::format("{}", count),
                     rate == statistics.per_minute.end() ? "-" : fmt::format("{:.1f}", rate->second)});
   }
-  return format_table(rows);
+  return format_table(rows, output_width());
 }
 
 std::string agents_table(const jobs::QueueStatistics& statistics) {
@@ -50,7 +51,7 @@ std::string agents_table(const jobs::QueueStatistics& statistics) {
                     agent.unreadable.empty() ? age_text(statistics.now_ms - agent.seen_ms) + " ago"
                                              : shown(agent.unreadable, 200)});
   }
-  auto text = format_table(rows);
+  auto text = format_table(rows, output_width());
   for (const auto& agent : statistics.agents) {
     if (!agent.trouble.empty() && is_heard(agent, statistics))
       text += fmt::format("agent {} claims nothing: {}\n", shown(agent.name, 40), shown(agent.trouble, 400));
@@ -122,8 +123,8 @@ void add_queue_command(CLI::App& app) {
                  "from now on forget jobs that ended so long ago; 0: never. For all agents of the queue",
                  CLI::Range(0.0, 36500.0), "D");
   checked_option(*command, "--keep-jobs", options->keep_jobs,
-                 "from now on keep at most so many jobs that ended; 0: all. For all agents of the queue",
-                 CLI::NonNegativeNumber, "N");
+                 "from now on keep at most so many jobs that ended; 0: all. For all agents of the queue", Least::zero,
+                 "N");
   checked_option(
       *command, "--artifact-mib", options->artifact_mib,
       "from now on Redis holds at most so many MiB of checkpoints (foretime agent --artifacts redis). For all "

@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 #include <thread>
+#include <tuple>
 #include <utility>
 
 #include <CLI/CLI.hpp>
@@ -147,17 +148,23 @@ ChosenJobs choose(jobs::QueueReader& reader, std::vector<std::string> ids, const
   return found;
 }
 
+/// Puts jobs of the same state in the order of their sweeps, and of their trials in a sweep. A sweep comes where its
+/// first job was.
+void sort_by_sweep(std::vector<jobs::JobRecord>& jobs) {
+  std::map<std::string, size_t> place;
+  for (const auto& job : jobs) place.emplace(job.spec.sweep, place.size());
+  const auto state = [](const jobs::JobRecord& job) {
+    return std::find(std::begin(kOrder), std::end(kOrder), job.state);
+  };
+  std::ranges::stable_sort(jobs, [&](const jobs::JobRecord& a, const jobs::JobRecord& b) {
+    return std::tuple(state(a), place[a.spec.sweep], a.spec.trial) <
+           std::tuple(state(b), place[b.spec.sweep], b.spec.trial);
+  });
+}
+
 std::string left_out(size_t all, size_t shown_jobs) {
   return all > shown_jobs ? fmt::format("  … and {} more (--limit)\n", all - shown_jobs) : "";
 }
-
-/// Of a terminal; 0: as wide as it comes, for files and pipes.
-size_t table_width() {
-  const auto size = terminal_size(STDOUT_FILENO);
-  return size ? size->columns : 0;
-}
-
-std::string on_terminal(const std::string& text) { return table_width() > 0 ? folded(text, table_width()) : text; }
 
 View view_sweep(jobs::QueueReader& reader, const std::string& id, const StatusOptions& options) {
   auto sweep = reader.sweep(id);
@@ -170,8 +177,8 @@ View view_sweep(jobs::QueueReader& reader, const std::string& id, const StatusOp
     print_document(reader, found.shown, "sweep", cli::to_json(*sweep), options.watch > 0);
   } else {
     const auto jobs = reader.jobs(found.shown);
-    view.text =
-        on_terminal(cli::describe(*sweep)) + "\n" + job_table(jobs, table_width()) + left_out(found.all, jobs.size());
+    view.text = folded(cli::describe(*sweep), output_width()) + "\n" + job_table(jobs, output_width()) +
+                left_out(found.all, jobs.size());
     if (jobs::runs_program(sweep->spec.settings)) view.text += programs_notice(reader.statistics());
   }
   return view;
@@ -184,7 +191,7 @@ View view_job(jobs::QueueReader& reader, const std::string& id, const StatusOpti
   json["settings"] = settings_text(*job);
   const auto artifacts = reader.artifacts(id);
   json["artifacts"] = cli::to_json(artifacts);
-  return {options.json ? dump(json, options.watch > 0) : on_terminal(cli::describe(*job, artifacts)),
+  return {options.json ? dump(json, options.watch > 0) : folded(cli::describe(*job, artifacts), output_width()),
           is_final(job->state)};
 }
 
@@ -210,12 +217,13 @@ View view_jobs(jobs::QueueReader& reader, const StatusOptions& options) {
     print_document(reader, found.shown, "queue", cli::to_json(statistics), options.watch > 0);
     return view;
   }
-  const auto jobs = reader.jobs(found.shown);
+  auto jobs = reader.jobs(found.shown);
+  if (!chosen) sort_by_sweep(jobs);
   int64_t all = chosen ? static_cast<int64_t>(found.all) : 0;
   for (const auto& [state, count] : statistics.jobs) {
     if (!chosen && (options.state.empty() || state == jobs::parse_job_state(options.state))) all += count;
   }
-  if (!jobs.empty()) view.text = job_table(jobs, table_width());
+  if (!jobs.empty()) view.text = job_table(jobs, output_width());
   view.text += left_out(static_cast<size_t>(all), jobs.size());
   const auto alive = std::count_if(statistics.agents.begin(), statistics.agents.end(),
                                    [&](const auto& agent) { return is_heard(agent, statistics); });

@@ -11,6 +11,7 @@
 
 #include "base/message.h"
 #include "base/table.h"
+#include "base/terminal.h"
 #include "base/text.h"
 #include "cli/jobs/job_view.h"
 #include "cli/jobs/queue_access.h"
@@ -106,7 +107,7 @@ jobs::SweepPlan load(const SubmitOptions& options) {
   return plan;
 }
 
-/// Columns for what differs between trials. The jobs are made three times, and never held together.
+/// Columns for what differs between trials. The jobs are made several times, and never held together.
 void print_trials(const jobs::SweepPlan& plan) {
   std::set<std::string> keys;
   plan.each_job([&](jobs::JobSpec&& job) {
@@ -120,15 +121,18 @@ void print_trials(const jobs::SweepPlan& plan) {
                                     job.after.empty() ? "-" : job.after.front()};
     for (const auto& key : keys) {
       const auto found = job.parameters.find(key);
-      row.push_back(found == job.parameters.end() ? job.deferred ? "(later)" : "-" : shown(found->second, 40));
+      row.push_back(found == job.parameters.end() ? job.deferred ? "(later)" : "-" : parameter_text(found->second, 40));
     }
     return row;
   };
-  TableColumns columns;
+  TableColumns columns(output_width());
   columns.fit(header);
   plan.each_job([&](jobs::JobSpec&& job) { columns.fit(row_of(job)); });
-  fmt::print("{}{}", columns.line(header), columns.rule());
-  plan.each_job([&](jobs::JobSpec&& job) { fmt::print("{}", columns.line(row_of(job))); });
+  bool first = true;
+  for (const auto& block : columns.blocks()) {
+    fmt::print("{}{}{}", std::exchange(first, false) ? "" : "\n", columns.line(header, block), columns.rule(block));
+    plan.each_job([&](jobs::JobSpec&& job) { fmt::print("{}", columns.line(row_of(job), block)); });
+  }
 }
 
 constexpr size_t kJobsAtOnce = 512;
@@ -219,6 +223,36 @@ std::string programs_option(const SubmitOptions& options, const jobs::SweepPlan&
   return " --programs .";
 }
 
+/// The folders with data of the jobs that agents started in this folder may not read by themselves: absolute ones, and
+/// those behind symbolic links.
+std::string data_root_options(const jobs::SweepPlan& plan) {
+  namespace fs = std::filesystem;
+  std::set<std::string> outside;
+  std::error_code failure;
+  const auto here = fs::canonical(".", failure);
+  const auto look_at = [&](const fs::path& folder) {
+    const auto real = fs::canonical(folder, failure);
+    if (!failure && std::ranges::mismatch(here, real).in1 != here.end()) outside.insert(real.string());
+  };
+  bool first = true;
+  plan.each_job([&](jobs::JobSpec&& job) {
+    if (!std::exchange(first, false) || job.kind != jobs::JobKind::train) return;
+    if (job.settings == jobs::kSweepSettings) job.settings = plan.sweep.spec.settings;
+    if (jobs::runs_program(job.settings)) return;
+    const auto data = jobs::trial_settings(job, job.parameters).data;
+    look_at(data.root);
+    for (const auto* names : {&data.train, &data.valid, &data.test}) {
+      for (const auto& name : *names) {
+        const auto file = fs::path(data.root) / name;
+        if (fs::is_symlink(file, failure)) look_at(fs::canonical(file, failure).parent_path());
+      }
+    }
+  });
+  std::string options = outside.empty() ? "" : " --data-root .";
+  for (const auto& folder : outside) options += " --data-root " + folder;
+  return options;
+}
+
 /// What to do about jobs of a sweep, or the job `id`, that ended without success; empty where none did.
 std::string advice_about_failures(const SubmitOptions& options, jobs::QueueReader& reader, const std::string& sweep,
                                   const std::string& id) {
@@ -242,14 +276,16 @@ std::string summary(const SubmitOptions& options, const jobs::SweepPlan& plan, i
   if (spec.id.empty()) {
     return there > 0 ? fmt::format("job {} was there already; nothing was added (foretime status {})\n{}", first, first,
                                    advice)
-                     : fmt::format("job {} added; run it with: foretime agent{}\n", first, where(options));
+                     : fmt::format("job {} added; run it with: foretime agent{}{}\n", first, data_root_options(plan),
+                                   where(options));
   }
   auto text = fmt::format("sweep {} ({}{}{} {} trials): {} jobs added", spec.id, shown(spec.name, 60),
                           spec.name.empty() ? "" : ", ", spec.trials, spec.method, added);
   if (there > 0) text += fmt::format(", {} were there already", there);
   text += "\n" + advice;
   if (added > 0)
-    text += fmt::format("run them with: foretime agent{}{}\n", programs_option(options, plan), where(options));
+    text += fmt::format("run them with: foretime agent{}{}{}\n", programs_option(options, plan),
+                        data_root_options(plan), where(options));
   return text + fmt::format("watch them with: foretime status {} --watch{}\n", spec.id, where(options));
 }
 

@@ -1,8 +1,14 @@
 #pragma once
 
+#include <charconv>
+#include <cmath>
+#include <cstdint>
+#include <optional>
 #include <string>
+#include <type_traits>
 
 #include <CLI/CLI.hpp>
+#include <fmt/format.h>
 
 /// Options as most commands declare them. `type_name`: what stands for the value in the help, where it is not its type.
 namespace foretime::cli {
@@ -26,11 +32,54 @@ CLI::Option* checked_option(CLI::App& command, const std::string& names, T& valu
   return typed_option(command, names, value, text, type_name)->check(check);
 }
 
+/// The least value of a number.
+enum class Least { zero, above_zero };
+
+template <class T>
+struct NumberOf {
+  using Type = T;
+};
+template <class T>
+struct NumberOf<std::optional<T>> {
+  using Type = T;
+};
+
+/// Refuses what is no number of type T from `least` on, with a message that says what was expected.
+template <class T>
+CLI::Validator number_check(Least least) {
+  const auto fault = [least](const std::string& text) -> std::string {
+    std::conditional_t<std::is_integral_v<T>, int64_t, double> value = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    const bool is_number = error == std::errc() && end == text.data() + text.size();
+    const bool positive = least == Least::above_zero;
+    if constexpr (std::is_integral_v<T>) {
+      if (is_number && value >= (positive ? 1 : 0)) return "";
+      return fmt::format("found {}, expected a whole number from {}", text, positive ? 1 : 0);
+    } else {
+      if (is_number && std::isfinite(value) && (positive ? value > 0 : value >= 0)) return "";
+      return fmt::format("found {}, expected a number {} 0", text, positive ? "above" : "from");
+    }
+  };
+  return {fault, least == Least::zero ? "NONNEGATIVE" : "POSITIVE", ""};
+}
+
+template <class T>
+CLI::Option* checked_option(CLI::App& command, const std::string& names, T& value, const std::string& text, Least least,
+                            const char* type_name = nullptr) {
+  return checked_option(command, names, value, text, number_check<typename NumberOf<T>::Type>(least), type_name);
+}
+
 /// The help shows the value that it has without the option.
 template <class T>
 CLI::Option* shown_option(CLI::App& command, const std::string& names, T& value, const std::string& text,
                           const CLI::Validator& check, const char* type_name = nullptr) {
   return checked_option(command, names, value, text, check, type_name)->capture_default_str();
+}
+
+template <class T>
+CLI::Option* shown_option(CLI::App& command, const std::string& names, T& value, const std::string& text, Least least,
+                          const char* type_name = nullptr) {
+  return checked_option(command, names, value, text, least, type_name)->capture_default_str();
 }
 
 /// Adds `--force`, for commands that write a file (base/output_target.h).

@@ -134,11 +134,12 @@ class DictParser {
     }
     const bool power = number == 1 || number == 2 || number == 4 || number == 8;
     const bool known = letter == 'b'                    ? number == 1
-                       : letter == 'f'                  ? number == 4 || number == 8
+                       : letter == 'f'                  ? number == 2 || number == 4 || number == 8
                        : letter == 'i' || letter == 'u' ? power
                                                         : letter == 'U' && number >= 0 && number <= kLongestText;
     if (!known)
-      throw DataError("{}: NPY header: type '{}', expected b1, i1 i2 i4 i8, u1 u2 u4 u8, f4 f8 or U", origin_, descr);
+      throw DataError("{}: NPY header: type '{}', expected b1, i1 i2 i4 i8, u1 u2 u4 u8, f2 f4 f8 or U", origin_,
+                      descr);
     type.kind = static_cast<NpyKind>(kLetters.find(letter));
     type.size = letter == 'U' ? number * 4 : number;
     return type;

@@ -20,7 +20,8 @@ namespace foretime::data {
 
 enum class NpyKind : uint8_t { boolean, signed_integer, unsigned_integer, floating, text };
 
-/// Element type: bool of 1 byte, integers of 1, 2, 4, 8 bytes, IEEE floats of 4 or 8 bytes, text of UCS-4 characters.
+/// Element type: bool of 1 byte, integers of 1, 2, 4, 8 bytes, IEEE floats of 2, 4 or 8 bytes, text of UCS-4
+/// characters.
 struct NpyType {
   NpyKind kind = NpyKind::floating;
   int64_t size = 0;  // bytes an element

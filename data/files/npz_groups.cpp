@@ -102,6 +102,24 @@ const ShapeRule kRuntimeRule{{kAnySize}, "(configs,)"};
 const ShapeRule kIdRule{{kAnySize}, "(configurable,)"};
 constexpr int64_t kPieceBytes = 1 << 20;  // of node_config_feat at once: fits the second-level cache
 
+/// Returns integers, also of an array of floats, whose values must be whole. Normalised run times are not: they have
+/// lost their unit.
+std::vector<int64_t> read_runtimes(const NpzReader& file, const std::string& entry, const ShapeRule& rule) {
+  if (file.open(entry, rule).header().type.kind != NpyKind::floating) return file.read<int64_t>(entry, rule);
+  constexpr double kLargest = 9e15;  // below 2^53, up to which doubles hold all integers
+  const auto values = file.read<double>(entry, rule);
+  std::vector<int64_t> runtimes(values.size());
+  for (size_t c = 0; c < values.size(); ++c) {
+    if (!(std::abs(values[c]) <= kLargest) || values[c] != std::floor(values[c]))
+      throw DataError(
+          "{}: {} at candidate {}, expected whole nanoseconds; normalised run times have no unit: take the original "
+          "file",
+          file.origin(entry), values[c], c);
+    runtimes[c] = static_cast<int64_t>(values[c]);
+  }
+  return runtimes;
+}
+
 std::vector<int32_t> read_configurable(const NpzReader& file, int64_t nodes) {
   const auto ids = file.read<int64_t>("node_config_ids", kIdRule);
   std::vector<int32_t> configurable;
@@ -194,7 +212,7 @@ Group read_layout(const NpzReader& file, const LayoutSink& sink) {
   Group group;
   group.kind = CandidateKind::layout;
   group.unit = RuntimeUnit::nanoseconds;
-  const auto runtimes = file.read<int64_t>("config_runtime", kRuntimeRule);
+  const auto runtimes = read_runtimes(file, "config_runtime", kRuntimeRule);
   group.candidates = static_cast<int64_t>(runtimes.size());
   if (runtimes.empty()) throw DataError("{}: no candidates, expected one or more", file.origin("config_runtime"));
   std::vector<double> labels(runtimes.begin(), runtimes.end());
@@ -237,8 +255,8 @@ Group read_tile(const NpzReader& file) {
                       features[i], i / kTileFeatures, i % kTileFeatures);
   }
   const ShapeRule rule{{group.candidates}, "(configs,)"};
-  const auto runtimes = file.read<int64_t>("config_runtime", rule);
-  const auto normalizers = file.read<int64_t>("config_runtime_normalizers", rule);
+  const auto runtimes = read_runtimes(file, "config_runtime", rule);
+  const auto normalizers = read_runtimes(file, "config_runtime_normalizers", rule);
   std::vector<double> labels(runtimes.size());
   for (size_t c = 0; c < labels.size(); ++c) {
     if (normalizers[c] <= 0)

@@ -208,6 +208,7 @@ bool convert_any(const NpyType& type, const unsigned char* bytes, To* out, int64
   };
   if constexpr (std::is_floating_point_v<To>) {
     if (type.kind != NpyKind::floating) return false;
+    if (type.size == 2) return run(_Float16{});
     return type.size == 4 ? run(float{}) : run(double{});
   } else {
     if (type.kind == NpyKind::boolean) return run(uint8_t{});
@@ -315,7 +316,7 @@ void NpyStream::read(T* out, int64_t count) {
   }
   if (!known)
     throw DataError("{}: type {}, expected {}", origin_, type.str(),
-                    std::is_floating_point_v<T> ? "f4 or f8" : "an integer type");
+                    std::is_floating_point_v<T> ? "f2, f4 or f8" : "an integer type");
 }
 
 std::vector<std::string> NpyStream::read_text(int64_t count) {

@@ -1,6 +1,8 @@
 #include "inference/bundle/bundle.h"
 
+#include <cerrno>
 #include <cstring>
+#include <system_error>
 #include <vector>
 
 #include <fmt/format.h>
@@ -87,7 +89,14 @@ Bundle read_bundle(const std::filesystem::path& path) {
   std::error_code error;
   if (!std::filesystem::is_regular_file(path, error)) {
     if (is_storage_failure(error.value())) throw_file_error(path, "cannot be read", error.value());
-    throw FileError("{}: {}", path.string(), error ? error.message() : "no regular file");
+    if (std::filesystem::is_regular_file(path / "config.yaml", error))
+      throw FileError(
+          "{}: found a run directory, expected a bundle, which is a file: foretime export {} model.foretime writes one "
+          "(in Python foretime.Run(\"{}\").export(\"model.foretime\"))",
+          path.string(), path.string(), path.string());
+    throw FileError("{}: {}", path.string(),
+                    std::filesystem::exists(path, error) ? "found no regular file, expected a bundle"
+                                                         : std::generic_category().message(ENOENT));
   }
   const auto size = files().size(path);
   if (size > kLargestFile)

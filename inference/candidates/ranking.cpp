@@ -13,7 +13,19 @@
 
 namespace foretime::inference {
 
-const char* const kRankingColumns = "group,rank,candidate,id,score,predicted_runtime,level,failure\n";
+namespace {
+
+/// The shortest decimal number that is the same float: models compute in float, so further digits say nothing.
+std::string float_text(double value) { return fmt::format("{}", static_cast<float>(value)); }
+
+/// The double that JSON writes as float_text does.
+double float_digits(double value) { return std::isfinite(value) ? std::stod(float_text(value)) : value; }
+
+bool any_has(std::span<const Ranking> rankings, const auto& list) {
+  return std::ranges::any_of(rankings, [&](const Ranking& ranking) { return !(ranking.*list).empty(); });
+}
+
+}  // namespace
 
 std::vector<size_t> fastest_first(const Ranking& ranking, int64_t top) {
   std::vector<size_t> order(ranking.scores.size());
@@ -27,16 +39,22 @@ std::vector<size_t> fastest_first(const Ranking& ranking, int64_t top) {
   return order;
 }
 
-std::string to_csv(const Ranking& ranking, int64_t top) {
-  const std::string group = spreadsheet_field(ranking.group);
-  std::string text;
-  int64_t place = 0;
-  for (const size_t i : fastest_first(ranking, top)) {
-    text += fmt::format("{},{},{},{},{},{},{},{}\n", group, place++, ranking.candidates[i],
-                        ranking.ids.empty() ? "" : spreadsheet_field(ranking.ids[i]), ranking.scores[i],
-                        ranking.predicted.empty() ? "" : fmt::format("{}", ranking.predicted[i]),
-                        ranking.levels.empty() ? "" : fmt::format("{}", ranking.levels[i]),
-                        ranking.failures.empty() ? "" : fmt::format("{}", ranking.failures[i]));
+std::string to_csv(std::span<const Ranking> rankings, int64_t top) {
+  const bool runtimes = any_has(rankings, &Ranking::predicted), levels = any_has(rankings, &Ranking::levels),
+             failures = any_has(rankings, &Ranking::failures);
+  std::string text = fmt::format("group,rank,candidate,id,score{}{}{}\n", runtimes ? ",predicted_runtime" : "",
+                                 levels ? ",level" : "", failures ? ",failure" : "");
+  for (const auto& ranking : rankings) {
+    const std::string group = spreadsheet_field(ranking.group);
+    int64_t place = 0;
+    for (const size_t i : fastest_first(ranking, top)) {
+      text += fmt::format("{},{},{},{},{}", group, place++, ranking.candidates[i],
+                          ranking.ids.empty() ? "" : spreadsheet_field(ranking.ids[i]), float_text(ranking.scores[i]));
+      if (runtimes) text += ',' + (ranking.predicted.empty() ? "" : float_text(ranking.predicted[i]));
+      if (levels) text += ',' + (ranking.levels.empty() ? "" : fmt::format("{}", ranking.levels[i]));
+      if (failures) text += ',' + (ranking.failures.empty() ? "" : float_text(ranking.failures[i]));
+      text += '\n';
+    }
   }
   return text;
 }
@@ -44,11 +62,11 @@ std::string to_csv(const Ranking& ranking, int64_t top) {
 nlohmann::json to_json(const Ranking& ranking, int64_t top) {
   auto list = nlohmann::json::array();
   for (const size_t i : fastest_first(ranking, top)) {
-    nlohmann::json item = {{"candidate", ranking.candidates[i]}, {"score", ranking.scores[i]}};
+    nlohmann::json item = {{"candidate", ranking.candidates[i]}, {"score", float_digits(ranking.scores[i])}};
     if (!ranking.ids.empty() && !ranking.ids[i].empty()) item["id"] = ranking.ids[i];
-    if (!ranking.predicted.empty()) item["predicted_runtime"] = ranking.predicted[i];
+    if (!ranking.predicted.empty()) item["predicted_runtime"] = float_digits(ranking.predicted[i]);
     if (!ranking.levels.empty()) item["level"] = ranking.levels[i];
-    if (!ranking.failures.empty()) item["failure"] = ranking.failures[i];
+    if (!ranking.failures.empty()) item["failure"] = float_digits(ranking.failures[i]);
     list.push_back(std::move(item));
   }
   return {{"group", ranking.group}, {"ranking", std::move(list)}};

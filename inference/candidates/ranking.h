@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -24,11 +25,12 @@ struct Ranking {
 /// above 0.
 std::vector<size_t> fastest_first(const Ranking& ranking, int64_t top);
 
-/// group,rank,candidate,id,score,predicted_runtime,level,failure
-extern const char* const kRankingColumns;
-/// A line a candidate, in the order of their ranks.
-std::string to_csv(const Ranking& ranking, int64_t top);
+/// Lines of group,rank,candidate,id,score,predicted_runtime,level,failure, in the order of their ranks, below a line of
+/// these names. predicted_runtime, level and failure are left out where no ranking has them. Scores, run times and
+/// chances have the digits that a float needs.
+std::string to_csv(std::span<const Ranking> rankings, int64_t top);
 /// {"group": …, "ranking": [{"candidate": …, "score": …, …}, …]}; scores that are no finite numbers are null.
+/// Numbers have the digits that a float needs.
 nlohmann::json to_json(const Ranking& ranking, int64_t top);
 
 /// One line of the contest's submission file (ID,TopConfigs): the collection and group, then candidate ids, fastest

@@ -70,7 +70,7 @@ void write_plan_arrays(const Model& model, const data::Group& group, std::span<c
       if (!made && matrix.kind != MatrixRef::Kind::identity) (pool ? pools : names).insert(matrix);
     }
   }
-  data::NpzWriter out(file, data::NpzCompression::deflated, kPlanArraysComment);
+  data::NpzWriter out(file, data::NpzCompression::fast, kPlanArraysComment);
   const auto rows = [](const auto& values, int64_t columns) {
     return std::vector{columns == 0 ? 0 : static_cast<int64_t>(values.size()) / columns, columns};
   };

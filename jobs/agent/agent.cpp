@@ -123,7 +123,10 @@ class AgentLoop {
     // An emptied queue is no queue whose work is done.
     if (drained_) store_.look(world_.steady_seconds());
     if (drained_ && !store_.trouble().empty()) throw RedisDataLost("agent {}: {}", options_.name, store_.trouble());
-    log_.info("agent {}: ends after {} jobs", options_.name, finished_);
+    std::string outcomes;
+    for (const auto& [outcome, count] : outcomes_)
+      outcomes += fmt::format("{}{} {}", outcomes.empty() ? ": " : ", ", count, to_string(outcome));
+    log_.info("agent {}: ends after {} jobs{}", options_.name, finished_, outcomes);
     return finished_;
   }
 
@@ -257,8 +260,10 @@ class AgentLoop {
       }
       if (!done.finished) {
         log_.warn("job {}: its lease was lost; the result was refused", job.lease().job);
-      } else if (result.outcome != Outcome::preempted && result.outcome != Outcome::error) {
-        ++finished_;
+      } else {
+        job.log_end();
+        ++outcomes_[result.outcome];
+        if (result.outcome != Outcome::preempted && result.outcome != Outcome::error) ++finished_;
       }
       job.mark_recorded();
       if (done.next) {
@@ -445,7 +450,8 @@ class AgentLoop {
   bool drained_ = false;               // nothing is left for it to do
   int obeyed_stops_ = 0;
   double stopped_at_ = 0;
-  int64_t finished_ = 0;
+  int64_t finished_ = 0;                   // jobs that reached an end here
+  std::map<Outcome, int64_t> outcomes_{};  // of attempts whose result the queue has taken
 };
 
 }  // namespace

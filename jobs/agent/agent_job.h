@@ -83,6 +83,8 @@ class AgentJob {
   bool could_not_start() const { return could_not_start_; }
   /// The program that this agent's folder lacks, for which it was given back before its start; empty: none is missing.
   const std::filesystem::path& missing_program() const { return missing_program_; }
+  /// Says how a command ended whose result the queue has taken.
+  void log_end() const;
   /// The queue has the result of this job, which has ended.
   void mark_recorded() { state_ = State::released; }
   /// When SIGKILL was sent to its command, or will have been; kNever: there is no command, or no reason to kill it.
@@ -190,6 +192,7 @@ class AgentJob {
   std::string failure_;  // of fail()
   bool has_connected_ = false, has_result_ = false, has_messages_ = false, could_not_start_ = false;
   bool waits_ = false;                              // its start waits for files or artifacts
+  bool ran_to_end_ = false;                         // a command did, and its files were read
   bool exited_ = false;                             // the command; its files are being read
   std::optional<std::optional<JobRecord>> needed_;  // the first job of `after`, once the queue was asked
   std::future<Prepared> preparing_;

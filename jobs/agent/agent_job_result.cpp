@@ -79,11 +79,16 @@ void AgentJob::finish_conclusion() {
     result_.objective = found->second;
   result_.history = history::pack(
       history_, {.bytes = Limits::kEndedHistory, .digits = 3, .first = {lease_.spec.metric, "loss"}, .others = false});
-  logger_.info("{}: {} after {:.1f} s (exit code {})", who(), to_string(result_.outcome), result_.seconds,
-               result_.exit_code);
+  ran_to_end_ = true;
   command_.reset();
   if (state_ != State::lost) store_result();
   state_ = state_ == State::lost ? State::released : State::ended;
+}
+
+void AgentJob::log_end() const {
+  if (!ran_to_end_) return;  // what ended it otherwise was said then
+  logger_.info("{}: {} after {:.1f} s (exit code {})", who(), to_string(result_.outcome), result_.seconds,
+               result_.exit_code);
 }
 
 namespace {

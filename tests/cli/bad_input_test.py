@@ -51,6 +51,14 @@ class BadDataTest(ProgramTest):
     def test_the_valid_file_trains(self):
         self.attempt("", code=0)
 
+    def test_half_floats_and_run_times_that_are_whole_floats_are_read(self):
+        self.attempt("", lambda m: m.update(node_feat=m["node_feat"].astype("<f2"), node_config_feat=m["node_config_feat"].astype(">f2"),
+                                            config_runtime=m["config_runtime"].astype(float)), code=0)
+        values = self.json_of("data", "inspect", "graph.npz", "--format", "layout", "--json")[0]
+        self.assertEqual((values["runtimes"]["min"], values["runtimes"]["max"]), (100, 107))
+        self.attempt("entry config_runtime: 50.25 at candidate 0, expected whole nanoseconds; normalised run times have no unit",
+                     lambda m: m.update(config_runtime=m["config_runtime"] / 2 + 0.25))
+
     def test_damaged_files(self):
         for expected, damage in (
                 ("node_opcode", lambda m: m.pop("node_opcode")),

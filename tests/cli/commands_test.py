@@ -66,6 +66,27 @@ class CommandsTest(ProgramTest):
         self.assertTrue(text.splitlines()[1].startswith("x:y:C1," + rows[0]["candidate"] + ";"))
         self.run_foretime("rank", "run", SAMPLES / "C1.npz", "--format", "submission", code=3)
 
+    def test_rankings_have_the_columns_and_digits_that_the_model_has(self):
+        self.train()
+        text = self.run_foretime("rank", "run", SAMPLES / "C1.npz").stdout
+        self.assertEqual(text.splitlines()[0], "group,rank,candidate,id,score,predicted_runtime")
+        self.assertLessEqual(max(len(row[name].strip("-")) for row in self.rows_of(text) for name in ("score", "predicted_runtime")), 13, "digits of a float")
+        self.train(loss__type="listmle", loss__target="runtime", loss__standardize_target="false", run__directory=self.folder / "scores")
+        only_scores = self.run_foretime("rank", "scores", SAMPLES / "C1.npz").stdout
+        self.assertEqual(only_scores.splitlines()[0], "group,rank,candidate,id,score")
+        ranked = self.json_of("rank", "run", SAMPLES / "C1.npz", "--format", "json")[0]["ranking"]
+        self.assertEqual([repr(item["score"]) for item in ranked], [repr(float(row["score"])) for row in self.rows_of(text)])
+
+    def test_numbers_below_their_bound_are_refused_in_words(self):
+        for arguments, found in ((("leaderboard", "--top", "-1"), "--top: found -1, expected a whole number from 0"),
+                                 (("agent", "--cpus", "1.5"), "--cpus: found 1.5, expected a whole number from 0"),
+                                 (("data", "pack", "a", "b", "--memory", "0"), "--memory: found 0, expected a whole number from 1"),
+                                 (("plan", "--between-latency", "-1"), "--between-latency: found -1, expected a number from 0"),
+                                 (("plan", "--between-bandwidth", "nan"), "--between-bandwidth: found nan, expected a number above 0")):
+            text = self.run_foretime(*arguments, code=2).stderr
+            self.assertIn(found, text)
+            self.assertLess(len(text), 200)
+
     def test_data_commands_need_no_libtorch_and_agree_with_the_full_program(self):
         full = pathlib.Path(FORETIME).parent / "core/foretime"
         packed = []

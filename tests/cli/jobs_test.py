@@ -3,6 +3,7 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import signal
 
 from program import SAMPLES
@@ -75,6 +76,26 @@ class JobsTest(QueueTest):
         self.assertEqual(self.json("queue")["jobs"]["succeeded"], 12)
         self.assertRegex(self.foretime("queue", "--prometheus"), re.compile(r"^foretime_\w+.* 12(\.0)?$", re.MULTILINE))
         self.assertIn("succeeded", self.foretime("queue"))
+
+    def test_two_sweeps_of_one_name_are_told_apart(self):
+        ids = [self.json("submit", "sweep.yaml", f"trainer.seed={seed}")["sweep"] for seed in (1, 2)]
+        lines = [line.split() for line in self.foretime("status").splitlines() if "widths" in line]
+        self.assertEqual([line[1] for line in lines], [ids[0][:8]] * 2 + [ids[1][:8]] * 2)
+        self.assertEqual([line[2] for line in lines], ["widths-0", "widths-1"] * 2)
+        self.assertNotIn("sweep  ", self.foretime("status", ids[0]).split("\n\n")[1], "of one sweep the column says nothing")
+
+    def test_the_command_for_agents_names_data_outside_of_this_folder(self):
+        (self.folder / "mine").symlink_to(SAMPLES)
+        self.write("linked.yaml", (self.folder / "base.yaml").read_text().replace(str(SAMPLES), "mine"))
+        said = self.foretime("submit", "linked.yaml")
+        self.assertIn(f"run it with: foretime agent --data-root . --data-root {SAMPLES}\n", said)
+        self.foretime(*said.split("run it with: foretime ")[1].split(), "--until-empty")
+        self.assertEqual([job["state"] for job in self.jobs()], ["succeeded"])
+        (self.folder / "near").mkdir()
+        for name in ("C1.npz", "C12.npz"):
+            shutil.copy(SAMPLES / name, self.folder / "near")
+        self.write("near.yaml", (self.folder / "base.yaml").read_text().replace(str(SAMPLES), "near"))
+        self.assertIn("run it with: foretime agent\n", self.foretime("submit", "near.yaml"))
 
     def test_all_agents_keep_ended_jobs_as_the_first_one_said(self):
         self.foretime("submit", "base.yaml")

@@ -194,7 +194,9 @@ class OutputsTest(ProgramTest):
         with open(self.folder / "log.txt", "ab") as log:
             subprocess.run([*self.program(), *rank, "/dev/stdout"], stdout=log, cwd=self.folder, env=environment(), check=True, timeout=60)
         self.assertEqual((self.folder / "log.txt").read_text(), "before\n" + expected)
-        self.assertIn("<!doctype html>", self.run_foretime("report", "run", "-o", "/dev/stdout").stdout)
+        page = self.run_foretime("report", "run", "-o", "/dev/stdout").stdout
+        self.assertIn("<!doctype html>", page)
+        self.assertIn("<title>run – Foretime report</title>", page)
 
     def program(self):
         return [os.environ.get("FORETIME", str(SOURCE / "build/release/cli/foretime"))]

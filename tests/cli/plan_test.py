@@ -1,5 +1,6 @@
 """foretime plan: any number of ranks without them, from files or from a list of sizes."""
 import json
+import re
 import unittest
 
 from program import ProgramTest, data_dir
@@ -54,6 +55,18 @@ class PlanTest(ProgramTest):
         found = self.plan(file, *self.settings(), "--ranks", 1, "--heaviest", 1)
         self.assertEqual(len(found["heaviest"]), 1)
         self.assertEqual(found["plans"][0]["draws"], 8)
+
+    def test_three_columns_and_the_rest_where_it_is_asked_for(self):
+        arguments = ("plan", "--sizes", self.sizes(), "--ranks", "1,4")
+        def heads(text):
+            return [re.split(r" {2,}", line.strip()) for line, rule in zip(text.splitlines(), text.splitlines()[1:]) if rule.startswith("  ---")]
+        text = self.run_foretime(*arguments).stdout
+        self.assertEqual(heads(text), [["ranks", "speed-up", "memory"], ["heaviest groups", "nodes", "cost of all"]])
+        self.assertIn("speed-up: over one rank", text)
+        self.assertNotIn("by step:", text)
+        full, of_groups = heads(self.run_foretime(*arguments, "--verbose").stdout)
+        self.assertLess({"ranks", "imbalance", "by step", "bound", "copies", "repeated", "speed-up"}, set(full))
+        self.assertIn("configurable", of_groups)
 
     def test_assumptions_are_printed(self):
         sizes = self.sizes("nodes,edges\n500,700\n600,800\n")

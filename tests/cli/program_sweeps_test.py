@@ -1,8 +1,10 @@
 """Sweeps of programs: which agents take them, what is final, and what submit and agents say."""
 import json
 import re
+import signal
 import unittest
 
+from program import LIMIT
 from queue_case import QueueTest
 
 # Talks to its agent by the lines of docs/reference/job-protocol.md.
@@ -55,6 +57,23 @@ class ProgramSweepsTest(QueueTest):
         self.assertEqual(self.json("queue")["waiting_for_programs"], 8)
         self.foretime("agent", "--until-empty", "--programs", ".", code=7)
         self.assertNotIn("no agent runs programs", self.foretime("status"))
+
+    def test_a_result_that_comes_after_the_lease_is_no_success(self):
+        self.write("train.py", "import pathlib, time\nwhile not pathlib.Path('OVER').exists(): time.sleep(0.05)\n".replace(
+            "OVER", str(self.folder / "over")) + SCRIPT)
+        self.write("sweep.yaml", SWEEP.replace("nan, inf, none, extra, text, bool, many, float_step", "extra"))
+        sweep = self.submit()
+        options = ("--programs", ".", "--cpus", 1, "--lease-seconds", 1, "--until-empty")
+        first = self.agent(*options, "--name", "first")
+        self.wait_for("the job", lambda: self.jobs(sweep)[0]["state"] == "active")
+        first.send_signal(signal.SIGSTOP)
+        second = self.agent(*options, "--name", "second")
+        self.wait_for("the other agent", lambda: self.jobs(sweep)[0]["agent"].startswith("second"))
+        self.write("over", "")
+        self.assertRegex(second.communicate(timeout=LIMIT)[1], "succeeded after .* s")
+        first.send_signal(signal.SIGCONT)
+        self.assertNotIn("succeeded after", first.communicate(timeout=LIMIT)[1])
+        self.assertEqual(self.jobs(sweep)[0]["state"], "succeeded")
 
     def test_entries_that_are_no_numbers_cost_no_result(self):
         sweep = self.submit()

@@ -132,7 +132,7 @@ class RecordsTest(ProgramTest):
         self.run_foretime("data", "pack-records", "-o", "shared.foretime", RECORDS, "--dags", DAGS, "--most", "30", ranks=2)
         self.assertEqual((self.folder / "shared.foretime").read_bytes(), alone)
         done = self.run_foretime("data", "pack-records", "-o", "none.foretime", self.damaged(), "--dags", DAGS, ranks=2, code=3)
-        self.assertIn("no workload with 2 records or more among 4 records (1 failed measurements, 1 malformed lines)", done.stderr)
+        self.assertIn("no workload has 2 programs that ran: 4 records, 1 failed measurements and 1 malformed lines", done.stderr)
         self.assertFalse(list(self.folder.glob("none.foretime*")))
 
     def test_packing_refuses_what_it_cannot_read(self):

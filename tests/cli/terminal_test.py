@@ -1,7 +1,13 @@
 """What commands show on a terminal, in tmux at two sizes, and without one."""
+import fcntl
+import os
+import pty
 import re
 import shutil
+import struct
 import subprocess
+import termios
+import threading
 import unittest
 
 from program import FORETIME, SAMPLES, ProgramTest, environment, wait_until
@@ -130,6 +136,76 @@ class TerminalTest(ProgramTest):
         said = self.run_foretime("train", "--verbose", "base.yaml", "run.directory=other").stdout
         self.assertIn(settings.split("\n", 1)[1].split("run:")[0], said)  # without the line that marks a run
         self.assertNotIn("config.yaml", self.run_foretime("train", "--quiet", "base.yaml", "run.directory=third").stdout)
+
+
+class WidthTest(ProgramTest):
+    """On a terminal of 80 columns no command needs more, and nothing is lost."""
+
+    def setUp(self):
+        super().setUp()
+        self.write("base.yaml", BASE.replace("SAMPLES", str(SAMPLES)))
+
+    def on_terminal(self, *arguments, columns=80):
+        terminal, output = pty.openpty()
+        fcntl.ioctl(output, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+        said = []
+
+        def read():
+            while True:
+                try:
+                    piece = os.read(terminal, 1 << 16)
+                except OSError:  # nobody writes any more
+                    return
+                if not piece:
+                    return
+                said.append(piece)
+        reader = threading.Thread(target=read)
+        reader.start()
+        done = subprocess.run([FORETIME, *map(str, arguments)], env=environment(), cwd=self.folder, stdout=output, stderr=subprocess.PIPE, text=True)
+        os.close(output)
+        reader.join()
+        os.close(terminal)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        text = b"".join(said).decode().replace("\r\n", "\n")
+        longest = max(text.splitlines(), key=len, default="")
+        self.assertLessEqual(len(longest), columns, f"{arguments}: {longest}")
+        return text
+
+    def test_tables_and_texts_fit(self):
+        training = self.on_terminal("train", "base.yaml", "run.directory=run", "data.test=[C10.npz]")
+        for word in ("Kendall", "top-1 slowdown", "l1 / mean", "run directory: run"):
+            self.assertIn(word, training)
+        self.assertIn("noise ceiling", (self.folder / "run/comparison.txt").read_text())
+        for arguments, words in ((("evaluate", "run"), ("top-1 slowdown", "l1 / mean")), (("history", "run"), ("series", "last", "▁")),
+                                 (("plan", "base.yaml", "--verbose"), ("speed-up", "heaviest groups")), (("plan", "base.yaml"), ("speed-up",)),
+                                 (("data", "inspect", SAMPLES / "C1.npz"), ("candidates", "run times")), (("--help",), ("train", "Exit codes")),
+                                 (("submit", "--help"), ("--dry-run",)), (("doctor",), ("LibTorch", "mpirun"))):
+            text = self.on_terminal(*arguments)
+            for word in words:
+                self.assertIn(word, text, arguments)
+
+    def test_tables_of_sweeps_fit(self):
+        keys = [f"optimizer.{name}" for name in ("learning_rate", "weight_decay", "clip_norm")] + ["model.dropout"]
+        self.write("sweep.yaml", "name: sw\nsettings: base.yaml\nmethod: random\nrun_cap: 2\nmetric: {name: holdout/mae, goal: minimize}\nparameters:\n"
+                   + "".join(f"  {key}: {{min: 1.0e-4, max: 1.0e-2}}\n" for key in keys))
+        plain = self.run_foretime("submit", "sweep.yaml", "--dry-run").stdout
+        self.assertNotRegex(plain, r"0\.\d{7}", "four significant digits")
+        values = re.findall(r"0\.0\d+", plain)
+        self.assertEqual(len(values), 8)
+        shown = self.on_terminal("submit", "sweep.yaml", "--dry-run")
+        self.run_foretime("submit", "sweep.yaml")
+        self.run_foretime("agent", "--until-empty", "--data-root", SAMPLES)
+        best = self.on_terminal("leaderboard")
+        for text in (shown, best):
+            for word in (*keys, *values):
+                self.assertIn(word, text)
+        self.assertNotRegex(self.run_foretime("leaderboard").stdout, r"0\.\d{8}")
+        exact = self.json_of("leaderboard", "--json")["rows"][0]["trials"][0]
+        self.assertRegex(exact["parameters"]["model.dropout"], r"0\.00\d{8}", "exact for programs")
+        job = self.on_terminal("status", exact["job"])
+        self.assertNotRegex(job.split("settings")[0], r"0\.\d{8}")
+        self.on_terminal("status")
+        self.on_terminal("queue")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,8 @@
 """Training, sweeps and trials from Python, over the program itself. FORETIME, FORETIME_LIBRARY and FORETIME_SOURCE_DIR name what is
 tested."""
+import contextlib
 import importlib.util
+import io
 import json
 import os
 import pathlib
@@ -228,6 +230,43 @@ class Training(Folder):
         # The same call with more steps continues.
         again = foretime.train(SETTINGS, {"run.directory": "runs/a", "trainer.steps": 9, "optimizer.learning_rate": 3e-4})
         self.assertEqual(again.checkpoints[-1], 9)
+
+    def test_takes_numbers_of_numpy(self):
+        settings = {**SETTINGS, "model": {**SETTINGS["model"], "hidden": np.int64(8), "dropout": np.float32(0.5)}, "trainer": {**SETTINGS["trainer"], "steps": np.int32(2)}}
+        run = foretime.train(settings, {"run.directory": "runs/numpy", "optimizer.learning_rate": np.float64(1e-3), "data.targets": np.array([], str)})
+        self.assertEqual((run.settings["model"]["hidden"], run.settings["model"]["dropout"], run.settings["trainer"]["steps"]), (8, 0.5, 2))
+        with self.assertRaises(foretime.CommandError) as caught:
+            foretime.train({**SETTINGS, "model": {"hidden": "many"}})
+        self.assertTrue(caught.exception.message.startswith("settings:1: "), caught.exception.message)
+
+    def test_shows_its_progress(self):
+        told = io.StringIO()
+        with contextlib.redirect_stderr(told):
+            foretime.train(SETTINGS, {"run.directory": "runs/quiet"})
+        self.assertEqual(told.getvalue(), "", "nobody watches a file")
+        with contextlib.redirect_stderr(told):
+            foretime.train(SETTINGS, {"run.directory": "runs/shown"}, progress=True)
+        lines = told.getvalue().rstrip("\n").split("\r")
+        self.assertRegex(lines[1], r"^gcn: +step 1/6 +loss ", "at the first step")
+        self.assertRegex(lines[-1], r"^gcn: +step 6/6 +loss ")
+        with contextlib.redirect_stderr(told):
+            foretime.train(SETTINGS, {"run.directory": "runs/shown"}, progress=True)
+        self.assertIn("already at step 6 of 6", told.getvalue())
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
+            foretime.train(SETTINGS, {"run.directory": "runs/echo"}, echo=True)
+        self.assertIn("run directory: runs/echo", printed.getvalue())
+
+    def test_names_the_kinds_of_metrics(self):
+        run = foretime.train(SETTINGS, {"run.directory": "runs/kinds"})
+        with self.assertRaisesRegex(ValueError, "kind: 'trainn', expected one of train, eval, final"):
+            run.metrics("trainn")
+        with self.assertRaisesRegex(foretime.ForetimeError, r'found a run directory, expected a bundle.*foretime.Run\("runs/kinds"\).export'):
+            foretime.open(run.path)
+        table = run.metrics("final")
+        self.assertIn("<th>holdout/mae</th>", table._repr_html_())
+        self.assertIn(f"<td>{table['holdout/mae'][0]:.4g}</td>", table._repr_html_())
+        self.assertEqual(repr(foretime.Queue(runs="runs")), "<foretime.Queue --runs runs>")
 
     def test_several_ranks_without_variables_of_mpi(self):
         """Open MPI refuses to start as root, as in containers, where nobody has set two variables."""

@@ -1,10 +1,12 @@
 """The Python package as its users have it: a wheel in a fresh virtual environment, its types, threads, and scores that are those of the
 program. FORETIME, FORETIME_LIBRARY, FORETIME_BUNDLES (what sample_files writes) and FORETIME_SOURCE_DIR name what is tested."""
+import copy
 import csv
 import io
 import json
 import os
 import pathlib
+import pickle
 import shutil
 import subprocess
 import sys
@@ -151,6 +153,20 @@ class Scores(unittest.TestCase):
             return
         self.assertTrue(np.array_equal(ours, theirs))
         self.assertEqual(self.model.rank(ours).tolist(), [int(row["candidate"]) for row in rows])
+
+    def test_a_model_is_pickled_by_its_path(self):
+        again = pickle.loads(pickle.dumps(self.model))
+        self.assertEqual((again.kind, again.file), (self.model.kind, os.path.abspath(BUNDLES / "loops.foretime")))
+        self.assertTrue(np.array_equal(again.score_programs(self.records, self.dag), self.model.score_programs(self.records, self.dag)))
+        self.assertEqual(copy.copy(self.model).kind, self.model.kind)
+        with self.assertRaisesRegex(TypeError, "foretime.Workload cannot be pickled"):
+            pickle.dumps(self.model.workload(self.dag))
+        with self.assertRaisesRegex(TypeError, "foretime.Model of bytes cannot be pickled"):
+            pickle.dumps(foretime.open((BUNDLES / "loops.foretime").read_bytes()))
+        files = foretime.read(SOURCE / "samples/resnet18_conv2d/C3.npz", format="programs")
+        self.assertEqual(repr(files), "<foretime.Files of 1 groups: C3>")
+        files.close()
+        self.assertEqual(repr(files), "<closed foretime.Files>")
 
     def test_groups_score_as_the_program_scores_them(self):
         sample = SOURCE / "samples/resnet18_conv2d/C3.npz"

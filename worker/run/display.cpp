@@ -8,8 +8,8 @@
 
 #include "base/duration.h"
 #include "base/message.h"
+#include "base/table.h"
 #include "base/terminal.h"
-#include "base/text.h"
 
 namespace foretime::worker {
 namespace {
@@ -44,7 +44,7 @@ constexpr size_t kAnyWidth = 100'000;
 
 }  // namespace
 
-std::string comparison_table(const std::vector<NamedEvaluation>& evaluations) {
+std::string comparison_table(const std::vector<NamedEvaluation>& evaluations, size_t width) {
   std::string text;
   for (const std::string set : {"holdout", "valid", "test"}) {
     if (evaluations.empty() || !has_set(evaluations.front(), set)) continue;
@@ -90,12 +90,12 @@ std::string comparison_table(const std::vector<NamedEvaluation>& evaluations) {
     const char* meaning = set == "holdout" ? "held-out candidates of the training groups"
                           : set == "valid" ? "validation groups"
                                            : "test groups";
-    text += fmt::format("\n{}: {} ({} groups)\n{}", set, meaning, groups, format_table(rows));
+    text += fmt::format("\n{}: {} ({} groups)\n{}", set, meaning, groups, format_table(rows, width));
   }
   return text;
 }
 
-std::string group_table(const worker::Evaluation& evaluation) {
+std::string group_table(const worker::Evaluation& evaluation, size_t width) {
   std::vector<std::vector<std::string>> rows = {
       {"group", "set", "candidates", "Kendall τ", "noise ceiling", "top-1 slowdown", "l1 / mean"}};
   for (const auto& group : evaluation.groups) {
@@ -109,7 +109,7 @@ std::string group_table(const worker::Evaluation& evaluation) {
                     cell(m, "noise_ceiling_tau"), cell(m, "top1_slowdown", 100, "{:.1f} %"),
                     mean > 0 ? cell(m, "mae", 1 / mean) : "-"});
   }
-  return format_table(rows);
+  return format_table(rows, width);
 }
 
 inference::Ranking ranking_of(const worker::GroupEvaluation& group) {
@@ -130,7 +130,7 @@ ProgressDisplay::ProgressDisplay(std::string label, std::string metric)
     : label_(std::move(label)), metric_(std::move(metric)), terminal_(isatty(STDERR_FILENO) != 0) {}
 
 std::string progress_line(const std::string& label, const std::string& metric, const StepEvent& now, size_t width) {
-  const auto& report = *now.report;
+  const auto report = now.report.value_or(TrainingReport{});
   const auto& ranks = report.ranks;
   const double seconds = now.eta_seconds();
   const auto filled =
@@ -145,13 +145,13 @@ std::string progress_line(const std::string& label, const std::string& metric, c
                              {fmt::format("step {}/{} ", now.step, now.total_steps), 0},
                              {fmt::format("loss {:.4g} ", now.loss), 1},
                              {report.metric ? fmt::format("{} {:.4g} ", metric, *report.metric) : "", 3},
-                             {fmt::format("{:.0f} candidates/s ", report.candidates_per_second), 4},
+                             {now.report ? fmt::format("{:.0f} candidates/s ", report.candidates_per_second) : "", 4},
                              // Alone, there is nobody to wait for.
                              {ranks.comm_wait_ms > 0 ? fmt::format("comm {:.2g} ms ({:.1f} %) ", ranks.comm_exposed_ms,
                                                                    100 * ranks.comm_exposed_share)
                                                      : "",
                               7},
-                             {fmt::format("lr {:.2g} ", report.learning_rate), 6},
+                             {now.report ? fmt::format("lr {:.2g} ", report.learning_rate) : "", 6},
                              {fmt::format("eta {}", seconds < 0 ? "-" : duration_text(seconds)), 2}};
   for (int most = width == kAnyWidth ? 8 : 9;; --most) {
     std::string line;
@@ -163,7 +163,9 @@ std::string progress_line(const std::string& label, const std::string& metric, c
 }
 
 void ProgressDisplay::on_step(const StepEvent& now) {
-  if (!now.report) return;
+  // The first step is shown at once: with the steps of a report, a slow training would be silent for minutes.
+  if (!now.report && std::exchange(shown_, true)) return;
+  shown_ = true;
   const auto size = terminal_ ? terminal_size(STDERR_FILENO) : std::nullopt;
   if (!size) {
     print_message("{}\n", progress_line(label_, metric_, now, kAnyWidth));

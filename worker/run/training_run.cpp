@@ -10,7 +10,8 @@
 #include "base/atomic_file.h"
 #include "base/files.h"
 #include "base/message.h"
-#include "base/text.h"
+#include "base/table.h"
+#include "base/terminal.h"
 #include "coordinator/checkpoint_store.h"
 #include "coordinator/run_directory.h"
 #include "worker/profile/profiler.h"
@@ -26,11 +27,11 @@ void write_profile(const Profiler& profiler, const configs::Settings& settings, 
   comm::run_together(comm, [&] {
     if (comm.rank() != 0) return;
     const std::filesystem::path folder = settings.run.directory;
-    const auto table = format_table(profile_rows(ranks));
+    const auto rows = profile_rows(ranks);
     write_file_atomically(folder / "trace.json", chrome_trace(ranks));
-    write_file_atomically(folder / "profile.txt", table);
+    write_file_atomically(folder / "profile.txt", format_table(rows, 0));
     show(stdout, fmt::format("where the time of {} went, {} rank{}\n{}\n", word_of(settings.model.type), comm.size(),
-                             comm.size() == 1 ? "" : "s", table));
+                             comm.size() == 1 ? "" : "s", format_table(rows, output_width())));
   });
 }
 

@@ -20,7 +20,7 @@ let leave = () => {};
 function showView() {
   leave();
   leave = () => {};
-  document.title = "Foretime";
+  if (!answers) document.title = "Foretime";  // a report has the name of what it shows
   document.getElementById("state").textContent = "";
   if (!answers && !board.queue && location.pathname === "/") history.replaceState(null, "", "/runs" + location.search);
   const path = answers ? answers.view : location.pathname;

@@ -101,6 +101,12 @@ class Files(Handle, Sequence[Group]):
     def __len__(self) -> int:
         return int(self._library.files_count(self._use().pointer))
 
+    def __repr__(self) -> str:
+        if self.closed:
+            return "<closed foretime.Files>"
+        names = self.names
+        return f"<foretime.Files of {len(names)} groups: {', '.join(names[:3])}{', …' if len(names) > 3 else ''}>"
+
     @property
     def names(self) -> list[str]:
         owned = self._use()

@@ -61,6 +61,10 @@ class Handle:
         self._owned: Optional[Owned] = Owned(pointer, close)
         self.maker: object = None  # known by all that one model made
 
+    def __reduce__(self) -> Any:
+        raise TypeError(f"foretime.{type(self).__name__} cannot be pickled or copied: it is open in this process; a Model that was opened "
+                        "from a file can, and makes it anew")
+
     def _use(self) -> Owned:
         """Keeps what is open alive as long as the caller holds the answer."""
         owned = self._owned

@@ -93,6 +93,7 @@ class Model(Handle):
         library.check(status)
         super().__init__(library, pointer.value or 0, library.close)
         self._maker = object()
+        self._options = (threads, max_states)
         self._manifest: Optional[dict[str, Any]] = None
         self._workloads: OrderedDict[bytes, Workload] = OrderedDict()
         self._lock = threading.Lock()
@@ -105,6 +106,12 @@ class Model(Handle):
     def kind(self) -> str:
         """What it scores: "layout", "tile", "loops" (loop programs: records or TIR) or "trees" (syntax trees: TIR)."""
         return KINDS[self._library.model_kind(self._use().pointer)]
+
+    def __reduce__(self) -> Any:
+        """By the absolute path of its bundle, which has to be there where it is loaded."""
+        if not self.file:
+            raise TypeError("foretime.Model of bytes cannot be pickled or copied, expected one that was opened from a file")
+        return type(self), (os.path.abspath(self.file), *self._options)
 
     def __repr__(self) -> str:
         return "<closed foretime.Model>" if self.closed else f"<foretime.Model of {self.kind}>"

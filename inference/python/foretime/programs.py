@@ -44,6 +44,15 @@ def find_program() -> str:
                             "have: build or install it (docs/tutorials/first-model.md), or set FORETIME_PROGRAM to its path")
 
 
+def _json_of(value: Any) -> Any:
+    """What JSON has for a value that it does not know: the number or the list of NumPy's, the text of a path."""
+    if isinstance(value, os.PathLike):
+        return str(os.fspath(value))
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    raise TypeError(f"{type(value).__name__}, expected a text, a number, a bool or a list of them")
+
+
 def text_of(value: Any, key: str = "") -> str:
     """A setting's value as the command line takes it."""
     if isinstance(value, bool):
@@ -53,14 +62,15 @@ def text_of(value: Any, key: str = "") -> str:
     if isinstance(value, float):
         if not math.isfinite(value):
             raise ValueError(f"{key}: {value}, expected a finite number")
-        return repr(value)
+        return repr(float(value))  # NumPy writes its type around it
     if isinstance(value, os.PathLike):
         return str(os.fspath(value))
     if isinstance(value, (list, tuple)):
-        return json.dumps([os.fspath(item) if isinstance(item, os.PathLike) else item for item in value], ensure_ascii=False)
-    if hasattr(value, "item"):  # a number of NumPy's
-        return text_of(value.item(), key)
-    raise TypeError(f"{key}: {type(value).__name__}, expected a text, a number, a bool or a list of them")
+        return json.dumps(value, ensure_ascii=False, default=_json_of)
+    try:
+        return text_of(_json_of(value), key)
+    except TypeError as error:
+        raise TypeError(f"{key}: {error}") from None
 
 
 def words_of(overrides: Optional[Mapping[str, Any]], more: Mapping[str, Any]) -> list[str]:
@@ -85,9 +95,13 @@ def as_file(settings: Settings, name: str) -> Iterator[str]:
     folder either way."""
     if isinstance(settings, Mapping):
         with tempfile.NamedTemporaryFile("w", prefix=f".{name}-", suffix=".yaml", dir=os.getcwd(), encoding="utf-8") as file:
-            json.dump(settings, file, ensure_ascii=False, allow_nan=False, default=lambda value: json.loads(json.dumps(text_of(value))))
+            json.dump(settings, file, ensure_ascii=False, allow_nan=False, default=_json_of)
             file.flush()
-            yield file.name
+            try:
+                yield file.name
+            except CommandError as error:  # nobody finds the file later
+                words = [name if word == file.name else word for word in error.command]
+                raise CommandError(words, error.exit_code, error.message.replace(file.name, name)) from None
     else:
         yield os.fspath(settings)
 

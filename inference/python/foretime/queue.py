@@ -35,6 +35,9 @@ class Queue:
                        for word in (name, os.fspath(value))]
         self._runs = os.fspath(runs) if runs is not None else os.environ.get("FORETIME_RUNS", "runs")
 
+    def __repr__(self) -> str:
+        return f"<foretime.Queue {' '.join(self._where) or self._runs}>"
+
     def _call(self, *words: str) -> str:
         return programs.run(*words, *self._where, program=self._program)
 

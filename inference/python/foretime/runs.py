@@ -5,9 +5,11 @@ import csv
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
-from collections.abc import Mapping
+import threading
+from collections.abc import Iterable, Mapping
 from typing import Any, Optional, Union
 
 import numpy as np
@@ -19,6 +21,8 @@ from .programs import CommandError, Settings
 from .settings_file import parse_settings, read_settings
 from .table import Table
 
+_KINDS = ("train", "eval", "final")  # of the rows of metrics.jsonl
+_PROGRESS = re.compile(r": +step \d+/\d+ +loss |^already at step ")  # a line of progress of foretime train
 # Of safetensors' types; bfloat16, which NumPy has not, is widened.
 _TYPES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "I64": "<i8", "I32": "<i4", "I16": "<i2", "I8": "i1", "U8": "u1", "BOOL": "?"}
 
@@ -82,7 +86,9 @@ class Run:
 
     def metrics(self, kind: Optional[str] = None) -> Table:
         """What metrics.jsonl has (docs/reference/file-formats.md): a row a report, NaN or "" where a report lacks a column. `kind`: rows
-        of "train", "eval" or "final" alone."""
+        of "train", "eval" or "final" alone; ValueError for any other."""
+        if kind is not None and kind not in _KINDS:
+            raise ValueError(f"kind: {kind!r}, expected one of {', '.join(_KINDS)}, or None for all rows")
         rows = []
         with open(self.path / "metrics.jsonl", encoding="utf-8") as file:
             for line in file:
@@ -132,12 +138,49 @@ class Run:
         return os.fspath(path)
 
 
-def train(settings: Settings, overrides: Optional[Mapping[str, Any]] = None, *, ranks: int = 1, echo: bool = False, **more: Any) -> Run:
+def _is_watched() -> bool:
+    """Whether somebody sees standard error now: a terminal or a notebook."""
+    shell = sys.modules.get("IPython")
+    kernel = shell.get_ipython() if shell is not None else None
+    return sys.stderr.isatty() or type(kernel).__name__ == "ZMQInteractiveShell"
+
+
+class _Output(threading.Thread):
+    """Reads a stream of a training to its end. `whole`: passes everything on; `progress`: shows the last line of progress in one line
+    that is written over. `content` is all that came."""
+
+    def __init__(self, stream: Iterable[bytes], to: Any, whole: bool, progress: bool) -> None:
+        super().__init__(daemon=True)
+        self._stream, self._to, self._whole, self._progress = stream, to, whole, progress
+        self.content = b""
+        self._drawn = 0
+
+    def run(self) -> None:
+        for line in self._stream:
+            text = line.decode(errors="replace")
+            is_progress = _PROGRESS.search(text) is not None
+            if not is_progress:
+                self.content += line
+            if self._whole:
+                self._to.write(text)
+            elif self._progress and is_progress:
+                shown = text.rstrip()
+                self._to.write("\r" + shown.ljust(self._drawn))
+                self._drawn = len(shown)
+            self._to.flush()
+        if self._drawn:
+            self._to.write("\n")
+            self._to.flush()
+
+
+def train(settings: Settings, overrides: Optional[Mapping[str, Any]] = None, *, ranks: int = 1, echo: bool = False,
+          progress: Optional[bool] = None, **more: Any) -> Run:
     """Trains by `foretime train`; the same call continues a run that was stopped. Returns the Run.
 
     `settings`: a settings file, or the settings as a map; `overrides` and keywords replace them: {"trainer.steps": 100}, or sections,
-    trainer={"steps": 100}. `ranks` above 1: under mpirun. `echo`: what it prints goes to standard output as it comes. CommandError
-    where the settings, the data or the training fail; exit code 75 where it was asked to stop and can be continued.
+    trainer={"steps": 100}. `ranks` above 1: under mpirun. `progress`: shows the step, the loss and the remaining time in one line on
+    standard error; None: in a terminal or a notebook. `echo`: all that it prints goes to standard output and error as it comes.
+    CommandError where the settings, the data or the training fail; exit code 75 where it was asked to stop and can be continued.
     """
     if ranks < 1:
         raise ValueError(f"ranks: {ranks}, expected at least 1")
@@ -146,18 +189,24 @@ def train(settings: Settings, overrides: Optional[Mapping[str, Any]] = None, *, 
     with programs.as_file(settings, "settings") as path:
         resolved = parse_settings(programs.run("config", path, *words, program=program))
         command = [*launcher, program, "train", path, *words, "--quiet"]
-        child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=None if echo else subprocess.DEVNULL, stderr=subprocess.PIPE,
+        child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                  env=programs.mpi_environment())
+        assert child.stdout is not None and child.stderr is not None
+        watched = _is_watched() if progress is None else progress
+        outputs = [_Output(child.stdout, sys.stdout, echo, False), _Output(child.stderr, sys.stderr, echo, watched)]
+        for output in outputs:
+            output.start()
         try:
-            errors = child.communicate()[1]
+            child.wait()
         except BaseException:  # Ctrl-C: the training writes a checkpoint and ends
             child.terminate()
-            child.communicate()
+            child.wait()
             raise
-    if echo:
-        sys.stderr.write(errors.decode(errors="replace"))
-    if child.returncode != 0:
-        raise programs.error_of(command, child.returncode, errors)
+        finally:
+            for output in outputs:
+                output.join()
+        if child.returncode != 0:
+            raise programs.error_of(command, child.returncode, outputs[1].content)
     return Run(resolved["run"]["directory"])
 
 

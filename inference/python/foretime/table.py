@@ -1,11 +1,14 @@
 """Columns by name: what metrics and rankings are read as, without pandas, and with it."""
 from __future__ import annotations
 
+import html
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
+MOST_SHOWN = 20  # rows of a table in a notebook
 
 
 def _column(values: list[Any]) -> npt.NDArray[Any]:
@@ -24,6 +27,10 @@ def _number(text: str) -> Any:
         except ValueError:
             pass
     return None if text == "" else text
+
+
+def _shown(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 class Table(Mapping[str, npt.NDArray[Any]]):
@@ -69,6 +76,19 @@ class Table(Mapping[str, npt.NDArray[Any]]):
 
         return pandas.DataFrame(self._columns)
 
+    def _count(self) -> int:
+        return len(next(iter(self._columns.values()))) if self._columns else 0
+
+    def _repr_html_(self) -> str:
+        """The table of a notebook: the first and the last rows where there are many."""
+        count = self._count()
+        places = range(count) if count <= MOST_SHOWN else [*range(MOST_SHOWN // 2), None, *range(count - MOST_SHOWN // 2, count)]
+        lines = ["".join(f"<th>{html.escape(str(name))}</th>" for name in self._columns)]
+        for place in places:
+            cells = ("…" if place is None else _shown(column[place]) for column in self._columns.values())
+            lines.append("".join(f"<td>{html.escape(cell)}</td>" for cell in cells))
+        return f"<table>{''.join(f'<tr>{line}</tr>' for line in lines)}</table><p>{count} rows</p>"
+
     def __repr__(self) -> str:
-        count = len(next(iter(self._columns.values()))) if self._columns else 0
+        count = self._count()
         return f"<foretime.Table of {count} rows: {', '.join(self._columns)}>"

@@ -239,7 +239,7 @@ void read_result(const array& result, TuningRecord& record) {
   if (record.costs.empty()) throw DataError("r[0]: no cost, though error is 0");
   for (const double cost : record.costs) {
     if (!(cost > 0.0) || cost >= kFailedCost)
-      throw DataError("r[0]: cost {}, though error is 0: expected seconds above 0", cost);
+      throw DataError("r[0]: cost {}, though error is 0: expected seconds above 0 and below {:g}", cost, kFailedCost);
   }
 }
 
