@@ -245,9 +245,10 @@ class JobsTest(QueueTest):
             for entry in pathlib.Path("/proc").iterdir():
                 try:
                     line = (entry / "cmdline").read_text().replace("\0", " ") if entry.name.isdigit() else ""
+                    place = os.readlink(entry / "cwd") if line else ""  # no argument of the server names its folder
                 except OSError:
                     continue
-                if folder in line and line.startswith(text):
+                if (folder in line or place.startswith(folder)) and line.startswith(text):
                     found[int(entry.name)] = line
             return found
 
