@@ -117,7 +117,8 @@ std::string EmbeddedFolder::socket() const {
 }
 
 Descriptor EmbeddedFolder::open_file(const std::string& name, int flags) const {
-  auto file = above_standard(openat(descriptor_.get(), name.c_str(), flags | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600));
+  auto file =
+      above_standard(openat(descriptor_.get(), name.c_str(), flags | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600));
   if (file.get() < 0) fail_of(name + " cannot be opened", errno);
   return file;
 }

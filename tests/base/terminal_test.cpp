@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "base/table.h"
+
 namespace foretime {
 namespace {
 
@@ -19,6 +21,9 @@ TEST(Folded, GoesOnBelowTheValue) {
   EXPECT_EQ(folded("path   abcdefghijklmnop", 14), "path   abcdefg\n       hijklmn\n       op\n");
   EXPECT_EQ(folded("ττττττ", 4), "ττττ\nττ\n");
   EXPECT_EQ(folded("\nshort\n", 10), "\nshort\n");
+  EXPECT_EQ(folded("  name  a value of\n", 14), "  name  a\n        value\n        of\n");
+  EXPECT_EQ(folded("   -> some words\n", 12), "   -> some\n   words\n");
+  EXPECT_EQ(folded("as wide as it comes", 0), "as wide as it comes");
   for (size_t width = 20; width < 60; ++width) {
     for (const char* text : {"metric    holdout/mae (minimize): 0.0031, best 0.0029 of all that ran so far", "x  y"}) {
       std::string words;
@@ -28,6 +33,18 @@ TEST(Folded, GoesOnBelowTheValue) {
       EXPECT_EQ(words, expected) << width;
     }
   }
+}
+
+TEST(FormatTable, ContinuesInFurtherBlocksBehindTheFirstColumn) {
+  const std::vector<std::vector<std::string>> rows = {{"rank", "loss", "rate"}, {"1", "0.5", "a long value"}};
+  EXPECT_EQ(format_table(rows, 0),
+            "  rank  loss          rate\n  ----  ----  ------------\n  1      0.5  a long value\n");
+  EXPECT_EQ(format_table(rows, 26), format_table(rows, 0));
+  EXPECT_EQ(
+      format_table(rows, 25),
+      "  rank  loss\n  ----  ----\n  1      0.5\n\n  rank          rate\n  ----  ------------\n  1     a long value\n");
+  EXPECT_EQ(format_table(rows, 16),
+            "  rank  loss\n  ----  ----\n  1      0.5\n\n  rank      rate\n  ----  --------\n  1     a long …\n");
 }
 
 }  // namespace

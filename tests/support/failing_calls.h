@@ -5,8 +5,8 @@
 
 namespace foretime::testing {
 
-/// While it lives, a system call of this thread fails with that errno: "fstat", "read", "pread" or "readlink". Whoever uses it
-/// links foretime_failing_calls, whose functions take the place of the C library's in the whole program.
+/// While it lives, a system call of this thread fails with that errno: "fstat", "read", "pread" or "readlink". Whoever
+/// uses it links foretime_failing_calls, whose functions take the place of the C library's in the whole program.
 class FailingCall {
  public:
   FailingCall(std::string name, int error);
