@@ -148,18 +148,19 @@ ChosenJobs choose(jobs::QueueReader& reader, std::vector<std::string> ids, const
   return found;
 }
 
-/// Puts jobs of the same state in the order of their sweeps, and of their trials in a sweep. A sweep comes where its
-/// first job was.
+/// Puts jobs of the same state in the order of submission, and those of a sweep together, by their trials.
 void sort_by_sweep(std::vector<jobs::JobRecord>& jobs) {
-  std::map<std::string, size_t> place;
-  for (const auto& job : jobs) place.emplace(job.spec.sweep, place.size());
-  const auto state = [](const jobs::JobRecord& job) {
-    return std::find(std::begin(kOrder), std::end(kOrder), job.state);
+  std::map<std::string, int64_t> submitted;  // of the first of a sweep's jobs
+  for (const auto& job : jobs) {
+    auto& first = submitted.emplace(job.spec.sweep, job.submitted_ms).first->second;
+    first = std::min(first, job.submitted_ms);
+  }
+  const auto key = [&](const jobs::JobRecord& job) {
+    const auto& sweep = job.spec.sweep;
+    return std::tuple(std::find(std::begin(kOrder), std::end(kOrder), job.state),
+                      sweep.empty() ? job.submitted_ms : submitted[sweep], sweep, job.spec.trial);
   };
-  std::ranges::stable_sort(jobs, [&](const jobs::JobRecord& a, const jobs::JobRecord& b) {
-    return std::tuple(state(a), place[a.spec.sweep], a.spec.trial) <
-           std::tuple(state(b), place[b.spec.sweep], b.spec.trial);
-  });
+  std::ranges::stable_sort(jobs, {}, key);
 }
 
 std::string left_out(size_t all, size_t shown_jobs) {

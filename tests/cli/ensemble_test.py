@@ -20,8 +20,8 @@ class EnsembleTest(ProgramTest):
         self.assertEqual(set(both), set(a))
         for candidate, row in both.items():
             times = [float(one[candidate]["predicted_runtime"]) for one in (a, b)]
-            self.assertAlmostEqual(float(row["predicted_runtime"]) / math.sqrt(times[0] * times[1]), 1, places=9)
-        self.assertEqual({row["predicted_runtime"] for row in self.ranked("a", "b", "c").values()}, {""}, "c only ranks")
+            self.assertAlmostEqual(float(row["predicted_runtime"]) / math.sqrt(times[0] * times[1]), 1, places=6)
+        self.assertNotIn("predicted_runtime", next(iter(self.ranked("a", "b", "c").values())), "c only ranks")
 
         evaluated = self.json_of("evaluate", "a", "--ensemble", "b", "--ensemble", "c", "--json")
         self.assertEqual([(member["checkpoint"], member["model"]) for member in evaluated["members"]],

@@ -196,6 +196,8 @@ TEST_F(AgentTest, AJobWhoseLeaseIsLostIsKilledAndWritesNothing) {
   EXPECT_EQ(job(id).step, step);
   EXPECT_EQ(job(id).results, 1);
   EXPECT_EQ(job(id).agent, "other");
+  EXPECT_EQ(agent->log().find("(exit code"), std::string::npos)
+      << "an end that the queue does not know is not reported";
 }
 
 TEST_F(AgentTest, DrainingLetsJobsCheckpointAndGivesThemBack) {
