@@ -21,7 +21,7 @@ TEST(Folded, GoesOnBelowTheValue) {
   EXPECT_EQ(folded("path   abcdefghijklmnop", 14), "path   abcdefg\n       hijklmn\n       op\n");
   EXPECT_EQ(folded("ττττττ", 4), "ττττ\nττ\n");
   EXPECT_EQ(folded("\nshort\n", 10), "\nshort\n");
-  EXPECT_EQ(folded("  name  a value of\n", 14), "  name  a\n        value\n        of\n");
+  EXPECT_EQ(folded("  name  a value of\n", 16), "  name  a value\n        of\n");
   EXPECT_EQ(folded("   -> some words\n", 12), "   -> some\n   words\n");
   EXPECT_EQ(folded("as wide as it comes", 0), "as wide as it comes");
   for (size_t width = 20; width < 60; ++width) {
