@@ -24,14 +24,14 @@ Outcome outcome_of(StopReason reason) {
 void AgentJob::conclude(const ExitStatus& status) {
   exited_ = true;
   log_->finish();
-  if (bad_messages_ > 0)
-    log_->note(fmt::format("{} messages were of no use; the first: {}", bad_messages_, first_complaint_));
   set_outcome(status);
   end_.result.exit_code = status.code;
   end_.result.seconds = world_.steady_seconds() - started_at_;
 }
 
 void AgentJob::read_files() {
+  if (bad_messages_ > 0)
+    log_->note(fmt::format("{} messages were of no use; the first: {}", bad_messages_, first_complaint_));
   const auto result = std::move(end_.result);
   end_ = {.lease = lease_,
           .folder = folder_,
