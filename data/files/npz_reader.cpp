@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstring>
+#include <limits>
 #include <set>
 #include <type_traits>
 
@@ -186,6 +188,21 @@ From load(const unsigned char* bytes, bool big_endian) {
   return std::bit_cast<From>(ordered);
 }
 
+/// IEEE 754's binary16, which not every compiler has.
+struct Half {
+  uint16_t bits;
+  explicit operator float() const {
+    const int exponent = bits >> 10 & 31, fraction = bits & 1023;
+    float value = std::ldexp(static_cast<float>(fraction), -24);
+    if (exponent == 31)
+      value = fraction == 0 ? std::numeric_limits<float>::infinity() : std::numeric_limits<float>::quiet_NaN();
+    else if (exponent > 0)
+      value = std::ldexp(static_cast<float>(1024 + fraction), exponent - 25);
+    return (bits & 0x8000) != 0 ? -value : value;
+  }
+  explicit operator double() const { return static_cast<float>(*this); }
+};
+
 template <class From, class To>
 void convert(const unsigned char* bytes, bool big_endian, To* out, int64_t count, const std::string& origin) {
   for (int64_t i = 0; i < count; ++i) {
@@ -208,7 +225,7 @@ bool convert_any(const NpyType& type, const unsigned char* bytes, To* out, int64
   };
   if constexpr (std::is_floating_point_v<To>) {
     if (type.kind != NpyKind::floating) return false;
-    if (type.size == 2) return run(_Float16{});
+    if (type.size == 2) return run(Half{});
     return type.size == 4 ? run(float{}) : run(double{});
   } else {
     if (type.kind == NpyKind::boolean) return run(uint8_t{});

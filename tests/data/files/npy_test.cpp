@@ -70,7 +70,7 @@ TEST(NpyHeader, MalformedOnesSaySo) {
       {"{'descr': '<f4", "without an end"},
       {"{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (3,)}", "structured"},
       {"{'descr': '|O', 'fortran_order': False, 'shape': (3,)}", "type '|O'"},
-      {"{'descr': '<f2', 'fortran_order': False, 'shape': (3,)}", "type '<f2'"},
+      {"{'descr': '<f16', 'fortran_order': False, 'shape': (3,)}", "type '<f16'"},
       {"{'descr': '<U99999999999999999999', 'fortran_order': False, 'shape': (3,)}", "type '<U"},
       {"{'descr': '<f4', 'fortran_order': False, 'shape': (x,)}", "no number"},
       {"{'descr': '<U0', 'fortran_order': False, 'shape': (4294967296, 4294967296)}", "overflows"},
@@ -95,8 +95,13 @@ TEST_F(NpzFile, RoundTripsEveryType) {
     writer.add_bytes("bool.npy", format_npy_header({NpyKind::boolean, 1, false}, false, {2}) + std::string("\0\1", 2));
     writer.add_bytes("text.npy", format_npy_header({NpyKind::text, 8, false}, false, {2}) +
                                      std::string("\xac\x20\0\0a\0\0\0b\0\0\0\0\0\0\0", 16));
+    // 1, -2, the largest, the smallest, infinity and none.
+    writer.add_bytes("half.npy", format_npy_header({NpyKind::floating, 2, false}, false, {6}) +
+                                     std::string("\0\x3c\0\xc0\xff\x7b\1\0\0\x7c\1\x7c", 12));
     writer.close();
     const NpzReader file(path_);
+    EXPECT_THAT(file.open("half").read_all<float>(),
+                ElementsAre(1, -2, 65504, 0x1p-24F, std::numeric_limits<float>::infinity(), ::testing::IsNan()));
     EXPECT_THAT(file.open("f8").read_all<double>(), ElementsAre(1, 2, 3, 4.5));
     EXPECT_THAT(file.open("f8").read_all<float>(), ElementsAre(1, 2, 3, 4.5f));
     EXPECT_THAT(file.open("fortran").read_all<int64_t>(), ElementsAre(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11));
