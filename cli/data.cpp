@@ -21,6 +21,7 @@
 #include "data/dataset/pack.h"
 #include "data/dataset/synth.h"
 #include "data/dataset/table_pack.h"
+#include "data/files/file_form.h"
 #include "data/files/packed.h"
 #include "data/frontends/ansor/features/record_report.h"
 #include "data/frontends/ansor/printed/dag_conversion.h"
@@ -54,15 +55,17 @@ CandidateKind kind_of_format(const std::string& format) {
 
 enum class InputKind : uint8_t { groups, records, tir };
 
+InputKind kind_of_form(data::FileForm form) {
+  return form == data::FileForm::save_json ? InputKind::tir
+         : form == data::FileForm::records ? InputKind::records
+                                           : InputKind::groups;
+}
+
 /// Told apart by their first bytes; one call has files of one kind.
 InputKind input_kind(const InspectArguments& arguments) {
   if (!arguments.format.empty()) return InputKind::groups;
   std::set<InputKind> kinds;
-  for (const std::string& file : arguments.files)
-    kinds.insert(data::is_hlo_file(file)      ? InputKind::groups
-                 : data::is_tir_text(file)    ? InputKind::tir
-                 : data::is_record_file(file) ? InputKind::records
-                                              : InputKind::groups);
+  for (const std::string& file : arguments.files) kinds.insert(kind_of_form(data::form_of(file)));
   if (kinds.size() != 1) throw DataError("tuning records, save_json text or others: expected files of one kind");
   return *kinds.begin();
 }
@@ -251,12 +254,18 @@ void add_pack_table(CLI::App& data_command) {
   const auto force = std::make_shared<bool>(false);
   add_output(*command, request->out, *force);
   needed_option(*command, "in", request->in, "Tables with the same columns, plain or gzip", "CSV");
-  typed_option(*command, "--runtime", request->runtime, "Column of run times, in any unit; empty: it failed", "COLUMN")
+  typed_option(*command, "--runtime", request->runtime, "Column of run times, in any unit", "COLUMN")
       ->capture_default_str();
   auto* group =
       typed_option(*command, "--group", request->group,
                    "Columns that describe the problem: candidates that agree in them are ranked together", "COLUMNS")
           ->delimiter(',');
+  typed_option(
+      *command, "--failed", request->failed,
+      "Run times that mark failures, such as 0 or 1e20; known: empty, inf, nan, NA, null, None, and what Kernel "
+      "Tuner writes",
+      "WORDS")
+      ->delimiter(',');
   typed_option(*command, "--leave-out", request->leave_out, "Columns that say nothing, such as names", "COLUMNS")
       ->delimiter(',');
   typed_option(*command, "--like", *like,
@@ -271,6 +280,8 @@ void add_pack_table(CLI::App& data_command) {
     const auto done = data::pack_table(*request);
     std::cout << fmt::format("{}: {} groups, {} candidates{}\n", request->out.string(), done.groups, done.rows,
                              done.labelled ? "" : ", without run times");
+    if (done.index_left_out)
+      print_message("foretime: the first column, which has no name and counts the rows, was left out\n");
     if (done.failed > 0) print_message("foretime: {} rows without a run time were left out\n", done.failed);
     std::cout << fmt::format(
         "  problem: {}\n  candidates: {}\n",

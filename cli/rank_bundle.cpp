@@ -15,6 +15,7 @@
 #include "cli/workload_texts.h"
 #include "configs/load.h"
 #include "data/dataset/group_files.h"
+#include "data/files/file_form.h"
 #include "data/frontends/ansor/dag/dag_table.h"
 #include "data/frontends/ansor/records/record_reader.h"
 #include "data/frontends/hlo/hlo_groups.h"
@@ -164,7 +165,8 @@ void rank_files(const ModelPtr& model, const RankArguments& arguments, RankOutpu
   const bool programs = model->spec().kind == CandidateKind::program;
   std::vector<std::string> graphs, records, texts;
   for (const auto& file : named_files(arguments.files)) {
-    auto& kind = programs && data::is_tir_text(file) ? texts : programs && holds_records(file) ? records : graphs;
+    const auto form = programs ? data::form_of(file) : data::FileForm::unknown;
+    auto& kind = form == data::FileForm::save_json ? texts : form == data::FileForm::records ? records : graphs;
     kind.push_back(file);
   }
   if (!arguments.targets.empty() && !(graphs.empty() && texts.empty()))
@@ -213,8 +215,10 @@ bool needs_bundle(const RankArguments& arguments) {
   if (!arguments.candidates.empty() || !arguments.dags.empty() || !arguments.member.empty() ||
       !arguments.targets.empty())
     return true;
-  return std::ranges::any_of(arguments.files,
-                             [](const auto& file) { return data::is_tir_text(file) || holds_records(file); });
+  return std::ranges::any_of(arguments.files, [](const auto& file) {
+    const auto form = data::form_of(file);
+    return form == data::FileForm::save_json || form == data::FileForm::records;
+  });
 }
 
 void rank_bundle(const RankArguments& arguments) {

@@ -16,6 +16,7 @@
 #include "base/message.h"
 #include "configs/load.h"
 #include "data/dataset/group_files.h"
+#include "data/files/file_form.h"
 #include "data/frontends/ansor/dag/dag_table.h"
 #include "data/frontends/ansor/records/record_reader.h"
 #include "data/frontends/tir/tir_file.h"
@@ -289,7 +290,8 @@ struct FileKinds {
 
   FileKinds(const std::vector<std::string>& files, bool programs) {
     for (const auto& file : files) {
-      auto& kind = programs && data::is_tir_text(file) ? texts : programs && holds_records(file) ? records : graphs;
+      const auto form = programs ? data::form_of(file) : data::FileForm::unknown;
+      auto& kind = form == data::FileForm::save_json ? texts : form == data::FileForm::records ? records : graphs;
       kind.push_back(file);
     }
   }

@@ -12,7 +12,6 @@
 #include "base/message.h"
 #include "configs/load.h"
 #include "data/files/line_source.h"
-#include "data/frontends/ansor/features/record_report.h"
 #include "data/frontends/ansor/records/record_reader.h"
 #include "data/frontends/tir/tir_file.h"
 
@@ -81,10 +80,6 @@ void expect_dags(const std::string& dags, const std::string& file) {
         "{}: tuning records, which name schedules and no programs; give --dags FILE, the compute DAGs "
         "of their workloads (docs/explanations/schedules.md)",
         file);
-}
-
-bool holds_records(const std::string& file) {
-  return std::filesystem::is_regular_file(file) && data::is_record_file(file);
 }
 
 void read_records(const std::string& file, const std::string& name, Workloads& workloads) {

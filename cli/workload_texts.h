@@ -84,9 +84,6 @@ std::vector<std::string> named_files(const std::vector<std::string>& files);
 /// Throws SettingsError where records of `file` have no `dags`.
 void expect_dags(const std::string& dags, const std::string& file);
 
-/// Whether a file holds tuning records.
-bool holds_records(const std::string& file);
-
 /// The records of a file. `name`: of the file in ids, which are 0-based lines after it and a colon; empty where it is
 /// the only one. Costs are not looked at. Lines that are no records are left out, and told on standard error.
 void read_records(const std::string& file, const std::string& name, Workloads& workloads);

@@ -137,6 +137,21 @@ bool has_meaning_at_start(const std::string& text) {
          text.back() == '\t' || text.find('\n') != std::string::npos;
 }
 
+/// What a file is that holds no text; null for text.
+const char* binary_kind(const std::string& text) {
+  if (text.starts_with("PK\3\4")) return "a zip archive";
+  if (text.starts_with("\x1f\x8b")) return "gzip data";
+  return text.find('\0') == std::string::npos ? nullptr : "binary data";
+}
+
+/// Whether a line, counted from 0, is indented by a tab, which YAML does not allow.
+bool begins_with_tab(const std::string& yaml, int line) {
+  std::istringstream lines(yaml);
+  std::string text;
+  for (int i = 0; i <= line; ++i) std::getline(lines, text);
+  return text.substr(0, text.find_first_not_of(" \t")).find('\t') != std::string::npos;
+}
+
 }  // namespace
 
 std::string place_of(const YAML::Node& node, const std::string& origin) {
@@ -162,6 +177,8 @@ std::string read_yaml_text(const std::filesystem::path& file) {
 }
 
 YAML::Node parse_document(const std::string& yaml, const std::string& origin) {
+  if (const char* const found = binary_kind(yaml))
+    throw SettingsError("{}: found {}, expected a YAML file", origin, found);
   try {
     const auto document = only_document(yaml);
     if (!document) throw SettingsError("{}: found more than one YAML document, expected one", origin);
@@ -170,7 +187,9 @@ YAML::Node parse_document(const std::string& yaml, const std::string& origin) {
     const bool glob = error.msg.find("anchor") != std::string::npos || error.msg.find("alias") != std::string::npos;
     throw SettingsError("{}{}: found text that is no YAML: {}{}", origin,
                         is_override(origin) ? "" : fmt::format(":{}", std::max(error.mark.line, 0) + 1), error.msg,
-                        glob ? " (text that starts with * or & needs quotes)" : "");
+                        glob                                     ? " (text that starts with * or & needs quotes)"
+                        : begins_with_tab(yaml, error.mark.line) ? " (the line begins with a tab, expected blanks)"
+                                                                 : "");
   }
 }
 

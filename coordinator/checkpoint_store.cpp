@@ -12,6 +12,7 @@
 #include "base/atomic_file.h"
 #include "base/foreign_file.h"
 #include "base/halves.h"
+#include "base/output_target.h"
 #include "base/text.h"
 
 namespace foretime::coordinator {
@@ -250,6 +251,10 @@ StoredCheckpoint read_intact_checkpoint(const fs::path& path, const CheckpointSt
 
 StoredCheckpoint read_checkpoint(const fs::path& path) {
   const auto root = folder_of_checkpoints(path);
+  if (!root && is_of_kind(path, FileKind::bundle))
+    throw RunError(
+        "{}: found a bundle, expected a checkpoint or a run directory: name the run that it was exported from",
+        path.string());
   if (!root && !files().is_folder(path))
     throw RunError("{}: {}, expected a checkpoint or a run directory", path.string(),
                    files().exists(path) ? "not a folder" : "no such file or folder");

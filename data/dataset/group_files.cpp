@@ -10,6 +10,7 @@
 #include "base/files.h"
 #include "base/glob.h"
 #include "base/read_input.h"
+#include "data/files/file_form.h"
 #include "data/files/npz_groups.h"
 #include "data/files/packed.h"
 #include "data/files/program_oddities.h"
@@ -52,30 +53,24 @@ GroupHeader npz_header(const fs::path& path) {
   return header;
 }
 
-/// What a file holds that is neither named like groups nor a zip archive, as .npz files are; "" for all else.
-std::string_view other_contents(const fs::path& file) {
-  const auto start = start_of(file, 2);
-  if (start == "\x1f\x8b" ||
-      (!start.empty() && std::string_view("{[#\"").find(start.front()) != std::string_view::npos))
-    return "text or gzip";
-  if (file.extension() == ".npz" || file.extension() == ".foretime" || start == "PK" || !files().exists(file))
-    return "";
-  return start.empty() ? "is empty" : "of no known form";
-}
-
 std::vector<GroupHeader> headers_of(const fs::path& file) {
-  if (is_hlo_file(file)) return hlo_headers(file);
-  if (is_packed(file)) return packed_headers(file);
-  if (const auto contents = other_contents(file); !contents.empty())
+  constexpr std::string_view kGroups = "groups (.npz, .foretime or HLO protobuf)";
+  const auto form = expect_form(file, {FileForm::packed, FileForm::npz, FileForm::hlo}, kGroups);
+  const bool unknown = form == FileForm::unknown && files().exists(file);
+  if (form == FileForm::packed) return packed_headers(file);
+  if (form == FileForm::hlo || (unknown && file.extension() == ".pb")) return hlo_headers(file);
+  if (unknown && file.extension() != ".npz" && file.extension() != ".foretime")
     throw DataError(
-        "{}: {}, expected groups (.npz, .foretime, .pb); foretime data makes them: pack-records of tuning "
-        "records, pack-tir of save_json text, pack-table of tables",
-        file.string(), contents);
+        "{}: of no known form, expected {}; foretime data makes them: pack-records of tuning records, pack-tir of "
+        "save_json text, pack-table of tables",
+        file.string(), kGroups);
   return {npz_header(file)};
 }
 
+/// Files of other names are data only where they are named themselves.
 bool is_data_file(const fs::path& path) {
-  return path.extension() == ".npz" || path.extension() == ".foretime" || is_hlo_file(path);
+  const auto ending = path.extension() == ".gz" ? path.stem().extension() : path.extension();
+  return path.extension() == ".npz" || path.extension() == ".foretime" || ending == ".pb";
 }
 
 /// The data files below a folder, in the order of their names.

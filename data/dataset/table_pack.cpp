@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <span>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -14,6 +15,7 @@
 
 #include "base/csv.h"
 #include "base/error.h"
+#include "data/files/file_form.h"
 #include "data/files/line_source.h"
 #include "data/files/packed.h"
 #include "data/graphs/group.h"
@@ -25,6 +27,21 @@ using Json = nlohmann::json;
 
 constexpr uint64_t kColumnsPlan = 0x7461626c65636f6c;  // key of the columns' text beside each group
 constexpr size_t kMostWords = 64, kMostGroupColumns = 4096;
+constexpr double kLargestGap = 1e6;  // between run times of candidates that ran
+
+/// What pandas and Kernel Tuner write for a measurement that failed; a number that is not finite is such a mark, too.
+constexpr const char* kFailed[] = {"",
+                                   "#N/A",
+                                   "<NA>",
+                                   "N/A",
+                                   "NA",
+                                   "NULL",
+                                   "None",
+                                   "n/a",
+                                   "null",
+                                   "CompilationFailedConfig",
+                                   "InvalidConfig",
+                                   "RuntimeFailedConfig"};
 
 /// A column of a table: a number, or one of some words.
 struct TableColumn {
@@ -45,6 +62,7 @@ struct TableRow {
 struct MeasuredTable {
   std::vector<std::string> names;
   std::vector<TableRow> rows;
+  bool index_left_out = false;
 
   std::optional<size_t> find(const std::string& name) const {
     const auto found = std::ranges::find(names, name);
@@ -52,9 +70,8 @@ struct MeasuredTable {
   }
 };
 
-/// The values of a line of CSV; "…" holds commas, and "" inside is a quote.
-std::vector<std::string> split_csv(std::string_view line, const std::string& place) {
-  if (line.ends_with('\r')) line.remove_suffix(1);
+/// The values of a line of CSV; "…" holds delimiters, and "" inside is a quote.
+std::vector<std::string> split_csv(std::string_view line, char delimiter, const std::string& place) {
   std::vector<std::string> values(1);
   bool quoted = false;
   for (size_t i = 0; i < line.size(); ++i) {
@@ -63,7 +80,7 @@ std::vector<std::string> split_csv(std::string_view line, const std::string& pla
       values.back() += line[++i];
     } else if (c == '"') {
       quoted = !quoted;
-    } else if (c == ',' && !quoted) {
+    } else if (c == delimiter && !quoted) {
       values.emplace_back();
     } else {
       values.back() += c;
@@ -77,37 +94,6 @@ std::vector<std::string> split_csv(std::string_view line, const std::string& pla
   return values;
 }
 
-void read_table(const std::filesystem::path& file, MeasuredTable& table) {
-  LineSource lines(file);
-  std::vector<std::string> names;
-  while (const auto line = lines.next()) {
-    const auto place = fmt::format("{}:{}", file.string(), lines.line_number());
-    if (line->too_long) throw DataError("{}: longer than a row may be", place);
-    auto text = line->text;
-    if (!simdjson::validate_utf8(text)) throw DataError("{}: {}", place, kNotUtf8);
-    if (names.empty() && text.starts_with("\xef\xbb\xbf")) text.remove_prefix(3);  // as spreadsheets write it
-    if (text.find_first_not_of(" \t\r") == std::string_view::npos) continue;
-    auto values = split_csv(text, place);
-    if (names.empty()) {
-      names = std::move(values);
-      for (const std::string& name : names) {
-        if (name.empty()) throw DataError("{}: found a column without a name", place);
-        if (std::ranges::count(names, name) > 1) throw DataError("{}: found the column {} twice", place, name);
-      }
-      if (table.names.empty()) table.names = names;
-      if (table.names != names)
-        throw DataError("{}: columns {}, expected {} as in the first file", place, fmt::join(names, ","),
-                        fmt::join(table.names, ","));
-      continue;
-    }
-    if (values.size() != names.size())
-      throw DataError("{}: {} values, expected {}: {}", place, values.size(), names.size(), fmt::join(names, ","));
-    table.rows.push_back({std::move(values), place});
-  }
-  if (names.empty())
-    throw DataError("{}: is empty, expected a line of names and a line for each candidate", file.string());
-}
-
 /// True and false are numbers.
 std::optional<double> table_number(const std::string& text) {
   for (const char* word : {"true", "True", "TRUE"})
@@ -119,6 +105,76 @@ std::optional<double> table_number(const std::string& text) {
   const auto [end, error] = std::from_chars(begin, text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
   return value;
+}
+
+/// Throws DataError unless these are names.
+void check_names(const std::vector<std::string>& names, const std::string& place) {
+  if (std::ranges::all_of(names, [](const auto& name) { return table_number(name).has_value(); }))
+    throw DataError("{}: found numbers ({}), expected a line of the columns' names first: no header?", place,
+                    fmt::join(names, ","));
+  for (size_t i = 0; i < names.size(); ++i) {
+    if (names[i].empty() && i > 0) throw DataError("{}: found no name of column {}", place, i + 1);
+    if (std::ranges::count(names, names[i]) > 1) throw DataError("{}: found the column {} twice", place, names[i]);
+  }
+}
+
+/// 0,25 of a table whose columns are separated by semicolons.
+bool has_decimal_comma(std::string value) {
+  const auto comma = value.find(',');
+  if (comma == std::string::npos) return false;
+  value[comma] = '.';
+  return table_number(value).has_value();
+}
+
+/// Takes away a first column without a name that counts rows, as pandas writes it.
+void leave_index_out(std::vector<std::string>& names, std::span<TableRow> rows, const std::string& file) {
+  double last = -1;
+  for (TableRow& row : rows) {
+    const auto number = table_number(row.values.front());
+    if (!number || *number <= last || *number != std::floor(*number))
+      throw DataError("{}: found '{}' in the first column, which has no name, expected 0, 1, 2, … there, or its name",
+                      row.place, row.values.front());
+    last = *number;
+    row.values.erase(row.values.begin());
+  }
+  names.erase(names.begin());
+  if (names.empty()) throw DataError("{}: no column with a name", file);
+}
+
+void read_table(const std::filesystem::path& file, MeasuredTable& table) {
+  expect_form(file, {FileForm::table}, "a table (CSV)");
+  LineSource lines(file);
+  std::vector<std::string> names;
+  const size_t first = table.rows.size();
+  char delimiter = ',';
+  while (const auto line = lines.next()) {
+    const auto place = fmt::format("{}:{}", file.string(), lines.line_number());
+    if (line->too_long) throw DataError("{}: longer than a row may be", place);
+    if (!simdjson::validate_utf8(line->text)) throw DataError("{}: {}", place, kNotUtf8);
+    if (line->text.find_first_not_of(" \t") == std::string_view::npos) continue;
+    if (names.empty()) delimiter = delimiter_of(line->text);
+    auto values = split_csv(line->text, delimiter, place);
+    if (names.empty()) {
+      check_names(values, place);
+      names = std::move(values);
+      continue;
+    }
+    if (values.size() != names.size())
+      throw DataError("{}: {} values, expected {}: {}", place, values.size(), names.size(), fmt::join(names, ","));
+    if (const auto found = std::ranges::find_if(values, has_decimal_comma); delimiter == ';' && found != values.end())
+      throw DataError("{}: found '{}' between semicolons, expected numbers with a decimal point", place, *found);
+    table.rows.push_back({std::move(values), place});
+  }
+  if (names.empty())
+    throw DataError("{}: is empty, expected a line of names and a line for each candidate", file.string());
+  if (names.front().empty()) {
+    leave_index_out(names, std::span(table.rows).subspan(first), file.string());
+    table.index_left_out = true;
+  }
+  if (table.names.empty()) table.names = names;
+  if (table.names != names)
+    throw DataError("{}: columns {}, expected {} as in the first file", file.string(), fmt::join(names, ","),
+                    fmt::join(table.names, ","));
 }
 
 /// What the values of a column are.
@@ -274,17 +330,51 @@ void append_value(std::vector<float>& features, const TableColumn& column, const
   for (const std::string& word : column.words) features.push_back(word == *found ? 1.0F : 0.0F);
 }
 
-/// Empty where the measurement failed.
-std::optional<double> table_runtime(const TableRow& row, const std::string& name, size_t place) {
-  const std::string& text = row.values[place];
-  const auto value = table_number(text);
-  const bool failed = text.empty() || (value && !std::isfinite(*value));
-  if (failed) return std::nullopt;
-  if (!value || *value <= 0)
-    throw DataError("{}: {}: found '{}', expected a run time above 0, or nothing where it failed", row.place, name,
-                    text);
-  return *value;
-}
+/// Tells run times from marks of failures.
+class RunTimes {
+ public:
+  RunTimes(const std::string& name, size_t place, const std::vector<std::string>& failed)
+      : name_(name), place_(place), failed_(std::begin(kFailed), std::end(kFailed)) {
+    for (const std::string& word : failed) {
+      failed_.insert(word);
+      if (const auto number = table_number(word)) failed_numbers_.insert(*number);
+    }
+  }
+
+  /// Empty where the measurement failed.
+  std::optional<double> of(const TableRow& row) const {
+    const std::string& text = row.values[place_];
+    const auto value = table_number(text);
+    if (failed_.contains(text) || (value && (!std::isfinite(*value) || failed_numbers_.contains(*value))))
+      return std::nullopt;
+    if (!value || *value <= 0)
+      throw DataError("{}: {}: found '{}', expected a run time above 0; is it a mark of failures? --failed={}",
+                      row.place, name_, text, text);
+    return *value;
+  }
+
+  /// Throws DataError where the slowest are slower than all others by so much that they must be marks of failures.
+  void check(const std::vector<TableRow>& rows) const {
+    std::vector<std::pair<double, const TableRow*>> sorted;
+    for (const TableRow& row : rows)
+      if (const auto runtime = of(row)) sorted.emplace_back(*runtime, &row);
+    std::ranges::stable_sort(sorted, {}, &std::pair<double, const TableRow*>::first);
+    for (size_t i = 1; i < sorted.size(); ++i) {
+      const auto& [slower, row] = sorted[i];
+      if (slower > kLargestGap * sorted[i - 1].first)
+        throw DataError(
+            "{}: {}: found {}, which is more than a million times {}, the next faster one; is it a mark of failures? "
+            "--failed={}; else pack such problems in tables of their own",
+            row->place, name_, row->values[place_], sorted[i - 1].first, row->values[place_]);
+    }
+  }
+
+ private:
+  const std::string& name_;
+  size_t place_;
+  std::set<std::string> failed_;
+  std::set<double> failed_numbers_;
+};
 
 class TableGroups {
  public:
@@ -292,17 +382,20 @@ class TableGroups {
       : table_(table), request_(request), columns_(columns) {
     for (const auto* part : {&columns.group, &columns.candidate})
       for (const TableColumn& column : *part) places_[column.name] = table.find(column.name).value();
-    runtime_ = table.find(request.runtime);
+    if (const auto place = table.find(request.runtime)) {
+      runtimes_.emplace(request.runtime, *place, request.failed);
+      runtimes_->check(table.rows);
+    }
   }
 
-  bool labelled() const { return runtime_.has_value(); }
+  bool labelled() const { return runtimes_.has_value(); }
   int64_t failed = 0;
 
   std::vector<Group> make() {
     std::vector<std::string> order;
     std::map<std::string, std::vector<size_t>> members;
     for (size_t r = 0; r < table_.rows.size(); ++r) {
-      if (runtime_ && !table_runtime(table_.rows[r], request_.runtime, *runtime_)) {
+      if (runtimes_ && !runtimes_->of(table_.rows[r])) {
         ++failed;
         continue;
       }
@@ -347,7 +440,7 @@ class TableGroups {
       for (const TableColumn& column : columns_.candidate)
         append_value(features, column, table_.rows[r], places_.at(column.name));
       features.resize(begin + kTileFeatures, 0.0F);
-      runtimes.push_back(runtime_ ? *table_runtime(table_.rows[r], request_.runtime, *runtime_) : 0.0);
+      runtimes.push_back(runtimes_ ? *runtimes_->of(table_.rows[r]) : 0.0);
     }
     group.tile_features = std::move(features);
     group.runtimes = std::move(runtimes);
@@ -358,7 +451,7 @@ class TableGroups {
   const TablePackRequest& request_;
   const TableColumns& columns_;
   std::map<std::string, size_t> places_;
-  std::optional<size_t> runtime_;
+  std::optional<RunTimes> runtimes_;
 };
 
 std::string columns_of(const GroupHeader& header) {
@@ -400,6 +493,7 @@ TablePackReport pack_table(const TablePackRequest& request) {
     return PackedPlans{{kColumnsPlan, {bytes, bytes + text.size()}}};
   });
   TablePackReport report{.labelled = groups.labelled(),
+                         .index_left_out = table.index_left_out,
                          .group_columns = names_of(columns.group),
                          .candidate_columns = names_of(columns.candidate)};
   const auto all = groups.make();

@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/read_input.h"
+#include "data/files/file_form.h"
 #include "data/files/packed_file.h"
 #include "data/graphs/validate.h"
 
@@ -339,6 +340,7 @@ std::optional<Array<std::byte>> load_packed_plan(const GroupHeader& header, uint
 }
 
 int64_t verify_packed(const std::filesystem::path& file) {
+  expect_form(file, {FileForm::packed}, "a packed data set");
   const auto headers = packed_headers(file);
   for (const GroupHeader& header : headers) {
     const GroupSummary expected = summarize(load_packed(header)), found = load_packed_summary(header);

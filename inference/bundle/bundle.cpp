@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "data/files/file_form.h"
 #include "inference/bundle/safetensors_file.h"
 #include "inference/bundle/strict_json.h"
 
@@ -98,6 +99,7 @@ Bundle read_bundle(const std::filesystem::path& path) {
                     std::filesystem::exists(path, error) ? "found no regular file, expected a bundle"
                                                          : std::generic_category().message(ENOENT));
   }
+  data::expect_form(path, {data::FileForm::bundle}, "a bundle, as foretime export writes it");
   const auto size = files().size(path);
   if (size > kLargestFile)
     throw BundleError("{}: {} bytes, expected at most {} of a bundle", path.string(), size, kLargestFile);

@@ -154,7 +154,12 @@ class Reader {
       bytes *= extent;
     }
     const auto [begin, end] = std::pair(offsets[0], offsets[1]);
-    if (begin > end || end > data_.size()) {
+    if (begin <= end && end > data_.size()) {
+      fail(
+          "shorter than its header says: {} bytes of data, expected at least {} (tensor {}); was it copied completely?",
+          data_.size(), end, name);
+    }
+    if (begin > end) {
       fail_at(name, "data_offsets [{}, {}], expected an ascending range of the {} bytes of data", begin, end,
               data_.size());
     }

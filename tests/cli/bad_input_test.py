@@ -1,4 +1,5 @@
 """Whatever is wrong with the input, the program says what and where, and exits with the code that the README promises."""
+import gzip
 import io
 import itertools
 import os
@@ -11,7 +12,7 @@ try:
 except ImportError:
     np = None
 
-from program import FORETIME, LIMIT, SAMPLES, ProgramTest, environment, flip_byte, wait_until
+from program import FORETIME, LIMIT, SAMPLES, SOURCE, ProgramTest, environment, flip_byte, wait_until
 
 
 def layout_graph():
@@ -112,6 +113,83 @@ class BadDataTest(ProgramTest):
         done = subprocess.run(["mpirun", "-n", "2", str(script)], env=environment(), capture_output=True, text=True, timeout=LIMIT)
         self.assertEqual(done.returncode, 3, done.stderr)
         self.assertIn("ranks see different data", done.stderr)
+
+
+class OtherFilesTest(ProgramTest):
+    """Files of neighbours, given to the command that looks most apt: one sentence says what each is, and the way forward."""
+    AUTOTVM = '# tuned\n{"input": ["llvm", "dense.x86", [], {}], "config": {"index": 3}, "result": [[1e-05], 0, 0.5, 1.6e9], "version": 0.2}\n'
+    METASCHEDULE = '[0, [[[["GetBlock", [], ["C", "main"], ["b0"]]], []], [0.1], {"kind": "llvm"}, []]]\n'
+    HLO_TEXT = "HloModule jit_f\n\nENTRY main.5 {\n  ROOT p.1 = f32[2]{0} parameter(0)\n}\n"
+    TRITON = '{"key": [512], "configs_timings": [[{"kwargs": {"BLOCK_M": 128}, "num_warps": 4}, [0.02, 0.019, 0.021]]]}'
+
+    def test_are_named_by_every_command_that_reads_data(self):
+        dags = SOURCE / "samples/ansor/dags.jsonl.gz"
+        commands = {"inspect": ("data", "inspect", "{}"), "pack": ("data", "pack", "-o", "o.foretime", "{}", "--format", "layout"),
+                    "pack-records": ("data", "pack-records", "-o", "o.foretime", "{}", "--dags", dags),
+                    "pack-tir": ("data", "pack-tir", "-o", "o.foretime", "{}"), "pack-table": ("data", "pack-table", "-o", "o.foretime", "{}"),
+                    "convert": ("data", "convert", "{}", "o.npz"), "dags": ("data", "dags", "-o", "o.jsonl", "{}"),
+                    "verify": ("data", "verify", "{}"), "rank": ("rank", "x86-cpu", "{}"),
+                    "train": ("train", SOURCE / "configs/quickstart.yaml", "data.root=.", "data.train=[{}]", "run.directory=r", "--quiet"),
+                    "bundle": ("bundle", "show", "./{}"), "serve": ("serve", "./{}", "--port", "0")}
+        files = {"autotvm.log": (self.AUTOTVM, "an AutoTVM log", "auto_scheduler"),
+                 "database_tuning_record.json": (self.METASCHEDULE, "a database of MetaSchedule", "tools/export_metaschedule.py"),
+                 "before_optimizations.txt": (self.HLO_TEXT, "HLO text", "--xla_dump_hlo_as_proto"),
+                 "text.pb": (self.HLO_TEXT, "HLO text", "--xla_dump_hlo_as_proto"),
+                 "f.autotune.json": (self.TRITON, "Triton's autotuning cache", "pack-table"),
+                 "array.json": ('[{"i": []}]', "a JSON array", "jq -c"), "empty.json": ("", "an empty file", "copied completely"),
+                 "pointer.npz": ("version https://git-lfs.github.com/spec/v1\n", "a Git LFS pointer", "git lfs pull"),
+                 "page.npz": ("<!DOCTYPE html><html>", "an HTML page", "login")}
+        for name, (content, what, way) in files.items():
+            self.write(name, content)
+            for command in commands.values():
+                with self.subTest(name=name, command=command[:2]):
+                    done = self.run_foretime(*(str(word).replace("{}", name) for word in command), code=3)
+                    self.assertRegex(done.stderr, rf"{name}: found {what}\b.*, expected ")
+                    self.assertIn(way, done.stderr)
+
+    def test_what_is_of_another_command_names_it(self):
+        samples = SOURCE / "samples"
+        self.write("t.csv", "a,runtime\n1,2\n")
+        for command, what, way in (
+                (("data", "inspect", "t.csv"), "a table", "foretime data pack-table packs it"),
+                (("data", "inspect", samples / "ansor/dags.jsonl.gz"), "a table of compute DAGs", "--dags"),
+                (("data", "inspect", samples / "ansor/compute_dags.txt"), "compute DAGs as TVM prints them", "foretime data dags"),
+                (("data", "pack-tir", "-o", "o.foretime", samples / "ansor/records.jsonl.gz"), "tuning records", "pack-records"),
+                (("data", "pack-table", "-o", "o.foretime", SAMPLES / "C1.npz"), "a .npz archive", "takes? it as it is"),
+                (("rank", SAMPLES / "C1.npz", "t.csv"), "a .npz archive", "")):
+            with self.subTest(command):
+                self.assertRegex(self.run_foretime(*command, code=3).stderr, f"found {what}, expected .*{way}")
+
+    def test_records_behind_a_byte_order_mark_are_read(self):
+        with gzip.open(SOURCE / "samples/ansor/records.jsonl.gz") as file:
+            lines = b"".join(next(file) for _ in range(3))
+        path = self.write("marked.json", b"\xef\xbb\xbf" + lines)
+        self.assertIn("3 tuning records", self.run_foretime("data", "inspect", path).stdout)
+        done = self.run_foretime("data", "pack-records", "-o", "o.foretime", path, "--dags", SOURCE / "samples/ansor/dags.jsonl.gz", "--least", "1")
+        self.assertIn("3 programs", done.stdout)
+        self.assertNotIn("no records", done.stdout)
+        self.write("wide.json", lines.decode().encode("utf-16"))
+        self.assertIn("found UTF-16 text", self.run_foretime("data", "inspect", "wide.json", code=3).stderr)
+
+    def test_a_file_without_any_record_is_an_error(self):
+        path = self.write("no.json", '{"i": 1}\n# the end\n')
+        done = self.run_foretime("data", "inspect", path, code=3)
+        self.assertIn("no.json: no tuning record in 2 lines, the first of which is none: line 1: i: expected a list", done.stderr)
+
+    def test_models_and_settings(self):
+        bundle = SOURCE / "pretrained/x86-cpu.foretime"
+        self.assertIn("found a bundle, expected a checkpoint or a run directory: name the run", self.run_foretime("evaluate", bundle, code=3).stderr)
+        (self.folder / "run").mkdir()
+        for command in (("bundle", "show", "./run"), ("serve", "./run", "--port", "0")):
+            self.assertIn("./run: found a folder, expected a bundle; foretime export", self.run_foretime(*command, code=3).stderr)
+        cut = self.write("cut.foretime", bundle.read_bytes()[:-1000])
+        self.assertIn("shorter than its header says", self.run_foretime("bundle", "show", cut, code=3).stderr)
+        for path, what in ((SAMPLES / "C1.npz", "a zip archive"), (self.write("cut.foretime", bundle.read_bytes()[:-2000000]), "binary data"),
+                           (SOURCE / "samples/ansor/records.jsonl.gz", "gzip data")):
+            self.assertIn(f"{path.name}: found {what}, expected a YAML file", self.run_foretime("train", path, code=2).stderr)
+        self.write("tab.yaml", "data:\n\tformat: tile\n")
+        self.assertIn("tab.yaml:2: found text that is no YAML: illegal map value (the line begins with a tab, expected blanks)",
+                      self.run_foretime("train", "tab.yaml", code=2).stderr)
 
 
 class ChangingFileTest(ProgramTest):

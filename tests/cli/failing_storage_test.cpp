@@ -21,6 +21,7 @@
 #include "coordinator/run_directory.h"
 #include "coordinator/run_lock.h"
 #include "data/dataset/group_files.h"
+#include "data/files/file_form.h"
 #include "data/files/line_source.h"
 #include "data/files/npz_reader.h"
 #include "data/files/packed.h"
@@ -70,7 +71,7 @@ const std::vector<Reader>& readers() {
          data::RecordPacking(request, {});
        }},
       {"TuningRecords", "records.json", [](const auto& path) { data::inspect_records(path); }},
-      {"TirText", "module.json", [](const auto& path) { data::is_tir_text(path); }},
+      {"FormOfAFile", "module.json", [](const auto& path) { data::form_of(path); }},
       {"TypeVectors", "types.vec", [](const auto& path) { data::read_type_vectors(path, {}, 4); }},
       {"MetricsOfARun", "metrics.jsonl", [](const auto& path) { worker::metrics_at(path.parent_path(), 3); }},
       {"EnvironmentOfARun", "environment.json",
@@ -80,7 +81,6 @@ const std::vector<Reader>& readers() {
        }},
       {"Checkpoint", "manifest.json", [](const auto& path) { coordinator::read_checkpoint(path.parent_path()); }},
       {"IsPacked", "some.foretime", [](const auto& path) { data::is_packed(path); }},
-      {"IsRecords", "some.json", [](const auto& path) { data::is_record_file(path); }},
       {"BundleToReplace", "old.foretime",
        [](const auto& path) { expect_replaceable("-o", path, FileKind::bundle, false); }},
       {"LockOfARun", "run.lock", [](const auto& path) { coordinator::RunLock(path.parent_path()); }},

@@ -1,5 +1,7 @@
 """HLO protobuf: data convert and data inspect, and that a group of a .pb file is what other commands take."""
 
+import gzip
+
 import numpy
 
 from program import ProgramTest, data_dir
@@ -102,11 +104,22 @@ class HloTest(ProgramTest):
         self.assertEqual(self.convert(module(last="erf"), "out.npz", "--message", "HloModuleProto").stdout, out)
         self.assertIn("candidates  1, of which 1 distinct", self.run_foretime("data", "inspect", self.folder / "in.pb").stdout)
 
+    def test_a_module_is_known_by_its_content(self):
+        """Also named as XLA's dumps of text are, and packed by gzip."""
+        plain = self.run_foretime("data", "inspect", self.write("a.pb", LAYOUTS)).stdout
+        for name, content in (("a.hlo", LAYOUTS), ("a.pb.gz", gzip.compress(LAYOUTS)), ("a.bin", gzip.compress(LAYOUTS))):
+            with self.subTest(name):
+                path = self.write(name, content)
+                self.assertEqual(self.run_foretime("data", "inspect", path).stdout.splitlines()[1:], plain.splitlines()[1:])
+                self.assertIn("2 candidates", self.run_foretime("data", "convert", path, "out.npz").stdout)
+                self.run_foretime("data", "pack", "-o", "packed.foretime", path)
+                self.run_foretime("data", "verify", "packed.foretime")
+
     def test_refusals(self):
         for content, options, message in (
                 (LAYOUTS[:len(LAYOUTS) // 2], (), "in.pb: byte 0: a length past the end of its message"),
                 (b"nothing", (), "in.pb: no instruction with an opcode in it"),
-                (b"", (), "in.pb: an empty file"),
+                (b"", (), "in.pb: found an empty file"),
                 (module(), ("--message", "TuningData"), "in.pb: "),
                 (module(), ("--max-nodes", "3"), "in.pb: module small: more than 3 instructions, which is the limit")):
             with self.subTest(message):

@@ -123,7 +123,7 @@ class RecordsTest(ProgramTest):
         self.run_foretime("train", "--quiet", *SMALL, "trainer.steps=2", "optimizer.warmup_steps=1")
         for command in (("evaluate", "run", RECORDS), ("data", "pack", "-o", "x.foretime", RECORDS, "--format", "programs"),
                         ("train", *SMALL, f"data.test=[{RECORDS}]", "run.directory=x")):
-            self.assertIn("pack-records of tuning records", self.run_foretime(*command, code=3).stderr)
+            self.assertIn("foretime data pack-records packs them", self.run_foretime(*command, code=3).stderr)
         self.assertIn("give --dags FILE", self.run_foretime("rank", "run", RECORDS, code=2).stderr)
 
     def test_ranks_pack_together(self):

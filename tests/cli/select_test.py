@@ -172,7 +172,7 @@ class SelectTest(BundleTest):
                 ("notes.txt: of no known form, expected groups", 3, "ensemble.foretime", "notes.txt",
                  *DAGS, "-n", 3),
                 ("binary.json", 3, "ensemble.foretime", "binary.json", *DAGS, "-n", 3),
-                ("empty.json: no candidate that the model can score", 3, "ensemble.foretime", "empty.json", *DAGS, "-n", 1),
+                ("empty.json: of no known form, expected groups", 3, "ensemble.foretime", "empty.json", *DAGS, "-n", 1),
                 ("--dags: of models of loop programs; trees.foretime is of kind trees", 2, "trees.foretime", SAMPLES / "C1.npz", *DAGS, "-n", 3),
                 ("--member: of models of programs; layout.foretime is of kind layout", 2, "layout.foretime", "module.pb", "--member", "x", "-n", 3),
                 ("C1.npz", 3, "layout.foretime", SAMPLES / "C1.npz", "-n", 3),

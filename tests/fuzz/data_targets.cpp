@@ -15,6 +15,7 @@
 #include "configs/settings.h"
 #include "data/dataset/group_files.h"
 #include "data/dataset/table_pack.h"
+#include "data/files/file_form.h"
 #include "data/files/npy.h"
 #include "data/files/packed.h"
 #include "data/files/packed_file.h"
@@ -462,7 +463,7 @@ void run_files(std::string_view bytes) {
     }
     case 2: {  // records of save_json text
       const auto path = write("programs.jsonl", content);
-      data::is_tir_text(path);
+      data::form_of(path);
       for (const data::Featurizer* const graphs : {static_cast<const data::Featurizer*>(nullptr), featurizer.get()}) {
         done([&] {
           for (const auto& group : data::read_tir_groups(path, "", {}, graphs)) use(group);
@@ -499,6 +500,7 @@ void run_files(std::string_view bytes) {
                                            .in = {write("table.csv", content)},
                                            .group = {"m"},
                                            .leave_out = {},
+                                           .failed = {},
                                            .like = {}};
       done([&] {
         if (data::pack_table(request).groups == 0) return;

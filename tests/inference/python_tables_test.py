@@ -170,13 +170,20 @@ class Tables(unittest.TestCase):
     def test_tables_that_cannot_be_meant_are_refused(self):
         head = "a,b,runtime\n"
         for text, options, message in (
-                ("", (), "t.csv: is empty"),
+                ("", (), "t.csv: found an empty file, expected a table"),
                 (head, (), "no row"),
                 ("a,b\n1,2\n", (), "--runtime runtime: no such column in t.csv: a,b"),
                 ("a,a,runtime\n1,2,3\n", (), "t.csv:1: found the column a twice"),
                 (head + "1,2,3\n1,2\n", (), "t.csv:3: 2 values, expected 3: a,b,runtime"),
                 (head + "1,,3\n", (), "t.csv:2: b: found no value; leave the column out (--leave-out b)"),
-                (head + "1,2,-3\n", (), "t.csv:2: runtime: found '-3', expected a run time above 0"),
+                (head + "1,2,-3\n", (), "t.csv:2: runtime: found '-3', expected a run time above 0; is it a mark of failures? --failed=-3"),
+                ("1,2,0.5\n1,3,0.25\n", (), "t.csv:1: found numbers (1,2,0.5), expected a line of the columns' names first: no header?"),
+                (",a,runtime\n0,1,2\n2,2,3\n1,3,3\n", (), "t.csv:4: found '1' in the first column, which has no name, expected 0, 1, 2"),
+                ("a,,runtime\n0,1,2\n", (), "t.csv:1: found no name of column 2"),
+                (head + "1,2,3\n1,3,1e20\n1,4,1e20\n", (),
+                 "t.csv:3: runtime: found 1e20, which is more than a million times 3, the next faster one; is it a mark of failures? --failed=1e20"),
+                ("a;b;runtime\n1;2;0,5\n", (), "t.csv:2: found '0,5' between semicolons, expected numbers with a decimal point"),
+                ('{"key": [512], "configs_timings": [[{}, [0.02]]]}', (), "t.csv: found Triton's autotuning cache, expected a table"),
                 (head + "1,2,soon\n", (), "found 'soon'"),
                 (head + "1,2,3\n1,inf,3\n", (), "t.csv:3: b: found 'inf', expected a finite number"),
                 (head + '1,"2,3\n', (), "t.csv:2: found an open quote"),
@@ -190,6 +197,32 @@ class Tables(unittest.TestCase):
         # Quotes, spaces, blank lines, a mark of byte order, failures and words that look like numbers beside words.
         printed = self.packed('\ufeffname, "a ""b""" ,t\r\n"x, y",1,2.5\r\n\r\nz,True,0.5\nz,2,\nz,3,inf\n', "--runtime", "t")
         self.assertIn('1 groups, 2 candidates\n  problem: one\n  candidates: name=x, y, name=z, a "b"', printed)
+
+    def test_tables_as_spreadsheets_pandas_and_tuners_write_them(self):
+        for delimiter in ",;\t":
+            with self.subTest(delimiter):
+                text = "name,block,runtime\nx,1,2.5\n'y,z',2,0.5\n".replace(",", delimiter).replace("'", '"')
+                self.assertIn("1 groups, 2 candidates\n  problem: one\n  candidates: name=x, name=y" + delimiter + "z, block"
+                              if delimiter != "\t" else "1 groups, 2 candidates", self.packed(text))
+                foretime.pack_table("t.csv", "t.foretime")
+        # The index that pandas writes, also of some of its rows.
+        text = ",block,runtime\n0,16,2.5\n3,32,0.5\n"
+        self.assertIn("1 groups, 2 candidates\n  problem: one\n  candidates: block\n", self.packed(text))
+        # Failures in the words of pandas and of Kernel Tuner, and in others.
+        text = "block,runtime\n" + "".join(f"{place},{word}\n" for place, word in enumerate(
+            (1.5, "", "N/A", "null", "None", "nan", "inf", "InvalidConfig", "CompilationFailedConfig", "RuntimeFailedConfig", 2.5)))
+        self.assertIn("1 groups, 2 candidates", self.packed(text))
+        text = "block,runtime\n1,1.5\n2,0\n3,-1\n4,1e+20\n5,timeout\n6,2.5\n"
+        self.assertIn("1 groups, 2 candidates", self.packed(text, "--failed=0,-1", "--failed", "1e20", "--failed=timeout"))
+        rows_with_marks = [{"block": 1, "runtime": 1.5}, {"block": 2, "runtime": None}, {"block": 3, "runtime": float("nan")},
+                           {"block": 4, "runtime": "timeout"}, {"block": 5, "runtime": 0}, {"block": 6, "runtime": 2.5}]
+        self.assertIn("1 groups, 2 candidates", foretime.pack_table(rows_with_marks, "t.foretime", failed=["timeout", 0]))
+        # A file of rows to be scored is read alike.
+        new = [row for row in rows((896,)) if row.pop("runtime")]
+        names = list(new[0])
+        pathlib.Path("new.csv").write_text("\ufeff" + ";".join(["", *names]) + "\n" + "".join(
+            f"{place};" + ";".join(str(row[name]) for name in names) + "\n" for place, row in enumerate(new)))
+        np.testing.assert_array_equal(self.model.score("new.csv"), self.model.score(new))
 
 
 if __name__ == "__main__":

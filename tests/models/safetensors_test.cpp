@@ -177,7 +177,8 @@ TEST(Safetensors, DamagedFilesAreNamedWithWhatIsWrong) {
   EXPECT_THAT(a(u8, many + "]", "[0,1]", "x"), HasSubstr("65 numbers, expected at most 64"));
   EXPECT_THAT(a(u8, "[1]", "[1]", "x"), HasSubstr("data_offsets: 1 numbers, expected 2"));
   EXPECT_THAT(a(u8, "[1]", "[1,0]", "x"), HasSubstr("data_offsets [1, 0], expected an ascending range of the 1 bytes"));
-  EXPECT_THAT(a(u8, "[2]", "[0,2]", "x"), HasSubstr("data_offsets [0, 2], expected an ascending range of the 1 bytes"));
+  EXPECT_THAT(a(u8, "[2]", "[0,2]", "x"),
+              HasSubstr("shorter than its header says: 1 bytes of data, expected at least 2 (tensor a)"));
   EXPECT_THAT(a(R"("F32")", "[2]", "[0,4]", "abcd"), HasSubstr("4 bytes, expected 8 for F32 of shape [2]"));
   EXPECT_THAT(a(u8, "[1]", "[1,2]", "xy"), HasSubstr("data start at byte 1, expected 0"));
   EXPECT_THAT(a(u8, "[1]", "[0,1]", "xy"), HasSubstr("2 bytes of data, expected 1 by the header"));

@@ -12,7 +12,9 @@
 #include "base/glob.h"
 #include "base/text.h"
 #include "configs/load.h"
+#include "data/files/file_form.h"
 #include "data/files/packed.h"
+#include "data/frontends/hlo/hlo_groups.h"
 #include "data/frontends/loops/record_pack.h"
 #include "data/frontends/tir/tir_file.h"
 #include "inference/scoring/model.h"
@@ -29,7 +31,7 @@ std::vector<fs::path> paths_of(const std::string& input) {
 }
 
 bool holds_graphs(const fs::path& path) {
-  return fs::is_directory(path) || path.extension() == ".npz" || path.extension() == ".pb" || data::is_packed(path);
+  return fs::is_directory(path) || path.extension() == ".npz" || data::is_hlo_file(path) || data::is_packed(path);
 }
 
 const char* candidates_of(const inference::ScoringSpec& spec) {
@@ -176,7 +178,7 @@ TuningInput prepare_tuning_input(const TuningSources& sources, const inference::
       if (holds_graphs(path))
         input.files.push_back(path.string());
       else
-        (data::is_tir_text(path) ? texts : records).push_back(path);
+        (data::form_of(path) == data::FileForm::save_json ? texts : records).push_back(path);
     }
   }
   if (!records.empty()) {

@@ -18,6 +18,8 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/mapped_file.h"
+#include "data/files/byte_source.h"
+#include "data/files/file_form.h"
 #include "data/frontends/hlo/hlo.pb.h"
 #include "data/frontends/hlo/node_features.h"
 
@@ -287,14 +289,21 @@ constexpr size_t kNameBytes = 120;        // of a module's name in a group's
 
 /// The bytes of a file: read, so that it may change, or mapped where it is large, as tuning data may be.
 std::shared_ptr<const void> open_bytes(const std::string& path, std::string_view& bytes) {
-  constexpr uint64_t kReadBytes = uint64_t{64} << 20;
+  constexpr uint64_t kReadBytes = uint64_t{64} << 20, kMostOfGzip = uint64_t{1} << 30;
   const auto fail = [&](const char* what) { throw DataError("{}: {}", path, what); };
   const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (file.get() < 0) throw_file_error(path, "cannot be read", errno);
   struct stat status {};
   if (::fstat(file.get(), &status) != 0) throw_file_error(path, "cannot be read", errno);
   if (!S_ISREG(status.st_mode)) fail("no regular file");
-  if (status.st_size == 0) fail("an empty file, expected HloModuleProto, HloProto, ModuleTuningData or TuningData");
+  expect_form(path, {FileForm::hlo}, "HloModuleProto, HloProto, ModuleTuningData or TuningData");
+  ByteSource source(path);
+  if (source.gzip()) {
+    auto content = std::make_shared<const std::string>(source.read_text(kMostOfGzip + 1));
+    if (content->size() > kMostOfGzip) fail("more than 1 GiB in gzip, which is the limit: unpack it first");
+    bytes = *content;
+    return content;
+  }
   const auto size = static_cast<uint64_t>(status.st_size);
   if (size > kReadBytes) {
     auto mapping = std::make_shared<const MappedFile>(file.get(), path, 0, size);
@@ -333,7 +342,7 @@ std::string module_name(const HloSource& source, std::string_view module_tuning_
 HloFile::HloFile(const std::filesystem::path& path, std::optional<HloMessage> message) {
   source_.name = path.string();
   content_ = open_bytes(source_.name, source_.bytes);
-  open(path.stem().string(), message);
+  open((path.extension() == ".gz" ? path.stem() : path).stem().string(), message);
 }
 
 HloFile::HloFile(std::string_view bytes, std::string name, std::optional<HloMessage> message) {

@@ -105,7 +105,7 @@ const char* message_name(HloMessage message);  // HloModuleProto, …
 /// four has one. Looks no further than that.
 std::optional<HloMessage> find_message(const HloSource& source);
 
-/// A .pb file, read or (a large one) mapped as long as this object lives, or its bytes.
+/// A .pb file, read or (a large one) mapped as long as this object lives, gzip of one, or its bytes.
 class HloFile {
  public:
   /// Throws DataError where the file cannot be read, or is none of the messages. `message`: which it is, where that is

@@ -7,6 +7,7 @@
 
 #include "base/checksum.h"
 #include "base/error.h"
+#include "data/files/file_form.h"
 
 namespace foretime::data {
 namespace {
@@ -134,7 +135,10 @@ Group load_hlo_group(const GroupHeader& header, const LayoutSink* sink) {
   throw DataError("{}: group {}: has changed since it was listed", header.file.string(), header.name);
 }
 
-bool is_hlo_file(const std::filesystem::path& path) { return path.extension() == ".pb"; }
+bool is_hlo_file(const std::filesystem::path& path) {
+  const auto form = form_of(path);
+  return form == FileForm::hlo || (form == FileForm::unknown && path.extension() == ".pb");
+}
 
 HloGroup read_hlo_group(const HloFile& file, const HloFile::Module& module, const HloLimits& limits,
                         const LayoutSink* sink) {

@@ -16,7 +16,8 @@
 /// loads groups takes such files too (sharding/dataset_index.h).
 namespace foretime::data {
 
-/// Whether a file is taken for HLO protobuf: by its extension, .pb.
+/// Whether a file is taken for HLO protobuf, plain or gzip: by its content, and by its name (.pb) where that is of no
+/// known form.
 bool is_hlo_file(const std::filesystem::path& path);
 
 struct HloGroup {

@@ -11,6 +11,7 @@
 #include <simdjson.h>
 
 #include "base/error.h"
+#include "data/files/file_form.h"
 #include "data/files/line_source.h"
 #include "data/files/packed.h"
 
@@ -20,7 +21,6 @@ namespace {
 namespace dom = simdjson::dom;
 
 constexpr size_t kMaxLineBytes = size_t{1} << 28;
-constexpr size_t kHeadBytes = 4096;  // within which save_json text shows itself
 constexpr std::string_view kSpace = " \t\r\n";
 
 std::string_view trimmed(std::string_view text) {
@@ -122,30 +122,11 @@ struct TirFile::Stream {
   int64_t line = 0;
 };
 
-TirFile::TirFile(const std::filesystem::path& path) : stream_(std::make_unique<Stream>(path)) {}
+TirFile::TirFile(const std::filesystem::path& path) : stream_(std::make_unique<Stream>(path)) {
+  expect_form(path, {FileForm::save_json}, "text of tvm.ir.save_json, or JSON lines with it");
+}
 TirFile::~TirFile() = default;
 bool TirFile::next(TirRecord& record) { return stream_->next(record); }
-
-bool is_tir_text(const std::filesystem::path& path) {
-  if (!std::filesystem::is_regular_file(path)) return false;
-  std::string head;
-  try {
-    LineSource source(path, kHeadBytes);
-    for (auto line = source.next(); line && head.size() < kHeadBytes; line = source.next()) {
-      head.append(line->text).push_back('\n');
-      if (!trimmed(head).empty() && !holds_text(head)) return false;
-    }
-  } catch (const DataError&) {
-    return false;  // whoever reads the file says what is wrong with it
-  }
-  if (!holds_text(head)) return false;
-  // Inside a record's string the quotes are escaped.
-  const auto has = [&](const char* name) {
-    return head.find(fmt::format("\"{}\"", name)) != std::string::npos ||
-           head.find(fmt::format("\\\"{}\\\"", name)) != std::string::npos;
-  };
-  return (has("root") || has("root_index")) && has("nodes");
-}
 
 const std::string& choose_text(const TirRecord& record, const std::string& member, const std::string& origin) {
   std::string names;

@@ -44,10 +44,6 @@ class TirFile {
 /// `origin`, where there is no such text.
 const std::string& choose_text(const TirRecord& record, const std::string& member, const std::string& origin);
 
-/// Whether a file begins as save_json text does, by its first few kilobytes; false for all other files, and where it
-/// cannot be read.
-bool is_tir_text(const std::filesystem::path& path);
-
 /// The programs of a file as groups of kind program, one a workload in the order of their first records: graphs of
 /// `featurizer`, or where it is null syntax trees with the node features that packed trees have. `member` names the
 /// text of each record; it may be empty where records have one only. Run times are the records', or all 0 in a workload

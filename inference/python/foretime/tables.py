@@ -22,8 +22,10 @@ Rows = Union[StrPath, Iterable[Mapping[str, Any]], Any]
 def _rows(table: Rows) -> list[Mapping[str, Any]]:
     """Rows of a CSV file, of a DataFrame, of a map of columns, or as they are."""
     if isinstance(table, (str, os.PathLike)):
-        with open(table, newline="", encoding="utf-8") as file:
-            return list(csv.DictReader(file))
+        with open(table, newline="", encoding="utf-8-sig") as file:
+            header = file.readline()
+            file.seek(0)
+            return list(csv.DictReader(file, delimiter=max(",;\t", key=header.count)))
     if hasattr(table, "to_dict") and hasattr(table, "columns"):
         records: list[Mapping[str, Any]] = table.to_dict("records")
         return records
@@ -49,16 +51,18 @@ def _write(rows: Sequence[Mapping[str, Any]], path: pathlib.Path) -> None:
 
 
 def pack_table(table: Rows, out: StrPath, *, runtime: str = "runtime", group: Iterable[str] = (), leave_out: Iterable[str] = (),
-               like: Optional[StrPath] = None, force: bool = False) -> str:
+               failed: Iterable[object] = (), like: Optional[StrPath] = None, force: bool = False) -> str:
     """Packs a table by `foretime data pack-table`, and returns what that prints. An earlier packed table is replaced; any other file, and
     the table itself, only by `force`. `table`: a CSV file, a DataFrame, a map of columns, or rows as maps; `group`: the columns that
-    describe the problem; `like`: a packed table, or a bundle, whose columns these must be."""
+    describe the problem; `failed`: run times that mark failures, such as 0 or "timeout", besides None, NaN and known words; `like`: a
+    packed table, or a bundle, whose columns these must be."""
     with tempfile.TemporaryDirectory(prefix="foretime-") as scratch:
         path = pathlib.Path(table) if isinstance(table, (str, os.PathLike)) else pathlib.Path(scratch) / "table.csv"
         if not isinstance(table, (str, os.PathLike)):
             _write(_rows(table), path)
         lists = {"--group": ",".join(group), "--leave-out": ",".join(leave_out), "--like": "" if like is None else os.fspath(like)}
         words = [word for option, value in lists.items() if value for word in (option, value)]
+        words += [f"--failed={word}" for word in failed]
         return programs.run("data", "pack-table", "-o", os.fspath(out), str(path), "--runtime", runtime, *words, *(["--force"] if force else []))
 
 

@@ -257,7 +257,9 @@ TEST_F(ReaderErrors, DamagedArchives) {
   for (const double part : {0.0, 0.1, 0.5, 0.9, 0.99}) {
     write(layout());
     fs::resize_file(whole, static_cast<uintmax_t>(static_cast<double>(fs::file_size(whole)) * part));
-    EXPECT_THAT(failure(whole), HasSubstr("graph.npz: truncated or not a zip archive")) << part;
+    EXPECT_THAT(failure(whole),
+                HasSubstr(part > 0.0 ? "graph.npz: truncated or not a zip archive" : "graph.npz: found an empty file"))
+        << part;
   }
   write(layout(), NpzCompression::stored);
   damage(whole, [](std::string& bytes) { bytes[bytes.find("node_feat.npy") + 200] ^= 1; });

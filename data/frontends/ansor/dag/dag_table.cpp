@@ -6,6 +6,7 @@
 #include <simdjson.h>
 
 #include "base/error.h"
+#include "data/files/file_form.h"
 #include "data/files/line_source.h"
 
 namespace foretime::data {
@@ -81,6 +82,7 @@ void DagTable::add_line(std::string_view line) {
 }
 
 DagTable::DagTable(const std::filesystem::path& file) {
+  expect_form(file, {FileForm::dag_table}, "compute DAGs (JSON lines)");
   LineSource lines(file);
   while (const auto line = lines.next()) {
     if (line->text.empty() || line->text[0] == '#') continue;

@@ -11,7 +11,6 @@
 #include <nlohmann/json.hpp>
 
 #include "base/kendall.h"
-#include "base/read_input.h"
 
 namespace foretime::data {
 namespace {
@@ -120,11 +119,6 @@ std::string quantiles(const RuntimeSummary& summary, const char* format, double 
 
 }  // namespace
 
-bool is_record_file(const std::filesystem::path& file) {
-  const auto start = start_of(file, 2);
-  return start.starts_with('{') || start.starts_with('#') || start == "\x1f\x8b";
-}
-
 RecordReport inspect_records(const std::filesystem::path& file) {
   RecordReport report;
   report.file = file.string();
@@ -154,6 +148,12 @@ RecordReport inspect_records(const std::filesystem::path& file) {
     repeat_spreads.push_back(spread(*smallest, *largest, cost));
   }
   report.counts = reader.counts();
+  if (report.counts.records + report.counts.failed() == 0)
+    throw DataError("{}: no tuning record in {} lines{}", report.file, report.counts.lines,
+                    report.counts.first_malformed.empty() ? ""
+                                                          : fmt::format(", the first of which is none: line {}: {}",
+                                                                        report.counts.first_malformed.front().line,
+                                                                        report.counts.first_malformed.front().reason));
   std::ranges::stable_sort(measured, [](const Measured& a, const Measured& b) {
     return std::pair(a.workload, a.schedule) < std::pair(b.workload, b.schedule);
   });

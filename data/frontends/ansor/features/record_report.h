@@ -31,10 +31,7 @@ struct RecordReport {
       0.0;  // mean τ-b that no model can pass, over workloads with schedules measured again; NaN if none
 };
 
-/// Whether a file begins as files of records do: gzip, or JSON, or a comment. Collections and .npz files do not.
-bool is_record_file(const std::filesystem::path& file);
-
-/// Reads a whole file; memory is some 64 bytes a record. Throws DataError where it cannot be read.
+/// Reads a whole file; memory is some 64 bytes a record. Throws DataError where it cannot be read or holds no record.
 RecordReport inspect_records(const std::filesystem::path& file);
 
 /// Some lines of text, the last one ended.

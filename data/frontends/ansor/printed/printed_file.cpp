@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "base/error.h"
+#include "data/files/file_form.h"
 #include "data/files/line_source.h"
 #include "data/frontends/ansor/printed/printed_line.h"
 
@@ -37,6 +38,7 @@ void read_hints(std::string_view text, PrintedHints& hints) {
 
 std::vector<PrintedDag> read_printed_dags(const std::filesystem::path& file) {
   std::vector<PrintedDag> dags;
+  expect_form(file, {FileForm::printed_dags}, "compute DAGs as TVM prints them");
   LineSource lines(file);
   bool open = false;
   std::optional<PrintedDag> next;

@@ -8,6 +8,7 @@
 #include <simdjson.h>
 
 #include "base/error.h"
+#include "data/files/file_form.h"
 
 namespace foretime::data {
 namespace {
@@ -316,6 +317,7 @@ std::string group_name(const std::string& workload_key) {
 int64_t RecordCounts::failed() const { return std::accumulate(errors.begin(), errors.end(), int64_t{0}); }
 
 RecordReader::RecordReader(const std::filesystem::path& file, RecordShare share) : lines_(file), share_(share) {
+  expect_form(file, {FileForm::records}, "tuning records of auto_scheduler (JSON lines)");
   if (share.parts < 1 || share.part < 0 || share.part >= share.parts)
     throw DataError("{}: part {} of {}, expected one of them", file.string(), share.part, share.parts);
 }

@@ -7,6 +7,7 @@
 #include <zlib.h>
 
 #include "base/error.h"
+#include "data/files/file_form.h"
 #include "data/frontends/ansor/dag/compute_dag.h"
 #include "data/frontends/ansor/dag/dag_table.h"
 #include "data/frontends/ansor/features/record_report.h"
@@ -230,9 +231,9 @@ TEST_F(Records, LinesThatAreTooLongAreMalformed) {
 
 TEST(RecordReportOfSamples, SaysWhatIsInThem) {
   const auto file = samples_dir() / "ansor/records.jsonl.gz";
-  ASSERT_TRUE(is_record_file(file));
-  EXPECT_FALSE(is_record_file(samples_dir() / "resnet18_conv2d/C1.npz"));
-  EXPECT_FALSE(is_record_file(samples_dir()));
+  ASSERT_EQ(form_of(file), FileForm::records);
+  EXPECT_EQ(form_of(samples_dir() / "resnet18_conv2d/C1.npz"), FileForm::npz);
+  EXPECT_EQ(form_of(samples_dir()), FileForm::unknown);
   const RecordReport report = inspect_records(file);
   EXPECT_EQ(report.counts.records, 4836);
   EXPECT_EQ(report.counts.failed(), 0);

@@ -142,7 +142,7 @@ TEST(MalformedFile, NoModuleInIt) {
     auto message = message_of<DataError>([&] { HloFile file(path); });
     return message.substr(message.find("test.pb"));
   };
-  EXPECT_EQ(open(""), "test.pb: an empty file, expected HloModuleProto, HloProto, ModuleTuningData or TuningData");
+  EXPECT_THAT(open(""), StartsWith("test.pb: found an empty file, expected HloModuleProto, HloProto, Module"));
   for (const std::string& bytes : {std::string("hello"), std::string(1000, '\0'), std::string(1000, '\n')})
     EXPECT_THAT(open(bytes), StartsWith("test.pb: no instruction with an opcode in it, expected HloModuleProto"));
   EXPECT_THAT(message_of<FileError>([&] { HloFile file(folder.path() / "missing.pb"); }),

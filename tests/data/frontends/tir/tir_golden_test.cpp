@@ -16,6 +16,7 @@
 #include <nlohmann/json.hpp>
 
 #include "data/dataset/group_files.h"
+#include "data/files/file_form.h"
 #include "data/files/line_source.h"
 #include "data/files/npz_groups.h"
 #include "data/files/npz_reader.h"
@@ -311,8 +312,8 @@ TEST(TirGolden, InspectionOfTheSamples) {
   EXPECT_EQ(before.node_types[tir_type_id("PrimFunc")], 24);
   EXPECT_THAT(to_text(report), ::testing::AllOf(::testing::HasSubstr("24 records of 12 workloads"),
                                                 ::testing::HasSubstr("0.14.0 (24)"), ::testing::HasSubstr("Ramp")));
-  EXPECT_TRUE(is_tir_text(samples_dir() / "tir/resnet18_conv2d_save_json.jsonl.gz"));
-  EXPECT_FALSE(is_tir_text(samples_dir() / "resnet18_conv2d/C1.npz"));
+  EXPECT_EQ(form_of(samples_dir() / "tir/resnet18_conv2d_save_json.jsonl.gz"), FileForm::save_json);
+  EXPECT_EQ(form_of(samples_dir() / "resnet18_conv2d/C1.npz"), FileForm::npz);
 }
 
 std::multiset<int64_t> loops_of(const ProgramNodes& tree) {

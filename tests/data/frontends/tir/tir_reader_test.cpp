@@ -9,6 +9,7 @@
 #include <zlib.h>
 
 #include "base/error.h"
+#include "data/files/file_form.h"
 #include "data/frontends/tir/tir_file.h"
 #include "data/graphs/validate.h"
 #include "tests/support/fuzzing.h"
@@ -371,7 +372,7 @@ TEST(TirReader, LaterFormsAreRefusedByTheirVersion) {
   testing::Scratch scratch;
   const auto file = scratch.path() / "program.json";
   std::ofstream(file) << newest << "\n";
-  EXPECT_TRUE(is_tir_text(file)) << "and so is not taken for tuning records";
+  EXPECT_EQ(form_of(file), FileForm::save_json) << "and so is not taken for tuning records";
 }
 
 TEST(TirFile, OneTextOrLines) {
@@ -380,7 +381,7 @@ TEST(TirFile, OneTextOrLines) {
   text.root(text.function(text.evaluate(text.integer(2))));
   const auto whole = scratch.path() / "program.json";
   std::ofstream(whole) << text.json().dump(2) << "\n";
-  EXPECT_TRUE(is_tir_text(whole));
+  EXPECT_EQ(form_of(whole), FileForm::save_json);
   const auto report = inspect_tir(whole);
   EXPECT_EQ(report.records, 1);
   EXPECT_EQ(report.members.at("").trees, 1);
@@ -391,7 +392,7 @@ TEST(TirFile, OneTextOrLines) {
   const auto lines = scratch.path() / "lines.jsonl";
   std::ofstream(lines) << text.text() << "\n\n{\"line\": 7, \"workload_key\": [\"f\", 1], \"runtime\": 0.5, \"tir\": "
                        << nlohmann::json(text.text()).dump() << "}\n{\"id\": \"none\"}\nno json\n";
-  EXPECT_TRUE(is_tir_text(lines));
+  EXPECT_EQ(form_of(lines), FileForm::save_json);
   const auto mixed = inspect_tir(lines);
   EXPECT_EQ(mixed.records, 2);
   EXPECT_EQ(mixed.labelled, 1);
@@ -427,7 +428,7 @@ TEST(TirFile, DamagedGzip) {
       },
       DataError);
   EXPECT_THROW(read_tir_groups(file, ""), DataError);
-  EXPECT_FALSE(is_tir_text(scratch.path() / "missing"));
+  EXPECT_EQ(form_of(scratch.path() / "missing"), FileForm::unknown);
   EXPECT_THROW(TirFile(scratch.path() / "missing"), DataError);
 }
 
