@@ -99,7 +99,11 @@ Bundle read_bundle(const std::filesystem::path& path) {
                     std::filesystem::exists(path, error) ? "found no regular file, expected a bundle"
                                                          : std::generic_category().message(ENOENT));
   }
-  data::expect_form(path, {data::FileForm::bundle}, "a bundle, as foretime export writes it");
+  try {
+    data::expect_form(path, {data::FileForm::bundle}, "a bundle, as foretime export writes it");
+  } catch (const DataError& error) {
+    throw BundleError("{}", error.what());
+  }
   const auto size = files().size(path);
   if (size > kLargestFile)
     throw BundleError("{}: {} bytes, expected at most {} of a bundle", path.string(), size, kLargestFile);

@@ -243,7 +243,7 @@ class FinetuneTest(ProgramTest):
         refused(self.model, new, "--stages", "none.jsonl", code=2, expected="--stages: is called --dags")
         refused(self.model, new, "--dags", "none.jsonl", expected="none.jsonl")
         empty = self.write("empty.json", "")
-        refused(self.model, empty, *self.records, expected="empty.json: nothing to learn from")
+        refused(self.model, empty, *self.records, expected="empty.json: found an empty file, expected tuning records")
         refused(self.model, new, "--dags", empty, expected="expected compute DAGs")
         (self.folder / "failed.json").write_text("".join(
             json.dumps({**json.loads(line), "r": [[1e10], 7, 1, 1]}) + "\n" for line in new.read_text().splitlines()))

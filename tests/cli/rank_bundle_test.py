@@ -172,7 +172,7 @@ class RankBundleTest(BundleTest):
         self.assertEqual(self.rank("loops.foretime", "rec*s.json", *dags).stdout, self.rank("loops.foretime", "records.json", *dags).stdout)
         self.assertIn("non*.json: nothing of this name", self.rank("loops.foretime", "non*.json", *dags, code=3).stderr)
         self.write("empty.jsonl", "")
-        self.assertIn("empty.jsonl: is empty, expected groups", self.rank("loops.foretime", "empty.jsonl", *dags, code=3).stderr)
+        self.assertIn("empty.jsonl: found an empty file, expected groups", self.rank("loops.foretime", "empty.jsonl", *dags, code=3).stderr)
         split = json.loads(lines[1])
         split["i"][1][1] = [["SP", 2, 0, 127, [1, 1, 1], 1]]
         self.write("unfit.json", json.dumps(split))
