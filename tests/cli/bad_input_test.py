@@ -180,8 +180,9 @@ class OtherFilesTest(ProgramTest):
         bundle = SOURCE / "pretrained/x86-cpu.foretime"
         self.assertIn("found a bundle, expected a checkpoint or a run directory: name the run", self.run_foretime("evaluate", bundle, code=3).stderr)
         (self.folder / "run").mkdir()
+        self.write("run/config.yaml", "{}")
         for command in (("bundle", "show", "./run"), ("serve", "./run", "--port", "0")):
-            self.assertIn("./run: found a folder, expected a bundle; foretime export", self.run_foretime(*command, code=3).stderr)
+            self.assertRegex(self.run_foretime(*command, code=3).stderr, "./run: found a run directory, expected a bundle.*foretime export")
         cut = self.write("cut.foretime", bundle.read_bytes()[:-1000])
         self.assertIn("shorter than its header says", self.run_foretime("bundle", "show", cut, code=3).stderr)
         for path, what in ((SAMPLES / "C1.npz", "a zip archive"), (self.write("cut.foretime", bundle.read_bytes()[:-2000000]), "binary data"),

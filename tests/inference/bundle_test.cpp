@@ -254,7 +254,7 @@ TEST(Bundle, FilesThatCannotBeReadOrWrittenAreNamed) {
   const foretime::testing::Scratch scratch;
   EXPECT_THROW(read_bundle(scratch.path() / "none"), FileError);
   EXPECT_THAT(message_of<FileError>([&] { read_bundle(scratch.path()); }),
-              HasSubstr("found a folder, expected a bundle"));
+              HasSubstr("found no regular file, expected a bundle"));
   EXPECT_THROW(write_bundle(scratch.path() / "no" / "folder", trees_bundle()), FileError);
   std::ofstream(scratch.path() / "empty").flush();
   EXPECT_THAT(message_of<BundleError>([&] { read_bundle(scratch.path() / "empty"); }),
