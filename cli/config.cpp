@@ -42,8 +42,14 @@ std::string settings_of_job(const Arguments& arguments) {
   const auto id = reader.resolve_job(arguments.file);
   const auto job = reader.job(id);
   if (!job) throw jobs::JobRefused("job {}: unknown (finished jobs are forgotten after a while)", id);
-  if (!job->unreadable.empty()) throw jobs::JobsError(job->unreadable);
-  const auto settings = jobs::resolved_settings(job->spec);
+  if (!job->unreadable.empty()) throw jobs::DamagedRecord(job->unreadable);
+  const auto settings = [&] {
+    try {
+      return jobs::resolved_settings(job->spec);
+    } catch (const Error& error) {
+      throw jobs::DamagedRecord("job {}: its settings are damaged: {}", id, error.what());
+    }
+  }();
   if (arguments.overrides.empty()) return settings;
   if (job->spec.kind != jobs::JobKind::train || jobs::runs_program(job->spec.settings))
     throw configs::SettingsError("{}: found an override, expected none: job {} is no training by foretime itself",

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <cmath>
 #include <fstream>
 #include <thread>
@@ -83,7 +84,8 @@ namespace {
 constexpr uint64_t kMostNoteBytes = 1 << 20, kMostSettingsBytes = 64 << 20;
 
 // What a run writes into its directory.
-constexpr const char *kConfig = "config.yaml", *kCheckpoints = "checkpoints", *kBaselines = "baselines";
+constexpr const char *kConfig = "config.yaml", *kLog = "log.txt", *kCheckpoints = "checkpoints",
+                     *kBaselines = "baselines";
 constexpr std::array kWritten = {kConfig,        "environment.json", "data.json",     "metrics.jsonl",
                                  "rankings.csv", "trace.json",       "profile.txt",   kCheckpoints,
                                  kBaselines,     kResources,         "comparison.txt"};
@@ -121,16 +123,28 @@ void clear_run(const fs::path& folder) {
   }
 }
 
+/// Whether the log of a folder begins as make_logger's does: a run that failed early has left a log and no config.yaml.
+bool is_log_or_room(const fs::path& folder) {
+  constexpr std::string_view kTime = "0000-00-00 00:00:00.000 ";
+  const auto file = open_foreign(folder, kLog, UINT64_MAX);
+  std::string start(file ? kTime.size() : 0, '\0');
+  if (file) start.resize(file->read(start));
+  for (char& c : start)
+    if (std::isdigit(static_cast<unsigned char>(c)) != 0) c = '0';
+  return start.empty() || start == kTime;
+}
+
 }  // namespace
 
 void expect_run_or_room(const fs::path& folder) {
+  const bool own_log = is_log_or_room(folder);
   if (is_run(folder)) return;
-  for (const char* name : kWritten)
-    if (files().exists(folder / name))
-      throw configs::SettingsError(
-          "{}: exists, and no run of Foretime wrote it (the first line of such a folder's config.yaml says so); name "
-          "another run.directory",
-          (folder / name).string());
+  const auto found = std::ranges::find_if(kWritten, [&](const char* name) { return files().exists(folder / name); });
+  if (found != kWritten.end() || !own_log)
+    throw configs::SettingsError(
+        "{}: exists, and no run of Foretime wrote it (the first line of such a folder's config.yaml says so); name "
+        "another run.directory",
+        (folder / (own_log ? *found : kLog)).string());
 }
 
 RunDirectory::RunDirectory(const configs::Settings& settings, DataFingerprints data)
@@ -146,7 +160,7 @@ RunDirectory::RunDirectory(const configs::Settings& settings, DataFingerprints d
   if (begun && (settings.run.overwrite || begins_again_)) {
     clear_run(path_);
   } else if (begun) {
-    const auto differences = config_differences(configs::load_settings(config), settings);
+    const auto differences = config_differences(configs::settings_of_run(path_), settings);
     if (!differences.empty()) {
       throw configs::SettingsError(
           "{}: holds a run with another configuration:{}\nname another run.directory, or set "
@@ -175,7 +189,8 @@ RunDirectory::RunDirectory(const configs::Settings& settings, DataFingerprints d
 
 void RunDirectory::append_metrics(const Json& line) {
   const auto path = path_ / "metrics.jsonl";
-  const uint64_t before = files().exists(path) ? files().size(path) : 0;
+  const auto written = open_foreign(path_, path.filename(), UINT64_MAX);
+  const uint64_t before = written ? written->size() : 0;
   try {
     const auto file = files().open(path, Files::Open::append);
     file->write(line.dump() + '\n');
@@ -227,6 +242,7 @@ std::shared_ptr<spdlog::logger> make_logger(const fs::path& file, spdlog::level:
   // On a terminal a message takes the line of the progress bar, which is drawn again below it.
   sinks.front()->set_pattern(isatty(STDERR_FILENO) != 0 ? "\r\033[K%^%v%$" : "%^%v%$");
   if (!file.empty()) {
+    open_real_below(file.parent_path(), file.filename());   // whatever is no regular file is refused
     real_files().open(file, Files::Open::append)->close();  // spdlog does not tell a failing disk from other reasons
     try {
       sinks.push_back(std::make_shared<spdlog::sinks::basic_file_sink_mt>(file.string()));

@@ -16,6 +16,7 @@
 #include "base/message.h"
 #include "comm/communicator.h"
 #include "configs/load.h"
+#include "configs/run_mark.h"
 #include "coordinator/run_directory.h"
 #include "coordinator/run_lock.h"
 #include "experiments/trials.h"
@@ -355,7 +356,7 @@ TrialState TrialStates::find(const ExperimentEntry& entry, const Trial& trial, b
   const auto config = trial.folder / "config.yaml";
   const bool has_config = entry.kind == EntryKind::model && std::filesystem::exists(config);
   if (has_config) {
-    const auto before = configs::load_settings(config);
+    const auto before = configs::settings_of_run(trial.folder);
     if (record || training_key(entry, before) != training_key(entry, trial.settings))
       differences = what_differs(before, trial.settings);
   } else if (record) {

@@ -55,9 +55,12 @@ void add_line(std::string_view line, History& history) {
   history.add(at, values);
 }
 
-/// False if there is no such file.
-bool add_lines(const fs::path& folder, const fs::path& name, History& history) {
-  return read_foreign_lines(folder, name, kMostMetrics, [&](std::string_view line) { add_line(line, history); });
+/// False if there is no such file. `most_bytes` becomes what is left of it.
+bool add_lines(const fs::path& folder, const fs::path& name, uint64_t& most_bytes, History& history) {
+  const auto file = open_foreign(folder, name, most_bytes);
+  read_foreign_lines(folder, name, most_bytes, [&](std::string_view line) { add_line(line, history); });
+  if (file) most_bytes -= file->size();
+  return file != nullptr;
 }
 
 }  // namespace
@@ -75,14 +78,14 @@ fs::path file_of_run(const fs::path& folder, const fs::path& run, const std::str
   return {};
 }
 
-History read_run(const fs::path& folder, const fs::path& run) {
+History read_run(const fs::path& folder, const fs::path& run, uint64_t most_bytes) {
   History history;
-  if (add_lines(folder, run / kMetricsFile, history)) return history;
+  if (add_lines(folder, run / kMetricsFile, most_bytes, history)) return history;
   const auto attempts = attempts_of(folder, run);
   if (attempts.empty())
     throw HistoryError("{}: found neither {} nor attempt-N/{}, expected the directory of a run, or of a job",
                        (run.empty() ? folder : folder / run).string(), kMetricsFile, kMetricsFile);
-  for (const auto& attempt : attempts) add_lines(folder, attempt / kMetricsFile, history);
+  for (const auto& attempt : attempts) add_lines(folder, attempt / kMetricsFile, most_bytes, history);
   return history;
 }
 

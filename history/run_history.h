@@ -26,7 +26,8 @@ std::filesystem::path file_of_run(const std::filesystem::path& folder, const std
 /// Returns all that a run's metrics.jsonl has of training and of evaluations but the final one. Attempts of a job each
 /// continue from a checkpoint of an earlier one: steps that were done twice count once, as they were done last. Lines
 /// that are no JSON object, as a killed run may leave, are left out. Throws HistoryError if the folder has neither, and
-/// FileError.
-History read_run(const std::filesystem::path& folder, const std::filesystem::path& run = {});
+/// FileError, also if there are more than `most_bytes` to read.
+History read_run(const std::filesystem::path& folder, const std::filesystem::path& run = {},
+                 uint64_t most_bytes = kMostMetrics);
 
 }  // namespace foretime::history

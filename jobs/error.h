@@ -46,6 +46,12 @@ struct RedisDataLost : ErrorOf<kData, RedisDenied> {
   using ErrorOf::ErrorOf;
 };
 
+/// A record of the queue that cannot be read: damaged, written by another program, or of a newer format. The message
+/// names key and field. Exit code 3.
+struct DamagedRecord : ErrorOf<kData, JobsError> {
+  using ErrorOf::ErrorOf;
+};
+
 /// The machine could not do it, whatever the job is: no process can be started, no socket be made.
 struct NodeError : JobsError {
   using JobsError::JobsError;

@@ -4,15 +4,14 @@
 #include <bit>
 #include <cmath>
 #include <numeric>
-#include <sstream>
 #include <string>
 #include <vector>
 
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
-#include "base/read_input.h"
-#include "configs/load.h"
+#include "base/foreign_file.h"
+#include "configs/run_mark.h"
 
 namespace foretime::sharding {
 namespace {
@@ -23,9 +22,12 @@ double fastest_all_reduce(int ranks, double bytes, const Link& link) {
   return std::min(ring_all_reduce_seconds(ranks, bytes, link), tree_all_reduce_seconds(ranks, bytes, link));
 }
 
-Json read_json(const std::filesystem::path& path) {
-  auto json = Json::parse(read_input(path), nullptr, false);
-  if (!json.is_object()) throw DataError("{}: no JSON; expected the folder of a run of foretime train", path.string());
+constexpr uint64_t kMostNoteBytes = 1 << 20;
+
+Json read_json(const std::filesystem::path& run, const char* name) {
+  auto json = Json::parse(read_foreign(run, name, kMostNoteBytes).value_or(""), nullptr, false);
+  if (!json.is_object())
+    throw DataError("{}: no JSON; expected the folder of a run of foretime train", (run / name).string());
   return json;
 }
 
@@ -125,20 +127,20 @@ ComputeTime fit_compute(const std::vector<double>& costs, const std::vector<doub
 }
 
 ComputeTime measure_compute(const std::filesystem::path& run_directory) {
-  const auto settings = configs::load_settings(run_directory / "config.yaml");
-  const int ranks = read_json(run_directory / "environment.json").value("ranks", 1);
+  const auto settings = configs::settings_of_run(run_directory);
+  const int ranks = read_json(run_directory, "environment.json").value("ranks", 1);
   const auto dataset = make_dataset_index(settings);
   const auto plan = make_shard_plan(dataset, settings, ranks);
-  const auto path = run_directory / "metrics.jsonl";
-  std::istringstream file(read_input(path));
   std::vector<double> costs, steps, seconds;
   int64_t step_before = -1;
   double seconds_before = 0;
-  for (std::string line; std::getline(file, line);) {
+  read_foreign_lines(run_directory, "metrics.jsonl", UINT64_MAX, [&](std::string_view line) {
     const auto json = Json::parse(line, nullptr, false);
-    if (!json.is_object() || json.value("kind", "") != "train") continue;
-    const int64_t step = json.at("step");
-    const double now = json.at("seconds");
+    if (!json.is_object() || json.value("kind", Json()) != "train") return;
+    const auto at = json.value("step", Json()), clock = json.value("seconds", Json());
+    if (!at.is_number_integer() || !clock.is_number()) return;
+    const int64_t step = at;
+    const double now = clock;
     // Where a run was continued, its clock started again.
     const bool usable = step_before >= 0 && step > step_before && now > seconds_before &&
                         !interrupted(step_before, step, settings.trainer.eval_every) &&
@@ -155,12 +157,12 @@ ComputeTime measure_compute(const std::filesystem::path& run_directory) {
     }
     step_before = step;
     seconds_before = now;
-  }
+  });
   if (costs.size() < 2)
     throw DataError(
         "{}: {} intervals between reports without an evaluation or a checkpoint in them, expected "
         "at least 2: train with a smaller trainer.log_every",
-        path.string(), costs.size());
+        (run_directory / "metrics.jsonl").string(), costs.size());
   return fit_compute(costs, steps, seconds);
 }
 

@@ -38,8 +38,12 @@ class Runner:
         if options.libraries:
             # The driver's libraries may be named there.
             self.environment["LD_LIBRARY_PATH"] = ":".join(filter(None, [options.libraries, os.environ.get("LD_LIBRARY_PATH")]))
-        shutil.rmtree(self.out / "work", ignore_errors=True)
-        (self.out / "work").mkdir(parents=True, exist_ok=True)
+        work, mark = self.out / "work", self.out / "work" / "made_by_gpu_acceptance"
+        if work.exists() and not mark.exists():
+            sys.exit(f"{work}: found a folder that this program did not make, expected none; name another --out")
+        shutil.rmtree(work, ignore_errors=True)
+        work.mkdir(parents=True)
+        mark.touch()
 
     def add(self, check, what, kind="must", holds=None, note="", **more):
         self.rows.append({"check": check, "what": what, "kind": kind, "holds": holds, "note": note, **more})

@@ -262,10 +262,17 @@ Answers::Text BoardService::api(const std::string& path, const Query& query) {
 
 HttpResponse BoardService::run_file(const Query& query) {
   const auto file = needed(query, "file");
-  const Place place(readers_);
-  return {.body = cli::run_file(runs_, needed(query, "name"), file),
+  const auto next = [&] {
+    const Place place(readers_);
+    return cli::run_file(runs_, needed(query, "name"), file);
+  }();
+  return {.body = "",
           .content_type = "text/plain; charset=utf-8",
-          .headers = {{"Content-Disposition", "attachment; filename=\"" + file + "\""}}};
+          .headers = {{"Content-Disposition", "attachment; filename=\"" + file + "\""}},
+          .stream = [this, next] {
+            if (draining_) throw HttpError{503, "ending", "the board ends"};  // the client sees that this is not all
+            return next();
+          }};
 }
 
 HttpResponse BoardService::trials_csv(const Query& query) {

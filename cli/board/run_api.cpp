@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -24,7 +25,7 @@ using server::HttpError;
 
 constexpr size_t kMostRuns = 1000;
 constexpr int kDepth = 7;  // of run directories below the root: experiments have trials in folders of folders
-constexpr uintmax_t kMostText = 1 << 20, kMostFile = 512 << 20;
+constexpr uintmax_t kMostText = 1 << 20, kMostDrawn = 512 << 20;
 
 struct Found {
   std::string name;
@@ -120,7 +121,7 @@ Json show_run(const fs::path& root, const std::string& name) {
     if (!history::file_of_run(root, name, file).empty()) json["files"].push_back(file);
   }
   if (history::is_run(root, name))
-    read_marked(json, root, [&] { json["history"] = curves_of(history::read_run(root, name)); });
+    read_marked(json, root, [&] { json["history"] = curves_of(history::read_run(root, name, kMostDrawn)); });
   for (const auto& [field, file] : {std::pair("settings", "config.yaml"), std::pair("comparison", "comparison.txt"),
                                     std::pair("profile", "profile.txt")}) {
     json[field] = "";
@@ -152,8 +153,14 @@ Json show_trace(const fs::path& root, const std::string& name, const TraceWindow
   return json;
 }
 
-std::string run_file(const fs::path& root, const std::string& name, const std::string& file) {
-  return read_foreign(root, path_of(root, name, file), kMostFile).value_or("");
+std::function<std::string()> run_file(const fs::path& root, const std::string& name, const std::string& file) {
+  constexpr size_t kPiece = 1 << 16;
+  const std::shared_ptr<InputFile> opened = open_foreign(root, path_of(root, name, file), history::kMostMetrics);
+  return [opened] {
+    std::string piece(opened ? kPiece : 0, '\0');  // somebody may have removed it meanwhile
+    piece.resize(opened ? opened->read(piece) : 0);
+    return piece;
+  };
 }
 
 Json show_rankings(const fs::path& root, const std::string& name) {

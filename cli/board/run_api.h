@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <string>
 
 #include <nlohmann/json_fwd.hpp>
@@ -30,9 +31,10 @@ nlohmann::json show_experiment(const std::filesystem::path& root, const std::str
 /// A part of its trace.json (cli/board/trace.h), with "damaged" if it cannot be read. Throws like show_run, and where
 /// there is no such file.
 nlohmann::json show_trace(const std::filesystem::path& root, const std::string& name, const TraceWindow& window);
-/// The text of one of kRunFiles. Throws like show_run, and where it has no such file, and FileError, also above 512
-/// MiB.
-std::string run_file(const std::filesystem::path& root, const std::string& name, const std::string& file);
+/// Returns what gives one of kRunFiles piece by piece, and then an empty text. Throws like show_run, and where it has
+/// no such file, and FileError, also above 4 GiB.
+std::function<std::string()> run_file(const std::filesystem::path& root, const std::string& name,
+                                      const std::string& file);
 inline constexpr const char* kRunFiles[] = {"config.yaml",    "metrics.jsonl", "rankings.csv",
                                             "comparison.txt", "trace.json",    "profile.txt"};
 /// How well the run ranked the candidates of each group (cli/board/rankings.h), with "damaged" if the file

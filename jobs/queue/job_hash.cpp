@@ -64,7 +64,8 @@ std::optional<double> HashReader::number(const std::string& field) const {
 }
 
 void HashReader::damaged(const std::string& field, const std::string& found, const std::string& expected) const {
-  throw JobsError("{}: field {}: {}, expected {}; was it written by another program?", who_, field, found, expected);
+  throw DamagedRecord("{}: field {}: {}, expected {}; was it written by another program?", who_, field, found,
+                      expected);
 }
 
 std::string HashReader::quoted(const std::string& value) {
@@ -153,7 +154,7 @@ void check_format(const HashReader& read, int64_t known) {
   const auto format = read.integer("format", 1);
   if (format < 1) read.damaged("format", std::to_string(format), "1 or more");
   if (format > known)
-    throw JobsError(
+    throw DamagedRecord(
         "{}: its record has format {}, and this program reads 1 to {}: it was submitted by a newer foretime",
         read.who(), format, known);
 }

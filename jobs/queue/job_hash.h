@@ -18,7 +18,7 @@
 namespace foretime::jobs {
 
 /// The fields of one Redis hash, each read with its limit. A field that is missing or empty gives the default; one that
-/// is malformed or too large throws JobsError naming `who`, the field, what was found and what was expected.
+/// is malformed or too large throws DamagedRecord naming `who`, the field, what was found and what was expected.
 class HashReader {
  public:
   using Fields = std::map<std::string, std::string>;
@@ -41,8 +41,8 @@ class HashReader {
     try {
       return parse(value);
     } catch (const JobsError& error) {
-      throw JobsError("{}: field {}: {}; was it written by another program?", who_, field,
-                      printable_utf8(error.what()));
+      throw DamagedRecord("{}: field {}: {}; was it written by another program?", who_, field,
+                          printable_utf8(error.what()));
     }
   }
   template <class Value>
@@ -161,7 +161,7 @@ Fields fields_of(const redisReply& reply);
 /// Throws RedisUnavailable where it is something else.
 Fields packed_fields(const std::string& packed);
 /// Fields that are missing or empty keep the default of the struct, but `kind` and `state`, which must be there. Throws
-/// JobsError naming job and field where a value is malformed or above its limit, or the record of a format above
+/// DamagedRecord naming job and field where a value is malformed or above its limit, or the record of a format above
 /// `format`; `key`, where given, stands for the job there.
 JobRecord record_of(const std::string& id, const Fields& fields, const std::string& key = "",
                     int64_t format = kRecordFormat);

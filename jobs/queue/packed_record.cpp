@@ -28,8 +28,8 @@ bool is_one_of(const std::array<std::string_view, size>& names, std::string_view
 }
 
 [[noreturn]] void damaged(const std::string& who, const char* field, const std::string& found, const char* expected) {
-  throw JobsError("{}: field {}: '{}', expected {}; was it written by another program?", who, field,
-                  printable_utf8(found.substr(0, 40)), expected);
+  throw DamagedRecord("{}: field {}: '{}', expected {}; was it written by another program?", who, field,
+                      printable_utf8(found.substr(0, 40)), expected);
 }
 
 void unpack_spec(const std::string& text, const std::string& who, Fields& fields) {

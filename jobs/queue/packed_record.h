@@ -26,7 +26,7 @@ struct WaitingShape {
 /// Reads what waiting_shape writes; empty where the text is none.
 std::optional<WaitingShape> parse_waiting_shape(const std::string& shape);
 
-/// All fields by name. Throws JobsError naming `who` where the packed ones are damaged.
+/// All fields by name. Throws DamagedRecord naming `who` where the packed ones are damaged.
 Fields unpacked(const Fields& fields, const std::string& who);
 
 /// The field that holds this one where it is none of its own: spec, lease or nothing.

@@ -47,7 +47,7 @@ void check_read(const std::string& key, const Spec& spec) {
   try {
     check(spec);
   } catch (const SweepError& error) {
-    throw JobsError("{}: {}; was it written by another program?", key, printable_utf8(error.what()));
+    throw DamagedRecord("{}: {}; was it written by another program?", key, printable_utf8(error.what()));
   }
 }
 
@@ -99,7 +99,7 @@ std::vector<Reply> QueueReader::ask(const std::vector<Arguments>& calls, std::ma
   // The answer does not say which key it was.
   std::vector<Reply> replies;
   const auto note = [&](const Arguments& call, const std::string& what) {
-    const JobsError named("{}: {}; was it written by another program?", printable_utf8(call.at(1)), what);
+    const DamagedRecord named("{}: {}; was it written by another program?", printable_utf8(call.at(1)), what);
     if (wrong == nullptr) throw named;
     (*wrong)[replies.size()] = named.what();
     replies.emplace_back();
@@ -424,7 +424,7 @@ std::vector<std::string> QueueReader::log(const std::string& id, int64_t& total)
     replies = ask({count, {"LRANGE", list, std::to_string(-Limits::kLogLines), "-1"}, count}, &wrong);
     if (!wrong.empty() || text_of(*replies[0]) == text_of(*replies[2])) break;
   }
-  if (wrong.contains(1)) throw JobsError("{}", wrong.at(1));
+  if (wrong.contains(1)) throw DamagedRecord("{}", wrong.at(1));
   auto lines = texts_of(*replies[1]);
   const auto marked = [](const std::string& what) { return "[damaged: " + what + "]"; };
   for (auto& line : lines) {
@@ -433,7 +433,7 @@ std::vector<std::string> QueueReader::log(const std::string& id, int64_t& total)
                                 line.size(), Limits::kLogLine));
   }
   try {
-    if (!wrong.empty()) throw JobsError("{}", wrong.begin()->second);
+    if (!wrong.empty()) throw DamagedRecord("{}", wrong.begin()->second);
     const Fields fields = {{"log_lines", text_of(*replies[2])}};
     total = HashReader(key("job:" + id), fields).integer("log_lines");
   } catch (const JobsError& error) {

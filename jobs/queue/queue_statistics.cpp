@@ -89,7 +89,7 @@ std::string damage(const std::string& key, const std::string& what, const std::s
 
 [[noreturn]] void damaged(const std::string& key, const std::string& what, const std::string& found,
                           const std::string& expected) {
-  throw JobsError(damage(key, what, found, expected));
+  throw DamagedRecord(damage(key, what, found, expected));
 }
 
 int64_t score_ms(const std::string& key, const std::string& member, const std::string& score) {

@@ -265,6 +265,20 @@ class BoardTest(ProgramTest):
         self.assertNotEqual(self.token, first, "each board has its own")
         self.end(other)
 
+    def test_a_large_file_of_a_run_is_not_held_in_memory(self):
+        (self.folder / "one").mkdir()
+        with open(self.folder / "one/metrics.jsonl", "wb") as file:
+            file.write(b'{"kind":"train","step":1,"loss":1.25}\n')
+            file.truncate(700 << 20)
+        board = self.start_board(".")
+        answer, body = self.ask("/api/file", name="one", file="metrics.jsonl")
+        self.assertEqual((answer.status, len(body)), (200, 700 << 20))
+        self.assertTrue(body.startswith(b'{"kind":"train"'))
+        run = self.api("/api/run", name="one")
+        self.assertEqual(run["damaged"], ["one/metrics.jsonl: found 734003200 bytes, expected at most 536870912"])
+        peak = re.search(r"VmHWM:\s+(\d+)", pathlib.Path(f"/proc/{board.pid}/status").read_text())
+        self.assertLess(int(peak[1]), 200 << 10)
+
     def test_a_unix_socket_is_for_this_user_and_needs_no_token_to_read(self):
         sweep = self.submit_sweep()
         board = subprocess.Popen([FORETIME, "board", "--socket", "board.sock", "--actions"], env=environment(), cwd=self.folder, stdout=subprocess.PIPE, text=True)

@@ -2,6 +2,7 @@
 import json
 import os
 import pathlib
+import shutil
 import signal
 import subprocess
 import unittest
@@ -161,6 +162,54 @@ class ReportTest(ProgramTest):
         self.assertNotIn(SECRET, page)
         self.assertIn("results.csv: found a FIFO", done.stderr)
         self.assertIn("secret.svg: found a symbolic link", done.stderr)
+
+
+class RunFolderTest(ProgramTest):
+    def test_no_command_waits_for_a_fifo_in_a_run_directory(self):
+        steps = dict(checkpoint__every_steps=4, trainer__log_every=1)
+        self.train(trainer__steps=9, **steps)
+        run = self.folder / "run"
+        (run / "parameters.json").write_text("{}")
+        (run / "trace.json").write_text("{}")
+        commands = [self.training(trainer__steps=10, **steps), ["export", "run", "x.foretime", "--force"], ["evaluate", "run"],
+                    ["history", "run"], ["plan", self.training()[2], *self.settings(), "--predict", "--measured", "run"]]
+        if (pathlib.Path(FORETIME).parent / "core/foretime-board").exists():
+            commands.append(["report", "run", "-o", "report.html", "--force"])
+        files = [path for path in sorted(run.rglob("*")) if path.is_file() and "step-00000009" in path.parts or "checkpoints" not in path.parts]
+        self.assertIn(run / "log.txt", files)
+        self.assertIn(run / "config.yaml", files)
+        kept = self.folder / "kept"
+        shutil.copytree(run, kept)
+        for file in files:
+            for command in commands:
+                shutil.rmtree(run)
+                shutil.copytree(kept, run)
+                file.unlink()
+                os.mkfifo(file)
+                with self.subTest(file=file.name, command=command[0]):
+                    done = subprocess.run([FORETIME, *map(str, command)], env=environment(), cwd=self.folder, capture_output=True, text=True,
+                                          timeout=60)
+                    self.assertIn(done.returncode, (0, 2, 3), done.stderr)
+                    if done.returncode != 0:
+                        self.assertIn("found a FIFO, expected a regular file" if file.name != "config.yaml" else "config.yaml", done.stderr)
+
+    def test_a_log_that_no_run_wrote_is_left_alone(self):
+        (self.folder / "run").mkdir()
+        self.write("run/log.txt", "My notes of the week\n")
+        self.assertIn("run/log.txt: exists, and no run of Foretime wrote it", self.train(code=2).stderr)
+        self.assertEqual((self.folder / "run/log.txt").read_text(), "My notes of the week\n")
+        self.assertEqual(sorted(path.name for path in (self.folder / "run").iterdir()), ["log.txt"])
+        (self.folder / "run/log.txt").unlink()
+        (self.folder / "run/log.txt").symlink_to("../notes.txt")
+        self.write("notes.txt", "My notes of the week\n")
+        self.assertIn("run/log.txt: found a symbolic link, expected a regular file", self.train(code=3).stderr)
+        self.assertEqual((self.folder / "notes.txt").read_text(), "My notes of the week\n")
+        # What a training has left that failed before it had a configuration is a log of Foretime.
+        (self.folder / "run/log.txt").unlink()
+        self.train(code=3, data__train="[none.npz]")
+        self.assertEqual(sorted(path.name for path in (self.folder / "run").iterdir()), ["log.txt"])
+        self.train()
+        self.assertIn("none.npz", (self.folder / "run/log.txt").read_text().splitlines()[0])
 
 
 if __name__ == "__main__":

@@ -138,7 +138,7 @@ class JobSettingsTest(QueueTest):
         queue.hset(f"{{foretime}}:job:{job['id']}", "parameters", "{")
         for text in (self.foretime("status", job["id"]), self.json("status", job["id"])["settings"]):
             self.assertIn("# Not the settings that the job runs with, which cannot be resolved: ", text)
-        self.assertIn("field parameters", self.foretime("config", job["id"], code=2))
+        self.assertIn("field parameters", self.foretime("config", job["id"], code=3))
         queue.hset(f"{{foretime}}:job:{job['id']}", "parameters", json.dumps(job["parameters"]))
         queue.delete(f"{{foretime}}:sweep:{sweep}")
         self.assertIn("# Not the settings that the job runs with, which cannot be resolved: ", self.json("status", job["id"])["settings"])

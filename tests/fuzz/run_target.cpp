@@ -233,7 +233,13 @@ void read_by_board(const fs::path& root, const std::string& run) {
   show([&] { return text_of(cli::show_rankings(root, run)); });
   show([&] { return text_of(cli::show_trace(root, run, {})); });
   show([&] { return text_of(cli::show_experiment(root, run)); });
-  for (const std::string file : cli::kRunFiles) show([&] { return cli::run_file(root, run, file); });
+  for (const std::string file : cli::kRunFiles)
+    show([&] {
+      const auto next = cli::run_file(root, run, file);
+      std::string text;
+      for (auto piece = next(); !piece.empty(); piece = next()) text += piece;
+      return text;
+    });
 }
 
 void read_by_agent(const Scene& scene, const fs::path& run) {

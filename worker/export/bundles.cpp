@@ -1,6 +1,5 @@
 #include "worker/export/bundles.h"
 
-#include <sstream>
 #include <stdexcept>
 
 #include <fmt/format.h>
@@ -9,7 +8,7 @@
 #include <torch/script.h>
 
 #include "base/atomic_file.h"
-#include "base/files.h"
+#include "base/foreign_file.h"
 #include "configs/load.h"
 #include "configs/metrics.h"
 #include "data/frontends/loops/loop_graph.h"
@@ -115,22 +114,18 @@ inference::Bundle make_bundle(const worker::TrainedModel& trained, const BundleN
 
 std::map<std::string, double> metrics_at(const std::filesystem::path& run, int64_t step) {
   std::map<std::string, double> metrics;
-  const auto path = run / "metrics.jsonl";
-  if (!files().exists(path)) return metrics;
-  std::istringstream file(files().read(path));
-  for (std::string line; std::getline(file, line);) {
+  read_foreign_lines(run, "metrics.jsonl", UINT64_MAX, [&](std::string_view line) {
     const auto json = Json::parse(line, nullptr, false);
-    if (!json.is_object()) continue;
+    if (!json.is_object()) return;
     // A run's last line is of the checkpoint that it gives out, whatever step it ended at.
-    const auto kind = json.value("kind", "");
-    const auto at = json.value("step", int64_t{-1});
-    const bool of_best = kind == "final" && (at == step || json.value("best_step", int64_t{-1}) == step);
-    if (!of_best && (kind != "eval" || at > step)) continue;
+    const auto kind = json.value("kind", Json()), at = json.value("step", Json());
+    const bool of_best = kind == "final" && (at == step || json.value("best_step", Json()) == step);
+    if (!of_best && (kind != "eval" || !at.is_number() || at > step)) return;
     metrics.clear();
     for (const auto& [key, value] : json.items()) {
       if (key.find('/') != std::string::npos && value.is_number()) metrics[key] = value;
     }
-  }
+  });
   return metrics;
 }
 

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/files.h"
+#include "base/foreign_file.h"
 #include "configs/fields.h"
 #include "configs/load.h"
 
@@ -64,10 +65,10 @@ ScoreDistributions distributions_of(const Evaluation& evaluation, const std::str
 }
 
 tensorboard::Parameters parameters_of(configs::Settings settings) {
-  const auto file = std::filesystem::path(settings.run.directory) / "parameters.json";
+  constexpr uint64_t kMostBytes = 1 << 20;
   tensorboard::Parameters parameters;
-  if (files().exists(file)) {
-    const auto json = nlohmann::json::parse(files().read(file), nullptr, false);
+  if (const auto text = read_foreign(settings.run.directory, "parameters.json", kMostBytes)) {
+    const auto json = nlohmann::json::parse(*text, nullptr, false);
     if (json.is_object()) {
       for (const auto& [key, value] : json.items()) {
         if (value.is_string()) parameters[key] = value.get<std::string>();
