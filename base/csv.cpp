@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "base/read_input.h"
+#include "base/text.h"
 
 namespace foretime {
 namespace {
@@ -98,7 +99,19 @@ std::string csv_field(const std::string& text) {
   return quoted + "\"";
 }
 
-std::string spreadsheet_field(const std::string& text) {
+/// Control characters but tabs and line ends, which a terminal would obey, become question marks.
+static std::string without_controls(const std::string& text) {
+  std::string clean;
+  for (size_t begin = 0; begin < text.size(); ++begin) {
+    const auto end = std::min(text.find_first_of("\t\n", begin), text.size());
+    clean += printable_utf8(text.substr(begin, end - begin)) + text.substr(end, 1);
+    begin = end;
+  }
+  return clean;
+}
+
+std::string spreadsheet_field(const std::string& found) {
+  const auto text = without_controls(found);
   if (text.empty() || std::string_view("=+-@\t\r\n").find(text.front()) == std::string_view::npos)
     return csv_field(text);
   double number = 0;

@@ -1,9 +1,13 @@
+#include <array>
+#include <cstdio>
 #include <exception>
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include "base/error.h"
 #include "base/message.h"
+#include "cli/address_space.h"
 #include "cli/data_command.h"
 #include "cli/jobs/board.h"
 #include "cli/parsing/commands.h"
@@ -53,6 +57,24 @@ void add_light_commands(CLI::App& app, char** argv) {
   cli::add_clean_command(app);
   cli::add_control_commands(app);
 }
+
+/// Runs before the libraries are initialised: OpenBLAS would loop there.
+void require_address_space(int, char**, char** environment) {
+  const uint64_t least = cli::least_address_space(cli::kLightProgramBytes, environment);
+  const uint64_t limit = cli::address_space_limit();
+  if (limit >= least) return;
+  std::array<char, 300> text{};
+  const int size =
+      std::snprintf(text.data(), text.size(),
+                    "foretime: out of memory: a process may have %llu KiB of address space (ulimit -v), "
+                    "expected at least %llu: 128 MiB for each thread of OpenBLAS; raise the limit (ulimit "
+                    "-v unlimited), or set OMP_NUM_THREADS=1\n",
+                    static_cast<unsigned long long>(limit >> 10), static_cast<unsigned long long>(least >> 10));
+  [[maybe_unused]] const auto written = ::write(STDERR_FILENO, text.data(), static_cast<size_t>(size));
+  ::_exit(kOutOfMemory);
+}
+[[gnu::section(".preinit_array"), gnu::used]] void (*const before_libraries)(int, char**,
+                                                                             char**) = require_address_space;
 
 }  // namespace
 

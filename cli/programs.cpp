@@ -18,7 +18,6 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <malloc.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -30,6 +29,7 @@
 #include "base/stop_signals.h"
 #include "base/terminal.h"
 #include "base/text.h"
+#include "cli/address_space.h"
 #include "comm/mpi/launched.h"
 
 namespace foretime::cli {
@@ -194,17 +194,15 @@ std::string description_of(std::string_view name) {
 
 namespace {
 
-/// OpenBLAS loops for ever, before main begins, where it gets no memory for its buffers.
 void require_address_space() {
-  constexpr rlim_t kLeast =
-      rlim_t{5} << 28;  // 1.25 GiB: LibTorch and its libraries map 0.7, OpenBLAS and threads the rest
-  rlimit limit{};
-  if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur >= kLeast) return;
+  const uint64_t least = least_address_space(kFullProgramBytes, environ), limit = address_space_limit();
+  if (limit >= least) return;
   throw Error(
       kOutOfMemory,
       fmt::format("out of memory: a process may have {} KiB of address space (ulimit -v), expected at least {}: "
-                  "LibTorch does not fit; raise the limit (ulimit -v unlimited), or ask for a batch job",
-                  limit.rlim_cur >> 10, kLeast >> 10));
+                  "LibTorch does not fit, with 128 MiB for each thread of OpenBLAS; raise the limit (ulimit -v "
+                  "unlimited), set OMP_NUM_THREADS=1, or ask for a batch job",
+                  limit >> 10, least >> 10));
 }
 
 }  // namespace

@@ -93,7 +93,7 @@ void write_folder(const fs::path& folder, const std::map<std::string, std::strin
   aside += kAsideSuffix;
   files().remove(aside);
   create_folders_synced(folder.parent_path());
-  files().create_folders(aside);
+  files().create_folder(aside);
   try {
     for (const auto& [name, bytes] : contents) write_synced(aside / name, bytes);
     if (!manifest.empty()) write_synced(aside / kManifest, manifest);
@@ -138,6 +138,8 @@ void CheckpointStore::clear() {
 }
 
 void CheckpointStore::commit(int64_t step, const std::map<std::string, std::string>& contents) {
+  // Without those above it: whoever has removed the run's directory wants no part of it back.
+  if (files().create_folder(root_)) files().sync_folder(root_.parent_path().empty() ? "." : root_.parent_path());
   remove_halves();  // they would keep the disk full
   Json manifest = {{"format", kFormat}, {"step", step}, {"files", Json::object()}};
   for (const auto& [name, bytes] : contents)

@@ -46,7 +46,8 @@ class CheckpointStore {
  public:
   explicit CheckpointStore(std::filesystem::path root) : root_(std::move(root)) {}
 
-  /// Writes a checkpoint; equal files give equal bytes on disk. Throws FileError.
+  /// Writes a checkpoint; equal files give equal bytes on disk. Makes the store's folder, and none above it. Throws
+  /// FileError.
   void commit(int64_t step, const std::map<std::string, std::string>& contents);
   /// Steps of the complete checkpoints, ascending.
   std::vector<int64_t> steps() const;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <cerrno>
 #include <cmath>
 #include <fstream>
 #include <thread>
@@ -84,9 +85,9 @@ namespace {
 constexpr uint64_t kMostNoteBytes = 1 << 20, kMostSettingsBytes = 64 << 20;
 
 // What a run writes into its directory.
-constexpr const char *kConfig = "config.yaml", *kLog = "log.txt", *kCheckpoints = "checkpoints",
-                     *kBaselines = "baselines";
-constexpr std::array kWritten = {kConfig,        "environment.json", "data.json",     "metrics.jsonl",
+constexpr const char *kConfig = "config.yaml", *kLog = "log.txt", *kMetrics = "metrics.jsonl",
+                     *kCheckpoints = "checkpoints", *kBaselines = "baselines";
+constexpr std::array kWritten = {kConfig,        "environment.json", "data.json",     kMetrics,
                                  "rankings.csv", "trace.json",       "profile.txt",   kCheckpoints,
                                  kBaselines,     kResources,         "comparison.txt"};
 
@@ -188,13 +189,13 @@ RunDirectory::RunDirectory(const configs::Settings& settings, DataFingerprints d
 }
 
 void RunDirectory::append_metrics(const Json& line) {
-  const auto path = path_ / "metrics.jsonl";
-  const auto written = open_foreign(path_, path.filename(), UINT64_MAX);
-  const uint64_t before = written ? written->size() : 0;
+  const auto path = path_ / kMetrics;
+  const uint64_t before = size_of_metrics();
   try {
     const auto file = files().open(path, Files::Open::append);
     file->write(line.dump() + '\n');
     file->close();
+    has_metrics_ = true;
   } catch (const FileError&) {
     std::error_code ignored;  // a part of a line on a full disk, where nothing can be written any more
     fs::resize_file(path, before, ignored);
@@ -203,19 +204,24 @@ void RunDirectory::append_metrics(const Json& line) {
 }
 
 void RunDirectory::sync_metrics() {
-  const auto path = path_ / "metrics.jsonl";
-  if (!files().exists(path)) return;
-  files().open(path, Files::Open::append)->sync();
+  if (size_of_metrics() == 0) return;
+  files().open(path_ / kMetrics, Files::Open::append)->sync();
   files().sync_folder(path_);
+}
+
+uint64_t RunDirectory::size_of_metrics() const {
+  const auto file = open_foreign(path_, kMetrics, UINT64_MAX);
+  if (!file && has_metrics_) throw_write_error(path_ / kMetrics, "cannot be written: open", ENOENT);
+  return file ? file->size() : 0;
 }
 
 void RunDirectory::rewind_metrics(int64_t step) {
   std::string kept;
-  const bool found = read_foreign_lines(path_, "metrics.jsonl", UINT64_MAX, [&](std::string_view line) {
+  const bool found = read_foreign_lines(path_, kMetrics, UINT64_MAX, [&](std::string_view line) {
     const auto parsed = Json::parse(line, nullptr, false);
     if (parsed.is_object() && parsed.value("step", int64_t{0}) <= step) kept.append(line).append("\n");
   });
-  if (found) write_file_atomically(path_ / "metrics.jsonl", kept);
+  if (found) write_file_atomically(path_ / kMetrics, kept);
 }
 
 void RunDirectory::write(const std::string& name, const std::string& text) {

@@ -51,6 +51,10 @@ class RunDirectory {
   std::filesystem::path path_;
   CheckpointStore checkpoints_;
   bool begins_again_ = false;
+  bool has_metrics_ = false;  // lines were appended: a file that is not there has been removed by somebody
+
+  /// 0 for a file that was not begun. Throws StorageError for one that has gone.
+  uint64_t size_of_metrics() const;
 };
 
 /// Full keys in which two configurations differ, "model.layers: 3 -> 2" one a line ("unused" for a key that one of the

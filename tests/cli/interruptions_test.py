@@ -129,6 +129,18 @@ class InterruptedTrainingTest(ProgramTest):
         self.assertIn("metrics.jsonl: cannot be written: open: No such file or directory", output[1])
         self.assertRegex((self.folder / "gone/log.txt").read_text().splitlines()[-1], "failed: .*metrics.jsonl: cannot be written")
 
+    def test_a_run_folder_that_is_removed_does_not_come_back(self):
+        for every in (1, 1000000):
+            process = self.begin(checkpoint__every_steps=every, checkpoint__keep_last=1)
+            shutil.rmtree(self.folder / "run", ignore_errors=True)
+            for _ in range(5):
+                shutil.rmtree(self.folder / "run", ignore_errors=True)
+            output = process.communicate(timeout=LIMIT)
+            self.assertEqual(process.returncode, 74, output)
+            self.assertIn("No such file or directory", output[1])
+            self.assertFalse((self.folder / "run/config.yaml").exists())
+            shutil.rmtree(self.folder / "run", ignore_errors=True)
+
     def test_a_limit_of_file_sizes_is_the_storage_failing(self):
         limited = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (20000, 20000))
         done = subprocess.run([FORETIME, *map(str, self.training(trainer__steps=10, model__hidden=64))], env=environment(), cwd=self.folder,

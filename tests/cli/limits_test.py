@@ -80,6 +80,18 @@ class MemoryTest(QueueTest):
             self.assertEqual(done.returncode, 8, done.stdout + done.stderr)
             self.assertRegex(done.stderr, r"307200 KiB of address space \(ulimit -v\)")
 
+    def test_no_limit_makes_a_command_hang(self):
+        """OpenBLAS takes memory for each of its threads before main begins, and tries for ever where there is none."""
+        threads = {name: value for name, value in environment().items() if name != "OMP_NUM_THREADS"}
+        needed = 112 + 128 * len(os.sched_getaffinity(0))
+        for mebibytes in (needed - 120, needed - 60, needed - 1, needed + 1, needed + 400):
+            for command in (["--version"], ["doctor"]):
+                done = subprocess.run([FORETIME, *command], env=threads, cwd=self.folder, preexec_fn=limited(mebibytes << 10), capture_output=True,
+                                      text=True, timeout=60)
+                self.assertEqual(done.returncode, 8 if mebibytes < needed or command == ["doctor"] else 0, done.stderr)
+                if done.returncode:
+                    self.assertRegex(done.stderr, rf"^foretime: out of memory: a process may have {mebibytes << 10} KiB of address space .*OMP_NUM_THREADS=1.*\n$")
+
     def test_doctor_names_a_limit_of_memory(self):
         done = self.run_limited(4 << 20, "doctor")
         self.assertRegex(done.stdout, r"memory +at most 4.0 GiB of address space for a process \(ulimit -v\)")
@@ -117,6 +129,10 @@ class SettingsTest(ProgramTest):
         self.write("base.yaml", "data: {format: programs, train: [C1.npz], holdout: 0.2}\nloss: {type: huber}\ntrainer: {steps: 2, metric: holdout/mae}\n")
         self.write("sweep.yaml", sweep)
         self.assertIn("optimizer.learning_rate", self.run_foretime("submit", "sweep.yaml", "--dry-run", code=2).stderr)
+
+    def test_a_step_beyond_float32_is_a_training_that_diverges(self):
+        for changes in (dict(optimizer__learning_rate=1e38), dict(optimizer__learning_rate=1e20, optimizer__weight_decay=1e20, optimizer__type="adamw")):
+            self.assertIn("training has diverged", self.train(code=3, **changes).stderr)
 
 
 class VersionsTest(ProgramTest):

@@ -21,6 +21,7 @@ using testing::message_of;
 class BestCheckpoint : public ::testing::Test {
  protected:
   BestCheckpoint() : scope_(disk_) {
+    files().create_folders("/run");
     for (const int64_t step : {10, 20, 30}) store_.commit(step, {{"model.safetensors", "weights"}});
     store_.mark_best(10, "valid/kendall_tau", 0.5);
   }

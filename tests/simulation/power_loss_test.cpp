@@ -91,6 +91,7 @@ TEST(PowerLoss, AFirstCheckpointInNewFoldersStays) {
   bool committed = false;
   at_every_power_loss([&] { committed = false; },
                       [&] {
+                        create_folders_synced("/runs/job/attempt-1");  // as a run makes its directory
                         CheckpointStore("/runs/job/attempt-1/checkpoints").commit(10, checkpoint('a'));
                         committed = true;
                       },

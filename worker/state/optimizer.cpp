@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numbers>
 
 #include "models/device/launch.h"
@@ -54,6 +55,13 @@ Adam::Adam(NamedTensors parameters, const configs::OptimizerSettings& settings)
   }
 }
 
+/// A factor as float32 holds it. LibTorch refuses a larger one and names no setting; with the largest one the training
+/// diverges, which is told.
+static double within_float(double factor) {
+  constexpr double kMost = std::numeric_limits<float>::max();
+  return std::clamp(factor, -kMost, kMost);
+}
+
 void Adam::zero_grad() {
   for (auto& [name, parameter] : parameters_) {
     if (parameter.grad().defined()) parameter.mutable_grad() = torch::Tensor();
@@ -73,7 +81,7 @@ void Adam::step(double learning_rate) {
     if (!gradient.defined()) continue;
     if (settings_.weight_decay != 0) {
       if (decoupled) {
-        parameter.mul_(1 - learning_rate * settings_.weight_decay);
+        parameter.mul_(within_float(1 - learning_rate * settings_.weight_decay));
       } else {
         gradient = gradient.add(parameter, settings_.weight_decay);
       }
@@ -81,7 +89,7 @@ void Adam::step(double learning_rate) {
     first_[i].mul_(settings_.beta1).add_(gradient, 1 - settings_.beta1);
     second_[i].mul_(settings_.beta2).addcmul_(gradient, gradient, 1 - settings_.beta2);
     parameter.addcdiv_(first_[i], second_[i].sqrt().div_(second_root).add_(settings_.epsilon),
-                       -learning_rate / first_correction);
+                       within_float(-learning_rate / first_correction));
   }
 }
 

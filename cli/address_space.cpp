@@ -1,0 +1,41 @@
+#include "cli/address_space.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+
+#include <sched.h>
+#include <sys/resource.h>
+
+namespace foretime::cli {
+namespace {
+
+constexpr uint64_t kThreadBytes = uint64_t{128} << 20;  // measured with Debian's 0.3.21
+constexpr int kMostThreads = 128;                       // of Debian's build
+
+/// As OpenBLAS counts before main: the first variable that is set, within the cores that this process may use.
+int blas_threads(char** environment) {
+  cpu_set_t cores;
+  const int usable = sched_getaffinity(0, sizeof(cores), &cores) == 0 ? CPU_COUNT(&cores) : kMostThreads;
+  for (const char* name : {"OPENBLAS_NUM_THREADS=", "GOTO_NUM_THREADS=", "OMP_NUM_THREADS="}) {
+    for (char** variable = environment; variable != nullptr && *variable != nullptr; ++variable) {
+      if (std::strncmp(*variable, name, std::strlen(name)) != 0) continue;
+      const int asked = std::atoi(*variable + std::strlen(name));
+      if (asked > 0) return std::min({asked, usable, kMostThreads});
+    }
+  }
+  return std::min(usable, kMostThreads);
+}
+
+}  // namespace
+
+uint64_t least_address_space(uint64_t program_bytes, char** environment) {
+  return program_bytes + kThreadBytes * static_cast<uint64_t>(blas_threads(environment));
+}
+
+uint64_t address_space_limit() {
+  rlimit limit{};
+  return getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY ? UINT64_MAX : limit.rlim_cur;
+}
+
+}  // namespace foretime::cli
