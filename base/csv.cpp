@@ -99,7 +99,7 @@ std::string csv_field(const std::string& text) {
   return quoted + "\"";
 }
 
-/// Control characters but tabs and line ends, which a terminal would obey, become question marks.
+/// Leaves out control characters but tabs and line ends: a terminal would obey them.
 static std::string without_controls(const std::string& text) {
   std::string clean;
   for (size_t begin = 0; begin < text.size(); ++begin) {
