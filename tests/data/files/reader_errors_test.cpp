@@ -148,7 +148,8 @@ TEST_F(ReaderErrors, MissingMembers) {
 }
 
 TEST_F(ReaderErrors, WrongTypesAndShapes) {
-  expect_layout_error("node_feat", array("node_feat", {3, 140}, std::vector<int64_t>(420, 1)), "type <i8, expected f2, f4");
+  expect_layout_error("node_feat", array("node_feat", {3, 140}, std::vector<int64_t>(420, 1)),
+                      "type <i8, expected f2, f4");
   expect_layout_error("node_opcode", array("node_opcode", {3}, std::vector<float>(3)), "expected an integer type");
   expect_layout_error("node_feat", array("node_feat", {3, 139}, std::vector<float>(417)), "expected (nodes, 140)");
   expect_layout_error("node_opcode", array("node_opcode", {4}, std::vector<uint8_t>(4)),
