@@ -45,9 +45,9 @@ void run_together(Communicator& comm, const std::function<void()>& step) {
     report = fmt::format("{} {}", exit_code_of(error), text_of_error(error));
   }
   const auto reports = comm.all_gather_bytes(report);
-  if (own) std::rethrow_exception(own);
   for (size_t rank = 0; rank < reports.size(); ++rank) {
     if (reports[rank].empty()) continue;
+    if (static_cast<int>(rank) == comm.rank()) std::rethrow_exception(own);
     const auto space = reports[rank].find(' ');
     throw RemoteError(std::stoi(reports[rank].substr(0, space)),
                       fmt::format("rank {}: {}", rank, reports[rank].substr(space + 1)));

@@ -137,9 +137,9 @@ struct RemoteError : Error {
   using Error::Error;
 };
 
-/// Runs `step` on every rank and lets them agree on the outcome: where it threw on some rank, it throws on all of them,
-/// the rank's own exception there and RemoteError (with that rank's message and exit code) elsewhere. Nobody is left
-/// waiting in a collective.
+/// Runs `step` on every rank and lets them agree on the outcome: where it threw on some rank, it throws on all of them:
+/// the first of these ranks gets its own exception; all others, also those that failed themselves, get a RemoteError
+/// with its message and exit code. The error is then reported once. No rank is left waiting in a collective.
 void run_together(Communicator& comm, const std::function<void()>& step);
 
 }  // namespace foretime::comm

@@ -113,14 +113,15 @@ TEST(Factory, DescribesEveryBackend) {
   EXPECT_THAT(lines[2], HasSubstr("nccl: "));
 }
 
-/// What each of three ranks throws, as text, when `failing` throws a DataError in a common step.
-std::vector<std::string> outcomes(int failing) {
+/// What each of three ranks throws, as text, when `failing` and all ranks behind it throw a
+/// DataError in a common step, or `failing` alone.
+std::vector<std::string> outcomes(int failing, bool alone = true) {
   std::vector<std::string> outcome(3, "went on");
   foretime::testing::run_threads(3, [&](Communicator& comm) {
     const int rank = comm.rank();
     try {
       run_together(comm, [&] {
-        if (rank == failing) throw DataError("x.npz: broken");
+        if (rank == failing || (!alone && rank > failing)) throw DataError("x.npz: broken");
       });
     } catch (const std::exception& error) {
       outcome[static_cast<size_t>(rank)] = std::to_string(exit_code_of(error)) + " " + error.what();
@@ -136,6 +137,13 @@ TEST(Agree, OneFailureEndsAllWithItsExitCode) {
   EXPECT_EQ(said[0], "3 rank 1: x.npz: broken");
   EXPECT_EQ(said[1], "3 x.npz: broken");
   EXPECT_EQ(said[2], "3 rank 1: x.npz: broken");
+}
+
+TEST(Agree, OfSeveralFailuresTheFirstRanksIsToldByThatRankAlone) {
+  EXPECT_EQ(outcomes(0, false),
+            (std::vector<std::string>{"3 x.npz: broken", "3 rank 0: x.npz: broken", "3 rank 0: x.npz: broken"}));
+  EXPECT_EQ(outcomes(1, false),
+            (std::vector<std::string>{"3 rank 1: x.npz: broken", "3 x.npz: broken", "3 rank 1: x.npz: broken"}));
 }
 
 TEST(Agree, ExitCodesAreThoseOfTheReadme) {
