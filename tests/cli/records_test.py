@@ -95,7 +95,7 @@ class RecordsTest(ProgramTest):
         out = self.pack("--networks", "networks.json", "--take", "one").stdout
         self.assertIn(" 299 programs", out)
         done = self.pack("--networks", "networks.json", "--take", "one", "--never", "two", code=3)
-        self.assertIn("no workload with 2 records", done.stderr)  # both networks have all workloads
+        self.assertIn("no workload has 2 programs that ran", done.stderr)  # both networks have all workloads
 
     def test_lines_are_named_with_their_files(self):
         with gzip.open(RECORDS, "rt") as file:
