@@ -97,7 +97,13 @@ class FailingStorage : public ::testing::TestWithParam<Reader> {
 /// The kernel answers EIO to whoever reads the first page of its own memory.
 TEST_P(FailingStorage, AnIoErrorIsNoBadData) {
   const auto path = scratch_.path() / GetParam().file;
-  if (std::string_view(GetParam().name) == "Checkpoint") GTEST_SKIP() << "refuses links; below";
+  const std::string_view name = GetParam().name;
+  if (name == "Checkpoint" || name == "MetricsOfARun" || name == "EnvironmentOfARun") {  // links are refused there
+    std::ofstream(path) << "{}\n";
+    const testing::FailingCall failing("read", EIO);
+    EXPECT_THROW(GetParam().read(path), StorageError);
+    return;
+  }
   fs::create_symlink("/proc/self/mem", path);
   EXPECT_THROW(GetParam().read(path), StorageError);
 }
@@ -128,13 +134,6 @@ TEST(FailingStorageOfCollections, AStaleHandleIsNoBadData) {
   const auto path = scratch.write("some.foretime", "no collection");
   const testing::FailingCall stale("fstat", ESTALE);
   EXPECT_THROW(data::packed_headers(path), UnreachableError);
-}
-
-TEST(FailingStorageOfCheckpoints, AnIoErrorIsNoBadData) {
-  const testing::Scratch scratch;
-  scratch.write("manifest.json", "{}");
-  const testing::FailingCall failing("read", EIO);
-  EXPECT_THROW(coordinator::read_checkpoint(scratch.path()), StorageError);
 }
 
 TEST(FailingStorageOfArchives, OneThatCannotBeOpenedForWantOfDescriptorsIsNoBadData) {

@@ -35,7 +35,8 @@ class ProfileTest(ProgramTest):
         names = {event["args"]["name"] for event in trace["traceEvents"] if event["name"] == "process_name"}
         self.assertEqual(names, {"rank 0", "rank 1"})
         table = (run / "profile.txt").read_text()
-        self.assertIn(table, done.stdout)
+        for line in table.splitlines():  # on the terminal further columns continue below
+            self.assertIn(line[:50].rstrip(), done.stdout)
         shares = [float(line.split("%")[0].split()[-1]) for line in table.splitlines()[2:] if " training " in line]
         self.assertAlmostEqual(sum(shares), 100, delta=2)
         self.assertRegex(table, r"reduce bucket +wire")
