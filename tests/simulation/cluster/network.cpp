@@ -174,7 +174,7 @@ void SimulatedRedis::crash() {
   if (sync_always_ || scheduler_.now() - asked_at_ > kSecond) model_.fsync();
   const auto unsynced = static_cast<int64_t>(model_.unsynced());
   model_.crash(static_cast<size_t>(scheduler_.integer(0, unsynced)));
-  synced_at_ = scheduler_.now();
+  synced_at_ = crashed_at_ = scheduler_.now();
   for (const auto& [channel, listeners] : subscribers_) {
     for (const auto& weak : listeners) {
       // Where the whole machine died nobody resets the connection: keep-alive finds that out.

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <limits>
 #include <map>
 #include <memory>
 #include <set>
@@ -34,6 +35,8 @@ class SimulatedRedis {
   void restart() { up_ = true; }
   bool up() const { return up_; }
   bool sync_always() const { return sync_always_; }
+  /// When it crashed last; before the beginning where it never did.
+  Time crashed_at() const { return crashed_at_; }
 
   std::set<int64_t> cut_off;  // nodes that do not reach it
   double loss = 0;            // probability that a request or an answer is lost
@@ -59,7 +62,7 @@ class SimulatedRedis {
   RedisModel model_;
   bool sync_always_, up_ = true;
   int64_t clock_offset_us_ = 0, life_ = 0;
-  Time synced_at_ = 0, asked_at_ = 0;
+  Time synced_at_ = 0, asked_at_ = 0, crashed_at_ = std::numeric_limits<Time>::min() / 2;
   std::map<std::string, std::vector<std::weak_ptr<Conversation>>> subscribers_;
 };
 

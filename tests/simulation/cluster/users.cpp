@@ -48,10 +48,17 @@ bool Users::submit(jobs::JobQueue& queue, jobs::JobSpec& spec) {
   ledger_.plans[spec.id] = draw_plan(env_.scheduler, spec.kind, env_.options.minutes_a_job);
   recent_.push_back(spec);
   if (recent_.size() > 12) recent_.pop_front();
-  const bool there = persist([&] { queue.submit(spec); });
-  if (there) ledger_.submitted[spec.id].at = env_.scheduler.now();
+  const bool there = persist([&] { queue.submit(spec); }) && note_submission(spec.id);
   ++env_.report.jobs;
   return there;
+}
+
+bool Users::note_submission(const std::string& job) {
+  auto& redis = env_.redis;
+  const bool crashed = !redis.sync_always() && env_.scheduler.now() - redis.crashed_at() < 2 * kSecond;
+  if (crashed && redis.model().keys().count("{foretime}:job:" + job) == 0) return false;
+  ledger_.submitted[job].at = env_.scheduler.now();
+  return true;
 }
 
 void Users::submit_jobs() {
@@ -156,7 +163,7 @@ void Users::submit_again(jobs::JobQueue& queue) {
   persist([&] { is_new = queue.submit(again); });
   if (!is_new) return;
   env_.trace("submitted anew: " + again.id);
-  ledger_.submitted[again.id].at = env_.scheduler.now();
+  note_submission(again.id);
 }
 
 void Users::retry_one(jobs::JobQueue& queue) {

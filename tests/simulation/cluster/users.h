@@ -34,6 +34,9 @@ class Users {
   /// False: refused, because what it needs has ended badly meanwhile.
   bool submit(jobs::JobQueue& queue, jobs::JobSpec& spec);
   void submit_again(jobs::JobQueue& queue);
+  /// Notes that the queue has answered that a job is there. False: Redis crashed while that answer was on its way, and
+  /// has forgotten the job.
+  bool note_submission(const std::string& job);
   void retry_one(jobs::JobQueue& queue);
   void pause_for(jobs::JobQueue& queue, const std::string& sweep, double most_seconds);
   /// Repeats a call until it is answered. False: it was refused.
