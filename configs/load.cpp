@@ -301,6 +301,11 @@ Settings parse_settings(const std::string& yaml, const std::string& origin, cons
   loader.check_sections();
   const std::string conflict = find_conflict(settings);
   if (!conflict.empty()) fail(origin, "{}", conflict);
+  // A run's config.yaml is read again; written with a line for each value, a text grows fivefold at most.
+  if (const size_t size = yaml.size() > kMostYamlBytes / 16 ? to_yaml(settings).size() : 0; size > kMostYamlBytes)
+    fail(origin,
+         "found settings that take {} bytes with a line for each value, expected at most {}: name files by patterns",
+         size, kMostYamlBytes);
   return settings;
 }
 

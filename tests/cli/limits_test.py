@@ -111,6 +111,17 @@ class SettingsTest(ProgramTest):
                 # `submit` reads regular files only.
                 self.assertIn("expected a " + ("sweep or settings" if command == "submit" and name == "/dev/zero" else "YAML file of at most 1048576"), done.stderr)
 
+    def test_settings_that_a_run_could_not_read_again_are_refused(self):
+        names = ",".join(f"C{i}.npz" for i in range(90000))
+        for count, code in ((names, 2), (names[:300000].rpartition(",")[0], 0)):
+            self.write("files.yaml", f"data: {{format: programs, train: [{count}]}}\n")
+            done = self.run_foretime("config", "files.yaml", code=code)
+            if code:
+                self.assertRegex(done.stderr, r"files.yaml: found settings that take \d{7} bytes .*expected at most 1048576")
+            else:
+                self.write("again.yaml", done.stdout)
+                self.assertEqual(self.run_foretime("config", "again.yaml").stdout, done.stdout)
+
     def test_settings_come_through_a_pipe(self):
         done = subprocess.run([FORETIME, "config", "/dev/stdin"], input="trainer: {steps: 7}\n", env=environment(), capture_output=True, text=True)
         self.assertIn("steps: 7", done.stdout, done.stderr)
