@@ -7,6 +7,7 @@
 #include <fmt/ranges.h>
 
 #include "base/error.h"
+#include "base/message.h"
 #include "base/output_target.h"
 #include "cli/jobs/queue_access.h"
 #include "cli/parsing/commands.h"
@@ -82,7 +83,7 @@ Plan make_plan(const ExperimentOptions& options) {
 }
 
 void print_left_out(const Plan& plan) {
-  for (const auto& reason : plan.left_out) fmt::print("{}\n", reason);
+  for (const auto& reason : plan.left_out) show(stdout, reason + "\n");
 }
 
 void report_all(const Plan& plan, const std::function<experiments::Results(const PlannedPart&)>& results_of) {
@@ -176,7 +177,8 @@ void collect_jobs(const ExperimentOptions& options, const Plan& plan) {
     for (const auto& done : collections[p].trials) results.add(part.trials[done.trial], done.folder, done.seconds);
     for (const auto& trial : own[p]) results.add(trial, trial.folder, 0);
     for (const auto& [state, count] : collections[p].others)
-      fmt::print("{}{} jobs: {}\n", part.experiment.part.empty() ? "" : part.experiment.part + ": ", count, state);
+      show(stdout, fmt::format("{}{} jobs: {}\n", part.experiment.part.empty() ? "" : part.experiment.part + ": ",
+                               count, state));
     return results;
   });
 }

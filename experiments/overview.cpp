@@ -6,6 +6,7 @@
 #include <fmt/ranges.h>
 
 #include "base/atomic_file.h"
+#include "base/message.h"
 #include "base/output_target.h"
 #include "base/table.h"
 #include "base/terminal.h"
@@ -116,7 +117,7 @@ PartReport report_part(Results results, const std::vector<Trial>& trials, const 
   const auto& experiment = results.experiment;
   const auto part = experiment.part.empty() ? "" : experiment.part + ": ";
   if (results.trials.empty()) {
-    fmt::print("{}no trial is complete; nothing to report\n", part);
+    show(stdout, fmt::format("{}no trial is complete; nothing to report\n", part));
     return {std::move(results), {}};
   }
   auto submission = make_submission(results, trials);
@@ -126,12 +127,13 @@ PartReport report_part(Results results, const std::vector<Trial>& trials, const 
     write_file_atomically(out / "submission.csv", submission_text({submission}));
     files.emplace_back("submission.csv");
   }
-  fmt::print("\n{}{}{}\n\n{}\n{}", part, experiment.title, variant_text(experiment.variant), heading(results),
-             format_table(metrics_table(results), output_width()));
+  show(stdout, fmt::format("\n{}{}{}\n\n{}\n{}", part, experiment.title, variant_text(experiment.variant),
+                           heading(results), format_table(metrics_table(results), output_width())));
   if (experiment.fractions.size() > 1)
-    fmt::print("\nby share of the training data\n{}", format_table(shares_table(results), output_width()));
-  if (!results.note.empty()) fmt::print("\n{}\n", results.note);
-  fmt::print("\n{}: {}\n", out.string(), fmt::join(files, ", "));
+    show(stdout,
+         fmt::format("\nby share of the training data\n{}", format_table(shares_table(results), output_width())));
+  if (!results.note.empty()) show(stdout, fmt::format("\n{}\n", results.note));
+  show(stdout, fmt::format("\n{}: {}\n", out.string(), fmt::join(files, ", ")));
   return {std::move(results), std::move(submission)};
 }
 
@@ -158,7 +160,8 @@ void report_file(const ExperimentFile& file, const std::vector<PartReport>& part
   std::filesystem::create_directories(out);
   write_file_atomically(out / "summary.md", fmt::format("{}{}\n", text, kExperimentMark));
   if (!submissions.empty()) write_file_atomically(out / "submission.csv", submission_text(submissions));
-  fmt::print("\nall parts: {}{}\n", (out / "summary.md").string(), submissions.empty() ? "" : ", submission.csv");
+  show(stdout, fmt::format("\nall parts: {}{}\n", (out / "summary.md").string(),
+                           submissions.empty() ? "" : ", submission.csv"));
 }
 
 }  // namespace foretime::experiments

@@ -1,8 +1,10 @@
 """Experiments as their users run them: trials, what is complete, tables and figures; and the same over the job queue."""
 import json
+import os
+import subprocess
 import xml.etree.ElementTree
 
-from program import LIMIT, SAMPLES, SOURCE, ProgramTest, wait_until
+from program import FORETIME, LIMIT, SAMPLES, SOURCE, ProgramTest, environment, wait_until
 
 EXPERIMENT = """
 title: A small experiment
@@ -53,6 +55,16 @@ class ExperimentTest(ProgramTest):
         """metric -> value of one trial, but for what the run took: no two runs take the same."""
         return {row["metric"]: float(row["value"]) for row in self.rows(path)
                 if row["metric"] not in ("seconds", "memory") and all(row[key] == value for key, value in chosen.items())}
+
+    def test_without_a_reader_it_reports_all_the_same(self):
+        self.write("two.yaml", "title: Two\nsettings: base.yaml\nmetrics: [mae]\nentries: [{label: mean, kind: mean}, {label: random, kind: random}]\n")
+        read, write = os.pipe()
+        with subprocess.Popen([FORETIME, "experiment", "two.yaml"], env=environment(), cwd=self.folder, stdout=write, stderr=subprocess.PIPE, text=True) as process:
+            os.close(write)
+            os.close(read)
+            self.assertNotIn("Broken pipe", process.communicate(timeout=LIMIT)[1])
+        self.assertEqual(process.returncode, 0)
+        self.assertIn("random", (self.folder / "runs/experiments/two/summary.md").read_text())
 
     def test_trials_tables_and_figures(self):
         dry = self.run_foretime("experiment", "small.yaml", "--dry-run").stdout

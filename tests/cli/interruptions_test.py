@@ -187,7 +187,8 @@ class OutputsTest(QueueTest):
     def test_a_reader_that_leaves_ends_a_command_quietly(self):
         self.foretime("submit", "sweep.yaml")
         self.train()
-        for command in (["status", "--json"], ["leaderboard"], ["config", "--reference"], ["status", "--watch=0.05"], ["rank", "run", SAMPLES / "C1.npz"]):
+        for command in (["status", "--json"], ["leaderboard"], ["config", "--reference"], ["status", "--watch=0.05"], ["rank", "run", SAMPLES / "C1.npz"], ["evaluate", "run"],
+                        ["evaluate", "run", "--json"]):
             read, write = os.pipe()
             process = subprocess.Popen([FORETIME, *command], env=environment(), cwd=self.folder, stdout=write, stderr=subprocess.PIPE, text=True)
             os.close(write)

@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <string>
+#include <system_error>
 #include <thread>
 
 #include <ATen/Context.h>
@@ -44,6 +45,11 @@ void with_communicator(const configs::CommSettings& settings, const RankResource
     std::this_thread::sleep_for(kLinger);
     throw ReportedError(error.exit_code(), error.what());
   } catch (const std::exception& error) {
+    if (const auto* system = dynamic_cast<const std::system_error*>(&error);
+        system != nullptr && system->code() == std::errc::broken_pipe) {
+      comm->abort("nobody reads standard output any more");
+      throw;  // main ends quietly
+    }
     // Printed before the group ends: mpirun kills the ranks that are left as soon as one has gone.
     const auto text = text_of_error(error);
     if (comm->announce_failure(text)) {
