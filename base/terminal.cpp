@@ -19,7 +19,8 @@ size_t bytes_of(std::string_view text, size_t characters) {
   return bytes;
 }
 
-/// Where the value begins in "  name   value"; where there is none in the left half, where the line begins.
+/// Returns the column at which the value begins in "  name   value", or at which the line begins where there is no
+/// value in the left half.
 size_t value_column(std::string_view line, size_t width) {
   const auto begin = line.find_first_not_of(' ');
   const auto gap = line.find("  ", begin);

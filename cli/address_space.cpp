@@ -10,27 +10,29 @@
 namespace foretime::cli {
 namespace {
 
-constexpr uint64_t kThreadBytes = uint64_t{128} << 20;  // measured with Debian's 0.3.21
-constexpr int kMostThreads = 128;                       // of Debian's build
+// Measured with Debian's OpenBLAS 0.3.21.
+constexpr uint64_t kBlasBytesPerThread = uint64_t{128} << 20;
+constexpr int kMostBlasThreads = 128;
 
-/// As OpenBLAS counts before main: the first variable that is set, within the cores that this process may use.
+/// Returns how many threads OpenBLAS starts before main: the first of its variables that is set says so, within the
+/// cores that this process may use.
 int blas_threads(char** environment) {
   cpu_set_t cores;
-  const int usable = sched_getaffinity(0, sizeof(cores), &cores) == 0 ? CPU_COUNT(&cores) : kMostThreads;
+  const int usable = sched_getaffinity(0, sizeof(cores), &cores) == 0 ? CPU_COUNT(&cores) : kMostBlasThreads;
   for (const char* name : {"OPENBLAS_NUM_THREADS=", "GOTO_NUM_THREADS=", "OMP_NUM_THREADS="}) {
     for (char** variable = environment; variable != nullptr && *variable != nullptr; ++variable) {
       if (std::strncmp(*variable, name, std::strlen(name)) != 0) continue;
       const int asked = std::atoi(*variable + std::strlen(name));
-      if (asked > 0) return std::min({asked, usable, kMostThreads});
+      if (asked > 0) return std::min({asked, usable, kMostBlasThreads});
     }
   }
-  return std::min(usable, kMostThreads);
+  return std::min(usable, kMostBlasThreads);
 }
 
 }  // namespace
 
 uint64_t least_address_space(uint64_t program_bytes, char** environment) {
-  return program_bytes + kThreadBytes * static_cast<uint64_t>(blas_threads(environment));
+  return program_bytes + kBlasBytesPerThread * static_cast<uint64_t>(blas_threads(environment));
 }
 
 uint64_t address_space_limit() {

@@ -21,7 +21,7 @@ namespace {
 constexpr int kBarWidth = 12;
 constexpr size_t kShortId = 8;  // digits of an id where there is little room
 constexpr size_t kNameWidth = 40, kReasonWidth = 90;
-constexpr size_t kParameterWidth = 1000;  // of a swept value that is no number, in all that is known of a job
+constexpr size_t kLongestParameterText = 1000;
 
 bool continues_character(char c) { return (static_cast<unsigned char>(c) & 0xC0) == 0x80; }
 
@@ -303,7 +303,8 @@ std::string describe(const jobs::JobRecord& job, const jobs::JobArtifacts& artif
   const auto& spec = job.spec;
   std::string parameters;
   for (const auto& [key, value] : spec.parameters)
-    parameters += fmt::format("{}{}={}", parameters.empty() ? "" : "\n", key, parameter_text(value, kParameterWidth));
+    parameters +=
+        fmt::format("{}{}={}", parameters.empty() ? "" : "\n", key, parameter_text(value, kLongestParameterText));
   return format_fields({
       {"id", spec.id},
       {"kind", jobs::to_string(spec.kind)},

@@ -150,15 +150,15 @@ ChosenJobs choose(jobs::QueueReader& reader, std::vector<std::string> ids, const
 
 /// Puts jobs of the same state in the order of submission, and those of a sweep together, by their trials.
 void sort_by_sweep(std::vector<jobs::JobRecord>& jobs) {
-  std::map<std::string, int64_t> submitted;  // of the first of a sweep's jobs
+  std::map<std::string, int64_t> first_submissions;
   for (const auto& job : jobs) {
-    auto& first = submitted.emplace(job.spec.sweep, job.submitted_ms).first->second;
+    auto& first = first_submissions.emplace(job.spec.sweep, job.submitted_ms).first->second;
     first = std::min(first, job.submitted_ms);
   }
   const auto key = [&](const jobs::JobRecord& job) {
     const auto& sweep = job.spec.sweep;
     return std::tuple(std::find(std::begin(kOrder), std::end(kOrder), job.state),
-                      sweep.empty() ? job.submitted_ms : submitted[sweep], sweep, job.spec.trial);
+                      sweep.empty() ? job.submitted_ms : first_submissions[sweep], sweep, job.spec.trial);
   };
   std::ranges::stable_sort(jobs, {}, key);
 }
