@@ -95,7 +95,8 @@ Batch BatchLoader::get(int64_t number, bool more) {
   if (more) {
     next_number_ = number + 1;
     next_ = std::async(std::launch::async, [this, number] {
-      // Alone: a team of threads of its own would be made anew for each batch, and would take cores from the model's.
+      // A single thread: a separate team of threads would be created for each batch and take cores from the model's
+      // team.
       at::internal::lazy_init_num_threads();
       omp_set_num_threads(1);
       return prepare(number + 1);

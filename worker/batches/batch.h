@@ -22,59 +22,64 @@
 
 namespace foretime::worker {
 
-/// A sample of a graph that is cut into segments, and which of them is live: trained in this step.
+/// Holds a sample of a graph that is cut into segments, and the number of its live segment: the one that this step
+/// trains.
 struct SampledGraph {
   Sample sample;
-  int64_t segments = 1;                             // of the graph
-  int64_t live = 0;                                 // the live one, of the sample's part
-  int64_t part_first = 0, part_end = 1;             // segments of the sample's part
-  std::shared_ptr<models::PlanTensors> whole = {};  // segments.stale full_forward: all nodes, one pool a segment
+  int64_t segments = 1;                  // segments of the whole graph
+  int64_t live = 0;                      // number of the live segment, within [part_first, part_end)
+  int64_t part_first = 0, part_end = 1;  // range of the segments of the sample's part
+  std::shared_ptr<models::PlanTensors> whole =
+      {};  // plan of all nodes, one pool a segment; only if segments.stale is full_forward
 };
 
-/// One rank's part of a batch, ready for the model.
+/// Holds one rank's part of a batch, ready for the model.
 struct Batch {
-  int64_t number = 0;                       // of the batch, over all epochs
-  std::vector<Sample> samples;              // [groups]
-  models::PlanTensors plan;                 // of all candidates; nothing but group_ptr where ForwardPass needs none
-  std::vector<double> targets;              // [candidates] after the target transform
-  std::vector<double> weights;              // [groups]
-  std::vector<uint8_t> folds;               // [candidates], with trainer.cross_fitting; else empty
-  std::vector<SampledGraph> graphs;         // [groups], with segments; else empty
-  std::vector<models::LossTargets> losses;  // of each ensemble member in cross-fitting, else one for all
-  int64_t candidates = 0;                   // 0: this rank pads
-  std::string largest_group;                // the one with the most states; empty where this rank pads
+  int64_t number = 0;                // number of the batch, counted over all epochs
+  std::vector<Sample> samples;       // [groups]
+  models::PlanTensors plan;          // plan of all candidates; only group_ptr is set if ForwardPass::plan returns none
+  std::vector<double> targets;       // [candidates] after the target transform
+  std::vector<double> weights;       // [groups]
+  std::vector<uint8_t> folds;        // [candidates] fold of each candidate; empty without trainer.cross_fitting
+  std::vector<SampledGraph> graphs;  // [groups]; empty without segments
+  std::vector<models::LossTargets> losses;  // [ensemble members] in cross-fitting, else [1] for all members
+  int64_t candidates = 0;                   // 0: the batch has no samples for this rank
+  std::string largest_group;                // name of the group with the most states; empty if the rank has no samples
 };
 
-/// What losses a model's scores have.
+/// Describes the form of a model's loss: its settings and the columns of the scores.
 struct LossForm {
   configs::LossSettings settings = {};
-  int64_t members = 1;          // of an ensemble
-  bool tells_failures = false;  // model.failure_output
+  int64_t members = 1;          // number of models in the ensemble
+  bool tells_failures = false;  // model.failure_output: a second column of scores predicts failures
 
   static LossForm of(const configs::Settings& settings) {
     return {settings.loss, settings.model.ensemble_size, settings.model.failure_output};
   }
 };
 
-/// Batch::losses of a batch whose other members are there, for scores of `dtype`.
+/// Returns the loss targets of `batch`, whose other members must be set, for scores of `dtype`. Their memory comes from
+/// `arena`.
 std::vector<models::LossTargets> losses_of(const LossForm& form, const Batch& batch, torch::Dtype dtype,
                                            device::Arena& arena);
-/// Room that they take in the arena, at most.
+/// Returns an upper bound of the bytes that `losses_of` takes from the arena.
 int64_t room_of_losses(const LossForm& form, const Batch& batch);
 
-/// The loss of a batch by one ensemble member's scores [candidates]: over all candidates, or in cross-fitting
-/// (trainer.cross_fitting) over those that the member learns from.
+/// Returns the loss of `batch` for the scores [candidates] of one ensemble member: over all candidates, or in
+/// cross-fitting (trainer.cross_fitting) over the candidates that the member learns from.
 torch::Tensor member_loss(const configs::LossSettings& settings, const torch::Tensor& scores, int64_t member,
                           const Batch& batch);
 
-/// The mean of all ensemble members' losses, over `parts`: a step adds up the gradients of so many batches.
+/// Returns the mean loss of all ensemble members divided by `parts`, the number of batches whose gradients one step
+/// adds up.
 torch::Tensor mean_loss(const configs::LossSettings& settings, const std::vector<torch::Tensor>& scores,
                         const Batch& batch, int64_t parts = 1);
 
-/// How a batch gives scores: WholeGraphs, or SegmentTraining with one segment of each graph and values of the past.
+/// Computes the scores of a batch: WholeGraphs from all nodes, SegmentTraining from one live segment of each graph and
+/// past values of the others.
 class ForwardPass {
  public:
-  /// Of plans of such models.
+  /// Takes the plan request of `model`, and makes plans on `device`.
   ForwardPass(const models::CostModel& model, torch::Device device)
       : request_(model.plan_request()), options_(model.plan_tensor_options(device)) {}
   virtual ~ForwardPass() = default;
@@ -85,23 +90,26 @@ class ForwardPass {
   torch::Device device() const { return options_.device; }
   const models::PlanTensorOptions& options() const { return options_; }
 
-  /// The plan of batch.samples, or nothing where `scores` needs none; may fill batch.graphs. Called on the loader's
-  /// thread, beside `scores`.
+  /// Returns the plan of batch.samples, or nullopt if `scores` needs none; may fill batch.graphs. Called on the
+  /// loader's thread while `scores` runs.
   virtual std::optional<plans::MessagePlan> plan(Batch& batch, const GroupStore& store) const = 0;
-  /// The plan of batch.samples from plans that are there already (ResidentPlans), which then takes the place of `plan`.
+  /// Returns the plan of batch.samples from plans that are kept (ResidentPlans), to be used instead of `plan`; nullopt
+  /// if some are not.
   virtual std::optional<models::ResidentDraw> draw(const Batch& /*batch*/, const GroupStore& /*store*/) const {
     return std::nullopt;
   }
-  /// Scores of each ensemble member: [candidates], with gradients.
+  /// Returns the scores of each ensemble member: [candidates], with gradients.
   virtual std::vector<torch::Tensor> scores(models::CostModel& model, const Batch& batch, const GroupStore& store) = 0;
-  /// After optimiser step `step` (1, 2, …). All ranks call it.
+  /// Ends optimiser step `step` (1, 2, …), for example by exchanging past values. All ranks call it.
   virtual void end_step(int64_t /*step*/, comm::Communicator& /*comm*/) {}
 
-  /// Whether steps depend on values of earlier ones, which then go into checkpoints.
+  /// Returns whether steps depend on values of earlier steps, which checkpoints must then hold.
   virtual bool keeps_history() const { return false; }
-  /// These values as a file of a checkpoint, on rank 0; empty elsewhere, and without any. All ranks call it.
+  /// Returns these past values as the content of a checkpoint file on rank 0; "" on other ranks and if there are none.
+  /// All ranks call it.
   virtual std::string history_file(comm::Communicator& /*comm*/) const { return {}; }
-  /// False where the file is of other data or settings; the history is then left empty.
+  /// Reads past values from a checkpoint file, which messages call `origin`. Returns false, with an empty history, if
+  /// the file belongs to other data or settings.
   virtual bool restore_history(const std::string& /*file*/, const std::string& /*origin*/) { return false; }
 
  private:
@@ -109,15 +117,15 @@ class ForwardPass {
   models::PlanTensorOptions options_;
 };
 
-/// The file of a checkpoint that ForwardPass::history_file fills.
+/// The name of the checkpoint file with the content of ForwardPass::history_file.
 constexpr const char* kHistoryFile = "history.safetensors";
 
-/// Every step computes all nodes of the sampled graphs.
+/// Computes the scores of a batch from all nodes of the sampled graphs.
 class WholeGraphs final : public ForwardPass {
  public:
-  /// Makes a plan for each batch.
+  /// Makes a new plan for each batch.
   using ForwardPass::ForwardPass;
-  /// Keeps plans of all candidates where sampler.resident_plans says so.
+  /// Keeps plans of all candidates if sampler.resident_plans says so.
   WholeGraphs(const models::CostModel& model, torch::Device device, const configs::Settings& settings,
               const sharding::ShardPlan& plan, int rank)
       : ForwardPass(model, device),
@@ -139,13 +147,14 @@ class WholeGraphs final : public ForwardPass {
   }
 
  private:
-  std::unique_ptr<ResidentPlans> residents_;  // null: none are kept
+  std::unique_ptr<ResidentPlans> residents_;  // null: no plans are kept
 };
 
-/// Prepares the next batch in a thread of its own while the current one is computed.
+/// Prepares the next batch on a separate thread while the current batch is computed.
 class BatchLoader {
  public:
-  /// Keeps references to its arguments, but for `loss`. `profiler`, where there is one, records when a batch is made.
+  /// Keeps references to its arguments, except for `loss`. `profiler` records the preparation of batches; it may be
+  /// null.
   BatchLoader(const Sampler& sampler, const GroupStore& store, const models::TargetTransform& targets,
               const ForwardPass& forward, const LossForm& loss, int rank, Profiler* profiler = nullptr)
       : sampler_(sampler),
@@ -156,12 +165,12 @@ class BatchLoader {
         rank_(rank),
         profiler_(profiler) {}
 
-  /// Batch `number`; begins with `number + 1` before returning where `more` is set.
+  /// Returns batch `number`. If `more` is set, it starts preparing `number + 1` before it returns.
   Batch get(int64_t number, bool more);
 
  private:
   Batch prepare(int64_t number) const;
-  /// Makes the plan and the losses' part, and brings both to the device in one copy.
+  /// Makes the plan and the loss targets of `batch`, and copies both to the device at once.
   void place(Batch& batch) const;
 
   const Sampler& sampler_;

@@ -12,7 +12,7 @@ namespace {
 using configs::ResidentPlans::always;
 using configs::ResidentPlans::never;
 
-constexpr double kFewestDraws = 4;  // of a group, for which its plan pays
+constexpr double kFewestDraws = 4;  // fewer draws of a group do not pay for its plan
 
 /// States of all levels together.
 int64_t states_of(const plans::MessagePlan& plan) {
@@ -21,7 +21,8 @@ int64_t states_of(const plans::MessagePlan& plan) {
   return states;
 }
 
-/// What a draw's work may grow by. The CPU is the model's bottleneck, a GPU waits for the host that makes plans.
+/// Returns the factor by which keeping plans may increase the work of a draw. The model limits the speed on a CPU; on a
+/// GPU it is the host, which makes plans.
 double most_work(torch::Device device) { return device::uses_bodies(device) ? 8.0 : 1.2; }
 
 }  // namespace
@@ -73,7 +74,7 @@ std::shared_ptr<const models::ResidentPlan> ResidentPlans::make(const LoadedGrou
   std::optional<plans::MessagePlan> all;
   if (settings_.resident_plans != always) {
     if (draws_of_a_group_ < kFewestDraws) return nullptr;
-    // More candidates never have fewer states: some tell that all would be too many.
+    // More candidates never have fewer states: if some candidates have too many states, all of them have.
     constexpr int64_t kSome = 16;
     const double most = most_work(options_.device) * static_cast<double>(states_of(plan_of_first(drawn)));
     if (static_cast<double>(states_of(plan_of_first(kSome * drawn))) > most) return nullptr;

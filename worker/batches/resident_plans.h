@@ -14,31 +14,33 @@
 
 namespace foretime::worker {
 
-/// The plans of all candidates of this rank's groups, made when a group is first drawn, where sampler.resident_plans
-/// wants them. Which groups have one depends on the data and the settings alone, so that a run that is resumed computes
-/// as one that was not. The first that are drawn lie on the device, as many as it has room for; with a GPU, others lie
-/// in pinned memory of the host and go up for each draw, which changes no number. An epoch draws each graph once, so to
-/// replace those of the device by later ones would bring up more, not less. Layout graphs whose states are shared.
+/// Keeps the plans of all candidates of this rank's layout groups with shared states, if sampler.resident_plans says
+/// so. A plan is made when its group is first drawn. Which groups have one depends only on data and settings, so that a
+/// resumed run computes the same numbers. Plans that are drawn first are kept on the device while it has room; with a
+/// GPU, others are kept in pinned host memory and copied for each draw. Plans on the device are never replaced: an
+/// epoch draws each graph once, so replacing them would copy more.
 class ResidentPlans {
  public:
-  /// `options`: of the plans, which says where they lie.
+  /// `options` names the device of the plans.
   ResidentPlans(const configs::Settings& settings, const sharding::ShardPlan& plan, int rank,
                 const plans::PlanRequest& request, const models::PlanTensorOptions& options);
 
-  /// The draw of a batch, where the groups of all samples have such plans. `samples` must outlive it.
+  /// Returns the plan of a batch from kept plans; nullopt if the group of some sample has none. `samples` must outlive
+  /// the result.
   std::optional<models::ResidentDraw> draw(const std::vector<Sample>& samples, const GroupStore& store);
 
  private:
-  /// Null: the group has none.
+  /// Returns the plan of the sample's group, made at the first call; null if the group has none.
   std::shared_ptr<const models::ResidentPlan> plan_of(const Sample& sample, const LoadedGroup& loaded);
   std::shared_ptr<const models::ResidentPlan> make(const LoadedGroup& loaded, int64_t drawn);
 
   configs::SamplerSettings settings_;
   plans::PlanRequest request_;
   models::PlanTensorOptions options_;
-  double draws_of_a_group_ = 0;  // expected in the run
+  double draws_of_a_group_ = 0;  // draws of one group that are expected in the run
   int64_t bytes_of_a_group_ = 0, bytes_on_device_ = 0;
-  std::map<int64_t, std::shared_ptr<const models::ResidentPlan>> known_;  // by entry
+  std::map<int64_t, std::shared_ptr<const models::ResidentPlan>>
+      known_;  // key: dataset entry; null: the group has no plan
 };
 
 }  // namespace foretime::worker

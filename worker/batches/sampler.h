@@ -9,14 +9,14 @@
 
 namespace foretime::worker {
 
-/// One group of a batch: which of its candidates, and what its loss weighs.
+/// Holds the candidates that a batch takes from one group, and the weight of their loss.
 struct Sample {
-  int64_t entry = 0;                // of the dataset index
-  double weight = 0;                // 1 / live groups of the batch over all ranks
+  int64_t entry = 0;                // number of the group in the dataset index
+  double weight = 0;                // 1 / number of live groups in the batch, over all ranks
   std::vector<int64_t> candidates;  // ids in the group, distinct
-  int64_t part = 0;                 // of the entry, which the live segment is one of (sharding/shard_plan.h)
-  uint64_t key = 0;                 // for the random choices that are left
-  int64_t index = 0;                // of the sample: rises with batches, and within one with batch slots
+  int64_t part = 0;                 // part of the graph that the live segment is chosen from (sharding/shard_plan.h)
+  uint64_t key = 0;                 // key of the sample's random choices
+  int64_t index = 0;                // rises from batch to batch, and within a batch from slot to slot
 };
 
 /// Samples batches. A sample is a pure function of (seed, batch number, batch slot), so there is no state to save, and
@@ -26,9 +26,11 @@ class Sampler {
   Sampler(const sharding::ShardPlan& plan, const configs::SamplerSettings& settings, uint64_t seed)
       : plan_(plan), settings_(settings), seed_(seed) {}
 
-  /// Those of global batch `batch` (0, 1, …, over all epochs) that fall to `rank`; empty where it pads.
+  /// Returns the samples of global batch `batch` (0, 1, …, over all epochs) that `rank` trains on; empty if it has
+  /// none.
   std::vector<Sample> samples(int64_t batch, int rank, const GroupStore& store) const;
-  /// Entries that `rank` samples in the epoch of `batch`, in the order of their first use from there on.
+  /// Returns the dataset entries that `rank` samples in the rest of the epoch of `batch`, in the order of their first
+  /// use.
   std::vector<int64_t> first_uses(int64_t batch, int rank) const;
 
  private:

@@ -9,19 +9,18 @@
 
 namespace foretime::worker {
 
-/// A checkpoint read by rank 0 (coordinator::read_best_or_newest) and handed to all, with its model on `device`. All
-/// ranks call it.
+/// Reads a checkpoint on rank 0 (coordinator::read_best_or_newest) and returns its model, on `device`, to all ranks.
+/// All ranks call it.
 TrainedModel load_for_all(const std::filesystem::path& checkpoint, comm::Communicator& comm, torch::Device device);
 
-/// Evaluates a trained model on the groups of `settings.data`, sharded over the ranks; graphs are pruned and cut as in
-/// its training, whatever `settings` say of that. `sets` as in evaluate(),
-/// `on_scored` as in model_scorer(). Throws data::DataError; coordinator::RunError where the data do not have the
-/// inputs that the model was trained on.
+/// Evaluates a trained model on the groups of `settings.data`, divided among the ranks. Graphs are pruned and cut as in
+/// the model's training, whatever `settings` say. For `sets` see evaluate(), for `on_scored` model_scorer(). Throws
+/// data::DataError, and coordinator::RunError if the data do not have the model's inputs.
 Evaluation evaluate_trained(const TrainedModel& trained, const configs::Settings& settings,
                             const std::vector<std::string>& sets, comm::Communicator& comm, torch::Device device,
                             std::function<void(int64_t)> on_scored = {});
 
-/// A trained model of an ensemble, and the checkpoint's name for messages.
+/// Holds a trained model of an ensemble, and the name of its checkpoint for messages.
 struct EnsembleMember {
   std::string name;
   TrainedModel trained;
@@ -32,18 +31,18 @@ struct EnsembleMember {
 /// transforms, loss, segments and pruning may differ.
 void check_same_inputs(const std::vector<EnsembleMember>& members);
 
-/// Whether every member held out all candidates of training groups that `settings` hold out (data.holdout,
-/// trainer.seed). Else some member has been trained on what would be evaluated.
+/// Returns whether every member held out all candidates of training groups that `settings` hold out (data.holdout,
+/// trainer.seed). If not, some member was trained on candidates of the evaluation.
 bool hold_out_the_same(const std::vector<EnsembleMember>& members, const configs::Settings& settings);
 
-/// Models that score candidates together, as models::joined_scores puts them together, each with the plans, segments
-/// and pruned graph of its training. One member alone gives its own scores.
+/// Scores candidates with several models and joins the scores (models::joined_scores). Each model uses the plans,
+/// segments and pruned graphs of its training. One member alone gives its own scores.
 class Ensemble {
  public:
-  /// Throws as check_same_inputs. At least one member.
+  /// Takes at least one member. Throws as check_same_inputs does.
   Ensemble(std::vector<EnsembleMember> members, torch::Device device);
 
-  /// The settings and inputs of the first member.
+  /// Returns the settings and inputs of the first member.
   const TrainingState& state() const { return members_.front().trained.state; }
   /// Ranks all candidates of a group that was opened by `header`.
   GroupEvaluation rank(const data::GroupHeader& header, const data::Group& group) const;
@@ -53,8 +52,8 @@ class Ensemble {
   std::vector<Scorer> scorers_;
 };
 
-/// The evaluation of an ensemble from those of its members, of the same groups and candidates. All ranks call it; as
-/// in Evaluation, groups are there on rank 0 alone. Throws coordinator::RunError on rank 0 where members evaluated
+/// Returns the evaluation of an ensemble from its members' evaluations, which must be of the same groups. All ranks
+/// call it; groups are on rank 0 alone, as in Evaluation. Throws coordinator::RunError on rank 0 if members evaluated
 /// different candidates.
 Evaluation joined_evaluation(const std::vector<Evaluation>& members, data::CandidateKind kind,
                              comm::Communicator& comm);

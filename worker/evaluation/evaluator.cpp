@@ -17,7 +17,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-/// What evaluations report, in the order of the reduced tensor: every rank has the same.
+/// Returns the metrics that evaluations report, in the order of the reduced tensor, which is equal on every rank.
 std::vector<configs::MetricInfo> reported_metrics() {
   std::vector<configs::MetricInfo> reported;
   std::ranges::copy_if(configs::metrics(), std::back_inserter(reported), &configs::MetricInfo::of_runs);
@@ -46,7 +46,7 @@ GroupEvaluation from_json(const Json& j) {
 
 std::vector<double> oracle_runtimes(const data::Group& group, const std::vector<int64_t>& candidates) {
   const auto hashes = data::configuration_hashes(group);
-  std::unordered_map<uint64_t, std::pair<double, int64_t>> measured;  // of those that ran: sum, count
+  std::unordered_map<uint64_t, std::pair<double, int64_t>> measured;  // sum and count of successful measurements
   for (int64_t c = 0; c < group.candidates; ++c) {
     auto& [sum, count] = measured[hashes[static_cast<size_t>(c)]];
     if (!std::isfinite(group.runtimes[c])) continue;
@@ -119,7 +119,8 @@ std::map<std::string, double> measure(const GroupEvaluation& group, data::Candid
   auto metrics = models::ranking_metrics(group.scores, group.runtimes, kind);
   if (!group.scores.predicted.empty()) {
     auto errors = models::regression_metrics(group.scores.predicted, group.runtimes);
-    errors["mse"] = errors.at("rmse") * errors.at("rmse");  // what can be averaged over candidates
+    errors["mse"] =
+        errors.at("rmse") * errors.at("rmse");  // squares, unlike their roots, can be averaged over candidates
     metrics.merge(errors);
   }
   std::erase_if(metrics, [](const auto& item) { return std::isnan(item.second); });

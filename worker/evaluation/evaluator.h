@@ -20,7 +20,7 @@
 
 namespace foretime::worker {
 
-/// The groups that an evaluation reads, and the ranks that share it.
+/// Holds the groups that an evaluation reads, and the ranks that share it.
 struct ShardedData {
   const sharding::DatasetIndex& index;
   const sharding::ShardPlan& plan;
@@ -31,7 +31,7 @@ struct ShardedData {
 using models::Scores;
 using Scorer = std::function<Scores(const LoadedGroup& loaded, const std::vector<int64_t>& candidates)>;
 
-/// Evaluation mode without gradients, and what was before.
+/// Switches a model to evaluation mode without gradients, and restores its mode at the end of the scope.
 class EvaluationMode {
  public:
   explicit EvaluationMode(models::CostModel& model) : model_(model), was_training_(model.is_training()) {
@@ -47,66 +47,67 @@ class EvaluationMode {
   torch::NoGradGuard no_grad_;
 };
 
-/// Scores by a model, in pieces of at most `max_states` states (one candidate at the least), without gradients; the
-/// group's plan source is made where it is not there. A model trained by a regression loss (mse, huber, l1), or
-/// with loss.huber_weight, also predicts run times, by the inverse of `targets`. `on_scored` hears after each piece how
-/// many candidates it had.
+/// Returns a scorer that runs `model` without gradients on pieces of at most `max_states` states (at least one
+/// candidate). It makes the group's plan source if the group has none. For a model with a regression loss (mse, huber,
+/// l1, or loss.huber_weight) it also predicts run times, by the inverse of `targets`. `on_scored` is called after each
+/// piece with its number of candidates.
 Scorer model_scorer(std::shared_ptr<models::CostModel> model, const models::TargetTransform& targets,
                     const configs::LossSettings& loss, torch::Device device, int64_t max_states,
                     std::function<void(int64_t)> on_scored = {});
 
-/// Scores, with run times where the loss is, or is joined by, a regression loss.
+/// Returns `scores` with run times if the loss is, or includes, a regression loss.
 Scores with_runtimes(std::vector<double> scores, const data::Group& group, const std::vector<int64_t>& candidates,
                      const configs::LossSettings& loss, const models::TargetTransform& targets);
 
-/// The set that entries of a role are evaluated in: holdout, valid or test.
+/// Returns the name of the set that entries of a role are evaluated in: holdout, valid or test.
 std::string set_of(sharding::Role role);
 
-/// The baseline that predicts one run time for everything.
+/// Returns the scorer of the constant baseline, which predicts `runtime` for every candidate.
 Scorer constant_scorer(double runtime);
 
-/// One group's ranking. Metrics that are undefined are absent.
+/// Holds the ranking of one group. Undefined metrics are absent.
 struct GroupEvaluation {
   std::string set;  // holdout (held-out candidates of training groups), valid or test
   std::string group;
   data::RuntimeUnit unit = data::RuntimeUnit::nanoseconds;
   std::vector<int64_t> candidates = {};
-  std::vector<double> runtimes = {};  // empty where the file has no labels
+  std::vector<double> runtimes = {};  // [candidates]; empty if the file has no run times
   Scores scores = {};
   std::map<std::string, double> metrics = {};
-  std::vector<std::string> ids = {};  // of the candidates; empty where the file names none
+  std::vector<std::string> ids = {};  // [candidates] names in the file; empty if the file has none
 };
 
-/// Metrics by "set/metric". Ranking metrics are means over groups, errors are means over candidates.
+/// Holds metrics by "set/metric". Ranking metrics are means over groups, errors are means over candidates.
 struct Evaluation {
-  std::map<std::string, double> metrics;  // the same on every rank
-  std::vector<GroupEvaluation> groups;    // on rank 0: all of them, by set and name; elsewhere empty
+  std::map<std::string, double> metrics;  // equal on every rank
+  std::vector<GroupEvaluation> groups;    // all groups on rank 0, by set and name; empty on other ranks
 };
 
-/// What an oracle predicts that knows every configuration's mean run time over all of its measurements in the group
-/// that ran, the candidates that are not evaluated among them: measurement noise bounds every model by it. Infinite
-/// where none ran. Empty where no configuration was measured twice.
+/// Returns the run times that an oracle predicts: the mean run time of each candidate's configuration over all of its
+/// successful measurements in the group, also of candidates that are not evaluated. Measurement noise limits every
+/// model to this accuracy. A configuration that never ran has an infinite time. Returns an empty list if no
+/// configuration was measured twice.
 std::vector<double> oracle_runtimes(const data::Group& group, const std::vector<int64_t>& candidates);
 
-/// Metrics of `group.scores` against its run times, which are there. Where candidates have levels, kendall_tau counts
-/// those of one level as tied, and kendall_tau_of_scores is that of the scores as they are.
+/// Returns the metrics of `group.scores`; the group must have run times. If candidates have levels, kendall_tau counts
+/// candidates of one level as tied, and kendall_tau_of_scores ignores levels.
 std::map<std::string, double> measure(const GroupEvaluation& group, data::CandidateKind kind);
 
-/// Metrics by "set/metric" of all groups of all ranks; `own` are those that this rank evaluated. All ranks call it.
+/// Returns metrics by "set/metric" over all groups of all ranks; `own` holds the groups that this rank evaluated. All
+/// ranks call it.
 std::map<std::string, double> mean_metrics(const std::vector<GroupEvaluation>& own, comm::Communicator& comm);
 
-/// Scores and measures one group.
+/// Scores one group and returns its ranking with metrics.
 GroupEvaluation evaluate_group(const Scorer& scorer, const std::string& set, const LoadedGroup& loaded,
                                std::vector<int64_t> candidates);
 
-/// Evaluates each group on the rank that the plan names, and merges: sums and counts are reduced, never means. All
-/// ranks call it. `sets`: which of holdout, valid and test. `known`: scores of entries that are there already.
+/// Evaluates each group on the rank that the plan names, and merges sums and counts, never means. All ranks call it.
+/// `sets` names some of holdout, valid and test; `known` holds scores of entries that need not be computed.
 Evaluation evaluate(const Scorer& scorer, const std::vector<std::string>& sets, const ShardedData& data,
                     const std::map<int64_t, Scores>& known = {});
 
-/// CSV of all rankings: set, group, rank, candidate, its id in the file, score, predicted run time, measured run time,
-/// level, chance of failure.
-/// Numbers are in the shortest form that reads back the same.
+/// Returns all rankings as CSV: set, group, rank, candidate, its name in the file, score, predicted and measured run
+/// time, level, chance of failure. Numbers have the shortest form that reads back to the same value.
 std::string rankings_csv(const Evaluation& evaluation);
 
 /// Plans the candidates of a group in pieces of about `max_states` states (one candidate at the least), for scoring

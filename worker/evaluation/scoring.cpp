@@ -32,7 +32,7 @@ std::pair<double, double> mean_and_deviation(const std::vector<double>& values) 
   return {mean, std::sqrt(squares / static_cast<double>(values.size()))};
 }
 
-/// Of so many candidates the pools are kept at once.
+/// The number of candidates whose pools are kept at once.
 constexpr size_t kCandidatesAtOnce = 8192;
 
 bool pools(const configs::Settings& settings) { return settings.segments.stale == Stale::pools; }

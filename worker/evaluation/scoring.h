@@ -15,49 +15,51 @@
 
 namespace foretime::worker {
 
-/// What `scorer` says, and for graphs with thresholds the level of each score: scores of one level are tied.
+/// Returns a scorer that adds to the scores of `scorer` their levels, for graphs with thresholds: scores of one level
+/// are tied.
 Scorer with_ties(Scorer scorer, TieThresholds thresholds);
 
-/// Each candidate's score by the scorer of its fold (LoadedGroup::folds), as the mean of all scorers would say it: a
-/// ranking loss leaves each member an offset and a scale of its own, so scores get the mean's mean and deviation over
-/// these candidates. One scorer: what it says.
+/// Returns each candidate's score by the scorer of its fold (LoadedGroup::folds). Ranking losses leave the scores of
+/// each member an arbitrary offset and scale, so they are scaled to the mean and deviation of the mean over all scorers
+/// for these candidates. The scores of a single scorer are returned unchanged.
 std::vector<double> out_of_fold_scores(const std::vector<Scorer>& scorers, const LoadedGroup& loaded,
                                        const std::vector<int64_t>& candidates);
 
-/// Thresholds from up to `candidates` training candidates of each training group, evenly spread, on the rank that
-/// answers for it; groups in parts have none. One scorer for all of them, or in cross-fitting (trainer.cross_fitting)
-/// one for each fold, of the member that has not learned from it. All ranks call it, and get the same thresholds.
+/// Fits thresholds to up to `candidates` evenly spread training candidates of each training group, on the group's
+/// evaluating rank; groups in parts get none. `scorers` holds one scorer, or in cross-fitting (trainer.cross_fitting)
+/// one for each fold: the member that did not learn from it. All ranks call it, and get equal thresholds.
 TieThresholds fit_tie_thresholds(const std::vector<Scorer>& scorers, int64_t candidates, const ShardedData& data);
 
-/// How a trained model scores.
+/// Describes how a trained model scores.
 struct ScoringOptions {
-  const configs::Settings& settings;            // of its training
-  models::TargetTransform targets = {};         // gives run times from scores
-  TieThresholds tie_thresholds = {};            // empty where it was not trained to know them
-  torch::Device device = torch::kCPU;           // where the model is
-  int64_t max_states = 1;                       // of one plan, about; one candidate at the least
-  std::function<void(int64_t)> on_scored = {};  // called with numbers of candidates that were scored since
+  const configs::Settings& settings;     // settings of the model's training
+  models::TargetTransform targets = {};  // transform that turns scores into run times
+  TieThresholds tie_thresholds = {};     // empty if the training fitted none
+  torch::Device device = torch::kCPU;    // device of the model
+  int64_t max_states = 1;                // approximate limit of states in one plan, which holds at least one candidate
+  std::function<void(int64_t)> on_scored = {};  // called with the number of candidates scored since the last call
 };
 
 ScoringOptions scoring_options(const TrainingState& state, torch::Device device);
 
-/// Scores graphs in segments as segments.stale combines them, all of them fresh: sums of scores (scores, none), or the
-/// head's score of combined pools (pools). One segment's states are in memory at a time. Models that were trained with
-/// full_forward score whole graphs.
-/// Groups come with their segments, as segments_of makes them from the settings of the training.
+/// Scores graphs in segments. Segments are combined as segments.stale says, all of them fresh: by sums of scores
+/// (scores, none), or by the head's score of combined pools (pools). Only one segment's states are in memory at a time.
+/// Models that were trained with full_forward score whole graphs. Groups must have the segments that segments_of makes
+/// from the settings of the training.
 class SegmentScorer {
  public:
   SegmentScorer(std::shared_ptr<models::CostModel> model, const ScoringOptions& options);
 
-  /// False where the model scores whole graphs; the rest is not to be called then.
+  /// Returns whether the model scores segments. If not, it scores whole graphs, and the other functions must not be
+  /// called.
   bool cuts() const;
   Scores score(const LoadedGroup& loaded, const std::vector<int64_t>& candidates) const;
 
-  /// The segments of some of `parts` parts, put together: [candidates, columns], on the CPU. Candidates of one
-  /// configuration are computed once.
+  /// Returns the combined values of the segments in the parts `which`, of a graph cut into `parts` parts:
+  /// [candidates, columns], on the CPU. Candidates of one configuration are computed once.
   torch::Tensor score_parts(const LoadedGroup& loaded, const std::vector<int64_t>& candidates, int64_t parts,
                             const std::vector<int64_t>& which) const;
-  /// Scores from what score_parts gave for all parts.
+  /// Returns scores from the results of score_parts for all parts.
   Scores merge(const data::Group& group, const std::vector<int64_t>& candidates,
                const std::vector<torch::Tensor>& of_parts) const;
 
@@ -75,16 +77,16 @@ class SegmentScorer {
   std::function<void(int64_t)> on_scored_;
 };
 
-/// The scorer of a trained model: model_scorer, or a SegmentScorer for graphs that are cut; with the levels of scores
-/// where the model knows them.
+/// Returns the scorer of a trained model: model_scorer, or a SegmentScorer for graphs that are cut. It gives the levels
+/// of scores if the model has thresholds.
 Scorer scorer_for(std::shared_ptr<models::CostModel> model, const ScoringOptions& options);
 
-/// evaluate() of a trained model, with graphs cut as in its training. All ranks call it.
+/// Evaluates a trained model as evaluate() does, with graphs cut as in its training. All ranks call it.
 Evaluation evaluate_model(const std::shared_ptr<models::CostModel>& model, const ScoringOptions& options,
                           const std::vector<std::string>& sets, const ShardedData& data);
 
-/// Scores of the graphs in `sets` that span ranks, on the rank that answers for each (ShardPlan::eval_rank): every rank
-/// scores its parts' segments, and one exchange puts them together. All ranks call it.
+/// Returns the scores of the graphs in `sets` that span ranks, on the evaluating rank of each (ShardPlan::eval_rank).
+/// Every rank scores the segments of its parts, and one exchange joins them. All ranks call it.
 std::map<int64_t, Scores> score_spanning(const SegmentScorer& scorer, const std::vector<std::string>& sets,
                                          const ShardedData& data);
 

@@ -9,26 +9,27 @@
 
 namespace foretime::worker {
 
-/// What a bundle says of its model beside what the model itself knows.
+/// Holds notes that a bundle stores with its model.
 struct BundleNotes {
-  std::string licence;                    // of the weights, as their owner words it; "" where nothing is said
-  std::map<std::string, double> metrics;  // by "set/metric", of the evaluation at the checkpoint's step
+  std::string licence;                    // licence of the weights, in their owner's words; "": none is stated
+  std::map<std::string, double> metrics;  // key: "set/metric"; values are from the evaluation at the checkpoint's step
 };
 
-/// A trained model as a bundle. Throws models::ModelError where the model cannot be exported, saying why and what to
-/// do: models that score graphs in segments, and those without a form.
+/// Returns a trained model as a bundle. Throws models::ModelError, with the reason and a remedy, for models that cannot
+/// be exported: models that score graphs in segments, and models without a graph.
 inference::Bundle make_bundle(const worker::TrainedModel& trained, const BundleNotes& notes);
 
-/// The metrics of the evaluation at `step` of the run directory's metrics.jsonl, the last one at or before it; empty
-/// where there is none.
+/// Returns the metrics of the last evaluation at or before `step` in the run directory's metrics.jsonl; empty if there
+/// is none.
 std::map<std::string, double> metrics_at(const std::filesystem::path& run, int64_t step);
 
-/// The trained model that a bundle holds, with its transforms, on the CPU: the inverse of make_bundle. `origin` stands
-/// for the file in messages. Throws inference::BundleError where settings and weights do not fit together.
+/// Returns the trained model of a bundle, with its transforms, on the CPU: the inverse of make_bundle. `origin` names
+/// the file in messages. Throws inference::BundleError if settings and weights do not match.
 worker::TrainedModel trained_model(const inference::Bundle& bundle, const std::string& origin);
 
-/// Writes a bundle's graph as a TorchScript module (inference/graph/graph.h), which `torch.jit.load` reads; its extra
-/// file manifest.json is the bundle's manifest. Written aside and renamed. Throws models::ModelError.
+/// Writes a bundle's graph as a TorchScript module (inference/graph/graph.h) for `torch.jit.load`; its extra file
+/// manifest.json is the bundle's manifest. The file appears under its name once it is complete. Throws
+/// models::ModelError.
 void write_torchscript(const std::filesystem::path& file, const inference::Bundle& bundle);
 
 }  // namespace foretime::worker

@@ -63,7 +63,7 @@ RankProfile unpacked(const Json& all) {
   return rank;
 }
 
-/// What to add to a rank's clock to get rank 0's.
+/// Returns the difference to add to a rank's clock to get rank 0's.
 int64_t clock_difference(const Json& root, const Json& other) {
   if (!root.at("host").get<std::string>().empty() && root.at("host") == other.at("host")) return 0;
   std::vector<int64_t> differences;
@@ -84,7 +84,7 @@ std::vector<int> wire_lanes(const std::vector<ProfileEvent>& events) {
   std::stable_sort(order.begin(), order.end(),
                    [&](size_t a, size_t b) { return events[a].begin_ns < events[b].begin_ns; });
   std::vector<int> lanes(events.size(), -1);
-  std::vector<int64_t> ends;  // of the last event in each lane
+  std::vector<int64_t> ends;  // end of the last event in each lane
   for (const size_t i : order) {
     const auto& event = events[i];
     size_t lane = 0;
@@ -263,7 +263,7 @@ size_t events_per_rank(int ranks) {
 }
 
 std::vector<RankProfile> gather_profiles(const Profiler& profiler, comm::Communicator& comm) {
-  const auto snapshot = profiler.snapshot();  // before the barriers, which are no part of the run
+  const auto snapshot = profiler.snapshot();  // taken first, since the barriers are no part of the run
   std::vector<int64_t> barriers;
   for (int i = 0; i < kBarriers; ++i) {
     comm.barrier();

@@ -17,41 +17,42 @@
 
 namespace foretime::worker {
 
-/// Where something took place.
+/// Names the kinds of places where a span is recorded.
 enum class SpanPlace : uint8_t {
-  training = 0,  // on the thread that made the profiler, which is the one that all wait for
-  beside = 1,    // on another thread
-  wire = 2,      // on none: a transfer under way
+  training = 0,  // the thread that made the profiler
+  beside = 1,    // another thread
+  wire = 2,      // no thread: a transfer in progress
 };
 
-/// A span of a profile. Names and details are numbers into ProfileSnapshot::texts; detail 0 is none.
+/// Describes a span of a profile. Names and details are indices of ProfileSnapshot::texts; detail 0 means none.
 struct ProfileEvent {
-  int64_t begin_ns = 0, duration_ns = 0;  // since the profiler was made
+  int64_t begin_ns = 0, duration_ns = 0;  // begin counts from the creation of the profiler
   uint32_t name = 0, detail = 0;
-  uint16_t lane = 0;  // 0: training; then other threads, the lowest that is free; kWireLane
+  uint16_t lane =
+      0;  // 0: training thread; 1, 2, …: other threads, each the lowest number that is free; kWireLane: transfers
   static constexpr uint16_t kWireLane = 0xffff;
 };
 
-/// All spans of one name in one place.
+/// Sums up all spans of one name in one place.
 struct SpanTotals {
   int64_t count = 0;
-  double seconds = 0;       // from begin to end
-  double self_seconds = 0;  // without the spans inside
-  double longest = 0;       // seconds
+  double seconds = 0;       // sum of durations
+  double self_seconds = 0;  // sum of durations without inner spans
+  double longest = 0;       // duration of the longest span, seconds
 };
 
-/// What a profiler knows at one moment.
+/// Holds the state of a profiler at one moment.
 struct ProfileSnapshot {
-  int64_t wall_ns = 0;  // since the profiler was made
-  int64_t dropped = 0;  // older events that had to go
+  int64_t wall_ns = 0;  // time since the profiler was made
+  int64_t dropped = 0;  // number of events that were discarded, oldest first
   std::vector<std::string> texts;
-  std::vector<ProfileEvent> events;                                // by end
-  std::map<std::pair<SpanPlace, std::string>, SpanTotals> totals;  // of all spans, the dropped ones too
-  std::chrono::steady_clock::time_point start;                     // when the profiler was made
+  std::vector<ProfileEvent> events;                                // ordered by end
+  std::map<std::pair<SpanPlace, std::string>, SpanTotals> totals;  // sums over all spans, discarded events included
+  std::chrono::steady_clock::time_point start;                     // creation of the profiler
 };
 
-/// Records what the threads of a rank do. Safe to use from any thread. Memory is bounded: the latest `limit` events are
-/// kept, and at most kMaxTexts different names and details (later details are dropped, not their spans).
+/// Records the activity of a rank's threads. Any thread may use it. Memory is bounded: the latest `limit` events are
+/// kept, and at most kMaxTexts different names and details (spans with later details are recorded without them).
 class Profiler {
  public:
   using Clock = std::chrono::steady_clock;
@@ -62,12 +63,12 @@ class Profiler {
   Profiler(const Profiler&) = delete;
   Profiler& operator=(const Profiler&) = delete;
 
-  /// A span of the calling thread, within those that it has open. Use ProfileSpan.
+  /// Begins a span of the calling thread, inside its open spans. Use ProfileSpan.
   void begin(std::string_view name, std::string_view detail = {});
   void end();
-  /// A span of the calling thread that was measured elsewhere, within the one that it has open.
+  /// Adds a span of the calling thread that was measured elsewhere, inside its open span.
   void add(std::string_view name, Clock::time_point begin, Clock::time_point end);
-  /// A transfer.
+  /// Adds a transfer, which belongs to no thread.
   void add_transfer(std::string_view name, Clock::time_point begin, Clock::time_point end, std::string_view detail);
 
   ProfileSnapshot snapshot() const;
@@ -95,13 +96,14 @@ class Profiler {
   mutable std::mutex mutex_;
   std::map<std::string, uint32_t, std::less<>> numbers_;
   std::vector<std::string> texts_;
-  std::unordered_map<std::thread::id, Thread> threads_;  // those with open spans
+  std::unordered_map<std::thread::id, Thread> threads_;  // threads that have open spans
   std::map<std::pair<SpanPlace, uint32_t>, SpanTotals> totals_;
   std::vector<ProfileEvent> ring_;
   int64_t recorded_ = 0;
 };
 
-/// A span from here to the end of the scope, or to `end`. Costs nothing where there is no profiler.
+/// Records a span from its construction to the end of the scope or the call of `end`. Does nothing if `profiler` is
+/// null.
 class ProfileSpan {
  public:
   ProfileSpan(Profiler* profiler, std::string_view name, std::string_view detail = {}) : profiler_(profiler) {
@@ -113,7 +115,7 @@ class ProfileSpan {
   void end() {
     if (profiler_ != nullptr) std::exchange(profiler_, nullptr)->end();
   }
-  /// Ends this span and begins another in its place.
+  /// Ends this span and begins another one.
   void next(std::string_view name) {
     if (profiler_ == nullptr) return;
     profiler_->end();
@@ -124,36 +126,35 @@ class ProfileSpan {
   Profiler* profiler_;
 };
 
-/// One rank's profile on rank 0.
+/// Holds one rank's profile on rank 0.
 struct RankProfile {
   ProfileSnapshot snapshot;
   std::string host;
-  int64_t shift_ns = 0;  // to be added to its events, so that they are on rank 0's clock
+  int64_t shift_ns = 0;  // offset to add to event times, to convert them to rank 0's clock
 };
 
-/// Events that one of so many ranks may keep, so that rank 0 can hold and write those of all: 500,000 together.
+/// Returns the number of events that each of `ranks` ranks may keep, so that rank 0 can hold and write all of them:
+/// 500,000 in total.
 size_t events_per_rank(int ranks);
 
-/// Brings all ranks' profiles to rank 0, by rank; empty elsewhere. Every rank calls it. Clocks of ranks on one machine
-/// are one; those of other machines are set by the moments at which barriers let the ranks go, to about a barrier's
-/// latency.
+/// Returns the profiles of all ranks, by rank, on rank 0; an empty list on other ranks. Every rank calls it. Clocks of
+/// other machines are aligned by the times at which ranks leave barriers, to about the latency of a barrier.
 std::vector<RankProfile> gather_profiles(const Profiler& profiler, comm::Communicator& comm);
 
-/// A trace in Chrome's format (chrome://tracing, Perfetto): complete events in microseconds, pid is the rank, tid 0 the
-/// training thread, then its other threads, and from kFirstWireThread on transfers, side by side where they overlap.
-/// Where old events were dropped, otherData and an instant event say how many.
+/// Returns a trace in Chrome's format (chrome://tracing, Perfetto): complete events in microseconds. The pid is the
+/// rank; tid 0 is the training thread, followed by other threads, and transfers start at kFirstWireThread, on several
+/// rows if they overlap. otherData and an instant event give the number of discarded events.
 /// Format: "Trace Event Format", docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU.
 std::string chrome_trace(const std::vector<RankProfile>& ranks);
 constexpr int kFirstWireThread = 1000;
 
-/// A finished reduction of gradients: the wait for it within the open span, and its buckets as transfers. Nothing where
-/// `profiler` is null or nothing was reduced.
+/// Records a finished reduction of gradients: the wait for it as a span inside the open span, and its buckets as
+/// transfers. Does nothing if `profiler` is null or nothing was reduced.
 void record_reduction(Profiler* profiler, const comm::GradientReducer::Timing& timing);
 
-/// Where the time went, as rows of cells, the header first: for each span its place, count, total over ranks, share of
-/// the ranks' wall time, mean and longest span, and the least and the most that it took a rank. Totals of the training
-/// thread leave out the spans inside, so they and "other" add up to the wall time. Transfers have no share: many are
-/// under way at a time.
+/// Returns a table of the time spent, the header first. For each span: place, count, total over ranks, share of the
+/// ranks' wall time, mean and longest span, and the least and greatest total of a rank. Totals of the training thread
+/// exclude inner spans, so that they and "other" add up to the wall time. Transfers have no share, since they overlap.
 std::vector<std::vector<std::string>> profile_rows(const std::vector<RankProfile>& ranks);
 
 }  // namespace foretime::worker

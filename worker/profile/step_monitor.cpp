@@ -14,7 +14,7 @@ namespace foretime::worker {
 
 namespace {
 
-constexpr double kNotable = 0.2;  // of a step's time
+constexpr double kNotable = 0.2;  // fraction of a step's time
 
 }  // namespace
 
@@ -96,9 +96,9 @@ void StepMonitor::end_step() {
 namespace {
 
 constexpr double kProbeInterval = 60;  // seconds
-constexpr size_t kProbedHosts = 3;     // with fewer, nobody can tell whose link it is
+constexpr size_t kProbedHosts = 3;     // fewer hosts cannot show which link is slow
 
-/// What one rank tells the others.
+/// Holds the values that one rank sends to the others.
 struct RankSteps {
   double busy = 0;          // seconds
   std::string group, host;  // group: that of the longest step
@@ -128,7 +128,7 @@ std::vector<RankSteps> exchange_steps(comm::Communicator& comm, const RankSteps&
   return all;
 }
 
-/// What the ranks take of their machines, together.
+/// Adds the ranks' use of CPU, memory and GPUs to `report`.
 void add_usage(const std::vector<RankSteps>& all, StepReport& report) {
   double percent = 0, gpus = 0;
   for (const auto& rank : all) {
@@ -159,8 +159,8 @@ std::vector<std::pair<std::string, std::vector<size_t>>> units_of(const std::vec
   return units;
 }
 
-/// In each step the unit whose ranks waited least came last, and the others waited for it: at least as much longer as
-/// the second one did.
+/// Finds the unit that the others waited for. In each step it is the unit whose ranks waited least; the others waited
+/// for it at least as long as the second one did, minus its own wait.
 void find_waited_for(const std::vector<RankSteps>& all, StepReport& report) {
   const auto units = units_of(all);
   if (units.size() < 2 || report.steps == 0) return;
@@ -207,7 +207,7 @@ LinkReport measure_links(comm::Communicator& comm,
   comm.barrier();
   const auto bytes = nlohmann::json::to_cbor(own);
   const auto all = comm.all_gather_bytes({bytes.begin(), bytes.end()});
-  std::vector<std::vector<double>> arrives;  // at each host, from each host
+  std::vector<std::vector<double>> arrives;  // [host][sender] seconds
   for (const auto& host : hosts) arrives.push_back(nlohmann::json::from_cbor(all[host.second[0]]));
   std::vector<double> scores;
   for (size_t a = 0; a < hosts.size(); ++a) {

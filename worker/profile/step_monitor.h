@@ -15,90 +15,95 @@
 
 namespace foretime::worker {
 
-/// How fast data leave and reach each host, measured where communication takes a good part of the steps.
+/// Describes the slowest network link, measured if communication takes a large part of the steps.
 struct LinkReport {
-  std::string host;   // whose data take longest
-  double ms = 0;      // for kBytes to another host, or from it, whichever is slower: medians over the other hosts
-  double others = 0;  // the median of that over the other hosts
+  std::string host;   // host whose data take longest
+  double ms = 0;      // time for kBytes to or from another host, the slower direction; median over the other hosts
+  double others = 0;  // median of `ms` over the other hosts
   double ratio() const { return others > 0 ? ms / others : 1; }
   static constexpr int64_t kBytes = 256 << 10;
 };
 
-/// What the ranks did between two reports.
+/// Describes the work and the waits of all ranks between two reports.
 struct StepReport {
   int64_t steps = 0;
-  /// Mean over steps of the shortest wait of any rank: that rank came last, so nobody but the transport kept it. What
-  /// communication alone adds to a step.
+  /// Mean over steps of the shortest wait of any rank. That rank arrived last, so only the transport delayed it: this
+  /// is the time that communication adds to a step.
   double comm_exposed_ms = 0;
-  /// Mean over steps of the longest wait of any rank: what communication and unequal work cost together.
+  /// Mean over steps of the longest wait of any rank: the cost of communication and unequal work together.
   double comm_wait_ms = 0;
-  /// comm_exposed_ms over the mean time of a step of the slowest rank, waits included.
+  /// Ratio of comm_exposed_ms to the mean step time of the slowest rank, waits included.
   double comm_exposed_share = 0;
-  int straggler_rank = 0;       // the rank with the most time in work of its own
-  std::string straggler_group;  // largest group of the step that took it longest; empty where it had no work
-  double straggler_ratio = 1;   // its time over the mean of all ranks; 1 where nobody worked
-  /// The host, or the rank where there is one host, that came last so that all others waited for it: the one for which
-  /// they waited longest in all. Empty: there is one rank, or nobody waited.
+  int straggler_rank = 0;       // rank with the longest time of own work
+  std::string straggler_group;  // largest group of the straggler's longest step; empty if it had no work
+  double straggler_ratio = 1;   // straggler's time of work / mean over all ranks; 1 if no rank worked
+  /// Host (with a single host: rank) that arrived last and for which all others waited longest in total. Empty if there
+  /// is one rank or no rank waited.
   std::string waited_for;
-  double waited_for_share = 0;       // of the steps: those in which it came last
-  double waited_for_ms = 0;          // mean over steps that each of the others waited for it at least
-  double step_ms = 0;                // mean time of a step of the slowest rank, waits included
-  std::optional<LinkReport> link{};  // where it was measured
-  double memory_mib = 0;             // resident now, of all ranks together
-  double cpu_cores = 0;              // that all ranks together kept busy, since the last report
-  double gpu_percent = -1;           // mean over the ranks' GPUs; below 0: no rank has one that can be asked
-  double gpu_memory_mib = 0;         // in use on these, together
+  double waited_for_share = 0;       // part of the steps in which it arrived last
+  double waited_for_ms = 0;          // mean over steps of the shortest wait of another rank for it
+  double step_ms = 0;                // mean step time of the slowest rank, waits included
+  std::optional<LinkReport> link{};  // nullopt: links were not measured
+  double memory_mib = 0;             // resident memory of all ranks, now
+  double cpu_cores = 0;              // CPU cores that all ranks kept busy since the last report
+  double gpu_percent = -1;           // mean over the ranks' GPUs; -1: no rank has a GPU that reports it
+  double gpu_memory_mib = 0;         // memory in use on these GPUs, summed
 };
 
-/// The report as fields of a line of metrics.jsonl: comm_exposed_ms, comm_wait_ms, comm_exposed_share, straggler_rank,
-/// straggler_group, straggler_ratio, waited_for, waited_for_share, waited_for_ms, memory_mib, cpu_cores; gpu_percent
-/// and gpu_memory_mib where ranks have GPUs; slow_link and slow_link_ratio where links were measured.
+/// Returns the report as fields of a line of metrics.jsonl: comm_exposed_ms, comm_wait_ms, comm_exposed_share,
+/// straggler_rank, straggler_group, straggler_ratio, waited_for, waited_for_share, waited_for_ms, memory_mib,
+/// cpu_cores; gpu_percent and gpu_memory_mib if ranks have GPUs; slow_link and slow_link_ratio if links were measured.
 nlohmann::json to_json(const StepReport& report);
 
-/// The slowest rank works so much longer than the mean (a fifth) that somebody should look.
+/// Returns whether the slowest rank works longer than the mean by a fifth, which deserves a warning.
 bool is_straggling(const StepReport& report);
+/// Returns the text of that warning.
 std::string describe_straggler(const StepReport& report);
-/// Waiting for one host (or rank) takes a fifth of the steps.
+/// Returns whether waiting for one host (or rank) takes a fifth of the steps.
 bool is_waited_for(const StepReport& report);
+/// Returns the text of a warning about the host (or rank) that others wait for.
 std::string describe_waited_for(const StepReport& report);
-/// One host's data take twice as long as those of the others.
+/// Returns whether the data of one host take twice as long as those of the other hosts.
 bool has_slow_link(const StepReport& report);
+/// Returns the text of a warning about the host with the slow link.
 std::string describe_slow_link(const StepReport& report);
 
-/// Measures each step on each rank: time at work (its batch, forward, backward, optimiser) and time in wait for others.
+/// Measures each step on each rank: time of work (batch, forward, backward, optimiser) and time of waiting for other
+/// ranks.
 ///   begin_step();  enter("loader");  working_on(name);  …  waited(seconds);  …  end_step();
-/// Costs no messages but those of `report`: the waits of the steps, which each rank sends to all. Where communication
-/// takes a fifth of the steps on three hosts or more, also LinkReport::kBytes from each host to all, once a minute.
+/// Only `report` sends messages: each rank sends the waits of its steps to all. If communication takes a fifth of the
+/// steps on three hosts or more, it also sends LinkReport::kBytes from each host to all others, once a minute.
 class StepMonitor {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// `profiler`, where there is one, records the phases of each step as spans. `host` is this rank's.
+  /// `profiler` records the phases of each step as spans; it may be null. `host` is the name of this rank's host.
   explicit StepMonitor(Profiler* profiler = nullptr, std::string host = host_name())
       : profiler_(profiler), host_(std::move(host)) {}
 
   void begin_step();
-  /// The step's phase `name` begins; the one before ends.
+  /// Ends the current phase of the step and begins phase `name`.
   void enter(const char* name);
-  /// The largest group of what this rank computes in this step.
+  /// Sets the name of the largest group that this rank computes in this step.
   void working_on(const std::string& group) { group_ = group; }
-  /// This rank has waited for gradients of others, or for anything that all ranks send.
+  /// Adds a time that this rank waited for gradients or other messages of the other ranks.
   void waited(double seconds) { wait_ += seconds; }
   void end_step();
 
-  /// Of the steps since the last report. All ranks call it after the same step; all get the same answer.
+  /// Returns the report on the steps since the last report. All ranks call it after the same step, and get the same
+  /// values.
   StepReport report(comm::Communicator& comm);
 
  private:
   Profiler* profiler_;
   std::string host_;
-  std::optional<Clock::time_point> probed_;  // links
+  std::optional<Clock::time_point> probed_;  // last measurement of the links
   bool in_phase_ = false;
   Clock::time_point begin_;
-  double wait_ = 0;  // seconds, of the current step
+  double wait_ = 0;  // seconds, in the current step
   std::string group_;
 
-  double cpu_seconds_ = process_usage().cpu_seconds;  // of this process, at the last report
+  double cpu_seconds_ = process_usage().cpu_seconds;  // CPU time of this process at the last report
   Clock::time_point reported_ = Clock::now();
 
   std::vector<double> waits_;  // seconds, one for each step

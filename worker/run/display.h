@@ -10,33 +10,34 @@
 
 namespace foretime::worker {
 
-/// A model's name and its evaluation: a row of the comparison.
+/// Holds a model's name and its evaluation: a row of the comparison.
 using NamedEvaluation = std::pair<std::string, worker::Evaluation>;
 
-/// One table for each evaluation set: models by metrics, the noise ceiling in the last row. `width`: of the terminal;
-/// 0: as wide as it comes.
+/// Returns one table for each evaluation set: models by metrics, the noise ceiling in the last row. `width` is the
+/// width of the terminal; 0 means unlimited.
 std::string comparison_table(const std::vector<NamedEvaluation>& evaluations, size_t width = 0);
 
-/// One row for each group: set, name, candidates, τ next to its noise ceiling, and more.
+/// Returns a table with one row for each group: set, name, candidates, τ, its noise ceiling, and more.
 std::string group_table(const worker::Evaluation& evaluation, size_t width = 0);
 
-/// An evaluation for those that write rankings (inference/candidates/ranking.h).
+/// Converts an evaluation for the functions that write rankings (inference/candidates/ranking.h).
 inference::Ranking ranking_of(const worker::GroupEvaluation& group);
 
-/// submission_line of it.
+/// Returns the submission_line of a group's ranking.
 std::string submission_line(const std::string& collection, const worker::GroupEvaluation& group);
 
-/// What a line of progress says, in at most `width` characters: the bar and what is least missed go first.
+/// Returns the text of a progress line in at most `width` characters. If it is too long, the bar and the least
+/// important values are left out.
 std::string progress_line(const std::string& label, const std::string& metric, const StepEvent& now, size_t width);
 
-/// Shows training progress on stderr, at the first step and at each report: one line that is redrawn on a terminal, and
-/// fits it; lines elsewhere.
+/// Shows training progress on stderr, at the first step and at each report. On a terminal it redraws one line that fits
+/// the terminal's width; otherwise it writes new lines.
 class ProgressDisplay final : public TrainingListener {
  public:
-  /// `label` stands before every line; `metric` is the name of TrainingReport::metric.
+  /// `label` precedes every line; `metric` is the name of TrainingReport::metric.
   ProgressDisplay(std::string label, std::string metric);
   void on_step(const StepEvent& event) override;
-  /// Ends the bar, so that what follows starts on a line of its own.
+  /// Ends the redrawn line, so that the next output starts on a new line.
   void finish();
 
  private:

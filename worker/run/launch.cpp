@@ -41,7 +41,7 @@ void with_communicator(const configs::CommSettings& settings, const RankResource
     body(*comm);
     comm->finish();
   } catch (const comm::RemoteError& error) {
-    // The rank that failed tells why. Its exit code is the first while others linger.
+    // The rank that failed reports the reason. Its exit code arrives first if the others linger.
     std::this_thread::sleep_for(kLinger);
     throw ReportedError(error.exit_code(), error.what());
   } catch (const std::exception& error) {

@@ -15,7 +15,7 @@
 namespace foretime::worker {
 namespace {
 
-/// With mean 0 and deviation 1; all 0 where they are equal.
+/// Appends `values` to `all`, scaled to mean 0 and deviation 1; zeros if they are equal.
 void add_standardized(const std::vector<double>& values, std::vector<double>& all) {
   const auto n = static_cast<double>(values.size());
   const double mean = std::accumulate(values.begin(), values.end(), 0.0) / n;

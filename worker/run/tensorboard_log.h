@@ -9,12 +9,12 @@
 
 namespace foretime::worker {
 
-/// Writes a training's events for TensorBoard to its run directory, on rank 0: each report and evaluation as scalars,
-/// the settings as text and as the parameters of the run, and of each evaluated set how scores, run times and the
-/// places of candidates are distributed. A training that goes on from a checkpoint goes on with them.
+/// Writes a training's events for TensorBoard to its run directory, on rank 0: reports and evaluations as scalars, the
+/// settings as text and as the run's parameters, and for each evaluated set the distributions of scores, run times and
+/// place errors. A training that resumes from a checkpoint continues its event files.
 class TensorBoardLog final : public TrainingListener {
  public:
-  /// Keeps the reference. Writes nothing before the first event.
+  /// Keeps the reference to `settings`. Writes nothing before the first event.
   explicit TensorBoardLog(const configs::Settings& settings) : settings_(settings) {}
   void on_step(const StepEvent& event) override;
   void on_evaluation(const EvaluationEvent& event) override;
@@ -28,13 +28,13 @@ class TensorBoardLog final : public TrainingListener {
   std::optional<tensorboard::EventFile> file_;
 };
 
-/// What the run is compared by: the sweep's parameters where an agent has left them in the run directory
+/// Returns the parameters that runs are compared by: those of the sweep if an agent has left them in the run directory
 /// (parameters.json), else the settings that differ from their defaults.
 tensorboard::Parameters parameters_of(configs::Settings settings);
 
-/// Of one evaluated set, over all groups and the candidates that ran: each one's score and logarithm of its run time,
-/// both with mean 0 and deviation 1 in their group, and its predicted less its measured place, as a part of the group:
-/// -1 to 1.
+/// Holds values of one evaluated set, over all groups and the candidates that ran: scores and logarithms of run times,
+/// both with mean 0 and deviation 1 in each group, and place errors: predicted minus measured place, divided by the
+/// group's size (-1 to 1).
 struct ScoreDistributions {
   std::vector<double> scores = {}, log_runtimes = {}, place_errors = {};
 };

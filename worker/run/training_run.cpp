@@ -35,7 +35,8 @@ void write_profile(const Profiler& profiler, const configs::Settings& settings, 
   });
 }
 
-/// What the attempts took that this run continues; read before the run directory is set up anew.
+/// Returns the resources of the attempts that this run continues. Must be called before the run directory is set up
+/// again.
 coordinator::RunResources earlier_attempts(const configs::Settings& settings) {
   const std::filesystem::path folder = settings.run.directory;
   const bool continues = settings.checkpoint.resume == "auto" && !settings.run.overwrite &&
@@ -66,7 +67,7 @@ std::optional<int64_t> train_model(const configs::Settings& settings, comm::Comm
   const coordinator::ResourceMeter meter;
   coordinator::RunResources earlier;
   comm::run_together(comm, [&] {
-    if (root) coordinator::expect_run_or_room(settings.run.directory);  // before the log is written there
+    if (root) coordinator::expect_run_or_room(settings.run.directory);  // must precede the log, which is written there
   });
   if (root) {
     files().create_folders(settings.run.directory);

@@ -12,16 +12,16 @@
 namespace foretime::worker {
 
 struct TrainOptions {
-  TrainingListener* listener = nullptr;  // hears all events beside the progress display; may be null
-  bool metric_required = false;          // as in TrainerOptions
-  bool profile = false;                  // trace.json and profile.txt are written, and the latter printed
-  bool tensorboard = true;               // event files are written
-  bool evaluate_constant = false;        // the constant baseline is evaluated too
+  TrainingListener* listener = nullptr;  // receives all events, next to the progress display; may be null
+  bool metric_required = false;          // see TrainerOptions
+  bool profile = false;                  // writes trace.json and profile.txt, and prints the latter
+  bool tensorboard = true;               // writes event files for TensorBoard
+  bool evaluate_constant = false;        // evaluates the constant baseline too
 };
 
-/// Trains one model in settings.run.directory, or continues what is there, with progress on stderr; all ranks call it.
-/// Adds its row, and the constant baseline's. Leaves resources.json (coordinator/run_directory.h). Empty where it was
-/// pre-empted, else the number of steps.
+/// Trains one model in settings.run.directory, or continues the run there, with progress on stderr; all ranks call it.
+/// Adds the rows of the model and the constant baseline to `rows`. Leaves resources.json (coordinator/run_directory.h).
+/// Returns the number of steps, or nullopt if the run was pre-empted.
 std::optional<int64_t> train_model(const configs::Settings& settings, comm::Communicator& comm,
                                    const TrainOptions& options, std::vector<NamedEvaluation>& rows);
 

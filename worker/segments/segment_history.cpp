@@ -12,7 +12,7 @@ namespace foretime::worker {
 namespace {
 
 constexpr int64_t kBlockValues = 256;
-constexpr int64_t kAgeBytes = 80;  // of a node of the ordered set
+constexpr int64_t kAgeBytes = 80;  // size of a node of the ordered set
 
 constexpr int64_t kKeyWords = 4;  // entry, segment, candidate, sample index
 
@@ -113,7 +113,7 @@ void HistoryTable::forget_oldest(const Block* keep) {
     const auto oldest = ages_.begin();
     const auto& [sample_index, table, index] = *oldest;
     auto& block = tables_.at(table)[static_cast<size_t>(index)];
-    if (&block == keep) return;  // at most one block more than allowed
+    if (&block == keep) return;  // the table may exceed its limit by one block
     block.rows.reset();
     bytes_ -= rows_per_block_ * columns_ * static_cast<int64_t>(sizeof(float)) + kAgeBytes;
     ages_.erase(oldest);
@@ -176,7 +176,7 @@ void SegmentHistory::write(const HistoryKey& key, int64_t sample_index, const fl
   if (waiting.second.empty() || waiting.first <= sample_index) waiting = {sample_index, {row, row + table_.columns()}};
 }
 
-/// Of one key the latest row counts.
+/// Writes rows in the order of their samples, so that the latest row of each key remains.
 void SegmentHistory::write_all(HistoryRows rows) {
   std::vector<size_t> order(rows.keys.size());
   std::iota(order.begin(), order.end(), size_t{0});

@@ -10,7 +10,7 @@
 namespace foretime::worker {
 namespace {
 
-constexpr int64_t kWhole = -1;  // in place of a segment
+constexpr int64_t kWhole = -1;  // segment number that means the whole graph
 
 GraphPiece pooled_by_segment(const data::Group& group, const plans::PlanRequest& request,
                              const data::Segments& segments) {

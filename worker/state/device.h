@@ -9,14 +9,14 @@
 
 namespace foretime::worker {
 
-/// What this rank computes on: the communicator's GPU, or one by its place among the ranks of its host; the CPU where
-/// `wanted` says so, or is auto and there is no GPU. Throws comm::CommError where `wanted` is cuda and there is none.
+/// Returns the device of this rank: the communicator's GPU, or a GPU by the rank's place on its host; the CPU if
+/// `wanted` is cpu, or is auto and there is no GPU. Throws comm::CommError if `wanted` is cuda and there is no GPU.
 torch::Device choose_device(configs::Device wanted, const comm::Communicator& comm);
-/// Of `gpus` that LibTorch sees.
+/// Returns the device of this rank if LibTorch sees `gpus` GPUs.
 torch::Device choose_device(configs::Device wanted, const comm::Communicator& comm, int gpus);
 
-/// What people should know of a training on `device`: that gradients go through the host, or that a precision means
-/// nothing there. Empty where there is nothing to say.
+/// Returns a warning about training on `device`: gradients go through the host, or the precision has no effect. Empty
+/// if there is none.
 std::string device_warning(torch::Device device, const comm::Communicator& comm, configs::Precision precision);
 
 }  // namespace foretime::worker

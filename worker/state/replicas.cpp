@@ -12,7 +12,7 @@ namespace {
 
 struct Replica {
   std::vector<std::string> names;
-  std::vector<uint64_t> checksums;  // of each tensor
+  std::vector<uint64_t> checksums;  // [tensors]
 
   void add(const std::string& name, const torch::Tensor& tensor) {
     const auto host = tensor.detach().to(torch::kCPU).contiguous();

@@ -16,7 +16,7 @@ using coordinator::StoredCheckpoint;
 constexpr const char* kModelFile = "model.safetensors";
 constexpr const char* kOptimizerFile = "optimizer.safetensors";
 constexpr const char* kStateFile = "state.json";
-constexpr int64_t kFormat = 1;  // of state.json
+constexpr int64_t kFormat = 1;  // version of state.json
 
 const std::string& file_of(const StoredCheckpoint& checkpoint, const std::string& name) {
   const auto found = checkpoint.files.find(name);

@@ -10,48 +10,48 @@
 
 namespace foretime::worker {
 
-/// A mean of a model's weights over the steps of its training, which takes their place wherever the model is judged or
-/// used; training itself goes on with the last ones. Floating-point buffers (running statistics of a normalisation) are
-/// averaged as weights are, others are those of the last step that counts.
-///   ema  Polyak-Ruppert averaging with exponential decay d: after n steps that count, step i weighs d^(n - i), over
-///        the sum of these weights. That is the bias correction of Adam (Kingma and Ba 2015, section 3): the first
-///        steps are not pulled to the weights that training began with.
+/// Averages a model's weights over the steps of its training. The average replaces the weights when the model is
+/// evaluated or used; training continues with the last weights. Floating-point buffers (running statistics of
+/// normalisations) are averaged like weights; other buffers are copied from the last counted step.
+///   ema  Polyak-Ruppert averaging with exponential decay d: after n counted steps, step i has the weight d^(n - i)
+///        divided by the sum of these weights. This is the bias correction of Adam (Kingma and Ba 2015, section 3): the
+///        initial weights do not influence the average.
 ///   swa  stochastic weight averaging (Izmailov et al., arXiv 1803.05407): the mean of the weights of every
-///        averaging.every_steps-th step. A constant or cyclic learning rate is the schedule's business; statistics of
-///        normalisations are averaged, where the paper makes a pass over the data for them.
-/// Steps up to averaging.start of all steps do not count. Weights are the same on all ranks, and so is their mean.
+///        averaging.every_steps-th step. The schedule decides whether the learning rate is constant or cyclic.
+///        Statistics of normalisations are averaged; the paper recomputes them in a pass over the data.
+/// The first averaging.start of all steps do not count. Weights and their averages are equal on all ranks.
 class WeightAverage {
  public:
-  /// Keeps a reference to the model. `total_steps`: of the whole training.
+  /// Keeps a reference to the model. `total_steps` is the number of steps of the whole training.
   WeightAverage(const configs::AveragingSettings& settings, const models::CostModel& model, int64_t total_steps);
 
-  /// After optimiser step `step` (1, 2, …), each step once.
+  /// Adds the weights after optimiser step `step` (1, 2, …). Must be called once for each step.
   void update(int64_t step);
-  /// Steps that count so far. Without any there is no average, and the last weights stand.
+  /// Returns the number of steps that count so far. If it is 0, there is no average yet.
   int64_t count() const { return count_; }
-  /// The averaged tensors by the names that model_tensors gives them; empty where none counts.
+  /// Returns the averaged tensors under the names of model_tensors; empty if no step counts yet.
   const NamedTensors& tensors() const { return average_; }
 
-  /// The average as a file of a checkpoint (safetensors). Only where a step counts.
+  /// Returns the average as the content of a checkpoint file (safetensors). At least one step must count.
   std::string checkpoint_file() const;
-  /// False where the file is an average of another type, and this one stays as it is. Throws coordinator::RunError
-  /// where the file is damaged or of another model.
+  /// Restores the average from a checkpoint file. Returns false, without a change, if the file holds an average of
+  /// another type. Throws coordinator::RunError if the file is damaged or belongs to another model.
   bool restore(const std::string& file, const std::string& origin);
 
  private:
   configs::AveragingSettings settings_;
   const models::CostModel& model_;
-  int64_t first_;  // steps before the first one that counts
+  int64_t first_;  // number of steps before the first one that counts
   int64_t count_ = 0;
   NamedTensors average_;
 };
 
-/// Null where averaging.type is none.
+/// Returns the average that the settings ask for; null if averaging.type is none.
 std::unique_ptr<WeightAverage> make_weight_average(const configs::AveragingSettings& settings,
                                                    const models::CostModel& model, int64_t total_steps);
 
-/// The averaged weights lie in the model as long as this lives; then those that it had, bit for bit. Nothing happens
-/// where `average` is null or has no step that counts. The model may not be trained in between.
+/// Replaces a model's weights by the average for the duration of a scope, and restores them bit for bit. Does nothing
+/// if `average` is null or has no step. The model must not be trained within the scope.
 class AveragedWeights {
  public:
   AveragedWeights(models::CostModel& model, const WeightAverage* average);
@@ -60,11 +60,11 @@ class AveragedWeights {
   AveragedWeights& operator=(const AveragedWeights&) = delete;
 
  private:
-  NamedTensors own_;   // the model's tensors
-  NamedTensors kept_;  // what they held before
+  NamedTensors own_;   // tensors of the model
+  NamedTensors kept_;  // their values before the replacement
 };
 
-/// The file of a checkpoint that holds the average.
+/// The name of the checkpoint file with the average.
 constexpr const char* kAverageFile = "average.safetensors";
 
 }  // namespace foretime::worker

@@ -12,24 +12,24 @@
 
 namespace foretime::worker {
 
-/// What ranks trained since the last report (every trainer.log_every steps), and how.
+/// Reports the training of all ranks since the last report (every trainer.log_every steps).
 struct TrainingReport {
-  double learning_rate = 0;          // of the step
-  double gradient_norm = 0;          // of the step, before clipping
-  double candidates_per_second = 0;  // trained on; evaluations do not count
-  double seconds = 0;                // since this process began to train
-  StepReport ranks;                  // time in wait for other ranks, and the slowest one
+  double learning_rate = 0;          // learning rate of the last step
+  double gradient_norm = 0;          // norm of the last step's gradient before clipping
+  double candidates_per_second = 0;  // trained candidates; time of evaluations is excluded
+  double seconds = 0;                // time since this process began to train
+  StepReport ranks;                  // waits for other ranks, and the slowest rank
   std::optional<double> metric;      // trainer.metric at the last evaluation
 };
 
-/// An optimiser step that is done. Values are those of all ranks together.
+/// Reports a finished optimiser step. Values are totals over all ranks.
 struct StepEvent {
   int64_t step = 0, total_steps = 0;
   double loss = 0;
-  double seconds_per_step = -1;          // a mean, evaluations included; -1 while it is not known
-  std::optional<TrainingReport> report;  // at every trainer.log_every-th step, and at the last one
+  double seconds_per_step = -1;          // mean with evaluations included; -1: not known yet
+  std::optional<TrainingReport> report;  // set at every trainer.log_every-th step and at the last step
 
-  /// How long these steps still take, in seconds; -1 while it is not known.
+  /// Returns the estimated seconds until the last step; -1 if not known yet.
   double eta_seconds() const {
     return seconds_per_step < 0 ? -1 : seconds_per_step * static_cast<double>(total_steps - step);
   }
@@ -37,41 +37,43 @@ struct StepEvent {
 
 struct EvaluationEvent {
   int64_t step = 0;
-  int64_t iteration = 0;  // evaluations up to this step, those before a resume included
+  int64_t iteration = 0;  // number of evaluations up to this step, also those before a resume
   const Evaluation& evaluation;
 };
 
 struct CheckpointEvent {
   int64_t step = 0;
-  std::filesystem::path folder;  // holds a whole checkpoint; older ones are still there
+  std::filesystem::path folder;  // folder of the complete new checkpoint; older checkpoints still exist
 };
 
 struct EndEvent {
   int64_t step = 0, best_step = 0;
-  const Evaluation& evaluation;  // of the final model, all sets
+  const Evaluation& evaluation;  // evaluation of the final model on all sets
 };
 
-/// Follows a training: a progress bar, a log, an agent. All but stop_requested and checkpoint_requested are called on
-/// rank 0 only, by the training thread, which waits for them.
+/// Receives the events of a training: a progress bar, a log, an agent. Only stop_requested and checkpoint_requested are
+/// called on every rank; all others on rank 0, by the training thread, which waits for their return.
 class TrainingListener {
  public:
   virtual ~TrainingListener() = default;
   virtual void on_step(const StepEvent& /*event*/) {}
   virtual void on_evaluation(const EvaluationEvent& /*event*/) {}
-  /// More candidates of an evaluation have been scored, which may take long.
+  /// Reports that `candidates` more candidates of a long evaluation have been scored.
   virtual void on_scored(int64_t /*candidates*/) {}
   virtual void on_checkpoint(const CheckpointEvent& /*event*/) {}
   virtual void on_end(const EndEvent& /*event*/) {}
-  /// Asked on every rank at every step; true on one rank ends the run at the step's end, on all ranks.
+  /// Returns whether the run should stop. Called on every rank at every step; true on one rank stops all ranks at the
+  /// step's end.
   virtual bool stop_requested() { return false; }
-  /// Asked on every rank at every step; true on one rank has a checkpoint written soon, on all ranks at the same step.
+  /// Returns whether a checkpoint should be written. Called on every rank at every step; true on one rank makes all
+  /// ranks write it soon, at the same step.
   virtual bool checkpoint_requested() { return false; }
 };
 
 /// Passes each event to all listeners, in the order in which they were added.
 class TrainingEvents final : public TrainingListener {
  public:
-  /// Keeps the pointer.
+  /// Adds a listener, which must outlive this object.
   void add(TrainingListener* listener) { listeners_.push_back(listener); }
   void on_step(const StepEvent& event) override { tell(&TrainingListener::on_step, event); }
   void on_evaluation(const EvaluationEvent& event) override { tell(&TrainingListener::on_evaluation, event); }
@@ -98,11 +100,11 @@ class TrainingEvents final : public TrainingListener {
   std::vector<TrainingListener*> listeners_;
 };
 
-/// Measures the mean time of a step from the steps of this process alone: a resumed run does not begin at step 0, and
-/// the first step, which is slower than the rest, does not count.
+/// Measures the mean time of a step over the steps of this process, which may have resumed a run. The first step is
+/// slower and does not count.
 class StepTimer {
  public:
-  /// Seconds a step after step `step`, or -1 while nothing is known. Called with rising steps.
+  /// Returns the mean seconds of a step after step `step`; -1 after the first step. Steps must rise.
   double after(int64_t step) {
     const auto now = std::chrono::steady_clock::now();
     if (first_step_ < 0) {

@@ -15,7 +15,7 @@
 namespace foretime::worker {
 namespace {
 
-constexpr uint64_t kTuningDropout = 32;  // what a random number is for
+constexpr uint64_t kTuningDropout = 32;  // purpose of random numbers
 
 /// Batches of one TuningData, and the model's loss on them.
 class BatchSource {

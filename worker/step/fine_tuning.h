@@ -12,33 +12,32 @@
 #include "worker/step/events.h"
 #include "worker/store/group_store.h"
 
-/// Fine-tuning: a trained model goes on learning from few candidates that were measured since
-/// (docs/how-to/finetuning.md).
+/// Fine-tuning continues the training of a model on a few newly measured candidates (docs/how-to/finetuning.md).
 
 namespace foretime::worker {
 
-/// The settings that a trained model is tuned with: those of its training, without its files and without what belongs
-/// to a run of many steps (averages, cross-fitting, tie thresholds, segments). An epoch shows each candidate about
-/// once.
+/// Returns the settings for fine-tuning a model: the settings of its training without its files and without features of
+/// long runs (averages, cross-fitting, tie thresholds, segments). An epoch shows each candidate about once.
 configs::Settings tuning_settings(const configs::Settings& trained);
 
-/// Groups that a trained model can go on learning from, listed, checked and divided. Held-out candidates are chosen by
-/// hash of their configuration, by the seed of the settings: the same ones in every round that has them.
+/// Holds the groups that a trained model can be fine-tuned on, checked and divided into candidates to train on and
+/// held-out ones. The division depends on the hash of the configuration and the seed, so that it is equal in every
+/// round.
 class TuningData {
  public:
-  /// The groups of settings.data.train. Those whose candidates would all be held out are left out. Throws
-  /// data::DataError; coordinator::RunError where the data do not have the inputs that the model was trained on.
+  /// Opens the groups of settings.data.train, and skips groups whose candidates would all be held out. Throws
+  /// data::DataError, and coordinator::RunError if the data do not have the model's inputs.
   TuningData(const TrainedModel& trained, const configs::Settings& settings);
 
   const configs::Settings& settings() const { return settings_; }
   const sharding::DatasetIndex& dataset() const { return dataset_; }
   const sharding::ShardPlan& plan() const { return plan_; }
   const GroupStore& store() const { return *store_; }
-  const std::vector<std::string>& left_out() const { return left_out_; }  // groups, by name
-  int64_t trained_on() const { return trained_on_; }                      // candidates
+  const std::vector<std::string>& left_out() const { return left_out_; }  // names of the skipped groups
+  int64_t trained_on() const { return trained_on_; }                      // number of candidates to train on
   int64_t held_out() const { return held_out_; }
 
-  /// How the model ranks the held-out candidates: set "holdout".
+  /// Evaluates the model on the held-out candidates: set "holdout".
   Evaluation evaluate(const TrainedModel& trained) const;
 
  private:
@@ -55,18 +54,18 @@ class TuningData {
 
 struct FineTuning {
   int64_t steps = 0;
-  double learning_rate = 0;    // the largest one: it rises over the first tenth of the steps, and falls to 0
-  double replay_weight = 1.0;  // of the loss on candidates that the model has learned from before
-  /// How far the result lies on the way from the weights before to those after the last step. Half way forgets less and
+  double learning_rate = 0;  // peak of the schedule, which rises over the first tenth of the steps and then falls to 0
+  double replay_weight = 1.0;  // weight of the loss on candidates of earlier training
+  /// Position of the result between the weights before (0) and after (1) fine-tuning. A value of 0.5 forgets less and
   /// fits few candidates less closely (Wortsman et al., "Robust fine-tuning", arXiv 2109.01903).
   double interpolation_weight = 1.0;
-  TrainingListener* listener = nullptr;  // told of each step, with the loss on fresh candidates; may be null
+  TrainingListener* listener = nullptr;  // receives each step, with the loss on fresh candidates; may be null
 };
 
-/// Trains the parameters of `trained.model` by the loss, sampler and optimiser of its training, on the candidates of
-/// `fresh` and, in every step beside them, of `replay` where it is not null. Feature transforms, the target transform
-/// and running statistics stay, so that scores before and after mean the same. A pure function of its arguments and
-/// the seed of the settings. Throws coordinator::RunError where it diverges; the model is then of no use.
+/// Fine-tunes the parameters of `trained.model` with the loss, sampler and optimiser of its training. Every step uses
+/// candidates of `fresh`, and of `replay` unless it is null. Feature transforms, the target transform and running
+/// statistics do not change, so that scores remain comparable. The result depends only on the arguments and the seed of
+/// the settings. Throws coordinator::RunError if the training diverges; the model is then unusable.
 void fine_tune(const TrainedModel& trained, const TuningData& fresh, const TuningData* replay, const FineTuning& how);
 
 }  // namespace foretime::worker

@@ -9,29 +9,29 @@
 
 namespace foretime::worker {
 
-/// Whether the programs that a run learns from were packed for the machines that its bundle will know (data.targets).
-/// Where they were not, caches and rates would be guessed in training and measured when the bundle scores, or the
-/// other way round.
+/// Checks that training programs were packed for the machines that the bundle will describe (data.targets). Otherwise
+/// caches and rates would be guessed in training and measured when the bundle scores, or vice versa.
 class MachineCheck {
  public:
-  /// Reads the files of data.targets. `columns`: of the node features. Throws configs::SettingsError where a file is
-  /// wrong, or where such columns say nothing of machines; DataError where data.allowed_roots does not allow a file.
+  /// Reads the files of data.targets. `columns` is the number of columns of node features. Throws
+  /// configs::SettingsError if a file is invalid, or if these columns do not describe machines; DataError if
+  /// data.allowed_roots does not allow a file.
   MachineCheck(const configs::Settings& settings, int64_t columns);
 
-  /// Whether a training group, whose programs all have one machine, was packed for one of data.targets. Throws
-  /// DataError where it was packed for another one, unless that is data.hardware, or one of which nothing was known.
+  /// Returns whether a training group was packed for one of data.targets (all its programs have one machine). Throws
+  /// DataError if it was packed for another machine, unless that is data.hardware or an undescribed one.
   bool described(const data::GroupHeader& group, const data::ColumnStatistics& features) const;
-  /// `groups`: of all ranks, those that are described. Throws configs::SettingsError where there are none, although
-  /// data.targets names machines.
+  /// Throws configs::SettingsError if `groups`, the number of described groups of all ranks, is 0 although data.targets
+  /// names machines.
   void require_described(double groups) const;
 
  private:
-  bool has_machines_;  // among the columns
+  bool has_machines_;  // columns describe a machine
   bool gpu_;           // programs are for GPUs
   bool log_;           // statistics are of logarithms
   std::vector<std::string> names_;
-  std::vector<data::MachineValues> known_;  // of data.targets
-  data::MachineValues settings_;            // of data.hardware
+  std::vector<data::MachineValues> known_;  // values of data.targets, as `names_`
+  data::MachineValues settings_;            // values of data.hardware
 };
 
 }  // namespace foretime::worker

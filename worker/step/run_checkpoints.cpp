@@ -17,7 +17,7 @@ void ModelEvaluation::fit_thresholds() {
   if (settings.trainer.tie_threshold_candidates == 0 || std::exchange(thresholds_fitted_, true)) return;
   const AveragedWeights averaged(*run_.model, run_.average.get());
   auto options = scoring_options(run_.state, run_.device);
-  options.tie_thresholds.clear();  // those of weights that have changed
+  options.tie_thresholds.clear();  // the thresholds of earlier weights are invalid
   options.on_scored = [this](int64_t) { run_.comm.keep_alive(); };
   std::vector<Scorer> scorers;
   for (const auto& model : settings.trainer.cross_fitting ? run_.model->members() : std::vector{run_.model})
@@ -86,7 +86,7 @@ bool RunCheckpoints::restore_best(int64_t step) {
   if (best.empty()) return intact;
   const auto checkpoint = parse_stored_checkpoint(best);
   restore_final_model(checkpoint, *run_.model);
-  run_.average.reset();  // that of the last step, which is not the best
+  run_.average.reset();  // the average of the last step is not the best one
   evaluation_.weights_changed();
   run_.log.info("final evaluation of the best model, of step {}", checkpoint.step);
   return true;
@@ -133,7 +133,7 @@ void RunCheckpoints::restore(const coordinator::StoredCheckpoint& checkpoint) {
   restore_model(checkpoint, *run_.model);
   restore_progress(checkpoint, *run_.optimizer, run_.early_stop);
   state.step = stored.step;
-  // A run that goes on from another folder's checkpoint writes one of its own, also where no step is left to train.
+  // A run that resumes from the checkpoint of another folder writes its own one, even if no step is left.
   if (run_.settings.checkpoint.resume == "auto") saved_step_ = stored.step;
   state.targets = stored.targets;
   state.train_mean_runtime = stored.train_mean_runtime;

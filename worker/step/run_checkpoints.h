@@ -11,20 +11,20 @@
 
 namespace foretime::worker {
 
-/// Evaluates the model of a run: with averaged weights where there are such, and with the tie thresholds of its scores.
+/// Evaluates the model of a run, with its averaged weights (if any) and the tie thresholds of its scores.
 class ModelEvaluation {
  public:
-  /// Keeps references. `events` follow how many candidates are scored.
+  /// Keeps references. `events` receive the numbers of scored candidates.
   ModelEvaluation(RunContext& run, TrainingListener& events) : run_(run), events_(events) {}
 
-  /// Metrics of holdout, valid or test. All ranks call it.
+  /// Returns the metrics of some of the sets holdout, valid and test. All ranks call it.
   Evaluation evaluate(const std::vector<std::string>& sets);
-  /// The metrics of the constant baseline. All ranks call it.
+  /// Returns the metrics of the constant baseline. All ranks call it.
   Evaluation evaluate_constant() const;
-  /// Puts the tie thresholds of the model as it is into the run's state (trainer.tie_threshold_candidates). All ranks
-  /// call it.
+  /// Fits the tie thresholds of the current model and stores them in the run's state
+  /// (trainer.tie_threshold_candidates). All ranks call it.
   void fit_thresholds();
-  /// The thresholds are to be fitted again before their next use.
+  /// Marks the tie thresholds as outdated, so that the next evaluation fits them again.
   void weights_changed() { thresholds_fitted_ = false; }
 
  private:
@@ -33,23 +33,23 @@ class ModelEvaluation {
   bool thresholds_fitted_ = false;
 };
 
-/// Writes a run's checkpoints and continues from them. All ranks make every call.
+/// Writes a run's checkpoints and resumes from them. All ranks make every call.
 class RunCheckpoints {
  public:
-  /// Keeps references. `evaluation` gives the tie thresholds that go into checkpoints, `events` are told of each.
+  /// Keeps references. `evaluation` fits the tie thresholds of checkpoints; `events` receive each checkpoint.
   RunCheckpoints(RunContext& run, ModelEvaluation& evaluation, TrainingListener& events)
       : run_(run), evaluation_(evaluation), events_(events) {}
 
-  /// Continues where checkpoint.resume says, if there is something to continue.
+  /// Resumes from the checkpoint that checkpoint.resume selects, if there is one.
   void resume();
-  /// Writes the state after `step` steps, unless that has been written. Throws coordinator::RunError where the ranks'
+  /// Writes the state after `step` steps, unless it has been written. Throws coordinator::RunError if the ranks'
   /// weights differ (checkpoint.compare_replicas).
   void save(int64_t step);
-  /// Seconds since a checkpoint was written, or since this process began with the run.
+  /// Returns the seconds since the last checkpoint, or since this process began with the run.
   double seconds_since_save() const { return steady_seconds() - saved_at_; }
-  /// Makes the weights of the best checkpoint the model's, unless it is that of `step`, the last one. False, in rank 0:
-  /// it is damaged, a warning has said so, and the model is still that of `step`. Throws StorageError where the storage
-  /// failed, which may pass.
+  /// Loads the weights of the best checkpoint into the model, unless it is that of `step`, the last one. Returns false
+  /// on rank 0 if that checkpoint is damaged: a warning was logged, and the model still has the weights of `step`.
+  /// Throws StorageError if the storage failed, possibly for a short time.
   bool restore_best(int64_t step);
 
  private:

@@ -22,9 +22,9 @@
 
 namespace foretime::worker {
 
-/// What one rank holds of a training run: its part of the data, the model and all that changes with it.
+/// Holds one rank's state of a training run: its part of the data, the model and the state of the training.
 struct RunContext {
-  /// Holds no data and no model yet. `profiler` may be null. Throws comm::CommError where the device is not there.
+  /// Loads no data and makes no model. `profiler` may be null. Throws comm::CommError if the device does not exist.
   RunContext(const configs::Settings& settings, comm::Communicator& comm, spdlog::logger& log, Profiler* profiler);
 
   bool root() const { return comm.rank() == 0; }
@@ -40,21 +40,22 @@ struct RunContext {
   sharding::DatasetIndex index;
   sharding::ShardPlan plan;
   std::unique_ptr<GroupStore> store;
-  std::unique_ptr<coordinator::RunDirectory> directory;  // rank 0
+  std::unique_ptr<coordinator::RunDirectory> directory;  // null except on rank 0
   std::shared_ptr<models::CostModel> model;
   std::unique_ptr<ForwardPass> forward;
   TrainingState state;
   std::unique_ptr<Adam> optimizer;
   std::unique_ptr<WeightAverage> average;  // null: the last weights are evaluated
   coordinator::EarlyStop early_stop;
-  int64_t first_head_step = std::numeric_limits<int64_t>::max();  // from here on the head alone is trained
+  int64_t first_head_step = std::numeric_limits<int64_t>::max();  // first step that trains the head alone
 };
 
-/// Reads headers, plans, and opens this rank's groups; rank 0 opens the run directory. All ranks call it.
+/// Reads headers, makes the shard plan, and opens this rank's groups and, on rank 0, the run directory. All ranks call
+/// it.
 void load_data(RunContext& run);
-/// Builds the model and its optimiser, with the same weights on all ranks. After load_data.
+/// Builds the model and its optimiser, with equal weights on all ranks. Must follow load_data.
 void build_model(RunContext& run);
-/// Fits the transforms of inputs and targets to the training groups of all ranks. After build_model.
+/// Fits the transforms of inputs and targets to the training groups of all ranks. Must follow build_model.
 void fit_transforms(RunContext& run);
 
 }  // namespace foretime::worker

@@ -46,7 +46,7 @@ class StepThreads {
 class PreemptionGuard final : public TrainingListener {
  public:
   bool stop_requested() override { return StopSignals::received() != 0; }
-  /// Of a run that was stopped: by what, as far as this rank knows.
+  /// Returns the reason of a stop as far as this rank knows it.
   static std::string cause() {
     const int signal = StopSignals::received();
     return signal != 0 ? fmt::format("signal {} ({})", signal, strsignal(signal))

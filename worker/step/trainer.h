@@ -10,32 +10,32 @@
 
 namespace foretime::worker {
 
-/// Makes the events of the steps of a run, with a report where one is due. The clock starts with it.
+/// Makes the events of a run's steps, with a report if one is due. Its clock starts at construction.
 class StepReports {
  public:
   using Clock = StepMonitor::Clock;
 
   explicit StepReports(RunContext& run) : run_(run) {}
 
-  /// Of the steps that are done. All ranks call it; the report holds values of all ranks.
+  /// Returns the event of a finished step. All ranks call it; the report holds values of all ranks.
   StepEvent event(const StepResult& result, TrainingStep& training);
-  /// Time that does not count as training.
+  /// Excludes `time`, for example of an evaluation, from the reported speed.
   void exclude(Clock::duration time) { reported_ += time; }
-  /// trainer.metric at an evaluation, for the reports that follow.
+  /// Sets trainer.metric of the last evaluation for the next reports.
   void set_metric(double value) { metric_ = value; }
 
  private:
   RunContext& run_;
   StepTimer timer_;
   Clock::time_point started_ = Clock::now(), reported_ = started_;
-  double candidates_ = 0;  // trained on by all ranks since the last report
+  double candidates_ = 0;  // candidates that all ranks trained on since the last report
   std::optional<double> metric_;
 };
 
-/// Writes a run's events to its directory: metrics.jsonl, rankings.csv and the log. On rank 0.
+/// Writes a run's events to its directory, on rank 0: metrics.jsonl, rankings.csv and the log.
 class RunRecorder final : public TrainingListener {
  public:
-  /// Keeps the reference.
+  /// Keeps the reference to `run`.
   explicit RunRecorder(RunContext& run) : run_(run) {}
   void on_step(const StepEvent& event) override;
   void on_evaluation(const EvaluationEvent& event) override;
@@ -43,49 +43,49 @@ class RunRecorder final : public TrainingListener {
 
  private:
   RunContext& run_;
-  int straggler_ = -1;     // the rank that was last logged as one
-  std::string slow_link_;  // the host whose link was
+  int straggler_ = -1;     // rank that was last logged as straggler; -1: none
+  std::string slow_link_;  // host whose link was last logged as slow
   static constexpr int64_t kWaitedSteps = 20;
-  std::string waited_for_;    // whom all others waited for in the last report; logged after so many steps in a row
-  int64_t waited_steps_ = 0;  // since then
+  std::string waited_for_;    // host that all others waited for in the last report; logged after kWaitedSteps in a row
+  int64_t waited_steps_ = 0;  // consecutive steps of waiting for that host
 };
 
-/// Of `available` threads, those that pay in the steps of a rank. Steps of little work are slower on more of them:
-/// threads wait for each other at every operation, and one of them for the core that the loader's thread is on.
+/// Returns the number of threads, at most `available`, that a rank's steps should use. Small steps are slower on more
+/// threads: threads wait for each other at every operation, and one thread competes with the loader.
 int threads_of_a_step(const sharding::ShardPlan& plan, int rank, int available);
 
-/// What a training needs beside its settings. Pointers must outlive the trainer.
+/// Holds options of a training that are no settings. Pointers must outlive the trainer.
 struct TrainerOptions {
   std::vector<TrainingListener*> listeners = {};
-  Profiler* profiler = nullptr;  // records spans, where there is one
-  /// Equal on all ranks: a first evaluation without trainer.metric is a configs::SettingsError, since somebody waits
-  /// for that metric. One of the test set is there at the end only, and chooses nothing.
+  Profiler* profiler = nullptr;  // records spans; may be null
+  /// Requires trainer.metric in the first evaluation; otherwise it throws configs::SettingsError. A metric of the test
+  /// set is exempt: it is evaluated only at the end. Must be equal on all ranks.
   bool metric_required = false;
 };
 
 struct TrainingOutcome {
-  int64_t steps = 0;  // done in all, with those before a resume
+  int64_t steps = 0;  // all steps, including those before a resume
   bool preempted = false;
-  std::string stopped_by = {};  // where it was pre-empted
-  Evaluation final_evaluation;  // of the best model where one was kept, else of the last
+  std::string stopped_by = {};  // reason of the pre-emption, else ""
+  Evaluation final_evaluation;  // evaluation of the best model if one was kept, else of the last model
   double train_mean_runtime = 0;
 };
 
-/// Trains one model on this rank's part of the data; every rank of `comm` makes the same calls, in this order.
+/// Trains one model on this rank's part of the data. Every rank of `comm` makes the same calls in the same order.
 class Trainer {
  public:
   Trainer(const configs::Settings& settings, comm::Communicator& comm, spdlog::logger& log,
           const TrainerOptions& options = {});
 
-  /// Reads headers, plans, loads this rank's groups, builds the model, resumes where there is something to resume.
+  /// Loads this rank's data, builds the model, and resumes from a checkpoint if there is one.
   void set_up();
-  /// Steps until the end, an early stop or a pre-emption, with evaluations and checkpoints on the way.
+  /// Runs the steps until the end, an early stop or a pre-emption, with evaluations and checkpoints.
   TrainingOutcome run();
-  /// The constant baseline on the same evaluation sets.
+  /// Returns the metrics of the constant baseline on the sets of the training's evaluations.
   Evaluation evaluate_constant() const { return evaluation_.evaluate_constant(); }
 
  private:
-  /// Whether somebody needs the results of all steps up to `step` now. On a GPU the host waits for them.
+  /// Returns whether the results of all steps up to `step` are needed now. On a GPU the host must wait for them.
   bool results_are_due(int64_t step) const;
   bool evaluate(int64_t step, StepReports& reports);
   Evaluation evaluate_final(int64_t step);
@@ -97,7 +97,7 @@ class Trainer {
   ModelEvaluation evaluation_;
   RunCheckpoints checkpoints_;
   bool metric_required_;
-  bool evaluated_ = false;  // at least once since this process began
+  bool evaluated_ = false;  // this process has evaluated at least once
 };
 
 }  // namespace foretime::worker

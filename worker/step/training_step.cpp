@@ -12,7 +12,7 @@
 namespace foretime::worker {
 namespace {
 
-constexpr uint64_t kTrainingDropout = 31;  // what a random number is for
+constexpr uint64_t kTrainingDropout = 31;  // purpose of random numbers
 
 /// The numbers of a step that ranks sum, [5] on `device`, without a copy from the host where there is none there now.
 torch::Tensor summed_numbers(const StepResult& own, const torch::Tensor& loss, torch::Device device) {
@@ -62,7 +62,7 @@ void TrainingStep::begin(int64_t step) {
   monitor_.begin_step();
   own_ = {.step = step + 1};
   own_loss_ = torch::zeros({1}, torch::dtype(torch::kDouble).device(run_.device));
-  // Dropout's generator is set anew for each step and rank, so that no generator's state need be saved.
+  // Dropout's generator is seeded for each step and rank, so that checkpoints need not store its state.
   torch::manual_seed(random_bits({run_.settings.trainer.seed, kTrainingDropout, static_cast<uint64_t>(step),
                                   static_cast<uint64_t>(run_.comm.rank())}));
   run_.optimizer->zero_grad();
@@ -115,7 +115,7 @@ torch::Tensor TrainingStep::update(int64_t step) {
   auto norm = run_.optimizer->clip_and_step(learning_rate_at(settings, step, run_.total_steps()));
   run_.forward->end_step(step + 1, run_.comm);
   average_running_statistics();
-  if (run_.average) run_.average->update(step + 1);  // with the statistics that all ranks have agreed on
+  if (run_.average) run_.average->update(step + 1);  // must follow the averaging of running statistics
   return norm;
 }
 

@@ -12,28 +12,30 @@
 
 namespace foretime::worker {
 
-/// What a step gave, over all ranks. Their sums travel with the gradients, so that nobody waits for them alone.
+/// Holds the results of a step over all ranks. Sums are reduced together with the gradients, without a separate
+/// message.
 struct StepResult {
-  int64_t step = 0;  // that many are done
+  int64_t step = 0;  // number of finished steps
   double loss = 0;
-  double candidates = 0;           // trained on
-  double stop_requests = 0;        // ranks that were asked to stop
-  double checkpoint_requests = 0;  // ranks that ask for a checkpoint
-  double failed_stores = 0;        // ranks that could not open a group
-  double gradient_norm = 0;        // before clipping
+  double candidates = 0;           // number of candidates that the step trained on
+  double stop_requests = 0;        // number of ranks whose listeners request a stop
+  double checkpoint_requests = 0;  // number of ranks whose listeners request a checkpoint
+  double failed_stores = 0;        // number of ranks that could not open a group
+  double gradient_norm = 0;        // norm before clipping
 };
 
-/// One optimiser step of all ranks: optimizer.accumulation batches, one reduction of gradients, one update.
+/// Takes the optimiser steps of all ranks. A step is optimizer.accumulation batches, one reduction of gradients, and
+/// one update.
 class TrainingStep {
  public:
-  /// Keeps references. `events` are asked whether to stop and whether to save.
+  /// Keeps references. `events` provide the requests to stop and to save.
   TrainingStep(RunContext& run, TrainingListener& events);
 
   /// Takes step `step` (0, 1, …). Results stay where they were computed until `read_back`: the host then waits for a
   /// GPU, and gets those of all steps since it last did, in their order. All ranks call it alike. Throws
   /// coordinator::RunError where training has diverged, DataError where a rank could not open a group.
   std::vector<StepResult> take(int64_t step, bool read_back);
-  /// From now on the parameters of the head alone are trained.
+  /// Restricts all further steps to the parameters of the head.
   void train_head_only();
 
   StepMonitor& monitor() { return monitor_; }
@@ -57,13 +59,14 @@ class TrainingStep {
   BatchLoader loader_;
   std::unique_ptr<comm::GradientReducer> reducer_;
   StepMonitor monitor_;
-  StepResult own_;          // of this rank, in the step under way, without what is on the device:
+  StepResult own_;          // values of this rank in the current step, without values that are still on the device
   torch::Tensor own_loss_;  // [1] float64
   struct Unread {
-    StepResult known;       // beforehand
-    torch::Tensor numbers;  // float64 on the device: loss and norm; of several ranks the sums of all numbers, and norm
+    StepResult known;  // values that the host knew when the step ended
+    torch::Tensor
+        numbers;  // float64 on the device: loss and norm; with several ranks the sums of all values, then the norm
   };
-  std::vector<Unread> unread_;                     // since the last read-back
+  std::vector<Unread> unread_;                     // steps since the last read-back
   std::vector<torch::Tensor> running_statistics_;  // buffers that a step changes (models/layers/layers.h)
   bool head_only_ = false;
 };

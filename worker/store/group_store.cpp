@@ -28,7 +28,7 @@ std::vector<double> ranks_of(const data::Group& group, const std::vector<int64_t
   return rank;
 }
 
-/// At most `limit` of the candidates, chosen at random but the same in every run with this seed; ascending.
+/// Returns at most `limit` of the candidates, ascending: a random choice that depends only on the seed.
 std::vector<int64_t> limited(std::vector<int64_t> candidates, int64_t limit, uint64_t seed) {
   const auto count = static_cast<int64_t>(candidates.size());
   if (limit <= 0 || count <= limit) return candidates;
@@ -149,11 +149,11 @@ struct GroupStore::Slot {
   explicit Slot(const sharding::IndexEntry& entry) : item(entry) {}
 
   sharding::IndexEntry item;
-  std::mutex mutex;  // of all below
+  std::mutex mutex;  // guards the members below
   bool opened = false;
   std::exception_ptr failure;
   LoadedGroup loaded;
-  std::optional<data::ColumnStatistics> features;  // of all nodes, of an .npz that is pruned
+  std::optional<data::ColumnStatistics> features;  // statistics over all nodes of an .npz file, if it is pruned
 };
 
 GroupStore::GroupStore(const configs::Settings& settings, const sharding::DatasetIndex& catalogue,

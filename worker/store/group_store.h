@@ -20,78 +20,81 @@
 
 namespace foretime::worker {
 
-/// A group in memory, with its candidates divided. Duplicates of one configuration fall on the same side.
+/// Holds a group in memory, with its candidates divided. Candidates of one configuration are on the same side.
 struct LoadedGroup {
-  data::Group group;  // pruned to data.prune_hops; data.duplicates mean puts the mean run time at training candidates
-  std::shared_ptr<const plans::PlanSource> plan_source = {};  // under the model's plan request; null: not prepared
-  std::shared_ptr<const data::Segments> segments = {};  // of graphs that sampler.max_segment_nodes cuts, else null
-  std::vector<int64_t> train = {};      // candidates to train on, ascending; empty unless the role is train
-  std::vector<uint8_t> folds = {};      // [candidates] of folds_of; empty without, and unless the role is train
+  data::Group group;  // pruned to data.prune_hops; with data.duplicates mean, training candidates have mean run times
+  std::shared_ptr<const plans::PlanSource> plan_source = {};  // made for the model's plan request; null: not prepared
+  std::shared_ptr<const data::Segments> segments = {};        // null unless sampler.max_segment_nodes cuts the graph
+  std::vector<int64_t> train = {};  // candidates to train on, ascending; empty unless the role is train
+  std::vector<uint8_t> folds =
+      {};  // [candidates] folds in cross-fitting (folds_of); empty without, and unless the role is train
   std::vector<double> speed_rank = {};  // [train] 0: fastest … 1: slowest; empty where sampler.fast_bias is 0
   std::vector<int64_t> evaluated = {};  // candidates to evaluate: held out (train), or official or all (valid, test)
 };
 
-/// What is summed up over training groups before the first step.
+/// Holds the values of a training group that are summed up before the first step.
 struct TrainingPart {
-  data::Group labels;                              // name, kind, candidates, run times and flops; no graph
-  std::vector<int64_t> train;                      // as in LoadedGroup
-  data::ColumnStatistics features, tile_features;  // of plain values, or of logarithms: model.features.log; of all
-                                                   // nodes of the file, those that data.prune_hops cuts away as well
+  data::Group labels;          // name, kind, candidates, run times and flops; no graph
+  std::vector<int64_t> train;  // see LoadedGroup
+  data::ColumnStatistics features,
+      tile_features;  // statistics of values or of their logarithms (model.features.log), over all nodes of the file,
+  // including nodes that data.prune_hops removes
 };
 
-/// Official candidates by group name; groups that are not named are evaluated on all.
+/// Official candidates by group name. Groups without an entry are evaluated on all candidates.
 using data::EvalIndices;
 
-/// The indices of data.eval_indices, relative to data.root; empty where none is named. Throws data::DataError.
+/// Reads the indices of data.eval_indices, relative to data.root; empty if none is named. Throws data::DataError.
 EvalIndices load_official_indices(const configs::DataSettings& settings);
 
-/// How settings ask for graphs to be cut; max_nodes is 0 where they are not.
+/// Returns the rule by which the settings cut graphs into segments; max_nodes is 0 if they do not cut.
 data::SegmentRule segment_rule(const configs::Settings& settings);
 
-/// The segments of a group whose graph the settings cut; null for all others.
+/// Returns the segments of a group; null if the settings do not cut its graph.
 std::shared_ptr<const data::Segments> segments_of(const data::Group& group, const configs::Settings& settings);
 
-/// What a packed group's summary knows of it: no graph, nothing divided.
+/// Returns a group with the labels of a packed group's summary, without a graph and undivided.
 LoadedGroup labels_of(const data::GroupHeader& header, const data::GroupSummary& summary);
 
-/// Divides a group's candidates as the settings say; a pure function of them and the group's contents. For training
-/// groups `configurations` are the group's configuration hashes, computed where they are not given. data.duplicates
-/// leaves the first training candidate of each configuration, and mean gives it the mean run time of all of them, in
-/// `loaded.group`; held-out candidates are of other configurations and stay as they are. Throws data::DataError where
-/// official indices are out of range, or a training group has no labels or no candidates left.
+/// Divides a group's candidates as the settings say. The result depends only on the settings and the group. For
+/// training groups `configurations` holds the group's configuration hashes; if empty, they are computed.
+/// data.duplicates keeps the first training candidate of each configuration, and `mean` sets its run time in
+/// `loaded.group` to their mean; held-out candidates are unchanged. Throws data::DataError if official indices are out
+/// of range, or if a training group has no labels or no candidates left.
 void divide_candidates(LoadedGroup& loaded, sharding::Role role, const configs::Settings& settings,
                        const EvalIndices& official, std::span<const uint64_t> configurations = {});
 
-/// The groups of one rank, each opened at its first use: a packed group is mapped, and checked then; an .npz is read.
-/// Groups stay until the store goes, so that a mapped one costs memory that the kernel can take back, and an .npz the
-/// size of its codes. All but the constructor may be called from any thread.
+/// Holds the groups of one rank and opens each at its first use: a packed group is mapped and checked, an .npz is read.
+/// Groups stay open until the store is destroyed; the kernel can reclaim the memory of mapped groups, and an .npz takes
+/// the size of its codes. Except for the constructor, functions may be called from any thread.
 class GroupStore {
  public:
-  /// Opens nothing. Throws data::DataError where official indices are out of range.
+  /// Opens no group. Throws data::DataError if official indices are out of range.
   GroupStore(const configs::Settings& settings, const sharding::DatasetIndex& dataset,
              const std::vector<int64_t>& entries, const EvalIndices& official);
   ~GroupStore();
   GroupStore(const GroupStore&) = delete;
   GroupStore& operator=(const GroupStore&) = delete;
 
-  /// Opens the group unless it is open, waiting for another thread that is about to. The reference stays good. Throws
-  /// data::DataError, at every call, where it is damaged or cannot be divided.
+  /// Returns a group, opened if necessary; waits if another thread is opening it. The reference stays valid. Throws
+  /// data::DataError, at every call, if the group is damaged or cannot be divided.
   const LoadedGroup& get(int64_t entry) const;
-  /// Reads a packed group's summary only, or opens an .npz. Throws data::DataError as get.
+  /// Returns a group's values for the fitting of transforms. It reads only the summary of a packed group, and opens an
+  /// .npz. Throws data::DataError as `get` does.
   TrainingPart training_part(int64_t entry) const;
-  /// The dataset index's entries that the store was made for, ascending.
+  /// Returns the dataset entries that the store was made for, ascending.
   std::vector<int64_t> entries() const;
 
-  /// Groups that are opened, or asked for, after this have their plan source under `request`; graphs that
-  /// sampler.max_segment_nodes cuts have none unless segments.stale is full_forward, they are planned by segment. Call
-  /// it before others use what they got from the store.
+  /// Makes plan sources under `request` for all groups that are opened or requested from now on. Graphs that
+  /// sampler.max_segment_nodes cuts get none, unless segments.stale is full_forward: they are planned by segment. Call
+  /// it before other threads use groups of the store.
   void prepare_plans(const plans::PlanRequest& request);
-  /// Opens these entries in this order in data.read_threads threads, and returns at once. What goes wrong is thrown
-  /// when the group is asked for, and by `check`. Called again, it continues with the new entries after the others.
+  /// Starts opening these entries in this order in data.read_threads threads, and returns at once. Errors are thrown by
+  /// `get` for that group, and by `check`. A second call appends its entries.
   void read_ahead(const std::vector<int64_t>& order);
-  /// Whether a group could not be opened by any thread. A run should not go on for hours to meet it at its end.
+  /// Returns whether some thread could not open a group. A run should then stop early.
   bool failed() const { return failed_; }
-  /// Throws what the first group threw that could not be opened; nothing where all could.
+  /// Throws the first error of opening a group, if there was one.
   void check() const;
 
  private:
@@ -103,7 +106,7 @@ class GroupStore {
   configs::Settings settings_;
   EvalIndices official_;
   std::map<int64_t, std::unique_ptr<Slot>> slots_;
-  std::shared_ptr<const plans::PlanRequest> request_;  // guarded by mutex_
+  std::shared_ptr<const plans::PlanRequest> request_;  // plan request of the model; guarded by mutex_
 
   mutable std::mutex mutex_;
   std::condition_variable more_;
@@ -113,12 +116,12 @@ class GroupStore {
   std::vector<std::jthread> readers_;
 };
 
-/// The fold of each configuration, given by its hash: the ensemble member that does not learn from it. Candidates of
-/// one configuration are in one fold, whatever rank asks.
+/// Returns the fold of each configuration, given by its hash: the number of the ensemble member that does not learn
+/// from it. Candidates of one configuration are in one fold on every rank.
 ///
-/// This is cross-fitting (trainer.cross_fitting): members (model.ensemble_size) learn from the folds of the others.
-/// Out-of-fold scores, a candidate's score by the member that has not seen it, show how well scores order candidates
-/// that nobody measured: tie thresholds (worker/evaluation/scoring.h) are found from them.
+/// In cross-fitting (trainer.cross_fitting), each of the `members` (model.ensemble_size) learns from the folds of the
+/// others. Out-of-fold scores, each by the member that did not learn from the candidate, measure the accuracy on
+/// unmeasured candidates; tie thresholds are fitted to them (worker/evaluation/scoring.h).
 std::vector<uint8_t> folds_of(std::span<const uint64_t> configurations, int64_t members, uint64_t seed);
 
 }  // namespace foretime::worker

@@ -9,10 +9,10 @@
 
 namespace foretime::worker {
 
-/// The vectors of node types that a model with model.node_types.vectors fasttext has: [types,
-/// model.node_type_embedding] float, undefined for any other. Rank 0 reads data.node_type_vectors, or trains on walks
-/// through all training groups (held-out candidates too: no label is looked at), opening those that `store` does not
-/// hold; every rank gets the same bytes. Every rank makes the call. Throws data::DataError (RemoteError on the others).
+/// Returns the vectors of node types for a model with model.node_types.vectors fasttext: [types,
+/// model.node_type_embedding] float, else undefined. Rank 0 reads data.node_type_vectors, or trains the vectors on
+/// walks through all training groups (held-out candidates too, since no label is used) and opens groups that `store`
+/// does not hold. Every rank makes the call and gets equal bytes. Throws data::DataError, on other ranks RemoteError.
 torch::Tensor make_type_vectors(const configs::Settings& settings, const sharding::DatasetIndex& dataset, int64_t types,
                                 const GroupStore& store, comm::Communicator& comm);
 

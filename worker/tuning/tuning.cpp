@@ -136,7 +136,7 @@ constexpr const char* kJudge = "holdout/kendall_tau";
 
 double sign(double x) { return static_cast<double>((x > 0) - (x < 0)); }
 
-/// Of one group: what τ changed by, with the variance of that.
+/// Holds the change of τ in one group, and the variance of that change.
 struct GroupChange {
   double mean = 0, variance = 0;
 };

@@ -14,58 +14,57 @@
 
 namespace foretime::worker {
 
-/// Files that a model is to learn from, as they were named.
+/// Names the files that a model learns from.
 struct TuningSources {
   const std::vector<std::string>& inputs;  // files, folders and patterns
-  std::string dags;                        // compute DAGs of tuning records; "" where there are none
-  std::string member;                      // of save_json text, as in data::read_tir_groups
-  std::string model;                       // what messages call the bundle
+  std::string dags;                        // compute DAGs of tuning records; "": none
+  std::string member;                      // member of save_json text (data::read_tir_groups)
+  std::string model;                       // name of the bundle in messages
 };
 
-/// Those files, as the model reads them.
+/// Holds the converted files that a model learns from.
 struct TuningInput {
-  std::vector<std::string> files;  // graph files and folders, for data.train
-  std::vector<std::string> notes;  // what was left out, for people
+  std::vector<std::string> files;  // graph files and folders for data.train
+  std::vector<std::string> notes;  // messages about skipped candidates
 };
 
-/// Sorts files: .npz, .pb, packed collections and folders are taken as they are; save_json text and tuning records, all
-/// the rest, are packed as graphs of the model's representation into files whose names begin with `packed`. Records are
-/// read with these compute DAGs and for the machine that each names, text for the bundle's machine, as libforetime
-/// does. Failed measurements and workloads of one program are left out. `admit` as in data::list_groups. Throws
+/// Converts files for a model. .npz and .pb files, packed collections and folders are used unchanged; save_json text
+/// and tuning records are packed as graphs of the model's representation into files whose names begin with `packed`.
+/// Records need the compute DAGs and use the machine that each names; text uses the bundle's machine, as in
+/// libforetime. Failed measurements and workloads of one program are skipped. For `admit` see data::list_groups. Throws
 /// data::DataError, and configs::SettingsError for records without compute DAGs.
 TuningInput prepare_tuning_input(const TuningSources& sources, const inference::ScoringSpec& spec,
                                  const std::filesystem::path& packed, const data::FileCheck& admit);
 
-/// By how much the order of held-out candidates changed: Kendall's τ after minus before, a mean over groups, and the
-/// standard error of that by a jackknife over candidates. Few candidates tell little: a group of two nothing but by
-/// agreeing with others.
+/// Describes the change of the order of held-out candidates: Kendall's τ after minus before, as a mean over groups, and
+/// the standard error of this mean by a jackknife over candidates. The error is large for few candidates.
 struct OrderChange {
   double mean = 0, error = 0;
-  int64_t groups = 0;  // with two candidates at the least; 0: nothing was measured
+  int64_t groups = 0;  // groups with at least two candidates; 0: no change can be measured
 };
 OrderChange order_change(const worker::Evaluation& before, const worker::Evaluation& after);
 
-/// How a model ranked candidates that it did not learn from, by "set/metric", before and after it was tuned.
+/// Holds metrics by "set/metric" of candidates that a model did not learn from, before and after fine-tuning.
 struct TuningOutcome {
   using Metrics = std::map<std::string, double>;
 
-  Metrics before, after;                // of the new data
-  Metrics replay_before, replay_after;  // of the old data, those that training held out
-  OrderChange change;                   // of the new data
-  bool kept_parent = false;             // the new bundle has the weights of its parent
+  Metrics before, after;                // metrics of the new data
+  Metrics replay_before, replay_after;  // metrics of held-out candidates of the old data
+  OrderChange change;                   // change on the new data
+  bool kept_parent = false;             // the new bundle has its parent's weights
   double seconds = 0;
 
-  /// Whether the new candidates that were held out can be ranked at all (two of a group at the least).
+  /// Returns whether the held-out new candidates can be ranked: some group has at least two.
   bool measurable() const;
-  /// For the agent of a job: metrics of the bundle that was written (holdout/…), of its parent (parent/…), of old data
-  /// (replay/…), and kept_parent, 0 or 1.
+  /// Returns the metrics for the agent of a job: those of the written bundle (holdout/…), its parent (parent/…) and old
+  /// data (replay/…), and kept_parent, 0 or 1.
   Metrics of_job() const;
   void add_to(nlohmann::json& note) const;
-  /// One row a metric, before and after; empty where nothing was measured.
+  /// Returns a table with one row a metric, before and after; "" if no metric was measured.
   std::string table() const;
 };
 
-/// Finite metrics only, since JSON cannot say others.
+/// Returns only finite metrics, since JSON has no others.
 TuningOutcome::Metrics finite_metrics(const worker::Evaluation& evaluation);
 
 }  // namespace foretime::worker
