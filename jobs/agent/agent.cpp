@@ -115,7 +115,7 @@ class AgentLoop {
       std::erase_if(jobs_, [](const Held& held) { return held.job == nullptr; });
       turns_.listen(now, link_.open(now));
       claim_jobs();
-      look_at_store(now);  // after the first claim: where Redis refuses that, the agent ends
+      look_at_store(now);  // called after the first claim: if Redis refuses the claim, the agent ends
       reap(now);
       if (done(now)) break;
       wait();
@@ -135,11 +135,11 @@ class AgentLoop {
     std::unique_ptr<AgentJob> job;
     Evidence evidence{};
     bool has_slots = true;
-    bool left = false;     // its lease is not renewed any more
-    bool storing = false;  // its result waits for the artifact store
+    bool left = false;     // lease is no longer renewed
+    bool storing = false;  // result waits for the artifact store
   };
 
-  /// Why nothing is claimed; empty: nothing is wrong.
+  /// Returns why nothing is claimed; empty if nothing is wrong.
   std::string trouble() const { return store_.trouble().empty() ? ends_.trouble() : store_.trouble(); }
 
   void look_at_store(double now) {
@@ -182,7 +182,7 @@ class AgentLoop {
     if (directive == Directive::cancel) job.request_stop(StopReason::cancel, now);
     if (directive != Directive::lost) return;
     job.give_up();
-    store_.at_once();  // its record may be gone with the queue
+    store_.at_once();  // the queue may have lost the agent's record
   }
 
   void start_jobs() {
@@ -253,7 +253,7 @@ class AgentLoop {
           done = link_.queue().finish_and_claim(job.lease(), result, world_.random_fraction(), request);
           claim_token_.clear();
         } catch (const RedisRefused&) {
-          done.finished = end();  // if it was the claim, that must not cost the result
+          done.finished = end();  // a refused claim must not cost the result
           claimed = false;
           turns_.with_result_refused(now);
         }
@@ -296,7 +296,7 @@ class AgentLoop {
 
   bool may_claim(double now) { return store_.trouble().empty() && ends_.health().may_claim(now); }
 
-  /// Whether it is time for a claim, and there is room for a job.
+  /// Returns whether a claim is due and another job may run.
   bool wants_jobs(double now) const {
     const auto most = options_.max_jobs > 0 ? options_.max_jobs : INT64_MAX;
     return obeyed_stops_ == 0 && turns_.due(now) && slots_.free_cpus() > 0 && running() < most;
@@ -353,7 +353,7 @@ class AgentLoop {
     start_jobs();
   }
 
-  /// Whether jobs that failed here, so that it claims nothing, have failed elsewhere since.
+  /// Asks the queue whether the jobs that this machine is blamed for have failed elsewhere since.
   void look_after_suspects() {
     const auto suspects = ends_.health().suspects();
     if (suspects.empty()) return;
@@ -389,12 +389,12 @@ class AgentLoop {
     return true;
   }
 
-  /// When results are waited for no longer, after a request to end.
+  /// Returns when the agent stops waiting for results after a request to end.
   double drain_ends() const {
     return stopped_at_ + (link_.denied() ? std::min(kDeniedDrain, options_.drain_seconds) : options_.drain_seconds);
   }
 
-  /// When there is something to do although nothing became readable.
+  /// Returns when the loop has work although no descriptor becomes readable.
   double next_turn(double now) const {
     double next = now + std::chrono::duration<double>(options_.lease_term).count() / 4;  // the heartbeat hears from us
     const auto calls_at = [&](double time) { next = std::min(next, std::max(time, link_.next())); };
@@ -446,12 +446,12 @@ class AgentLoop {
   Backlog backlog_;
   Cleaning cleaning_;
   std::vector<Held> jobs_, accepted_;  // accepted_: came with the result of another one, and join jobs_ in this turn
-  std::string claim_token_;            // of a claim without an answer; empty: none is open
+  std::string claim_token_;            // token of an unanswered claim; empty: none
   bool drained_ = false;               // nothing is left for it to do
   int obeyed_stops_ = 0;
   double stopped_at_ = 0;
   int64_t finished_ = 0;                   // jobs that reached an end here
-  std::map<Outcome, int64_t> outcomes_{};  // of attempts whose result the queue has taken
+  std::map<Outcome, int64_t> outcomes_{};  // attempts whose result the queue has taken
 };
 
 }  // namespace

@@ -11,41 +11,45 @@
 
 namespace foretime::jobs {
 
-/// Claims jobs that fit its free slots and runs each as a supervised child (jobs/supervisor/supervisor.h) in
-/// runs/<job id>/attempt-<fence>, so that an agent that lost its lease overwrites nothing; the next attempt continues
-/// from the newest checkpoint that was published.
+/// Claims jobs that fit its free slots and runs each in runs/<job id>/attempt-<fence> as a supervised child
+/// (jobs/supervisor/supervisor.h). An agent that lost its lease therefore overwrites nothing, and the next attempt
+/// continues from the newest published checkpoint.
 ///
-/// One loop handles children, sockets and transitions; one thread renews the leases over a connection of its own. A job
-/// that shows no progress for `stall_seconds` is killed; where it does not end within a term of that, its lease is no
-/// longer renewed, and no lease is when the loop itself hangs. When Redis cannot be reached the agent goes on with the
-/// jobs that it holds, keeps what it has to report, and tries again after 1 to 20 s.
+/// One loop handles children, sockets and transitions; one thread renews the leases over its own connection. A job
+/// without progress for `stall_seconds` is killed. If it does not end within a lease term after SIGKILL, its lease is
+/// no longer renewed. If the loop itself hangs, no lease is renewed. While Redis cannot be reached, the agent continues
+/// its jobs, keeps their reports, and reconnects after 1 to 20 s.
 ///
-/// Exit codes of a job: 0, and 6 of a fine-tuning (its bundle has the weights of its parent), mean succeeded where the
-/// result is there (metrics, a whole checkpoint, a bundle), and else an error; 2 and 3 (settings, data) failed; 75
-/// stopped, cancelled or preempted, as was requested, and preempted without a request; 74 (the storage failed)
-/// preempted, which costs no attempt and has a bound of its own. Anything else (4 and 5, too: a device that is not
-/// there or a rank that crashes looks like a machine that fails), a signal and a stall are errors, after which the job
-/// is tried again. A job that had to be ended by SIGTERM or SIGKILL after a request ends as was requested.
+/// Exit codes of a job:
+/// - 0, and 6 from a fine-tuning (its bundle has the weights of its parent): succeeded if the result exists (metrics, a
+///   whole checkpoint, a bundle), otherwise an error.
+/// - 2 and 3 (settings, data): failed.
+/// - 74 (storage failed): preempted; costs no attempt and has a separate limit.
+/// - 75: stopped, cancelled or preempted, as requested; preempted without a request.
+/// - Any other code (4 and 5 too: a missing device or a crashed rank looks like a failing machine), a signal or a
+///   stall: an error, after which the job is tried again.
 ///
-/// The roots are looked at beside the loop before a job starts and after one has failed (node_health.h); while the
-/// machine cannot run jobs the agent claims nothing, and jobs that failed because of it are given back without an
-/// attempt. A record that cannot be read ends its job and no agent.
+/// A job that was ended by SIGTERM or SIGKILL after a request ends as requested.
 ///
-/// A request (early stopping, cancel, drain) reaches a training job over its socket, and by SIGTERM when it still runs
-/// after `stop_grace_seconds`; evaluations, exports and programs that do not listen get SIGTERM at once. SIGKILL
+/// A background thread checks the roots before a job starts and after a job has failed (node_health.h). While the
+/// machine cannot run jobs, the agent claims nothing and gives back the jobs that failed because of it, without
+/// counting an attempt. A damaged job record ends its job and not the agent.
+///
+/// A request (early stopping, cancel, drain) reaches a training job over its socket, and by SIGTERM if the job still
+/// runs after `stop_grace_seconds`. Evaluations, exports and programs without a channel get SIGTERM at once. SIGKILL
 /// follows within 30 s.
 class Agent {
  public:
-  /// Makes the run root. Throws JobsError where a root cannot be used or a GPU is named twice.
+  /// Makes the run root. Throws JobsError if a root cannot be used or a GPU is listed twice.
   Agent(AgentOptions options, QueueFactory make_queue, Proposer proposer, spdlog::logger& log,
         World& world = real_world());
   Agent(const Agent&) = delete;
   Agent& operator=(const Agent&) = delete;
-  /// Runs until `stop` is set (SIGTERM drains: jobs checkpoint and wait again) or, with until_empty, nothing is left.
-  /// A second request kills. Returns the number of jobs that reached an end here. Throws what claiming throws where
-  /// Redis refuses; no job is left running then.
+  /// Runs until request_stop() is called (which drains: jobs checkpoint and wait again) or, with until_empty, no job is
+  /// left. A second request kills the jobs. Returns the number of jobs that ended on this agent. Rethrows the error of
+  /// a claim that Redis refuses, after all jobs have ended.
   int64_t run();
-  /// Async-signal-safe; for SIGTERM and SIGINT.
+  /// Requests a drain, or a kill if called again. Is async-signal-safe, for SIGTERM and SIGINT.
   void request_stop();
 
  private:
@@ -55,7 +59,7 @@ class Agent {
   spdlog::logger& log_;
   World& world_;
   std::unique_ptr<Waiter> waiter_;
-  std::atomic<int> stops_{0};  // requests to end
+  std::atomic<int> stops_{0};  // number of requests to end
 };
 
 }  // namespace foretime::jobs

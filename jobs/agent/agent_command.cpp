@@ -29,13 +29,12 @@ namespace fs = std::filesystem;
 
 constexpr const char* kManifest = "manifest.json";  // coordinator/checkpoint_store.h: written last
 constexpr size_t kEvaluatedFiles = 4096;
-constexpr const char* kTrialFile =
-    "trial.json";  // what a program of the user's own is told; its path is in FORETIME_TRIAL
+constexpr const char* kTrialFile = "trial.json";  // input of a user's program; its path is in FORETIME_TRIAL
 
-/// What a job has published, and where it really is.
+/// Describes a path that a job has published.
 struct Published {
   fs::path path;
-  bool own = false;  // in an attempt of the job, by its mark
+  bool own = false;  // the path is in an attempt of the job, according to its mark
 };
 /// Throws JobsError where `path` is not inside the run root.
 Published find_published(const std::string& job, const std::string& path, const AgentOptions& options) {
@@ -52,7 +51,8 @@ std::string not_made_by(const std::string& job) {
   return "not in an attempt that this queue's agents made for job " + job;
 }
 
-/// Where a job's checkpoint really is; JobsError unless it is whole and in an attempt of that job.
+/// Returns the real path of a job's checkpoint. Throws JobsError unless the checkpoint is whole and in an attempt of
+/// that job.
 fs::path stored_checkpoint(const std::string& job, const std::string& path, const AgentOptions& options) {
   const auto what = "checkpoint of job " + job;
   const auto& roots = options.roots;
@@ -75,10 +75,10 @@ int64_t step_of_folder(const fs::path& folder) {
   return number ? std::stoll(digits) : -1;
 }
 
-/// Where a training continues: the checkpoint that was published or, where that is gone or damaged (the trainer keeps
-/// few, and Redis may have been away), the newest whole one of all attempts of the job. Empty where this machine has
-/// none: another agent's, on a disk that is not shared; the attempt then begins from the start rather than never.
-/// Checksums are left to the trainer, which falls back to an older one in the same folder.
+/// Returns the checkpoint from which a training continues: the published one, or, if it is missing or damaged (the
+/// trainer keeps few, and Redis may have been unreachable), the newest whole one of all attempts of the job. Returns
+/// empty if this machine has none because another agent's disk is not shared; the attempt then begins from the start.
+/// Checksums are left to the trainer, which falls back to an older checkpoint in the same folder.
 fs::path newest_checkpoint(const Lease& lease, const AgentOptions& options,
                            const std::function<void(const std::string&)>& note) {
   Published published;
@@ -116,7 +116,7 @@ auto or_unusable(const Function& function) {
   }
 }
 
-/// Where relative data paths start: the first data root stands for the submitter's working folder.
+/// Returns the base of relative data paths: the first data root replaces the submitter's working folder.
 fs::path data_base(const AllowedRoots& roots) { return roots.data.empty() ? fs::path("/") : roots.data.front(); }
 
 void resolve_data_paths(configs::DataSettings& data, const AllowedRoots& roots) {
@@ -263,7 +263,7 @@ std::vector<std::string> evaluate_arguments(const JobSpec& spec, const AgentOpti
   return arguments;
 }
 
-/// The bundle of the fine-tuning job that this one goes on from.
+/// Returns the bundle of the fine-tuning job from which this one continues.
 fs::path needed_bundle(const JobSpec& spec, const AgentOptions& options, const std::optional<JobRecord>& needed,
                        const FetchedArtifact& fetched) {
   if (fetched.found()) return fetched.path;

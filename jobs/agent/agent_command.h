@@ -12,56 +12,59 @@
 
 namespace foretime::jobs {
 
-/// A job that no agent with these roots could run: its settings or paths are wrong. Ends it as failed.
+/// Is thrown for a job that no agent with these roots could run, because its settings or paths are wrong. The job then
+/// ends as failed.
 struct JobUnusable : JobsError {
   using JobsError::JobsError;
 };
 
-/// A job whose program is no file in the agent's folder of programs: another agent may have it.
+/// Is thrown if the program of a job is not a file in the agent's folder of programs. Another agent may have it.
 struct MissingProgram : JobsError {
   MissingProgram(const std::string& message, std::filesystem::path program)
       : JobsError("{}", message), program(std::move(program)) {}
   std::filesystem::path program;
 };
 
-/// Makes and marks the folder of an attempt (attempt_folder.h): runs/<job id>/attempt-<fence>. Where that exists
-/// already (Redis lost a second and gave the fence out again, or another queue has the same job), the token is added.
-/// Throws JobUnusable for an id that is no file name, JobsError where both names exist, FileError where it cannot be
-/// made.
+/// Makes and marks the folder of an attempt (attempt_folder.h): runs/<job id>/attempt-<fence>. If that folder exists
+/// already (Redis lost a second of writes and reissued the fence, or another queue has the same job), the lease's token
+/// is appended. Throws JobUnusable if the job id is not a valid file name, JobsError if both names exist, and FileError
+/// if the folder cannot be made.
 std::filesystem::path make_attempt_folder(const AgentOptions& options, const Lease& lease);
 
-/// What a fine-tuning leaves in the folder of its attempt.
+/// Names the bundle that a fine-tuning writes into the folder of its attempt.
 inline constexpr const char* kBundleFile = "model.foretime";
 
-/// What an attempt needs that does not lie below this run root: artifacts of a job.
+/// Describes the artifacts that an attempt needs and that this run root lacks.
 struct MissingArtifacts {
   std::string job{};
   Want want = Want::result;
 };
-/// Empty: all is there, or there is nothing that could be. `needed`: as for attempt_command. `newer`: where a
-/// checkpoint lies here, a newer one may be stored. Throws what attempt_command throws.
+/// Returns the artifacts that must be fetched before the attempt can start; empty if every file exists here or none can
+/// exist. `needed` is described at attempt_command. With `newer`, a newer checkpoint may be in the store although one
+/// exists here. Throws the errors of attempt_command.
 std::optional<MissingArtifacts> missing_artifacts(const Lease& lease, const AgentOptions& options,
                                                   const std::optional<JobRecord>& needed, bool newer);
 
-/// What a job becomes: its command line through the launcher, environment and working folder. For train, config.yaml is
-/// written into `folder`, with every path confined to the roots. `needed` is the record of the first job of
-/// `after`: an evaluation or export acts on its checkpoint, and a fine-tuning continues from its bundle. Throws
-/// JobUnusable, MissingProgram, configs::SettingsError, JobsError (may work next time).
+/// Holds the folder, slots and files with which an attempt starts.
 struct AttemptPlace {
   std::filesystem::path folder;
   JobSlots slots;
-  std::function<void(const std::string&)> note = {};  // for the job's log; may be empty
-  FetchedArtifact fetched = {};                       // what missing_artifacts() said; in `folder`
-  std::filesystem::path resume = {};                  // of a training: resume_checkpoint()
+  std::function<void(const std::string&)> note = {};  // writes a line into the job's log; may be empty
+  FetchedArtifact fetched = {};                       // artifacts that missing_artifacts() asked for, in `folder`
+  std::filesystem::path resume = {};                  // resume_checkpoint() of a training
 };
-/// The checkpoint that a training goes on from; empty: it begins anew.
+/// Returns the checkpoint that a training continues from; empty if it starts from the beginning.
 std::filesystem::path resume_checkpoint(const Lease& lease, const AgentOptions& options, const AttemptPlace& place);
+/// Returns the command of an attempt: command line through the launcher, environment and working folder. For train,
+/// writes config.yaml into `folder`, with every path confined to the roots. `needed` is the record of the first job of
+/// `after`: an evaluation or export uses its checkpoint, and a fine-tuning continues from its bundle. Throws
+/// JobUnusable, MissingProgram, configs::SettingsError, and JobsError for failures that may pass.
 SupervisedProcess::Options attempt_command(const Lease& lease, const Parameters& parameters,
                                            const AgentOptions& options, const std::optional<JobRecord>& needed,
                                            const AttemptPlace& place);
 
-/// `path`, as a job that runs in `folder` names a checkpoint: relative to the run root. Throws JobsError where it lies
-/// outside of the folder or is not whole.
+/// Returns `path`, a checkpoint as named by a job that runs in `folder`, relative to the run root. Throws JobsError if
+/// the checkpoint is outside of the folder or not whole.
 std::string published_checkpoint(const std::string& path, const std::filesystem::path& folder,
                                  const AllowedRoots& roots);
 

@@ -9,7 +9,7 @@
 namespace foretime::jobs {
 namespace {
 
-constexpr size_t kReasons = 5;  // of one outage that are logged
+constexpr size_t kReasons = 5;  // logged reasons of one outage
 
 }  // namespace
 

@@ -16,15 +16,15 @@ namespace foretime::jobs {
 
 constexpr double kLongestPause = 20;  // seconds between two attempts to reach Redis
 
-/// When to talk to Redis again: after 1, 2, 4, … seconds with jitter, never more than `longest`. Of an outage each
-/// reason is logged once, and its end.
+/// Decides when to call Redis again: after 1, 2, 4, … seconds with jitter, at most `longest_seconds`. Logs each reason
+/// of an outage once, and the end of the outage.
 class Link {
  public:
   Link(std::string who, double longest_seconds, World& world, spdlog::logger& log)
       : who_(std::move(who)), longest_(longest_seconds), world_(world), log_(log) {}
   bool open(double now) const { return now >= next_; }
   bool down() const { return failures_ > 0; }
-  double next() const { return next_; }  // when to try again; 0: at once
+  double next() const { return next_; }  // time of the next attempt; 0: at once
   void failed(const std::string& what, double now);
   void worked(double now);
 
@@ -34,31 +34,30 @@ class Link {
   World& world_;
   spdlog::logger& log_;
   int failures_ = 0;
-  std::set<std::string> said_;  // of this outage, a few
+  std::set<std::string> said_;  // some reasons of this outage, already logged
   double next_ = 0, since_ = 0;
 };
 
-/// Renews the leases of an agent beside its loop and over a connection of its own, so that a loop that is busy loses
-/// none. When the loop has not ticked for a term, it hangs, and its jobs with it: renewing then stops, and other agents
-/// take over.
+/// Renews the leases of an agent on a background thread over its own connection, so that a busy loop loses no lease. If
+/// the loop has not ticked for a term, it hangs, and so do its jobs: renewal then stops, and other agents take over.
 class Heartbeat {
  public:
-  /// `wake` is called when there are directives to take.
+  /// Starts the thread. `wake` is called when take_directives() has something to return.
   Heartbeat(std::shared_ptr<JobQueue> queue, Milliseconds term, AgentInfo info, std::function<void()> wake,
             World& world, spdlog::logger& log);
-  ~Heartbeat();  // says that the agent leaves
+  ~Heartbeat();  // reports to the queue that the agent leaves
   Heartbeat(const Heartbeat&) = delete;
   Heartbeat& operator=(const Heartbeat&) = delete;
 
   void hold(const Lease& lease);
   void release(const Lease& lease);
-  /// The loop lives, runs so many jobs, and claims none because of `trouble`.
+  /// Records that the loop lives, runs `jobs` jobs, and claims none because of `trouble` (empty: it claims).
   void tick(int64_t jobs, const std::string& trouble);
-  /// What the queue wants done, by the lease's token; since the last call, proceed left out.
+  /// Returns the queue's directives since the last call, by the lease's token, without `proceed`.
   std::map<std::string, Directive> take_directives();
 
  private:
-  /// Renews all; returns the seconds until it is to be called again.
+  /// Renews all leases. Returns the seconds until the next call.
   double step();
   void renew_all();
 
@@ -68,13 +67,13 @@ class Heartbeat {
   World& world_;
   spdlog::logger& log_;
   Link link_;
-  std::mutex mutex_;  // over all that follows; never held over a call to Redis, for which the loop would wait
+  std::mutex mutex_;  // guards the members below; never held during a call to Redis, which would block the loop
   AgentInfo info_;
   bool hanging_ = false;
   double last_tick_;
-  std::map<std::string, Lease> leases_;  // by token
+  std::map<std::string, Lease> leases_;  // key: lease token
   std::map<std::string, Directive> directives_;
-  std::unique_ptr<Background> background_;  // last: it uses all of the above
+  std::unique_ptr<Background> background_;  // last: its thread uses the members above
 };
 
 }  // namespace foretime::jobs

@@ -36,7 +36,7 @@ constexpr double kKillInterval = 1;  // seconds between SIGKILLs to a job that d
 constexpr size_t kHistoryPoints = 2048;
 constexpr double kHistoryInterval = 5;
 
-/// What a job is told that is asked to end.
+/// Returns the reason that a job receives with a request to end.
 const char* phrase_of(StopReason reason) {
   if (reason == StopReason::cancel) return "cancelled by request";
   return reason == StopReason::early_stopping ? "early stopping" : "the agent drains";
@@ -194,7 +194,7 @@ void AgentJob::end_without_process(Outcome outcome, const std::string& error) {
   result_.outcome = outcome;
   result_.error = error;
   result_.exit_code = -1;
-  if (log_ && !error.empty()) log_->note(error);  // where the disk is full, in memory alone
+  if (log_ && !error.empty()) log_->note(error);  // only in memory if the disk is full
   if (!error.empty()) logger_.warn("{}: {} before its start: {}", who(), to_string(outcome), error);
   state_ = State::ended;
 }
@@ -244,7 +244,7 @@ void AgentJob::tick(double now) {
   const double stood = std::max(0.0, now - std::exchange(last_tick_at_, now) - longest_between_ticks());
   last_progress_at_ += stood;
   last_message_at_ += stood;
-  const auto status = command_->poll_exit();  // before the reads: what it wrote before its end is then there
+  const auto status = command_->poll_exit();  // polled first, so that the reads below see all output
   if (courier_ != nullptr)
     for (const auto& note : courier_->take_notes(lease_)) log_->note(note);
   read_output(now, status.has_value());

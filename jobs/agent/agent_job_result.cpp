@@ -20,7 +20,7 @@ Outcome outcome_of(StopReason reason) {
   return reason == StopReason::early_stopping ? Outcome::stopped : Outcome::preempted;
 }
 
-/// What was published before its end is looked at first; then its files are read.
+/// Takes the checkpoints published before the end first; then reads the attempt's files.
 void AgentJob::conclude(const ExitStatus& status) {
   exited_ = true;
   log_->finish();
@@ -86,14 +86,15 @@ void AgentJob::finish_conclusion() {
 }
 
 void AgentJob::log_end() const {
-  if (!ran_to_end_) return;  // what ended it otherwise was said then
+  if (!ran_to_end_) return;  // other ends have been logged already
   logger_.info("{}: {} after {:.1f} s (exit code {})", who(), to_string(result_.outcome), result_.seconds,
                result_.exit_code);
 }
 
 namespace {
 
-/// Whether somebody sent SIGKILL, as the kernel does when memory is used up; mpirun passes it on as an exit code.
+/// Returns whether the command was ended by SIGKILL, which the kernel sends when memory is used up; mpirun passes it on
+/// as an exit code.
 bool was_killed(const ExitStatus& status) { return status.signal == SIGKILL || status.code == 128 + SIGKILL; }
 
 bool ran_out_of_memory(const ExitStatus& status) {

@@ -18,15 +18,15 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr size_t kLongestPath = 4096;
-constexpr int kLinks = 40;            // as many as the kernel follows
-constexpr size_t kExpansions = 1024;  // of the braces of one pattern
+constexpr int kLinks = 40;            // the kernel's limit
+constexpr size_t kExpansions = 1024;  // brace expansions of one pattern
 constexpr const char* kSpecial = "*?[{\\";
 
 [[noreturn]] void refuse(const std::string& what, const std::string& path, const std::string& why) {
   throw JobsError("{}: {}: {}", what, path.substr(0, 300), why);
 }
 
-/// Of a part of a path that the system did not let us look at: the machine's failure, or the path's.
+/// Throws the error of a part of a path that the system cannot resolve: a failure of the machine or of the path.
 [[noreturn]] void fail_at(const std::string& what, const fs::path& path, const fs::path& part, int error) {
   if (is_storage_failure(error)) throw_file_error(part, fmt::format("{}: cannot be looked at", what), error);
   if (error == ENOMEM) throw NodeError("{}: {}: {}", what, part.string(), std::strerror(error));

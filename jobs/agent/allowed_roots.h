@@ -8,26 +8,26 @@
 
 namespace foretime::jobs {
 
-/// Folders of an agent that a job may name, already canonical.
+/// Holds the canonical folders of an agent that jobs may use.
 struct AllowedRoots {
-  std::vector<std::filesystem::path> data;  // read
-  std::filesystem::path runs;               // written
-  std::filesystem::path programs{};         // where programs of sweeps run; empty: they are refused
+  std::vector<std::filesystem::path> data;  // read by jobs
+  std::filesystem::path runs;               // written by jobs
+  std::filesystem::path programs{};         // programs of sweeps; empty: such jobs are refused
 };
 
-/// Why a root that is read cannot be used: it is not there, cannot be listed or is empty, as where its mount is
-/// missing. `what` names it. Empty: it can.
+/// Returns why a root cannot be read: it does not exist, cannot be listed, or is empty, as if its mount were missing.
+/// `what` names the root in the text. Returns an empty text if it can be read.
 std::string trouble_of_root(Files& files, const std::string& what, const std::filesystem::path& root);
 
-/// The real path of `path` (relative ones start in `base`), every symbolic link and .. resolved as far as it exists.
-/// Throws JobsError where that is not inside one of `roots`; `what` names the setting. Throws StorageError and
-/// NodeError where this machine could not look at it, which is not the path's fault.
+/// Returns the real path of `path` (relative paths start in `base`), with every symbolic link and .. resolved as far as
+/// the path exists. Throws JobsError if it is not inside one of `roots`; `what` names the setting. Throws StorageError
+/// or NodeError if this machine could not resolve the path.
 std::filesystem::path allowed_path(const std::string& what, const std::filesystem::path& path,
                                    const std::filesystem::path& base, const std::vector<std::filesystem::path>& roots);
 
-/// A file pattern (* ? [ {) below one of `roots`: the part before the first special character is resolved, and the rest
-/// must not hold a `..` component. Throws JobsError. What the pattern matches is checked once more where files are
-/// opened (data.allowed_roots).
+/// Returns a file pattern (* ? [ {) below one of `roots`: the part before the first special character is resolved, and
+/// the rest must not contain a `..` component. Throws JobsError otherwise. Matched files are checked again when they
+/// are opened (data.allowed_roots).
 std::string allowed_pattern(const std::string& what, const std::string& pattern, const std::filesystem::path& base,
                             const std::vector<std::filesystem::path>& roots);
 

@@ -217,7 +217,7 @@ std::string ArtifactCourier::State::best_of(const Upload& upload) {
   return files.exists(upload.run / name / "manifest.json") ? name : "";
 }
 
-/// What attempts up to this one stored, and nobody kept: their agents were killed.
+/// Removes artifacts of attempts up to this one that were stored but not kept, because their agents were killed.
 void ArtifactCourier::State::remove_leftovers(const Lease& lease) {
   std::set<std::string> kept;
   for (const auto& [role, artifact] : queue->artifacts(lease.job).by_role) kept.insert(artifact.name);
@@ -305,7 +305,7 @@ void ArtifactCourier::State::carry(const std::string& token, Upload upload) {
   if (wake) wake();
 }
 
-/// Of jobs that the queue has forgotten.
+/// Removes artifacts of jobs that the queue has forgotten.
 void ArtifactCourier::State::tidy() {
   try {
     for (const auto& gone : queue->forgotten_artifacts()) {

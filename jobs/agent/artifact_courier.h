@@ -19,57 +19,59 @@
 
 namespace foretime::jobs {
 
-/// Carries checkpoints from run folders to the artifact store, and what attempts need from there into their folders,
-/// beside the agent's loop: no call here waits for a store. Of the checkpoints of an attempt the newest is stored
-/// whenever there is time, and the best one; where the store is away it is tried again, after 1 to 20 s. Attempts that
-/// have lost their lease store nothing.
+/// Uploads checkpoints from run folders to the artifact store and fetches the artifacts that attempts need, on a
+/// background thread: no call here waits for a store. Uploads the newest and the best checkpoint of each attempt
+/// whenever there is time, and retries after 1 to 20 s while the store is unreachable. Attempts that have lost their
+/// lease upload nothing.
 class ArtifactCourier {
  public:
   static constexpr double kPatience = 120;      // seconds that the end of an attempt waits for the store
-  static constexpr double kFetchPatience = 60;  // seconds that its start does
+  static constexpr double kFetchPatience = 60;  // seconds that the start of an attempt waits for the store
 
-  /// `queue`, over a connection of its own, and `stores` are used by one thread alone, and outlive this where it hangs.
-  /// `address`: where artifacts are stored; empty: none are, and those of others are fetched all the same. `wake` is
-  /// called, from any thread, when something has come to its end.
+  /// Starts the thread, which alone uses `queue` (with its own connection) and `stores`; both outlive this object if
+  /// the thread hangs. `address` is the store for uploads; if empty, nothing is uploaded, but artifacts of other agents
+  /// are still fetched. `wake` is called, from any thread, when an upload or a fetch has ended.
   ArtifactCourier(std::shared_ptr<JobQueue> queue, std::shared_ptr<ArtifactStores> stores, std::string address,
                   std::function<void()> wake, World& world);
   ~ArtifactCourier();
   ArtifactCourier(const ArtifactCourier&) = delete;
   ArtifactCourier& operator=(const ArtifactCourier&) = delete;
 
-  /// Whether anything is stored.
+  /// Returns whether artifacts are uploaded.
   bool stores() const { return !state_->address.empty(); }
 
-  /// A whole checkpoint is there; `checkpoint` is relative to `run`, the attempt's folder.
+  /// Queues a whole checkpoint for upload. `checkpoint` is relative to `run`, the attempt's folder.
   void announce(const Lease& lease, const std::filesystem::path& run, const std::string& checkpoint);
-  /// The attempt has ended. `product`: what an export or a fine-tuning has made, relative to `run`; or empty.
+  /// Records the end of an attempt. `product` is the file made by an export or a fine-tuning, relative to `run`; it may
+  /// be empty.
   void ended(const Lease& lease, const std::filesystem::path& run, const std::string& product, bool succeeded);
-  /// Whether nothing of an attempt that has ended is still to be stored, or it has waited long enough.
+  /// Returns whether all artifacts of an ended attempt are stored, or kPatience has passed.
   bool settled(const Lease& lease);
 
   struct Outcome {
     FetchedArtifact fetched{};
-    std::string unavailable{};  // why the store was not reached
+    std::string unavailable{};  // reason why the store was not reached
   };
-  /// Empty while it goes on. The same call again asks for the same.
+  /// Starts or continues to fetch an artifact of `job` into the folder `into`. Returns empty while the transfer runs.
+  /// Repeated calls with the same arguments refer to the same transfer.
   std::optional<Outcome> fetch(const Lease& lease, const std::string& job, Want want,
                                const std::filesystem::path& into);
 
-  /// For the job's log, since the last call.
+  /// Returns the lines for the job's log since the last call.
   std::vector<std::string> take_notes(const Lease& lease);
-  /// The attempt is over for this agent.
+  /// Forgets an attempt that has ended on this agent.
   void forget(const Lease& lease);
-  /// When something changes although nothing wakes the loop.
+  /// Returns when a call is due although no `wake` comes.
   double next_turn() const;
 
  private:
   struct Upload {
     Lease lease{};
     std::filesystem::path run{};
-    std::string checkpoint{}, product{};  // to be stored; empty: nothing
+    std::string checkpoint{}, product{};  // files to store; empty: none
     bool ended = false, succeeded = false, wrapped_up = false;
     std::set<std::string> stored{};  // checkpoints
-    std::string best{};              // that is stored as the best one
+    std::string best{};              // checkpoint that is stored as the best one
     std::string trouble{};
     double next_try = 0, ended_at = 0;
     int failures = 0;
@@ -88,7 +90,7 @@ class ArtifactCourier {
     int failures = 0;
     std::optional<Outcome> outcome{};
   };
-  /// All that the thread uses: where storage hangs, it may outlive the agent.
+  /// Holds all data of the thread, which may outlive the agent if storage hangs.
   struct State {
     double step();
     void carry(const std::string& token, Upload upload);
@@ -104,10 +106,10 @@ class ArtifactCourier {
     std::string address;
     Files& files;
     World& world;
-    std::mutex mutex{};  // over all that follows; never held over a call to the queue or a store
+    std::mutex mutex{};  // guards the members below; never held during a call to the queue or a store
     std::function<void()> wake{};
-    std::map<std::string, Upload> uploads{};  // by token
-    std::map<std::string, Fetch> fetches{};   // by token
+    std::map<std::string, Upload> uploads{};  // key: lease token
+    std::map<std::string, Fetch> fetches{};   // key: lease token
     double next_tidying = 0;
     int64_t puts = 0;
     bool stopping = false;
@@ -115,7 +117,7 @@ class ArtifactCourier {
 
   std::shared_ptr<State> state_;
   World& world_;
-  std::unique_ptr<Background> background_;  // last: it uses the above
+  std::unique_ptr<Background> background_;  // last: its thread uses the members above
 };
 
 }  // namespace foretime::jobs

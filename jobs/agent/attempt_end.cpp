@@ -49,7 +49,7 @@ void AttemptEnd::read_files() {
   } catch (const ForeignFileError& error) {
     if (!is_well()) return;
     lack(error.what());
-    result.outcome = Outcome::failed;  // its program does that again
+    result.outcome = Outcome::failed;  // a retry would fail again
   } catch (const std::exception& error) {
     if (is_well()) lack(error.what());
   }

@@ -10,21 +10,21 @@
 
 namespace foretime::jobs {
 
-/// What waits in the queue that an agent cannot have.
+/// Finds the waiting jobs of the queue that an agent cannot run.
 class Backlog {
  public:
   Backlog(const AgentOptions& options, const ProgramFolder& programs, spdlog::logger& log)
       : options_(options), programs_(programs), log_(log) {}
-  /// To be called when there is nothing to claim and nothing to do. Warns about jobs that can never fit or whose
-  /// program this agent does not run. Returns whether the agent is done, which it is with until_empty only. Throws what
-  /// the queue throws.
+  /// Warns about waiting jobs that can never fit or whose program this agent does not run. Returns whether the agent is
+  /// done: no job is left for it and until_empty is set. Called when there is nothing to claim and nothing to do.
+  /// Throws the errors of the queue.
   bool is_all(JobQueue& queue);
 
  private:
   const AgentOptions& options_;
   const ProgramFolder& programs_;
   spdlog::logger& log_;
-  std::string warning_;  // the last one, so that each is given once
+  std::string warning_;  // last warning, so that each is logged once
 };
 
 }  // namespace foretime::jobs

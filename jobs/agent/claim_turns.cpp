@@ -23,7 +23,7 @@ ClaimTurns::ClaimTurns(const AgentOptions& options, std::shared_ptr<JobQueue> li
 void ClaimTurns::slot_freed(bool came_back) {
   // At once, but for a job that came back by itself: claimed again and again it would keep the agent busy.
   next_ = world_.steady_seconds() + (came_back ? kClaimInterval : 0);
-  pause_ = kClaimSoon;  // its retry may be due in a moment
+  pause_ = kClaimSoon;  // a retry of the job may be due soon
 }
 
 void ClaimTurns::rest(bool may_claim) {
@@ -50,7 +50,7 @@ void ClaimTurns::listen(double now, bool open) {
                 error.what());
     next_listen_ = now + world_.spread(kRefusedInterval);
   }
-  next_ = now;  // for what came before the queue listened, or after it did no more
+  next_ = now;  // jobs may have come while the queue was not listening
 }
 
 void ClaimTurns::add_descriptors(std::vector<pollfd>& descriptors) const {

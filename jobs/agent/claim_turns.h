@@ -12,29 +12,29 @@
 
 namespace foretime::jobs {
 
-/// When an agent asks for jobs: at once where something came free or the queue tells that jobs came to wait, and else
-/// every second, or every 15 s where it is told.
+/// Decides when an agent claims jobs: at once after a slot was freed or the queue has announced a waiting job,
+/// otherwise every second, or every 15 s while announcements arrive.
 class ClaimTurns {
  public:
-  /// `listener`: a queue with a connection of its own.
+  /// Schedules the first claim at once. `listener` is a queue with its own connection.
   ClaimTurns(const AgentOptions& options, std::shared_ptr<JobQueue> listener, World& world, spdlog::logger& log);
 
   bool due(double now) const { return now >= next_; }
-  /// Whether a claim may go with a result, in one call.
+  /// Returns whether a claim may be combined with a result in one call.
   bool due_with_result(double now) const { return now >= next_with_result_ && due(now); }
   double next() const { return next_; }
-  /// When to try again to be told; kNever: it is told, or nothing can tell.
+  /// Returns when to try again to subscribe to announcements; kNever if subscribed or if the queue has none.
   double next_listen() const { return wake_ups_ ? kNever : next_listen_; }
 
   void at_once() { next_ = world_.steady_seconds(); }
-  /// A job has ended. `came_back`: it waits again.
+  /// Schedules a claim after a job has ended. `came_back` says that the job waits again.
   void slot_freed(bool came_back);
-  /// After a claim that found nothing, or where nothing may be claimed.
+  /// Schedules the next claim after a claim that found nothing (`may_claim`), or while nothing may be claimed.
   void rest(bool may_claim);
-  /// Redis refused a result with a claim.
+  /// Separates claims from results for a while, because Redis refused the combined call.
   void with_result_refused(double now);
 
-  /// Keeps the connection over which the queue tells when jobs come to wait. `open`: Redis may be asked.
+  /// Keeps the connection over which the queue announces waiting jobs. `open` says whether Redis may be called.
   void listen(double now, bool open);
   void add_descriptors(std::vector<pollfd>& descriptors) const;
 
@@ -44,8 +44,8 @@ class ClaimTurns {
   World& world_;
   spdlog::logger& log_;
   std::unique_ptr<WakeUps> wake_ups_;
-  bool may_listen_ = true;  // until Redis refuses it, which is said once
-  double pause_ = 1;        // seconds, after a claim that found nothing
+  bool may_listen_ = true;  // false after Redis refused the subscription, which is logged once
+  double pause_ = 1;        // seconds after a claim that found nothing
   double next_ = 0, next_with_result_ = 0, next_listen_ = 0;
 };
 

@@ -15,45 +15,46 @@
 
 namespace foretime::jobs {
 
-/// What is kept of an attempt for judging its end.
+/// Holds the facts about an attempt from which the cause of its failure is decided.
 struct Evidence {
-  double look_since = 0;  // the machine is looked at then or later, before the job starts or its failure is believed
-  bool looking = false;   // waits for that
+  double look_since = 0;  // earliest start of the machine check that counts for this attempt
+  bool looking = false;   // waits for that check
   double deserted_at = kNever;
   bool judged = false;
 };
 
-/// Whether an attempt's end is the job's own: it is not where the agent's machine is in trouble, or a host of the job
-/// does not answer any more.
+/// Decides whether an attempt failed because of its job, or because the agent's machine is in trouble or a host of the
+/// job no longer answers.
 class EndJudge {
  public:
-  /// `waiter` is woken when a look is over.
+  /// Starts checking the machine and its hosts. `waiter` is woken when a check has ended.
   EndJudge(const AgentOptions& options, Waiter& waiter, World& world, spdlog::logger& log);
 
-  /// The hosts that do not answer, where that is news since the last call.
+  /// Returns the hosts that do not answer, if that has changed since the last call; otherwise empty.
   std::optional<std::set<std::string>> news_of_hosts();
-  /// Why nothing is claimed; empty: nothing is wrong.
+  /// Returns why nothing is claimed; empty if nothing is wrong.
   std::string trouble() const { return all_silent_ ? "none of its hosts answers" : health_.trouble(); }
   NodeHealth& health() { return health_; }
   const NodeHealth& health() const { return health_; }
 
   NodeHealth::Answer look(Evidence& evidence, double now);
-  /// Whether the result of a job that has ended may be written; false: not yet. Gives the job back where its failure
-  /// is not its own.
+  /// Returns whether the result of an ended job may be written; false: not yet. Gives the job back if it is not the
+  /// cause of its failure.
   bool judge(AgentJob& job, Evidence& evidence);
-  /// Ends a job whose ranks are gone while its launcher waits for a lost host: mpirun does for minutes.
+  /// Ends a job whose ranks are gone while its launcher waits for a lost host, which mpirun does for minutes.
   void look_after_deserted(AgentJob& job, Evidence& evidence, double now);
-  /// When there is something to do for a job that runs; kNever: there is nothing.
+  /// Returns when a running job must be looked at again; kNever if it need not be.
   double next_turn(const AgentJob& job, const Evidence& evidence, double now) const;
 
  private:
-  /// Which hosts of a job went silent, in words; empty where none did. None: it is not known yet.
+  /// Returns a text that names the job's hosts that went silent, empty text if none did; no value while that is
+  /// unknown.
   std::optional<std::string> lost_hosts(const AgentJob& job, const Evidence& evidence);
 
   size_t host_count_;
   World& world_;
-  std::unique_ptr<HostWatch> hosts_;  // null: jobs run on this host alone
-  bool all_silent_ = false;           // these hosts
+  std::unique_ptr<HostWatch> hosts_;  // null: jobs run only on this host
+  bool all_silent_ = false;           // no host in hosts_ answers
   NodeHealth health_;
 };
 

@@ -20,21 +20,21 @@ bool is_ready(const std::future<Value>& piece) {
   return piece.valid() && piece.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
 }
 
-/// The file work of one attempt, on a thread of its own, one piece after the other. An agent's loop never waits for a
-/// piece: where storage hangs (a file server that is away, a file system that the job itself has mounted), one job
-/// hangs and no other.
+/// Runs the file work of one attempt on a separate thread, one piece after another. An agent's loop never waits for a
+/// piece: if storage hangs (an unreachable file server, a file system that the job itself has mounted), only this job
+/// hangs.
 class FileWork {
  public:
-  static constexpr double kPatience = 120;  // seconds that a piece may take
+  static constexpr double kPatience = 120;  // seconds for one piece
 
-  /// `wake` is called, from any thread, when a piece has ended.
+  /// Starts the thread. `wake` is called, from any thread, when a piece has ended.
   FileWork(std::function<void()> wake, World& world);
-  ~FileWork();  // waits for no piece that hangs
+  ~FileWork();  // does not wait for a piece that hangs
   FileWork(const FileWork&) = delete;
   FileWork& operator=(const FileWork&) = delete;
 
-  /// Adds a piece of work and returns at once. A piece that hangs may outlive the agent, so `call` owns all that it
-  /// uses.
+  /// Adds a piece of work and returns its future at once. A piece that hangs may outlive the agent, so `call` must own
+  /// all its data.
   template <class Call>
   std::future<std::invoke_result_t<Call>> run(Call call) {
     auto task = std::make_shared<std::packaged_task<std::invoke_result_t<Call>()>>(std::move(call));
@@ -42,18 +42,18 @@ class FileWork {
     add([task = std::move(task)] { (*task)(); });
     return piece;
   }
-  /// Returns when the patience with the piece that runs ends; kNever if none runs.
+  /// Returns when the running piece exceeds kPatience; kNever if none runs.
   double hangs_at() const;
 
  private:
   struct Shared {
     double step();
-    Files& files;  // those of the thread that made this
+    Files& files;  // file interface of the thread that made this object
     World& world;
-    std::mutex mutex{};            // over what follows
-    std::function<void()> wake{};  // empty: nobody is there any more
+    std::mutex mutex{};            // guards the members below
+    std::function<void()> wake{};  // empty: the owner is gone
     std::deque<std::function<void()>> pieces{};
-    double waiting_since = kNever;  // for the first of the pieces
+    double waiting_since = kNever;  // start of the wait for the first piece
   };
   void add(std::function<void()> piece);
 

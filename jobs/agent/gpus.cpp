@@ -35,7 +35,7 @@ class Nvml {
   Nvml(const Nvml&) = delete;
   Nvml& operator=(const Nvml&) = delete;
 
-  /// Empty where NVML is not there or does not answer.
+  /// Returns the GPUs; empty if NVML is missing or does not answer.
   std::optional<std::vector<Gpu>> list() const {
     const auto count = find<int(unsigned*)>("nvmlDeviceGetCount_v2");
     const auto device = find<int(unsigned, Device*)>("nvmlDeviceGetHandleByIndex_v2");
@@ -47,7 +47,7 @@ class Nvml {
     for (unsigned i = 0; i < number; ++i) {
       auto& gpu = gpus.emplace_back(Gpu{.index = static_cast<int>(i), .uuid = {}});
       Device handle = nullptr;
-      if (device(i, &handle) != 0) continue;  // of another user's container, or broken: known by its index alone
+      if (device(i, &handle) != 0) continue;  // broken, or in another user's container: only the index is known
       gpu.uuid = uuid_of(handle);
       unsigned parts = 0;
       if (most_mig == nullptr || mig_device == nullptr || most_mig(handle, &parts) != 0) continue;
@@ -105,7 +105,7 @@ std::string text_of(const std::vector<Gpu>& gpus) {
   return fmt::format("this machine has {}", fmt::join(names, ", "));
 }
 
-/// How many devices an id may mean.
+/// Returns the number of devices that an id may mean.
 int64_t count_named(const std::string& id, const std::vector<Gpu>& gpus) {
   int index = 0;
   const char* end = id.data() + id.size();

@@ -6,19 +6,19 @@
 
 namespace foretime::jobs {
 
-/// A GPU as CUDA_VISIBLE_DEVICES may name it.
+/// Identifies a GPU by the names that CUDA_VISIBLE_DEVICES accepts.
 struct Gpu {
   int index = 0;
-  std::string uuid;                   // GPU-…; empty where it is not known
+  std::string uuid;                   // GPU-…; empty if unknown
   std::vector<std::string> mig = {};  // UUIDs of its MIG devices, MIG-…
 };
 
-/// The NVIDIA GPUs of this machine, as its driver tells them: by NVML (libnvidia-ml.so.1, opened where it is there),
-/// else by /proc/driver/nvidia. Empty where there is no driver.
+/// Returns the NVIDIA GPUs of this machine according to its driver: from NVML if libnvidia-ml.so.1 can be opened,
+/// otherwise from /proc/driver/nvidia. Empty without a driver.
 std::vector<Gpu> find_gpus();
 
-/// Throws JobsError where one of `ids` names none of `gpus`, or several: with those that there are. An id is an index,
-/// a UUID or the beginning of one, or a MIG device's UUID.
+/// Throws JobsError if one of `ids` matches none of `gpus` or several; the message lists `gpus`. An id is an index, a
+/// UUID or its beginning, or the UUID of a MIG device.
 void check_gpus(const std::vector<std::string>& ids, const std::vector<Gpu>& gpus);
 
 }  // namespace foretime::jobs

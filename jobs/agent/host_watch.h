@@ -15,40 +15,43 @@
 
 namespace foretime::jobs {
 
-/// A host that the jobs of an agent run on.
+/// Describes a host that the jobs of an agent run on.
 struct AgentHost {
   std::string name;
-  int64_t cpus = 1;  // that jobs may use there
+  int64_t cpus = 1;  // CPUs for jobs on this host
   bool operator==(const AgentHost&) const = default;
 };
 
-/// "h1:4,h2:4", as mpirun's --host takes it; without a number, one CPU. Throws JobsError: no name, a number below 1, a
-/// host twice.
+/// Parses hosts in the form of mpirun's --host: "h1:4,h2:4"; a host without a number has one CPU. Throws JobsError for
+/// an empty name, a number below 1 or a repeated host.
 std::vector<AgentHost> parse_hosts(const std::string& text);
 
-/// Which of `hosts` do not answer.
+/// Returns the hosts in `hosts` that do not answer.
 using HostProbe = std::function<std::set<std::string>(const std::vector<std::string>& hosts)>;
-/// Runs a command for each host, all at once: words with {host} in place of its name, without a shell. A host answers
-/// whose command ends with code 0 within `seconds`. Throws JobsError where the text has no {host} or no program.
+/// Returns a probe that runs a command for all hosts at once: words, without a shell, in which {host} is replaced by
+/// the host's name. A host answers if its command ends with code 0 within `seconds`. Throws JobsError if the text has
+/// no {host} or no program.
 HostProbe command_probe(const std::string& text, double seconds);
 
-/// Which hosts of an agent answer: jobs are started on those alone, and a job that failed where one of its hosts has
-/// gone silent has not failed by its own doing. Looks every kInterval and where somebody asks, in a thread of its own.
+/// Watches which hosts of an agent answer. Jobs are started only on those hosts, and a job whose host has gone silent
+/// is not blamed for its failure. Checks every kInterval and on request, on a background thread.
 class HostWatch {
  public:
-  static constexpr double kInterval = 10, kPatience = 10;  // seconds; kPatience: for the answers of one look
+  static constexpr double kInterval = 10, kPatience = 10;  // seconds; kPatience: limit for the answers of one check
 
-  /// `wake` is called, from any thread, when a look is over. The agent's own host answers without being asked.
+  /// Starts the thread. `wake` is called, from any thread, when a check has ended. The agent's own host counts as
+  /// answering.
   HostWatch(const std::vector<AgentHost>& hosts, HostProbe probe, std::function<void()> wake, World& world,
             spdlog::logger& log);
   ~HostWatch();
   HostWatch(const HostWatch&) = delete;
   HostWatch& operator=(const HostWatch&) = delete;
 
-  /// Those that did not answer in the last look, where that is news since the last call. Says so in the log.
+  /// Returns the hosts that did not answer in the last check, if that has changed since the last call, and logs the
+  /// change; otherwise empty.
   std::optional<std::set<std::string>> news();
-  /// Those that did not answer in a look that began at `since` or later; asks for one where there was none, and is
-  /// empty until it ends.
+  /// Returns the hosts that did not answer in a check that began at `since` or later. Requests a check if there was
+  /// none, and returns empty until it ends.
   std::optional<std::set<std::string>> silent_since(double since);
 
  private:
@@ -60,16 +63,16 @@ class HostWatch {
   double step();
   Look last();
 
-  std::vector<std::string> asked_;  // hosts but this one
+  std::vector<std::string> asked_;  // hosts except the agent's own
   HostProbe probe_;
   World& world_;
   spdlog::logger& log_;
   std::function<void()> wake_;
-  int64_t told_ = 0;              // number of the look that news() told of
-  std::set<std::string> silent_;  // as news() said last
-  std::mutex mutex_;              // over what follows
+  int64_t told_ = 0;              // number of the check that news() last returned
+  std::set<std::string> silent_;  // hosts that news() last returned
+  std::mutex mutex_;              // guards the members below
   Look look_;
-  std::unique_ptr<Background> background_;  // last: it uses all of the above
+  std::unique_ptr<Background> background_;  // last: its thread uses the members above
 };
 
 }  // namespace foretime::jobs

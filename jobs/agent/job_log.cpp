@@ -10,7 +10,7 @@
 namespace foretime::jobs {
 namespace {
 
-/// At most `limit` bytes of UTF-8 text, cut between characters.
+/// Returns at most `limit` bytes of UTF-8 text, cut between characters.
 std::string cut(std::string text, size_t limit) {
   if (text.size() <= limit) return text;
   size_t end = limit;

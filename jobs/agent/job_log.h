@@ -14,43 +14,43 @@
 
 namespace foretime::jobs {
 
-/// The output of a job that runs: whole in a file up to a limit, and as lines for Redis, of which between two reports
-/// at most Limits::kLogLines are kept.
+/// Keeps the output of a running job: in a file up to a limit, and as lines for Redis, at most Limits::kLogLines
+/// between two reports.
 class JobLog {
  public:
   static constexpr size_t kFileBytes = 64 << 20;
   static constexpr size_t kTailLines = 15;
 
-  static constexpr size_t kUnwrittenBytes = 4 << 20;  // kept while storage is slow
+  static constexpr size_t kUnwrittenBytes = 4 << 20;  // limit of output held while storage is slow
 
-  /// `work` writes to `file`, so that storage that hangs stops no other job.
+  /// Writes to `file` by way of `work`, so that hanging storage stops no other job.
   JobLog(std::shared_ptr<OutputFile> file, FileWork& work, size_t file_limit = kFileBytes);
   void feed(std::string_view output);
-  /// A line of the agent's own, marked as such.
+  /// Adds a line from the agent, marked as such.
   void note(const std::string& text);
-  /// The command has ended: a last line without an end is a line too.
+  /// Ends the output: an unfinished last line becomes a line.
   void finish();
 
-  /// Takes the outcome of what was written last, and writes what came meanwhile.
+  /// Checks the outcome of the last write, and starts writing the output that has arrived since.
   void write_more();
-  /// Nothing is left to be written to the file.
+  /// Returns whether nothing is left to be written to the file.
   bool is_written() const { return !file_ || (unwritten_.empty() && !writing_.valid()); }
   bool has_lines() const { return !pending_.empty(); }
-  /// Lines since the last call, oldest first.
+  /// Returns the lines since the last call, oldest first.
   std::vector<std::string> take_lines();
-  /// The last lines, for an error's text.
+  /// Returns the last kTailLines lines, for an error's text.
   std::string tail() const;
-  int64_t lines() const { return lines_; }  // ever, the agent's own not counted
+  int64_t lines() const { return lines_; }  // all lines of the job so far, without the agent's
 
  private:
   void add(std::string line);
-  /// To the file.
+  /// Queues text to be written to the file.
   void write(std::string_view text);
-  /// A file that cannot be written is given up, with a line that says so: the job continues.
+  /// Stops writing the file after an error, and adds a line that says so; the job continues.
   void give_up(const std::string& why);
 
   LineSplitter splitter_;
-  std::shared_ptr<OutputFile> file_;  // null: it was given up
+  std::shared_ptr<OutputFile> file_;  // null: writing was stopped
   FileWork& work_;
   std::string unwritten_;
   std::future<void> writing_;

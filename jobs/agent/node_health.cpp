@@ -13,7 +13,7 @@ namespace foretime::jobs {
 namespace {
 
 constexpr size_t kProbeBytes = 4096;
-constexpr double kBeforeAll = -1e18;  // before all looks
+constexpr double kBeforeAll = -1e18;  // earlier than any check
 constexpr double kLastLook = 5;       // seconds that the end waits for a look
 constexpr double kAsleep = 3600;      // seconds that the thread sleeps where nothing is asked of it
 constexpr int64_t kAcquitted = -1;
@@ -37,7 +37,7 @@ std::string find_trouble_of_runs(Files& files, const std::filesystem::path& runs
   }
 }
 
-/// At most Limits::kTrouble bytes.
+/// Returns at most Limits::kTrouble bytes of printable text.
 std::string bounded_text(const std::string& text) {
   auto clean = printable_utf8(text);
   size_t end = std::min(clean.size(), Limits::kTrouble);
@@ -184,7 +184,7 @@ void NodeHealth::ended(const Lease& lease, const JobResult& result, double now) 
   if (failed && (soon || by_storage) && !elsewhere) {
     const auto before = failed_.find(job);
     if (before != failed_.end() && (before->second == kAcquitted || lease.attempt > before->second + 1)) {
-      acquit(job);  // it failed elsewhere meanwhile
+      acquit(job);  // the job has failed elsewhere meanwhile
       if (tried) tried_.clear();
       return;
     }

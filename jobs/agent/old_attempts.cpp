@@ -146,7 +146,7 @@ CleanedAttempts clean_attempts(const fs::path& runs, QueueReader& reader, const 
     if (id.starts_with('.') || needed.contains(id) || !files().is_folder(folder)) continue;
     const auto job = reader.job(id);
     const auto now = fs::file_time_type::clock::now();
-    if (!job && !retention.forgotten) continue;  // its owner may want it
+    if (!job && !retention.forgotten) continue;  // keep attempts that the owner may want
     std::vector<fs::path> attempts;
     try {
       attempts = job ? old_attempts(root, *job, queue, retention, now)
@@ -169,7 +169,8 @@ CleanedAttempts clean_attempts(const fs::path& runs, QueueReader& reader, const 
         cleaned.kept.emplace_back(error.what());
       }
     }
-    if (!job && remove && !attempts.empty()) ::rmdir(folder.c_str());  // where nothing else is there
+    if (!job && remove && !attempts.empty())
+      ::rmdir(folder.c_str());  // fails if the folder has other files, which is fine
   }
   return cleaned;
 }

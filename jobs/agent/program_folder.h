@@ -8,27 +8,27 @@
 
 namespace foretime::jobs {
 
-/// The folder of `foretime agent --programs`, and which programs of jobs it lacks. A job of such a program is given
-/// back, and is left to other agents until the program is there.
+/// Knows the folder of `foretime agent --programs` and which programs of jobs are missing there. A job with a missing
+/// program is given back and left to other agents until the program appears.
 class ProgramFolder {
  public:
-  /// `folder`: empty where the agent runs no programs of jobs.
+  /// Takes the folder; empty if the agent runs no programs of jobs.
   explicit ProgramFolder(std::filesystem::path folder) : folder_(std::move(folder)) {}
   const std::filesystem::path& path() const { return folder_; }
-  /// Whether jobs with this JobSpec::program can run here, as far as is known.
+  /// Returns whether jobs with this JobSpec::program can run here, as far as is known.
   bool runs(const std::string& key) const { return key.empty() || (!folder_.empty() && !missing_.contains(key)); }
 
-  /// Seconds between two looks for what was missing.
+  /// Sets the seconds between two checks for missing programs.
   static constexpr double kLookInterval = 5;
 
-  /// Notes that `program` (its whole path) is no file. `key`: JobSpec::program. Returns whether that is news.
+  /// Records that `program` (an absolute path) is not a file. `key` is JobSpec::program. Returns whether this is new.
   bool note_missing(const std::string& key, const std::filesystem::path& program);
-  /// Keys of the programs that are still missing at `now` (World::steady_seconds), for ClaimRequest.
+  /// Returns the keys of the programs that are still missing at `now` (World::steady_seconds), for ClaimRequest.
   std::vector<std::string> missing(double now);
 
  private:
   std::filesystem::path folder_;
-  std::map<std::string, std::filesystem::path> missing_;  // by key
+  std::map<std::string, std::filesystem::path> missing_;  // key: JobSpec::program
   double next_look_ = 0;
 };
 

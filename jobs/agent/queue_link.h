@@ -14,10 +14,10 @@
 
 namespace foretime::jobs {
 
-constexpr double kRefusedInterval = 60.0;  // seconds before what Redis refused is tried again
+constexpr double kRefusedInterval = 60.0;  // seconds until a refused call is tried again
 
-/// The calls of an agent's loop to the queue: none of them waits for a Redis that is away, and a refusal costs no more
-/// than it must.
+/// Makes the calls of an agent's loop to the queue: no call waits for an unreachable Redis, and a refusal affects only
+/// the calls that it must.
 class QueueLink {
  public:
   QueueLink(std::shared_ptr<JobQueue> queue, World& world, spdlog::logger& log)
@@ -27,10 +27,11 @@ class QueueLink {
   bool open(double now) const { return link_.open(now); }
   bool open() const { return open(world_.steady_seconds()); }
   bool down() const { return link_.down(); }
-  bool denied() const { return link_.down() && denied_; }  // reached, and refused, over a password for example
-  double next() const { return link_.next(); }             // when to try again; 0: at once
+  bool denied() const { return link_.down() && denied_; }  // reached but refused, for example over a password
+  double next() const { return link_.next(); }             // time of the next attempt; 0: at once
 
-  /// Calls the queue; false where Redis is away, or refuses for now what it took before: passwords are being changed.
+  /// Calls the queue. Returns false if Redis is unreachable, or refuses a connection that it accepted before (passwords
+  /// are being changed).
   template <class Call>
   bool reach(const Call& call) {
     try {
@@ -49,8 +50,8 @@ class QueueLink {
     return false;
   }
 
-  /// Calls the queue for no job in particular. Where the very first call is refused, the agent ends; a later refusal
-  /// must not cost the jobs that run.
+  /// Calls the queue for no particular job. Rethrows a refusal of the very first call, which ends the agent; later
+  /// refusals only pause the calls, so that running jobs are kept.
   template <class Call>
   void reach_or_pause(const Call& call) {
     try {
@@ -61,7 +62,8 @@ class QueueLink {
     }
   }
 
-  /// Calls the queue for a job; false also where its call was refused, which ends its attempt here.
+  /// Calls the queue for a job. Returns false if Redis is unreachable or refuses the call; a refusal ends the job's
+  /// attempt on this agent.
   template <class Call>
   bool reach_for(AgentJob& job, const Call& call) {
     if (!open()) return false;
@@ -79,8 +81,8 @@ class QueueLink {
   World& world_;
   spdlog::logger& log_;
   Link link_;
-  bool reached_ = false;  // once
-  bool denied_ = false;   // by the last call that failed
+  bool reached_ = false;  // a call has succeeded
+  bool denied_ = false;   // the last failed call was refused
 };
 
 }  // namespace foretime::jobs

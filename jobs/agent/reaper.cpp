@@ -9,7 +9,7 @@ namespace foretime::jobs {
 namespace {
 
 constexpr double kReapInterval = 3.0;          // seconds
-constexpr double kLongestReapInterval = 60.0;  // of one agent of many
+constexpr double kLongestReapInterval = 60.0;  // seconds, for one agent among many
 constexpr double kWarningInterval = 300.0;     // seconds
 constexpr int kReapBatches = 20;
 

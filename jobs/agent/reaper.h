@@ -11,12 +11,12 @@
 
 namespace foretime::jobs {
 
-/// Has the queue take back leases that ran out, in turn with all other agents, and logs what it warns of.
+/// Makes the queue take back expired leases, in turn with all other agents, and logs the queue's warnings.
 class Reaper {
  public:
   Reaper(std::string agent, QueueLink& link, World& world, spdlog::logger& log);
   double next() const { return next_; }  // when it is due
-  /// `between` is called between the queue's batches.
+  /// Reaps expired leases if that is due at `now`. `between` is called between the queue's batches.
   void reap(double now, const std::function<void()>& between);
 
  private:
@@ -24,8 +24,8 @@ class Reaper {
   QueueLink& link_;
   World& world_;
   spdlog::logger& log_;
-  int64_t agents_ = 1;    // that live, as far as the queue knows
-  bool may_reap_ = true;  // until Redis refuses it, which is said once
+  int64_t agents_ = 1;    // agents known to the queue
+  bool may_reap_ = true;  // false after Redis refused it, which is logged once
   double next_ = 0, next_warning_ = 0;
 };
 

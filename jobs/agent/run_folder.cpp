@@ -31,7 +31,7 @@ struct FolderOfRun {
   fs::path trusted, name;
 };
 
-/// Empty where it is not there, or goes meanwhile, or is no regular file.
+/// Returns a file's text; empty if it does not exist, disappears meanwhile or is not a regular file.
 std::optional<std::string> text_of(const fs::path& folder, const fs::path& name) {
   try {
     return read_foreign(folder, name, kMostNote);
@@ -81,7 +81,7 @@ bool copy_file(const fs::path& folder, const std::string& name, const fs::path& 
   return true;
 }
 
-/// False where it is damaged or goes meanwhile, and then nothing is left of the copy.
+/// Copies a checkpoint. Returns false and leaves nothing behind if it is damaged or disappears meanwhile.
 bool copy_checkpoint(const fs::path& checkpoint, const fs::path& checkpoints) {
   const auto names = files_of(checkpoint);
   if (names.empty() || !checkpoint_damage(checkpoint).empty()) return false;

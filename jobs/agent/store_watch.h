@@ -11,20 +11,20 @@
 
 namespace foretime::jobs {
 
-/// Whether the queue is still the one that an agent joined: Redis neither evicts its keys, nor was it emptied or
-/// replaced. Otherwise jobs are lost, and what is left of them may be damaged, so that nothing is claimed.
+/// Watches whether the queue is still the one that an agent joined: Redis has neither evicted keys nor been emptied or
+/// replaced. Otherwise jobs are lost and records may be damaged, so that nothing is claimed.
 class StoreWatch {
  public:
   static constexpr double kLookInterval = 15, kTroubleInterval = 5;  // seconds
 
-  /// `identity`: of the queue that the agent joined (RedisQueue::identity); empty: the first that it has.
+  /// Expects the queue with `identity` (RedisQueue::identity); if empty, the first one found.
   StoreWatch(std::string agent, std::string identity, QueueLink& link, World& world, spdlog::logger& log);
 
-  double next() const { return next_; }  // when the next look is due
+  double next() const { return next_; }  // when the next check is due
   void at_once() { next_ = 0; }
-  /// Asks the queue, and logs what is wrong, or right again.
+  /// Asks the queue, and logs trouble or its end.
   void look(double now);
-  /// Why nothing is claimed; empty: nothing is wrong.
+  /// Returns why nothing is claimed; empty if nothing is wrong.
   const std::string& trouble() const { return trouble_; }
 
  private:
@@ -36,9 +36,9 @@ class StoreWatch {
   spdlog::logger& log_;
   double next_ = 0;
   std::string trouble_;
-  std::optional<int64_t> evicted_before_;  // keys, when this agent looked first, since the start of that Redis
-  int64_t evicted_ = 0;                    // keys since then
-  bool may_ask_ = true;                    // until Redis refuses, which is logged once
+  std::optional<int64_t> evicted_before_;  // keys evicted by that Redis before this agent's first check
+  int64_t evicted_ = 0;                    // keys evicted since that check
+  bool may_ask_ = true;                    // false after Redis refused, which is logged once
 };
 
 }  // namespace foretime::jobs

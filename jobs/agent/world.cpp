@@ -109,7 +109,7 @@ class ThreadBeside final : public Background {
   void wait_at_most(double seconds) override { patience_ = seconds; }
 
  private:
-  /// What the thread uses.
+  /// Holds the data of the thread.
   struct Shared {
     explicit Shared(std::function<double()> call) : step(std::move(call)) {}
     void run() {

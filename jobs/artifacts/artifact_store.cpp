@@ -23,7 +23,7 @@ constexpr uint64_t kLargestInRedis = uint64_t{64} << 20;  // bytes
 constexpr const char* kUntilKept = "600000";              // milliseconds
 constexpr const char* kFolderScheme = "folder:";
 
-/// What Redis and files throw, as stores do.
+/// Calls `call` and translates errors of Redis and files into those of stores.
 template <class Call>
 auto as_store(const Call& call) {
   try {
@@ -94,7 +94,7 @@ std::optional<std::string> FolderStore::get(const std::string& name, uint64_t by
   return as_store([&]() -> std::optional<std::string> {
     const auto file = open_foreign(root_, name, UINT64_MAX);
     if (!file) return std::nullopt;
-    std::string stored(std::min(file->size(), bytes + 1), '\0');  // with more, it is damaged: not what was stored
+    std::string stored(std::min(file->size(), bytes + 1), '\0');  // more than the recorded bytes: damaged
     stored.resize(file->read(stored));
     return stored;
   });

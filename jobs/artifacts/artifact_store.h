@@ -14,45 +14,44 @@
 
 namespace foretime::jobs {
 
-/// The store was not reached, or is full or busy: later it may take what it does not take now.
+/// Reports that the store was not reached, or is full or busy. A later retry may succeed.
 struct StoreUnavailable : ErrorOf<kComm, JobsError> {
   using ErrorOf::ErrorOf;
 };
-/// The store refuses: a right, a bucket that is not there, too large a file. Trying again does not help.
+/// Reports that the store refused: a missing right or bucket, or too large a file. A retry does not help.
 struct StoreRefused : ErrorOf<kComm, JobsError> {
   using ErrorOf::ErrorOf;
 };
 
-/// The largest file that any store takes, in bytes.
+/// Bounds the size of a file in any store, in bytes.
 inline constexpr uint64_t kLargestStored = uint64_t{1} << 30;
 
-/// Files by name, which all hosts of a queue reach. A name is JOB/ARTIFACT/FILE (jobs/queue/artifact.h), and is written
-/// by one attempt alone. As thread-safe as what it is made of: one for each thread. Throws StoreUnavailable and
-/// StoreRefused.
+/// Stores files by name for all hosts of a queue. A name is JOB/ARTIFACT/FILE (jobs/queue/artifact.h) and is written by
+/// one attempt only. Not thread-safe: make one for each thread. Throws StoreUnavailable and StoreRefused.
 class ArtifactStore {
  public:
   virtual ~ArtifactStore() = default;
-  /// As records name it.
+  /// Returns the store's address as records name it.
   virtual std::string address() const = 0;
-  /// The largest file that it takes.
+  /// Returns the size of the largest file that the store accepts, in bytes.
   virtual uint64_t largest_file() const = 0;
-  /// Stores a file, in the place of one that an earlier try has left. It may be gone again later unless the queue keeps
-  /// its artifact.
+  /// Stores a file, replacing one from an earlier try. The store may drop it later unless the queue keeps its artifact.
   virtual void put(const std::string& name, const std::string& bytes) = 0;
-  /// Empty where there is none. `bytes`: as many as it has, at most.
+  /// Returns a file's content; empty if there is no such file. `bytes` is the recorded size; a larger file is cut off.
   virtual std::optional<std::string> get(const std::string& name, uint64_t bytes) = 0;
-  /// Names of the artifacts of a job of which any file is there, kept or not. Nothing of Redis, where what is not kept
-  /// expires.
+  /// Returns the names of a job's artifacts of which any file exists, kept or not. A Redis store returns none, since
+  /// its unkept files expire.
   virtual std::vector<std::string> list(const std::string& job) = 0;
-  /// All files whose names begin with `folder` and a slash; none is no error. Those of Redis are the queue's to remove.
+  /// Removes all files whose names begin with `folder` and a slash; missing files are no error. A Redis store removes
+  /// nothing: the queue does.
   virtual void remove(const std::string& folder) = 0;
 };
 
-/// In the queue's Redis, in parts of kArtifactPart that expire after ten minutes unless the queue keeps them. Takes
-/// nothing while Redis' memory is nearly full: jobs come first.
+/// Stores files in the queue's Redis, in parts of kArtifactPart that expire after ten minutes unless the queue keeps
+/// them. Refuses files while Redis' memory is nearly full: jobs take precedence.
 class RedisStore final : public ArtifactStore {
  public:
-  /// `prefix` as in QueueSettings.
+  /// Connects by `client`. `prefix` is that of QueueSettings.
   RedisStore(std::unique_ptr<RedisClient> client, const std::string& prefix);
   std::string address() const override;
   uint64_t largest_file() const override;
@@ -63,13 +62,13 @@ class RedisStore final : public ArtifactStore {
 
  private:
   std::unique_ptr<RedisClient> client_;
-  std::string prefix_;  // {prefix}:
+  std::string prefix_;  // {prefix}: including braces and colon
 };
 
-/// In a folder that hosts share.
+/// Stores files in a folder that all hosts share.
 class FolderStore final : public ArtifactStore {
  public:
-  /// Throws StoreRefused where it is no folder.
+  /// Opens the folder. Throws StoreRefused if `root` is not a folder.
   explicit FolderStore(const std::filesystem::path& root);
   std::string address() const override;
   uint64_t largest_file() const override;
@@ -82,17 +81,17 @@ class FolderStore final : public ArtifactStore {
   std::filesystem::path root_;
 };
 
-/// The stores that a program uses, each made at its first use. One for each thread.
+/// Makes the stores that a thread uses, each at its first use.
 class ArtifactStores {
  public:
   using MakeClient = std::function<std::unique_ptr<RedisClient>()>;
   ArtifactStores(MakeClient make_client, std::string prefix)
       : make_client_(std::move(make_client)), prefix_(std::move(prefix)) {}
-  /// Nothing but Redis and this store is used: records, which others may write, must not lead an agent elsewhere.
+  /// Restricts at() to Redis and this store: records, which others may write, must not lead an agent to other places.
   void only(const std::string& address) { only_ = address; }
-  /// In place of the one that at() would make.
+  /// Adds a store that at() returns instead of making one.
   void use(std::unique_ptr<ArtifactStore> store);
-  /// Throws StoreRefused for an address that is none, or is not to be used.
+  /// Returns the store at `address`. Throws StoreRefused for an invalid or forbidden address.
   ArtifactStore& at(const std::string& address);
 
  private:
@@ -102,13 +101,13 @@ class ArtifactStores {
   std::map<std::string, std::unique_ptr<ArtifactStore>> stores_;
 };
 
-/// An option's text as records name the store: "redis", "folder:" and a real path, "s3://bucket/prefix"; empty stays
-/// empty. Throws JobsError with what was expected.
+/// Returns an option's text in the form of records: "redis", "folder:" and a real path, "s3://bucket/prefix"; empty
+/// stays empty. Throws JobsError with the expected forms.
 std::string store_address(const std::string& option);
 
-/// The part of a store that belongs to one queue: the folder or prefix that is named by the queue's identity, which is
-/// made below the store's folder. Queues may share a store, where equal jobs have equal ids: what one removes must not
-/// be another's. Redis keeps them apart by their prefixes. Throws FileError.
+/// Returns the address of the part of a store that belongs to one queue: a folder or prefix named by the queue's
+/// identity, made below the store's folder. Queues may share a store and have equal job ids, so that one must not
+/// remove files of another. A Redis store is returned unchanged, since its keys have a prefix. Throws FileError.
 std::string store_of_queue(const std::string& address, const std::string& queue);
 
 }  // namespace foretime::jobs

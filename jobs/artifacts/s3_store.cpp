@@ -18,8 +18,8 @@ namespace {
 
 constexpr const char* kS3Scheme = "s3://";
 constexpr long kConnectTimeout = 10, kStallTimeout = 30, kLeastSpeed = 1;
-constexpr size_t kAnswerBytes = 4 << 20;  // of a list or an error
-constexpr int kListings = 1000;           // of at most a thousand names each
+constexpr size_t kAnswerBytes = 4 << 20;  // largest list or error that is read
+constexpr int kListings = 1000;           // lists of at most a thousand names each
 
 std::string variable(const char* name, const char* other = nullptr) {
   const char* value = std::getenv(name);
@@ -41,7 +41,8 @@ std::pair<std::string, std::string> bucket_of(const std::string& address) {
   return {bucket, prefix};
 }
 
-/// What stands between the first <name> and its end from `at` on, which moves behind it; empty: there is none.
+/// Returns the text between the first <name> from `at` on and its end tag, and moves `at` past it; empty if there is
+/// none.
 std::string element_in(const std::string& xml, const std::string& name, size_t& at) {
   const auto begin = xml.find("<" + name + ">", at);
   if (begin == std::string::npos) return "";
@@ -73,7 +74,7 @@ std::string query_text(const std::string& text) {
 struct S3Store::Request {
   const char* method = "GET";
   std::string key{}, query{};
-  const std::string* body = nullptr;  // of PUT
+  const std::string* body = nullptr;  // PUT only
   size_t most = kAnswerBytes;         // bytes of the answer
 };
 

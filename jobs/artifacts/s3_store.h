@@ -8,20 +8,20 @@
 
 namespace foretime::jobs {
 
-/// Where an S3-compatible store is, and who we are there, from the variables that AWS's own programs read:
-/// AWS_ENDPOINT_URL_S3 or AWS_ENDPOINT_URL (else Amazon's of the region), AWS_REGION or AWS_DEFAULT_REGION,
-/// AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN.
+/// Holds endpoint and credentials for an S3-compatible store, from the variables that AWS' programs read:
+/// AWS_ENDPOINT_URL_S3 or AWS_ENDPOINT_URL (default: Amazon's endpoint of the region), AWS_REGION or
+/// AWS_DEFAULT_REGION, AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN.
 struct S3Access {
   std::string endpoint{}, region{}, key_id{}, secret{}, session_token{};
-  /// Throws StoreRefused naming the variable that is missing or wrong.
+  /// Reads the environment. Throws StoreRefused that names a missing or wrong variable.
   static S3Access from_environment();
 };
 
-/// A bucket of an S3-compatible store, under a prefix, by libcurl, which signs each request (AWS Signature Version 4).
-/// Files are addressed as ENDPOINT/BUCKET/PREFIX/NAME, which all such stores understand.
+/// Stores files in a bucket of an S3-compatible store, under a prefix. Uses libcurl, which signs each request (AWS
+/// Signature Version 4). Files are addressed as ENDPOINT/BUCKET/PREFIX/NAME, which all such stores understand.
 class S3Store final : public ArtifactStore {
  public:
-  /// `address`: s3://BUCKET or s3://BUCKET/PREFIX. Throws StoreRefused where it is none.
+  /// Opens s3://BUCKET or s3://BUCKET/PREFIX. Throws StoreRefused for any other `address`.
   S3Store(const std::string& address, S3Access access);
   ~S3Store() override;
   std::string address() const override { return address_; }
@@ -35,7 +35,7 @@ class S3Store final : public ArtifactStore {
   struct Request;
   struct Answer;
   Answer perform(const Request& request);
-  /// All names that begin with `folder` and a slash, without the prefix.
+  /// Returns all names that begin with `folder` and a slash, without the prefix.
   std::vector<std::string> names_in(const std::string& folder);
   std::string key_of(const std::string& name) const { return prefix_.empty() ? name : prefix_ + "/" + name; }
 
@@ -45,7 +45,8 @@ class S3Store final : public ArtifactStore {
   std::unique_ptr<Curl> curl_;
 };
 
-/// Whether it is s3://BUCKET or s3://BUCKET/PREFIX; PREFIX of the characters that artifacts' names have.
+/// Returns whether `address` is s3://BUCKET or s3://BUCKET/PREFIX; PREFIX has only characters that are allowed in
+/// artifacts' names.
 bool is_s3_address(const std::string& address);
 
 }  // namespace foretime::jobs

@@ -105,7 +105,7 @@ std::map<std::string, std::string> fetch_files(ArtifactStores& stores, const std
   return contents;
 }
 
-/// Whether one of them would have to be a folder of another.
+/// Returns whether one name is a folder of another.
 bool do_collide(const std::map<std::string, std::string>& contents) {
   return std::ranges::any_of(contents, [&](const auto& file) {
     for (auto slash = file.first.find('/'); slash != std::string::npos; slash = file.first.find('/', slash + 1))
@@ -114,7 +114,7 @@ bool do_collide(const std::map<std::string, std::string>& contents) {
   });
 }
 
-/// Whether `path` is one of the files, or a folder with some.
+/// Returns whether `path` is one of the files, or a folder that has some.
 bool is_among(const std::string& path, const std::map<std::string, std::string>& contents) {
   const auto first = contents.lower_bound(path + "/");
   return contents.contains(path) || (first != contents.end() && first->first.starts_with(path + "/"));
@@ -198,7 +198,7 @@ FetchedArtifact fetch_artifact(ArtifactStores& stores, const std::string& job, c
   const Artifact* main = nullptr;
   if (want == Want::resume) {
     const auto* best = try_role("best");
-    main = try_role("last");  // after the best one: what is told of the run is newer
+    main = try_role("last");  // fetched after the best one, so that the newer description of the run wins
     if (main == nullptr) main = best;
   } else {
     main = try_role("best");

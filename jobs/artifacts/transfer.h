@@ -8,45 +8,47 @@
 #include "jobs/artifacts/artifact_store.h"
 #include "jobs/queue/artifact.h"
 
-/// Between the folder of an attempt and a store.
+/// Copies artifacts between the folder of an attempt and a store.
 namespace foretime::jobs {
 
-/// What is to be stored, read from the attempt's folder. `artifact.name` says what it is; whoever stores it makes it
+/// Holds an artifact read from the attempt's folder. `artifact.name` gives its kind; the uploader makes the name
 /// unique.
 struct PackedArtifact {
   Artifact artifact{};
-  std::map<std::string, std::string> contents{};  // of its files
+  std::map<std::string, std::string> contents{};  // key: file name
 };
 
-/// A checkpoint with what evaluations and exports need of its run: its settings, and what was measured. `checkpoint` is
-/// relative to `run`. Throws FileError, JobsError where it is damaged (its manifest's sizes).
+/// Returns a checkpoint with the files of its run that evaluations and exports need: settings and measurements.
+/// `checkpoint` is relative to `run`. Throws FileError, and JobsError if the checkpoint is damaged (sizes in its
+/// manifest).
 PackedArtifact pack_checkpoint(const std::filesystem::path& run, const std::string& checkpoint);
-/// The settings and measurements of a run that has come to its end.
+/// Returns the settings and measurements of a run that has ended.
 PackedArtifact pack_run(const std::filesystem::path& run);
-/// What an export (a folder) or a fine-tuning (a file) has made; `path` is relative to `run`.
+/// Returns the product of an export (a folder) or a fine-tuning (a file); `path` is relative to `run`.
 PackedArtifact pack_product(const std::filesystem::path& run, const std::string& path);
-/// The step of the best checkpoint of a run, as it says itself; -1: it says none, or has it no more.
+/// Returns the step of a run's best checkpoint according to its marker; -1 without a marker or checkpoint.
 int64_t best_step_of(const std::filesystem::path& run);
 
-/// Throws StoreUnavailable, StoreRefused.
+/// Stores all files of an artifact. Throws StoreUnavailable and StoreRefused.
 void store_artifact(ArtifactStore& store, const std::string& job, const PackedArtifact& packed);
 
-/// What is wanted of a job's artifacts.
+/// Selects the artifact of a job that is fetched.
 enum class Want {
-  resume,  // the newest checkpoint, and the best one beside it
-  result   // the best checkpoint with its run, or what was made
+  resume,  // newest checkpoint, with the best one
+  result   // best checkpoint with its run, or the job's product
 };
 
+/// Describes a fetched artifact; not found() if no intact one exists.
 struct FetchedArtifact {
-  std::filesystem::path path{};      // resume: of the checkpoint; result: of the run, the exported folder or the bundle
-  int64_t step = -1;                 // of the checkpoint
-  std::vector<std::string> notes{};  // what was damaged, and passed over
+  std::filesystem::path path{};      // resume: checkpoint folder; result: run folder, exported folder or bundle
+  int64_t step = -1;                 // step of the checkpoint; -1: none
+  std::vector<std::string> notes{};  // damaged artifacts that were skipped
   bool found() const { return !path.empty(); }
 };
 
-/// Writes what is wanted into the folder `into`, which is made. Every file is checked against its size and SHA-256: a
-/// damaged artifact is passed over for another one that is intact. Nothing is left where none is. Throws
-/// StoreUnavailable where a store is not reached (later it may be), FileError for `into`.
+/// Writes the wanted artifact into the folder `into`, which is created. Checks every file's size and SHA-256, and skips
+/// a damaged artifact for another one that is intact. Leaves nothing behind if none is. Throws StoreUnavailable if a
+/// store is not reached, FileError for `into`.
 FetchedArtifact fetch_artifact(ArtifactStores& stores, const std::string& job, const JobArtifacts& known, Want want,
                                const std::filesystem::path& into);
 

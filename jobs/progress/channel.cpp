@@ -74,15 +74,15 @@ void ProgressReceiver::add_descriptors(std::vector<pollfd>& descriptors) const {
   for (const auto& stranger : strangers_) descriptors.push_back({stranger.socket.get(), POLLIN, 0});
 }
 
-/// From now on this is the job.
+/// Accepts `peer` as the job.
 void ProgressReceiver::greet(Descriptor peer) {
   peer_ = std::move(peer);
   splitter_ = LineSplitter(kProgressLine, false);
   if (!stop_.empty()) send(peer_.get(), stop_.data(), stop_.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
-/// Listens to those that came over TCP until one says the token. The job that connects anew takes the place of its
-/// former connection, whose end may be noticed later.
+/// Reads from peers over TCP until one sends the token. A job that reconnects replaces its former connection, whose end
+/// may be noticed later.
 void ProgressReceiver::accept_strangers(const Complain& complain) {
   if (tcp_listener_.get() < 0) return;
   const auto send_away = [&](const Stranger& stranger, const char* why) {
@@ -255,7 +255,7 @@ void ProgressSender::lose_agent() {
   next_try_ = steady_seconds() + kReconnectInterval;
 }
 
-/// Connects anew, now and then, where the network was the trouble. A line that was sent in part is sent again.
+/// Reconnects from time to time after a network failure. A partly sent line is sent again.
 bool ProgressSender::find_agent() {
   if (tcp_address_.empty() || steady_seconds() < next_try_) return false;
   std::string why;

@@ -26,7 +26,7 @@ constexpr std::pair<Kind, const char*> kMessageKinds[] = {{Kind::hello, "hello"}
                                                           {Kind::result, "result"}};
 constexpr int64_t kLargestInteger = int64_t{1} << 53;  // beyond it JSON readers and Lua lose digits
 constexpr size_t kNameBytes = 200;
-constexpr std::string_view kNotFinite[] = {"NaN", "Infinity", "-Infinity"};  // as Python writes them
+constexpr std::string_view kNotFinite[] = {"NaN", "Infinity", "-Infinity"};  // Python's spelling
 
 [[noreturn]] void refuse_message(const std::string& what) { throw JobsError("progress message: " + what); }
 

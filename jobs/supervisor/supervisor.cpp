@@ -59,7 +59,7 @@ std::pair<Descriptor, Descriptor> make_pipe(const std::string& command) {
   return make_ends(command, "pipe", [](int* ends) { return pipe2(ends, O_CLOEXEC); });
 }
 
-/// As execvp would find it, but never through a shell.
+/// Returns the path that execvp would find, but never runs a shell.
 std::string program_for(const std::string& name, const std::map<std::string, std::string>& environment) {
   if (name.empty()) throw JobsError("cannot start a job: its command is empty");
   const char* own = std::getenv("PATH");
@@ -219,7 +219,7 @@ void SupervisedProcess::order(char what) {
   // A supervisor that has ended already needs no order, and must not raise SIGPIPE here.
   if (exit_) return;
   [[maybe_unused]] const auto sent = send(control_.get(), &what, 1, MSG_NOSIGNAL | MSG_DONTWAIT);
-  ::kill(supervisor_, SIGCONT);  // it has not been waited for: the number is still its own
+  ::kill(supervisor_, SIGCONT);  // still its process, since it has not been waited for
 }
 
 void SupervisedProcess::kill_tree() const {

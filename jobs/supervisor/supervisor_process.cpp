@@ -18,7 +18,7 @@
 namespace foretime::jobs {
 namespace {
 
-constexpr int kAgentCheckMs = 1000;  // how often the second sign of a dead agent, getppid, is looked at
+constexpr int kAgentCheckMs = 1000;  // interval of getppid, the second sign of a dead agent
 constexpr int kKillRoundMs = 20;
 
 }  // namespace
@@ -168,7 +168,7 @@ void kill_children(int proc) {
   }
 }
 
-/// What the supervisor knows of its command.
+/// Holds the state of the supervisor's command.
 struct Watch {
   pid_t command = -1;
   bool ended = false;  // the command, and it has been waited for

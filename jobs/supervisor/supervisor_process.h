@@ -7,9 +7,9 @@
 
 namespace foretime::jobs {
 
-/// Everything that the forked supervisor needs, made before the fork: between fork and its end it may call
-/// async-signal-safe functions only, since other threads of the agent may have held any lock. All descriptors are above
-/// 2 and close on exec.
+/// Holds everything that the forked supervisor needs, made before the fork: between fork and its end it may only call
+/// async-signal-safe functions, since other threads of the agent may have held any lock. All descriptors are above 2
+/// and close on exec.
 struct SupervisorPlan {
   const char* program = nullptr;  // path for execve
   char* const* arguments = nullptr;
@@ -17,40 +17,42 @@ struct SupervisorPlan {
   pid_t agent = 0;
   int64_t grace_ms = 0;
   int control = -1;  // socket; its end means that the agent is gone
-  int status = -1;   // takes a SupervisorStatus when nothing is left
-  int failure = -1;  // takes a StartFailure; closes without one when the command was executed
-  int output = -1;   // the command's stderr, and its stdout where that has no descriptor of its own
+  int status = -1;   // receives a SupervisorStatus when no process is left
+  int failure = -1;  // receives a StartFailure; closes without one once the command was executed
+  int output = -1;   // the command's stderr, and its stdout unless standard_output is set
   int standard_output = -1;
   int working_folder = -1;
   int proc = -1;  // /proc
   int null = -1;  // /dev/null
 };
 
+/// Is the message that the supervisor writes when no process is left.
 struct SupervisorStatus {
   int32_t code = 0, signal = 0;
   int64_t peak_kib = 0;  // resident memory of the largest process
 };
 
+/// Is the message of a supervisor that could not start the command.
 struct StartFailure {
   enum Step : int32_t { kFork, kFolder, kExecute };
-  int32_t step = 0, error = 0;  // errno
+  int32_t step = 0, error = 0;  // error: errno
 };
 
 constexpr char kTerminate = 'T', kKill = 'K';  // orders on the control socket
 
-/// Milliseconds of a clock that is never set. Async-signal-safe.
+/// Returns the milliseconds of a monotonic clock. Async-signal-safe.
 int64_t now_ms();
 
-/// fork without the handlers of pthread_atfork (OpenBLAS and OpenMP have some), which are not async-signal-safe.
+/// Forks without the handlers of pthread_atfork (OpenBLAS and OpenMP have some), which are not async-signal-safe.
 pid_t safe_fork();
 
-/// Closes every descriptor above 2 that is not among the `count` in `kept`, which it sorts. Async-signal-safe.
+/// Closes every descriptor above 2 except the `count` in `kept`, which it sorts. Async-signal-safe.
 void close_all_but(int* kept, size_t count);
 
-/// Every signal gets its default action. Async-signal-safe.
+/// Resets every signal to its default action. Async-signal-safe.
 void default_signals();
 
-/// The supervisor's life. Called in the child of a fork, with all signals blocked.
+/// Runs the supervisor. Called in the child of a fork, with all signals blocked.
 [[noreturn]] void run_supervisor(const SupervisorPlan& plan);
 
 }  // namespace foretime::jobs

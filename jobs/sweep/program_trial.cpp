@@ -88,7 +88,7 @@ Json value_of_node(const configs::YamlEntry& entry, const YAML::Node& node) {
   return map;
 }
 
-/// As Python's repr.
+/// Returns a value as Python's repr writes it.
 std::string python_text(const Json& value) {
   if (value.is_null()) return "None";
   if (value.is_boolean()) return value.get<bool>() ? "True" : "False";
@@ -114,11 +114,11 @@ std::string python_text(const Json& value) {
   return value.dump();
 }
 
-/// Of a value on a command line.
+/// Returns a value as it is written on a command line.
 std::string argument_text(const std::string& text) {
   const Json value = value_of(text);
   if (value.is_string()) return value.get<std::string>();
-  return value.is_number() ? text : python_text(value);  // as it stands in the sweep
+  return value.is_number() ? text : python_text(value);  // numbers are unchanged
 }
 
 }  // namespace

@@ -79,7 +79,7 @@ Parameters weighted_trial(const SearchSpace& space, int64_t size, uint64_t key, 
   std::vector<std::pair<double, int64_t>> order;
   for (int64_t index = 0; index < size; ++index) {
     double weight = 1;
-    int64_t rest = index;  // as grid_trial takes it apart
+    int64_t rest = index;  // decomposed like grid_trial's index
     for (auto p = space.rbegin(); p != space.rend(); ++p) {
       const auto count = static_cast<int64_t>(count_of(*p));
       if (!p->probabilities.empty()) weight *= std::max(p->probabilities[static_cast<size_t>(rest % count)], 1e-12);
@@ -269,7 +269,7 @@ double quantile(const ParameterSpace& p, double u) {
       return std::exp(-between(p.max, p.min));
     case D::log_uniform_values:
     case D::inv_log_uniform_values:  // log(1/x) uniform is log(x) uniform: the same values
-      if (u <= 0) return p.min;      // and not what rounding makes of exp(log(min))
+      if (u <= 0) return p.min;      // rather than exp(log(min)), which is rounded
       return std::clamp(std::exp(between(std::log(p.min), std::log(p.max))), p.min, p.max);
     case D::normal:
       return p.mu + p.sigma * normal_quantile(std::clamp(u, kTail, 1 - kTail));

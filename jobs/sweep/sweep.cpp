@@ -32,7 +32,7 @@ void flatten(const YamlEntry& entry, const std::string& origin, const TextOf& te
     flatten(item, origin, text, leaves);
 }
 
-/// What the agent chooses is put back to its defaults.
+/// Resets the settings that the agent chooses to their defaults.
 void leave_to_the_agent(configs::Settings& settings) {
   settings.run = {};
   settings.data.allowed_roots.clear();
@@ -70,7 +70,7 @@ class Expansion {
  private:
   int64_t seeds() const { return static_cast<int64_t>(std::max<size_t>(1, document_.seeds.size())); }
 
-  /// Of a configuration; none where an agent decides.
+  /// Returns the parameters of a configuration; empty if an agent decides them.
   Parameters parameters_of(int64_t configuration) const {
     if (document_.method == "bayes") return {};
     return document_.method == "grid" ? grid_trial(document_.space, configuration)
@@ -187,7 +187,8 @@ class Expansion {
     }
   }
 
-  /// Of the metric that trials are compared by, and of trainer.metric where it is another one. Changes that.
+  /// Returns a conflict about the metric by which trials are compared, or about trainer.metric if that is another one.
+  /// Sets trainer.metric.
   std::string metric_conflict(configs::Settings& settings) const {
     auto conflict = configs::find_metric_conflict(settings, /*needed=*/true);
     if (!conflict.empty()) return conflict;
@@ -263,7 +264,7 @@ class Expansion {
       next.parameters.clear();
       next.deferred = false;
       next.after = after;
-      if (follow.kind == JobKind::export_) next.resources = {};  // it copies files
+      if (follow.kind == JobKind::export_) next.resources = {};  // an export only copies files
       finish(next);
       after.push_back(next.id);
       follow_ups.push_back(std::move(next));
@@ -294,7 +295,7 @@ class Expansion {
 
   SweepDocument document_;
   int64_t configurations_ = 0;
-  Sweep sweep_;  // without jobs
+  Sweep sweep_;  // jobs is empty
 };
 
 /// No run has more evaluations, and no sweep more rungs.

@@ -448,7 +448,7 @@ class DocumentReader {
   std::optional<std::filesystem::path> settings_folder_;
   std::map<std::string, std::string> rename_;  // name in the file -> ours, or empty: left out
   std::map<std::string, YamlEntry> rename_entries_;
-  std::set<std::string> used_names_;  // of rename_
+  std::set<std::string> used_names_;  // names in rename_ that were used
   SweepDocument document_;
 };
 

@@ -52,7 +52,7 @@ constexpr std::pair<std::string_view, std::string_view> kNamesElsewhere[] = {
     {"qnormal", "q_normal"},
     {"qlognormal", "q_log_normal"}};
 
-/// Why the numbers of a logarithmic distribution can hardly be what was meant: an error, and a warning.
+/// Holds an error and a warning about improbable numbers of a logarithmic distribution.
 struct Doubt {
   std::string error, warning;
 };
@@ -71,7 +71,7 @@ Doubt doubt_of(const ParameterSpace& p) {
   return {};
 }
 
-/// Which keys a distribution takes besides `distribution`; the first `needed` ones must be there.
+/// Lists the keys that a distribution takes besides `distribution`; the first `needed` ones are required.
 struct Shape {
   std::vector<std::string> keys;
   size_t needed;
