@@ -29,7 +29,7 @@ torch::Tensor initial(const TensorSpec& spec) {
     case Initial::Kind::constant:
       return values.fill_(number);
     case Initial::Kind::linear_weight:
-      return torch::nn::init::kaiming_uniform_(values, std::sqrt(5));  // as torch::nn::Linear
+      return torch::nn::init::kaiming_uniform_(values, std::sqrt(5));  // initialisation of torch::nn::Linear
     case Initial::Kind::linear_bias: {
       const double bound = 1 / std::sqrt(number);
       return torch::nn::init::uniform_(values, -bound, bound);
@@ -167,7 +167,9 @@ torch::Tensor CostModel::embed(const PlanTensors& plan) {
 
 torch::Tensor CostModel::outputs_embedded(const torch::Tensor& embedded, const std::vector<int64_t>& group_ptr) {
   graph_->training = is_training();
-  return graph_->score(embedded, group_ptr, {model_.graph.scores}).front().squeeze(1);  // of one column
+  return graph_->score(embedded, group_ptr, {model_.graph.scores})
+      .front()
+      .squeeze(1);  // [candidates, 1] → [candidates]
 }
 
 torch::Tensor CostModel::score_embedded(const torch::Tensor& embedded, const std::vector<int64_t>& group_ptr) {
@@ -183,7 +185,7 @@ std::vector<torch::Tensor> CostModel::member_scores(const PlanTensors& plan) {
   if (model_.member_states.empty()) {
     scores = graph_->score(embed(plan), plan.group_ptr, model_.member_scores);
   } else {
-    // One member after the other, so that each draws the dropout that it would draw in a training of its own.
+    // Members run one after another, so that each draws the dropout of a separate training.
     graph_->training = is_training();
     AutogradMatrices matrices(plan, model_, is_training());
     for (size_t m = 0; m < model_.member_states.size(); ++m) {

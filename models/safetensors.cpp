@@ -40,7 +40,7 @@ torch::Tensor to_tensor(const inference::StoredArray& array) {
 }  // namespace
 
 std::string serialize_safetensors(const NamedTensors& tensors, const std::map<std::string, std::string>& metadata) {
-  std::vector<torch::Tensor> kept;  // what the arrays point into
+  std::vector<torch::Tensor> kept;  // owns the memory that the arrays point to
   inference::NamedArrays arrays;
   for (const auto& [name, tensor] : tensors) {
     const auto* code = code_of(tensor, name);

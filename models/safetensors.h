@@ -15,22 +15,21 @@ namespace foretime::models {
 
 using NamedTensors = std::vector<std::pair<std::string, torch::Tensor>>;
 
-/// What a file holds. The tensors lie on the CPU and own their memory.
+/// Holds the content of a file. The tensors are on the CPU and own their memory.
 struct Safetensors {
   std::map<std::string, torch::Tensor> tensors;
   std::map<std::string, std::string> metadata;
 };
 
-/// The bytes of a file. They depend on names, values and metadata alone, not on the order of `tensors`: tensors stand
-/// in byte order of their names, with no gap, and the header is padded with spaces so that the data start at a multiple
-/// of 8. Throws ModelError for a name that occurs twice, is reserved (`__metadata__`) or is not UTF-8, and for a tensor
-/// that is undefined, not strided, or of a type without a code.
+/// Returns the bytes of a file. They depend on names, values and metadata alone, not on the order of `tensors`: tensors
+/// are sorted by the bytes of their names, without gaps, and the header is padded with spaces to a multiple of 8 bytes.
+/// Throws ModelError for a name that occurs twice, is reserved (`__metadata__`) or is not UTF-8, and for a tensor that
+/// is undefined, not strided, or of an unsupported type.
 std::string serialize_safetensors(const NamedTensors& tensors, const std::map<std::string, std::string>& metadata = {});
 
-/// Reads what any writer of the format made. `origin` stands for the file in messages. Throws ModelError for bytes that
-/// are truncated or too many, a header that is not such JSON, a name that occurs twice, an unknown type, a shape that
-/// does not fit its range of bytes, ranges that overlap, leave a gap or go past the end, and booleans other than 0
-/// and 1.
+/// Parses a file of any writer of the format. `origin` names the file in messages. Throws ModelError for truncated or
+/// surplus bytes, an invalid header, a name that occurs twice, an unknown type, a shape that does not match its range
+/// of bytes, ranges that overlap, leave a gap or exceed the file, and booleans other than 0 and 1.
 Safetensors parse_safetensors(std::string_view bytes, const std::string& origin);
 
 }  // namespace foretime::models

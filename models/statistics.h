@@ -8,26 +8,27 @@
 
 namespace foretime::models {
 
-/// InputStatistics of groups that are spread over ranks: each rank adds its own, the three tensors are reduced over
-/// ranks in place, every rank finishes. Each graph counts once, however many candidates it has; tile features once a
-/// candidate.
+/// Computes InputStatistics of groups that are distributed over ranks: each rank adds its groups, the three tensors are
+/// reduced over ranks in place, and every rank calls finish. Each graph counts once, whatever its number of candidates;
+/// tile features count once a candidate.
 class StatisticsAccumulator {
  public:
-  /// `log`: features are taken as sign(x) log(1 + |x|) (model.features.log).
+  /// `log` transforms features by sign(x) log(1 + |x|) (model.features.log).
   StatisticsAccumulator(const InputSchema& schema, bool log);
 
-  /// Throws ModelError where the group is not of the schema.
+  /// Adds a group. Throws ModelError if it does not match the schema.
   void add(const data::Group& group);
-  /// The same of a group that was summed up before, with or without logarithms as `log` says; `tiles` is empty unless
-  /// the candidates are tiles. Throws ModelError where the columns are not the schema's.
+  /// Adds the precomputed statistics of a group, of logarithms if `log` is set; `tiles` is empty unless the candidates
+  /// are tiles. Throws ModelError if the columns do not match the schema.
   void add(const data::ColumnStatistics& features, const data::ColumnStatistics& tiles);
 
-  /// float64 on the CPU, to be reduced by sum, minimum and maximum. A rank without groups holds 0, infinity, -infinity.
+  /// Sums, minima and maxima for reductions over ranks, float64 on the CPU. A rank without groups holds 0, infinity,
+  /// -infinity.
   torch::Tensor sums() { return sums_; }
   torch::Tensor minima() { return minima_; }
   torch::Tensor maxima() { return maxima_; }
 
-  /// Throws ModelError where nothing was added.
+  /// Returns the statistics. Throws ModelError if no group was added.
   InputStatistics finish() const;
 
  private:
@@ -36,7 +37,7 @@ class StatisticsAccumulator {
   InputSchema schema_;
   bool log_;
   int64_t tile_columns_;
-  torch::Tensor sums_;             // [2 (rows of nodes, of candidates) + 2 columns]: counts, sums, sums of squares
+  torch::Tensor sums_;             // [2 + 2 columns]: rows of nodes and of candidates, then sums, then sums of squares
   torch::Tensor minima_, maxima_;  // [columns]: node features, then tile features
 };
 

@@ -4,35 +4,37 @@
 
 namespace foretime::models {
 
-/// Encoder, message passing, readout, dense head: every type of model but a few is one of these with its own
-/// convolutions. Parameters, in this order: encoder.…, layers.N, norms.N, candidates.log_temperature, head.N.
+/// Builds a model of encoder, message passing, readout and dense head. Most model types are this function with
+/// different convolutions. Parameters, in this order: encoder.…, layers.N, norms.N, candidates.log_temperature, head.N.
 ModelGraph graph_model(const configs::ModelSettings& settings, const InputSchema& schema);
 
-/// TPGNN: a graph network over syntax trees with hierarchical pooling, for programs only.
+/// Builds TPGNN: a graph network over syntax trees with hierarchical pooling, for programs only.
 ///   inputs → [GCN convolution, activation, TopK pooling] * model.layers → sum of the readouts after each pooling →
 ///   head
-/// Its text fixes three convolutions from 20 to 128 columns, pooling of ratio 0.8, and a head of 256-128-64-1, and
-/// leaves open what reaches the head: we follow PyTorch Geometric's example of TopK pooling, whose sizes are these:
-/// the mean and the maximum over what each pooling leaves, summed over the poolings. The convolution's adjacency has
-/// both directions and a self loop, its degrees are those of the pooled graph.
+/// The publication fixes three convolutions from 20 to 128 columns, pooling of ratio 0.8, and a head of 256-128-64-1,
+/// but not the input of the head. It is taken from PyTorch Geometric's example of TopK pooling, which has these sizes:
+/// the mean and the maximum over the nodes that each pooling keeps, summed over the poolings. The convolution's
+/// adjacency has both directions and a self loop; its degrees are those of the pooled graph.
 ///
-/// Settings: hidden, layers, pool_ratio, readout (each part over the nodes that are left), encoder_layers (0: the first
-/// convolution reads the inputs as they are), head_layers (each half as wide as the one before), head_bias, activation,
+/// Settings: hidden, layers, pool_ratio, readout (each part over the kept nodes), encoder_layers (0: the first
+/// convolution reads the inputs unchanged), head_layers (each half as wide as the one before), head_bias, activation,
 /// dropout (in the head only).
 /// Parameters: encoder.…, layers.N.linear, pools.N.weight, head.N.
-/// Throws ModelError for data that are no programs, and for model.norm, which the published model does not have.
+/// Throws ModelError for data other than programs, and for model.norm, which the published model does not have.
 ModelGraph tpgnn(const configs::ModelSettings& settings, const InputSchema& schema);
 
-/// The additive statement model: the run time of a program as the sum of its statements' costs (statement_cost.cpp).
+/// Builds the additive statement model: the run time of a program is the sum of its statements' costs
+/// (statement_cost.cpp).
 ModelGraph statement_cost(const configs::ModelSettings& settings, const InputSchema& schema);
 
-/// Columns of a model's output: the score and, with model.failure_output, the logit of the chance of failure.
+/// Returns the number of columns of a model's output: the score and, with model.failure_output, the logit of the chance
+/// of failure.
 inline int64_t output_columns(const configs::ModelSettings& settings) { return settings.failure_output ? 2 : 1; }
-/// Throws ModelError for model.failure_output where candidates are no programs.
+/// Throws ModelError for model.failure_output if candidates are not programs.
 void check_failure_output(const configs::ModelSettings& settings, const InputSchema& schema);
 
-/// Builds the graph of a model (`model.type`). Throws ModelError for settings that do not fit
-/// together (a readout over configurable nodes without layouts, say).
+/// Builds the graph of a model (`model.type`). Throws ModelError for settings that contradict each other, such as a
+/// readout over configurable nodes without layouts.
 ModelGraph build_model(const configs::ModelSettings& settings, const InputSchema& schema);
 
 }  // namespace foretime::models

@@ -15,13 +15,13 @@ using Kind = MatrixRef::Kind;
 using Mode = inference::Activate::Mode;
 using Pooled = inference::PoolStates::Mode;
 
-constexpr double kNanoseconds = 1e9;      // of a second
+constexpr double kNanoseconds = 1e9;      // nanoseconds in a second
 constexpr double kFirstLaunchCost = 7.5;  // two microseconds, in log nanoseconds
 
-/// What model.statement_cost.inputs chooses.
+/// Describes the inputs that model.statement_cost.inputs selects.
 struct StatementInputs {
   bool loops = false, accesses = false, machine = false;
-  std::vector<data::ColumnRange> columns = {};  // of the statement
+  std::vector<data::ColumnRange> columns = {};  // columns of a statement's features
 };
 
 StatementInputs chosen_inputs(const configs::ModelSettings& settings) {

@@ -4,11 +4,11 @@
 
 namespace foretime::models {
 
-/// While it lives, this thread's matrix products on `device` are in bfloat16 (`mixed`: LibTorch's autocast, whose lists
-/// say which other operations follow) or in their inputs' own type (not mixed, also inside of a mixed scope).
-/// Parameters stay float32 and their gradients are; sums over sparse rows are float32 (models/sparse).
-/// Ends with the scope, which should hold the forward pass alone: backward repeats its types by itself.
-/// Throws ModelError for a device that autocast does not know.
+/// Sets the type of this thread's matrix products on `device` for the duration of a scope: bfloat16 if `mixed`
+/// (LibTorch's autocast, whose lists name the other affected operations), else the type of the inputs, also inside a
+/// mixed scope. Parameters and their gradients stay float32; sums over sparse rows are float32 (models/sparse). The
+/// scope should contain the forward pass alone, since backward uses the recorded types. Throws ModelError for a device
+/// that autocast does not support.
 class Autocast {
  public:
   Autocast(torch::Device device, bool mixed);
@@ -22,8 +22,8 @@ class Autocast {
   torch::ScalarType type_before_;
 };
 
-/// While it lives, GPUs that can multiply float32 matrices as TF32 (11 significant bits of each factor, sums in
-/// float32), on all threads of the process and in backward too, or may not.
+/// Allows or forbids, for the duration of a scope, that GPUs multiply float32 matrices as TF32 (11 significant bits of
+/// each factor, sums in float32). It affects all threads of the process, and backward.
 class Tf32Products {
  public:
   explicit Tf32Products(bool allowed);

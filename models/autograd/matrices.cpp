@@ -52,7 +52,7 @@ CsrTensor without_some(const CsrTensor& matrix, const torch::Tensor& self, doubl
   return result;
 }
 
-/// As the loader makes them (PlanTensorOptions::statements), for plans that came without.
+/// Makes the statements of a plan that lacks them (PlanTensorOptions::statements).
 std::shared_ptr<const StatementTensors> statements_of(const PlanTensors& plan) {
   if (plan.nodes.stages.size() != 1) throw ModelError("message plan: a readout in stages, expected program data");
   const auto features = plan.node_features.to(torch::kCPU, torch::kFloat).contiguous();

@@ -9,7 +9,7 @@ namespace {
 
 using namespace inference;
 
-constexpr double kMomentum = 0.1;  // of running statistics
+constexpr double kMomentum = 0.1;  // weight of a new batch in running statistics
 
 torch::Tensor leaky(const torch::Tensor& x, double slope) {
   if (slope == 1.0) return x;
@@ -117,7 +117,7 @@ torch::Tensor compute(const Activate& o, const AutogradRun& run) {
   return x;
 }
 
-/// In the type of its parameters: GPUs do so in mixed precision by themselves, CPUs would norm in bfloat16.
+/// Normalises in the type of the parameters. GPUs do so in mixed precision; CPUs would use bfloat16.
 torch::Tensor compute(const LayerNorm& o, const AutogradRun& run) {
   const auto weight = run.weight(o.weight);
   const auto x = run.in(o.x).to(weight.scalar_type());
@@ -211,8 +211,8 @@ torch::Tensor compute(const CsrSum& o, const AutogradRun& run) {
   return leaky(sum, o.slope);
 }
 
-/// Whether matrix * (x * weightᵀ) takes fewer multiplications than (matrix * x) * weightᵀ: plans seldom have more
-/// states below than above.
+/// Returns whether matrix * (x * weightᵀ) takes fewer multiplications than (matrix * x) * weightᵀ. Usually it does,
+/// since plans seldom have more states below than above.
 bool multiplies_first(const CsrTensor* matrix, const torch::Tensor& weight) {
   if (!matrix || !matrix->row_ptr.defined()) return true;
   const int64_t output = weight.size(0), input = weight.size(1), entries = matrix->columns.size(0);

@@ -12,7 +12,7 @@ namespace {
 using inference::kInputs;
 using inference::Node;
 
-/// Which nodes must run for the wanted values, where `provided` values are there already.
+/// Returns the nodes that must run to compute `wanted` from `provided` values.
 std::vector<bool> needed_nodes(const std::vector<Node>& nodes, const std::vector<Value>& wanted,
                                const AutogradGraph::Provided& provided) {
   std::vector<bool> needed(nodes.size(), false);

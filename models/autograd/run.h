@@ -13,71 +13,71 @@
 #include "models/graph/graph_builder.h"
 #include "models/sparse/plan_tensors.h"
 
-/// TopK pooling of many small graphs at once: block-diagonal throughout, nothing is padded.
+/// TopK pooling of many small graphs at once. All matrices are block-diagonal, without padding.
 namespace foretime::models {
 
-/// Graphs side by side, as far as pooling has left them.
+/// Holds the graphs of a batch, concatenated, after some number of poolings.
 struct GraphBatch {
   std::vector<int64_t> graph_ptr;  // [graphs + 1] nodes of graph g are graph_ptr[g] … graph_ptr[g + 1] - 1
-  // [nodes, nodes] A + Aᵀ + I: symmetric, so it serves as its own transpose. Where models/device made it, its columns
-  // and values have room for more entries than row_ptr tells.
+  // [nodes, nodes] A + Aᵀ + I, which is symmetric and so its own transpose. If models/device made it, `columns` and
+  // `values` are longer than the number of entries in row_ptr.
   CsrTensor adjacency;
-  torch::Tensor entry_rows;  // [entries] int32: the row of each entry of the adjacency; on the CPU
-  // Where models/device runs; the host does not know which nodes stay.
-  torch::Tensor device_ptr;  // [graphs + 1] int32: graph_ptr
-  torch::Tensor graph_of;    // [nodes] int32
+  torch::Tensor entry_rows;  // [entries] int32: row of each entry of the adjacency; set on the CPU only
+  // The members below are set if models/device runs; the host does not know which nodes are kept.
+  torch::Tensor device_ptr;  // [graphs + 1] int32, copy of graph_ptr
+  torch::Tensor graph_of;    // [nodes] int32: number of the node's graph
   torch::Tensor counts;      // [graphs] nodes of each graph; undefined before pooling
 
   int64_t graphs() const { return static_cast<int64_t>(graph_ptr.size()) - 1; }
   int64_t nodes() const { return graph_ptr.back(); }
 };
 
-/// The graphs of a plan of programs, whose only relation has both directions, summed, with a self loop. Throws
-/// ModelError where a candidate's states are not its own and consecutive.
+/// Returns the graphs of a plan of programs, whose only relation has both directions and a self loop. Throws ModelError
+/// if the states of a candidate are shared or not consecutive.
 GraphBatch graphs_of(const PlanTensors& plan);
 
-/// D^-½ (A + Aᵀ + I) D^-½, with the degrees of these graphs: what has been pooled away does not count.
+/// Returns D^-½ (A + Aᵀ + I) D^-½ with the degrees of these graphs, without nodes that were pooled away.
 CsrTensor symmetrically_normalized(const GraphBatch& graphs);
 
-/// Sums, counts and maxima over the nodes of each graph, as a readout wants them.
+/// Returns the matrices of sums, counts and maxima over the nodes of each graph for a readout.
 PoolTensors pool_of(const GraphBatch& graphs, torch::ScalarType type);
 
-/// The ceil(ratio * n) best-scored nodes of each graph, ascending. Scores nearer to each other than rounding can tell
-/// (`tie` of the graph's largest) are ties, and of tied nodes the first ones stay: equal subtrees have equal scores,
-/// and which of them stays must not hang on how a batch was put together. A chain of near scores is one tie. Where a
-/// score is not finite, the graph's first nodes stay.
+/// Returns the ceil(ratio * n) best-scored nodes of each graph, ascending. Scores that differ by less than rounding
+/// errors (`tie` times the graph's largest score) are ties, and of tied nodes the first are kept: equal subtrees have
+/// equal scores, and the choice must not depend on the composition of the batch. Scores that form a chain of ties are
+/// all tied. If a score is not finite, the graph's first nodes are kept.
 ///   scores     [nodes] float or double, on any device
-///   graph_ptr  as in GraphBatch; `kept_ptr` becomes that of the kept nodes
-///   ratio      in (0, 1]; ratio * n is taken as whole where only rounding keeps it from being so
+///   graph_ptr  see GraphBatch; `kept_ptr` is set to that of the kept nodes
+///   ratio      in (0, 1]; ratio * n is rounded to a whole number that it misses by a rounding error only
 std::vector<int64_t> top_nodes(const torch::Tensor& scores, std::span<const int64_t> graph_ptr, double ratio,
                                double tie, std::vector<int64_t>& kept_ptr);
 
-/// `kept_ptr` of top_nodes, which needs no scores.
+/// Returns `kept_ptr` of top_nodes, which does not depend on scores.
 std::vector<int64_t> kept_pointers(std::span<const int64_t> graph_ptr, double ratio);
 
-/// The operation: x [nodes, width] → [kept nodes, width]; `graphs` becomes what is left. The choice carries no
-/// gradient, tanh(s) does.
+/// Evaluates the operation TopNodes: x [nodes, width] → [kept nodes, width]. Replaces `graphs` by its kept nodes. The
+/// choice has no gradient; the factor tanh(s) has.
 torch::Tensor keep_top_nodes(const inference::TopNodes& operation, const torch::Tensor& x, const torch::Tensor& weight,
                              GraphBatch& graphs);
 
-/// The sparse matrices of a plan as an operation of the graph names them. Made when first asked for; matrices whose
-/// messages are dropped are drawn from torch's generator then.
+/// Makes the sparse matrices of a plan by the names that operations use, at the first request. Matrices with dropped
+/// messages are drawn from torch's generator at that time.
 class AutogradMatrices {
  public:
-  /// Both must outlive this. `training`: whether messages are dropped.
+  /// Keeps references to `plan` and `model`. `training` enables the dropping of messages.
   AutogradMatrices(const PlanTensors& plan, const ModelGraph& model, bool training);
 
-  /// Null: the identity. Throws ModelError for what the plan does not have.
+  /// Returns a matrix; null for the identity. Throws ModelError if the plan does not have it.
   const CsrTensor* matrix(const MatrixRef& name);
-  /// Whether the matrix has no entries at all: layouts of states none of which is configurable.
+  /// Returns whether the matrix has no entries, as layouts have if no state is configurable.
   bool is_zero(const MatrixRef& name) const;
   const PoolTensors& pool(const MatrixRef& name);
-  /// [rows, 1]: how many states each row of the pool counts.
+  /// Returns the number of states that each row of the pool counts, [rows, 1].
   torch::Tensor counts(const MatrixRef& name);
-  /// Sets these in place of the plan's.
+  /// Replaces the plan's counts of `pool`.
   void provide_counts(const MatrixRef& pool, torch::Tensor counts) { counts_[pool] = std::move(counts); }
 
-  /// The graphs of a batch: those of the plan for -1, or what top_nodes with this result has left.
+  /// Returns the graphs of a batch: of the plan for -1, else after the top_nodes operation with this result.
   GraphBatch& graphs(int32_t of);
   void provide_graphs(int32_t result, GraphBatch graphs) { graphs_[result] = std::move(graphs); }
   const PlanTensors& plan() const { return plan_; }
@@ -96,14 +96,14 @@ class AutogradMatrices {
   std::map<int32_t, GraphBatch> graphs_;
 };
 
-/// [states of the level, 1]: how many pairs of a node and a candidate of the batch have each state. Of a plan made with
-/// gradients.
+/// Returns the number of pairs of a node and a candidate that have each state, [states of the level, 1]. The plan must
+/// be made with gradients.
 torch::Tensor state_counts(const PlanTensors& plan, size_t level);
 
 class AutogradGraph;
 
-/// One pass through a list of nodes: what operations see when LibTorch executes them. A value that is undefined stands
-/// for zeros: what comes of layouts where no state is configurable.
+/// Holds the values of one pass through a list of nodes, executed by LibTorch. An undefined value means zeros: the
+/// layouts of a plan without configurable states.
 class AutogradRun {
  public:
   AutogradRun(const AutogradGraph& graph, AutogradMatrices* matrices, const std::vector<int64_t>& group_ptr,
@@ -112,9 +112,9 @@ class AutogradRun {
 
   torch::Tensor& at(Value value) { return values_[static_cast<size_t>(value.id)]; }
   const torch::Tensor& in(Value value) const { return values_[static_cast<size_t>(value.id)]; }
-  /// Undefined where the operation goes without it.
+  /// Returns a weight; undefined if the operation has none.
   torch::Tensor weight(const WeightRef& weight) const;
-  /// Columns start … start + count - 1 of a weight. Parts that make up all of it have one gradient together.
+  /// Returns columns start … start + count - 1 of a weight. Parts that cover the weight share one gradient.
   torch::Tensor weight_columns(const WeightRef& weight, int64_t start, int64_t count) const;
   AutogradMatrices& matrices() const { return *matrices_; }
   const std::vector<int64_t>& group_ptr() const { return group_ptr_; }
@@ -130,24 +130,25 @@ class AutogradRun {
   const std::vector<int64_t>& group_ptr_;
   std::vector<torch::Tensor> values_;
   const std::vector<int64_t>* columns_ = nullptr;
-  mutable std::map<std::string, std::vector<torch::Tensor>> divided_;  // weights in parts, once asked for
+  mutable std::map<std::string, std::vector<torch::Tensor>> divided_;  // parts of weights that were requested
   Value result_;
 };
 
-/// How LibTorch computes each operation, with gradients (operations.cpp).
+/// Computes an operation with LibTorch, with gradients (operations.cpp).
 torch::Tensor evaluate(const inference::Operation& operation, const AutogradRun& run);
 
-/// A model's graph with its tensors, executed by LibTorch.
+/// Executes a model's graph with its tensors by LibTorch.
 class AutogradGraph {
  public:
   using Provided = std::map<Value, torch::Tensor>;
 
-  /// `graph` and `tensors` must outlive this.
+  /// Keeps references to `model` and `tensors`.
   AutogradGraph(const ModelGraph& model, const std::map<std::string, torch::Tensor>& tensors, int64_t feature_count);
 
-  /// The values of `embed` that are asked for. What is in `provided` is taken as it is.
+  /// Returns the `wanted` values of the list `embed`. Values in `provided` are used instead of being computed.
   std::vector<torch::Tensor> embed(const PlanTensors* plan, AutogradMatrices* matrices,
                                    const std::vector<Value>& wanted, const Provided& provided = {}) const;
+  /// Returns the `wanted` values of the list `score`.
   std::vector<torch::Tensor> score(const torch::Tensor& embedded, const std::vector<int64_t>& group_ptr,
                                    const std::vector<Value>& wanted, const Provided& provided = {}) const;
   int64_t embed_columns(Value value) const;
@@ -162,8 +163,8 @@ class AutogradGraph {
 
   const ModelGraph& model_;
   const std::map<std::string, torch::Tensor>& tensors_;
-  std::vector<int64_t> embed_columns_, score_columns_;       // of all values
-  std::map<std::string, std::map<int64_t, int64_t>> parts_;  // weights that operations take in parts: start → columns
+  std::vector<int64_t> embed_columns_, score_columns_;       // columns of each value
+  std::map<std::string, std::map<int64_t, int64_t>> parts_;  // weights that operations use in parts: start → columns
 };
 
 }  // namespace foretime::models

@@ -49,14 +49,14 @@ GraphBatch restricted(const GraphBatch& graphs, const torch::Tensor& kept, std::
   to.rows = to.cols = count;
   to.columns = columns.index_select(0, stay);
   to.values = from.values.index_select(0, stay);
-  // Entries stand in the order of their rows.
+  // Entries are in the order of their rows.
   to.row_ptr = torch::searchsorted(result.entry_rows, torch::arange(count + 1, result.entry_rows.options()))
                    .to(from.row_ptr.scalar_type());
   make_symmetric(to);
   return result;
 }
 
-/// What choose_on_device says, brought to the host.
+/// Returns the result of choose_on_device as host memory.
 std::vector<int64_t> top_nodes_of_device(const torch::Tensor& scores, std::span<const int64_t> graph_ptr, double ratio,
                                          double tie) {
   GraphBatch graphs;

@@ -7,13 +7,13 @@
 #include <string>
 #include <vector>
 
-/// XGBoost's C interface as objects: handles are released, errors are ModelError with XGBoost's own words.
+/// XGBoost's C interface as objects: handles are released, and errors are ModelError with XGBoost's text.
 namespace foretime::models {
 
-/// Parameters by XGBoost's own names. The same settings, data and number of threads give the same trees; another number
-/// of threads gives others where rows are subsampled.
+/// Holds parameters under XGBoost's names. Equal settings, data and numbers of threads give equal trees; with
+/// subsampling of rows, another number of threads gives other trees.
 struct BoosterSettings {
-  std::string objective = "reg:squarederror";  // or rank:pairwise; a custom gradient ignores it
+  std::string objective = "reg:squarederror";  // or rank:pairwise; unused with a custom gradient
   std::string tree_method = "hist";            // or exact
   int64_t max_depth = 6;
   double eta = 0.1;
@@ -26,16 +26,17 @@ struct BoosterSettings {
   int64_t threads = 1;
 };
 
-/// Dense rows of features with what goes with each row; XGBoost's own copy. NaN stands for a missing feature.
+/// Holds a copy of dense rows of features, with labels, margins and groups. NaN means a missing feature.
 class BoosterMatrix {
  public:
   BoosterMatrix(std::span<const float> features, int64_t columns, int64_t threads = 1);
 
   int64_t rows() const { return rows_; }
   int64_t columns() const { return columns_; }
-  void set_labels(std::span<const float> labels);                // [rows]
-  void set_margins(std::span<const float> margins);              // [rows] what predictions start from, not base_score
-  void set_groups(const std::vector<uint32_t>& rows_of_groups);  // rank:pairwise: sizes of runs of rows
+  void set_labels(std::span<const float> labels);    // [rows]
+  void set_margins(std::span<const float> margins);  // [rows] initial predictions, instead of base_score
+  void set_groups(
+      const std::vector<uint32_t>& rows_of_groups);  // rank:pairwise: number of rows of each group, in order
   void* handle() const { return handle_.get(); }
 
  private:
@@ -48,26 +49,27 @@ class BoosterMatrix {
   std::unique_ptr<void, Free> handle_;
 };
 
-/// A growing ensemble of regression trees.
+/// Holds a growing ensemble of regression trees.
 class Booster {
  public:
-  /// `training` is the matrix that the calls of `update` and `boost` will get: its predictions are kept up to date.
+  /// `training` is the matrix of all calls of `update` and `boost`: the booster caches its predictions.
   Booster(const BoosterSettings& settings, const BoosterMatrix& training);
-  /// Throws ModelError where the file is none that XGBoost wrote.
+  /// Loads a booster. Throws ModelError if XGBoost did not write the file.
   explicit Booster(const std::filesystem::path& file);
 
   /// Adds one round of trees for the objective of the settings.
   void update(const BoosterMatrix& training, int64_t round);
-  /// Adds one round of trees for the loss whose derivatives by each row's prediction these are, [rows] each.
+  /// Adds one round of trees for a loss with these first and second derivatives by each row's prediction, [rows] each.
   void boost(const BoosterMatrix& training, std::span<const float> gradient, std::span<const float> hessian);
-  /// [rows] untransformed predictions of the first `rounds` rounds, all of them where it is 0.
+  /// Returns the untransformed predictions of the first `rounds` rounds (0: of all rounds), [rows].
   std::vector<float> predict(const BoosterMatrix& matrix, int64_t rounds = 0) const;
 
   int64_t rounds() const;
-  /// A note that is saved with the trees; "" where there is none of that name.
+  /// Sets a note that is saved with the trees.
   void set_note(const std::string& name, const std::string& text);
+  /// Returns a note; "" if there is none of that name.
   std::string note(const std::string& name) const;
-  /// As .json or, smaller, .ubj: by the file's extension.
+  /// Saves as .json or, smaller, .ubj, depending on the file's extension.
   void save(const std::filesystem::path& file) const;
 
  private:

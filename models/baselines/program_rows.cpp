@@ -63,7 +63,7 @@ void append_program(ProgramRows& rows, std::span<const float> features, int32_t 
   rows.runtimes.push_back(runtime);
 }
 
-/// Where each program of some files stands: its workload, run time and arithmetic.
+/// Holds the workload, run time in seconds and number of operations of a program.
 struct Measured {
   int32_t workload;
   double runtime, flops;

@@ -8,63 +8,65 @@
 
 namespace foretime::models {
 
-/// Programs with hand-made features: one row for each innermost statement of a program (auto_scheduler), or one row for
-/// all of it (AutoTVM).
+/// Holds programs with hand-made features: one row for each innermost statement of a program (auto_scheduler), or one
+/// row for the whole program (AutoTVM).
 struct ProgramRows {
   int64_t columns = 0;
   std::vector<float> features;         // [rows, columns]
   std::vector<int64_t> row_ptr = {0};  // [programs + 1] rows of program p are row_ptr[p] … row_ptr[p + 1] - 1
   std::vector<int32_t> workload;       // [programs] index into workload_names
-  std::vector<double> runtimes;        // [programs] seconds; infinite: it failed
-  std::vector<double> flops;           // [programs], or empty
+  std::vector<double> runtimes;        // [programs] seconds; infinite: the program failed
+  std::vector<double> flops;           // [programs], or empty if unknown
   std::vector<std::string> workload_names;
-  std::vector<std::string> ids;  // [programs] as the file names them, or empty
+  std::vector<std::string> ids;  // [programs] names in the file, or empty
 
   int64_t programs() const { return static_cast<int64_t>(row_ptr.size()) - 1; }
   int64_t rows() const { return row_ptr.back(); }
   std::span<const float> rows_of(int64_t program) const;
 };
 
-/// Files of per-statement features, in either form that occurs:
-/// - FORMATS.md, tenset/features_*.npz: features, row_splits, workload_index, workload_keys, cost, line;
+/// Reads a file of per-statement features in either of two forms:
+/// - tenset/features_*.npz: features, row_splits, workload_index, workload_keys, cost, line;
 /// - tir/ansor/features_per_store.npz: X, ptr, task, y, ids; workloads are named by their number, "task 7".
-/// Programs have the ids of `ids`, or the numbers of `line`, where the file has them.
-/// Throws DataError for missing members, shapes that do not fit together, and run times that are not above 0.
+/// Programs have the ids of `ids`, or the numbers of `line`, if the file has them. Throws DataError for missing
+/// members, inconsistent shapes, and run times that are not above 0.
 ProgramRows read_statement_rows(const std::filesystem::path& file);
 
-/// AutoTVM's loop features, one row a program, with the run times of program files that hold the same ids (C1.npz …,
-/// named after their workload): features, row_splits, id. Shorter rows are filled with zeros, as AutoTVM does.
+/// Reads AutoTVM's loop features (features, row_splits, id), one row a program, with the run times of program files
+/// that hold the same ids (C1.npz …, named after their workload). Shorter rows are padded with zeros, as in AutoTVM.
 ProgramRows read_loop_rows(const std::filesystem::path& features, const std::vector<std::filesystem::path>& programs);
 
-/// The same without program files: rows and ids alone, with no workloads, run times and arithmetic.
+/// Reads AutoTVM's loop features without program files: rows and ids, but no workloads, run times and flops.
 ProgramRows read_loop_features(const std::filesystem::path& features);
 
-/// Some of the programs, in this order; all workload names stay.
+/// Returns the given programs, in this order, with all workload names.
 ProgramRows select(const ProgramRows& rows, const std::vector<int64_t>& programs);
 
-/// Programs of the workloads for which `chosen` is true, in their order.
+/// Returns the programs whose workload is true in `chosen`, ascending.
 std::vector<int64_t> programs_of(const ProgramRows& rows, const std::vector<bool>& chosen);
 
-/// One row a program: sum, maximum and mean of each column over its statements, and their number.
+/// Returns one row a program: sum, maximum and mean of each column over its statements, and their number.
 ProgramRows aggregated(const ProgramRows& rows);
 
-/// [programs] best run time of the program's workload among these programs, over its own: 1 is the best.
+/// Returns for each program the best run time of its workload divided by its own run time; 1 is the best. [programs]
 std::vector<double> normalized_throughputs(const ProgramRows& rows);
 
-/// How well scores rank the programs of each workload: metrics.h, mean over workloads with two programs or more.
+/// Holds means of ranking metrics (metrics.h) over workloads with at least two programs.
 struct RankingReport {
   int64_t workloads = 0, programs = 0;
   double pairwise_accuracy = 0.0, kendall_tau = 0.0, top1_score = 0.0, top5_score = 0.0;
 };
 
-/// One workload, by its name.
+/// Holds the metrics of one workload.
 struct WorkloadRanking {
   std::string workload;
   RankingReport report;
 };
 
-/// `predicted` [programs]: lower means faster. A metric that is not defined for a workload is left out of its mean.
+/// Evaluates `predicted` [programs], where lower means faster. Means leave out workloads for which a metric is
+/// undefined.
 RankingReport rank_programs(const ProgramRows& rows, std::span<const double> predicted);
+/// Evaluates `predicted` for each workload separately.
 std::vector<WorkloadRanking> rank_by_workload(const ProgramRows& rows, std::span<const double> predicted);
 
 }  // namespace foretime::models

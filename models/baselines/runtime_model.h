@@ -8,25 +8,25 @@
 
 namespace foretime::models {
 
-/// What a regression is fitted to; both are logarithms.
+/// Names the targets of a regression, both logarithms.
 enum class RuntimeTarget { milliseconds, nanoseconds_per_flop };
 
 struct RuntimeSettings {
   RuntimeTarget target = RuntimeTarget::milliseconds;
   BoosterSettings booster;
-  int64_t rounds = 2000;  // at most
+  int64_t rounds = 2000;  // upper limit of rounds
   int64_t patience = 50;  // rounds without a better validation error after which training ends; 0: never
 };
 
-/// Squared error of the logarithm of a run time, one row a program, with the number of rounds that is best on other
-/// programs: the XGBoost baseline of S2's experiment.
+/// Predicts run times, one row a program, by trees with squared error of the logarithm. The number of rounds is the
+/// best one on validation programs: an XGBoost baseline.
 class RuntimeModel {
  public:
-  /// `validation` may be empty: then all rounds are kept.
+  /// Trains a model. Without validation programs all rounds are kept.
   static RuntimeModel train(const ProgramRows& training, const ProgramRows& validation,
                             const RuntimeSettings& settings);
 
-  /// [programs] seconds.
+  /// Returns the predicted run times in seconds, [programs].
   std::vector<double> predict(const ProgramRows& rows) const;
   int64_t rounds() const { return rounds_; }
 
@@ -38,9 +38,9 @@ class RuntimeModel {
   int64_t rounds_ = 0;
 };
 
-/// The programs of S2's protocol: `given` workloads are divided into training and validation (80/20), of the training
-/// part the first `share` is used; the programs of all other workloads are the test. The order is a shuffle by `seed`,
-/// so that a smaller share is part of a larger one.
+/// Holds the programs of an experiment: 80 % of the `given` workloads are for training, of which the first `share` is
+/// used, and 20 % for validation. Programs of all other workloads are the test. The order is a shuffle by `seed`, so
+/// that a smaller share is a subset of a larger one.
 struct WorkloadSplit {
   std::vector<int64_t> training, validation, test;
 };

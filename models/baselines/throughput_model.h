@@ -12,7 +12,7 @@
 
 namespace foretime::models {
 
-/// What the trees are fitted to: normalised throughputs (1 is the best program of a workload).
+/// Names the losses of trees that predict normalised throughputs (1 is the best program of a workload).
 enum class ThroughputLoss {
   sum_squares,   // TVM's: a program's score is the sum over its statements' rows; squared error
   sum_pairs,     // the same scores; logistic loss of each pair in a workload, times the difference of their throughputs
@@ -25,10 +25,10 @@ struct ThroughputSettings {
   BoosterSettings booster;
   int64_t rounds = 300;
   bool weighted = false;  // sum_squares: weigh each program by its throughput, as TVM does
-  double margin = 0.0;    // sum losses: what each statement's prediction starts from
+  double margin = 0.0;    // sum losses: initial prediction of each statement
 };
 
-/// The settings that make the rows of MODELS.md's table:
+/// Returns the settings of a named baseline:
 ///   tvm      XGBModel of TVM v0.14 as shipped, with histograms (300 rounds; it stops by its own training error)
 ///   squares  the same loss, tuned by cross-validation inside the training networks of TenSet
 ///   pairs    sum_pairs, tuned likewise
@@ -37,29 +37,30 @@ struct ThroughputSettings {
 ThroughputSettings throughput_preset(const std::string& name);
 const std::vector<std::pair<std::string, ThroughputSettings>>& throughput_presets();
 
-/// First and second derivatives of a loss by each program's score, [programs] each.
+/// Holds the first and second derivatives of a loss by each program's score, [programs] each.
 struct ScoreGradient {
   std::vector<double> first, second;
 };
 
-/// ½ w (score − y)², w = y where weighted, else 1 (T. Chen et al., "Learning to Optimize Tensor Programs", 2018; TVM's
-/// pack_sum_square_error).
+/// Returns the derivatives of ½ w (score − y)², where w = y if weighted, else 1 (T. Chen et al., "Learning to Optimize
+/// Tensor Programs", 2018; TVM's pack_sum_square_error).
 ScoreGradient squares_gradient(std::span<const double> scores, std::span<const double> throughputs, bool weighted);
 
-/// Σ over pairs of a workload with y_i > y_j of (y_i − y_j) log(1 + exp(s_j − s_i)), divided by the workload's
-/// programs. O(n²) for a workload of n programs. `workloads` holds indices into names, in any order.
+/// Returns the derivatives of Σ over pairs of a workload with y_i > y_j of (y_i − y_j) log(1 + exp(s_j − s_i)), divided
+/// by the workload's number of programs. Takes O(n²) time for a workload of n programs. `workloads` holds indices into
+/// names, in any order.
 ScoreGradient pairs_gradient(std::span<const double> scores, std::span<const double> throughputs,
                              std::span<const int32_t> workloads);
 
-/// Boosted trees that score programs: higher is faster, within one workload.
+/// Scores programs by boosted trees: higher is faster, within one workload.
 class ThroughputModel {
  public:
   static ThroughputModel train(const ProgramRows& rows, const ThroughputSettings& settings);
   static ThroughputModel load(const std::filesystem::path& file);
 
-  /// [programs]. Throws ModelError where the rows have other columns than those of the training.
+  /// Returns the scores, [programs]. Throws ModelError if the rows do not have the columns of the training.
   std::vector<double> predict(const ProgramRows& rows) const;
-  /// One file that XGBoost reads too, with notes on how scores come from rows.
+  /// Saves one file, which XGBoost reads too, with notes on the conversion of rows to scores.
   void save(const std::filesystem::path& file);
 
  private:
@@ -68,7 +69,7 @@ class ThroughputModel {
 
   Booster booster_;
   ThroughputSettings settings_;
-  int64_t columns_ = 0;  // of the rows as they come, before aggregation
+  int64_t columns_ = 0;  // number of columns before aggregation
 };
 
 }  // namespace foretime::models

@@ -63,7 +63,7 @@ torch::Tensor device_bytes(torch::Device device, int64_t bytes) {
   return torch::empty({bytes}, torch::dtype(torch::kByte).device(device));
 }
 
-/// Of devices that LibTorch knows without CUDA, which only its own operations reach.
+/// Copies with LibTorch's operations, for devices other than CPU and CUDA.
 std::shared_ptr<Upload> start_upload(const torch::Tensor& host, const torch::Tensor& buffer, int64_t bytes) {
   buffer.narrow(0, 0, bytes).copy_(host.narrow(0, 0, bytes));
   return nullptr;

@@ -6,34 +6,34 @@
 
 #include <torch/types.h>
 
-/// Many small arrays in one buffer, which goes to a device by one copy.
+/// Many small arrays in one buffer, which one copy transfers to a device.
 namespace foretime::device {
 
-/// A copy to a device that may still be under way.
+/// Represents a copy to a device that may still be in progress.
 class Upload {
  public:
   virtual ~Upload() = default;
-  /// What this thread's stream computes from now on comes after the copy.
+  /// Makes all further work of this thread's stream wait for the copy.
   virtual void wait() = 0;
 };
 
-/// Arrays are laid one after another into host memory, pinned where they are for a GPU, and are tensors of the device
-/// at once; what these hold is there when `upload` has been called and its result waited for. On the CPU the host
-/// memory is the tensors' own, and nothing is copied.
+/// Places arrays one after another in host memory (pinned for a GPU). They are tensors of the device immediately, but
+/// have their values only after `upload` was called and its result waited for. On the CPU the tensors use the host
+/// memory, and nothing is copied.
 class Arena {
  public:
-  /// Of `bytes`, which may be more than is used. On a GPU, memory comes from, and copies run on, a stream of its own.
+  /// Reserves `bytes`, of which a part may stay unused. A GPU's memory and copies use a separate stream.
   Arena(torch::Device device, int64_t bytes);
-  /// Of host memory that `device` can copy from by itself, where its arrays stay: nothing is uploaded.
+  /// Returns an arena in host memory that `device` can copy from. Its arrays stay there; nothing is uploaded.
   static Arena on_host_for(torch::Device device, int64_t bytes);
 
-  /// Room that an array takes at most.
+  /// Returns the largest number of bytes that an array takes.
   template <class T>
   static int64_t room(int64_t count) {
     return (count * static_cast<int64_t>(sizeof(T)) + kAlignment - 1) / kAlignment * kAlignment;
   }
 
-  /// The values, converted to `dtype` (kInt, kLong, kFloat or kDouble).
+  /// Adds the values, converted to `dtype` (kInt, kLong, kFloat or kDouble).
   template <class From>
   torch::Tensor add(const std::vector<From>& values, torch::Dtype dtype) {
     const auto count = static_cast<int64_t>(values.size());
@@ -43,21 +43,21 @@ class Arena {
     return put<float>(values.data(), count, torch::kFloat);
   }
 
-  /// Bytes as they are.
+  /// Adds bytes without conversion.
   torch::Tensor add_bytes(const void* from, int64_t bytes) {
     return put<uint8_t>(static_cast<const uint8_t*>(from), bytes, torch::kByte);
   }
 
-  /// Starts the copy. Nothing may be added afterwards. Null on the CPU.
+  /// Starts the copy; null on the CPU. No array may be added afterwards.
   std::shared_ptr<Upload> upload();
-  /// How many arenas have been brought to where they were for since the process began; on a GPU each is one copy.
+  /// Returns the number of arenas that were uploaded since the process began; on a GPU each is one copy.
   static int64_t uploads();
-  /// The bytes of these copies.
+  /// Returns the bytes of these copies.
   static int64_t uploaded_bytes();
   torch::Device device() const { return device_; }
-  /// Bytes that are in use.
+  /// Returns the number of bytes in use.
   int64_t used() const { return used_; }
-  /// What its arrays are views of.
+  /// Returns the tensor that all arrays are views of.
   const torch::Tensor& memory() const { return buffer_; }
 
  private:
@@ -75,21 +75,22 @@ class Arena {
     }
     return view(reinterpret_cast<char*>(to) - static_cast<char*>(host_.data_ptr()), count, dtype);
   }
-  /// Where the next array begins. Throws std::logic_error where the arena is too small.
+  /// Reserves bytes and returns their offset. Throws std::logic_error if the arena is too small.
   int64_t take(int64_t bytes);
   torch::Tensor view(int64_t offset, int64_t count, torch::Dtype dtype) const;
 
   torch::Device device_;
-  torch::Tensor host_, buffer_;  // bytes; the same on the CPU
+  torch::Tensor host_, buffer_;  // bytes; one tensor on the CPU
   int64_t used_ = 0;
 };
 
-/// Host memory on its way to a device, by one copy beside what computes.
+/// Holds a copy of host memory on a device, made while other work runs.
 struct Copied {
-  torch::Tensor bytes;             // there when `upload` has been waited for
-  std::shared_ptr<Upload> upload;  // null: it is there
+  torch::Tensor bytes;             // valid after `upload` has been waited for
+  std::shared_ptr<Upload> upload;  // null: the copy is complete
 };
-/// The first `bytes` of `host`, which must stay until then, as Arena::on_host_for has it. Counts among Arena::uploads.
+/// Copies the first `bytes` of `host` (Arena::on_host_for), which must stay valid until the copy is complete. Counts in
+/// Arena::uploads.
 Copied copy_to(torch::Device device, const torch::Tensor& host, int64_t bytes);
 
 }  // namespace foretime::device

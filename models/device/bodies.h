@@ -1,9 +1,9 @@
 #pragma once
 
-/// What GPU threads do for sparse matrices, thread by thread. One source for both worlds: a GPU runs a body for each of
-/// its items at once (kernels.cpp compiles this very file with NVRTC), tests on the CPU run it in a loop. A body writes
-/// only what is its item's own, so that nothing depends on the order of items, and there are no atomics: results are
-/// the same each time. Sums use fused multiply-adds in both worlds, in an order that depends on the matrix alone.
+/// Sparse-matrix kernels as functors ("bodies") that compute one item each. A GPU runs a body for all items in parallel
+/// (kernels.cpp compiles this file with NVRTC); tests on the CPU run it in a loop. A body writes only to the places of
+/// its item, without atomics, so that results do not depend on the order of items. Sums use fused multiply-adds on
+/// both, in an order that depends on the matrix alone.
 ///
 /// NVRTC has no standard library; this file includes none for it.
 #ifdef __CUDACC__
@@ -15,8 +15,8 @@
 
 namespace foretime::device {
 
-/// Rows longer than kLongRow are reduced in pieces of kPiece entries, each an item of its own; what the pieces gave is
-/// then joined in their order.
+/// Rows longer than kLongRow are reduced in pieces of kPiece entries, one item each; then the results of the pieces are
+/// joined in order.
 constexpr int kLongRow = 128;
 constexpr int kPiece = 64;
 constexpr int kMaxTerms = 8;
@@ -35,7 +35,7 @@ FORETIME_BODY double exponential(double x) { return std::exp(x); }
 FORETIME_BODY double square_root(double x) { return std::sqrt(x); }
 #endif
 
-/// V numbers that are loaded and stored at once.
+/// Holds V numbers that are loaded and stored at once.
 template <class T, int V>
 struct alignas(sizeof(T) * V) Pack {
   T at[V];
@@ -50,18 +50,18 @@ FORETIME_BODY void store(T* to, const Pack<T, V>& pack) {
   *reinterpret_cast<Pack<T, V>*>(to) = pack;
 }
 
-/// The rows of a matrix. `row_ptr` null: one entry a row.
+/// Describes the rows of a matrix. A null `row_ptr` means one entry a row.
 struct RowsOf {
   const int* row_ptr = nullptr;    // [rows + 1]
   const int* columns = nullptr;    // [entries]
   const int* long_rows = nullptr;  // [long_count] ascending: rows longer than kLongRow that are reduced in pieces
   const int* piece_ptr = nullptr;  // [long_count + 1] the pieces of long row i are piece_ptr[i] … piece_ptr[i + 1] - 1
-  const int* piece_rows = nullptr;  // [pieces] which of `long_rows` a piece is of
+  const int* piece_rows = nullptr;  // [pieces] index in `long_rows` of each piece's row
   int long_count = 0;
 
   FORETIME_BODY int first(int row) const { return row_ptr ? row_ptr[row] : row; }
   FORETIME_BODY int last(int row) const { return row_ptr ? row_ptr[row + 1] : row + 1; }
-  /// Which of `long_rows` this is, or -1: it is reduced by one item.
+  /// Returns the index of a row in `long_rows`, or -1 if one item reduces it.
   FORETIME_BODY int long_index(int row) const {
     int low = 0, high = long_count;
     while (low < high) {
@@ -75,7 +75,7 @@ struct RowsOf {
   }
 };
 
-/// Item = piece * lanes + lane: what a piece of a long row of term `term` gives.
+/// Reduces one piece of a long row of term `term`. Item = piece * lanes + lane.
 template <class Reduction>
 struct Pieces {
   Reduction reduction;
@@ -93,7 +93,7 @@ struct Pieces {
   }
 };
 
-/// Item = row * lanes + lane: a row, over all terms. Pieces comes before, for each term that has long rows.
+/// Reduces one row over all terms. Item = row * lanes + lane. Terms with long rows must run Pieces before.
 template <class Reduction>
 struct Rows {
   Reduction reduction;
@@ -116,7 +116,7 @@ struct Rows {
   }
 };
 
-/// What reductions of one matrix have in common. A lane is a column, or V of them.
+/// Base of reductions over one matrix. A lane is a column, or V columns.
 template <class V>
 struct OfOneMatrix {
   using Value = V;
@@ -126,7 +126,7 @@ struct OfOneMatrix {
 
   FORETIME_BODY const RowsOf& rows(int) const { return matrix; }
   FORETIME_BODY Value* pieces(int) const { return scratch; }
-  /// Of a matrix [.., lanes].
+  /// Returns the offset of an element in a matrix [.., lanes].
   FORETIME_BODY long long at(int row, int lane) const { return row * static_cast<long long>(lanes) + lane; }
 };
 
@@ -140,14 +140,14 @@ template <class T, int V>
 FORETIME_BODY void add_to(Pack<T, V>& sum, const Pack<T, V>& more) {
   for (int v = 0; v < V; ++v) sum.at[v] += more.at[v];
 }
-/// sum + factor * x.
+/// Adds factor * x to `sum`.
 template <class T, int V>
 FORETIME_BODY void add_to(Pack<T, V>& sum, T factor, const Pack<T, V>& x) {
   for (int v = 0; v < V; ++v) sum.at[v] = multiply_add(factor, x.at[v], sum.at[v]);
 }
 
-/// out[r] = epilogue(Σ over terms, Σ over entries e of row r of values[e] * x[columns[e]]): inference::sum_terms. A
-/// lane has V columns. With `accumulate`, what stands in `out` is added.
+/// Computes inference::sum_terms: out[r] = epilogue(Σ over terms, Σ over entries e of row r of values[e] *
+/// x[columns[e]]). A lane has V columns. With `accumulate` the previous content of `out` is added.
 template <class T, int V>
 struct Sum {
   using Value = Pack<T, V>;
@@ -188,12 +188,12 @@ struct Best {
   int winner;  // row of x; -1: none yet
 };
 
-/// inference::max_rows. A lane is a column.
+/// Computes inference::max_rows. A lane is a column.
 template <class T>
 struct Maximum : OfOneMatrix<Best<T>> {
   using Value = Best<T>;
   const T* x = nullptr;
-  const T* mask = nullptr;  // [entries] 0: there is no such entry; null: all are there
+  const T* mask = nullptr;  // [entries] 0: the entry is ignored; null: no entry is ignored
   T* out = nullptr;
   int* winner = nullptr;
 
@@ -214,7 +214,7 @@ struct Maximum : OfOneMatrix<Best<T>> {
   }
 };
 
-/// inference::max_rows_gradient: `matrix` is the transposed one, a lane a column of states.
+/// Computes inference::max_rows_gradient: `matrix` is the transposed one, a lane a column of states.
 template <class T>
 struct MaximumGradient : OfOneMatrix<T> {
   const int* winner = nullptr;
@@ -224,7 +224,7 @@ struct MaximumGradient : OfOneMatrix<T> {
   FORETIME_BODY T start() const { return T(0); }
   FORETIME_BODY void take(T& sum, int, int row, int e, int lane) const {
     const int r = this->matrix.columns[e];
-    // A column that stands twice in a row has won once.
+    // A column that occurs twice in a row has won once.
     if (e > this->matrix.first(row) && this->matrix.columns[e - 1] == r) return;
     if (winner[this->at(r, lane)] == row) sum += from[this->at(r, lane)];
   }
@@ -232,11 +232,11 @@ struct MaximumGradient : OfOneMatrix<T> {
   FORETIME_BODY void finish(int row, int lane, const T& sum) const { out[this->at(row, lane)] = sum; }
 };
 
-/// inference::weighted_rows: a lane has V columns of one head.
+/// Computes inference::weighted_rows. A lane has V columns of one head.
 template <class T, int V>
 struct Weighted : OfOneMatrix<Pack<T, V>> {
   using Value = Pack<T, V>;
-  const int* position = nullptr;  // [entries] where an entry's weights stand; null: in the order of the entries
+  const int* position = nullptr;  // [entries] index of an entry's weights; null: same as the entry
   const T* weights = nullptr;     // [entries, heads]
   const T* x = nullptr;           // [cols, heads * head_width]
   int heads = 0, head_width = 0;
@@ -253,7 +253,7 @@ struct Weighted : OfOneMatrix<Pack<T, V>> {
   }
 };
 
-/// out[e, h] = a[row(e), h, :] · b[columns[e], h, :]: inference::entry_dots. Item = entry * heads + head.
+/// Computes inference::entry_dots: out[e, h] = a[row(e), h, :] · b[columns[e], h, :]. Item = entry * heads + head.
 template <class T, int V>
 struct Dots {
   const int* entry_rows = nullptr;  // [entries]
@@ -283,8 +283,8 @@ struct SoftmaxSum {
   bool any;
 };
 
-/// Of each row and head (lane) the largest logit, and Σ multiplicity * exp(logit - largest). Entries of multiplicity 0
-/// are none.
+/// Computes for each row and head (lane) the largest logit and Σ multiplicity * exp(logit - largest). Entries of
+/// multiplicity 0 are ignored.
 template <class T>
 struct SoftmaxSums : OfOneMatrix<SoftmaxSum<T>> {
   using Value = SoftmaxSum<T>;
@@ -314,7 +314,7 @@ struct SoftmaxSums : OfOneMatrix<SoftmaxSum<T>> {
   }
 };
 
-/// inference::softmax_rows, once SoftmaxSums has run. Item = entry * heads + head.
+/// Computes inference::softmax_rows; must follow SoftmaxSums. Item = entry * heads + head.
 template <class T>
 struct SoftmaxWeights {
   const int* entry_rows = nullptr;
@@ -333,7 +333,7 @@ struct SoftmaxWeights {
   }
 };
 
-/// Of each row and head (lane) Σ weights * from, for the gradient of the softmax.
+/// Computes Σ weights * from for each row and head (lane), for the gradient of the softmax.
 template <class T>
 struct SoftmaxShare : OfOneMatrix<T> {
   const T* weights = nullptr;
@@ -348,7 +348,7 @@ struct SoftmaxShare : OfOneMatrix<T> {
   FORETIME_BODY void finish(int row, int lane, const T& sum) const { out[this->at(row, lane)] = sum; }
 };
 
-/// inference::softmax_rows_gradient, once SoftmaxShare has run. Item = entry * heads + head.
+/// Computes inference::softmax_rows_gradient; must follow SoftmaxShare. Item = entry * heads + head.
 template <class T>
 struct SoftmaxGradient {
   const int* entry_rows = nullptr;
@@ -364,7 +364,7 @@ struct SoftmaxGradient {
   }
 };
 
-/// to[i] = output[i] > 0 ? from[i] : slope * from[i]: the gradient of a sum's activation.
+/// Computes the gradient of a sum's activation: to[i] = output[i] > 0 ? from[i] : slope * from[i].
 template <class T>
 struct ActivationGradient {
   const T* output = nullptr;
@@ -375,14 +375,14 @@ struct ActivationGradient {
   FORETIME_BODY void operator()(int item) const { to[item] = output[item] > T(0) ? from[item] : from[item] * slope; }
 };
 
-/// The row of each entry of a matrix. Item = entry.
+/// Finds the row of each entry of a matrix. Item = entry.
 struct EntryRows {
   const int* row_ptr = nullptr;  // [rows + 1]
   int rows = 0;
   int* out = nullptr;  // [entries]
 
   FORETIME_BODY void operator()(int item) const {
-    int low = 0, high = rows;  // the last row that begins at or before the entry
+    int low = 0, high = rows;  // [low, high) contains the last row that begins at or before the entry
     while (high - low > 1) {
       const int middle = low + (high - low) / 2;
       if (row_ptr[middle] <= item)
@@ -395,7 +395,7 @@ struct EntryRows {
 };
 
 #ifdef __CUDACC__
-/// The kernel of a body.
+/// Runs a body as a kernel.
 template <class Body>
 __global__ void for_each(const __grid_constant__ Body body, int items) {
   const long long item = blockIdx.x * (long long)blockDim.x + threadIdx.x;

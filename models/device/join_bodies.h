@@ -1,31 +1,30 @@
 #pragma once
 
-/// What GPU threads do to put arrays together that are there already: a body like those of bodies.h, whose text NVRTC
-/// finds before this one.
+/// A kernel body that joins arrays on the device. NVRTC compiles the text of bodies.h before this file.
 #ifndef __CUDACC_RTC__
 #include "models/device/bodies.h"
 #endif
 
 namespace foretime::device {
 
-/// Words that come from one place.
+/// Describes a run of words that is copied or filled.
 template <class Word>
 struct Stretch {
-  const Word* from;  // null: `counts` ? 0, 1, 2, … : zeros
+  const Word* from;  // null: fill with 0, 1, 2, … if `counts`, else with zeros
   Word* to;
-  long long first;   // of all words of all stretches
-  Word plus;         // is added to each
+  long long first;   // position among the words of all runs
+  Word plus;         // number added to each word
   long long counts;  // 0 or 1
 };
 
-/// Item = word: each stretch's words to their place.
+/// Copies one word. Item = word.
 template <class Word>
 struct JoinWords {
-  const Stretch<Word>* stretches = nullptr;  // ascending
+  const Stretch<Word>* stretches = nullptr;  // ascending by `first`
   int count = 0;
 
   FORETIME_BODY void operator()(int item) const {
-    int low = 0, high = count;  // the last stretch that begins at or before the item
+    int low = 0, high = count;  // [low, high) contains the last run that begins at or before the item
     while (high - low > 1) {
       const int middle = low + (high - low) / 2;
       if (stretches[middle].first <= item)

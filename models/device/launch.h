@@ -7,15 +7,15 @@
 
 #include <torch/types.h>
 
-/// Runs bodies (bodies.h) for all their items: on a GPU as a kernel, which NVRTC compiles for that very GPU when it is
-/// first asked for, on the CPU in a loop.
+/// Runs bodies (bodies.h) for all their items: on a GPU as a kernel, which NVRTC compiles for this GPU at first use, on
+/// the CPU in a loop.
 namespace foretime::device {
 
-/// Whether tensors on `device` go to these bodies, and plans are laid out for them (32-bit row pointers, lists of long
-/// rows): all but the CPU's, whose kernels are those of inference/kernels.
+/// Returns whether tensors on `device` use the bodies, and plans have the layout for them (32-bit row pointers, lists
+/// of long rows). False for the CPU, which uses inference/kernels.
 bool uses_bodies(torch::Device device);
 
-/// While it lives, the CPU's tensors go to the bodies too. For tests: what a GPU would run runs here.
+/// Makes tensors on the CPU use the bodies for the duration of a scope, so that tests run the code of GPUs.
 class BodiesOnCpu {
  public:
   BodiesOnCpu();
@@ -24,25 +24,25 @@ class BodiesOnCpu {
   BodiesOnCpu& operator=(const BodiesOnCpu&) = delete;
 };
 
-/// How many bodies have been run since the process began; each is one kernel on a GPU.
+/// Returns the number of bodies that were run since the process began; each is one kernel on a GPU.
 int64_t launches();
 
-/// A type as C++ spells it.
+/// Returns the C++ name of a type.
 std::string type_name(const std::type_info& type);
 
-/// The names of all bodies, for numbers of `type` (kFloat or kDouble).
+/// Returns the names of all bodies for numbers of `type` (kFloat or kDouble).
 std::vector<std::string> body_names(torch::ScalarType type);
-/// Of their kernels, in the same order.
+/// Returns the names of the bodies' kernels, in the order of body_names.
 std::vector<std::string> kernel_names(torch::ScalarType type);
 
-/// Source of the bodies, and of the kernel that runs them.
+/// Returns the source of the bodies and of the kernel that runs them.
 const char* body_source();
 
 namespace detail {
 void check_items(int64_t items);
 void count_launch();
-/// On the current stream of the GPU. Throws ModelError where there is none in this build, or where NVRTC or the driver
-/// refuses.
+/// Runs a kernel on the GPU's current stream. Throws ModelError if this build has no GPU support, or on an error of
+/// NVRTC or the driver.
 void launch_on_gpu(torch::Device device, const std::string& type, const void* body, int64_t items);
 }  // namespace detail
 

@@ -81,7 +81,7 @@ class Program {
   int operator()(const char* name, Arguments... arguments) const {
     return nvrtc()(name, handle_, arguments...);
   }
-  /// What a pair of functions gives: one says the size, the other fills the buffer.
+  /// Returns the text of a pair of NVRTC functions: one returns its size, the other fills the buffer.
   std::string text(const std::string& of) const {
     size_t size = 0;
     check_nvrtc((*this)((of + "Size").c_str(), &size), of);

@@ -3,35 +3,36 @@
 #include <string>
 #include <vector>
 
-/// CUDA's run-time compiler and driver, found when they are first used: builds need neither, and a program that trains
-/// on the CPU never looks for them.
+/// CUDA's run-time compiler and driver, loaded at first use: builds need neither, and training on the CPU never loads
+/// them.
 namespace foretime::device {
 
-/// A program for one kind of GPU.
+/// Holds a program that is compiled for one kind of GPU.
 struct CompiledKernels {
-  std::string code;                // a cubin
-  std::vector<std::string> names;  // of the kernels in it, in the order in which they were asked for
+  std::string code;                // cubin
+  std::vector<std::string> names;  // [kernels] lowered names of the kernels, in the order of the request
 };
 
-/// Compiles CUDA C++. `kernels`: their names as C++ spells them, template arguments included. `architecture`: such as
-/// sm_90. Throws ModelError with NVRTC's log, or where there is no NVRTC.
+/// Compiles CUDA C++. `kernels` holds C++ names with template arguments; `architecture` is for example sm_90. Throws
+/// ModelError with NVRTC's log, or if NVRTC is not installed.
 CompiledKernels compile_kernels(const char* source, const std::vector<std::string>& kernels,
                                 const std::string& architecture);
 
-/// Whether libnvrtc is on this machine.
+/// Returns whether libnvrtc can be loaded.
 bool has_nvrtc();
 
 /// The driver's handle of a kernel.
 using KernelHandle = void*;
 
-/// Loads a program into the current context; the handles of its kernels, in their order. Throws ModelError with the
-/// driver's message.
+/// Loads a program into the current context, and returns the handles of its kernels in order. Throws ModelError with
+/// the driver's message.
 std::vector<KernelHandle> load_kernels(const CompiledKernels& kernels);
 
-/// sm_90 and so on, of a GPU by its number among those that this process sees.
+/// Returns the architecture, such as sm_90, of the GPU with this number among the GPUs that the process sees.
 std::string architecture_of(int gpu);
 
-/// Queues the kernel: `blocks` of `threads`, its arguments by their addresses. Throws ModelError.
+/// Queues a kernel of `blocks` with `threads` each; `arguments` holds the addresses of its arguments. Throws
+/// ModelError.
 void launch(KernelHandle kernel, unsigned blocks, unsigned threads, void* stream, void** arguments);
 
 }  // namespace foretime::device

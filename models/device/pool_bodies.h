@@ -1,9 +1,8 @@
 #pragma once
 
-/// What GPU threads do for TopK pooling of graphs that stand one after another (models/autograd/top_nodes.cpp has the
-/// rule, and inference::choose_nodes the same on the host): bodies like those of bodies.h, whose text NVRTC finds
-/// before this one, to be run in the order in which they stand here. The host knows how many nodes stay, and asks for
-/// nothing.
+/// Kernel bodies for TopK pooling of concatenated graphs, to be run in the order of this file. The rule is in
+/// models/autograd/top_nodes.cpp, and inference::choose_nodes applies it on the host. NVRTC compiles the text of
+/// bodies.h before this file. The host knows the number of kept nodes and does not wait.
 #ifndef __CUDACC_RTC__
 #include "models/device/bodies.h"
 #endif
@@ -16,7 +15,7 @@ FORETIME_BODY double round_up(double x) { return ceil(x); }
 FORETIME_BODY double round_up(double x) { return std::ceil(x); }
 #endif
 
-/// inference::kept_nodes
+/// Returns the number of nodes that a graph keeps; copy of inference::kept_nodes.
 FORETIME_BODY int kept_of(int nodes, double ratio) {
   const double wanted = nodes * ratio;
   const int kept = int(round_up(wanted * (1 - 1e-9)));
@@ -24,13 +23,13 @@ FORETIME_BODY int kept_of(int nodes, double ratio) {
   return kept < least ? least : kept > nodes ? nodes : kept;
 }
 
-/// Which nodes are of which graph: those of graph g are ptr[g] … ptr[g + 1] - 1.
+/// Describes the nodes of each graph: those of graph g are ptr[g] … ptr[g + 1] - 1.
 struct GraphsOf {
   const int* ptr = nullptr;       // [graphs + 1]
   const int* graph_of = nullptr;  // [nodes]
 };
 
-/// Item = graph, and one more: where its kept nodes begin, and how many they are.
+/// Computes the offset of each graph's kept nodes, and their number. Item = graph, and one more.
 template <class T>
 struct KeptPointers {
   const int* ptr = nullptr;
@@ -47,14 +46,15 @@ struct KeptPointers {
   }
 };
 
-/// Item = node: its place among its graph's nodes by descending score, equal ones in their order.
+/// Computes the position of each node among its graph's nodes by descending score; equal scores keep their order. Item
+/// = node.
 template <class T>
 struct ScorePlaces {
   GraphsOf graphs;
   const T* scores = nullptr;
-  double lowest = 0;         // -∞, what a score that is no number counts as
+  double lowest = 0;         // -∞, the value of a score that is NaN
   int* places = nullptr;     // [nodes]
-  double* sorted = nullptr;  // [nodes] each graph's scores in that order
+  double* sorted = nullptr;  // [nodes] scores of each graph, descending
 
   FORETIME_BODY double score(int node) const {
     const double value = double(scores[node]);
@@ -73,13 +73,13 @@ struct ScorePlaces {
   }
 };
 
-/// Item = graph: the places of those nodes that are tied with the last one that stays, where it is tied with the first
-/// one that does not. Nodes before them stay.
+/// Finds the positions of the nodes that are tied with the last kept node, if that is tied with the first dropped one.
+/// Nodes before them are kept. Item = graph.
 struct TieSpans {
   const int* ptr = nullptr;
   const int* kept_ptr = nullptr;
   const double* sorted = nullptr;
-  double tie_part = 0;   // of the largest score
+  double tie_part = 0;   // fraction of the largest score below which a difference is a tie
   int* begin = nullptr;  // [graphs]
   int* end = nullptr;    // [graphs]
 
@@ -99,7 +99,7 @@ struct TieSpans {
   }
 };
 
-/// Item = node: whether it stays. Of tied ones the first do.
+/// Computes whether each node is kept; of tied nodes the first are. Item = node.
 struct ChosenNodes {
   GraphsOf graphs;
   const int* kept_ptr = nullptr;
@@ -120,7 +120,7 @@ struct ChosenNodes {
   }
 };
 
-/// Item = node, and one more: how many nodes before it stay, and what there is to know of one that does.
+/// Computes the number of kept nodes before each node, and lists the kept nodes. Item = node, and one more.
 struct KeptPlaces {
   GraphsOf graphs;
   int nodes = 0, kept_count = 0;
@@ -128,7 +128,7 @@ struct KeptPlaces {
   const int* stays = nullptr;
   int* before = nullptr;      // [nodes + 1]
   int* kept = nullptr;        // [kept] nodes, ascending
-  int* kept_graph = nullptr;  // [kept] their graphs
+  int* kept_graph = nullptr;  // [kept] graph of each kept node
 
   FORETIME_BODY void operator()(int item) const {
     if (item == nodes) {
@@ -145,7 +145,7 @@ struct KeptPlaces {
   }
 };
 
-/// A matrix between nodes, and which of them stay.
+/// Describes a matrix between nodes, and the nodes that are kept.
 template <class T>
 struct Restriction {
   RowsOf from;
@@ -155,7 +155,7 @@ struct Restriction {
   const int* before = nullptr;
 };
 
-/// Item = kept node: how many entries its row keeps, after a 0.
+/// Counts the entries of each kept row that remain. Item = kept node; counts[0] is 0.
 template <class T>
 struct KeptEntryCounts {
   Restriction<T> of;
@@ -170,12 +170,12 @@ struct KeptEntryCounts {
   }
 };
 
-/// Item = kept node: its row between kept nodes.
+/// Copies the entries between kept nodes. Item = kept node.
 template <class T>
 struct KeptEntries {
   Restriction<T> of;
   const int* row_ptr = nullptr;  // [kept + 1]
-  int* columns = nullptr;        // room for all entries
+  int* columns = nullptr;        // allocated for all entries
   T* values = nullptr;
 
   FORETIME_BODY void operator()(int item) const {
@@ -191,7 +191,7 @@ struct KeptEntries {
   }
 };
 
-/// Item = row: the sum of its values to the power of -1/2.
+/// Computes the power -1/2 of the sum of each row's values. Item = row.
 template <class T>
 struct DegreeRoots {
   RowsOf rows;
@@ -205,13 +205,13 @@ struct DegreeRoots {
   }
 };
 
-/// Item = row: its values times the roots of their row and column.
+/// Multiplies the values of each row by the roots of their row and column. Item = row.
 template <class T>
 struct NormalizedValues {
   RowsOf rows;
   const T* values = nullptr;
   const T* roots = nullptr;
-  T* out = nullptr;  // room for all entries
+  T* out = nullptr;  // allocated for all entries
 
   FORETIME_BODY void operator()(int item) const {
     for (int e = rows.first(item); e < rows.last(item); ++e)

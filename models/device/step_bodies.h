@@ -1,25 +1,25 @@
 #pragma once
 
-/// What GPU threads do for an optimiser's step, over all parameters at once: bodies like those of bodies.h, whose text
-/// NVRTC finds before this one.
+/// Kernel bodies for an optimiser's step over all parameters at once. NVRTC compiles the text of bodies.h before this
+/// file.
 #ifndef __CUDACC_RTC__
 #include "models/device/bodies.h"
 #endif
 
 namespace foretime::device {
 
-/// A parameter among those that are updated together. Their gradients stand one after another in one array, their
-/// moments in two others, in which more may stand.
+/// Describes one of the parameters that are updated together. Their gradients are concatenated in one array, and their
+/// moments in two others, which may hold further moments.
 template <class T>
 struct Segment {
   T* parameter;
-  long long first, end;  // of its gradient
-  long long moments;     // where its moments begin
+  long long first, end;  // range of the parameter's gradient in the array of gradients
+  long long moments;     // offset of the parameter's moments
 };
 
 constexpr int kSquareLanes = 128;
 
-/// Item = segment * kSquareLanes + lane: a part of the sum of a gradient's squares.
+/// Computes a part of the sum of a gradient's squares. Item = segment * kSquareLanes + lane.
 template <class T>
 struct SquareSums {
   const Segment<T>* segments = nullptr;
@@ -36,7 +36,7 @@ struct SquareSums {
   }
 };
 
-/// Item = segment: the ℓ2 norm of its gradient.
+/// Computes the ℓ2 norm of each gradient. Item = segment.
 struct SegmentNorms {
   const double* squares = nullptr;  // [segments, kSquareLanes]
   double* out = nullptr;            // [segments]
@@ -48,7 +48,7 @@ struct SegmentNorms {
   }
 };
 
-/// Item 0: the ℓ2 norm of all gradients.
+/// Computes the ℓ2 norm of all gradients. Item = 0.
 struct GlobalNorm {
   const double* norms = nullptr;  // [segments]
   int segments = 0;
@@ -61,8 +61,8 @@ struct GlobalNorm {
   }
 };
 
-/// One step of Adam or AdamW with clipped gradients, as worker/state/optimizer.cpp does it tensor by tensor. Item = a
-/// number of the gradients.
+/// Takes one step of Adam or AdamW with clipped gradients, as worker/state/optimizer.cpp does tensor by tensor. Item =
+/// an element of the gradients.
 template <class T>
 struct AdamStep {
   const Segment<T>* segments = nullptr;  // ascending
@@ -70,15 +70,15 @@ struct AdamStep {
   const T* gradient = nullptr;
   T* first_moments = nullptr;
   T* second_moments = nullptr;
-  const double* norms = nullptr;  // the global one, or with `clips_each` one a segment
+  const double* norms = nullptr;  // [1] global norm, or [segments] if `clips_each`
   bool clips_each = false;
-  double clip_norm = 0;  // 0: none is clipped
+  double clip_norm = 0;  // 0: no clipping
   double learning_rate = 0, weight_decay = 0, beta1 = 0, beta2 = 0, epsilon = 0;
   double first_correction = 1, second_root = 1;
   bool decoupled = true;
 
   FORETIME_BODY int segment_of(int item) const {
-    int low = 0, high = segment_count;  // the last segment that begins at or before the item
+    int low = 0, high = segment_count;  // [low, high) contains the last segment that begins at or before the item
     while (high - low > 1) {
       const int middle = low + (high - low) / 2;
       if (segments[middle].first <= item)

@@ -4,7 +4,7 @@
 
 namespace foretime::models {
 
-/// Settings, plans or files that do not fit a model. The message names what was found and what was expected.
+/// Reports settings, plans or files that do not match a model. The message names the found and the expected value.
 struct ModelError : ErrorOf<kUsage> {
   using ErrorOf::ErrorOf;
 };

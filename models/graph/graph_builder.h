@@ -16,21 +16,21 @@ using inference::MatrixRef;
 using inference::Value;
 using inference::WeightRef;
 
-/// How a parameter's values start.
+/// Describes the initial values of a parameter.
 struct Initial {
   enum class Kind : uint8_t {
     constant,       // `number`
-    linear_weight,  // of torch::nn::Linear
+    linear_weight,  // weight of torch::nn::Linear
     linear_bias,    // uniform up to 1 / sqrt(`number`), the layer's inputs
-    normal,         // mean 0, deviation 1, as torch::nn::Embedding
+    normal,         // mean 0, deviation 1, like torch::nn::Embedding
     xavier_uniform,
-    uniform,  // from -`number` to `number`
+    uniform,  // between -`number` and `number`
   };
   Kind kind = Kind::constant;
   double number = 0.0;
 };
 
-/// A tensor of a model, by its name in checkpoints and bundles.
+/// Describes a tensor of a model by its name in checkpoints and bundles.
 struct TensorSpec {
   std::string name;
   std::vector<int64_t> shape;
@@ -38,21 +38,21 @@ struct TensorSpec {
   Initial initial = {};
 };
 
-/// A linear layer: weight [outputs, inputs], bias [outputs] or none.
+/// Holds the weights of a linear layer: weight [outputs, inputs], bias [outputs] or none.
 struct Linear {
   WeightRef weight, bias;
 };
 
-/// Writes a model's graph (inference/graph/graph.h): a model is a function that calls this. What it builds is what
-/// training runs, what a bundle holds, and what other runtimes execute. Dropout and the like are part of the graph and
-/// left out at export. Weights are drawn in the order in which they are declared here. All failures are ModelErrors.
+/// Builds a model's graph (inference/graph/graph.h); a model is a function that calls it. Training, bundles and other
+/// runtimes all use the graph. It includes dropout and other operations of training, which the export leaves out.
+/// Weights are drawn in the order of their declaration. All errors are ModelErrors.
 class GraphBuilder {
  public:
   GraphBuilder();
   GraphBuilder(const GraphBuilder&) = delete;
   GraphBuilder& operator=(const GraphBuilder&) = delete;
 
-  /// Names that are declared while this lives begin with `name` and a dot.
+  /// Prefixes all names that are declared within a scope with `name` and a dot.
   class Scope {
    public:
     Scope(GraphBuilder& builder, const std::string& name);
@@ -64,7 +64,7 @@ class GraphBuilder {
     GraphBuilder& builder_;
     size_t before_;
   };
-  /// Operations that are added while this lives compute in float32 also where training is mixed precision.
+  /// Makes all operations that are added within a scope compute in float32, also in mixed-precision training.
   class FullPrecision {
    public:
     explicit FullPrecision(GraphBuilder& builder) : builder_(builder), before_(std::exchange(builder.full_, true)) {}
@@ -77,19 +77,21 @@ class GraphBuilder {
     bool before_;
   };
 
+  /// Declares a trained parameter of this shape.
   WeightRef parameter(const std::string& name, std::vector<int64_t> shape, Initial initial);
+  /// Declares a buffer of this shape, filled with `value`.
   WeightRef buffer(const std::string& name, std::vector<int64_t> shape, double value);
-  /// NAME.weight and NAME.bias.
+  /// Declares NAME.weight and, if `bias`, NAME.bias.
   Linear linear(const std::string& name, int64_t inputs, int64_t outputs, bool bias);
 
-  /// Columns of node_features; the graph may read them afterwards.
+  /// Sets the number of columns of node_features, so that the graph may read them.
   void provide_features(int64_t columns);
   int64_t width(Value value) const;
 
-  /// Adds any operation.
+  /// Appends an operation and returns its result.
   Value emit(inference::Operation operation);
   Value dense(Value x, const Linear& layer, double slope = 1.0);
-  /// The part of a linear layer that takes columns [start, start + columns of x) of its inputs; no bias.
+  /// Appends the part of a linear layer for columns [start, start + columns of x) of its inputs, without bias.
   Value dense_part(Value x, const WeightRef& weight, int64_t start);
   using Term = std::pair<MatrixRef, Value>;
   Value csr_sum(const std::vector<Term>& terms, const WeightRef& bias = {}, double slope = 1.0);
@@ -98,17 +100,18 @@ class GraphBuilder {
   Value join(std::vector<Value> inputs);
   Value average(std::vector<Value> inputs);
   Value select(Value x, int64_t first, int64_t count);
-  /// Negative numbers times slope; 1: x itself.
+  /// Appends an activation that multiplies negative numbers by `slope`; returns x if it is 1.
   Value activated(Value x, double slope);
   Value function(Value x, inference::Activate::Mode mode, double number = 0.0);
   Value dropout(Value x, double probability);
   Value l2_normalized(Value x);
   Value pool(Value x, const MatrixRef& pool, inference::PoolStates::Mode mode);
   Value pool_mean(Value sums, const MatrixRef& pool);
-  /// The node that made x gives no gradient to its inputs.
+  /// Returns x without gradients for the inputs of the node that made it.
   Value detached(Value x);
 
-  /// Ends the list `embed`, whose result is `embedded`; what follows is `score`, from inference::kEmbedded.
+  /// Ends the list `embed` with the result `embedded`. Further operations belong to the list `score`, whose input is
+  /// inference::kEmbedded.
   void begin_score(Value embedded);
 
   inference::Graph finish(plans::PlanRequest request, Value scores);
@@ -126,50 +129,50 @@ class GraphBuilder {
   bool scoring_ = false, full_ = false;
 };
 
-/// What a model is fed: fixed by the kind of data, stored with every checkpoint.
+/// Describes the inputs of a model, which the kind of data determines. Stored with every checkpoint.
 struct InputSchema {
   data::CandidateKind kind = data::CandidateKind::layout;
   int64_t feature_count = 0;    // columns of node_features
-  int64_t node_type_count = 0;  // node types are below this
+  int64_t node_type_count = 0;  // exclusive upper bound of node types
   bool operator==(const InputSchema&) const = default;
 };
 
-/// Buffers that are set from statistics of the training data (CostModel::fit_transform).
+/// Describes buffers that are set from statistics of the training data (CostModel::fit_transform).
 struct FitSpec {
   enum class Of : uint8_t {
-    node_features,  // offset and scale of the chosen columns, as `features` asks for
+    node_features,  // sets offset and scale of the chosen columns, depending on `features`
     tile_features,
-    loop_columns,  // by kind of node, to mean 0 and deviation 1
-    type_vectors,  // `offset` becomes the vectors of node types
+    loop_columns,  // scales by kind of node, to mean 0 and deviation 1
+    type_vectors,  // sets `offset` to the vectors of node types
   };
   Of of;
   WeightRef offset, scale;
   configs::FeatureSettings features = {};
-  std::vector<int64_t> columns = {};  // of the raw node features
+  std::vector<int64_t> columns = {};  // indices of raw node features
 };
 
-/// What a readout pools over one set of nodes.
+/// Holds the results of a readout's pooling over one set of nodes.
 struct PooledStates {
   MatrixRef pool;
   Value sum, maximum;  // undefined: not needed
 };
 
-/// A model before it has weights: what build functions give.
+/// Holds a model without weights: the result of the build functions.
 struct ModelGraph {
   inference::Graph graph = {};
   std::vector<TensorSpec> tensors = {};  // in the order in which they are drawn
   std::vector<FitSpec> fits = {};
-  // Of `score`: each member's, of which `scores` is the mean. Two columns with model.failure_output: the score, and the
-  // logit of the chance of failure.
+  // Results of `score` for each ensemble member; `scores` is their mean. [candidates, 1], or with model.failure_output
+  // [candidates, 2]: the score, and the logit of the chance of failure.
   std::vector<Value> member_scores = {};
-  /// Of each member, where `score` reads it apart: what `embed` gives for it alone, and where `score` selects it.
+  /// Holds the values of one ensemble member: the result of `embed` for it alone, and its selection in `score`.
   struct MemberStates {
     Value embedded, selected;
   };
   std::vector<MemberStates> member_states = {};
-  bool members_are_models = false;       // each member could be a model of its own
-  std::vector<PooledStates> pools = {};  // of a graph in pieces (CostModel::pool)
-  std::string whole_graphs_only = {};    // why graphs cannot be scored in pieces; empty: they can
+  bool members_are_models = false;       // each member could be trained as a separate model
+  std::vector<PooledStates> pools = {};  // pools of a graph in pieces (CostModel::pool)
+  std::string whole_graphs_only = {};    // reason why graphs cannot be scored in pieces; "": they can
   double edge_dropout = 0.0;
   std::vector<std::vector<MatrixRef>> drop_sets =
       {};  // MatrixRef::drop_set: matrices whose messages are dropped together

@@ -17,7 +17,7 @@ namespace {
 
 using Kind = MatrixRef::Kind;
 
-constexpr int64_t kLayoutValues = 8, kLeastLayoutValue = -1;  // of a layout's numbers: dimensions, and -1 for none
+constexpr int64_t kLayoutValues = 8, kLeastLayoutValue = -1;  // number of dimensions, and the code for none
 
 class InputEncoder {
  public:

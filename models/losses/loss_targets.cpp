@@ -17,13 +17,13 @@ using configs::LossType;
 using device::Arena;
 
 constexpr int64_t kShort = 32;        // candidates of a group
-constexpr double kBehindAll = -1e30;  // of the logarithm of a weight: so small that it counts for nothing
+constexpr double kBehindAll = -1e30;  // logarithm of a weight that is practically 0
 
-/// The candidates of a group that take part, in the order of their targets.
+/// Holds the candidates of a group that count, in the order of their targets.
 struct Ranking {
   std::vector<int64_t> order;
   double weight = 0;
-  int64_t ran = 0;  // of them; the others, which failed, come last
+  int64_t ran = 0;  // number of successful candidates; failed ones come last
   int64_t size() const { return static_cast<int64_t>(order.size()); }
 };
 
@@ -39,7 +39,7 @@ void check_groups(const LossGroups& of) {
     throw ModelError("loss: group_ptr [{}] descends", fmt::join(starts, ", "));
 }
 
-/// Of all groups that take part, the largest first.
+/// Returns the rankings of all groups with weight and candidates, the largest first.
 std::vector<Ranking> rankings_of(const LossGroups& of) {
   std::vector<Ranking> all;
   for (size_t g = 0; g < of.weights.size(); ++g) {
@@ -60,7 +60,8 @@ std::vector<Ranking> rankings_of(const LossGroups& of) {
   return all;
 }
 
-/// Those that share a block with the first: none is less than half as long, unless all are short.
+/// Returns the first groups of `left` that share a block: none is less than half as long as the first, unless all are
+/// short.
 std::span<const Ranking> next_block(std::span<const Ranking> left) {
   size_t count = 1;
   while (count < left.size() && (left[count].size() * 2 >= left[0].size() || left[0].size() <= kShort)) ++count;
@@ -150,10 +151,10 @@ class BlockMaker {
   double target(const Ranking& of, int64_t i) const {
     return of_.targets[static_cast<size_t>(of.order[static_cast<size_t>(i)])];
   }
-  /// In which one is faster than the other.
+  /// Returns the number of pairs with different targets.
   double pairs(const Ranking& of) const {
     double pairs = 0;
-    int64_t ties = 0;  // of the i-th with those before it
+    int64_t ties = 0;  // number of earlier candidates with the target of the i-th
     for (int64_t i = 1; i < of.size(); ++i) {
       ties = target(of, i) == target(of, i - 1) ? ties + 1 : 0;
       pairs += static_cast<double>(i - ties);

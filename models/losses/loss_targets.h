@@ -13,41 +13,43 @@
 
 namespace foretime::models {
 
-/// Groups of about one size, side by side: row g is a group, its candidates stand in it from the last place of its
-/// ranking to the first, and places before them are padding. Numbers are of the type of the scores. What a loss does
-/// not use is undefined.
+/// Holds groups of similar size, padded to one length: row g is a group with its candidates from the last to the first
+/// place of its ranking, after the padding. Numbers have the type of the scores. Tensors that the loss does not use are
+/// undefined.
 struct LossBlock {
   int64_t groups = 0, longest = 0;
-  CsrTensor places;            // [groups * longest, candidates] takes outputs to their places, padding takes zeros
-  torch::Tensor list_offsets;  // [groups, longest] listmle: 0, and a large negative number where nothing stands
-  torch::Tensor list_weights, list_log_weights;  // [groups, longest] listmle: of each place's term
-  torch::Tensor ranks;             // [groups, longest] pairwise: equal where targets are; NaN: nothing stands there
-  torch::Tensor pair_weights;      // [groups, 1, 1] pairwise: of each pair's penalty
-  torch::Tensor targets;           // [groups, longest] residuals: 0 where nothing is known
-  torch::Tensor residual_weights;  // [groups, longest] of each residual's loss
-  torch::Tensor failed;            // [groups, longest] 1: it failed
-  torch::Tensor failure_weights;   // [groups, longest] of each cross entropy
+  CsrTensor places;            // [groups * longest, candidates] gathers outputs into their places, zeros into padding
+  torch::Tensor list_offsets;  // [groups, longest] listmle: 0, or a large negative number for padding
+  torch::Tensor list_weights,
+      list_log_weights;            // [groups, longest] listmle: weight of each place's term, and its logarithm
+  torch::Tensor ranks;             // [groups, longest] pairwise: equal for equal targets; NaN: padding
+  torch::Tensor pair_weights;      // [groups, 1, 1] pairwise: weight of each pair's penalty
+  torch::Tensor targets;           // [groups, longest] residuals: 0 for padding and failures
+  torch::Tensor residual_weights;  // [groups, longest] weight of each residual's loss
+  torch::Tensor failed;            // [groups, longest] 1: the candidate failed
+  torch::Tensor failure_weights;   // [groups, longest] weight of each cross entropy
 };
 
-/// All that the loss of a batch needs beside its scores, ready on their device.
+/// Holds the inputs of a batch's loss except the scores, on the scores' device.
 struct LossTargets {
-  int64_t candidates = 0;  // of the batch
+  int64_t candidates = 0;  // candidates of the whole batch
   std::vector<LossBlock> blocks;
 };
 
-/// What is known of a batch when it is put together.
+/// Holds the labels of a batch's groups.
 struct LossGroups {
-  std::span<const double> targets;         // [candidates] after the target's transform; infinite: it failed
+  std::span<const double> targets;         // [candidates] after the target's transform; infinite: failed
   std::span<const int64_t> group_ptr;      // [groups + 1]
-  std::span<const double> weights;         // [groups]; 0: padding, which takes no part
-  std::span<const uint8_t> left_out = {};  // [candidates] not 0: takes no part; empty: all do
+  std::span<const double> weights;         // [groups]; 0: padding, which does not count
+  std::span<const uint8_t> left_out = {};  // [candidates] 1: does not count; empty: all count
 };
 
-/// Room that `loss_targets` takes in an arena, at most.
+/// Returns an upper bound of the bytes that `loss_targets` takes in an arena.
 int64_t room_of_loss_targets(const LossGroups& groups);
 
-/// `dtype`: of the scores. `tells_failures`: whether outputs have a column of chances of failure. The caller starts the
-/// arena's upload. Throws ModelError where group_ptr does not fit the rest.
+/// Prepares the loss of a batch in an arena, whose upload the caller starts. `dtype` is the type of the scores;
+/// `tells_failures` says whether outputs have a column of chances of failure. Throws ModelError if group_ptr and the
+/// other sizes differ.
 LossTargets loss_targets(const configs::LossSettings& settings, const LossGroups& groups, bool tells_failures,
                          torch::Dtype dtype, device::Arena& arena);
 

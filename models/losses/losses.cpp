@@ -84,7 +84,7 @@ Tensor l1(const LossSettings&, const LossBlock& block, const Tensor& scores) {
 
 using Loss = Tensor (*)(const LossSettings&, const LossBlock&, const Tensor& scores);
 
-/// In the order of configs::LossType.
+/// Loss functions by configs::LossType.
 constexpr Loss kLosses[] = {listmle, pairwise_hinge, pairwise_logistic, mse, huber, l1};
 
 Tensor block_loss(const LossSettings& settings, const LossBlock& block, const Tensor& outputs) {

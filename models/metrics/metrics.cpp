@@ -25,7 +25,7 @@ void check_lengths(const char* metric, size_t predictions, size_t measurements) 
   throw ModelError("{}: {} predictions for {} measurements, expected as many", metric, predictions, measurements);
 }
 
-/// True where a metric can be computed at all.
+/// Returns whether a metric is defined for these sequences: not empty and without NaN.
 bool comparable(const char* metric, Values predictions, Values measurements) {
   check_lengths(metric, predictions.size(), measurements.size());
   return !predictions.empty() && !has_nan(predictions) && !has_nan(measurements);
@@ -39,7 +39,7 @@ class RankCounter {
   void add(size_t rank) {
     for (size_t i = rank + 1; i < counts_.size(); i += i & (~i + 1)) ++counts_[i];
   }
-  /// How many of the added ranks are below `rank`.
+  /// Returns the number of added ranks below `rank`.
   int64_t below(size_t rank) const {
     int64_t total = 0;
     for (size_t i = rank; i > 0; i &= i - 1) total += counts_[i];

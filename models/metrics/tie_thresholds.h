@@ -6,18 +6,18 @@
 
 namespace foretime::models {
 
-/// Which differences between scores mean something. Candidates whose run times differ by less than the noise of their
-/// measurement have no true order, and a ranking that claims one is wrong half the time; Kendall's τ-b counts ties of a
-/// ranking as what they are. Levels are runs of neighbouring scores that are taken for equal: of a graph whose
-/// candidates were measured, those that make τ-b between levels and run times largest.
+/// Returns ascending thresholds that divide scores into levels: runs of neighbouring scores that are treated as equal.
+/// Candidates whose run times differ by less than the measurement noise have no true order, and a ranking that orders
+/// them is wrong half the time; Kendall's τ-b treats ties of a ranking correctly. The levels maximise τ-b between
+/// levels and run times of measured candidates.
 ///
-/// Found from below: scores begin in at most `bins` runs of about equal size, and of all neighbouring runs those two
-/// are joined, again and again, that gain τ-b most, until none does. Equal scores are never apart.
-///   → ascending thresholds; empty where nothing can be said (fewer than two scores, or all run times equal)
+/// Scores are first divided into at most `bins` runs of about equal size. Then the two neighbouring runs whose union
+/// increases τ-b most are joined, until no union increases it. Equal scores share a level. Returns an empty list for
+/// fewer than two scores and if all run times are equal.
 std::vector<double> level_thresholds(std::span<const double> scores, std::span<const double> runtimes,
                                      int64_t bins = 200);
 
-/// How many thresholds a score is above or at: its level, 0 for the fastest.
+/// Returns the level of a score: the number of thresholds at or below it; 0 is the fastest.
 int64_t level_of(std::span<const double> thresholds, double score);
 
 }  // namespace foretime::models

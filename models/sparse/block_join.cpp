@@ -10,7 +10,7 @@ namespace {
 
 using torch::Tensor;
 
-/// As device::JoinWords does, a stretch at a time.
+/// Copies or fills one run of words, as device::JoinWords does.
 template <class Word>
 void copy_stretch(const device::Stretch<Word>& stretch, int64_t end) {
   const int64_t count = end - stretch.first;
@@ -54,8 +54,8 @@ void Stretches<Word>::join(torch::Device device) const {
 template class Stretches<int>;
 template class Stretches<long long>;
 
-/// What an array is made of, one after another: an array without its first numbers, or `count` times 0, or 0, 1, 2, …;
-/// each number plus `plus`.
+/// Describes a part of an array: a tensor without its first elements, or `count` times 0, or 0, 1, 2, …; `plus` is
+/// added to each number.
 struct BlockJoin::Part {
   Tensor from = {};
   int64_t first = 0, count = 0;
@@ -102,7 +102,7 @@ void BlockJoin::bring_up(const Tensor& home, int64_t bytes) {
   if (copied.upload) after(std::move(copied.upload));
 }
 
-/// Where it is when it is joined.
+/// Returns the address of a tensor's data at the time of the join: on the device if `bring_up` copies it.
 const void* BlockJoin::address(const Tensor& of) const {
   const auto* at = static_cast<const char*>(of.data_ptr());
   for (const auto& each : moved_) {
@@ -111,7 +111,7 @@ const void* BlockJoin::address(const Tensor& of) const {
   return at;
 }
 
-/// Of matrices one below the other.
+/// Returns the row pointers of concatenated matrices.
 Tensor BlockJoin::row_pointers(const std::vector<Pointers>& of) {
   std::vector<Part> parts = {Part::same(0, 1)};
   Running entries;

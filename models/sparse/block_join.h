@@ -10,11 +10,12 @@
 
 namespace foretime::models {
 
-/// What is to be copied where, by words of 4 or of 8 bytes.
+/// Lists runs of words (4 or 8 bytes) to copy or fill.
 template <class Word>
 class Stretches {
  public:
-  /// `count` words to `to`: those from `from` on, or where it is null 0 or (`counts`) 0, 1, 2, …; each plus `plus`.
+  /// Adds `count` words at `to`: a copy of those at `from`, or if it is null 0, 1, 2, … if `counts`, else zeros; each
+  /// plus `plus`.
   void add(const void* from, Word* to, int64_t count, int64_t plus, bool counts);
   void place(device::Arena& arena);
   void join(torch::Device device) const;
@@ -25,28 +26,28 @@ class Stretches {
   torch::Tensor table_;
 };
 
-/// Arrays and matrices of several plans put together where they are computed on, for a draw of resident plans
-/// (models/sparse/resident_plan.h): on a GPU by one kernel for each length of words. What its functions return is there
-/// when `join` has run.
+/// Joins arrays and matrices of several plans on their device, for batches of resident plans
+/// (models/sparse/resident_plan.h): on a GPU by one kernel for each word size. Results have their values after `join`
+/// has run.
 class BlockJoin {
  public:
   explicit BlockJoin(const PlanTensorOptions& options) : options_(options) {}
 
-  /// Blocks one below the other.
+  /// Concatenates tensors along the rows.
   torch::Tensor below_each_other(const std::vector<torch::Tensor>& of);
-  /// The block-diagonal matrix of these.
+  /// Returns the block-diagonal matrix of `blocks`.
   CsrTensor diagonal(const std::vector<const CsrTensor*>& blocks);
-  /// The identity of so many states as a gather, for `diagonal`.
+  /// Returns the identity of `states` states as a gather, for `diagonal`.
   CsrTensor identity(int64_t states) const;
 
-  /// Brings up a plan whose home is the host: `bytes` from `home` on, of which the arrays above may be views.
+  /// Copies a plan from host memory: `bytes` from the begin of `home`. Arrays of other calls may be views of them.
   void bring_up(const torch::Tensor& home, int64_t bytes);
-  /// `join` waits for this upload as well.
+  /// Makes `join` wait for this upload as well.
   void after(std::shared_ptr<device::Upload> upload) { uploads_.push_back(std::move(upload)); }
 
-  /// The lists of what is copied go up with the other arrays of a batch.
+  /// Adds the lists of words to the arena of the batch.
   void place(device::Arena& arena);
-  /// On the stream that waits for the arena's upload.
+  /// Runs the kernels, on the stream that waits for the arena's upload.
   void join();
 
  private:
@@ -60,14 +61,14 @@ class BlockJoin {
   torch::Tensor shifted(const std::vector<torch::Tensor>& of, const std::vector<int64_t>& by);
 
   struct Moved {
-    const char *begin, *end;  // on the host
-    const char* to;           // on the device
+    const char *begin, *end;  // range in host memory
+    const char* to;           // address on the device
   };
   PlanTensorOptions options_;
   Stretches<int> words4_;
   Stretches<long long> words8_;
-  std::vector<torch::Tensor> kept_;                       // what is read and written, until it has been
-  std::vector<std::shared_ptr<device::Upload>> uploads_;  // of the plans
+  std::vector<torch::Tensor> kept_;  // tensors that must live until they have been read and written
+  std::vector<std::shared_ptr<device::Upload>> uploads_;  // uploads of plans that `join` waits for
   std::vector<Moved> moved_;
 };
 

@@ -7,13 +7,13 @@
 #include "models/device/bodies.h"
 #include "models/sparse/plan_tensors.h"
 
-/// Parts of message plans on their way into an arena.
+/// Conversion of parts of message plans to tensors in an arena.
 namespace foretime::models {
 
 /// Throws ModelError naming the part of a plan unless the condition holds.
 void expect_size(bool condition, const char* what, int64_t found, int64_t expected);
 
-/// What parts of a plan take in an arena, at most.
+/// Computes upper bounds of the bytes that parts of a plan take in an arena.
 struct PlanRoom {
   bool gradients;
 
@@ -39,7 +39,7 @@ struct PlanRoom {
   }
 };
 
-/// Copies parts of plans into an arena, as tensors laid out for its device. The arena must outlive it.
+/// Copies parts of plans into an arena, as tensors with the layout of its device. The arena must outlive it.
 class PlanConverter {
  public:
   PlanConverter(const PlanTensorOptions& options, device::Arena& arena) : options_(options), arena_(arena) {}
@@ -54,11 +54,11 @@ class PlanConverter {
   }
 
   CsrTensor matrix(const plans::CsrMatrix& source, bool positions = false);
-  /// Its entries, all of value 1.
+  /// Returns a matrix with the entries of `source`, all of value 1.
   CsrTensor of_ones(const plans::CsrMatrix& source);
-  /// One entry a row. Throws ModelError, naming `what`, where one is not in [0, cols).
+  /// Returns a matrix with one entry a row. Throws ModelError, naming `what`, if an index is not in [0, cols).
   CsrTensor gather(const std::vector<int32_t>& index, int64_t cols, const char* what);
-  /// A gather of what has no gradient.
+  /// Returns a gather of values without gradient.
   CsrTensor gather_constants(const std::vector<int32_t>& index, int64_t cols);
 
   std::shared_ptr<const LevelTensors> level(const plans::PlanLevel& source, int64_t nodes, int64_t layout_rows,
@@ -76,7 +76,7 @@ class PlanConverter {
   device::Arena& arena_;
 };
 
-/// Sums of values[e] * factor[columns[e]] by rows; no factors: ones.
+/// Returns the sum of values[e] * factor[columns[e]] of each row; an empty `factor` means ones.
 std::vector<double> row_sums(const plans::CsrMatrix& matrix, const std::vector<double>& factor = {});
 
 }  // namespace foretime::models

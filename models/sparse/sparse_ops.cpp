@@ -77,7 +77,7 @@ struct CsrMaximum : torch::autograd::Function<CsrMaximum> {
   }
 };
 
-/// In the type of the matrix, contiguous.
+/// Returns x contiguous and in the type of the matrix.
 torch::Tensor taken(const CsrTensor& matrix, const torch::Tensor& x) {
   const auto type = matrix.values.defined() ? matrix.values.scalar_type() : torch::kFloat;
   return x.to(type).contiguous();
@@ -87,7 +87,7 @@ void expect(bool condition, const char* what, int64_t found, int64_t expected) {
   if (!condition) throw ModelError("sparse matrix: {}: {}, expected {}", what, found, expected);
 }
 
-/// What the gradients of the two products need: the matrix and its transpose, then `inputs`.
+/// Saves the tensors for the gradients of both products: the matrix and its transpose, then `inputs`.
 void save_both_ways(AutogradContext* context, const CsrTensor& matrix, const variable_list& inputs) {
   if (!matrix.transposed_row_ptr.defined()) return;
   variable_list saved;
@@ -197,8 +197,8 @@ torch::Tensor csr_max_aten(const CsrTensor& pattern, const torch::Tensor& x) {
   const int64_t entries = pattern.columns.size(0), width = x.size(1);
   const auto messages = x.index_select(0, pattern.columns);
   const auto rows = entry_rows(pattern).to(torch::kLong).unsqueeze(1).expand({entries, width});
-  // The first entry that attains the maximum of its row; `entries` stands for none, and picks the row of zeros at the
-  // end.
+  // The first entry that attains the maximum of its row. The index `entries` means none, and selects the row of zeros
+  // at the end.
   const auto values = messages.detach();
   const auto maximum = torch::zeros({pattern.rows, width}, x.options()).scatter_reduce(0, rows, values, "amax", false);
   const auto attains = (values == maximum.gather(0, rows)) | torch::isnan(values);

@@ -7,68 +7,70 @@
 
 #include "models/sparse/plan_tensors.h"
 
-/// Differentiable operations with sparse matrices, first order only. On the CPU each is a kernel of our own, parallel
-/// over rows, on a GPU another (models/device): no atomics, and sums are taken in an order that depends on the matrices
-/// alone, so results change neither with the number of threads nor from run to run. States of reduced precision
-/// (bfloat16) are taken in the type of the matrix.
+/// Differentiable operations with sparse matrices, first order only. On the CPU each is a kernel of inference/kernels,
+/// parallel over rows; on a GPU a body of models/device. There are no atomics, and sums have an order that depends on
+/// the matrices alone, so that results depend neither on the number of threads nor on timing. States of reduced
+/// precision (bfloat16) are converted to the type of the matrix.
 ///
-/// csr_… work on the rows of a matrix of states: sums of products, maxima over sets of rows, gathers. The others work
-/// on the entries of a matrix, for convolutions that weigh messages by what they say: values of entries are [entries,
-/// heads], in the order of the matrix; states are [.., heads * width], the columns of a head side by side. Their
-/// matrices must come from a plan that was made with gradients, except under NoGradGuard.
+/// csr_… work on the rows of a matrix of states: sums of products, maxima over sets of rows, gathers. The other
+/// functions work on the entries of a matrix, for convolutions that weigh messages by their content: values of entries
+/// are [entries, heads], in the order of the matrix; states are [.., heads * width], the columns of a head next to each
+/// other. Their matrices must come from a plan that was made with gradients, except under NoGradGuard.
 namespace foretime::models {
 
-/// One term of a sum: matrix * x, [rows, width] from x [cols, width].
+/// One term of a sum: matrix * x, [rows, width] for x [cols, width].
 using CsrTermTensor = std::pair<const CsrTensor*, torch::Tensor>;
 
-/// What follows the sum, in the same pass.
+/// Describes the bias and the activation that follow a sum, in the same pass.
 struct SumEpilogue {
-  torch::Tensor bias = {};  // [width], undefined: none
-  double slope = 1.0;       // negative results are multiplied by it: 1 leaves them, 0 is ReLU
+  torch::Tensor bias = {};  // [width]; undefined: none
+  double slope = 1.0;       // factor of negative results: 1 is the identity, 0 is ReLU
 };
 
-/// The sum of all terms, which have equal rows and widths, and its epilogue. Throws ModelError where x has other rows
-/// than its matrix has columns, or another floating-point type.
+/// Returns the sum of all terms, which have equal rows and widths, after its epilogue. Throws ModelError if x has other
+/// rows than its matrix has columns, or another floating-point type.
 torch::Tensor csr_sum(const std::vector<CsrTermTensor>& terms, const SumEpilogue& epilogue = {});
 
-/// matrix * x.
+/// Returns matrix * x.
 torch::Tensor csr_matmul(const CsrTensor& matrix, const torch::Tensor& x);
 
-/// Row r is the maximum, column by column, over the rows of x where row r of the matrix has an entry, whatever the
-/// entry's value (but CsrTensor::zeros_are_none); 0 without entries. The gradient goes to the first of several equal
-/// maxima, in the order of the entries.
+/// Returns for each row r and column the maximum over the rows of x in which row r of the matrix has an entry, whatever
+/// its value (except with CsrTensor::zeros_are_none); 0 without entries. The gradient goes to the first of several
+/// equal maxima, in the order of the entries.
 torch::Tensor csr_max(const CsrTensor& pattern, const torch::Tensor& x);
 
-/// From ATen's operations alone, on any device: the slow twins.
+/// Reference implementation of csr_sum by ATen's operations, on any device.
 torch::Tensor csr_sum_aten(const std::vector<CsrTermTensor>& terms, const SumEpilogue& epilogue = {});
+/// Reference implementation of csr_max by ATen's operations, on any device.
 torch::Tensor csr_max_aten(const CsrTensor& pattern, const torch::Tensor& x);
 
-/// What a matrix's entries take from the states of their source (column) or of their target (row): gathers [entries,
-/// cols] and [entries, rows], to be used by csr_sum.
+/// Returns the gather of the source states (columns) of a matrix's entries, [entries, cols], for csr_sum.
 CsrTensor entry_sources(const CsrTensor& matrix);
+/// Returns the gather of the target states (rows) of a matrix's entries, [entries, rows], for csr_sum.
 CsrTensor entry_targets(const CsrTensor& matrix);
 
-/// Softmax over the entries of each row, head by head, where an entry of value m counts as m entries: messages that a
-/// plan has merged weigh as much as those that it has not.
+/// Returns the softmax over the entries of each row and head, where an entry of value m counts as m entries, so that
+/// merged messages of a plan have their full weight.
 ///   logits [entries, heads] → weights [entries, heads], which sum to 1 over each row that has entries
 torch::Tensor edge_softmax(const CsrTensor& matrix, const torch::Tensor& logits);
 
-/// out[r, h] = Σ over entries e of row r of weights[e, h] * x[column(e), h]. The matrix's own values do not count.
+/// Returns out[r, h] = Σ over entries e of row r of weights[e, h] * x[column(e), h]. The matrix's values are not used.
 ///   weights [entries, heads], x [cols, heads * width] → [rows, heads * width]
 torch::Tensor weighted_sum(const CsrTensor& matrix, const torch::Tensor& weights, const torch::Tensor& x);
 
-/// out[e, h] = a[row(e), h] · b[column(e), h]: a [rows, heads * width], b [cols, heads * width] → [entries, heads].
+/// Returns out[e, h] = a[row(e), h] · b[column(e), h]: a [rows, heads * width], b [cols, heads * width] → [entries,
+/// heads].
 torch::Tensor entry_products(const CsrTensor& matrix, const torch::Tensor& a, const torch::Tensor& b, int64_t heads);
 
-/// From ATen's operations alone, on any device: the slow twins.
+/// Reference implementations by ATen's operations, on any device.
 torch::Tensor edge_softmax_aten(const CsrTensor& matrix, const torch::Tensor& logits);
 torch::Tensor weighted_sum_aten(const CsrTensor& matrix, const torch::Tensor& weights, const torch::Tensor& x);
 torch::Tensor entry_products_aten(const CsrTensor& matrix, const torch::Tensor& a, const torch::Tensor& b,
                                   int64_t heads);
 
-/// [entries] int32: the row of each entry.
+/// Returns the row of each entry, [entries] int32.
 torch::Tensor entry_rows(const CsrTensor& matrix);
-/// [entries] int32: which entry of the matrix an entry of its transpose is.
+/// Returns for each entry of the transpose its index in the matrix, [entries] int32.
 torch::Tensor transposed_entries(const CsrTensor& matrix);
 
 }  // namespace foretime::models
