@@ -102,7 +102,7 @@ class ExpandedLayouts {
   zip_error_t error_;
 };
 
-/// As files have them.
+/// Returns values in the type that files have.
 std::vector<int64_t> whole_numbers(const auto& values) { return {values.begin(), values.end()}; }
 
 }  // namespace

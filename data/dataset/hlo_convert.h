@@ -12,39 +12,41 @@
 
 namespace foretime::data {
 
-/// Writes a layout group as a TpuGraphs `.npz` with the entries, types and orders of the published files.
-/// node_config_feat is expanded from the codes while it is compressed, so memory stays bounded whatever its size.
-/// Throws DataError where the group is of another kind or the file cannot be written; a file is complete or not there.
+/// Writes a layout group as a TpuGraphs `.npz` with the entries, types and orders of the published files. Expands
+/// node_config_feat from the codes while compressing it, so memory stays bounded. The file appears complete or not at
+/// all. Throws DataError if the group is of another kind or the file cannot be written.
 void write_layout_npz(const std::filesystem::path& file, const Group& group);
 
-/// The codes of a candidate, [configurable]; valid until the next call. Candidates are asked for in ascending order.
+/// Returns the codes of a candidate, [configurable], valid until the next call. Called in ascending order of
+/// candidates.
 using CandidateCodes = std::function<const uint8_t*(int64_t candidate)>;
-/// Writes a layout group whose codes are made as they are needed; group.layout.codes is not looked at.
+/// Writes a layout group whose codes are computed on demand; ignores group.layout.codes.
 void write_layout_npz(const std::filesystem::path& file, const Group& group, const CandidateCodes& codes);
 
 /// Writes a tile group as a TpuGraphs `.npz` with the entries, types and orders of the published files. `runtimes` are
-/// nanoseconds, and `normalizer` is what they are divided by. Throws DataError where the group is of another kind or
-/// the file cannot be written; a file is complete or not there.
+/// nanoseconds, and `normalizer` is their divisor. The file appears complete or not at all. Throws DataError if the
+/// group is of another kind or the file cannot be written.
 void write_tile_npz(const std::filesystem::path& file, const Group& group, const std::vector<int64_t>& runtimes,
                     int64_t normalizer);
 
+/// Describes the conversion of one group.
 struct HloConversion {
-  std::string name;           // of the group
-  std::string left_out;       // why it was left out; empty where it was not
-  std::filesystem::path out;  // what was written
-  HloGroup what;              // with its arrays
+  std::string name;           // name of the group
+  std::string left_out;       // reason for skipping the group; empty: converted
+  std::filesystem::path out;  // path of the written file
+  HloGroup what;              // converted group without its arrays
 };
 
 struct HloConvertOptions {
-  std::optional<HloMessage> message;  // known better than by the file's content
+  std::optional<HloMessage> message;  // overrides the message type found from the content
   HloLimits limits;
   bool force = false;  // replace files of any kind (base/output_target.h)
 };
 
-/// Writes the groups of an HLO protobuf file as TpuGraphs' .npz files: to `out` where that ends in .npz, which must
-/// then be one group, else each as NAME.npz into the folder `out`, which is made if it is not there. One module is in
-/// memory at a time. `done` is told of each. Throws OutputRefused before anything is written, and DataError; what was
-/// written before stays.
+/// Writes the groups of an HLO protobuf file as TpuGraphs' .npz files: to `out` if that ends in .npz, which requires a
+/// single group, otherwise each as NAME.npz into the folder `out`, which is created if needed. Only one module is in
+/// memory at a time. Calls `done` after each group. Throws OutputRefused before anything is written, and DataError;
+/// files written before stay.
 void convert_hlo(const std::filesystem::path& in, const std::filesystem::path& out, const HloConvertOptions& options,
                  const std::function<void(const HloConversion&)>& done);
 

@@ -25,7 +25,7 @@ double packing_cost(const GroupHeader& header) {
 
 uint64_t packing_memory(const GroupHeader& header) {
   constexpr double kBuffers = 8 << 20;
-  constexpr double kTable = 4096;  // of a configurable node: tens of rows, as floats and as bytes
+  constexpr double kTable = 4096;  // configurable node: tens of rows, as floats and as bytes
   if (header.kind != CandidateKind::layout) return static_cast<uint64_t>(kBuffers + 2 * packing_cost(header));
   return static_cast<uint64_t>(kBuffers + 64.0 * static_cast<double>(header.nodes + header.edges) +
                                32.0 * static_cast<double>(header.candidates) +

@@ -21,7 +21,7 @@
 namespace foretime::data {
 namespace {
 
-constexpr int64_t kLayoutDimensions = 6;  // of a layout: 18 = output, input, kernel × 6
+constexpr int64_t kLayoutDimensions = 6;  // size of a layout; 18 = output, input, kernel × 6
 constexpr int64_t kMostDistinctRows = 9;  // distinct layout rows of a node in any published file
 constexpr int64_t kOpcodes = 120;
 constexpr int64_t kConvolution = 27;  // the opcode whose configurable nodes have a kernel
@@ -122,7 +122,7 @@ void make_nodes(GraphBlock& graph, const SynthSettings& settings, const std::vec
     for (const int64_t column : kOtherColumns) row[column] = static_cast<float>(random.below(5));
   }
   graph.feature_count = kHloFeatures;
-  graph.node_type_count = 256;  // as readers have it: opcodes are one byte
+  graph.node_type_count = 256;  // readers' value: opcodes are one byte
   graph.graph_ptr = std::vector<int64_t>{0, settings.nodes};
   graph.node_types = std::move(types);
   graph.node_features = std::move(features);
@@ -218,8 +218,8 @@ class Layouts {
   std::vector<int32_t> nodes_;
   std::vector<int64_t> row_ptr_;
   std::vector<Row> rows_;
-  std::vector<double> costs_;                       // of each row, ns
-  std::vector<double> sizes_;                       // of each configurable node, ns
+  std::vector<double> costs_;                       // [rows] ns
+  std::vector<double> sizes_;                       // [configurable] ns
   std::vector<std::pair<int64_t, int64_t>> pairs_;  // configurable neighbours
 };
 
@@ -243,10 +243,11 @@ class Synthesis {
     candidate_seed_ = random.next();
   }
 
-  /// Without codes and run times.
+  /// Returns the group without codes and run times.
   const Group& group() const { return group_; }
 
-  /// About one candidate in 50 repeats an earlier one; each other changes a part of its own size of the nodes.
+  /// Makes the codes of a candidate. About one candidate in 50 repeats an earlier one; each other one changes a
+  /// different share of the nodes.
   void make_codes(int64_t candidate, std::span<uint8_t> codes) const {
     Random random = random_of(candidate);
     while (candidate > 0 && random.below(50) == 0) {
@@ -264,14 +265,14 @@ class Synthesis {
     }
   }
 
-  /// Each measurement has noise of its own, repeated candidates too.
+  /// Returns the run time of a candidate, with separate noise for repeated candidates too.
   double runtime(int64_t candidate, std::span<const uint8_t> codes) const {
     Random random(candidate_seed_ ^ ~static_cast<uint64_t>(candidate));
-    const double base = 1000.0 * static_cast<double>(settings_.nodes);  // of the nodes that no layout changes
+    const double base = 1000.0 * static_cast<double>(settings_.nodes);  // time of the nodes that no layout changes
     return std::max(1.0, std::round((base + layouts_->cost(codes.data())) * std::exp(kNoise * random.normal())));
   }
 
-  /// Of all candidates; `take` is given the codes of each.
+  /// Returns the run times of all candidates, and passes the codes of each to `take`.
   std::vector<double> runtimes(const std::function<void(std::span<const uint8_t> codes)>& take) const {
     std::vector<double> runtimes(static_cast<size_t>(settings_.candidates));
     std::vector<uint8_t> codes(static_cast<size_t>(settings_.configurable));

@@ -29,7 +29,8 @@ constexpr uint64_t kColumnsPlan = 0x7461626c65636f6c;  // key of the columns' te
 constexpr size_t kMostWords = 64, kMostGroupColumns = 4096;
 constexpr double kLargestGap = 1e6;  // between run times of candidates that ran
 
-/// What pandas and Kernel Tuner write for a measurement that failed; a number that is not finite is such a mark, too.
+/// Lists the marks of failed measurements written by pandas and Kernel Tuner; a number that is not finite is such a
+/// mark, too.
 constexpr const char* kFailed[] = {"",
                                    "#N/A",
                                    "<NA>",
@@ -94,7 +95,7 @@ std::vector<std::string> split_csv(std::string_view line, char delimiter, const 
   return values;
 }
 
-/// True and false are numbers.
+/// Returns the number in a cell; true and false are 1 and 0. Empty for other text.
 std::optional<double> table_number(const std::string& text) {
   for (const char* word : {"true", "True", "TRUE"})
     if (text == word) return 1.0;
@@ -177,7 +178,7 @@ void read_table(const std::filesystem::path& file, MeasuredTable& table) {
                     fmt::join(table.names, ","));
 }
 
-/// What the values of a column are.
+/// Returns the type and words of a column's values.
 TableColumn column_of(const MeasuredTable& table, size_t place) {
   TableColumn column{table.names[place]};
   std::set<std::string> words;
@@ -293,7 +294,7 @@ TableColumns own_columns(const MeasuredTable& table, const TablePackRequest& req
   return columns;
 }
 
-/// Those of `like`, which the table must have.
+/// Returns the columns of `like`, which the table must have.
 TableColumns same_columns(const MeasuredTable& table, const TablePackRequest& request) {
   auto columns = parse_columns(request.like);
   std::set<std::string> wanted = {request.runtime};
@@ -341,7 +342,7 @@ class RunTimes {
     }
   }
 
-  /// Empty where the measurement failed.
+  /// Returns a row's run time; empty if the measurement failed.
   std::optional<double> of(const TableRow& row) const {
     const std::string& text = row.values[place_];
     const auto value = table_number(text);

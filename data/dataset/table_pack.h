@@ -7,39 +7,43 @@
 
 #include "data/graphs/group_header.h"
 
-/// Tables of measurements (CSV: a row a candidate, named columns, a run time) as groups. A group is one problem: rows
-/// that agree in the group columns, which become the node features of a graph with a single node. The other columns
-/// describe candidates, as tile features do. What the columns are is kept with each group, and a model scores tables of
-/// its own columns only.
+/// Packs tables of measurements (CSV: a row for each candidate, named columns, a run time) as groups. A group is one
+/// problem: the rows that agree in the group columns, which become the node features of a graph with a single node. The
+/// other columns describe candidates, like tile features. The columns are stored with each group, and a model scores
+/// only tables with its columns.
 namespace foretime::data {
 
+/// Holds the arguments of pack_table.
 struct TablePackRequest {
   std::filesystem::path out;
   std::vector<std::filesystem::path> in;
   std::string runtime = "runtime";  // column of run times; any unit, the same in all files
-  std::vector<std::string> group;   // columns that tell problems apart
+  std::vector<std::string> group;   // columns that identify a problem
   std::vector<std::string> leave_out;
-  std::vector<std::string> failed;  // run times that say that a measurement failed, besides known words
-  std::string like;                 // columns as the model or collection has them (columns_text); empty: of the table
+  std::vector<std::string> failed;  // run times that mark a failed measurement, in addition to known words
+  std::string like;  // required columns, a columns_text of a model or collection; empty: those of the table
 };
 
+/// Describes a packed table.
 struct TablePackReport {
   int64_t groups = 0, rows = 0;
-  int64_t failed = 0;           // rows without a run time, which were left out
-  bool labelled = true;         // false: the table has no column of run times, which `like` allows
-  bool index_left_out = false;  // a first column without a name, which counts rows
-  std::vector<std::string> group_columns, candidate_columns;  // as the model sees them: words are columns of 0 and 1
+  int64_t failed = 0;           // skipped rows without a run time
+  bool labelled = true;         // false: no column of run times, which `like` allows
+  bool index_left_out = false;  // skipped a first column without a name, which numbers rows
+  std::vector<std::string> group_columns,
+      candidate_columns;  // columns of the model: each word of a text column is a column of 0 and 1
 };
 
-/// Writes a collection of `data.format: tile`. Numbers stay as they are, true and false are 1 and 0, and a column of
-/// words becomes one column a word (at most 64). Throws DataError with file, line and column: no such column, a row of
-/// another length, an empty value, a number that is not finite or not a run time, a run time a million times the next
-/// faster one, more than kTileFeatures columns that describe candidates; with `like` a column or a word that it lacks.
+/// Packs tables as a collection of `data.format: tile`. Numbers are unchanged, true and false are 1 and 0, and a column
+/// of words becomes one column for each word (at most 64). Throws DataError with file, line and column for a missing
+/// column, a row of another length, an empty value, a number that is not finite or not a run time, a run time a million
+/// times the next faster one, more than kTileFeatures columns that describe candidates; with `like` also for a column
+/// or a word that it lacks.
 TablePackReport pack_table(const TablePackRequest& request);
 
-/// What the columns of these groups are, as JSON; empty where they are no tables. Throws DataError where they differ.
+/// Returns the columns of these groups as JSON; empty if they are not tables. Throws DataError if they differ.
 std::string columns_text(const std::vector<GroupHeader>& headers);
-/// Throws DataError where groups are not tables of these columns (`expected`, a columns_text), which `whose` has: "the
+/// Throws DataError if groups are not tables with the columns `expected` (a columns_text) of `whose`, such as "the
 /// model".
 void check_columns(const std::vector<GroupHeader>& headers, const std::string& expected, const std::string& whose);
 

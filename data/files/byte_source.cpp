@@ -66,7 +66,7 @@ size_t ByteSource::read(std::byte* out, size_t room) {
 }
 
 std::string ByteSource::read_text(size_t bytes) {
-  constexpr size_t kPiece = size_t{1} << 20;  // so that memory follows what there is
+  constexpr size_t kPiece = size_t{1} << 20;  // limits memory to the existing bytes
   std::string text;
   size_t filled = 0;
   for (size_t got = 1; got > 0 && filled < bytes; filled += got) {

@@ -11,17 +11,18 @@
 
 namespace foretime::data {
 
-/// The bytes of a file, plain or of what gzip holds (RFC 1952, also several members one after the other; known by its
-/// first bytes), piece by piece.
+/// Reads the bytes of a file piece by piece; a gzip file (RFC 1952, also several members in sequence; recognised by its
+/// first bytes) is decompressed.
 class ByteSource {
  public:
-  /// Throws DataError where the file cannot be opened, StorageError where the storage fails.
+  /// Opens the file. Throws DataError if it cannot be opened, StorageError if the storage fails.
   explicit ByteSource(const std::filesystem::path& file);
 
   bool gzip() const { return gzip_; }
-  /// At most `room` bytes; 0 at the end. Throws DataError where gzip data are damaged, after the bytes before that.
+  /// Reads at most `room` bytes; returns 0 at the end. Throws DataError for damaged gzip data, after the bytes before
+  /// the damage.
   size_t read(std::byte* out, size_t room);
-  /// Fewer than `bytes` only at the end.
+  /// Returns the next `bytes` bytes; fewer only at the end.
   std::string read_text(size_t bytes);
 
  private:
@@ -37,9 +38,9 @@ class ByteSource {
   std::unique_ptr<std::FILE, FileCloser> stream_;
   bool gzip_ = false;
   std::unique_ptr<Inflater> inflater_;  // null between gzip members
-  std::vector<std::byte> input_;        // bytes of the file
+  std::vector<std::byte> input_;        // compressed or plain bytes of the file
   size_t input_begin_ = 0, input_end_ = 0;
-  uint64_t produced_ = 0;  // bytes of what gzip holds
+  uint64_t produced_ = 0;  // decompressed bytes
 };
 
 }  // namespace foretime::data

@@ -45,9 +45,9 @@ bool is_blank(std::string_view line) { return line.find_first_not_of(" \t\r\n") 
 
 /// The start of a file.
 struct Start {
-  std::string_view bytes;     // of what gzip holds
+  std::string_view bytes;     // decompressed bytes of gzip
   bool gzip = false;          // the file is gzip
-  std::string_view text;      // without byte-order mark, blank lines and comments (#) before all else; empty: no text
+  std::string_view text;      // first text after byte-order mark, blank lines and comments (#); empty: no text
   std::string_view key;       // the first key of a JSON object
   std::string_view zip_name;  // the first entry of a zip archive
 
@@ -95,7 +95,7 @@ struct Start {
 struct KnownForm {
   FileForm form;
   const char* name;
-  const char* way;  // what to do with it
+  const char* way;  // advice for such a file
   bool (*recognises)(const Start& start);
 };
 

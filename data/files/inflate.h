@@ -8,9 +8,9 @@
 namespace foretime::data {
 
 /// Decompresses one deflate stream (RFC 1951) or one gzip member (RFC 1952, whose checksum and size are checked), piece
-/// by piece. There are two implementations, of which CMake takes one: ISA-L where it is installed (Debian:
-/// libisal-dev), else zlib. ISA-L reads TenSet's records.jsonl.gz (444 MB of text) in 0.20 s, zlib's gzread in 0.61 s,
-/// which would be 6 % of the time in which the records become loop nests.
+/// by piece. CMake chooses one of two implementations: ISA-L if it is installed (Debian: libisal-dev), otherwise zlib.
+/// ISA-L reads TenSet's records.jsonl.gz (444 MB of text) in 0.20 s, zlib's gzread in 0.61 s, which would be 6 % of the
+/// time in which the records become loop nests.
 class Inflater {
  public:
   enum class Format : uint8_t { deflate, gzip };
@@ -23,7 +23,7 @@ class Inflater {
     bool ended = false;                 // the stream is complete
     bool damaged = false;               // the bytes are not of this format, or the checksum or size is wrong
   };
-  /// Consumes input and produces output until one of them is used up or the stream ends.
+  /// Consumes input and produces output until either is used up or the stream ends.
   Step inflate(std::span<const std::byte> in, std::span<std::byte> out);
 
  private:
@@ -31,7 +31,7 @@ class Inflater {
   std::unique_ptr<State> state_;
 };
 
-/// CRC-32 as zip archives have it, of what follows bytes whose CRC-32 is `crc`; 0 to begin with.
+/// Returns the CRC-32 of zip archives for `bytes` after data with CRC-32 `crc`; 0 for the first piece.
 uint32_t crc32_of(std::span<const std::byte> bytes, uint32_t crc);
 
 }  // namespace foretime::data

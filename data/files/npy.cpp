@@ -14,7 +14,7 @@ namespace foretime::data {
 namespace {
 
 constexpr std::string_view kMagic = "\x93NUMPY";
-constexpr std::string_view kLetters = "biufU";  // of each NpyKind
+constexpr std::string_view kLetters = "biufU";  // [NpyKind]
 constexpr int64_t kLargestHeader = 1 << 20;
 constexpr size_t kMostDimensions = 32;  // numpy's own limit
 constexpr int64_t kLongestText = 1 << 24;

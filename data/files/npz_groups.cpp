@@ -100,13 +100,13 @@ namespace {
 
 const ShapeRule kRuntimeRule{{kAnySize}, "(configs,)"};
 const ShapeRule kIdRule{{kAnySize}, "(configurable,)"};
-constexpr int64_t kPieceBytes = 1 << 20;  // of node_config_feat at once: fits the second-level cache
+constexpr int64_t kPieceBytes = 1 << 20;  // bytes of node_config_feat read at once: fits the second-level cache
 
 /// Returns integers, also of an array of floats, whose values must be whole. Normalised run times are not: they have
 /// lost their unit.
 std::vector<int64_t> read_runtimes(const NpzReader& file, const std::string& entry, const ShapeRule& rule) {
   if (file.open(entry, rule).header().type.kind != NpyKind::floating) return file.read<int64_t>(entry, rule);
-  constexpr double kLargest = 9e15;  // below 2^53, up to which doubles hold all integers
+  constexpr double kLargest = 9e15;  // less than 2^53, up to which doubles hold all integers
   const auto values = file.read<double>(entry, rule);
   std::vector<int64_t> runtimes(values.size());
   for (size_t c = 0; c < values.size(); ++c) {

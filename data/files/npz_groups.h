@@ -6,32 +6,37 @@
 #include "data/graphs/layout_coder.h"
 #include "data/graphs/program_nodes.h"
 
-/// One reader for each kind of .npz. `describe_*` fills a header's sizes from the entries' NPY headers; `read_*` reads
-/// and checks everything but the name. All throw DataError `file: entry: found, expected`.
+/// Reads groups, with one reader for each kind of .npz. `describe_*` fills a header's sizes from the entries' NPY
+/// headers; `read_*` reads and checks everything but the name. All throw DataError `file: entry: found, expected`.
 namespace foretime::data {
 
-/// TpuGraphs layout collections. The float32 `node_config_feat` streams by: rows become codes as they pass.
+/// Fills the header of a file of a TpuGraphs layout collection.
 void describe_layout(const NpzReader& file, GroupHeader& header);
+/// Reads a layout group. The float32 `node_config_feat` is encoded while it is read.
 Group read_layout(const NpzReader& file);
-/// Reads a layout group whose two large arrays go to `sink` while they are read, first the features, and are empty in
-/// the group: memory does not grow with the candidates, and with the nodes only by what a node has beside its features.
+/// Reads a layout group. Passes its two large arrays to `sink` in pieces, first the features; both are empty in the
+/// returned group. Memory does not grow with the candidates, nor with the features of a node.
 Group read_layout(const NpzReader& file, const LayoutSink& sink);
 
-/// TpuGraphs tile collections. The label is config_runtime / config_runtime_normalizers.
+/// Fills the header of a file of a TpuGraphs tile collection.
 void describe_tile(const NpzReader& file, GroupHeader& header);
+/// Reads a tile group. The label is config_runtime / config_runtime_normalizers.
 Group read_tile(const NpzReader& file);
 
-/// Measured tensor programs: TIR syntax trees, one a candidate; data/graphs/schema.h says what the features are.
+/// Fills the header of a file of measured tensor programs: TIR syntax trees, one for each candidate;
+/// data/graphs/schema.h describes the features.
 void describe_program(const NpzReader& file, GroupHeader& header);
-/// Its graphs are of `featurizer`, or the trees themselves.
+/// Reads a program group. `featurizer` makes its graphs; if null, the syntax trees are the graphs.
 Group read_program(const NpzReader& file, const Featurizer* featurizer = nullptr);
-/// Its trees alone, checked.
+/// Reads and checks only the syntax trees.
 ProgramNodes read_program_nodes(const NpzReader& file);
 
-/// What layout and tile files share: node_feat, node_opcode and edge_index (consumer, producer), as one graph.
+/// Fills the header fields that layout and tile files share.
 void describe_hlo_graph(const NpzReader& file, GroupHeader& header);
+/// Reads the graph of a layout or tile file: node_feat, node_opcode and edge_index (consumer, producer).
 GraphBlock read_hlo_graph(const NpzReader& file);
-/// The node features go to `features` in pieces of whole rows, and are empty in the graph.
+/// Reads the graph of a layout or tile file. Passes the node features to `features` in pieces of whole rows; they are
+/// empty in the graph.
 GraphBlock read_hlo_graph(const NpzReader& file, const FeatureSink& features);
 
 }  // namespace foretime::data

@@ -74,7 +74,7 @@ ZipReader::ZipReader(std::string origin, ZipEntry entry, zip_file* file)
   buffer_.resize(std::min(entry_.compressed_size, kBufferBytes));
 }
 
-/// At most `count` bytes as they stand in the archive; 0 at their end.
+/// Reads at most `count` bytes, unchanged from the archive; returns 0 at the end.
 uint64_t ZipReader::read_raw(void* out, uint64_t count) {
   const zip_int64_t got = zip_fread(file_.get(), out, std::min(count, kReadPiece));
   // libzip compares the checksum of stored entries itself, when it meets their end.
@@ -84,7 +84,7 @@ uint64_t ZipReader::read_raw(void* out, uint64_t count) {
   return static_cast<uint64_t>(got);
 }
 
-/// At most as many bytes as there is room for; 0 at the end of the stream, or of what the archive has of it.
+/// Inflates at most out.size() bytes; returns 0 at the end of the stream or of its bytes in the archive.
 uint64_t ZipReader::inflate_some(std::span<std::byte> out) {
   for (bool exhausted = false; !ended_;) {
     if (unread_.empty() && !exhausted) {
@@ -131,7 +131,7 @@ ZipArchive::ZipArchive(std::filesystem::path path) : path_(std::move(path)) {
   if (code && is_storage_failure(code.value())) throw_file_error(path_, "cannot be read", code.value());
   if (code) throw DataError("{}: cannot be read ({}), expected a zip archive", file, code.message());
   ZipError error;
-  auto* source = zip_source_file_create(file.c_str(), 0, 0, error.get());  // to its end
+  auto* source = zip_source_file_create(file.c_str(), 0, 0, error.get());  // length 0: whole file
   if (source != nullptr) archive_.reset(zip_open_from_source(source, ZIP_RDONLY, error.get()));
   if (!archive_) {
     zip_source_free(source);
@@ -262,7 +262,7 @@ NpyHeader read_header(ZipReader& reader, const std::string& origin) {
   return header;
 }
 
-/// From the first index varying fastest to the last one.
+/// Reorders elements whose first index varies fastest into C order.
 template <class T>
 std::vector<T> to_c_order(const std::vector<T>& values, const std::vector<int64_t>& shape) {
   std::vector<int64_t> stride(shape.size()), index(shape.size(), 0);

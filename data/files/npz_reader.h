@@ -19,24 +19,24 @@ struct zip_file;
 
 namespace foretime::data {
 
-/// What the central directory of a zip archive says of a entry. It is a claim until the entry has been read to its
-/// end.
+/// Describes an entry according to the central directory of a zip archive. Not trusted until the entry has been read to
+/// its end.
 struct ZipEntry {
   std::string name;
   uint64_t index = 0;
   uint64_t size = 0;             // bytes, inflated
   uint64_t compressed_size = 0;  // bytes in the archive
   uint32_t crc = 0;              // CRC-32 of the inflated bytes
-  bool deflated = false;         // else stored
+  bool deflated = false;         // false: stored
 };
 
-/// A entry being read from its start. It must not outlive its archive.
+/// Reads an entry from its start. Must not outlive its archive.
 class ZipReader {
  public:
-  /// Reads exactly `count` bytes. Throws DataError where the entry ends before, or does not inflate.
+  /// Reads exactly `count` bytes. Throws DataError if the entry ends before or cannot be inflated.
   void read(void* out, uint64_t count);
-  /// Call after the last byte: throws DataError where the entry goes on, or where its CRC-32 or size is not the one
-  /// recorded.
+  /// Checks the end of the entry; called after the last byte. Throws DataError if bytes are left or the CRC-32 or size
+  /// differs from the recorded one.
   void finish();
   uint64_t position() const { return position_; }
   const ZipEntry& entry() const { return entry_; }
@@ -46,7 +46,7 @@ class ZipReader {
   struct Close {
     void operator()(zip_file* file) const;
   };
-  /// `file` gives the entry's bytes as they stand in the archive.
+  /// Reads from `file`, which gives the entry's bytes as stored in the archive.
   ZipReader(std::string origin, ZipEntry entry, zip_file* file);
   template <class... Args>
   [[noreturn]] void fail(fmt::format_string<Args...> found, Args&&... args) const {
@@ -55,30 +55,30 @@ class ZipReader {
   uint64_t read_raw(void* out, uint64_t count);
   uint64_t inflate_some(std::span<std::byte> out);
 
-  std::string origin_;  // "file: entry name", for messages
+  std::string origin_;  // "file: entry name", prefix of messages
   ZipEntry entry_;
   std::unique_ptr<zip_file, Close> file_;
   uint64_t position_ = 0;
   uint32_t crc_ = 0;
-  std::optional<Inflater> inflater_;   // of a deflated entry
+  std::optional<Inflater> inflater_;   // inflater for deflated entries
   std::vector<std::byte> buffer_;      // compressed bytes
-  std::span<const std::byte> unread_;  // of them
-  bool ended_ = false;                 // the deflate stream has
+  std::span<const std::byte> unread_;  // part of buffer_ that is not yet inflated
+  bool ended_ = false;                 // the deflate stream has ended
 };
 
-/// A zip archive opened for reading by libzip. Entries must be stored or deflated, not encrypted, and have distinct
-/// names. An archive is for one thread at a time.
+/// Opens a zip archive for reading with libzip. Entries must be stored or deflated, not encrypted, and have distinct
+/// names. An archive is used by one thread at a time.
 ///
-/// A recorded size is refused before anything is allocated for it where deflate could not have produced it: its largest
-/// expansion is 1032 to 1 (zlib technical details), so memory is bounded by the size of the file.
+/// Refuses a recorded size that deflate could not have produced before allocating memory for it: its largest expansion
+/// is 1032 to 1 (zlib technical details), so memory is bounded by the size of the file.
 class ZipArchive {
  public:
-  /// Reads the central directory only. Throws DataError for a file that is missing, truncated or not a zip archive.
+  /// Reads only the central directory. Throws DataError for a file that is missing, truncated or not a zip archive.
   explicit ZipArchive(std::filesystem::path path);
 
   const std::filesystem::path& path() const { return path_; }
   const std::vector<ZipEntry>& entries() const { return entries_; }
-  /// Null where there is none of that name.
+  /// Returns the entry with this name; null if there is none.
   const ZipEntry* find(const std::string& name) const;
   ZipReader open(const ZipEntry& entry) const;
 
@@ -94,30 +94,31 @@ class ZipArchive {
 template <class T>
 concept NpyNumber = (std::integral<T> && !std::same_as<T, bool> && !std::same_as<T, char>) || std::floating_point<T>;
 
-/// One array of an archive, read piece by piece in the order of the file, so that no array need fit into memory.
+/// Reads one array of an archive piece by piece in the order of the file, so that no array must fit into memory.
 ///
 /// Integers are read into any integer type that holds their values, booleans into any integer type as 0 and 1, and
-/// floats into float or double; doubles read into float are rounded. All else is refused, naming both types.
+/// floats into float or double; doubles read into float are rounded. Any other combination is refused with both types
+/// in the message.
 class NpyStream {
  public:
-  /// Reads the header. Throws DataError where it is malformed (see parse_npy_header) or asks for another number of
-  /// bytes than the zip directory records: after that, allocating for the whole shape is safe.
+  /// Reads the header. Throws DataError if it is malformed (parse_npy_header) or its size differs from the one in the
+  /// zip directory: after that, allocating for the whole shape is safe.
   NpyStream(const ZipArchive& archive, const ZipEntry& entry);
 
   const NpyHeader& header() const { return header_; }
   const std::string& origin() const { return origin_; }
-  int64_t remaining() const { return remaining_; }  // elements not read yet
+  int64_t remaining() const { return remaining_; }  // unread elements
 
-  /// Reads the next `count` elements. A plain copy where T is the type in the file.
+  /// Reads the next `count` elements; a plain copy if T is the type in the file.
   template <NpyNumber T>
   void read(T* out, int64_t count);
   /// Reads the next `count` texts as UTF-8, without the NULs that pad them.
   std::vector<std::string> read_text(int64_t count);
-  /// Call after the last element: checks the entry's size and CRC-32.
+  /// Checks the entry's size and CRC-32; called after the last element.
   void finish() { reader_.finish(); }
 
-  /// All that is left, in C order whatever the order in the file, and `finish`. Call it on a stream of which nothing is
-  /// read.
+  /// Returns all elements in C order, whatever the order in the file, and calls `finish`. Nothing may have been read
+  /// before.
   template <NpyNumber T>
   std::vector<T> read_all();
 
@@ -132,33 +133,33 @@ class NpyStream {
 
 constexpr int64_t kAnySize = -1;
 
-/// What a reader expects of a entry's shape: sizes, or kAnySize; and the words for it in messages, "(nodes, 140)".
+/// Describes the expected shape of an entry: sizes or kAnySize, and their text in messages, "(nodes, 140)".
 struct ShapeRule {
   std::vector<int64_t> sizes;
   std::string words;
 };
 
-/// A zip archive of NPY arrays (numpy.savez), asked by entry names without ".npy".
+/// Opens a zip archive of NPY arrays (numpy.savez); entry names are given without ".npy".
 class NpzReader {
  public:
   explicit NpzReader(std::filesystem::path path) : archive_(std::move(path)) {}
 
   const ZipArchive& archive() const { return archive_; }
-  std::string origin(const std::string& name) const;  // "file: entry name", to start a message
+  std::string origin(const std::string& name) const;  // "file: entry name", prefix of messages
   bool has(const std::string& name) const { return archive_.find(name + ".npy") != nullptr; }
   /// Throws DataError where the entry is missing, naming those that are there.
   NpyStream open(const std::string& name) const;
-  /// Also checks the shape.
+  /// Opens an entry and checks its shape.
   NpyStream open(const std::string& name, const ShapeRule& rule) const;
-  /// Size of dimension `dimension` of a entry's shape, from its header alone.
+  /// Returns the size of dimension `dimension` of an entry, from its header alone.
   int64_t size(const std::string& name, const ShapeRule& rule, size_t dimension) const;
-  /// A whole entry in C order.
+  /// Reads a whole entry in C order.
   template <NpyNumber T>
   std::vector<T> read(const std::string& name, const ShapeRule& rule) const {
     return open(name, rule).template read_all<T>();
   }
   std::vector<std::string> read_text(const std::string& name, const ShapeRule& rule) const;
-  /// XXH64 over the entries' names, sizes and checksums, in the order of their names.
+  /// Returns the XXH64 of the entries' names, sizes and checksums, in the order of their names.
   uint64_t fingerprint() const;
 
  private:

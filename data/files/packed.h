@@ -26,38 +26,37 @@
 /// collection holds what can be known of it once and for all: its summary, and plans that a caller stores.
 namespace foretime::data {
 
-/// Whether the file starts as packed files do (of any version). False for files that cannot be read.
+/// Returns whether the file starts like a packed file of any version; false for files that cannot be read.
 bool is_packed(const std::filesystem::path& file);
 
-/// The directory: one header a group, in the order of the file. Throws DataError if it is damaged, cut off or of
-/// another version.
+/// Reads the directory: one header for each group, in the order of the file. Throws DataError if it is damaged,
+/// truncated or of another version.
 std::vector<GroupHeader> packed_headers(const std::filesystem::path& file);
 
-/// Opens group `header.member` of `header.file`. Its arrays borrow from the mapped file, which stays mapped as long as
-/// one of them lives; a file must not be shortened in that time. Everything but summary and plans is read and checked
-/// here, at the group's first use. Throws DataError where a checksum or any value is wrong (validate_group), or where
-/// the file is not the one that the header came from.
+/// Opens group `header.member` of `header.file`. Its arrays point into the mapped file, which stays mapped as long as
+/// one of them lives; the file must not be shortened in that time. Reads and checks everything except summary and
+/// plans. Throws DataError for a wrong checksum or value (validate_group), or if the file is not the one of the header.
 Group load_packed(const GroupHeader& header);
 
-/// The summary alone: the rest of the group is neither read nor checked. Throws DataError as load_packed.
+/// Reads only the summary of a group. Throws the errors of load_packed.
 GroupSummary load_packed_summary(const GroupHeader& header);
 
-/// The plan that was stored under `key`, borrowed from the mapped file; empty where there is none. Its contents are the
-/// caller's: checked against a checksum, and not understood here. Throws DataError as load_packed.
+/// Returns the plan that was stored under `key`, pointing into the mapped file; empty if there is none. Checks its
+/// checksum but not its contents, which belong to the caller. Throws the errors of load_packed.
 std::optional<Array<std::byte>> load_packed_plan(const GroupHeader& header, uint64_t key);
 
-/// Reads and checks everything, summaries against their groups; returns the number of groups. Throws DataError at the
-/// first thing that is wrong.
+/// Reads and checks everything, summaries against their groups. Returns the number of groups. Throws DataError at the
+/// first fault.
 int64_t verify_packed(const std::filesystem::path& file);
 
-/// Plans to keep beside a group, by a key of the caller's, such as a hash of what they are for.
+/// Holds plans to store with a group, by a key chosen by the caller, such as a hash of their purpose.
 using PackedPlans = std::map<uint64_t, std::vector<std::byte>>;
-/// Called with each group after it was written; the arrays borrow from the unfinished file. Must be safe to call from
-/// several threads where groups are packed by several.
+/// Returns the plans for a group. Called after the group was written; the arrays point into the unfinished file. Must
+/// be thread-safe if several threads pack groups.
 using PlanMaker = std::function<PackedPlans(const Group& group)>;
 
-/// Writes a collection, holding no group longer than `add` runs. The file appears under its name, complete and on the
-/// disk, when `finish` returns; before, and if it never does, what was there stays.
+/// Writes a collection; holds no group after `add` returns. The file appears under its name, complete and synced, when
+/// `finish` returns; until then the old file stays.
 class PackedWriter {
  public:
   explicit PackedWriter(std::filesystem::path file, PlanMaker plans = {});
@@ -65,15 +64,15 @@ class PackedWriter {
   PackedWriter(const PackedWriter&) = delete;
   PackedWriter& operator=(const PackedWriter&) = delete;
 
-  /// `fingerprint`: that of the source file, so that a packed group is known as the same data; 0 takes one of the
-  /// contents. Throws DataError for groups that validate_group refuses, of another kind than the first, or named as an
-  /// earlier one.
+  /// Adds a group. `fingerprint` is that of the source file, so that a packed group is recognised as the same data; 0
+  /// computes one from the contents. Throws DataError for groups that validate_group refuses, that are of another kind
+  /// than the first, or whose name occurred before.
   void add(const Group& group, uint64_t fingerprint = 0);
-  /// Adds a layout group whose large arrays are never in memory: `read` gives them to the sink and returns the rest.
-  /// The file has the bytes that add() would have given it. After a failure nothing more can be added.
+  /// Adds a layout group whose large arrays are never in memory: `read` passes them to the sink and returns the rest.
+  /// Writes the same bytes as add(). After a failure nothing more can be added.
   void add_streamed(const std::string& name, const std::function<Group(const LayoutSink& sink)>& read,
                     uint64_t fingerprint = 0);
-  /// Throws DataError if there is no group, or if writing fails.
+  /// Completes the file. Throws DataError if there is no group or writing fails.
   void finish();
 
  private:

@@ -18,7 +18,7 @@
 #include "base/mapped_file.h"
 #include "data/graphs/group_header.h"
 
-/// Bytes of a packed collection, for its reader and its writer only.
+/// Defines the bytes of a packed collection, only for its reader and its writer.
 namespace foretime::data::packed {
 
 // Structs are written as they lie in memory; a machine of the other byte order would see a wrong endian mark.
@@ -38,12 +38,12 @@ struct Preamble {
   uint64_t directory_bytes;
   uint64_t group_count;
   uint64_t directory_checksum;
-  uint64_t checksum;  // of the bytes before it
+  uint64_t checksum;  // covers the bytes before this field
 };
 static_assert(sizeof(Preamble) == 64 && std::is_trivially_copyable_v<Preamble>);
 
-/// In the order in which a group's sections stand in the file. The two that may be too large for memory come first, so
-/// that they can be written while they are read.
+/// Lists a group's sections in the order of the file. The two that may be too large for memory come first, so that they
+/// can be written while they are read.
 enum Section : size_t {
   kNodeFeatures,
   kLayoutCodes,
@@ -58,18 +58,18 @@ enum Section : size_t {
   kTileRows,
   kNodeSplits,
   kCandidateIds,  // for each id its length as uint32, then its bytes
-  // What a run reads of every group before it starts; they lie together.
+  // The following sections are read for every group before a run starts; they are adjacent.
   kRuntimes,
   kFlops,
   kConfigurations,  // configuration_hashes
-  kStatistics,      // see kStatisticsRows
-  // Optional.
+  kStatistics,      // kStatisticsRows
+  // The following section is optional.
   kPlans,  // PlanTable, PlanRecords, then the plans, each at a multiple of 64 bytes from the section's start
   kSectionCount,
 };
 
-/// kStatistics holds one row of doubles for each of: sums, squares, minima, maxima of the values; the same of their
-/// logarithms. Columns are the node features, then the tile features; ColumnStatistics says what they are.
+/// Counts the rows of doubles in kStatistics: sums, squares, minima, maxima of the values; then the same of their
+/// logarithms. Columns are the node features, then the tile features (ColumnStatistics).
 constexpr int64_t kStatisticsRows = 8;
 
 struct PlanTable {
@@ -78,18 +78,18 @@ struct PlanTable {
 };
 struct PlanRecord {
   uint64_t key;     // ascending
-  uint64_t offset;  // from the start of the section
+  uint64_t offset;  // relative to the start of the section
   uint64_t bytes;
 };
 
 struct SectionRecord {
-  uint64_t offset;  // from the start of the file, a multiple of 64; 0 where the section is empty
+  uint64_t offset;  // relative to the start of the file, a multiple of 64; 0: the section is empty
   uint64_t bytes;
   uint64_t checksum;
 };
 
 struct GroupRecord {
-  uint64_t name_offset;  // from the start of the directory
+  uint64_t name_offset;  // relative to the start of the directory
   uint64_t name_bytes;
   uint64_t name_checksum;
   uint64_t fingerprint;
@@ -99,25 +99,25 @@ struct GroupRecord {
   std::array<SectionRecord, kSectionCount> sections;
   uint64_t collection;                // data::Collection
   std::array<uint64_t, 60> reserved;  // 0
-  uint64_t checksum;                  // of the bytes before it
+  uint64_t checksum;                  // covers the bytes before this field
 };
 static_assert(sizeof(GroupRecord) == 1024 && std::is_trivially_copyable_v<GroupRecord>);
 
-// What the packed format's readers and its writer share. Others include data/packed.h.
+// The functions below are shared by the packed format's reader and writer. Other code includes data/files/packed.h.
 
-/// Of all bytes before a record's last field, its checksum.
+/// Returns the checksum of all bytes before a record's last field, which stores it.
 uint64_t own_checksum(const Preamble& preamble);
 uint64_t own_checksum(const GroupRecord& record);
 
-/// An open file, by its name in messages.
+/// Reads an open file; messages name it.
 class File {
  public:
-  /// Opens to read. Throws DataError.
+  /// Opens the file for reading. Throws DataError.
   explicit File(const std::filesystem::path& path);
 
   int descriptor() const { return descriptor_.get(); }
   const std::string& path() const { return path_; }
-  /// Reads exactly so many bytes. Throws DataError.
+  /// Reads exactly `bytes` bytes. Throws DataError.
   void read(void* to, uint64_t bytes, uint64_t offset, const char* field) const;
   template <class... Args>
   [[noreturn]] void fail(const std::string& field, fmt::format_string<Args...> what, Args&&... args) const {
@@ -129,18 +129,18 @@ class File {
   Descriptor descriptor_;
 };
 
-/// A collection whose preamble has been checked. All throw DataError.
+/// Reads a collection whose preamble has been checked. All functions throw DataError.
 class CollectionFile {
  public:
   explicit CollectionFile(const std::filesystem::path& path);
 
   const File& file() const { return file_; }
   const Preamble& preamble() const { return preamble_; }
-  /// The directory's bytes, checked as a whole.
+  /// Returns the directory's bytes after checking their checksum.
   std::vector<char> directory() const;
-  /// Checks a record for itself: its checksum, that its sections lie inside the file, that no size is negative.
+  /// Checks a record by itself: its checksum, sections inside the file, no negative size.
   void check(const GroupRecord& record, uint64_t index) const;
-  /// Reads and checks one record, and its name.
+  /// Reads and checks one record and its name.
   GroupRecord record(uint64_t index, std::string& name) const;
 
  private:
@@ -148,18 +148,18 @@ class CollectionFile {
   Preamble preamble_{};
 };
 
-/// The bytes of some sections of a group, mapped for as long as an array of them lives.
+/// Maps the bytes of some sections of a group for as long as an array of them lives.
 class Sections {
  public:
-  /// Maps the range that sections `first` … `last` span. `file` must outlive this object, not the arrays. Without
-  /// `verified` checksums are compared when a section is asked for; with it, the caller has just written them.
+  /// Maps the range of sections `first` … `last`. `file` must outlive this object, not the arrays. Checksums are
+  /// compared when a section is read, unless `verified` says that the caller has just written them.
   Sections(const File& file, const GroupRecord& record, std::string name, Section first, Section last,
            bool verified = false);
 
-  /// Throws DataError where the checksum is wrong.
+  /// Returns a section's bytes. Throws DataError for a wrong checksum.
   std::span<const std::byte> bytes(Section section, const char* field) const;
-  /// `count` × `width` values, or as many as there are where `count` < 0. Throws DataError where the size or the
-  /// checksum is wrong.
+  /// Returns a section of `count` × `width` values; a negative `count` takes all values. Throws DataError for a wrong
+  /// size or checksum.
   template <class T>
   Array<T> array(Section section, const char* field, int64_t count, int64_t width = 1) const {
     const auto raw = checked_bytes(section, field, count, width, sizeof(T));
@@ -183,8 +183,8 @@ class Sections {
   std::shared_ptr<const MappedFile> mapping_;
 };
 
-/// Calls visit(section, name in messages, array of the group, count, width) for the sections that a group's graphs,
-/// layout tables and tiles are, in the order of the file. A count below 0: as many as there are.
+/// Calls visit(section, name in messages, array of the group, count, width) for the sections of a group's graphs,
+/// layout tables and tiles, in the order of the file. A negative count means all values.
 void visit_sections(auto& group, const GroupSizes& sizes, const auto& visit) {
   const bool layout = group.kind == CandidateKind::layout, tile = group.kind == CandidateKind::tile;
   const int64_t configurable = layout ? sizes.configurable : 0;
@@ -200,22 +200,22 @@ void visit_sections(auto& group, const GroupSizes& sizes, const auto& visit) {
   visit(kNodeSplits, "node_splits", group.node_splits, -1, 1);
 }
 
-/// The group that a record describes, not validated. Throws DataError where sizes do not fit together or checksums are
+/// Reads the group of a record without validating it. Throws DataError if sizes contradict each other or a checksum is
 /// wrong.
 Group read_group(const File& file, const GroupRecord& record, const std::string& name, bool verified = false);
 
-/// A collection being written: bytes go to a file beside `file`, which takes its name in `commit`. What killed
-/// processes left there goes first. All throw FileError.
+/// Writes a collection to a temporary file, which `commit` renames to `file`. Removes temporary files of killed
+/// processes first. All functions throw FileError.
 class Output {
  public:
   explicit Output(std::filesystem::path file);
 
   const std::filesystem::path& file() const { return file_.path(); }
-  /// Where the bytes are before `commit`.
+  /// Returns the path of the temporary file.
   const std::filesystem::path& aside() const { return file_.aside(); }
   const std::vector<GroupRecord>& records() const { return records_; }
 
-  /// A section is written in any number of pieces; one without bytes leaves no trace.
+  /// Starts a section, which is written in any number of pieces; an empty section takes no space.
   void begin_section();
   void append(std::span<const std::byte> bytes);
   SectionRecord end_section();
@@ -227,12 +227,12 @@ class Output {
   }
   /// Ends a group whose sections have been written.
   void add_record(GroupRecord record, const std::string& name);
-  /// Copies group `member` of another collection, sections and record, without looking at its contents.
+  /// Copies group `member` of another collection, sections and record, without checking its contents.
   void copy_group(const CollectionFile& from, uint64_t member);
 
-  /// After it, others that open `aside` read what has been written so far.
+  /// Flushes, so that the temporary file can be read up to here.
   void flush() { file_.flush(); }
-  /// Writes the directory, syncs, and renames into place.
+  /// Writes the directory, syncs, and renames the file.
   void commit();
 
  private:

@@ -264,7 +264,7 @@ struct PackedWriter::State {
     if (broken) throw DataError("{}: a group before it failed, expected no further one", origin(name));
     if (!seen.insert(name).second)
       throw DataError("{}: a second group of this name, expected different names in a collection", origin(name));
-    broken = true;  // until everything is written
+    broken = true;  // reset when everything is written
     GroupRecord record{};
     StreamedSections streamed(out, record);
     const Group group = read(streamed.sink());

@@ -18,11 +18,11 @@ namespace {
 
 constexpr double kLongestMedian = 1000;  // seconds
 constexpr double kOutlier = 1e6;         // times the median
-constexpr int64_t kNamed = 10;           // of many names
+constexpr int64_t kNamed = 10;           // names in one message
 
 const ShapeRule kAnyLength{{kAnySize}, "(any,)"};
 
-/// Of one name in a file's table of node types.
+/// Counts the uses of one name in a file's table of node types.
 struct TypeUse {
   std::string name;
   bool known = false;

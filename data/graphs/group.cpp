@@ -57,7 +57,7 @@ std::vector<float> without_negative_zeros(std::span<const float> values) {
   return out;
 }
 
-/// Of graph `g`: its node types, the first `columns` features of each node, its edges.
+/// Returns the hash of graph `g`: its node types, the first `columns` features of each node, and its edges.
 uint64_t graph_hash(const GraphBlock& graphs, int64_t g, int64_t columns) {
   const int64_t first = graphs.graph_ptr[g], count = graphs.graph_ptr[g + 1] - first;
   const int64_t first_edge = graphs.edge_ptr[g], edges = graphs.edge_ptr[g + 1] - first_edge;

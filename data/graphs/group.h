@@ -11,9 +11,9 @@
 
 namespace foretime::data {
 
-/// The collections of TpuGraphs: by where the graphs come from, and by how configurations were searched for.
+/// Lists the collections of TpuGraphs, by the source of the graphs and by the search for configurations.
 enum class Collection : uint8_t {
-  none = 0,  // anything else
+  none = 0,  // any other data
   layout_xla_random = 1,
   layout_xla_default = 2,
   layout_nlp_random = 3,
@@ -22,27 +22,29 @@ enum class Collection : uint8_t {
 };
 constexpr int64_t kCollections = 6;
 
-/// "layout:xla:random", as the contest writes it; empty for none.
+/// Returns the contest's name, such as "layout:xla:random"; empty for none.
 std::string to_string(Collection collection);
-/// The collection of that name; none for any other name.
+/// Returns the collection with this name; none for any other name.
 Collection collection_named(std::string_view name);
-/// The name that a path of TpuGraphs' folders spells, …/layout/xla/random/… or …/tile/xla/…; empty for another path.
+/// Returns the collection in a path with TpuGraphs' folders, …/layout/xla/random/… or …/tile/xla/…, as text; empty for
+/// another path.
 std::string collection_in(const std::filesystem::path& path);
 
-/// "layout:xla:random:name": tells apart graphs of one name in several collections. The plain name for none.
+/// Returns "layout:xla:random:name", which is unique even if several collections have graphs of one name; `name` itself
+/// for none.
 std::string qualified_name(Collection collection, std::string_view name);
-/// `name` without its collection.
+/// Returns `name` without its collection.
 std::string plain_name(std::string_view name);
 
-/// Where the candidates of a group differ.
+/// Says where the candidates of a group differ.
 enum class CandidateKind : uint8_t {
-  layout = 0,   // at the configurable nodes of one graph
-  tile = 1,     // for one graph as a whole
-  program = 2,  // in the graph itself: candidate c is graph c
+  layout = 0,   // candidates differ at the configurable nodes of one graph
+  tile = 1,     // candidates differ for one graph as a whole
+  program = 2,  // candidates differ in their graphs: candidate c is graph c
 };
-const char* kind_name(CandidateKind kind);  // layout, tile, programs: as data.format has them
+const char* kind_name(CandidateKind kind);  // values of data.format: layout, tile, programs
 
-/// Unit of `Group::runtimes`.
+/// Gives the unit of `Group::runtimes`.
 enum class RuntimeUnit : uint8_t {
   nanoseconds = 0,  // layout: whole numbers, exact in a double up to 2^53
   seconds = 1,      // measured tensor programs
@@ -53,16 +55,16 @@ constexpr int64_t kLayoutFeatures = 18;  // output, input and kernel layout of a
 constexpr int64_t kTileFeatures = 24;    // kernel, output and input bounds: 6 dimensions, sum and product each
 constexpr int64_t kHloFeatures = 140;    // TpuGraphs' node features
 
-/// One or more program graphs side by side. Node ids count through the block.
+/// Holds one or more program graphs in common arrays. Node ids count through the block.
 struct GraphBlock {
   int64_t feature_count = 0;
   int64_t node_type_count = 0;  // node types (HLO opcodes, TIR types) are below this
   Array<int64_t> graph_ptr;     // [graphs + 1] nodes of graph g are graph_ptr[g] … graph_ptr[g + 1] - 1
-  Array<int64_t> edge_ptr;      // [graphs + 1] likewise for edges
-  Array<float> node_features;   // [nodes, feature_count], as in the file
+  Array<int64_t> edge_ptr;      // [graphs + 1] edges, like graph_ptr
+  Array<float> node_features;   // [nodes, feature_count], unscaled
   Array<uint8_t> node_types;    // [nodes]
   Array<int32_t> edge_source;   // [edges] producer of a tensor; child in a syntax tree
-  Array<int32_t> edge_target;   // [edges] its consumer; parent in a syntax tree
+  Array<int32_t> edge_target;   // [edges] consumer of the tensor; parent in a syntax tree
 
   int64_t graphs() const { return graph_ptr.empty() ? 0 : graph_ptr.size() - 1; }
   int64_t nodes() const { return node_types.size(); }
@@ -71,8 +73,9 @@ struct GraphBlock {
   void set_edges(std::vector<int32_t> sources, std::vector<int32_t> targets);
 };
 
-/// Layouts of all candidates as one-byte codes: each configurable node has a table of its distinct layout rows.
-/// Layout features of candidate c at configurable node j: rows[(row_ptr[j] + codes[c * configurable + j]) * 18 …].
+/// Holds the layouts of all candidates as one-byte codes: each configurable node has a table of its distinct layout
+/// rows. The layout features of candidate c at configurable node j are rows[(row_ptr[j] + codes[c * configurable + j])
+/// * 18 …].
 struct LayoutCandidates {
   Array<int32_t> nodes;    // [configurable] node ids, ascending
   Array<int64_t> row_ptr;  // [configurable + 1] into rows; at most 256 rows a node
@@ -82,41 +85,43 @@ struct LayoutCandidates {
   int64_t configurable() const { return nodes.size(); }
 };
 
-/// What is ranked together: one TpuGraphs graph with its configurations, or one workload with its schedules.
+/// Holds candidates that are ranked together: one TpuGraphs graph with its configurations, or one workload with its
+/// schedules.
 struct Group {
   std::string name;  // file name without its extension: alexnet_train_batch_32, C1
   CandidateKind kind = CandidateKind::layout;
   Collection collection = Collection::none;
   RuntimeUnit unit = RuntimeUnit::nanoseconds;
   int64_t candidates = 0;
-  GraphBlock graphs;           // one graph, or one for each candidate (kind program)
+  GraphBlock graphs;           // single graph, or one for each candidate (kind program)
   LayoutCandidates layout;     // kind layout
   Array<float> tile_features;  // [candidates, 24], kind tile
-  // [candidates], in `unit`; all 0 where the file holds no labels. Infinite, of measured programs only: it did not
-  // build, or did not run, in time; it ranks behind all that ran.
+  // Run times [candidates], in `unit`; all 0 if the file has no labels. Infinity, only for measured programs, means
+  // that the program did not build or run in time; it ranks behind all others.
   Array<double> runtimes;
-  Array<double> flops;                     // [candidates] arithmetic operations, empty where unknown
-  Array<int64_t> node_splits;              // layout: starts of the HLO computations and the end, else empty
-  std::vector<std::string> candidate_ids;  // kind program: names from the file; else empty
+  Array<double> flops;                     // [candidates] arithmetic operations; empty if unknown
+  Array<int64_t> node_splits;              // layout: starts of the HLO computations and the end; otherwise empty
+  std::vector<std::string> candidate_ids;  // kind program: names from the file; otherwise empty
 
-  /// False for the published test splits, whose run times are all 0.
+  /// Returns whether the group has run times; false for the published test splits, whose run times are all 0.
   bool labelled() const;
 };
 
-/// A hash of the graphs, without their candidates: of types, features and edges.
+/// Returns a hash of the graphs (types, features and edges), without their candidates.
 uint64_t graph_fingerprint(const Group& group);
 
-/// Content hash of each candidate's configuration: equal for duplicates. Two candidates of a layout group are
-/// duplicates when their codes agree, of a tile group when their features agree, of a program group when their graphs
-/// agree.
+/// Returns a content hash of each candidate's configuration, equal for duplicates. Candidates of a layout group are
+/// duplicates if their codes are equal, of a tile group if their features are equal, of a program group if their graphs
+/// are equal.
 std::vector<uint64_t> configuration_hashes(const Group& group);
 
+/// Maps candidates to distinct configurations.
 struct DistinctCandidates {
   std::vector<int64_t> ids;    // the first candidate of each configuration, in the order given
-  std::vector<int64_t> place;  // [candidates] position in ids
+  std::vector<int64_t> place;  // [candidates] index into ids
 };
 
-/// Tells candidates of one configuration (configuration_hashes), which have one score, as one.
+/// Groups candidates of one configuration (configuration_hashes), which have the same score.
 DistinctCandidates distinct_candidates(const Group& group, std::span<const int64_t> candidates);
 
 }  // namespace foretime::data

@@ -12,8 +12,8 @@
 
 namespace foretime::data {
 
-/// What scaling needs of a table of numbers, by column. Two tables' statistics add up: rows, sums and squares by
-/// adding, minima and maxima by taking the smaller and the larger one.
+/// Holds the statistics of a table's columns that scaling needs. Statistics of two tables are merged by adding rows,
+/// sums and squares, and by taking the smaller minima and the larger maxima.
 struct ColumnStatistics {
   int64_t rows = 0;
   Array<double> sums, squares, minima, maxima;  // [columns]
@@ -21,14 +21,14 @@ struct ColumnStatistics {
   int64_t columns() const { return sums.size(); }
 };
 
-/// Takes rows in order, in pieces; the result does not depend on the pieces.
+/// Sums up rows that are added in order; the result does not depend on the number of calls.
 class ColumnAccumulator {
  public:
-  /// `log`: of sign(x) log(1 + |x|) instead of x.
+  /// Starts with no rows. `log` sums up sign(x) log(1 + |x|) instead of x.
   ColumnAccumulator(int64_t columns, bool log);
-  /// Whole rows, row-major.
+  /// Adds whole rows, row-major.
   void add(std::span<const float> rows);
-  /// Without rows, minima and maxima are infinity and -infinity.
+  /// Returns the statistics. Without rows, minima are infinity and maxima are -infinity.
   ColumnStatistics finish() &&;
 
  private:
@@ -42,7 +42,7 @@ class ColumnAccumulator {
 
 ColumnStatistics column_statistics(std::span<const float> values, int64_t columns, bool log);
 
-/// The sizes of a group; packed collections hold them in this order.
+/// Holds the sizes of a group; packed collections store them in this order.
 struct GroupSizes {
   int64_t candidates = 0, graphs = 0, nodes = 0, edges = 0, configurable = 0, feature_count = 0;
   int64_t node_type_count = 0;  // node types are below this
@@ -50,27 +50,27 @@ struct GroupSizes {
 };
 GroupSizes sizes_of(const Group& group);
 
-/// What is known of a group without reading its arrays: sizes, and a fingerprint that changes with its contents.
+/// Describes a group without its arrays: sizes, and a fingerprint that changes with its contents.
 struct GroupHeader : GroupSizes {
   std::filesystem::path file;  // an .npz, HLO protobuf (.pb), or a packed collection
   int64_t member = -1;         // index inside a packed collection, -1 for other files
   std::string name;
   CandidateKind kind = CandidateKind::layout;
-  Collection collection = Collection::none;  // from the path of the file, or as a packed collection noted it
-  FeaturizerPtr featurizer = {};             // of programs that are read from syntax trees; null: the trees as they are
-  uint64_t fingerprint = 0;                  // of names, shapes and checksums (CRC-32 of the members), not of the path
+  Collection collection = Collection::none;  // collection in the file's path, or recorded in the packed collection
+  FeaturizerPtr featurizer = {};             // programs read from syntax trees; null: the trees are the graphs
+  uint64_t fingerprint = 0;                  // hash of names, shapes and CRC-32 checksums, but not of the path
 };
 
-/// What a run asks of all of its groups before it starts, without their graphs and layouts.
+/// Holds the values that a run needs from each group before it starts, without graphs and layouts.
 struct GroupSummary {
-  Array<double> runtimes;                             // [candidates], as in Group
+  Array<double> runtimes;                             // [candidates] Group::runtimes
   Array<double> flops;                                // [candidates], or empty
   Array<uint64_t> configurations;                     // [candidates] configuration_hashes
-  ColumnStatistics features, log_features;            // of the node features, and of their logarithms
+  ColumnStatistics features, log_features;            // statistics of the node features and their logarithms
   ColumnStatistics tile_features, log_tile_features;  // kind tile
 };
 
-/// Sums up a group that has been read.
+/// Computes the summary of a group.
 GroupSummary summarize(const Group& group);
 
 }  // namespace foretime::data

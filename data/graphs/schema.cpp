@@ -27,7 +27,7 @@ void add_list(std::vector<std::string>& names, const std::string& prefix, int di
   for (const char* total : totals) names.push_back(fmt::format("{}_{}", prefix, total));
 }
 
-/// In the order of the README of google-research-datasets/tpu_graphs.
+/// Returns the names in the order of the README of google-research-datasets/tpu_graphs.
 std::vector<std::string> hlo_names() {
   std::vector<std::string> names = {"is_root", "element_size_in_bits"};
   for (const char* type : {"invalid_type", "pred", "s8", "s16", "s32", "s64", "u8", "u16", "u32", "u64", "f16", "f32",

@@ -8,38 +8,39 @@
 
 #include "data/graphs/group.h"
 
-/// What the columns of features mean, and which node types there are.
+/// Defines the columns of features and the node types.
 namespace foretime::data {
 
-/// Node types of HLO graphs are XLA's opcode numbers (TpuGraphs' `node_opcode`); they are below this.
+/// Bounds the node types of HLO graphs, which are XLA's opcode numbers (TpuGraphs' `node_opcode`).
 constexpr int64_t kHloOpcodes = 128;
 
-/// The 54 node types of TIR syntax trees, PrimFunc and Unknown, in the order of the ids that `GraphBlock::node_types`
-/// holds. Files carry tables of their own, so that a file in another order gets the same ids.
+/// Counts the node types of TIR syntax trees: 54 types, PrimFunc and Unknown, in the order of the ids in
+/// `GraphBlock::node_types`. Files have their own tables of types, so that a file in another order gets the same ids.
 constexpr int64_t kTirTypes = 56;
 std::span<const std::string_view> tir_type_names();  // [kTirTypes]
-/// The id of a type's name; Unknown's for a name that is not there.
+/// Returns the id of a type's name; Unknown's for an unknown name.
 uint8_t tir_type_id(std::string_view name);
 
-/// Intrinsics that a Call node may call, each a column of the program features; the last one stands for all others.
-/// With or without the prefix "tir.".
+/// Counts the intrinsics that a Call node may call, each a column of the program features; the last one covers all
+/// others. Their names are accepted with or without the prefix "tir.".
 constexpr int64_t kCallOps = 10;
 std::span<const std::string_view> call_op_names();  // [kCallOps]
 int64_t call_op_index(std::string_view name);
 
-/// Columns of the node features of programs. All are about the node itself but for the last five, which tell its place.
+/// Defines the columns of the node features of programs. All describe the node itself, except the last five, which
+/// describe its position.
 struct ProgramColumns {
   static constexpr int64_t extent = 0;     // For, Allocate: log2(1 + extent), else 0
   static constexpr int64_t loop_kind = 1;  // For: one-hot: serial, parallel, vectorized, unrolled, thread
   static constexpr int64_t is_immediate = loop_kind + 5;      // the node is a number
   static constexpr int64_t value = is_immediate + 1;          // sign(v) log2(1 + |v|), at most 1024 in size
-  static constexpr int64_t buffer_elements = value + 1;       // log2(1 + elements) of the buffer that is touched
+  static constexpr int64_t buffer_elements = value + 1;       // log2(1 + elements) of the accessed buffer
   static constexpr int64_t has_buffer = buffer_elements + 1;  // 1 for loads and stores
   static constexpr int64_t has_variable = has_buffer + 1;     // 1 for For, Allocate, Var, …
   static constexpr int64_t call_op = has_variable + 1;        // Call: one-hot over call_op_names()
   static constexpr int64_t children = call_op + kCallOps;     // log2(1 + number of children)
   static constexpr int64_t position = children + 1;           // log2(1 + place among its siblings, from 0)
-  static constexpr int64_t depth = position + 1;              // levels below the root, times 0.1
+  static constexpr int64_t depth = position + 1;              // edges to the root, times 0.1
   static constexpr int64_t variable_extent =
       depth + 1;  // Var: log2(1 + extent) of the enclosing For that binds it, else 0
   static constexpr int64_t variable_distance =
@@ -47,11 +48,12 @@ struct ProgramColumns {
   static constexpr int64_t count = variable_distance + 1;
 };
 
-/// Names of the columns of node features: TpuGraphs' 140 for layout and tile graphs, ProgramColumns for programs.
+/// Returns the names of the columns of node features: TpuGraphs' 140 for layout and tile graphs, ProgramColumns for
+/// programs.
 const std::vector<std::string>& feature_names(CandidateKind kind);
 
-/// Names of the columns that describe a candidate: the 18 layout features of a configurable node (layout), the 24 tile
-/// features (tile), none for programs.
+/// Returns the names of the columns that describe a candidate: the 18 layout features of a configurable node (layout),
+/// the 24 tile features (tile), none for programs.
 const std::vector<std::string>& candidate_feature_names(CandidateKind kind);
 
 }  // namespace foretime::data

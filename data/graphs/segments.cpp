@@ -127,7 +127,7 @@ std::vector<int32_t> partition_nodes(const GraphBlock& graphs, int64_t first, in
   return {part.begin(), part.end()};
 }
 
-/// Where computations start, and the end: strictly ascending from 0. The files' lists may lack either.
+/// Returns the starts of computations and the end: strictly ascending from 0. The files' lists may lack either.
 std::vector<int64_t> computation_bounds(const Group& group) {
   std::vector<int64_t> bounds(group.node_splits.begin(), group.node_splits.end());
   bounds.push_back(0);

@@ -7,34 +7,34 @@
 #include "configs/settings.h"
 #include "data/graphs/group.h"
 
-/// Graphs cut into segments, so that a training step holds the activations of one of them (Graph Segment Training, Cao
-/// et al., arXiv 2305.12322).
+/// Cuts graphs into segments, so that a training step holds the activations of only one of them (Graph Segment
+/// Training, Cao et al., arXiv 2305.12322).
 namespace foretime::data {
 
-/// contiguous: runs of node ids, of equal length within a computation. metis: few edges between segments (METIS 5,
-/// k-way).
+/// Selects the method: contiguous makes runs of node ids, of equal length within a computation; metis makes few edges
+/// between segments (METIS 5, k-way).
 using configs::SegmentMethod;
 
 struct SegmentRule {
-  int64_t max_nodes = 0;  // of a segment; 0: one segment, whatever its size
+  int64_t max_nodes = 0;  // largest segment; 0: one segment of any size
   SegmentMethod method = SegmentMethod::contiguous;
 };
 
-/// The segments of a graph: every node lies in one of them, none is empty.
+/// Holds the segments of a graph: every node is in exactly one of them, and none is empty.
 struct Segments {
   std::vector<int64_t> first = {0};  // [segments + 1] into `nodes`
   std::vector<int32_t> nodes;        // segment after segment, ascending within each
 
   int64_t count() const { return static_cast<int64_t>(first.size()) - 1; }
   std::span<const int32_t> operator[](int64_t segment) const;
-  /// [nodes] the segment of each node.
+  /// Returns the segment of each node, [nodes].
   std::vector<int32_t> of_nodes() const;
 };
 
-/// Cuts the graph of a layout group; a pure function of the group's graph and the rule. Computations (node_splits) stay
-/// whole where they fit: consecutive ones are packed into one segment as long as there is room. A computation of more
-/// than max_nodes nodes is cut into segments of its own, as the rule's method says. Segments stand in the order of
-/// their first nodes. Throws DataError where the group is not a layout group, or METIS fails.
+/// Cuts the graph of a layout group; a pure function of the group's graph and the rule. Computations (node_splits) are
+/// kept whole if they fit: consecutive ones are packed into one segment up to max_nodes. A larger computation is cut
+/// into separate segments by the rule's method. Segments are ordered by their first nodes. Throws DataError if the
+/// group is not a layout group or METIS fails.
 Segments make_segments(const Group& group, const SegmentRule& rule);
 
 }  // namespace foretime::data

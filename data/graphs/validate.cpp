@@ -14,7 +14,7 @@ namespace foretime::data {
 namespace {
 
 constexpr int64_t kMaximumNodes = std::numeric_limits<int32_t>::max();
-constexpr int64_t kMaximumRows = 256;  // of one configurable node: a code is one byte
+constexpr int64_t kMaximumRows = 256;  // rows for one configurable node: a code is one byte
 
 template <class... Args>
 [[noreturn]] void fail_at(const std::string& origin, const char* field, fmt::format_string<Args...> what,

@@ -88,7 +88,7 @@ bool is_opcode(std::string_view text) {
          std::ranges::all_of(text, fits);
 }
 
-/// Whether some field at the end of the path holds an opcode. Each byte is looked at once for each step of the path.
+/// Returns whether some field at the end of the path holds an opcode. Reads each byte once for each step of the path.
 bool leads_to_opcode(const HloSource& source, std::string_view message, std::span<const uint32_t> path) {
   if (path.empty()) return is_opcode(message);
   WireReader reader(source, message);
@@ -281,11 +281,11 @@ void read_layout_features(const HloSource& source, std::string_view bytes, int64
 
 namespace {
 
-constexpr uint32_t kModules = 1;          // of TuningData
-constexpr uint32_t kModule = 1;           // of ModuleTuningData and HloProto
-constexpr uint32_t kModuleName = 1;       // of HloModuleProto
+constexpr uint32_t kModules = 1;          // field of TuningData
+constexpr uint32_t kModule = 1;           // field of ModuleTuningData and HloProto
+constexpr uint32_t kModuleName = 1;       // field of HloModuleProto
 constexpr size_t kMostModules = 200'000;  // TpuGraphs' tile collection has 7,229
-constexpr size_t kNameBytes = 120;        // of a module's name in a group's
+constexpr size_t kNameBytes = 120;        // longest module name in a group's name
 
 /// The bytes of a file: read, so that it may change, or mapped where it is large, as tuning data may be.
 std::shared_ptr<const void> open_bytes(const std::string& path, std::string_view& bytes) {

@@ -74,7 +74,7 @@ bool is_labelled(const TuningCandidates& candidates) {
   return !candidates.runtimes.empty() && candidates.runtimes.front() > 0;
 }
 
-/// What keeps the runs of a module from being a group; empty for modules without runs.
+/// Returns why the runs of a module do not form a group; empty for modules without runs.
 const char* what_is_missing(const TuningOutline& tuning, const TuningCandidates& candidates) {
   if (tuning.runs.empty()) return "";
   if (candidates.runs.empty()) return "all of its runs failed";

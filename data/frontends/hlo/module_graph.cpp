@@ -96,8 +96,8 @@ ModuleOutline outline_module(const HloSource& source, std::span<const std::strin
 namespace {
 
 constexpr size_t kRowsAtOnce = 1024;           // half a megabyte of features
-constexpr size_t kInstructionBytes = 4 << 20;  // of the fields that are read: a million operands
-constexpr size_t kMostNames = 24;              // of unknown opcodes
+constexpr size_t kInstructionBytes = 4 << 20;  // limit for the fields that are read: a million operands
+constexpr size_t kMostNames = 24;              // distinct unknown opcodes
 
 /// Fields of HloInstructionProto that hlo.proto has here. Others, among them constants of any size, are not copied.
 bool is_read(uint32_t field) {
@@ -259,10 +259,10 @@ class GraphReader {
   int64_t node_ = 0;
   std::string needed_;                    // bytes of the current instruction
   hlo::HloInstructionProto instruction_;  // the same, parsed
-  std::vector<int32_t> producers_;        // of the current node
+  std::vector<int32_t> producers_;        // producers for the current node
   std::vector<float> rows_;               // features that have not gone to the sink
   std::vector<uint8_t> opcodes_;
-  std::vector<int32_t> source_ids_, target_ids_;  // of the edges
+  std::vector<int32_t> source_ids_, target_ids_;  // ids of the edges' nodes
 };
 
 }  // namespace

@@ -8,7 +8,7 @@
 namespace foretime::data {
 namespace {
 
-constexpr size_t kCount = 121;  // with 0
+constexpr size_t kCount = 121;  // number 0 included
 
 /// Names by their numbers; that of 0 is empty.
 constexpr auto kByNumber = split_words<kCount>(

@@ -14,12 +14,12 @@ class HloInstructionProto;
 
 namespace foretime::data {
 
-/// Writes features one after another, as TpuGraphs' extractor does: node_features.h has the rules.
+/// Writes features one after another like TpuGraphs' extractor; node_features() has the rules.
 class FeatureRow {
  public:
   explicit FeatureRow(float* row) : at_(row) {}
 
-  /// The first thing that was wrong; empty where nothing was.
+  /// Returns the first fault; empty if there was none.
   const std::string& wrong() const { return wrong_; }
   void fail(std::string what) {
     if (wrong_.empty()) wrong_ = std::move(what);
@@ -27,7 +27,7 @@ class FeatureRow {
 
   void number(int64_t value) { *at_++ = static_cast<float>(value); }
 
-  /// The first `columns` values of a list.
+  /// Writes the first `columns` values of a list, padded with 0.
   template <class List>
   void values(const List& list, int columns) {
     const int given = std::min(columns, static_cast<int>(list.size()));
@@ -35,8 +35,8 @@ class FeatureRow {
     for (int i = given; i < columns; ++i) number(0);
   }
 
-  /// The first `columns` values that `value` makes of a list's items, then sum and product of all of them. `name` is
-  /// for messages, `empty_product` the product of no values.
+  /// Writes the first `columns` values that `value` returns for a list's items, then sum and product of all of them.
+  /// `name` is for messages, `empty_product` the product of no values.
   template <class List, class Value>
   void totals(const char* name, const List& list, int columns, Value value, int64_t empty_product = 1) {
     int64_t sum = 0, product = list.empty() ? empty_product : 1;
@@ -64,25 +64,26 @@ class FeatureRow {
   std::string wrong_;
 };
 
-/// TpuGraphs' number of an HLO opcode, as `node_opcode` holds it: XLA's names in the order in which the data set's
-/// authors met them (tpu_graphs/process_data/xla/hlo_opcode.h), 1 … 120. 0 stands for all opcodes that came later.
+/// Returns TpuGraphs' number of an HLO opcode (`node_opcode`): XLA's names in the order in which the data set's authors
+/// met them (tpu_graphs/process_data/xla/hlo_opcode.h), 1 … 120; 0 for all later opcodes.
 uint8_t hlo_opcode_number(std::string_view name);
 
-/// The name of a number; empty for 0 and for numbers that nobody has.
+/// Returns the name of an opcode number; empty for 0 and for unknown numbers.
 std::string_view hlo_opcode_name(uint8_t number);
 
-/// Whether TpuGraphs' layout collections give instructions of this opcode a layout: convolution, dot and reshape.
+/// Returns whether TpuGraphs' layout collections give instructions of this opcode a layout: convolution, dot and
+/// reshape.
 bool has_layout_choice(uint8_t number);
 
-/// Writes TpuGraphs' 140 node features (data/graphs/group.h; feature_names in schema.h beside it has their names and
-/// order) of one instruction to `row`, as the data set's own extractor does
-/// (tpu_graphs/process_data/xla/featurizers.h):
-/// - lists are cut or filled with 0 to the number of their columns; sums and products run over all of their values, and
-///   an empty list has sum 0 and product 1;
-/// - what an instruction does not have is 0, element_size_in_bits always;
+/// Writes TpuGraphs' 140 node features of one instruction to `row` (feature_names in data/graphs/schema.h has their
+/// names and order), like the data set's extractor (tpu_graphs/process_data/xla/featurizers.h):
+/// - lists are cut or padded with 0 to the number of their columns; sums and products cover all of their values, and an
+///   empty list has sum 0 and product 1;
+/// - missing properties are 0, element_size_in_bits always;
 /// - 64-bit integers are rounded to floats last.
-/// Returns what is wrong with the instruction, empty where nothing is: a shape with a negative size, or a sum or
-/// product that does not fit 64 bits. The data set's extractor lets those wrap around.
+///
+/// Returns the fault of an instruction, empty if it has none: a shape with a negative size, or a sum or product that
+/// does not fit 64 bits. The data set's extractor lets those wrap around.
 [[nodiscard]] std::string node_features(const hlo::HloInstructionProto& instruction, bool is_root, float* row);
 
 }  // namespace foretime::data

@@ -116,7 +116,7 @@ void AccessPattern::sample(const AffinePool& pool, const Affine& index, const In
   const int64_t span = values_.back() - values_.front();
   const auto found = static_cast<int64_t>(std::unique(values_.begin(), values_.end()) - values_.begin());
   const int64_t distinct = std::max<int64_t>(1, checked_multiply(found, loop.extent) / count);
-  digits_.push_back({stride, 1});  // what the first step does; the rest is spread evenly over the span
+  digits_.push_back({stride, 1});  // first step; the rest is spread evenly over the span
   if (distinct > 1) digits_.push_back({std::max<int64_t>(1, span / (distinct - 1)), distinct});
 }
 

@@ -9,26 +9,26 @@
 
 namespace foretime::data {
 
-/// A variable of an index, as a loop counts it.
+/// Identifies a loop variable of an index.
 struct IndexLoop {
-  int32_t variable = 0;  // its number in the AffinePool
+  int32_t variable = 0;  // number in the AffinePool
   int64_t extent = 1;
 };
 
-/// What an index does in each of the loops around it. Fused loops, whose variable occurs as f, floor(f / c) and f mod
-/// c, are taken apart into digits exactly; other indices that are not linear are looked at in some iterations. One
-/// object a thread: it keeps memory.
+/// Analyses how an index moves in each of the loops around it. Fused loops, whose variable occurs as f, floor(f / c)
+/// and f mod c, are split into digits exactly; other nonlinear indices are sampled in some iterations. Reuses its
+/// memory; make one object for each thread.
 class AccessPattern {
  public:
   /// Appends one LoopAccess for each loop (outermost first) to `out`. `index` is the element's position in a buffer of
-  /// `elements` elements of `element_bytes` bytes; what it holds beside the variables of `loops` counts as constant.
-  /// Footprints are exact for sums of strides in which each stride is a multiple of the one below it that overlaps it,
-  /// which indices of dense arrays and of windows that slide over them are.
+  /// `elements` elements of `element_bytes` bytes; variables other than those of `loops` count as constant. Footprints
+  /// are exact for sums of strides in which each stride is a multiple of the next smaller overlapping one, which holds
+  /// for indices of dense arrays and sliding windows.
   void append(const AffinePool& pool, const Affine& index, std::span<const IndexLoop> loops, int64_t elements,
               int32_t element_bytes, std::vector<LoopAccess>& out);
 
  private:
-  /// A loop, or a digit of a fused one: `extent` steps of `stride` elements.
+  /// Is a loop, or a digit of a fused one: `extent` steps of `stride` elements.
   struct Digit {
     int64_t stride = 0, extent = 1;
   };
@@ -43,10 +43,10 @@ class AccessPattern {
   void insert(Digit digit);
   void footprint(int64_t elements, int32_t element_bytes, LoopAccess& out) const;
 
-  std::vector<std::vector<LoopTerm>> terms_;  // of each loop
+  std::vector<std::vector<LoopTerm>> terms_;  // [loops]
   std::vector<uint8_t> irregular_;            // loops whose variable occurs in any other form
-  std::vector<Digit> digits_;                 // of one loop
-  std::vector<Digit> inner_;                  // of this loop and those inside, by stride
+  std::vector<Digit> digits_;                 // digits of one loop
+  std::vector<Digit> inner_;                  // digits of this loop and the inner ones, sorted by stride
   std::vector<int64_t> values_;
 };
 

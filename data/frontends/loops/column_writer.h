@@ -10,12 +10,12 @@
 
 namespace foretime::data {
 
-/// Ratios as columns have them.
+/// Returns the logarithm of a ratio, as in columns.
 inline double ratio(double value) { return std::log2(std::max(value, 1e-9)); }
-/// How far a value is above a limit; 0 below it.
+/// Returns the logarithm of how many times a value exceeds a limit; 0 below it.
 inline double over(double value, double limit) { return std::max(0.0, ratio(value) - std::log2(limit)); }
 
-/// Values of a range of columns in their order; their names, where those are wanted instead.
+/// Writes the values of a range of columns in order, or collects their names instead.
 class ColumnWriter {
  public:
   explicit ColumnWriter(float* at) : at_(at) {}

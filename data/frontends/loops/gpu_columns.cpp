@@ -8,7 +8,7 @@
 namespace foretime::data {
 namespace {
 
-constexpr double kGhz = 1.4;          // of shared memory
+constexpr double kGhz = 1.4;          // clock of shared memory
 constexpr double kLeastOfGpu = 1e-6;  // nanoseconds of an iteration, of which thousands run at once
 
 /// Threads of a block that differ in what they do in this statement.

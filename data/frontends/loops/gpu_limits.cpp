@@ -32,7 +32,7 @@ const GpuArchitecture* architecture(std::string_view name) {
   return found == kArchitectures.end() ? nullptr : &*found;
 }
 
-/// What stands behind `option=`, an option being a word of its own.
+/// Returns the text behind `option=`, which must be a separate word.
 std::string_view option_of(std::string_view target, std::string_view option) {
   for (size_t at = target.find(option); at != std::string_view::npos; at = target.find(option, at + 1)) {
     const size_t end = at + option.size();

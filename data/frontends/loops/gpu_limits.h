@@ -6,41 +6,42 @@
 
 namespace foretime::data {
 
-/// What a GPU's programs are held against. Names are those of the CUDA C++ Programming Guide; of AMD's GPUs a
-/// multiprocessor is a compute unit, a warp a wavefront, and shared memory the local data share.
+/// Holds the limits of a GPU. Names follow the CUDA C++ Programming Guide; on AMD's GPUs a multiprocessor is a compute
+/// unit, a warp a wavefront, and shared memory the local data share.
 struct GpuLimits {
   int64_t multiprocessors = 0;  // 0: no GPU
   int64_t warp_size = 32;       // threads
   int64_t threads_per_block = 1024, shared_bytes_per_block = 48 << 10;
   int64_t threads_per_multiprocessor = 2048, blocks_per_multiprocessor = 32;
-  int64_t registers_per_multiprocessor = 65536, registers_per_thread = 255;  // of 32 bits
+  int64_t registers_per_multiprocessor = 65536, registers_per_thread = 255;  // 32-bit registers
   int64_t shared_bytes_per_multiprocessor = 96 << 10;
 
   bool operator==(const GpuLimits&) const = default;
 };
 
-/// One kind of GPU: its limits, and rates that its makers state.
+/// Describes a GPU architecture: its limits, and the rates that its vendor states.
 struct GpuArchitecture {
-  std::string_view name;  // -arch= of a CUDA target, -mcpu= of a ROCm target
+  std::string_view name;  // value of -arch= in a CUDA target, of -mcpu= in a ROCm target
   GpuLimits limits;
   int64_t lanes = 64;  // float32 multiply-adds that a multiprocessor starts in a cycle
   double ghz = 1.4;
-  double gb_s = 900.0;  // of its memory
+  double gb_s = 900.0;  // bandwidth of global memory
   int64_t l1_bytes = 128 << 10, l2_bytes = 6 << 20;
 };
 
-/// Whether a TVM target is a GPU's: of kind cuda, rocm, opencl, metal, vulkan or webgpu, or with `gpu` among its -keys.
+/// Returns whether a TVM target is a GPU: of kind cuda, rocm, opencl, metal, vulkan or webgpu, or with `gpu` among its
+/// -keys.
 bool is_gpu_target(std::string_view target);
 
-/// The architecture that a GPU target names, of those that are known here; null where it names none.
+/// Returns the architecture named by a GPU target; null if it names none or an unknown one.
 const GpuArchitecture* named_architecture(std::string_view target);
-/// What is known of a GPU target: the architecture that it names, and otherwise that of a common GPU of its maker: a
-/// V100 of NVIDIA's, an MI50 of AMD's. Limits of an architecture are those of the table "Technical Specifications per
-/// Compute Capability" in the CUDA C++ Programming Guide; how many multiprocessors and how much bandwidth an
-/// architecture's GPU has differs from card to card, and is that of a well-known one (machine files say better).
+/// Returns the architecture of a GPU target: the named one, or else that of a common GPU of the vendor: NVIDIA's V100
+/// or AMD's MI50. Limits are from the table "Technical Specifications per Compute Capability" in the CUDA C++
+/// Programming Guide. The number of multiprocessors and the bandwidth differ between cards of an architecture; the
+/// table has those of a well-known card (machine files are more exact).
 const GpuArchitecture& architecture_of_target(std::string_view target);
 
-/// The number behind an option (`-max_num_threads=1024`) of a target; empty where it has none.
+/// Returns the number behind an option (`-max_num_threads=1024`) of a target; empty if it has none.
 std::optional<int64_t> target_number(std::string_view target, std::string_view option);
 
 }  // namespace foretime::data

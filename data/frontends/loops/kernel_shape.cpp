@@ -9,7 +9,7 @@ namespace {
 
 constexpr double kRegisterUnit = 8.0;  // a thread's registers are given out in eights
 
-/// Whether a thread runs all iterations of a loop itself.
+/// Returns whether one thread runs all iterations of a loop.
 bool is_of_thread(const ProgramLoop& loop) {
   return loop.axis == ThreadAxis::none || loop.axis == ThreadAxis::virtual_thread;
 }

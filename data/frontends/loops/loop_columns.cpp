@@ -31,7 +31,7 @@ size_t task_depth(const StatementShape& shape) {
   return depth;
 }
 
-/// What an unrolled block asks of registers and of the ports to memory.
+/// Writes the columns about registers and memory instructions of an unrolled block.
 void put_block(const StatementShape& shape, const UnrolledBlock& block, const char* name, Writer& out) {
   const double instructions = block.copies * shape.vector_instructions;
   const double accumulators = shape.instructions(0, block);

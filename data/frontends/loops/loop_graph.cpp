@@ -134,7 +134,8 @@ class LoopGraphs : public ProgramGraphs {
  public:
   LoopGraphs(const Hardware& hardware, int64_t columns) : hardware_(hardware), columns_(columns) {}
 
-  /// Where `operations` is 0 they are those of the program's statements. At most 2^31 - 1 nodes and edges in all.
+  /// Adds a graph. If `operations` is 0, counts those of the program's statements. The block may have at most 2^31 - 1
+  /// nodes and edges.
   void add(const LoopProgram& program, double operations) override {
     find_places(program, operations > 0.0 ? operations : operations_of(program));
     if (are_gpu_columns(columns_)) {
@@ -253,7 +254,7 @@ class LoopGraphs : public ProgramGraphs {
   std::vector<float> features_;
   std::vector<uint8_t> types_;
   std::vector<int32_t> sources_, targets_;
-  std::vector<int32_t> writers_;  // by buffer: the node of the statement that wrote it last, or -1
+  std::vector<int32_t> writers_;  // [buffers] node of the last statement that wrote it, or -1
   std::vector<StatementPlace> places_;
   GpuShape gpu_;
 };

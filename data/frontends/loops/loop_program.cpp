@@ -65,7 +65,7 @@ class Unrolling {
   struct Body {
     int64_t steps = 0;       // assignments, unrolled loops multiplied out
     int64_t unrolled = 0;    // unrolled loops inside of each other
-    bool has_loops = false;  // that stay loops
+    bool has_loops = false;  // some loops are not unrolled
   };
 
   ProgramLoop& loop(size_t statement, uint32_t depth) {
@@ -122,7 +122,7 @@ void LoopProgram::finish() {
     const ProgramStatement* initial = statement.update ? initial_of(*this, statement) : nullptr;
     for (uint32_t i = 0; i < statement.loops; ++i) {
       ProgramLoop& loop = loops[statement.first_loop + i];
-      // A loop around the initial assignment starts the reduction anew in each iteration.
+      // Whether a loop around the initial assignment restarts the reduction in each iteration.
       const bool around = initial != nullptr && i < initial->loops && loops[initial->first_loop + i].id == loop.id;
       loop.reduction = statement.update && written[i].distinct == 1.0 && !around;
     }

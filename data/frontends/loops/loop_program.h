@@ -13,86 +13,88 @@ namespace foretime::data {
 
 constexpr double kLineBytes = 64.0;  // a cache line
 
-/// How a loop is executed; the numbers are those of TIR's ForKind.
+/// Says how a loop is executed; the values are those of TIR's ForKind.
 enum class LoopKind : uint8_t { serial, parallel, vectorized, unrolled, thread };
 constexpr size_t kLoopKinds = 5;
 
-/// What a loop of kind thread is bound to.
+/// Says to which threads a loop of kind thread is bound.
 enum class ThreadAxis : uint8_t { none, virtual_thread, block, thread };
 
-/// A loop around a statement. Loops of extent 1 are left out; so a loop of extent 1 is one of a GPU program that does
-/// not repeat this statement: the threads that it stands for are those of a loop inside of it (several stages of a
-/// kernel use one threadIdx.x), or virtual threads that share what the statement writes.
+/// Describes a loop around a statement. Loops of extent 1 are omitted, except in GPU programs, where such a loop does
+/// not repeat the statement: its threads are those of an inner loop (several stages of a kernel use one threadIdx.x),
+/// or virtual threads that share the statement's result.
 struct ProgramLoop {
   int64_t extent = 1;
   LoopKind kind = LoopKind::serial;
-  int32_t id = 0;          // two statements in one loop have it with one id
-  bool unrolled = false;   // so annotated, or unrolled by auto_unroll_max_step
+  int32_t id = 0;          // equal for two statements in the same loop
+  bool unrolled = false;   // annotated, or unrolled by auto_unroll_max_step
   bool reduction = false;  // the statement adds to the same elements in each iteration
   ThreadAxis axis = ThreadAxis::none;
 };
-/// Whether iterations run on different cores, or on different multiprocessors.
+/// Returns whether iterations run on different cores or different multiprocessors.
 inline bool runs_in_parallel(const ProgramLoop& loop) {
   return loop.kind == LoopKind::parallel || loop.axis == ThreadAxis::block;
 }
 
-/// Operations on values, as opposed to those on indices and in conditions (of which compilers prove many): of the
-/// latter only the select counts.
+/// Classifies operations on values. Of the operations on indices and in conditions, many of which compilers remove,
+/// only the select counts.
 enum class Arithmetic : uint8_t { add, multiply, divide, minmax, select, call, cast };
 constexpr size_t kArithmetic = 7;
-/// What an operation of this kind does with values; empty for those that do nothing.
+/// Returns the class of an operation; empty for operations that are not arithmetic on values.
 std::optional<Arithmetic> arithmetic_of(ExpressionKind kind);
 
-/// What an access does as one loop of its statement advances. All counts are of elements.
+/// Describes how one loop of a statement moves an access. All counts are of elements, except lines.
 struct LoopAccess {
-  int64_t stride = 0;      // between the first two iterations, in the buffer's row-major order
-  double distinct = 1.0;   // that this loop alone reaches
-  double footprint = 1.0;  // that this loop and all loops inside of it reach
-  double lines = 1.0;      // likewise, cache lines of 64 bytes
+  int64_t stride = 0;      // elements between the first two iterations, in the buffer's row-major order
+  double distinct = 1.0;   // elements that this loop alone reaches
+  double footprint = 1.0;  // elements that this loop and all inner loops reach
+  double lines = 1.0;      // 64-byte cache lines that this loop and all inner loops reach
 };
 
-/// One access of a statement.
+/// Is one access of a statement.
 struct ProgramAccess {
   int32_t buffer = 0;
-  uint32_t first = 0;  // in LoopProgram::strides, one for each loop of the statement, outermost first
+  uint32_t first = 0;  // start in LoopProgram::strides, one for each loop of the statement, outermost first
 };
 
-/// An assignment, with the loops around it.
+/// Is an assignment with the loops around it.
 struct ProgramStatement {
-  uint32_t first_loop = 0, loops = 0;       // in LoopProgram::loops, outermost first
-  uint32_t first_access = 0, accesses = 0;  // in LoopProgram::accesses; the first one is the store
+  uint32_t first_loop = 0, loops = 0;       // range in LoopProgram::loops, outermost first
+  uint32_t first_access = 0, accesses = 0;  // range in LoopProgram::accesses; the first one is the store
   std::array<int32_t, kArithmetic> arithmetic{};
   int64_t unroll_limit = 0;  // auto_unroll_max_step, 0: none
-  bool initial = false;      // writes a constant: what a reduction starts from
-  bool update = false;       // reads what it writes; that load is no access of its own here
-  int32_t kernel = 0;        // of a GPU program, in LoopProgram::kernels
+  bool initial = false;      // writes the constant that initialises a reduction
+  bool update = false;       // also reads the written element; this load is not listed as an access
+  int32_t kernel = 0;        // GPU programs: index in LoopProgram::kernels
 };
 
-/// Where a GPU program keeps a buffer: for all threads, for those of a block, or for one (in its registers).
+/// Says whether a GPU program's buffer is shared by all threads, by those of a block, or belongs to one thread (in
+/// registers).
 enum class BufferScope : uint8_t { global, shared, local };
 constexpr size_t kBufferScopes = 3;
 
 struct ProgramBuffer {
   int64_t elements = 1;
   int32_t element_bytes = 4;
-  bool written = false;    // by some statement
-  bool temporary = false;  // one statement writes it, another one reads it
+  bool written = false;    // a statement writes it
+  bool temporary = false;  // written by one statement, read by another one
   BufferScope scope = BufferScope::global;
 };
 
-/// Threads that a GPU program starts at once: the statements of one stage at root and of all that is attached to it.
+/// Describes the threads that a GPU program starts at once: the statements of one stage at root and of all stages
+/// attached to it.
 struct ProgramKernel {
   int64_t blocks = 1, virtual_threads = 1;
-  std::array<int64_t, 3> threads = {1, 1, 1};  // of a block: threadIdx.x, y, z
+  std::array<int64_t, 3> threads = {1, 1, 1};  // threads in a block: threadIdx.x, y, z
 
   int64_t block_threads() const { return threads[0] * threads[1] * threads[2]; }
 };
 
-/// Lanes of a warp that LoopProgram::lanes holds for each access: 32 of NVIDIA's GPUs, 64 of AMD's.
+/// Bounds the lanes of a warp in LoopProgram::lanes: 32 on NVIDIA's GPUs, 64 on AMD's.
 constexpr size_t kMostLanes = 64;
 
-/// A scheduled tensor program as its assignments, in the order in which they run: what matters of a loop nest to a cost
-/// model, whether it came from a tuning record or from a syntax tree. Arrays keep their memory over clear().
+/// Is a scheduled tensor program as its assignments in execution order: the parts of a loop nest that a cost model
+/// needs, from a tuning record or a syntax tree. Arrays keep their memory over clear().
 struct LoopProgram {
   std::vector<ProgramStatement> statements;
   std::vector<ProgramLoop> loops;
@@ -100,8 +102,8 @@ struct LoopProgram {
   std::vector<LoopAccess> strides;
   std::vector<ProgramBuffer> buffers;
   std::vector<ProgramKernel> kernels;  // empty: not a program for GPUs
-  /// Of a GPU program, for each access kMostLanes positions in its buffer: those of the first threads of the first
-  /// block in the first iteration of all other loops. A block with fewer threads has no more positions than threads.
+  /// GPU programs: holds for each access kMostLanes positions in its buffer, those of the first threads of the first
+  /// block in the first iteration of all other loops. A block with fewer threads has only as many positions.
   std::vector<int64_t> lanes;
 
   bool is_gpu() const { return !kernels.empty(); }
@@ -112,23 +114,23 @@ struct LoopProgram {
   std::span<const ProgramAccess> accesses_of(const ProgramStatement& statement) const {
     return std::span(accesses).subspan(statement.first_access, statement.accesses);
   }
-  /// One entry for each loop of the statement, outermost first.
+  /// Returns one entry for each loop of the statement, outermost first.
   std::span<const LoopAccess> strides_of(const ProgramStatement& statement, const ProgramAccess& access) const {
     return std::span(strides).subspan(access.first, statement.loops);
   }
-  /// Positions of the first `warp_size` threads of a block (fewer where it has fewer); of GPU programs.
+  /// Returns the positions of the first `warp_size` threads of a block, or of all if it has fewer; only for GPU
+  /// programs.
   std::span<const int64_t> lanes_of(const ProgramStatement& statement, const ProgramAccess& access,
                                     int64_t warp_size) const;
-  /// Product of the extents of a statement's loops.
+  /// Returns the product of the extents of a statement's loops.
   double iterations(const ProgramStatement& statement) const;
 
-  /// Sets what follows from the rest: which loops are reductions, which ones TVM unrolls (its UnrollLoop pass: serial
-  /// loops from the innermost on, as long as no more than unroll_limit assignments result), which buffers are
-  /// temporary.
+  /// Sets derived members: which loops are reductions, which ones TVM unrolls (its UnrollLoop pass: serial loops from
+  /// the innermost on, as long as at most unroll_limit assignments result), and which buffers are temporary.
   void finish();
 };
 
-/// Largest programs: what hostile input may make.
+/// Bound the size of programs against hostile input.
 constexpr size_t kMostStatements = 4096, kMostStatementLoops = 64;
 
 }  // namespace foretime::data

@@ -10,31 +10,30 @@
 
 namespace foretime::data {
 
-/// A machine that is known: its hardware, and how records name it.
+/// Describes a known machine: its hardware and its names in records.
 struct Machine {
-  std::string name;                  // -model= of a TVM target
-  std::vector<std::string> targets;  // TVM targets of records that do not say it
-  Hardware hardware;                 // rates are of vectors of hardware.vector_bytes
+  std::string name;                  // value of -model= in a TVM target
+  std::vector<std::string> targets;  // TVM targets without -model= that mean this machine
+  Hardware hardware;                 // rates apply to vectors of hardware.vector_bytes
 };
 
-/// The machines that a model, or a packing of records, knows.
+/// Holds the machines that a model, or a packing of records, knows.
 class Machines {
  public:
   Machines() = default;
-  /// Throws DataError where two have one name, or one target.
+  /// Takes the machines. Throws DataError if two have one name or one target.
   explicit Machines(std::vector<Machine> machines);
 
-  /// The machine that a target names; null where none of these.
+  /// Returns the machine of a target; null if it is unknown.
   const Machine* find(std::string_view target) const;
-  /// The machine that a target names by -model=, where it is none of these, so that its caches and rates are guessed;
-  /// TVM's own default, `unknown`, is no name. Words that say so where the target of a CPU names none and others are
-  /// known; of a GPU whose architecture its target does not say, what it is taken for. Else empty.
+  /// Returns a text for a target whose hardware is guessed: the unknown machine of -model= (TVM's default, `unknown`,
+  /// is not a name); a notice if the target of a CPU names no machine although some are known; for a GPU of unspecified
+  /// architecture, the assumed one. Otherwise empty.
   std::string unknown(std::string_view target) const;
-  /// What programs compiled for a target run on: caches and rates of the machine that it names; vectors as LLVM uses
-  /// them for it, which may be narrower than the machine's, with rates in proportion; cores as the record says. Of an
-  /// unknown machine what hardware_of_target says. Of a GPU's target the machine that it names, whose blocks may have
-  /// what the record says where it says it; of an unknown one what gpu_of_target says. Throws DataError where a GPU's
-  /// target names a CPU or the other way round, and as gpu_of_target does.
+  /// Returns the hardware on which programs for a target run. For a known machine: its caches and rates, vectors as
+  /// LLVM uses them for the target, possibly narrower than the machine's and with proportional rates, and the record's
+  /// number of cores; for a known GPU, the record's limits of blocks if given. For unknown machines: hardware_of_target
+  /// and gpu_of_target. Throws DataError if a GPU's target names a CPU or the reverse, and the errors of gpu_of_target.
   Hardware hardware_of(std::string_view target, const HardwareParameters& said) const;
   const std::vector<Machine>& all() const { return machines_; }
 
@@ -42,10 +41,11 @@ class Machines {
   std::vector<Machine> machines_;
 };
 
-/// Of files that `foretime target measure` wrote; `root`: of relative ones. Throws DataError, configs::SettingsError.
+/// Reads machine files written by `foretime target measure`; relative paths start at `root`. Throws DataError and
+/// configs::SettingsError.
 Machines read_machines(const std::vector<std::string>& paths, const std::filesystem::path& root);
 
-/// What stands behind -model= in a TVM target; empty where nothing does.
+/// Returns the value of -model= in a TVM target; empty without it.
 std::string_view model_of_target(std::string_view target);
 
 }  // namespace foretime::data

@@ -26,7 +26,7 @@ LoopKind loop_kind(Annotation annotation) {
   }
 }
 
-constexpr int64_t kMostThreads = 1 << 20;  // of one dimension of a block: far more than any GPU has
+constexpr int64_t kMostThreads = 1 << 20;  // limit in one dimension of a block: far more than any GPU has
 
 bool is_bound(Annotation annotation) {
   const ThreadAxis axis = thread_axis(annotation);
@@ -42,8 +42,8 @@ int32_t element_bytes(const std::string& type) {
   return std::max(1, bits / 8);
 }
 
-/// Whether the stage's buffer is as large as what its readers need of it (in one iteration of the loop that it is
-/// attached to); buffers from outside have their full shape.
+/// Returns whether the stage's buffer is as large as the part that its readers need (in one iteration of the loop that
+/// it is attached to); buffers from outside have their full shape.
 bool is_realised(const DagStage& definition, const NestStage& stage) {
   return !definition.input && !definition.output && stage.compute_at != ComputeAt::inlined &&
          stage.axes.size() >= definition.shape.size();
@@ -305,7 +305,7 @@ void NestProgram::drop_repeated_threads(const ProgramStatement& statement, LoopP
 }
 
 bool NestProgram::is_rewritten(const LoopNest& nest, size_t stage, size_t access) const {
-  if (!rewrites_ || access != 2 || accesses_.size() != 3) return false;  // what is written, two reads
+  if (!rewrites_ || access != 2 || accesses_.size() != 3) return false;  // a write and two reads
   const ComputeDag& dag = *nest.dag;
   if (!dag.stages[dag.stage_of(accesses_[2].memory)].input) return false;
   const std::string& tag = dag.stages[stage].tag;

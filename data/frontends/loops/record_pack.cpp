@@ -81,7 +81,7 @@ class RecordPacker {
  private:
   const RecordGroup& group(int64_t id) const { return index_.groups[static_cast<size_t>(id)]; }
 
-  /// How many of the groups can be read in one pass: those whose records are open at once must fit into memory.
+  /// Returns the number of groups that can be read in one pass: the open ones must fit into memory.
   size_t batch(std::span<const int64_t> groups) const {
     const auto most = static_cast<int64_t>(static_cast<double>(options_.memory) /
                                            bytes_of_program(options_.representation, columns_));
@@ -179,9 +179,9 @@ class RecordPacker {
 
   const RecordIndex& index_;
   const RecordPackOptions& options_;
-  int64_t columns_;                 // of node features
-  std::vector<std::string> names_;  // of the files, in ids
-  std::filesystem::path file_;      // that is being read
+  int64_t columns_;                 // node features to keep
+  std::vector<std::string> names_;  // files' names in ids
+  std::filesystem::path file_;      // file being read
   PackedWriter writer_;
   RecordPackCounts counts_;
   RecordProgram programs_;

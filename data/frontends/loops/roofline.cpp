@@ -7,7 +7,7 @@ namespace foretime::data {
 namespace {
 
 constexpr double kFlopOfLane = 2.0, kPorts = 2.0;  // a multiply-add is two; units for them, and for loads, of a core
-constexpr double kBytesOfLine2 = 32.0, kBytesOfLine3 = 16.0;  // that the second and third level give in a cycle
+constexpr double kBytesOfLine2 = 32.0, kBytesOfLine3 = 16.0;  // bytes per cycle from the second and third level
 constexpr double kLeast = 1e-4;                               // nanoseconds
 
 /// Instructions that one operation takes, as throughputs of Agner Fog's tables have them: a division waits for its
@@ -40,7 +40,7 @@ double roofline(const StatementShape& shape, const Hardware& machine) {
   const double cycles = machine.multiply_add_gflop_s / (kFlopOfLane * kPorts * shape.lanes);  // a nanosecond
   const auto bytes = [&](size_t cache) {
     double sum = 0.0;
-    if (shape.fitting[cache] == 0) return sum;  // there since the run before
+    if (shape.fitting[cache] == 0) return sum;  // data are in the cache since the run before
     for (size_t a = 0; a < shape.all_steps.size(); ++a) sum += shape.traffic(a, shape.fitting[cache]);
     return sum / shape.iterations;
   };

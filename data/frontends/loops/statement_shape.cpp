@@ -10,7 +10,7 @@ namespace foretime::data {
 
 namespace {
 
-/// What stands behind an option of a TVM target; empty where it is not there.
+/// Returns the text behind an option of a TVM target; empty if the option is missing.
 std::string_view option_of_target(std::string_view target, std::string_view option) {
   const size_t at = target.find(option);
   if (at == std::string_view::npos) return {};
@@ -76,7 +76,7 @@ Hardware gpu_of_target(std::string_view target, const HardwareParameters& said) 
   hardware.multiply_add_gflop_s = 2.0 * static_cast<double>(architecture.lanes) * architecture.ghz;
   hardware.all_multiply_add_gflop_s = multiprocessors * hardware.multiply_add_gflop_s;
   hardware.all_copy_gb_s = architecture.gb_s;
-  hardware.copy_gb_s = 2.0 * architecture.gb_s / multiprocessors;  // one alone gets more than its share
+  hardware.copy_gb_s = 2.0 * architecture.gb_s / multiprocessors;  // a single one gets more than its share
   return hardware;
 }
 
@@ -87,7 +87,7 @@ Hardware with_rates(Hardware hardware) {
     if (!(rate > 0.0)) rate = guess;
   };
   if (hardware.is_gpu()) {
-    constexpr double kGpuGflop = 180.0, kGpuCopyOfOne = 11.0;  // of a V100's multiprocessor
+    constexpr double kGpuGflop = 180.0, kGpuCopyOfOne = 11.0;  // rates for one multiprocessor of a V100
     set(hardware.multiply_add_gflop_s, kGpuGflop);
     set(hardware.all_multiply_add_gflop_s, cores * hardware.multiply_add_gflop_s);
     set(hardware.all_copy_gb_s, cores * kGpuCopyOfOne);

@@ -15,7 +15,7 @@ namespace {
 constexpr int32_t kElementBytes = 4;
 constexpr double kLargestInteger = 1e15;  // an immediate beyond it is no index
 
-/// What a node type means here; operations, variables and numbers are expressions.
+/// Classifies node types; operations, variables and numbers are expressions.
 enum class Role : uint8_t { other, loop, attribute, store, ramp, expression };
 
 struct Meaning {
@@ -186,7 +186,7 @@ void TreeProgram::add_statement(const Tree& tree, int32_t node, LoopProgram& pro
   bool constant = true;
   for (int32_t inside = node + 1; inside < tree.count; ++inside) {
     const Place& part = places_[static_cast<size_t>(inside)];
-    if (part.statement != node) break;  // in pre-order a tree's nodes follow its root
+    if (part.statement != node) break;  // a tree's nodes follow its root in pre-order
     if (part.index) continue;
     if (!part.condition) count_arithmetic(tree, inside, statement);
     if (tree.kind(inside) != ExpressionKind::load) continue;

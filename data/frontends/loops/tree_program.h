@@ -9,25 +9,25 @@
 
 namespace foretime::data {
 
-/// The statements of TIR syntax trees: each BufferStore with the For loops around it. Elements are taken to have four
-/// bytes, which trees do not say. An index of several dimensions counts as row-major over the values that each
-/// dimension takes. Where indices hold what is no integer arithmetic (loads, calls), those parts count as 0. One object
-/// a thread: it keeps memory.
+/// Extracts the statements of TIR syntax trees: each BufferStore with the For loops around it. Elements are assumed to
+/// have four bytes, since trees do not give their size. An index of several dimensions is flattened in row-major order
+/// over the values of each dimension. Parts of indices that are not integer arithmetic (loads, calls) count as 0.
+/// Reuses its memory; make one object for each thread.
 class TreeProgram {
  public:
-  /// Overwrites `program` with tree `graph` of `nodes`. Throws DataError where it is larger than a LoopProgram may be.
+  /// Overwrites `program` with tree `graph` of `nodes`. Throws DataError if it is larger than a LoopProgram may be.
   void read(const ProgramNodes& nodes, int64_t graph, LoopProgram& program);
 
  private:
-  struct Tree;  // one tree of the arrays
+  struct Tree;  // a tree in the arrays
   struct Place {
-    int32_t children[2] = {-1, -1};  // the first two
+    int32_t children[2] = {-1, -1};  // first two children
     int32_t last_child = -1;
     int32_t statement = -1;  // BufferStore above or at this node
     int32_t loop = -1;       // nearest For above or at it
     int64_t unroll_limit = 0;
     bool index = false;      // part of an index
-    bool condition = false;  // part of what a comparison compares
+    bool condition = false;  // operand of a comparison
   };
 
   void find_places(const Tree& tree);
@@ -43,7 +43,7 @@ class TreeProgram {
   std::vector<Place> places_;
   std::vector<Affine> values_;
   std::vector<int32_t> loop_nodes_;
-  std::vector<int32_t> buffers_;  // by the tree's identity of a buffer
+  std::vector<int32_t> buffers_;  // [identities of buffers in the tree]
   std::vector<IndexLoop> index_loops_;
   AffinePool pool_;
   AccessPattern pattern_;

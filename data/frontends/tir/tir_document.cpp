@@ -115,8 +115,8 @@ bool parse_number(std::string_view text, T& value) {
 
 namespace {
 
-/// Throws DataError for a text of TVM 0.21 or later. 0.21 names containers "ffi.Array" and writes null for 0; from 0.22
-/// on, `root_index` and `metadata` stand for `root` and `attrs`, and a node's members are in `data`
+/// Throws DataError for a text of TVM 0.21 or later. 0.21 names containers "ffi.Array" and writes null for 0; from
+/// 0.22, `root_index` and `metadata` replace `root` and `attrs`, and a node's members are in `data`
 /// (src/ffi/extra/serialization.cc of tvm-ffi).
 void refuse_later_forms(dom::element document, std::string_view origin) {
   constexpr int64_t kNewestMinor = 20;

@@ -140,7 +140,7 @@ const std::string& choose_text(const TirRecord& record, const std::string& membe
 
 namespace {
 
-/// What is gathered of a workload.
+/// Collects the programs of a workload.
 struct Workload {
   ProgramNodes trees;
   std::vector<double> runtimes;

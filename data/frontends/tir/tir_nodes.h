@@ -12,10 +12,11 @@
 
 namespace foretime::data {
 
-/// Follows the references of a document. Where one leads to nothing of the kind that is expected, this throws DataError
-/// `origin: node 12 (tir.For): found, expected`.
+/// Follows the references of a document. Throws DataError `origin: node 12 (tir.For): found, expected` for a reference
+/// to a wrong kind of node.
 struct TirNodes {
-  static constexpr int64_t kMaxDimensions = 64;  // of a buffer; TVM itself knows no limit, its operators stop at 8
+  static constexpr int64_t kMaxDimensions =
+      64;  // dimensions of a buffer; TVM has no limit, but its operators stop at 8
   static constexpr int64_t kLargest = std::numeric_limits<int64_t>::max();
 
   const TirDocument* document = nullptr;
@@ -24,7 +25,7 @@ struct TirNodes {
   [[noreturn]] void fail(int64_t node, const std::string& what) const {
     throw DataError("{}: node {} ({}): {}", origin, node, document->type(node).key, what);
   }
-  /// The node that a reference names; not necessarily one that makes sense there.
+  /// Returns the node of a reference, of any kind. Throws DataError if there is none.
   int64_t target(int64_t node, const TirField& field, int64_t reference) const {
     if (reference == TirDocument::kMissing)
       fail(node,
@@ -33,20 +34,21 @@ struct TirNodes {
       fail(node, fmt::format("{}: {}, expected one of the {} nodes", field.name, reference, document->size()));
     return reference;
   }
-  /// The nodes of an Array; `dimensions`: of at most kMaxDimensions.
+  /// Returns the nodes of an Array.
   std::span<const int64_t> list(int64_t node, const TirField& field, int64_t reference) const {
     const int64_t array = target(node, field, reference);
     if (document->type(array).kind != TirClass::list)
       fail(node, fmt::format("{}: node {} ({}), expected an Array", field.name, array, document->type(array).key));
     return document->data(array);
   }
+  /// Returns the nodes of an Array with at most kMaxDimensions entries.
   std::span<const int64_t> dimensions(int64_t node, const TirField& field, int64_t reference) const {
     const auto sizes = list(node, field, reference);
     if (sizes.size() > static_cast<size_t>(kMaxDimensions))
       fail(node, fmt::format("{}: {} dimensions, expected at most {}", field.name, sizes.size(), kMaxDimensions));
     return sizes;
   }
-  /// Vectors of one constant are constants too: the predicate of a vectorised Load is one.
+  /// Returns whether a node is a constant integer, or a vector of one, such as the predicate of a vectorised Load.
   bool is_constant(int64_t node) const {
     static const uint8_t integer = tir_type_id("IntImm"), broadcast = tir_type_id("Broadcast");
     const auto& type = document->type(node);
@@ -55,7 +57,7 @@ struct TirNodes {
     const int64_t value = document->field(node, 0);
     return value >= 0 && value < document->size() && document->type(value).node_type == integer;
   }
-  /// `product` times a size; 0, which stands for "no constant", stays 0.
+  /// Multiplies `product` by a size; 0, which means "not constant", stays 0.
   void multiply(int64_t node, const TirField& field, int64_t factor, int64_t& product) const {
     static const uint8_t integer = tir_type_id("IntImm");
     const int64_t size = target(node, field, factor);

@@ -11,25 +11,25 @@
 
 namespace foretime::data {
 
-/// Unfolds the DAG of a document into syntax trees. The sizes of all subtrees are computed first, on the DAG, so that a
-/// tree which is too large is refused before anything is written. Nothing is recursive, cycles are errors.
+/// Unfolds the DAG of a document into syntax trees. Computes the sizes of all subtrees first, on the DAG, so that too
+/// large a tree is refused before anything is written. Uses no recursion; cycles are errors.
 class TirUnfolder {
  public:
   explicit TirUnfolder(const TirLimits& limits) : limits_(limits) {}
 
-  /// Starts on a document, which must outlive the calls of `unfold`.
+  /// Starts a document, which must outlive the calls of `unfold`.
   void start(const TirDocument& document, const std::string& origin);
-  /// Appends the tree below `root`, a node of the document. Identities count from 0 in each tree: variables and buffers
-  /// of the function's parameters first (parameters, then each one's buffer with its variable), then as they occur.
-  /// Throws DataError, and then has appended nothing. Returns its depth in levels.
+  /// Appends the tree below `root`, a node of the document, and returns its depth in levels. Identities count from 0 in
+  /// each tree: first variables and buffers of the function's parameters (parameters, then each one's buffer with its
+  /// variable), then the others in order of occurrence. Throws DataError, and then has appended nothing.
   int64_t unfold(int64_t root, ProgramNodes& trees);
-  /// Type keys of the nodes that became Unknown since `start`, with their number in the trees. Those after the first
-  /// 256 kinds are counted under "(others)".
+  /// Returns the type keys of the nodes that became Unknown since `start`, with their number in the trees. Keys after
+  /// the first 256 are counted as "(others)".
   const std::map<std::string, int64_t>& unknown_types() const { return unknown_; }
 
  private:
   enum class State : uint8_t { fresh, open, done };
-  /// Numbers things in the order in which they are first asked for, anew for each tree.
+  /// Numbers nodes in the order in which they are first looked up, starting from 0 in each tree.
   struct Identities {
     std::vector<int32_t> tree, id;  // [nodes of the document]
     int32_t count = 0;
@@ -54,29 +54,29 @@ class TirUnfolder {
   void add_bound(int64_t node, const TirField& field, int64_t reference);
   /// Checks the fields of one node, sets its extent and its children.
   void collect(int64_t node);
-  /// Sums up a node whose children are done.
+  /// Computes the sums of a node whose children are done.
   void finish(int64_t node);
   void measure(int64_t root);
-  /// Gives parameters and their buffers their identities.
+  /// Assigns identities to parameters and their buffers.
   void declare_parameters(int64_t function);
   void append(int64_t node, int32_t parent, ProgramNodes& trees);
 
   TirLimits limits_;
   TirNodes nodes_;
-  int64_t left_ = 0;  // nodes that the document's further trees may have
+  int64_t left_ = 0;  // remaining nodes for further trees of the document
 
-  // By node of the document; the second part is known once a node is done.
+  // The following arrays are indexed by the document's nodes; values after state_ are known once a node is done.
   std::vector<State> state_;
-  std::vector<int64_t> size_, extent_;                   // nodes of its tree; ProgramNodes::extent
-  std::vector<int32_t> height_;                          // levels of its tree
-  std::vector<std::pair<uint32_t, uint32_t>> children_;  // its part of child_
+  std::vector<int64_t> size_, extent_;                   // nodes in its tree; ProgramNodes::extent
+  std::vector<int32_t> height_;                          // levels in its tree
+  std::vector<std::pair<uint32_t, uint32_t>> children_;  // range in child_
   std::vector<uint32_t> child_;
-  std::vector<int64_t> elements_;  // of a buffer; −1 while unknown
+  std::vector<int64_t> elements_;  // elements in a buffer; −1 while unknown
 
   std::map<std::string, int64_t> unknown_;
   int32_t tree_ = 0;
   Identities variables_, buffers_;
-  std::vector<int64_t> variable_elements_;  // of the buffer behind a variable, for Load and Store
+  std::vector<int64_t> variable_elements_;  // size of the buffer behind a variable, for Load and Store
 };
 
 }  // namespace foretime::data

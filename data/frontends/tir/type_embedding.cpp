@@ -232,7 +232,7 @@ class Line {
 
   [[noreturn]] void fail(const std::string& what) const { throw DataError("{}: {}", where_, what); }
 
-  /// Empty at the end.
+  /// Returns the next word; empty at the end.
   std::string_view word() {
     const auto begin = std::min(text_.find_first_not_of(" \t\r"), text_.size());
     text_.remove_prefix(begin);

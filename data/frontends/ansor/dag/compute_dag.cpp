@@ -117,7 +117,7 @@ void validate(const ComputeDag& dag) {
 
 namespace {
 
-/// ` += body`, as TVM prints tensor `k` of a stage: of a tuple the first body stands for all.
+/// Returns ` += body`, as TVM prints tensor `k` of a stage; for a tuple it prints only the first body.
 std::string assignment(const ComputeDag& dag, const DagStage& stage, size_t k, std::span<const std::string> axes,
                        std::span<const std::string> stages) {
   const auto body = [&](size_t i) {

@@ -20,8 +20,8 @@ using Kind = ExpressionKind;
 using simdjson::dom::array;
 using simdjson::dom::element;
 
-/// Whether a load of this name reads `stage`; sets which of its tensors, as in Node::value. TVM calls them NAME, or
-/// NAME.v0, NAME.v1 ... where there are several.
+/// Returns whether a load of this name reads `stage`, and sets the index of its tensor as in Node::value. TVM names
+/// tensors NAME, or NAME.v0, NAME.v1 … if there are several.
 bool reads_stage(std::string_view name, const DagStage& stage, int64_t& value) {
   if (!name.starts_with(stage.name)) return false;
   name.remove_prefix(stage.name.size());
@@ -132,7 +132,7 @@ const DagRead* access_of_load(const ComputeDag& dag, const DagStage& reader, int
   return by_name;
 }
 
-/// Parts between commas that stand in no brackets.
+/// Returns the parts between commas outside of brackets.
 std::vector<std::string_view> split_tuple(std::string_view text) {
   std::vector<std::string_view> parts;
   size_t begin = 0;
@@ -186,7 +186,7 @@ void read_bodies(ComputeDag& dag, size_t stage) {
     }
     reader.bodies = std::move(bodies);
   } catch (const DataError&) {
-    reader.bodies.clear();  // its reads are known, so it can be replayed
+    reader.bodies.clear();  // can be replayed, since its reads are known
   }
 }
 

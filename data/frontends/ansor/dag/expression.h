@@ -9,11 +9,10 @@
 
 #include "base/error.h"
 
-/// Integer arithmetic on numbers that come from files: leaving 64 bits is bad
-/// input.
+/// Calculates with integers from files: a result outside of 64 bits is invalid input.
 namespace foretime::data {
 
-/// Below ±2^62, so that a number can also be negated.
+/// Returns `value` if it is within ±2^62, so that it can also be negated; otherwise throws DataError.
 inline int64_t checked(__int128 value) {
   constexpr __int128 kMost = __int128{1} << 62;
   if (value > kMost || value < -kMost) throw DataError("a bound beyond 2^62");
@@ -23,15 +22,16 @@ inline int64_t checked_add(int64_t a, int64_t b) { return checked(static_cast<__
 inline int64_t checked_subtract(int64_t a, int64_t b) { return checked(static_cast<__int128>(a) - b); }
 inline int64_t checked_multiply(int64_t a, int64_t b) { return checked(static_cast<__int128>(a) * b); }
 
-/// Towards minus infinity; the divisor is above 0.
+/// Returns a / divisor rounded towards minus infinity; the divisor is above 0.
 inline int64_t floor_quotient(int64_t a, int64_t divisor) { return a / divisor - (a % divisor < 0 ? 1 : 0); }
 
-/// In 0 to divisor − 1.
+/// Returns the remainder in 0 … divisor − 1.
 inline int64_t floor_remainder(int64_t a, int64_t divisor) {
   const int64_t rest = a % divisor;
   return rest < 0 ? rest + divisor : rest;
 }
 
+/// Lists the kinds of nodes of an expression.
 enum class ExpressionKind : uint8_t {
   integer,
   real,
@@ -39,8 +39,8 @@ enum class ExpressionKind : uint8_t {
   add,
   subtract,
   multiply,
-  divide,  // truncating on integers
-  modulo,  // likewise
+  divide,  // truncates integers
+  modulo,  // remainder of the truncating division
   floor_divide,
   floor_modulo,
   minimum,
@@ -55,19 +55,19 @@ enum class ExpressionKind : uint8_t {
   logical_or,
   logical_not,
   select,  // condition, value, value
-  cast,    // to the type that `name` names
+  cast,    // converts to the type `name`
   load,    // one element of the tensor `name`; the children are its indices
-  call,    // of the function `name`
+  call,    // calls the function `name`
   text,    // a quoted string
 };
 
-/// Comparisons and logic, whose values are true and false.
+/// Returns whether the kind is a comparison or logical operation, whose values are true and false.
 inline bool is_condition(ExpressionKind kind) {
   return kind >= ExpressionKind::equal && kind <= ExpressionKind::logical_not;
 }
 
-/// Expressions as trees in one pool; a node is known by its number, and children have smaller numbers than their
-/// parent. A tree is what the body or the index of a stage says, nothing is simplified in it.
+/// Holds expressions as trees in one pool. Nodes are identified by numbers; children have smaller numbers than their
+/// parent. Expressions of a stage's body or index are not simplified.
 class ExpressionTree {
  public:
   struct Node {
@@ -75,13 +75,13 @@ class ExpressionTree {
     uint32_t first_child = 0, children = 0;
     int32_t name = -1;    // variable, load, call, cast, real (its literal), text: index into names
     int32_t target = -1;  // variable: position among the axes of its stage, spatial ones first; load: stage
-    int32_t depth = 1;    // of the tree under it: bounds every recursion over trees
-    int64_t value = 0;    // integer; load: 0, or 1 + the number of the tensor where its stage makes several
+    int32_t depth = 1;    // height of the tree below, bounds recursion
+    int64_t value = 0;    // integer; load: 0, or 1 + index of the tensor if its stage makes several
   };
 
   const Node& node(int32_t id) const { return nodes_[static_cast<size_t>(id)]; }
   Node& node(int32_t id) { return nodes_[static_cast<size_t>(id)]; }
-  /// Of a load: which of the tensors of its stage it reads.
+  /// Returns the index of the tensor that a load reads.
   size_t output(int32_t id) const { return static_cast<size_t>(std::max<int64_t>(node(id).value - 1, 0)); }
   std::span<const int32_t> children(int32_t id) const;
   int32_t child(int32_t id, size_t index) const { return children(id)[index]; }
@@ -89,7 +89,7 @@ class ExpressionTree {
   size_t size() const { return nodes_.size(); }
 
   int32_t add_integer(int64_t value);
-  /// A node with a name (`name` is empty where its kind has none).
+  /// Adds a node; `name` is empty for kinds without one.
   int32_t add(ExpressionKind kind, std::string_view name, std::span<const int32_t> children);
 
  private:
@@ -98,13 +98,13 @@ class ExpressionTree {
   std::vector<std::string> names_;
 };
 
-/// Reads what TVM prints of an expression (`((yy*4) + ry)`, `floordiv(p, 16)`, `max(a[i, j], 0f)`) and adds it to
-/// `tree`; names are not resolved. Throws DataError, which says where in `text` what was expected, also where
-/// parentheses nest deeper than 400.
+/// Parses an expression printed by TVM (`((yy*4) + ry)`, `floordiv(p, 16)`, `max(a[i, j], 0f)`) and adds it to `tree`;
+/// names are not resolved. Throws DataError with the position in `text` and the expected token, also for parentheses
+/// nested deeper than 400.
 int32_t parse_expression(std::string_view text, ExpressionTree& tree);
 
-/// The inverse of parse_expression, as TVM prints it. A variable whose target is t is printed as axis_names[t] if
-/// there is such a name, a load whose target is s as stage_names[s].
+/// Returns an expression as TVM prints it, the inverse of parse_expression. A variable with target t is printed as
+/// axis_names[t] if that exists, a load with target s as stage_names[s].
 std::string to_text(const ExpressionTree& tree, int32_t root, std::span<const std::string> axis_names = {},
                     std::span<const std::string> stage_names = {});
 

@@ -10,7 +10,7 @@ namespace {
 
 using Kind = ExpressionKind;
 
-/// What TVM's type codes tell apart. A number that stands without its type takes that of its neighbour.
+/// Lists the type codes of TVM. A number without a type takes the type of its neighbour.
 enum class Code : uint8_t { real, integer, natural, any };
 
 Code code_of(std::string_view type) {
@@ -57,7 +57,7 @@ class Counter {
         for (size_t i = 0; i < children.size(); ++i) {
           const Count one = of(children[i]);
           sum.operations += one.operations;
-          if (i + 1 == children.size()) sum.code = one.code;  // of a choice, what is chosen
+          if (i + 1 == children.size()) sum.code = one.code;  // type of the chosen value
         }
         return sum;
       }

@@ -14,7 +14,7 @@ constexpr size_t kFeatureBuffers = 5, kBufferFeatures = 18;
 float shifted_log(float x) { return x < 0 ? -std::log2(-x + 1) : std::log2(x + 1); }
 
 void append_kind(std::vector<float>& row, const Annotated& loops) {
-  constexpr int kPlaces = 8;  // of eight places TVM uses the first (none) and the last (mixed)
+  constexpr int kPlaces = 8;  // TVM uses the first (none) and the last (mixed) of eight places
   row.push_back(shifted_log(loops.number));
   row.push_back(shifted_log(loops.product));
   row.push_back(shifted_log(loops.length));

@@ -10,11 +10,12 @@ namespace foretime::data {
 
 constexpr size_t kCurvePoints = 10;
 
-/// What annotated loops around a store are like: number, product of lengths, length of the innermost.
-struct Annotated {
+/// Describes the loops around a store that have one annotation.
+struct Annotated {  // number of loops, product of their lengths, innermost length
   float number = 0.0F, product = 0.0F, length = 0.0F;
 };
 
+/// Holds the features of one buffer that a store accesses.
 struct BlockFeatures {
   bool read = false, written = false;
   float bytes = 0.0F, unique_bytes = 0.0F, lines = 0.0F, unique_lines = 0.0F;
@@ -22,7 +23,7 @@ struct BlockFeatures {
   float distance_iterations = 0.0F, distance_bytes = 0.0F, reuse_count = 0.0F, stride = 0.0F;
 };
 
-/// What is known of one buffer; a start of a reduction and its update share it.
+/// Holds the features of one written buffer; the initial and the update store of a reduction share them.
 struct BufferFeatures {
   std::array<float, 16> operations{};
   Annotated vectorized, unrolled, parallel;
@@ -34,7 +35,7 @@ struct BufferFeatures {
   float outer_product = 0.0F, loops = 0.0F, unroll_step = 0.0F;
 };
 
-/// Appends kStoreFeatures numbers; puts the blocks of `buffer` into TVM's order.
+/// Appends kStoreFeatures numbers to `row`, and sorts the blocks of `buffer` in TVM's order.
 void append_store_features(BufferFeatures& buffer, std::vector<float>& row);
 
 }  // namespace foretime::data

@@ -124,7 +124,7 @@ namespace {
 
 using NodeKind = NestNode::Kind;
 
-/// What of a stage a loop belongs to; a fusion of both kinds of axes has both bits.
+/// Are the bits of the axes that a loop covers; a fusion of both kinds of axes has both bits.
 constexpr uint8_t kOfSpatial = 1, kOfReduction = 2;
 
 class Builder {
@@ -273,7 +273,8 @@ class Builder {
     return pool_.variable(initial && variable(id).thread == Annotation::none ? initial_number(id) : id, bounds);
   }
 
-  /// All variables of a stage over its loops. From the loop `common` on, an initial store has loops of its own.
+  /// Computes all variables of a stage over its loops. Starting with the loop `common`, an initial store has separate
+  /// loops.
   void find_values(size_t number, bool initial, size_t common) {
     const NestStage& loops = nest_.stages[number];
     for (size_t i = 0; i < loops.iterators.size(); ++i) {

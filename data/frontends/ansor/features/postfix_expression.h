@@ -9,12 +9,12 @@
 
 namespace foretime::data {
 
-/// How many integer operations an expression has, by the classes of auto_scheduler's features.
+/// Counts the integer operations of an expression by the classes of auto_scheduler's features.
 struct IntegerOperations {
   int64_t add_subtract = 0, multiply = 0, divide_modulo = 0, compare = 0, logic = 0, select = 0;
 };
 
-/// One operation of an integer expression in postfix order.
+/// Is one operation of an integer expression in postfix order.
 struct IndexOperation {
   enum class Kind : uint8_t {
     constant,  // value
@@ -38,21 +38,21 @@ struct IndexOperation {
   int64_t value = 0;
 };
 
-/// Integer expressions written out as TVM's simplifier leaves them (arith/canonical_simplify, TVM 0.14): a sum of
-/// x mod upper / lower × scale by falling scale, the positive ones first. What TVM computes from the writing rather
-/// than from the value depends on this: operation counts, bounds, strides.
+/// Writes integer expressions in the form of TVM's simplifier (arith/canonical_simplify, TVM 0.14): a sum of x mod
+/// upper / lower × scale by falling scale, positive terms first. Operation counts, bounds and strides in TVM's features
+/// depend on this form rather than on the value.
 class PostfixExpressions {
  public:
   explicit PostfixExpressions(AffinePool& pool) : pool_(&pool) {}
 
-  /// An expression, as a run of operations.
+  /// Identifies an expression by its range of operations.
   struct Postfix {
     uint32_t begin = 0, size = 0;
-    uint64_t variables = 0;  // bit v mod 64 for each variable v: what is not here does not occur
+    uint64_t variables = 0;  // bit v mod 64 for each variable v; a variable whose bit is 0 does not occur
   };
 
-  /// Forgets all expressions, and keeps the memory. Between two calls at most kMost operations are written: past it
-  /// `write` throws DataError, for what stands once among atoms may occur in a form any number of times.
+  /// Forgets all expressions and keeps the memory. Between two calls, `write` throws DataError for more than kMost
+  /// operations, since a shared atom may be written any number of times.
   void clear() {
     operations_.clear();
     parts_.clear();
@@ -60,9 +60,9 @@ class PostfixExpressions {
   static constexpr size_t kMost = size_t{1} << 18;
   void set_pool(AffinePool& pool) { pool_ = &pool; }
 
-  /// `taken`: what the value contains with a minus sign, and what stays so: IndexInterval::taken.
+  /// Writes an expression. `taken` is the subtracted part of the value that is not simplified: IndexInterval::taken.
   Postfix write(const Affine& value, const Affine& taken = {});
-  /// A form that takes any value: of an index that is no arithmetic of integers.
+  /// Returns the form of an index that is not integer arithmetic and may have any value.
   Postfix unknown() { return {0, 0, 0}; }
   std::span<const IndexOperation> operations(const Postfix& form) const {
     return std::span(operations_).subspan(form.begin, form.size);
@@ -71,12 +71,12 @@ class PostfixExpressions {
   void count(const Postfix& form, IntegerOperations& counts) const;
   bool mentions(const Postfix& form, int32_t variable) const;
 
-  /// Values between bounds, computed operation by operation as TVM's ConstIntBoundAnalyzer does. `largest` [variables]
-  /// are the largest values of the variables, whose smallest are 0.
+  /// Returns bounds of the values, computed operation by operation like TVM's ConstIntBoundAnalyzer. `largest`
+  /// [variables] holds the largest values of the variables; their smallest values are 0.
   AffineBounds bounds(const Postfix& form, std::span<const int64_t> largest);
 
-  /// The coefficient that TVM's feature extraction sees for a variable: a guess from the operations that follow it.
-  /// False in `found` where the variable does not occur.
+  /// Returns the coefficient of a variable as estimated by TVM's feature extraction from the operations that follow it.
+  /// Sets `found` to false if the variable does not occur.
   int64_t coefficient(const Postfix& form, int32_t variable, bool& found) const;
 
  private:

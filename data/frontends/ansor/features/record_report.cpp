@@ -17,7 +17,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-/// What is kept of a record.
+/// Holds the values kept of a record.
 struct Measured {
   uint32_t workload = 0;
   uint64_t schedule = 0;

@@ -26,7 +26,7 @@ int64_t bytes_of(const std::string& type) {
   return std::max<int64_t>((bits + 7) / 8, 1);
 }
 
-/// Which of BufferFeatures::threads a loop sets.
+/// Returns the index in BufferFeatures::threads that a loop sets.
 int thread_place(Annotation annotation) {
   using enum Annotation;
   static constexpr Annotation kPlaces[] = {block_x, block_y, block_z, thread_x, thread_y, thread_z, vthread};
@@ -36,11 +36,11 @@ int thread_place(Annotation annotation) {
 
 }  // namespace
 
-/// What StoreFeatures keeps, and how a store becomes features.
+/// Computes the features of stores and keeps the memory of StoreFeatures.
 struct StoreFeatures::Work {
   Work() : values(forms) {}
 
-  /// What one statement touches of a buffer in one run of a loop.
+  /// Describes the elements of a buffer that one statement touches in one run of a loop.
   struct Touch {
     int32_t memory;
     int64_t elements, element_bytes;
@@ -132,7 +132,7 @@ struct StoreFeatures::Work {
     }
     buffer.gpu = gpu;
   }
-  /// Sets what the loops take in one run of loop i: those around it stand at 0. Gives the loop's iterations.
+  /// Sets the loops' iterations for one run of loop i; the loops around it are at 0. Returns the loop's iterations.
   int64_t run_inside(size_t i) {
     const auto set = [&](size_t at, int64_t count) {
       largest[static_cast<size_t>(loop(at).variable)] = std::max<int64_t>(count, 1) - 1;
@@ -229,8 +229,8 @@ struct StoreFeatures::Work {
       buffer.blocks.push_back(block);
     }
   }
-  /// How soon a buffer is touched again: by the innermost loop that it does not depend on, or by another statement in
-  /// an inner loop.
+  /// Finds how soon a buffer is touched again: by the innermost loop that it does not depend on, or by another
+  /// statement in an inner loop.
   void reuse(const BufferAccess& access, BlockFeatures& block) {
     float iterations = 1.0F;
     double bytes = -1.0;
@@ -357,9 +357,9 @@ struct StoreFeatures::Work {
   LoopNest* nest = nullptr;
   int64_t cache_line = 64;  // bytes
 
-  std::vector<BufferFeatures> buffers;  // in the order of their first store
+  std::vector<BufferFeatures> buffers;  // order of their first store
   size_t used = 0;
-  std::vector<int32_t> place_of_memory;     // in buffers, -1
+  std::vector<int32_t> place_of_memory;     // [memories] index in buffers, or -1
   std::vector<int64_t> type_bytes;          // [memories]
   std::vector<std::vector<Touch>> touches;  // [nodes] of loops
   bool gpu = false;
@@ -370,7 +370,7 @@ struct StoreFeatures::Work {
   float outer_product = 1.0F;
   int64_t unroll_step = 0;
   std::vector<int64_t> largest;           // [variables] values of the loop variables go up to this
-  std::vector<int64_t> region;            // of the written buffer over all loops, by dimension
+  std::vector<int64_t> region;            // [dimensions] size of the written region over all loops
   std::vector<float> memory, operations;  // bytes touched and operations done in each loop, innermost first
   std::vector<float> row;
 };

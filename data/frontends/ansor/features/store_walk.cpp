@@ -15,7 +15,7 @@ constexpr int64_t kMostOperations = 100000;
 
 bool is_real(std::string_view type) { return type.starts_with("float") || type.starts_with("bfloat"); }
 
-/// Whether a stage is what topi makes of a constant matrix: a chain of choices among numbers.
+/// Returns whether a stage is topi's form of a constant matrix: a chain of choices among numbers.
 bool is_constant_matrix(const ComputeDag& dag, size_t stage) {
   const DagStage& defined = dag.stages[stage];
   if (!defined.reads.empty() || defined.bodies.size() != 1) return false;
@@ -105,7 +105,7 @@ KnownValue StoreWalk::of(int32_t id, std::span<const KnownValue> axes) {
     case Kind::logical_not: {
       const KnownValue value = of(tree.child(id, 0), axes);
       if (value.constant) return KnownValue::truth(value.number == 0.0);
-      return value;  // of a comparison: the opposite one
+      return value;  // negated value of a comparison
     }
     case Kind::text:
       return KnownValue::real();

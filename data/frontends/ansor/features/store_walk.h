@@ -14,11 +14,11 @@
 
 namespace foretime::data {
 
-/// The value of an expression: what of it is known without running the loops.
+/// Holds the part of an expression's value that is known without running the loops.
 struct KnownValue {
   enum class Type : uint8_t { integer, real, truth } type = Type::real;
-  bool constant = false;  // of real and truth: `number` is the value
-  bool opaque = false;    // integer: of loaded data; `affine` says nothing
+  bool constant = false;  // real and truth: `number` is the value
+  bool opaque = false;    // integer: loaded data; `affine` is unused
   double number = 0.0;
   Affine affine{};  // integer
   Affine taken{};   // integer: IndexInterval::taken
@@ -30,10 +30,10 @@ struct KnownValue {
   static KnownValue truth(bool value) { return {Type::truth, true, false, value ? 1.0 : 0.0, {}, {}}; }
 };
 
-/// Walks the expression of one store: counts what stays of it and collects its loads.
+/// Walks the expression of one store, counts the remaining operations and collects its loads.
 struct StoreWalk {
   KnownValue body(size_t stage, size_t output, std::span<const KnownValue> axes);
-  /// What becomes of tensor `output` of a tuple, which reads what the others are so far.
+  /// Returns the new value of tensor `output` of a tuple, whose combiner reads the current values of the others.
   KnownValue combined(size_t stage, size_t output, std::span<const KnownValue> axes);
   KnownValue operand(size_t number);
   static KnownValue loaded(const std::string& type);
@@ -45,22 +45,22 @@ struct StoreWalk {
   KnownValue choice(int32_t id, std::span<const KnownValue> axes, bool lazy);
   KnownValue call(int32_t id, std::span<const KnownValue> axes);
   KnownValue cast(int32_t id, std::span<const KnownValue> axes);
-  /// Whether an expression is arithmetic of integers with a choice in it.
+  /// Returns whether an expression is integer arithmetic that contains a choice.
   bool chooses(int32_t id);
   bool is_integer(int32_t id);
-  /// Choices among lengths, as adaptive pooling has them, are written as they come.
+  /// Returns a choice among lengths, as in adaptive pooling, without simplification.
   KnownValue choice_of_lengths(int32_t id, std::span<const KnownValue> axes);
   KnownValue known_arithmetic(ExpressionKind kind, const KnownValue& a, const KnownValue& b);
-  /// Numbers are folded, and what 0 and 1 do not change.
+  /// Returns the result of an operation on reals; folds constants and removes operations by 0 and 1 without effect.
   KnownValue real_arithmetic(ExpressionKind kind, const KnownValue& a, const KnownValue& b);
-  /// a < b, or a ≤ b.
+  /// Returns a < b, or a ≤ b if `or_equal`.
   KnownValue less(const KnownValue& a, const KnownValue& b, bool or_equal);
   KnownValue equal(const KnownValue& a, const KnownValue& b, bool negated);
   KnownValue logical(const ExpressionTree::Node& node, int32_t id, std::span<const KnownValue> axes);
-  /// Counts what is left of `difference` < 0, which is not decided: TVM brings numbers to one side, divides by common
-  /// factors, and takes divisions apart.
+  /// Counts the operations of an undecided `difference` < 0: TVM brings numbers to one side, divides by common factors,
+  /// and splits divisions.
   void count_less(Affine difference, const Affine& taken);
-  /// Counts a comparison's side without its number: the terms, with the sign that gives one of them a plus.
+  /// Counts one side of a comparison without its number: the terms, with the sign that makes one of them positive.
   void count_terms(const Affine& sum, const Affine& taken);
 
   LoopNest& nest;

@@ -8,7 +8,8 @@
 
 namespace foretime::data {
 
-/// The schedule primitives of TVM's auto_scheduler, as records name them.
+/// Lists the schedule primitives of TVM's auto_scheduler in the order of their numbers; the comments are their names in
+/// records.
 enum class StepKind : uint8_t {
   annotation,          // AN
   fuse,                // FU
@@ -29,7 +30,7 @@ constexpr size_t kStepKinds = 14;
 
 const char* step_name(StepKind kind);  // AN, FU, ...
 
-/// What a loop is executed as; the numbers are those of records.
+/// Says how a loop is executed; the values are the numbers in records.
 enum class Annotation : uint8_t {
   none,
   unroll,
@@ -51,20 +52,21 @@ inline bool binds_thread(Annotation annotation) {
   return annotation >= Annotation::vthread && annotation <= Annotation::thread_z;
 }
 
-/// One step of a schedule. Which fields it uses depends on its kind (FORMATS: the table of steps).
+/// Describes one step of a schedule. The used fields depend on its kind.
 struct ScheduleStep {
   StepKind kind = StepKind::annotation;
   bool inner_to_outer = false;  // SP; FFSP: factor rather than number of parts
   int32_t stage = 0;
-  int32_t iterator = 0;  // AN, PR, SP, FSP, FFSP, SA, RF
+  int32_t iterator = 0;  // AN, PR, SP, FSP, FFSP, SA, RF; index of the iterator in its stage
   int32_t source = 0;    // FSP: step; AN: annotation; CA: target stage; RF: position of the factored axis; FFSP: level
   int32_t count = 0;     // FSP: number of splits; CA: target iterator; SA: factor
-  int64_t extent = 0;    // SP: of the iterator, 0 if unknown; SA: offset
-  uint32_t list_begin = 0, list_size = 0;  // FU, RE, SP (lengths, 0 where open), FFSP, CHR: in ScheduleSteps::numbers
-  uint32_t text_begin = 0, text_size = 0;  // PR: pragma; CHR, CHW: scope: in ScheduleSteps::text
+  int64_t extent = 0;    // SP: length of the iterator, 0 if unknown; SA: offset
+  uint32_t list_begin = 0,
+           list_size = 0;  // FU, RE, SP (lengths, 0 if open), FFSP, CHR: range in ScheduleSteps::numbers
+  uint32_t text_begin = 0, text_size = 0;  // PR: pragma; CHR, CHW: scope: range in ScheduleSteps::text
 };
 
-/// The steps of one schedule, in three arrays that keep their memory from record to record.
+/// Holds the steps of one schedule in three arrays that keep their memory from record to record.
 struct ScheduleSteps {
   std::vector<ScheduleStep> steps;
   std::vector<int32_t> numbers;
@@ -83,10 +85,11 @@ struct ScheduleSteps {
   }
 };
 
-/// Equal for equal steps, also over runs and machines; TVM writes a schedule's steps in one way only.
+/// Returns a hash that is equal for equal steps, also across runs and machines; TVM writes a schedule's steps in a
+/// unique form.
 uint64_t schedule_hash(const ScheduleSteps& schedule);
 
-/// Why a measurement failed; the numbers are those of records.
+/// Says why a measurement failed; the values are the numbers in records.
 enum class RecordError : uint8_t {
   none,
   instantiation,
@@ -102,13 +105,13 @@ constexpr size_t kRecordErrors = 9;
 
 const char* record_error_name(RecordError error);
 
-/// Hardware as auto_scheduler describes it: all zeros if the record does not say.
+/// Describes hardware in auto_scheduler's terms; all zeros if the record has no description.
 struct HardwareParameters {
   int64_t cores = 0, vector_bytes = 0, cache_line_bytes = 0, shared_memory_per_block = 0, local_memory_per_block = 0,
           threads_per_block = 0, vthread_extent = 0, warp_size = 0;
 };
 
-/// One line of a search log: a schedule of a workload, with what was measured.
+/// Holds one line of a search log: a schedule of a workload with its measurement.
 struct TuningRecord {
   int64_t line = 0;  // 1-based
   std::string workload_key, target, target_host, version;
@@ -116,13 +119,14 @@ struct TuningRecord {
   int64_t layout_rewrite = 0;
   ScheduleSteps schedule;
   RecordError error = RecordError::none;
-  std::vector<double> costs;  // seconds, one a repeat
-  double all_cost = 0.0;      // seconds, with compilation
+  std::vector<double> costs;  // seconds, one for each repeat
+  double all_cost = 0.0;      // seconds, including compilation
   double timestamp = 0.0;     // seconds since 1970
 
-  /// Equal for copies of one line of a log: workload, target, schedule, all costs and the time agree.
+  /// Returns a hash that is equal for copies of one line of a log: workload, target, schedule, all costs and the time
+  /// are equal.
   uint64_t measurement_hash() const;
-  double mean_cost() const;  // infinite where the measurement failed, NaN without costs
+  double mean_cost() const;  // infinite if the measurement failed, NaN without costs
 };
 
 }  // namespace foretime::data

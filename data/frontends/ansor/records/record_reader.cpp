@@ -184,7 +184,7 @@ void read_steps(const simdjson::dom::array& list, ScheduleSteps& steps) {
 
 using simdjson::dom::array;
 
-/// A measurement at or above this many seconds stands for none: TVM writes 1e10 for a failure.
+/// Marks a failed measurement: a cost of at least this many seconds. TVM writes 1e10.
 constexpr double kFailedCost = 1e10;
 
 /// `found` is an element, or the result of looking for one.

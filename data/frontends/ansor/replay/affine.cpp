@@ -250,7 +250,7 @@ int64_t AffinePool::decompose(const Affine& a) {
       continue;
     }
     used |= group;
-    int64_t coefficient = 0, below = 1;  // of floor(of / below) so far
+    int64_t coefficient = 0, below = 1;  // the part so far is coefficient × floor(of / below)
     const auto dividends = terms(of);
     if (digits[0].divisor > 1 && digits[0].coefficient % digits[0].divisor == 0) {
       // k·S − k·d·floor(S/d) is k·(S mod d), if k·S is there.

@@ -9,9 +9,9 @@
 
 namespace foretime::data {
 
-/// An integer expression: base + Σ coefficient × atom. An atom is a variable, or floor(expression / constant), or one
-/// of the rarer operations that do not decompose. The terms lie in a pool, sorted by atom; remainders are written as x
-/// − c·floor(x/c), and nested divisions are merged, so most expressions that are equal have equal terms.
+/// Is an integer expression: base + Σ coefficient × atom. An atom is a variable, floor(expression / constant), or one
+/// of the rarer operations that do not decompose. The terms are in a pool, sorted by atom; remainders are written as x
+/// − c·floor(x/c), and nested divisions are merged, so most equal expressions have equal terms.
 struct Affine {
   int64_t base = 0;
   uint32_t first = 0, count = 0;  // terms in the pool
@@ -26,15 +26,16 @@ struct AffineTerm {
   bool operator==(const AffineTerm&) const = default;
 };
 
+/// Lists the kinds of atoms.
 enum class AtomKind : uint8_t {
   variable,
   floor_divide,     // arguments[0] / divisor
-  floor_divide_by,  // by an expression
+  floor_divide_by,  // arguments[0] / arguments[1]
   minimum,
   maximum,
   multiply,
-  divide,  // truncating
-  equal,   // comparisons and logic are 0 or 1
+  divide,  // truncating division
+  equal,   // comparisons and logic have the values 0 and 1
   less,
   logical_and,
   logical_or,
@@ -42,49 +43,50 @@ enum class AtomKind : uint8_t {
   select,
 };
 
-/// All values of the terms lie between these; ±kUnbounded stands for no bound.
+/// Bounds all values of an expression, inclusive; ±kUnbounded means no bound.
 struct AffineBounds {
   int64_t low = 0, high = 0;
 };
 constexpr int64_t kUnbounded = int64_t{1} << 60;
 
-/// Arithmetic of bounds: it saturates, and past ±kUnbounded nothing is known.
+/// Limits a value to ±kUnbounded, beyond which it is unknown. Bounds use this saturating arithmetic.
 int64_t saturated(__int128 value);
 int64_t bound_sum(int64_t a, int64_t b);
 int64_t bound_quotient(int64_t a, int64_t divisor);
 AffineBounds bound_product(const AffineBounds& a, const AffineBounds& b);
 
+/// Describes an atom.
 struct AffineAtom {
   AtomKind kind = AtomKind::variable;
   int32_t variable = -1;
   int64_t divisor = 0;
   std::array<Affine, 3> arguments{};
-  AffineBounds bounds, argument_bounds;  // of the atom, of arguments[0]
+  AffineBounds bounds, argument_bounds;  // bounds of the atom and of arguments[0]
   Affine self;                           // 1 × the atom
-  int32_t depth = 1;                     // atoms inside of each other: bounds recursion
+  int32_t depth = 1;                     // nesting depth of atoms, bounds recursion
 };
 
-/// coefficient × (floor(of / divisor) mod modulus): sums of these have bounds that are nearly exact.
+/// Is one part of a sum: coefficient × (floor(of / divisor) mod modulus). Bounds of such sums are nearly exact.
 struct AffinePart {
   int64_t coefficient = 0;
   Affine of;
   int64_t divisor = 1, modulus = 0;  // modulus 0: none
 };
 
-/// Inclusive.
+/// Is an interval of expressions, both ends included.
 struct AffineInterval {
   Affine low, high;
 };
 
-/// Terms and atoms of the expressions of one schedule, and the arithmetic on them. Every result is the exact value of
-/// the operation. Throws DataError where a number leaves 64 bits or an expression becomes unreasonably large.
+/// Holds terms and atoms of the expressions of one schedule, and calculates with them. Every result is the exact value
+/// of the operation. Throws DataError if a number leaves 64 bits or an expression becomes unreasonably large.
 class AffinePool {
  public:
   AffinePool();
-  /// Forgets all atoms and terms, and keeps the memory.
+  /// Forgets all atoms and terms and keeps the memory.
   void clear();
 
-  /// A variable known by a number chosen by the caller; the bounds of its first use hold.
+  /// Returns a variable identified by a number of the caller; the bounds of its first use are kept.
   Affine variable(int32_t number, AffineBounds bounds);
 
   Affine add(const Affine& a, const Affine& b) { return combine(a, b, 1); }
@@ -92,10 +94,10 @@ class AffinePool {
   Affine add(const Affine& a, int64_t b) const;
   Affine scale(const Affine& a, int64_t factor);
   Affine multiply(const Affine& a, const Affine& b);
-  /// Divisors are not 0.
+  /// Returns floor(a / divisor). Divisors must not be 0.
   Affine floor_divide(const Affine& a, int64_t divisor);
-  /// While it is set, divisions are not reduced to lowest terms: 14·x / 4 stays so, as TVM leaves it. The values are
-  /// the same, but fewer expressions that are equal have equal terms.
+  /// Sets whether divisions keep their divisors: 14·x / 4 is then not reduced to lowest terms, as in TVM. The values
+  /// are the same, but fewer equal expressions have equal terms.
   void keep_divisors(bool keep) { keep_divisors_ = keep; }
   Affine floor_divide(const Affine& a, const Affine& b);
   Affine floor_modulo(const Affine& a, const Affine& b);
@@ -112,31 +114,31 @@ class AffinePool {
   bool same(const Affine& a, const Affine& b) const;
   AffineBounds bounds(const Affine& a);
 
-  /// Where a variable is not one value but all of an interval. Null: it stays a variable.
+  /// Returns the interval of values that a variable takes; null if it remains a variable.
   using Relaxation = std::function<const AffineInterval*(int32_t variable)>;
-  /// The least interval of the kinds used here that holds all values of `a` under the relaxation.
+  /// Returns the smallest interval of the supported kinds that holds all values of `a` under the relaxation.
   AffineInterval relax(const Affine& a, const Relaxation& relaxation);
 
-  /// Appends parts whose sum is `a` without the base that is returned; remainders are put together again.
+  /// Appends parts whose sum is `a` minus the returned base; remainders are recombined.
   int64_t parts(const Affine& a, std::vector<AffinePart>& parts);
 
   std::span<const AffineTerm> terms(const Affine& a) const { return std::span(terms_).subspan(a.first, a.count); }
   const AffineAtom& atom(uint32_t id) const { return atoms_[id]; }
-  /// Whether an expression is one atom, and which one.
+  /// Returns whether an expression is a single atom.
   bool is_atom(const Affine& a) const { return a.count == 1 && a.base == 0 && terms_[a.first].coefficient == 1; }
   const AffineAtom& atom_of(const Affine& a) const { return atoms_[terms_[a.first].atom]; }
-  /// floor(floor(x / a) / b) is floor(x / (a·b)): merges the divisions that a part consists of.
+  /// Merges the nested divisions of a part: floor(floor(x / a) / b) is floor(x / (a·b)).
   void merge_divisions(AffinePart& part) const;
 
-  /// The value where each variable has the value that `value_of` gives.
+  /// Returns the value of `a` with the variables' values from `value_of`.
   int64_t evaluate(const Affine& a, const std::function<int64_t(int32_t)>& value_of) const;
-  /// As TVM prints expressions, with the names that `name_of` gives to variables.
+  /// Returns an expression as TVM prints it, with the variables' names from `name_of`.
   std::string to_text(const Affine& a, const std::function<std::string(int32_t)>& name_of) const;
 
  private:
   using Part = AffinePart;
   Affine combine(const Affine& a, const Affine& b, int64_t sign);
-  Affine from_terms(int64_t base);  // of scratch_
+  Affine from_terms(int64_t base);  // takes scratch_
   Affine intern(AffineAtom atom);
   bool equals(const AffineAtom& a, const AffineAtom& b) const;
   uint64_t hash(const AffineAtom& atom) const;
@@ -147,7 +149,7 @@ class AffinePool {
   AffineBounds atom_bounds(const AffineAtom& atom);
   AffineBounds part_bounds(const Part& part);
   bool drop_small_terms(const Affine& rest, int64_t divisor, Affine& kept, int64_t& reduced);
-  /// Writes `a` as base + parts, from parts_[begin] on; the caller shrinks parts_ again.
+  /// Writes `a` as base + parts, from parts_[begin] on; the caller removes the parts again.
   int64_t decompose(const Affine& a);
   AffineInterval relax_atom(uint32_t id, const Relaxation& relaxation);
   AffineInterval relax_part(const Part& part, const Relaxation& relaxation);
@@ -156,7 +158,7 @@ class AffinePool {
   std::vector<AffineTerm> terms_, scratch_;
   std::vector<AffineAtom> atoms_;
   std::vector<Part> parts_;
-  std::vector<uint32_t> table_;  // of atoms by hash: atom + 1, 0 where empty
+  std::vector<uint32_t> table_;  // hash table of atoms: atom + 1; 0: free
 };
 
 }  // namespace foretime::data

@@ -83,7 +83,7 @@ Affine AffinePool::floor_divide(const Affine& a, int64_t divisor) {
   if (common > 1) {
     for (auto& term : scratch_) term.coefficient /= common;
     base = floor_quotient(base, common);
-    divisor /= common;  // above 1 still: none of these coefficients is a multiple of it
+    divisor /= common;  // still above 1, since none of these coefficients is a multiple of it
   }
   const Affine rest = from_terms(base);
   const AffineBounds within = bounds(rest);

@@ -10,7 +10,7 @@ namespace {
 
 constexpr int64_t kMostLoads = 100000;  // looked at for one nest: inlined stages may multiply
 
-/// Where memory is, by who shares it; the numbers compare with those of threads.
+/// Ranks memory by the threads that share it; the numbers compare with those of threads.
 enum StorageRank { kGlobal = 0, kShared = 1, kWarp = 2, kLocal = 3 };
 
 /// 0 for blocks, 1 for threads, virtual ones too.
@@ -43,8 +43,8 @@ struct BoundInference::Work {
       pass_down(nest.stages[i], nest.stages[i].compute_at != ComputeAt::inlined);
     }
   }
-  /// The loops around each stage. A loop that was split or fused after a stage was attached to it stands for its
-  /// innermost part, or for the fused loop if it was the innermost of those.
+  /// Finds the loops around each stage. If a loop was split or fused after a stage was attached to it, the attachment
+  /// moves to its innermost part, or to the fused loop if it was the innermost of those.
   void find_attachments() {
     const size_t count = nest_->stages.size();
     by_serial_.assign(count, 0);
@@ -192,7 +192,7 @@ struct BoundInference::Work {
     if (attached >= 0 && !inside)
       throw DataError("stage {}: attached outside of the loops of stage {}, which reads it", stage, reader);
   }
-  /// From the loops of a stage to its axes.
+  /// Propagates values from the loops of a stage to its axes.
   void pass_up(const NestStage& reader) {
     AffinePool& pool = nest_->pool;
     for (auto relation = reader.relations.rbegin(); relation != reader.relations.rend(); ++relation) {
@@ -284,7 +284,7 @@ struct BoundInference::Work {
       values.push_back(single ? loop.minimum : nest_->pool.variable(~id, {low.low, std::max(low.low, high.high)}));
     }
   }
-  /// From the axes of a stage to its loops.
+  /// Propagates values from the axes of a stage to its loops.
   void pass_down(const NestStage& stage, bool tighten) {
     AffinePool& pool = nest_->pool;
     bool threads = false;
@@ -348,16 +348,16 @@ struct BoundInference::Work {
 
   LoopNest* nest_ = nullptr;
   std::vector<size_t> by_serial_;
-  std::vector<std::vector<int32_t>> paths_;  // of each stage: loops around it, innermost first
-  std::vector<uint8_t> passes_;              // of each stage: inlined, and leads to the stage looked at
-  std::vector<AffineInterval> intervals_;    // of each variable of the reader
-  std::vector<uint8_t> outside_relaxed_;     // of each variable around the reader
+  std::vector<std::vector<int32_t>> paths_;  // [stages] loops around each, innermost first
+  std::vector<uint8_t> passes_;              // [stages] inlined, and leads to the current stage
+  std::vector<AffineInterval> intervals_;    // [variables of the reader]
+  std::vector<uint8_t> outside_relaxed_;     // [variables around the reader]
   std::vector<AffineInterval> needed_;
   std::vector<Affine> taken_;
   std::vector<uint8_t> known_;
-  std::vector<IndexInterval> axes_;  // of the reader and of the stages inlined into it, a stack
-  std::vector<uint8_t> bound_;       // of each variable: leads to a thread
-  int rank_ = kGlobal;               // of the memory of the stage looked at
+  std::vector<IndexInterval> axes_;  // stack: axes of the reader and of the stages inlined into it
+  std::vector<uint8_t> bound_;       // [variables] bound to a thread
+  int rank_ = kGlobal;               // StorageRank of the current stage's memory
   bool any_relaxed_ = false;
   int64_t loads_ = 0;
 };

@@ -12,7 +12,7 @@ namespace {
 
 using Kind = ExpressionKind;
 
-constexpr int32_t kDeepestTree = 1000;  // of trees that substitutions made
+constexpr int32_t kDeepestTree = 1000;  // limit for trees made by substitution
 
 void check_depth(const ExpressionTree& tree, int32_t id) {
   if (tree.node(id).depth > kDeepestTree) throw DataError("expressions nested deeper than those of any real program");

@@ -7,25 +7,25 @@
 
 namespace foretime::data {
 
-/// Values of an index, inclusive; or of one that nothing is known of, such as a call.
+/// Holds the values of an index, both ends included, or says that nothing is known, such as for a call.
 struct IndexInterval {
   Affine low, high;
   bool everything = false;
-  bool range = false;  // to TVM it is a range, even where low and high are the same
-  /// TVM writes the remainder x mod c of a range as x − c·floor(x / c): what is subtracted in low and high.
+  bool range = false;  // TVM treats it as a range even if low equals high
+  /// Holds the subtracted part of low and high: TVM writes the remainder x mod c of a range as x − c·floor(x / c).
   Affine taken{};
 };
 
-/// The values that the expression `root` takes where its variables take those of `axes`, by interval arithmetic as
-/// TVM's: what stands twice in an expression is taken to vary independently.
+/// Returns the values of the expression `root` for the values `axes` of its variables, by TVM's interval arithmetic:
+/// repeated subexpressions vary independently.
 IndexInterval index_interval(const ExpressionTree& tree, int32_t root, std::span<const IndexInterval> axes,
                              AffinePool& pool);
 
-/// The value of the expression `root` where its variables have the values `axes`. Throws DataError where it is not made
-/// of integers, their arithmetic, comparisons and selections.
+/// Returns the value of the expression `root` for the values `axes` of its variables. Throws DataError unless it
+/// consists of integers, their arithmetic, comparisons and selections.
 Affine index_value(const ExpressionTree& tree, int32_t root, std::span<const Affine> axes, AffinePool& pool);
 
-/// What `kind`, one of add to maximum, makes of two integers.
+/// Returns the result of `kind`, one of add to maximum, for two integers.
 Affine integer_arithmetic(ExpressionKind kind, const Affine& a, const Affine& b, AffinePool& pool);
 
 }  // namespace foretime::data

@@ -14,7 +14,7 @@
 // Steps that attach, inline and insert stages.
 namespace foretime::data {
 
-/// What a step that inserts a stage makes of a DAG depends on these numbers and its text only.
+/// Identifies a step that inserts a stage; the resulting DAG depends only on these numbers and the text.
 struct Insertion {
   std::vector<int64_t> numbers;
   std::string text;
@@ -31,9 +31,9 @@ namespace {
 
 constexpr size_t kMostInserted = 64;  // stages, by one schedule
 
-constexpr size_t kMostIterators = 512;    // of a stage
-constexpr size_t kMostVariables = 16384;  // of a nest
-constexpr size_t kKeptDags = 512;         // that schedules made, with inserted stages
+constexpr size_t kMostIterators = 512;    // limit for one stage
+constexpr size_t kMostVariables = 16384;  // limit for one nest
+constexpr size_t kKeptDags = 512;         // DAGs with inserted stages
 
 }  // namespace
 
@@ -181,7 +181,7 @@ struct Replayer::Work {
     }
     std::ranges::copy(reordered_, stage.iterators.begin());
   }
-  /// By lengths_.
+  /// Splits an iterator by lengths_.
   void split(const ScheduleStep& step, bool inner_to_outer) {
     NestStage& stage = stage_of(step.stage);
     const NestIterator whole = iterator_of(stage, step.iterator);
@@ -387,11 +387,11 @@ struct Replayer::Work {
 
   LoopNest* nest_ = nullptr;
   const ScheduleSteps* schedule_ = nullptr;
-  size_t number_ = 0;  // of the step being applied
+  size_t number_ = 0;  // index of the current step
   int32_t next_serial_ = 0;
   std::vector<int32_t> lengths_;
   std::vector<NestIterator> reordered_;
-  std::vector<NestStage> spare_;  // for their memory
+  std::vector<NestStage> spare_;  // kept for reuse of memory
   std::map<const ComputeDag*, DerivedDag> roots_;
   DerivedDag* current_ = nullptr;
   size_t kept_dags_ = 0, inserted_ = 0;
