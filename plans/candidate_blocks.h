@@ -10,20 +10,20 @@
 
 namespace foretime::plans {
 
-/// A division of n things into blocks 0, 1, …, numbered in the order in which they first come.
+/// Holds a division of n items into blocks 0, 1, …, numbered in the order of their first items.
 struct Blocks {
-  std::vector<int32_t> of;     // [n] block
-  std::vector<int32_t> first;  // [blocks] the first thing of each
+  std::vector<int32_t> of;     // [n] block of each item
+  std::vector<int32_t> first;  // [blocks] first item of each block
   int64_t count() const { return static_cast<int64_t>(first.size()); }
 };
 
-/// Divides `blocks` further, so that two things stay together only where they are together in `by` as well, of
-/// `by_count` blocks. False, with `blocks` as they were, where there would be more than `limit`.
+/// Divides `blocks` further, so that two items stay together only if they are also together in `by`, which has
+/// `by_count` blocks. Returns false, without a change, if there would be more than `limit` blocks.
 bool refine(Blocks& blocks, std::span<const int32_t> by, int64_t by_count, int64_t limit);
 
-/// The candidates of a sample, divided by each class of a symbolic plan: two are in one block of a class where they
-/// have the same layouts at all of its configurable nodes. (Where nearly every candidate is a block of its own, a class
-/// is divided no further: its states are interned by hash in any case.)
+/// Divides the candidates of a sample by each class of a symbolic plan: two candidates are in one block of a class if
+/// they have equal layouts at all of its configurable nodes. (A class is not divided further if nearly every candidate
+/// is in a separate block: its states are interned by hash in any case.)
 class CandidateBlocks {
  public:
   CandidateBlocks(const SymbolicPlan& symbolic, const data::LayoutCandidates& layout,

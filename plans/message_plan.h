@@ -15,7 +15,7 @@
 /// plans hold each distinct (node, state) pair once. Models are the same for all.
 namespace foretime::plans {
 
-/// Whose messages a relation carries to a node.
+/// Names the nodes whose messages a relation carries to a node.
 FORETIME_CHOICE(Direction, in, out, both);  // producers, consumers, both (an edge in each direction)
 
 /// Weight of an entry (target v, source u); degrees are those of the whole graph, counted in the relation.
@@ -23,9 +23,8 @@ FORETIME_CHOICE(Direction, in, out, both);  // producers, consumers, both (an ed
 ///   mean       1 / degree(v)
 ///   symmetric  1 / sqrt(degree(v) degree(u))
 ///   sender     1 / degree(u)
-///   laplacian  of the scaled Laplacian 2 L / λmax - I, L = I - D^-½ A D^-½ (Direction::both, no self loop), as
-///   Chebyshev
-///              polynomials take it; λmax is the largest eigenvalue of L over each graph, by power iteration
+///   laplacian  of the scaled Laplacian 2 L / λmax - I, L = I - D^-½ A D^-½ (Direction::both, no self loop), for
+///              Chebyshev polynomials; λmax is the largest eigenvalue of L over each graph, by power iteration
 ///   laplacian_of_two  likewise with the bound 2 in place of λmax, which leaves -D^-½ A D^-½
 FORETIME_CHOICE(EdgeNorm, sum, mean, symmetric, sender, laplacian, laplacian_of_two);
 
@@ -38,23 +37,23 @@ struct RelationSpec {
   bool operator==(const RelationSpec&) const = default;
 };
 
-/// Where tile features (one row a candidate) enter: given to every node's state (early), or to the readout (late).
+/// Names the place where tile features (one row a candidate) enter: every node's state (early), or the readout (late).
 using configs::TileJoin;
 
-/// Which states of a layout group's plan are one (plans/symbolic_plan.h).
+/// Names the states of a layout group's plan that are shared (plans/symbolic_plan.h).
 ///   none       a state for each node and candidate: for models that normalise over a candidate's nodes between layers
 ///   invariant  nodes that no configurable node reaches have one state for all candidates
 ///   states     states computed from the same inputs in the same way are one, whatever node and candidate
 FORETIME_CHOICE(Sharing, none, invariant, states);
 
-/// What a model needs of a plan.
+/// Describes the contents that a model needs in a plan.
 struct PlanRequest {
   int64_t layers = 0;
-  std::vector<RelationSpec> relations;  // the same for each layer
+  std::vector<RelationSpec> relations;  // equal for each layer
   TileJoin tile_join = TileJoin::early;
   Sharing sharing = Sharing::none;
-  bool tied = false;         // a readout that counts tied configurable nodes as one (plans/symbolic_plan.h)
-  bool collections = false;  // the model sees which collection a node's graph is of
+  bool tied = false;         // the readout counts nodes with equivalent decisions as one (plans/symbolic_plan.h)
+  bool collections = false;  // the model reads the collection of a node's graph
   bool operator==(const PlanRequest&) const = default;
 };
 
@@ -77,18 +76,18 @@ struct PlanLevel {
   int64_t states() const { return static_cast<int64_t>(node.size()); }
 };
 
-/// From the states of one level to those of the next.
+/// Connects the states of one level to those of the next.
 struct PlanLayer {
   std::vector<CsrMatrix> relations;  // [states above, states below], in the order of PlanRequest::relations
   std::vector<int32_t> self;         // [states above] each state's own state one level down
 
-  /// Whether the states above are those below in their order, of which there are so many.
+  /// Returns whether the states above are the `below` states below, in the same order.
   bool keeps_states(int64_t below) const;
 };
 
-/// How often each final state counts in each candidate: the product of `stages`, the last of which has the rows. Stages
-/// before it are sums that many rows share: the first is over final states, each later one over the rows of the one
-/// before. There is at least one.
+/// Counts each final state in each candidate: the product of `stages`, the last of which has the rows. Earlier stages
+/// are sums that many rows share: the first is over final states, each later one over the rows of the one before. There
+/// is at least one.
 struct PlanPool {
   std::vector<CsrMatrix> stages;
 };
@@ -97,9 +96,9 @@ struct PlanPool {
 /// (plans/plan_source.h) asks for more.
 struct PlanReadout {
   int64_t pools = 1;
-  PlanPool nodes;         // over all nodes of the candidate's graph
-  PlanPool configurable;  // over its configurable nodes; empty rows where it has none
-  PlanPool tied;          // likewise, each by its weight among those that it is tied to; no stages unless asked for
+  PlanPool nodes;         // all nodes of the candidate's graph
+  PlanPool configurable;  // configurable nodes of the graph; rows are empty if it has none
+  PlanPool tied;          // configurable nodes, weighted by decision_weights; no stages unless requested
 };
 
 struct MessagePlan {
@@ -107,10 +106,10 @@ struct MessagePlan {
   std::vector<float> node_features;       // [nodes, feature_count]
   std::vector<uint8_t> node_types;        // [nodes]
   std::vector<uint8_t> node_collections;  // [nodes] data::Collection; empty unless the request asks for it
-  std::vector<int8_t> layout_rows;        // [rows, 18]; row 0 is all zeros; empty where no group has layouts
+  std::vector<int8_t> layout_rows;        // [rows, 18]; row 0 is all zeros; empty if no group has layouts
   std::vector<float> candidate_features;  // [candidates, 24] (tile), else empty
   std::vector<std::shared_ptr<const PlanLevel>> levels;  // [layers + 1]; may be one object several times
-  std::vector<std::shared_ptr<const PlanLayer>> layers;  // [layers]; likewise
+  std::vector<std::shared_ptr<const PlanLayer>> layers;  // [layers]; may be one object several times
   PlanReadout readout;
   std::vector<int64_t> group_ptr;  // [groups + 1] candidates of batch entry g are group_ptr[g] … group_ptr[g + 1] - 1
 
@@ -127,11 +126,10 @@ class PlanBuilder {
  public:
   explicit PlanBuilder(PlanRequest request);
   ~PlanBuilder();
-  /// Shares the group's arrays, so the group itself may go before build(). `source` is what the group's plans have in
-  /// common under this builder's request (make_plan_source), where the caller keeps one; without it the builder makes
-  /// its own. Throws DataError where a candidate id is out of range, groups of another kind or feature count are in the
-  /// batch already, a source has other pools than those before, or the batch would have more than 2^31 - 1 states or
-  /// nodes.
+  /// Adds candidates of a group, whose arrays are shared, so that the group need not live until build(). `source` is
+  /// the group's plan source for this builder's request (make_plan_source); if null, the builder makes one. Throws
+  /// DataError if a candidate id is out of range, if the batch has groups of another kind or feature count, if a source
+  /// has other pools than earlier ones, or if the batch would have more than 2^31 - 1 states or nodes.
   void add(const data::Group& group, std::span<const int64_t> candidates,
            std::shared_ptr<const PlanSource> source = nullptr);
   MessagePlan build() &&;
@@ -141,8 +139,8 @@ class PlanBuilder {
   std::unique_ptr<State> state_;
 };
 
-/// States of the last level that `candidates` candidates of the group will have at most, to bound the size of a batch
-/// (exact for tile groups, and for layout groups without sharing; programs count as the group's largest).
+/// Returns an upper bound of the states in the last level for `candidates` candidates of the group (exact for tile
+/// groups, and for layout groups without sharing; programs count as the group's largest).
 int64_t plan_states(const data::Group& group, int64_t candidates, const PlanRequest& request);
 
 }  // namespace foretime::plans

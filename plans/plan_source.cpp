@@ -62,7 +62,7 @@ CsrMatrix scaled_laplacian(const CsrMatrix& symmetric, std::span<const int64_t> 
     const int64_t first = graph_ptr[g] - graph_ptr.front(), last = graph_ptr[g + 1] - graph_ptr.front();
     const double scale = 2.0 / largest_laplacian_eigenvalue(symmetric, first, last);
     for (int64_t v = first; v < last; ++v) {
-      bool placed = scale == 1.0;  // of λ = 2 no diagonal is left
+      bool placed = scale == 1.0;  // λ = 2: the diagonal is empty
       const auto place = [&] {
         result.columns.push_back(static_cast<int32_t>(v));
         result.values.push_back(scale - 1.0);
@@ -72,7 +72,7 @@ CsrMatrix scaled_laplacian(const CsrMatrix& symmetric, std::span<const int64_t> 
            e < static_cast<size_t>(symmetric.row_ptr[static_cast<size_t>(v) + 1]); ++e) {
         if (!placed && symmetric.columns[e] >= v) place();
         const double value = -scale * symmetric.values[e];
-        if (symmetric.columns[e] == v && scale != 1.0) {  // an edge from a node to itself: the diagonal stands there
+        if (symmetric.columns[e] == v && scale != 1.0) {  // a self loop: the diagonal entry exists
           result.values.back() += value;
           continue;
         }

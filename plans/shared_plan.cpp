@@ -254,8 +254,8 @@ class SharedPlanMaker {
   struct PartGroup {
     int32_t pool = 0;
     std::vector<size_t> parts;
-    Blocks blocks;          // of the sample's candidates
-    int64_t first_row = 0;  // in the stage of groups
+    Blocks blocks;          // division of the sample's candidates
+    int64_t first_row = 0;  // first row in the stage of groups
   };
 
   PlanPool make_pool(PartList list) const {
@@ -328,8 +328,8 @@ class SharedPlanMaker {
     }
   }
 
-  /// Without groups a candidate's row has an entry for each part. Many candidates make it worth while to sum parts that
-  /// go together once for all candidates that agree on them.
+  /// Groups parts of the readout. Without groups a candidate's row has an entry for each part. With many candidates it
+  /// pays to sum several parts once for all candidates that agree on them.
   static std::vector<PartGroup> group_parts(const Sample& sample, PartList list) {
     const auto candidates = static_cast<int64_t>(sample.candidates.size());
     const int64_t limit = candidates < kGroupedFrom ? 0 : candidates / kCandidatesPerGroupRow;
@@ -358,7 +358,7 @@ class SharedPlanMaker {
 
   static constexpr int64_t kGroupedFrom = 256, kCandidatesPerGroupRow = 8;
 
-  /// Where a message of a varying node comes from: states[blocks[candidate]], or states[0] where it is fixed.
+  /// Names the source of a varying node's message: states[blocks[candidate]], or states[0] if it is fixed.
   struct Source {
     const int32_t* blocks;
     const int32_t* states;

@@ -66,7 +66,7 @@ class ClassTable {
 
   static constexpr int32_t kEverything = -2;
 
-  /// Of the union of `classes`, which is sorted and distinct.
+  /// Returns the class of the union of `classes`, which are sorted and distinct.
   int32_t joined(const std::vector<int32_t>& classes) {
     if (classes.size() == 1) return classes.front();
     if (classes.front() == kEverything) return kEverything;
@@ -106,7 +106,7 @@ class ClassTable {
     return id;
   }
 
-  /// Those classes whose sets lie in no other's.
+  /// Returns the classes whose sets are no subsets of another's.
   std::vector<int32_t> largest_of(const std::vector<int32_t>& classes) const {
     std::vector<int32_t> kept;
     for (const int32_t q : classes) {
@@ -333,8 +333,8 @@ class SymbolicPlanMaker {
 
   /// `weights`: of the group's configurable nodes; empty: each node counts 1.
   std::vector<SymbolicPlan::Part> make_parts(bool only_configurable, const std::vector<double>& weights) const {
-    std::map<std::pair<int32_t, int32_t>, SymbolicPlan::Part> parts;  // by pool and class
-    std::map<std::pair<int32_t, int32_t>, size_t> place;              // of a fixed state in its pool's part
+    std::map<std::pair<int32_t, int32_t>, SymbolicPlan::Part> parts;  // key: pool and class
+    std::map<std::pair<int32_t, int32_t>, size_t> place;              // index of a fixed state in its pool's part
     const auto& varying = result_->levels.back().varying;
     for (size_t v = 0; v < reference_.size(); ++v) {
       if (only_configurable && configurable_[v] < 0) continue;

@@ -16,8 +16,8 @@
 
 namespace foretime::plans {
 
-/// 128 bits that stand for how a state is computed. Of n states two different ones agree with probability n² / 2^129
-/// (10^-26 for a million), which is taken as never.
+/// Identifies the computation of a state by 128 bits. The probability that two of n states collide is n² / 2^129
+/// (10^-26 for a million), which is neglected.
 struct StateHash {
   uint64_t low = 0, high = 0;
   bool operator==(const StateHash&) const = default;
@@ -26,13 +26,13 @@ struct StateHash {
 /// A multiset's hash is the sum of its members' hashes.
 inline StateHash operator+(StateHash a, StateHash b) { return {a.low + b.low, a.high + b.high}; }
 
-/// Both halves of a 64 × 64 bit product, folded (as wyhash and the MUM hashes do).
+/// Returns the xor of the upper and lower half of a 64 × 64 bit product (as wyhash and the MUM hashes do).
 inline uint64_t fold_product(uint64_t a, uint64_t b) {
   const auto product = static_cast<unsigned __int128>(a) * b;
   return static_cast<uint64_t>(product) ^ static_cast<uint64_t>(product >> 64);
 }
 
-/// A pseudo-random function of the state and a 64-bit key, in which neither half of the input is lost.
+/// Returns a pseudo-random function of the hash and a 64-bit key, which depends on all input bits.
 inline StateHash mixed(StateHash h, uint64_t key) {
   const uint64_t a = fold_product(h.low ^ 0x9E3779B97F4A7C15U ^ key, h.high ^ 0xD6E8FEB86659FD93U);
   const uint64_t b = fold_product(h.high ^ 0xA0761D6478BD642FU ^ key, h.low ^ 0xE7037ED1A0B428DBU);
@@ -45,11 +45,11 @@ inline StateHash combined(StateHash a, StateHash b) {
       b.low);
 }
 
-/// Of some bytes.
+/// Returns the hash of some bytes.
 StateHash hash_bytes(std::span<const std::byte> bytes, uint64_t key);
 
-/// Appends entries of one row of a sparse matrix in the order of their columns; those of one column become their sum.
-/// Sorts `entries`.
+/// Appends entries of one row of a sparse matrix in the order of their columns; entries of one column are summed. Sorts
+/// `entries`.
 inline void append_merged(std::vector<std::pair<int32_t, double>>& entries, std::vector<int32_t>& columns,
                           std::vector<double>& values) {
   std::ranges::sort(entries);
@@ -62,10 +62,10 @@ inline void append_merged(std::vector<std::pair<int32_t, double>>& entries, std:
   }
 }
 
-/// Numbers distinct hashes 0, 1, … in the order in which they first come.
+/// Numbers distinct hashes 0, 1, … in the order of their first occurrence.
 class StateTable {
  public:
-  /// The number of `hash`, and whether it is new.
+  /// Returns the number of `hash`, and whether it is new.
   std::pair<int32_t, bool> intern(StateHash hash) {
     if (2 * hashes_.size() >= slots_.size()) grow();
     size_t at = hash.low & mask_;
@@ -92,19 +92,19 @@ class StateTable {
   }
 
   std::vector<StateHash> hashes_;
-  std::vector<int32_t> slots_;  // number, or -1
+  std::vector<int32_t> slots_;  // number of a hash, or -1
   size_t mask_ = 0;
 };
 
-/// Weights with which every decision of the compiler counts once, however many nodes carry it: [configurable] 1 /
-/// number of nodes that carry the node's decision. Two nodes carry one decision where all candidates of a group that
-/// agree at one of them agree at the other, too; all nodes with one layout only are one decision. A function of the
-/// group's codes; of more than 2^24 codes, candidates at equal distances are looked at.
+/// Returns weights that count every decision of the compiler once, however many nodes carry it: [configurable] 1 /
+/// number of nodes with the node's decision. Two nodes carry one decision if candidates that agree at one of them
+/// always agree at the other; all nodes with a single layout are one decision. The weights depend on the group's codes
+/// only; of more than 2^24 codes, a regular sample of candidates is used.
 std::vector<double> decision_weights(const data::LayoutCandidates& layout, int64_t candidates);
 
 struct NodeSubset;
 
-/// What the plans of a layout graph have in common, whatever candidates are sampled.
+/// Holds the parts that all plans of a layout graph share, whatever candidates are sampled.
 ///
 /// After l layers a node's embedding is a function of the tree of inputs that reaches it in l steps: features, types
 /// and layouts of nodes, and the weights of the edges between them. Two (node, candidate) pairs whose trees agree have
@@ -112,19 +112,19 @@ struct NodeSubset;
 /// its StateHash, so the plan of a sample interns hashes level by level and never compares trees.
 ///
 /// Only nodes within l steps of a configurable node differ between candidates. All others are *fixed*: their states are
-/// found here, once. A *varying* node depends on a set of configurable nodes; candidates that agree on all of them
+/// computed here, once. A *varying* node depends on a set of configurable nodes; candidates that agree on all of them
 /// agree on the node. Each distinct set is a *class*, and a sample divides its candidates into the blocks of each class
 /// rather than of each node.
 struct SymbolicPlan {
-  /// The distinct (features, type) pairs of the nodes.
+  /// Holds the distinct (features, type) pairs of the nodes.
   struct Inputs {
     std::vector<StateHash> hash;
-    std::vector<int32_t> graph_node;  // one that has the pair, as an id in the group's graph
+    std::vector<int32_t> graph_node;  // a node with the pair, as an id in the group's graph
   };
 
-  /// The classes of all levels. Class q < configurable is the configurable node q alone; a later one is the union of
-  /// the earlier classes members[member_ptr[q]] … Class `everything`, always the last, stands for sets too large to be
-  /// worth a division: every candidate is a block of its own.
+  /// Holds the classes of all levels. Class q < configurable is the configurable node q alone; a later one is the union
+  /// of the earlier classes members[member_ptr[q]] … Class `everything`, always the last, replaces sets that are too
+  /// large to divide by: every candidate is a separate block.
   struct Classes {
     std::vector<int64_t> member_ptr;
     std::vector<int32_t> members;
@@ -132,28 +132,28 @@ struct SymbolicPlan {
     int32_t everything() const { return static_cast<int32_t>(count()) - 1; }
   };
 
-  /// States that are the same for all candidates, distinct within their level. Messages of state i under relation r are
-  /// entries row_ptr[r * states + i] …
+  /// Holds states that are equal for all candidates, distinct within their level. Messages of state i under relation r
+  /// are entries row_ptr[r * states + i] …
   struct Fixed {
     std::vector<StateHash> hash;
-    std::vector<int32_t> input;       // level 0
+    std::vector<int32_t> input;       // level 0: index in `inputs`
     std::vector<int32_t> layout_row;  // level 0: row of the group's table, or -1
-    std::vector<int32_t> self;        // above: the fixed state one level down
+    std::vector<int32_t> self;        // higher levels: the fixed state one level down
     std::vector<int64_t> row_ptr;
     std::vector<int32_t> columns;  // fixed states one level down, distinct within a row
     std::vector<double> values;
     int64_t states() const { return static_cast<int64_t>(hash.size()); }
   };
 
-  /// Nodes that differ between candidates. What may be fixed or varying one level down is a *reference*: ≥ 0 a position
-  /// among that level's varying nodes, < 0 the fixed state -1 - reference.
+  /// Holds nodes that differ between candidates. A *reference* names a fixed or varying state one level down: ≥ 0 a
+  /// position among that level's varying nodes, < 0 the fixed state -1 - reference.
   struct Varying {
     std::vector<int32_t> class_of;
-    std::vector<int32_t> input;   // level 0
-    std::vector<StateHash> base;  // level 0: of the input; above: the sum over fixed neighbours' messages
-    std::vector<int32_t> self;    // above: reference
+    std::vector<int32_t> input;   // level 0: index in `inputs`
+    std::vector<StateHash> base;  // level 0: hash of the input; higher levels: sum over messages of fixed neighbours
+    std::vector<int32_t> self;    // higher levels: reference
     std::vector<int64_t> row_ptr;
-    std::vector<int32_t> columns;  // references; the fixed ones come last, distinct within a row
+    std::vector<int32_t> columns;  // references; fixed ones come last, distinct within a row
     std::vector<double> values;
     int64_t nodes() const { return static_cast<int64_t>(class_of.size()); }
   };
@@ -163,55 +163,54 @@ struct SymbolicPlan {
     Varying varying;
   };
 
-  /// A piece of the readout: the nodes of one pool and one class, in the last level.
+  /// Holds a piece of the readout: the nodes of one pool and one class, in the last level.
   struct Part {
     int32_t pool = 0;
-    int32_t class_of = -1;         // -1: fixed
-    std::vector<int32_t> members;  // fixed states, or varying positions
-    std::vector<double> counts;    // how often each counts
+    int32_t class_of = -1;         // -1: fixed nodes
+    std::vector<int32_t> members;  // fixed states, or positions of varying nodes
+    std::vector<double> counts;    // count of each member
   };
 
   PlanRequest request;
-  int64_t nodes = 0;  // of the graph or subset
+  int64_t nodes = 0;  // number of nodes in the graph or subset
   int64_t pools = 1;
   std::vector<int32_t> column;        // [configurable] column of the group's codes
-  std::vector<int32_t> first_column;  // [varying nodes of level 0] which of them each is
+  std::vector<int32_t> first_column;  // [varying nodes of level 0] column of each
   std::vector<StateHash> row_hash;    // [rows of the group's layout table]
   Inputs inputs;
   Classes classes;
   std::vector<Level> levels;  // [layers + 1]
   std::vector<Part> node_parts, configurable_parts;
-  std::vector<Part> tied_parts;  // none unless the request asks for them
+  std::vector<Part> tied_parts;  // empty unless the request asks for them
 
   int64_t configurable() const { return static_cast<int64_t>(column.size()); }
 };
 
-/// Key of a message in its receiver's hash.
+/// Returns the key of a message in its receiver's hash.
 inline uint64_t message_key(size_t relation, double weight) {
   return std::bit_cast<uint64_t>(weight) ^ (relation + 1) * 0x9E3779B97F4A7C15U;
 }
 
-/// Sets of more configurable nodes are not divided.
+/// The largest number of configurable nodes in a class.
 constexpr int64_t kClassLimit = 48;
 
-/// The hashes of a table's rows, as SymbolicPlan has them.
+/// Returns the hashes of a table's rows (SymbolicPlan::row_hash).
 std::vector<StateHash> hash_layout_rows(const data::LayoutCandidates& layout);
 
-/// `subset` as in make_plan_source; the request must share.
+/// Makes a symbolic plan. For `subset` see make_plan_source; the request must share states.
 std::shared_ptr<const SymbolicPlan> make_symbolic_plan(const data::Group& group, const PlanRequest& request,
                                                        const NodeSubset& subset, int64_t class_limit = kClassLimit);
 
-/// Tells apart what symbolic plans are for: layers, relations, sharing, the hops that the group was pruned to
-/// (pruning.h), and the way in which they are made and written. A symbolic plan is only read for the key that it was
-/// written under.
+/// Returns a key of the inputs of symbolic plans: layers, relations, sharing, the hops that the group was pruned to
+/// (pruning.h), and the version of the format. A symbolic plan is only read under the key that it was written with.
 uint64_t symbolic_plan_key(const PlanRequest& request, int64_t prune_hops = data::kNoPruning);
 
-/// A symbolic plan as bytes, to be kept beside its group in a packed collection.
+/// Serialises a symbolic plan, to be stored next to its group in a packed collection.
 std::vector<std::byte> to_bytes(const SymbolicPlan& symbolic);
 
-/// The symbolic plan of `group` that to_bytes wrote. Checks every count and index, so that no bytes can make a plan
-/// read outside of its arrays. Throws DataError, starting with `origin`, for bytes of another group or request and for
-/// damaged ones.
+/// Parses the result of to_bytes for `group`. It checks every count and index, so that invalid bytes cannot cause reads
+/// outside of arrays. Throws DataError, starting with `origin`, for bytes of another group or request and for damaged
+/// ones.
 std::shared_ptr<const SymbolicPlan> symbolic_plan_from_bytes(std::span<const std::byte> bytes, const data::Group& group,
                                                              const PlanRequest& request, const std::string& origin);
 

@@ -9,7 +9,7 @@
 namespace foretime::plans {
 namespace {
 
-constexpr uint64_t kVersion = 2;  // of the bytes, and of the way in which hashes are made
+constexpr uint64_t kVersion = 2;  // version of the format and of the computation of hashes
 
 /// Visits all that is written, in order: `visit(array)` and `visit.number(value)`.
 template <class Plan, class Visit>

@@ -31,7 +31,7 @@ fs::path resolved(const fs::path& path, const char* what) {
   return real;
 }
 
-/// By components: /data2 is not inside /data.
+/// Compares components of paths: /data2 is not inside /data.
 bool lies_in(const fs::path& file, const fs::path& folder) {
   return std::mismatch(folder.begin(), folder.end(), file.begin(), file.end()).first == folder.end();
 }
@@ -112,7 +112,7 @@ uint64_t DatasetIndex::training_fingerprint() const {
 }
 
 data::CandidateKind candidate_kind(configs::DataFormat format) {
-  return static_cast<data::CandidateKind>(format);  // in the same order
+  return static_cast<data::CandidateKind>(format);  // both enumerations have the same order
 }
 
 IndexEntry make_entry(data::GroupHeader header, Role role, const configs::Settings& settings) {

@@ -13,7 +13,7 @@ namespace {
 constexpr double kEnough = 1.001;          // largest loads over the mean that are not worth an exchange
 constexpr int64_t kOperations = 40000000;  // some tenths of a second
 constexpr double kNone = 1e-9;             // samples in a batch
-constexpr int64_t kPower = 16;             // operations that a cost of shared samples stands for
+constexpr int64_t kPower = 16;             // operations for one evaluation of a shared cost
 
 using Costs = std::vector<double>;  // [buckets]
 
@@ -152,7 +152,7 @@ class Partition {
   }
 
   struct Filled {
-    size_t count = 0;  // of slots
+    size_t count = 0;  // number of slots
     double cost = 0;
   };
   /// The first of `slots` from `first` on whose cost together is at most `most`.
@@ -220,7 +220,7 @@ class Partition {
     return found;
   }
 
-  /// Of a load: its 16th power. Where samples share states, a sum of squares is least when few ranks do all.
+  /// Returns the 16th power of a load. If samples share states, a sum of squares would favour few ranks.
   double steep(double load) const {
     const double squared = load * load * scale_ * scale_, fourth = squared * squared;
     return fourth * fourth * fourth * fourth;
@@ -305,14 +305,14 @@ class Partition {
   std::vector<int> owner_;    // [slots]
   std::vector<double> cost_;  // [slots] alone on a rank
   std::vector<Held> held_;    // [ranks]
-  Costs mean_;                // what no rank can be below: all slots on one rank, divided
+  Costs mean_;                // lower bound of any rank's load: the cost of all slots on one rank / ranks
   SlotWork nothing_;
   Costs change_from_, change_to_;
   double scale_ = 1;  // 1 over the dearest slot's cost
   int64_t operations_ = 0;
 };
 
-/// The same samples, none of which share states.
+/// Returns `work` without sharing of states.
 Work apart(const Work& work) {
   Work found{.slots = work.slots};
   for (auto& slot : found.slots) {

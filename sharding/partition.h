@@ -6,11 +6,11 @@
 #include <numeric>
 #include <vector>
 
-/// How batch slots are divided among ranks.
+/// The division of batch slots among ranks.
 namespace foretime::sharding {
 
-/// A group with several samples in each batch of a bucket, which share states: n of them on one rank cost that rank
-/// cost n^exponent, and cost n below one.
+/// Describes a group with several samples in each batch of a bucket, which share states: n > 1 samples on one rank cost
+/// that rank cost n^exponent, fewer samples cost n.
 struct SharedGroup {
   size_t bucket = 0;
   double cost = 0;
@@ -18,14 +18,14 @@ struct SharedGroup {
   double of(double samples) const;
 };
 
-/// What a slot costs its rank in an epoch.
+/// Holds the costs of a slot for its rank in an epoch.
 struct SlotWork {
   struct Samples {
-    size_t group;  // of Work::groups
-    double count;  // in a batch, on average
+    size_t group;  // index in Work::groups
+    double count;  // average number in a batch
   };
-  std::vector<double> costs{};    // [buckets] of samples that share nothing with other slots
-  std::vector<Samples> shared{};  // at most one of each group
+  std::vector<double> costs{};    // [buckets] costs of samples that share no states with other slots
+  std::vector<Samples> shared{};  // no two entries for one group
 };
 
 struct Work {
@@ -35,16 +35,16 @@ struct Work {
 
 /// Partitions slots among ranks so that the sum over buckets of the largest load is small. Returns each slot's rank.
 ///
-/// Slots go by decreasing cost to the least loaded rank (LPT), then move and change places while the squares of the
-/// ranks' loads, summed over buckets, get less, until the largest loads of all buckets together are within a thousandth
-/// of the mean. Where samples share states, this holds as if they did not, and slots go by group as well: for the least
-/// load T that this finds for, ranks are filled with slots of one group up to T, and what is left of groups shares
-/// ranks, so that a group is cut only where its own cost is above T. From both beginnings slots change places while the
-/// 16th powers of the loads get less, and of the four partitions the best counts. A pure function: the work is bounded
-/// by a count of operations, not by a clock.
+/// Slots are assigned by decreasing cost to the least loaded rank (LPT). They are then moved and swapped while the sum
+/// over buckets of the ranks' squared loads decreases, until the largest loads are together within a thousandth of the
+/// mean. If samples share states, this is done as if they did not, and once more by group: for the smallest load T that
+/// it finds possible, ranks are filled with slots of one group up to T, and the remainders of groups share ranks, so
+/// that a group is divided only if its own cost exceeds T. From both partitions slots are swapped while the 16th powers
+/// of the loads decrease, and the best of the four partitions is returned. The result depends only on the arguments:
+/// the work is limited by a count of operations, not by a clock.
 std::vector<int> partition_slots(const Work& work, int ranks);
 
-/// 0 … count - 1 by decreasing weight; equal weights keep their order.
+/// Returns 0 … count - 1 by decreasing weight; equal weights keep their order.
 template <class Weight>
 std::vector<size_t> heaviest_first(size_t count, Weight&& weight) {
   std::vector<size_t> order(count);

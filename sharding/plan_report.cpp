@@ -70,8 +70,8 @@ void add_steps(const DatasetIndex& dataset, const ShardPlan& plan, uint64_t seed
 StepCost batch_cost(const DatasetIndex& dataset, const ShardPlan& plan, int ranks, uint64_t seed, int64_t batch) {
   const int64_t epoch = batch / plan.batches_per_epoch, position = batch % plan.batches_per_epoch;
   const uint64_t key = epoch_key(seed, epoch);
-  std::map<std::pair<int, int64_t>, double> samples;  // of each rank and entry
-  std::map<int64_t, double> all;                      // of each entry
+  std::map<std::pair<int, int64_t>, double> samples;  // samples of each rank and entry
+  std::map<int64_t, double> all;                      // samples of each entry
   StepCost step;
   for (size_t slot = 0; slot < plan.slots.size(); ++slot) {
     if (position >= plan.slots[slot].samples) continue;

@@ -19,7 +19,7 @@ struct Piece {
   int64_t assigned = 0;
 };
 
-/// By decreasing cost of a sample.
+/// Returns the pieces of all training groups by decreasing cost of a sample.
 std::vector<Piece> sorted_pieces(const DatasetIndex& dataset) {
   std::vector<Piece> pieces;
   for (const int64_t g : dataset.with_role(Role::train)) {
@@ -40,7 +40,7 @@ int64_t bucket_height(const std::vector<Piece>& pieces, size_t next, int64_t slo
   return std::max<int64_t>(1, end == pieces.size() ? samples / slots : (samples + slots / 2) / slots);
 }
 
-/// Some samples of a piece.
+/// Holds a number of samples of a piece.
 struct Taken {
   size_t piece;
   int64_t count;
@@ -76,8 +76,8 @@ void deal_samples(const DatasetIndex& dataset, int64_t slot_count, ShardPlan& pl
     }
     int64_t first = 0;
     const auto wanted = [&](int64_t slot) { return total * (slot + 1) / slot_count - total * slot / slot_count; };
-    // Where samples share states, a piece has slots of its own as far as it fills them: a slot of several groups has
-    // another one in each batch, and its rank shares no states from batch to batch.
+    // If samples share states, a piece first fills whole slots: a slot of several groups changes the group in each
+    // batch, so that its rank shares no states between batches.
     for (auto& [piece, count] : taken) {
       while (dataset[pieces[piece].entry].sharing < 1 && first < slot_count && wanted(first) > 0 &&
              count >= wanted(first)) {
@@ -143,7 +143,7 @@ Work work_of(const DatasetIndex& dataset, const ShardPlan& plan) {
   work.slots.assign(plan.slots.size(), {.costs = std::vector<double>(plan.buckets.size() - 1)});
   for (size_t b = 0; b + 1 < plan.buckets.size(); ++b) {
     const auto batches = static_cast<double>(plan.buckets[b + 1] - plan.buckets[b]);
-    std::map<int64_t, std::map<size_t, int64_t>> samples;  // by entry, then slot
+    std::map<int64_t, std::map<size_t, int64_t>> samples;  // key: entry, then slot
     for (size_t slot = 0; slot < plan.slots.size(); ++slot) {
       for (const auto& share : plan.slots[slot].in_bucket(b)) samples[share.entry][slot] += share.count;
     }
@@ -164,7 +164,7 @@ Work work_of(const DatasetIndex& dataset, const ShardPlan& plan) {
   return work;
 }
 
-/// Of an epoch: [ranks].
+/// Returns the cost of an epoch for each rank.
 std::vector<double> rank_costs(const DatasetIndex& dataset, const ShardPlan& plan, int ranks) {
   std::vector<double> cost(static_cast<size_t>(ranks));
   for (size_t b = 0; b + 1 < plan.buckets.size(); ++b) {

@@ -31,7 +31,7 @@ Json read_json(const std::filesystem::path& run, const char* name) {
   return json;
 }
 
-/// True if the run did something else than training between two reports.
+/// Returns whether the run did something other than training between two reports.
 bool interrupted(int64_t from, int64_t to, int64_t every) { return every > 0 && (to - 1) / every * every >= from; }
 
 }  // namespace

@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 constexpr const char* kFolder = "pretrained";
 constexpr const char* kEnding = ".foretime";
 constexpr int kPrefixAbove = 4;  // folders: of lib/python3/dist-packages/foretime, of libexec/foretime
-constexpr int kSourceAbove = 5;  // of build/release/inference/capi
+constexpr int kSourceAbove = 5;  // levels from build/release/inference/capi up to the source tree
 
 /// The file that this code was loaded from: a program, or libforetime.
 fs::path own_file() {

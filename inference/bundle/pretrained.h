@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-/// Bundles that come with Foretime, and that people name without a path: NAME.foretime in a folder `pretrained`.
+/// Bundles that come with Foretime and are named without a path: NAME.foretime in a folder `pretrained`.
 namespace foretime::inference {
 
 struct PretrainedBundle {
@@ -12,16 +12,16 @@ struct PretrainedBundle {
   std::filesystem::path file;
 };
 
-/// Where they are looked for: the folders of FORETIME_PRETRAINED, separated by colons, where it is set; else beside the
-/// running program or library (its own folder's `pretrained`, as in Python's package), in share/foretime/pretrained of
-/// the prefix that it is installed in, and in `pretrained` of the source tree that it was built in.
+/// Returns the folders of pretrained bundles: those of FORETIME_PRETRAINED, separated by colons, if it is set.
+/// Otherwise `pretrained` next to the running program or library (as in Python's package), share/foretime/pretrained of
+/// its installation prefix, and `pretrained` of the source tree that it was built in.
 std::vector<std::filesystem::path> pretrained_folders();
 
-/// All of them by name, ascending; of two with one name that of the first folder.
+/// Returns all pretrained bundles by name, ascending. If two folders have the same name, the first folder wins.
 std::vector<PretrainedBundle> pretrained_bundles();
 
-/// The file that people mean: `name` itself if something of that name exists, or if it has a slash or a point in it;
-/// else that of the pretrained bundle. Throws FileError where there is none, which names those that there are.
+/// Returns the file of a bundle: `name` if it exists, or if it contains a slash or a point; else the file of the
+/// pretrained bundle. Throws FileError, which lists the known names, if there is none.
 std::filesystem::path bundle_file(const std::filesystem::path& name);
 
 }  // namespace foretime::inference

@@ -16,7 +16,7 @@ namespace foretime::inference {
 struct StoredArray {
   std::string type;  // F32, …
   std::vector<int64_t> shape;
-  std::string_view bytes;  // not aligned
+  std::string_view bytes;  // may be unaligned
 };
 
 struct StoredArrays {
@@ -26,15 +26,15 @@ struct StoredArrays {
 
 using NamedArrays = std::vector<std::pair<std::string, StoredArray>>;
 
-/// The bytes of a file. They depend on names, values and metadata alone, not on the order of `arrays`: arrays stand in
-/// byte order of their names, with no gap, and the header is padded with spaces so that the data start at a multiple of
-/// 8. Throws BundleError for a name that occurs twice, is reserved (`__metadata__`) or is not UTF-8.
+/// Returns the bytes of a file. They depend on names, values and metadata alone, not on the order of `arrays`: arrays
+/// are sorted by the bytes of their names, without gaps, and the header is padded with spaces to a multiple of 8 bytes.
+/// Throws BundleError for a name that occurs twice, is reserved (`__metadata__`) or is not UTF-8.
 std::string serialize_arrays(const NamedArrays& arrays, const std::map<std::string, std::string>& metadata);
 
-/// Reads what any writer of the format made; arrays are views into `bytes`. `origin` stands for the file in messages.
-/// Throws BundleError for bytes that are truncated or too many, a header that is not such JSON, a name that occurs
-/// twice, an unknown type, a shape that does not fit its range of bytes, ranges that overlap, leave a gap or go past
-/// the end, and booleans other than 0 and 1.
+/// Parses a file of any writer of the format; arrays are views into `bytes`. `origin` names the file in messages.
+/// Throws BundleError for truncated or surplus bytes, an invalid header, a name that occurs twice, an unknown type, a
+/// shape that does not match its range of bytes, ranges that overlap, leave a gap or exceed the file, and booleans
+/// other than 0 and 1.
 StoredArrays parse_arrays(std::string_view bytes, const std::string& origin);
 
 }  // namespace foretime::inference

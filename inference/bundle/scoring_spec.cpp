@@ -100,7 +100,7 @@ class Reader {
   std::string path_;
 };
 
-/// Where two versions of a field differ, for a message.
+/// Returns the difference between two versions of a field, for a message.
 std::string difference(const Json& stored, const Json& ours) {
   if (stored.is_array() && ours.is_array()) {
     for (size_t i = 0; i < std::min(stored.size(), ours.size()); ++i) {
@@ -243,7 +243,7 @@ Targets read_targets(const Reader& manifest) {
   return result;
 }
 
-/// Tensors that the graph does not name are those that training goes on from, of whatever shape.
+/// Checks the shapes of all weights that the graph names. Other tensors serve further training and may have any shape.
 void check_weights(const Weights& weights, const Graph& graph) {
   for (const auto* list : {&graph.embed, &graph.score}) {
     for (const auto& node : *list) {
@@ -271,7 +271,7 @@ void check_size(const std::string& name, const inference::Weight& weight) {
                       fmt::join(weight.shape, ", "));
 }
 
-/// What scoring does not look at, but readers of manifests rely on.
+/// Checks keys that scoring does not use, but readers of manifests rely on.
 void check_description(const Reader& manifest) {
   const auto architecture = manifest.object("architecture");
   architecture.text("type");
@@ -354,7 +354,7 @@ void add_machines(Bundle& bundle, const data::Machines& machines) {
   for (const auto& machine : machines.all()) {
     const auto of_name = [&](const Json& item) { return item.at("name") == machine.name; };
     const auto before = std::find_if(list.begin(), list.end(), of_name);
-    // A file that was measured anew has no targets; records that do not name their machine are still of this one.
+    // A newly measured file has no targets; records without a machine name still belong to the known targets.
     Json targets = machine.targets;
     if (machine.targets.empty() && before != list.end()) targets = before->at("targets");
     list.erase(std::remove_if(list.begin(), list.end(), of_name), list.end());

@@ -7,15 +7,15 @@
 
 namespace foretime::inference {
 
-/// Bounds of a JSON text from outside.
+/// Holds limits for a JSON text of unknown origin.
 struct JsonBounds {
-  size_t levels = 0;          // arrays and objects inside of each other
-  size_t object_members = 0;  // of one object
+  size_t levels = 0;          // depth of nested arrays and objects
+  size_t object_members = 0;  // members of each object
 };
 
-/// Parses a JSON text in time linear in its length. `what` names the text in messages. Throws BundleError for a text
-/// that is not JSON, exceeds `bounds`, or has an object with two members of one name, of which JSON readers would keep
-/// one silently.
+/// Parses a JSON text in linear time. `what` names the text in messages. Throws BundleError for a text that is not
+/// JSON, exceeds `bounds`, or has an object with two members of one name, of which other readers would silently keep
+/// one.
 nlohmann::json parse_strict_json(std::string_view text, const char* what, const JsonBounds& bounds);
 
 }  // namespace foretime::inference

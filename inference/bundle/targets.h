@@ -6,17 +6,18 @@
 
 namespace foretime::inference {
 
-/// What a model is trained to predict of run times: loss.target, loss.target_scale, loss.standardize_target.
+/// Converts predictions to run times: loss.target, loss.target_scale, loss.standardize_target.
 ///   runtime               y = runtime * scale
 ///   log_runtime           y = log(runtime)
 ///   log_runtime_per_flop  y = log(runtime / flop)
-/// then (y - mean) / deviation. Increasing in the run time, so a lower target means faster (at equal arithmetic).
+/// Models predict (y - mean) / deviation. It increases with the run time, so a lower prediction means faster (for equal
+/// numbers of operations).
 struct Targets {
   using Kind = configs::LossTarget;
   Kind kind = Kind::runtime;
   double scale = 1.0, mean = 0.0, deviation = 1.0;
 
-  /// From a score to a run time in the unit of the training data; `flop` counts for log_runtime_per_flop only.
+  /// Converts a score to a run time in the unit of the training data; `flop` is used for log_runtime_per_flop only.
   double to_runtime(double score, double flop) const {
     const double value = score * deviation + mean;
     if (kind == Kind::runtime) return value / scale;

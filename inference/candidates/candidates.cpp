@@ -24,7 +24,7 @@ using Inside = JsonReader::Inside;
 using data::kLayoutFeatures;
 using data::kTileFeatures;
 
-constexpr int64_t kTensors = 3, kDimensions = 6;  // of a node's layout
+constexpr int64_t kTensors = 3, kDimensions = 6;  // numbers in a node's layout
 constexpr std::array<std::string_view, kTensors> kTensorNames = {"output", "input", "kernel"};
 constexpr int64_t kUnsaid = -1;
 
@@ -153,7 +153,8 @@ class CandidateReader {
     for (const Element value : values) *row++ = json_.number(value);
   }
 
-  /// As the data set's extractor has it: six bounds, then sum and product of all; of none, 0 both.
+  /// Reads bounds in the form of the data set's extractor: six bounds, then sum and product of all; without bounds both
+  /// are 0.
   void read_bounds(const simdjson::dom::object& bounds, float* row) {
     constexpr std::array<std::string_view, kTensors> kNames = {"kernel_bounds", "output_bounds", "input_bounds"};
     constexpr int64_t kMost = int64_t{1} << 31, kColumns = kTileFeatures / kTensors;
@@ -189,7 +190,8 @@ using data::kAnySize;
 using data::kLayoutFeatures;
 using data::kTileFeatures;
 
-constexpr uintmax_t kMostBytes = uintmax_t{1} << 30;  // of JSON, which takes several times its size while it is read
+constexpr uintmax_t kMostBytes = uintmax_t{1}
+                                 << 30;  // limit of JSON files, which take several times their size while being read
 
 std::string read_text(const std::filesystem::path& file) {
   auto text = read_input(file, kMostBytes);  // .npz files may be larger

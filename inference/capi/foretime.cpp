@@ -65,7 +65,7 @@ using foretime::capi::guarded;
 using foretime::capi::Invalid;
 using foretime::capi::note;
 
-constexpr int64_t kMostCandidates = std::numeric_limits<int32_t>::max();  // of one call
+constexpr int64_t kMostCandidates = std::numeric_limits<int32_t>::max();  // limit of one call
 constexpr int64_t kMostIds = std::numeric_limits<int32_t>::max();
 constexpr int32_t kMostThreads = 256;
 

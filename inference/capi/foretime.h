@@ -1,11 +1,11 @@
-/* libforetime: trained cost models in the hands of tuners. A plain C interface to bundles that `foretime export`
- * writes. It needs neither LibTorch nor a GPU, starts no threads of its own unless asked to, writes nothing to standard
- * output, and never ends the process.
+/* libforetime: trained cost models for tuners. A plain C interface to bundles that `foretime export` writes. It needs
+ * neither LibTorch nor a GPU, starts no threads unless asked to, writes nothing to standard output, and never ends the
+ * process.
  *
- * Scores: LOWER IS FASTER, as everywhere in Foretime. A score is float32; what cannot be scored is +infinity.
+ * Scores: LOWER IS FASTER, as everywhere in Foretime. A score is float32; inputs that cannot be scored get +infinity.
  *
  * Threads: after foretime_open, any number of threads may use one model, and any number of threads one graph or
- * workload of it; each call works on memory of its own. Closing an object while another thread uses it is the caller's
+ * workload of it; each call uses separate memory. Closing an object while another thread uses it is the caller's
  * error. A graph or workload keeps its model alive, so the order of closing does not matter.
  *
  * Errors: every function that can fail returns a foretime_status. The message of the last failure in this thread is
@@ -29,7 +29,7 @@ extern "C" {
 #define FORETIME_API
 #endif
 
-/* Raised when a function changes its meaning or goes; functions and members that are added do not raise it. */
+/* Increased when a function changes its meaning or is removed, not when functions and members are added. */
 #define FORETIME_ABI_VERSION 1
 
 typedef enum foretime_status {
@@ -55,17 +55,17 @@ typedef struct foretime_model foretime_model;       /* an opened bundle; never c
 typedef struct foretime_graph foretime_graph;       /* a graph whose candidates are scored: prepared once */
 typedef struct foretime_workload foretime_workload; /* a compute DAG whose schedules are scored: prepared once */
 
-/* FORETIME_ABI_VERSION of the library that is loaded; its version, e.g. "0.2.0"; a status by name. Never fail. */
+/* FORETIME_ABI_VERSION of the loaded library; its version, e.g. "0.2.0"; the name of a status. They never fail. */
 FORETIME_API int foretime_abi_version(void);
 FORETIME_API const char* foretime_version(void);
 FORETIME_API const char* foretime_status_name(foretime_status status);
 
-/* The message of the last failure in this thread, UTF-8, valid until its next failure; "" where nothing failed. */
+/* The message of the last failure in this thread, UTF-8, valid until its next failure; "" if there was none. */
 FORETIME_API const char* foretime_last_error(void);
 
 typedef struct foretime_options {
   size_t size;        /* sizeof(foretime_options) */
-  int32_t threads;    /* that one call may use, itself among them: 1 to 256; 0 is 1 */
+  int32_t threads;    /* threads that one call may use, including its own: 1 to 256; 0 means 1 */
   int64_t max_states; /* states (rows of hidden vectors) that a thread holds at once: bounds memory; 0: 262144 */
 } foretime_options;
 
@@ -148,10 +148,10 @@ FORETIME_API foretime_status foretime_score_records(const foretime_workload* wor
  * Points into memory of this thread, valid until its next call. Since 0.2. */
 FORETIME_API const char* foretime_unknown_machine(const foretime_model* model, const char* target);
 
-/* Whether the model tells each program's chance not to build or run in time (0 or 1). */
+/* Whether the model predicts each program's chance not to build or run in time (0 or 1). */
 FORETIME_API int foretime_predicts_failures(const foretime_model* model);
 
-/* As foretime_score_records, with these chances.
+/* Scores as foretime_score_records does, and returns these chances.
  *   failures [count]: 0 to 1, NaN where a record was not scored
  * FORETIME_WRONG_KIND where foretime_predicts_failures is 0. */
 FORETIME_API foretime_status foretime_score_records_and_failures(const foretime_workload* workload,
@@ -169,13 +169,13 @@ FORETIME_API foretime_status foretime_score_tir_and_failures(const foretime_mode
                                                              const size_t* sizes, int64_t count, float* scores,
                                                              float* failures, int64_t* failed);
 
-/* The places of the `top` lowest scores, lowest first; equal scores in the order of their places; NaN last.
+/* The indices of the `top` lowest scores, lowest first; equal scores in the order of their indices; NaN last.
  *   scores [count], order [min(top, count)]; top < 0: all */
 FORETIME_API foretime_status foretime_rank(const float* scores, int64_t count, int64_t top, int64_t* order);
 
-/* Run times in seconds that scores stand for, where the model was trained by a regression loss to predict them (the
- * manifest's "predicts_runtimes"); else FORETIME_WRONG_KIND, and so where they are per arithmetic operation
- * ("targets") or parts of another run time ("runtime_unit"). +infinity stays. */
+/* Converts scores to run times in seconds, if the model was trained by a regression loss to predict them (the
+ * manifest's "predicts_runtimes"). FORETIME_WRONG_KIND if not, or if run times are per arithmetic operation
+ * ("targets") or relative to another run time ("runtime_unit"). +infinity stays. */
 FORETIME_API foretime_status foretime_runtimes(const foretime_model* model, const float* scores, int64_t count,
                                                double* seconds);
 

@@ -12,7 +12,7 @@
 #include "inference/scoring/model.h"
 #include "inference/scoring/program_scorer.h"
 
-/// What the sources of the C interface share: what its handles point to, and how exceptions become statuses.
+/// Objects that the handles of the C interface point to, and the conversion of exceptions to statuses.
 struct foretime_model {
   std::shared_ptr<const foretime::inference::Model> model;
 };
@@ -25,16 +25,16 @@ struct foretime_workload {
 
 namespace foretime::capi {
 
-/// An argument that no call may have.
+/// Reports an argument that no call accepts.
 class Invalid : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-/// Keeps the message of this thread's last failure; returns `status`.
+/// Stores the message of this thread's last failure and returns `status`.
 foretime_status note(foretime_status status, const char* message) noexcept;
 
-/// Runs a call's work; what it throws becomes a status with a message.
+/// Runs the work of a call, and converts its exceptions to a status with a message.
 template <class Work>
 foretime_status guarded(Work&& work) noexcept {
   try {
@@ -61,8 +61,9 @@ foretime_status guarded(Work&& work) noexcept {
   }
 }
 
-/// Throw Invalid, naming the argument.
+/// Throws Invalid, naming the argument, if `pointer` is null.
 void expect_pointer(const void* pointer, const char* name);
+/// Throws Invalid, naming the argument, if `value` is not between `least` and `most`.
 void expect_range(int64_t value, int64_t least, int64_t most, const char* name);
 
 }  // namespace foretime::capi

@@ -186,7 +186,7 @@ std::vector<bool> needed(const std::vector<Node>& nodes, Value last) {
 
 std::vector<Node> without_training(const std::vector<Node>& nodes, Value& last) {
   const auto keep = needed(nodes, last);
-  std::vector<Value> moved(nodes.size() + kInputs);  // of each value
+  std::vector<Value> moved(nodes.size() + kInputs);  // new value of each old value
   for (int32_t i = 0; i < kInputs; ++i) moved[static_cast<size_t>(i)] = {i};
   std::vector<Node> left;
   const auto move = [&](Value& value) {

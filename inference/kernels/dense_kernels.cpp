@@ -8,7 +8,7 @@
 namespace foretime::inference {
 namespace {
 
-constexpr int64_t kMostRows = 1 << 20;  // of one call: OpenBLAS counts in 32 bits
+constexpr int64_t kMostRows = 1 << 20;  // limit of one call: OpenBLAS counts in 32 bits
 
 }  // namespace
 

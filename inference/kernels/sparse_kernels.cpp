@@ -106,7 +106,7 @@ void sum_terms(int64_t rows, const CsrTerm<T>* terms, int64_t term_count, const 
   int64_t work = rows;
   for (int64_t t = 0; t < term_count; ++t) work += terms[t].row_ptr ? terms[t].row_ptr[rows] : rows;
   const bool small = work * width < kSmallWork;
-  // Few rows, as in a readout, are long ones: each is worth a turn of its own.
+  // Small numbers of rows, as in a readout, usually mean long rows: each is scheduled separately.
   const int64_t turn = std::clamp<int64_t>(rows / 64, 1, 256);
   bool any_long = false;
 #pragma omp parallel for schedule(dynamic, turn) reduction(|| : any_long) if (!small)

@@ -2,12 +2,12 @@
 
 #include <cstdint>
 
-/// Plain loops behind models/sparse, on host memory, for float and double. Matrices of states are dense, row after row.
-/// Rows are independent, and sums are taken in an order that depends on the matrix alone, so results do not depend on
-/// the number of threads.
+/// Loops of models/sparse on host memory, for float and double. Matrices of states are dense and row-major. Rows are
+/// independent, and sums have an order that depends on the matrix alone, so that results do not depend on the number of
+/// threads.
 namespace foretime::inference {
 
-/// One sparse matrix and what it is multiplied with.
+/// Describes one sparse matrix and the dense matrix that it is multiplied by.
 template <class T>
 struct CsrTerm {
   const int64_t* row_ptr = nullptr;  // [rows + 1]; null: one entry a row
@@ -16,64 +16,64 @@ struct CsrTerm {
   const T* x = nullptr;       // [cols, width]
 };
 
-/// What follows a sum, element by element: x + bias[k], then slope * x where that is negative.
+/// Describes the operations after a sum, element by element: x + bias[k], then slope * x if that is negative.
 template <class T>
 struct Epilogue {
   const T* bias = nullptr;  // [width]; null: none
   T slope = T(1);           // 1: no activation; 0: ReLU
 };
 
-/// out[r] = epilogue(sum over terms, over entries e of row r, of values[e] * x[columns[e]]). `out` is overwritten. Rows
-/// are independent, and a long row is cut into pieces of fixed length whose sums are added in order, so the result does
+/// Computes out[r] = epilogue(sum over terms, over entries e of row r, of values[e] * x[columns[e]]). `out` is
+/// overwritten. A long row is cut into pieces of fixed length whose sums are added in order, so that the result does
 /// not depend on the number of threads.
 template <class T>
 void sum_terms(int64_t rows, const CsrTerm<T>* terms, int64_t term_count, const Epilogue<T>& epilogue, int64_t width,
                T* out);
 
-/// out[r] = maximum over the entries of row r of x[columns[e]], 0 without entries; `winner` gets the row of x that it
-/// came from, the first of equals, or -1. A NaN wins over all numbers.
+/// Computes out[r] = maximum over the entries of row r of x[columns[e]], 0 without entries. `winner` gets the row of x
+/// of each maximum, the first of equals, or -1. A NaN wins over all numbers.
 template <class T>
 void max_rows(int64_t rows, const int64_t* row_ptr, const int32_t* columns, const T* x, int64_t width, T* out,
               int32_t* winner);
 
-/// The gradient of max_rows: to[c] = sum, over the rows r where `winner` names c, of from[r]. The matrix is the
+/// Computes the gradient of max_rows: to[c] = sum of from[r] over the rows r whose `winner` is c. The matrix is the
 /// transposed one, so that the rows c are independent.
 template <class T>
 void max_rows_gradient(int64_t cols, const int64_t* transposed_row_ptr, const int32_t* transposed_columns,
                        const int32_t* winner, const T* from, int64_t width, T* to);
 
-/// gradient[r] *= slope where output[r] is not positive: the gradient of Epilogue's activation, in place.
+/// Computes the gradient of Epilogue's activation, in place: gradient[r] *= slope where output[r] is not positive.
 template <class T>
 void scale_negative(int64_t count, const T* output, T slope, T* gradient);
 
-/// The entries of a sparse matrix, by rows.
+/// Describes the entries of a sparse matrix, by rows.
 struct EntryRows {
   int64_t rows = 0;
   const int64_t* row_ptr = nullptr;   // [rows + 1]
   const int32_t* columns = nullptr;   // [entries]
-  const int32_t* position = nullptr;  // [entries] where an entry's values stand; null: in the order of the entries
+  const int32_t* position = nullptr;  // [entries] index of an entry's values; null: same as the entry
 };
 
-/// out[r, h, :] = sum over entries e of row r of weights[position(e), h] * x[columns[e], h, :].
+/// Computes out[r, h, :] = sum over entries e of row r of weights[position(e), h] * x[columns[e], h, :].
 ///   weights [entries, heads], x [cols, heads * width], out [rows, heads * width], overwritten
 template <class T>
 void weighted_rows(const EntryRows& matrix, const T* weights, const T* x, int64_t heads, int64_t width, T* out);
 
-/// out[e, h] = a[row(e), h, :] · b[columns[e], h, :].
+/// Computes out[e, h] = a[row(e), h, :] · b[columns[e], h, :].
 template <class T>
 void entry_dots(const EntryRows& matrix, const T* a, const T* b, int64_t heads, int64_t width, T* out);
 
-/// weights[e, h] = m[e] exp(logits[e, h]) / sum over the row's entries of the same, m = multiplicity (null: 1). A row
-/// whose multiplicities are all 0 gets weights 0.
+/// Computes weights[e, h] = m[e] exp(logits[e, h]) / sum over the row's entries of the same, m = multiplicity (null:
+/// 1). A row whose multiplicities are all 0 gets weights 0.
 template <class T>
 void softmax_rows(const EntryRows& matrix, const T* multiplicity, const T* logits, int64_t heads, T* weights);
 
-/// Its gradient: to[e, h] = weights[e, h] * (from[e, h] - sum over the row of weights * from).
+/// Computes the gradient of softmax_rows: to[e, h] = weights[e, h] * (from[e, h] - sum over the row of weights * from).
 template <class T>
 void softmax_rows_gradient(const EntryRows& matrix, const T* weights, const T* from, int64_t heads, T* to);
 
-/// position[i] of entry i of the transposed matrix: which entry of the matrix it is. Transposed rows must be in the
-/// order of the matrix's rows, as data::transpose makes them.
+/// Computes for each entry of the transposed matrix its index in the matrix. Transposed rows must be in the order of
+/// the matrix's rows, as in data::transpose.
 void transposed_positions(const EntryRows& matrix, int64_t cols, const int64_t* transposed_row_ptr, int32_t* position);
 
 }  // namespace foretime::inference

@@ -15,30 +15,31 @@
 #include "inference/runtime/plan_matrices.h"
 #include "inference/runtime/references.h"
 
-/// What operations see of the graph that they are in: its widths when it is checked, its values when it runs, and the
-/// TorchScript that is made of it.
+/// The view that operations have of their graph: its widths when it is checked, its values when it runs, and the
+/// TorchScript that is generated from it.
 namespace foretime::inference {
 
-inline constexpr int64_t kWidest = 1 << 20;  // columns of a value: far more than any model has
+inline constexpr int64_t kWidest = 1 << 20;  // limit of columns of a value, far above any model
 
-/// The columns of a graph's values, as shape rules see them. All failures are BundleErrors that name the operation.
+/// Computes the columns of a graph's values by shape rules. All errors are BundleErrors that name the operation.
 class Widths {
  public:
-  /// `list`: embed or score, for messages. Only operations of `score` see whole groups, only those of `embed` matrices.
+  /// `list` is embed or score, for messages. Only operations of `score` see whole groups, only those of `embed`
+  /// matrices.
   Widths(const char* list, bool groups, const WeightShapes& weights)
       : list_(list), groups_(groups), weights_(weights) {}
 
   void provide(Value input, int64_t columns);
-  /// The operation that comes next, for messages.
+  /// Sets the name of the next operation, for messages.
   void begin(const char* operation) { operation_ = operation; }
   void add(int64_t columns);
 
   int64_t of(Value value) const;
   bool groups() const { return groups_; }
-  /// A weight of two dimensions: {rows, columns}.
+  /// Returns {rows, columns} of a weight with two dimensions.
   std::pair<int64_t, int64_t> table(const WeightRef& weight) const;
   void vector(const WeightRef& weight, int64_t length) const;
-  /// Of a weight of one dimension.
+  /// Returns the length of a weight with one dimension.
   int64_t length(const WeightRef& weight) const;
   void optional_vector(const WeightRef& weight, int64_t length) const {
     if (weight.defined()) vector(weight, length);
@@ -57,14 +58,14 @@ class Widths {
   const WeightShapes& weights_;
   const char* operation_ = "";
   int64_t inputs_[kInputs] = {-1, -1, -1, -1};
-  std::vector<int64_t> columns_;  // of the nodes so far
+  std::vector<int64_t> columns_;  // [nodes so far]
 };
 
-/// One pass through a list of operations, as their kernels see it. Widths have been checked (graph.h); numbers of rows
-/// depend on the plan, and are the kernels' to check: they throw BundleErrors that name the operation.
+/// Holds the values of one pass through a list of operations, for their kernels. Widths have been checked (graph.h);
+/// numbers of rows depend on the plan, and kernels check them: they throw BundleErrors that name the operation.
 class Run {
  public:
-  /// `matrices`: of the plan, null for a list that has no messages; `group_ptr`: for operations over groups.
+  /// `matrices` belongs to the plan, null for a list without messages; `group_ptr` serves operations over groups.
   Run(std::span<const Weight* const> weights, PlanMatrices* matrices, std::span<const int64_t> group_ptr, size_t nodes,
       Workspace& workspace)
       : weights_(weights),
@@ -76,18 +77,18 @@ class Run {
   Matrix& at(Value value) { return values_[static_cast<size_t>(value.id)]; }
   const Matrix& in(Value value) const { return values_[static_cast<size_t>(value.id)]; }
   const Weight& table(const WeightRef& weight) const { return *weights_[static_cast<size_t>(weight.slot)]; }
-  /// Null where the operation goes without it.
+  /// Returns a vector weight; null if the operation has none.
   const float* vector(const WeightRef& weight) const {
     return weight.defined() ? table(weight).values.data() : nullptr;
   }
-  /// A matrix of so many columns.
+  /// Returns a matrix; throws BundleError unless it has `columns` columns.
   const SparseMatrix& matrix(const MatrixRef& name, int64_t columns) const;
   const SparseMatrix& matrix(const MatrixRef& name) const { return matrices_->matrix(name); }
   const Pool& pool(const MatrixRef& name) const { return matrices_->pool(name); }
   void add(const MatrixRef& name, SparseMatrix matrix) const { matrices_->add(name, std::move(matrix)); }
   std::span<const int64_t> group_ptr() const { return group_ptr_; }
 
-  /// A matrix without values.
+  /// Returns an uninitialised matrix.
   Matrix made(int64_t rows, int64_t columns) const { return {rows, columns, taken(rows * columns)}; }
   std::vector<float> taken(int64_t count) const { return workspace_.take(static_cast<size_t>(count)); }
   void give(std::vector<float>&& buffer) const { workspace_.give(std::move(buffer)); }
@@ -95,7 +96,7 @@ class Run {
   void expect_rows(int64_t found, int64_t expected) const;
   [[noreturn]] void fail(const std::string& what) const;
 
-  /// The operation that runs, for messages: its result and its name.
+  /// Sets the result and name of the running operation, for messages.
   void begin(Value result, const char* operation) {
     result_ = result;
     operation_ = operation;
@@ -116,21 +117,21 @@ class Run {
 class ScriptWriter {
  public:
   static std::string value(Value value) { return to_string(value); }
-  /// The attribute that holds a weight.
+  /// Returns the attribute that holds a weight.
   std::string weight(const WeightRef& weight);
   static std::string matrix(const MatrixRef& matrix) { return '"' + to_string(matrix) + '"'; }
   static std::string number(double value);
-  /// `text` with negative numbers multiplied by `slope`; 1: `text` itself.
+  /// Returns `text` with negative numbers multiplied by `slope`; `text` itself if it is 1.
   std::string activated(const std::string& text, double slope);
-  /// Adds methods to the module, once.
+  /// Adds methods to the module; repeated calls have no effect.
   void helper(const char* methods) { helpers_.insert(methods); }
-  /// Methods rows_of, product and maxima over the rows of a sparse matrix.
+  /// Adds the methods rows_of, product and maxima for the rows of a sparse matrix.
   void sparse_helpers();
 
-  Value result;  // of the operation that is being written
+  Value result;  // result of the operation that is being written
 
   std::string helpers() const;
-  /// {attribute: name of the weight}.
+  /// Returns {attribute: name of the weight}.
   const std::map<std::string, std::string>& attributes() const { return attributes_; }
 
  private:

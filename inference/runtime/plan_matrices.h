@@ -14,34 +14,34 @@
 
 namespace foretime::inference {
 
-/// Which nodes of a batch of loop graphs (data/program/loop_graph.h) belong to which statement, and which statements to
-/// which program. All values of the matrices are 1.
+/// Assigns the nodes of a batch of loop graphs (data/frontends/loops/loop_graph.h) to statements, and statements to
+/// programs. All values of the matrices are 1.
 struct StatementParts {
-  std::vector<int32_t> statements, loops;  // their nodes
+  std::vector<int32_t> statements, loops;  // node of each statement and of each loop
   plans::CsrMatrix loops_of;               // [statements, loops], from the innermost outwards
-  plans::CsrMatrix innermost,
-      second;  // [statements, loops]: the innermost loop, and the one around it, where there are
-  std::array<plans::CsrMatrix, data::LoopColumns::kSlots>
-      accesses;                    // [statements, nodes]: the first accesses, the store first
+  plans::CsrMatrix innermost, second;      // [statements, loops]: the innermost loop and the loop around it, if present
+  // [slot][statements, nodes]: the first accesses of a statement, its store first
+  std::array<plans::CsrMatrix, data::LoopColumns::kSlots> accesses;
   plans::CsrMatrix statements_of;  // [candidates, statements]
 };
 
-/// Throws data::DataError where the plan's graphs are no loop graphs.
+/// Returns the statements of a plan of loop graphs. Throws data::DataError if the graphs are not loop graphs.
 StatementParts statement_parts(const plans::MessagePlan& plan);
 
-/// From its parts: node_features [nodes, feature_count], and the entries of [candidates, nodes].
+/// Returns the statements of loop graphs given by node_features [nodes, feature_count] and the matrix [candidates,
+/// nodes].
 StatementParts statement_parts(const float* node_features, int64_t nodes, int64_t feature_count,
                                std::span<const int64_t> row_ptr, std::span<const int32_t> columns);
 
-/// A sparse matrix as kernels take it. It may borrow from a plan.
+/// Holds a sparse matrix in the form of the kernels. It may borrow from a plan.
 struct SparseMatrix {
   enum class Kind : uint8_t { csr, gather, identity, zero };  // gather: one entry of value 1 a row
   Kind kind = Kind::csr;
   int64_t rows = 0, columns = 0;
-  const int64_t* row_ptr = nullptr;        // [rows + 1], null for a gather
+  const int64_t* row_ptr = nullptr;        // [rows + 1]; null for a gather
   const int32_t* column_of = nullptr;      // [entries]
   const float* values = nullptr;           // [entries], null: all 1
-  std::shared_ptr<const void> owner = {};  // of what is not the plan's
+  std::shared_ptr<const void> owner = {};  // owns arrays that are not the plan's
 
   int64_t entries() const {
     if (kind == Kind::csr) return row_ptr[rows];
@@ -49,21 +49,20 @@ struct SparseMatrix {
   }
 };
 
-/// Sums over nodes, in stages.
+/// Holds sums over nodes, in stages.
 struct Pool {
   std::vector<const SparseMatrix*> stages;
-  std::vector<float> counts;  // [rows of the last stage] sums of the entries of its rows, through all stages
+  std::vector<float> counts;  // [rows of the last stage] sums of their entries, through all stages
 };
 
-/// The sparse matrices of a message plan (references.h). Each is made when it is first asked for. Borrows the plan. Not
-/// to be used by several threads at once.
+/// Makes the sparse matrices of a message plan (references.h) at the first request. Borrows the plan. Not thread-safe.
 class PlanMatrices {
  public:
   PlanMatrices(const plans::MessagePlan& plan, bool statements);
 
-  /// Throws BundleError for a matrix that the plan does not have.
+  /// Returns a matrix. Throws BundleError if the plan does not have it.
   const SparseMatrix& matrix(const MatrixRef& name);
-  /// A pool; a plain matrix is a pool of one stage.
+  /// Returns a pool; a plain matrix is a pool of one stage.
   const Pool& pool(const MatrixRef& name);
   /// Adds a matrix that an operation has made.
   void add(const MatrixRef& name, SparseMatrix matrix);

@@ -14,16 +14,16 @@ struct SumTerm {
   const Matrix* x;
 };
 
-/// act(Σ matrix x + bias), where terms without entries cost nothing; bias may be null.
+/// Returns act(Σ matrix x + bias); bias may be null. Terms without entries cost nothing.
 Matrix sum_of_products(const Run& run, const std::vector<SumTerm>& terms, const float* bias, float slope);
 
-/// The maximum over the entries of each row; 0 without entries.
+/// Returns the maximum over the entries of each row; 0 without entries.
 Matrix maximum_of_rows(const Run& run, const SparseMatrix& matrix, const Matrix& x);
 
-/// TorchScript's methods softmax_by_row and weighted.
+/// The text of TorchScript's methods softmax_by_row and weighted.
 extern const char* const kAttentionMethods;
 
-/// The entries of a matrix as the edge kernels take them.
+/// Holds the entries of a matrix in the form of the edge kernels.
 class Entries {
  public:
   Entries(const Run& run, const SparseMatrix& matrix);
@@ -41,7 +41,8 @@ class Entries {
   std::vector<int64_t> unit_;
 };
 
-/// The rows of x summed over the entries of each row, by the softmax of `logits` [entries, heads] over the row.
+/// Returns for each row of the matrix the sum of the rows of x at its entries, weighted by the softmax of `logits`
+/// [entries, heads] over the row.
 Matrix attended(const Run& run, const Entries& entries, std::vector<float>&& logits, int64_t heads, const Matrix& x);
 
 }  // namespace foretime::inference

@@ -9,18 +9,18 @@
 
 #include "base/error.h"
 
-/// What the operations of an inference graph (graph.h) refer to.
+/// Names that the operations of an inference graph (graph.h) use.
 namespace foretime::inference {
 
-/// A bundle, or a form or tensor in it, that is damaged, of another version, or does not fit its parts or what it is
-/// given. The message says what was found and what was expected.
+/// Reports a bundle, or a graph or tensor in it, that is damaged, has another version, or does not match its parts or
+/// its input. The message has the found and the expected value.
 struct BundleError : ErrorOf<kData> {
   using ErrorOf::ErrorOf;
 };
 
-/// A float32 matrix [rows, columns]: an input of the graph, or the result of one of its nodes.
+/// Names a float32 matrix [rows, columns]: an input of the graph, or the result of one of its nodes.
 struct Value {
-  int32_t id = -1;  // below kInputs: an input; else node id - kInputs of the list; -1: none
+  int32_t id = -1;  // 0 … kInputs - 1: an input; id - kInputs: a node of the list; -1: none
   bool defined() const { return id >= 0; }
   auto operator<=>(const Value&) const = default;
 };
@@ -28,19 +28,19 @@ struct Value {
 inline constexpr Value kNodeFeatures{0};       // [nodes, features]
 inline constexpr Value kLayoutRows{1};         // [rows, 18], the first one zeros
 inline constexpr Value kCandidateFeatures{2};  // [candidates, 24]
-inline constexpr Value kEmbedded{3};           // of `score`: what `embed` gave
+inline constexpr Value kEmbedded{3};           // input of `score`: the result of `embed`
 inline constexpr int32_t kInputs = 4;
 inline constexpr const char* kInputNames[kInputs] = {"node_features", "layout_rows", "candidate_features", "embedded"};
 
-/// A parameter or buffer of the model by its name, which is empty where an operation goes without one.
+/// Names a parameter or buffer of the model. The name is empty if an operation has none.
 struct WeightRef {
   std::string name;
-  int32_t slot = -1;  // of whoever runs the graph
+  int32_t slot = -1;  // index that the runtime assigns
   bool defined() const { return !name.empty(); }
   bool operator==(const WeightRef& other) const { return name == other.name; }
 };
 
-/// A named weight: row-major, one or two dimensions.
+/// Holds a weight: row-major, one or two dimensions.
 struct Weight {
   std::vector<int64_t> shape;
   std::vector<float> values;
@@ -51,18 +51,18 @@ using Weights = std::map<std::string, Weight>;
 using WeightShapes = std::map<std::string, std::vector<int64_t>>;
 WeightShapes shapes_of(const Weights& weights);
 
-/// A sparse matrix of a message plan, or one that an operation makes.
+/// Names a sparse matrix of a message plan, or one that an operation makes.
 ///   node_types, collections                   [nodes, types]: which type each node has
 ///   level_node, _layout_row, _candidate       [states of level `at`, nodes | rows of layout_rows | candidates]
 ///   relation, self                            [states of level `at` + 1, states of level `at`]
 ///   nodes, configurable, tied                 pools: [candidates, states of the last level], in stages
 ///   candidate_of                              the transpose of nodes, in plans without shared states
-/// of programs in statements (StatementParts):
+/// Programs in statements (StatementParts):
 ///   statements, loops                         [statements | loops, nodes]
 ///   loops_of, innermost, second               [statements, loops]
 ///   access                                    [statements, nodes], slot `at`
 ///   statements_of, program_of                 [candidates, statements] and its transpose
-/// of the graphs of a batch, as the top_nodes operation with result `at` has left them; as they are in the plan for -1:
+/// Graphs of a batch after the top_nodes operation with result `at`, or of the whole plan for -1:
 ///   adjacency                                 [nodes, nodes]
 ///   normalized_adjacency                      D^-½ A D^-½
 ///   kept_nodes                                [candidates, nodes]
@@ -94,15 +94,16 @@ struct MatrixRef {
   };
   Kind kind = Kind::identity;
   int32_t at = 0;
-  int32_t relation = 0;   // of the layer
-  int32_t drop_set = -1;  // in training: which of the independent choices of dropped messages; -1: none is dropped
+  int32_t relation = 0;   // number of the relation in its layer
+  int32_t drop_set = -1;  // training: independent random choice of dropped messages; -1: no message is dropped
   auto operator<=>(const MatrixRef&) const = default;
 };
 
-/// The name of a value (v7, node_features) and of a matrix (layer.0.relation.1, v7.adjacency) in bundles.
+/// Returns the name of a value in bundles (v7, node_features).
 std::string to_string(Value value);
+/// Returns the name of a matrix in bundles (layer.0.relation.1, v7.adjacency).
 std::string to_string(const MatrixRef& matrix);
-/// Throws BundleError for names that to_string does not make.
+/// Parses a name. Throws BundleError for names that to_string does not make.
 Value parse_value(std::string_view name);
 MatrixRef parse_matrix(std::string_view name);
 

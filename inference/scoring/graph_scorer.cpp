@@ -41,7 +41,7 @@ struct Table {
   size_t count() const { return rows.size() / kRow; }
   bool has(size_t code, const int8_t* row) const { return std::memcmp(rows.data() + code * kRow, row, kRow) == 0; }
 
-  /// False where the table is full.
+  /// Sets `code` to the code of a row, added to the table if necessary. Returns false if the table is full.
   bool code(const int8_t* row, int64_t candidate, uint8_t& code) {
     if (!rows.empty() && has(last, row)) {
       code = last;
@@ -221,7 +221,7 @@ std::vector<float> score_candidates(const Model& model, const data::Group& group
   const auto distinct = data::distinct_candidates(group, candidates);
   auto embedded = Pieces(model, group, source, distinct.ids).embed();
   if (distinct.ids.size() != candidates.size()) {
-    // A configuration that stands there twice is two candidates to a model that compares them.
+    // Models that compare candidates count equal configurations separately.
     inference::Matrix all{static_cast<int64_t>(candidates.size()), embedded.columns, {}};
     all.values.resize(static_cast<size_t>(all.size()));
     for (size_t i = 0; i < candidates.size(); ++i)

@@ -16,29 +16,31 @@
 
 namespace foretime::inference {
 
-/// A call that the model has no answer to: candidates of another kind, or run times that it does not predict.
+/// Reports a call that the model cannot answer: candidates of another kind, or run times that it does not predict.
 struct WrongKind : ErrorOf<kData> {
   using ErrorOf::ErrorOf;
 };
 
 struct Options {
-  int32_t threads = 1;          // that one call may use, the caller's among them
-  int64_t max_states = 262144;  // states that each of them holds at once, about
+  int32_t threads = 1;          // threads of one call, including the caller's
+  int64_t max_states = 262144;  // approximate limit of states in memory for each thread
 };
 
-/// What a model scores; the numbers are those of foretime_kind.
+/// Names the kinds of candidates; the numbers are those of foretime_kind.
 enum class ModelKind : uint8_t { layout, tile, loops, trees };
-const char* kind_name(ModelKind kind);  // layout, tile, loops, trees
+/// Returns layout, tile, loops or trees.
+const char* kind_name(ModelKind kind);
 
-/// An opened bundle. Never changes: any number of threads may use one. Calls use `threads` threads that end with them,
-/// and no threads of OpenMP; scores do not depend on how many there are.
+/// Holds an opened bundle. It is immutable: any number of threads may use one. Calls start `threads` threads that end
+/// with them, and use no threads of OpenMP; scores do not depend on the number of threads.
 class Model {
  public:
-  /// Throws BundleError as read_scoring_spec does.
+  /// Takes a bundle. Throws BundleError as read_scoring_spec does.
   explicit Model(Bundle bundle, const Options& options = {});
 
-  /// Throw as read_bundle and parse_bundle do. open() also takes the name of a pretrained bundle (bundle_file).
+  /// Opens a file, or a pretrained bundle by name (bundle_file). Throws as read_bundle does.
   static std::shared_ptr<const Model> open(const std::filesystem::path& path, const Options& options = {});
+  /// Opens the bytes of a bundle; `origin` names them in messages. Throws as parse_bundle does.
   static std::shared_ptr<const Model> parse(std::string_view bytes, const std::string& origin,
                                             const Options& options = {});
 
@@ -48,23 +50,24 @@ class Model {
   const inference::Executor& executor() const { return executor_; }
   const nlohmann::json& manifest() const { return manifest_; }
   const std::string& manifest_text() const { return manifest_text_; }
-  /// That it was opened from; empty of one that was made of bytes.
+  /// Returns the file that the model was opened from; "" if it was made of bytes.
   const std::string& file() const { return file_; }
 
-  /// Scores of some candidates of a group that was opened by the readers, as the trainer's evaluation gives them: lower
-  /// is faster. Layout graphs are pruned as in training. Throws WrongKind for a group of another kind, data::DataError
-  /// for other columns or node types, or a candidate that is not there. `failures`: as in Executor::score.
+  /// Scores some candidates of a group of the readers, as the trainer's evaluation does: lower is faster. Layout graphs
+  /// are pruned as in training. `failures` is as in Executor::score. Throws WrongKind for a group of another kind,
+  /// data::DataError for other columns or node types, or for a candidate that does not exist.
   std::vector<float> score_group(const data::Group& group, std::span<const int64_t> candidates,
                                  std::vector<float>* failures = nullptr) const;
-  std::vector<float> score_group(const data::Group& group) const;  // all candidates
+  /// Scores all candidates of a group.
+  std::vector<float> score_group(const data::Group& group) const;
 
-  /// Throws as score_group does for the group's graphs.
+  /// Throws as score_group does if the model cannot score the group's graphs.
   void check_graphs(const data::Group& group) const;
 
-  /// Run times that scores stand for, in the unit of the training data (spec().unit). `flops`: [scores], or empty;
-  /// only targets per flop look at them. Throws WrongKind where the model does not predict run times, or needs flops.
+  /// Converts scores to run times in the unit of the training data (spec().unit). `flops` is [scores], or empty; only
+  /// targets per flop use it. Throws WrongKind if the model does not predict run times, or needs flops.
   std::vector<double> runtimes(std::span<const float> scores, std::span<const double> flops = {}) const;
-  /// The same in seconds. Throws WrongKind also where training had normalised run times.
+  /// Converts scores to seconds. Throws WrongKind as `runtimes` does, and if training had normalised run times.
   std::vector<double> seconds(std::span<const float> scores, std::span<const double> flops = {}) const;
 
  private:
@@ -76,12 +79,12 @@ class Model {
   inference::Executor executor_;
 };
 
-/// The form in which a model of programs was trained on syntax trees; null for models of the trees as they are, and for
-/// other models.
+/// Returns the featurizer of a model of programs, which converts syntax trees to its representation; null for models of
+/// unchanged trees, and for other models.
 data::FeaturizerPtr featurizer_of(const ScoringSpec& spec);
 
-/// The groups of files, folders, globs or packed collections, read in the form that the model was trained on. Throws
-/// data::DataError, naming the file, where one is of another kind or has other node features.
+/// Lists the groups of files, folders, globs or packed collections, in the representation that the model was trained
+/// on. Throws data::DataError, naming the file, for a file of another kind or with other node features.
 std::vector<data::GroupHeader> list_groups(const Model& model, const std::vector<std::string>& files);
 
 }  // namespace foretime::inference

@@ -66,7 +66,7 @@ void write_plan_arrays(const Model& model, const data::Group& group, std::span<c
     const bool pool =
         std::holds_alternative<PoolStates>(node.operation) || std::holds_alternative<PoolMean>(node.operation);
     for (const auto& matrix : matrices_of(node.operation)) {
-      const bool made = matrix.kind >= MatrixRef::Kind::adjacency && matrix.at >= 0;  // by an operation
+      const bool made = matrix.kind >= MatrixRef::Kind::adjacency && matrix.at >= 0;  // made by an operation
       if (!made && matrix.kind != MatrixRef::Kind::identity) (pool ? pools : names).insert(matrix);
     }
   }

@@ -166,12 +166,12 @@ class ProgramPart {
 
   EmbeddedPrograms& embedded_;
   Workspace workspace_;
-  std::unique_ptr<data::ProgramGraphs> graphs_;  // of hardware_
+  std::unique_ptr<data::ProgramGraphs> graphs_;  // made for hardware_
   data::Hardware hardware_;
   std::vector<data::Group> groups_;
   std::vector<int64_t> places_;
   int64_t open_ = 0;   // programs in graphs_
-  int64_t nodes_ = 0;  // of all
+  int64_t nodes_ = 0;  // nodes of all groups
 };
 
 constexpr int64_t kPart = 64;  // texts that a thread takes at once
@@ -200,13 +200,13 @@ ProgramScores score_texts(const Model& model, size_t count, Matrix* rows, MakeRe
 
 }  // namespace
 
-/// What reads records, with memory that it keeps.
+/// Holds the objects that read records, for reuse of their memory.
 struct WorkloadScorer::Reader {
   data::RecordParser parser;
   data::TuningRecord record;
   data::RecordProgram programs;
   data::LoopProgram program;
-  std::string known_key;  // of this workload, as was found before; "": none yet
+  std::string known_key;  // last key that was found to belong to this workload; "": none yet
 };
 
 /// Readers that no call uses.

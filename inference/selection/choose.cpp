@@ -50,7 +50,7 @@ class NearestPoints {
   /// A point of this row. A candidate whose nearest point is at distance d, and 2 d or more away from the new one, is
   /// not looked at: the new one is no nearer (Elkan 2003). Distances are squared.
   void add(int64_t row) {
-    constexpr float kSlack = 1.0001F;  // of rounding
+    constexpr float kSlack = 1.0001F;  // tolerance for rounding errors
     const float* place = points_.row(row);
     to_new_.clear();
     for (const int64_t other : added_) to_new_.push_back(squared_distance(place, points_.row(other), points_.columns));

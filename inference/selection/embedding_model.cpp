@@ -22,7 +22,7 @@ Value add(std::vector<Node>& nodes, Operation operation) {
   return value_of(nodes.size() - 1);
 }
 
-/// What an ensemble's score is the mean of; else the score itself.
+/// Returns the values that an ensemble's score averages; else the score itself.
 std::vector<Value> member_scores_of(const Graph& graph) {
   const auto* average = made_by<Average>(graph.score, graph.scores);
   return average == nullptr ? std::vector{graph.scores} : average->inputs;
@@ -62,7 +62,7 @@ std::optional<Value> value_of_column(const Graph& graph, int64_t column, const E
   return std::nullopt;
 }
 
-/// Where a member that is scored in `embed` stands there.
+/// Returns the value in `embed` of a member's score; nullopt if it is not computed there.
 std::optional<Value> scored_in_embed(const Graph& graph, Value score, const EmbedWidths& widths) {
   if (score == kEmbedded) return value_of_column(graph, 0, widths);
   const auto* select = made_by<Select>(graph.score, score);
@@ -70,14 +70,14 @@ std::optional<Value> scored_in_embed(const Graph& graph, Value score, const Embe
   return value_of_column(graph, select->chosen.front(), widths);
 }
 
-/// Of a program's score log Σ exp(costs of statements) + constant: the states from which a dense layer makes the costs,
-/// and the costs. Empty where the graph has another form.
+/// Holds the states from which a dense layer computes the costs of statements, and the costs, if a program's score is
+/// log Σ exp(costs of statements) + constant. Empty for other graphs.
 struct StatementStates {
   Value states, costs;
 };
 std::optional<StatementStates> statement_states(const std::vector<Node>& nodes, Value score,
                                                 const EmbedWidths& widths) {
-  std::vector<bool> above(nodes.size() + kInputs, false);  // of the score
+  std::vector<bool> above(nodes.size() + kInputs, false);  // true: the score depends on the value
   above[static_cast<size_t>(score.id)] = true;
   for (int32_t at = score.id; at >= kInputs; --at) {
     if (!above[static_cast<size_t>(at)]) continue;
@@ -116,7 +116,7 @@ std::optional<Value> add_hidden(Graph& graph, Value score, const EmbedWidths& wi
   return add(nodes, PoolStates{.x = weighted, .matrix = {Kind::statements_of}});
 }
 
-/// Appends columns to what `embed` gives, of which `score` goes on taking the ones that it had.
+/// Appends columns to the result of `embed`; `score` still reads the original ones.
 void append_columns(Graph& graph, const std::vector<Value>& hidden, int64_t columns) {
   std::vector<Value> joined = {graph.embedded};
   joined.insert(joined.end(), hidden.begin(), hidden.end());

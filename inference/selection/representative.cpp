@@ -8,8 +8,8 @@
 namespace foretime::inference {
 namespace {
 
-constexpr int64_t kSmallestPart = 8;  // of a part that is cut, each side has a 1 / kSmallestPart at least
-constexpr int kTurns = 8;             // of the power iteration
+constexpr int64_t kSmallestPart = 8;  // each side of a cut has at least 1 / kSmallestPart of the rows
+constexpr int kTurns = 8;             // iterations of the power method
 
 /// Divides candidates until there are as many parts as choices: principal direction divisive partitioning (Boley 1998),
 /// cut where the parts' sums of squared distances to their means are least.
@@ -116,8 +116,8 @@ class Divider {
     for (double& value : vector) value *= sum > 0.0 ? 1.0 / std::sqrt(sum) : 0.0;
   }
 
-  /// How many rows of the order are left of the cut. The sums of squared distances to both means are least where
-  /// |S|² (1 / left + 1 / right) is largest, S the sum of the left rows' distances to the common mean.
+  /// Returns the number of rows left of the cut. The sum of squared distances to both means is smallest if |S|² (1 /
+  /// left + 1 / right) is largest, where S is the sum of the left rows' distances to the common mean.
   int64_t best_cut(const std::vector<std::pair<double, int64_t>>& order, const Vector& mean) const {
     const auto size = static_cast<int64_t>(order.size());
     const int64_t least = std::max<int64_t>(1, size / kSmallestPart);

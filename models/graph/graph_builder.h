@@ -160,7 +160,7 @@ struct PooledStates {
 /// Holds a model without weights: the result of the build functions.
 struct ModelGraph {
   inference::Graph graph = {};
-  std::vector<TensorSpec> tensors = {};  // in the order in which they are drawn
+  std::vector<TensorSpec> tensors = {};  // ordered as weights are drawn
   std::vector<FitSpec> fits = {};
   // Results of `score` for each ensemble member; `scores` is their mean. [candidates, 1], or with model.failure_output
   // [candidates, 2]: the score, and the logit of the chance of failure.
