@@ -17,10 +17,10 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr const char* kFormat = "foretime-bundle";
-constexpr size_t kMostLevels = 32;                         // depth of the manifest's JSON
-constexpr size_t kMostMembers = 10                         // members of each of its objects
-    constexpr size_t kLargestManifest = size_t{64} << 20;  // bytes
-constexpr uint64_t kLargestFile = uint64_t{4} << 30;       // bytes
+constexpr size_t kMostLevels = 32;                     // depth of the manifest's JSON
+constexpr size_t kMostMembers = 10'000;                // members of each of its objects
+constexpr size_t kLargestManifest = size_t{64} << 20;  // bytes
+constexpr uint64_t kLargestFile = uint64_t{4} << 30;   // bytes
 
 Json parse_manifest(const std::string& text) {
   if (text.size() > kLargestManifest)

@@ -25,11 +25,10 @@ constexpr size_t kLengthBytes = 8;
 constexpr uint64_t kLargestHeader = 100'000'000;  // the reference implementation's bound
 constexpr size_t kMostDimensions = 64;            // LibTorch's own
 constexpr size_t kMostLevels = 16;                // depth of the header's JSON; the format has 3
-constexpr size_t kMostTensors = 10                // also the limit of members of other objects
+constexpr size_t kMostTensors = 10'000;           // also the limit of members of other objects
 
-    /// Bytes of an element; 0 for an unknown type.
-    uint64_t
-    element_size(std::string_view type) {
+/// Returns the bytes of an element; 0 for an unknown type.
+uint64_t element_size(std::string_view type) {
   constexpr std::pair<std::string_view, uint64_t> kSizes[] = {{"F64", 8}, {"F32", 4}, {"F16", 2}, {"BF16", 2},
                                                               {"I64", 8}, {"I32", 4}, {"I16", 2}, {"I8", 1},
                                                               {"U8", 1},  {"BOOL", 1}};
