@@ -5,8 +5,8 @@
 
 namespace foretime::cli {
 
-/// The file of the BLAS that LibTorch computes with on the CPU, from a process's mappings (/proc/self/maps); empty
-/// where none is mapped, as with a LibTorch that has its own inside. CUDA's libraries of that name are for GPUs.
+/// Returns the path of the BLAS library that LibTorch uses on the CPU, from a process's mappings (/proc/self/maps);
+/// empty if none is mapped, as with a LibTorch that contains its BLAS. CUDA's libraries of that name are for GPUs.
 std::string mapped_blas(std::istream& maps);
 
 }  // namespace foretime::cli

@@ -21,7 +21,7 @@
 #include "server/http.h"
 #include "server/listener.h"
 
-/// `foretime board`: a program of its own, so that others need not load an HTTP server.
+/// Runs `foretime board`: a separate program, so that others need not load an HTTP server.
 namespace {
 
 using namespace foretime;
@@ -62,7 +62,7 @@ void run(const cli::BoardArguments& options) {
   listeners.push_back(tcp ? server::Listener::on_loopback(options.address, static_cast<uint16_t>(options.port))
                           : server::Listener::on_path(options.socket));
   server::ServeLimits limits;
-  limits.max_body = 4096;       // of what may not be posted at all, too, so that this is what is said
+  limits.max_body = 4096;       // also accepts small bodies of forbidden POSTs, so that they get that error
   limits.max_concurrent = 256;  // connections: browsers keep several
   limits.drain = std::chrono::milliseconds(3000);
   server::HttpServer server(std::move(listeners), service, limits);

@@ -28,7 +28,7 @@ struct Arguments {
   QueueOptions queue;
 };
 
-/// Whether `text` looks like the beginning of a job's id, and no file has this name.
+/// Returns whether `text` looks like the beginning of a job's id and no file has this name.
 bool names_job(const std::string& text) {
   constexpr size_t kLeastDigits = 4;
   const bool digits = std::ranges::all_of(text, [](unsigned char c) { return std::isxdigit(c) != 0; });

@@ -12,9 +12,10 @@ namespace CLI {
 class App;
 }
 
-/// `foretime data`, which the small program and the full one have. They differ in how they pack.
+/// Implements `foretime data` for the light and the full program, which pack in different ways.
 namespace foretime::cli {
 
+/// Holds the arguments of `foretime data pack`.
 struct PackArguments {
   std::string out, format = "layout";
   std::vector<std::string> in, plans;
@@ -26,12 +27,12 @@ using RecordPacker = std::function<void(const data::RecordPackRequest&)>;
 
 void add_data_command(CLI::App& app, const Packer& pack, const RecordPacker& pack_records);
 
-/// Returns the groups that the arguments name. Throws OutputRefused where the output must not be replaced.
+/// Returns the groups that the arguments list. Throws OutputRefused if the output must not be replaced.
 std::vector<data::GroupHeader> groups_to_pack(const PackArguments& arguments);
-/// What was written, for the terminal.
+/// Returns a summary of the written file for the terminal.
 std::string packed_text(const PackArguments& arguments, const std::vector<data::GroupHeader>& headers);
 
-/// Packs by the threads of this process; `plans` must be empty.
+/// Packs with the threads of this process; `plans` must be empty.
 void pack(const PackArguments& arguments);
 void pack_records(const data::RecordPackRequest& request);
 

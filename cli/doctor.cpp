@@ -36,7 +36,7 @@
 namespace foretime::cli {
 namespace {
 
-constexpr std::chrono::seconds kPatience{60};  // with ranks that do not come
+constexpr std::chrono::seconds kPatience{60};  // wait for missing ranks
 
 void print_folded(const std::string& text) { fmt::print("{}", folded(text, output_width())); }
 void line(const std::string& topic, const std::string& found) {
@@ -44,7 +44,7 @@ void line(const std::string& topic, const std::string& found) {
 }
 void advice(const std::string& text) { print_folded(fmt::format("{:<10}   -> {}\n", "", text)); }
 
-/// What a redis-server says to --version, shortened; "of unknown version" where it says something else.
+/// Returns the shortened output of redis-server --version; "of unknown version" for any other output.
 std::string version_of(const std::string& program) {
   std::string quoted = "'";
   for (const char c : program) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
@@ -70,7 +70,7 @@ double measure_product(int64_t size) {
   return best;
 }
 
-/// What `foretime doctor` says about the queue's Redis.
+/// Holds the report of `foretime doctor` about the queue's Redis.
 struct RedisFinding {
   std::string found;
   std::vector<std::string> advice;
@@ -126,8 +126,8 @@ RedisFinding look_at_redis(const QueueOptions& options) {
   }
 }
 
-/// What all ranks may use, by rank; on ranks other than 0 empty. MPI ends with it. Where MPI does not join the tasks of
-/// a launch, this one's.
+/// Returns the resources of all ranks, by rank, or only of this task if MPI does not join the tasks of a launch; empty
+/// on ranks other than 0. Finalizes MPI.
 std::vector<TaskView> look_at_tasks(const SlurmView& slurm, bool joined) {
   auto own = view_of_this_task();
   own.gpus = comm::gpu_addresses();

@@ -49,7 +49,7 @@ Evaluations evaluate_all(std::vector<worker::EnsembleMember> members, const conf
   for (size_t m = 0; m < found.members.size(); ++m) {
     const auto& trained = found.members[m].trained;
     auto own = settings;
-    if (m > 0) own.shard = trained.state.settings.shard;  // which goes with the segments of its training
+    if (m > 0) own.shard = trained.state.settings.shard;  // rule of the segments on which it was trained
     found.of_members.push_back(worker::evaluate_trained(trained, own, sets, comm, device, on_scored));
   }
   found.joined =
@@ -140,7 +140,7 @@ void run(const EvaluateOptions& options) {
         const auto device = worker::choose_device(launch.trainer.device, comm);
         auto members = load_members(options, comm, device);
         auto settings = members.front().trained.state.settings;
-        if (!options.files.empty()) settings.data.eval_indices.clear();  // they name candidates of the run's own files
+        if (!options.files.empty()) settings.data.eval_indices.clear();  // the indices are for the run's own files
         for (const auto& item : options.overrides) apply(settings, item);
         std::vector<std::string> sets = {"holdout", "valid", "test"};
         if (!options.files.empty()) {

@@ -85,8 +85,8 @@ fs::path run_of_job(const ExportOptions& options, TemporaryFolder& scratch) {
       id, here.string());
 }
 
-/// Why the folder `out` must not be replaced; "" where it is empty, or is an export and nothing else: a checkpoint with
-/// the settings of its run, which a run's own checkpoints lack. Throws StorageError.
+/// Returns why the folder `out` must not be replaced; "" if it is empty or is only an export: a checkpoint with the
+/// settings of its run, which a run's own checkpoints lack. Throws StorageError.
 std::string obstacle(const fs::path& out) {
   if (!files().is_folder(out)) return "it is no folder";
   if (files().is_empty(out)) return "";
@@ -113,8 +113,8 @@ void expect_replaceable_folder(const fs::path& out, const fs::path& run) {
     throw OutputRefused("{}: exists and is no exported checkpoint alone ({}); name another", out.string(), why);
 }
 
-/// What `out` is to be: by --format, else by its name. A name that says another format than --format, or one that there
-/// is not, is refused.
+/// Returns the format of `out`: from --format, or else from its name. Refuses a name that contradicts --format, and
+/// unknown formats.
 std::string format_of(const ExportOptions& options) {
   const auto extension = fs::path(options.out).extension().string();
   const std::string named = extension == ".foretime" ? "bundle" : extension == ".pt" ? "torchscript" : "checkpoint";
@@ -150,7 +150,7 @@ void export_checkpoint(const ExportOptions& options, const fs::path& run, const 
   export_file(options, bundle, format, fmt::format("step {} of {}", checkpoint.step, checkpoint.folder.string()));
 }
 
-/// What is a bundle already: of a fine-tuning.
+/// Exports a bundle that a fine-tuning has made.
 void export_bundle(const ExportOptions& options, const fs::path& file, const std::string& format) {
   auto bundle = inference::read_bundle(file);
   if (format == "checkpoint")

@@ -41,9 +41,9 @@ using Json = nlohmann::json;
 
 // docs/how-to/finetuning.md has the measurements.
 constexpr int64_t kSteps = 60;
-constexpr double kRate = 0.3;           // of the learning rate of the training
-constexpr double kShare = 0.5;          // of the way to the tuned weights, where nothing is replayed
-constexpr int64_t kReplayedGroups = 4;  // of a batch, at most
+constexpr double kRate = 0.3;           // factor of the training's learning rate
+constexpr double kShare = 0.5;          // step towards the tuned weights if nothing is replayed
+constexpr int64_t kReplayedGroups = 4;  // largest number in a batch
 
 struct FinetuneOptions {
   std::string model, out, dags, member;
@@ -81,7 +81,7 @@ class ScratchFolder {
   fs::path path_;
 };
 
-/// The bundle that goes on learning.
+/// Holds the bundle that continues to learn.
 struct Parent {
   /// `targets`: files of machines that it is to know.
   Parent(const fs::path& file, const std::vector<std::string>& targets)
@@ -114,7 +114,7 @@ class EndAtSignal final : public worker::TrainingListener {
   StopSignals signals_;
 };
 
-/// What is learned from, and what was left out of it.
+/// Holds the training data, and the number of skipped records.
 struct TrainingData {
   std::unique_ptr<worker::TuningData> fresh, replay;  // replay: null where there is none
   std::vector<std::string> notes;
@@ -151,7 +151,7 @@ worker::TuningOutcome tune(const FinetuneOptions& options, const worker::Trained
   return outcome;
 }
 
-/// What a bundle says of how it was tuned.
+/// Returns the note in a bundle about its fine-tuning.
 Json note_of(const FinetuneOptions& options, const Parent& parent, const TrainingData& training_data,
              const worker::FineTuning& how, const worker::TuningOutcome& outcome) {
   const auto& fresh = *training_data.fresh;

@@ -6,7 +6,7 @@ using Message = jobs::ProgressMessage;
 
 namespace {
 
-/// What the agent keeps of a report: the numbers of its line in metrics.jsonl that curves are drawn of.
+/// Returns the values that the agent keeps of a report: the numbers of its line in metrics.jsonl that curves show.
 std::map<std::string, double> values_of(const worker::StepEvent& event) {
   const auto& report = *event.report;
   const auto& ranks = report.ranks;

@@ -11,28 +11,28 @@
 
 namespace foretime::cli {
 
-/// This process as a job of an agent, where it is one (FORETIME_PROGRESS): rank 0 tells the agent how the run goes, and
-/// hears when it is to stop. Without an agent nothing is sent and nothing is asked.
+/// Connects this process to its agent if it runs as a job (FORETIME_PROGRESS): rank 0 reports progress and receives
+/// requests to stop. Does nothing without an agent.
 class JobChannel {
  public:
-  /// All ranks call it: each learns whether there is an agent.
+  /// Connects to the agent, if there is one. All ranks call it, and all learn whether there is an agent.
   explicit JobChannel(comm::Communicator& comm);
-  /// Follows the training of model number `index` of `models` that are trained one after another: the agent sees one
-  /// row of rising steps. Evaluations and checkpoints are the job's own for the first model alone. The channel must
-  /// outlive it.
+  /// Returns a listener for the training of model number `index` of `models` that are trained one after another: the
+  /// agent sees one rising series of steps. Only the first model reports evaluations and checkpoints. The channel must
+  /// outlive the listener.
   std::unique_ptr<worker::TrainingListener> listener(int64_t index, int64_t models);
-  /// Whether an agent waits for trainer.metric of model number `index`; equal on all ranks.
+  /// Returns whether an agent waits for trainer.metric of model number `index`; equal on all ranks.
   bool metric_required(int64_t index) const { return is_job_ && index == 0; }
-  /// For an evaluation that is a job of its own; empty without an agent.
+  /// Returns a function that reports the number of scored candidates of an evaluation job; empty without an agent.
   std::function<void(int64_t)> scored();
   void send_result(int64_t step, const std::map<std::string, double>& metrics);
 
  private:
   friend class JobListener;
 
-  std::unique_ptr<jobs::ProgressSender> sender_;  // rank 0 of a job
+  std::unique_ptr<jobs::ProgressSender> sender_;  // only on rank 0 of a job
   bool is_job_ = false;
-  jobs::ProgressMessage progress_;  // the last one
+  jobs::ProgressMessage progress_;  // last message
 };
 
 }  // namespace foretime::cli

@@ -24,7 +24,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int64_t kNoMemoryLimit = int64_t{1} << 60;  // version 1 says a number near 2^63
-constexpr int64_t kLeastMemory = int64_t{512} << 20;  // of a rank; LibTorch alone takes 170 MiB
+constexpr int64_t kLeastMemory = int64_t{512} << 20;  // per rank; LibTorch alone takes 170 MiB
 
 std::string text_of(const fs::path& path) {
   std::ifstream file(path);
@@ -83,7 +83,7 @@ int largest_count(const std::string& text) {
   return most;
 }
 
-/// What tasks of one host share.
+/// Adds problems about resources that tasks of one host share.
 void examine_host(const std::string& host, const std::vector<const TaskView*>& tasks, const SlurmView& slurm,
                   std::vector<LaunchFinding>& findings) {
   const auto count = static_cast<int64_t>(tasks.size());

@@ -17,7 +17,7 @@ namespace foretime::cli {
 namespace {
 
 constexpr int kMostRanks = 1 << 20;
-constexpr int64_t kHloOpcodes = 121;  // for the width of the learned table, where no file tells
+constexpr int64_t kHloOpcodes = 121;  // width of the learned table if no file gives it
 
 struct PlanOptions {
   std::string file;

@@ -42,8 +42,8 @@ struct Subcommand {
   Program program;
   const char* text;  // nullptr: in the sources of its program
 };
-/// The full program has all that are not named here. `data pack`, `data pack-records`, `rank` and `select` go on in the
-/// full program where their arguments need it.
+/// Lists the subcommands outside of the full program, which has all others. `data pack`, `data pack-records`, `rank`
+/// and `select` continue in the full program if their arguments need it.
 constexpr Subcommand kSubcommands[] = {
     {"--version", Program::light, nullptr},
     {"bundle", Program::light, nullptr},
@@ -95,13 +95,13 @@ void keep_freed_memory() {
 void let_idle_threads_sleep(char** argv) {
   if (std::getenv("OMP_WAIT_POLICY") != nullptr) return;
   std::error_code failure;
-  const auto program = fs::read_symlink("/proc/self/exe", failure);  // by its name, which ps shows
+  const auto program = fs::read_symlink("/proc/self/exe", failure);  // path of the file, whose name ps shows
   if (failure) return;
   setenv("OMP_WAIT_POLICY", "passive", 1);
-  execv(program.c_str(), argv);  // where this fails, training is slower and no worse
+  execv(program.c_str(), argv);  // if exec fails, training is slower but not worse
 }
 
-/// What people call commands elsewhere.
+/// Maps names of commands in other programs to Foretime's.
 constexpr std::pair<const char*, const char*> kOtherCommands[] = {
     {"fit", "train"},         {"run", "train"},       {"eval", "evaluate"},      {"test", "evaluate"},
     {"predict", "rank"},      {"score", "rank"},      {"sweep", "submit"},       {"worker", "agent"},
@@ -115,7 +115,7 @@ const CLI::App& reached(const CLI::App& app) {
   return parsed.empty() ? app : reached(*parsed.front());
 }
 
-/// For an argument that a command does not know: what it is, and the nearest that the command has.
+/// Returns a message about an argument that a command does not know, with the nearest one that it knows.
 std::string unexpected_text(const CLI::App& app, const std::string& argument) {
   const auto& command = reached(app);
   std::vector<std::string> names;
@@ -140,7 +140,7 @@ std::string unexpected_text(const CLI::App& app, const std::string& argument) {
                      nearest.empty() ? "; " : "; did you mean ", nearest.empty() ? help : nearest + "?");
 }
 
-/// Whether standard output is a pipe that nobody reads any more, as in `foretime leaderboard | head`.
+/// Returns whether standard output is a pipe without a reader, as in `foretime leaderboard | head`.
 bool has_no_reader(const std::exception& error) {
   const auto* system = dynamic_cast<const std::system_error*>(&error);
   return system != nullptr && system->code() == std::errc::broken_pipe;
@@ -170,7 +170,7 @@ class FirstToTell {
   FirstToTell& operator=(const FirstToTell&) = delete;
 
   explicit operator bool() const { return !told_by_other_; }
-  /// What stands before the message.
+  /// Returns the prefix of the message.
   std::string rank() const {
     const int rank = holder_.get() < 0 ? -1 : comm::launched_rank();
     return rank < 0 ? "" : fmt::format("rank {}: ", rank);

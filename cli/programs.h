@@ -10,38 +10,39 @@ namespace CLI {
 class App;
 }
 
-/// `foretime` is several programs: the light one that people start (dispatch.cpp), without LibTorch and MPI, and others
-/// in core/ beside it, which it becomes.
+/// Divides `foretime` into several programs: the light one that people start (dispatch.cpp), without LibTorch and MPI,
+/// and others in core/ next to it, which replace it by exec.
 namespace foretime::cli {
 
+/// Lists the programs.
 enum class Program {
   light,
   full,         // core/foretime, with LibTorch and MPI
-  experiments,  // core/foretime-experiment, which also has the baselines
-  server,       // core/foretime-serve, with an HTTP server
-  board         // core/foretime-board, with one and the pages of the board; left out where their libraries are missing
+  experiments,  // core/foretime-experiment, which adds the baselines
+  server,       // core/foretime-serve, which adds an HTTP server
+  board  // core/foretime-board, with HTTP server and pages of the board; not built if their libraries are missing
 };
 
-/// Where subcommand `name` runs. Names that are not known are the full program's to refuse.
+/// Returns the program that runs subcommand `name`. For unknown names that is the full program, which refuses them.
 Program program_of(std::string_view name);
 
-/// The line of help of "baseline", "experiment" or "serve".
+/// Returns the line of help of "baseline", "experiment" or "serve".
 std::string description_of(std::string_view name);
 
-/// Replaces this process, which is program `self`, by `program`. Throws Error where that cannot be started.
+/// Replaces this process, which is program `self`, by `program`. Throws Error if that cannot be started.
 [[noreturn]] void become(Program self, Program program, char** argv);
 
-/// Adds the subcommands of the programs for experiments and for serving, each of which becomes its program.
+/// Adds the subcommands of the programs for experiments and for serving, each of which executes its program.
 void add_other_programs(CLI::App& app, Program self, char** argv);
 
-/// Parses the command line with the subcommands that `add_commands` adds, and runs what it names. Exceptions become
-/// messages on standard error. `version` makes what --version prints, which the light program answers before another
-/// one has begun. Returns the exit code of the program (base/error.h).
+/// Parses the command line with the subcommands of `add_commands` and runs the chosen one. Prints exceptions on
+/// standard error. `version` returns the output of --version, which the light program prints without starting another
+/// one. Returns the exit code of the program (base/error.h).
 int run_program(int argc, char** argv, const std::function<void(CLI::App&)>& add_commands,
                 const std::function<std::string()>& version = version_text);
 
-/// For programs that compute with LibTorch: sets up how memory is kept and how threads wait. Call it first in main; it
-/// may start the program again.
+/// Sets up memory and threads of a program that computes with LibTorch. Must be the first call in main; may restart the
+/// program.
 void prepare_to_compute(char** argv);
 
 }  // namespace foretime::cli

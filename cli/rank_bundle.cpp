@@ -29,7 +29,8 @@
 namespace foretime::cli {
 namespace {
 
-/// In the unit of the training data; empty where the model predicts none, or needs flops that are not known.
+/// Returns predicted run times in the unit of the training data; empty if the model predicts none, or needs unknown
+/// flops.
 std::vector<double> predicted_runtimes(const inference::Model& model, std::span<const float> scores,
                                        std::span<const double> flops) {
   const auto& spec = model.spec();

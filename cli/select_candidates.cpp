@@ -69,7 +69,7 @@ void check_method(SelectionMethod method, const std::vector<inference::Embedding
                         arguments.method, members < 2 ? "uncertain with --ensemble" : "uncertain");
 }
 
-/// Which rows of each task are chosen.
+/// Returns the chosen rows of each task.
 std::vector<std::vector<int64_t>> choose(SelectionMethod method, const std::vector<SelectTask>& tasks,
                                          const SelectArguments& arguments) {
   std::vector<int64_t> sizes;
@@ -125,10 +125,10 @@ std::string as_json(const std::vector<SelectTask>& tasks, const std::vector<std:
   return answer.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 
-/// The chosen lines, file by file in the order given, as they stand there.
+/// Returns the chosen lines unchanged, file by file in the given order.
 std::string chosen_lines(const std::vector<SelectTask>& tasks, const std::vector<std::vector<int64_t>>& chosen,
                          const SelectArguments& arguments) {
-  constexpr size_t kLongestLine = size_t{1} << 28;  // of save_json text
+  constexpr size_t kLongestLine = size_t{1} << 28;  // save_json text
   std::map<std::string, std::set<int64_t>> lines_of;
   for (size_t t = 0; t < tasks.size(); ++t) {
     for (const int64_t row : chosen[t]) {

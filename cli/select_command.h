@@ -12,9 +12,11 @@ namespace CLI {
 class App;
 }
 
-/// `foretime select`, but for what checkpoints need of LibTorch: the light program has it as well.
+/// Implements `foretime select` without the part for checkpoints, which needs LibTorch, so that the light program has
+/// it.
 namespace foretime::cli {
 
+/// Holds the arguments of `foretime select`.
 struct SelectArguments {
   std::string model;  // a bundle, a run directory or a checkpoint folder
   std::vector<std::string> ensemble, files, measured;
@@ -24,15 +26,15 @@ struct SelectArguments {
   std::optional<int64_t> threads;
   bool json = false, force = false;
 };
-/// The model of a run directory or a checkpoint folder, as a bundle.
+/// Returns the model of a run directory or a checkpoint folder as a bundle.
 using CheckpointReader = std::function<inference::Bundle(const std::string& checkpoint)>;
 
-/// A model that is a file is a bundle; anything else is left to `read_checkpoint`.
+/// Adds the command. A model that is a file is a bundle; `read_checkpoint` reads any other one.
 void add_select_command(CLI::App& app, const CheckpointReader& read_checkpoint);
 
-/// Chooses candidates to measure and prints them; `bundles`: arguments.model and those of arguments.ensemble. Throws
+/// Selects candidates to measure and prints them. `bundles` are arguments.model and arguments.ensemble. Throws
 /// SettingsError for arguments that do not fit the models or each other, DataError and the errors of inference/ for
-/// files, and where there are fewer candidates than arguments.number.
+/// files, and if there are fewer candidates than arguments.number.
 void select_candidates(std::vector<inference::Bundle> bundles, const SelectArguments& arguments);
 
 }  // namespace foretime::cli

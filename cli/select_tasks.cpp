@@ -30,7 +30,7 @@ using configs::SettingsError;
 using inference::EmbeddingModel;
 using inference::Matrix;
 
-/// What was left out, over all tasks.
+/// Counts skipped candidates, summed over all tasks.
 struct LeftOut {
   Complaints failed, without_dag;
   int64_t repeated = 0, measured_already = 0;
@@ -52,8 +52,8 @@ Matrix rows_of(const Matrix& all, const std::vector<int64_t>& rows) {
   return some;
 }
 
-/// What the texts of one schedule have in common: of a record its steps, without workload, machine and measurement; of
-/// another text all of it.
+/// Returns the part of a text that identifies its schedule: the steps of a record, without workload, machine and
+/// measurement; the whole of any other text.
 class ScheduleReader {
  public:
   explicit ScheduleReader(bool records) : records_(records) {}
@@ -72,8 +72,8 @@ class ScheduleReader {
 /// The texts of a task that are scored: distinct candidates, then what is measured.
 struct TaskTexts {
   std::vector<std::string_view> texts;
-  std::vector<Place> places;     // of each
-  std::vector<int64_t> numbers;  // of each candidate, in its workload
+  std::vector<Place> places;     // [texts]
+  std::vector<int64_t> numbers;  // [candidates] number in the workload
 };
 
 TaskTexts distinct_texts(const Workload& workload, const Workload& measured, bool records, LeftOut& left_out) {

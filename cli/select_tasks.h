@@ -11,19 +11,20 @@
 
 namespace foretime::cli {
 
-/// The candidates of one task, of which some are to be measured. Lists have one entry for each of pool.candidates.
+/// Holds the candidates of one task, some of which are to be measured. Lists have one entry for each of
+/// pool.candidates.
 struct SelectTask {
   std::string name;
-  std::vector<int64_t> numbers = {};   // in its group, as `rank` counts
-  std::vector<std::string> ids = {};   // "" where one has none
-  std::vector<Place> places = {};      // line 0: in a graph file, or the file is one text
-  std::vector<float> scores = {};      // of the first model
-  int64_t measured = 0;                // that are known already, beside the candidates
-  inference::SelectionPool pool = {};  // without points unless they are asked for
+  std::vector<int64_t> numbers = {};   // number in its group, as in `rank`
+  std::vector<std::string> ids = {};   // "" for candidates without an id
+  std::vector<Place> places = {};      // line 0: from a graph file, or the file is one text
+  std::vector<float> scores = {};      // scores of the first model
+  int64_t measured = 0;                // number of other candidates that are already measured
+  inference::SelectionPool pool = {};  // points are only filled on request
 };
 
-/// Reads and scores all candidates. Left out, and told on standard error: what cannot be read or scored, what stands
-/// there twice, and what is measured already. Throws as select_candidates.
+/// Reads and scores all candidates. Skips candidates that cannot be read or scored, duplicates, and measured ones, and
+/// reports their number on standard error. Throws the errors of select_candidates.
 std::vector<SelectTask> read_tasks(const std::vector<inference::EmbeddingModel>& models,
                                    const SelectArguments& arguments, bool points);
 

@@ -7,7 +7,7 @@
 #include "cli/programs.h"
 #include "server/serve.h"
 
-/// `foretime serve`: a program of its own, so that others need not load an HTTP server.
+/// Runs `foretime serve`: a separate program, so that others need not load an HTTP server.
 namespace {
 
 using namespace foretime;

@@ -33,7 +33,7 @@ struct TrainOptions {
   bool no_tensorboard = false;
 };
 
-/// The settings of a baseline: the same training with another model, in a folder of its own.
+/// Returns the settings of a baseline: the same training with another model, in a separate folder.
 configs::Settings baseline_settings(configs::Settings settings, configs::ModelType type) {
   settings.model.type = type;
   settings.run.directory = (std::filesystem::path(settings.run.directory) / "baselines" / word_of(type)).string();
@@ -42,7 +42,7 @@ configs::Settings baseline_settings(configs::Settings settings, configs::ModelTy
   return settings;
 }
 
-/// What a training is, in a few lines.
+/// Returns a summary of a training in a few lines.
 std::string summary_of(const configs::Settings& settings, int ranks) {
   const auto& [data, model, trainer] = std::tie(settings.data, settings.model, settings.trainer);
   const auto files = [](const std::vector<std::string>& names) {
@@ -69,7 +69,7 @@ std::string summary_of(const configs::Settings& settings, int ranks) {
       word_of(trainer.device), settings.run.directory);
 }
 
-/// In the script of a Slurm job, or in a shell of salloc, one process is easily started where many were meant.
+/// Warns if one process runs in the script of a Slurm job, or in a shell of salloc, although the job has several tasks.
 void warn_of_idle_tasks() {
   const auto slurm = view_of_slurm([](const char* name) -> const char* { return std::getenv(name); });
   if (!slurm.job.empty() && slurm.step.empty() && slurm.tasks > 1)

@@ -18,7 +18,7 @@
 namespace foretime::cli {
 namespace {
 
-/// Without quotes and blanks, as data::index_records names groups.
+/// Returns a key without quotes and blanks, like the group names of data::index_records.
 std::string plain_key(const std::string& key) {
   std::string name;
   for (const char c : key) {

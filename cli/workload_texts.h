@@ -9,10 +9,10 @@
 
 #include "data/frontends/loops/machines.h"
 
-/// Tuning records and save_json texts of files, by the workloads that they are of: what `rank` and `select` read.
+/// Reads tuning records and save_json texts of files, by workload, for `rank` and `select`.
 namespace foretime::cli {
 
-/// Things that went wrong, of which the first is told.
+/// Counts warnings of one kind and keeps the first.
 struct Complaints {
   int64_t count = 0;
   std::string first;
@@ -20,27 +20,29 @@ struct Complaints {
   void add(std::string what) {
     if (count++ == 0) first = std::move(what);
   }
-  /// On standard error: `file: 3 lines left out, the first: …`
+  /// Prints on standard error, unless there were none: `file: 3 lines left out, the first: …`
   void tell(const std::string& origin, const char* what) const;
 };
 
-/// A line of a file, from 1 on; 0 where the file is one text.
+/// Gives a line of a file, 1-based; 0 if the file is one text.
 struct Place {
   std::string file;
   int64_t line = 0;
 };
 std::string to_string(const Place& place);  // FILE:LINE
 
-/// Texts of one workload, in the order of the files.
+/// Holds the texts of one workload, in the order of the files.
 struct Workload {
   std::string key, name = {};
-  std::set<std::string> targets = {};  // TVM's, of tuning records
+  std::set<std::string> targets = {};  // TVM targets of tuning records
   std::vector<std::string> texts = {}, ids = {};
-  std::vector<Place> places = {};  // of each
+  std::vector<Place> places = {};  // [texts]
 };
 
+/// Holds workloads in the order of their first texts.
 class Workloads {
  public:
+  /// Returns the workload with this key; adds it if it is new.
   Workload& of(const std::string& key) {
     const auto [place, fresh] = places_.try_emplace(key, all_.size());
     if (fresh) all_.push_back({.key = key});
@@ -53,24 +55,24 @@ class Workloads {
   std::vector<Workload> all_;
 };
 
-/// Machines that records name and a model does not know: their caches and rates are guessed.
+/// Collects the machines that records name but a model does not know, so that their caches and rates are guessed.
 class UnknownMachines {
  public:
   void add(const data::Machines& known, const Workload& workload);
-  /// On standard error, where there are any; `remedy`: how the model comes to know them.
+  /// Prints the machines on standard error, if there are any; `remedy` says how to add them to the model.
   void tell(const std::string& origin, const char* remedy) const;
 
  private:
   std::set<std::string> names_;
 };
 
-/// Machines of the files of --targets, and whether any record names them.
+/// Holds the machines of --targets, and finds out which of them records name.
 class NamedMachines {
  public:
-  /// Throws as data::read_machines.
+  /// Reads machine files. Throws the errors of data::read_machines.
   explicit NamedMachines(const std::vector<std::string>& files);
   void add(const Workload& workload);
-  /// On standard error, which of them no record names.
+  /// Prints on standard error the machines that no record names, if there are any.
   void tell(const std::string& origin) const;
 
  private:
@@ -78,18 +80,20 @@ class NamedMachines {
   std::set<std::string> found_;
 };
 
-/// Patterns as the files that fit them; all else as it stands. Throws DataError for what is not there.
+/// Returns the files that match the patterns; other texts are returned unchanged. Throws DataError for files that do
+/// not exist.
 std::vector<std::string> named_files(const std::vector<std::string>& files);
 
-/// Throws SettingsError where records of `file` have no `dags`.
+/// Throws SettingsError if `file` has records and `dags` is empty.
 void expect_dags(const std::string& dags, const std::string& file);
 
-/// The records of a file. `name`: of the file in ids, which are 0-based lines after it and a colon; empty where it is
-/// the only one. Costs are not looked at. Lines that are no records are left out, and told on standard error.
+/// Reads the records of a file into `workloads`. Ids are `name`, a colon and the 0-based line; only the line if `name`
+/// is empty, which it is for a single file. Ignores costs. Skips lines that are not records, and reports them on
+/// standard error.
 void read_records(const std::string& file, const std::string& name, Workloads& workloads);
 
-/// Programs of a file of save_json text; ids are those of the file. `member`: as in data::read_tir_groups. Throws
-/// DataError for what cannot be read, and for a file without any.
+/// Reads the programs of a file of save_json text into `workloads`; ids are those of the file. `member` is described at
+/// data::read_tir_groups. Throws DataError for a file that cannot be read or has no programs.
 void read_texts(const std::string& file, const std::string& member, Workloads& workloads);
 
 std::vector<std::string_view> views(const std::vector<std::string>& texts);

@@ -19,7 +19,7 @@ using configs::YamlEntry;
 
 constexpr const char* kFolder = "configs/experiments";
 constexpr size_t kText = 2000, kLabel = 60, kMostParts = 64;
-/// In a file with parts these are the file's, and parts have their own.
+/// Lists the keys that belong to the file if it has parts; parts may have their own.
 constexpr const char* kTitles[] = {"title", "description"};
 
 bool is_title(const std::string& key) { return key == kTitles[0] || key == kTitles[1]; }
@@ -206,7 +206,7 @@ class FileReader {
     return read_part(keys, std::move(named), folder_, choice_);
   }
 
-  /// Of each part the chosen entries, in the order of the choice; parts that have none of them go.
+  /// Keeps only the chosen entries of each part, in the order of the choice; drops parts without any.
   void choose_entries() {
     if (choice_.entries.empty()) return;
     std::vector<std::string> labels;

@@ -11,137 +11,143 @@
 #include "configs/settings.h"
 #include "jobs/sweep/sweep.h"
 
-/// An experiment: models trained on growing shares of the same data with several seeds, measured on the same test
-/// groups, beside baselines. docs/reference/experiment-files.md has the grammar.
+/// Describes experiments: models trained on growing shares of the same data with several seeds, evaluated on the same
+/// test groups, next to baselines. docs/reference/experiment-files.md has the grammar.
 namespace foretime::experiments {
 
-/// An experiment that contradicts itself or names what is not there; names file, key, value and what was expected.
+/// Reports an experiment that contradicts itself or names something that does not exist. The message names file, key,
+/// value and expectation.
 struct ExperimentError : ErrorOf<kUsage> {
   using ErrorOf::ErrorOf;
 };
 
-/// What an entry predicts. model: as `foretime train` trains it; mean: the mean run time of the training candidates;
-/// random: a random order; ceiling: each configuration's mean over all of its measurements, what noise leaves to reach;
-/// xgboost: what boosted trees learn from features that a file holds, or from layouts (models/baselines/).
+/// Says what an entry predicts. model: a model trained like by `foretime train`; mean: the mean run time of the
+/// training candidates; random: a random order; ceiling: each configuration's mean over all of its measurements, the
+/// best that noise allows; xgboost: boosted trees on features from a file or from layouts (models/baselines/).
 FORETIME_CHOICE(EntryKind, model, mean, random, ceiling, xgboost);
 
-/// What boosted trees see of a candidate: one row a program (AutoTVM's loops); one row a statement, TVM's scheme; or
-/// one row a layout, which has the layout of each configurable node, with trees for each graph.
+/// Gives the input of boosted trees: one row for each program (AutoTVM's loops); one row for each statement, TVM's
+/// scheme; or one row for each layout, with the layout of each configurable node, and separate trees for each graph.
 FORETIME_CHOICE(BoostedRows, loops, statements, layout_codes);
 
-/// How an entry of kind xgboost learns.
+/// Sets how an entry of kind xgboost learns.
 struct XgboostSettings {
-  std::vector<std::string> features;  // .npz files, relative to data.root; a program's rows are found by its id
-  std::string records, dags;          // instead: tuning records whose 0-based lines name the programs, and compute DAGs
+  std::vector<std::string> features;  // .npz files, relative to data.root; a program's row is found by its id
+  std::string records,
+      dags;  // replace features: tuning records whose 0-based lines are the programs' ids, and compute DAGs
   BoostedRows rows = BoostedRows::loops;
   std::string target = "flop";   // loops: logarithm of time | of time per operation (flop)
   std::string preset = "pairs";  // statements: models::throughput_presets
-  int64_t rounds = 0;            // 0: as the baseline command has them
+  int64_t rounds = 0;            // 0: default of the baseline command
 };
 
-/// One of the models that are compared.
+/// Describes one of the compared models.
 struct ExperimentEntry {
   std::string label;
   EntryKind kind = EntryKind::model;
-  std::vector<jobs::SettingOverride> set = {};  // kind model: over the experiment's settings
+  std::vector<jobs::SettingOverride> set = {};  // kind model: applied to the experiment's settings
   XgboostSettings xgboost = {};
-  std::optional<configs::Settings> own = {};  // of its own settings file, with the experiment's overrides over it
+  std::optional<configs::Settings> own = {};  // settings from the entry's file, with the experiment's overrides applied
 
-  /// The label as a file name.
+  /// Returns the label in the form of a file name.
   std::string slug() const;
   bool is_learned() const { return kind == EntryKind::model || kind == EntryKind::xgboost; }
 };
 
-/// Known values to compare with, of a publication or of another program.
+/// Holds known values for comparison, from a publication or another program.
 struct Reference {
   std::string label;
-  std::map<std::string, double> values;  // by metric or column title, as they are shown: times in milliseconds
+  std::map<std::string, double> values;  // key: metric or column title; times in milliseconds
 };
 
-/// Groups that are shown as one: those of one network, for example.
+/// Names groups that are shown as one, for example those of one network.
 struct GroupClass {
   std::string label;
-  std::vector<std::string> patterns;  // of group names, with * ? and {a,b}
+  std::vector<std::string> patterns;  // patterns of group names, with * ? and {a,b}
 };
 
-/// A column of the main table: a metric over some of the groups that were measured.
+/// Describes a column of the main table: a metric over some of the evaluated groups.
 struct Column {
-  std::string title;  // empty: the metric's
+  std::string title;  // empty: title of the metric
   std::string metric;
-  std::string set;                  // empty: of all sets
-  std::vector<std::string> groups;  // patterns of names; empty: all
+  std::string set;                  // empty: all sets
+  std::vector<std::string> groups;  // patterns of group names; empty: all
 
   bool is_filtered() const { return !set.empty() || !groups.empty(); }
 };
 
-/// Leave-groups-out: fold f tests the groups whose position among all is f modulo the count, and trains on the others.
+/// Sets leave-groups-out folds: fold f tests the groups whose index in the list of all groups is f modulo the count,
+/// and trains on the others.
 struct FoldRule {
   int64_t count = 0;                // 0: no folds
-  std::vector<std::string> groups;  // files, folders, globs, as data.train has them
+  std::vector<std::string> groups;  // files, folders and globs, like data.train
 };
 
 FORETIME_CHOICE(FigureKind, curves, scatter, groups, metrics);
 
+/// Describes a figure.
 struct FigureSpec {
   std::string file;  // name.svg in the output folder
   FigureKind kind = FigureKind::curves;
-  std::string title;                 // empty: the experiment's
+  std::string title;                 // empty: title of the experiment
   std::vector<std::string> metrics;  // curves, groups: one
-  std::vector<std::string> entries;  // labels; empty: curves, scatter and groups all that learn, metrics likewise
+  std::vector<std::string> entries;  // labels; empty: all learned entries, for metrics all entries
   bool log_x = false, log_y = false;
 };
 
-/// What one file asks for, or one part of it.
+/// Holds the settings of a file, or of one part of it.
 struct Experiment {
   std::string origin, name, part, variant, title, description;  // part: empty in a file without parts
   configs::Settings base;
   std::vector<ExperimentEntry> entries;
-  std::vector<jobs::SettingOverride> last;  // over the entries' own: the variant's, then the command line's
-  std::vector<double> fractions;            // of the training candidates, ascending; the last one is "all"
+  std::vector<jobs::SettingOverride>
+      last;                       // applied after the entries' settings: the variant's, then the command line's
+  std::vector<double> fractions;  // shares of the training candidates, ascending; the last one is "all"
   std::vector<uint64_t> seeds;
   FoldRule folds;
-  std::vector<std::string> sets;          // test, valid or holdout: what is measured
-  std::vector<std::string> metrics;       // in the order of the tables; the first one is the experiment's own
-  std::vector<Column> columns;            // of the main table; without any in the file, the metrics over all groups
-  bool has_columns = false;               // the file has them
+  std::vector<std::string> sets;          // evaluated sets: test, valid or holdout
+  std::vector<std::string> metrics;       // ordered like in the tables; the first one is the experiment's main metric
+  std::vector<Column> columns;            // columns of the main table; default: the metrics over all groups
+  bool has_columns = false;               // the file lists columns
   std::string remeasured;                 // .npz with id and runtime, relative to data.root; empty: none
-  std::vector<std::string> requirements;  // paths relative to data.root, without which it is left out
-  std::string submission;                 // the collection of the contest's lines | by_name | empty: none
+  std::vector<std::string> requirements;  // paths relative to data.root; the part is skipped if one is missing
+  std::string submission;                 // TpuGraphs collection of the contest's lines, or by_name; empty: none
   std::vector<Reference> references;
   std::vector<GroupClass> classes;
   std::vector<FigureSpec> figures;
 
-  /// "name", or "name/part".
+  /// Returns "name", or "name/part" for a part.
   std::string full_name() const { return part.empty() ? name : name + "/" + part; }
 };
 
-/// An experiment's file: one experiment without parts, or its parts in the order of the file.
+/// Holds an experiment's file: one experiment without parts, or its parts in the order of the file.
 struct ExperimentFile {
   std::string origin, name, variant, title, description;
   bool has_parts = false;
   std::vector<Experiment> parts;
 };
 
-/// What the command line chooses; what is empty is as in the file.
+/// Holds the choices of the command line; empty members keep the file's values.
 struct ExperimentChoice {
   std::string variant = {};
-  std::vector<std::string> entries = {};  // labels, or their file names
+  std::vector<std::string> entries = {};  // labels, or their form as file names
   std::vector<double> fractions = {};
-  int64_t seeds = 0;                        // the first so many from trainer.seed on
-  std::vector<std::string> overrides = {};  // key=value
-  std::vector<std::string> parts = {};      // names
-  std::string data_root = {};               // data.root of all parts
+  int64_t seeds = 0;                        // number of seeds, counted from trainer.seed
+  std::vector<std::string> overrides = {};  // settings in the form key=value
+  std::vector<std::string> parts = {};      // names of parts
+  std::string data_root = {};               // replaces data.root of all parts
 };
 
-/// A path of a YAML file, or the name of one in configs/experiments/ below the working folder. Throws ExperimentError,
-/// naming those that are there.
+/// Returns the path of a YAML file given by its path or by its name in configs/experiments/ below the working folder.
+/// Throws ExperimentError that lists the existing names.
 std::filesystem::path find_experiment(const std::string& name);
 
-/// Throws ExperimentError and configs::SettingsError with file, line (or override), key, value and what was expected.
+/// Reads an experiment's file. Throws ExperimentError and configs::SettingsError with file, line (or override), key,
+/// value and expectation.
 ExperimentFile load_experiments(const std::filesystem::path& file, const ExperimentChoice& choice = {});
 ExperimentFile parse_experiments(const std::string& yaml, const std::string& origin,
                                  const std::filesystem::path& folder, const ExperimentChoice& choice = {});
-/// The first of the experiment's requirements that is not there; empty where all are.
+/// Returns the first missing requirement of the experiment; empty if none is missing.
 std::string missing_requirement(const Experiment& experiment);
 
 }  // namespace foretime::experiments

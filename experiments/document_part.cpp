@@ -36,7 +36,7 @@ std::vector<YamlEntry> list_of(const YamlEntry& entry) {
   return items;
 }
 
-/// A list of texts; a single text stands for a list of one.
+/// Returns a list of texts; a single text is a list of one.
 std::vector<std::string> texts_of(const YamlEntry& entry) {
   if (entry.node.IsScalar()) return {configs::text_in(entry, kPath)};
   std::vector<std::string> texts;

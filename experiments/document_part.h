@@ -10,21 +10,21 @@
 
 namespace foretime::experiments {
 
-/// Applies settings in their order; each message has the place of the setting that it is about.
+/// Applies settings in order; each error message has the position of its setting.
 void apply_all(configs::Settings& settings, const std::vector<jobs::SettingOverride>& overrides);
 
-/// What the file, a part of it and its variants say together, the later over the earlier.
+/// Merges the keys of the file, a part of it and its variants; later ones override earlier ones.
 struct PartKeys {
-  std::map<std::string, configs::YamlEntry> keys;  // without overrides
-  std::vector<configs::YamlEntry> overrides;       // below the entries' own settings: the file's, then the part's
-  std::vector<jobs::SettingOverride> last;         // over them: the variants'
+  std::map<std::string, configs::YamlEntry> keys;  // keys except overrides
+  std::vector<configs::YamlEntry> overrides;       // applied before the entries' settings: the file's, then the part's
+  std::vector<jobs::SettingOverride> last;         // applied after the entries' settings: the variants'
 };
 
-/// Keys of an experiment, but for the file's own (name, parts, variants) and those of variants (extends).
+/// Returns the keys of an experiment, without those of the file (name, parts, variants) and of variants (extends).
 const std::vector<std::string>& part_keys();
 
-/// Reads one experiment. `named`: name, part and variant are set. The entries of the command line are chosen by the
-/// caller. Throws ExperimentError and configs::SettingsError.
+/// Reads one experiment. `named` has name, part and variant set. The caller selects entries by the command line. Throws
+/// ExperimentError and configs::SettingsError.
 Experiment read_part(const PartKeys& keys, Experiment named, const std::filesystem::path& folder,
                      const ExperimentChoice& choice);
 

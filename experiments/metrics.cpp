@@ -158,7 +158,7 @@ double value_of(const Metrics& metrics, const std::string& name) {
 
 Metrics metrics_of(const GroupPredictions& group, data::CandidateKind kind) {
   auto metrics = models::ranking_metrics(models::Scores{group.scores, {}, group.levels}, group.measured, kind);
-  metrics.emplace("kendall_tau_of_scores", metrics["kendall_tau"]);  // without levels they are one
+  metrics.emplace("kendall_tau_of_scores", metrics["kendall_tau"]);  // equal if there are no levels
   if (!group.predicted.empty()) metrics.merge(models::regression_metrics(group.predicted, group.measured));
   if (const auto score = metrics.find("contest_score"); score != metrics.end()) metrics["accuracy"] = score->second;
   std::erase_if(metrics, [](const auto& item) { return std::isnan(item.second); });

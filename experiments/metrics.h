@@ -10,63 +10,65 @@
 #include "configs/settings.h"
 #include "data/graphs/group.h"
 
-/// What trials predicted, and how good it was, from the rankings.csv that each leaves: trained models, baselines and a
-/// second measurement are all judged by the same code.
+/// Evaluates the predictions of trials from the rankings.csv that each writes: trained models, baselines and a second
+/// measurement are evaluated by the same code.
 namespace foretime::experiments {
 
-/// A metric that experiments may have as a column; null for another name. Times are shown in milliseconds where the
-/// run times' unit is known.
+/// Returns a metric that experiments may have as a column; null for an unknown name. Times are shown in milliseconds if
+/// the run times' unit is known.
 const configs::MetricInfo* find_metric(const std::string& name);
 std::vector<std::string> metric_names();
 
-/// How run times are shown: their factor and unit. Normalised ones (tile) have none.
+/// Gives the factor and unit in which run times are shown. Normalised times (tile) have no unit.
 struct TimeUnit {
   double factor = 1;
   std::string name;
 };
 TimeUnit time_unit(configs::DataFormat format);
 
-/// One group's candidates, in the file's order of their ranks.
+/// Holds the candidates of one group, in the order of their ranks in the file.
 struct GroupPredictions {
   std::string group;
-  std::vector<std::string> ids;          // as the data name them, else their numbers
+  std::vector<std::string> ids;          // ids from the data, or else numbers of the candidates
   std::vector<double> scores, measured;  // lower scores are faster
-  std::vector<double> predicted;         // of the unit of `measured`; empty where the model only ranks
-  std::vector<int64_t> levels = {};      // of the scores, by which ties are told (models::Scores); empty: none
-  std::string name = {}, set = {};       // of which `group` is made: the name, or "name, set" where several are read
+  std::vector<double> predicted;         // unit of `measured`; empty if the model only ranks
+  std::vector<int64_t> levels = {};      // levels of the scores, which define ties (models::Scores); empty: none
+  std::string name = {}, set = {};       // parts of `group`, which is the name, or "name, set" if several sets are read
 };
-using Predictions = std::vector<GroupPredictions>;  // by `group`
+using Predictions = std::vector<GroupPredictions>;  // key: `group`
 
-/// The groups with run times of some sets (test, valid, holdout) of a rankings.csv. Throws data::DataError for a
-/// damaged one, and where it holds none of them. The column `level` may be missing.
+/// Returns the labelled groups of some sets (test, valid, holdout) in a rankings.csv. The column `level` may be
+/// missing. Throws data::DataError for a damaged file or one without such groups.
 Predictions read_rankings(const std::filesystem::path& file, const std::vector<std::string>& sets);
-/// The test groups without run times; their ids are the numbers of their candidates, `measured` is empty. Throws
-/// data::DataError for a damaged file.
+/// Returns the test groups without run times; their ids are the numbers of their candidates, and `measured` is empty.
+/// Throws data::DataError for a damaged file.
 Predictions read_unlabelled(const std::filesystem::path& file);
 
 using Metrics = std::map<std::string, double>;
-/// NaN for what is not there.
+/// Returns the value of a metric; NaN if it is missing.
 double value_of(const Metrics& metrics, const std::string& name);
 Metrics metrics_of(const GroupPredictions& group, data::CandidateKind kind);
-/// As worker::evaluate has them: ranking metrics are means over groups, errors are means over candidates. `accuracy` is
-/// the contest's score, as Xu et al. report it: Kendall's tau of layouts, 1 - top-5 slowdown of tiles. What is not
-/// defined is absent. Times are in the unit of the run times.
+/// Returns metrics over all groups, like worker::evaluate: ranking metrics are means over groups, errors are means over
+/// candidates. `accuracy` is the contest's score, as in Xu et al.: Kendall's tau for layouts, 1 - top-5 slowdown for
+/// tiles. Undefined metrics are absent. Times are in the unit of the run times.
 Metrics metrics_of(const Predictions& groups, data::CandidateKind kind);
 
-/// What several seeds say together (models::joined_scores). Empty where the seeds were not measured on the same
-/// candidates, as where data.max_eval_candidates draws some of them.
+/// Joins the predictions of several seeds (models::joined_scores). Returns empty if the seeds were not evaluated on the
+/// same candidates, for example when data.max_eval_candidates samples them.
 Predictions joined(const std::vector<Predictions>& seeds);
 
-/// Second measurements by id. Throws data::DataError.
+/// Reads second measurements by id. Throws data::DataError.
 std::unordered_map<std::string, double> read_remeasured(const std::filesystem::path& file);
 
-/// The second measurement taken for a prediction of the first, of the candidates that have one: what no model can be
-/// expected to exceed. `drift`, the median ratio of second to first, is taken out where it is wanted.
+/// Treats the second measurement of candidates as a prediction of the first, which no model can be expected to exceed.
+/// `drift` is the median ratio of second to first.
 struct Remeasurement {
   Predictions groups;
   double drift = 1;
   size_t candidates = 0;
 };
+/// Returns the candidates in `second` with their second measurement as prediction. `without_drift` divides it by the
+/// drift.
 Remeasurement as_prediction(const Predictions& measured, const std::unordered_map<std::string, double>& second,
                             bool without_drift);
 

@@ -20,7 +20,7 @@ namespace foretime::experiments {
 namespace {
 
 constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
-/// What decides which groups a column takes.
+/// Holds the set and the group patterns that select a column's groups.
 using Filter = std::pair<std::string, std::vector<std::string>>;
 
 bool takes(const Column& column, const GroupPredictions& group) {
@@ -375,8 +375,8 @@ std::string groups_csv(const Results& results) {
   return csv;
 }
 
-/// What the trials with all training data predict: entry, seed, group, id, score, predicted, measured, in the unit of
-/// the run times.
+/// Returns the predictions of the trials with all training data as CSV: entry, seed, group, id, score, predicted,
+/// measured, in the unit of the run times.
 std::string predictions_csv(const Results& results) {
   std::string csv = "entry,seed,group,id,score,predicted,measured\n";
   for (const auto& trial : results.trials) {
@@ -416,7 +416,7 @@ std::vector<std::string> write_report(const Results& results, const std::filesys
     const auto svg = draw_figure(results, figure);
     if (svg.empty()) {
       if (is_of_kind(out / figure.file, FileKind::experiment))
-        files().remove(out / figure.file);  // of an earlier report
+        files().remove(out / figure.file);  // left by an earlier report
       continue;
     }
     write(figure.file, svg);

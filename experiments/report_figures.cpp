@@ -9,7 +9,7 @@
 namespace foretime::experiments {
 namespace {
 
-constexpr size_t kMostRows = 40;   // of a chart of groups
+constexpr size_t kMostRows = 40;   // rows in a chart of groups
 constexpr size_t kMostClouds = 8;  // colours that can be told apart
 
 std::string title_of(const Results& results, const FigureSpec& figure) {
@@ -28,7 +28,7 @@ std::vector<size_t> entries_of(const Results& results, const FigureSpec& figure)
   return chosen;
 }
 
-/// What does not learn, at all training data.
+/// Returns the values of the entries that do not learn, with all training data.
 std::vector<figures::LevelLine> unlearned_levels(const Results& results, const std::string& metric) {
   std::vector<figures::LevelLine> levels;
   const auto& entries = results.experiment.entries;

@@ -11,67 +11,66 @@
 
 namespace foretime::experiments {
 
-/// A trial that is complete, with all of its folds.
+/// Holds the results of a complete trial with all of its folds.
 struct TrialResult {
   size_t entry = 0;
   double fraction = 1;
   uint64_t seed = 1;
-  double seconds = 0;  // of all folds; 0: not known
-  double memory = 0;   // MiB, the peaks of all ranks together, of the largest fold; 0: not known
+  double seconds = 0;  // sum over all folds; 0: unknown
+  double memory = 0;   // MiB, summed over the peaks of all ranks, for the largest fold; 0: unknown
   Predictions groups;
-  Metrics metrics;  // over the groups, and those of the trial itself; times as they are shown
-  std::vector<std::filesystem::path> folders = {};  // of the runs, with their rankings.csv
+  Metrics metrics;  // metrics over the groups, and of the trial itself; times in display units
+  std::vector<std::filesystem::path> folders = {};  // run folders with their rankings.csv
 };
 
-/// Values of several seeds.
+/// Summarizes the values of several seeds.
 struct Spread {
   size_t count = 0;
   double mean = 0, low = 0, high = 0;
   double deviation = 0;  // sample standard deviation; 0 for fewer than two
 };
 
-/// All that is known of an experiment: what its tables and figures are made from.
+/// Holds all results of an experiment, for its tables and figures.
 struct Results {
   Experiment experiment;
   TimeUnit unit;
   data::CandidateKind kind = data::CandidateKind::program;
   std::vector<TrialResult> trials;
-  size_t expected = 0;  // trials in all, with those that are not complete; each fold is one
+  size_t expected = 0;  // number of all trials, complete or not; each fold counts
   size_t complete = 0;
-  /// A second measurement as a prediction of the first, with what both drifted apart taken out; and with it left in.
+  /// Hold a second measurement as a prediction of the first, without the drift between both and with it.
   std::optional<Remeasurement> ceiling, drifted;
-  Metrics ceiling_metrics, drifted_metrics;  // times as they are shown
-  std::string note;                          // a sentence for the summary; may be empty
+  Metrics ceiling_metrics, drifted_metrics;  // times in display units
+  std::string note;                          // sentence for the summary; may be empty
 
-  /// Reads what a complete trial left in `folder`. `seconds` count where it left no resources.json. The folds of an
-  /// entry, share and seed become a result when the last one is there. Throws data::DataError.
+  /// Reads the results of a complete trial in `folder`. `seconds` are used if the trial wrote no resources.json. The
+  /// folds of an entry, share and seed become a result when the last one is added. Throws data::DataError.
   void add(const Trial& trial, const std::filesystem::path& folder, double seconds);
-  /// After the last trial: the second measurement, of the groups that were measured.
+  /// Evaluates the second measurement of the evaluated groups; called after the last trial.
   void compare_remeasured();
 
   std::vector<const TrialResult*> of(size_t entry, double fraction) const;
-  /// A metric over the seeds that have it.
+  /// Returns the spread of a metric over the seeds that have it.
   Spread spread(size_t entry, double fraction, const std::string& metric) const;
-  /// The metrics of the seeds' joined predictions (see `joined`); empty for fewer than two seeds, and where
-  /// `joined` is.
+  /// Returns the metrics of the seeds' joined predictions; empty for fewer than two seeds or if `joined` is empty.
   Metrics joined_metrics(size_t entry, double fraction) const;
-  /// Names of the groups that any trial was measured on.
+  /// Returns the names of the groups on which any trial was evaluated.
   std::vector<std::string> groups() const;
-  /// The largest share: "all training data".
+  /// Returns the largest share: "all training data".
   double whole() const { return experiment.fractions.back(); }
-  Metrics shown(const Metrics& metrics) const;  // times in the unit of display
+  Metrics shown(const Metrics& metrics) const;  // converts times to display units
 
  private:
   void finish(TrialResult result);
-  std::vector<TrialResult> unfinished_;  // of which folds are missing
+  std::vector<TrialResult> unfinished_;  // results that lack folds
 };
 
 Results begin_results(const Experiment& experiment, size_t expected);
 Spread spread_of(const std::vector<double>& values);
 
-/// 0.293, 12.3 % or 0.12 %, with about three significant digits; - for NaN.
+/// Returns 0.293, 12.3 % or 0.12 %, with about three significant digits; - for NaN.
 std::string metric_text(const std::string& metric, double value);
-/// "ℓ1 (ms)": the title with its unit.
+/// Returns the title of a metric with its unit: "ℓ1 (ms)".
 std::string metric_title(const std::string& metric, const TimeUnit& unit);
 
 }  // namespace foretime::experiments

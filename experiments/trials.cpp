@@ -32,7 +32,8 @@ std::string below(const fs::path& file, const fs::path& root) {
 constexpr const char* kRecord = "trial.json";
 constexpr uint64_t kMostRecordBytes = 1 << 20;
 
-/// What is compared is measured on the same candidates. Throws ExperimentError naming the setting that says otherwise.
+/// Checks that all entries are evaluated on the same candidates. Throws ExperimentError that names the differing
+/// setting.
 void check_measured(const Experiment& experiment, const ExperimentEntry& entry, const configs::DataSettings& own) {
   const auto& base = experiment.base.data;
   const auto need = [&](const char* name, const auto& found, const auto& expected) {
@@ -70,7 +71,8 @@ std::string folder_name(const ExperimentEntry& entry, const Trial& trial) {
   return name;
 }
 
-/// What the leaderboard shows. Entries with settings files of their own differ in more than has room there.
+/// Returns the parameters that the leaderboard shows. Entries with separate settings files differ in too many settings
+/// to list.
 jobs::Parameters parameters_of(const ExperimentEntry& entry, const Trial& trial) {
   jobs::Parameters parameters;
   if (entry.own) {
@@ -85,8 +87,8 @@ jobs::Parameters parameters_of(const ExperimentEntry& entry, const Trial& trial)
   return parameters;
 }
 
-/// Where the attempt that ended the job ran (jobs/agent/agent_command.h): that of its newest lease. Its checkpoint may
-/// lie in the folder of an earlier attempt, which this one had nothing to add to.
+/// Returns the folder of the attempt that ended the job (jobs/agent/agent_command.h), that of its newest lease. Its
+/// checkpoint may be in the folder of an earlier attempt if this one added nothing.
 fs::path attempt_of(const jobs::JobRecord& job, const fs::path& runs) {
   const auto folder = runs / job.spec.id;
   const auto name = fmt::format("attempt-{}", job.fence);
@@ -99,7 +101,7 @@ fs::path attempt_of(const jobs::JobRecord& job, const fs::path& runs) {
                         job.spec.name, (folder / name).string(), runs.string());
 }
 
-/// What one fold trains on and tests: files, relative to data.root where they lie below it.
+/// Holds the files on which one fold trains and tests, relative to data.root if they are below it.
 struct Fold {
   std::vector<std::string> train, test;
 };

@@ -18,89 +18,92 @@ class Communicator;
 
 namespace foretime::experiments {
 
-/// One run of an experiment: an entry with a share of the training data and a seed, or one fold of it.
+/// Describes one run of an experiment: an entry with a share of the training data and a seed, or one fold of it.
 struct Trial {
   size_t entry = 0;
   double fraction = 1;
   uint64_t seed = 1;
-  configs::Settings settings;    // what `foretime train` would be given; of all kinds: they say which candidates
+  configs::Settings settings;    // settings for `foretime train`; for all kinds, since they select the candidates
   std::filesystem::path folder;  // OUT/trials/ENTRY/fraction-F/seed-S, with folds …/fold-N
   int64_t fold = -1;             // -1: no folds
 };
 
-/// All trials: of the first seed those with all training data first, so that what is there early tells the most.
-/// Reads headers where there are folds. Throws ExperimentError where the settings of one contradict each other, and
-/// data::DataError as make_folds.
+/// Returns all trials. Trials of the first seed with all training data come first, so that early results are the most
+/// informative. Reads headers if there are folds. Throws ExperimentError if settings contradict each other, and
+/// data::DataError like make_folds.
 std::vector<Trial> trials_of(const Experiment& experiment, const std::filesystem::path& out);
 
-/// "GCN, 25 % of the training data, seed 2"
+/// Returns a text such as "GCN, 25 % of the training data, seed 2".
 std::string describe(const Experiment& experiment, const Trial& trial);
 
-/// What a trial's predictions depend on, as text: kind and parameters of its entry, and all settings but those that say
-/// where and how fast it runs.
+/// Returns everything that a trial's predictions depend on, as text: kind and parameters of its entry, and all settings
+/// except those about where and how fast it runs.
 std::string trial_key(const ExperimentEntry& entry, const configs::Settings& settings);
 
-/// What its training depends on: as trial_key, without the test groups, and without the files of features of boosted
-/// trees, which are trained anew whenever they are measured.
+/// Returns everything that a trial's training depends on: trial_key without the test groups and without the feature
+/// files of boosted trees, which are trained again at every evaluation.
 std::string training_key(const ExperimentEntry& entry, const configs::Settings& settings);
 
-/// A trial that is complete has trial.json beside its rankings.csv, written last.
+/// Holds the content of trial.json, which is written last into the folder of a complete trial, next to its
+/// rankings.csv.
 struct TrialRecord {
   std::string key;       // content id of trial_key and of the data's fingerprint
-  std::string training;  // content id of training_key and of the fingerprint without test groups; empty where an
-                         // earlier version wrote it
-  double seconds = 0;    // that it took, without earlier attempts
+  std::string training;  // content id of training_key and of the fingerprint without test groups; empty in files of an
+                         // earlier version earlier version wrote it
+  double seconds = 0;    // duration of the last attempt
 };
-/// Empty where there is none, or a damaged one.
+/// Reads a trial's record; empty if it is missing or damaged.
 std::optional<TrialRecord> read_trial_record(const std::filesystem::path& folder);
 void write_trial_record(const std::filesystem::path& folder, const TrialRecord& record);
 std::string record_key(const ExperimentEntry& entry, const configs::Settings& settings, uint64_t data_fingerprint);
 std::string training_record_key(const ExperimentEntry& entry, const configs::Settings& settings,
                                 uint64_t training_fingerprint);
 
-/// The trials of kind model as jobs of one sweep: `foretime status` and `foretime leaderboard` show it like any other.
-/// Jobs stand in the order of the trials, and have the names of their folders. Throws ExperimentError.
+/// Returns the trials of kind model as jobs of one sweep, which `foretime status` and `foretime leaderboard` show like
+/// any other. Jobs are in the order of the trials and have the names of their folders. Throws ExperimentError.
 jobs::Sweep sweep_of(const Experiment& experiment, const std::vector<Trial>& trials, const jobs::Resources& resources,
                      int64_t priority);
 
-/// The trials of kind model that ran as jobs.
+/// Describes a trial of kind model that ran as a job.
 struct CollectedTrial {
-  size_t trial = 0;              // position
-  std::filesystem::path folder;  // of the attempt that succeeded, with its rankings.csv
+  size_t trial = 0;              // index of the trial
+  std::filesystem::path folder;  // folder of the successful attempt, with its rankings.csv
   double seconds = 0;
 };
+/// Holds the trials that a queue has completed, and counts the others.
 struct Collection {
   std::vector<CollectedTrial> trials;
-  std::map<std::string, int64_t> others;  // how many are in which other state; "not submitted" among them
+  std::map<std::string, int64_t> others;  // key: state, or "not submitted"
 };
 
-/// Finds the jobs of `sweep_of` by their ids. `runs`: the agents' run root, as this machine sees it. Throws
-/// jobs::JobsError where a job that succeeded has no rankings.csv there.
+/// Finds the jobs of `sweep_of` by their ids. `runs` is the agents' run root as seen by this machine. Throws
+/// jobs::JobsError if a successful job has no rankings.csv there.
 Collection collect(const Experiment& experiment, const std::vector<Trial>& trials, const jobs::Sweep& sweep,
                    jobs::QueueReader& reader, const std::filesystem::path& runs);
 
-/// Whether a trial's predictions are there, made with these settings from these data; `seconds` that they took. Throws
-/// configs::SettingsError where the folder holds a trial that was made otherwise, unless `overwrite` is set, and
-/// data::DataError where the data cannot be listed.
+/// Describes the files that exist of a trial.
 struct TrialState {
   bool complete = false;
-  bool stale = false;    // made otherwise, to be made anew
-  bool trained = false;  // as it is wanted, but measured on other test groups: these are measured, nothing is trained
+  bool stale = false;    // made with other settings or data; must be made again
+  bool trained = false;  // trained as wanted, but other test groups were evaluated: only these are missing
   double seconds = 0;
   std::string key, training;
 };
+/// Finds out which trials exist.
 class TrialStates {
  public:
+  /// Returns the state of a trial's folder. Throws configs::SettingsError if it holds a trial with other settings or
+  /// data, unless `overwrite` is set, and data::DataError if the data cannot be listed.
   TrialState find(const ExperimentEntry& entry, const Trial& trial, bool overwrite);
 
  private:
   coordinator::DataFingerprints fingerprints(const configs::Settings& settings);
 
-  std::map<std::string, coordinator::DataFingerprints> fingerprints_;  // by the settings that choose the data
+  std::map<std::string, coordinator::DataFingerprints> fingerprints_;  // key: settings that choose the data
 };
 
-/// Runs the trials that are not complete, one after another, each on all ranks; what was interrupted continues. All
-/// ranks call it. False: pre-empted.
+/// Runs the incomplete trials one after another, each on all ranks; an interrupted trial continues. All ranks call it.
+/// Returns false if pre-empted.
 bool run_trials(const Experiment& experiment, const std::vector<Trial>& trials, bool overwrite,
                 comm::Communicator& comm);
 

@@ -10,10 +10,10 @@
 
 #include "base/error.h"
 
-/// What a training measured at its steps: losses, rates, memory, metrics of evaluations.
+/// Stores the measurements of a training at its steps: losses, rates, memory, metrics of evaluations.
 namespace foretime::history {
 
-/// A packed history that is damaged, or of a newer program.
+/// Reports a packed history that is damaged or written by a newer program.
 struct HistoryError : ErrorOf<kData> {
   using ErrorOf::ErrorOf;
 };
@@ -24,28 +24,28 @@ struct Point {
   bool operator==(const Point&) const = default;
 };
 
-/// By rising steps.
+/// Holds points by rising steps.
 using Series = std::vector<Point>;
 
-/// Series by name, each with a bounded number of points if asked for.
+/// Holds series by name, optionally with a bounded number of points each.
 class History {
  public:
-  static constexpr size_t kSeries = 600;  // of more, those that came first
+  static constexpr size_t kSeries = 600;  // further series are ignored
 
-  /// `most`: points that a series has at most, 2 or more. Of a longer series the first and the last point are kept, and
-  /// between them some at about equal distances in steps. 0: any number.
+  /// Starts empty. `most` is the largest number of points in a series, 2 or more; 0: unlimited. A longer series keeps
+  /// the first and the last point, and between them points at about equal distances in steps.
   explicit History(size_t most = 0) : most_(most) {}
 
-  /// Values that were measured at `step`. Points of later steps go: a training that goes on from a checkpoint does
-  /// those steps again. So does the point that a series has of this very step.
+  /// Adds values measured at `step`. Removes all points of later steps, since a training that continues from a
+  /// checkpoint repeats these steps, and the point of this step in the same series.
   void add(int64_t step, const std::map<std::string, double>& values);
 
-  /// Drops the points of one series from a step on.
+  /// Removes the points of one series from a step on.
   void forget(const std::string& name, int64_t from_step);
 
   const std::map<std::string, Series>& series() const { return series_; }
   bool empty() const { return series_.empty(); }
-  /// The largest step; -1 where it is empty.
+  /// Returns the largest step; -1 if the history is empty.
   int64_t last_step() const { return last_step_; }
   bool operator==(const History& other) const { return series_ == other.series_; }
 
@@ -57,33 +57,33 @@ class History {
   size_t most_;
   int64_t last_step_ = -1;
   std::map<std::string, Series> series_;
-  /// Steps between two points of a bounded series, at least, but for the last point.
+  /// Holds the minimum distance in steps between two points of a bounded series, except for the last point.
   std::map<std::string, int64_t> distances_;
 };
 
-/// At most `most` points, evenly chosen, with the first and the last one.
+/// Returns at most `most` points, evenly chosen, including the first and the last one.
 Series thinned(const Series& series, size_t most);
 
-/// What a packed history keeps.
+/// Sets the size and precision of a packed history.
 struct PackRequest {
-  size_t bytes = 8192;                  // of the text
-  int digits = 4;                       // of a value: 4 keep it to 1/32768 of itself, 3 to 1/512
-  std::vector<std::string> first = {};  // series that get more points, the first one most; others follow by name
-  bool others = true;                   // series that `first` does not name are kept, where there is room
+  size_t bytes = 8192;                  // size of the text
+  int digits = 4;                       // base64url digits of a value: 4 are exact to 1/32768 of it, 3 to 1/512
+  std::vector<std::string> first = {};  // series with more points, the first one most; others follow by name
+  bool others = true;                   // keep series not named in `first` if they fit
 };
 
-/// The history as text, thinned to fit: a line each series, "NAME STEPS VALUES". NAME has %XX for spaces, control
-/// characters, % and bytes past ASCII. STEPS is the first step, then +DISTANCExTIMES for each row of equal distances
-/// (without xTIMES for one). VALUES are the upper bits of a float32 each, as many base64url digits as each other.
+/// Returns the history as text, thinned to fit: a line for each series, "NAME STEPS VALUES". NAME has %XX for spaces,
+/// control characters, % and bytes beyond ASCII. STEPS is the first step, then +DISTANCExTIMES for each row of equal
+/// distances (without xTIMES for one). VALUES are the upper bits of a float32 each, with equally many base64url digits.
 /// Empty for an empty history. docs/reference/jobs.md documents it.
 std::string pack(const History& history, const PackRequest& request);
-/// Values are the shortest decimal numbers that pack alike. Throws HistoryError.
+/// Parses a packed history; values become the shortest decimal numbers with the same packed form. Throws HistoryError.
 History unpack(const std::string& text, size_t most = 0);
 
-/// A header, then a line for each step at which anything was measured; empty where a series has no value there.
+/// Returns CSV: a header, then a line for each step with any value; missing values are empty.
 std::string to_csv(const History& history);
-/// {"loss": {"steps": […], "values": […]}, …}; null stands for what is no finite number. Series of more points than
-/// `most` are `thinned`; 0: none is.
+/// Returns {"loss": {"steps": […], "values": […]}, …}; null replaces numbers that are not finite. Series of more points
+/// than `most` are `thinned`; 0: no limit.
 nlohmann::json to_json(const History& history, size_t most = 0);
 
 }  // namespace foretime::history

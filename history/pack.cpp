@@ -17,7 +17,7 @@ namespace {
 constexpr std::string_view kDigits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 constexpr int kBitsOfDigit = 6, kBitsOfFloat = 32;
 constexpr int64_t kMostSteps = int64_t{1} << 53;
-constexpr size_t kMostPoints = 1 << 20;  // of a series that is unpacked
+constexpr size_t kMostPoints = 1 << 20;  // points in one unpacked series
 constexpr size_t kLeast = 4;             // points of a series, before one is left out
 
 /// The upper `bits` of a float32, rounded; NaN and infinities stay what they are.

@@ -55,7 +55,7 @@ void add_line(std::string_view line, History& history) {
   history.add(at, values);
 }
 
-/// False if there is no such file. `most_bytes` becomes what is left of it.
+/// Adds the lines of a file; returns false if there is no such file. Subtracts the file's size from `most_bytes`.
 bool add_lines(const fs::path& folder, const fs::path& name, uint64_t& most_bytes, History& history) {
   const auto file = open_foreign(folder, name, most_bytes);
   read_foreign_lines(folder, name, most_bytes, [&](std::string_view line) { add_line(line, history); });

@@ -15,46 +15,52 @@
 
 namespace foretime::server {
 
-/// Candidates of one request, in the form that its target takes.
+/// Holds the candidates of one request, in the form of its target.
 struct Work {
   int64_t count = 0;
   std::vector<int8_t> layouts = {};          // [count, configurable, 18]
   std::vector<float> tiles = {};             // [count, 24]
-  std::vector<std::string_view> texts = {};  // [count]; they live until the request is answered
+  std::vector<std::string_view> texts = {};  // [count]; valid until the request is answered
 };
 
+/// Holds the scores of one request.
 struct Scored {
-  std::vector<float> scores = {};    // [count]; +infinity where `failed`
-  std::vector<float> failures = {};  // [count] chances not to build or run, or empty; NaN where `failed`
+  std::vector<float> scores = {};  // [count]; +infinity where `failed`
+  std::vector<float> failures =
+      {};  // [count] probabilities that building or running fails, or empty; NaN where `failed`
   int64_t failed = 0;
-  std::string first_failure = {};                  // "3: why"
-  std::vector<std::string> unknown_machines = {};  // [count] that the model guesses, "" elsewhere; empty: none
-  int64_t requests = 1;                            // that were scored in one call
+  std::string first_failure = {};  // "3: why"
+  std::vector<std::string> unknown_machines =
+      {};  // [count] machine whose hardware the model guesses, "" for known ones; empty: no unknown machines
+  int64_t requests = 1;  // number of requests scored in one call
 };
 
-/// What candidates are scored of: a graph, a workload, or a model of programs. Any number of threads may use one.
+/// Scores candidates of a graph, of a workload, or of a model of programs. Thread-safe.
 class Target {
  public:
   virtual ~Target() = default;
   virtual Scored score(const Work& work) const = 0;
-  /// Whether candidates of several requests may be scored in one call: scores must not depend on each other.
+  /// Returns whether candidates of several requests may be scored in one call, because scores do not depend on each
+  /// other.
   virtual bool joins() const = 0;
 };
 
-/// Scores by a fixed number of threads. Requests for one target that come within a window, or while all threads are
-/// busy, become one call, since what a graph's candidates have in common is then computed once.
+/// Scores requests with a fixed number of threads. Requests for one target that arrive within a window, or while all
+/// threads are busy, are scored in one call, so that the common work of a graph's candidates is done once.
 class Batcher {
  public:
-  /// `window`: that a request waits for others. `most`: candidates of one call.
+  /// Starts the threads. `window` is the time that a request waits for others, `most` the largest number of candidates
+  /// in one call.
   Batcher(int64_t threads, std::chrono::microseconds window, int64_t most);
-  /// Scores what is waiting first.
+  /// Scores the waiting requests first.
   ~Batcher();
   Batcher(const Batcher&) = delete;
   Batcher& operator=(const Batcher&) = delete;
 
-  /// Returns when the work is scored. Throws what scoring it alone throws: others in its call do not matter.
+  /// Scores the work and returns the result. Throws the errors of scoring this work alone; other requests in its call
+  /// do not matter.
   Scored score(const std::shared_ptr<const Target>& target, Work work);
-  /// From now on nobody waits for others.
+  /// Stops waiting for further requests before a call.
   void hurry();
 
  private:
@@ -64,7 +70,7 @@ class Batcher {
   };
   struct Batch {
     std::shared_ptr<const Target> target;
-    std::chrono::steady_clock::time_point start;  // not before
+    std::chrono::steady_clock::time_point start;  // earliest start
     int64_t candidates = 0;
     std::vector<Request> requests;
   };
@@ -76,8 +82,8 @@ class Batcher {
   const int64_t most_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::deque<std::shared_ptr<Batch>> waiting_;                // by start
-  std::map<const Target*, std::shared_ptr<Batch>> joinable_;  // of waiting_
+  std::deque<std::shared_ptr<Batch>> waiting_;                // ordered by start
+  std::map<const Target*, std::shared_ptr<Batch>> joinable_;  // batches in waiting_ that may grow
   bool hurrying_ = false, ended_ = false;
   std::vector<std::thread> threads_;
 };

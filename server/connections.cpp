@@ -78,7 +78,7 @@ void Connections::drain(Clock::duration grace) {
     if (each.phase == Phase::sends_head) shut(each);
 }
 
-/// Its thread sees the end of the stream, or an error, whatever it waits for.
+/// Shuts a connection down: its thread gets the end of the stream or an error from any call.
 void Connections::shut(Connection& connection) {
   if (std::exchange(connection.shut, true)) return;
   ::shutdown(connection.descriptor, SHUT_RDWR);

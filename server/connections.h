@@ -10,10 +10,10 @@
 
 namespace foretime::server {
 
-/// The open connections of a server. Each has so long to send a whole request, and so long to take its answer, however
-/// often it moves a byte; past that it is shut down. Where there are too many, the one that has stood longest makes
-/// room for the next, of the peer that has most, and never one whose request is being answered: a new connection is
-/// always heard. Any thread may call.
+/// Limits the open connections of a server. Each has a fixed time to send a whole request and to receive its answer,
+/// regardless of progress; then it is shut down. If there are too many, the oldest connection of the peer with most
+/// connections is closed, but never one whose request is being answered, so that a new connection is always accepted.
+/// Thread-safe.
 class Connections {
  public:
   using Clock = std::chrono::steady_clock;
@@ -27,18 +27,18 @@ class Connections {
   };
   using Handle = std::list<Connection>::iterator;
 
-  /// `most` at once; `limit` for each phase but is_answered.
+  /// Starts the watching thread. `most` limits the connections, `limit` the time of each phase except is_answered.
   Connections(size_t most, Clock::duration limit);
   ~Connections();
   Connections(const Connections&) = delete;
   Connections& operator=(const Connections&) = delete;
 
-  /// `descriptor` stays open until `closed`.
+  /// Registers a connection; `descriptor` must stay open until `closed`.
   Handle opened(int descriptor);
   void closed(Handle connection);
   void enter(Handle connection, Phase phase);
-  /// No request is waited for any more: who has not sent a whole head is shut
-  /// down now, who sends a body in `grace` from now on.
+  /// Stops waiting for new requests: shuts down connections that have not sent a whole head, and those that send a body
+  /// after `grace`.
   void drain(Clock::duration grace);
 
  private:

@@ -23,8 +23,8 @@ constexpr size_t kThreadStack = size_t{2} << 20;
 constexpr size_t kStreamBlock = size_t{16} << 10;
 constexpr size_t kPadding = 64;                 // behind a body, for who parses JSON
 constexpr unsigned kSpareConnections = 32;      // beyond those that score or wait: they are told so
-constexpr unsigned kLeavingConnections = 32;    // that make room for others and have not gone yet
-constexpr std::chrono::seconds kDrainGrace{2};  // for requests that are half sent when the server ends
+constexpr unsigned kLeavingConnections = 32;    // connections that are being closed to make room
+constexpr std::chrono::seconds kDrainGrace{2};  // time for half-sent requests when the server ends
 
 /// Bytes of all bodies that are held.
 class BodyBudget {
@@ -128,7 +128,7 @@ void refuse_ambiguous_framing(MHD_Connection* connection, std::string_view versi
     refuse("Transfer-Encoding: expected chunked, in HTTP/1.1");
 }
 
-/// Whether a host, with or without a port, is this machine.
+/// Returns whether a host, with or without a port, is this machine.
 bool is_local(std::string_view name) {
   if (name.starts_with('[')) return name == "[::1]" || name.starts_with("[::1]:");
   name = name.substr(0, name.rfind(':'));
@@ -143,7 +143,8 @@ bool is_local(std::string_view name) {
 void refuse_foreign(MHD_Connection* connection, const std::string& method) {
   const char* host = header(connection, MHD_HTTP_HEADER_HOST);
   if (host != nullptr && !is_local(host)) throw HttpError{421, "wrong_host", "the Host header names another machine"};
-  if (method == "GET" || method == "HEAD") return;  // which change nothing, and whose answers browsers keep from pages
+  if (method == "GET" || method == "HEAD")
+    return;  // GET and HEAD change nothing, and browsers hide their answers from foreign pages
   const char* site = header(connection, "Sec-Fetch-Site");
   std::string_view origin =
       header(connection, MHD_HTTP_HEADER_ORIGIN) == nullptr ? "" : header(connection, MHD_HTTP_HEADER_ORIGIN);
@@ -197,7 +198,7 @@ struct HttpServer::State {
     int64_t expected = 0;            // bytes of the body, as its head says
     int64_t held = 0;                // bytes taken of the budget
     int64_t dropped = 0;             // bytes of a body that is refused
-    std::optional<HttpError> error;  // that the body will be answered with
+    std::optional<HttpError> error;  // answer once the body has been read
   };
 
   MHD_Result begin(MHD_Connection* connection, const char* url, const char* method, const char* version, void** place) {
@@ -262,7 +263,7 @@ struct HttpServer::State {
     return send(connection, response, /*close=*/stopping || request.error);
   }
 
-  /// What a stream has said and its client has not taken.
+  /// Holds the text of a stream that its client has not received yet.
   struct Stream {
     std::function<std::string()> next;
     std::string said;

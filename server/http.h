@@ -13,58 +13,60 @@
 
 namespace foretime::server {
 
+/// Holds a request.
 struct HttpRequest {
-  std::string method, path;  // decoded, without the query
+  std::string method, path;  // path: decoded, without the query
   std::map<std::string, std::string> query;
-  std::string content_type;                 // without parameters, in lower case; "" where not said
-  std::string host, origin, authorization;  // headers as they were sent; "" where not said
+  std::string content_type;                 // no parameters, lower case; "" if missing
+  std::string host, origin, authorization;  // headers as sent; "" if missing
   std::string body;
 };
 
+/// Holds the answer to a request.
 struct HttpResponse {
   int status = 200;
   std::string body;
   std::string content_type = "application/json";
   std::vector<std::pair<std::string, std::string>> headers = {};
-  /// Instead of a body: called again and again until it gives nothing more, and may wait, for as long as the client
-  /// listens. It ends soon after `HttpServer::stop_accepting` was called, as its handler must see to.
+  /// Replaces the body: called repeatedly until it returns an empty text; may block while the client listens. Must end
+  /// soon after `HttpServer::stop_accepting` was called.
   std::function<std::string()> stream = {};
 };
 
-/// An answer that is no success.
+/// Is thrown for an answer that reports an error.
 struct HttpError {
   int status = 500;
-  const char* code = "internal";  // for programs: bad_input, busy, …
-  std::string message;            // for people
+  const char* code = "internal";  // code for programs: bad_input, busy, …
+  std::string message;            // text for people
 };
 
-/// {"error": {"code": …, "message": …}}
+/// Returns {"error": {"code": …, "message": …}}.
 HttpResponse to_response(const HttpError& error);
 
-/// Answers requests, several at once. What it throws becomes an answer: HttpError.
+/// Answers requests, several at once. A thrown HttpError becomes an answer.
 class HttpHandler {
  public:
   virtual ~HttpHandler() = default;
   virtual HttpResponse answer(const HttpRequest& request) = 0;
-  /// Before a body is read: throws HttpError where the request will not be answered whatever its body is.
+  /// Checks a request before its body is read. Throws HttpError if the request will be refused for any body.
   virtual void admit(const HttpRequest& request) = 0;
 };
 
-/// Serves HTTP/1.1 on listeners until it is stopped, a thread a connection. Bodies past the limits are refused without
-/// being kept, and all bodies that are held at once have a limit, too. Started in a thread whose signals are blocked,
-/// its threads leave signals alone.
+/// Serves HTTP/1.1 on listeners until it is stopped, with a thread for each connection. Bodies above the limit are
+/// refused without being stored, and the sum of all bodies in memory is limited, too. If started in a thread whose
+/// signals are blocked, its threads do not receive signals.
 class HttpServer {
  public:
-  /// Throws ListenError where threads cannot be started.
+  /// Starts serving. Throws ListenError if threads cannot be started.
   HttpServer(std::vector<Listener> listeners, HttpHandler& handler, const ServeLimits& limits);
   ~HttpServer();
   HttpServer(const HttpServer&) = delete;
   HttpServer& operator=(const HttpServer&) = delete;
 
   const std::vector<Listener>& listeners() const;
-  /// Takes no more connections, and closes each after its next answer.
+  /// Stops accepting connections, and closes each after its next answer.
   void stop_accepting();
-  /// Requests whose head was read and whose answer is not sent.
+  /// Returns the number of requests whose head was read and whose answer is not sent.
   int64_t requests() const;
 
  private:

@@ -84,7 +84,7 @@ Listener Listener::on_path(const std::filesystem::path& path) {
   const auto lock = lock_folder(path);
   clear(path, address, name);
   auto opened = open_socket(AF_UNIX, name);
-  const mode_t mask = ::umask(S_IRWXG | S_IRWXO);  // for nobody else from its first moment on
+  const mode_t mask = ::umask(S_IRWXG | S_IRWXO);  // the socket is private from its creation
   const int bound = ::bind(opened.get(), generic(address), sizeof(address));
   ::umask(mask);
   if (bound != 0 || ::listen(opened.get(), kBacklog) != 0) fail(name);

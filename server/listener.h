@@ -6,28 +6,30 @@
 
 #include "base/error.h"
 
-/// Listening sockets that only this machine reaches.
+/// Opens listening sockets that only this machine reaches.
 namespace foretime::server {
 
-/// A socket that cannot be listened on.
+/// Reports a socket on which the server cannot listen.
 struct ListenError : ErrorOf<kComm> {
   using ErrorOf::ErrorOf;
 };
 
-/// A listening socket on this machine: a Unix socket, whose file goes with this object, or TCP on a loopback address.
+/// Is a listening socket on this machine: a Unix socket, whose file is removed with this object, or TCP on a loopback
+/// address.
 class Listener {
  public:
-  /// Only this user may connect. A socket that a server left behind, which nobody listens on, is replaced. Throws
-  /// ListenError where the path is something else, is too long, or has a listener.
+  /// Listens on a Unix socket to which only this user may connect. Replaces a socket left behind by a server that has
+  /// ended. Throws ListenError if the path is another kind of file, is too long, or has a listener.
   static Listener on_path(const std::filesystem::path& path);
-  /// `port` 0: one that is free. Throws ListenError; SettingsError for an address that is not of the loopback.
+  /// Listens on a loopback address; `port` 0 chooses a free one. Throws ListenError, and SettingsError for an address
+  /// that is not loopback.
   static Listener on_loopback(const std::string& address, uint16_t port);
 
   Listener(Listener&& other) noexcept;
   Listener& operator=(Listener&&) = delete;
   ~Listener();
 
-  /// From now on nobody can connect, and another server may listen here. The descriptor stays open.
+  /// Refuses new connections from now on, so that another server may listen here. The descriptor stays open.
   void refuse();
 
   int descriptor() const { return descriptor_; }
@@ -40,8 +42,8 @@ class Listener {
 
   int descriptor_ = -1;
   std::string name_;
-  std::filesystem::path path_;  // of a Unix socket
-  uint64_t inode_ = 0;          // of its file
+  std::filesystem::path path_;  // file of a Unix socket
+  uint64_t inode_ = 0;          // inode of that file
 };
 
 }  // namespace foretime::server

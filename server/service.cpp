@@ -23,7 +23,7 @@
 namespace foretime::server {
 namespace {
 
-/// What a request wants scored, and how much of it told. Texts in `work` point into this object and the request.
+/// Holds the work and the options of a request. Texts in `work` point into this object and the request.
 struct ScoreRequest {
   Work work;
   std::vector<std::string> ids;  // [work.count], or empty
@@ -251,7 +251,8 @@ Match find_route(const HttpRequest& request) {
   return *found;
 }
 
-/// A module may begin with a line feed and a brace, the tag of its name and a length of 123; no name goes on like this.
+/// Returns whether the body is JSON. A module may begin with a line feed and a brace, the tag of its name and a length
+/// of 123, but no name continues like JSON.
 bool is_json(const std::string& body) {
   constexpr const char* kBlank = " \t\r\n";
   const auto start = body.find_first_not_of(kBlank);
@@ -299,7 +300,7 @@ void expect_kind(const inference::Model& model, bool fits, const char* what) {
   if (!fits) throw inference::WrongKind("{}: the model scores {}", what, inference::kind_name(model.kind()));
 }
 
-/// Empty where the model does not predict run times.
+/// Returns predicted run times in seconds; empty if the model does not predict run times.
 std::vector<double> seconds(const inference::Model& model, const Scored& scored, double operations) {
   const auto& spec = model.spec();
   const bool needs_flops = spec.targets.kind == configs::LossTarget::log_runtime_per_flop;

@@ -14,7 +14,7 @@
 
 namespace foretime::server {
 
-/// The server's answers (docs/how-to/serve.md).
+/// Answers the server's requests (docs/how-to/serve.md).
 class Service : public HttpHandler {
  public:
   Service(ModelPtr model, const ServeLimits& limits);
@@ -22,15 +22,15 @@ class Service : public HttpHandler {
   void admit(const HttpRequest& request) override;
   HttpResponse answer(const HttpRequest& request) override;
 
-  /// Requests that come from now on are answered by this model, which knows no graphs and workloads yet. Those that are
-  /// being answered keep theirs.
+  /// Answers requests that arrive from now on with this model, which has no graphs and workloads yet. Running requests
+  /// keep their model.
   void replace_model(ModelPtr model);
 
-  /// New requests are refused; those that are being answered no longer wait for others.
+  /// Refuses new requests; running ones no longer wait for others.
   void drain();
 
  private:
-  /// A model, and what it was given to score candidates of.
+  /// Holds a model with the graphs and workloads that it scores.
   struct Served {
     Served(ModelPtr opened, const ServeLimits& limits);
 
@@ -49,10 +49,10 @@ class Service : public HttpHandler {
   const ServeLimits limits_;
   mutable std::mutex mutex_;
   std::shared_ptr<Served> served_;      // never null
-  std::atomic<int64_t> working_{0};     // requests that score, open something, or wait to
-  std::counting_semaphore<> openings_;  // graphs and workloads that are prepared at once
+  std::atomic<int64_t> working_{0};     // requests that score, open a graph or workload, or wait for either
+  std::counting_semaphore<> openings_;  // graphs and workloads prepared at the same time
   std::atomic<bool> draining_{false};
-  Batcher batcher_;  // ends before what it uses
+  Batcher batcher_;  // last: its threads use the members above
 };
 
 }  // namespace foretime::server

@@ -10,14 +10,14 @@
 
 namespace foretime::server {
 
-/// Objects by id, those that were not used for longest forgotten first. What somebody still uses lives on until then.
+/// Keeps objects by id and drops the least recently used first. A dropped object lives until its last user is done.
 template <class T>
 class RecentStore {
  public:
-  /// At most `most` objects whose weights are `most_weight` together.
+  /// Keeps at most `most` objects with a total weight of at most `most_weight`.
   RecentStore(int64_t most, int64_t most_weight) : most_(most), most_weight_(most_weight) {}
 
-  /// Null where it is not there.
+  /// Returns an object; null if it is not in the store.
   std::shared_ptr<const T> find(const std::string& id) {
     const std::lock_guard lock(mutex_);
     const auto found = places_.find(id);
@@ -26,7 +26,7 @@ class RecentStore {
     return entries_.front().object;
   }
 
-  /// Keeps an object; one of that id that is there already stays instead.
+  /// Adds an object; if the id exists already, the old object stays.
   void keep(const std::string& id, std::shared_ptr<const T> object, int64_t weight) {
     const std::lock_guard lock(mutex_);
     if (places_.contains(id)) return;
@@ -49,7 +49,7 @@ class RecentStore {
   const int64_t most_, most_weight_;
   std::mutex mutex_;
   int64_t weight_ = 0;
-  std::list<Entry> entries_;  // the one used last first
+  std::list<Entry> entries_;  // most recently used first
   std::unordered_map<std::string, typename std::list<Entry>::iterator> places_;
 };
 

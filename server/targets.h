@@ -9,15 +9,15 @@
 #include "inference/scoring/program_scorer.h"
 #include "server/batcher.h"
 
-/// What the server scores candidates of.
+/// Defines the targets of the server's scoring.
 namespace foretime::server {
 
 using ModelPtr = std::shared_ptr<const inference::Model>;
 
-/// A graph with layouts or tiles.
+/// Scores candidates of a graph: layouts or tiles.
 class GraphTarget : public Target {
  public:
-  /// `json`: a graph as docs/how-to/serve.md describes it, else an HLO module in protobuf. Throws DataError.
+  /// Opens a graph: JSON (docs/how-to/serve.md) if `json`, otherwise an HLO module in protobuf. Throws DataError.
   static std::shared_ptr<const GraphTarget> open(const ModelPtr& model, const std::string& body, bool json,
                                                  int64_t most_nodes);
 
@@ -26,10 +26,10 @@ class GraphTarget : public Target {
 
   const inference::GraphScorer& scorer() const { return scorer_; }
   const inference::NodeNames& names() const { return names_; }
-  /// Memory, in nodes: edges take some of it, too.
+  /// Returns the memory use in nodes; edges count, too.
   int64_t weight() const { return weight_; }
 
-  static constexpr int64_t kEdgesOfANode = 16;  // at most, on average
+  static constexpr int64_t kEdgesOfANode = 16;  // limit of the average
 
  private:
   GraphTarget(const ModelPtr& model, data::Group group, inference::NodeNames names);
@@ -40,10 +40,10 @@ class GraphTarget : public Target {
   bool layouts_, joins_;
 };
 
-/// A workload with schedules.
+/// Scores schedules of a workload.
 class WorkloadTarget : public Target {
  public:
-  /// Throws as WorkloadScorer.
+  /// Opens a workload. Throws the errors of WorkloadScorer.
   WorkloadTarget(const ModelPtr& model, std::string_view compute_dag);
 
   Scored score(const Work& work) const override;
@@ -58,7 +58,7 @@ class WorkloadTarget : public Target {
   bool joins_;
 };
 
-/// Programs of whatever workload.
+/// Scores programs of any workload.
 class TirTarget : public Target {
  public:
   explicit TirTarget(ModelPtr model) : model_(std::move(model)) {}

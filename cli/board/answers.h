@@ -11,32 +11,31 @@
 
 namespace foretime::cli {
 
-/// Answers by the text of their question, each kept for a moment, so that many pages cost as much as one. Whoever asks
-/// first makes the answer, and those who ask the same meanwhile wait for it; other questions never wait. Any thread may
-/// call.
+/// Caches answers by the text of their question for a moment, so that many pages cost as much as one. The first caller
+/// makes the answer, and callers of the same question wait for it; other questions do not wait. Thread-safe.
 class Answers {
  public:
   using Text = std::shared_ptr<const std::string>;
   struct Limits {
-    std::chrono::milliseconds kept{900};         // after an answer was made
-    std::chrono::milliseconds patience{20'000};  // for one that somebody else makes
-    size_t most_bytes = size_t{64} << 20;        // of all answers that are kept
+    std::chrono::milliseconds kept{900};         // counted from the end of making the answer
+    std::chrono::milliseconds patience{20'000};  // wait for an answer that another caller makes
+    size_t most_bytes = size_t{64} << 20;        // sum over all cached answers
   };
 
   explicit Answers(const Limits& limits) : limits_(limits) {}
   Answers() : Answers(Limits{}) {}
 
-  /// Returns a kept answer, or what `make` returns, which nothing of this object waits for. Throws what `make` throws,
-  /// to all who wait for it, and HttpError where somebody else's `make` takes longer than the patience.
+  /// Returns a cached answer, or the result of `make`, during which no lock is held. Rethrows errors of `make` to all
+  /// callers that wait for it. Throws HttpError if another caller's `make` takes longer than the patience.
   Text get(const std::string& question, const std::function<std::string()>& make);
-  /// Forgets all answers, also those that are being made: who asks from now on gets newer ones.
+  /// Removes all answers, including those being made, so that later callers get new ones.
   void clear();
 
  private:
   struct Kept {
     std::shared_future<Text> answer;
-    uint64_t number = 0;                            // of the call that makes it
-    std::chrono::steady_clock::time_point until{};  // no time: it is being made
+    uint64_t number = 0;                            // number of the call that makes it
+    std::chrono::steady_clock::time_point until{};  // no time: the answer is being made
   };
   void drop_old();
 
@@ -44,7 +43,7 @@ class Answers {
   std::mutex mutex_;
   std::map<std::string, Kept> kept_;
   uint64_t calls_ = 0;
-  size_t bytes_ = 0;  // of the answers that are kept
+  size_t bytes_ = 0;  // size of the cached answers
 };
 
 }  // namespace foretime::cli

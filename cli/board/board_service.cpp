@@ -25,10 +25,10 @@ namespace {
 
 constexpr int kMostStreams = 64;
 constexpr std::chrono::milliseconds kLook{500}, kHeartbeat{10'000};
-constexpr std::chrono::seconds kPatience{10};  // for a place among those who read files
+constexpr std::chrono::seconds kPatience{10};  // wait for one of the kReaders places
 constexpr size_t kMostFollowed = 8;
 
-/// Nothing but what this program serves runs in the pages or is asked by them, and nobody frames them.
+/// Allows only this program's files in the pages and their requests, and forbids framing.
 constexpr const char* kContentPolicy =
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; base-uri "
     "'none'; "
@@ -95,7 +95,7 @@ int64_t whole(const std::map<std::string, std::string>& query, const std::string
   return value;
 }
 
-/// In a time that does not tell how much of it is right.
+/// Compares two texts in a time that does not depend on how much of them is equal.
 bool is_same(std::string_view found, std::string_view expected) {
   unsigned difference = found.size() != expected.size();
   for (size_t i = 0; i < expected.size(); ++i)
@@ -103,7 +103,7 @@ bool is_same(std::string_view found, std::string_view expected) {
   return difference == 0;
 }
 
-/// What `call` gives; what the queue throws becomes an answer.
+/// Calls `call` and translates errors of the queue into answers.
 template <class Call>
 auto answering(const Call& call) {
   try {
@@ -287,7 +287,7 @@ HttpResponse BoardService::trials_csv(const Query& query) {
           .headers = {{"Content-Disposition", "attachment; filename=\"trials.csv\""}}};
 }
 
-/// What a page follows: paths with what was last said of each.
+/// Holds the paths that a page follows, each with its last answer.
 struct BoardService::Followed {
   std::string path;
   Query query;
@@ -305,7 +305,7 @@ HttpResponse BoardService::live(const std::string& targets, bool named) {
     const auto path = target.substr(0, target.find('?'));
     followed->push_back(
         {path, query_of(std::string_view(target).substr(std::min(target.size(), path.size() + 1))), target});
-    api(path, followed->back().query);  // what cannot be shown is an answer of its own
+    api(path, followed->back().query);  // a path that cannot be shown has a separate answer
   }
   if (streams_.fetch_add(1) >= kMostStreams) {
     --streams_;

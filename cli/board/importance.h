@@ -6,24 +6,24 @@
 
 namespace foretime::cli {
 
-/// How much of an objective one parameter explains by itself.
+/// Says how much of an objective one parameter explains by itself.
 struct Importance {
   std::string parameter{};
-  /// ε² (Kelley 1935): the share of the variance of the objective's ranks that lies between trials of unequal values,
-  /// less what chance alone would put there; 0 to 1. Numbers with more values than eight, or
-  /// than half of the trials, are cut at their quantiles.
+  /// Is ε² (Kelley 1935): the share of the variance of the objective's ranks between trials with different values,
+  /// minus the share expected by chance; 0 to 1. Numbers with more than eight values, or with more values than half of
+  /// the trials, are binned at their quantiles.
   double share = 0;
-  std::optional<double> rank_correlation{};  // Spearman's, of numbers: below 0 where larger ones lower the objective
-  int64_t trials = 0;                        // that it was computed from
+  std::optional<double> rank_correlation{};  // Spearman's, for numbers: below 0 if larger values lower the objective
+  int64_t trials = 0;                        // trials used
 };
 
-/// `values[i]` is the parameter's value in trial i, empty where it has none; `objectives` are finite. Empty where
-/// there are too few trials, or all have one value.
+/// Returns the importance; `values[i]` is the parameter's value in trial i, empty if it has none; `objectives` are
+/// finite. Empty if there are too few trials or only one value.
 std::optional<Importance> importance_of(const std::string& parameter,
                                         const std::vector<std::optional<std::string>>& values,
                                         const std::vector<double>& objectives);
 
-/// Places in ascending order, from 0; equal ones share the mean of theirs.
+/// Returns the ranks in ascending order, from 0; equal values share the mean of their ranks.
 std::vector<double> ranks_of(const std::vector<double>& values);
 
 }  // namespace foretime::cli

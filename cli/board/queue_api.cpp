@@ -31,7 +31,7 @@ constexpr size_t kBestPoints = 500;
 
 Json json_number(const std::optional<double>& value) { return value && std::isfinite(*value) ? Json(*value) : Json(); }
 
-/// Of every state, as `status` has it.
+/// Returns a count of 0 for every state, like in `status`.
 std::map<JobState, int64_t> no_jobs() {
   std::map<JobState, int64_t> counts;
   for (int state = 0; state <= static_cast<int>(JobState::dead); ++state) counts[static_cast<JobState>(state)] = 0;
@@ -59,7 +59,7 @@ Json best_so_far(const std::vector<Trial>& all, bool maximize) {
   return steps;
 }
 
-/// Of each parameter of the trials that succeeded, by falling share.
+/// Returns the importance of each parameter of the successful trials, by falling share.
 Json importances(const std::vector<Trial>& all) {
   std::vector<const Trial*> trials;
   std::set<std::string> names;

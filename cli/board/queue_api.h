@@ -17,50 +17,51 @@
 
 namespace foretime::cli {
 
-/// Which trials of a sweep are shown, in what order.
+/// Selects the trials of a sweep and their order.
 struct TrialQuery {
   std::string sort = "trial";  // trial, state, objective, step, seconds, finished, or a parameter's full name
   bool descending = false;
-  std::string state{};   // of these alone; empty: of any
-  std::string search{};  // that the id, the name, or a parameter's value has
+  std::string state{};   // only trials in this state; empty: any
+  std::string search{};  // text in the id, the name, or a parameter's value
   int64_t from = 0, limit = 50;
 };
 
-/// Adds its `history` and `history_source` to a job's JSON. Reads the files of its attempts in `runs`, if they are
-/// there.
+/// Adds `history` and `history_source` to a job's JSON, from the files of its attempts in `runs` if they exist.
 void add_history(nlohmann::json& json, const jobs::JobRecord& job, const std::filesystem::path& runs);
 
-/// What the board shows of a queue. Records are written as `foretime status --json` writes them. Throws
-/// server::HttpError for what is not there, and the errors of Redis. For one thread at a time.
+/// Returns the board's view of a queue. Records have the form of `foretime status --json`. Throws server::HttpError for
+/// unknown ids, and the errors of Redis. Not thread-safe.
 class QueueApi {
  public:
-  /// Start::to_read: `change` is not called.
+  /// Connects to the queue. With Start::to_read, `change` must not be called.
   explicit QueueApi(const QueueOptions& options, Start start = Start::to_read);
   explicit QueueApi(QueueAccess access);
 
-  /// Statistics as `foretime queue --json`, the newest sweeps with their counts, and the jobs that run or come next.
+  /// Returns statistics like `foretime queue --json`, the newest sweeps with their counts, and the jobs that run or
+  /// come next.
   nlohmann::json queue();
-  /// A sweep with a page of its trials, each with the curve of its objective.
+  /// Returns a sweep with one page of its trials, each with the curve of its objective.
   nlohmann::json sweep(const std::string& id, const TrialQuery& query);
-  /// The trials that `query` wants, whatever its limit, as CSV: trial, id, state, the objective by its name, best,
-  /// step, seconds, finished_ms and the parameters.
+  /// Returns all trials that match `query` as CSV, regardless of its limit: trial, id, state, the objective by its
+  /// name, best, step, seconds, finished_ms and the parameters.
   std::string trials_csv(const std::string& id, const TrialQuery& query);
-  /// Agents as `foretime queue --json` has them, with `heard` (lately), `used` CPUs and GPUs, and the
-  /// jobs `running` there.
+  /// Returns agents like `foretime queue --json`, with `heard` (recently), `used` CPUs and GPUs, and the `running`
+  /// jobs.
   nlohmann::json agents();
-  /// All trials for plots, at most kPlotted evenly chosen ones: number, state, objective, parameters, end; the best
-  /// objective so far over time; and how important each parameter is.
+  /// Returns trials for plots, at most kPlotted evenly chosen ones: number, state, objective, parameters, end; the best
+  /// objective so far over time; and the importance of each parameter.
   nlohmann::json overview(const std::string& id);
-  /// Curves of the objective: the kBestCurves best trials', and evenly many of the others', kCurves or less.
+  /// Returns curves of the objective: those of the kBestCurves best trials and evenly chosen other ones, at most
+  /// kCurves.
   nlohmann::json curves(const std::string& id);
-  /// Depth and throughput of the queue over the last `minutes`, and what the jobs that wait need.
+  /// Returns depth and throughput of the queue over the last `minutes`, and the demands of the waiting jobs.
   nlohmann::json activity(int64_t minutes);
-  /// A job in full, but for its history, which `add_history` adds; `record` becomes what Redis has of it.
+  /// Returns a whole job without its history, which `add_history` adds; sets `record` to its record in Redis.
   nlohmann::json job(const std::string& id, jobs::JobRecord& record);
   nlohmann::json log(const std::string& id);
-  /// Whether an id, or its first digits, is that of a sweep, and the whole id.
+  /// Returns whether an id or its beginning is that of a sweep, and the whole id.
   std::pair<bool, std::string> resolve(const std::string& prefix);
-  /// cancel, pause, resume, retry or priority (cli/jobs/changes.h).
+  /// Performs cancel, pause, resume, retry or priority (cli/jobs/changes.h).
   Change change(const std::string& action, const std::string& id, int64_t priority);
   std::string name() const { return access_.name(); }
 
@@ -70,10 +71,10 @@ class QueueApi {
  private:
   struct Remembered {
     uint64_t version = 0;
-    std::chrono::steady_clock::time_point until{};  // it is good, whatever has changed
+    std::chrono::steady_clock::time_point until{};  // valid until then, regardless of changes
     std::shared_ptr<const nlohmann::json> answer{};
   };
-  /// Places of trials, as long as none has changed.
+  /// Holds the order of trials, valid as long as none has changed.
   struct Order {
     bool known = false;
     uint64_t version = 0;
@@ -95,14 +96,15 @@ class QueueApi {
     Counted counted{};
   };
   const std::vector<Trial>& trials_of(const std::string& sweep);
-  /// What `make` gives of the trials: anew where they have changed, and so seldom that it takes a tenth of the time.
+  /// Returns the result of `make` for the trials; calls it again only after they have changed, and so rarely that it
+  /// takes at most a tenth of the time.
   template <class Make>
   nlohmann::json remembered(const std::string& sweep, Remembered Kept::*what, const Make& make);
-  /// Of a sweep whose trials were read just now; the latter is added to.
+  /// Returns the counts of a sweep whose trials were just read; adds to `unreadable`.
   std::map<jobs::JobState, int64_t> counts_of(const std::string& sweep, int64_t& unreadable);
   const std::vector<uint32_t>& order_of(const std::string& sweep, const TrialQuery& query);
 
-  static constexpr size_t kTables = 60;  // sweeps whose trials are kept
+  static constexpr size_t kTables = 60;  // sweeps whose trials are in memory
   static constexpr size_t kCurves = 150, kBestCurves = 20;
 
   QueueAccess access_;

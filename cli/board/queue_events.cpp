@@ -58,13 +58,13 @@ void QueueEvents::refresh() {
 }
 
 void QueueEvents::restart() {
-  first_ = end() + 1;  // those who follow have missed something
+  first_ = end() + 1;  // followers have missed events
   events_.clear();
   last_.clear();
 }
 
 void QueueEvents::read_new() {
-  // A queue that was emptied, or a Redis that lost a part, begins anew.
+  // A queue that was emptied, or a Redis that lost data, starts again.
   if (!last_.empty()) {
     const auto there = client_.call({"XRANGE", stream_, last_, "+", "COUNT", "1"});
     if (there->elements == 0 || jobs::text_of(*there->element[0]->element[0]) != last_) restart();
@@ -87,7 +87,7 @@ void QueueEvents::read_new() {
 Json activity_of(const std::deque<QueueEvent>& events, const std::map<jobs::JobState, int64_t>& counts, int64_t now_ms,
                  int64_t minutes) {
   const int64_t span = std::max<int64_t>(1, minutes) * 60'000 / kSpans;
-  const int64_t last = now_ms / span;  // the span that goes on
+  const int64_t last = now_ms / span;  // the current span
   std::vector<Json> waiting(kSpans), active(kSpans), ended(kSpans), failed(kSpans);
   const auto count = [&](jobs::JobState state) {
     const auto found = counts.find(state);

@@ -13,24 +13,25 @@
 
 namespace foretime::cli {
 
-/// One transition of a job (docs/reference/jobs.md, Events).
+/// Is one transition of a job (docs/reference/jobs.md, Events).
 struct QueueEvent {
-  int64_t time_ms = 0;  // by Redis' clock
+  int64_t time_ms = 0;  // Redis' clock
   std::string event{}, job{}, from{}, to{}, fence{}, agent{}, why{};
 };
 
-/// The newest transitions of a queue, read piece by piece: Redis keeps about 10,000, this keeps kMost. For one thread.
+/// Holds the newest transitions of a queue and reads new ones: Redis keeps about 10,000, this object kMost. Not
+/// thread-safe.
 class QueueEvents {
  public:
   static constexpr size_t kMost = 20'000;
 
-  /// `client` must outlive it. `stream` is the key.
+  /// Reads the stream with key `stream`. `client` must outlive this object.
   QueueEvents(jobs::RedisClient& client, std::string stream) : client_(client), stream_(std::move(stream)) {}
 
-  /// Reads what is new. Throws the errors of Redis. Where the stream cannot be read, because its key is of another
-  /// type, there are no events, and those who follow have missed some.
+  /// Reads new events. Throws the errors of Redis. If the key of the stream has another type, there are no events, and
+  /// followers have missed some.
   void refresh();
-  /// Events have numbers, the oldest that is kept this one. What came before is not known, or has been dropped.
+  /// Returns the number of the oldest event in memory. Earlier events are unknown or were dropped.
   uint64_t first() const { return first_; }
   uint64_t end() const { return first_ + events_.size(); }
   const QueueEvent& operator[](uint64_t number) const { return events_[number - first_]; }
@@ -47,14 +48,13 @@ class QueueEvents {
   std::deque<QueueEvent> events_;
 };
 
-/// How many jobs waited and ran at the ends of equal spans up to `now_ms`, and how many ended in each:
-/// {"every_ms", "times", "waiting", "active", "ended", "failed"}; null where it is not known any more. `counts` are
-/// those of now.
+/// Returns how many jobs waited and ran at the ends of equal spans up to `now_ms`, and how many ended in each:
+/// {"every_ms", "times", "waiting", "active", "ended", "failed"}; null for unknown values. `counts` are the current
+/// ones.
 nlohmann::json activity_of(const std::deque<QueueEvent>& events, const std::map<jobs::JobState, int64_t>& counts,
                            int64_t now_ms, int64_t minutes);
 
-/// The transitions of one job, oldest first: [{"time_ms", "event", "from", "to", "fence", "agent",
-/// "why"}].
+/// Returns the transitions of one job, oldest first: [{"time_ms", "event", "from", "to", "fence", "agent", "why"}].
 nlohmann::json events_of(const std::deque<QueueEvent>& events, const std::string& job);
 
 }  // namespace foretime::cli

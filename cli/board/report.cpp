@@ -47,7 +47,7 @@ std::string source_hash(const std::string& text) {
   return "'sha256-" + code + "'";
 }
 
-/// As encodeURIComponent writes it.
+/// Returns a text encoded like by encodeURIComponent.
 std::string url_encoded(const std::string& text) {
   std::string code;
   for (const unsigned char c : text) {
@@ -132,7 +132,7 @@ Json report_of_runs(const std::string& folder) {
   return answers;
 }
 
-/// Those with the best objectives, in the order of their numbers.
+/// Returns the trials with the best objectives, in the order of their numbers.
 Json best_trials(QueueApi& queue, const std::string& id) {
   const auto maximize = queue.sweep(id, {.limit = 1})["sweep"]["goal"] == "maximize";
   auto json = queue.sweep(id, {.sort = "objective", .descending = maximize, .limit = QueueApi::kMostRows});

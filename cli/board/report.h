@@ -8,13 +8,13 @@
 
 namespace foretime::cli {
 
-/// One HTML file that needs no server: the board's styles and scripts, with the answers to what its page asks.
-/// `answers`: {"view": address of the page, PATH: answer, …}. Its Content-Security-Policy names its own scripts alone.
-/// `subject`: what is shown, for the page's title.
+/// Returns one HTML file that needs no server: the board's styles and scripts with the answers that its page needs.
+/// `answers` is {"view": address of the page, PATH: answer, …}. Its Content-Security-Policy allows only its own
+/// scripts. `subject` is the page's title.
 std::string report_page(const nlohmann::json& answers, const std::string& subject);
 
-/// `foretime report`: of a run directory, of a folder with run directories, or of a sweep or a job of the queue. Writes
-/// the file and says so. Throws Error where the target is none of them.
+/// Runs `foretime report` for a run directory, a folder of run directories, or a sweep or job of the queue. Writes the
+/// file and prints its name. Throws Error if the target is none of them.
 void write_report(const ReportArguments& arguments);
 
 }  // namespace foretime::cli

@@ -24,7 +24,7 @@ using Json = nlohmann::json;
 using server::HttpError;
 
 constexpr size_t kMostRuns = 1000;
-constexpr int kDepth = 7;  // of run directories below the root: experiments have trials in folders of folders
+constexpr int kDepth = 7;  // levels of run directories below the root: experiments have trials in nested folders
 constexpr uintmax_t kMostText = 1 << 20, kMostDrawn = 512 << 20;
 
 struct Found {

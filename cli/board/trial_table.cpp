@@ -40,13 +40,13 @@ void TrialTable::refresh(jobs::QueueReader& reader, const QueueEvents& events) {
   const auto from = missed ? events.end() : next_;
   next_ = events.end();
   std::set<std::string> changed;
-  bool others = missed;  // whether jobs came or went
+  bool others = missed;  // jobs were added or removed
   for (auto number = from; number < events.end(); ++number) {
     const auto& event = events[number];
     others = others || event.event == "submit" || event.event == "forget";
     if (places_.contains(event.job)) changed.insert(event.job);
   }
-  loaded_ = false;  // until all is read
+  loaded_ = false;  // set again when all is read
   if (others) read_ids(reader);
   std::vector<std::string> ids;
   for (const auto& trial : trials_) {

@@ -13,29 +13,30 @@
 
 namespace foretime::cli {
 
-/// What sorting and plots need of a trial.
+/// Holds the values of a trial for sorting and plots.
 struct Trial {
-  std::string id{}, name{}, state{};  // state as Redis has it
+  std::string id{}, name{}, state{};  // state: Redis' spelling
   int64_t trial = -1;
   std::optional<double> objective{}, best{}, step{}, seconds{}, finished{};
   std::map<std::string, std::string> parameters{};
 
   bool operator==(const Trial&) const = default;
-  /// A number or a text to sort by: trial, state, objective, step, seconds, finished, or a parameter's name.
+  /// Returns the number or text to sort by: trial, state, objective, step, seconds, finished, or a parameter's name.
   std::pair<std::optional<double>, std::string> key(const std::string& sort) const;
-  /// Whether the id, the name or the value of a parameter has this text.
+  /// Returns whether the id, the name or a parameter's value contains `text`.
   bool has(const std::string& text) const;
 };
 
-/// All trials of one sweep, kept between questions: what has changed is known from the queue's events, and reports of
-/// jobs that run are read each time. For one thread.
+/// Holds all trials of one sweep between requests. Reads changed trials, known from the queue's events, and the reports
+/// of running jobs at each refresh. Not thread-safe.
 class TrialTable {
  public:
   explicit TrialTable(std::string sweep) : sweep_(std::move(sweep)) {}
-  /// Reads what has changed; everything where events were missed. `events` are fresh. Throws the errors of the reader.
+  /// Reads changed trials, or all trials if events were missed. `events` must be refreshed. Throws the errors of the
+  /// reader.
   void refresh(jobs::QueueReader& reader, const QueueEvents& events);
   const std::vector<Trial>& trials() const { return trials_; }
-  /// Rises when a trial has changed, come or gone.
+  /// Returns a number that increases when a trial is changed, added or removed.
   uint64_t version() const { return version_; }
 
  private:
@@ -45,12 +46,12 @@ class TrialTable {
   const std::string sweep_;
   bool loaded_ = false;
   uint64_t version_ = 0;
-  uint64_t next_ = 0;  // the event after those that are known
+  uint64_t next_ = 0;  // number of the first unread event
   std::vector<Trial> trials_;
   std::unordered_map<std::string, size_t> places_;
 };
 
-/// A number as Redis holds it, whole text; empty for anything else.
+/// Parses a whole text as a number, as Redis stores it; empty for any other text.
 std::optional<double> number_of(std::string_view text);
 
 }  // namespace foretime::cli

@@ -132,7 +132,7 @@ auto cleaner(const AgentCommandOptions& options, const QueueAccess& access, std:
   };
 }
 
-/// How often jobs made these transitions (QueueStatistics::totals) since the queue was made.
+/// Returns how often jobs have made these transitions (QueueStatistics::totals) since the queue was made.
 int64_t transitions_ever(jobs::QueueReader& reader, const std::vector<std::string>& names) {
   int64_t count = 0;
   const auto totals = reader.statistics().totals;
@@ -141,7 +141,7 @@ int64_t transitions_ever(jobs::QueueReader& reader, const std::vector<std::strin
   return count;
 }
 
-/// Where jobs of several hosts find this agent.
+/// Returns the address where jobs on several hosts reach this agent.
 std::string listen_address(const AgentCommandOptions& options, const jobs::RedisUrl& redis, spdlog::logger& log) {
   if (options.listen == "none" || !options.agent.launcher.may_leave_host()) return "";
   auto address = options.listen == "auto" ? jobs::own_address(redis.host, redis.port) : options.listen;
@@ -172,7 +172,7 @@ void use_hosts(AgentCommandOptions& options) {
   agent.launcher = jobs::Launcher(options.launcher, std::getenv("SLURM_STEP_ID") != nullptr, /*over_hosts=*/true);
 }
 
-/// How jobs are started. Options that are about other hosts are refused where jobs stay on this one.
+/// Sets the launcher. Refuses options about other hosts if jobs stay on this one.
 void choose_launcher(AgentCommandOptions& options) {
   if (options.hosts.empty() && options.checks_hosts)
     throw jobs::JobsError(

@@ -8,23 +8,25 @@
 
 namespace foretime::cli {
 
+/// Holds the arguments of `foretime board`.
 struct BoardArguments {
   QueueOptions queue;
   std::string runs, socket, address = "127.0.0.1";
   int64_t port = 8600;
-  bool actions = false;  // whoever has the token that is printed may change jobs
+  bool actions = false;  // the printed token allows changes of jobs
 };
 
+/// Holds the arguments of `foretime report`.
 struct ReportArguments {
   QueueOptions queue;
   std::string target, output = "report.html";
   bool force = false;  // replace a file of another kind
 };
 
-/// `foretime report`, which `run` does, as below.
+/// Adds `foretime report`; `run` implements it or executes the program that has it.
 void add_report_command(CLI::App& app, std::function<void(const ReportArguments&)> run);
 
-/// `foretime board`, which `run` does: the program that has it, or by becoming that program.
+/// Adds `foretime board`; `run` implements it or executes the program that has it.
 void add_board_command(CLI::App& app, std::function<void(const BoardArguments&)> run);
 
 }  // namespace foretime::cli

@@ -6,26 +6,28 @@
 
 #include "cli/jobs/queue_access.h"
 
-/// What people change in a queue, from a command or a page. Ids may be the first digits of one. Each throws
-/// jobs::JobRefused for what is unknown or cannot be done, and the errors of Redis.
+/// Changes the queue for a command or a page. Ids may be the beginning of one. All functions throw jobs::JobRefused for
+/// an unknown id or an impossible change, and the errors of Redis.
 namespace foretime::cli {
 
-/// What was done, in a line for people, and what was not.
+/// Reports a change: one line for people, and warnings about its impossible parts.
 struct Change {
   std::string text;
   std::vector<std::string> warnings = {};
 };
 
-/// A job, or all jobs of a sweep; those that run end after a checkpoint.
+/// Cancels a job, or all jobs of a sweep; running ones end after a checkpoint.
 Change cancel(QueueAccess& access, const std::string& id);
-/// The full id of the sweep that is to be paused or resumed (`verb`); JobRefused for a job. Empty for an empty `id`.
+/// Returns the full id of the sweep to pause or resume (`verb`, for messages); empty for an empty `id`. Throws
+/// JobRefused for a job.
 std::string sweep_to_pause(QueueAccess& access, const std::string& id, const char* verb);
-/// Starts no more jobs of a sweep, or undoes that; an empty `id` is the whole queue.
+/// Pauses a sweep, so that no more of its jobs start; an empty `id` is the whole queue.
 Change pause(QueueAccess& access, const std::string& id);
+/// Resumes a paused sweep; an empty `id` is the whole queue.
 Change resume(QueueAccess& access, const std::string& id);
-/// A failed, dead or cancelled job waits again, or all such jobs of a sweep.
+/// Makes a failed, dead or cancelled job wait again, or all such jobs of a sweep.
 Change retry(QueueAccess& access, const std::string& id);
-/// Of a job, or of all jobs of a sweep that have not ended. `priority` is within ±jobs::Limits::kPriority.
+/// Sets the priority of a job, or of all unfinished jobs of a sweep. `priority` is within ±jobs::Limits::kPriority.
 Change set_priority(QueueAccess& access, const std::string& id, int64_t priority);
 
 }  // namespace foretime::cli

@@ -18,7 +18,7 @@ struct CleanOptions {
   QueueOptions queue;
   int64_t keep = 1;
   double days = 7;
-  double forgotten = -1;  // below 0: not given
+  double forgotten = -1;  // negative: not given
   bool remove = false;
 };
 

@@ -17,7 +17,7 @@ namespace {
 struct ControlOptions {
   QueueOptions queue;
   std::vector<std::string> ids;
-  std::string id;  // of priority, which takes one
+  std::string id;  // job or sweep of `priority`, which takes only one
   int64_t priority = 0;
 };
 
@@ -26,13 +26,13 @@ void print(const Change& change) {
   fmt::print("{}\n", change.text);
 }
 
-/// Of each id, in their order.
+/// Applies `change` to each id, in order.
 void for_each_id(const ControlOptions& options, Change (*change)(QueueAccess&, const std::string&)) {
   QueueAccess access(options.queue, Start::never);
   for (const auto& id : options.ids) print(change(access, id));
 }
 
-/// Nothing is changed where one of the ids is no sweep.
+/// Pauses or resumes sweeps; changes nothing if one of the ids is not a sweep.
 void pause_or_resume(const ControlOptions& options, bool is_resume) {
   QueueAccess access(options.queue, Start::never);
   auto ids = options.ids;

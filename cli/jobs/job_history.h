@@ -8,14 +8,15 @@
 
 namespace foretime::cli {
 
+/// Holds a job's history and its source.
 struct JobHistory {
   history::History history;
-  std::string source;  // where it was read, for people
+  std::string source;  // text for people
 };
 
-/// What all attempts of a job measured: all of it where the job's folder in the run root is reached and is as new as
-/// what Redis has, else what Redis has, which is thinned and rounded. Throws
-/// history::HistoryError where only the latter is there and it is damaged.
+/// Returns the measurements of all attempts of a job: from the job's folder in the run root if it can be read and is as
+/// new as the record in Redis, otherwise the thinned and rounded history in Redis. Throws history::HistoryError if only
+/// the latter exists and is damaged.
 JobHistory history_of(const jobs::JobRecord& job, const std::filesystem::path& runs);
 
 }  // namespace foretime::cli

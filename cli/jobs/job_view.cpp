@@ -83,7 +83,7 @@ using Json = nlohmann::json;
 
 Json number(const std::optional<double>& value) { return value ? Json(*value) : Json(); }
 
-/// Returns `value`, or null where it stands for a number that is not known.
+/// Returns `value`, or null if it is the mark of an unknown number.
 template <class Value>
 Json known(bool is_known, const Value& value) {
   return is_known ? Json(value) : Json();
@@ -150,7 +150,7 @@ std::string age_text(int64_t milliseconds) {
   return fmt::format("{:.0f} days", seconds / 86400);
 }
 
-/// Why an active job makes no progress whose lease has run out.
+/// Returns why an active job with an expired lease makes no progress.
 static std::string lost_text(const jobs::JobRecord& job) {
   return fmt::format("lost: no word from {}; its lease ran out {} ago; waits for an agent", shown(job.agent, 60),
                      age_text(job.overdue_ms));
@@ -160,8 +160,8 @@ static std::string lost_text(const jobs::JobRecord& job) {
 struct JobColumns {
   size_t name = kNameWidth, reason = kReasonWidth;  // characters; 0: left out
   bool short_form = false;                          // eight digits of an id, and no bar
-  bool agent = true;                                // and the attempt
-  bool sweep = true;                                // its first eight digits
+  bool agent = true;                                // agent and attempt
+  bool sweep = true;                                // first eight digits of the sweep
 };
 
 static std::string job_table(const std::vector<jobs::JobRecord>& jobs, const JobColumns& columns) {
@@ -265,7 +265,7 @@ std::string counts_text(const std::map<jobs::JobState, int64_t>& counts) {
   return text.empty() ? "no jobs" : text;
 }
 
-/// What is stored of a job: step 40 in redis (2.1 MiB), best step 30
+/// Returns the stored artifacts of a job: step 40 in redis (2.1 MiB), best step 30
 static std::string stored_text(const jobs::JobArtifacts& artifacts) {
   std::string text;
   for (const auto* role : {"last", "best"}) {
@@ -280,7 +280,7 @@ static std::string stored_text(const jobs::JobArtifacts& artifacts) {
   return text + (artifacts.unreadable.empty() ? "" : "\n" + shown(artifacts.unreadable, 300));
 }
 
-/// Of an elastic job also how many the newest attempt has.
+/// Returns the number of ranks, for an elastic job with that of its newest attempt.
 std::string ranks_text(const jobs::JobRecord& job) {
   const auto& needs = job.spec.resources;
   if (!needs.elastic()) return fmt::format("{}", needs.ranks);

@@ -7,34 +7,34 @@
 
 #include "jobs/queue/queue_reader.h"
 
-/// Jobs and sweeps as people and programs read them. Everything comes from other machines: what a terminal could take
-/// for a command is left out.
+/// Formats jobs and sweeps for people and programs. All texts come from other machines: control sequences for terminals
+/// are removed.
 namespace foretime::cli {
 
-/// `text` on one line, without control characters, at most `width` characters with … at the end.
+/// Returns `text` on one line, without control characters, at most `width` characters with … at the end.
 std::string shown(const std::string& text, size_t width);
 
-/// succeeded, or stopped where early stopping ended it.
+/// Returns the name of a job's state; "stopped" for a success that was ended by early stopping.
 std::string state_text(const jobs::JobRecord& job);
-/// [####....]  50 %
+/// Returns a bar such as [####....]  50 %.
 std::string progress_text(const jobs::JobRecord& job);
-/// 0.8123; - where there is none.
+/// Returns a number such as 0.8123; - if there is none.
 std::string number_text(const std::optional<double>& value);
-/// The value of a swept parameter for people: a number that is no integer has four significant digits, as in
-/// number_text. Anything else is shortened to `width` characters. --json and --csv have the exact value.
+/// Returns the value of a swept parameter for people: a number that is not an integer with four significant digits,
+/// like number_text, and any other text shortened to `width` characters. --json and --csv have the exact value.
 std::string parameter_text(const std::string& value, size_t width);
-/// 3 s, 4 min, 2.5 h, 3 days.
+/// Returns a duration such as 3 s, 4 min, 2.5 h or 3 days.
 std::string age_text(int64_t milliseconds);
 
-/// The table of `foretime status`, in `width` columns where it can be: what is least missed is shortened or left out.
-/// 0: as wide as it comes.
+/// Returns the table of `foretime status`, in `width` columns if possible: the least important columns are shortened or
+/// dropped. 0: unlimited.
 std::string job_table(const std::vector<jobs::JobRecord>& jobs, size_t width = 0);
-/// Returns the settings that a job runs with (jobs::resolved_settings). Where they cannot be resolved, because the
-/// record or its sweep is damaged, returns what is stored, below a comment that says why.
+/// Returns the settings of a job (jobs::resolved_settings). If they cannot be resolved, because the record or its sweep
+/// is damaged, returns the stored text below a comment that says why.
 std::string settings_text(const jobs::JobRecord& job);
-/// Returns which fields of a sweep are damaged, and what is wrong with each, on one line; empty for a whole record.
+/// Returns the damaged fields of a sweep with the fault of each, on one line; empty for an intact record.
 std::string damage_text(const jobs::SweepRecord& sweep);
-/// Everything about one job.
+/// Returns all facts about one job.
 std::string describe(const jobs::JobRecord& job, const jobs::JobArtifacts& artifacts);
 std::string describe(const jobs::SweepRecord& sweep);
 
@@ -43,13 +43,13 @@ nlohmann::json to_json(const jobs::JobArtifacts& artifacts);
 nlohmann::json to_json(const jobs::SweepRecord& sweep);
 nlohmann::json to_json(const jobs::QueueStatistics& statistics);
 
-/// Whether an agent spoke within two minutes: it does so every half minute while it lives.
+/// Returns whether an agent sent a heartbeat within two minutes; a living agent sends one every half minute.
 bool is_heard(const jobs::AgentRecord& agent, const jobs::QueueStatistics& statistics);
 
-/// A line about waiting jobs that run programs of their own while no agent that is heard runs such; else empty.
+/// Returns a line about waiting jobs of user programs if no living agent runs such jobs; otherwise empty.
 std::string programs_notice(const jobs::QueueStatistics& statistics);
 
-/// 3 active, 12 waiting, 40 succeeded
+/// Returns a text such as "3 active, 12 waiting, 40 succeeded".
 std::string counts_text(const std::map<jobs::JobState, int64_t>& counts);
 
 }  // namespace foretime::cli

@@ -37,15 +37,15 @@ struct LeaderboardOptions {
 };
 
 constexpr int64_t kShown = 50;      // rows of a table where nothing is said
-constexpr size_t kSample = 64;      // records that tell what all trials of a sweep are like
-constexpr size_t kRowsAtOnce = 64;  // whose records are held
+constexpr size_t kSample = 64;      // records from which the columns of all trials of a sweep are chosen
+constexpr size_t kRowsAtOnce = 64;  // records in memory
 
 /// A sweep's rows, with what all printers need to know. Their records are read when they are printed.
 struct Board {
   jobs::SweepRecord sweep{};
   std::string metric{};
   bool maximize = true;
-  bool joined = false;  // rows stand for several seeds
+  bool joined = false;  // rows join several seeds
   std::vector<std::string> ids{};
   std::vector<jobs::RankedRow> rows{};
   size_t left_out = 0;

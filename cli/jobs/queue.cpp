@@ -21,7 +21,7 @@ using Json = nlohmann::json;
 struct QueueCommandOptions {
   QueueOptions queue;
   bool json = false, prometheus = false;
-  double keep_days = -1;   // as given; below 0: not given
+  double keep_days = -1;   // negative: not given
   int64_t keep_jobs = -1;  // likewise
   int64_t artifact_mib = -1;
 };

@@ -18,30 +18,31 @@ class App;
 
 namespace foretime::cli {
 
-/// The options that all commands of the job queue share.
+/// Holds the options that all commands of the job queue share.
 struct QueueOptions {
-  std::string redis;  // URL; empty: FORETIME_REDIS, else the embedded Redis of `runs`
+  std::string redis;  // URL; empty: FORETIME_REDIS, or else the embedded Redis of `runs`
   std::string runs = "runs";
   std::string prefix = "foretime";
-  double retry_seconds = 5;     // agents: back-off before the second attempt
-  double keep_days = 30;        // agents: then jobs that ended are forgotten; 0: never
-  int64_t keep_jobs = 200'000;  // agents: of more jobs that ended the oldest are forgotten; 0: all are kept
-  bool accept_loss = false;     // the embedded Redis continues with what is left of its data
+  double retry_seconds = 5;     // agents: delay before the second attempt
+  double keep_days = 30;        // agents: ended jobs are forgotten after this time; 0: never
+  int64_t keep_jobs = 200'000;  // agents: number of ended jobs to keep, the newest ones; 0: all
+  bool accept_loss = false;     // the embedded Redis continues with incomplete data
 };
 void add_queue_options(CLI::App& command, QueueOptions& options);
 
-/// What a command needs of the embedded Redis: one that is started where there never was any, one that was there
-/// before, or something to read, which may be a copy where the original cannot run (jobs/redis/redis_copy.h).
+/// Says which embedded Redis a command needs: one that is started even if there was none (if_needed), an existing one
+/// (never), or one to read, which may be a copy if the original cannot run (jobs/redis/redis_copy.h).
 enum class Start { if_needed, never, to_read };
 
-/// A connection to the queue, by the options or by the embedded Redis of the run root, which lives as long as this.
+/// Connects to the queue given by the options, or to the embedded Redis of the run root, which lives as long as this
+/// object.
 class QueueAccess {
  public:
-  /// Connects. Start::never and to_read refuse a run root that never had a Redis, instead of making an empty queue
-  /// there. Throws jobs::RedisUnavailable, whose message says what to do, jobs::RedisRefused (jobs::RedisDataLost where
-  /// the embedded Redis has less data than were written), and jobs::JobsError for options that are wrong.
+  /// Connects. Start::never and to_read refuse a run root without a Redis instead of making an empty queue. Throws
+  /// jobs::RedisUnavailable, whose message says what to do, jobs::RedisRefused (jobs::RedisDataLost if the embedded
+  /// Redis has less data than were written), and jobs::JobsError for wrong options.
   QueueAccess(const QueueOptions& options, Start start);
-  /// Uses a client that is there. No other connections can be made.
+  /// Uses an existing client. No other connections can be made.
   QueueAccess(std::unique_ptr<jobs::RedisClient> client, const jobs::QueueSettings& settings);
 
   jobs::RedisClient& client() { return *client_; }
@@ -52,15 +53,15 @@ class QueueAccess {
   /// See jobs::RedisQueue::identity.
   std::string identity(const std::string& proposal);
   const jobs::QueueSettings& settings() const { return settings_; }
-  /// A queue with a connection of its own, for another thread; this object must outlive it. Any thread may call it.
+  /// Returns a queue with a separate connection, for another thread; this object must outlive it. Thread-safe.
   std::shared_ptr<jobs::JobQueue> make_queue();
-  /// For one thread; this object must outlive it. Any thread may call it.
+  /// Returns stores for one thread; this object must outlive them. Thread-safe.
   std::shared_ptr<jobs::ArtifactStores> make_stores();
   const jobs::RedisUrl& url() const { return url_; }
-  /// Returns what will soon keep the queue from taking jobs (Redis' memory, or the disk of the embedded one), and which
-  /// damage the reader has left out of lists since the last call.
+  /// Returns warnings about limits that will soon keep the queue from taking jobs (Redis' memory, or the disk of the
+  /// embedded one), and about damaged records that the reader has skipped since the last call.
   std::vector<std::string> warnings();
-  /// Where Redis is, for people; never a password.
+  /// Returns the address of Redis for people, without the password.
   std::string name() const { return url_.redacted(); }
 
  private:

@@ -8,9 +8,9 @@
 
 namespace foretime::cli {
 
-/// The alternate screen of the terminal on standard output, for a text that is shown again and again: its first line
-/// stays, the rest is scrolled by keys. What the terminal showed before is there again afterwards, also where a signal
-/// ends the program. One at a time.
+/// Uses the alternate screen of the terminal for a text that is shown repeatedly: its first line is fixed, the rest is
+/// scrolled by keys. The former content of the terminal is restored at the end, also after a signal. Only one object
+/// may exist.
 class Screen {
  public:
   Screen();
@@ -18,10 +18,9 @@ class Screen {
   Screen(const Screen&) = delete;
   Screen& operator=(const Screen&) = delete;
 
-  /// `head` is one line.
+  /// Shows a text below the line `head`.
   void show(const std::string& head, const std::string& text);
-  /// Scrolls as keys say, and redraws where the window's size changes, for some seconds. False: the user wants to
-  /// leave.
+  /// Handles keys and changes of the window's size for `seconds`. Returns false if the user wants to leave.
   bool wait(double seconds);
 
  private:
@@ -30,7 +29,7 @@ class Screen {
 
   std::string head_;
   std::vector<std::string> lines_;
-  size_t top_ = 0;         // the first line that is shown
+  size_t top_ = 0;         // index of the first visible line
   bool has_keys_ = false;  // standard input is a terminal
   termios before_{};
 };

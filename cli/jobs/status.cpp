@@ -38,13 +38,13 @@ struct StatusOptions {
   QueueOptions queue;
   std::vector<std::string> ids;
   std::string state, sweep;
-  std::string interval;  // as given to --watch
+  std::string interval;  // text given to --watch
   double watch = 0;      // seconds; 0: once
   bool json = false;
   int64_t limit = 50;
 };
 
-/// What one call shows; empty where it was printed. `over`: nothing that was asked for will change any more.
+/// Holds the output of one call; empty if it was printed. `over` says that nothing in it will change any more.
 struct View {
   std::string text;
   bool over = false;
@@ -54,7 +54,7 @@ std::string dump(const Json& json, bool compact) {
   return json.dump(compact ? -1 : 2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
-/// Of several states, what people look for first.
+/// Orders the states by their interest to people.
 constexpr JobState kOrder[] = {JobState::active, JobState::delayed,   JobState::waiting,
                                JobState::held,   JobState::blocked,   JobState::dead,
                                JobState::failed, JobState::cancelled, JobState::succeeded};
@@ -79,8 +79,8 @@ std::string nested(const Json& json) {
   return text;
 }
 
-/// Prints {"jobs": [...], `name`: `value`} as `dump` writes it, a page of jobs at a time. Nothing is printed before the
-/// first page was read; a document that ends early has a line of its own.
+/// Prints {"jobs": [...], `name`: `value`} in the form of `dump`, a page of jobs at a time. Prints nothing before the
+/// first page was read; a document that ends early gets an additional line.
 void print_document(jobs::QueueReader& reader, const std::vector<std::string>& ids, const std::string& name,
                     const Json& value, bool compact) {
   std::string text = compact ? "{\"jobs\":[" : "{\n  \"jobs\": [";
@@ -111,11 +111,11 @@ void print_document(jobs::QueueReader& reader, const std::vector<std::string>& i
 
 /// Jobs that were asked for, as `status` shows them.
 struct ChosenJobs {
-  std::map<JobState, int64_t> counts{};  // of all
+  std::map<JobState, int64_t> counts{};  // jobs in each state
   int64_t unreadable = 0;
-  std::vector<std::string> shown{};  // at most `limit`, those that run first
-  size_t all = 0;                    // that have the state that was asked for
-  /// Nothing of it will change any more.
+  std::vector<std::string> shown{};  // at most `limit`, running ones first
+  size_t all = 0;                    // jobs in the requested state
+  /// Returns whether nothing in the view will change any more.
   bool over() const {
     int64_t ended = 0, jobs = unreadable;
     for (const auto& [state, count] : counts) {
@@ -294,7 +294,7 @@ void run(const StatusOptions& options) {
         options.sweep, options.sweep, fmt::join(options.ids, " "));
   QueueAccess access(options.queue, Start::to_read);
   if (options.watch > 0 && !options.json && terminal_size(STDOUT_FILENO)) {
-    look(access.reader(), options);  // what is not there is said at once
+    look(access.reader(), options);  // reports unknown ids at once
     fmt::print("{}", watch(access, options));
     return;
   }

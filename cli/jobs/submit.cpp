@@ -52,11 +52,11 @@ std::optional<std::pair<int64_t, int64_t>> parse_ranks(const std::string& text) 
   return std::pair(least, most);
 }
 
-/// What the options say of each job, over the file's.
+/// Applies the options, which override the file's values, to a job.
 void apply(const SubmitOptions& options, jobs::JobSpec& job) {
   if (options.priority) job.priority = *options.priority;
   if (options.max_attempts) job.max_attempts = *options.max_attempts;
-  if (job.kind == jobs::JobKind::export_) return;                       // it copies files
+  if (job.kind == jobs::JobKind::export_) return;                       // an export only copies files
   if (!options.ranks.empty() && job.kind != jobs::JobKind::finetune) {  // that is one process
     const auto [least, most] = parse_ranks(options.ranks).value();
     job.resources.ranks = least;
@@ -83,7 +83,7 @@ void check_resources(const jobs::SweepPlan& plan) {
   });
 }
 
-/// What a file asks for. A single job is a sweep without an id.
+/// Reads the file of a submission. A single job is a sweep without an id.
 jobs::SweepPlan load(const SubmitOptions& options) {
   if (!std::filesystem::is_regular_file(options.file))
     throw jobs::SweepError("{}: no such file, expected a sweep or settings (YAML)", options.file);
@@ -253,7 +253,7 @@ std::string data_root_options(const jobs::SweepPlan& plan) {
   return options;
 }
 
-/// What to do about jobs of a sweep, or the job `id`, that ended without success; empty where none did.
+/// Returns advice about jobs of a sweep, or the job `id`, that ended without success; empty if none did.
 std::string advice_about_failures(const SubmitOptions& options, jobs::QueueReader& reader, const std::string& sweep,
                                   const std::string& id) {
   int64_t unreadable = 0, failed = 0;

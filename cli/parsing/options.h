@@ -10,7 +10,7 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
-/// Options as most commands declare them. `type_name`: what stands for the value in the help, where it is not its type.
+/// Declares options in the forms that most commands use. `type_name` replaces the type of the value in the help.
 namespace foretime::cli {
 
 template <class T>
@@ -32,7 +32,7 @@ CLI::Option* checked_option(CLI::App& command, const std::string& names, T& valu
   return typed_option(command, names, value, text, type_name)->check(check);
 }
 
-/// The least value of a number.
+/// Is the smallest allowed value of a number.
 enum class Least { zero, above_zero };
 
 template <class T>
@@ -44,7 +44,7 @@ struct NumberOf<std::optional<T>> {
   using Type = T;
 };
 
-/// Refuses what is no number of type T from `least` on, with a message that says what was expected.
+/// Refuses texts that are not a number of type T of at least `least`; the message says what was expected.
 template <class T>
 CLI::Validator number_check(Least least) {
   const auto fault = [least](const std::string& text) -> std::string {
@@ -69,7 +69,7 @@ CLI::Option* checked_option(CLI::App& command, const std::string& names, T& valu
   return checked_option(command, names, value, text, number_check<typename NumberOf<T>::Type>(least), type_name);
 }
 
-/// The help shows the value that it has without the option.
+/// Adds an option whose help shows its default value.
 template <class T>
 CLI::Option* shown_option(CLI::App& command, const std::string& names, T& value, const std::string& text,
                           const CLI::Validator& check, const char* type_name = nullptr) {

@@ -5,14 +5,14 @@
 
 namespace foretime::cli {
 
-/// What `foretime --version` prints: version, commit, and what was built against, each on a line of its own.
+/// Returns the text of `foretime --version`: version, commit, and build configuration, on separate lines.
 std::string build_text(std::string_view commit);
-/// The version alone: 0.2.0.
+/// Returns the version alone: 0.2.0.
 std::string version_text();
 
-/// The commit that this was built from, its day, and whether the sources had changes: "46cbfb8b 2026-11-24, with
-/// changes"; "unknown" outside of a checkout. Only dispatch.cpp is linked with it, so that a new commit of the same
-/// sources compiles and links nothing else.
+/// Gives the commit of this build, its day, and whether the sources had changes: "46cbfb8b 2026-11-24, with changes";
+/// "unknown" outside of a checkout. Only dispatch.cpp is linked with it, so that a new commit of the same sources
+/// compiles and links nothing else.
 extern const char* const kCommit;
 
 }  // namespace foretime::cli

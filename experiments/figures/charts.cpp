@@ -228,7 +228,7 @@ std::string draw(const DotChart& chart) {
 }
 
 std::string draw(const ScatterChart& chart) {
-  Range range;  // of both axes
+  Range range;  // range of both axes
   for (const auto& panel : chart.panels) {
     for (const auto& cloud : panel.clouds) {
       for (const double value : cloud.x) range.include(value, chart.x.log);

@@ -7,15 +7,15 @@
 
 namespace foretime::figures {
 
-/// One curve with, where they are given, the lowest and highest values around it, drawn as a band. The vectors are as
-/// long as `x`; a value that is not finite is not drawn.
+/// Is one curve, optionally with the lowest and highest values around it, drawn as a band. The vectors have the length
+/// of `x`; values that are not finite are not drawn.
 struct LineSeries {
   std::string label;
   std::vector<double> x, y, low, high;
-  size_t style = 0;  // which colour and marker
+  size_t style = 0;  // number of colour and marker
 };
 
-/// A level to compare with, drawn as a dashed line.
+/// Is a level for comparison, drawn as a dashed line.
 struct LevelLine {
   std::string label;
   double value = 0;
@@ -28,40 +28,40 @@ struct LineChart {
   std::vector<LevelLine> levels;
 };
 
-/// A stand-alone SVG. The legend stands beside the panel, in the order of the curves' right ends.
+/// Returns a stand-alone SVG. The legend is next to the panel, in the order of the curves' right ends.
 std::string draw(const LineChart& chart);
 
-/// A value with what it spreads over; not drawn where it is not finite.
+/// Is a value with its range; not drawn if it is not finite.
 struct DotMark {
   size_t style = 0;
   double value = 0, low = 0, high = 0;
 };
 
-/// Rows from top to bottom, each with its marks, which stand one below the other within the row.
+/// Holds rows from top to bottom, each with its marks, which are drawn below each other within the row.
 struct DotPanel {
   std::string title;
   Axis x;
-  std::vector<std::vector<DotMark>> rows;  // as many as DotChart::row_labels
+  std::vector<std::vector<DotMark>> rows;  // [DotChart::row_labels]
   std::vector<LevelLine> levels = {};      // drawn from top to bottom
-  std::vector<double> row_levels = {};     // a level of each row of its own; empty, or as many as rows
+  std::vector<double> row_levels = {};     // [rows] separate level of each row; may be empty
 };
 
 struct DotChart {
   std::string title, note;
   std::vector<std::string> row_labels;  // shared by all panels
   std::vector<DotPanel> panels;
-  std::vector<std::string> styles;  // labels of the marks for the legend, by style; empty: no legend for marks
+  std::vector<std::string> styles;  // labels of the marks for the legend, by style; empty: no marks in the legend
   std::string row_level_label = {};
 };
 
-/// A stand-alone SVG: dots with ranges, easier to compare than bars, and free to begin anywhere but at 0. Levels of
-/// equal label share their dashes and their place in the legend.
+/// Returns a stand-alone SVG: dots with ranges, which are easier to compare than bars and need not start at 0. Levels
+/// with equal labels share their dashes and their entry in the legend.
 std::string draw(const DotChart& chart);
 
-/// Points of one kind, told from others by their colour.
+/// Holds points of one kind, drawn in one colour.
 struct PointCloud {
   std::string label;
-  std::vector<double> x, y;  // of one length
+  std::vector<double> x, y;  // equally many
   size_t style = 0;
 };
 
@@ -70,14 +70,15 @@ struct ScatterPanel {
   std::vector<PointCloud> clouds;
 };
 
-/// Panels side by side with the same axes; both axes show the same range, and a line where they are equal.
+/// Holds panels next to each other with the same axes; both axes show the same range, with a line at equal values.
 struct ScatterChart {
   std::string title, note;
   Axis x, y;
   std::vector<ScatterPanel> panels;
 };
 
-/// A stand-alone SVG. Clouds of equal label share their place in the legend, which is left out for a single one.
+/// Returns a stand-alone SVG. Clouds with equal labels share their entry in the legend, which is omitted for a single
+/// one.
 std::string draw(const ScatterChart& chart);
 
 }  // namespace foretime::figures

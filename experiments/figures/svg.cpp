@@ -14,7 +14,7 @@ namespace foretime::figures {
 namespace {
 
 constexpr const char* kFonts = "Helvetica, Arial, 'Liberation Sans', 'DejaVu Sans', sans-serif";
-constexpr double kHalfLetter = 0.36;  // of the size: from the base line to the middle of a capital
+constexpr double kHalfLetter = 0.36;  // base line to the middle of a capital, relative to the size
 
 bool finite(Point p) { return std::isfinite(p.x) && std::isfinite(p.y); }
 
@@ -44,7 +44,7 @@ std::string attributes(const Stroke& stroke) {
   return text;
 }
 
-/// Of the em; of the widest of the usual sans-serif fonts.
+/// Returns the width of a character in em, for the widest of the usual sans-serif fonts.
 double width_of(char32_t c) {
   const auto in = [&](std::u32string_view letters) { return letters.find(c) != std::u32string_view::npos; };
   if (in(U"il.,:;'|!jI·")) return 0.32;
@@ -54,7 +54,7 @@ double width_of(char32_t c) {
   return 0.64;
 }
 
-constexpr double kMargin = 0.05;                        // of the range, at each end
+constexpr double kMargin = 0.05;                        // share of the range added at each end
 constexpr double kPixelsPerTick = 45;                   // labels of neighbouring ticks stay apart
 constexpr double kLargest = 1e300, kSmallest = 1e-300;  // beyond: differences of such values may not be finite
 

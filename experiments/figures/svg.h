@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-/// What all charts share: colours, axes, headings, legends.
+/// Draws the common elements of charts: colours, axes, headings, legends.
 namespace foretime::figures {
 
 struct Point {
@@ -30,29 +30,30 @@ struct TextStyle {
   Anchor anchor = Anchor::start;
   std::string color = "#222222";
   bool bold = false;
-  bool upright = false;  // turned by 90 degrees, to be read from below
+  bool upright = false;  // rotated by 90 degrees, read from below
 };
 
 enum class Marker { circle, square, triangle, diamond, plus };
 
-/// A drawing as a stand-alone SVG 1.1 file: pixels, y downwards, white ground, no scripts and no outside references.
-/// Any text may be given: what XML does not allow is escaped or left out. Points that are not finite are not drawn.
-/// Equal calls give equal bytes.
+/// Is a drawing as a stand-alone SVG 1.1 file: pixels, y downwards, white ground, no scripts and no external
+/// references. Accepts any text: characters that XML forbids are escaped or dropped. Points that are not finite are not
+/// drawn. Equal calls give equal bytes.
 class Svg {
  public:
-  /// `title` is for readers who do not see the drawing; it is not drawn.
+  /// Starts a drawing. `title` is for readers who do not see the drawing; it is not drawn.
   Svg(double width, double height, const std::string& title);
 
+  /// Draws a line.
   void line(Point from, Point to, const Stroke& stroke);
-  /// A line through the points; one that is not finite leaves a gap.
+  /// Draws a line through the points; a point that is not finite leaves a gap.
   void path(const std::vector<Point>& points, const Stroke& stroke);
   void area(const std::vector<Point>& outline, const std::string& color, double opacity);
   void marker(Point at, Marker shape, double radius, const std::string& color);
-  /// Many dots of one colour, as one element.
+  /// Draws many dots of one colour as one element.
   void dots(const std::vector<Point>& points, double radius, const std::string& color, double opacity);
-  /// `at` is the middle of the letters' height, not their base line.
+  /// Draws a text; `at` is the middle of the letters' height, not their base line.
   void text(Point at, const std::string& text, const TextStyle& style = {});
-  /// What is drawn until end_clip shows inside of the box only. Does not nest.
+  /// Clips all drawing to the box until end_clip. Does not nest.
   void begin_clip(const Box& box);
   void end_clip();
 
@@ -64,23 +65,23 @@ class Svg {
   int clips_ = 0;
 };
 
-/// Width of a text in pixels, rather too large than too small: the reader's fonts are not known.
+/// Returns the width of a text in pixels, rather too large than too small, since the reader's fonts are not known.
 double text_width(const std::string& text, double size, bool bold = false);
 
-/// How an axis reads.
+/// Describes an axis.
 struct Axis {
-  std::string title;          // with its unit
+  std::string title;          // includes the unit
   bool log = false;           // values of 0 and below are not drawn
   bool percent = false;       // labels are 100 times the value, with %
-  std::vector<double> ticks;  // empty: chosen; those outside of the range are left out
+  std::vector<double> ticks;  // empty: chosen automatically; ticks outside of the range are dropped
 };
 
-/// The least interval that holds some values.
+/// Is the smallest interval that contains the included values.
 struct Range {
   double low = 0, high = 0;
   bool empty = true;
 
-  /// Leaves out what is not finite, and on a logarithmic axis what is not above 0.
+  /// Includes a value unless it is not finite or, on a logarithmic axis, not above 0.
   void include(double value, bool log);
 };
 
@@ -89,18 +90,18 @@ struct Tick {
   std::string label;
 };
 
-/// Values to pixels.
+/// Converts values to pixels.
 class Scale {
  public:
-  /// `range` is widened a little, so that nothing lies on the frame; an empty one, or one of a single value, becomes an
-  /// interval around it. `from`, `to`: pixels of its low and its high end.
+  /// Widens `range` a little, so that no point is on the frame; an empty one or a single value becomes an interval
+  /// around it. `from` and `to` are the pixels of its low and high end.
   Scale(const Axis& axis, const Range& range, double from, double to);
 
-  /// NaN where the value has no place: not finite, or 0 and below on a logarithmic axis.
+  /// Returns the pixel of a value; NaN if it is not finite or, on a logarithmic axis, not above 0.
   double at(double value) const;
   double low() const { return low_; }
   double high() const { return high_; }
-  /// The axis's own ticks, or about as many round values as there is room for; at least two, unless it has its own.
+  /// Returns the axis's ticks, or else about as many round values as fit, at least two.
   std::vector<Tick> ticks() const;
 
  private:
@@ -112,29 +113,29 @@ class Scale {
   double low_, high_, from_, to_;
 };
 
-/// Colours that people with any colour vision tell apart, and that print (Okabe and Ito, "Color universal design",
-/// 2008, without its yellow, which is lost on white). They repeat after eight; markers and dashes, which differ in
-/// their period, go on telling series apart.
+/// Returns a colour that people with any colour vision can distinguish and that prints (Okabe and Ito, "Color universal
+/// design", 2008, without its yellow, which is invisible on white). Colours repeat after eight; markers and dashes have
+/// other periods and distinguish more series.
 std::string series_color(size_t series);
 Marker series_marker(size_t series);
-/// Of reference lines, which are grey.
+/// Returns the dashes of a reference line, which is grey.
 std::string reference_dashes(size_t reference);
 
 constexpr double kTextSize = 12, kTickSize = 11, kTitleSize = 15, kNoteSize = 11;
 inline constexpr const char* kGrey = "#666666";
 inline constexpr const char* kLightGrey = "#dddddd";
 
-/// Title and note above a drawing, each broken into lines of at most `width` pixels; returns where what follows may
-/// begin. Draws nothing where `svg` is null.
+/// Draws title and note above a drawing, each wrapped into lines of at most `width` pixels; returns the y below them.
+/// Draws nothing if `svg` is null.
 double draw_heading(Svg* svg, const std::string& title, const std::string& note, double width);
 std::vector<std::string> wrapped(const std::string& text, double size, double width, bool bold = false);
 
-/// Pixels left of a panel that its labels and title take, and below it.
+/// Returns the pixels left of a panel for its labels and title.
 double left_margin(const Axis& axis, const Scale& scale);
 constexpr double kBottomMargin = 48;
 
-/// Grid, frame, ticks with labels (one that would touch its neighbour is left out) and titles, around `box`. `labels`:
-/// false for a panel that shares its neighbour's vertical axis.
+/// Draws grid, frame, ticks with labels (skipping labels that would touch) and titles around `box`. `labels` is false
+/// for a panel that shares its neighbour's vertical axis.
 void draw_axes(Svg& svg, const Box& box, const Axis& x_axis, const Scale& x, const Axis& y_axis, const Scale& y,
                bool labels);
 

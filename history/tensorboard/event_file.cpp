@@ -80,7 +80,7 @@ Summary::Value* add_plugin_value(Event& event, const std::string& tag, const cha
 }
 
 void add_hparams(Event& event, const char* tag, const HParamsPluginData& data) {
-  // What matters stands in the metadata, but a series needs values.
+  // The metadata hold the content, but a series needs values.
   auto* tensor = add_plugin_value(event, tag, "hparams", data.SerializeAsString())->mutable_tensor();
   tensor->set_dtype(kFloat);
   tensor->mutable_tensor_shape();
@@ -147,7 +147,7 @@ EventFile::EventFile(const fs::path& folder, int64_t first_step) {
       new_ = false;
     }
   }
-  // Its name is later than theirs: a TensorBoard that shows this folder goes on to it.
+  // The name is later than those of earlier files, so that a running TensorBoard continues with it.
   auto time = static_cast<int64_t>(wall_time());
   const auto path_at = [&] { return folder / fmt::format("{}{:010}.{}{}", kPrefix, time, host_name(), kSuffix); };
   while (files().exists(path_at())) ++time;

@@ -11,42 +11,43 @@
 
 #include "base/files.h"
 
-/// Event files as TensorBoard reads them, and importers of W&B and MLflow: records of protobuf messages, each with
+/// Writes event files for TensorBoard and for importers of W&B and MLflow: records of protobuf messages, each with
 /// checksums.
 namespace foretime::tensorboard {
 
-/// CRC-32C, rotated right by 15 bits, plus 0xa282ead8 (TFRecord's "masked" checksum).
+/// Returns CRC-32C, rotated right by 15 bits, plus 0xa282ead8 (TFRecord's "masked" checksum).
 uint32_t masked_crc(std::string_view bytes);
 
-/// A record as it stands in an event file.
+/// Returns a message with the length and checksums of an event file's record.
 std::string record_of(std::string_view message);
-/// The whole records of a file, up to one that is damaged or not whole, as a process that was killed leaves it.
+/// Returns the messages of the whole records of a file, up to a damaged or incomplete one, as left by a killed process.
 std::vector<std::string_view> messages_of(std::string_view file);
 
-/// How tags of scalars begin that are written at a run's end.
+/// Starts the tags of scalars that are written at a run's end.
 constexpr std::string_view kFinal = "final/";
 
-/// One value of the settings that a run is compared by: a number, true or false, or any other text.
+/// Holds the settings by which a run is compared: a number, true or false, or any other text.
 using Parameters = std::map<std::string, std::string>;
 
-/// The event file of a training, in its run directory: one file, whatever the number of attempts. Throws FileError.
+/// Writes the event file of a training into its run directory: one file for any number of attempts. Throws FileError.
 class EventFile {
  public:
-  /// Begins the file. Where `first_step` is above 1 the training goes on: what earlier files have of steps before it
-  /// comes along. Earlier files go.
+  /// Starts the file. If `first_step` is above 1, the training continues: copies the records of earlier steps from
+  /// earlier files. Removes earlier files.
   EventFile(const std::filesystem::path& folder, int64_t first_step);
   ~EventFile();
 
-  /// Whether nothing came along.
+  /// Returns whether no earlier records were copied.
   bool is_new() const { return new_; }
+  /// Writes scalars.
   void scalars(int64_t step, const std::map<std::string, double>& values);
-  /// How the finite ones of `values` are distributed; nothing where there is none.
+  /// Writes the distribution of the finite values; nothing if there are none.
   void histogram(int64_t step, const std::string& tag, std::span<const double> values);
-  /// Markdown, shown under TensorBoard's "Text".
+  /// Writes Markdown, shown under TensorBoard's "Text".
   void text(const std::string& tag, const std::string& markdown);
-  /// The row of this run under "HParams", with the scalar `metric`.
+  /// Starts this run's row under "HParams", with the scalar `metric`.
   void begin_hparams(const Parameters& parameters, const std::string& metric);
-  /// The run has ended well.
+  /// Marks the run as successful.
   void end_hparams(int64_t step);
   void sync() { file_->sync(); }
 
