@@ -8,18 +8,18 @@
 
 namespace foretime {
 
-/// A read-only run of values that either owns its memory or borrows it from something kept alive (a mapped file).
-/// Copies share the memory.
+/// Holds a read-only run of values that either owns its memory or borrows it from an object that it keeps alive, such
+/// as a mapped file. Copies share the memory.
 template <class T>
 class Array {
  public:
   Array() = default;
-  Array(std::vector<T> values) {  // NOLINT: a vector is an Array wherever one is asked for
+  Array(std::vector<T> values) {  // NOLINT: converts implicitly
     auto kept = std::make_shared<const std::vector<T>>(std::move(values));
     view_ = *kept;
     keeper_ = std::move(kept);
   }
-  /// Borrows `view`; `keeper` keeps what it points into alive.
+  /// Borrows `view`; `keeper` owns its memory.
   Array(std::span<const T> view, std::shared_ptr<const void> keeper) : view_(view), keeper_(std::move(keeper)) {}
 
   int64_t size() const { return static_cast<int64_t>(view_.size()); }

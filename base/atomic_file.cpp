@@ -17,7 +17,7 @@ constexpr size_t kBuffer = 1 << 18;
 namespace fs = std::filesystem;
 
 AtomicFile::AtomicFile(fs::path path, OldHalves old) : path_(std::move(path)) {
-  constexpr int kTurns = 100;                 // of names that somebody took for a half that was left
+  constexpr int kTurns = 100;                 // retries if another process removes the new temporary file as dead
   for (int attempt = 0; !file_; ++attempt) {  // another container's process may have this one's id
     aside_ = path_;
     aside_ += fmt::format(".{}-{}{}", ::getpid(), attempt, kAsideSuffix);

@@ -9,12 +9,12 @@
 
 namespace foretime {
 
-/// A file that others see either complete or not at all: its bytes are written to a file beside it, synced, and renamed
-/// into place by commit(). Without commit() the file beside it is removed. Everything throws FileError.
+/// Writes a file that others see either complete or not at all: bytes go to a temporary file next to it, which commit()
+/// syncs and renames. Without commit() the destructor removes the temporary file. All functions throw FileError.
 class AtomicFile {
  public:
-  /// `remove`: what killed processes left of the same file goes, and this one is locked, so that others tell it from
-  /// what was left (base/halves.h). For files that may be large.
+  /// `remove` deletes temporary files that killed processes left of the same file, and locks this one, so that other
+  /// processes do not delete it (base/halves.h). Meant for large files.
   enum class OldHalves { keep, remove };
 
   explicit AtomicFile(std::filesystem::path path, OldHalves old = OldHalves::keep);
@@ -23,14 +23,14 @@ class AtomicFile {
   AtomicFile& operator=(const AtomicFile&) = delete;
 
   const std::filesystem::path& path() const { return path_; }
-  /// Where the bytes are until commit(): `path` with a suffix that ends in ".foretime-tmp".
+  /// Returns the path of the temporary file: `path` with a suffix that ends in ".foretime-tmp".
   const std::filesystem::path& aside() const { return aside_; }
-  /// Buffered.
+  /// Writes bytes through a buffer.
   void write(std::string_view bytes);
-  /// The next bytes go there.
+  /// Sets the offset of the next bytes.
   void seek(uint64_t offset);
   void flush();
-  /// Of the flushed file; -1 where the file system has none.
+  /// Returns the descriptor of the flushed file; -1 if the file system has none.
   int descriptor() const { return file_->descriptor(); }
   /// Syncs the file, renames it and syncs its folder.
   void commit();
@@ -41,25 +41,26 @@ class AtomicFile {
   std::string buffer_;
 };
 
+/// Writes a file by AtomicFile.
 void write_file_atomically(const std::filesystem::path& path, std::string_view bytes,
                            AtomicFile::OldHalves old = AtomicFile::OldHalves::keep);
 
-/// Writes `bytes` under their final name and closes the file: a full disk of a file server, or a quota, may be told
-/// only then. For files that are made anew after a loss of power. Throws FileError.
+/// Writes `bytes` under their final name and closes the file, because a full disk of a file server, or a quota, may be
+/// reported only then. For files that are written again after a power loss. Throws FileError.
 void write_whole(const std::filesystem::path& path, std::string_view bytes);
 
-/// Writes `bytes` under their final name and syncs them: for a folder that replace_folder() puts in place as a whole.
+/// Writes `bytes` under their final name and syncs them, for a folder that replace_folder() moves as a whole.
 void write_synced(const std::filesystem::path& path, std::string_view bytes);
 
-/// Makes a folder, and those above it that are missing; after a loss of power they are still there.
+/// Makes a folder and its missing parents, so that they survive a power loss.
 void create_folders_synced(const std::filesystem::path& path);
 
-/// Puts the folder `aside` in the place of `path`, and syncs both folders and the one above. An older folder of that
-/// name is exchanged with it in one step and then removed; where the file system cannot exchange, it is moved away
-/// first, and for a moment there is none.
+/// Moves the folder `aside` to `path`, and syncs both folders and their parent. An older folder of that name is
+/// exchanged in one step and then removed. If the file system cannot exchange, it is moved away first, and for a moment
+/// there is no folder.
 void replace_folder(const std::filesystem::path& aside, const std::filesystem::path& path);
 
-/// Removes a folder so that others see it whole or not at all, also after a loss of power.
+/// Removes a folder so that others see it whole or not at all, also after a power loss.
 void remove_folder(const std::filesystem::path& path);
 
 }  // namespace foretime

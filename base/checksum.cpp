@@ -75,7 +75,7 @@ void Checksum::add(std::span<const std::byte> bytes) {
     if (held + taken < kBlock) return;
     mix_block(lanes_, held_.data());
   }
-  auto lanes = lanes_;  // which the compiler keeps in registers
+  auto lanes = lanes_;  // copied, so that the compiler keeps them in registers
   for (; bytes.size() >= kBlock; bytes = bytes.subspan(kBlock)) mix_block(lanes, bytes.data());
   lanes_ = lanes;
   std::ranges::copy(bytes, held_.begin());

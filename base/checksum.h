@@ -7,22 +7,22 @@
 
 namespace foretime {
 
-/// XXH64 (Yann Collet's 64-bit xxHash, as its public specification defines it): several bytes a cycle, so that a packed
-/// group can be checked each time it is opened.
+/// Returns XXH64 of `bytes` (Yann Collet's 64-bit xxHash, by its public specification): several bytes a cycle, so that
+/// a packed group can be checked each time it is opened.
 uint64_t checksum(std::span<const std::byte> bytes, uint64_t seed = 0);
 
-/// XXH64 of the memory of `values`.
+/// Returns XXH64 of the memory of `values`.
 template <class T>
 uint64_t checksum_of(std::span<T> values, uint64_t seed = 0) {
   return checksum(std::as_bytes(values), seed);
 }
 
-/// XXH64 of bytes that come in pieces of any size.
+/// Computes XXH64 of bytes that come in pieces of any size.
 class Checksum {
  public:
   explicit Checksum(uint64_t seed = 0);
   void add(std::span<const std::byte> bytes);
-  /// Of all bytes so far; more may follow.
+  /// Returns the checksum of all bytes so far; more may follow.
   uint64_t value() const;
 
  private:
@@ -30,7 +30,7 @@ class Checksum {
 
   uint64_t seed_;
   std::array<uint64_t, 4> lanes_;
-  std::array<std::byte, kBlock> held_;  // the start of the next block
+  std::array<std::byte, kBlock> held_;  // incomplete next block
   uint64_t bytes_ = 0;
 };
 

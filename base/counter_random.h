@@ -6,12 +6,12 @@
 #include <string_view>
 
 /// Random numbers as pure functions of a key (seed, stream, epoch, group, …) instead of generators with a state: any
-/// rank computes any of them, and a resumed run computes those that it would have computed. The mixing function is
-/// SplitMix64's finaliser (Steele, Lea and Flood 2014).
+/// rank can compute any of them, and a resumed run computes the same ones. The mixing function is SplitMix64's
+/// finaliser (Steele, Lea and Flood 2014).
 namespace foretime {
 
-/// What random numbers are for: the word of a key after the seed. The values are part of every run's results. A
-/// stream's keys have further words, whose number tells two streams of equal value apart.
+/// Names the purposes of random numbers: the word of a key after the seed. The values influence the results of every
+/// run. Two streams of equal value have keys with different numbers of further words.
 namespace random_stream {
 enum Id : uint64_t {
   holdout = 11,         // which training groups are held out for validation
@@ -33,6 +33,7 @@ enum Id : uint64_t {
 };
 }
 
+/// Returns a hash of a word: SplitMix64's finaliser.
 constexpr uint64_t mix(uint64_t x) {
   x += 0x9e3779b97f4a7c15ULL;
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ULL;
@@ -40,32 +41,33 @@ constexpr uint64_t mix(uint64_t x) {
   return x ^ (x >> 31);
 }
 
-/// 64 random bits for a key of several words; the order of the words matters.
+/// Returns 64 random bits for a key of several words; the order of the words matters.
 constexpr uint64_t random_bits(std::initializer_list<uint64_t> key) {
   uint64_t state = 0x6a09e667f3bcc909ULL;
   for (const uint64_t word : key) state = mix(state ^ mix(word));
   return state;
 }
 
-/// A name as a word of a key: FNV-1a.
+/// Returns a name as a word of a key: FNV-1a.
 constexpr uint64_t hash_text(std::string_view text) {
   uint64_t hash = 0xcbf29ce484222325ULL;
   for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3ULL;
   return hash;
 }
 
-/// Uniform in [0, 1), 53 bits.
+/// Returns a uniform number in [0, 1) with 53 random bits.
 constexpr double random_unit(std::initializer_list<uint64_t> key) {
   return static_cast<double>(random_bits(key) >> 11) * 0x1p-53;
 }
 
-/// Standard Gumbel variate: the largest of log-weight + Gumbel draws without replacement in proportion to the weights.
+/// Returns a standard Gumbel variate. The largest values of log-weight + Gumbel are a sample without replacement in
+/// proportion to the weights.
 inline double random_gumbel(std::initializer_list<uint64_t> key) {
   return -std::log(-std::log(random_unit(key) * (1 - 0x1p-52) + 0x1p-54));
 }
 
-/// A pseudo-random permutation of 0 … n - 1 that is evaluated one element at a time, in O(1) memory: four Feistel
-/// rounds on the smallest even number of bits that holds n, walked until the result is below n.
+/// Evaluates a pseudo-random permutation of 0 … n - 1 one element at a time, in O(1) memory: four Feistel rounds on the
+/// smallest even number of bits that holds n, repeated until the result is below n.
 class KeyedPermutation {
  public:
   KeyedPermutation(uint64_t n, uint64_t key) : n_(n), key_(key) {

@@ -7,7 +7,7 @@
 
 namespace foretime {
 
-/// A file descriptor that closes itself.
+/// Owns a file descriptor and closes it.
 class Descriptor {
  public:
   Descriptor() = default;
@@ -27,8 +27,8 @@ class Descriptor {
   int value_ = -1;
 };
 
-/// No signals for this thread while it lives: those that arrive between a fork and the child's own mask would run the
-/// parent's handlers in the child.
+/// Blocks all signals of this thread during a scope: signals that arrive between a fork and the child's own mask would
+/// run the parent's handlers in the child.
 class BlockedSignals {
  public:
   BlockedSignals() {

@@ -4,7 +4,7 @@
 
 namespace foretime {
 
-/// 1:05 or 2:03:09.
+/// Returns a duration such as 1:05 or 2:03:09.
 std::string duration_text(double seconds);
 
 }  // namespace foretime

@@ -9,7 +9,7 @@
 
 namespace foretime {
 
-/// Exit codes of the program, as the README documents them. 1 is left to crashes.
+/// Exit codes of the program, as the README documents them. Crashes use 1.
 enum ExitCode : int {
   kSuccess = 0,
   kInternal = 1,
@@ -17,14 +17,14 @@ enum ExitCode : int {
   kData = 3,
   kComm = 4,
   kPeerLost = 5,
-  kJobsFailed = 7,  // 6 is fine-tuning's: it kept the weights of its parent
+  kJobsFailed = 7,  // code 6 belongs to fine-tuning that kept the weights of its parent
   kOutOfMemory = 8,
   kStorage = 74,  // EX_IOERR of sysexits.h
   kPreempted = 75
 };
 
-/// A failure that the program foresees, with the exit code that it stands for. Each folder has types of its own. The
-/// message reads `file: member or field: what was found, expected what`.
+/// Reports a foreseen failure with its exit code. Each folder has its own types. The message reads `file: member or
+/// field: what was found, expected what`.
 class Error : public std::runtime_error {
  public:
   Error(int exit_code, const std::string& message) : std::runtime_error(message), exit_code_(exit_code) {}
@@ -34,9 +34,9 @@ class Error : public std::runtime_error {
   int exit_code_;
 };
 
-/// A kind of failure with an exit code of its own, from a message or from a format with its arguments. A folder
-/// declares its kinds in a line each: `struct RunError : ErrorOf<kData> { using ErrorOf::ErrorOf; };`. `Base` is a kind
-/// that catches this one as well.
+/// Defines a kind of failure with its exit code; its constructors take a message, or a format with arguments. A folder
+/// declares its kinds in one line each: `struct RunError : ErrorOf<kData> { using ErrorOf::ErrorOf; };`. `Base` is a
+/// kind that catches this one as well.
 template <ExitCode code, class Base = Error>
 class ErrorOf : public Base {
  public:
@@ -47,12 +47,12 @@ class ErrorOf : public Base {
       : ErrorOf(fmt::format(format, std::forward<First>(first), std::forward<Rest>(rest)...)) {}
 };
 
-/// Input that is missing, damaged or not what its format promises.
+/// Reports input that is missing, damaged or against its format.
 struct DataError : ErrorOf<kData> {
   using ErrorOf::ErrorOf;
 };
 
-/// A failure whose message has been printed: only the exit code is left to tell.
+/// Reports a failure whose message has been printed, so that only the exit code remains to be returned.
 struct ReportedError : Error {
   using Error::Error;
 };
@@ -64,8 +64,8 @@ bool is_out_of_memory(const std::exception& error);
 /// read or written (base/files.h), and kInternal for anything else.
 int exit_code_of(const std::exception& error);
 
-/// Returns what people are shown of an exception: its text, and for memory that is used up the first line of its text,
-/// without C++ frames, and what to do.
+/// Returns the text that users see for an exception: its message; for exhausted memory the first line of the message,
+/// without C++ frames, and a remedy.
 std::string text_of_error(const std::exception& error);
 
 }  // namespace foretime

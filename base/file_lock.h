@@ -3,17 +3,17 @@
 namespace foretime {
 
 enum class LockState {
-  taken,    // by this call
-  held,     // by another process
-  unknown,  // this file system has no locks, or does not answer
+  taken,    // this call has taken the lock
+  held,     // another process has the lock
+  unknown,  // the file system has no locks, or does not answer
 };
 
-/// Takes the lock of a file that is open for writing, without waiting: an open-file-description lock, which the kernel
-/// gives back when the file is closed, whatever becomes of the process.
+/// Tries to take the lock of a file that is open for writing, without waiting: an open-file-description lock, which the
+/// kernel releases when the file is closed or the process ends.
 LockState try_to_lock(int file);
 
-/// Whether other machines may see the file system that an open file lies on. Their kernels know of its locks only where
-/// it has a lock service (NFS without `nolock`, Lustre with `flock`).
+/// Returns whether other machines may see the file system of an open file. Their kernels know its locks only if it has
+/// a lock service (NFS without `nolock`, Lustre with `flock`).
 bool is_shared(int file);
 
 }  // namespace foretime

@@ -160,7 +160,7 @@ class RealFiles final : public Files {
     if (failure) throw_write_error(path, "cannot be removed", failure.value());
   }
 
-  /// Some file systems cannot sync folders, and some folders may be written but not read: neither is an error.
+  /// Syncs a folder. It ignores file systems that cannot sync folders, and folders that may be written but not read.
   void sync_folder(const Path& path) override {
     const Descriptor folder(::open(path.empty() ? "." : path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     if (folder.get() < 0 && errno == EACCES) return;

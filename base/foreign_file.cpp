@@ -82,8 +82,8 @@ class RealInputFile final : public InputFile {
 /// The folder that holds the last part of a name.
 struct Place {
   Descriptor folder;   // O_PATH; of no file if it does not exist
-  std::string name;    // in that folder
-  fs::path path;       // of the file, for messages
+  std::string name;    // name in `folder`
+  fs::path path;       // whole path, for messages
   fs::path link = {};  // the component that is a symbolic link, if one ended the walk
 };
 
@@ -116,7 +116,7 @@ Place walk(const fs::path& folder, const fs::path& name) {
   return place;
 }
 
-/// Of the entry itself, no link followed; empty if it does not exist.
+/// Returns the status of the entry itself, without following links; nullopt if it does not exist.
 std::optional<struct stat> status_of(const fs::path& folder, const fs::path& name) {
   const auto place = walk(folder, name);
   struct stat status {};
@@ -126,7 +126,7 @@ std::optional<struct stat> status_of(const fs::path& folder, const fs::path& nam
   return std::nullopt;
 }
 
-/// What the simulated file system of a test has.
+/// Reads a file of a simulated file system from memory.
 class MemoryInputFile final : public InputFile {
  public:
   explicit MemoryInputFile(std::string bytes) : bytes_(std::move(bytes)) {}

@@ -10,8 +10,8 @@
 
 #include "base/files.h"
 
-/// How Foretime opens files that somebody else may have written: everything in run directories, attempts, artifacts,
-/// experiments and checkpoints, which the job, its program or another user of a shared folder can replace at any time.
+/// Access to files that others may have written: everything in run directories, attempts, artifacts, experiments and
+/// checkpoints, which the job, its program or another user of a shared folder can replace at any time.
 ///
 /// `folder` is trusted: the caller names it, and links that lead to it are followed. `name` is relative to it and is
 /// not trusted. No component of `name` may be a symbolic link, wherever the link points to; links to files of the same
@@ -53,8 +53,9 @@ bool foreign_exists(const std::filesystem::path& folder, const std::filesystem::
 std::optional<std::filesystem::file_time_type> foreign_write_time(const std::filesystem::path& folder,
                                                                   const std::filesystem::path& name);
 
-/// Do what `open_foreign` and `foreign_exists` do, on the file system of the machine and without a limit.
+/// Does what `open_foreign` does, on the file system of the machine and without a limit.
 std::unique_ptr<InputFile> open_real_below(const std::filesystem::path& folder, const std::filesystem::path& name);
+/// Does what `foreign_exists` does, on the file system of the machine.
 bool real_exists_below(const std::filesystem::path& folder, const std::filesystem::path& name);
 
 }  // namespace foretime

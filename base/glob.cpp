@@ -71,7 +71,7 @@ std::vector<std::string> expand_braces(const std::string& pattern, size_t limit)
 }
 
 bool matches(std::string_view pattern, std::string_view name) {
-  std::string escaped;  // fnmatch has character classes, too: "[" stands for itself here
+  std::string escaped;  // escapes "[", which starts character classes in fnmatch
   for (const char c : pattern) escaped += c == '[' || c == '\\' ? std::string("\\") + c : std::string(1, c);
   return ::fnmatch(escaped.c_str(), std::string(name).c_str(), 0) == 0;
 }

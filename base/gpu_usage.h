@@ -4,14 +4,14 @@
 
 namespace foretime {
 
-/// How busy a GPU is, by whatever uses it.
+/// Describes the load of a GPU by all its processes.
 struct GpuUsage {
-  double percent = 0;     // of the last moment in which something ran on it
-  double memory_mib = 0;  // in use
+  double percent = 0;     // fraction of the last sampling period in which a kernel ran
+  double memory_mib = 0;  // allocated memory
 };
 
-/// Of the NVIDIA GPU that CUDA calls `index` in this process, as the driver's library says. Empty where this process
-/// has no CUDA, or the driver says nothing.
+/// Returns the usage, by the driver's library, of the NVIDIA GPU with CUDA's number `index` in this process. Empty if
+/// this process has no CUDA, or the driver has no data.
 std::optional<GpuUsage> gpu_usage(int index);
 
 }  // namespace foretime

@@ -56,12 +56,13 @@ struct Probe {
   time_t changed;
 };
 
-/// Whether nobody can be at work on it any more. `probe.file` stays open, so that nobody locks it meanwhile.
+/// Returns whether no process can be using a temporary file. `probe.file` stays open, so that no other process locks it
+/// meanwhile.
 bool is_dead(const Probe& probe, bool shared, time_t now) {
   return (probe.locked && !shared) || now - probe.changed > kDay;
 }
 
-/// Whether its name still is that of the file that was looked at.
+/// Returns whether the path still names the examined file.
 bool is_still(const Probe& probe) {
   struct stat looked_at {
   }, there{};
@@ -112,7 +113,8 @@ void remove_dead_halves(const fs::path& path, int own) {
     for (const auto& file : neighbours(path)) writings.insert(writing_of(file, path.filename().string()));
     writings.erase("");
     for (const auto& writing : writings) {
-      // The folder is listed anew: who has made a file that was seen above had made and locked its first one before.
+      // The folder is listed again: a process locks its first file before it makes any other that the list above may
+      // contain.
       const auto probes = lock_all(path, writing);
       if (std::ranges::all_of(probes, [&](const Probe& probe) { return is_dead(probe, shared, status.st_mtime); }))
         for (const auto& probe : probes)

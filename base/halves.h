@@ -2,27 +2,28 @@
 
 #include <filesystem>
 
-/// What processes write beside PATH until it is whole. A process that is killed leaves it there, and it may be large.
+/// Temporary files ("halves") that hold an unfinished write of PATH. A process that is killed leaves them behind, and
+/// they may be large.
 ///
-/// The files of one writing are PATH.WRITING.foretime-tmp or PATH.WRITING.NAME.foretime-tmp, where WRITING is a number,
-/// or two with a hyphen between them: PATH.PID-NUMBER.foretime-tmp is the half of an AtomicFile. Each process that
-/// takes part holds the lock of one of them (base/file_lock.h), which it makes before its others and removes after
-/// them.
+/// The files of one write are PATH.WRITE.foretime-tmp or PATH.WRITE.NAME.foretime-tmp, where WRITE is a number, or two
+/// with a hyphen between them: AtomicFile uses PATH.PID-NUMBER.foretime-tmp. Each process that takes part locks one of
+/// them (base/file_lock.h), which it makes before its others and removes after them.
 ///
-/// A writing has died when nobody holds a lock of its files. Process ids do not decide: other machines and containers
-/// have the same ones. Where other machines may see the folder, their kernels may not know of each other's locks; there
-/// nothing of the writing must have changed for a day as well, by the clock of the storage.
+/// A write has died when no process holds a lock of its files. Process ids do not decide, since other machines and
+/// containers have equal ones. If other machines may see the folder, whose kernels may not share locks, none of the
+/// files must also have changed for a day, by the clock of the storage.
 namespace foretime {
 
-/// Whether `file` has the name of something that is being written next to a file or folder of that name, or is being
-/// removed: NAME.foretime-tmp, NAME.old-PID.foretime-tmp, or a file of a writing as above.
+/// Returns whether `file` has the name of a temporary file for an entry `name` of the same folder: NAME.foretime-tmp,
+/// NAME.old-PID.foretime-tmp (being removed), or a file of a write as above.
 bool is_half_of(const std::filesystem::path& file, const std::string& name);
 
-/// Locks a half that this process has just made. False: somebody took it for one that was left, and has removed it.
+/// Locks a temporary file that this process has just made. Returns false if another process took it for a dead one and
+/// has removed it.
 bool lock_half(int half, const std::filesystem::path& name);
 
-/// Removes the files of writings of `path` that have died. `own` is the file that this process has just made for its
-/// own writing: it tells the time and the file system. What cannot be looked at or removed stays, without an error.
+/// Removes the temporary files of dead writes of `path`. `own` is the file that this process has just made for its own
+/// write: it gives the time and the file system. Files that cannot be examined or removed stay, without an error.
 void remove_dead_halves(const std::filesystem::path& path, int own);
 
 }  // namespace foretime

@@ -9,23 +9,23 @@
 
 namespace foretime {
 
-/// Reads JSON that people and programs outside wrote, and says where it is wrong:
-/// `candidates.json: candidates[3]: layouts: node 17: …`.
+/// Reads JSON from users and other programs, and reports the places of errors: `candidates.json: candidates[3]:
+/// layouts: node 17: …`.
 class JsonReader {
  public:
   using Element = simdjson::dom::element;
 
-  /// Lists and objects inside of each other at most; what we read has six.
+  /// The largest depth of nested lists and objects; known formats have six.
   static constexpr size_t kDepth = 16;
 
-  /// `origin` starts messages.
+  /// `origin` is the prefix of messages.
   explicit JsonReader(std::string origin) : origin_(std::move(origin)) {}
 
-  /// The root, valid as long as this object and until the next call. Throws DataError for what is no JSON, and for
-  /// more depth than kDepth. A text with some capacity left (simdjson's padding) need not be copied.
+  /// Returns the root, valid until the next call and while this object lives. Throws DataError for text that is not
+  /// JSON, or that is nested deeper than kDepth. A text with spare capacity (simdjson's padding) is not copied.
   Element parse(const std::string& text);
 
-  /// The place that messages name grows by one part as long as this lives. `name` must live as long.
+  /// Adds a part to the place that messages name, for a scope. `name` must live as long.
   class Inside {
    public:
     Inside(JsonReader& reader, std::string_view name, int64_t index = -1) : reader_(reader) {
@@ -39,9 +39,9 @@ class JsonReader {
     JsonReader& reader_;
   };
 
-  /// Throws DataError.
+  /// Throws DataError with the current place.
   [[noreturn]] void fail(const std::string& what) const;
-  /// `expected` begins: a list, an object with layouts.
+  /// Throws DataError: found `found`, expected `expected` (for example: a list).
   [[noreturn]] void fail(const Element& found, std::string_view expected) const;
 
   template <class T>
@@ -56,13 +56,13 @@ class JsonReader {
   simdjson::dom::object object(const Element& element, std::string_view expected) const {
     return get<simdjson::dom::object>(element, expected);
   }
-  /// A whole number from `least` to `most`.
+  /// Returns a whole number from `least` to `most`.
   int64_t integer(const Element& element, int64_t least, int64_t most) const;
-  /// A finite number that fits a float.
+  /// Returns a finite number that fits a float.
   float number(const Element& element) const;
-  /// A string, or a whole number as text.
+  /// Returns a string, or a whole number as text.
   std::string name(const Element& element) const;
-  /// Throws DataError where the field was met before; `met` remembers.
+  /// Throws DataError if `met` is set, for a field that occurs twice; then sets `met`.
   void once(bool& met) const;
 
  private:
@@ -75,7 +75,7 @@ class JsonReader {
   simdjson::dom::parser parser_;
 };
 
-/// A value as messages show it: cut to a line, without control characters.
+/// Returns a value as messages show it: cut to a line, without control characters.
 std::string json_excerpt(const simdjson::dom::element& element);
 
 }  // namespace foretime

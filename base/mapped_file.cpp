@@ -20,10 +20,10 @@
 namespace foretime {
 namespace {
 
-/// What the handler knows of a mapping. Slots are never given back, so that it may look at them at any time.
+/// Describes a mapping for the signal handler. Slots are never freed, so that it may read them at any time.
 struct Slot {
   std::atomic<uintptr_t> begin{0}, end{0};  // end 0: free
-  uint64_t last = 0;                        // of the file, where the mapping ends
+  uint64_t last = 0;                        // offset in the file at which the mapping ends
   dev_t device = 0;
   ino_t inode = 0;
   std::string path;

@@ -14,8 +14,8 @@
 namespace foretime {
 namespace {
 
-/// Whether an errno of write() says that nobody reads the stream any more: a pipe without a reader, or a terminal that
-/// was closed.
+/// Returns whether an errno of write() means that the stream has no reader any more: a pipe without a reader, or a
+/// closed terminal.
 bool has_no_reader(int error) { return error == EPIPE || error == EIO || error == ENXIO; }
 
 bool is_pipe_without_reader(int descriptor) {
@@ -27,7 +27,7 @@ void discard(std::FILE* stream) {
   const Descriptor null(::open("/dev/null", O_WRONLY | O_CLOEXEC));
   if (null.get() >= 0) ::dup2(null.get(), ::fileno(stream));
   std::clearerr(stream);
-  std::fflush(stream);  // what was not written goes as well
+  std::fflush(stream);  // discards the unwritten rest
 }
 
 void flush(std::FILE* stream) {

@@ -8,13 +8,13 @@
 
 namespace foretime {
 
-/// Writes text to standard output or standard error at once. When nobody reads the stream any more (a closed terminal
-/// or pipe), it becomes /dev/null, and the program continues without a display. Standard error that cannot be written
-/// for another reason is ignored; standard output keeps its error, which the end of the program reports.
+/// Writes text to standard output or standard error at once. If the stream has no reader any more (a closed terminal or
+/// pipe), it becomes /dev/null, and the program continues without a display. Other errors of standard error are
+/// ignored; standard output keeps its error, which the end of the program reports.
 void show(std::FILE* stream, std::string_view text);
 
-/// Ends the buffering of what a command has printed to standard output. Throws std::system_error with EPIPE where
-/// nobody reads it any more (`| head`), and StorageError or FileError where it cannot be written.
+/// Flushes standard output. Throws std::system_error with EPIPE if it has no reader any more (`| head`), and
+/// StorageError or FileError if it cannot be written.
 void flush_output();
 
 /// Writes a message to standard error after everything that standard output still buffers, so that a log with both

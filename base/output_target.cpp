@@ -57,7 +57,7 @@ bool contains(std::string_view text, std::string_view part) { return text.find(p
 struct KnownKind {
   FileKind kind;
   const char* name;
-  bool is_text;  // it may be written to a device or a pipe
+  bool is_text;  // devices and pipes accept it
   bool (*recognises)(const Ends& ends);
 };
 
@@ -107,7 +107,7 @@ constexpr std::array kKinds = {
 
 const KnownKind& known(FileKind kind) { return *std::ranges::find(kKinds, kind, &KnownKind::kind); }
 
-/// What a file is, for messages.
+/// Returns the kind of a file for messages.
 std::string description_of(const Ends& ends) {
   for (const auto& kind : kKinds)
     if (kind.recognises(ends)) return kind.name;

@@ -5,31 +5,31 @@
 
 namespace foretime {
 
-/// The file that execvp would find: `name` itself where it has a slash, else the first program of that name in the
-/// folders of `path`. Empty where there is none.
+/// Returns the file that execvp would execute: `name` if it contains a slash, else the first program of that name in
+/// the folders of `path`; "" if there is none.
 std::string find_program(const std::string& name, const std::string& path);
-/// In the folders of this process's PATH.
+/// Returns the program `name` in the folders of this process's PATH; "" if there is none.
 std::string find_program(const std::string& name);
 
 /// Returns pointers to `texts` and a null pointer at the end, as execve takes arguments and environments. They are
 /// valid as long as `texts` does not change.
 std::vector<char*> exec_pointers(const std::vector<std::string>& texts);
 
-/// "unknown" where it has none.
+/// Returns the name of this host; "unknown" if it has none.
 std::string host_name();
 
-/// Of this boot of this machine: whoever has the same one shares the kernel, which holds locks and clocks. Empty where
-/// the kernel does not say.
+/// Returns an identifier of this boot of this machine. Processes with equal ones share a kernel, and so its locks and
+/// clocks. "" if the kernel has none.
 std::string boot_id();
 
-/// What this process has of its machine.
+/// Describes the resources that this process uses.
 struct ProcessUsage {
-  double memory_mib = 0;   // resident; 0 where there is no /proc
-  double cpu_seconds = 0;  // of all of its threads, since it began
+  double memory_mib = 0;   // resident memory; 0 without /proc
+  double cpu_seconds = 0;  // CPU time of all threads since the process began
 };
 ProcessUsage process_usage();
 
-/// Seconds of a clock that is never set.
+/// Returns the seconds of a monotonic clock.
 double steady_seconds();
 
 }  // namespace foretime

@@ -7,12 +7,12 @@
 
 namespace foretime {
 
-/// All of an input file. Throws StorageError where the storage fails, and DataError for whatever is wrong with the file
-/// itself: there is none, it is a folder, it has more than `most` bytes.
+/// Reads a whole input file. Throws StorageError if the storage fails, and DataError for a missing file, a folder, or a
+/// file of more than `most` bytes.
 std::string read_input(const std::filesystem::path& file, uint64_t most = UINT64_MAX);
 
-/// The first bytes of a file, at most `bytes`, to see what it is. Fewer where it is shorter, none where it cannot be
-/// opened; whoever reads it says why. Throws StorageError where the storage fails.
+/// Returns the first `bytes` bytes of a file, or fewer if it is shorter, to recognise its kind. Empty if the file
+/// cannot be opened, which a later reader reports. Throws StorageError if the storage fails.
 std::string start_of(const std::filesystem::path& file, size_t bytes);
 
 }  // namespace foretime

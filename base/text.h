@@ -9,15 +9,15 @@
 
 namespace foretime {
 
-/// Cuts a stream of bytes into lines of bounded length. Of a longer line the first `limit` bytes are given, once its
-/// end is there, and the rest is dropped: memory stays bounded whatever arrives.
+/// Splits a stream of bytes into lines of bounded length. Only the first `limit` bytes of a longer line are returned,
+/// so memory is bounded for any input.
 class LineSplitter {
  public:
-  /// With `carriage_returns` a \r ends a line too (progress bars), and empty lines that come of it are left out.
+  /// If `carriage_returns` is set, a \r also ends a line (progress bars), and the resulting empty lines are left out.
   LineSplitter(size_t limit, bool carriage_returns) : limit_(limit), carriage_returns_(carriage_returns) {}
   using Take = std::function<void(std::string line, bool cut)>;
   void feed(std::string_view bytes, const Take& take);
-  /// What is left without an end of line.
+  /// Returns a last line without a line end.
   void finish(const Take& take);
 
  private:
@@ -29,29 +29,29 @@ class LineSplitter {
   bool cut_ = false, after_return_ = false;
 };
 
-/// `text` with everything that is not UTF-8 replaced by U+FFFD, and control characters other than tab left out: for
-/// terminals and JSON.
+/// Returns `text` with invalid UTF-8 replaced by U+FFFD and without control characters other than tab, for terminals
+/// and JSON.
 std::string printable_utf8(std::string_view text);
 
-/// Without the spaces, tabs and line ends around it.
+/// Returns `text` without leading and trailing spaces, tabs and line ends.
 std::string trimmed(std::string_view text);
 
-/// A name from a file for messages: printable ASCII, not longer than a line.
+/// Returns a name from a file for messages: printable ASCII, at most a line long.
 std::string printable(std::string_view name);
 
-/// Optimal string alignment distance (Damerau–Levenshtein without repeated edits): insertions, deletions, substitutions
-/// and swaps of neighbours that turn `a` into `b`.
+/// Returns the optimal string alignment distance (Damerau–Levenshtein without repeated edits): the number of
+/// insertions, deletions, substitutions and swaps of neighbours that turn `a` into `b`.
 int edit_distance(const std::string& a, const std::string& b);
 
-/// The dotted name most like `key`, the first of equals. A right last part in the wrong section (`learning_rate` for
-/// `optimizer.learning_rate`) is near, too. Empty where `names` is empty or nothing is alike: more than a third of the
-/// letters differ.
+/// Returns the dotted name most similar to `key`, the first of equals. A correct last part in a wrong section
+/// (`learning_rate` for `optimizer.learning_rate`) counts as similar. Returns "" if in every name more than a third of
+/// the letters differ.
 std::string nearest_name(const std::string& key, const std::vector<std::string>& names);
 
-/// Columns of text, padded to their display width, with a rule under the first row.
+/// Returns columns of text, padded to their display width, with a rule under the first row.
 std::string format_table(const std::vector<std::vector<std::string>>& rows);
 
-/// The words of `text`, which single spaces part: long tables of names in few lines.
+/// Returns the words of `text`, which are separated by single spaces, for long tables of names in few lines.
 template <size_t N>
 constexpr std::array<std::string_view, N> split_words(std::string_view text) {
   std::array<std::string_view, N> words;

@@ -37,7 +37,7 @@ void parallel_for(int64_t parts, int32_t threads, const std::function<std::funct
       const auto work = worker();
       while ((part = next.fetch_add(1)) < parts) work(part);
     } catch (...) {
-      next = parts;  // parts that others have begun go on: one of them may be an earlier one
+      next = parts;  // other threads finish their parts, one of which may have a lower number
       const std::lock_guard lock(mutex);
       if (part >= failed_part) return;
       failed_part = part;

@@ -25,22 +25,24 @@ struct PeerLostError : ErrorOf<kPeerLost, CommError> {
 
 enum class ReduceOp : uint8_t { sum, max, min };
 
-/// A collective under way. Its tensor must stay alive until `wait` returns.
+/// Represents a collective in progress. Its tensor must stay alive until `wait` returns.
 class Work {
  public:
   virtual ~Work() = default;
   /// Blocks until the result is there (on a GPU: until the current stream is ordered after it). Throws CommError,
   /// PeerLostError.
   virtual void wait() = 0;
-  /// As `wait` for what LibTorch's current stream gets from now on, without blocking the host where that is a GPU's:
-  /// the communicator keeps the tensors, and tells of failures in a later call, in Communicator::settle at the latest.
+  /// Orders further work of LibTorch's current stream after the collective, as `wait` does, but without blocking the
+  /// host if the stream is a GPU's. The communicator keeps the tensors, and reports failures in a later call, in
+  /// Communicator::settle at the latest.
   virtual void order() { wait(); }
   /// Lets the transport move data while the caller computes (MPI does so only inside its calls); true once the result
   /// is on its way out of `wait` without blocking. Need not be called.
   virtual bool poll() { return false; }
 };
 
-/// Who takes part in a stage. Rows of its tensors are those ranks, in their order. With b = `host_block()`:
+/// Names the ranks that take part in a stage. Rows of its tensors are these ranks, in their order. With b =
+/// `host_block()`:
 enum class Scope : uint8_t {
   all,
   block,   // the b ranks of this rank's block, which share a host
@@ -51,7 +53,7 @@ struct AllToAll {
   torch::Tensor send, receive;
   Scope scope = Scope::all;
 };
-/// Row r of `pieces`, [ranks, piece], is rank r's own; every rank gets all rows.
+/// Row r of `pieces`, [ranks, piece], is set by rank r; every rank gets all rows.
 struct AllGather {
   torch::Tensor pieces;
   Scope scope = Scope::all;
@@ -59,11 +61,11 @@ struct AllGather {
 /// A computation of this rank on tensors of the stages around it.
 using Compute = std::function<void()>;
 
-/// What an algorithm does (comm/algorithms/): stages that begin in this order, each when the one before is done.
+/// Holds the stages of an algorithm (comm/algorithms/), which begin in this order, each when the previous one is done.
 struct Stages {
   const char* call;  // the collective's name, for messages
   std::vector<std::variant<AllToAll, AllGather, Compute>> list;
-  std::vector<torch::Tensor> tensors;  // all that the stages read or write, on one device
+  std::vector<torch::Tensor> tensors;  // all tensors that the stages read or write, on one device
 };
 
 /// One member of a fixed group of processes. Every rank makes the same calls in the same order, from one thread at a
@@ -80,9 +82,9 @@ class Communicator {
   /// The largest power of two b such that ranks k b … k b + b - 1 share a host, for each k; the same on all ranks.
   /// 1 where a backend does not divide its ranks (nccl, which knows hosts by itself).
   virtual int host_block() const { return 1; }
-  /// single, mpi, nccl or threads.
+  /// Returns single, mpi, nccl or threads.
   virtual std::string name() const = 0;
-  /// Where the tensors of its collectives live: torch::kCPU, or this rank's GPU (nccl).
+  /// Returns the device of the tensors of its collectives: torch::kCPU, or this rank's GPU (nccl).
   virtual torch::Device device() const = 0;
 
   /// Reduces `tensor` over all ranks, in place. Returns at once; `Work::wait` blocks until the result is there.
@@ -95,12 +97,12 @@ class Communicator {
   /// Copies `tensor` from `root` to all, in place.
   virtual void broadcast(torch::Tensor tensor, int root) = 0;
   virtual void barrier() = 0;
-  /// Tells peers that ask that this rank gets on with its work, so that the time limit of the collective in which they
-  /// wait begins anew. For work whose length differs between ranks, after each piece of it. Throws PeerLostError where
-  /// a peer has ended meanwhile.
+  /// Reports to waiting peers that this rank makes progress, which restarts the time limit of the collective in which
+  /// they wait. For work whose length differs between ranks, after each piece of it. Throws PeerLostError if a peer has
+  /// ended meanwhile.
   virtual void keep_alive() {}
-  /// Waits, with the time limit, for all work that was only ordered: before its results are read, for a read from a
-  /// GPU has no time limit.
+  /// Waits, with the time limit, for all work that was only ordered. Must precede the reading of its results, because a
+  /// read from a GPU has no time limit.
   virtual void settle() {}
 
   /// Host bytes, of any length, which may differ between ranks; every rank gets all of them, by rank.
@@ -115,31 +117,31 @@ class Communicator {
   /// where a rank before it, which has failed as well, or the peer that made it fail does so. Waits up to a second for
   /// word of them, rank 0 excepted.
   virtual bool announce_failure(const std::string& /*reason*/) noexcept { return true; }
-  /// The last call of a failed run: tells peers that this rank cannot go on, so that they end at once (PeerLostError
-  /// with this reason, in the call that they wait in). A rank that fails because a peer told it so lingers here for two
+  /// The last call of a failed run: reports to peers that this rank has failed, so that they end at once (PeerLostError
+  /// with this reason, in the call that they wait in). A rank that fails because of such a report waits here for two
   /// seconds, so that the peer's exit code is the first. Never throws.
   virtual void abort(const std::string& reason) noexcept = 0;
 };
 
-/// True where a tensor's memory is not its own (torch::from_blob without a deleter), so that it may go while a
+/// Returns whether a tensor borrows its memory (torch::from_blob without a deleter), which may then be freed while a
 /// transport still uses it: after a time-out a late peer's data may arrive until the process ends. Backends copy such
 /// tensors.
 bool borrowed(const torch::Tensor& tensor);
 
-/// What every backend asks of the tensors of its collectives: contiguous, and float16, bfloat16, float32, float64,
-/// int64, int32 or uint8. Throws CommError naming the rank, the call and what was found.
+/// Checks the requirements of all backends for tensors of collectives: contiguous, and float16, bfloat16, float32,
+/// float64, int64, int32 or uint8. Throws CommError naming the rank, the call and the found value.
 void require_reducible(int rank, const char* call, const torch::Tensor& tensor);
 /// Throws CommError unless 0 <= root < size.
 void require_root(int rank, int size, const char* call, int root);
 
-/// Another rank's failure, in a step that all ranks take together.
+/// Reports another rank's failure, in a step that all ranks take together.
 struct RemoteError : Error {
   using Error::Error;
 };
 
-/// Runs `step` on every rank and lets them agree on the outcome: where it threw on some rank, it throws on all of them:
-/// the first of these ranks gets its own exception; all others, also those that failed themselves, get a RemoteError
-/// with its message and exit code. The error is then reported once. No rank is left waiting in a collective.
+/// Runs `step` on every rank and makes all ranks throw if it throws on some rank: the first of these ranks rethrows its
+/// exception; all others, also those that failed too, throw a RemoteError with its message and exit code. The error is
+/// then reported once, and no rank waits in a collective for ever.
 void run_together(Communicator& comm, const std::function<void()>& step);
 
 }  // namespace foretime::comm

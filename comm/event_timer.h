@@ -8,10 +8,10 @@
 
 namespace foretime::comm {
 
-/// StreamTimer by CUDA's events. Two pairs, since the GPU may be a step behind.
+/// Measures times of a stream by CUDA's events, in two pairs, since the GPU may be a step behind.
 class EventTimer final : public StreamTimer {
  public:
-  /// Events belong to the GPU that is current, which must be `gpu`.
+  /// Makes events on the current GPU, which must be `gpu`.
   explicit EventTimer(int gpu) : gpu_(gpu) {
     for (auto& pair : pairs_) {
       for (auto& event : pair.events) cudaEventCreateWithFlags(&event, cudaEventDefault);
@@ -49,7 +49,7 @@ class EventTimer final : public StreamTimer {
  private:
   struct Pair {
     std::array<cudaEvent_t, 2> events{};
-    bool open = false;  // both recorded, and not read
+    bool open = false;  // recorded, but not read yet
   };
   cudaStream_t stream() const { return static_cast<cudaStream_t>(torch_current_stream(gpu_)); }
 

@@ -7,34 +7,34 @@
 
 namespace foretime::comm {
 
-/// The only place of comm/ that depends on whether LibTorch was built with CUDA. Tests put a device of their own in its
-/// place (tests/comm/standin/).
+/// The part of comm/ that depends on whether LibTorch was built with CUDA. Tests replace it by a simulated device
+/// (tests/comm/standin/).
 
-/// True where this LibTorch has CUDA, whether there is a GPU or not.
+/// Returns whether this LibTorch has CUDA, even without a GPU.
 bool torch_built_with_cuda();
-/// True where LibTorch can compute on a GPU of this machine.
+/// Returns whether LibTorch can compute on a GPU of this machine.
 bool torch_has_cuda();
-/// GPUs that LibTorch can compute on; makes no context on any.
+/// Returns the number of GPUs that LibTorch can compute on; makes no context.
 int torch_gpus();
-/// What LibTorch calls CUDA's GPU of this number.
+/// Returns LibTorch's device for the GPU with CUDA's number `gpu`.
 c10::Device torch_gpu(int gpu);
-/// The stream (a cudaStream_t) that LibTorch computes on, on this thread; null, CUDA's default stream, without CUDA.
+/// Returns LibTorch's current stream (a cudaStream_t) of this thread; null, CUDA's default stream, without CUDA.
 void* torch_current_stream(int gpu);
-/// Makes `gpu` the one that LibTorch and CUDA use on this thread.
+/// Makes `gpu` the current GPU of LibTorch and CUDA on this thread.
 void torch_set_gpu(int gpu);
-/// Runs `body` with `gpu` current and with LibTorch's operations on `stream` (a cudaStream_t), and puts back both. What
-/// the body allocates belongs to that stream; without CUDA it just runs.
+/// Runs `body` with `gpu` current and with LibTorch's operations on `stream` (a cudaStream_t), then restores both.
+/// Allocations of `body` belong to that stream. Without CUDA it only calls `body`.
 void torch_on_stream(void* stream, int gpu, const std::function<void()>& body);
-/// Time that LibTorch's current stream spends between two points. Nothing waits for it.
+/// Measures the time that LibTorch's current stream spends between two points, without waiting for it.
 class StreamTimer {
  public:
   virtual ~StreamTimer() = default;
   virtual void begin() = 0;
   virtual void end() = 0;
-  /// Of the last pair of points that the stream has passed; 0 before the first.
+  /// Returns the time between the last pair of points that the stream has passed; 0 before the first.
   virtual double seconds() = 0;
 };
-/// For `gpu`, which must be the current one; null without CUDA.
+/// Makes a timer for `gpu`, which must be current; null without CUDA.
 std::unique_ptr<StreamTimer> make_stream_timer(int gpu);
 
 }  // namespace foretime::comm

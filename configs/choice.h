@@ -7,10 +7,10 @@
 #include <type_traits>
 #include <vector>
 
-/// Settings that are one of some words. An enum and its words are one declaration, so reading, printing, error messages
-/// and the reference page cannot differ from the code:
+/// Settings with one of several words as value. An enum and its words are one declaration, so that reading, printing,
+/// error messages and the reference page agree with the code:
 ///   FORETIME_CHOICE(Device, auto_, cpu, cuda);
-/// A word is its enumerator without the underscore that keeps it from being a keyword.
+/// A word is its enumerator without the underscore that avoids a keyword.
 #define FORETIME_CHOICE(Name, ...) FORETIME_CHOICE_OF(Name, __VA_ARGS__)  // so that macros in the list are expanded
 #define FORETIME_CHOICE_OF(Name, ...)        \
   enum class Name : uint8_t { __VA_ARGS__ }; \
@@ -23,7 +23,7 @@ concept Choice = std::is_enum_v<T> && requires(T value) {
   choice_words(value);
 };
 
-/// The elements of a list as FORETIME_CHOICE has it.
+/// Returns the elements of a list in the form of FORETIME_CHOICE.
 std::vector<std::string> split_words(std::string_view list);
 std::string word_at(std::string_view list, size_t index);
 std::optional<uint8_t> index_of_word(std::string_view list, std::string_view word);
@@ -38,14 +38,14 @@ std::string word_of(T value) {
   return word_at(choice_words(value), static_cast<size_t>(value));
 }
 
-/// Empty for a word that is none of the choice's.
+/// Returns the value of a word; nullopt for a word that the choice does not have.
 template <Choice T>
 std::optional<T> choice_named(std::string_view word) {
   const auto index = index_of_word(choice_words(T()), word);
   return index ? std::optional(static_cast<T>(*index)) : std::nullopt;
 }
 
-/// `found X, expected one of a, b (did you mean a?)`.
+/// Returns `found X, expected one of a, b (did you mean a?)`.
 std::string not_among(const std::string& found, std::string_view word, const std::vector<std::string>& words);
 
 }  // namespace foretime::configs

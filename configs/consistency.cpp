@@ -12,10 +12,10 @@ namespace {
 struct Conflict {
   bool found;
   const char *key, *other;
-  const char* reason;  // why, and what to do
+  const char* reason;  // reason and remedy
 };
 
-/// Of the first conflict that is found: both keys, their values and the reason. Empty where there is none.
+/// Returns the message of the first conflict with `found`: both keys, their values and the reason; "" if there is none.
 std::string first_conflict(const Settings& settings, std::initializer_list<Conflict> conflicts) {
   const auto* conflict = std::ranges::find(conflicts, true, &Conflict::found);
   if (conflict == conflicts.end()) return "";

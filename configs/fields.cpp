@@ -257,7 +257,7 @@ std::string write(const ChoiceListField& choices) {
   return write(words);
 }
 
-/// What a field's pointer stands for: the value, or the choice itself.
+/// Returns the value or choice that a field's pointer refers to.
 template <class T>
 T& target_of(T* pointer) {
   return *pointer;
@@ -267,8 +267,8 @@ const T& target_of(const T& choice) {
   return choice;
 }
 
-/// Text that every YAML reader takes for the same string: it starts with a letter, a dot or a slash (so no number,
-/// sign, or indicator), holds nothing that could end or fold it, and is no word with a meaning of its own.
+/// Returns whether every YAML reader takes a text for the same string: it starts with a letter, a dot or a slash (so it
+/// is no number, sign or indicator), has no characters that could end or fold it, and is no reserved word.
 bool is_plain(const std::string& text) {
   const auto is_letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); };
   const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };

@@ -12,11 +12,11 @@ namespace YAML {
 class Node;
 }
 
-/// The settings as a flat list, so that loading, printing and checking are ordinary code and not templates; and single
-/// values to and from YAML.
+/// The settings as a flat list, so that loading, printing and checking are ordinary code instead of templates, and
+/// conversions of single values from and to YAML.
 namespace foretime::configs {
 
-/// What a setting may be besides its type. Numbers: an interval. Strings and lists: whether they may be empty. A
+/// Describes the allowed values of a setting: an interval for numbers; whether strings and lists may be empty. A
 /// default Bound allows everything.
 struct Bound {
   double low = -std::numeric_limits<double>::infinity();
@@ -26,7 +26,7 @@ struct Bound {
   bool filled = false;
 
   bool allows(double value) const;
-  /// `> 0`, `>= 1`, `in [0, 1)`, `not empty`; empty where everything is allowed.
+  /// Returns `> 0`, `>= 1`, `in [0, 1)` or `not empty`; "" if everything is allowed.
   std::string text() const;
 };
 
@@ -38,7 +38,7 @@ constexpr Bound above_up_to(double low, double high) { return {.low = low, .high
 constexpr Bound from_to_below(double low, double high) { return {.low = low, .high = high, .high_open = true}; }
 constexpr Bound not_empty() { return {.filled = true}; }
 
-/// A choice without its type: every one is a byte, the index of its word.
+/// Refers to a choice without its type: each is one byte, the index of its word.
 struct ChoiceField {
   uint8_t* value;
   std::string_view words;
@@ -55,60 +55,61 @@ using FieldPointer = std::variant<bool*, int64_t*, uint64_t*, double*, std::stri
                                   ChoiceField, ChoiceListField>;
 
 struct Field {
-  std::string key;     // full name: trainer.early_stop.patience
-  FieldPointer value;  // into the Settings that the list was made from
+  std::string key;     // full name, such as trainer.early_stop.patience
+  FieldPointer value;  // points into the Settings that the list was made from
   std::string meaning;
   Bound bound;
 
-  /// The part of the key before the last dot.
+  /// Returns the part of the key before the last dot.
   std::string section() const { return key.substr(0, key.rfind('.')); }
   std::string name() const { return key.substr(key.rfind('.') + 1); }
-  /// Of a choice or a list of choices; empty for other settings.
+  /// Returns the words of a choice or a list of choices; empty for other settings.
   std::string_view words() const;
 };
 
 struct Section {
-  std::string key;  // trainer.early_stop
+  std::string key;  // full name, such as trainer.early_stop
   std::string meaning;
 };
 
-/// In declaration order; a section comes before its keys.
+/// Lists fields and sections in declaration order; a section precedes its keys.
 struct FieldList {
   std::vector<Field> fields;
   std::vector<Section> sections;
 
-  /// Null where there is none of that name.
+  /// Returns the field of this name; null if there is none.
   const Field* field(const std::string& key) const;
+  /// Returns the section of this name; null if there is none.
   const Section* section(const std::string& key) const;
 };
 
-/// Points into `settings`, which must outlive the list.
+/// Returns a list that points into `settings`, which must outlive it.
 FieldList list_fields(Settings& settings);
 
-/// A value that does not fit its field. The text reads `found X, expected Y`; callers add where and which key.
+/// Reports a value that does not match its field. The text reads `found X, expected Y`; callers add place and key.
 struct ValueError {
   std::string text;
 };
 
-/// Writes what `node` holds to `value`, without checking bounds. Stricter than yaml-cpp: numbers must be plain decimal
-/// text that the type holds, doubles finite, booleans `true` or `false`; a single string stands for a list of one.
-/// Nothing (`key:`) is refused, not read as a default. Throws ValueError.
+/// Writes the value of `node` to `value`, without checking bounds. Stricter than yaml-cpp: numbers must be plain
+/// decimal text in the range of the type, doubles finite, booleans `true` or `false`; a single string means a list of
+/// one. An empty value (`key:`) is refused. Throws ValueError.
 void read_value(const YAML::Node& node, const FieldPointer& value);
 
-/// The value as YAML on one line, which read_value reads back to the same value: doubles in shortest round-trip form,
-/// strings quoted where plain text would mean something else.
+/// Returns the value as YAML on one line, which read_value reads back to the same value: doubles in shortest round-trip
+/// form, strings quoted if plain text would mean something else.
 std::string write_value(const FieldPointer& value);
 
-/// One string as YAML, and one list element likewise.
+/// Returns a string as YAML on one line.
 std::string write_string(const std::string& text);
 
-/// `an integer`, `a number`, …: the words of messages and of the reference page.
+/// Returns the type in the words of messages and of the reference page: `an integer`, `a number`, ….
 std::string type_name(const FieldPointer& value);
 
-/// What a field may be: `> 0`, `one of a, b`, …; empty where its type says it all.
+/// Returns the allowed values of a field, `> 0`, `one of a, b`, …; "" if its type says everything.
 std::string allowed_text(const Field& field);
 
-/// `found X, expected Y` where the value lies outside of the field's bound, else empty.
+/// Returns `found X, expected Y` if the value is outside of the field's bound, else "".
 std::string bound_violation(const Field& field);
 
 }  // namespace foretime::configs

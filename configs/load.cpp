@@ -40,7 +40,7 @@ constexpr RenamedWord kRenamedWords[] = {
     {"model.readout", "tied_normalized_sum", "decision_normalized_sum"},
 };
 
-/// What settings are called elsewhere, by the last part of the name.
+/// Maps a name that other projects use for a setting to the setting's key.
 struct Alias {
   std::string_view alias, key;
 };
@@ -116,7 +116,7 @@ class Loader {
   void read_override(const std::string& text);
   void read_override(const std::string& key, const std::string& value, const std::string& place);
   void check_bounds() const;
-  /// Of what the last override set.
+  /// Checks the bounds of the values that the last override set.
   void check_bounds_of_override() const;
   /// Refuses settings of model types that are not used.
   void check_sections() const;
@@ -220,8 +220,8 @@ void Loader::read_override(const std::string& text) {
 }
 
 void Loader::read_override(const std::string& key, const std::string& value, const std::string& place) {
-  // What starts like a YAML list, map or quoted string is one. All else is taken as it stands, so that globs, colons
-  // and the like need no second quoting inside the shell's.
+  // A value that starts like a YAML list, map or quoted string is YAML. Any other value is taken literally, so that
+  // globs and colons need no second quoting inside the shell's.
   const bool is_yaml = !value.empty() && std::string("[{\"'").find(value[0]) != std::string::npos;
   seen_.clear();
   ++order_;

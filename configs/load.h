@@ -13,33 +13,33 @@
 
 namespace foretime::configs {
 
-/// Reads a YAML file over the defaults, then applies `a.b=value` overrides in order, then checks every bound and that
-/// settings do not contradict each other. An override's value that starts with [ { " or ' is YAML, everything else is
-/// taken as it stands; in a file and in overrides a single string stands for a list of one. Throws SettingsError.
+/// Reads a YAML file over the defaults, applies `a.b=value` overrides in order, and checks every bound and that
+/// settings do not contradict each other. An override's value that starts with [ { " or ' is YAML, any other is taken
+/// literally; in a file and in overrides a single string means a list of one. Throws SettingsError.
 Settings load_settings(const std::filesystem::path& file, const std::vector<std::string>& overrides = {});
 
-/// As load_settings, from YAML text; `origin` stands for the file's name in messages.
+/// Reads settings from YAML text as load_settings does; `origin` names the text in messages.
 Settings parse_settings(const std::string& yaml, const std::string& origin,
                         const std::vector<std::string>& overrides = {});
 
-/// Sets one key, given by its full name, as the override `key=value` would; for sweeps. Throws SettingsError where the
-/// key is unknown or the value malformed or out of bounds, and then leaves `settings` as they were. Contradictions
-/// between keys are left to the loading of the result.
+/// Sets one key, given by its full name, as the override `key=value` does; for sweeps. Throws SettingsError, without
+/// changing `settings`, if the key is unknown or the value malformed or out of bounds. Contradictions between keys are
+/// found when the result is loaded.
 void apply_override(Settings& settings, const std::string& key, const std::string& value);
 
-/// Settings with other values of some keys, over and over: what apply_override does to a copy, for as little as reading
-/// the values takes.
+/// Changes some keys of given settings repeatedly: equivalent to apply_override on a copy, but only as expensive as
+/// reading the values.
 class Variation {
  public:
   explicit Variation(Settings base);
   ~Variation();
   Variation(Variation&&) noexcept;
 
-  /// Back to the base.
+  /// Restores the base settings.
   void reset();
-  /// As apply_override; after a failure only reset may follow.
+  /// Sets a key as apply_override does. After a failure only `reset` may follow.
   void set(const std::string& key, const std::string& value);
-  /// What may be changed besides, until the next reset.
+  /// Returns the current settings; changes last until the next `reset`.
   Settings& settings();
 
  private:
@@ -47,44 +47,45 @@ class Variation {
   std::unique_ptr<State> state_;
 };
 
-/// Settings that are each within bounds but cannot be meant together. Names both keys, their values and what to do;
-/// empty where all is well.
+/// Returns a message about settings that are within bounds but contradict each other, with both keys, their values and
+/// a remedy; "" if there is no contradiction.
 std::string find_conflict(const Settings& settings);
 
-/// Of these, what concerns data.prune_hops.
+/// Returns the part of find_conflict that concerns data.prune_hops.
 std::string find_pruning_conflict(const Settings& settings);
 
-/// Whether a key is one of all models, or one in the section of a model type that these settings use: model.type, the
-/// layers of a stacked model, trainer.baselines.
+/// Returns whether these settings use a key: a key of all models, or one in the section of a model type that occurs in
+/// model.type, the layers of a stacked model or trainer.baselines.
 bool is_read(const Settings& settings, const std::string& key);
 
-/// How many steps messages travel in a model: the layers of its message plans. A Chebyshev convolution of order K takes
-/// K - 1 steps, all others one.
+/// Returns the number of steps that messages travel in a model, which is the number of layers of its message plans. A
+/// Chebyshev convolution of order K takes K - 1 steps, any other one step.
 int64_t message_hops(const ModelSettings& settings);
 
-/// The resolved settings as YAML, which load_settings reads back: every key that is read (`is_read`), doubles in
-/// shortest round-trip form, keys in declaration order, so equal settings give equal bytes.
+/// Returns the resolved settings as YAML, which load_settings reads back: every key that is used (`is_read`), doubles
+/// in shortest round-trip form, keys in declaration order, so that equal settings give equal bytes.
 std::string to_yaml(const Settings& settings);
+/// Returns as YAML the keys for which `prints` returns true.
 std::string to_yaml(const Settings& settings, const std::function<bool(const std::string& key)>& prints);
 
-/// The settings that a file with keys and words of former versions names, under their new names: as YAML that
-/// load_settings reads. Throws SettingsError.
+/// Converts a file with keys and words of former versions to YAML with their new names, which load_settings reads.
+/// Throws SettingsError.
 std::string migrate(const std::filesystem::path& file);
 
-/// The Markdown reference page of all keys: name, type, default, bounds, meaning.
+/// Returns the Markdown reference page of all keys: name, type, default, bounds, meaning.
 std::string reference_page();
 
-/// Full names of all keys, in declaration order.
+/// Returns the full names of all keys, in declaration order.
 std::vector<std::string> all_keys();
 
-/// Why a key is no setting: its new names where it was renamed, the setting that elsewhere has this name (lr), else the
-/// nearest known key, else those of its section.
+/// Returns a message about a key that is no setting: its new names if it was renamed, the setting that other projects
+/// call so (lr), else the nearest known key, else the keys of its section.
 std::string unknown_setting(const std::string& key);
 
-/// Keys and words that former versions had. Files that hold them are refused with the new ones.
+/// Names the replacements of a key of former versions. Files with such keys are refused with a message.
 struct RenamedKey {
   std::string_view old_key;
-  std::vector<std::string_view> keys;  // where it belonged to several model types: one of each
+  std::vector<std::string_view> keys;  // several if several model types had the key
 };
 struct RenamedWord {
   std::string_view key, old_word, word;

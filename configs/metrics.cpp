@@ -59,7 +59,7 @@ std::string nearest_metric(const std::string& metric) {
   return fmt::format("{}/{}", set == kSets.end() ? "valid" : *set, name.empty() ? "kendall_tau" : name);
 }
 
-/// Why the set of trainer.metric is not evaluated while a run goes on; empty where it is.
+/// Returns the reason why the set of trainer.metric is not evaluated during a run; "" if it is.
 std::string unmeasured_set(const Settings& s) {
   const auto set = set_of(s.trainer.metric);
   if (set == "holdout" && s.data.holdout == 0) return "data.holdout is 0; set it to a fraction such as 0.1";

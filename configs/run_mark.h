@@ -7,7 +7,7 @@
 
 namespace foretime::configs {
 
-/// The first line of a run's config.yaml, by which a folder is known to be a run that Foretime made.
+/// The first line of a run's config.yaml, which marks a folder as a run of Foretime.
 inline constexpr std::string_view kRunMark = "# Foretime wrote this file: the settings of the run in this folder.\n";
 
 /// Returns the settings in the config.yaml of a run directory, which others may have written (base/foreign_file.h).

@@ -14,8 +14,8 @@ FORETIME_CHOICE(Overlap, refuse, warn);
 FORETIME_CHOICE(FeatureTransform, none, minmax, zscore);
 FORETIME_CHOICE(LayoutFeatures, scaled, learned_scale, embedding);
 FORETIME_CHOICE(NodeTypeVectors, learned, fasttext);
-/// Convolutions are model types and layers of a stacked model. Each is a word here and a function of this name in a
-/// file of models/convolutions/; the registry there is made from this list.
+/// Names the convolutions, which are model types and layers of a stacked model. Each has a function of this name in a
+/// file of models/convolutions/, whose registry is made from this list.
 #define FORETIME_CONVOLUTIONS gcn, sage, gin, gat, chebnet, transformer
 FORETIME_CHOICE(ConvolutionType, FORETIME_CONVOLUTIONS);
 FORETIME_CHOICE(ModelType, mlp, FORETIME_CONVOLUTIONS, stacked, residual_gcn, preactivated_gcn, tpgnn, statement_cost);
@@ -48,7 +48,7 @@ FORETIME_CHOICE(Backend, auto_, single, mpi, nccl);
 
 using Strings = std::vector<std::string>;
 
-/// Every setting of a training run, as plain typed structs: configs/settings_table.h says what they mean.
+/// Every setting of a training run, as plain typed structs; configs/settings_table.h has their meanings.
 #define STRUCT(Name) struct Name
 #define FIELD(Type, member, value, bound, meaning) Type member = value
 #define CHOICE(Type, member, word, meaning) Type member = Type::word

@@ -108,7 +108,7 @@ STRUCT(GinSettings) {
          "messages of producers and of consumers apart, with weights of their own, or together");
 };
 
-/// Of gat and of transformer.
+/// Holds the settings of gat and of transformer.
 STRUCT(AttentionSettings) {
   FIELD(int64_t, heads, 4, at_least(1), "attention heads, which divide model.hidden");
   CHOICE(Directions, directions, apart,

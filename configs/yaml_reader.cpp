@@ -137,14 +137,14 @@ bool has_meaning_at_start(const std::string& text) {
          text.back() == '\t' || text.find('\n') != std::string::npos;
 }
 
-/// What a file is that holds no text; null for text.
+/// Returns the kind of a file without text; null for text.
 const char* binary_kind(const std::string& text) {
   if (text.starts_with("PK\3\4")) return "a zip archive";
   if (text.starts_with("\x1f\x8b")) return "gzip data";
   return text.find('\0') == std::string::npos ? nullptr : "binary data";
 }
 
-/// Whether a line, counted from 0, is indented by a tab, which YAML does not allow.
+/// Returns whether a line, counted from 0, is indented by a tab, which YAML does not allow.
 bool begins_with_tab(const std::string& yaml, int line) {
   std::istringstream lines(yaml);
   std::string text;

@@ -41,7 +41,7 @@ StoredCheckpoint read_best(const fs::path& path,
       const auto steps = store.steps();
       // A best one is noted before it is written: where it is newer than all, it has not been written yet, or ever.
       if (!steps.empty() && wanted.value_or(INT64_MAX) > steps.back()) wanted = steps.back();
-      if (!wanted) return read_checkpoint(path);  // which says that there is none
+      if (!wanted) return read_checkpoint(path);  // throws, since there is none
       return store.read(*wanted);
     } catch (const StorageError&) {
       throw;

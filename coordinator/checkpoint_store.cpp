@@ -21,7 +21,7 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
 constexpr const char *kManifest = "manifest.json", *kBest = "best.json";
-constexpr int64_t kFormat = 1;  // of manifest.json and of what it lists
+constexpr int64_t kFormat = 1;  // version of manifest.json and of the files that it lists
 constexpr const char *kPrefix = "step-", *kDamaged = "damaged-";
 constexpr uint64_t kMostManifestBytes = 64 << 20;
 
@@ -140,7 +140,7 @@ void CheckpointStore::clear() {
 void CheckpointStore::commit(int64_t step, const std::map<std::string, std::string>& contents) {
   // Without those above it: whoever has removed the run's directory wants no part of it back.
   if (files().create_folder(root_)) files().sync_folder(root_.parent_path().empty() ? "." : root_.parent_path());
-  remove_halves();  // they would keep the disk full
+  remove_halves();  // frees the space of unfinished files
   Json manifest = {{"format", kFormat}, {"step", step}, {"files", Json::object()}};
   for (const auto& [name, bytes] : contents)
     manifest["files"][name] = {{"bytes", bytes.size()}, {"crc32", checksum(bytes)}};
@@ -166,9 +166,9 @@ StoredCheckpoint CheckpointStore::read_intact(int64_t step, const Warn& warn) co
     try {
       return read(*candidate);
     } catch (const UnreachableError&) {
-      throw;  // it may be whole, and read later
+      throw;  // the checkpoint may be intact and readable later
     } catch (const NewerFormat&) {
-      throw;  // nothing is wrong with it
+      throw;  // the checkpoint is intact
     } catch (const StorageError& error) {
       if (!storage) storage = std::current_exception();
       warn(error.what());
@@ -178,7 +178,7 @@ StoredCheckpoint CheckpointStore::read_intact(int64_t step, const Warn& warn) co
     }
     tried.insert(*candidate);
     candidate.reset();
-    for (const int64_t other : steps()) {  // anew: somebody may prune
+    for (const int64_t other : steps()) {  // listed again, since other processes may prune
       if (tried.contains(other)) continue;
       if (other < step || !candidate) candidate = other;
     }
@@ -227,7 +227,7 @@ void CheckpointStore::prune(int64_t last, bool keep_best) {
     const auto name = path.filename().string();
     if (!name.starts_with(kDamaged) || all.empty()) continue;
     const auto damaged = step_of(root_ / name.substr(std::strlen(kDamaged)));
-    if (damaged && *damaged <= all.back()) files().remove(path);  // trained anew
+    if (damaged && *damaged <= all.back()) files().remove(path);  // this run wrote these steps again
   }
   for (size_t i = 0; i + static_cast<size_t>(last) < all.size(); ++i) {
     if (best != all[i]) remove_folder(folder(all[i]));

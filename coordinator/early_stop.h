@@ -7,13 +7,13 @@
 
 namespace foretime::coordinator {
 
-/// Follows one metric over evaluations: which step was best, and whether to stop. Its state is saved with checkpoints.
+/// Follows one metric over evaluations: the best step, and whether to stop. Its state is saved in checkpoints.
 class EarlyStop {
  public:
   EarlyStop(bool maximize, int64_t patience, double min_delta)
       : maximize_(maximize), patience_(patience), min_delta_(min_delta) {}
 
-  /// True where this is the best value so far. NaN is never an improvement.
+  /// Adds a value and returns whether it is the best so far. NaN is never an improvement.
   bool observe(int64_t step, double value) {
     const double gain = !best_ ? std::numeric_limits<double>::infinity() : maximize_ ? value - *best_ : *best_ - value;
     if (!std::isnan(value) && gain > min_delta_) {

@@ -124,7 +124,8 @@ void clear_run(const fs::path& folder) {
   }
 }
 
-/// Whether the log of a folder begins as make_logger's does: a run that failed early has left a log and no config.yaml.
+/// Returns whether a folder has no log, or one of make_logger: a run that failed early has left a log and no
+/// config.yaml.
 bool is_log_or_room(const fs::path& folder) {
   constexpr std::string_view kTime = "0000-00-00 00:00:00.000 ";
   const auto file = open_foreign(folder, kLog, UINT64_MAX);
@@ -243,7 +244,7 @@ Json describe_environment(int ranks, int threads, const std::string& communicato
 }
 
 std::shared_ptr<spdlog::logger> make_logger(const fs::path& file, spdlog::level::level_enum level) {
-  show(stdout, "");  // before what follows on standard error
+  show(stdout, "");  // flushes before the output on standard error
   std::vector<spdlog::sink_ptr> sinks = {std::make_shared<spdlog::sinks::stderr_color_sink_mt>()};
   // On a terminal a message takes the line of the progress bar, which is drawn again below it.
   sinks.front()->set_pattern(isatty(STDERR_FILENO) != 0 ? "\r\033[K%^%v%$" : "%^%v%$");
@@ -274,7 +275,7 @@ void log_to_file(const spdlog::logger& log, const std::string& text) {
 }
 
 ResourceMeter::ResourceMeter() {
-  malloc_trim(0);  // what earlier runs of this process have freed is not this one's
+  malloc_trim(0);  // excludes memory that earlier runs of this process have freed
   std::ofstream("/proc/self/clear_refs") << "5";
   start_ = Clock::now();
 }

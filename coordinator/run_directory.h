@@ -15,35 +15,35 @@
 
 namespace foretime::coordinator {
 
-/// Of all groups of a run, and of those that it trains and validates on (sharding::DatasetIndex).
+/// Holds hashes of all groups of a run, and of the groups that it trains and validates on (sharding::DatasetIndex).
 struct DataFingerprints {
   uint64_t all = 0, training = 0;
 };
 
-/// Throws configs::SettingsError where a folder that is no run of Foretime holds files that a run would replace, append
+/// Throws configs::SettingsError if a folder that is not a run of Foretime holds files that a run would replace, append
 /// to or remove. The first line of a run's config.yaml marks its folder.
 void expect_run_or_room(const std::filesystem::path& folder);
 
-/// Rank 0's folder for a run: config.yaml, environment.json, data.json, metrics.jsonl, rankings.csv, log.txt,
+/// Manages rank 0's folder for a run: config.yaml, environment.json, data.json, metrics.jsonl, rankings.csv, log.txt,
 /// checkpoints/.
 class RunDirectory {
  public:
-  /// Opens or creates the folder. Where it holds a run already, its configuration must agree with `settings` in all
-  /// that shapes the result (see config_differences), and its training and validation groups must be the same, unless
-  /// run.overwrite is set, which empties the folder, or the run in it has no checkpoint (`begins_again`). Test groups
-  /// may be others: a run that continues measures them.
-  /// Throws configs::SettingsError, RunError.
+  /// Opens or creates the folder. If it holds a run, that run's configuration must agree with `settings` in everything
+  /// that determines the result (see config_differences), and its training and validation groups must be equal.
+  /// Exceptions are run.overwrite, which empties the folder, and a run without a checkpoint (`begins_again`). Test
+  /// groups may differ, since a continued run measures them. Throws configs::SettingsError, RunError.
   RunDirectory(const configs::Settings& settings, DataFingerprints data);
 
   const std::filesystem::path& path() const { return path_; }
-  /// Whether the folder held a run without a checkpoint, whose files are gone.
+  /// Returns whether the folder held a run without a checkpoint, whose files were removed.
   bool begins_again() const { return begins_again_; }
   CheckpointStore& checkpoints() { return checkpoints_; }
   /// Appends one line to metrics.jsonl.
   void append_metrics(const nlohmann::json& line);
-  /// Returns when all lines are on disk: before a checkpoint, after which a resumed run does not write them again.
+  /// Returns when all lines are on disk. Must precede a checkpoint, after which a resumed run does not write them
+  /// again.
   void sync_metrics();
-  /// Drops lines of metrics.jsonl that are newer than `step`, which a killed run may have left behind.
+  /// Removes lines of metrics.jsonl after `step`, which a killed run may have left behind.
   void rewind_metrics(int64_t step);
   void write(const std::string& name, const std::string& text);
 
@@ -51,43 +51,43 @@ class RunDirectory {
   std::filesystem::path path_;
   CheckpointStore checkpoints_;
   bool begins_again_ = false;
-  bool has_metrics_ = false;  // lines were appended: a file that is not there has been removed by somebody
+  bool has_metrics_ = false;  // lines were appended, so a missing file has been removed by somebody
 
-  /// 0 for a file that was not begun. Throws StorageError for one that has gone.
+  /// Returns the size of metrics.jsonl; 0 if it was not begun. Throws StorageError if it has been removed.
   uint64_t size_of_metrics() const;
 };
 
-/// Full keys in which two configurations differ, "model.layers: 3 -> 2" one a line ("unused" for a key that one of the
-/// two does not read), but for those that do not change what a step
-/// computes: trainer.steps, epochs, eval_every, log_every, threads, device, deterministic and eval_states;
-/// data.test, allowed_roots and overlap; all of checkpoint, comm and run but comm.gradient_dtype.
+/// Returns the keys in which two configurations differ, one "model.layers: 3 -> 2" a line ("unused" for a key that one
+/// of them does not read). Keys that do not change the computation of a step are ignored: trainer.steps, epochs,
+/// eval_every, log_every, threads, device, deterministic and eval_states; data.test, allowed_roots and overlap; all of
+/// checkpoint, run and comm but comm.gradient_dtype.
 std::string config_differences(const configs::Settings& before, const configs::Settings& now);
 
-/// Versions, host, ranks and threads: what one needs to know to repeat a run.
+/// Returns versions, host, ranks and threads, which are needed to repeat a run.
 nlohmann::json describe_environment(int ranks, int threads, const std::string& communicator, const std::string& device);
 
-/// Adds a line to the file of a logger that make_logger has made with a file, and to no terminal.
+/// Adds a line to the file of a logger that make_logger has made with a file, but not to the terminal.
 void log_to_file(const spdlog::logger& log, const std::string& text);
 
-/// Prints to the terminal (stderr) and, where `file` is not empty, to that file. `level` names the least severe message
-/// that is shown. Throws FileError, or StorageError where the storage failed.
+/// Makes a logger that prints to the terminal (stderr) and, if `file` is not empty, to that file. `level` is the lowest
+/// severity that is shown. Throws FileError, or StorageError if the storage failed.
 std::shared_ptr<spdlog::logger> make_logger(const std::filesystem::path& file, spdlog::level::level_enum level);
 
-/// What a training run took, as resources.json in its directory says it.
+/// Holds the resources that a training run used, as stored in resources.json of its directory.
 struct RunResources {
-  double seconds = 0;     // wall time, with that of the attempts that it continued in the same directory
-  double memory = 0;      // MiB: peak resident memory of rank 0's process
-  double all_memory = 0;  // MiB: the sum of all ranks' peaks
+  double seconds = 0;     // wall time, including earlier attempts of the run in this directory
+  double memory = 0;      // MiB, peak resident memory of rank 0's process
+  double all_memory = 0;  // MiB, sum of all ranks' peaks
 };
 
-/// Measures this process from its construction on: wall time, and the peak of its resident memory (VmHWM), which begins
-/// at what is resident then. Where the kernel does not allow that (/proc/self/clear_refs), it is the peak since the
-/// process began: a process that trains once does not notice.
+/// Measures this process from the construction on: wall time, and the peak of its resident memory (VmHWM), which begins
+/// at the current value. If the kernel does not allow a reset (/proc/self/clear_refs), it is the peak since the process
+/// began, which is the same for a process that trains once.
 class ResourceMeter {
  public:
   ResourceMeter();
   double seconds() const;
-  /// MiB; 0 where there is no /proc.
+  /// Returns the peak in MiB; 0 without /proc.
   double peak_memory() const;
 
  private:
@@ -96,7 +96,7 @@ class ResourceMeter {
 
 /// Writes `folder`/resources.json.
 void write_run_resources(const std::filesystem::path& folder, const RunResources& resources);
-/// Empty where there is none, or a damaged one.
+/// Reads `folder`/resources.json; nullopt if it is missing or damaged.
 std::optional<RunResources> read_run_resources(const std::filesystem::path& folder);
 
 }  // namespace foretime::coordinator

@@ -30,8 +30,8 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
-/// When a process began, in ticks since the machine did; empty where there is no such process. With it a number that
-/// was given to another process is told apart.
+/// Returns the start time of a process in ticks since the machine started, which distinguishes it from later processes
+/// with its number; "" if there is no such process.
 std::string start_of(int64_t pid) {
   std::ifstream file(fmt::format("/proc/{}/stat", pid));
   std::string text;
@@ -65,8 +65,8 @@ std::string to_text(const Holder& h) {
                                std::strerror(error));
 }
 
-/// Empty for what no process of ours has written. A file that cannot be read may name a living holder: that throws, as
-/// fail() does.
+/// Returns the holder that a lock file names; nullopt if RunLock did not write it. Throws as fail() does if the file
+/// cannot be read, since it may name a living holder.
 std::optional<Holder> holder_in(const fs::path& lock, int file) {
   std::array<char, 4096> text{};
   ssize_t size = 0;
@@ -83,7 +83,7 @@ std::optional<Holder> holder_in(const fs::path& lock, int file) {
   return Holder{word("host"), word("kernel"), word("start"), word("since"), pid->get<int64_t>()};
 }
 
-/// Of the file of that name; empty where there is none.
+/// Returns the holder in the file `lock`; nullopt if it does not exist.
 std::optional<Holder> holder_at(const fs::path& lock) {
   const Descriptor there(::open(lock.c_str(), O_RDONLY | O_CLOEXEC));  // NFS asks its server when a file is opened
   if (there.get() < 0 && errno != ENOENT) fail(lock, "cannot be read", errno);
@@ -105,7 +105,7 @@ bool is_this_process(const std::optional<Holder>& holder) {
       folder, holder->pid, printable(holder->host), printable_utf8(holder->since), lock.filename().string());
 }
 
-/// When a file was last changed, by the clock of whoever stores it.
+/// Returns the time of a file's last change, by the clock of its storage.
 std::chrono::nanoseconds modified(const struct stat& status) {
   return std::chrono::seconds(status.st_mtim.tv_sec) + std::chrono::nanoseconds(status.st_mtim.tv_nsec);
 }
@@ -155,7 +155,7 @@ RunLock::~RunLock() {
   if (is_ours()) ::unlink(path_.c_str());  // while it is locked: who opened it meanwhile sees that it has gone
 }
 
-/// Whether run.lock names this process: another machine takes over the lock of a process that was stopped for long.
+/// Returns whether run.lock names this process: another machine may have taken over its lock after a long stop.
 bool RunLock::is_ours() const {
   try {
     return is_this_process(holder_at(path_));

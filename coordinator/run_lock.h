@@ -12,31 +12,31 @@
 
 namespace foretime::coordinator {
 
-/// Another process writes to the run directory. The message names its host and number.
+/// Reports that another process writes to the run directory. The message names its host and process id.
 struct DirectoryInUse : ErrorOf<kUsage> {
   using ErrorOf::ErrorOf;
 };
 
-/// How often a lock shows that its holder lives, after how long a silence it is taken over from another host, and how
-/// long a new holder waits on a shared file system before it looks whether another machine has written too.
+/// Holds the times of a lock: the interval of the holder's signs of life, the silence after which it is taken over from
+/// another host, and the time that a new holder waits on a shared file system before it checks for a concurrent one.
 struct LockTimes {
   std::chrono::milliseconds beat{10'000}, stale{45'000}, settle{500};
-  std::chrono::milliseconds patience{3'600'000};  // a longer wait for a silent holder is refused instead
+  std::chrono::milliseconds patience{3'600'000};  // a longer wait for a silent holder is refused
 };
 
-/// A folder that one process at a time may write to, for as long as this lives: `run.lock` in it, which says who. It is
-/// an OwnedFolder (base/files.h) meanwhile.
+/// Locks a folder for writing by this process during its lifetime. `run.lock` in the folder names the holder. The
+/// folder is an OwnedFolder (base/files.h) meanwhile.
 ///
-/// On one machine the kernel holds the lock (an open-file-description lock, also over NFS where its lock service runs)
-/// and gives it back whatever becomes of the process. Where another machine's kernel cannot be asked (NFS with `nolock`
-/// or `local_lock`), the modification time of run.lock counts, which the holder renews: a lock of another machine is
-/// taken over once that has stood still for LockTimes::stale, and only such a lock is waited for.
+/// On one machine the kernel holds the lock (an open-file-description lock, also over NFS with a lock service) and
+/// releases it when the process ends. If another machine's kernel cannot be asked (NFS with `nolock` or `local_lock`),
+/// the modification time of run.lock counts, which the holder renews: a lock of another machine is taken over if it has
+/// not changed for LockTimes::stale. Only such a lock is waited for.
 class RunLock {
  public:
-  /// Makes the folder. Throws DirectoryInUse; configs::SettingsError where the folder cannot be made or written to,
-  /// StorageError where that is the storage's fault.
+  /// Makes the folder and takes the lock. Throws DirectoryInUse; configs::SettingsError if the folder cannot be made or
+  /// written to, StorageError if the storage is the cause.
   explicit RunLock(const std::filesystem::path& folder, LockTimes times = {});
-  /// Removes run.lock, where it still is this process's.
+  /// Removes run.lock if it still belongs to this process.
   ~RunLock();
   RunLock(const RunLock&) = delete;
   RunLock& operator=(const RunLock&) = delete;

@@ -19,7 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Empty where there is none.
+/// Returns the text of a file; "" if there is none.
 std::string text_of(const fs::path& file) {
   std::ifstream stream(file);
   std::ostringstream text;
@@ -38,7 +38,7 @@ std::optional<Number> number_in(std::string_view text) {
 
 using Fields = std::map<std::string, std::string>;
 
-/// Of the first processor that is among the CPUs. On ARM the model's name stands in no processor.
+/// Returns the fields of the first of the given CPUs. On ARM the model's name is outside of the processors' blocks.
 Fields fields_of_cpu(const std::string& cpuinfo, const std::vector<int>& cpus) {
   std::istringstream stream(cpuinfo);
   Fields fields;

@@ -74,7 +74,7 @@ void stay_on(int cpu) {
   cpu_set_t one;
   CPU_ZERO(&one);
   CPU_SET(cpu, &one);
-  sched_setaffinity(0, sizeof one, &one);  // where it is refused, the thread runs anywhere
+  sched_setaffinity(0, sizeof one, &one);  // on failure the thread may run on any CPU
 }
 
 /// One thread's work: done `times` times.

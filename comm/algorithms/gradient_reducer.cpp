@@ -33,7 +33,7 @@ class AfterNode final : public autograd::FunctionPostHook {
 
 struct Bucket {
   std::vector<size_t> members;         // parameters
-  std::vector<torch::Tensor> windows;  // one view of `flat` for each member, in its shape
+  std::vector<torch::Tensor> windows;  // views of `flat`, one for each member, in its shape
   torch::Tensor flat;
   size_t waiting = 0;  // members without a final gradient in this step
   std::unique_ptr<Work> work;
@@ -81,10 +81,10 @@ struct GradientReducer::State {
   const Wire wire;
   const Route route;
   std::vector<Parameter> parameters;
-  std::vector<Place> places;  // by parameter
+  std::vector<Place> places;  // [parameters]
   // Kept alive: parameters hold them weakly. A std::shared_ptr, or LibTorch's own pointer in its newest versions.
   std::vector<decltype(autograd::impl::grad_accumulator(std::declval<const torch::Tensor&>()))> accumulators;
-  std::vector<uintptr_t> hooks;  // by parameter
+  std::vector<uintptr_t> hooks;  // [parameters]
   std::vector<Bucket> buckets;
   size_t next = 0;     // the first bucket that has not started
   size_t arrived = 0;  // the first bucket whose sum has not been seen
@@ -92,14 +92,14 @@ struct GradientReducer::State {
   std::mutex mutex;  // hooks of GPU parameters run on threads of the autograd engine
   bool armed = false;
   bool flushed = false;
-  std::vector<bool> touched;  // by any backward since the last finish
-  std::vector<bool> filled;   // by the armed backward; empty before the first
+  std::vector<bool> touched;  // [parameters] gradient computed by any backward since the last finish
+  std::vector<bool> filled;   // [parameters] gradient computed by the armed backward; empty before the first
   std::exception_ptr failure;
   std::vector<std::string> unused;
   std::set<size_t> named_unused;
   Timing timing;
-  std::unique_ptr<StreamTimer> timer;         // of the waits of a GPU
-  std::vector<std::unique_ptr<Work>> before;  // of the last step, where a GPU waits for them
+  std::unique_ptr<StreamTimer> timer;         // measures the waits of a GPU
+  std::vector<std::unique_ptr<Work>> before;  // works of the last step, if a GPU waits for them
 };
 
 void GradientReducer::State::make_buckets(int64_t bucket_bytes) {
@@ -197,7 +197,7 @@ void GradientReducer::State::flush() {
 void GradientReducer::State::finish() {
   const torch::NoGradGuard no_grad;
   flush();
-  // Sums of a GPU's transport come on streams that its own then waits for; the host goes on.
+  // The stream of the GPU waits for the sums of its transport; the host continues.
   const bool ordered = !communicator.device().is_cpu() && std::ranges::all_of(buckets, [&](const Bucket& each) {
     return each.flat.device() == communicator.device();
   });

@@ -45,7 +45,7 @@ Compute copy_back(const torch::Tensor& pieces, const torch::Tensor& tensor) {
   };
 }
 
-/// What was sent is no longer read once the exchange is through on this side, and takes the sum.
+/// Writes the sum into the sent piece, which is not needed any more after the exchange.
 Compute add_into(const torch::Tensor& own, const torch::Tensor& received) {
   return [own, received]() mutable {
     const torch::NoGradGuard no_grad;
@@ -61,8 +61,8 @@ Stages direct_stages(const Communicator& comm, const torch::Tensor& pieces, cons
           .tensors = {tensor, pieces, received}};
 }
 
-/// Of rank r, in block r / b at place r % b: pieces [b, hosts, piece], of which row r % b is its block's for all
-/// blocks.
+/// Returns the stages of rank r, at place r % b of block r / b, for pieces [b, hosts, piece]: row r % b holds the
+/// rank's pieces for all blocks.
 Stages stages_by_hosts(const Communicator& comm, const torch::Tensor& pieces, const torch::Tensor& tensor) {
   const int64_t block = comm.host_block(), hosts = comm.size() / block, piece = pieces.size(1);
   const int64_t place = comm.rank() % block, host = comm.rank() / block;

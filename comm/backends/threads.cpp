@@ -17,7 +17,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// What one rank contributes to a collective. `call` and `detail` must be the same on all.
+/// Holds the contribution of one rank to a collective. `call` and `detail` must be equal on all ranks.
 struct Contribution {
   std::string call, detail;
   torch::Tensor tensor;
@@ -32,10 +32,10 @@ struct Collective {
   bool done = false;
   std::string mismatch;
   torch::Tensor tensor;            // the result
-  std::vector<std::string> bytes;  // of all contributions
+  std::vector<std::string> bytes;  // [ranks] contributed bytes
 };
 
-/// Where the threads meet for their collectives.
+/// Lets threads meet for their collectives.
 class Rendezvous {
  public:
   Rendezvous(int size, std::chrono::duration<double> timeout) : size_(size), timeout_(timeout), entered_(size, 0) {}
@@ -144,7 +144,7 @@ torch::Tensor reduce(const Collective& collective, ReduceOp op) {
   return result;
 }
 
-/// What is left to do of a collective when it is waited for; nothing where it is done.
+/// Runs the rest of a collective when it is waited for, if there is any.
 class LastCall final : public Work {
  public:
   explicit LastCall(std::function<void()> call) : call_(std::move(call)) {}

@@ -5,9 +5,9 @@
 
 namespace foretime::comm {
 
-/// True where the process was started by mpirun or srun as one of several, so MPI should be initialised. Open MPI's
-/// mpirun; the PMI of MPICH and Intel MPI; srun. SLURM_NTASKS will not do: an sbatch script has it too, outside any
-/// step.
+/// Returns whether mpirun or srun started the process as one of several, so that MPI should be initialised: Open MPI's
+/// mpirun, the PMI of MPICH and Intel MPI, or srun. SLURM_NTASKS is not sufficient, since sbatch scripts have it
+/// outside of steps.
 inline bool launched_by_mpi() {
   for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"}) {
     const char* text = std::getenv(name);
@@ -16,7 +16,7 @@ inline bool launched_by_mpi() {
   return false;
 }
 
-/// This process's rank as its launcher tells it, which is known before MPI is; -1 where nobody says.
+/// Returns this process's rank from its launcher's environment, which is known before MPI starts; -1 if unknown.
 inline int launched_rank() {
   for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"}) {
     if (const char* text = std::getenv(name)) return std::atoi(text);
@@ -24,7 +24,8 @@ inline int launched_rank() {
   return -1;
 }
 
-/// Its place among the ranks of its host, likewise: Open MPI's mpirun, Hydra of MPICH and Intel MPI, srun.
+/// Returns this process's place among the ranks of its host from its launcher's environment (Open MPI's mpirun, Hydra
+/// of MPICH and Intel MPI, srun); -1 if unknown.
 inline int launched_local_rank() {
   for (const char* name : {"OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID"}) {
     if (const char* text = std::getenv(name)) return std::atoi(text);
@@ -32,8 +33,8 @@ inline int launched_local_rank() {
   return -1;
 }
 
-/// Why the tasks of this srun step cannot become ranks of one group, and what mends it; empty where nothing is known
-/// to be wrong. Each would train alone, and Open MPI's own message blames how it was built.
+/// Returns the reason why the tasks of this srun step cannot become ranks of one group, and a remedy; "" if no reason
+/// is known. Each task would train alone, and Open MPI's message would blame its build.
 inline std::string why_no_ranks() {
   const char* tasks = std::getenv("SLURM_STEP_NUM_TASKS");
   if (tasks == nullptr || std::atoi(tasks) <= 1) return "";

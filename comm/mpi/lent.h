@@ -10,16 +10,16 @@
 
 namespace foretime::comm {
 
-/// `value` stays where it is found, and is never destroyed.
+/// Stores `value` at a fixed address and never destroys it.
 template <class T>
 void keep_until_exit(T value) {
   static auto& kept = *new std::list<T>;
   kept.push_back(std::move(value));
 }
 
-/// What one collective has lent to MPI: its requests, and all memory that they read or write. A late peer makes MPI use
-/// that memory inside any later call of this process, so where a Lent is dropped before its requests are done, as after
-/// a time-out, what it holds stays until the process ends.
+/// Holds the requests of one collective and all memory that MPI reads or writes for them. A late peer may make MPI use
+/// this memory in any later call of the process. If an object is destroyed before its requests are done, as after a
+/// time-out, its memory is kept until the process ends.
 class Lent {
  public:
   Lent() : held_(std::make_unique<Held>()) {}
@@ -27,21 +27,21 @@ class Lent {
   Lent(const Lent&) = delete;
   Lent& operator=(const Lent&) = delete;
 
-  /// A tensor, whose memory must be its own (see `borrowed`).
+  /// Keeps a tensor, which must own its memory (see `borrowed`).
   void keep(torch::Tensor tensor) { held_->tensors.push_back(std::move(tensor)); }
-  /// Counts or places of pieces; the address stays.
+  /// Keeps counts or offsets of pieces, and returns their fixed address.
   const int* keep(std::vector<int> numbers) { return held_->numbers.emplace_back(std::move(numbers)).data(); }
-  /// A type of MPI's, which is freed with the rest.
+  /// Keeps an MPI type, which is freed with the rest.
   void keep(MPI_Datatype type) { held_->types.push_back(type); }
 
-  /// For a call of MPI that begins something.
+  /// Returns a new request for a non-blocking MPI call.
   MPI_Request* new_request();
-  /// Sets `done` where no request is under way any more, and lets everything go then. Returns MPI's code.
+  /// Sets `done` if no request is in progress any more, and then releases everything. Returns MPI's code.
   int test(bool& done);
-  /// True where no request is under way.
+  /// Returns whether no request is in progress.
   bool idle() const { return held_->requests.empty(); }
 
-  /// True where memory had to be kept since the process began: communicators that it was lent for may not be freed.
+  /// Returns whether memory had to be kept since the process began. Communicators of such memory must not be freed.
   static bool any_kept();
 
  private:

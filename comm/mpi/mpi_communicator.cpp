@@ -45,7 +45,7 @@ torch::Tensor on_host(const torch::Tensor& tensor) {
                             /*copy=*/borrowed(tensor));
 }
 
-/// Some MPI requests that make up one collective, and the tensor that they work on.
+/// Holds the MPI requests of one collective, and the tensor that they work on.
 class Transfer final : public Work {
  public:
   Transfer(std::shared_ptr<MpiChannel> channel, Call call, torch::Tensor target)

@@ -15,32 +15,32 @@ namespace foretime::comm {
 
 class MpiStages;
 
-/// What the collectives of one MpiCommunicator share: what data travel on. Its destructor frees nothing of MPI;
+/// Holds the channels of the collectives of one MpiCommunicator. Its destructor does not free MPI's objects;
 /// `MpiCommunicator::finish` does.
 struct MpiChannel {
   std::shared_ptr<MpiGroup> group;
   MPI_Comm comm = MPI_COMM_NULL;
-  // Of an algorithm's transfers by number and scope, but for number 0 of all ranks, which is `comm`. Later transfers
-  // begin whenever earlier ones end, so each number needs an order of its own.
+  // Communicators for an algorithm's transfers by number and scope, except number 0 of all ranks, which uses `comm`.
+  // Later transfers begin when earlier ones end, so each number needs a separate order.
   std::map<std::pair<size_t, Scope>, MPI_Comm> later;
   int host_block = 1;
   std::weak_ptr<MpiStages> last_stages;
   int64_t max_count = 0;
 };
 
-/// Communicator::run over MPI: MPI_Ialltoall and MPI_Iallgather. Pieces longer than the channel's max_count travel in
-/// several calls. Stages after the first begin inside a `poll` or `wait` of any such work, in the order of the calls on
-/// every rank.
+/// Implements Communicator::run over MPI: MPI_Ialltoall and MPI_Iallgather. Pieces longer than the channel's max_count
+/// are sent in several calls. Stages after the first begin inside a `poll` or `wait` of any such work, in the order of
+/// the calls on every rank.
 std::unique_ptr<Work> start_stages(std::shared_ptr<MpiChannel> channel, const Call& call, Stages stages);
 
-/// Collectives over MPI, all of them non-blocking underneath and waited for through MpiGroup::wait. Tensors on a GPU
-/// and half precision travel through a host copy (half as float32), so any MPI will do.
+/// Implements collectives over MPI. All of them use non-blocking calls and wait in MpiGroup::wait. Tensors on a GPU and
+/// half precision travel through a host copy (half as float32), so that any MPI works.
 class MpiCommunicator final : public Communicator {
  public:
   // MPI counts are ints.
   static constexpr int64_t kMaxCount = int64_t{1} << 30;
 
-  /// Longer data travel in pieces of `max_count` elements. `host_block` 0: as the group has it. Collective.
+  /// Longer data are sent in pieces of `max_count` elements. `host_block` 0 means the group's value. Collective.
   explicit MpiCommunicator(std::shared_ptr<MpiGroup> group, int64_t max_count = kMaxCount, int host_block = 0);
 
   int rank() const override { return channel_->group->rank(); }

@@ -26,7 +26,7 @@ using Seconds = std::chrono::duration<double>;
 
 // Long enough for a failing rank to leave main after its notice, short enough not to be noticed.
 constexpr Seconds kLinger{2.0};
-constexpr Seconds kAnswerLimit{5.0};    // for peers that are asked where they are, at the end of the time limit
+constexpr Seconds kAnswerLimit{5.0};    // waiting time for answers of peers at the end of the time limit
 constexpr Seconds kAnnounceLimit{1.0};  // less than kLinger: whoever is told by a rank waits for it to speak
 
 /// MPI moves data only inside its calls, so a wait polls: at first without pause, for speed (a core that is given away
@@ -203,7 +203,7 @@ MpiGroup::MpiGroup(Seconds timeout) : timeout_(timeout) {
   check(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, rank_, MPI_INFO_NULL, &host), "MPI_Comm_split_type");
   MPI_Comm_rank(host, &local_rank_);
   MPI_Comm_size(host, &local_size_);
-  std::vector<int> leaders(static_cast<size_t>(size_));  // of each rank's host, its first rank
+  std::vector<int> leaders(static_cast<size_t>(size_));  // [ranks] first rank on the rank's host
   int leader = rank_;
   check(MPI_Bcast(&leader, 1, MPI_INT, 0, host), "MPI_Bcast");
   check(MPI_Allgather(&leader, 1, MPI_INT, leaders.data(), 1, MPI_INT, MPI_COMM_WORLD), "MPI_Allgather");
@@ -330,7 +330,8 @@ bool MpiGroup::announce_failure(const std::string& reason) noexcept {
     mark_failed(reason.empty() ? "failure" : reason);
     if (told_by_peer_) return false;
     if (finished_) return true;
-    const auto limit = Clock::now() + clock_time(kAnnounceLimit);  // for the notice and for those of lower ranks
+    const auto limit =
+        Clock::now() + clock_time(kAnnounceLimit);  // time for sending the notice and receiving those of lower ranks
     if (!std::exchange(announced_, true)) watch_->announce_end(reason, kAnnounceLimit);
     while (rank_ > 0 && Clock::now() < limit) {
       watch_->serve(entered_, "ends");

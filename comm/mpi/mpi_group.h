@@ -14,49 +14,51 @@
 
 namespace foretime::comm {
 
-/// One collective: its name and its number in the common order of calls, from 1.
+/// Identifies one collective: its name and its number in the common order of calls, from 1.
 struct Call {
   const char* what = "";
   int64_t sequence = 0;
-  /// "all_reduce #17"
+  /// Returns a text such as "all_reduce #17".
   std::string text() const;
 };
 
-/// Short messages between ranks beside the collectives: where are you, I am here, I end. They travel on an MPI
-/// communicator of their own, so they cannot be confused with data, and need no collective to be under way. A rank
-/// answers whenever it polls: while it waits in any collective. One that computes, sleeps or is dead does not answer.
+/// Exchanges short messages between ranks independently of collectives: questions for a rank's position, answers, and
+/// notices of its end. They use a separate MPI communicator, so that they cannot be confused with data, and need no
+/// collective to be in progress. A rank answers when it polls: while it waits in any collective. A rank that computes,
+/// sleeps or is dead does not answer.
 class PeerWatch {
  public:
   /// Takes ownership of `comm`, whose errors must come back as codes.
   explicit PeerWatch(MPI_Comm comm);
-  /// Frees without talking to anyone. After a failure it may not go: MPI may still write to it.
+  /// Frees its objects without communicating. After a failure it must not be destroyed, because MPI may still write to
+  /// it.
   ~PeerWatch();
   PeerWatch(const PeerWatch&) = delete;
   PeerWatch& operator=(const PeerWatch&) = delete;
 
-  /// Handles what has arrived: answers questions with (`entered`, `action`), records answers and notices. `works`: this
-  /// rank does not wait, and gets on. Throws CommError.
+  /// Handles messages that have arrived: answers questions with (`entered`, `action`), records answers and notices.
+  /// `works` means that this rank makes progress and does not wait. Throws CommError.
   void serve(int64_t entered, const std::string& action, bool works = false);
 
   struct Notice {
     int rank;
     std::string reason;
   };
-  /// Of the peers that have said that they end, the lowest rank's notice.
+  /// Returns the notice of the lowest rank that has announced its end; nullopt if none has.
   const std::optional<Notice>& notice() const { return notice_; }
 
-  /// Asks every peer where it is; answers of earlier questions are forgotten.
+  /// Asks every peer for its position, and clears the answers of earlier questions.
   void ask();
   struct Answer {
     int64_t entered;     // collectives that the peer has entered
     std::string action;  // "waits in barrier #4", "works"
   };
-  /// By rank; empty where the peer has not answered the last question.
+  /// Returns the answers to the last question by rank; nullopt for a rank that has not answered.
   const std::vector<std::optional<Answer>>& answers() const { return answers_; }
-  /// When the peer's last answer arrived that said that it works; the clock's beginning where none has.
+  /// Returns the time of the peer's last answer that it works; the clock's epoch if there is none.
   std::chrono::steady_clock::time_point worked_at(int rank) const { return worked_at_[static_cast<size_t>(rank)]; }
 
-  /// Tells every peer that this rank ends, and gives the messages `limit` to leave.
+  /// Reports to every peer that this rank ends, and waits at most `limit` until the messages are sent.
   void announce_end(const std::string& reason, std::chrono::duration<double> limit);
 
  private:
@@ -82,21 +84,21 @@ class PeerWatch {
   int32_t round_ = 0;
   Message incoming_;
   MPI_Request receiving_ = MPI_REQUEST_NULL;
-  std::list<Sending> sending_;  // a list: MPI reads the messages where they are
+  std::list<Sending> sending_;  // std::list, because MPI reads the messages at their addresses
   std::vector<std::optional<Answer>> answers_;
-  std::vector<std::chrono::steady_clock::time_point> worked_at_;  // by rank
+  std::vector<std::chrono::steady_clock::time_point> worked_at_;  // [ranks]
   std::optional<Notice> notice_;
 };
 
-/// MPI of this process: the ranks of MPI_COMM_WORLD, their watch channel, and the one wait that all collectives go
-/// through. The backends share one group; it must be made before them, once in a process.
+/// Manages MPI in this process: the ranks of MPI_COMM_WORLD, their PeerWatch, and the one function in which all
+/// collectives wait. The backends share one group; it must be made before them, once in a process.
 ///
 /// After a failure MPI is not finalised, because MPI_Finalize would wait for ranks that may never come: the process
-/// just returns its exit code from main, and mpirun ends the others with the code of the first rank that ended so. The
-/// destructor talks to nobody.
+/// returns its exit code from main, and mpirun ends the others with the code of the first rank that failed. The
+/// destructor does not communicate.
 class MpiGroup {
  public:
-  /// Calls MPI_Init_thread (unless somebody has). Throws CommError.
+  /// Calls MPI_Init_thread unless MPI is initialised. Throws CommError.
   explicit MpiGroup(std::chrono::duration<double> timeout);
   ~MpiGroup();
   MpiGroup(const MpiGroup&) = delete;
@@ -106,39 +108,40 @@ class MpiGroup {
   int size() const { return size_; }
   int local_rank() const { return local_rank_; }
   int local_size() const { return local_size_; }
-  /// Of one collective.
+  /// Returns the time limit of one collective.
   std::chrono::duration<double> timeout() const { return timeout_; }
-  /// By rank: the name of its host.
+  /// Returns the host name of each rank.
   const std::vector<std::string>& hosts() const { return hosts_; }
-  /// As Communicator::host_block.
+  /// Returns the value of Communicator::host_block.
   int host_block() const { return host_block_; }
 
-  /// A private duplicate of MPI_COMM_WORLD whose errors come back as codes. Collective. Free it with MPI_Comm_free.
+  /// Returns a private duplicate of MPI_COMM_WORLD that returns error codes. Collective. Free it with MPI_Comm_free.
   MPI_Comm duplicate() const;
-  /// The same for the ranks that give the same `color`, in the order of the ranks.
+  /// Returns a communicator of the ranks with equal `color`, in the order of the ranks, that returns error codes.
+  /// Collective.
   MPI_Comm split(int color) const;
 
   /// Numbers the collective that begins now. Throws CommError if the group has failed before.
   Call enter(const char* what);
-  /// Returns when `finished` does. Until then it answers peers; throws PeerLostError naming the late ranks, and where
-  /// there are several the hosts they are on, when the time limit is over (it asks them after half of it, and shortly
-  /// before its end), or naming the rank that called `abort` and its reason. The time limit begins anew while each late
-  /// rank says that it works (`keep_alive`).
+  /// Calls `finished` until it returns true, and answers peers meanwhile. If the time limit is exceeded, it throws
+  /// PeerLostError naming the late ranks, with their hosts if there are several (it asks them after half of the limit,
+  /// and shortly before its end). If a rank called `abort`, it throws PeerLostError naming that rank and its reason.
+  /// The time limit restarts while each late rank reports progress (`keep_alive`).
   void wait(const Call& call, const std::function<bool()>& finished);
-  /// As Communicator::keep_alive.
+  /// Implements Communicator::keep_alive.
   void keep_alive();
-  /// Meets all ranks. Travels beside the data, so a rank in another collective is told apart and not confused.
+  /// Waits for all ranks, on a separate communicator, so that a rank in another collective is recognised.
   void meet(const char* what);
-  /// Meets all ranks and finalises MPI, unless somebody else initialised it; no call may follow. Throws CommError,
-  /// PeerLostError; nothing is finalised then.
+  /// Waits for all ranks and finalises MPI, unless other code initialised it; no call may follow. Throws CommError or
+  /// PeerLostError, and then does not finalise.
   void finish();
-  /// As Communicator::announce_failure.
+  /// Implements Communicator::announce_failure.
   bool announce_failure(const std::string& reason) noexcept;
-  /// Tells all peers that this rank ends, or lingers where a peer has told it so. Never throws.
+  /// Reports to all peers that this rank ends, or waits for a moment if a peer has reported so. Never throws.
   void abort(const std::string& reason) noexcept;
-  /// For failures seen outside `wait`: no rank may expect anything of this group any more.
+  /// Records a failure outside of `wait`: the group is not usable any more.
   void mark_failed(const std::string& why);
-  /// "rank 3", or "rank 3 on h2" where the ranks are on several hosts.
+  /// Returns "rank 3", or "rank 3 on h2" if the ranks are on several hosts.
   std::string name_of(int rank) const;
   bool failed() const { return !failure_.empty(); }
 
@@ -152,9 +155,9 @@ class MpiGroup {
   int rank_ = 0, size_ = 1, local_rank_ = 0, local_size_ = 1, host_block_ = 1;
   int64_t entered_ = 0;
 
-  /// True where all ranks that `call` waits for have said since `since` that they work.
+  /// Returns whether all ranks that `call` waits for have reported progress since `since`.
   bool others_work(const Call& call, std::chrono::steady_clock::time_point since) const;
-  /// Throws PeerLostError where a peer has told that it ends. `here`: what this rank does.
+  /// Throws PeerLostError if a peer has reported its end. `here` describes this rank's action.
   void check_notice(const std::string& here);
 
   std::string failure_;
@@ -163,7 +166,7 @@ class MpiGroup {
   std::unique_ptr<PeerWatch> watch_;
 };
 
-/// The text of an MPI return code.
+/// Returns the text of an MPI return code.
 std::string mpi_error_text(int code);
 
 }  // namespace foretime::comm

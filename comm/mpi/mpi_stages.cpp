@@ -50,7 +50,7 @@ class MpiStages {
  private:
   bool done() const { return at_ == stages_.list.size(); }
 
-  /// True if transfer `number` of this and of all collectives before it has begun, as far as they have so many.
+  /// Returns whether transfer `number` of this and all earlier collectives has begun, if they have one of this number.
   bool has_begun(size_t number) const {
     if (number < transfers_) return begun_ > number;
     return begun_ == transfers_ && (!previous_ || previous_->has_begun(number));
@@ -125,9 +125,9 @@ class MpiStages {
   Call call_;
   Stages stages_;
   std::shared_ptr<MpiStages> previous_;
-  Lent lent_;                         // by stage `at_`
+  Lent lent_;                         // memory of stage `at_`
   size_t at_ = 0;                     // place in stages_.list
-  size_t transfers_ = 0, begun_ = 0;  // of stages_.list
+  size_t transfers_ = 0, begun_ = 0;  // numbers of transfers in stages_.list
 };
 
 namespace {

@@ -170,7 +170,7 @@ class NcclCommunicator final : public Communicator {
 
 constexpr const char* kAdvice = "use backend mpi, or start the run where every rank has a GPU and its driver";
 
-/// Why this rank cannot use a GPU; empty where it can. Sets `index` and `place`.
+/// Returns the reason why this rank cannot use a GPU; "" if it can, and then sets `index` and `place`.
 std::string choose_gpu(const MpiGroup& group, int& index, GpuPlace& place) {
   int count = 0;
   const auto found = cudaGetDeviceCount(&count);
@@ -187,7 +187,7 @@ std::string choose_gpu(const MpiGroup& group, int& index, GpuPlace& place) {
   return "";
 }
 
-/// The same for all ranks, so that none waits for another: the first one's problem, or two on one GPU.
+/// Returns the first problem of all ranks, so that none waits for another; "" if there is none.
 std::string problem_of_all(MpiCommunicator& host, int& index) {
   GpuPlace place;
   const auto problems = host.all_gather_bytes(choose_gpu(*host.shared_group(), index, place));

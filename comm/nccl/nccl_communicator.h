@@ -9,22 +9,24 @@
 
 namespace foretime::comm {
 
-/// NCCL for tensors on the GPU, `host` for those on the host and for bytes. Rank r uses GPU `local_rank % visible
-/// GPUs`, and makes it current. Collective; where one rank cannot (no GPU, no NCCL in this build, no CUDA in LibTorch,
-/// a GPU shared with another rank), all ranks throw CommError with that rank's reason and what to do.
+/// Makes a communicator that uses NCCL for tensors on the GPU, and `host` for tensors on the host and for bytes. Rank r
+/// uses GPU `local_rank % visible GPUs`, and makes it current. Collective. If one rank cannot (no GPU, no NCCL in this
+/// build, no CUDA in LibTorch, a GPU shared with another rank), all ranks throw CommError with that rank's reason and a
+/// remedy.
 std::unique_ptr<Communicator> make_nccl_communicator(std::unique_ptr<MpiCommunicator> host);
 
-/// Why `make_nccl_communicator` would throw on some rank; empty where it would not for want of a GPU. Collective.
+/// Returns the reason why `make_nccl_communicator` would throw on some rank for lack of a GPU; "" if there is none.
+/// Collective.
 std::string why_no_nccl(MpiCommunicator& host);
 
-/// GPUs that a communicator of this build could use; 0 without a driver or without NCCL.
+/// Returns the number of GPUs that a communicator of this build can use; 0 without a driver or without NCCL.
 int visible_gpus();
 
-/// Their PCI addresses, in the order of CUDA's numbers, which tell two GPUs of a host apart whatever each process calls
-/// them.
+/// Returns the PCI addresses of the visible GPUs, in the order of CUDA's numbers. They identify a GPU within a host,
+/// whatever number each process gives it.
 std::vector<std::string> gpu_addresses();
 
-/// One line: NCCL's version and what was found of GPUs.
+/// Returns one line with NCCL's version and the GPUs.
 std::string describe_nccl();
 
 }  // namespace foretime::comm

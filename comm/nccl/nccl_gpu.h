@@ -16,37 +16,38 @@ namespace foretime::comm {
 
 struct Enqueued;
 
-/// NCCL's communicator and stream on one GPU. Non-blocking: a call may return before its work has reached the stream,
-/// and no other call may follow until `idle`. Shared with every Work.
+/// Holds NCCL's communicator and stream on one GPU. The communicator is non-blocking: a call may return before its work
+/// has reached the stream, and no other call may follow until `idle`. Each Work shares the object.
 struct Gpu {
   Gpu(std::shared_ptr<MpiGroup> group, int index);
   ~Gpu();
   Gpu(const Gpu&) = delete;
   Gpu& operator=(const Gpu&) = delete;
 
-  /// Makes it the GPU of this thread, and leaves it so: a rank computes on one GPU alone, and to set back the GPU that
-  /// a thread begins with, number 0, would make a context there, of some 500 MiB.
+  /// Makes it the current GPU of this thread, permanently: a rank computes on one GPU alone, and switching back to GPU
+  /// 0, with which a thread begins, would make a context of some 500 MiB there.
   void make_current();
   void cuda(cudaError_t code, const char* what);
   void nccl(ncclResult_t code, const char* what);
-  /// True when the last call is through; throws the errors that NCCL has met since, here or on a peer.
+  /// Returns whether the last call is complete; throws the errors that NCCL has found since, here or on a peer.
   bool idle(const char* what);
   [[noreturn]] void fail(const std::string& what);
-  /// Drains the stream and finalises NCCL, each with a time limit; what is stuck is aborted. All ranks call it.
+  /// Drains the stream and finalises NCCL, each with a time limit; stuck work is aborted. All ranks call it.
   void finish() noexcept;
-  /// Ends kernels that wait for a peer; without it the process could not leave the GPU. Takes 20 s at most, or the time
-  /// limit of a collective where that is less.
+  /// Ends kernels that wait for a peer, because the process could not leave the GPU otherwise. Takes at most 20 s, or
+  /// the time limit of a collective if that is less.
   void stop() noexcept;
   /// Checks the result of a call that enqueues work, and returns when the work has reached the stream.
   void enqueue(const Call& call, ncclResult_t code);
-  /// MpiGroup::wait, and an end of NCCL's work if it throws.
+  /// Waits by MpiGroup::wait, and ends NCCL's work if that throws.
   void wait(const Call& call, const std::function<bool()>& finished);
 
-  /// True when the GPU has done with it; throws where it failed or NCCL was ended.
+  /// Returns whether the GPU has finished the work; throws if it failed or NCCL was ended.
   bool poll(const Enqueued& work);
-  /// Blocks the host, so that a stuck peer is noticed here and not in some later kernel. Its tensors may go then.
+  /// Blocks the host until the work is done, so that a stuck peer is noticed here and not in a later kernel, and then
+  /// releases the work's tensors.
   void wait(Enqueued& work);
-  /// Lets LibTorch's current stream wait for it, and keeps its tensors until it is done.
+  /// Makes LibTorch's current stream wait for the work, and keeps its tensors until it is done.
   void order(const std::shared_ptr<Enqueued>& work);
   /// Waits for all work that was ordered.
   void settle();
@@ -55,12 +56,12 @@ struct Gpu {
   const int index;
   ncclComm_t comm = nullptr;
   cudaStream_t stream = nullptr;
-  std::deque<std::shared_ptr<Enqueued>> ordered;  // that was not seen to be done
-  std::vector<torch::Tensor> abandoned;           // of work that nobody waited for: the GPU may still use them
+  std::deque<std::shared_ptr<Enqueued>> ordered;  // work whose end has not been seen
+  std::vector<torch::Tensor> abandoned;  // tensors of work that was not waited for, which the GPU may still use
 };
 
-/// A CUDA event without timing. It belongs to the GPU that is current when it is made, and only streams of that one can
-/// record it: threads of the autograd engine and the loader's may have another.
+/// Holds a CUDA event without timing. It belongs to the GPU that is current at its construction, and only streams of
+/// that GPU can record it: threads of the autograd engine and the loader may have another.
 class Event {
  public:
   explicit Event(Gpu& gpu);
@@ -73,8 +74,8 @@ class Event {
   cudaEvent_t event_ = nullptr;
 };
 
-/// One collective on NCCL's stream. Tensors that it reads or writes are kept until the GPU has been seen to be done
-/// with them: their memory may then be reused on any stream, so none need be recorded with LibTorch's allocator.
+/// Holds one collective on NCCL's stream. Its tensors are kept until the GPU is known to have finished with them. Their
+/// memory may then be reused on any stream, so it need not be recorded with LibTorch's allocator.
 struct Enqueued {
   Enqueued(Gpu& gpu, Call c, std::vector<torch::Tensor> t)
       : call(c), tensors(std::move(t)), inputs_ready(gpu), done(gpu) {}
@@ -82,11 +83,11 @@ struct Enqueued {
   Call call;
   std::vector<torch::Tensor> tensors;
   Event inputs_ready, done;
-  bool waited = false;   // seen to be done
-  bool ordered = false;  // Gpu::ordered has it
+  bool waited = false;   // known to be done
+  bool ordered = false;  // contained in Gpu::ordered
 };
 
-/// `what: CUDA's text for the code`.
+/// Returns `what: CUDA's text for the code`.
 std::string cuda_text(const char* what, cudaError_t code);
 
 }  // namespace foretime::comm
