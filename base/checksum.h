@@ -20,6 +20,7 @@ uint64_t checksum_of(std::span<T> values, uint64_t seed = 0) {
 /// Computes XXH64 of bytes that come in pieces of any size.
 class Checksum {
  public:
+  /// Begins a checksum with this seed.
   explicit Checksum(uint64_t seed = 0);
   void add(std::span<const std::byte> bytes);
   /// Returns the checksum of all bytes so far; more may follow.

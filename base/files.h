@@ -114,6 +114,7 @@ class Files {
   virtual void create_folders(const Path& path) = 0;
   /// Makes a folder. Returns false if it exists.
   virtual bool create_folder(const Path& path) = 0;
+  /// Renames a file or folder, and replaces an existing file `to`.
   virtual void rename(const Path& from, const Path& to) = 0;
   /// Exchanges two names in one step. Returns false if this file system cannot.
   virtual bool exchange(const Path& a, const Path& b) = 0;

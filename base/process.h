@@ -27,6 +27,7 @@ struct ProcessUsage {
   double memory_mib = 0;   // resident memory; 0 without /proc
   double cpu_seconds = 0;  // CPU time of all threads since the process began
 };
+/// Returns the resources that this process uses now.
 ProcessUsage process_usage();
 
 /// Returns the seconds of a monotonic clock.

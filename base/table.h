@@ -13,6 +13,7 @@ class TableColumns {
   /// `width` is the number of columns of the terminal; 0 means unlimited.
   explicit TableColumns(size_t width = 0) : width_(width) {}
 
+  /// Widens the columns for the cells of a row, the header first.
   void fit(const std::vector<std::string>& row);
   /// Returns the indices of the columns that each block shows. A table that fits has one block. Otherwise its columns
   /// continue in further blocks, each of which begins with the first column.
@@ -24,6 +25,7 @@ class TableColumns {
   std::string rule(const std::vector<size_t>& block) const;
 
  private:
+  /// Returns the width of a column, limited so that it fits the terminal.
   size_t width_of(size_t column) const;
 
   size_t width_;

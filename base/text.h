@@ -16,6 +16,7 @@ class LineSplitter {
   /// If `carriage_returns` is set, a \r also ends a line (progress bars), and the resulting empty lines are left out.
   LineSplitter(size_t limit, bool carriage_returns) : limit_(limit), carriage_returns_(carriage_returns) {}
   using Take = std::function<void(std::string line, bool cut)>;
+  /// Calls `take` with each line that these bytes complete; `cut` says whether its end was dropped.
   void feed(std::string_view bytes, const Take& take);
   /// Returns a last line without a line end.
   void finish(const Take& take);

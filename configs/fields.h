@@ -25,6 +25,7 @@ struct Bound {
   bool high_open = false;
   bool filled = false;
 
+  /// Returns whether a number is within the interval.
   bool allows(double value) const;
   /// Returns `> 0`, `>= 1`, `in [0, 1)` or `not empty`; "" if everything is allowed.
   std::string text() const;

@@ -90,7 +90,9 @@ struct RenamedKey {
 struct RenamedWord {
   std::string_view key, old_word, word;
 };
+/// Returns all renamed keys.
 std::span<const RenamedKey> renamed_keys();
+/// Returns all renamed words of choices.
 std::span<const RenamedWord> renamed_words();
 
 }  // namespace foretime::configs

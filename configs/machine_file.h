@@ -19,6 +19,7 @@ struct MachineFile {
 /// Parses a machine file. Throws SettingsError, with file, line and key, for unknown keys, values out of bounds, a
 /// missing name or one with blanks, and missing hardware.
 MachineFile parse_machine_file(const std::string& yaml, const std::string& origin);
+/// Reads a machine file. Throws as parse_machine_file does.
 MachineFile read_machine_file(const std::filesystem::path& file);
 
 }  // namespace foretime::configs

@@ -44,11 +44,15 @@ std::vector<YamlEntry> items_of(const YamlEntry& map, const std::string& origin,
 
 /// Returns the integer of an entry. Throws SettingsError unless it is between `low` and `high`.
 int64_t integer_in(const YamlEntry& entry, int64_t low, int64_t high);
+/// Returns a seed, an integer of 64 bits without sign. Throws SettingsError for other values.
 uint64_t seed_in(const YamlEntry& entry);
+/// Returns a finite number. Throws SettingsError for other values.
 double number_in(const YamlEntry& entry);
+/// Returns true or false. Throws SettingsError for other values.
 bool flag_in(const YamlEntry& entry);
 /// Returns a text that is printable, not empty, and at most `limit` bytes long.
 std::string text_in(const YamlEntry& entry, size_t limit);
+/// Returns a word of `choices`. Throws SettingsError for other values.
 std::string choice_in(const YamlEntry& entry, const std::vector<std::string>& choices);
 /// Returns whether a number is written as an integer (which distinguishes W&B's int_uniform from uniform).
 bool is_integer(const YAML::Node& node);

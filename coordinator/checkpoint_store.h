@@ -77,6 +77,7 @@ class CheckpointStore {
   void prune(int64_t last, bool keep_best);
   /// Removes all files of this class. Other files in the folder stay.
   void clear();
+  /// Returns the folder of the checkpoint after `step` steps.
   std::filesystem::path folder(int64_t step) const;
 
  private:

@@ -45,6 +45,7 @@ class RunDirectory {
   void sync_metrics();
   /// Removes lines of metrics.jsonl after `step`, which a killed run may have left behind.
   void rewind_metrics(int64_t step);
+  /// Writes a file of the folder atomically.
   void write(const std::string& name, const std::string& text);
 
  private:
@@ -86,6 +87,7 @@ struct RunResources {
 class ResourceMeter {
  public:
   ResourceMeter();
+  /// Returns the wall time in seconds since the construction.
   double seconds() const;
   /// Returns the peak in MiB; 0 without /proc.
   double peak_memory() const;

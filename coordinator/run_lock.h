@@ -42,9 +42,13 @@ class RunLock {
   RunLock& operator=(const RunLock&) = delete;
 
  private:
+  /// Tries to take the kernel's lock. Returns false if another process has it.
   bool try_lock();
+  /// Returns whether the process that run.lock names has ended. Throws DirectoryInUse if it is alive.
   bool is_vacant();
+  /// Returns whether run.lock names this process.
   bool is_ours() const;
+  /// Renews the modification time of run.lock at each LockTimes::beat until the destructor runs.
   void beat();
 
   std::filesystem::path path_;

@@ -68,6 +68,7 @@ class CostModel : public torch::nn::Module {
   torch::Tensor pool(const PlanTensors& plan);
   torch::Tensor combine_pools(const torch::Tensor& pools, const torch::Tensor& weights = {}) const;
   torch::Tensor score_pools(const torch::Tensor& pools);
+  /// Returns the columns of combined pools.
   int64_t pool_columns() const;
 
   /// Sets the buffers of the feature transform (model.features) and fixed vectors of node types. Constant columns
@@ -87,8 +88,10 @@ class CostModel : public torch::nn::Module {
   struct Sharing {};  // tag of the constructor that shares another model's weights
   CostModel(ModelGraph graph, const InputSchema& schema, const std::map<std::string, torch::Tensor>& tensors, Sharing);
   void register_tensors(const std::map<std::string, torch::Tensor>& tensors);
+  /// Throws ModelError for a plan with other inputs than the model's.
   void check(const PlanTensors& plan) const;
   void check_whole(const PlanTensors& plan) const;  // throws ModelError for a plan in pieces
+  /// Throws ModelError for a model that scores whole graphs only.
   void check_pieces() const;
   torch::Tensor tensor(const std::string& name) const { return tensors_.at(name); }
   int64_t columns(const PooledStates& pool) const;

@@ -34,8 +34,11 @@ class CandidateBlocks {
   int64_t count(int32_t q) const { return blocks_[static_cast<size_t>(q)].count(); }
 
  private:
+  /// Divides the candidates by their layouts at one configurable node.
   Blocks by_code(const data::LayoutCandidates& layout, int64_t column, std::span<const int64_t> candidates) const;
+  /// Divides the candidates by the blocks of several classes.
   Blocks by_members(std::span<const int32_t> members) const;
+  /// Puts each candidate into a separate block.
   Blocks each_alone() const;
 
   int64_t candidates_;

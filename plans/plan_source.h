@@ -39,6 +39,7 @@ struct GroupTopology {
   std::vector<CsrMatrix> relations;  // [nodes, nodes] each, in the order of PlanRequest::relations
 };
 
+/// Makes the adjacency of a group.
 std::shared_ptr<const GroupTopology> make_topology(const data::Group& group, const PlanRequest& request);
 
 /// Describes some nodes of a layout group's graph, and the pool of each.
@@ -56,6 +57,7 @@ struct PlanSource {
   std::shared_ptr<const SymbolicPlan> symbolic;   // layout groups whose states are shared
 };
 
+/// Makes the plan source of a whole group.
 std::shared_ptr<const PlanSource> make_plan_source(const data::Group& group, const PlanRequest& request);
 
 /// Prepares the plan source of a layout graph whose candidates come later, in several calls: all configurable nodes
@@ -93,6 +95,7 @@ class PieceSize {
   PieceSize(const data::Group& group, const PlanSource& source, int64_t max_states);
 
   int64_t candidates() const { return candidates_; }
+  /// Adapts the number of candidates to the size of the last plan.
   void observe(const MessagePlan& plan);
 
   /// Returns the size of a plan, in states.

@@ -30,6 +30,7 @@ struct DatasetIndex {
   std::vector<IndexEntry> entries;
 
   const IndexEntry& operator[](int64_t entry) const { return entries[static_cast<size_t>(entry)]; }
+  /// Returns the numbers of all entries with a role, ascending.
   std::vector<int64_t> with_role(Role role) const;
   std::vector<data::GroupHeader> headers() const;
   /// Returns a hash that changes when any group's contents, name, role or number of parts changes. It does not depend
@@ -40,6 +41,7 @@ struct DatasetIndex {
   uint64_t training_fingerprint() const;
 };
 
+/// Returns the kind of candidates of a file format.
 data::CandidateKind candidate_kind(configs::DataFormat format);
 
 /// Makes the entry of one group: its parts, the cost of a sample and, for training, the samples of an epoch. Throws as
@@ -58,6 +60,7 @@ std::string find_overlap(const DatasetIndex& dataset, Role role);
 /// their columns differ. Must be called before node features of such groups are read.
 void check_representation(const DatasetIndex& dataset, const configs::DataSettings& settings);
 
+/// Serialises an index for other ranks.
 std::string serialize(const DatasetIndex& dataset);
 /// Parses the result of `serialize`. For `featurizer` see data::list_groups.
 DatasetIndex parse_dataset_index(const std::string& bytes, const data::FeaturizerPtr& featurizer = {});

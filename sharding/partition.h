@@ -15,6 +15,7 @@ struct SharedGroup {
   size_t bucket = 0;
   double cost = 0;
   double exponent = 1;
+  /// Returns the cost of a number of samples on one rank.
   double of(double samples) const;
 };
 

@@ -73,6 +73,7 @@ struct ShardPlan {
   int64_t batches_per_epoch = 0;  // number of samples of the longest slot; shorter slots pad with zero weight
   double imbalance = 0;           // largest rank's training cost / mean, minus 1
 
+  /// Returns the slots that a rank trains on, ascending.
   std::vector<int64_t> slots_of(int rank) const;
   /// Returns the ranks that train on each part of an entry, by (entry, part).
   std::map<std::pair<int64_t, int64_t>, std::set<int>> trainers() const;

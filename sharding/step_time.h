@@ -35,6 +35,7 @@ struct Reduction {
   bool bfloat16 = false;  // sends half as many bytes; uses the exchange also over NCCL
   bool by_hosts = false;  // reduces within hosts first, if their number of ranks is a power of two
 };
+/// Returns the summation that the settings ask for.
 Reduction reduction_of(const configs::CommSettings& settings);
 
 /// Holds measured seconds of a step.

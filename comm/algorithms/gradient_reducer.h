@@ -55,6 +55,7 @@ class GradientReducer {
     Clock::time_point wait_began, wait_ended;
     std::vector<BucketTiming> buckets;  // ordered by start
   };
+  /// Returns the times of the last step.
   Timing timing() const;
 
  private:

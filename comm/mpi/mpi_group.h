@@ -75,8 +75,11 @@ class PeerWatch {
     MPI_Request request = MPI_REQUEST_NULL;
   };
 
+  /// Starts receiving the next message.
   void listen();
+  /// Starts sending a message with this text.
   void send(int to, const Message& header, const std::string& text);
+  /// Frees messages that have been sent.
   void drop_sent();
 
   MPI_Comm comm_;

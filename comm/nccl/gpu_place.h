@@ -11,7 +11,9 @@ struct GpuPlace {
   std::string host{};  // host name, which containers and cloned images may share
   std::string boot{};  // boot_id() of the host's kernel (base/process.h); "": unknown
 };
+/// Serialises a place for other ranks.
 std::string to_bytes(const GpuPlace& place);
+/// Parses the result of to_bytes.
 GpuPlace gpu_place_of(const std::string& bytes);
 
 /// Returns the reason if two of the ranks name the same GPU of the same machine; "" if each has its own. Machines are

@@ -27,7 +27,9 @@ struct Gpu {
   /// Makes it the current GPU of this thread, permanently: a rank computes on one GPU alone, and switching back to GPU
   /// 0, with which a thread begins, would make a context of some 500 MiB there.
   void make_current();
+  /// Throws CommError, naming the call `what`, if `code` is an error of CUDA.
   void cuda(cudaError_t code, const char* what);
+  /// Throws CommError, naming the call `what`, if `code` is an error of NCCL.
   void nccl(ncclResult_t code, const char* what);
   /// Returns whether the last call is complete; throws the errors that NCCL has found since, here or on a peer.
   bool idle(const char* what);

@@ -41,16 +41,20 @@ struct Graph {
 
 /// Returns the value of a node of a list.
 inline Value value_of(size_t node) { return {static_cast<int32_t>(node) + kInputs}; }
+/// Returns the name of an operation in bundles.
 const char* name_of(const Operation& operation);
 /// Returns all values that an operation reads, in the order of its fields.
 std::vector<Value> inputs_of(const Operation& operation);
+/// Returns all sparse matrices that an operation reads.
 std::vector<MatrixRef> matrices_of(const Operation& operation);
+/// Returns all weights that an operation reads.
 std::vector<WeightRef> weights_of(const Operation& operation);
 /// Returns whether a candidate's score depends on the other candidates of its group.
 bool compares_candidates(const Graph& graph);
 /// Returns the graph without operations of training: dropout, dropped messages, and unused nodes.
 Graph without_training(const Graph& graph);
 
+/// Returns a graph in the form of bundles.
 nlohmann::json to_json(const Graph& graph);
 
 /// Parses the result of to_json and checks it: names, numbers of inputs and weights, and widths from `feature_count`
@@ -73,6 +77,7 @@ struct TorchScriptSource {
   std::map<std::string, std::string> attributes;  // attribute of the module → weight of the bundle
 };
 
+/// Generates the methods of a graph.
 TorchScriptSource torchscript_source(const Graph& graph);
 
 class PlanMatrices;
@@ -106,6 +111,7 @@ class Executor {
   Matrix run(const std::vector<Node>& nodes, const Releases& releases, Value last, PlanMatrices* matrices,
              std::span<const int64_t> group_ptr, std::vector<std::pair<Value, Matrix>> inputs,
              Workspace& workspace) const;
+  /// Sets the slot of each weight that the nodes name.
   void assign_slots(std::vector<Node>& nodes);
 
   Graph graph_;

@@ -10,7 +10,9 @@ namespace foretime::inference {
 /// Keeps uninitialised buffers of floats for reuse, because fresh pages cost more time than arithmetic.
 class Workspace {
  public:
+  /// Returns a buffer of at least `size` uninitialised numbers.
   std::vector<float> take(size_t size);
+  /// Returns a buffer for reuse.
   void give(std::vector<float>&& buffer);
 
  private:

@@ -29,21 +29,26 @@ class Widths {
   Widths(const char* list, bool groups, const WeightShapes& weights)
       : list_(list), groups_(groups), weights_(weights) {}
 
+  /// Sets the columns of an input.
   void provide(Value input, int64_t columns);
   /// Sets the name of the next operation, for messages.
   void begin(const char* operation) { operation_ = operation; }
+  /// Adds the columns of the next operation's result.
   void add(int64_t columns);
 
+  /// Returns the columns of a value.
   int64_t of(Value value) const;
   bool groups() const { return groups_; }
   /// Returns {rows, columns} of a weight with two dimensions.
   std::pair<int64_t, int64_t> table(const WeightRef& weight) const;
+  /// Throws unless a weight is a vector of this length.
   void vector(const WeightRef& weight, int64_t length) const;
   /// Returns the length of a weight with one dimension.
   int64_t length(const WeightRef& weight) const;
   void optional_vector(const WeightRef& weight, int64_t length) const {
     if (weight.defined()) vector(weight, length);
   }
+  /// Throws unless operations of this list may use the matrix.
   void matrix(const MatrixRef& matrix) const;
   void expect(bool condition, const char* what, auto found, auto expected) const {
     if (!condition) fail(fmt::format("{}: {}, expected {}", what, found, expected));
@@ -93,6 +98,7 @@ class Run {
   std::vector<float> taken(int64_t count) const { return workspace_.take(static_cast<size_t>(count)); }
   void give(std::vector<float>&& buffer) const { workspace_.give(std::move(buffer)); }
 
+  /// Throws unless a number of rows is as expected.
   void expect_rows(int64_t found, int64_t expected) const;
   [[noreturn]] void fail(const std::string& what) const;
 
@@ -120,6 +126,7 @@ class ScriptWriter {
   /// Returns the attribute that holds a weight.
   std::string weight(const WeightRef& weight);
   static std::string matrix(const MatrixRef& matrix) { return '"' + to_string(matrix) + '"'; }
+  /// Returns a number as TorchScript.
   static std::string number(double value);
   /// Returns `text` with negative numbers multiplied by `slope`; `text` itself if it is 1.
   std::string activated(const std::string& text, double slope);
@@ -130,6 +137,7 @@ class ScriptWriter {
 
   Value result;  // result of the operation that is being written
 
+  /// Returns the text of all added methods.
   std::string helpers() const;
   /// Returns {attribute: name of the weight}.
   const std::map<std::string, std::string>& attributes() const { return attributes_; }

@@ -49,6 +49,7 @@ using Weights = std::map<std::string, Weight>;
 
 /// Shapes of the weights that a graph may name: {rows, columns}, or {length} for a vector.
 using WeightShapes = std::map<std::string, std::vector<int64_t>>;
+/// Returns the shapes of weights.
 WeightShapes shapes_of(const Weights& weights);
 
 /// Names a sparse matrix of a message plan, or one that an operation makes.
@@ -105,6 +106,7 @@ std::string to_string(Value value);
 std::string to_string(const MatrixRef& matrix);
 /// Parses a name. Throws BundleError for names that to_string does not make.
 Value parse_value(std::string_view name);
+/// Parses the name of a matrix. Throws BundleError for names that to_string does not make.
 MatrixRef parse_matrix(std::string_view name);
 
 }  // namespace foretime::inference

@@ -40,6 +40,7 @@ class GraphScorer {
   std::vector<float> score_tiles(std::span<const float> tiles, int64_t candidates) const;
 
  private:
+  /// Returns the plan source of a group with candidates of this graph.
   std::shared_ptr<const plans::PlanSource> source_of(const data::Group& group) const;
 
   std::shared_ptr<const Model> model_;

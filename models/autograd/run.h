@@ -71,6 +71,7 @@ class AutogradMatrices {
   const CsrTensor* matrix(const MatrixRef& name);
   /// Returns whether the matrix has no entries, as layouts have if no state is configurable.
   bool is_zero(const MatrixRef& name) const;
+  /// Returns a pool. Throws ModelError if the plan does not have it.
   const PoolTensors& pool(const MatrixRef& name);
   /// Returns the number of states that each row of the pool counts, [rows, 1].
   torch::Tensor counts(const MatrixRef& name);
@@ -83,6 +84,7 @@ class AutogradMatrices {
   const PlanTensors& plan() const { return plan_; }
 
  private:
+  /// Draws the dropped messages of all matrices of a drop set.
   void drop(int32_t set);
   CsrTensor make(const MatrixRef& name);
   void make_statements();
@@ -151,6 +153,7 @@ class AutogradGraph {
   /// Returns the `wanted` values of the list `score`.
   std::vector<torch::Tensor> score(const torch::Tensor& embedded, const std::vector<int64_t>& group_ptr,
                                    const std::vector<Value>& wanted, const Provided& provided = {}) const;
+  /// Returns the columns of a value of the list `embed`.
   int64_t embed_columns(Value value) const;
   bool training = true, statistics_frozen = false;
 
@@ -159,6 +162,7 @@ class AutogradGraph {
   std::vector<torch::Tensor> run(const std::vector<inference::Node>& nodes, AutogradRun& run,
                                  const std::vector<Value>& wanted, const Provided& provided) const;
 
+  /// Finds the weights that the operations of a list use in parts.
   void find_parts(const std::vector<inference::Node>& nodes, const std::vector<int64_t>& columns);
 
   const ModelGraph& model_;

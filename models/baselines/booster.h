@@ -64,6 +64,7 @@ class Booster {
   /// Returns the untransformed predictions of the first `rounds` rounds (0: of all rounds), [rows].
   std::vector<float> predict(const BoosterMatrix& matrix, int64_t rounds = 0) const;
 
+  /// Returns the number of rounds so far.
   int64_t rounds() const;
   /// Sets a note that is saved with the trees.
   void set_note(const std::string& name, const std::string& text);

@@ -22,6 +22,7 @@ struct ProgramRows {
 
   int64_t programs() const { return static_cast<int64_t>(row_ptr.size()) - 1; }
   int64_t rows() const { return row_ptr.back(); }
+  /// Returns the features of a program, [its rows, columns].
   std::span<const float> rows_of(int64_t program) const;
 };
 

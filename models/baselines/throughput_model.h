@@ -35,6 +35,7 @@ struct ThroughputSettings {
 ///   regression, ranking   rows_squared and rows_ranked, tuned likewise
 /// Throws ModelError for another name.
 ThroughputSettings throughput_preset(const std::string& name);
+/// Returns all named baselines.
 const std::vector<std::pair<std::string, ThroughputSettings>>& throughput_presets();
 
 /// Holds the first and second derivatives of a loss by each program's score, [programs] each.
@@ -55,7 +56,9 @@ ScoreGradient pairs_gradient(std::span<const double> scores, std::span<const dou
 /// Scores programs by boosted trees: higher is faster, within one workload.
 class ThroughputModel {
  public:
+  /// Trains a model on all rows.
   static ThroughputModel train(const ProgramRows& rows, const ThroughputSettings& settings);
+  /// Loads a saved model. Throws ModelError for other files.
   static ThroughputModel load(const std::filesystem::path& file);
 
   /// Returns the scores, [programs]. Throws ModelError if the rows do not have the columns of the training.

@@ -39,6 +39,7 @@ std::vector<std::string> kernel_names(torch::ScalarType type);
 const char* body_source();
 
 namespace detail {
+/// Throws ModelError for more items than an int can count.
 void check_items(int64_t items);
 void count_launch();
 /// Runs a kernel on the GPU's current stream. Throws ModelError if this build has no GPU support, or on an error of

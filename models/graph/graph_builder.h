@@ -86,26 +86,39 @@ class GraphBuilder {
 
   /// Sets the number of columns of node_features, so that the graph may read them.
   void provide_features(int64_t columns);
+  /// Returns the columns of a value.
   int64_t width(Value value) const;
 
   /// Appends an operation and returns its result.
   Value emit(inference::Operation operation);
+  /// Appends a linear layer and an activation that multiplies negative numbers by `slope`.
   Value dense(Value x, const Linear& layer, double slope = 1.0);
   /// Appends the part of a linear layer for columns [start, start + columns of x) of its inputs, without bias.
   Value dense_part(Value x, const WeightRef& weight, int64_t start);
   using Term = std::pair<MatrixRef, Value>;
+  /// Appends Σ matrix * value over all terms, then bias and activation.
   Value csr_sum(const std::vector<Term>& terms, const WeightRef& bias = {}, double slope = 1.0);
+  /// Appends Σ factor * input + bias; empty factors mean ones.
   Value add(std::vector<Value> inputs, std::vector<double> factors = {}, const WeightRef& bias = {});
+  /// Appends the elementwise product.
   Value multiply(Value x, Value z);
+  /// Appends the concatenation of columns.
   Value join(std::vector<Value> inputs);
+  /// Appends the mean of values of equal width.
   Value average(std::vector<Value> inputs);
+  /// Appends the selection of columns [first, first + count).
   Value select(Value x, int64_t first, int64_t count);
   /// Appends an activation that multiplies negative numbers by `slope`; returns x if it is 1.
   Value activated(Value x, double slope);
+  /// Appends an elementwise function.
   Value function(Value x, inference::Activate::Mode mode, double number = 0.0);
+  /// Appends dropout, which only training applies.
   Value dropout(Value x, double probability);
+  /// Appends the division of each row by its Euclidean norm.
   Value l2_normalized(Value x);
+  /// Appends the sum or maximum of states over each row of a pool.
   Value pool(Value x, const MatrixRef& pool, inference::PoolStates::Mode mode);
+  /// Appends the division of a pool's sums by its counts.
   Value pool_mean(Value sums, const MatrixRef& pool);
   /// Returns x without gradients for the inputs of the node that made it.
   Value detached(Value x);
@@ -114,6 +127,7 @@ class GraphBuilder {
   /// inference::kEmbedded.
   void begin_score(Value embedded);
 
+  /// Ends the list `score` with the result `scores`, and returns the graph.
   inference::Graph finish(plans::PlanRequest request, Value scores);
   const std::vector<TensorSpec>& tensors() const { return tensors_; }
 

@@ -33,6 +33,7 @@ class DenseStack {
   /// slices of its weight, add the products, bias and activation, and pass the result to after_first.
   const Linear& first() const { return layers_.front(); }
   double first_slope() const { return slope_of(0); }
+  /// Appends the layers after the first one.
   Value after_first(GraphBuilder& builder, Value first_output) const;
 
  private:

@@ -30,6 +30,7 @@ struct TargetTransform : inference::Targets {
 class TargetStatistics {
  public:
   explicit TargetStatistics(const TargetTransform& transform) : transform_(transform) {}
+  /// Adds the targets of a group's candidates `ids`.
   void add(const data::Group& group, const std::vector<int64_t>& ids);
   /// Returns count, sum and sum of squares, [3] float64 on the CPU. The caller may reduce it in place.
   torch::Tensor sums() { return sums_; }

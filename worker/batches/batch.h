@@ -169,6 +169,7 @@ class BatchLoader {
   Batch get(int64_t number, bool more);
 
  private:
+  /// Samples batch `number` and places it on the device.
   Batch prepare(int64_t number) const;
   /// Makes the plan and the loss targets of `batch`, and copies both to the device at once.
   void place(Batch& batch) const;

@@ -34,6 +34,7 @@ class Sampler {
   std::vector<int64_t> first_uses(int64_t batch, int rank) const;
 
  private:
+  /// Returns the training candidates of the `round`-th sample of an entry in an epoch.
   std::vector<int64_t> choose(const LoadedGroup& loaded, int64_t entry, int64_t epoch, int64_t round) const;
 
   const sharding::ShardPlan& plan_;

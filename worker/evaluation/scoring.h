@@ -40,6 +40,7 @@ struct ScoringOptions {
   std::function<void(int64_t)> on_scored = {};  // called with the number of candidates scored since the last call
 };
 
+/// Returns the options of a trained model.
 ScoringOptions scoring_options(const TrainingState& state, torch::Device device);
 
 /// Scores graphs in segments. Segments are combined as segments.stale says, all of them fresh: by sums of scores
@@ -66,7 +67,9 @@ class SegmentScorer {
  private:
   torch::Tensor segment(const data::Group& group, const std::vector<int64_t>& candidates,
                         std::span<const int32_t> nodes) const;
+  /// Returns the sum of two segments' scores, or their combined pools.
   torch::Tensor combined(const torch::Tensor& a, const torch::Tensor& b) const;
+  /// Returns the scores of combined values of all segments.
   Scores finish(const data::Group& group, const std::vector<int64_t>& candidates, const torch::Tensor& sum) const;
 
   std::shared_ptr<models::CostModel> model_;

@@ -71,6 +71,7 @@ class Profiler {
   /// Adds a transfer, which belongs to no thread.
   void add_transfer(std::string_view name, Clock::time_point begin, Clock::time_point end, std::string_view detail);
 
+  /// Returns a copy of the current state.
   ProfileSnapshot snapshot() const;
 
  private:
@@ -84,7 +85,10 @@ class Profiler {
     std::vector<Open> open;
   };
 
+  /// Returns the index of a text, added if necessary; 0 for "", and for a text that is not `needed` once the list is
+  /// full.
   uint32_t number_of(std::string_view text, bool needed);
+  /// Returns the lowest number that no thread with open spans uses.
   uint16_t free_lane() const;
   Thread& thread();
   void record(SpanPlace place, uint16_t lane, uint32_t name, uint32_t detail, Clock::time_point begin,

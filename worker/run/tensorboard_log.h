@@ -38,6 +38,7 @@ tensorboard::Parameters parameters_of(configs::Settings settings);
 struct ScoreDistributions {
   std::vector<double> scores = {}, log_runtimes = {}, place_errors = {};
 };
+/// Returns the distributions of the set `set`.
 ScoreDistributions distributions_of(const Evaluation& evaluation, const std::string& set);
 
 }  // namespace foretime::worker

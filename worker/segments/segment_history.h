@@ -62,7 +62,9 @@ class HistoryTable {
   using TableKey = std::pair<int64_t, int64_t>;        // entry, segment
   using Age = std::tuple<int64_t, TableKey, int64_t>;  // sample index, table, block
 
+  /// Returns the block of a row, made if necessary.
   Block& block_for(const HistoryKey& key);
+  /// Drops the blocks that were written longest ago, except `keep`, until the memory is within its limit.
   void forget_oldest(const Block* keep);
 
   int64_t columns_, max_bytes_, rows_per_block_;
@@ -101,6 +103,7 @@ class SegmentHistory {
   bool restore(const std::string& file, const std::string& label, const std::string& origin);
 
  private:
+  /// Stores the rows of entries that this rank trains on, in the order of their samples.
   void write_all(HistoryRows rows);
 
   int rank_;

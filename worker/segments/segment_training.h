@@ -138,12 +138,19 @@ class SegmentTraining final : public ForwardPass {
     std::vector<char> present;  // [candidates * segments]
   };
 
+  /// Returns live scores plus past scores of the other segments, and stores the live ones.
   torch::Tensor add_scores(const torch::Tensor& live, const std::vector<SampledGraph>& graphs);
+  /// Returns scores of live pools combined with past ones, and stores the live pools.
   torch::Tensor add_pools(models::CostModel& model, const torch::Tensor& live, const std::vector<SampledGraph>& graphs);
+  /// Returns one graph's scores for training the head alone.
   torch::Tensor head_scores(models::CostModel& model, const SampledGraph& graph, const LoadedGroup& loaded);
+  /// Returns the pools of the segments of a sample's part, computed without gradients: [candidates, segments, columns].
   torch::Tensor fresh_pools(models::CostModel& model, const SampledGraph& graph, const LoadedGroup& loaded) const;
+  /// Returns the past values of all segments of a sampled graph.
   Past past(const SampledGraph& graph) const;
+  /// Returns the weights of segments if [first, end) are fresh and others are kept with probability `keep`.
   SegmentMix mix(const SampledGraph& graph, const Past& past, int64_t first, int64_t end, double keep) const;
+  /// Stores new values of one segment in the history.
   void write(const SampledGraph& graph, int64_t segment, const torch::Tensor& values);
 
   Stale stale_;

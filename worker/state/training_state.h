@@ -69,10 +69,12 @@ struct TrainedModel {
   std::shared_ptr<models::CostModel> model;
   TrainingState state;
 };
+/// Loads the model of a checkpoint. Throws coordinator::RunError.
 TrainedModel load_trained_model(const coordinator::StoredCheckpoint& checkpoint);
 
 /// Serialises a checkpoint into one message for other ranks.
 std::string serialize(const coordinator::StoredCheckpoint& checkpoint);
+/// Parses the result of `serialize`.
 coordinator::StoredCheckpoint parse_stored_checkpoint(const std::string& bytes);
 
 }  // namespace foretime::worker

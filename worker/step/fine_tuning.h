@@ -41,7 +41,9 @@ class TuningData {
   Evaluation evaluate(const TrainedModel& trained) const;
 
  private:
+  /// Throws coordinator::RunError if the data do not have the model's inputs.
   void check_inputs(const TrainedModel& trained) const;
+  /// Divides the groups into candidates to train on and held-out ones.
   void divide(const sharding::DatasetIndex& listed);
 
   configs::Settings settings_;

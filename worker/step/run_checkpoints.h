@@ -56,6 +56,7 @@ class RunCheckpoints {
   void restore(const coordinator::StoredCheckpoint& checkpoint);
   void restore_average(const coordinator::StoredCheckpoint& checkpoint);
   void restore_history(const coordinator::StoredCheckpoint& checkpoint);
+  /// Copies the best checkpoint of the run that this one continues to this run's folder.
   void carry_over_best(const std::filesystem::path& checkpoint);
 
   RunContext& run_;

@@ -87,8 +87,11 @@ class Trainer {
  private:
   /// Returns whether the results of all steps up to `step` are needed now. On a GPU the host must wait for them.
   bool results_are_due(int64_t step) const;
+  /// Evaluates holdout and valid, and saves a new best checkpoint. Returns whether to stop early.
   bool evaluate(int64_t step, StepReports& reports);
+  /// Evaluates all sets with the best model if one is kept, else with the last one.
   Evaluation evaluate_final(int64_t step);
+  /// Throws configs::SettingsError if an evaluation lacks trainer.metric.
   void require_metric(const Evaluation& evaluation) const;
 
   RunContext run_;

@@ -45,11 +45,15 @@ class TrainingStep {
   Batch next_batch(int64_t step, int64_t part);
   std::vector<torch::Tensor> forward(const Batch& batch);
   void backward(const torch::Tensor& loss);
+  /// Starts the reductions of gradients and of `totals`, the numbers of all ranks; null with one rank.
   std::unique_ptr<comm::Work> reduce(torch::Tensor& totals);
+  /// Updates the weights, and returns the gradient's norm before clipping.
   torch::Tensor update(int64_t step);
   void finish(const torch::Tensor& totals, const torch::Tensor& norm, comm::Work* reduction);
+  /// Copies the results of all unread steps to the host.
   std::vector<StepResult> read_results();
 
+  /// Makes a reducer for the gradients of these parameters.
   void reduce_parameters(const NamedTensors& parameters);
   void average_running_statistics();
 

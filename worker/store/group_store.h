@@ -99,8 +99,10 @@ class GroupStore {
 
  private:
   struct Slot;
+  /// Opens, prunes and divides a group.
   void open(Slot& slot) const;
   void prune(Slot& slot) const;
+  /// Opens the entries of `ahead_` until the store is destroyed.
   void read_in_background();
 
   configs::Settings settings_;

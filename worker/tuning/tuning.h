@@ -42,6 +42,7 @@ struct OrderChange {
   double mean = 0, error = 0;
   int64_t groups = 0;  // groups with at least two candidates; 0: no change can be measured
 };
+/// Returns the change between two evaluations of the same candidates.
 OrderChange order_change(const worker::Evaluation& before, const worker::Evaluation& after);
 
 /// Holds metrics by "set/metric" of candidates that a model did not learn from, before and after fine-tuning.
