@@ -7,9 +7,15 @@
 #include <string_view>
 #include <system_error>
 
+#include "base/check.h"
 #include "base/files.h"
 
 namespace foretime {
+
+void fail_check(const char* condition, const char* file, int line, const std::string& detail) {
+  throw BrokenInvariant("this is a fault of Foretime, please report it: {}:{}: {}{}{}", file, line, condition,
+                        detail.empty() ? "" : ": ", detail);
+}
 
 bool is_out_of_memory(const std::exception& error) {
   if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr) return true;

@@ -17,8 +17,10 @@ enum ExitCode : int {
   kData = 3,
   kComm = 4,
   kPeerLost = 5,
-  kJobsFailed = 7,  // code 6 belongs to fine-tuning that kept the weights of its parent
+  kParentKept = 6,  // fine-tuning kept the weights of its parent
+  kJobsFailed = 7,
   kOutOfMemory = 8,
+  kFault = 70,    // EX_SOFTWARE of sysexits.h: FORETIME_CHECK (base/check.h)
   kStorage = 74,  // EX_IOERR of sysexits.h
   kPreempted = 75
 };

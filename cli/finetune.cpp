@@ -294,7 +294,7 @@ void run(const FinetuneOptions& options, int& exit_code) {
   inference::write_bundle(options.out, make_tuned(options, parent, outcome, note));
   channel.send_result(how.steps, outcome.of_job());
   say(options, note, outcome, training_data.notes);
-  if (outcome.kept_parent) exit_code = jobs::kParentKept;
+  if (outcome.kept_parent) exit_code = kParentKept;
 }
 
 }  // namespace

@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include "base/check.h"
+
 namespace foretime::comm {
 
 bool borrowed(const torch::Tensor& tensor) {
@@ -11,9 +13,8 @@ bool borrowed(const torch::Tensor& tensor) {
 }
 
 void require_reducible(int rank, const char* call, const torch::Tensor& tensor) {
-  if (!tensor.defined()) throw CommError("rank {}: {}: the tensor is undefined", rank, call);
-  if (!tensor.is_contiguous())
-    throw CommError("rank {}: {}: the tensor is not contiguous; expected a contiguous one", rank, call);
+  FORETIME_CHECK(tensor.defined(), "rank {}: {}", rank, call);
+  FORETIME_CHECK(tensor.is_contiguous(), "rank {}: {}", rank, call);
   switch (tensor.scalar_type()) {
     case torch::kHalf:
     case torch::kBFloat16:
@@ -24,13 +25,12 @@ void require_reducible(int rank, const char* call, const torch::Tensor& tensor) 
     case torch::kByte:
       return;
     default:
-      throw CommError("rank {}: {}: type {}, expected float16, bfloat16, float32, float64, int64, int32 or uint8", rank,
-                      call, c10::toString(tensor.scalar_type()));
+      FORETIME_CHECK(false, "rank {}: {}: type {} cannot be sent", rank, call, c10::toString(tensor.scalar_type()));
   }
 }
 
 void require_root(int rank, int size, const char* call, int root) {
-  if (root < 0 || root >= size) throw CommError("rank {}: {}: root {}, expected 0 to {}", rank, call, root, size - 1);
+  FORETIME_CHECK(root >= 0 && root < size, "rank {}: {}: root {} of {} ranks", rank, call, root, size);
 }
 
 void run_together(Communicator& comm, const std::function<void()>& step) {

@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "base/check.h"
 #include "data/frontends/loops/loop_columns.h"
 #include "models/architectures/graph_model.h"
 #include "models/autograd/run.h"
@@ -48,12 +49,8 @@ void fit_columns(const FitSpec& fit, torch::Tensor offset, torch::Tensor scale, 
                  const torch::Tensor& maximum, const torch::Tensor& mean, const torch::Tensor& deviation) {
   if (fit.features.transform == configs::FeatureTransform::none) return;
   const int64_t columns = offset.size(0);
-  for (const auto* statistic : {&minimum, &maximum, &mean, &deviation}) {
-    if (!statistic->defined() || statistic->numel() != columns) {
-      throw ModelError("feature statistics: {} columns, expected {}", statistic->defined() ? statistic->numel() : 0,
-                       columns);
-    }
-  }
+  for (const auto* statistic : {&minimum, &maximum, &mean, &deviation})
+    FORETIME_CHECK(statistic->defined() && statistic->numel() == columns, "feature statistics of {} columns", columns);
   const bool minmax = fit.features.transform == configs::FeatureTransform::minmax;
   // A range so small that its reciprocal overflows in the model's type counts as constant too.
   const auto reciprocal = (minmax ? maximum - minimum : deviation).reciprocal().to(scale.scalar_type());
@@ -63,8 +60,8 @@ void fit_columns(const FitSpec& fit, torch::Tensor offset, torch::Tensor scale, 
 }
 
 void fit_loop_columns(torch::Tensor offset, torch::Tensor scale, const InputStatistics& statistics) {
-  if (!statistics.mean.defined() || statistics.mean.numel() != offset.numel())
-    throw ModelError("feature statistics: expected {} columns", offset.numel());
+  FORETIME_CHECK(statistics.mean.defined() && statistics.mean.numel() == offset.numel(),
+                 "feature statistics of {} columns", offset.numel());
   struct Range {
     int64_t mark, first, count;  // mark: the column that says which nodes have the others
   };
@@ -155,7 +152,7 @@ PlanTensorOptions CostModel::plan_tensor_options(torch::Device device) const {
 
 void CostModel::check_whole(const PlanTensors& plan) const {
   check(plan);
-  if (plan.pools != 1) throw ModelError("message plan: {} pools, expected 1", plan.pools);
+  FORETIME_CHECK(plan.pools == 1, "{} pools", plan.pools);
 }
 
 torch::Tensor CostModel::embed(const PlanTensors& plan) {
@@ -338,7 +335,7 @@ inference::Weights CostModel::inference_weights() const {
 void CostModel::check(const PlanTensors& plan) const {
   if (plan.upload) plan.upload->wait();
   const auto expect = [](bool condition, const char* what, auto found, auto expected) {
-    if (!condition) throw ModelError("message plan: {}: {}, expected {}", what, found, expected);
+    FORETIME_CHECK(condition, "message plan: {}: {}, expected {}", what, found, expected);
   };
   const auto& request = model_.graph.request;
   expect(plan.node_features.size(1) == schema_.feature_count, "columns of node features", plan.node_features.size(1),

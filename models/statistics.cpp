@@ -3,6 +3,8 @@
 #include <cmath>
 #include <limits>
 
+#include "base/check.h"
+
 namespace foretime::models {
 namespace {
 
@@ -19,24 +21,16 @@ StatisticsAccumulator::StatisticsAccumulator(const InputSchema& schema, bool log
 }
 
 void StatisticsAccumulator::add(const data::Group& group) {
-  if (group.kind != schema_.kind) {
-    throw ModelError("{}: candidates of kind {}, expected {}", group.name, static_cast<int>(group.kind),
-                     static_cast<int>(schema_.kind));
-  }
-  if (group.graphs.feature_count != schema_.feature_count) {
-    throw ModelError("{}: {} columns of node features, expected {}", group.name, group.graphs.feature_count,
-                     schema_.feature_count);
-  }
+  FORETIME_CHECK(group.kind == schema_.kind, "{}", group.name);
+  FORETIME_CHECK(group.graphs.feature_count == schema_.feature_count, "{}", group.name);
   data::ColumnStatistics tiles;
   if (tile_columns_ > 0) tiles = data::column_statistics(group.tile_features.span(), data::kTileFeatures, log_);
   add(data::column_statistics(group.graphs.node_features.span(), schema_.feature_count, log_), tiles);
 }
 
 void StatisticsAccumulator::add(const data::ColumnStatistics& features, const data::ColumnStatistics& tiles) {
-  if (features.columns() != schema_.feature_count || tiles.columns() != tile_columns_) {
-    throw ModelError("feature statistics: {} columns of nodes and {} of candidates, expected {} and {}",
-                     features.columns(), tiles.columns(), schema_.feature_count, tile_columns_);
-  }
+  FORETIME_CHECK(features.columns() == schema_.feature_count && tiles.columns() == tile_columns_,
+                 "{} columns of nodes and {} of candidates", features.columns(), tiles.columns());
   add_columns(features, 0, 0);
   if (tile_columns_ > 0) add_columns(tiles, schema_.feature_count, 1);
 }

@@ -5,6 +5,7 @@
 #include <numeric>
 #include <utility>
 
+#include "base/check.h"
 #include "plans/plan_source.h"
 #include "plans/symbolic_plan.h"
 
@@ -117,9 +118,9 @@ struct PlanBuilder::State {
   bool empty() const { return entries.empty() && shared.empty(); }
   void add_shared(const data::Group& group, std::span<const int64_t> list,
                   std::shared_ptr<const SymbolicPlan> symbolic) {
-    if (!shared.empty() && shared.front().symbolic->pools != symbolic->pools)
-      throw DataError("{}: {} pools, expected {} as in the other groups of the batch", group.name, symbolic->pools,
-                      shared.front().symbolic->pools);
+    FORETIME_CHECK(shared.empty() || shared.front().symbolic->pools == symbolic->pools,
+                   "{}: {} pools, {} in the other groups of the batch", group.name, symbolic->pools,
+                   shared.front().symbolic->pools);
     kind = group.kind;
     feature_count = group.graphs.feature_count;
     candidates += static_cast<int64_t>(list.size());
@@ -241,25 +242,18 @@ PlanBuilder::~PlanBuilder() = default;
 void PlanBuilder::add(const data::Group& group, std::span<const int64_t> candidates,
                       std::shared_ptr<const PlanSource> source) {
   const bool first = state_->empty();
-  if (!first && state_->kind != group.kind)
-    throw DataError("{}: kind {}, expected {} as in the other groups of the batch", group.name,
-                    static_cast<int>(group.kind), static_cast<int>(state_->kind));
-  if (!first && state_->feature_count != group.graphs.feature_count)
-    throw DataError("{}: {} features a node, expected {} as in the other groups of the batch", group.name,
-                    group.graphs.feature_count, state_->feature_count);
-  for (const int64_t c : candidates) {
-    if (c < 0 || c >= group.candidates)
-      throw DataError("{}: candidate {}, expected 0 … {}", group.name, c, group.candidates - 1);
-  }
-  if (source && !(source->request == state_->request))
-    throw DataError("{}: a plan source of another request, expected {} layers and {} relations", group.name,
-                    state_->request.layers, state_->request.relations.size());
+  FORETIME_CHECK(first || state_->kind == group.kind, "{}: a group of another kind than those of its batch", group.name);
+  FORETIME_CHECK(first || state_->feature_count == group.graphs.feature_count,
+                 "{}: {} features a node, {} in the other groups of the batch", group.name, group.graphs.feature_count,
+                 state_->feature_count);
+  for (const int64_t c : candidates)
+    FORETIME_CHECK(c >= 0 && c < group.candidates, "{}: candidate {} of {}", group.name, c, group.candidates);
+  FORETIME_CHECK(!source || source->request == state_->request, "{}: a plan source of another request", group.name);
   if (group.kind == data::CandidateKind::layout && state_->request.sharing != Sharing::none) {
     if (!source) source = make_plan_source(group, state_->request);
     const auto& rows = source->symbolic->row_hash;
-    if (static_cast<int64_t>(rows.size()) != group.layout.rows.size() / data::kLayoutFeatures)
-      throw DataError("{}: a plan source of another group, expected {} layout rows and found {}", group.name,
-                      group.layout.rows.size() / data::kLayoutFeatures, rows.size());
+    FORETIME_CHECK(std::ssize(rows) == group.layout.rows.size() / data::kLayoutFeatures,
+                   "{}: a plan source of another group with {} layout rows", group.name, rows.size());
     state_->add_shared(group, candidates, source->symbolic);
     return;
   }
@@ -273,9 +267,8 @@ void PlanBuilder::add(const data::Group& group, std::span<const int64_t> candida
     const bool late = group.kind == data::CandidateKind::tile && state_->request.tile_join == TileJoin::late;
     entry.copies = late ? 1 : count;
   }
-  if (topology && !topology->relations.empty() && topology->relations[0].rows != group.graphs.nodes())
-    throw DataError("{}: a plan source of another group with {} nodes, expected {}", group.name,
-                    topology->relations[0].rows, group.graphs.nodes());
+  FORETIME_CHECK(!topology || topology->relations.empty() || topology->relations[0].rows == group.graphs.nodes(),
+                 "{}: a plan source of another group with {} nodes", group.name, topology->relations[0].rows);
   // A graph has fewer than 2^31 nodes, so the comparison by division cannot overflow where the product would.
   const bool too_many = entry.copies > 0 && entry.nodes > (kMaximumStates - state_->states) / entry.copies;
   if (too_many || entry.nodes > kMaximumStates - state_->nodes)

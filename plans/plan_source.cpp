@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "base/check.h"
 #include "data/files/packed.h"
 
 namespace foretime::plans {
@@ -87,20 +88,18 @@ CsrMatrix scaled_laplacian(const CsrMatrix& symmetric, std::span<const int64_t> 
 }
 
 void check_subset(const data::Group& group, const NodeSubset& subset) {
-  const auto fail = [&](const std::string& what) { throw DataError("{}: {}", group.name, what); };
-  if (group.kind != data::CandidateKind::layout) fail("a part of its graph, expected a layout group");
+  FORETIME_CHECK(group.kind == data::CandidateKind::layout, "{}: only layout graphs are cut", group.name);
   const int64_t nodes = group.graphs.nodes();
   const int64_t count = subset.nodes.empty() ? nodes : static_cast<int64_t>(subset.nodes.size());
   for (size_t i = 0; i < subset.nodes.size(); ++i) {
     const int32_t v = subset.nodes[i];
-    if (v < 0 || v >= nodes || (i > 0 && v <= subset.nodes[i - 1]))
-      fail(fmt::format("node {} at position {} of a subset, expected ascending ids below {}", v, i, nodes));
+    FORETIME_CHECK(v >= 0 && v < nodes && (i == 0 || v > subset.nodes[i - 1]),
+                   "{}: node {} at position {} of a subset, which has ascending ids below {}", group.name, v, i, nodes);
   }
-  if (!subset.pool.empty() && static_cast<int64_t>(subset.pool.size()) != count)
-    fail(fmt::format("pools of {} nodes, expected {}", subset.pool.size(), count));
-  for (const int32_t pool : subset.pool) {
-    if (pool < 0 || pool >= subset.pools) fail(fmt::format("pool {}, expected 0 … {}", pool, subset.pools - 1));
-  }
+  FORETIME_CHECK(subset.pool.empty() || std::ssize(subset.pool) == count, "{}: pools of {} nodes of {}", group.name,
+                 subset.pool.size(), count);
+  for (const int32_t pool : subset.pool)
+    FORETIME_CHECK(pool >= 0 && pool < subset.pools, "{}: pool {} of {}", group.name, pool, subset.pools);
 }
 
 }  // namespace
@@ -145,8 +144,8 @@ CsrMatrix relation_matrix(int64_t first_node, int64_t nodes, std::span<const int
                           std::span<const int64_t> graph_ptr) {
   const bool laplacian = relation.norm == EdgeNorm::laplacian || relation.norm == EdgeNorm::laplacian_of_two;
   if (laplacian) {
-    if (relation.direction != Direction::both || relation.self_loop)
-      throw DataError("message plan: a Laplacian of one direction or with self loops, expected of an undirected graph");
+    FORETIME_CHECK(relation.direction == Direction::both && !relation.self_loop,
+                   "a Laplacian is that of an undirected graph without self loops");
     auto symmetric =
         relation_matrix(first_node, nodes, sources, targets, {Direction::both, EdgeNorm::symmetric, false});
     if (relation.norm == EdgeNorm::laplacian) return scaled_laplacian(symmetric, graph_ptr);
@@ -261,9 +260,8 @@ std::shared_ptr<const PlanSource> complete_plan_source(const PlanSource& prepare
 std::shared_ptr<const PlanSource> make_plan_source(const data::Group& group, const PlanRequest& request,
                                                    const NodeSubset& subset) {
   check_subset(group, subset);
-  if (request.sharing == Sharing::none)
-    throw DataError("{}: a part of its graph for a model that shares no states, expected a group of its own",
-                    group.name);
+  FORETIME_CHECK(request.sharing != Sharing::none, "{}: only models that share states take a part of a graph",
+                 group.name);
   auto source = std::make_shared<PlanSource>();
   source->request = request;
   source->symbolic = make_symbolic_plan(group, request, subset);

@@ -10,7 +10,8 @@
 Rules, each violation one line and exit code 1:
 1. A relative link leads to a file of the tree, and its #anchor to a heading.
 2. A line has at most 120 columns, except in tables. README.md has fewer than 150 lines, ARCHITECTURE.md at most 200. docs/index.md links every page of docs/.
-3. Source files and folders that a page names in `backticks` exist, and so do pages that sources name as docs/….md.
+3. Source files and folders that a page names in `backticks` exist, and so do pages that sources name as docs/….md, and
+   sources, scripts and pages that comments in C++, Lua, Python and shell name. Comments cite no other documents.
 4. Words and paths that belong to one machine or one person's work do not occur.
 5. Tests that a page names exist: `Suite.Case` of GoogleTest where `Suite` is one, and `some_test.test_case` of Python.
    In docs/explanations/bad-days.md and docs/reference/clusters.md each row of a table names one at the least, and every
@@ -194,6 +195,23 @@ def check_paths(root, pages):
             for found in re.findall(r"(?<!\w)docs/[\w/-]+\.md", line):
                 if not (root / found).exists():
                     yield f"{name}:{number}: {found} does not exist"
+            for found in cited(name, line):
+                missing = "/" not in found and all(pathlib.PurePath(file).name != found for file in files)
+                if missing or ("/" in found and found.split("/")[0] in tops and not (root / found).exists()):
+                    yield f"{name}:{number}: a comment names {found}, which does not exist"
+
+
+def cited(name, line):
+    """Files that the comment in a line of a source names."""
+    if name.startswith("tools/check_includes"):
+        return []  # its planted violations
+    mark = {".h": "//", ".cpp": "//", ".cu": "//", ".c": "//", ".lua": "--", ".py": "# ", ".sh": "# "}.get(pathlib.PurePath(name).suffix)
+    if mark is None or mark not in line:
+        return []
+    comment = line[line.index(mark):]
+    paths = re.findall(r"(?<![\w/.<$*-])(?:[\w-]+/)+[\w-]+\.(?:h|cpp|cu|lua|py|sh|md|proto)\b", comment)
+    return [path for path in paths if not path.startswith("docs/")] + re.findall(r"(?<![\w/-])[A-Z_]{3,}\.md\b", comment) + re.findall(
+        r"\b(?:FORMATS|MODELS|S[12]'s)\b(?!\.)", comment)
 
 
 def tests_of(root):

@@ -109,6 +109,11 @@ def self_test(check, index, promises):
         (root / "tools/there.py").write_text("# docs/gone.md\n")
         if not any("docs/gone.md" in problem for problem in check(root)[0]):
             failures.append("a source that names a page which is not there is not found")
+        for comment, gone in (("# see tools/gone.py for it", "tools/gone.py"), ("# as GONE.md says", "GONE.md")):
+            (root / "tools/there.py").write_text(comment + "\n")
+            if not any(f"a comment names {gone}" in problem for problem in check(root)[0]):
+                failures.append(f"a comment that names {gone} is not found")
+        (root / "tools/there.py").write_text("")
         (root / index).write_text("[other](other.md) [promises](explanations/bad-days.md)\n")
         (root / promises[0]).write_text("# Promises\n| promise | test |\n|---|---|\n| sums | `Sums.Add` |\n| none | – |\n| other | `Other.Gone` |\n")
         found = [problem for problem in check(root)[0] if promises[0] in problem]

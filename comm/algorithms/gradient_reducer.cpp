@@ -10,6 +10,7 @@
 #include <torch/csrc/autograd/function_hook.h>
 #include <torch/csrc/autograd/variable.h>
 
+#include "base/check.h"
 #include "comm/torch_stream.h"
 
 namespace foretime::comm {
@@ -68,7 +69,7 @@ struct GradientReducer::State {
   template <class Step>
   void guarded(const char* name, Step&& step) {
     rethrow_failure();
-    if (!armed) throw CommError("rank {}: {}() without prepare()", communicator.rank(), name);
+    FORETIME_CHECK(armed, "{}() without prepare()", name);
     try {
       step();
     } catch (...) {
@@ -137,12 +138,8 @@ void GradientReducer::State::gradient_arrived(size_t parameter) {
   touched[parameter] = true;
   if (!armed || failure) return;
   try {
-    if (filled[parameter]) {
-      throw CommError(
-          "rank {}: parameter {} got a second gradient after prepare(), when its bucket may have left; "
-          "call prepare() before the last backward only",
-          communicator.rank(), parameters[parameter].name);
-    }
+    FORETIME_CHECK(!filled[parameter], "parameter {} got a second gradient after prepare(), when its bucket may have left",
+                   parameters[parameter].name);
     fill(parameter);
     start_full_buckets();
     note_arrivals();
@@ -242,12 +239,7 @@ GradientReducer::GradientReducer(Communicator& communicator, std::vector<Paramet
                                  Wire wire, Route route)
     : state_(std::make_shared<State>(communicator, std::move(parameters), wire, route)) {
   auto& state = *state_;
-  for (const auto& parameter : state.parameters) {
-    if (!parameter.tensor.is_leaf()) {
-      throw CommError("rank {}: parameter {} is the result of an operation; expected a leaf of the autograd graph",
-                      communicator.rank(), parameter.name);
-    }
-  }
+  for (const auto& parameter : state.parameters) FORETIME_CHECK(parameter.tensor.is_leaf(), "parameter {}", parameter.name);
   // Alone, there is nothing to sum, and the buckets would only cost their copies.
   if (communicator.size() > 1) state.make_buckets(bucket_bytes);
   for (size_t i = 0; i < state.parameters.size(); ++i) {
@@ -267,7 +259,7 @@ GradientReducer::~GradientReducer() {
 void GradientReducer::prepare() {
   const std::lock_guard lock(state_->mutex);
   state_->rethrow_failure();
-  if (state_->armed) throw CommError("rank {}: prepare() twice without finish()", state_->communicator.rank());
+  FORETIME_CHECK(!state_->armed, "prepare() twice without finish()");
   state_->armed = state_->communicator.size() > 1;
   state_->flushed = false;
   state_->next = state_->arrived = 0;

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "base/check.h"
+
 namespace foretime::comm {
 namespace {
 
@@ -92,8 +94,7 @@ bool goes_by_hosts(const Communicator& comm, const torch::Tensor& pieces, Route 
 std::unique_ptr<Work> sum_in_tree(Communicator& comm, torch::Tensor tensor, Wire wire, Route route) {
   const char* call = wire == Wire::bfloat16 ? "all_reduce_bfloat16" : "all_reduce";
   require_reducible(comm.rank(), call, tensor);
-  if (tensor.scalar_type() != torch::kFloat)
-    throw CommError("rank {}: {}: type {}, expected float32", comm.rank(), call, c10::toString(tensor.scalar_type()));
+  FORETIME_CHECK(tensor.scalar_type() == torch::kFloat, "rank {}: {}", comm.rank(), call);
   if (comm.size() == 1 || tensor.numel() == 0) return comm.all_reduce(std::move(tensor));
   const auto pieces = to_pieces(tensor, comm.size(), wire, comm.device());
   auto stages =

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "base/check.h"
 #include "comm/mpi/launched.h"
 #include "comm/mpi/mpi_communicator.h"
 #include "comm/nccl/nccl_communicator.h"
@@ -31,7 +32,7 @@ class SingleCommunicator final : public Communicator {
     return std::make_unique<NoWork>();
   }
   std::unique_ptr<Work> run(Stages stages) override {
-    throw CommError("rank 0: {}: a group of one rank runs no stages", stages.call);
+    FORETIME_CHECK(false, "{}: a group of one rank runs no stages", stages.call);
   }
   void broadcast(torch::Tensor tensor, int root) override {
     require_reducible(0, "broadcast", tensor);

@@ -3,6 +3,7 @@
 #include <variant>
 #include <vector>
 
+#include "base/check.h"
 #include "comm/mpi/lent.h"
 #include "comm/mpi/mpi_communicator.h"
 
@@ -88,9 +89,8 @@ class MpiStages {
     const size_t number = begun_++;
     if (number == 0 && scope == Scope::all) return channel_->comm;
     const auto found = channel_->later.find({number, scope});
-    if (found == channel_->later.end())
-      throw CommError("rank {}: {}: transfer {} has a scope that these ranks do not have", channel_->group->rank(),
-                      call_.what, number);
+    FORETIME_CHECK(found != channel_->later.end(), "{}: transfer {} has a scope that these ranks do not have", call_.what,
+                   number);
     return found->second;
   }
 

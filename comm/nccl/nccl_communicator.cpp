@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <nccl.h>
 
+#include "base/check.h"
 #include "base/process.h"
 #include "comm/nccl/gpu_place.h"
 #include "comm/nccl/nccl_gpu.h"
@@ -32,7 +33,7 @@ ncclDataType_t nccl_type(torch::ScalarType type) {
     case torch::kFloat:
       return ncclFloat32;
     default:
-      throw CommError("NCCL has no type for {}", c10::toString(type));
+      FORETIME_CHECK(false, "NCCL has no type for {}", c10::toString(type));
   }
 }
 
@@ -45,7 +46,7 @@ ncclRedOp_t nccl_op(ReduceOp op) {
     case ReduceOp::min:
       return ncclMin;
   }
-  throw CommError("NCCL has no reduction for {}", static_cast<int>(op));
+  FORETIME_CHECK(false, "an unknown reduction");
 }
 
 /// A collective after what the compute stream held when it began. `enqueue(gpu, call)` puts it on NCCL's stream.
@@ -159,9 +160,7 @@ class NcclCommunicator final : public Communicator {
   void enqueue(Gpu& gpu, const Call&, const Compute& compute) { torch_on_stream(gpu.stream, gpu.index, compute); }
 
   void require_here(const char* call, const torch::Tensor& tensor) const {
-    if (tensor.device() == device()) return;
-    throw CommError("rank {}: {}: the tensor is on {}, expected {} or the host", rank(), call, tensor.device().str(),
-                    device().str());
+    FORETIME_CHECK(tensor.device() == device(), "rank {}: {}: the tensor is on {}", rank(), call, tensor.device().str());
   }
 
   std::unique_ptr<MpiCommunicator> host_;

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "inference/graph/graph.h"
+#include "base/check.h"
 #include "inference/runtime/context.h"
 #include "inference/runtime/references.h"
 
@@ -69,10 +70,10 @@ Matrix Executor::run(const std::vector<Node>& nodes, const Releases& releases, V
 }
 
 Matrix Executor::embed(const plans::MessagePlan& plan, Workspace& workspace) const {
-  if (plan.feature_count != feature_count_)
-    throw BundleError("message plan: {} columns of node features, expected {}", plan.feature_count, feature_count_);
-  if (static_cast<int64_t>(plan.layers.size()) != graph_.request.layers)
-    throw BundleError("message plan: {} layers, expected {}", plan.layers.size(), graph_.request.layers);
+  FORETIME_CHECK(plan.feature_count == feature_count_, "a plan of {} features a node for a model of {}",
+                 plan.feature_count, feature_count_);
+  FORETIME_CHECK(std::ssize(plan.layers) == graph_.request.layers, "a plan of {} layers for a model of {}",
+                 plan.layers.size(), graph_.request.layers);
   PlanMatrices matrices(plan, graph_.statements);
   std::vector<std::pair<Value, Matrix>> inputs;
   const auto give = [&](Value input, const auto& values, int64_t columns) {
@@ -96,9 +97,8 @@ std::vector<float> Executor::score(Matrix embedded, std::span<const int64_t> gro
                                    std::vector<float>* failures) const {
   if (failures != nullptr) failures->clear();
   const int64_t rows = embedded.rows;
-  if (embedded.columns != graph_.embedded_columns || group_ptr.empty() || group_ptr.back() != rows)
-    throw BundleError("graph: {} columns of embedded candidates, expected {}", embedded.columns,
-                      graph_.embedded_columns);
+  FORETIME_CHECK(embedded.columns == graph_.embedded_columns && !group_ptr.empty() && group_ptr.back() == rows,
+                 "{} × {} values of embedded candidates", rows, embedded.columns);
   std::vector<std::pair<Value, Matrix>> inputs;
   inputs.emplace_back(kEmbedded, std::move(embedded));
   auto result = run(graph_.score, score_releases_, graph_.scores, nullptr, group_ptr, std::move(inputs), workspace);

@@ -1,4 +1,5 @@
 #include "inference/runtime/plan_matrices.h"
+#include "base/check.h"
 
 #include <algorithm>
 #include <cmath>
@@ -93,8 +94,7 @@ class Runs {
 
 StatementParts statement_parts(const float* node_features, int64_t nodes, int64_t feature_count,
                                std::span<const int64_t> row_ptr, std::span<const int32_t> columns) {
-  if (!data::are_loop_columns(feature_count))
-    throw DataError("message plan: its graphs are no loop graphs, expected data.representation loops");
+  FORETIME_CHECK(data::are_loop_columns(feature_count), "{} features a node are not those of loop graphs", feature_count);
   const auto is = [&](int64_t node, int64_t column) { return node_features[node * feature_count + column] > 0.5F; };
   StatementParts result;
   std::vector<int32_t> statement_of(static_cast<size_t>(nodes), -1);
@@ -143,8 +143,7 @@ StatementParts statement_parts(const float* node_features, int64_t nodes, int64_
 }
 
 StatementParts statement_parts(const plans::MessagePlan& plan) {
-  if (plan.readout.nodes.stages.size() != 1)
-    throw DataError("message plan: a readout in stages, expected program data");
+  FORETIME_CHECK(plan.readout.nodes.stages.size() == 1, "statements are those of program data");
   const auto& nodes_of = plan.readout.nodes.stages.front();
   return statement_parts(plan.node_features.data(), plan.nodes(), plan.feature_count, nodes_of.row_ptr,
                          nodes_of.columns);
@@ -174,7 +173,7 @@ const Pool& PlanMatrices::pool(const MatrixRef& name) {
       stages_.push_back(std::make_unique<SparseMatrix>(csr(stage)));
       result.stages.push_back(stages_.back().get());
     }
-    if (source.stages.empty()) throw BundleError("message plan: pool {}: no stages", to_string(name));
+    FORETIME_CHECK(!source.stages.empty(), "pool {}", to_string(name));
   };
   if (name.kind == MatrixRef::Kind::nodes) {
     stages(plan_.readout.nodes);

@@ -127,7 +127,7 @@ void AgentJob::set_outcome(const ExitStatus& status) {
              (has_result_ || !signalled)) {
     // A program that exits with 0 after SIGTERM, without a result, has obeyed.
     result.outcome = Outcome::succeeded;
-  } else if (status.signal == 0 && (status.code == kUsage || status.code == kData)) {
+  } else if (status.signal == 0 && (status.code == kUsage || status.code == kData || status.code == kFault)) {
     result.outcome = Outcome::failed;
     result.error = how + log_->tail();
   } else if (signalled || (status.signal == 0 && status.code == kPreempted) || stop_reason_ == StopReason::drain) {

@@ -11,8 +11,6 @@
 /// and `name`.
 namespace foretime::jobs {
 
-/// Is the exit code of `foretime finetune` if the new bundle has the weights of its parent (README).
-constexpr int kParentKept = 6;
 
 /// Holds the arguments of `foretime finetune` by key, each checked and in its command-line form, without the output
 /// path. Keys that the file lacks are missing.

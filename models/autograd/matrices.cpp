@@ -1,3 +1,4 @@
+#include "base/check.h"
 #include "inference/runtime/plan_matrices.h"
 #include "models/autograd/run.h"
 #include "models/device/launch.h"
@@ -54,24 +55,20 @@ CsrTensor without_some(const CsrTensor& matrix, const torch::Tensor& self, doubl
 
 /// Makes the statements of a plan that lacks them (PlanTensorOptions::statements).
 std::shared_ptr<const StatementTensors> statements_of(const PlanTensors& plan) {
-  if (plan.nodes.stages.size() != 1) throw ModelError("message plan: a readout in stages, expected program data");
+  FORETIME_CHECK(plan.nodes.stages.size() == 1, "statements are those of program data");
   const auto features = plan.node_features.to(torch::kCPU, torch::kFloat).contiguous();
   const CsrTensor& nodes_of = plan.nodes.stages[0];
   const auto columns = nodes_of.columns.to(torch::kCPU).contiguous();
   const auto row_ptr = nodes_of.row_ptr.defined() ? nodes_of.row_ptr.to(torch::kCPU, torch::kLong).contiguous()
                                                   : torch::arange(nodes_of.rows + 1, torch::kLong);
-  try {
-    const auto parts = inference::statement_parts(features.data_ptr<float>(), features.size(0), features.size(1),
-                                                  {row_ptr.data_ptr<int64_t>(), static_cast<size_t>(row_ptr.numel())},
-                                                  {columns.data_ptr<int32_t>(), static_cast<size_t>(columns.numel())});
-    return to_tensors(parts, {.device = plan.node_features.device(), .dtype = plan.node_features.scalar_type()});
-  } catch (const DataError& error) {
-    throw ModelError(error.what());
-  }
+  const auto parts = inference::statement_parts(features.data_ptr<float>(), features.size(0), features.size(1),
+                                                {row_ptr.data_ptr<int64_t>(), static_cast<size_t>(row_ptr.numel())},
+                                                {columns.data_ptr<int32_t>(), static_cast<size_t>(columns.numel())});
+  return to_tensors(parts, {.device = plan.node_features.device(), .dtype = plan.node_features.scalar_type()});
 }
 
 [[noreturn]] void missing(const MatrixRef& name) {
-  throw ModelError("message plan: matrix {}: none, expected one", inference::to_string(name));
+  FORETIME_CHECK(false, "matrix {} is not in the message plan", inference::to_string(name));
 }
 
 }  // namespace
@@ -163,7 +160,7 @@ void AutogradMatrices::drop(int32_t set) {
 GraphBatch& AutogradMatrices::graphs(int32_t of) {
   const auto found = graphs_.find(of);
   if (found != graphs_.end()) return found->second;
-  if (of >= 0) throw ModelError("graphs that nothing has pooled");
+  FORETIME_CHECK(of < 0, "graphs that nothing has pooled");
   return graphs_[of] = graphs_of(plan_);
 }
 

@@ -1,4 +1,5 @@
 #include "models/device/arena.h"
+#include "base/check.h"
 
 #include <atomic>
 #include <map>
@@ -104,9 +105,7 @@ Copied copy_to(torch::Device device, const torch::Tensor& host, int64_t bytes) {
 }
 
 int64_t Arena::take(int64_t bytes) {
-  if (used_ + bytes > host_.numel())
-    throw std::logic_error(
-        fmt::format("arena of {} bytes: {} more than it has", host_.numel(), used_ + bytes - host_.numel()));
+  FORETIME_CHECK(used_ + bytes <= host_.numel(), "{} bytes of {} are used, {} more asked for", used_, host_.numel(), bytes);
   return std::exchange(used_, used_ + bytes);
 }
 

@@ -2,6 +2,7 @@
 
 #include <numeric>
 
+#include "base/check.h"
 #include "inference/runtime/references.h"
 
 namespace foretime::models {
@@ -19,7 +20,7 @@ GraphBuilder::GraphBuilder() : embed_widths_("embed", false, shapes_), score_wid
 }
 
 WeightRef GraphBuilder::declare(TensorSpec spec) {
-  if (!shapes_.emplace(spec.name, spec.shape).second) throw ModelError("model: two tensors are named " + spec.name);
+  FORETIME_CHECK(shapes_.emplace(spec.name, spec.shape).second, "two tensors are named {}", spec.name);
   tensors_.push_back(std::move(spec));
   return {tensors_.back().name};
 }

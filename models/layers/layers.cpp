@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/check.h"
+
 namespace foretime::models {
 namespace {
 
@@ -19,7 +21,7 @@ double activation_slope(const configs::ModelSettings& settings) {
 DenseStack::DenseStack(GraphBuilder& builder, const std::string& name, const std::vector<int64_t>& widths, double slope,
                        const DenseOptions& options)
     : slope_(slope), options_(options) {
-  if (widths.size() < 2) throw ModelError("dense layers: none, expected at least one");
+  FORETIME_CHECK(widths.size() >= 2, "{}: no dense layers", name);
   const GraphBuilder::Scope scope(builder, name);
   for (size_t i = 0; i + 1 < widths.size(); ++i)
     layers_.push_back(builder.linear(std::to_string(i), widths[i], widths[i + 1], options.bias));

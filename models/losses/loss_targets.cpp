@@ -7,6 +7,7 @@
 
 #include <fmt/ranges.h>
 
+#include "base/check.h"
 #include "models/device/launch.h"
 #include "models/graph/error.h"
 
@@ -30,13 +31,9 @@ struct Ranking {
 void check_groups(const LossGroups& of) {
   const auto scores = static_cast<int64_t>(of.targets.size());
   const auto& starts = of.group_ptr;
-  if (starts.size() != of.weights.size() + 1 || starts.front() != 0 || starts.back() != scores) {
-    throw ModelError(
-        "loss: group_ptr [{}] for {} weights and {} scores, expected one start for each weight and the end",
-        fmt::join(starts, ", "), of.weights.size(), scores);
-  }
-  if (!std::is_sorted(starts.begin(), starts.end()))
-    throw ModelError("loss: group_ptr [{}] descends", fmt::join(starts, ", "));
+  FORETIME_CHECK(starts.size() == of.weights.size() + 1 && starts.front() == 0 && starts.back() == scores,
+                 "group_ptr [{}] for {} weights and {} scores", fmt::join(starts, ", "), of.weights.size(), scores);
+  FORETIME_CHECK(std::ranges::is_sorted(starts), "group_ptr [{}]", fmt::join(starts, ", "));
 }
 
 /// Returns the rankings of all groups with weight and candidates, the largest first.

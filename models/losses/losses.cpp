@@ -5,6 +5,7 @@
 #include <fmt/ranges.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include "base/check.h"
 #include "models/device/launch.h"
 #include "models/graph/error.h"
 #include "models/sparse/sparse_ops.h"
@@ -104,9 +105,8 @@ Tensor block_loss(const LossSettings& settings, const LossBlock& block, const Te
 
 void check_outputs(const Tensor& outputs, int64_t targets) {
   const bool fits = outputs.dim() == 1 || (outputs.dim() == 2 && outputs.size(1) == 2);
-  if (fits && outputs.size(0) == targets) return;
-  throw ModelError("loss: scores of shape [{}] and targets of shape [{}], expected vectors of one length",
-                   fmt::join(outputs.sizes(), ", "), targets);
+  FORETIME_CHECK(fits && outputs.size(0) == targets, "scores of shape [{}] for {} targets",
+                 fmt::join(outputs.sizes(), ", "), targets);
 }
 
 }  // namespace

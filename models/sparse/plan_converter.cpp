@@ -2,6 +2,7 @@
 
 #include <limits>
 
+#include "base/check.h"
 #include "inference/kernels/sparse_kernels.h"
 #include "models/device/launch.h"
 #include "models/graph/error.h"
@@ -9,7 +10,7 @@
 namespace foretime::models {
 
 void expect_size(bool condition, const char* what, int64_t found, int64_t expected) {
-  if (!condition) throw ModelError("message plan: {}: {}, expected {}", what, found, expected);
+  FORETIME_CHECK(condition, "message plan: {}: {}, expected {}", what, found, expected);
 }
 
 CsrTensor PlanConverter::matrix(const plans::CsrMatrix& source, bool positions) {

@@ -2,6 +2,7 @@
 
 #include <torch/csrc/autograd/custom_function.h>
 
+#include "base/check.h"
 #include "inference/kernels/sparse_kernels.h"
 #include "models/device/launch.h"
 #include "models/graph/error.h"
@@ -17,15 +18,11 @@ bool is_reduced(torch::ScalarType type) { return type == torch::kBFloat16 || typ
 
 /// x, in the type of the matrix where its own has less precision.
 torch::Tensor checked(const CsrTensor& matrix, const torch::Tensor& x) {
-  if (x.dim() != 2 || x.size(0) != matrix.cols) {
-    throw ModelError("sparse product: states have {} rows, expected {}", x.dim() > 0 ? x.size(0) : 0, matrix.cols);
-  }
+  FORETIME_CHECK(x.dim() == 2 && x.size(0) == matrix.cols, "a matrix of {} columns", matrix.cols);
   const auto wanted = matrix.values.defined() ? matrix.values.scalar_type() : torch::kFloat;
   if (is_reduced(x.scalar_type())) return x.to(wanted);
-  if (matrix.values.defined() && x.scalar_type() != wanted) {
-    throw ModelError("sparse product: states are {}, the matrix is {}", c10::toString(x.scalar_type()),
-                     c10::toString(wanted));
-  }
+  FORETIME_CHECK(!matrix.values.defined() || x.scalar_type() == wanted, "states are {}, the matrix is {}",
+                 c10::toString(x.scalar_type()), c10::toString(wanted));
   return x;
 }
 
@@ -84,7 +81,7 @@ torch::Tensor taken(const CsrTensor& matrix, const torch::Tensor& x) {
 }
 
 void expect(bool condition, const char* what, int64_t found, int64_t expected) {
-  if (!condition) throw ModelError("sparse matrix: {}: {}, expected {}", what, found, expected);
+  FORETIME_CHECK(condition, "sparse matrix: {}: {}, expected {}", what, found, expected);
 }
 
 /// Saves the tensors for the gradients of both products: the matrix and its transpose, then `inputs`.
@@ -159,16 +156,15 @@ struct EdgeSoftmax : torch::autograd::Function<EdgeSoftmax> {
 }  // namespace
 
 torch::Tensor csr_sum(const std::vector<CsrTermTensor>& terms, const SumEpilogue& epilogue) {
-  if (terms.empty()) throw ModelError("sparse sum: no terms, expected at least one");
+  FORETIME_CHECK(!terms.empty());
   std::vector<CsrTensor> matrices;
   std::vector<torch::Tensor> xs;
   for (const auto& [matrix, x] : terms) {
     matrices.push_back(*matrix);
     xs.push_back(checked(*matrix, x));
-    if (matrix->rows != terms.front().first->rows || xs.back().size(1) != xs.front().size(1)) {
-      throw ModelError("sparse sum: a term of {} rows and {} columns, expected {} and {}", matrix->rows,
-                       xs.back().size(1), terms.front().first->rows, xs.front().size(1));
-    }
+    FORETIME_CHECK(matrix->rows == terms.front().first->rows && xs.back().size(1) == xs.front().size(1),
+                   "a term of {} rows and {} columns, the first of {} and {}", matrix->rows, xs.back().size(1),
+                   terms.front().first->rows, xs.front().size(1));
   }
   if (epilogue.bias.defined()) xs.push_back(epilogue.bias);
   return CsrSum::apply(matrices, epilogue.slope, at::TensorList(xs));

@@ -152,7 +152,7 @@ class TpgnnOnRealPrograms : public ::testing::Test {
   Group group_;
 };
 
-/// Trees with many equal subtrees, so with ties in every pooling; S1's inputs and sizes but for the width.
+/// Trees with many equal subtrees, so with ties in every pooling.
 TEST_F(TpgnnOnRealPrograms, EqualsTwinThatRemovesNodes) {
   auto settings = tpgnn_settings();
   settings.hidden = 16;

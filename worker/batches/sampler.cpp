@@ -4,6 +4,7 @@
 #include <stdexcept>
 #include <unordered_set>
 
+#include "base/check.h"
 #include "base/counter_random.h"
 
 namespace foretime::worker {
@@ -28,8 +29,7 @@ std::vector<int64_t> Sampler::choose(const LoadedGroup& loaded, int64_t entry, i
     }
     return chosen;
   }
-  if (loaded.speed_rank.size() != loaded.train.size())
-    throw std::logic_error("a biased sample of groups that were divided without sampler.fast_bias");
+  FORETIME_CHECK(loaded.speed_rank.size() == loaded.train.size(), "its candidates were not ranked by speed");
   // The top of log-weight + Gumbel is a sample without replacement with weights exp(-bias * rank).
   std::vector<std::pair<double, int64_t>> keyed(static_cast<size_t>(total));
   for (int64_t i = 0; i < total; ++i) {

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "base/check.h"
 #include "data/frontends/loops/column_writer.h"
 #include "data/frontends/loops/gpu_columns.h"
 #include "data/frontends/loops/roofline.h"
@@ -288,8 +289,7 @@ void put_operation(int32_t count, Writer& out) {
 }
 
 void expect(const char* kind, int64_t written, int64_t expected) {
-  if (written != expected)
-    throw std::logic_error(fmt::format("{} columns: {}, LoopColumns has {}", kind, written, expected));
+  FORETIME_CHECK(written == expected, "{} columns: {}, LoopColumns has {}", kind, written, expected);
 }
 
 }  // namespace

@@ -192,7 +192,7 @@ TEST(RuntimeModel, SplitsByWorkloadAndShare) {
   EXPECT_THROW(RuntimeModel::train(rows, {}, {}), ModelError);  // several rows a program
 }
 
-/// S2's protocol with time per operation as target: ℓ1 .293 ms, τ .817 in MODELS.md.
+/// The reference, with time per operation as target, has ℓ1 .293 ms and τ .817.
 TEST(BaselineFigures, Resnet18CrossWorkload) {
   FORETIME_NEEDS_DATA();
   std::vector<std::filesystem::path> programs;

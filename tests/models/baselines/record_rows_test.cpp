@@ -96,7 +96,7 @@ TEST(RecordRows, WhatIsWrongIsNamed) {
   EXPECT_NE(message_of<DataError>([&] { read_record_rows(samples_dir() / kRecords, other); }), "no exception");
 }
 
-/// The row "TVM's XGBModel as shipped" of MODELS.md, on the same programs, from features that were computed here.
+/// TVM's XGBModel as shipped, on the same programs, from features that were computed here.
 TEST(RecordRows, TensetAsShippedByTvm) {
   FORETIME_NEEDS_DATA();
   const auto tenset = data_dir() / "tenset";

@@ -17,7 +17,7 @@ struct ClusterOptions {
   double minutes_a_job = 20;  // on the average
   double jobs_an_hour = 6;
   bool directed = true;    // also faults that wait for their moment (directed_faults.h), of a generator of their own
-  std::string weakness{};  // of tests/simulation/weaknesses.h: the product is broken so; empty: it is as it is
+  std::string weakness{};  // of tests/simulation/cluster/weaknesses.h: the product is broken so; empty: it is as it is
 };
 
 struct ClusterReport {

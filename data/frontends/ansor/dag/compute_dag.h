@@ -53,7 +53,7 @@ struct DagStage {
 };
 
 /// Describes the computation of a tensor program: its stages in topological order (a stage reads only earlier ones),
-/// numbered as in TVM's auto_scheduler. docs/explanations/schedules.md describes its file form.
+/// numbered as in TVM's auto_scheduler. docs/reference/tuning-records.md describes its file form.
 struct ComputeDag {
   std::string workload_key;  // empty if unknown
   ExpressionTree expressions;
@@ -86,7 +86,7 @@ void validate(const ComputeDag& dag);
 /// Returns a DAG as TVM prints it, one line for each stage: `C(i, j) += (A[i, k]*B[k, j])`.
 std::string to_text(const ComputeDag& dag);
 
-/// Parses a compute DAG from a line of JSON (docs/explanations/schedules.md). Throws DataError, which names
+/// Parses a compute DAG from a line of JSON (docs/reference/tuning-records.md). Throws DataError, which names
 /// stage and field.
 ComputeDag parse_compute_dag(std::string_view json);
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-/// From files of printed compute DAGs to a table of DAGs (FORMATS: dags.jsonl).
+/// From files of printed compute DAGs to a table of DAGs.
 namespace foretime::data {
 
 struct DagConversion {

@@ -30,7 +30,7 @@ class PrintedProgram {
   /// Whether the key names the shapes of all inputs: texts of one md5 may differ in them.
   bool has_inputs_of(const std::string& workload_key) const;
 
-  /// The DAG as a line of JSON for DagTable (FORMATS: dags.jsonl). Throws DataError where the key has other shapes, or
+  /// The DAG as a line of JSON for DagTable. Throws DataError where the key has other shapes, or
   /// where a length, a type or a reader cannot be known: it says which, and what to write.
   std::string to_json(const std::string& workload_key, const SplitLengths& lengths, const PrintedHints& hints) const;
 

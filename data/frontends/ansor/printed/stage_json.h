@@ -6,7 +6,7 @@
 
 #include "data/frontends/ansor/printed/workload_facts.h"
 
-/// Stages of printed DAGs as a table of DAGs has them (FORMATS: dags.jsonl).
+/// Stages of printed DAGs as a table of DAGs has them.
 namespace foretime::data {
 
 /// Stage `stage`, all of whose facts are known.

@@ -1,0 +1,29 @@
+#pragma once
+
+#include <string>
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+
+namespace foretime {
+
+/// A condition was false that no file, setting or machine can make false: Foretime itself has a fault. No code catches
+/// this type in order to continue.
+struct BrokenInvariant : ErrorOf<kFault> {
+  using ErrorOf::ErrorOf;
+};
+
+/// Throws BrokenInvariant with the place and the text of the condition. `detail` may be empty.
+[[noreturn]] void fail_check(const char* condition, const char* file, int line, const std::string& detail);
+
+}  // namespace foretime
+
+/// Throws BrokenInvariant if `condition` is false, in all builds. The further arguments, which are optional, are a
+/// format with its values: FORETIME_CHECK(rows == labels, "group {}: {} labels", group.name, labels). They are evaluated
+/// only on failure. What a file, a setting, the storage or another process can cause is an Error of its own type.
+#define FORETIME_CHECK(condition, ...)                                                                    \
+  do {                                                                                                    \
+    if (!(condition)) [[unlikely]]                                                                        \
+      ::foretime::fail_check(#condition, __FILE__, __LINE__, std::string(__VA_OPT__(fmt::format(__VA_ARGS__)))); \
+  } while (false)
