@@ -20,10 +20,11 @@ struct BrokenInvariant : ErrorOf<kFault> {
 }  // namespace foretime
 
 /// Throws BrokenInvariant if `condition` is false, in all builds. The further arguments, which are optional, are a
-/// format with its values: FORETIME_CHECK(rows == labels, "group {}: {} labels", group.name, labels). They are evaluated
-/// only on failure. What a file, a setting, the storage or another process can cause is an Error of its own type.
-#define FORETIME_CHECK(condition, ...)                                                                    \
-  do {                                                                                                    \
-    if (!(condition)) [[unlikely]]                                                                        \
+/// format with its values: FORETIME_CHECK(rows == labels, "group {}: {} labels", group.name, labels). They are
+/// evaluated only on failure. What a file, a setting, the storage or another process can cause is an Error of its own
+/// type.
+#define FORETIME_CHECK(condition, ...)                                                                           \
+  do {                                                                                                           \
+    if (!(condition)) [[unlikely]]                                                                               \
       ::foretime::fail_check(#condition, __FILE__, __LINE__, std::string(__VA_OPT__(fmt::format(__VA_ARGS__)))); \
   } while (false)

@@ -17,11 +17,11 @@
 #include "cli/parsing/commands.h"
 #include "cli/parsing/options.h"
 #include "cli/programs.h"
+#include "metrics/metrics.h"
 #include "models/baselines/program_rows.h"
 #include "models/baselines/record_rows.h"
 #include "models/baselines/runtime_model.h"
 #include "models/baselines/throughput_model.h"
-#include "models/metrics/metrics.h"
 
 namespace foretime::cli {
 namespace {
@@ -176,7 +176,7 @@ void run_loops(const LoopArguments& arguments) {
           models::RuntimeModel::train(select(rows, split.training), select(rows, split.validation), settings);
       const auto test = select(rows, split.test);
       const auto predicted = model.predict(test);
-      const double milliseconds = 1e3 * models::mean_absolute_error(predicted, test.runtimes);
+      const double milliseconds = 1e3 * metrics::mean_absolute_error(predicted, test.runtimes);
       const auto report = models::rank_programs(test, predicted);
       nlohmann::ordered_json one = {{"share", share},
                                     {"seed", seed},

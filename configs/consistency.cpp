@@ -64,8 +64,7 @@ std::string find_pruning_conflict(const Settings& s) {
 
 std::string find_conflict(const Settings& s) {
   const auto& m = s.model;
-  const bool ranks = s.loss.type == LossType::listmle || s.loss.type == LossType::pairwise_hinge ||
-                     s.loss.type == LossType::pairwise_logistic;
+  const bool ranks = kind_of(s.loss.type) != LossKind::residual;
   const bool programs = s.data.format == DataFormat::programs, segments = s.sampler.max_segment_nodes > 0;
   const bool always_resident = s.sampler.resident_plans == ResidentPlans::always;
   const bool trees = s.data.representation == Representation::ast;

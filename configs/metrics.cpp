@@ -8,38 +8,18 @@
 #include <fmt/ranges.h>
 
 #include "base/text.h"
+#include "metrics/metric_table.h"
 
 namespace foretime::configs {
 namespace {
 
-const std::vector<MetricInfo> kMetrics = {
-    {.name = "mae", .title = "ℓ1", .lower_is_better = true, .time = true, .mean = MetricMean::candidates},
-    {.name = "rmse", .title = "RMSE", .lower_is_better = true, .time = true, .mean = MetricMean::candidates},
-    {.name = "mape", .title = "MAPE", .lower_is_better = true, .percent = true, .mean = MetricMean::candidates},
-    {.name = "kendall_tau", .title = "Kendall's τ-b"},
-    {.name = "kendall_tau_of_scores", .title = "τ-b of scores"},
-    {.name = "noise_ceiling_tau", .title = "noise ceiling of τ-b", .of_experiments = false},
-    {.name = "opa", .title = "ordered pair accuracy"},
-    {.name = "pairwise_accuracy", .title = "pairwise accuracy"},
-    {.name = "contest_score", .title = "contest score"},
-    {.name = "failure_auc", .title = "AUC of failures"},
-    {.name = "accuracy", .title = "accuracy", .of_runs = false},
-    {.name = "top1_score", .title = "top-1 score"},
-    {.name = "top5_score", .title = "top-5 score"},
-    {.name = "top1_slowdown", .title = "top-1 slowdown", .lower_is_better = true, .percent = true},
-    {.name = "top5_slowdown", .title = "top-5 slowdown", .lower_is_better = true, .percent = true},
-    {.name = "top10_slowdown", .title = "top-10 slowdown", .lower_is_better = true, .percent = true},
-    {.name = "top100_slowdown", .title = "top-100 slowdown", .lower_is_better = true, .percent = true},
-    {.name = "seconds", .title = "seconds", .lower_is_better = true, .mean = MetricMean::trial, .of_runs = false},
-    {.name = "memory", .title = "memory (MiB)", .lower_is_better = true, .mean = MetricMean::trial, .of_runs = false},
-};
 const std::vector<std::string> kSets = {"holdout", "valid", "test"};
 
 /// The names that can tell one model from another, and so choose.
 std::vector<std::string> choosing_names() {
   std::vector<std::string> names;
-  for (const auto& info : kMetrics)
-    if (info.of_runs && info.name != "noise_ceiling_tau") names.push_back(info.name);
+  for (const auto& info : metrics::all_metrics())
+    if (info.of_runs && info.name != "noise_ceiling_tau") names.emplace_back(info.name);
   return names;
 }
 
@@ -76,16 +56,8 @@ std::string conflict(const Settings& s, const std::string& why) {
 
 }  // namespace
 
-std::span<const MetricInfo> metrics() { return kMetrics; }
-
 bool predicts_runtimes(const LossSettings& loss) {
-  return loss.type == LossType::mse || loss.type == LossType::huber || loss.type == LossType::l1 ||
-         loss.huber_weight > 0;
-}
-
-const MetricInfo* find_metric(std::string_view name) {
-  const auto found = std::ranges::find(kMetrics, name.substr(name.rfind('/') + 1), &MetricInfo::name);
-  return found == kMetrics.end() ? nullptr : &*found;
+  return kind_of(loss.type) == LossKind::residual || loss.huber_weight > 0;
 }
 
 std::string metric_name_fault(const std::string& metric) {
@@ -100,8 +72,8 @@ std::string metric_name_fault(const std::string& metric) {
 std::string find_metric_conflict(const Settings& s, bool needed) {
   const auto& trainer = s.trainer;
   if (const auto fault = metric_name_fault(trainer.metric); !fault.empty()) return "trainer.metric: " + fault;
-  const auto& info = *find_metric(trainer.metric);
-  if (info.mean == MetricMean::candidates && !predicts_runtimes(s.loss))
+  const auto& info = *metrics::find_metric(trainer.metric);
+  if (info.of_predictions && !predicts_runtimes(s.loss))
     return conflict(s, fmt::format("a model trained with loss.type {} ranks and predicts no run times; set "
                                    "loss.huber_weight above 0, or choose a metric such as {}/kendall_tau",
                                    word_of(s.loss.type), set_of(trainer.metric)));
@@ -144,7 +116,7 @@ std::string metric_warning(const Settings& s) {
 
 bool maximizes(const TrainerSettings& settings) {
   if (settings.metric_goal != Goal::auto_) return settings.metric_goal == Goal::maximize;
-  const auto* info = find_metric(settings.metric);
+  const auto* info = metrics::find_metric(settings.metric);
   return info == nullptr || !info->lower_is_better;
 }
 

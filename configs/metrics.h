@@ -1,36 +1,18 @@
 #pragma once
 
-#include <span>
 #include <string>
 #include <string_view>
 
 #include "configs/settings.h"
 
-/// The metrics that runs report, with their directions: one table for settings that name a metric, for evaluations,
-/// leaderboards and reports.
+/// Which metric of metrics/metric_table.h a run chooses by.
 namespace foretime::configs {
 
-/// Names the items that a reported value averages over; `trial`: it is a property of the whole training run.
-enum class MetricMean : uint8_t { groups, candidates, trial };
-
-struct MetricInfo {
-  std::string name, title;
-  bool lower_is_better = false;
-  bool time = false;     // has the unit of the run times
-  bool percent = false;  // is a fraction
-  MetricMean mean = MetricMean::groups;
-  bool of_runs = true;         // evaluations report it as SET/NAME; false: only experiments have it
-  bool of_experiments = true;  // experiments may have it as a column
-};
-/// Returns whether scores of a model that was trained with this loss can be converted to run times.
+/// Whether scores of a model that was trained with this loss can be turned into run times.
 bool predicts_runtimes(const LossSettings& loss);
 
-/// Returns all metrics, in the order of reports.
-std::span<const MetricInfo> metrics();
-/// Finds a metric by its name, with or without a set before it (valid/mae); null if it is unknown.
-const MetricInfo* find_metric(std::string_view name);
-
-/// Returns a message, with the nearest valid name, if `metric` is not a SET/NAME that runs can report; "" if it is.
+/// Why `metric` is no SET/NAME that a run can report, whatever its other settings are, with the nearest one that is;
+/// empty where it is one.
 std::string metric_name_fault(const std::string& metric);
 
 /// Returns a message if a run with these settings will not measure trainer.metric, or would take its worst value for

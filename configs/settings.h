@@ -31,7 +31,20 @@ FORETIME_CHOICE(StateSharing, states, invariant, none);
 FORETIME_CHOICE(ResidentPlans, auto_, always, never);
 FORETIME_CHOICE(TileJoin, early, late);
 FORETIME_CHOICE(HeadBias, none, all);
-FORETIME_CHOICE(LossType, listmle, pairwise_hinge, pairwise_logistic, mse, huber, l1);
+/// The losses, by what a score is compared with. Each word is the name of the function in models/losses/losses.cpp.
+#define FORETIME_LIST_LOSSES listmle                            // with the order of the whole group
+#define FORETIME_PAIR_LOSSES pairwise_hinge, pairwise_logistic  // with the score of another candidate
+#define FORETIME_RESIDUAL_LOSSES mse, huber, l1                 // with the target: the score is a prediction
+FORETIME_CHOICE(LossType, FORETIME_LIST_LOSSES, FORETIME_PAIR_LOSSES, FORETIME_RESIDUAL_LOSSES);
+enum class LossKind : uint8_t { list, pair, residual };
+constexpr LossKind kind_of(LossType type) {
+  using enum LossType;
+  for (const LossType each : {FORETIME_LIST_LOSSES})
+    if (type == each) return LossKind::list;
+  for (const LossType each : {FORETIME_PAIR_LOSSES})
+    if (type == each) return LossKind::pair;
+  return LossKind::residual;
+}
 FORETIME_CHOICE(LossTarget, runtime, log_runtime, log_runtime_per_flop);
 FORETIME_CHOICE(OptimizerType, adam, adamw);
 FORETIME_CHOICE(ClipScope, global, tensor);

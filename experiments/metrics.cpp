@@ -10,16 +10,12 @@
 #include "base/error.h"
 #include "base/foreign_file.h"
 #include "data/files/npz_reader.h"
-#include "models/metrics/metrics.h"
+#include "data/graphs/contest.h"
 
 namespace foretime::experiments {
 namespace {
 
 constexpr uint64_t kMostRankingsBytes = uint64_t{4} << 30;
-
-bool is_error(const std::string& metric) {
-  return configs::find_metric(metric)->mean == configs::MetricMean::candidates;
-}
 
 double median(std::vector<double> values) {
   if (values.empty()) return 1;
@@ -44,7 +40,7 @@ std::vector<size_t> places_in(const GroupPredictions& seed, const GroupPredictio
 /// One group of several seeds, in the first one's order; no candidates where they differ.
 GroupPredictions join_group(const std::vector<const GroupPredictions*>& seeds) {
   const GroupPredictions& first = *seeds.front();
-  std::vector<models::Scores> members;
+  std::vector<metrics::Scores> members;
   for (const auto* seed : seeds) {
     const auto places = places_in(*seed, first);
     if (places.empty()) return {};
@@ -54,7 +50,7 @@ GroupPredictions join_group(const std::vector<const GroupPredictions*>& seeds) {
       if (!seed->predicted.empty()) member.predicted.push_back(seed->predicted[place]);
     }
   }
-  auto joined = models::joined_scores(members);
+  auto joined = metrics::joined_scores(members);
   return {first.group,
           first.ids,
           std::move(joined.scores),
@@ -74,15 +70,15 @@ CsvTable csv_of(const std::filesystem::path& file) {
 
 }  // namespace
 
-const configs::MetricInfo* find_metric(const std::string& name) {
-  const auto* info = name.find('/') == std::string::npos ? configs::find_metric(name) : nullptr;
+const metrics::Metric* find_metric(const std::string& name) {
+  const auto* info = name.find('/') == std::string::npos ? metrics::find_metric(name) : nullptr;
   return info != nullptr && info->of_experiments ? info : nullptr;
 }
 
 std::vector<std::string> metric_names() {
   std::vector<std::string> names;
-  for (const auto& info : configs::metrics())
-    if (info.of_experiments) names.push_back(info.name);
+  for (const auto& info : metrics::all_metrics())
+    if (info.of_experiments) names.emplace_back(info.name);
   return names;
 }
 
@@ -157,11 +153,11 @@ double value_of(const Metrics& metrics, const std::string& name) {
 }
 
 Metrics metrics_of(const GroupPredictions& group, data::CandidateKind kind) {
-  auto metrics = models::ranking_metrics(models::Scores{group.scores, {}, group.levels}, group.measured, kind);
-  metrics.emplace("kendall_tau_of_scores", metrics["kendall_tau"]);  // equal if there are no levels
-  if (!group.predicted.empty()) metrics.merge(models::regression_metrics(group.predicted, group.measured));
+  const metrics::Scores scores{group.scores, group.predicted, group.levels};
+  auto metrics = metrics::group_metrics(scores, group.measured, data::contest_of(kind));
+  if (const auto tau = metrics.find("kendall_tau"); tau != metrics.end())
+    metrics.emplace("kendall_tau_of_scores", tau->second);  // without levels they are equal
   if (const auto score = metrics.find("contest_score"); score != metrics.end()) metrics["accuracy"] = score->second;
-  std::erase_if(metrics, [](const auto& item) { return std::isnan(item.second); });
   return metrics;
 }
 
@@ -169,16 +165,17 @@ Metrics metrics_of(const Predictions& groups, data::CandidateKind kind) {
   std::map<std::string, std::pair<double, double>> sums;  // sum, count
   for (const auto& group : groups) {
     for (const auto& [name, value] : metrics_of(group, kind)) {
-      if (find_metric(name) == nullptr) continue;
-      const double weight = is_error(name) ? static_cast<double>(group.ids.size()) : 1.0;
-      sums[name].first += weight * (name == "rmse" ? value * value : value);
+      const auto* info = find_metric(name);
+      if (info == nullptr) continue;
+      const double weight = info->over_candidates() ? static_cast<double>(group.ids.size()) : 1.0;
+      sums[name].first += weight * (info->mean == metrics::Mean::root_of_candidates ? value * value : value);
       sums[name].second += weight;
     }
   }
   Metrics metrics;
   for (const auto& [name, sum] : sums) {
     const double mean = sum.first / sum.second;
-    metrics[name] = name == "rmse" ? std::sqrt(mean) : mean;
+    metrics[name] = find_metric(name)->mean == metrics::Mean::root_of_candidates ? std::sqrt(mean) : mean;
   }
   return metrics;
 }

@@ -6,17 +6,17 @@
 #include <unordered_map>
 #include <vector>
 
-#include "configs/metrics.h"
 #include "configs/settings.h"
 #include "data/graphs/group.h"
+#include "metrics/metric_table.h"
 
 /// Evaluates the predictions of trials from the rankings.csv that each writes: trained models, baselines and a second
 /// measurement are evaluated by the same code.
 namespace foretime::experiments {
 
-/// Returns a metric that experiments may have as a column; null for an unknown name. Times are shown in milliseconds if
-/// the run times' unit is known.
-const configs::MetricInfo* find_metric(const std::string& name);
+/// A metric that experiments may have as a column; null for another name. Times are shown in milliseconds where the
+/// run times' unit is known.
+const metrics::Metric* find_metric(const std::string& name);
 std::vector<std::string> metric_names();
 
 /// Gives the factor and unit in which run times are shown. Normalised times (tile) have no unit.

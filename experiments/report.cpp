@@ -86,7 +86,7 @@ std::vector<double> column_values(const Results& results, const TrialResult& tri
   auto values = column_values(results, trial.groups);
   for (size_t c = 0; c < values.size(); ++c) {
     const auto& metric = results.experiment.columns[c].metric;
-    if (find_metric(metric)->mean == configs::MetricMean::trial) values[c] = value_of(trial.metrics, metric);
+    if (find_metric(metric)->mean == metrics::Mean::trial) values[c] = value_of(trial.metrics, metric);
   }
   return values;
 }
@@ -309,7 +309,7 @@ std::string summary_md(const Results& results, const std::vector<std::string>& f
   if (experiment.fractions.size() > 1)
     text += fmt::format("## By share of the training data\n\n{}\n", markdown(shares_table(results)));
   for (const auto& metric : experiment.metrics) {
-    if (find_metric(metric)->mean == configs::MetricMean::trial) continue;
+    if (find_metric(metric)->mean == metrics::Mean::trial) continue;
     const auto rows = groups_table(results, metric);
     if (!rows.empty())
       text += fmt::format("## {} by {}\n\n{}\n", metric_title(metric, results.unit),
@@ -353,7 +353,7 @@ std::string results_csv(const Results& results) {
 /// the unit of the header.
 std::string groups_csv(const Results& results) {
   auto names = all_metrics(results.experiment);
-  std::erase_if(names, [](const auto& name) { return find_metric(name)->mean == configs::MetricMean::trial; });
+  std::erase_if(names, [](const auto& name) { return find_metric(name)->mean == metrics::Mean::trial; });
   std::string csv = "entry,fraction,seed,group,candidates";
   for (const auto& name : names) {
     const auto unit = unit_of(name, results.unit);

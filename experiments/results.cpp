@@ -142,9 +142,9 @@ std::string metric_text(const std::string& metric, double value) {
     const bool small = std::abs(value) < 0.01;
     return small ? fmt::format("{:.2f} %", 100 * value) : fmt::format("{:.1f} %", 100 * value);
   }
-  if (info != nullptr && info->mean == configs::MetricMean::trial && value >= 10) return fmt::format("{:.0f}", value);
-  return info != nullptr && (info->time || info->mean == configs::MetricMean::trial) ? fmt::format("{:.3g}", value)
-                                                                                     : fmt::format("{:.3f}", value);
+  if (info != nullptr && info->mean == metrics::Mean::trial && value >= 10) return fmt::format("{:.0f}", value);
+  return info != nullptr && (info->time || info->mean == metrics::Mean::trial) ? fmt::format("{:.3g}", value)
+                                                                               : fmt::format("{:.3f}", value);
 }
 
 std::string metric_title(const std::string& metric, const TimeUnit& unit) {

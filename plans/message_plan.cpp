@@ -242,7 +242,8 @@ PlanBuilder::~PlanBuilder() = default;
 void PlanBuilder::add(const data::Group& group, std::span<const int64_t> candidates,
                       std::shared_ptr<const PlanSource> source) {
   const bool first = state_->empty();
-  FORETIME_CHECK(first || state_->kind == group.kind, "{}: a group of another kind than those of its batch", group.name);
+  FORETIME_CHECK(first || state_->kind == group.kind, "{}: a group of another kind than those of its batch",
+                 group.name);
   FORETIME_CHECK(first || state_->feature_count == group.graphs.feature_count,
                  "{}: {} features a node, {} in the other groups of the batch", group.name, group.graphs.feature_count,
                  state_->feature_count);

@@ -24,24 +24,25 @@ import tempfile
 ORDER = {
     "base": set(),
     "history": {"base"},
-    "configs": {"base"},
-    "data": {"base", "configs"},
-    "plans": {"base", "configs", "data"},
-    "inference": {"base", "configs", "data", "plans"},
-    "models": {"base", "configs", "data", "plans", "inference"},
-    "comm": {"base", "configs"},
-    "sharding": {"base", "configs", "data"},
-    "coordinator": {"base", "configs", "data", "plans", "inference", "models", "comm", "sharding"},
-    "worker": {"base", "history", "configs", "data", "plans", "inference", "models", "comm", "sharding", "coordinator"},
-    "jobs": {"base", "configs", "history"},
-    "experiments": {"base", "history", "configs", "data", "plans", "inference", "models", "comm", "sharding", "coordinator", "worker",
+    "metrics": {"base"},
+    "configs": {"base", "metrics"},
+    "data": {"base", "metrics", "configs"},
+    "plans": {"base", "metrics", "configs", "data"},
+    "inference": {"base", "metrics", "configs", "data", "plans"},
+    "models": {"base", "metrics", "configs", "data", "plans", "inference"},
+    "comm": {"base", "metrics", "configs"},
+    "sharding": {"base", "metrics", "configs", "data"},
+    "coordinator": {"base", "metrics", "configs", "data", "plans", "inference", "models", "comm", "sharding"},
+    "worker": {"base", "history", "metrics", "configs", "data", "plans", "inference", "models", "comm", "sharding", "coordinator"},
+    "jobs": {"base", "metrics", "configs", "history"},
+    "experiments": {"base", "history", "metrics", "configs", "data", "plans", "inference", "models", "comm", "sharding", "coordinator", "worker",
                     "jobs"},
-    "server": {"base", "configs", "data", "plans", "inference"},
-    "cli": {"base", "history", "configs", "data", "plans", "inference", "models", "comm", "sharding", "coordinator", "worker",
+    "server": {"base", "metrics", "configs", "data", "plans", "inference"},
+    "cli": {"base", "history", "metrics", "configs", "data", "plans", "inference", "models", "comm", "sharding", "coordinator", "worker",
             "jobs", "experiments", "server"},
 }
 UNRESTRICTED = ("bench", "tests")
-LIGHT = ("base", "history", "configs", "data", "plans", "inference", "sharding", "jobs", "server")  # must link neither LibTorch nor MPI
+LIGHT = ("base", "history", "metrics", "configs", "data", "plans", "inference", "sharding", "jobs", "server")  # must link neither LibTorch nor MPI
 HEAVY_HEADER = re.compile(r"^(torch/|ATen/|c10/|mpi\.h$|nccl\.h$)")
 HEAVY_LINK = re.compile(r"^(foretime_torch|torch|MPI::|NCCL::)")
 FOREIGN = ("history", "jobs/agent", "jobs/artifacts", "coordinator", "experiments", "cli/board", "cli/jobs")

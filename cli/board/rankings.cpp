@@ -14,7 +14,7 @@
 #include "base/foreign_file.h"
 #include "base/text.h"
 #include "history/history.h"
-#include "models/metrics/metrics.h"
+#include "metrics/metrics.h"
 
 namespace foretime::cli {
 
@@ -75,9 +75,9 @@ Json shown(const std::pair<std::string, std::string>& name, const Group& group) 
           {"group", printable_utf8(name.second)},
           {"candidates", group.scores.size()},
           {"failed", failed},
-          {"kendall_tau", finite_json(models::kendall_tau(scores, runtimes))},
-          {"top1_slowdown", finite_json(models::top_k_slowdown(scores, runtimes, 1))},
-          {"top5_slowdown", finite_json(models::top_k_slowdown(scores, runtimes, 5))},
+          {"kendall_tau", finite_json(metrics::kendall_tau(scores, runtimes))},
+          {"top1_slowdown", finite_json(metrics::top_k_slowdown(scores, runtimes, 1))},
+          {"top5_slowdown", finite_json(metrics::top_k_slowdown(scores, runtimes, 5))},
           {"points", std::move(points)}};
 }
 

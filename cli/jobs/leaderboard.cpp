@@ -19,9 +19,9 @@
 #include "cli/jobs/queue_access.h"
 #include "cli/parsing/commands.h"
 #include "cli/parsing/options.h"
-#include "configs/metrics.h"
 #include "jobs/error.h"
 #include "jobs/sweep/search_space.h"
+#include "metrics/metric_table.h"
 
 namespace foretime::cli {
 namespace {
@@ -155,7 +155,7 @@ Board make_board(jobs::QueueReader& reader, const LeaderboardOptions& options) {
   board.metric = options.metric.empty() ? sweep->spec.metric : options.metric;
   board.maximize = options.goal.empty() ? sweep->spec.maximize : options.goal == "maximize";
   const bool by_table = options.goal.empty() && board.metric != sweep->spec.metric;
-  const auto* info = configs::find_metric(board.metric);
+  const auto* info = metrics::find_metric(board.metric);
   if (by_table && info != nullptr) board.maximize = !info->lower_is_better;
   board.with = options.with;
   board.ids = reader.ids_of_sweep(id);

@@ -138,7 +138,8 @@ void GradientReducer::State::gradient_arrived(size_t parameter) {
   touched[parameter] = true;
   if (!armed || failure) return;
   try {
-    FORETIME_CHECK(!filled[parameter], "parameter {} got a second gradient after prepare(), when its bucket may have left",
+    FORETIME_CHECK(!filled[parameter],
+                   "parameter {} got a second gradient after prepare(), when its bucket may have left",
                    parameters[parameter].name);
     fill(parameter);
     start_full_buckets();
@@ -239,7 +240,8 @@ GradientReducer::GradientReducer(Communicator& communicator, std::vector<Paramet
                                  Wire wire, Route route)
     : state_(std::make_shared<State>(communicator, std::move(parameters), wire, route)) {
   auto& state = *state_;
-  for (const auto& parameter : state.parameters) FORETIME_CHECK(parameter.tensor.is_leaf(), "parameter {}", parameter.name);
+  for (const auto& parameter : state.parameters)
+    FORETIME_CHECK(parameter.tensor.is_leaf(), "parameter {}", parameter.name);
   // Alone, there is nothing to sum, and the buckets would only cost their copies.
   if (communicator.size() > 1) state.make_buckets(bucket_bytes);
   for (size_t i = 0; i < state.parameters.size(); ++i) {

@@ -89,8 +89,8 @@ class MpiStages {
     const size_t number = begun_++;
     if (number == 0 && scope == Scope::all) return channel_->comm;
     const auto found = channel_->later.find({number, scope});
-    FORETIME_CHECK(found != channel_->later.end(), "{}: transfer {} has a scope that these ranks do not have", call_.what,
-                   number);
+    FORETIME_CHECK(found != channel_->later.end(), "{}: transfer {} has a scope that these ranks do not have",
+                   call_.what, number);
     return found->second;
   }
 

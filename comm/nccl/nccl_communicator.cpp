@@ -160,7 +160,8 @@ class NcclCommunicator final : public Communicator {
   void enqueue(Gpu& gpu, const Call&, const Compute& compute) { torch_on_stream(gpu.stream, gpu.index, compute); }
 
   void require_here(const char* call, const torch::Tensor& tensor) const {
-    FORETIME_CHECK(tensor.device() == device(), "rank {}: {}: the tensor is on {}", rank(), call, tensor.device().str());
+    FORETIME_CHECK(tensor.device() == device(), "rank {}: {}: the tensor is on {}", rank(), call,
+                   tensor.device().str());
   }
 
   std::unique_ptr<MpiCommunicator> host_;

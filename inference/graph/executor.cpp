@@ -2,8 +2,8 @@
 #include <cmath>
 #include <utility>
 
-#include "inference/graph/graph.h"
 #include "base/check.h"
+#include "inference/graph/graph.h"
 #include "inference/runtime/context.h"
 #include "inference/runtime/references.h"
 

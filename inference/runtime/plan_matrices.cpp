@@ -1,9 +1,10 @@
 #include "inference/runtime/plan_matrices.h"
-#include "base/check.h"
 
 #include <algorithm>
 #include <cmath>
 #include <utility>
+
+#include "base/check.h"
 
 namespace foretime::inference {
 namespace {
@@ -94,7 +95,8 @@ class Runs {
 
 StatementParts statement_parts(const float* node_features, int64_t nodes, int64_t feature_count,
                                std::span<const int64_t> row_ptr, std::span<const int32_t> columns) {
-  FORETIME_CHECK(data::are_loop_columns(feature_count), "{} features a node are not those of loop graphs", feature_count);
+  FORETIME_CHECK(data::are_loop_columns(feature_count), "{} features a node are not those of loop graphs",
+                 feature_count);
   const auto is = [&](int64_t node, int64_t column) { return node_features[node * feature_count + column] > 0.5F; };
   StatementParts result;
   std::vector<int32_t> statement_of(static_cast<size_t>(nodes), -1);

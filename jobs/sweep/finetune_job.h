@@ -11,7 +11,6 @@
 /// and `name`.
 namespace foretime::jobs {
 
-
 /// Holds the arguments of `foretime finetune` by key, each checked and in its command-line form, without the output
 /// path. Keys that the file lacks are missing.
 using FinetuneSettings = std::map<std::string, std::vector<std::string>>;

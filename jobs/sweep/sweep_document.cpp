@@ -11,6 +11,7 @@
 #include "configs/metrics.h"
 #include "jobs/error.h"
 #include "jobs/sweep/sweep.h"
+#include "metrics/metric_table.h"
 
 namespace foretime::jobs {
 namespace {
@@ -284,7 +285,7 @@ class DocumentReader {
     }
     if (document_.metric.empty()) fail(metric, "found no name, expected one such as valid/kendall_tau");
     if (document_.program) return;
-    const bool lower = configs::find_metric(document_.metric)->lower_is_better;
+    const bool lower = metrics::find_metric(document_.metric)->lower_is_better;
     if (goal && document_.maximize == lower)
       fail(*goal, fmt::format("found {}, and {} is better when it is {}; leave the goal out, or set it to {}",
                               lower ? "maximize" : "minimize", document_.metric, lower ? "smaller" : "larger",

@@ -10,7 +10,7 @@
 
 #include "base/error.h"
 #include "data/files/npz_reader.h"
-#include "models/metrics/metrics.h"
+#include "metrics/metrics.h"
 
 namespace foretime::models {
 namespace {
@@ -227,10 +227,10 @@ std::vector<WorkloadRanking> rank_by_workload(const ProgramRows& rows, std::span
     RankingReport report;
     report.workloads = 1;
     report.programs = static_cast<int64_t>(scores[w].size());
-    report.pairwise_accuracy = pairwise_accuracy(scores[w], runtimes[w]);
-    report.kendall_tau = kendall_tau(scores[w], runtimes[w]);
-    report.top1_score = top_k_score(scores[w], runtimes[w], 1);
-    report.top5_score = top_k_score(scores[w], runtimes[w], 5);
+    report.pairwise_accuracy = metrics::pairwise_accuracy(scores[w], runtimes[w]);
+    report.kendall_tau = metrics::kendall_tau(scores[w], runtimes[w]);
+    report.top1_score = metrics::top_k_score(scores[w], runtimes[w], 1);
+    report.top5_score = metrics::top_k_score(scores[w], runtimes[w], 5);
     rankings.push_back({rows.workload_names[w], report});
   }
   return rankings;

@@ -1,5 +1,4 @@
 #include "models/device/arena.h"
-#include "base/check.h"
 
 #include <atomic>
 #include <map>
@@ -8,6 +7,8 @@
 #include <utility>
 
 #include <fmt/format.h>
+
+#include "base/check.h"
 
 #ifdef FORETIME_TORCH_CUDA
 #include <c10/core/Event.h>
@@ -105,7 +106,8 @@ Copied copy_to(torch::Device device, const torch::Tensor& host, int64_t bytes) {
 }
 
 int64_t Arena::take(int64_t bytes) {
-  FORETIME_CHECK(used_ + bytes <= host_.numel(), "{} bytes of {} are used, {} more asked for", used_, host_.numel(), bytes);
+  FORETIME_CHECK(used_ + bytes <= host_.numel(), "{} bytes of {} are used, {} more asked for", used_, host_.numel(),
+                 bytes);
   return std::exchange(used_, used_ + bytes);
 }
 

@@ -14,7 +14,6 @@
 namespace foretime::models {
 namespace {
 
-using configs::LossType;
 using device::Arena;
 
 constexpr int64_t kShort = 32;        // candidates of a group
@@ -204,17 +203,16 @@ LossTargets loss_targets(const configs::LossSettings& settings, const LossGroups
   LossTargets result;
   result.candidates = static_cast<int64_t>(groups.targets.size());
   const auto all = rankings_of(groups);
-  const auto type = settings.type;
-  const bool pairs = type == LossType::pairwise_hinge || type == LossType::pairwise_logistic;
+  const auto kind = kind_of(settings.type);
   const bool residuals =
-      (type != LossType::listmle && !pairs) || settings.mse_weight > 0.0 || settings.huber_weight > 0.0;
+      kind == configs::LossKind::residual || settings.mse_weight > 0.0 || settings.huber_weight > 0.0;
   for (std::span<const Ranking> left = all; !left.empty();) {
     const auto rankings = next_block(left);
     left = left.subspan(rankings.size());
     BlockMaker maker(rankings, groups, dtype, arena);
     maker.add_places();
-    if (type == LossType::listmle) maker.add_list();
-    if (pairs) maker.add_pairs();
+    if (kind == configs::LossKind::list) maker.add_list();
+    if (kind == configs::LossKind::pair) maker.add_pairs();
     if (residuals) maker.add_residuals();
     if (tells_failures) maker.add_failures(settings.failure_weight);
     result.blocks.push_back(maker.take());

@@ -86,7 +86,7 @@ Tensor l1(const LossSettings&, const LossBlock& block, const Tensor& scores) {
 using Loss = Tensor (*)(const LossSettings&, const LossBlock&, const Tensor& scores);
 
 /// Loss functions by configs::LossType.
-constexpr Loss kLosses[] = {listmle, pairwise_hinge, pairwise_logistic, mse, huber, l1};
+constexpr Loss kLosses[] = {FORETIME_LIST_LOSSES, FORETIME_PAIR_LOSSES, FORETIME_RESIDUAL_LOSSES};
 
 Tensor block_loss(const LossSettings& settings, const LossBlock& block, const Tensor& outputs) {
   const bool tells = outputs.dim() == 2;

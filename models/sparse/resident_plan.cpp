@@ -47,8 +47,8 @@ ResidentPlan::ResidentPlan(const plans::MessagePlan& plan, const PlanTensorOptio
       nodes_counts_(counts_of(plan.readout.nodes)),
       configurable_counts_(counts_of(plan.readout.configurable)),
       tied_counts_(counts_of(plan.readout.tied)) {
-  FORETIME_CHECK(plan.readout.nodes.stages.size() >= 2 && plan.readout.pools == 1, "plans without shared states, or with {} pools",
-                 plan.readout.pools);
+  FORETIME_CHECK(plan.readout.nodes.stages.size() >= 2 && plan.readout.pools == 1,
+                 "plans without shared states, or with {} pools", plan.readout.pools);
   for (const auto& level : plan.levels) states_ += level->states();
   auto without_rows = options;
   without_rows.candidate_rows = false;

@@ -18,23 +18,6 @@ std::string conflict(const std::string& yaml, bool needed = false) {
   return find_metric_conflict(parse_settings(yaml, "test"), needed);
 }
 
-TEST(Metrics, AreKnownByNameWithAndWithoutTheirSet) {
-  for (const auto& info : metrics()) {
-    EXPECT_EQ(find_metric(info.name), &info);
-    EXPECT_EQ(find_metric("valid/" + info.name), &info);
-    EXPECT_FALSE(info.title.empty());
-  }
-  EXPECT_EQ(find_metric("val_loss"), nullptr);
-  EXPECT_EQ(find_metric(""), nullptr);
-}
-
-TEST(Metrics, DirectionsAreThoseOfTheTable) {
-  for (const char* name : {"mae", "rmse", "mape", "top1_slowdown", "top100_slowdown", "seconds", "memory"})
-    EXPECT_TRUE(find_metric(name)->lower_is_better) << name;
-  for (const char* name : {"kendall_tau", "opa", "pairwise_accuracy", "top1_score", "contest_score", "accuracy"})
-    EXPECT_FALSE(find_metric(name)->lower_is_better) << name;
-}
-
 TEST(Metrics, UnknownNamesAreRefusedWithTheNearest) {
   for (const auto& [name, nearest] :
        std::vector<std::pair<std::string, std::string>>{{"holdout/mea", "holdout/mae"},

@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "coordinator/run_directory.h"
 #include "experiments/report.h"
-#include "models/metrics/metrics.h"
+#include "metrics/metrics.h"
 #include "tests/experiments/experiment_support.h"
 #include "tests/support/scratch.h"
 

@@ -151,7 +151,7 @@ GroupEvaluation Ensemble::rank(const data::GroupHeader& header, const data::Grou
     }
     scores.push_back(scorers_[m](loaded, all));
   }
-  const Scorer joined = [&](const LoadedGroup&, const std::vector<int64_t>&) { return models::joined_scores(scores); };
+  const Scorer joined = [&](const LoadedGroup&, const std::vector<int64_t>&) { return metrics::joined_scores(scores); };
   return evaluate_group(joined, "rank", {.group = group}, std::move(all));
 }
 
@@ -172,7 +172,7 @@ Evaluation joined_evaluation(const std::vector<Evaluation>& members, data::Candi
       std::vector<Scores> scores;
       for (const auto& member : members) scores.push_back(member.groups[g].scores);
       GroupEvaluation group = first[g];
-      group.scores = models::joined_scores(scores);
+      group.scores = metrics::joined_scores(scores);
       if (!group.runtimes.empty()) {
         const auto ceiling = group.metrics.find("noise_ceiling_tau");
         auto metrics = measure(group, kind);

@@ -10,7 +10,9 @@
 
 #include "base/csv.h"
 #include "configs/metrics.h"
+#include "data/graphs/contest.h"
 #include "data/graphs/group.h"
+#include "metrics/metric_table.h"
 
 namespace foretime::worker {
 namespace {
@@ -18,9 +20,9 @@ namespace {
 using Json = nlohmann::json;
 
 /// Returns the metrics that evaluations report, in the order of the reduced tensor, which is equal on every rank.
-std::vector<configs::MetricInfo> reported_metrics() {
-  std::vector<configs::MetricInfo> reported;
-  std::ranges::copy_if(configs::metrics(), std::back_inserter(reported), &configs::MetricInfo::of_runs);
+std::vector<metrics::Metric> reported_metrics() {
+  std::vector<metrics::Metric> reported;
+  std::ranges::copy_if(metrics::all_metrics(), std::back_inserter(reported), &metrics::Metric::of_runs);
   return reported;
 }
 constexpr const char* kSets[] = {"holdout", "valid", "test"};
@@ -116,15 +118,7 @@ Scorer constant_scorer(double runtime) {
 }
 
 std::map<std::string, double> measure(const GroupEvaluation& group, data::CandidateKind kind) {
-  auto metrics = models::ranking_metrics(group.scores, group.runtimes, kind);
-  if (!group.scores.predicted.empty()) {
-    auto errors = models::regression_metrics(group.scores.predicted, group.runtimes);
-    errors["mse"] =
-        errors.at("rmse") * errors.at("rmse");  // squares, unlike their roots, can be averaged over candidates
-    metrics.merge(errors);
-  }
-  std::erase_if(metrics, [](const auto& item) { return std::isnan(item.second); });
-  return metrics;
+  return metrics::group_metrics(group.scores, group.runtimes, data::contest_of(kind));
 }
 
 GroupEvaluation evaluate_group(const Scorer& scorer, const std::string& set, const LoadedGroup& loaded,
@@ -140,8 +134,7 @@ GroupEvaluation evaluate_group(const Scorer& scorer, const std::string& set, con
   for (const int64_t c : result.candidates) result.runtimes.push_back(group.runtimes[c]);
   result.metrics = measure(result, group.kind);
   if (const auto oracle = oracle_runtimes(group, result.candidates); !oracle.empty()) {
-    const auto ceilings = models::ranking_metrics(oracle, result.runtimes, group.kind);
-    const double ceiling = ceilings.at("kendall_tau");
+    const double ceiling = metrics::kendall_tau(oracle, result.runtimes);
     if (!std::isnan(ceiling)) result.metrics["noise_ceiling_tau"] = ceiling;
   }
   return result;
@@ -151,34 +144,32 @@ std::map<std::string, double> mean_metrics(const std::vector<GroupEvaluation>& o
   const auto reported = reported_metrics();
   std::vector<double> sums(2 * std::size(kSets) * reported.size());  // [sets, metrics, 2]: sum, count
   const auto place = [&](size_t set, size_t metric) { return 2 * (set * reported.size() + metric); };
-  // Root mean squares are joined as what they are the roots of.
-  const auto summed = [](const configs::MetricInfo& info) { return info.name == "rmse" ? "mse" : info.name; };
   for (const auto& group : own) {
     const auto set = static_cast<size_t>(std::find(std::begin(kSets), std::end(kSets), group.set) - std::begin(kSets));
     for (size_t m = 0; m < reported.size(); ++m) {
-      const auto found = group.metrics.find(summed(reported[m]));
+      const auto found = group.metrics.find(std::string(reported[m].name));
       if (found == group.metrics.end()) continue;
-      const bool by_candidate = reported[m].mean == configs::MetricMean::candidates;
       const auto ran = std::ranges::count_if(group.runtimes, [](double time) { return std::isfinite(time); });
-      const double count = by_candidate ? static_cast<double>(ran) : 1.0;
-      sums[place(set, m)] += found->second * count;
+      const double count = reported[m].over_candidates() ? static_cast<double>(ran) : 1.0;
+      const bool root = reported[m].mean == metrics::Mean::root_of_candidates;
+      sums[place(set, m)] += (root ? found->second * found->second : found->second) * count;
       sums[place(set, m) + 1] += count;
     }
   }
   auto reduced = torch::tensor(sums, torch::kDouble).to(comm.device());
   comm.all_reduce(reduced)->wait();
   const auto totals = reduced.to(torch::kCPU);
-  std::map<std::string, double> metrics;
+  std::map<std::string, double> means;
   for (size_t s = 0; s < std::size(kSets); ++s) {
     for (size_t m = 0; m < reported.size(); ++m) {
       const double* total = totals.data_ptr<double>() + place(s, m);
       if (total[1] == 0) continue;
       const double mean = total[0] / total[1];
-      const auto& name = reported[m].name;
-      metrics[fmt::format("{}/{}", kSets[s], name)] = name == "rmse" ? std::sqrt(mean) : mean;
+      const bool root = reported[m].mean == metrics::Mean::root_of_candidates;
+      means[fmt::format("{}/{}", kSets[s], reported[m].name)] = root ? std::sqrt(mean) : mean;
     }
   }
-  return metrics;
+  return means;
 }
 
 Evaluation evaluate(const Scorer& scorer, const std::vector<std::string>& sets, const ShardedData& data,

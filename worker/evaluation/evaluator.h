@@ -10,8 +10,8 @@
 #include <torch/types.h>
 
 #include "comm/communicator.h"
+#include "metrics/metrics.h"
 #include "models/losses/losses.h"
-#include "models/metrics/metrics.h"
 #include "models/model.h"
 #include "models/sparse/plan_tensors.h"
 #include "plans/plan_source.h"
@@ -28,7 +28,7 @@ struct ShardedData {
   comm::Communicator& comm;
 };
 
-using models::Scores;
+using metrics::Scores;
 using Scorer = std::function<Scores(const LoadedGroup& loaded, const std::vector<int64_t>& candidates)>;
 
 /// Switches a model to evaluation mode without gradients, and restores its mode at the end of the scope.

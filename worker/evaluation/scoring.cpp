@@ -8,7 +8,7 @@
 
 #include "comm/communicator.h"
 #include "data/graphs/group.h"
-#include "models/metrics/tie_thresholds.h"
+#include "metrics/tie_thresholds.h"
 #include "models/safetensors.h"
 
 namespace foretime::worker {
@@ -46,7 +46,7 @@ Scorer with_ties(Scorer scorer, TieThresholds thresholds) {
     auto scores = scorer(loaded, candidates);
     const auto found = thresholds.find(data::graph_fingerprint(loaded.group));
     if (found == thresholds.end() || found->second.empty()) return scores;
-    for (const double score : scores.scores) scores.levels.push_back(models::level_of(found->second, score));
+    for (const double score : scores.scores) scores.levels.push_back(metrics::level_of(found->second, score));
     return scores;
   };
 }
@@ -85,7 +85,7 @@ TieThresholds fit_tie_thresholds(const std::vector<Scorer>& scorers, int64_t can
       std::erase_if(ids, [&](int64_t c) { return std::isinf(loaded.group.runtimes[c]); });
       std::vector<double> runtimes;
       for (const int64_t c : ids) runtimes.push_back(loaded.group.runtimes[c]);
-      const auto thresholds = models::level_thresholds(out_of_fold_scores(scorers, loaded, ids), runtimes);
+      const auto thresholds = metrics::level_thresholds(out_of_fold_scores(scorers, loaded, ids), runtimes);
       if (!thresholds.empty()) own.push_back({data::graph_fingerprint(loaded.group), thresholds});
     }
   });

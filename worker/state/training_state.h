@@ -15,7 +15,7 @@
 
 namespace foretime::worker {
 
-/// Holds tie thresholds of a model's scores (models/metrics/tie_thresholds.h) on its training graphs, by
+/// Holds tie thresholds of a model's scores (metrics/tie_thresholds.h) on its training graphs, by
 /// data::graph_fingerprint. With them the model can rank other candidates of these graphs and report which scores
 /// differ only by noise. Other graphs have no thresholds.
 using TieThresholds = std::map<uint64_t, std::vector<double>>;

@@ -38,8 +38,8 @@ inline int64_t loss_backoff_ms(const QueueSettings& settings, int64_t losses, do
 }
 
 /// The queue as plain structs and linear scans: the slow, obvious reference implementation of RedisQueue, and the
-/// executable form of jobs/queue/queue.h and docs/reference/jobs.md. What is not said here is not promised. May be used by
-/// several threads.
+/// executable form of jobs/queue/queue.h and docs/reference/jobs.md. What is not said here is not promised. May be used
+/// by several threads.
 class MemoryQueue final : public JobQueue {
  public:
   explicit MemoryQueue(QueueSettings settings = {}) : settings_(settings) {}

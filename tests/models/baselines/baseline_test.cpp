@@ -9,11 +9,11 @@
 
 #include "base/error.h"
 #include "data/files/npy.h"
+#include "metrics/metrics.h"
 #include "models/baselines/program_rows.h"
 #include "models/baselines/runtime_model.h"
 #include "models/baselines/throughput_model.h"
 #include "models/graph/error.h"
-#include "models/metrics/metrics.h"
 #include "tests/support/message_of.h"
 #include "tests/support/paths.h"
 #include "tests/support/scratch.h"

@@ -4,7 +4,7 @@
 #include "comm/backends/factory.h"
 #include "coordinator/checkpoint_store.h"
 #include "data/dataset/group_files.h"
-#include "models/metrics/metrics.h"
+#include "metrics/metrics.h"
 #include "tests/support/message_of.h"
 #include "tests/support/ranks.h"
 #include "tests/worker/samples.h"
@@ -59,13 +59,13 @@ TEST_F(JoinedEvaluation, JoinsScoresAndMeasuresThemOnAnyNumberOfRanks) {
   double tau = 0, groups = 0;
   for (size_t g = 0; g < one.groups.size(); ++g) {
     const auto& group = one.groups[g];
-    const auto expected = models::joined_scores({apart[0].groups[g].scores, apart[1].groups[g].scores});
+    const auto expected = metrics::joined_scores({apart[0].groups[g].scores, apart[1].groups[g].scores});
     EXPECT_EQ(group.scores.scores, expected.scores);
     EXPECT_TRUE(group.scores.predicted.empty());
     EXPECT_FALSE(group.metrics.contains("mae")) << "nothing predicts run times";
     EXPECT_EQ(group.metrics.contains("noise_ceiling_tau"), apart[0].groups[g].metrics.contains("noise_ceiling_tau"));
     if (group.set != "holdout") continue;
-    tau += models::kendall_tau(group.scores.scores, group.runtimes);
+    tau += metrics::kendall_tau(group.scores.scores, group.runtimes);
     groups += 1;
   }
   EXPECT_NEAR(one.metrics.at("holdout/kendall_tau"), tau / groups, 1e-12);
@@ -124,7 +124,7 @@ TEST_F(EnsembleTest, MembersRankWithTheGraphsOfTheirTraining) {
     EXPECT_EQ(alone.scores.scores, apart.back().scores) << name;
   }
   const Ensemble ensemble(members, torch::kCPU);
-  EXPECT_EQ(ensemble.rank(header, group).scores.scores, models::joined_scores(apart).scores);
+  EXPECT_EQ(ensemble.rank(header, group).scores.scores, metrics::joined_scores(apart).scores);
   // The test can fail: the graph as a whole gives other scores.
   const auto& trained = members[1].trained;
   const auto whole = scorer_for(

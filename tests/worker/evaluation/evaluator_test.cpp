@@ -8,7 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "data/dataset/synth.h"
-#include "models/metrics/metrics.h"
+#include "metrics/metrics.h"
 #include "plans/plan_source.h"
 #include "tests/support/ranks.h"
 #include "tests/worker/samples.h"
@@ -67,7 +67,7 @@ TEST(Evaluate, ErrorsAreMeansOverCandidatesAndRankingsOverGroups) {
   double tau = 0, groups = 0, error = 0, candidates = 0;
   for (const auto& group : result.groups) {
     if (group.set != "holdout") continue;
-    tau += models::kendall_tau(group.scores.scores, group.runtimes);
+    tau += metrics::kendall_tau(group.scores.scores, group.runtimes);
     groups += 1;
     for (size_t i = 0; i < group.runtimes.size(); ++i) error += std::abs(group.scores.predicted[i] - group.runtimes[i]);
     candidates += static_cast<double>(group.runtimes.size());
@@ -91,7 +91,7 @@ TEST(EvaluateGroup, TheCeilingKnowsEveryMeasurement) {
   group.runtimes = std::vector<double>{2, 8, 3};
   const auto all = evaluate_group(by_position(), "test", {.group = group}, {0, 1, 2});
   const std::vector<double> oracle = {5, 5, 3}, measured = {2, 8, 3};
-  EXPECT_DOUBLE_EQ(all.metrics.at("noise_ceiling_tau"), models::kendall_tau(oracle, measured));
+  EXPECT_DOUBLE_EQ(all.metrics.at("noise_ceiling_tau"), metrics::kendall_tau(oracle, measured));
   // Evaluating one of the two does not hide that the other exists: 5 against 3 is the wrong order for 2 against 3.
   EXPECT_DOUBLE_EQ(evaluate_group(by_position(), "test", {.group = group}, {0, 2}).metrics.at("noise_ceiling_tau"),
                    -1.0);

@@ -1,12 +1,12 @@
-#include "models/metrics/tie_thresholds.h"
+#include "metrics/tie_thresholds.h"
 
 #include <cmath>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "metrics/metrics.h"
 #include "models/losses/losses.h"
-#include "models/metrics/metrics.h"
 #include "tests/worker/samples.h"
 #include "tests/worker/segments/segmented.h"
 #include "tests/worker/training_run.h"

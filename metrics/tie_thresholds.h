@@ -4,7 +4,7 @@
 #include <span>
 #include <vector>
 
-namespace foretime::models {
+namespace foretime::metrics {
 
 /// Returns ascending thresholds that divide scores into levels: runs of neighbouring scores that are treated as equal.
 /// Candidates whose run times differ by less than the measurement noise have no true order, and a ranking that orders
@@ -20,4 +20,4 @@ std::vector<double> level_thresholds(std::span<const double> scores, std::span<c
 /// Returns the level of a score: the number of thresholds at or below it; 0 is the fastest.
 int64_t level_of(std::span<const double> thresholds, double score);
 
-}  // namespace foretime::models
+}  // namespace foretime::metrics

@@ -1,19 +1,15 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <span>
-#include <string>
 #include <vector>
 
-#include "data/graphs/group.h"
-
-/// Ranking and regression metrics of one group, under their usual names. `scores`: lower means predicted faster;
+/// Ranking and regression metrics of one group, under the names the field uses. `scores`: lower means predicted faster;
 /// `runtimes`: measured. All are O(n log n) or better.
 ///
-/// NaN means that a metric is undefined; each function says when. Every metric is NaN if a score, a prediction or a run
-/// time is NaN. Sequences of different lengths throw ModelError.
-namespace foretime::models {
+/// A metric that is undefined is NaN: each function says when. Every metric is NaN if a score, a prediction or a run
+/// time is NaN. Both sequences have one length.
+namespace foretime::metrics {
 
 /// Returns Kendall's τ-b with ties in either sequence (Knight's algorithm). NaN for fewer than two candidates and if
 /// all run times are equal; 0 if only the scores are equal.
@@ -29,7 +25,7 @@ double pairwise_accuracy(std::span<const double> scores, std::span<const double>
 double failure_auc(std::span<const double> scores, std::span<const double> runtimes);
 /// Returns the best run time among the k best-scored candidates divided by the best of all, minus 1. Ties in scores are
 /// broken by position. 0 if k covers all candidates, and if all run times are equal; NaN for no candidates and if a run
-/// time is not positive (unlabelled splits hold zeros). Throws ModelError for k < 1.
+/// time is not positive (unlabelled splits hold zeros). k is at least 1.
 double top_k_slowdown(std::span<const double> scores, std::span<const double> runtimes, int64_t k);
 /// Returns the best run time of all divided by the best among the k best-scored (TenSet's top-k score): 1 / (1 +
 /// slowdown).
@@ -62,20 +58,4 @@ struct Scores {
 /// are returned unchanged; only they have levels.
 Scores joined_scores(const std::vector<Scores>& members);
 
-/// Returns kendall_tau, opa, pairwise_accuracy, top{1,5,10,100}_slowdown, top{1,5}_score. Layout and tile groups also
-/// have contest_score, as in the Kaggle contest on TpuGraphs: τ (layout) or 1 - top5_slowdown, that is 2 -
-/// best-of-top-5 / best (tile). If some candidates failed, these metrics are of the others, and failure_auc is added.
-/// NaN means undefined for this group; leave it out of averages.
-std::map<std::string, double> ranking_metrics(std::span<const double> scores, std::span<const double> runtimes,
-                                              data::CandidateKind kind);
-
-/// Returns the metrics of scores that may have levels: kendall_tau then counts candidates of one level as tied, and
-/// kendall_tau_of_scores ignores levels. failure_auc is of the chances of failure if there are any.
-std::map<std::string, double> ranking_metrics(const Scores& scores, std::span<const double> runtimes,
-                                              data::CandidateKind kind);
-
-/// Returns mae, rmse (in the unit of the run times), mape (a fraction) and r_squared of predicted run times, over the
-/// candidates that ran. NaN: undefined.
-std::map<std::string, double> regression_metrics(std::span<const double> predicted, std::span<const double> measured);
-
-}  // namespace foretime::models
+}  // namespace foretime::metrics

@@ -1,10 +1,10 @@
-#include "models/metrics/tie_thresholds.h"
+#include "metrics/tie_thresholds.h"
 
 #include <algorithm>
 #include <cmath>
 #include <numeric>
 
-namespace foretime::models {
+namespace foretime::metrics {
 namespace {
 
 double pairs(double n) { return n * (n - 1) / 2; }
@@ -114,4 +114,4 @@ int64_t level_of(std::span<const double> thresholds, double score) {
   return std::upper_bound(thresholds.begin(), thresholds.end(), score) - thresholds.begin();
 }
 
-}  // namespace foretime::models
+}  // namespace foretime::metrics

@@ -1,4 +1,4 @@
-#include "models/metrics/metrics.h"
+#include "metrics/metrics.h"
 
 #include <algorithm>
 #include <cmath>
@@ -7,13 +7,15 @@
 #include <random>
 #include <vector>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "base/check.h"
 #include "base/kendall.h"
-#include "models/graph/error.h"
-#include "models/metrics/tie_thresholds.h"
+#include "metrics/metric_table.h"
+#include "metrics/tie_thresholds.h"
 
-namespace foretime::models {
+namespace foretime::metrics {
 namespace {
 
 using Values = std::vector<double>;
@@ -126,7 +128,7 @@ TEST(TopK, IsDefinedAtTheEdges) {
   EXPECT_TRUE(std::isnan(top_k_slowdown(Values{}, Values{}, 1)));
   EXPECT_TRUE(std::isnan(top_k_slowdown(Values{1, 2}, Values{0, 0}, 1))) << "unlabelled";
   EXPECT_TRUE(std::isnan(top_k_score(Values{1, 2}, Values{0, 0}, 1)));
-  EXPECT_THROW(top_k_slowdown(Values{1}, Values{20}, 0), ModelError);
+  EXPECT_THROW(top_k_slowdown(Values{1}, Values{20}, 0), BrokenInvariant);
 }
 
 TEST(Metrics, AreNanWhereUndefined) {
@@ -138,21 +140,18 @@ TEST(Metrics, AreNanWhereUndefined) {
   }
   EXPECT_EQ(kendall_tau(Values{3, 3}, Values{1, 2}), 0.0);
   const Values nan{1, NAN, 3}, good{1, 2, 3};
-  for (const auto& [name, value] : ranking_metrics(nan, good, data::CandidateKind::tile))
-    EXPECT_TRUE(std::isnan(value)) << name;
-  for (const auto& [name, value] : ranking_metrics(good, nan, data::CandidateKind::tile))
-    EXPECT_TRUE(std::isnan(value)) << name;
-  for (const auto& [name, value] : regression_metrics(nan, good)) EXPECT_TRUE(std::isnan(value)) << name;
+  EXPECT_TRUE(group_metrics({nan, nan}, good, Contest::tile).empty());
+  EXPECT_TRUE(group_metrics({good, good}, nan, Contest::tile).empty());
 }
 
 TEST(Metrics, RefuseSequencesOfDifferentLengths) {
   const Values two{1, 2}, three{1, 2, 3};
-  EXPECT_THROW(kendall_tau(two, three), ModelError);
-  EXPECT_THROW(ordered_pair_accuracy(two, three), ModelError);
-  EXPECT_THROW(pairwise_accuracy(two, three), ModelError);
-  EXPECT_THROW(top_k_slowdown(two, three, 1), ModelError);
-  EXPECT_THROW(mean_absolute_error(two, three), ModelError);
-  EXPECT_THROW(r_squared(two, three), ModelError);
+  EXPECT_THROW(kendall_tau(two, three), BrokenInvariant);
+  EXPECT_THROW(ordered_pair_accuracy(two, three), BrokenInvariant);
+  EXPECT_THROW(pairwise_accuracy(two, three), BrokenInvariant);
+  EXPECT_THROW(top_k_slowdown(two, three, 1), BrokenInvariant);
+  EXPECT_THROW(mean_absolute_error(two, three), BrokenInvariant);
+  EXPECT_THROW(r_squared(two, three), BrokenInvariant);
 }
 
 TEST(Regression, EqualsHandComputedValues) {
@@ -173,35 +172,50 @@ TEST(Regression, IsNanWhereUndefined) {
   EXPECT_TRUE(std::isnan(r_squared(Values{1}, Values{1})));
 }
 
+TEST(MetricTable, AreKnownByNameWithAndWithoutTheirSet) {
+  for (const auto& info : all_metrics()) {
+    EXPECT_EQ(find_metric(info.name), &info);
+    EXPECT_EQ(find_metric(fmt::format("valid/{}", info.name)), &info);
+    EXPECT_FALSE(info.title.empty());
+  }
+  EXPECT_EQ(find_metric("val_loss"), nullptr);
+  EXPECT_EQ(find_metric(""), nullptr);
+}
+
+TEST(MetricTable, DirectionsAreThoseOfTheTable) {
+  for (const char* name : {"mae", "rmse", "mape", "top1_slowdown", "top100_slowdown", "seconds", "memory"})
+    EXPECT_TRUE(find_metric(name)->lower_is_better) << name;
+  for (const char* name : {"kendall_tau", "opa", "pairwise_accuracy", "top1_score", "contest_score", "accuracy"})
+    EXPECT_FALSE(find_metric(name)->lower_is_better) << name;
+}
+
 TEST(GroupMetrics, HaveTheNamesOfTheField) {
   const Values scores{5, 1, 2, 4}, runtimes{10, 40, 30, 20};
-  const auto tile = ranking_metrics(scores, runtimes, data::CandidateKind::tile);
-  EXPECT_EQ(tile.at("kendall_tau"), kendall_tau(scores, runtimes));
-  EXPECT_EQ(tile.at("opa"), ordered_pair_accuracy(scores, runtimes));
-  EXPECT_EQ(tile.at("pairwise_accuracy"), pairwise_accuracy(scores, runtimes));
-  EXPECT_EQ(tile.at("top1_slowdown"), 3.0);
-  EXPECT_EQ(tile.at("top5_slowdown"), 0.0);
-  EXPECT_EQ(tile.at("top10_slowdown"), 0.0);
-  EXPECT_EQ(tile.at("top100_slowdown"), 0.0);
-  EXPECT_EQ(tile.at("top1_score"), 0.25);
-  EXPECT_EQ(tile.at("top5_score"), 1.0);
-  EXPECT_EQ(tile.at("contest_score"), 1.0);
-  EXPECT_EQ(tile.size(), 10u);
-  EXPECT_EQ(ranking_metrics(scores, runtimes, data::CandidateKind::layout).at("contest_score"), tile.at("kendall_tau"));
-  EXPECT_EQ(ranking_metrics(scores, runtimes, data::CandidateKind::program).count("contest_score"), 0u);
-
-  const auto regression = regression_metrics(scores, runtimes);
-  EXPECT_EQ(regression.at("mae"), mean_absolute_error(scores, runtimes));
-  EXPECT_EQ(regression.at("rmse"), root_mean_squared_error(scores, runtimes));
-  EXPECT_EQ(regression.at("mape"), mean_absolute_percentage_error(scores, runtimes));
-  EXPECT_EQ(regression.at("r_squared"), r_squared(scores, runtimes));
-  EXPECT_EQ(regression.size(), 4u);
+  const auto tile = group_metrics({scores, scores}, runtimes, Contest::tile);
+  const std::map<std::string, double> expected = {{"kendall_tau", kendall_tau(scores, runtimes)},
+                                                  {"opa", ordered_pair_accuracy(scores, runtimes)},
+                                                  {"pairwise_accuracy", pairwise_accuracy(scores, runtimes)},
+                                                  {"top1_slowdown", 3.0},
+                                                  {"top5_slowdown", 0.0},
+                                                  {"top10_slowdown", 0.0},
+                                                  {"top100_slowdown", 0.0},
+                                                  {"top1_score", 0.25},
+                                                  {"top5_score", 1.0},
+                                                  {"contest_score", 1.0},
+                                                  {"mae", mean_absolute_error(scores, runtimes)},
+                                                  {"rmse", root_mean_squared_error(scores, runtimes)},
+                                                  {"mape", mean_absolute_percentage_error(scores, runtimes)},
+                                                  {"r_squared", r_squared(scores, runtimes)}};
+  EXPECT_EQ(tile, expected);
+  EXPECT_EQ(group_metrics({scores, {}}, runtimes, Contest::layout).at("contest_score"), tile.at("kendall_tau"));
+  const auto program = group_metrics({scores, {}}, runtimes, Contest::none);
+  EXPECT_EQ(program.count("contest_score") + program.count("mae"), 0u);
 }
 
 TEST(GroupMetrics, TileContestScoreIsTwoMinusTheRatio) {
   Values scores(7), runtimes{70, 60, 50, 40, 30, 20, 10};
   std::iota(scores.begin(), scores.end(), 0.0);  // the best five are the slowest: 70 … 30
-  EXPECT_DOUBLE_EQ(ranking_metrics(scores, runtimes, data::CandidateKind::tile).at("contest_score"), 2 - 30.0 / 10);
+  EXPECT_DOUBLE_EQ(group_metrics({scores, {}}, runtimes, Contest::tile).at("contest_score"), 2 - 30.0 / 10);
 }
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
@@ -311,16 +325,15 @@ TEST(Metrics, OfThoseThatRanAndHowFailuresAreTold) {
   constexpr double kFailed = std::numeric_limits<double>::infinity();
   const std::vector<double> scores = {1, 5, 2, 3, 3}, runtimes = {10, kFailed, 30, kFailed, 20};
   EXPECT_DOUBLE_EQ(failure_auc(scores, runtimes), (3 + 2.5) / 6);
-  const auto metrics = ranking_metrics(scores, runtimes, data::CandidateKind::program);
+  const auto metrics = group_metrics({scores, scores}, runtimes, Contest::none);
   const std::vector<double> ran_scores = {1, 2, 3}, ran = {10, 30, 20};
-  auto expected = ranking_metrics(ran_scores, ran, data::CandidateKind::program);
+  auto expected = group_metrics({ran_scores, ran_scores}, ran, Contest::none);
   EXPECT_FALSE(expected.contains("failure_auc"));
   expected["failure_auc"] = (3 + 2.5) / 6;
   EXPECT_EQ(metrics, expected);
-  const auto leveled = ranking_metrics(Scores{scores, {}, {0, 2, 1, 1, 1}}, runtimes, data::CandidateKind::program);
+  const auto leveled = group_metrics({scores, {}, {0, 2, 1, 1, 1}}, runtimes, Contest::none);
   EXPECT_DOUBLE_EQ(leveled.at("kendall_tau"), kendall_tau(std::vector<double>{0, 1, 1}, ran));
   EXPECT_DOUBLE_EQ(leveled.at("kendall_tau_of_scores"), kendall_tau(ran_scores, ran));
-  EXPECT_EQ(regression_metrics(scores, runtimes), regression_metrics(ran_scores, ran));
   EXPECT_TRUE(std::isnan(failure_auc(ran_scores, ran)));
   EXPECT_TRUE(std::isnan(failure_auc(std::vector<double>{1, 2}, std::vector<double>{kFailed, kFailed})));
 }
@@ -348,4 +361,4 @@ TEST(ScoreLevels, SayNothingWhereNothingCanBeSaid) {
 }
 
 }  // namespace
-}  // namespace foretime::models
+}  // namespace foretime::metrics

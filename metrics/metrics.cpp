@@ -1,16 +1,14 @@
-#include "models/metrics/metrics.h"
+#include "metrics/metrics.h"
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
 #include <numeric>
 
-#include <fmt/format.h>
-
+#include "base/check.h"
 #include "base/kendall.h"
-#include "models/graph/error.h"
 
-namespace foretime::models {
+namespace foretime::metrics {
 namespace {
 
 using Values = std::span<const double>;
@@ -20,14 +18,10 @@ bool has_nan(Values values) {
   return std::any_of(values.begin(), values.end(), [](double value) { return std::isnan(value); });
 }
 
-void check_lengths(const char* metric, size_t predictions, size_t measurements) {
-  if (predictions == measurements) return;
-  throw ModelError("{}: {} predictions for {} measurements, expected as many", metric, predictions, measurements);
-}
-
 /// Returns whether a metric is defined for these sequences: not empty and without NaN.
-bool comparable(const char* metric, Values predictions, Values measurements) {
-  check_lengths(metric, predictions.size(), measurements.size());
+bool comparable(Values predictions, Values measurements) {
+  FORETIME_CHECK(predictions.size() == measurements.size(), "{} predictions for {} measurements", predictions.size(),
+                 measurements.size());
   return !predictions.empty() && !has_nan(predictions) && !has_nan(measurements);
 }
 
@@ -86,19 +80,6 @@ PairCounts count_pairs(Values scores, Values runtimes) {
   return counts;
 }
 
-bool any_failed(Values runtimes) {
-  return std::ranges::any_of(runtimes, [](double time) { return std::isinf(time); });
-}
-
-/// The values of those that ran.
-std::vector<double> that_ran(Values values, Values runtimes) {
-  std::vector<double> kept;
-  for (size_t i = 0; i < values.size(); ++i) {
-    if (!std::isinf(runtimes[i])) kept.push_back(values[i]);
-  }
-  return kept;
-}
-
 template <class Term>
 double mean_over(Values predicted, Values measured, Term term) {
   double sum = 0;
@@ -124,17 +105,17 @@ std::vector<double> standardized(const std::vector<double>& scores) {
 }  // namespace
 
 double kendall_tau(Values scores, Values runtimes) {
-  return comparable("kendall_tau", scores, runtimes) ? kendall_tau_b(scores, runtimes) : kUndefined;
+  return comparable(scores, runtimes) ? kendall_tau_b(scores, runtimes) : kUndefined;
 }
 
 double ordered_pair_accuracy(Values scores, Values runtimes) {
-  if (!comparable("ordered_pair_accuracy", scores, runtimes)) return kUndefined;
+  if (!comparable(scores, runtimes)) return kUndefined;
   const auto counts = count_pairs(scores, runtimes);
   return counts.all == 0 ? kUndefined : static_cast<double>(counts.right) / static_cast<double>(counts.all);
 }
 
 double pairwise_accuracy(Values scores, Values runtimes) {
-  if (!comparable("pairwise_accuracy", scores, runtimes)) return kUndefined;
+  if (!comparable(scores, runtimes)) return kUndefined;
   const auto counts = count_pairs(scores, runtimes);
   if (counts.all == 0) return kUndefined;
   return (static_cast<double>(counts.right) + 0.5 * static_cast<double>(counts.tied)) / static_cast<double>(counts.all);
@@ -147,8 +128,8 @@ double failure_auc(Values scores, Values runtimes) {
 }
 
 double top_k_slowdown(Values scores, Values runtimes, int64_t k) {
-  if (k < 1) throw ModelError("top_k_slowdown: k = {}, expected at least 1", k);
-  if (!comparable("top_k_slowdown", scores, runtimes)) return kUndefined;
+  FORETIME_CHECK(k >= 1);
+  if (!comparable(scores, runtimes)) return kUndefined;
   const double best = *std::min_element(runtimes.begin(), runtimes.end());
   if (best <= 0) return kUndefined;
   std::vector<size_t> order(scores.size());
@@ -166,23 +147,23 @@ double top_k_slowdown(Values scores, Values runtimes, int64_t k) {
 double top_k_score(Values scores, Values runtimes, int64_t k) { return 1 / (1 + top_k_slowdown(scores, runtimes, k)); }
 
 double mean_absolute_error(Values predicted, Values measured) {
-  if (!comparable("mean_absolute_error", predicted, measured)) return kUndefined;
+  if (!comparable(predicted, measured)) return kUndefined;
   return mean_over(predicted, measured, [](double p, double m) { return std::abs(p - m); });
 }
 
 double root_mean_squared_error(Values predicted, Values measured) {
-  if (!comparable("root_mean_squared_error", predicted, measured)) return kUndefined;
+  if (!comparable(predicted, measured)) return kUndefined;
   return std::sqrt(mean_over(predicted, measured, [](double p, double m) { return (p - m) * (p - m); }));
 }
 
 double mean_absolute_percentage_error(Values predicted, Values measured) {
-  if (!comparable("mean_absolute_percentage_error", predicted, measured)) return kUndefined;
+  if (!comparable(predicted, measured)) return kUndefined;
   if (std::find(measured.begin(), measured.end(), 0.0) != measured.end()) return kUndefined;
   return mean_over(predicted, measured, [](double p, double m) { return std::abs((p - m) / m); });
 }
 
 double r_squared(Values predicted, Values measured) {
-  if (!comparable("r_squared", predicted, measured)) return kUndefined;
+  if (!comparable(predicted, measured)) return kUndefined;
   // Equal values are compared and not summed: their rounded mean may differ from them all.
   if (std::equal(measured.begin() + 1, measured.end(), measured.begin())) return kUndefined;
   const double mean = mean_over(measured, measured, [](double m, double) { return m; });
@@ -212,44 +193,4 @@ Scores joined_scores(const std::vector<Scores>& members) {
   return joined;
 }
 
-std::map<std::string, double> ranking_metrics(std::span<const double> scores, std::span<const double> runtimes,
-                                              data::CandidateKind kind) {
-  if (any_failed(runtimes)) {
-    check_lengths("ranking_metrics", scores.size(), runtimes.size());
-    auto metrics = ranking_metrics(that_ran(scores, runtimes), that_ran(runtimes, runtimes), kind);
-    metrics["failure_auc"] = failure_auc(scores, runtimes);
-    return metrics;
-  }
-  std::map<std::string, double> metrics = {{"kendall_tau", kendall_tau(scores, runtimes)},
-                                           {"opa", ordered_pair_accuracy(scores, runtimes)},
-                                           {"pairwise_accuracy", pairwise_accuracy(scores, runtimes)}};
-  for (const int k : {1, 5, 10, 100}) metrics[fmt::format("top{}_slowdown", k)] = top_k_slowdown(scores, runtimes, k);
-  for (const int k : {1, 5}) metrics[fmt::format("top{}_score", k)] = top_k_score(scores, runtimes, k);
-  if (kind == data::CandidateKind::layout) metrics["contest_score"] = metrics["kendall_tau"];
-  if (kind == data::CandidateKind::tile) metrics["contest_score"] = 1 - metrics["top5_slowdown"];
-  return metrics;
-}
-
-std::map<std::string, double> ranking_metrics(const Scores& scores, std::span<const double> runtimes,
-                                              data::CandidateKind kind) {
-  auto metrics = ranking_metrics(std::span(scores.scores), runtimes, kind);
-  if (!scores.failures.empty() && any_failed(runtimes)) metrics["failure_auc"] = failure_auc(scores.failures, runtimes);
-  if (scores.levels.empty()) return metrics;
-  const std::vector<double> levels(scores.levels.begin(), scores.levels.end());
-  metrics["kendall_tau_of_scores"] = metrics["kendall_tau"];
-  metrics["kendall_tau"] = kendall_tau(that_ran(levels, runtimes), that_ran(runtimes, runtimes));
-  return metrics;
-}
-
-std::map<std::string, double> regression_metrics(std::span<const double> predicted, std::span<const double> measured) {
-  if (any_failed(measured)) {
-    check_lengths("regression_metrics", predicted.size(), measured.size());
-    return regression_metrics(that_ran(predicted, measured), that_ran(measured, measured));
-  }
-  return {{"mae", mean_absolute_error(predicted, measured)},
-          {"rmse", root_mean_squared_error(predicted, measured)},
-          {"mape", mean_absolute_percentage_error(predicted, measured)},
-          {"r_squared", r_squared(predicted, measured)}};
-}
-
-}  // namespace foretime::models
+}  // namespace foretime::metrics
