@@ -4,6 +4,7 @@
 #include <deque>
 #include <numeric>
 
+#include "base/check.h"
 #include "base/counter_random.h"
 #include "sharding/partition.h"
 
@@ -237,6 +238,8 @@ std::vector<int64_t> ShardPlan::entries_of(int rank) const {
 
 PlannedSample ShardPlan::sample_at(int64_t slot, int64_t position, uint64_t key) const {
   const auto& own = slots[static_cast<size_t>(slot)];
+  FORETIME_CHECK(position >= 0 && position < own.samples, "batch {}: slot {} has samples in {} batches", position, slot,
+                 own.samples);
   // The last batch may be short, so it stays last.
   int64_t batch = position;
   if (position + 1 < batches_per_epoch) {
@@ -265,6 +268,8 @@ ShardPlan make_shard_plan(const DatasetIndex& dataset, int64_t slot_count, int r
   plan.batches_per_epoch = plan.buckets.back();
   plan.slot_rank = partition_slots(work_of(dataset, plan), ranks);
   plan.eval_parts = deal_evaluation(dataset, plan, ranks);
+  FORETIME_CHECK(plan.slot_rank.size() == plan.slots.size() && plan.eval_parts.size() == dataset.entries.size());
+  for (const int rank : plan.slot_rank) FORETIME_CHECK(rank >= 0 && rank < ranks, "rank {} of {}", rank, ranks);
   const auto cost = rank_costs(dataset, plan, ranks);
   const double total = std::accumulate(cost.begin(), cost.end(), 0.0);
   if (total > 0) plan.imbalance = *std::ranges::max_element(cost) / (total / ranks) - 1;
