@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include <fmt/format.h>
 
@@ -14,8 +15,9 @@ struct BrokenInvariant : ErrorOf<kFault> {
   using ErrorOf::ErrorOf;
 };
 
-/// Throws BrokenInvariant with the place and the text of the condition. `detail` may be empty.
-[[noreturn]] void fail_check(const char* condition, const char* file, int line, const std::string& detail);
+/// Throws BrokenInvariant with the place, below the root of the sources, and the text of the condition. `detail` may be
+/// empty.
+[[noreturn]] void fail_check(const char* condition, std::string_view file, int line, const std::string& detail);
 
 }  // namespace foretime
 

@@ -12,7 +12,10 @@
 
 namespace foretime {
 
-void fail_check(const char* condition, const char* file, int line, const std::string& detail) {
+void fail_check(const char* condition, std::string_view file, int line, const std::string& detail) {
+  constexpr std::string_view kOwn = "base/error.cpp", kHere = __FILE__;
+  const auto root = kHere.substr(0, kHere.size() - kOwn.size());
+  if (file.starts_with(root)) file.remove_prefix(root.size());
   throw BrokenInvariant("this is a fault of Foretime, please report it: {}:{}: {}{}{}", file, line, condition,
                         detail.empty() ? "" : ": ", detail);
 }

@@ -14,9 +14,6 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   add_compile_options($<$<COMPILE_LANGUAGE:CXX>:--param=ggc-min-heapsize=1000000>)
 endif()
 
-# Messages name files as they are in the repository (FORETIME_CHECK), wherever it was built.
-add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-fmacro-prefix-map=${PROJECT_SOURCE_DIR}/=>)
-
 set(FORETIME_SANITIZE "" CACHE STRING "Sanitizers to build with, e.g. address,undefined or thread")
 if(FORETIME_SANITIZE)
   add_compile_options(-fsanitize=${FORETIME_SANITIZE} -fno-omit-frame-pointer)

@@ -150,7 +150,7 @@ std::string metric_text(const std::string& metric, double value) {
 std::string metric_title(const std::string& metric, const TimeUnit& unit) {
   const auto* info = find_metric(metric);
   if (info == nullptr) return metric;
-  return info->time && !unit.name.empty() ? fmt::format("{} ({})", info->title, unit.name) : info->title;
+  return info->time && !unit.name.empty() ? fmt::format("{} ({})", info->title, unit.name) : std::string(info->title);
 }
 
 }  // namespace foretime::experiments

@@ -12,7 +12,7 @@ namespace {
 
 using Values = std::span<const double>;
 using Group = GroupValues;
-constexpr double kUndefined = std::numeric_limits<double>::quiet_NaN();
+constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 
 template <double (*function)(Values, Values)>
 double of_scores(const Group& g) {
@@ -21,7 +21,7 @@ double of_scores(const Group& g) {
 
 template <double (*function)(Values, Values)>
 double of_predictions(const Group& g) {
-  return g.predicted_runtimes.empty() ? kUndefined : function(g.predicted_runtimes, g.runtimes);
+  return g.predicted_runtimes.empty() ? kNone : function(g.predicted_runtimes, g.runtimes);
 }
 
 template <int64_t k>
@@ -36,17 +36,17 @@ double top_score(const Group& g) {
 
 double tau(const Group& g) { return kendall_tau(g.levels.empty() ? g.scores : g.levels, g.runtimes); }
 
-double tau_of_scores(const Group& g) { return g.levels.empty() ? kUndefined : kendall_tau(g.scores, g.runtimes); }
+double tau_of_scores(const Group& g) { return g.levels.empty() ? kNone : kendall_tau(g.scores, g.runtimes); }
 
 /// The Kaggle contest on TpuGraphs scores layouts by τ, and tiles by 1 - top-5 slowdown, which is 2 - best of top 5 /
 /// best.
 double contest_score(const Group& g) {
-  if (g.contest == Contest::none) return kUndefined;
+  if (g.contest == Contest::none) return kNone;
   return g.contest == Contest::layout ? kendall_tau(g.scores, g.runtimes) : 1 - slowdown<5>(g);
 }
 
 double failures(const Group& g) {
-  return g.scores.size() == g.runtimes_of_all.size() ? kUndefined : failure_auc(g.failure_scores, g.runtimes_of_all);
+  return g.scores.size() == g.runtimes_of_all.size() ? kNone : failure_auc(g.failure_scores, g.runtimes_of_all);
 }
 
 constexpr Metric kMetrics[] = {
@@ -139,7 +139,7 @@ std::map<std::string, double> group_metrics(const Scores& scores, Values runtime
                     .contest = contest};
   std::map<std::string, double> metrics;
   for (const Metric& metric : kMetrics) {
-    const double value = metric.value == nullptr ? kUndefined : metric.value(group);
+    const double value = metric.value == nullptr ? kNone : metric.value(group);
     if (!std::isnan(value)) metrics.emplace(metric.name, value);
   }
   return metrics;
