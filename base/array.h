@@ -22,10 +22,10 @@ class Array {
   /// Borrows `view`; `keeper` owns its memory.
   Array(std::span<const T> view, std::shared_ptr<const void> keeper) : view_(view), keeper_(std::move(keeper)) {}
 
-  int64_t size() const { return static_cast<int64_t>(view_.size()); }
+  int64_t size() const { return std::ssize(view_); }
   bool empty() const { return view_.empty(); }
   const T* data() const { return view_.data(); }
-  const T& operator[](int64_t i) const { return view_[static_cast<size_t>(i)]; }
+  const T& operator[](int64_t i) const { return view_[i]; }
   auto begin() const { return view_.begin(); }
   auto end() const { return view_.end(); }
   std::span<const T> span() const { return view_; }

@@ -123,7 +123,7 @@ std::string spreadsheet_field(const std::string& found) {
 size_t CsvTable::column(const std::string& name) const {
   const auto found = std::ranges::find(columns, name);
   if (found == columns.end()) throw DataError("{}: no column {}, found {}", origin, name, fmt::join(columns, ", "));
-  return static_cast<size_t>(found - columns.begin());
+  return found - columns.begin();
 }
 
 CsvTable parse_csv(const std::string& text, const std::string& origin) {

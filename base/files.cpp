@@ -44,12 +44,11 @@ class RealOutputFile final : public OutputFile {
       const ssize_t written = ::write(file_.get(), bytes.data(), bytes.size());
       if (written < 0 && errno == EINTR) continue;
       if (written < 0) throw_write_error(path_, "cannot be written: write", errno);
-      bytes.remove_prefix(static_cast<size_t>(written));
+      bytes.remove_prefix(written);
     }
   }
   void seek(uint64_t offset) override {
-    if (::lseek(file_.get(), static_cast<off_t>(offset), SEEK_SET) < 0)
-      throw_write_error(path_, "cannot be written: lseek", errno);
+    if (::lseek(file_.get(), offset, SEEK_SET) < 0) throw_write_error(path_, "cannot be written: lseek", errno);
   }
   void sync() override {
     if (::fsync(file_.get()) != 0) throw_write_error(path_, "cannot be written: fsync", errno);
@@ -68,7 +67,7 @@ class RealFiles final : public Files {
  public:
   std::unique_ptr<OutputFile> open(const Path& path, Open how) override {
     constexpr std::array kFlags = {O_TRUNC, O_EXCL, O_APPEND};
-    Descriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | kFlags[static_cast<size_t>(how)], 0666));
+    Descriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | kFlags[how], 0666));
     if (file.get() < 0 && errno == EEXIST && how == Open::create) return nullptr;
     if (file.get() < 0) throw_write_error(path, "cannot be written: open", errno);
     return std::make_unique<RealOutputFile>(path, std::move(file));
@@ -79,15 +78,14 @@ class RealFiles final : public Files {
     if (file.get() < 0) throw_file_error(path, "cannot be read: open", errno);
     struct stat status {};
     std::string bytes;
-    if (::fstat(file.get(), &status) == 0 && S_ISREG(status.st_mode))
-      bytes.reserve(static_cast<size_t>(status.st_size));
+    if (::fstat(file.get(), &status) == 0 && S_ISREG(status.st_mode)) bytes.reserve(status.st_size);
     std::array<char, 1 << 16> piece;
     for (;;) {
       const ssize_t got = ::read(file.get(), piece.data(), piece.size());
       if (got < 0 && errno == EINTR) continue;
       if (got < 0) throw_file_error(path, "cannot be read: read", errno);
       if (got == 0) return bytes;
-      bytes.append(piece.data(), static_cast<size_t>(got));
+      bytes.append(piece.data(), got);
     }
   }
 

@@ -66,7 +66,7 @@ class RealInputFile final : public InputFile {
       if (got < 0 && errno == EINTR) continue;
       if (got < 0) throw_file_error(path_, "cannot be read: read", errno);
       if (got == 0) break;
-      filled += static_cast<size_t>(got);
+      filled += got;
     }
     return filled;
   }

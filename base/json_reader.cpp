@@ -48,7 +48,7 @@ float JsonReader::number(const Element& element) const {
   double value = 0.0;
   if (element.get(value) != simdjson::SUCCESS || !(std::abs(value) <= double{std::numeric_limits<float>::max()}))
     fail(element, "a number that fits 32 bits");
-  return static_cast<float>(value);
+  return value;
 }
 
 std::string JsonReader::name(const Element& element) const {

@@ -60,7 +60,7 @@ double kendall_tau_b(std::span<const double> a, std::span<const double> b) {
 
   std::vector<int64_t> order(n);
   std::iota(order.begin(), order.end(), 0);
-  const auto at = [](std::span<const double> values, int64_t i) { return values[static_cast<size_t>(i)]; };
+  const auto at = [](std::span<const double> values, int64_t i) { return values[i]; };
   std::ranges::sort(
       order, [&](int64_t i, int64_t j) { return at(a, i) != at(a, j) ? at(a, i) < at(a, j) : at(b, i) < at(b, j); });
   const auto tied_a_at = [&](size_t i, size_t j) { return at(a, order[i]) == at(a, order[j]); };
@@ -76,9 +76,8 @@ double kendall_tau_b(std::span<const double> a, std::span<const double> b) {
   const int64_t pairs = static_cast<int64_t>(n) * static_cast<int64_t>(n - 1) / 2;
   if (tied_b == pairs) return kNan;
   if (tied_a == pairs) return 0.0;
-  const auto concordant_minus_discordant = static_cast<double>(pairs - tied_a - tied_b + tied_both - 2 * discordant);
-  const double tau = concordant_minus_discordant /
-                     (std::sqrt(static_cast<double>(pairs - tied_a)) * std::sqrt(static_cast<double>(pairs - tied_b)));
+  const double concordant_minus_discordant = pairs - tied_a - tied_b + tied_both - 2 * discordant;
+  const double tau = concordant_minus_discordant / (std::sqrt(pairs - tied_a) * std::sqrt(pairs - tied_b));
   return std::clamp(tau, -1.0, 1.0);
 }
 
@@ -98,7 +97,7 @@ double noise_ceiling_tau(std::span<const uint64_t> configuration_hashes, std::sp
       sum += runtimes[order[last]];
     }
     for (size_t i = first; i < last; ++i) {
-      oracle.push_back(sum / static_cast<double>(last - first));
+      oracle.push_back(sum / (last - first));
       measured.push_back(runtimes[order[i]]);
     }
   }

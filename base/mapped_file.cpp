@@ -107,7 +107,7 @@ size_t take_slot() {
 }  // namespace
 
 MappedFile::MappedFile(int descriptor, const std::filesystem::path& path, uint64_t first, uint64_t last) {
-  const auto page = static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
+  const uint64_t page = ::sysconf(_SC_PAGESIZE);
   start_ = first / page * page;
   size_ = last - start_;
   struct stat status {};

@@ -38,7 +38,7 @@ Ends ends_of(const fs::path& file) {
     ssize_t got = -1;
     while ((got = ::pread(opened.get(), text.data(), text.size(), offset)) < 0 && errno == EINTR) continue;
     if (got < 0 && is_storage_failure(errno)) throw_file_error(file, "cannot be read", errno);
-    text.resize(static_cast<size_t>(std::max<ssize_t>(got, 0)));
+    text.resize(std::max<ssize_t>(got, 0));
     return text;
   };
   if (opened.get() < 0 && is_storage_failure(errno)) throw_file_error(file, "cannot be read", errno);

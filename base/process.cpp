@@ -54,11 +54,11 @@ ProcessUsage process_usage() {
   ProcessUsage usage;
   int64_t pages = 0, resident = 0;
   if (std::ifstream("/proc/self/statm") >> pages >> resident)
-    usage.memory_mib = static_cast<double>(resident) * static_cast<double>(sysconf(_SC_PAGESIZE)) / kBytesOfMib;
+    usage.memory_mib = static_cast<double>(resident) * sysconf(_SC_PAGESIZE) / kBytesOfMib;
   rusage used{};
   getrusage(RUSAGE_SELF, &used);
   for (const auto& time : {used.ru_utime, used.ru_stime})
-    usage.cpu_seconds += static_cast<double>(time.tv_sec) + kMicrosecond * static_cast<double>(time.tv_usec);
+    usage.cpu_seconds += time.tv_sec + kMicrosecond * time.tv_usec;
   return usage;
 }
 

@@ -47,7 +47,7 @@ size_t output_width() {
   return size ? size->columns : 0;
 }
 
-size_t text_width(std::string_view text) { return static_cast<size_t>(std::ranges::count_if(text, begins_character)); }
+size_t text_width(std::string_view text) { return std::ranges::count_if(text, begins_character); }
 
 std::string cut_to_width(std::string_view line, size_t width) {
   if (text_width(line) <= width) return std::string(line);

@@ -15,7 +15,7 @@ namespace foretime {
 
 int64_t threads_to_use(int64_t asked, int64_t processes_on_host) {
   if (asked > 0) return asked;
-  const auto cores = static_cast<int64_t>(std::max(1U, std::thread::hardware_concurrency()));
+  const int64_t cores = std::max(1U, std::thread::hardware_concurrency());
   const auto share = std::max<int64_t>(1, cores / std::max<int64_t>(1, processes_on_host));
   cpu_set_t usable;
   CPU_ZERO(&usable);

@@ -32,7 +32,7 @@ int blas_threads(char** environment) {
 }  // namespace
 
 uint64_t least_address_space(uint64_t program_bytes, char** environment) {
-  return program_bytes + kBlasBytesPerThread * static_cast<uint64_t>(blas_threads(environment));
+  return program_bytes + kBlasBytesPerThread * blas_threads(environment);
 }
 
 uint64_t address_space_limit() {

@@ -68,7 +68,7 @@ std::string to_text(const models::RankingReport& report) {
 
 /// Every n-th workload is held out, where n is 1 / share: the same ones in each run.
 std::pair<ProgramRows, ProgramRows> divide(const ProgramRows& rows, double share) {
-  const auto every = static_cast<size_t>(std::max(2.0, std::round(1.0 / share)));
+  const size_t every = std::max(2.0, std::round(1.0 / share));
   std::vector<bool> test(rows.workload_names.size());
   for (size_t w = 0; w < test.size(); ++w) test[w] = w % every == every - 1;
   std::vector<bool> train = test;
@@ -170,7 +170,7 @@ void run_loops(const LoopArguments& arguments) {
   nlohmann::ordered_json json = nlohmann::ordered_json::array();
   for (const double share : arguments.shares) {
     for (int64_t seed = 0; seed < arguments.seeds; ++seed) {
-      const auto split = models::split_workloads(rows, arguments.given, share, static_cast<uint64_t>(seed));
+      const auto split = models::split_workloads(rows, arguments.given, share, seed);
       settings.booster.seed = seed;
       const auto model =
           models::RuntimeModel::train(select(rows, split.training), select(rows, split.validation), settings);

@@ -59,7 +59,7 @@ void run(const cli::BoardArguments& options) {
   const cli::BoardAccess access{.token = new_token(), .reading_needs_token = tcp, .actions = options.actions};
   cli::BoardService service(std::move(queue), options.queue.runs, access);
   std::vector<server::Listener> listeners;
-  listeners.push_back(tcp ? server::Listener::on_loopback(options.address, static_cast<uint16_t>(options.port))
+  listeners.push_back(tcp ? server::Listener::on_loopback(options.address, options.port)
                           : server::Listener::on_path(options.socket));
   server::ServeLimits limits;
   limits.max_body = 4096;       // also accepts small bodies of forbidden POSTs, so that they get that error

@@ -51,7 +51,7 @@ void write_inputs(const Options& options) {
   const auto group = data::load_group(*chosen);
   auto candidates = options.candidates;
   if (candidates.empty()) {
-    candidates.resize(static_cast<size_t>(group.candidates));
+    candidates.resize(group.candidates);
     std::iota(candidates.begin(), candidates.end(), 0);
   }
   inference::write_plan_arrays(*model, group, candidates, !options.plain, options.output);

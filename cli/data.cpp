@@ -233,7 +233,7 @@ void add_dags(CLI::App& data_command) {
     if (done.without_dag > 0)
       print_message("foretime: no text is of {} of the records' workload keys: {}{}\n", done.without_dag,
                     fmt::join(done.first_without_dag, ", "),
-                    done.without_dag > static_cast<int64_t>(done.first_without_dag.size()) ? ", …" : "");
+                    done.without_dag > std::ssize(done.first_without_dag) ? ", …" : "");
     std::cout << fmt::format("{}: {} compute DAGs, tried on {} records\n", arguments->out, done.written, done.replayed);
   });
 }

@@ -65,7 +65,7 @@ double measure_product(int64_t size) {
     const auto start = std::chrono::steady_clock::now();
     const auto c = torch::mm(a, b);
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-    best = std::max(best, 2.0 * static_cast<double>(size * size * size) / seconds * 1e-9);
+    best = std::max(best, 2.0 * (size * size * size) / seconds * 1e-9);
   }
   return best;
 }
@@ -173,7 +173,7 @@ void run(const QueueOptions& queue) {
   bool done = false;
   const int launch = look_at_launch(done);
   if (done) return;
-  const auto cores = static_cast<int>(std::thread::hardware_concurrency());
+  const int cores = std::thread::hardware_concurrency();
   line("LibTorch", fmt::format("{}, {} threads by default", TORCH_VERSION, torch::get_num_threads()));
   torch::set_num_threads(cores);
   const double speed = measure_product(1024);

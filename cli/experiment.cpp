@@ -136,8 +136,7 @@ void submit(const ExperimentOptions& options, const Plan& plan) {
     int64_t added = 0;
     for (const auto& job : sweep.jobs) added += access.queue().submit(job) ? 1 : 0;
     fmt::print("sweep {} ({}): {} jobs added, {} were there already; watch them with: foretime status {} --watch\n",
-               sweep.spec.id, part.experiment.full_name(), added, static_cast<int64_t>(sweep.jobs.size()) - added,
-               sweep.spec.id);
+               sweep.spec.id, part.experiment.full_name(), added, std::ssize(sweep.jobs) - added, sweep.spec.id);
   }
   fmt::print("run them with: foretime agent\nthen, with the same options: foretime experiment {} --collect\n",
              options.name);
@@ -172,7 +171,7 @@ void collect_jobs(const ExperimentOptions& options, const Plan& plan) {
       experiments::run_trials(plan.parts[p].experiment, own[p], options.overwrite, comm);
   });
   report_all(plan, [&](const PlannedPart& part) {
-    const auto p = static_cast<size_t>(&part - plan.parts.data());
+    const size_t p = &part - plan.parts.data();
     auto results = experiments::begin_results(part.experiment, part.trials.size());
     for (const auto& done : collections[p].trials) results.add(part.trials[done.trial], done.folder, done.seconds);
     for (const auto& trial : own[p]) results.add(trial, trial.folder, 0);

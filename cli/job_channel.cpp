@@ -39,9 +39,8 @@ class JobListener final : public worker::TrainingListener {
     progress.step = index_ * event.total_steps + event.step;
     progress.total_steps = models_ * event.total_steps;
     progress.loss = event.loss;
-    progress.eta_seconds = event.seconds_per_step < 0
-                               ? -1
-                               : event.seconds_per_step * static_cast<double>(progress.total_steps - progress.step);
+    progress.eta_seconds =
+        event.seconds_per_step < 0 ? -1 : event.seconds_per_step * (progress.total_steps - progress.step);
     if (event.report && index_ == 0) progress.values = values_of(event);
     channel_.sender_->send(progress);
     progress.values.clear();

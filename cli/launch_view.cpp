@@ -55,7 +55,7 @@ void take_limits(const fs::path& group, CgroupLimits& limits) {
   const bool second = blank != std::string::npos;
   const int64_t quota = number_of(second ? both : text_of(group / "cpu.cfs_quota_us"));
   const int64_t period = number_of(second ? both.substr(blank + 1) : text_of(group / "cpu.cfs_period_us"));
-  if (quota > 0 && period > 0) lower(limits.cpus, static_cast<double>(quota) / static_cast<double>(period));
+  if (quota > 0 && period > 0) lower(limits.cpus, static_cast<double>(quota) / period);
 }
 
 /// "0-3,8"
@@ -86,7 +86,7 @@ int largest_count(const std::string& text) {
 /// Adds problems about resources that tasks of one host share.
 void examine_host(const std::string& host, const std::vector<const TaskView*>& tasks, const SlurmView& slurm,
                   std::vector<LaunchFinding>& findings) {
-  const auto count = static_cast<int64_t>(tasks.size());
+  const auto count = std::ssize(tasks);
   std::set<int> cpus;
   std::set<std::string> gpus;
   bool some_without_gpu = false;
@@ -95,7 +95,7 @@ void examine_host(const std::string& host, const std::vector<const TaskView*>& t
     gpus.insert(task->gpus.begin(), task->gpus.end());
     some_without_gpu = some_without_gpu || task->gpus.empty();
   }
-  const auto own_cpus = static_cast<int64_t>(cpus.size());
+  const auto own_cpus = std::ssize(cpus);
   if (own_cpus > 0 && count > own_cpus) {
     const bool bound = own_cpus < tasks.front()->host_cpus;
     findings.push_back({fmt::format("{}: {} share {}, and wait for each other at every step: {}", host,
@@ -105,7 +105,7 @@ void examine_host(const std::string& host, const std::vector<const TaskView*>& t
                                                         : fmt::format("--ntasks-per-node={}", own_cpus))});
   }
   if (gpus.empty()) return;
-  const auto own_gpus = static_cast<int64_t>(gpus.size());
+  const auto own_gpus = std::ssize(gpus);
   if (count > own_gpus) {
     findings.push_back(
         {fmt::format("{}: {} share {}, which NCCL refuses: --ntasks-per-node={}, or --gpus-per-task=1 "
@@ -119,7 +119,7 @@ void examine_host(const std::string& host, const std::vector<const TaskView*>& t
 
 void examine_task(const TaskView& task, const SlurmView& slurm, bool alone_on_host,
                   std::vector<LaunchFinding>& findings) {
-  const auto cpus = static_cast<int64_t>(task.cpus.size());
+  const auto cpus = std::ssize(task.cpus);
   const auto where = fmt::format("rank {} on {}", task.rank, task.host);
   if (!slurm.step.empty() && cpus > 0 && cpus < slurm.cpus_per_task) {
     findings.push_back(
@@ -195,9 +195,9 @@ TaskView view_of_this_task() {
     const auto name = entry.path().filename().string();
     if (name.size() > 3 && name.starts_with("cpu") && name[3] >= '0' && name[3] <= '9') ++view.host_cpus;
   }
-  view.host_cpus = std::max(view.host_cpus, static_cast<int64_t>(view.cpus.size()));
+  view.host_cpus = std::max(view.host_cpus, std::ssize(view.cpus));
   view.limits = read_cgroup_limits(text_of("/proc/self/cgroup"), "/sys/fs/cgroup");
-  view.host_gpus = static_cast<int64_t>(jobs::find_gpus().size());
+  view.host_gpus = jobs::find_gpus().size();
   if (const char* threads = std::getenv("OMP_NUM_THREADS")) view.openmp_threads = std::max(0, std::atoi(threads));
   return view;
 }
@@ -293,7 +293,7 @@ std::vector<LaunchFinding> examine_launch(const SlurmView& slurm, const std::vec
   for (const auto& [host, own] : hosts) {
     examine_host(host, own, slurm, findings);
     const int64_t memory = own.front()->limits.memory;
-    const auto count = static_cast<int64_t>(own.size());
+    const auto count = std::ssize(own);
     if (memory > 0 && memory / count < kLeastMemory)
       findings.push_back(
           {fmt::format("{}: {} MiB of memory for each of {}, and LibTorch alone takes 170: --mem, or "

@@ -54,7 +54,7 @@ double gradient_bytes(const configs::Settings& settings, const sharding::Dataset
   schema.node_type_count = kHloOpcodes;
   int64_t values = 0;
   for (const auto& parameter : models::make_model(settings.model, schema)->parameters()) values += parameter.numel();
-  return 4.0 * static_cast<double>(values);
+  return 4.0 * values;
 }
 
 sharding::ComputeTime compute_time(const PlanOptions& options) {
@@ -85,7 +85,7 @@ std::string assumptions_text(const PlanOptions& options, const sharding::Compute
       "batch, over ranks\ntimes this one's.\n",
       compute.seconds_per_cost, 1e3 * compute.seconds_per_step,
       options.measured.empty() ? "given" : "measured in " + options.measured, bytes / 1e6,
-      static_cast<double>(settings.comm.bucket_bytes) / 1e6, cluster.ranks_per_host, 1e6 * cluster.inside.latency,
+      settings.comm.bucket_bytes / 1e6, cluster.ranks_per_host, 1e6 * cluster.inside.latency,
       cluster.inside.bandwidth / 1e9, 1e6 * cluster.between.latency, cluster.between.bandwidth / 1e9,
       reduction_text(sharding::reduction_of(settings.comm), cluster), 100 * cluster.overlap * cluster.backward_share);
 }

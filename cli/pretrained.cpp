@@ -52,7 +52,7 @@ void list(bool as_json) {
     for (const auto& machine : item.at("machines"))
       machines += fmt::format("{}{}", machines.empty() ? "" : ", ", machine.get<std::string>());
     fmt::print("{}  {}s, {:.1f} MB, {}{}\n  {}\n", item.at("name").get<std::string>(),
-               item.at("scores").get<std::string>(), static_cast<double>(item.at("bytes").get<int64_t>()) / 1e6,
+               item.at("scores").get<std::string>(), item.at("bytes").get<int64_t>() / 1e6,
                item.at("licence").get<std::string>(), machines.empty() ? "" : "; measured on " + machines,
                item.at("file").get<std::string>());
   }

@@ -47,7 +47,7 @@ void rank_checkpoints(const RankArguments& arguments) {
     auto ranking = worker::ranking_of(ensemble.rank(header, group));
     ranking.ids.clear();
     if (!group.candidate_ids.empty()) {
-      for (const int64_t c : ranking.candidates) ranking.ids.push_back(group.candidate_ids[static_cast<size_t>(c)]);
+      for (const int64_t c : ranking.candidates) ranking.ids.push_back(group.candidate_ids[c]);
     }
     return ranking;
   });

@@ -54,8 +54,7 @@ inference::Ranking ranking_of(const inference::Model& model, Workload&& workload
                               const inference::ProgramScores& result, double operations) {
   if (result.failed > 0)
     print_message("foretime: {}: {} of {} programs not scored, the first: {}: {}\n", workload.name, result.failed,
-                  result.scores.size(), to_string(workload.places[static_cast<size_t>(result.first_failed)]),
-                  result.why);
+                  result.scores.size(), to_string(workload.places[result.first_failed]), result.why);
   const std::vector<double> flops(operations > 0.0 ? result.scores.size() : 0, operations);
   auto ranking = ranking_of(model, std::move(workload.name), result.scores, flops, std::move(workload.ids));
   ranking.failures.assign(result.failures.begin(), result.failures.end());
@@ -177,7 +176,7 @@ void rank_files(const ModelPtr& model, const RankArguments& arguments, RankOutpu
                                       : "save_json text, which is scored for the bundle's data.hardware");
   if (!graphs.empty())
     rank_groups(inference::list_groups(*model, graphs), output, [&](const auto&, const data::Group& group) {
-      std::vector<int64_t> all(static_cast<size_t>(group.candidates));
+      std::vector<int64_t> all(group.candidates);
       std::iota(all.begin(), all.end(), 0);
       std::vector<float> failures;
       const auto scores = model->score_group(group, all, &failures);

@@ -89,7 +89,7 @@ std::string as_csv(const std::vector<SelectTask>& tasks, const std::vector<std::
   for (size_t t = 0; t < tasks.size(); ++t) {
     const auto& task = tasks[t];
     for (size_t choice = 0; choice < chosen[t].size(); ++choice) {
-      const auto row = static_cast<size_t>(chosen[t][choice]);
+      const size_t row = chosen[t][choice];
       const auto& uncertainty = task.pool.uncertainty;
       text += fmt::format("{},{},{},{},{},{},{},{}\n", spreadsheet_field(task.name), choice, task.numbers[row],
                           spreadsheet_field(task.ids[row]), spreadsheet_field(task.places[row].file),
@@ -107,7 +107,7 @@ std::string as_json(const std::vector<SelectTask>& tasks, const std::vector<std:
     const auto& task = tasks[t];
     auto choices = nlohmann::json::array();
     for (const int64_t choice : chosen[t]) {
-      const auto row = static_cast<size_t>(choice);
+      const size_t row = choice;
       nlohmann::json item = {
           {"candidate", task.numbers[row]}, {"file", task.places[row].file}, {"score", task.scores[row]}};
       if (!task.ids[row].empty()) item["id"] = task.ids[row];
@@ -132,7 +132,7 @@ std::string chosen_lines(const std::vector<SelectTask>& tasks, const std::vector
   std::map<std::string, std::set<int64_t>> lines_of;
   for (size_t t = 0; t < tasks.size(); ++t) {
     for (const int64_t row : chosen[t]) {
-      const auto& place = tasks[t].places[static_cast<size_t>(row)];
+      const auto& place = tasks[t].places[row];
       if (place.line < 1)
         throw SettingsError(
             "--output: writes lines of records or texts, and {} has none; the table names what is chosen", place.file);

@@ -45,8 +45,8 @@ struct LeftOut {
 };
 
 Matrix rows_of(const Matrix& all, const std::vector<int64_t>& rows) {
-  Matrix some{static_cast<int64_t>(rows.size()), all.columns, {}};
-  some.values.resize(static_cast<size_t>(some.size()));
+  Matrix some{std::ssize(rows), all.columns, {}};
+  some.values.resize(some.size());
   for (size_t i = 0; i < rows.size(); ++i)
     std::copy_n(all.row(rows[i]), all.columns, some.row(static_cast<int64_t>(i)));
   return some;
@@ -93,7 +93,7 @@ TaskTexts distinct_texts(const Workload& workload, const Workload& measured, boo
     } else {
       result.texts.emplace_back(workload.texts[i]);
       result.places.push_back(workload.places[i]);
-      result.numbers.push_back(static_cast<int64_t>(i));
+      result.numbers.push_back(i);
     }
   }
   for (const size_t i : distinct) {
@@ -179,8 +179,7 @@ class TaskMaker {
       if (m == 0 && result.failed > 0) {
         auto& failed = left_out_.failed;
         if (failed.count == 0)
-          failed.first =
-              fmt::format("{}: {}", to_string(distinct.places[static_cast<size_t>(result.first_failed)]), result.why);
+          failed.first = fmt::format("{}: {}", to_string(distinct.places[result.first_failed]), result.why);
         failed.count += result.failed;
       }
       scores.push_back(std::move(result.scores));
@@ -189,12 +188,12 @@ class TaskMaker {
     std::vector<int64_t> rows;
     for (size_t i = 0; i < distinct.texts.size(); ++i) {
       if (std::isinf(scores.front()[i]) || !is_scored(scores, i, distinct.places[i])) continue;
-      rows.push_back(static_cast<int64_t>(i));
+      rows.push_back(i);
       if (i >= distinct.numbers.size()) {
         ++task.measured;
         continue;
       }
-      const auto number = static_cast<size_t>(distinct.numbers[i]);
+      const size_t number = distinct.numbers[i];
       task.numbers.push_back(distinct.numbers[i]);
       task.ids.push_back(workload.ids[number]);
       task.places.push_back(distinct.places[i]);
@@ -214,7 +213,7 @@ class TaskMaker {
       Matrix more;
       const auto of_measured = inference::score_group_with_rows(model, measured, more);
       of_model.insert(of_model.end(), of_measured.begin(), of_measured.end());
-      embedded[m].values.resize(static_cast<size_t>(embedded[m].size()));
+      embedded[m].values.resize(embedded[m].size());
       embedded[m].values.insert(embedded[m].values.end(), more.values.begin(), more.values.begin() + more.size());
       embedded[m].rows += more.rows;
     }
@@ -225,11 +224,10 @@ class TaskMaker {
     const auto measured_hashes =
         measured.candidates > 0 ? data::configuration_hashes(measured) : std::vector<uint64_t>();
     for (size_t i = 0; i < measured_hashes.size(); ++i) {
-      const auto row = static_cast<size_t>(group.candidates) + i;
-      if (known.insert(measured_hashes[i]).second && is_scored(scores, row, place))
-        known_rows.push_back(static_cast<int64_t>(row));
+      const auto row = group.candidates + i;
+      if (known.insert(measured_hashes[i]).second && is_scored(scores, row, place)) known_rows.push_back(row);
     }
-    task.measured = static_cast<int64_t>(known_rows.size());
+    task.measured = known_rows.size();
     const auto hashes = data::configuration_hashes(group);
     for (size_t i = 0; i < hashes.size(); ++i) {
       if (known.contains(hashes[i])) {
@@ -237,7 +235,7 @@ class TaskMaker {
       } else if (!own.insert(hashes[i]).second) {
         ++left_out_.repeated;
       } else if (is_scored(scores, i, place)) {
-        rows.push_back(static_cast<int64_t>(i));
+        rows.push_back(i);
         task.numbers.push_back(rows.back());
         task.ids.push_back(group.candidate_ids.empty() ? "" : group.candidate_ids[i]);
         task.places.push_back(place);
@@ -257,7 +255,7 @@ class TaskMaker {
   /// Makes the pool of a task: `rows` of what each model embeds, of candidates, then of what is measured.
   void finish(SelectTask task, const std::vector<Matrix>& embedded, const std::vector<int64_t>& rows) {
     auto& pool = task.pool;
-    pool.candidates = static_cast<int64_t>(task.numbers.size());
+    pool.candidates = task.numbers.size();
     if (pool.candidates == 0) return;
     std::vector<std::vector<float>> scores;
     std::vector<Matrix> blocks;
@@ -270,7 +268,7 @@ class TaskMaker {
     if (points_) pool.points = inference::points_of(blocks);
     if (scores.size() > 1) {
       pool.uncertainty = inference::disagreement(scores);
-      pool.uncertainty.resize(static_cast<size_t>(pool.candidates));
+      pool.uncertainty.resize(pool.candidates);
     }
     constexpr uint64_t kStream = 62;  // beside those of base/counter_random.h
     pool.key = random_bits({arguments_.seed, kStream, hash_text(task.name)});

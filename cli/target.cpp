@@ -67,7 +67,7 @@ std::string machine_name(const MachineFacts& facts) {
   for (const char c : text) {
     const bool part = std::isalnum(static_cast<unsigned char>(c)) != 0;
     if (part)
-      name += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+      name += std::tolower(static_cast<unsigned char>(c));
     else if (!name.empty() && name.back() != '-')
       name += '-';
   }
@@ -111,15 +111,13 @@ int64_t copy_bytes_of(const TargetArguments& arguments, const MachineFacts& fact
 double own_seconds() {
   rusage used{};
   getrusage(RUSAGE_SELF, &used);
-  const auto seconds = [](const timeval& time) {
-    return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
-  };
+  const auto seconds = [](const timeval& time) { return time.tv_sec + 1e-6 * time.tv_usec; };
   return seconds(used.ru_utime) + seconds(used.ru_stime);
 }
 
 /// CPU seconds that everything but this process used so far; absent where the system does not say.
 std::optional<double> seconds_of_others() {
-  const auto busy = busy_seconds(read_input("/proc/stat"), static_cast<double>(sysconf(_SC_CLK_TCK)));
+  const auto busy = busy_seconds(read_input("/proc/stat"), sysconf(_SC_CLK_TCK));
   return busy ? std::optional(*busy - own_seconds()) : std::nullopt;
 }
 
@@ -158,7 +156,7 @@ MeasuredTarget measure_target(const TargetArguments& arguments) {
     if (all && cpus.size() < 2) break;
     RateOptions options{
         .cpus = all ? cpus : std::vector<int>{cpus.back()}, .runs = arguments.runs, .seconds = arguments.seconds};
-    const auto threads = static_cast<int64_t>(options.cpus.size());
+    const auto threads = std::ssize(options.cpus);
     options.copy_bytes = copy_bytes_of(arguments, facts, threads);
     smallest = std::min(smallest, options.copy_bytes * threads);
     const char* which = all ? "all" : "one";

@@ -110,10 +110,10 @@ void run(const TrainOptions& options, int& exit_code) {
         std::vector<worker::NamedEvaluation> rows;
         JobChannel channel(comm);
         int64_t steps = 0;
-        const auto models = static_cast<int64_t>(types.size());
+        const auto models = std::ssize(types);
         for (size_t i = 0; i < types.size(); ++i) {
           const auto own = i == 0 ? settings : baseline_settings(settings, types[i]);
-          const auto index = static_cast<int64_t>(i);
+          const int64_t index = i;
           const auto listener = channel.listener(index, models);
           const auto done = worker::train_model(own, comm,
                                                 {.listener = listener.get(),

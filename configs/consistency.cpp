@@ -126,7 +126,7 @@ std::string find_conflict(const Settings& s) {
             "shard.max_rank_bytes to 0"}});
       !conflict.empty())
     return conflict;
-  const auto before = static_cast<int64_t>(s.averaging.start * static_cast<double>(s.trainer.steps));
+  const int64_t before = s.averaging.start * s.trainer.steps;
   if (s.averaging.type == AveragingType::swa && s.averaging.every_steps > s.trainer.steps - before) {
     return fmt::format(
         "averaging.every_steps: found {}, expected at most {}, the steps that are left of trainer.steps ({}) after "

@@ -331,7 +331,7 @@ static std::string float_violation(double value, const Bound& bound) {
   constexpr double kLargest = std::numeric_limits<float>::max();
   if (std::abs(value) > kLargest)
     return expected(write_value(&value), fmt::format("at most {:.3g}, the largest number of float32", kLargest));
-  const double rounded = static_cast<double>(static_cast<float>(value));
+  const double rounded = static_cast<float>(value);
   if (bound.allows(rounded)) return "";
   return expected(write_value(&value),
                   fmt::format("a number that is {} as float32 too, where it is {}", bound.text(), rounded));

@@ -54,8 +54,8 @@ void check_bytes(size_t found, const std::string& origin) {
 std::string read_stream(const std::filesystem::path& file) {
   std::ifstream stream(file, std::ios::binary);
   std::string text(kMostYamlBytes + 1, '\0');
-  stream.read(text.data(), static_cast<std::streamsize>(text.size()));
-  text.resize(static_cast<size_t>(stream.gcount()));
+  stream.read(text.data(), text.size());
+  text.resize(stream.gcount());
   check_bytes(text.size(), file.string());
   return text;
 }

@@ -26,7 +26,7 @@ constexpr const char *kPrefix = "step-", *kDamaged = "damaged-";
 constexpr uint64_t kMostManifestBytes = 64 << 20;
 
 uint32_t checksum(const std::string& bytes) {
-  return static_cast<uint32_t>(crc32_z(0, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size()));
+  return crc32_z(0, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size());
 }
 
 std::optional<int64_t> step_of(const fs::path& folder) {
@@ -51,7 +51,7 @@ StoredCheckpoint read_folder(const fs::path& folder) {
   try {
     manifest = Json::parse(*text);
     require_format(manifest.at("format"), kFormat, manifest_path);
-    checkpoint.step = static_cast<int64_t>(manifest.at("step").get_ref<const uint64_t&>());  // no other number
+    checkpoint.step = manifest.at("step").get_ref<const uint64_t&>();  // no other number
     if (const auto named = step_of(folder); named && *named != checkpoint.step)
       throw RunError("{}: step {}, expected {} as its folder says", manifest_path.string(), checkpoint.step, *named);
     for (const auto& [name, entry] : manifest.at("files").items()) {
@@ -207,7 +207,7 @@ std::optional<int64_t> CheckpointStore::noted_best() const {
   const auto text = read_foreign(root_, kBest, kMostManifestBytes);
   if (!text) return std::nullopt;
   try {
-    const auto step = static_cast<int64_t>(Json::parse(*text).at("step").get_ref<const uint64_t&>());
+    const int64_t step = Json::parse(*text).at("step").get_ref<const uint64_t&>();
     // Step 0: none was the best yet when an earlier version went on with the run.
     return step == 0 && !files().is_folder(folder(step)) ? std::nullopt : std::optional(step);
   } catch (const Json::exception& error) {

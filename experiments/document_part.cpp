@@ -366,8 +366,7 @@ class PartReader {
       return;
     }
     if (count == 0) count = given == keys_.end() ? 1 : configs::integer_in(given->second, 1, kMostSeeds);
-    for (int64_t i = 0; i < count; ++i)
-      experiment_.seeds.push_back(experiment_.base.trainer.seed + static_cast<uint64_t>(i));
+    for (int64_t i = 0; i < count; ++i) experiment_.seeds.push_back(experiment_.base.trainer.seed + i);
   }
 
   void read_reference(const YamlEntry& map) {

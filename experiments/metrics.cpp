@@ -19,7 +19,7 @@ constexpr uint64_t kMostRankingsBytes = uint64_t{4} << 30;
 
 double median(std::vector<double> values) {
   if (values.empty()) return 1;
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  const auto middle = values.begin() + values.size() / 2;
   std::nth_element(values.begin(), middle, values.end());
   return *middle;
 }
@@ -108,7 +108,7 @@ Predictions read_rankings(const std::filesystem::path& file, const std::vector<s
     own.measured.push_back(csv_number(table, r, measured));
     if (!row[predicted].empty()) own.predicted.push_back(csv_number(table, r, predicted));
     if (const auto level = has_levels ? row[table.column("level")] : ""; !level.empty())
-      own.levels.push_back(static_cast<int64_t>(csv_number(table, r, table.column("level"))));
+      own.levels.push_back(csv_number(table, r, table.column("level")));
   }
   Predictions found;
   for (auto& [name, own] : groups) {
@@ -199,7 +199,7 @@ Predictions joined(const std::vector<Predictions>& seeds) {
 std::unordered_map<std::string, double> read_remeasured(const std::filesystem::path& path) {
   const data::NpzReader file(path);
   const auto ids = file.read_text("id", {{data::kAnySize}, "(programs,)"});
-  const auto runtimes = file.read<double>("runtime", {{static_cast<int64_t>(ids.size())}, "(programs,)"});
+  const auto runtimes = file.read<double>("runtime", {{std::ssize(ids)}, "(programs,)"});
   std::unordered_map<std::string, double> second;
   for (size_t i = 0; i < ids.size(); ++i) {
     if (!std::isfinite(runtimes[i]) || runtimes[i] <= 0)

@@ -55,7 +55,7 @@ void Results::add(const Trial& trial, const std::filesystem::path& folder, doubl
   found->memory = std::max(found->memory, result.memory);
   std::move(result.groups.begin(), result.groups.end(), std::back_inserter(found->groups));
   found->folders.push_back(folder);
-  if (static_cast<int64_t>(found->folders.size()) < experiment.folds.count) return;
+  if (std::ssize(found->folders) < experiment.folds.count) return;
   finish(std::move(*found));
   unfinished_.erase(found);
 }
@@ -93,7 +93,7 @@ Spread spread_of(const std::vector<double>& values) {
   constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
   if (values.empty()) return {0, kNone, kNone, kNone, 0};
   Spread spread{values.size(), 0, values.front(), values.front(), 0};
-  const auto count = static_cast<double>(values.size());
+  const double count = values.size();
   for (const double value : values) {
     spread.mean += value / count;
     spread.low = std::min(spread.low, value);

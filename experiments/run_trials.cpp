@@ -42,8 +42,7 @@ class Groups {
 
   template <class Visit>
   void for_each(Visit&& visit) const {
-    for (const int64_t entry : store_.entries())
-      visit(dataset_.entries[static_cast<size_t>(entry)].role, store_.get(entry));
+    for (const int64_t entry : store_.entries()) visit(dataset_.entries[entry].role, store_.get(entry));
   }
 
  private:
@@ -90,17 +89,17 @@ class FeatureTable {
 
   /// Adds candidates of a group as programs of one workload.
   void append(ProgramRows& rows, const data::Group& group, const std::vector<int64_t>& candidates) const {
-    const auto workload = static_cast<int32_t>(rows.workload_names.size());
+    const int32_t workload = rows.workload_names.size();
     rows.workload_names.push_back(group.name);
     for (const int64_t c : candidates) {
-      const auto& id = group.candidate_ids.empty() ? fmt::format("{}", c) : group.candidate_ids[static_cast<size_t>(c)];
+      const auto& id = group.candidate_ids.empty() ? fmt::format("{}", c) : group.candidate_ids[c];
       const auto found = place_.find(id);
       if (found == place_.end())
         throw DataError("{}: no features of {} ({}), expected all programs of the experiment", files_, id, group.name);
       const auto& [table, program] = found->second;
       const auto features = tables_[table].rows_of(program);
       rows.features.insert(rows.features.end(), features.begin(), features.end());
-      rows.row_ptr.push_back(static_cast<int64_t>(rows.features.size()) / rows.columns);
+      rows.row_ptr.push_back(std::ssize(rows.features) / rows.columns);
       rows.workload.push_back(workload);
       rows.runtimes.push_back(group.runtimes[c]);
       rows.ids.push_back(id);
@@ -180,7 +179,7 @@ GroupScorer loop_scorer(const ExperimentEntry& entry, const Trial& trial, const 
   settings.target = entry.xgboost.target == "flop" ? models::RuntimeTarget::nanoseconds_per_flop
                                                    : models::RuntimeTarget::milliseconds;
   if (entry.xgboost.rounds > 0) settings.rounds = entry.xgboost.rounds;
-  settings.booster.seed = static_cast<int64_t>(trial.seed);
+  settings.booster.seed = trial.seed;
   settings.booster.threads = std::max<int64_t>(1, trial.settings.trainer.threads);
   auto model = std::make_shared<models::RuntimeModel>(models::RuntimeModel::train(
       training_rows(groups, *table, false, false), training_rows(groups, *table, true, false), settings));
@@ -196,7 +195,7 @@ GroupScorer statement_scorer(const ExperimentEntry& entry, const Trial& trial, c
                              std::shared_ptr<FeatureTable> table) {
   auto settings = models::throughput_preset(entry.xgboost.preset);
   if (entry.xgboost.rounds > 0) settings.rounds = entry.xgboost.rounds;
-  settings.booster.seed = static_cast<int64_t>(trial.seed);
+  settings.booster.seed = trial.seed;
   settings.booster.threads = std::max<int64_t>(1, trial.settings.trainer.threads);
   auto model = std::make_shared<models::ThroughputModel>(
       models::ThroughputModel::train(training_rows(groups, *table, false, true), settings));
@@ -235,9 +234,9 @@ constexpr int64_t kRounds = 300;
 models::BoosterMatrix one_hot_rows(const data::LayoutCandidates& layout, const std::vector<int64_t>& candidates,
                                    int64_t threads) {
   const int64_t columns = layout.row_ptr[layout.configurable()];
-  std::vector<float> features(candidates.size() * static_cast<size_t>(columns));
+  std::vector<float> features(candidates.size() * columns);
   for (size_t i = 0; i < candidates.size(); ++i) {
-    float* row = features.data() + i * static_cast<size_t>(columns);
+    float* row = features.data() + i * columns;
     for (int64_t j = 0; j < layout.configurable(); ++j)
       row[layout.row_ptr[j] + layout.codes[candidates[i] * layout.configurable() + j]] = 1;
   }
@@ -254,7 +253,7 @@ std::vector<float> ranks_of(const Array<double>& runtimes, const std::vector<int
   std::vector<float> ranks(order.size());
   for (size_t first = 0, end = 0; first < order.size(); first = end) {
     while (end < order.size() && runtime(order[end]) == runtime(order[first])) ++end;
-    const auto rank = static_cast<float>(static_cast<double>(first + end - 1) / 2 / last);
+    const float rank = static_cast<double>(first + end - 1) / 2 / last;
     for (size_t i = first; i < end; ++i) ranks[order[i]] = rank;
   }
   return ranks;
@@ -291,7 +290,7 @@ worker::Scores score_layouts_by_trees(const worker::LoadedGroup& loaded, const X
   const auto& layout = loaded.group.layout;
   models::BoosterSettings booster_settings;
   booster_settings.base_score = 0.5;
-  booster_settings.seed = static_cast<int64_t>(seed);
+  booster_settings.seed = seed;
   booster_settings.threads = threads;
   auto training = one_hot_rows(layout, loaded.train, threads);
   training.set_labels(ranks_of(loaded.group.runtimes, loaded.train));

@@ -114,10 +114,10 @@ std::vector<Fold> make_folds(const Experiment& experiment) {
   const auto& data = experiment.base.data;
   const auto groups =
       data::list_groups(rule.groups, data.root, sharding::candidate_kind(data.format), {}, data::make_featurizer(data));
-  if (static_cast<int64_t>(groups.size()) < rule.count)
+  if (std::ssize(groups) < rule.count)
     throw DataError("{}: folds: found {} groups below {}, expected at least the {} folds", experiment.origin,
                     groups.size(), data.root, rule.count);
-  std::vector<Fold> folds(static_cast<size_t>(rule.count));
+  std::vector<Fold> folds(rule.count);
   for (size_t g = 0; g < groups.size(); ++g) {
     const auto& group = groups[g];
     if (group.member >= 0)
@@ -155,7 +155,7 @@ void apply_fold(const Fold& fold, configs::Settings& settings, const std::string
 std::vector<Trial> trials_of(const Experiment& experiment, const fs::path& out) {
   std::vector<Trial> trials;
   const auto folds = make_folds(experiment);
-  const auto count = std::max<int64_t>(1, static_cast<int64_t>(folds.size()));
+  const auto count = std::max<int64_t>(1, std::ssize(folds));
   auto fractions = experiment.fractions;
   std::reverse(fractions.begin(), fractions.end());
   for (const uint64_t seed : experiment.seeds) {
@@ -166,7 +166,7 @@ std::vector<Trial> trials_of(const Experiment& experiment, const fs::path& out) 
           Trial trial{e, fraction, seed, settings_of(experiment, entry), {}, folds.empty() ? -1 : f};
           trial.settings.data.train_fraction = fraction;
           trial.settings.trainer.seed = seed;
-          if (!folds.empty()) apply_fold(folds[static_cast<size_t>(f)], trial.settings, experiment.origin);
+          if (!folds.empty()) apply_fold(folds[f], trial.settings, experiment.origin);
           auto conflict = configs::find_conflict(trial.settings);
           if (conflict.empty() && entry.kind == EntryKind::model)
             conflict = configs::find_metric_conflict(trial.settings, /*needed=*/false);
@@ -276,7 +276,7 @@ jobs::Sweep sweep_of(const Experiment& experiment, const std::vector<Trial>& tri
     jobs::prepare_for_queue(settings);
     jobs::JobSpec job;
     job.name = fmt::format("{}/{}", experiment.full_name(), folder_name(entry, trial));
-    job.trial = static_cast<int64_t>(sweep.jobs.size());
+    job.trial = sweep.jobs.size();
     job.settings = configs::to_yaml(settings);
     job.parameters = parameters_of(entry, trial);
     job.metric = settings.trainer.metric;
@@ -297,7 +297,7 @@ jobs::Sweep sweep_of(const Experiment& experiment, const std::vector<Trial>& tri
   spec.definition = jobs::to_json(jobs::SearchSpace{});
   spec.metric = sweep.jobs.front().metric;
   spec.maximize = sweep.jobs.front().maximize;
-  spec.trials = static_cast<int64_t>(sweep.jobs.size());
+  spec.trials = sweep.jobs.size();
   for (auto& job : sweep.jobs) {
     job.sweep = spec.id;
     job.id = jobs::job_id(job);

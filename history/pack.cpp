@@ -24,7 +24,7 @@ constexpr size_t kLeast = 4;             // points of a series, before one is le
 uint32_t code_of(double value, int bits) {
   const int lost = kBitsOfFloat - bits;
   auto code = std::bit_cast<uint32_t>(static_cast<float>(value));
-  if (std::isfinite(static_cast<float>(value))) code += uint32_t{1} << (lost - 1);
+  if (std::isfinite(value)) code += uint32_t{1} << (lost - 1);
   if (std::isnan(value)) code = 0x7FC00000;
   return code >> lost;
 }
@@ -118,7 +118,7 @@ class LineReader {
     int64_t value = 0;
     const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), value);
     if (failure != std::errc() || value < 0 || value > kMostSteps) damaged("steps", text);
-    text.remove_prefix(static_cast<size_t>(end - text.data()));
+    text.remove_prefix(end - text.data());
     return value;
   }
 
@@ -152,7 +152,7 @@ class LineReader {
       const auto hex = text.substr(i + 1, 2);
       const auto [end, failure] = std::from_chars(hex.data(), hex.data() + hex.size(), value, 16);
       if (failure != std::errc() || end != hex.data() + 2) damaged("name", text);
-      name += static_cast<char>(value);
+      name += value;
       i += 2;
     }
     return name;

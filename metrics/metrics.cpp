@@ -84,7 +84,7 @@ template <class Term>
 double mean_over(Values predicted, Values measured, Term term) {
   double sum = 0;
   for (size_t i = 0; i < predicted.size(); ++i) sum += term(predicted[i], measured[i]);
-  return sum / static_cast<double>(predicted.size());
+  return sum / predicted.size();
 }
 
 bool predicts(const Scores& member) {
@@ -93,7 +93,7 @@ bool predicts(const Scores& member) {
 }
 
 std::vector<double> standardized(const std::vector<double>& scores) {
-  const auto n = static_cast<double>(scores.size());
+  const double n = scores.size();
   const double mean = std::accumulate(scores.begin(), scores.end(), 0.0) / n;
   double squares = 0;
   for (const double score : scores) squares += (score - mean) * (score - mean);
@@ -111,14 +111,14 @@ double kendall_tau(Values scores, Values runtimes) {
 double ordered_pair_accuracy(Values scores, Values runtimes) {
   if (!comparable(scores, runtimes)) return kUndefined;
   const auto counts = count_pairs(scores, runtimes);
-  return counts.all == 0 ? kUndefined : static_cast<double>(counts.right) / static_cast<double>(counts.all);
+  return counts.all == 0 ? kUndefined : static_cast<double>(counts.right) / counts.all;
 }
 
 double pairwise_accuracy(Values scores, Values runtimes) {
   if (!comparable(scores, runtimes)) return kUndefined;
   const auto counts = count_pairs(scores, runtimes);
   if (counts.all == 0) return kUndefined;
-  return (static_cast<double>(counts.right) + 0.5 * static_cast<double>(counts.tied)) / static_cast<double>(counts.all);
+  return (counts.right + 0.5 * counts.tied) / counts.all;
 }
 
 double failure_auc(Values scores, Values runtimes) {
@@ -134,8 +134,7 @@ double top_k_slowdown(Values scores, Values runtimes, int64_t k) {
   if (best <= 0) return kUndefined;
   std::vector<size_t> order(scores.size());
   std::iota(order.begin(), order.end(), size_t{0});
-  const auto end =
-      order.begin() + static_cast<std::ptrdiff_t>(std::min<uint64_t>(order.size(), static_cast<uint64_t>(k)));
+  const auto end = order.begin() + std::min<uint64_t>(order.size(), static_cast<uint64_t>(k));
   // Positions are distinct, so (score, position) is a total order and the k best are one set.
   const auto before = [&](size_t a, size_t b) { return scores[a] != scores[b] ? scores[a] < scores[b] : a < b; };
   if (end != order.end()) std::nth_element(order.begin(), end, order.end(), before);
@@ -174,7 +173,7 @@ double r_squared(Values predicted, Values measured) {
 Scores joined_scores(const std::vector<Scores>& members) {
   if (members.size() == 1) return members.front();
   const bool times = std::all_of(members.begin(), members.end(), predicts);
-  const auto count = static_cast<double>(members.size());
+  const double count = members.size();
   Scores joined;
   joined.scores.resize(members.front().scores.size());
   for (const Scores& member : members) {

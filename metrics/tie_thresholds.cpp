@@ -24,10 +24,10 @@ class Runs {
     for (auto& run : sorted) std::sort(run.begin(), run.end());
     order_.assign(runs, std::vector<double>(runs));
     for (size_t i = 0; i < runs; ++i) {
-      sizes_.push_back(static_cast<double>(sorted[i].size()));
+      sizes_.push_back(sorted[i].size());
       for (size_t j = i + 1; j < runs; ++j) order_[i][j] = concordance(sorted[i], sorted[j]);
     }
-    untied_scores_ = pairs(static_cast<double>(runtimes.size()));
+    untied_scores_ = pairs(runtimes.size());
     for (const double size : sizes_) untied_scores_ -= pairs(size);
     for (const auto& row : order_) concordance_ += std::accumulate(row.begin(), row.end(), 0.0);
   }
@@ -47,7 +47,7 @@ class Runs {
     sizes_[i] += sizes_[i + 1];
     for (size_t before = 0; before < i; ++before) order_[before][i] += order_[before][i + 1];
     for (size_t after = i + 2; after < count(); ++after) order_[i][after] += order_[i + 1][after];
-    const auto at = static_cast<std::ptrdiff_t>(i);
+    const std::ptrdiff_t at = i;
     order_.erase(order_.begin() + at + 1);
     for (auto& row : order_) row.erase(row.begin() + at + 1);
     sizes_.erase(sizes_.begin() + at + 1);
@@ -62,7 +62,7 @@ class Runs {
     double sum = 0;
     for (const double t : low) {
       const auto [first, last] = std::equal_range(high.begin(), high.end(), t);
-      sum += static_cast<double>(high.end() - last) - static_cast<double>(first - high.begin());
+      sum += static_cast<double>(high.end() - last) - (first - high.begin());
     }
     return sum;
   }
@@ -86,7 +86,7 @@ std::vector<double> level_thresholds(std::span<const double> scores, std::span<c
     times.push_back(runtimes[i]);
   }
   std::vector<size_t> ends;
-  const auto at_most = static_cast<size_t>(bins);
+  const size_t at_most = bins;
   for (size_t bin = 1; bin <= at_most && n > 0; ++bin) {
     size_t end = n * bin / at_most;
     while (end > 0 && end < n && sorted[end] == sorted[end - 1]) ++end;

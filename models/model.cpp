@@ -296,7 +296,7 @@ void CostModel::fit_transform(const InputStatistics& statistics) {
     const auto offset = tensor(fit.offset.name);
     const auto scale = fit.scale.defined() ? tensor(fit.scale.name) : torch::Tensor();
     const auto chosen = [&](const torch::Tensor& statistic) {
-      const bool all = static_cast<int64_t>(fit.columns.size()) == schema_.feature_count;
+      const bool all = std::ssize(fit.columns) == schema_.feature_count;
       return all || !statistic.defined() ? statistic : statistic.index_select(0, torch::tensor(fit.columns));
     };
     switch (fit.of) {

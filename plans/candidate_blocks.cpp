@@ -20,8 +20,8 @@ bool number_pairs(Blocks& blocks, std::span<const int32_t> by, int64_t limit, Sl
     int32_t& number = slot_of(blocks.of[i], by[i]);
     if (number < 0) {
       if (finer.count() == limit) return false;
-      number = static_cast<int32_t>(finer.first.size());
-      finer.first.push_back(static_cast<int32_t>(i));
+      number = finer.first.size();
+      finer.first.push_back(i);
     }
     finer.of[i] = number;
   }
@@ -33,10 +33,9 @@ bool number_pairs(Blocks& blocks, std::span<const int32_t> by, int64_t limit, Sl
 
 bool refine(Blocks& blocks, std::span<const int32_t> by, int64_t by_count, int64_t limit) {
   const int64_t pairs = blocks.count() * by_count;
-  if (pairs <= std::max<int64_t>(kDirectPairs, 4 * static_cast<int64_t>(blocks.of.size()))) {
-    std::vector<int32_t> known(static_cast<size_t>(pairs), -1);
-    return number_pairs(blocks, by, limit,
-                        [&](int64_t a, int64_t b) -> int32_t& { return known[static_cast<size_t>(a * by_count + b)]; });
+  if (pairs <= std::max<int64_t>(kDirectPairs, 4 * std::ssize(blocks.of))) {
+    std::vector<int32_t> known(pairs, -1);
+    return number_pairs(blocks, by, limit, [&](int64_t a, int64_t b) -> int32_t& { return known[a * by_count + b]; });
   }
   std::unordered_map<int64_t, int32_t> known;
   known.reserve(blocks.of.size());
@@ -47,16 +46,16 @@ bool refine(Blocks& blocks, std::span<const int32_t> by, int64_t by_count, int64
 
 CandidateBlocks::CandidateBlocks(const SymbolicPlan& symbolic, const data::LayoutCandidates& layout,
                                  std::span<const int64_t> candidates)
-    : candidates_(static_cast<int64_t>(candidates.size())) {
+    : candidates_(candidates.size()) {
   const auto& classes = symbolic.classes;
-  blocks_.reserve(static_cast<size_t>(classes.count()));
+  blocks_.reserve(classes.count());
   for (int32_t q = 0; q < classes.count(); ++q) {
-    const auto begin = static_cast<size_t>(classes.member_ptr[static_cast<size_t>(q)]);
-    const auto end = static_cast<size_t>(classes.member_ptr[static_cast<size_t>(q) + 1]);
+    const size_t begin = classes.member_ptr[q];
+    const size_t end = classes.member_ptr[q + 1];
     if (q == classes.everything()) {
       blocks_.push_back(each_alone());
     } else if (q < symbolic.configurable()) {
-      blocks_.push_back(by_code(layout, symbolic.column[static_cast<size_t>(q)], candidates));
+      blocks_.push_back(by_code(layout, symbolic.column[q], candidates));
     } else {
       blocks_.push_back(by_members(std::span(classes.members).subspan(begin, end - begin)));
     }
@@ -73,8 +72,8 @@ Blocks CandidateBlocks::by_code(const data::LayoutCandidates& layout, int64_t co
   for (size_t i = 0; i < candidates.size(); ++i) {
     int32_t& number = seen[layout.codes[candidates[i] * width + column]];
     if (number < 0) {
-      number = static_cast<int32_t>(blocks.first.size());
-      blocks.first.push_back(static_cast<int32_t>(i));
+      number = blocks.first.size();
+      blocks.first.push_back(i);
     }
     blocks.of[i] = number;
   }
@@ -94,7 +93,7 @@ Blocks CandidateBlocks::by_members(std::span<const int32_t> members) const {
 
 Blocks CandidateBlocks::each_alone() const {
   Blocks blocks;
-  blocks.of.resize(static_cast<size_t>(candidates_));
+  blocks.of.resize(candidates_);
   std::iota(blocks.of.begin(), blocks.of.end(), 0);
   blocks.first = blocks.of;
   return blocks;

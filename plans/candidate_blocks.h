@@ -14,7 +14,7 @@ namespace foretime::plans {
 struct Blocks {
   std::vector<int32_t> of;     // [n] block of each item
   std::vector<int32_t> first;  // [blocks] first item of each block
-  int64_t count() const { return static_cast<int64_t>(first.size()); }
+  int64_t count() const { return first.size(); }
 };
 
 /// Divides `blocks` further, so that two items stay together only if they are also together in `by`, which has
@@ -30,8 +30,8 @@ class CandidateBlocks {
                   std::span<const int64_t> candidates);
 
   int64_t candidates() const { return candidates_; }
-  const Blocks& operator[](int32_t q) const { return blocks_[static_cast<size_t>(q)]; }
-  int64_t count(int32_t q) const { return blocks_[static_cast<size_t>(q)].count(); }
+  const Blocks& operator[](int32_t q) const { return blocks_[q]; }
+  int64_t count(int32_t q) const { return blocks_[q].count(); }
 
  private:
   /// Divides the candidates by their layouts at one configurable node.

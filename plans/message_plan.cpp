@@ -32,9 +32,7 @@ struct Entry {
 struct DiagonalBlock {
   const CsrMatrix* matrix = nullptr;
   int64_t first = 0, last = 0, copies = 1;
-  int64_t entries() const {
-    return matrix->row_ptr[static_cast<size_t>(last)] - matrix->row_ptr[static_cast<size_t>(first)];
-  }
+  int64_t entries() const { return matrix->row_ptr[last] - matrix->row_ptr[first]; }
 };
 
 CsrMatrix block_diagonal(const std::vector<DiagonalBlock>& blocks) {
@@ -46,8 +44,8 @@ CsrMatrix block_diagonal(const std::vector<DiagonalBlock>& blocks) {
   }
   result.cols = result.rows;
   result.row_ptr.resize(static_cast<size_t>(result.rows) + 1);
-  result.columns.resize(static_cast<size_t>(entries));
-  result.values.resize(static_cast<size_t>(entries));
+  result.columns.resize(entries);
+  result.values.resize(entries);
 
   int64_t* row_end = result.row_ptr.data() + 1;
   int32_t* column = result.columns.data();
@@ -59,7 +57,7 @@ CsrMatrix block_diagonal(const std::vector<DiagonalBlock>& blocks) {
     const int32_t* columns = block.matrix->columns.data() + start;
     const double* values = block.matrix->values.data() + start;
     for (int64_t copy = 0; copy < block.copies; ++copy) {
-      const auto shift = static_cast<int32_t>(row - block.first);
+      const int32_t shift = row - block.first;
       for (int64_t r = 0; r < rows; ++r) row_end[row + r] = entry + starts[block.first + r + 1] - start;
       for (int64_t i = 0; i < count; ++i) column[entry + i] = columns[i] + shift;
       std::copy_n(values, count, value + entry);
@@ -123,21 +121,20 @@ struct PlanBuilder::State {
                    shared.front().symbolic->pools);
     kind = group.kind;
     feature_count = group.graphs.feature_count;
-    candidates += static_cast<int64_t>(list.size());
+    candidates += std::ssize(list);
     shared.push_back({group.graphs, group.layout, {list.begin(), list.end()}, std::move(symbolic), group.collection});
   }
   void fill_inputs(MessagePlan& plan) const {
     plan.feature_count = feature_count;
-    plan.node_features.reserve(static_cast<size_t>(nodes * feature_count));
-    plan.node_types.reserve(static_cast<size_t>(nodes));
+    plan.node_features.reserve(nodes * feature_count);
+    plan.node_types.reserve(nodes);
     plan.group_ptr.reserve(entries.size() + 1);
     plan.group_ptr.push_back(0);
-    if (kind == data::CandidateKind::tile)
-      plan.candidate_features.reserve(static_cast<size_t>(candidates * data::kTileFeatures));
+    if (kind == data::CandidateKind::tile) plan.candidate_features.reserve(candidates * data::kTileFeatures);
     if (kind == data::CandidateKind::layout) {
       int64_t rows = data::kLayoutFeatures;
       for (const Entry& entry : entries) rows += entry.layout.rows.size();
-      plan.layout_rows.reserve(static_cast<size_t>(rows));
+      plan.layout_rows.reserve(rows);
       plan.layout_rows.assign(data::kLayoutFeatures, 0);
     }
     for (const Entry& entry : entries) {
@@ -145,8 +142,7 @@ struct PlanBuilder::State {
         append(plan.node_features, entry.graphs.node_features, first * feature_count, count * feature_count);
         append(plan.node_types, entry.graphs.node_types, first, count);
         if (request.collections)
-          plan.node_collections.insert(plan.node_collections.end(), static_cast<size_t>(count),
-                                       static_cast<uint8_t>(entry.collection));
+          plan.node_collections.insert(plan.node_collections.end(), count, static_cast<uint8_t>(entry.collection));
       };
       if (kind == data::CandidateKind::program) {
         for (const int64_t c : entry.candidates)
@@ -159,15 +155,15 @@ struct PlanBuilder::State {
         for (const int64_t c : entry.candidates)
           append(plan.candidate_features, entry.tile_features, c * data::kTileFeatures, data::kTileFeatures);
       }
-      plan.group_ptr.push_back(plan.group_ptr.back() + static_cast<int64_t>(entry.candidates.size()));
+      plan.group_ptr.push_back(plan.group_ptr.back() + std::ssize(entry.candidates));
     }
   }
   std::shared_ptr<PlanLevel> make_level() const {
     auto level = std::make_shared<PlanLevel>();
-    level->node.resize(static_cast<size_t>(states));
-    if (kind == data::CandidateKind::layout) level->layout_row.assign(static_cast<size_t>(states), 0);
+    level->node.resize(states);
+    if (kind == data::CandidateKind::layout) level->layout_row.assign(states, 0);
     const bool early = kind == data::CandidateKind::tile && request.tile_join == TileJoin::early;
-    if (early) level->candidate.resize(static_cast<size_t>(states));
+    if (early) level->candidate.resize(states);
 
     int64_t state = 0, node = 0, candidate = 0, table = 1;
     for (const Entry& entry : entries) {
@@ -177,13 +173,13 @@ struct PlanBuilder::State {
         if (early) std::fill_n(level->candidate.begin() + state, entry.nodes, static_cast<int32_t>(candidate + copy));
         if (kind != data::CandidateKind::layout) continue;
         const int64_t configurable = entry.layout.configurable();
-        const uint8_t* codes = entry.layout.codes.data() + entry.candidates[static_cast<size_t>(copy)] * configurable;
+        const uint8_t* codes = entry.layout.codes.data() + entry.candidates[copy] * configurable;
         int32_t* rows = level->layout_row.data() + state;
         for (int64_t j = 0; j < configurable; ++j)
-          rows[entry.layout.nodes[j]] = static_cast<int32_t>(table + entry.layout.row_ptr[j] + codes[j]);
+          rows[entry.layout.nodes[j]] = (table + entry.layout.row_ptr[j] + codes[j]);
       }
       node += entry.nodes;
-      candidate += static_cast<int64_t>(entry.candidates.size());
+      candidate += std::ssize(entry.candidates);
       table += entry.layout.rows.size() / data::kLayoutFeatures;
     }
     return level;
@@ -197,12 +193,12 @@ struct PlanBuilder::State {
     const bool candidates_share_states = kind == data::CandidateKind::tile && request.tile_join == TileJoin::late;
     int64_t all_entries = 0, some_entries = 0;
     for (const Entry& entry : entries) {
-      const auto count = static_cast<int64_t>(entry.candidates.size());
+      const auto count = std::ssize(entry.candidates);
       all_entries += kind == data::CandidateKind::program ? entry.nodes : entry.nodes * count;
       some_entries += entry.layout.configurable() * count;
     }
-    all.columns.reserve(static_cast<size_t>(all_entries));
-    some.columns.reserve(static_cast<size_t>(some_entries));
+    all.columns.reserve(all_entries);
+    some.columns.reserve(some_entries);
     for (CsrMatrix* matrix : {&all, &some}) {
       matrix->row_ptr.reserve(static_cast<size_t>(candidates) + 1);
       matrix->row_ptr.push_back(0);
@@ -214,10 +210,10 @@ struct PlanBuilder::State {
       for (const int64_t c : entry.candidates) {
         const bool program = kind == data::CandidateKind::program;
         const int64_t count = program ? entry.graphs.graph_ptr[c + 1] - entry.graphs.graph_ptr[c] : entry.nodes;
-        for (int64_t v = 0; v < count; ++v) all.columns.push_back(static_cast<int32_t>(state + v));
+        for (int64_t v = 0; v < count; ++v) all.columns.push_back((state + v));
         for (const int32_t v : entry.layout.nodes) some.columns.push_back(static_cast<int32_t>(state) + v);
-        all.row_ptr.push_back(static_cast<int64_t>(all.columns.size()));
-        some.row_ptr.push_back(static_cast<int64_t>(some.columns.size()));
+        all.row_ptr.push_back(all.columns.size());
+        some.row_ptr.push_back(some.columns.size());
         if (!candidates_share_states) state += count;
       }
       first_state += entry.states();
@@ -260,7 +256,7 @@ void PlanBuilder::add(const data::Group& group, std::span<const int64_t> candida
   }
   const auto topology = source ? source->topology : nullptr;
   Entry entry;
-  const auto count = static_cast<int64_t>(candidates.size());
+  const auto count = std::ssize(candidates);
   if (group.kind == data::CandidateKind::program) {
     for (const int64_t c : candidates) entry.nodes += group.graphs.graph_ptr[c + 1] - group.graphs.graph_ptr[c];
   } else {
@@ -301,7 +297,7 @@ MessagePlan PlanBuilder::build() && {
     plan.feature_count = state_->feature_count;
     plan.group_ptr.push_back(0);
     for (const auto& entry : state_->shared)
-      plan.group_ptr.push_back(plan.group_ptr.back() + static_cast<int64_t>(entry.candidates.size()));
+      plan.group_ptr.push_back(plan.group_ptr.back() + std::ssize(entry.candidates));
     fill_shared_plan(state_->shared, request, plan);
     return plan;
   }
@@ -313,16 +309,16 @@ MessagePlan PlanBuilder::build() && {
   auto layer = std::make_shared<PlanLayer>();
   for (size_t r = 0; r < request.relations.size(); ++r)
     layer->relations.push_back(relation_of_batch(state_->entries, state_->kind, request.relations[r], r));
-  layer->self.resize(static_cast<size_t>(state_->states));
+  layer->self.resize(state_->states);
   std::iota(layer->self.begin(), layer->self.end(), 0);
-  plan.layers.assign(static_cast<size_t>(request.layers), std::move(layer));
+  plan.layers.assign(request.layers, std::move(layer));
   return plan;
 }
 
 bool PlanLayer::keeps_states(int64_t below) const {
-  if (static_cast<int64_t>(self.size()) != below) return false;
+  if (std::ssize(self) != below) return false;
   for (int64_t i = 0; i < below; ++i) {
-    if (self[static_cast<size_t>(i)] != i) return false;
+    if (self[i] != i) return false;
   }
   return true;
 }
@@ -334,14 +330,14 @@ CsrMatrix transpose(const CsrMatrix& matrix) {
   result.row_ptr.assign(static_cast<size_t>(matrix.cols) + 1, 0);
   result.columns.resize(matrix.columns.size());
   result.values.resize(matrix.values.size());
-  for (const int32_t column : matrix.columns) ++result.row_ptr[static_cast<size_t>(column) + 1];
+  for (const int32_t column : matrix.columns) ++result.row_ptr[column + 1];
   std::partial_sum(result.row_ptr.begin(), result.row_ptr.end(), result.row_ptr.begin());
   std::vector<int64_t> next(result.row_ptr.begin(), result.row_ptr.end() - 1);
   for (int64_t row = 0; row < matrix.rows; ++row) {
-    for (int64_t i = matrix.row_ptr[static_cast<size_t>(row)]; i < matrix.row_ptr[static_cast<size_t>(row) + 1]; ++i) {
-      const auto at = static_cast<size_t>(next[static_cast<size_t>(matrix.columns[static_cast<size_t>(i)])]++);
-      result.columns[at] = static_cast<int32_t>(row);
-      result.values[at] = matrix.values[static_cast<size_t>(i)];
+    for (int64_t i = matrix.row_ptr[row]; i < matrix.row_ptr[row + 1]; ++i) {
+      const size_t at = next[matrix.columns[i]]++;
+      result.columns[at] = row;
+      result.values[at] = matrix.values[i];
     }
   }
   return result;

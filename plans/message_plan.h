@@ -73,7 +73,7 @@ struct PlanLevel {
   std::vector<int32_t> layout_row;  // [states] row of layout_rows; 0 where the node is not configurable; empty: all 0
   std::vector<int32_t> candidate;   // [states] row of candidate_features (tile, early join); else empty
 
-  int64_t states() const { return static_cast<int64_t>(node.size()); }
+  int64_t states() const { return node.size(); }
 };
 
 /// Connects the states of one level to those of the next.
@@ -114,7 +114,7 @@ struct MessagePlan {
   std::vector<int64_t> group_ptr;  // [groups + 1] candidates of batch entry g are group_ptr[g] … group_ptr[g + 1] - 1
 
   int64_t candidates() const { return group_ptr.empty() ? 0 : group_ptr.back(); }
-  int64_t nodes() const { return static_cast<int64_t>(node_types.size()); }
+  int64_t nodes() const { return node_types.size(); }
 };
 
 struct PlanSource;

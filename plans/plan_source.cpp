@@ -22,7 +22,7 @@ struct ByColumn {
 template <class Visit>
 void for_each_entry(int64_t first, std::span<const int32_t> sources, std::span<const int32_t> targets,
                     Direction direction, Visit&& visit) {
-  const auto base = static_cast<int32_t>(first);
+  const int32_t base = first;
   if (direction != Direction::out) {
     for (size_t e = 0; e < sources.size(); ++e) visit(targets[e] - base, sources[e] - base);
   }
@@ -40,13 +40,13 @@ double entry_weight(EdgeNorm norm, int64_t received, int64_t sent) {
     case EdgeNorm::sum:
       return 1.0;
     case EdgeNorm::mean:
-      return 1.0 / static_cast<double>(received);
+      return 1.0 / received;
     case EdgeNorm::sender:
-      return 1.0 / static_cast<double>(sent);
+      return 1.0 / sent;
     case EdgeNorm::symmetric:
     case EdgeNorm::laplacian:
     case EdgeNorm::laplacian_of_two:
-      return 1.0 / std::sqrt(static_cast<double>(received) * static_cast<double>(sent));
+      return 1.0 / std::sqrt(static_cast<double>(received) * sent);
   }
   return 0.0;
 }
@@ -65,12 +65,11 @@ CsrMatrix scaled_laplacian(const CsrMatrix& symmetric, std::span<const int64_t> 
     for (int64_t v = first; v < last; ++v) {
       bool placed = scale == 1.0;  // λ = 2: the diagonal is empty
       const auto place = [&] {
-        result.columns.push_back(static_cast<int32_t>(v));
+        result.columns.push_back(v);
         result.values.push_back(scale - 1.0);
         placed = true;
       };
-      for (auto e = static_cast<size_t>(symmetric.row_ptr[static_cast<size_t>(v)]);
-           e < static_cast<size_t>(symmetric.row_ptr[static_cast<size_t>(v) + 1]); ++e) {
+      for (size_t e = symmetric.row_ptr[v]; e < static_cast<size_t>(symmetric.row_ptr[v + 1]); ++e) {
         if (!placed && symmetric.columns[e] >= v) place();
         const double value = -scale * symmetric.values[e];
         if (symmetric.columns[e] == v && scale != 1.0) {  // a self loop: the diagonal entry exists
@@ -81,7 +80,7 @@ CsrMatrix scaled_laplacian(const CsrMatrix& symmetric, std::span<const int64_t> 
         result.values.push_back(value);
       }
       if (!placed) place();
-      result.row_ptr.push_back(static_cast<int64_t>(result.columns.size()));
+      result.row_ptr.push_back(result.columns.size());
     }
   }
   return result;
@@ -90,7 +89,7 @@ CsrMatrix scaled_laplacian(const CsrMatrix& symmetric, std::span<const int64_t> 
 void check_subset(const data::Group& group, const NodeSubset& subset) {
   FORETIME_CHECK(group.kind == data::CandidateKind::layout, "{}: only layout graphs are cut", group.name);
   const int64_t nodes = group.graphs.nodes();
-  const int64_t count = subset.nodes.empty() ? nodes : static_cast<int64_t>(subset.nodes.size());
+  const int64_t count = subset.nodes.empty() ? nodes : std::ssize(subset.nodes);
   for (size_t i = 0; i < subset.nodes.size(); ++i) {
     const int32_t v = subset.nodes[i];
     FORETIME_CHECK(v >= 0 && v < nodes && (i == 0 || v > subset.nodes[i - 1]),
@@ -107,10 +106,10 @@ void check_subset(const data::Group& group, const NodeSubset& subset) {
 double largest_laplacian_eigenvalue(const CsrMatrix& symmetric, int64_t first, int64_t last) {
   constexpr int kMost = 200;
   constexpr double kClose = 1e-5;  // relative change between two steps
-  const auto n = static_cast<size_t>(last - first);
+  const size_t n = last - first;
   std::vector<double> x(n), y(n);
   // Any vector does that is not orthogonal to the eigenvector; this one has no symmetry that a graph could share.
-  for (size_t i = 0; i < n; ++i) x[i] = 1.0 + std::sin(12.9898 * static_cast<double>(i + 1));
+  for (size_t i = 0; i < n; ++i) x[i] = 1.0 + std::sin(12.9898 * (i + 1));
   const auto normalize = [](std::vector<double>& v) {
     double sum = 0;
     for (const double value : v) sum += value * value;
@@ -123,10 +122,9 @@ double largest_laplacian_eigenvalue(const CsrMatrix& symmetric, int64_t first, i
     double rayleigh = 0;
     for (size_t v = 0; v < n; ++v) {
       double sum = x[v];
-      const auto row = static_cast<size_t>(first) + v;
-      for (auto e = static_cast<size_t>(symmetric.row_ptr[row]); e < static_cast<size_t>(symmetric.row_ptr[row + 1]);
-           ++e)
-        sum -= symmetric.values[e] * x[static_cast<size_t>(symmetric.columns[e] - first)];
+      const auto row = first + v;
+      for (size_t e = symmetric.row_ptr[row]; e < static_cast<size_t>(symmetric.row_ptr[row + 1]); ++e)
+        sum -= symmetric.values[e] * x[symmetric.columns[e] - first];
       y[v] = sum;
       rayleigh += x[v] * sum;
     }
@@ -152,26 +150,25 @@ CsrMatrix relation_matrix(int64_t first_node, int64_t nodes, std::span<const int
     for (double& value : symmetric.values) value = -value;
     return symmetric;
   }
-  const auto n = static_cast<size_t>(nodes);
+  const size_t n = nodes;
   const int64_t loop = relation.self_loop ? 1 : 0;
   std::vector<int64_t> row_start(n + 1, loop);
   ByColumn by_column{std::vector<int64_t>(n + 1, loop), {}};
   row_start[0] = by_column.begin[0] = 0;
   for_each_entry(first_node, sources, targets, relation.direction, [&](int32_t row, int32_t column) {
-    ++row_start[static_cast<size_t>(row) + 1];
-    ++by_column.begin[static_cast<size_t>(column) + 1];
+    ++row_start[row + 1];
+    ++by_column.begin[column + 1];
   });
   counts_to_starts(row_start);
   counts_to_starts(by_column.begin);
 
-  const auto entries = static_cast<size_t>(row_start[n]);
+  const size_t entries = row_start[n];
   by_column.rows.resize(entries);
   std::vector<int64_t> next(by_column.begin.begin(), by_column.begin.end() - 1);
-  for_each_entry(first_node, sources, targets, relation.direction, [&](int32_t row, int32_t column) {
-    by_column.rows[static_cast<size_t>(next[static_cast<size_t>(column)]++)] = row;
-  });
+  for_each_entry(first_node, sources, targets, relation.direction,
+                 [&](int32_t row, int32_t column) { by_column.rows[next[column]++] = row; });
   if (relation.self_loop) {
-    for (size_t v = 0; v < n; ++v) by_column.rows[static_cast<size_t>(next[v]++)] = static_cast<int32_t>(v);
+    for (size_t v = 0; v < n; ++v) by_column.rows[next[v]++] = v;
   }
 
   // Equal columns of a row arrive one after the other, so merging looks at the row's last entry only.
@@ -181,14 +178,14 @@ CsrMatrix relation_matrix(int64_t first_node, int64_t nodes, std::span<const int
   for (size_t u = 0; u < n; ++u) {
     const int64_t sent = by_column.begin[u + 1] - by_column.begin[u];
     for (int64_t i = by_column.begin[u]; i < by_column.begin[u + 1]; ++i) {
-      const auto v = static_cast<size_t>(by_column.rows[static_cast<size_t>(i)]);
+      const size_t v = by_column.rows[i];
       const double weight = entry_weight(relation.norm, row_start[v + 1] - row_start[v], sent);
       const int64_t at = next[v];
-      if (at > row_start[v] && columns[static_cast<size_t>(at - 1)] == static_cast<int32_t>(u)) {
-        values[static_cast<size_t>(at - 1)] += weight;
+      if (at > row_start[v] && columns[at - 1] == static_cast<int32_t>(u)) {
+        values[at - 1] += weight;
       } else {
-        columns[static_cast<size_t>(at)] = static_cast<int32_t>(u);
-        values[static_cast<size_t>(at)] = weight;
+        columns[at] = u;
+        values[at] = weight;
         ++next[v];
       }
     }
@@ -204,8 +201,8 @@ CsrMatrix relation_matrix(int64_t first_node, int64_t nodes, std::span<const int
     matrix.values = std::move(values);
     return matrix;
   }
-  matrix.columns.reserve(static_cast<size_t>(matrix.row_ptr.back()));
-  matrix.values.reserve(static_cast<size_t>(matrix.row_ptr.back()));
+  matrix.columns.reserve(matrix.row_ptr.back());
+  matrix.values.reserve(matrix.row_ptr.back());
   for (size_t v = 0; v < n; ++v) {
     matrix.columns.insert(matrix.columns.end(), columns.begin() + row_start[v], columns.begin() + next[v]);
     matrix.values.insert(matrix.values.end(), values.begin() + row_start[v], values.begin() + next[v]);
@@ -243,7 +240,7 @@ std::shared_ptr<const PlanSource> prepare_plan_source(const data::Group& group, 
   std::vector<int64_t> row_ptr;
   for (int64_t j = 0; j <= configurable; ++j) row_ptr.push_back(j * kRows);
   any.layout.row_ptr = std::move(row_ptr);
-  any.layout.rows = std::vector<int8_t>(static_cast<size_t>(configurable * kRows * data::kLayoutFeatures));
+  any.layout.rows = std::vector<int8_t>(configurable * kRows * data::kLayoutFeatures);
   return make_plan_source(any, request);
 }
 
@@ -273,14 +270,14 @@ data::Group induced_group(const data::Group& group, std::span<const int32_t> nod
   auto induced = data::induced_graph(group.graphs, nodes);
   data::Group result = group;
   result.graphs = std::move(induced.graph);
-  result.node_splits = std::vector<int64_t>{0, static_cast<int64_t>(nodes.size())};
+  result.node_splits = std::vector<int64_t>{0, std::ssize(nodes)};
 
   const data::LayoutCandidates& layout = group.layout;
   std::vector<int32_t> configurable;
   std::vector<int64_t> row_ptr = {0}, columns;
   std::vector<int8_t> rows;
   for (int64_t j = 0; j < layout.configurable(); ++j) {
-    const int32_t v = induced.local[static_cast<size_t>(layout.nodes[j])];
+    const int32_t v = induced.local[layout.nodes[j]];
     if (v < 0) continue;
     configurable.push_back(v);
     columns.push_back(j);
@@ -290,7 +287,7 @@ data::Group induced_group(const data::Group& group, std::span<const int32_t> nod
     row_ptr.push_back(row_ptr.back() + more);
   }
   std::vector<uint8_t> codes;
-  codes.reserve(static_cast<size_t>(group.candidates) * columns.size());
+  codes.reserve(group.candidates * columns.size());
   for (int64_t c = 0; c < group.candidates; ++c) {
     for (const int64_t j : columns) codes.push_back(layout.codes[c * layout.configurable() + j]);
   }
@@ -318,15 +315,15 @@ PieceSize::PieceSize(const data::Group& group, const PlanSource& source, int64_t
 }
 
 int64_t PieceSize::load(const MessagePlan& plan) {
-  int64_t load = static_cast<int64_t>(plan.readout.nodes.stages.back().columns.size()) / kSharedPerState;
+  int64_t load = std::ssize(plan.readout.nodes.stages.back().columns) / kSharedPerState;
   for (const auto& level : plan.levels) load = std::max(load, level->states());
   return load;
 }
 
 void PieceSize::observe(const MessagePlan& plan) {
   if (!shares_) return;
-  const double fit = static_cast<double>(limit_) / static_cast<double>(std::max<int64_t>(1, load(plan)));
-  const double next = static_cast<double>(plan.candidates()) * std::min(fit, kGrowth);
+  const double fit = static_cast<double>(limit_) / std::max<int64_t>(1, load(plan));
+  const double next = plan.candidates() * std::min(fit, kGrowth);
   candidates_ = std::max<int64_t>(1, static_cast<int64_t>(next));
 }
 

@@ -29,11 +29,11 @@ struct Rows {
   std::vector<int32_t> columns;
   std::vector<double> values;
   void add(int64_t column, double value) {
-    columns.push_back(static_cast<int32_t>(column));
+    columns.push_back(column);
     values.push_back(value);
   }
-  void end_row() { row_ptr.push_back(static_cast<int64_t>(columns.size())); }
-  int64_t count() const { return static_cast<int64_t>(row_ptr.size()) - 1; }
+  void end_row() { row_ptr.push_back(columns.size()); }
+  int64_t count() const { return std::ssize(row_ptr) - 1; }
   CsrMatrix finish(int64_t cols) && {
     CsrMatrix matrix;
     matrix.rows = count();
@@ -55,7 +55,7 @@ class SharedPlanMaker {
       const auto [at, fresh] = known.emplace(entry.symbolic.get(), samples_.size());
       if (fresh) samples_.emplace_back().entry = &entry;
       Sample& sample = samples_[at->second];
-      place_.push_back({at->second, static_cast<int64_t>(sample.candidates.size())});
+      place_.push_back({at->second, std::ssize(sample.candidates)});
       sample.candidates.insert(sample.candidates.end(), entry.candidates.begin(), entry.candidates.end());
     }
     for (Sample& sample : samples_) {
@@ -94,7 +94,7 @@ class SharedPlanMaker {
       sample.first.push_back(count);
       count += sample.blocks->count(q);
     }
-    sample.states.reserve(static_cast<size_t>(count));
+    sample.states.reserve(count);
   }
 
   /// Level 0. A state is a node's input with or without a layout.
@@ -114,13 +114,13 @@ class SharedPlanMaker {
         const int64_t column = column_of(symbolic, static_cast<int64_t>(i));
         const auto& first = (*sample.blocks)[level.varying.class_of[i]].first;
         for (const int32_t c : first) {
-          const int64_t candidate = sample.candidates[static_cast<size_t>(c)];
+          const int64_t candidate = sample.candidates[c];
           const int64_t row = layout.row_ptr[column] + layout.codes[candidate * layout.configurable() + column];
-          auto hash = combined(level.varying.base[i], symbolic.row_hash[static_cast<size_t>(row)]);
+          auto hash = combined(level.varying.base[i], symbolic.row_hash[row]);
           if (!merges_) hash = mixed(hash, static_cast<uint64_t>(c) + 1);
           const auto [state, fresh] = table_.intern(hash);
           sample.states.push_back(state);
-          if (fresh) first_state(sample, level.varying.input[i], static_cast<int32_t>(row));
+          if (fresh) first_state(sample, level.varying.input[i], row);
         }
       }
       check_size();
@@ -129,18 +129,18 @@ class SharedPlanMaker {
   }
 
   static int64_t column_of(const SymbolicPlan& symbolic, int64_t varying) {
-    return symbolic.column[static_cast<size_t>(symbolic.first_column[static_cast<size_t>(varying)])];
+    return symbolic.column[symbolic.first_column[varying]];
   }
 
   void first_state(Sample& sample, int32_t input, int32_t layout_row) {
     const auto& symbolic = sample.symbolic();
-    int32_t& row = sample.input_row[static_cast<size_t>(input)];
+    int32_t& row = sample.input_row[input];
     if (row < 0) {
-      const auto [number, fresh] = inputs_.intern(symbolic.inputs.hash[static_cast<size_t>(input)]);
+      const auto [number, fresh] = inputs_.intern(symbolic.inputs.hash[input]);
       row = number;
       if (fresh) {
         const auto& graphs = sample.entry->graphs;
-        const int64_t v = symbolic.inputs.graph_node[static_cast<size_t>(input)], width = graphs.feature_count;
+        const int64_t v = symbolic.inputs.graph_node[input], width = graphs.feature_count;
         const auto features = graphs.node_features.subspan(v * width, width);
         plan_.node_features.insert(plan_.node_features.end(), features.begin(), features.end());
         plan_.node_types.push_back(graphs.node_types[v]);
@@ -152,7 +152,7 @@ class SharedPlanMaker {
       level_->layout_row.push_back(0);
       return;
     }
-    const auto [number, fresh] = layouts_.intern(symbolic.row_hash[static_cast<size_t>(layout_row)]);
+    const auto [number, fresh] = layouts_.intern(symbolic.row_hash[layout_row]);
     if (fresh) {
       const auto row_of_layout =
           sample.entry->layout.rows.subspan(layout_row * data::kLayoutFeatures, data::kLayoutFeatures);
@@ -169,30 +169,29 @@ class SharedPlanMaker {
     std::vector<Rows> rows(request_.relations.size());
     const auto add_state = [&](int32_t self) {
       layer->self.push_back(self);
-      level_->node.push_back(below->node[static_cast<size_t>(self)]);
-      level_->layout_row.push_back(below->layout_row[static_cast<size_t>(self)]);
+      level_->node.push_back(below->node[self]);
+      level_->layout_row.push_back(below->layout_row[self]);
       for (Rows& relation : rows) relation.end_row();
     };
     for (Sample& sample : samples_) {
-      const auto& level = sample.symbolic().levels[static_cast<size_t>(number)];
+      const auto& level = sample.symbolic().levels[number];
       begin_level(sample, level);
       const auto& fixed = level.fixed;
       for (int64_t i = 0; i < fixed.states(); ++i) {
-        const auto [state, fresh] = table_.intern(fixed.hash[static_cast<size_t>(i)]);
+        const auto [state, fresh] = table_.intern(fixed.hash[i]);
         sample.fixed.push_back(state);
         if (!fresh) continue;
         for (size_t r = 0; r < rows.size(); ++r) {
-          const auto at = static_cast<size_t>(static_cast<int64_t>(r) * fixed.states() + i);
+          const size_t at = static_cast<int64_t>(r) * fixed.states() + i;
           entries_of_row_.clear();
           for (int64_t e = fixed.row_ptr[at]; e < fixed.row_ptr[at + 1]; ++e) {
-            entries_of_row_.emplace_back(sample.below_fixed[static_cast<size_t>(fixed.columns[static_cast<size_t>(e)])],
-                                         fixed.values[static_cast<size_t>(e)]);
+            entries_of_row_.emplace_back(sample.below_fixed[fixed.columns[e]], fixed.values[e]);
           }
           append_merged(entries_of_row_, rows[r].columns, rows[r].values);
         }
-        add_state(sample.below_fixed[static_cast<size_t>(fixed.self[static_cast<size_t>(i)])]);
+        add_state(sample.below_fixed[fixed.self[i]]);
       }
-      const auto& below_class = sample.symbolic().levels[static_cast<size_t>(number) - 1].varying.class_of;
+      const auto& below_class = sample.symbolic().levels[number - 1].varying.class_of;
       for (int64_t i = 0; i < level.varying.nodes(); ++i)
         add_varying(sample, level.varying, below_class, below_table, i, rows, add_state);
       check_size();
@@ -206,14 +205,14 @@ class SharedPlanMaker {
   template <class AddState>
   void add_varying(Sample& sample, const SymbolicPlan::Varying& varying, const std::vector<int32_t>& below_class,
                    const StateTable& below_table, int64_t i, std::vector<Rows>& rows, const AddState& add_state) {
-    const auto node = static_cast<size_t>(i);
+    const size_t node = i;
     // References, resolved as far as the node goes: the class and the first state of each varying one.
     sources_.clear();
     const auto resolve = [&](int32_t reference, uint64_t key, double value) {
       if (reference < 0) {
         sources_.push_back({nullptr, sample.below_fixed.data() + (-1 - reference), key, value});
       } else {
-        const auto at = static_cast<size_t>(reference);
+        const size_t at = reference;
         sources_.push_back({(*sample.blocks)[below_class[at]].of.data(),
                             sample.below_states.data() + sample.below_first[at], key, value});
       }
@@ -221,10 +220,10 @@ class SharedPlanMaker {
     resolve(varying.self[node], 0, 0);
     relation_end_.clear();
     for (size_t r = 0; r < rows.size(); ++r) {
-      const auto at = static_cast<size_t>(static_cast<int64_t>(r) * varying.nodes() + i);
+      const size_t at = static_cast<int64_t>(r) * varying.nodes() + i;
       for (int64_t e = varying.row_ptr[at]; e < varying.row_ptr[at + 1]; ++e) {
-        const double value = varying.values[static_cast<size_t>(e)];
-        resolve(varying.columns[static_cast<size_t>(e)], message_key(r, value), value);
+        const double value = varying.values[e];
+        resolve(varying.columns[e], message_key(r, value), value);
       }
       relation_end_.push_back(sources_.size());
     }
@@ -276,8 +275,7 @@ class SharedPlanMaker {
         for (const int32_t candidate : group.blocks.first) {
           for (const size_t p : group.parts) {
             const int32_t q = (samples_[d].symbolic().*list)[p].class_of;
-            grouped.add(first_part[d][p] + (q < 0 ? 0 : (*samples_[d].blocks)[q].of[static_cast<size_t>(candidate)]),
-                        1.0);
+            grouped.add(first_part[d][p] + (q < 0 ? 0 : (*samples_[d].blocks)[q].of[candidate]), 1.0);
           }
           grouped.end_row();
         }
@@ -294,7 +292,7 @@ class SharedPlanMaker {
         for (int64_t pool = 0; pool < pools; ++pool) {
           for (; g < groups[d].size() && groups[d][g].pool == pool; ++g) {
             const PartGroup& group = groups[d][g];
-            rows.add(group.first_row + group.blocks.of[static_cast<size_t>(start) + i], 1.0);
+            rows.add(group.first_row + group.blocks.of[start + i], 1.0);
           }
           rows.end_row();
         }
@@ -315,11 +313,11 @@ class SharedPlanMaker {
       for (int64_t b = 0; b < blocks; ++b) {
         counts.clear();
         for (size_t i = 0; i < part.members.size(); ++i) {
-          const auto member = static_cast<size_t>(part.members[i]);
+          const size_t member = part.members[i];
           if (part.class_of < 0) {
             counts.emplace_back(sample.fixed[member], part.counts[i]);
           } else {
-            counts.emplace_back(sample.states[static_cast<size_t>(sample.first[member] + b)], part.counts[i]);
+            counts.emplace_back(sample.states[sample.first[member] + b], part.counts[i]);
           }
         }
         append_merged(counts, parts.columns, parts.values);
@@ -331,7 +329,7 @@ class SharedPlanMaker {
   /// Groups parts of the readout. Without groups a candidate's row has an entry for each part. With many candidates it
   /// pays to sum several parts once for all candidates that agree on them.
   static std::vector<PartGroup> group_parts(const Sample& sample, PartList list) {
-    const auto candidates = static_cast<int64_t>(sample.candidates.size());
+    const auto candidates = std::ssize(sample.candidates);
     const int64_t limit = candidates < kGroupedFrom ? 0 : candidates / kCandidatesPerGroupRow;
     std::vector<PartGroup> groups;
     const auto& parts = sample.symbolic().*list;

@@ -23,7 +23,7 @@ StateHash hash_bytes(std::span<const std::byte> bytes, uint64_t key) {
 std::vector<double> decision_weights(const data::LayoutCandidates& layout, int64_t candidates) {
   constexpr int64_t kMostCodes = int64_t{1} << 24;
   constexpr int16_t kUnseen = -1;
-  const auto nodes = static_cast<size_t>(layout.configurable());
+  const size_t nodes = layout.configurable();
   const int64_t step = std::max<int64_t>(1, candidates * layout.configurable() / kMostCodes);
   // A column of codes with its codes renamed in the order in which they first come is the partition that it makes.
   struct Column {
@@ -39,14 +39,13 @@ std::vector<double> decision_weights(const data::LayoutCandidates& layout, int64
       Column& column = columns[j];
       int16_t& name = column.name[codes[j]];
       if (name == kUnseen) name = column.names++;
-      column.hash = mixed(column.hash, static_cast<uint64_t>(name));
+      column.hash = mixed(column.hash, name);
     }
   }
   std::map<std::pair<uint64_t, uint64_t>, int64_t> tied;
   for (const auto& column : columns) ++tied[{column.hash.low, column.hash.high}];
   std::vector<double> weights;
-  for (const auto& column : columns)
-    weights.push_back(1.0 / static_cast<double>(tied.at({column.hash.low, column.hash.high})));
+  for (const auto& column : columns) weights.push_back(1.0 / tied.at({column.hash.low, column.hash.high}));
   return weights;
 }
 
@@ -60,7 +59,7 @@ using HashIndex = std::unordered_map<StateHash, int32_t, HashOfHash>;
 /// The sets of configurable nodes that nodes depend on.
 class ClassTable {
  public:
-  ClassTable(int64_t configurable, int64_t limit) : limit_(static_cast<size_t>(limit)) {
+  ClassTable(int64_t configurable, int64_t limit) : limit_(limit) {
     for (int64_t q = 0; q < configurable; ++q) make({static_cast<int32_t>(q)}, {});
   }
 
@@ -75,7 +74,7 @@ class ClassTable {
     std::vector<int32_t> set;
     for (const int32_t q : classes) {
       std::vector<int32_t> more;
-      const auto& own = sets_[static_cast<size_t>(q)];
+      const auto& own = sets_[q];
       std::set_union(set.begin(), set.end(), own.begin(), own.end(), std::back_inserter(more));
       set = std::move(more);
     }
@@ -98,11 +97,11 @@ class ClassTable {
 
  private:
   int32_t make(const std::vector<int32_t>& set, const std::vector<int32_t>& members) {
-    const auto id = static_cast<int32_t>(sets_.size());
+    const int32_t id = sets_.size();
     sets_.push_back(set);
     by_set_.emplace(set, id);
     members_.insert(members_.end(), members.begin(), members.end());
-    member_ptr_.push_back(static_cast<int64_t>(members_.size()));
+    member_ptr_.push_back(members_.size());
     return id;
   }
 
@@ -110,9 +109,9 @@ class ClassTable {
   std::vector<int32_t> largest_of(const std::vector<int32_t>& classes) const {
     std::vector<int32_t> kept;
     for (const int32_t q : classes) {
-      const auto& own = sets_[static_cast<size_t>(q)];
+      const auto& own = sets_[q];
       const bool inside = std::ranges::any_of(classes, [&](int32_t other) {
-        const auto& theirs = sets_[static_cast<size_t>(other)];
+        const auto& theirs = sets_[other];
         return other != q && theirs.size() > own.size() &&
                std::includes(theirs.begin(), theirs.end(), own.begin(), own.end());
       });
@@ -167,17 +166,17 @@ class SymbolicPlanMaker {
     const data::GraphBlock& graph = group_.graphs;
     graph_node_.assign(subset_.nodes.begin(), subset_.nodes.end());
     if (subset_.nodes.empty()) {
-      graph_node_.resize(static_cast<size_t>(graph.nodes()));
+      graph_node_.resize(graph.nodes());
       std::iota(graph_node_.begin(), graph_node_.end(), 0);
     }
     const size_t n = graph_node_.size();
-    result_->nodes = static_cast<int64_t>(n);
-    std::vector<int32_t> local(static_cast<size_t>(graph.nodes()), -1);
-    for (size_t v = 0; v < n; ++v) local[static_cast<size_t>(graph_node_[v])] = static_cast<int32_t>(v);
+    result_->nodes = n;
+    std::vector<int32_t> local(graph.nodes(), -1);
+    for (size_t v = 0; v < n; ++v) local[graph_node_[v]] = v;
     std::vector<int32_t> sources, targets;
     for (int64_t e = 0; e < graph.edges(); ++e) {
-      const int32_t u = local[static_cast<size_t>(graph.edge_source[e])];
-      const int32_t v = local[static_cast<size_t>(graph.edge_target[e])];
+      const int32_t u = local[graph.edge_source[e]];
+      const int32_t v = local[graph.edge_target[e]];
       if (u < 0 || v < 0) continue;
       sources.push_back(u);
       targets.push_back(v);
@@ -186,10 +185,10 @@ class SymbolicPlanMaker {
       relations_.push_back(relation_matrix(0, result_->nodes, sources, targets, relation));
     configurable_.assign(n, -1);
     for (int64_t j = 0; j < group_.layout.configurable(); ++j) {
-      const int32_t v = local[static_cast<size_t>(group_.layout.nodes[j])];
+      const int32_t v = local[group_.layout.nodes[j]];
       if (v < 0) continue;
-      configurable_[static_cast<size_t>(v)] = static_cast<int32_t>(result_->column.size());
-      result_->column.push_back(static_cast<int32_t>(j));
+      configurable_[v] = result_->column.size();
+      result_->column.push_back(j);
     }
   }
 
@@ -216,15 +215,15 @@ class SymbolicPlanMaker {
     HashIndex known;
     for (size_t v = 0; v < input_.size(); ++v) {
       const int32_t q = configurable_[v];
-      const StateHash input = result_->inputs.hash[static_cast<size_t>(input_[v])];
+      const StateHash input = result_->inputs.hash[input_[v]];
       int64_t first_row = 0, rows = 0;
       if (q >= 0) {
-        const int64_t column = result_->column[static_cast<size_t>(q)];
+        const int64_t column = result_->column[q];
         first_row = group_.layout.row_ptr[column];
         rows = group_.layout.row_ptr[column + 1] - first_row;
       }
       if (rows > 1) {
-        reference_.push_back(static_cast<int32_t>(level.varying.nodes()));
+        reference_.push_back(level.varying.nodes());
         level.varying.class_of.push_back(merges_ ? q : ClassTable::kEverything);
         level.varying.input.push_back(input_[v]);
         result_->first_column.push_back(q);
@@ -232,7 +231,7 @@ class SymbolicPlanMaker {
         continue;
       }
       const int32_t row = q >= 0 && rows == 1 ? static_cast<int32_t>(first_row) : -1;
-      const StateHash hash = row < 0 ? input : combined(input, result_->row_hash[static_cast<size_t>(row)]);
+      const StateHash hash = row < 0 ? input : combined(input, result_->row_hash[row]);
       const auto [at, fresh] = known.emplace(hash, static_cast<int32_t>(level.fixed.states()));
       reference_.push_back(fixed(at->second));
       if (!fresh) continue;
@@ -248,12 +247,11 @@ class SymbolicPlanMaker {
     std::vector<int32_t> classes;
     const auto note = [&](size_t u) {
       const int32_t at = reference_[u];
-      if (at >= 0) classes.push_back(below.class_of[static_cast<size_t>(at)]);
+      if (at >= 0) classes.push_back(below.class_of[at]);
     };
     note(v);
     for (const CsrMatrix& relation : relations_) {
-      for (int64_t e = relation.row_ptr[v]; e < relation.row_ptr[v + 1]; ++e)
-        note(static_cast<size_t>(relation.columns[static_cast<size_t>(e)]));
+      for (int64_t e = relation.row_ptr[v]; e < relation.row_ptr[v + 1]; ++e) note(relation.columns[e]);
     }
     if (classes.empty()) return -1;
     std::ranges::sort(classes);
@@ -271,7 +269,7 @@ class SymbolicPlanMaker {
       const StateHash messages = fixed_messages(v, below.fixed);
       const int32_t q = class_above(v, below.varying);
       if (q != -1) {
-        above[v] = static_cast<int32_t>(level.varying.nodes());
+        above[v] = level.varying.nodes();
         level.varying.class_of.push_back(q);
         level.varying.base.push_back(messages);
         level.varying.self.push_back(reference_[v]);
@@ -279,7 +277,7 @@ class SymbolicPlanMaker {
         continue;
       }
       const int32_t self = -1 - reference_[v];
-      const StateHash hash = combined(below.fixed.hash[static_cast<size_t>(self)], messages);
+      const StateHash hash = combined(below.fixed.hash[self], messages);
       const auto [at, fresh] = known.emplace(hash, static_cast<int32_t>(level.fixed.states()));
       above[v] = fixed(at->second);
       if (!fresh) continue;
@@ -299,10 +297,9 @@ class SymbolicPlanMaker {
     for (size_t r = 0; r < relations_.size(); ++r) {
       const CsrMatrix& relation = relations_[r];
       for (int64_t e = relation.row_ptr[v]; e < relation.row_ptr[v + 1]; ++e) {
-        const int32_t at = reference_[static_cast<size_t>(relation.columns[static_cast<size_t>(e)])];
+        const int32_t at = reference_[relation.columns[e]];
         if (at >= 0) continue;
-        sum = sum +
-              mixed(below.hash[static_cast<size_t>(-1 - at)], message_key(r, relation.values[static_cast<size_t>(e)]));
+        sum = sum + mixed(below.hash[-1 - at], message_key(r, relation.values[e]));
       }
     }
     return sum;
@@ -316,8 +313,8 @@ class SymbolicPlanMaker {
       for (const size_t v : nodes) {
         fixed_sources.clear();
         for (int64_t e = relation.row_ptr[v]; e < relation.row_ptr[v + 1]; ++e) {
-          const int32_t at = reference_[static_cast<size_t>(relation.columns[static_cast<size_t>(e)])];
-          const double value = relation.values[static_cast<size_t>(e)];
+          const int32_t at = reference_[relation.columns[e]];
+          const double value = relation.values[e];
           if (at < 0) {
             fixed_sources.emplace_back(negate ? -1 - at : at, value);
           } else {
@@ -326,7 +323,7 @@ class SymbolicPlanMaker {
           }
         }
         append_merged(fixed_sources, columns, values);
-        row_ptr.push_back(static_cast<int64_t>(columns.size()));
+        row_ptr.push_back(columns.size());
       }
     }
   }
@@ -342,10 +339,10 @@ class SymbolicPlanMaker {
       const int32_t at = reference_[v];
       double weight = 1.0;
       if (!weights.empty()) {
-        const auto column = static_cast<size_t>(configurable_[v]);
-        weight = weights[static_cast<size_t>(result_->column[column])];
+        const size_t column = configurable_[v];
+        weight = weights[result_->column[column]];
       }
-      const int32_t q = at >= 0 ? varying.class_of[static_cast<size_t>(at)] : -1;
+      const int32_t q = at >= 0 ? varying.class_of[at] : -1;
       auto& part = parts[{pool, q}];
       part.pool = pool;
       part.class_of = q;

@@ -70,15 +70,15 @@ class StateTable {
     if (2 * hashes_.size() >= slots_.size()) grow();
     size_t at = hash.low & mask_;
     while (slots_[at] >= 0) {
-      if (hashes_[static_cast<size_t>(slots_[at])] == hash) return {slots_[at], false};
+      if (hashes_[slots_[at]] == hash) return {slots_[at], false};
       at = (at + 1) & mask_;
     }
-    slots_[at] = static_cast<int32_t>(hashes_.size());
+    slots_[at] = hashes_.size();
     hashes_.push_back(hash);
     return {slots_[at], true};
   }
-  const StateHash& hash(int32_t state) const { return hashes_[static_cast<size_t>(state)]; }
-  int64_t size() const { return static_cast<int64_t>(hashes_.size()); }
+  const StateHash& hash(int32_t state) const { return hashes_[state]; }
+  int64_t size() const { return hashes_.size(); }
 
  private:
   void grow() {
@@ -87,7 +87,7 @@ class StateTable {
     for (size_t i = 0; i < hashes_.size(); ++i) {
       size_t at = hashes_[i].low & mask_;
       while (slots_[at] >= 0) at = (at + 1) & mask_;
-      slots_[at] = static_cast<int32_t>(i);
+      slots_[at] = i;
     }
   }
 
@@ -128,7 +128,7 @@ struct SymbolicPlan {
   struct Classes {
     std::vector<int64_t> member_ptr;
     std::vector<int32_t> members;
-    int64_t count() const { return static_cast<int64_t>(member_ptr.size()) - 1; }
+    int64_t count() const { return std::ssize(member_ptr) - 1; }
     int32_t everything() const { return static_cast<int32_t>(count()) - 1; }
   };
 
@@ -142,7 +142,7 @@ struct SymbolicPlan {
     std::vector<int64_t> row_ptr;
     std::vector<int32_t> columns;  // fixed states one level down, distinct within a row
     std::vector<double> values;
-    int64_t states() const { return static_cast<int64_t>(hash.size()); }
+    int64_t states() const { return hash.size(); }
   };
 
   /// Holds nodes that differ between candidates. A *reference* names a fixed or varying state one level down: ≥ 0 a
@@ -155,7 +155,7 @@ struct SymbolicPlan {
     std::vector<int64_t> row_ptr;
     std::vector<int32_t> columns;  // references; fixed ones come last, distinct within a row
     std::vector<double> values;
-    int64_t nodes() const { return static_cast<int64_t>(class_of.size()); }
+    int64_t nodes() const { return class_of.size(); }
   };
 
   struct Level {
@@ -183,7 +183,7 @@ struct SymbolicPlan {
   std::vector<Part> node_parts, configurable_parts;
   std::vector<Part> tied_parts;  // empty unless the request asks for them
 
-  int64_t configurable() const { return static_cast<int64_t>(column.size()); }
+  int64_t configurable() const { return column.size(); }
 };
 
 /// Returns the key of a message in its receiver's hash.

@@ -63,12 +63,12 @@ class Writer {
   template <class T>
   void operator()(const std::vector<T>& values) {
     static_assert(std::is_trivially_copyable_v<T>);
-    number(static_cast<int64_t>(values.size()));
+    number(std::ssize(values));
     append(values.data(), values.size() * sizeof(T));
   }
   template <class T>
   void resize(const std::vector<T>& values) {
-    number(static_cast<int64_t>(values.size()));
+    number(std::ssize(values));
   }
   void number(int64_t value) { append(&value, sizeof value); }
   std::vector<std::byte> take() && { return std::move(bytes_); }
@@ -89,7 +89,7 @@ class Reader {
   [[noreturn]] void fail(const std::string& what) const { throw DataError("{}: stored plan: {}", origin_, what); }
   template <class T>
   void operator()(std::vector<T>& values) {
-    const auto count = static_cast<uint64_t>(count_of(sizeof(T)));
+    const uint64_t count = count_of(sizeof(T));
     values.resize(count);
     take(values.data(), count * sizeof(T));
   }
@@ -153,7 +153,7 @@ class Checker {
  private:
   template <class T>
   static int64_t size(const std::vector<T>& values) {
-    return static_cast<int64_t>(values.size());
+    return std::ssize(values);
   }
   void expect(bool right, const char* what) const {
     if (!right) reader_.fail(fmt::format("{}: not those of group {}", what, group_.name));
@@ -168,11 +168,10 @@ class Checker {
     expect(classes.count() > s_.configurable(), "classes");
     check_row_ptr(classes.member_ptr, classes.count(), size(classes.members), "members of classes");
     for (int64_t q = 0; q < classes.count(); ++q) {
-      const auto first = classes.member_ptr[static_cast<size_t>(q)],
-                 last = classes.member_ptr[static_cast<size_t>(q) + 1];
+      const auto first = classes.member_ptr[q], last = classes.member_ptr[q + 1];
       expect(q < s_.configurable() || q == classes.everything() || first < last, "a class without members");
       for (int64_t i = first; i < last; ++i) {
-        const int32_t member = classes.members[static_cast<size_t>(i)];
+        const int32_t member = classes.members[i];
         expect(member >= 0 && member < q, "member of a class");
       }
     }
@@ -225,7 +224,7 @@ class Checker {
       within(part.members, 0, fixed ? last.fixed.states() : last.varying.nodes(), "member of the readout");
       expect(part.counts.size() == part.members.size(), "counts of the readout");
       for (const int32_t member : part.members)
-        expect(fixed || last.varying.class_of[static_cast<size_t>(member)] == part.class_of, "class of a member");
+        expect(fixed || last.varying.class_of[member] == part.class_of, "class of a member");
     }
   }
 

@@ -107,7 +107,7 @@ void Batcher::score_joined(Batch& batch) {
   int64_t first = 0;
   for (const auto& [work, result] : batch.requests) {
     auto& part = parts.emplace_back();
-    part.requests = static_cast<int64_t>(batch.requests.size());
+    part.requests = batch.requests.size();
     part.scores.assign(scored.scores.begin() + first, scored.scores.begin() + first + work.count);
     if (!scored.failures.empty())
       part.failures.assign(scored.failures.begin() + first, scored.failures.begin() + first + work.count);
@@ -122,7 +122,7 @@ void Batcher::score_joined(Batch& batch) {
     part.failed = std::count_if(part.scores.begin(), part.scores.end(), failed);
     if (part.failed == 0) continue;
     const auto place = std::find_if(part.scores.begin(), part.scores.end(), failed) - part.scores.begin();
-    Work one{.count = 1, .texts = {work.texts[static_cast<size_t>(place)]}};
+    Work one{.count = 1, .texts = {work.texts[place]}};
     auto message = batch.target->score(one).first_failure;
     message.erase(0, std::min(message.size(), message.find(": ")));
     part.first_failure = std::to_string(place) + message;

@@ -242,7 +242,7 @@ struct HttpServer::State {
   /// A piece of the body. What is refused is dropped up to the limit once more, so that the client can read why.
   bool take(Request& request, const char* bytes, size_t size) {
     auto& body = request.request.body;
-    const auto total = static_cast<int64_t>(body.size() + size);
+    const int64_t total = body.size() + size;
     if (!request.error && total > limits.max_body) request.error = too_large(limits.max_body);
     if (!request.error && total > request.held && !request.hold(total - request.held)) request.error = no_room();
     if (request.error) {
@@ -250,7 +250,7 @@ struct HttpServer::State {
       request.dropped += static_cast<int64_t>(size);
       return request.dropped <= limits.max_body;
     }
-    if (body.empty()) body.reserve(static_cast<size_t>(request.expected) + kPadding);
+    if (body.empty()) body.reserve(request.expected + kPadding);
     body.append(bytes, size);
     return true;
   }
@@ -279,7 +279,7 @@ struct HttpServer::State {
     if (stream.said.empty()) return MHD_CONTENT_READER_END_OF_STREAM;
     const auto size = stream.said.copy(buffer, most);
     stream.said.erase(0, size);
-    return static_cast<ssize_t>(size);
+    return size;
   }
 
   static MHD_Response* response_of(const HttpResponse& answer) {

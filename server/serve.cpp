@@ -41,8 +41,7 @@ void reload(const ServeArguments& arguments, const inference::Options& options, 
 std::vector<Listener> listen(const ServeArguments& arguments) {
   std::vector<Listener> listeners;
   if (!arguments.socket.empty()) listeners.push_back(Listener::on_path(arguments.socket));
-  if (arguments.port >= 0)
-    listeners.push_back(Listener::on_loopback(arguments.address, static_cast<uint16_t>(arguments.port)));
+  if (arguments.port >= 0) listeners.push_back(Listener::on_loopback(arguments.address, arguments.port));
   if (listeners.empty()) throw configs::SettingsError("serve: nowhere to listen; give --socket, --port or both");
   return listeners;
 }

@@ -81,7 +81,7 @@ void check_count(int64_t count, int64_t most) {
 
 template <class T>
 std::vector<T> read_binary(const std::string& body, int64_t row, int64_t most, int64_t& count) {
-  const auto bytes = static_cast<int64_t>(body.size()), size = row * static_cast<int64_t>(sizeof(T));
+  const auto bytes = std::ssize(body), size = row * static_cast<int64_t>(sizeof(T));
   if (size == 0 || bytes % size != 0)
     throw DataError("request: {} bytes, expected {} numbers of {} bytes for each candidate", bytes, row, sizeof(T));
   count = bytes / size;
@@ -137,12 +137,12 @@ void read_text_request(const HttpRequest& request, std::string_view name, int64_
   auto& texts = score.work.texts;
   const auto add = [&](std::string_view text) {
     texts.push_back(text);
-    check_count(static_cast<int64_t>(texts.size()), most);
+    check_count(texts.size(), most);
   };
   if (request.content_type == kJson) {
     read_fields(request, name, score, [&](const Element& list) {
       for (const Element item : score.reader.list(list, "a list of texts")) {
-        const Inside inside(score.reader, name, static_cast<int64_t>(texts.size()));
+        const Inside inside(score.reader, name, std::ssize(texts));
         std::string_view text;
         if (item.get(text) != simdjson::SUCCESS) {
           score.reader.object(item, "a text or an object");
@@ -160,7 +160,7 @@ void read_text_request(const HttpRequest& request, std::string_view name, int64_
       if (!line.empty()) add(line);
     }
   }
-  score.work.count = static_cast<int64_t>(texts.size());
+  score.work.count = texts.size();
   check_count(score.work.count, most);
 }
 

@@ -33,7 +33,7 @@ class RecentStore {
     entries_.push_front({id, std::move(object), weight});
     places_[id] = entries_.begin();
     weight_ += weight;
-    while (entries_.size() > 1 && (static_cast<int64_t>(entries_.size()) > most_ || weight_ > most_weight_)) {
+    while (entries_.size() > 1 && (std::ssize(entries_) > most_ || weight_ > most_weight_)) {
       weight_ -= entries_.back().weight;
       places_.erase(entries_.back().id);
       entries_.pop_back();

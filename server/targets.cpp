@@ -37,7 +37,7 @@ class GraphReader {
     std::array<bool, kFields> met{};
     for (const auto& [name, value] : json_.object(root, "an object with node_features, node_types, edges, …")) {
       const Inside inside(json_, name);
-      const auto which = static_cast<size_t>(std::find(kNames.begin(), kNames.end(), name) - kNames.begin());
+      const size_t which = std::find(kNames.begin(), kNames.end(), name) - kNames.begin();
       if (which == kFields || (!layouts && (which == kConfigurable || which == kCollection)))
         json_.fail("no field of a graph");
       json_.once(met.at(which));
@@ -63,9 +63,8 @@ class GraphReader {
     const Inside inside(json_, kNames[kTypes]);
     std::vector<uint8_t> types;
     for (const Element type : json_.list(list, "a list of HLO opcodes")) {
-      if (static_cast<int64_t>(types.size()) == limits_.nodes)
-        json_.fail(fmt::format("more than {} nodes", limits_.nodes));
-      types.push_back(static_cast<uint8_t>(json_.integer(type, 0, data::kHloOpcodes - 1)));
+      if (std::ssize(types) == limits_.nodes) json_.fail(fmt::format("more than {} nodes", limits_.nodes));
+      types.push_back(json_.integer(type, 0, data::kHloOpcodes - 1));
     }
     if (types.empty()) json_.fail("empty, expected at least one node");
     group_.graphs.node_types = std::move(types);
@@ -74,14 +73,14 @@ class GraphReader {
 
   void read_features(const Element& list) {
     const Inside inside(json_, kNames[kFeatures]);
-    const auto nodes = static_cast<size_t>(group_.graphs.nodes());
+    const size_t nodes = group_.graphs.nodes();
     std::vector<float> features;
-    features.reserve(nodes * static_cast<size_t>(data::kHloFeatures));
+    features.reserve(nodes * data::kHloFeatures);
     int64_t node = 0;
     for (const Element row : json_.list(list, "a list of rows")) {
       const Inside at(json_, "row", node);
       const auto values = json_.list(row, "a list of numbers");
-      if (static_cast<int64_t>(values.size()) != data::kHloFeatures)
+      if (std::ssize(values) != data::kHloFeatures)
         json_.fail(fmt::format("{} numbers, expected {}", values.size(), data::kHloFeatures));
       for (const Element value : values) features.push_back(json_.number(value));
       ++node;
@@ -92,17 +91,14 @@ class GraphReader {
     group_.graphs.feature_count = data::kHloFeatures;
   }
 
-  int32_t read_node(const Element& element) const {
-    return static_cast<int32_t>(json_.integer(element, 0, group_.graphs.nodes() - 1));
-  }
+  int32_t read_node(const Element& element) const { return json_.integer(element, 0, group_.graphs.nodes() - 1); }
 
   void read_edges(const Element& list) {
     const Inside inside(json_, kNames[kEdges]);
     std::vector<int32_t> sources, targets;
     for (const Element edge : json_.list(list, "a list of [consumer, producer]")) {
-      if (static_cast<int64_t>(sources.size()) == limits_.edges)
-        json_.fail(fmt::format("more than {} edges", limits_.edges));
-      const Inside at(json_, "edge", static_cast<int64_t>(sources.size()));
+      if (std::ssize(sources) == limits_.edges) json_.fail(fmt::format("more than {} edges", limits_.edges));
+      const Inside at(json_, "edge", std::ssize(sources));
       const auto ends = json_.list(edge, "[consumer, producer]");
       if (ends.size() != 2) json_.fail(fmt::format("{} numbers, expected [consumer, producer]", ends.size()));
       targets.push_back(read_node(ends.at(0)));

@@ -34,7 +34,7 @@ double estimate_kept_nodes(const data::GroupHeader& header, const configs::DataS
   const auto nodes = static_cast<double>(header.nodes), configurable = static_cast<double>(header.configurable);
   if (settings.prune_hops < 0 || header.kind != data::CandidateKind::layout || header.configurable == 0) return nodes;
   if (settings.prune_hops == 0) return std::min(configurable, nodes);
-  const double reached = 1.7 * std::exp2(static_cast<double>(std::min<int64_t>(settings.prune_hops, 64)));
+  const double reached = 1.7 * std::exp2(std::min<int64_t>(settings.prune_hops, 64));
   return std::clamp(nodes * -std::expm1(-reached * configurable / nodes), std::min(configurable, nodes), nodes);
 }
 
@@ -42,15 +42,15 @@ ResidentBytes estimate_resident_bytes(const data::GroupHeader& header, const con
   const auto& model = settings.model;
   const auto& sampler = settings.sampler;
   const double nodes = estimate_kept_nodes(header, settings.data);
-  const double kept = header.nodes > 0 ? nodes / static_cast<double>(header.nodes) : 1.0;
-  const double edges = static_cast<double>(header.edges) * kept;
+  const double kept = header.nodes > 0 ? nodes / header.nodes : 1.0;
+  const double edges = header.edges * kept;
   const auto candidates = static_cast<double>(header.candidates), hidden = static_cast<double>(model.hidden);
   ResidentBytes bytes;
-  bytes.divided = static_cast<double>(header.configurable) * candidates +
-                  nodes * (4 * static_cast<double>(header.feature_count) + 9) + 24 * edges;
+  bytes.divided =
+      header.configurable * candidates + nodes * (4 * static_cast<double>(header.feature_count) + 9) + 24 * edges;
   if (sampler.max_segment_nodes > 0) {
-    const auto segments = static_cast<double>(least_segments(static_cast<int64_t>(nodes), sampler));
-    bytes.divided += 4 * segments * candidates * hidden * static_cast<double>(model.readout.size());
+    const double segments = least_segments(nodes, sampler);
+    bytes.divided += 4 * segments * candidates * hidden * model.readout.size();
   }
   const auto states = estimate_states(header, settings);
   bytes.whole = 24 * candidates;
@@ -72,13 +72,13 @@ int64_t count_parts(const data::GroupHeader& header, const configs::Settings& se
                                  "; only graphs with segments can span ranks: set sampler.max_segment_nodes, "
                                  "or raise shard.max_rank_bytes");
   const int64_t segments = least_segments(header.nodes, settings.sampler);
-  const double room = static_cast<double>(limit) - bytes.whole - bytes.sample;
+  const double room = limit - bytes.whole - bytes.sample;
   if (room <= 0 || std::ceil(bytes.divided / room) > static_cast<double>(segments))
     throw configs::SettingsError(
         found + fmt::format("; its {} segments cannot meet that, {:.0f} bytes go to each part whatever its size: lower "
                             "sampler.max_segment_nodes or sampler.candidates_per_group, or raise shard.max_rank_bytes",
                             segments, bytes.whole + bytes.sample));
-  return static_cast<int64_t>(std::ceil(bytes.divided / room));
+  return std::ceil(bytes.divided / room);
 }
 
 std::vector<double> estimate_states(const data::GroupHeader& header, const configs::Settings& settings,
@@ -86,10 +86,9 @@ std::vector<double> estimate_states(const data::GroupHeader& header, const confi
   const auto levels = static_cast<size_t>(configs::message_hops(settings.model)) + 1;
   const int64_t wanted = settings.sampler.candidates_per_group, at_once = wanted == 0 ? header.candidates : wanted;
   const double nodes = std::max(estimate_kept_nodes(header, settings.data), 1.0),
-               drawn = std::clamp(samples * static_cast<double>(at_once), 1.0,
-                                  std::max(1.0, static_cast<double>(header.candidates)));
+               drawn = std::clamp(samples * at_once, 1.0, std::max(1.0, static_cast<double>(header.candidates)));
   if (header.kind == data::CandidateKind::program)
-    return std::vector<double>(levels, nodes * drawn / static_cast<double>(std::max<int64_t>(header.graphs, 1)));
+    return std::vector<double>(levels, nodes * drawn / std::max<int64_t>(header.graphs, 1));
   if (header.kind == data::CandidateKind::tile) return std::vector<double>(levels, nodes * drawn);
   std::vector<double> fitted;
   for (const auto& law : kSharing)
@@ -97,18 +96,17 @@ std::vector<double> estimate_states(const data::GroupHeader& header, const confi
   const double growth = fitted[4] / fitted[3];
   while (fitted.size() < levels) fitted.push_back(fitted.back() * growth);
   fitted.resize(levels);
-  const auto segments = static_cast<double>(least_segments(static_cast<int64_t>(nodes), settings.sampler));
+  const double segments = least_segments(nodes, settings.sampler);
   for (auto& states : fitted) states = std::min(states, nodes * drawn) / segments;
   return fitted;
 }
 
 double estimate_sample_cost(const data::GroupHeader& header, const configs::Settings& settings, double samples) {
   const auto& model = settings.model;
-  const auto width = static_cast<double>(model.hidden);
+  const double width = model.hidden;
   const double inputs = static_cast<double>(header.feature_count + model.node_type_embedding) +
                         (header.kind == data::CandidateKind::layout ? data::kLayoutFeatures : 0);
-  const double first =
-      width * inputs + width * width * static_cast<double>(std::max<int64_t>(0, model.encoder_layers - 1));
+  const double first = width * inputs + width * width * std::max<int64_t>(0, model.encoder_layers - 1);
   const double messages =
       header.kind == data::CandidateKind::layout
           ? kSharedMessages
@@ -121,9 +119,8 @@ double estimate_sample_cost(const data::GroupHeader& header, const configs::Sett
 }
 
 double estimate_sharing(const data::GroupHeader& header, const configs::Settings& settings) {
-  const bool segments =
-      settings.sampler.max_segment_nodes > 0 &&
-      least_segments(static_cast<int64_t>(estimate_kept_nodes(header, settings.data)), settings.sampler) > 1;
+  const bool segments = settings.sampler.max_segment_nodes > 0 &&
+                        least_segments(estimate_kept_nodes(header, settings.data), settings.sampler) > 1;
   if (header.kind != data::CandidateKind::layout || segments) return 1;
   constexpr double kSamples = 8;
   const double one = estimate_sample_cost(header, settings), several = estimate_sample_cost(header, settings, kSamples);

@@ -76,7 +76,7 @@ std::string to_string(Role role) { return role == Role::train ? "train" : role =
 std::vector<int64_t> DatasetIndex::with_role(Role role) const {
   std::vector<int64_t> found;
   for (size_t i = 0; i < entries.size(); ++i) {
-    if (entries[i].role == role) found.push_back(static_cast<int64_t>(i));
+    if (entries[i].role == role) found.push_back(i);
   }
   return found;
 }
@@ -215,7 +215,7 @@ void verify_files(const DatasetIndex& dataset, const std::vector<int64_t>& entri
   // Each file is listed once, however many groups it has.
   std::map<std::filesystem::path, std::map<std::pair<int64_t, std::string>, uint64_t>> seen;  // fingerprints
   for (const int64_t i : entries) {
-    const auto& expected = dataset.entries[static_cast<size_t>(i)].header;
+    const auto& expected = dataset.entries[i].header;
     const auto [file, first] = seen.try_emplace(expected.file);
     if (first) {
       for (const auto& header : data::list_groups({expected.file.string()}, {}, expected.kind, admit))
@@ -282,9 +282,8 @@ SizeList read_size_list(const std::filesystem::path& file, const configs::Settin
     header.feature_count = data::kHloFeatures;
     header.nodes = number("nodes", 1, kMostNodes);
     header.edges = number("edges", 0, int64_t{1} << 40);
-    header.configurable = list.assumed_configurable
-                              ? std::llround(static_cast<double>(header.nodes) * assumptions.configurable_share)
-                              : number("configurable", 0, header.nodes);
+    header.configurable = list.assumed_configurable ? std::llround(header.nodes * assumptions.configurable_share)
+                                                    : number("configurable", 0, header.nodes);
     header.candidates = list.assumed_candidates ? assumptions.candidates : number("candidates", 1, kMostNodes);
     header.fingerprint =
         random_bits({static_cast<uint64_t>(header.nodes), static_cast<uint64_t>(header.edges),

@@ -36,7 +36,7 @@ class Partition {
       : work_(work),
         buckets_(work.slots.empty() ? 0 : work.slots.front().costs.size()),
         owner_(work.slots.size()),
-        held_(static_cast<size_t>(ranks), Held{.load = Costs(buckets_)}),
+        held_(ranks, Held{.load = Costs(buckets_)}),
         nothing_{.costs = Costs(buckets_)},
         change_from_(buckets_),
         change_to_(buckets_) {
@@ -54,14 +54,14 @@ class Partition {
   void assign_by_cost() {
     std::vector<double> total(held_.size());
     for (const size_t slot : heaviest_first(cost_.size(), [&](size_t i) { return cost_[i]; })) {
-      const auto rank = static_cast<size_t>(std::ranges::min_element(total) - total.begin());
+      const size_t rank = std::ranges::min_element(total) - total.begin();
       total[rank] += cost_[slot];
       hand_over(slot, rank);
     }
   }
 
   void assign(const std::vector<int>& ranks) {
-    for (size_t slot = 0; slot < ranks.size(); ++slot) hand_over(slot, static_cast<size_t>(ranks[slot]));
+    for (size_t slot = 0; slot < ranks.size(); ++slot) hand_over(slot, ranks[slot]);
   }
 
   void assign_by_group() {
@@ -125,7 +125,7 @@ class Partition {
  private:
   void hand_over(size_t slot, size_t rank) {
     held_[rank].slots.push_back(slot);
-    owner_[slot] = static_cast<int>(rank);
+    owner_[slot] = rank;
     add(work_.slots[slot], 1, held_[rank]);
   }
 
@@ -146,7 +146,7 @@ class Partition {
   }
 
   void take_away(size_t slot) {
-    auto& held = held_[static_cast<size_t>(owner_[slot])];
+    auto& held = held_[owner_[slot]];
     std::erase(held.slots, slot);
     add(work_.slots[slot], -1, held);
   }
@@ -189,7 +189,7 @@ class Partition {
         }
         double cost = filled.cost;
         if (rank == load.size()) {  // none is left: as much as the rank with most room takes
-          rank = static_cast<size_t>(std::ranges::min_element(load) - load.begin());
+          rank = std::ranges::min_element(load) - load.begin();
           const auto some = fill(slots, first, most - load[rank]);
           if (some.count == 0) return std::nullopt;
           count = some.count;

@@ -13,13 +13,13 @@ namespace {
 
 /// (entry, part) that each rank trains on or evaluates.
 std::vector<std::set<std::pair<int64_t, int64_t>>> held_pieces(const ShardPlan& plan, int ranks) {
-  std::vector<std::set<std::pair<int64_t, int64_t>>> held(static_cast<size_t>(ranks));
+  std::vector<std::set<std::pair<int64_t, int64_t>>> held(ranks);
   for (const auto& [piece, trainers] : plan.trainers()) {
-    for (const int rank : trainers) held[static_cast<size_t>(rank)].insert(piece);
+    for (const int rank : trainers) held[rank].insert(piece);
   }
   for (size_t e = 0; e < plan.eval_parts.size(); ++e) {
     for (size_t part = 0; part < plan.eval_parts[e].size(); ++part)
-      held[static_cast<size_t>(plan.eval_parts[e][part])].insert({static_cast<int64_t>(e), static_cast<int64_t>(part)});
+      held[plan.eval_parts[e][part]].insert({static_cast<int64_t>(e), static_cast<int64_t>(part)});
   }
   return held;
 }
@@ -32,8 +32,8 @@ void add_memory(const DatasetIndex& dataset, const ShardPlan& plan, const config
   for (const auto& pieces : held_pieces(plan, report.ranks)) {
     double resident = 0, sample = 0;
     for (const auto& [entry, part] : pieces) {
-      const auto& own = bytes[static_cast<size_t>(entry)];
-      resident += own.divided / static_cast<double>(dataset[entry].parts) + own.whole;
+      const auto& own = bytes[entry];
+      resident += own.divided / dataset[entry].parts + own.whole;
       sample = std::max(sample, own.sample);
     }
     report.bytes_max = std::max(report.bytes_max, resident + sample);
@@ -41,8 +41,8 @@ void add_memory(const DatasetIndex& dataset, const ShardPlan& plan, const config
   }
   report.bytes_mean = sum / report.ranks;
   int64_t copies = 0;
-  for (const auto& [piece, trainers] : plan.trainers()) copies += static_cast<int64_t>(trainers.size());
-  if (report.pieces > 0) report.copies = static_cast<double>(copies) / static_cast<double>(report.pieces);
+  for (const auto& [piece, trainers] : plan.trainers()) copies += std::ssize(trainers);
+  if (report.pieces > 0) report.copies = static_cast<double>(copies) / report.pieces;
 }
 
 void add_steps(const DatasetIndex& dataset, const ShardPlan& plan, uint64_t seed, PlanReport& report) {
@@ -62,7 +62,7 @@ void add_steps(const DatasetIndex& dataset, const ShardPlan& plan, uint64_t seed
   report.speed_up = report.ranks * alone_sum / heaviest_sum;
   report.step_imbalance = heaviest_sum / mean_sum - 1;
   report.step_bound = bound_sum / mean_sum - 1;
-  report.heaviest_sample_share = heaviest_sample / (mean_sum / static_cast<double>(report.steps.size()));
+  report.heaviest_sample_share = heaviest_sample / (mean_sum / report.steps.size());
 }
 
 }  // namespace
@@ -75,15 +75,15 @@ StepCost batch_cost(const DatasetIndex& dataset, const ShardPlan& plan, int rank
   StepCost step;
   for (size_t slot = 0; slot < plan.slots.size(); ++slot) {
     if (position >= plan.slots[slot].samples) continue;
-    const auto sample = plan.sample_at(static_cast<int64_t>(slot), position, key);
+    const auto sample = plan.sample_at(slot, position, key);
     ++samples[{plan.slot_rank[slot], sample.entry}];
     ++all[sample.entry];
     step.heaviest_sample = std::max(step.heaviest_sample, dataset[sample.entry].sample_cost);
   }
-  std::vector<double> cost(static_cast<size_t>(ranks));
+  std::vector<double> cost(ranks);
   for (const auto& [place, count] : samples) {
     const double own = dataset[place.second].cost_of(count);
-    cost[static_cast<size_t>(place.first)] += own;
+    cost[place.first] += own;
     step.total += own;
   }
   for (const auto& [entry, count] : all) step.alone += dataset[entry].cost_of(count);
@@ -103,23 +103,23 @@ PlanReport report_plan(const DatasetIndex& dataset, const ShardPlan& plan, const
                        int ranks) {
   PlanReport report;
   report.ranks = ranks;
-  report.slots = static_cast<int64_t>(plan.slots.size());
+  report.slots = plan.slots.size();
   report.batches = plan.batches_per_epoch;
-  report.buckets = static_cast<int64_t>(plan.buckets.size()) - 1;
+  report.buckets = std::ssize(plan.buckets) - 1;
   report.imbalance = plan.imbalance;
-  std::vector<bool> busy(static_cast<size_t>(ranks));
+  std::vector<bool> busy(ranks);
   for (size_t slot = 0; slot < plan.slots.size(); ++slot) {
     report.samples += plan.slots[slot].samples;
-    if (plan.slots[slot].samples > 0) busy[static_cast<size_t>(plan.slot_rank[slot])] = true;
+    if (plan.slots[slot].samples > 0) busy[plan.slot_rank[slot]] = true;
   }
-  report.idle_ranks = static_cast<int>(std::ranges::count(busy, false));
+  report.idle_ranks = std::ranges::count(busy, false);
   for (const int64_t e : dataset.with_role(Role::train)) {
     const int64_t parts = dataset[e].parts;
     report.pieces += parts;
     if (parts > 1) ++report.cut_groups;
   }
   const int64_t places = report.batches * report.slots;
-  if (places > 0) report.padding = 1 - static_cast<double>(report.samples) / static_cast<double>(places);
+  if (places > 0) report.padding = 1 - static_cast<double>(report.samples) / places;
   add_steps(dataset, plan, settings.trainer.seed, report);
   add_memory(dataset, plan, settings, report);
   return report;

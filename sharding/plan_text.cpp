@@ -29,9 +29,7 @@ std::vector<int64_t> heaviest_entries(const DatasetIndex& dataset, size_t count)
   return entries;
 }
 
-double epoch_cost(const IndexEntry& entry) {
-  return entry.sample_cost * static_cast<double>(entry.samples * entry.parts);
-}
+double epoch_cost(const IndexEntry& entry) { return entry.sample_cost * (entry.samples * entry.parts); }
 
 double epoch_cost(const DatasetIndex& dataset) {
   double sum = 0;
@@ -190,13 +188,12 @@ std::string prediction_text(const std::vector<PlanView>& views, const TextForm& 
       rows.push_back({fmt::to_string(found.ranks), milliseconds(found.step_seconds), percent(found.efficiency)});
       continue;
     }
-    const double draws =
-        static_cast<double>(view.report.samples) / static_cast<double>(std::max<int64_t>(1, view.report.batches));
+    const double draws = static_cast<double>(view.report.samples) / std::max<int64_t>(1, view.report.batches);
     rows.push_back({fmt::to_string(found.ranks), fmt::to_string(view.groups_per_batch),
                     milliseconds(found.step_seconds), milliseconds(found.compute_seconds),
                     milliseconds(found.waiting_seconds), milliseconds(found.reduce_seconds),
                     milliseconds(found.exposed_seconds), milliseconds(found.small_seconds),
-                    fmt::format("{:.0f}", draws * static_cast<double>(view.candidates_per_group) / found.step_seconds),
+                    fmt::format("{:.0f}", draws * view.candidates_per_group / found.step_seconds),
                     fmt::format("{:.1f}", found.efficiency * found.ranks), percent(found.efficiency)});
   }
   return format_table(rows, form.width);

@@ -36,7 +36,7 @@ std::vector<Piece> sorted_pieces(const DatasetIndex& dataset) {
 /// own: which slots idle in the last batch is then part of what is balanced.
 int64_t bucket_height(const std::vector<Piece>& pieces, size_t next, int64_t slots) {
   int64_t samples = 0;
-  const size_t end = std::min(pieces.size(), next + static_cast<size_t>(slots));
+  const size_t end = std::min(pieces.size(), next + slots);
   for (size_t i = next; i < end; ++i) samples += pieces[i].samples - pieces[i].assigned;
   return std::max<int64_t>(1, end == pieces.size() ? samples / slots : (samples + slots / 2) / slots);
 }
@@ -52,14 +52,14 @@ void give(std::vector<Piece>& pieces, const Taken& taken, BatchSlot& slot) {
   auto& piece = pieces[taken.piece];
   slot.shares.push_back({piece.entry, piece.part, piece.assigned, taken.count});
   slot.samples += taken.count;
-  slot.cost += piece.sample_cost * static_cast<double>(taken.count);
+  slot.cost += piece.sample_cost * taken.count;
   piece.assigned += taken.count;
 }
 
 /// Fills plan.slots and plan.buckets.
 void deal_samples(const DatasetIndex& dataset, int64_t slot_count, ShardPlan& plan) {
   auto pieces = sorted_pieces(dataset);
-  plan.slots.resize(static_cast<size_t>(slot_count));
+  plan.slots.resize(slot_count);
   for (auto& slot : plan.slots) slot.bucket_ptr = {0};
   plan.buckets = {0};
   int64_t left = 0;
@@ -83,7 +83,7 @@ void deal_samples(const DatasetIndex& dataset, int64_t slot_count, ShardPlan& pl
       while (dataset[pieces[piece].entry].sharing < 1 && first < slot_count && wanted(first) > 0 &&
              count >= wanted(first)) {
         const int64_t whole = wanted(first);
-        give(pieces, {piece, whole}, plan.slots[static_cast<size_t>(first)]);
+        give(pieces, {piece, whole}, plan.slots[first]);
         count -= whole;
         ++first;
       }
@@ -93,13 +93,13 @@ void deal_samples(const DatasetIndex& dataset, int64_t slot_count, ShardPlan& pl
         while (taken.front().count == 0) taken.pop_front();
         auto& [piece, count] = taken.front();
         const int64_t some = std::min(want, count);
-        give(pieces, {piece, some}, plan.slots[static_cast<size_t>(l)]);
+        give(pieces, {piece, some}, plan.slots[l]);
         count -= some;
         want -= some;
       }
     }
     while (next < pieces.size() && pieces[next].assigned == pieces[next].samples) ++next;
-    for (auto& slot : plan.slots) slot.bucket_ptr.push_back(static_cast<int64_t>(slot.shares.size()));
+    for (auto& slot : plan.slots) slot.bucket_ptr.push_back(slot.shares.size());
     plan.buckets.push_back(plan.buckets.back() + (total + slot_count - 1) / slot_count);
     left -= total;
   }
@@ -118,14 +118,14 @@ void merge_buckets(const DatasetIndex& dataset, double slack, ShardPlan& plan) {
   std::vector<size_t> kept = {0};  // first buckets of the merged ones
   int64_t samples = 0;
   for (const auto& slot : plan.slots) samples += slot.samples;
-  const bool short_end = samples % static_cast<int64_t>(plan.slots.size()) != 0;
+  const bool short_end = samples % std::ssize(plan.slots) != 0;
   double apart = 0;
   for (size_t b = 0; b < buckets; ++b) {
-    apart += heaviest[b] * static_cast<double>(plan.buckets[b + 1] - plan.buckets[b]);
-    const double merged = heaviest[kept.back()] * static_cast<double>(plan.buckets[b + 1] - plan.buckets[kept.back()]);
+    apart += heaviest[b] * (plan.buckets[b + 1] - plan.buckets[b]);
+    const double merged = heaviest[kept.back()] * (plan.buckets[b + 1] - plan.buckets[kept.back()]);
     if (b > kept.back() && (merged > (1 + slack) * apart || (short_end && b + 1 == buckets))) {
       kept.push_back(b);
-      apart = heaviest[b] * static_cast<double>(plan.buckets[b + 1] - plan.buckets[b]);
+      apart = heaviest[b] * (plan.buckets[b + 1] - plan.buckets[b]);
     }
   }
   kept.push_back(buckets);
@@ -143,7 +143,7 @@ Work work_of(const DatasetIndex& dataset, const ShardPlan& plan) {
   Work work;
   work.slots.assign(plan.slots.size(), {.costs = std::vector<double>(plan.buckets.size() - 1)});
   for (size_t b = 0; b + 1 < plan.buckets.size(); ++b) {
-    const auto batches = static_cast<double>(plan.buckets[b + 1] - plan.buckets[b]);
+    const double batches = plan.buckets[b + 1] - plan.buckets[b];
     std::map<int64_t, std::map<size_t, int64_t>> samples;  // key: entry, then slot
     for (size_t slot = 0; slot < plan.slots.size(); ++slot) {
       for (const auto& share : plan.slots[slot].in_bucket(b)) samples[share.entry][slot] += share.count;
@@ -151,13 +151,13 @@ Work work_of(const DatasetIndex& dataset, const ShardPlan& plan) {
     for (const auto& [e, by_slot] : samples) {
       const auto& entry = dataset[e];
       double in_batch = 0;
-      for (const auto& [slot, count] : by_slot) in_batch += static_cast<double>(count) / batches;
+      for (const auto& [slot, count] : by_slot) in_batch += count / batches;
       const bool shared = entry.sharing < 1 && by_slot.size() > 1 && in_batch > 1;
       for (const auto& [slot, count] : by_slot) {
         if (shared)
-          work.slots[slot].shared.push_back({work.groups.size(), static_cast<double>(count) / batches});
+          work.slots[slot].shared.push_back({work.groups.size(), count / batches});
         else
-          work.slots[slot].costs[b] += entry.sample_cost * static_cast<double>(count);
+          work.slots[slot].costs[b] += entry.sample_cost * count;
       }
       if (shared) work.groups.push_back({.bucket = b, .cost = batches * entry.sample_cost, .exponent = entry.sharing});
     }
@@ -167,16 +167,15 @@ Work work_of(const DatasetIndex& dataset, const ShardPlan& plan) {
 
 /// Returns the cost of an epoch for each rank.
 std::vector<double> rank_costs(const DatasetIndex& dataset, const ShardPlan& plan, int ranks) {
-  std::vector<double> cost(static_cast<size_t>(ranks));
+  std::vector<double> cost(ranks);
   for (size_t b = 0; b + 1 < plan.buckets.size(); ++b) {
-    const auto batches = static_cast<double>(plan.buckets[b + 1] - plan.buckets[b]);
+    const double batches = plan.buckets[b + 1] - plan.buckets[b];
     std::map<std::pair<int, int64_t>, double> in_batch;  // samples of each rank and entry
     for (size_t slot = 0; slot < plan.slots.size(); ++slot) {
       for (const auto& share : plan.slots[slot].in_bucket(b))
-        in_batch[{plan.slot_rank[slot], share.entry}] += static_cast<double>(share.count) / batches;
+        in_batch[{plan.slot_rank[slot], share.entry}] += share.count / batches;
     }
-    for (const auto& [place, samples] : in_batch)
-      cost[static_cast<size_t>(place.first)] += batches * dataset[place.second].cost_of(samples);
+    for (const auto& [place, samples] : in_batch) cost[place.first] += batches * dataset[place.second].cost_of(samples);
   }
   return cost;
 }
@@ -184,16 +183,16 @@ std::vector<double> rank_costs(const DatasetIndex& dataset, const ShardPlan& pla
 std::vector<std::vector<int>> deal_evaluation(const DatasetIndex& dataset, const ShardPlan& plan, int ranks) {
   const auto trainers = plan.trainers();
   std::vector<std::vector<int>> owner(dataset.entries.size());
-  std::vector<double> training(static_cast<size_t>(ranks)), others(static_cast<size_t>(ranks));
+  std::vector<double> training(ranks), others(ranks);
   const auto cost_of = [&](size_t e) { return dataset.entries[e].sample_cost; };
   for (const size_t e : heaviest_first(owner.size(), cost_of)) {
     for (int64_t part = 0; part < dataset.entries[e].parts; ++part) {
       const auto found = trainers.find({static_cast<int64_t>(e), part});
       auto& cost = found == trainers.end() ? others : training;
-      const auto load = [&](int rank) { return cost[static_cast<size_t>(rank)]; };
+      const auto load = [&](int rank) { return cost[rank]; };
       const int best = found == trainers.end() ? static_cast<int>(std::ranges::min_element(cost) - cost.begin())
                                                : *std::ranges::min_element(found->second, {}, load);
-      cost[static_cast<size_t>(best)] += cost_of(e);
+      cost[best] += cost_of(e);
       owner[e].push_back(best);
     }
   }
@@ -209,7 +208,7 @@ uint64_t epoch_key(uint64_t seed, int64_t epoch) {
 std::vector<int64_t> ShardPlan::slots_of(int rank) const {
   std::vector<int64_t> found;
   for (size_t slot = 0; slot < slots.size(); ++slot) {
-    if (slot_rank[slot] == rank) found.push_back(static_cast<int64_t>(slot));
+    if (slot_rank[slot] == rank) found.push_back(slot);
   }
   return found;
 }
@@ -225,11 +224,10 @@ std::map<std::pair<int64_t, int64_t>, std::set<int>> ShardPlan::trainers() const
 std::vector<int64_t> ShardPlan::entries_of(int rank) const {
   std::vector<int64_t> found;
   for (const int64_t slot : slots_of(rank)) {
-    for (const auto& share : slots[static_cast<size_t>(slot)].shares) found.push_back(share.entry);
+    for (const auto& share : slots[slot].shares) found.push_back(share.entry);
   }
   for (size_t entry = 0; entry < eval_parts.size(); ++entry) {
-    if (std::ranges::find(eval_parts[entry], rank) != eval_parts[entry].end())
-      found.push_back(static_cast<int64_t>(entry));
+    if (std::ranges::find(eval_parts[entry], rank) != eval_parts[entry].end()) found.push_back(entry);
   }
   std::ranges::sort(found);
   found.erase(std::unique(found.begin(), found.end()), found.end());
@@ -244,14 +242,14 @@ PlannedSample ShardPlan::sample_at(int64_t slot, int64_t position, uint64_t key)
   int64_t batch = position;
   if (position + 1 < batches_per_epoch) {
     const KeyedPermutation batches(static_cast<uint64_t>(batches_per_epoch - 1), key);
-    batch = static_cast<int64_t>(batches(static_cast<uint64_t>(position)));
+    batch = batches(position);
   }
-  const auto bucket = static_cast<size_t>(std::ranges::upper_bound(buckets, batch) - buckets.begin() - 1);
+  const size_t bucket = std::ranges::upper_bound(buckets, batch) - buckets.begin() - 1;
   const auto shares = own.in_bucket(bucket);
   int64_t samples = 0;
   for (const auto& share : shares) samples += share.count;
-  const KeyedPermutation order(static_cast<uint64_t>(samples), random_bits({key, static_cast<uint64_t>(slot), bucket}));
-  auto index = static_cast<int64_t>(order(static_cast<uint64_t>(batch - buckets[bucket])));
+  const KeyedPermutation order(samples, random_bits({key, static_cast<uint64_t>(slot), bucket}));
+  int64_t index = order(batch - buckets[bucket]);
   auto share = shares.begin();
   for (; index >= share->count; ++share) index -= share->count;
   return {share->entry, share->part, share->first + index};

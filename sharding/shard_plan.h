@@ -48,8 +48,7 @@ struct BatchSlot {
   double cost = 0;
   bool operator==(const BatchSlot&) const = default;
   std::span<const SlotShare> in_bucket(size_t bucket) const {
-    return std::span(shares).subspan(static_cast<size_t>(bucket_ptr[bucket]),
-                                     static_cast<size_t>(bucket_ptr[bucket + 1] - bucket_ptr[bucket]));
+    return std::span(shares).subspan(bucket_ptr[bucket], bucket_ptr[bucket + 1] - bucket_ptr[bucket]);
   }
 };
 
@@ -80,7 +79,7 @@ struct ShardPlan {
   /// Returns the entries whose files a rank reads, ascending.
   std::vector<int64_t> entries_of(int rank) const;
   /// Returns the evaluating rank of an entry, which evaluates part 0 and merges the results of several parts.
-  int eval_rank(int64_t entry) const { return eval_parts[static_cast<size_t>(entry)].front(); }
+  int eval_rank(int64_t entry) const { return eval_parts[entry].front(); }
   /// Returns the number of slots with a sample in batch `position` of an epoch. The weight of each sample is 1 / this
   /// number.
   int64_t live_slots(int64_t position) const;

@@ -80,7 +80,7 @@ double exchange_seconds(int ranks, double bytes, const Reduction& reduction, con
 
 Prediction predict_step(const PlanReport& report, const ComputeTime& compute, double gradient_bytes,
                         int64_t bucket_bytes, const Cluster& cluster, const Reduction& reduction) {
-  const auto steps = static_cast<double>(std::max<size_t>(1, report.steps.size()));
+  const double steps = std::max<size_t>(1, report.steps.size());
   double heaviest = 0, total = 0, one_rank = 0;
   for (const auto& step : report.steps) {
     heaviest += step.heaviest_rank / steps;
@@ -93,7 +93,7 @@ Prediction predict_step(const PlanReport& report, const ComputeTime& compute, do
   found.compute_seconds = slowest + compute.seconds_per_step;
   found.waiting_seconds = slowest - total / report.ranks * compute.seconds_per_cost;
   if (report.ranks > 1) {
-    const double buckets = std::max(1.0, std::ceil(gradient_bytes / static_cast<double>(bucket_bytes)));
+    const double buckets = std::max(1.0, std::ceil(gradient_bytes / bucket_bytes));
     const double bucket_seconds = reduction.exchange
                                       ? exchange_seconds(report.ranks, gradient_bytes / buckets, reduction, cluster)
                                       : all_reduce_seconds(report.ranks, gradient_bytes / buckets, cluster);
@@ -150,7 +150,7 @@ ComputeTime measure_compute(const std::filesystem::path& run_directory) {
       const int64_t accumulation = settings.optimizer.accumulation;
       for (int64_t batch = step_before * accumulation; batch < step * accumulation; ++batch)
         cost += batch_cost(dataset, plan, ranks, settings.trainer.seed, batch).heaviest_rank;
-      const auto count = static_cast<double>(step - step_before);
+      const double count = step - step_before;
       costs.push_back(cost);
       steps.push_back(count);
       seconds.push_back(std::max(0.0, now - seconds_before - count * json.value("exposed_seconds", 0.0)));

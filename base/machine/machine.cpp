@@ -120,8 +120,8 @@ MachineFacts read_machine(const fs::path& root, const std::vector<int>& cpus) {
     if (core.empty()) core = fmt::format("cpu{}", cpu);
     cores.emplace(text_of(topology / "physical_package_id"), std::move(core));
   }
-  facts.threads = std::max<int64_t>(1, static_cast<int64_t>(cpus.size()));
-  facts.cores = std::max<int64_t>(1, static_cast<int64_t>(cores.size()));
+  facts.threads = std::max<int64_t>(1, std::ssize(cpus));
+  facts.cores = std::max<int64_t>(1, std::ssize(cores));
   if (cpus.empty()) return facts;
   facts.caches = read_caches(of_cpu(cpus.front()) / "cache");
   const auto mhz = [&](const char* name) -> std::optional<double> {

@@ -21,7 +21,7 @@ constexpr float kFactor = 0.5F, kTerm = 1.0F;
 constexpr int kChains = 12;  // enough for a latency of four cycles and two units, and they fit into 16 registers
 constexpr int64_t kRoundsOnce = 1 << 14;
 
-float first_value(int chain, int lane) { return static_cast<float>(chain) + 0.125F * static_cast<float>(lane); }
+float first_value(int chain, int lane) { return chain + 0.125F * lane; }
 
 /// A function of `kChains` chains of vectors of BYTES bytes.
 #define FORETIME_CHAINS(name, bytes, ...)                                                                 \
@@ -83,7 +83,7 @@ using Work = std::function<void(int64_t times)>;
 /// `make` makes the work of each thread in that thread, whose memory is then near; `amount`: of what is counted, of one
 /// thread that does its work once.
 std::vector<double> rates_of(const RateOptions& options, double amount, const std::function<Work()>& make) {
-  const auto threads = static_cast<std::ptrdiff_t>(options.cpus.size());
+  const auto threads = std::ssize(options.cpus);
   std::barrier together(threads);
   std::vector<Clock::time_point> begins(options.cpus.size()), ends(options.cpus.size());
   std::vector<double> rates;
@@ -109,8 +109,7 @@ std::vector<double> rates_of(const RateOptions& options, double amount, const st
       together.arrive_and_wait();
       if (thread != 0) continue;
       const auto begin = *std::ranges::min_element(begins), end = *std::ranges::max_element(ends);
-      rates.push_back(amount * static_cast<double>(times) * static_cast<double>(threads) /
-                      std::chrono::duration<double>(end - begin).count());
+      rates.push_back(amount * times * threads / std::chrono::duration<double>(end - begin).count());
     }
   };
   std::vector<std::jthread> running;
@@ -133,13 +132,13 @@ RateSummary summarize(std::vector<double> rates) {
 
 int64_t repetitions_for(double once, double wanted) {
   constexpr double kMost = 1e9, kShortest = 1e-9;  // a clock may have seen no time at all
-  return static_cast<int64_t>(std::clamp(std::ceil(wanted / std::max(once, kShortest)), 1.0, kMost));
+  return std::clamp(std::ceil(wanted / std::max(once, kShortest)), 1.0, kMost);
 }
 
 double run_multiply_adds(int64_t rounds, float& sum) {
   const auto chains = widest_chains();
   sum = chains.run(rounds);
-  return 2.0 * kChains * chains.lanes * static_cast<double>(rounds);
+  return 2.0 * kChains * chains.lanes * rounds;
 }
 
 float multiply_adds_by_definition(int64_t rounds) {
@@ -155,7 +154,7 @@ float multiply_adds_by_definition(int64_t rounds) {
 }
 
 std::vector<double> multiply_add_rates(const RateOptions& options) {
-  const double operations = 2.0 * kChains * widest_chains().lanes * static_cast<double>(kRoundsOnce);
+  const double operations = 2.0 * kChains * widest_chains().lanes * kRoundsOnce;
   return rates_of(options, operations, [] {
     return [](int64_t times) {
       volatile float kept = 0;
@@ -170,8 +169,8 @@ std::vector<double> multiply_add_rates(const RateOptions& options) {
 }
 
 std::vector<double> copy_rates(const RateOptions& options) {
-  const auto bytes = static_cast<size_t>(options.copy_bytes);
-  return rates_of(options, 2.0 * static_cast<double>(bytes), [bytes] {
+  const size_t bytes = options.copy_bytes;
+  return rates_of(options, 2.0 * bytes, [bytes] {
     const std::shared_ptr<std::byte[]> from(new std::byte[bytes]), to(new std::byte[bytes]);
     std::memset(from.get(), 1, bytes);
     return [from, to, bytes](int64_t times) {

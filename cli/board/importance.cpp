@@ -19,7 +19,7 @@ std::optional<double> finite_number(const std::string& text) {
 }
 
 double mean_of(const std::vector<double>& values) {
-  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+  return std::accumulate(values.begin(), values.end(), 0.0) / values.size();
 }
 
 double squares_around(const std::vector<double>& values, double mean) {
@@ -60,13 +60,13 @@ std::optional<Importance> importance_of(const std::string& parameter,
   std::ranges::sort(distinct);
   distinct.erase(std::unique(distinct.begin(), distinct.end()), distinct.end());
   const auto ranks = ranks_of(outcomes);
-  const auto n = static_cast<double>(ranks.size());
+  const double n = ranks.size();
   std::map<std::string, std::vector<double>> groups;
   const auto places = numeric ? ranks_of(numbers) : std::vector<double>();
   if (numeric) {
     // Groups have three trials or more on average.
     const bool cut = distinct.size() > std::min(kMostValues, ranks.size() / 2);
-    const auto quantiles = static_cast<double>(std::clamp(ranks.size() / 3, size_t{2}, kQuantiles));
+    const double quantiles = std::clamp(ranks.size() / 3, size_t{2}, kQuantiles);
     for (size_t i = 0; i < ranks.size(); ++i) {
       const double quantile = std::floor(places[i] / n * quantiles);
       groups[std::to_string(cut ? quantile : places[i])].push_back(ranks[i]);
@@ -74,13 +74,13 @@ std::optional<Importance> importance_of(const std::string& parameter,
   } else {
     for (size_t i = 0; i < ranks.size(); ++i) groups[texts[i]].push_back(ranks[i]);
   }
-  const auto k = static_cast<double>(groups.size());
+  const double k = groups.size();
   if (k < 2 || n < k + 2) return std::nullopt;
   const double total = squares_around(ranks, mean_of(ranks));
   if (total <= 0) return std::nullopt;
   double within = 0;
   for (const auto& [value, group] : groups) within += squares_around(group, mean_of(group));
-  Importance found{.parameter = parameter, .trials = static_cast<int64_t>(ranks.size())};
+  Importance found{.parameter = parameter, .trials = std::ssize(ranks)};
   found.share = std::max(0.0, 1 - within / (n - k) / (total / (n - 1)));
   if (numeric) {
     const double mean = mean_of(places), spread = squares_around(places, mean);

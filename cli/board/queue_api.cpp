@@ -138,7 +138,7 @@ Json QueueApi::queue() {
   std::vector<std::string> ids;
   for (const auto state : {JobState::active, JobState::delayed, JobState::waiting, JobState::dead, JobState::failed,
                            JobState::cancelled, JobState::succeeded}) {
-    const auto left = kJobs - static_cast<int64_t>(ids.size());
+    const auto left = kJobs - std::ssize(ids);
     if (left <= 0) break;
     for (auto& id : reader.ids_in(state, left)) ids.push_back(std::move(id));
   }
@@ -310,11 +310,11 @@ Json QueueApi::sweep(const std::string& prefix, const TrialQuery& query) {
   const auto& all = trials_of(id);
   sweep->jobs = counts_of(id, sweep->unreadable);
   const auto& trials = order_of(id, query);
-  const auto size = static_cast<int64_t>(trials.size());
+  const auto size = std::ssize(trials);
   const auto from = std::clamp<int64_t>(query.from, 0, size);
   const auto to = std::min(size, from + std::clamp<int64_t>(query.limit, 1, kMostRows));
   std::vector<std::string> ids;
-  for (auto i = from; i < to; ++i) ids.push_back(all[trials[static_cast<size_t>(i)]].id);
+  for (auto i = from; i < to; ++i) ids.push_back(all[trials[i]].id);
   Json json = {{"sweep", to_json(*sweep)}, {"total", size}, {"from", from}, {"trials", Json::array()}};
   for (const auto& job : reader.jobs(ids)) {
     auto row = to_json(job);

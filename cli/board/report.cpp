@@ -42,8 +42,7 @@ std::string source_hash(const std::string& text) {
   unsigned size = 0;
   EVP_Digest(text.data(), text.size(), digest, &size, EVP_sha256(), nullptr);
   std::string code(4 * ((size + 2) / 3) + 1, '\0');
-  code.resize(static_cast<size_t>(
-      EVP_EncodeBlock(reinterpret_cast<unsigned char*>(code.data()), digest, static_cast<int>(size))));
+  code.resize(EVP_EncodeBlock(reinterpret_cast<unsigned char*>(code.data()), digest, size));
   return "'sha256-" + code + "'";
 }
 

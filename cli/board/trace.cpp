@@ -76,7 +76,7 @@ Trace read_trace(const std::filesystem::path& root, const std::filesystem::path&
 Json trace_of(const std::filesystem::path& root, const std::filesystem::path& name, const TraceWindow& window) {
   auto trace = read_trace(root, name);
   const double duration = trace.last - trace.first, from = std::clamp<double>(window.from, 0, duration);
-  const double to = std::clamp<double>(window.to ? static_cast<double>(*window.to) : duration, from, duration);
+  const double to = std::clamp<double>(window.to ? *window.to : duration, from, duration);
   std::map<std::pair<int64_t, int64_t>, size_t> rows;
   for (const auto& span : trace.spans) rows[{span.rank, span.thread}];
   Json shown_rows = Json::array();

@@ -85,7 +85,7 @@ void TrialTable::read(jobs::QueueReader& reader, const std::vector<std::string>&
     const auto before = trial;
     gone.erase(trial.id);
     trial.state = printable_utf8(values[0]);
-    trial.trial = static_cast<int64_t>(number_of(values[1]).value_or(-1));
+    trial.trial = number_of(values[1]).value_or(-1);
     trial.name = printable_utf8(values[2]);
     trial.objective = number_of(values[3]);
     trial.best = number_of(values[4]) ? number_of(values[4]) : trial.objective;

@@ -42,7 +42,7 @@ std::string curve(const history::Series& series) {
   std::string text;
   for (const auto& [step, value] : some) {
     const double height = most > least ? (value - least) / (most - least) : 0;
-    text += std::isfinite(value) ? kBars[static_cast<size_t>(std::lround(height * 7))] : " ";
+    text += std::isfinite(value) ? kBars[std::lround(height * 7)] : " ";
   }
   return text + std::string(kCurveWidth - some.size(), ' ');
 }

@@ -106,7 +106,7 @@ std::string shown(const std::string& text, size_t width) {
     if (continues_character(line[i])) continue;
     if (characters + 1 == width) {
       // The last place is for the mark, unless the text ends there.
-      const bool ends = std::all_of(line.begin() + static_cast<ptrdiff_t>(i) + 1, line.end(), continues_character);
+      const bool ends = std::all_of(line.begin() + i + 1, line.end(), continues_character);
       return ends ? line : line.substr(0, i) + "…";
     }
     ++characters;
@@ -124,8 +124,8 @@ std::string state_text(const jobs::JobRecord& job) {
 
 std::string progress_text(const jobs::JobRecord& job) {
   if (job.total_steps <= 0) return "-";
-  const double part = std::clamp(static_cast<double>(job.step) / static_cast<double>(job.total_steps), 0.0, 1.0);
-  const auto filled = static_cast<size_t>(part * kBarWidth);
+  const double part = std::clamp(static_cast<double>(job.step) / job.total_steps, 0.0, 1.0);
+  const size_t filled = part * kBarWidth;
   return fmt::format("[{}{}] {:3.0f} %", std::string(filled, '#'), std::string(kBarWidth - filled, '.'),
                      std::floor(100 * part));
 }

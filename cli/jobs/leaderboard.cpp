@@ -102,7 +102,7 @@ void rank(jobs::QueueReader& reader, const jobs::SearchSpace& space, Board& boar
     for (const auto& name : wanted) {
       if (!found.contains(name) && jobs::number_in(values[6], name)) found.insert(name);
     }
-    const auto standing = jobs::standing_of(static_cast<uint32_t>(index), values, board.metric);
+    const auto standing = jobs::standing_of(index, values, board.metric);
     if (!standing) return;
     standings.push_back(*standing);
     if (fields.size() == parameters) return;
@@ -175,8 +175,8 @@ Board make_board(jobs::QueueReader& reader, const LeaderboardOptions& options) {
                            board.metric);
   const auto shown = options.top.value_or(options.csv || options.json ? 0 : kShown);
   if (shown > 0 && board.rows.size() > static_cast<size_t>(shown)) {
-    board.left_out = board.rows.size() - static_cast<size_t>(shown);
-    board.rows.resize(static_cast<size_t>(shown));
+    board.left_out = board.rows.size() - shown;
+    board.rows.resize(shown);
   }
   return board;
 }

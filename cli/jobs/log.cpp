@@ -27,7 +27,7 @@ struct LogOptions {
 
 /// Prints what is new, at most `most` lines; `seen` counts the lines that were ever written.
 void print_new(const std::vector<std::string>& ring, int64_t total, int64_t most, int64_t& seen) {
-  const auto kept = static_cast<int64_t>(ring.size());
+  const auto kept = std::ssize(ring);
   const int64_t fresh = std::clamp<int64_t>(total - seen, 0, kept), count = std::min(fresh, most);
   if (seen > 0 && total - seen > kept)
     fmt::print("… {} lines are not kept any more; output.log in the folder of the attempt has all\n",
@@ -48,7 +48,7 @@ void run(const LogOptions& options) {
     print_message("job {} has written nothing ({})\n", id, job ? to_string(job->state) : "forgotten");
     return;
   }
-  const auto kept = static_cast<int64_t>(ring.size());
+  const auto kept = std::ssize(ring);
   if (job && is_final(job->state) && total > kept && options.lines > kept)
     print_message("the last {} of {} lines; output.log in the folder of the attempt has all\n", kept, total);
   print_new(ring, total, options.lines, seen);

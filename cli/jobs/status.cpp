@@ -63,7 +63,7 @@ std::vector<std::string> ids_of_queue(jobs::QueueReader& reader, const std::stri
   std::vector<std::string> ids;
   for (const auto each : kOrder) {
     if (!state.empty() && each != jobs::parse_job_state(state)) continue;
-    const auto left = limit - static_cast<int64_t>(ids.size());
+    const auto left = limit - std::ssize(ids);
     if (left <= 0) break;
     const auto more = reader.ids_in(each, left);
     ids.insert(ids.end(), more.begin(), more.end());
@@ -170,7 +170,7 @@ std::string left_out(size_t all, size_t shown_jobs) {
 View view_sweep(jobs::QueueReader& reader, const std::string& id, const StatusOptions& options) {
   auto sweep = reader.sweep(id);
   if (!sweep) throw jobs::JobRefused("sweep {}: unknown", id);
-  const auto found = choose(reader, reader.ids_of_sweep(id), options.state, static_cast<size_t>(options.limit));
+  const auto found = choose(reader, reader.ids_of_sweep(id), options.state, options.limit);
   sweep->jobs = found.counts;
   sweep->unreadable = found.unreadable;
   View view{"", found.over()};
@@ -199,7 +199,7 @@ View view_job(jobs::QueueReader& reader, const std::string& id, const StatusOpti
 View view_jobs(jobs::QueueReader& reader, const StatusOptions& options) {
   const bool chosen = !options.ids.empty();
   std::vector<std::string> ids;
-  auto limit = static_cast<size_t>(options.limit);
+  size_t limit = options.limit;
   size_t named = 0;  // jobs, each of which is shown
   for (const auto& prefix : options.ids) {
     if (!reader.is_sweep(prefix)) {
@@ -225,7 +225,7 @@ View view_jobs(jobs::QueueReader& reader, const StatusOptions& options) {
     if (!chosen && (options.state.empty() || state == jobs::parse_job_state(options.state))) all += count;
   }
   if (!jobs.empty()) view.text = job_table(jobs, output_width());
-  view.text += left_out(static_cast<size_t>(all), jobs.size());
+  view.text += left_out(all, jobs.size());
   const auto alive = std::count_if(statistics.agents.begin(), statistics.agents.end(),
                                    [&](const auto& agent) { return is_heard(agent, statistics); });
   view.text += fmt::format("{}; {} agents{}\n", counts_text(statistics.jobs), alive,

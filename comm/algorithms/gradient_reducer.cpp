@@ -108,7 +108,7 @@ void GradientReducer::State::make_buckets(int64_t bucket_bytes) {
   int64_t bytes = 0;
   for (size_t i = parameters.size(); i-- > 0;) {
     const auto& tensor = parameters[i].tensor;
-    const auto more = static_cast<int64_t>(tensor.nbytes());
+    const int64_t more = tensor.nbytes();
     const bool fits = !buckets.empty() && bytes + more <= bucket_bytes &&
                       tensor.options().type_equal(parameters[buckets.back().members.front()].tensor.options()) &&
                       tensor.device() == parameters[buckets.back().members.front()].tensor.device();
@@ -185,7 +185,7 @@ void GradientReducer::State::note_arrivals() {
 void GradientReducer::State::flush() {
   if (std::exchange(flushed, true)) return;
   const torch::NoGradGuard no_grad;
-  timing.started_early = static_cast<int64_t>(next);
+  timing.started_early = next;
   for (size_t i = parameters.size(); i-- > 0;) {
     if (!filled[i]) fill(i);
   }

@@ -184,13 +184,13 @@ class ThreadCommunicator final : public Communicator {
     for (auto& stage : stages.list) {
       if (auto* exchange = std::get_if<AllToAll>(&stage)) {
         const auto members = members_of(exchange->scope);
-        const auto row = static_cast<int64_t>(std::ranges::find(members, rank_) - members.begin());
+        const int64_t row = std::ranges::find(members, rank_) - members.begin();
         const auto sent = stack(stages.call, exchange->send);
         for (size_t i = 0; i < members.size(); ++i)
           exchange->receive[static_cast<int64_t>(i)].copy_(sent[members[i]][row]);
       } else if (auto* gather = std::get_if<AllGather>(&stage)) {
         const auto members = members_of(gather->scope);
-        const auto row = static_cast<int64_t>(std::ranges::find(members, rank_) - members.begin());
+        const int64_t row = std::ranges::find(members, rank_) - members.begin();
         const auto sent = stack(stages.call, gather->pieces[row]);
         for (size_t i = 0; i < members.size(); ++i) gather->pieces[static_cast<int64_t>(i)].copy_(sent[members[i]]);
       } else {

@@ -57,9 +57,9 @@ class Transfer final : public Work {
   template <class Start>
   void start(Start&& start, const char* what) {
     auto* address = static_cast<char*>(host_.data_ptr());
-    const auto width = static_cast<int64_t>(host_.element_size());
+    const int64_t width = host_.element_size();
     for (int64_t at = 0; at < host_.numel(); at += channel_->max_count) {
-      const auto count = static_cast<int>(std::min(channel_->max_count, host_.numel() - at));
+      const int count = std::min(channel_->max_count, host_.numel() - at);
       channel_->group->check(start(address + at * width, count, mpi_type(host_.scalar_type()), lent_.new_request()),
                              what);
     }
@@ -158,7 +158,7 @@ std::vector<std::string> MpiCommunicator::all_gather_bytes(const std::string& by
   const Call call = group().enter("all_gather_bytes");
   // A sum of vectors with one entry a rank is a gather, in one collective that is already there.
   auto lengths = torch::zeros({size()}, torch::kLong);
-  lengths[rank()] = static_cast<int64_t>(bytes.size());
+  lengths[rank()] = std::ssize(bytes);
   Transfer gather(channel_, call, lengths);
   gather.start(
       [&](void* address, int count, MPI_Datatype type, MPI_Request* request) {
@@ -179,7 +179,7 @@ std::vector<std::string> MpiCommunicator::all_gather_bytes(const std::string& by
   std::vector<int> counts(size()), starts(size());
   int total = 0;
   for (int from = 0; from < size(); ++from) {
-    counts[from] = static_cast<int>(lengths[from].item<int64_t>());
+    counts[from] = lengths[from].item<int64_t>();
     starts[from] = total;
     total += counts[from];
   }
@@ -204,7 +204,7 @@ std::string MpiCommunicator::broadcast_bytes(const std::string& bytes, int root)
   require_root(rank(), size(), "broadcast_bytes", root);
   const Call call = group().enter("broadcast_bytes");
   const std::string& own = rank() == root ? bytes : std::string();
-  auto length = torch::full({1}, static_cast<int64_t>(own.size()), torch::kLong);
+  auto length = torch::full({1}, std::ssize(own), torch::kLong);
   broadcast_pieces(channel_, call, length, root);
   const auto result = tensor_of(own, length.item<int64_t>());
   broadcast_pieces(channel_, call, result, root);

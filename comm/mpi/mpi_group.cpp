@@ -57,7 +57,7 @@ std::string late_ranks(const Call& call, const MpiGroup& group,
   for (size_t rank = 0; rank < answers.size(); ++rank) {
     const auto& answer = answers[rank];
     if (static_cast<int>(rank) == group.rank()) continue;
-    const auto name = group.name_of(static_cast<int>(rank));
+    const auto name = group.name_of(rank);
     if (!answer) {
       late.push_back(name + " (no answer)");
     } else if (answer->entered < call.sequence) {
@@ -82,7 +82,7 @@ int largest_block(const std::vector<int>& leaders) {
   };
   size_t block = 1;
   while (leaders.size() % (2 * block) == 0 && shares_hosts(2 * block)) block *= 2;
-  return static_cast<int>(block);
+  return block;
 }
 
 }  // namespace
@@ -211,8 +211,8 @@ MpiGroup::MpiGroup(Seconds timeout) : timeout_(timeout) {
   check(MPI_Comm_free(&host), "MPI_Comm_free");
   std::array<char, 256> name{};
   host_name().copy(name.data(), name.size() - 1);
-  std::vector<char> names(name.size() * static_cast<size_t>(size_));
-  const int bytes = static_cast<int>(name.size());
+  std::vector<char> names(name.size() * size_);
+  const int bytes = name.size();
   check(MPI_Allgather(name.data(), bytes, MPI_CHAR, names.data(), bytes, MPI_CHAR, MPI_COMM_WORLD), "MPI_Allgather");
   for (int rank = 0; rank < size_; ++rank) hosts_.emplace_back(names.data() + static_cast<ptrdiff_t>(rank) * bytes);
   barrier_comm_ = duplicate();
@@ -299,7 +299,7 @@ void MpiGroup::check_notice(const std::string& here) {
 bool MpiGroup::others_work(const Call& call, Clock::time_point since) const {
   bool any = false;
   for (int rank = 0; rank < size_; ++rank) {
-    const auto& answer = watch_->answers()[static_cast<size_t>(rank)];
+    const auto& answer = watch_->answers()[rank];
     const bool works = watch_->worked_at(rank) >= since, late = !answer || answer->entered < call.sequence;
     if (rank == rank_) continue;
     if (late && !works) return false;
@@ -362,7 +362,7 @@ void MpiGroup::abort(const std::string& reason) noexcept {
 }
 
 std::string MpiGroup::name_of(int rank) const {
-  const auto& host = hosts_[static_cast<size_t>(rank)];
+  const auto& host = hosts_[rank];
   const bool several = std::ranges::any_of(hosts_, [&](const auto& other) { return other != host; });
   return several ? fmt::format("rank {} on {}", rank, host) : fmt::format("rank {}", rank);
 }

@@ -14,7 +14,7 @@ namespace {
 MPI_Datatype piece_type(MpiGroup& group, MPI_Datatype value, int count, int64_t stride) {
   MPI_Datatype plain = MPI_DATATYPE_NULL, type = MPI_DATATYPE_NULL;
   group.check(MPI_Type_contiguous(count, value, &plain), "MPI_Type_contiguous");
-  group.check(MPI_Type_create_resized(plain, 0, static_cast<MPI_Aint>(stride), &type), "MPI_Type_create_resized");
+  group.check(MPI_Type_create_resized(plain, 0, stride, &type), "MPI_Type_create_resized");
   group.check(MPI_Type_free(&plain), "MPI_Type_free");
   group.check(MPI_Type_commit(&type), "MPI_Type_commit");
   return type;
@@ -95,7 +95,7 @@ class MpiStages {
   }
 
   static char* address(const torch::Tensor& tensor, int64_t at) {
-    return static_cast<char*>(tensor.data_ptr()) + at * static_cast<int64_t>(tensor.element_size());
+    return static_cast<char*>(tensor.data_ptr()) + at * tensor.element_size();
   }
 
   template <class Start>
@@ -103,11 +103,11 @@ class MpiStages {
     const auto value = pieces.element_size() == 2 ? MPI_UINT16_T : MPI_UINT32_T;
     const int64_t length = pieces.size(1);
     for (int64_t at = 0; at < length; at += channel_->max_count) {
-      const auto count = static_cast<int>(std::min(channel_->max_count, length - at));
+      const int count = std::min(channel_->max_count, length - at);
       const bool whole = count == length;  // the usual case: MPI sees plain memory
       auto type = value;
       if (!whole) {
-        type = piece_type(*channel_->group, value, count, length * static_cast<int64_t>(pieces.element_size()));
+        type = piece_type(*channel_->group, value, count, length * pieces.element_size());
         lent_.keep(type);
       }
       const auto code = start(at, whole ? count : 1, type, lent_.new_request());

@@ -143,7 +143,7 @@ class NcclCommunicator final : public Communicator {
 
  private:
   void enqueue(Gpu& gpu, const Call& call, const AllToAll& exchange) {
-    const auto piece = static_cast<size_t>(exchange.send.size(1));
+    const size_t piece = exchange.send.size(1);
     const auto type = nccl_type(exchange.send.scalar_type());
     gpu.nccl(ncclGroupStart(), "ncclGroupStart");
     for (int peer = 0; peer < size(); ++peer) {
@@ -154,8 +154,8 @@ class NcclCommunicator final : public Communicator {
   }
   void enqueue(Gpu& gpu, const Call& call, const AllGather& gather) {
     const auto own = gather.pieces[rank()];
-    gpu.enqueue(call, ncclAllGather(own.data_ptr(), gather.pieces.data_ptr(), static_cast<size_t>(own.numel()),
-                                    nccl_type(own.scalar_type()), gpu.comm, gpu.stream));
+    gpu.enqueue(call, ncclAllGather(own.data_ptr(), gather.pieces.data_ptr(), own.numel(), nccl_type(own.scalar_type()),
+                                    gpu.comm, gpu.stream));
   }
   void enqueue(Gpu& gpu, const Call&, const Compute& compute) { torch_on_stream(gpu.stream, gpu.index, compute); }
 
@@ -242,7 +242,7 @@ int visible_gpus() {
 }
 
 std::vector<std::string> gpu_addresses() {
-  std::vector<std::string> found(static_cast<size_t>(visible_gpus()));
+  std::vector<std::string> found(visible_gpus());
   for (size_t gpu = 0; gpu < found.size(); ++gpu) {
     char bus[32] = "";
     const auto named = cudaDeviceGetPCIBusId(bus, sizeof bus, static_cast<int>(gpu));

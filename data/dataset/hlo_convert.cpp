@@ -23,9 +23,9 @@ class ExpandedLayouts {
     const int64_t configurable = group.layout.configurable();
     header_ =
         format_npy_header({NpyKind::floating, 4, false}, false, {group.candidates, configurable, kLayoutFeatures});
-    candidate_bytes_ = static_cast<uint64_t>(configurable * kLayoutFeatures) * sizeof(float);
-    total_ = header_.size() + candidate_bytes_ * static_cast<uint64_t>(group.candidates);
-    row_.resize(static_cast<size_t>(configurable * kLayoutFeatures));
+    candidate_bytes_ = (configurable * kLayoutFeatures) * sizeof(float);
+    total_ = header_.size() + candidate_bytes_ * group.candidates;
+    row_.resize(configurable * kLayoutFeatures);
     zip_error_init(&error_);
   }
   ~ExpandedLayouts() { zip_error_fini(&error_); }
@@ -69,7 +69,7 @@ class ExpandedLayouts {
       uint64_t available = header_.size() - std::min<uint64_t>(position_, header_.size());
       if (available == 0) {
         const uint64_t inside = position_ - header_.size(), offset = inside % candidate_bytes_;
-        expand(static_cast<int64_t>(inside / candidate_bytes_));
+        expand(inside / candidate_bytes_);
         from = reinterpret_cast<const char*>(row_.data()) + offset;
         available = candidate_bytes_ - offset;
       }
@@ -78,7 +78,7 @@ class ExpandedLayouts {
       done += count;
       position_ += count;
     }
-    return static_cast<zip_int64_t>(done);
+    return done;
   }
 
   void expand(int64_t candidate) {
@@ -129,7 +129,7 @@ void write_layout_npz(const std::filesystem::path& file, const Group& group, con
   archive.add("node_opcode", {nodes}, graphs.node_types.span());
   archive.add_source("node_config_feat.npy", zip_source_function(archive.archive(), ExpandedLayouts::answer, &layouts));
   archive.add("node_config_ids", {group.layout.configurable()}, whole_numbers(group.layout.nodes));
-  archive.add("node_splits", {1, static_cast<int64_t>(splits.size())}, splits);
+  archive.add("node_splits", {1, std::ssize(splits)}, splits);
   archive.add("config_runtime", {group.candidates}, runtimes);
   archive.close();
 }

@@ -80,14 +80,14 @@ nlohmann::ordered_json to_object(const GroupReport& report) {
 RuntimeSummary summarize(std::vector<double> runtimes) {
   RuntimeSummary summary;
   if (runtimes.empty()) return summary;
-  summary.mean = std::accumulate(runtimes.begin(), runtimes.end(), 0.0) / static_cast<double>(runtimes.size());
+  summary.mean = std::accumulate(runtimes.begin(), runtimes.end(), 0.0) / runtimes.size();
   std::ranges::sort(runtimes);
   summary.minimum = runtimes.front();
   summary.maximum = runtimes.back();
   for (size_t q = 0; q < summary.quantiles.size(); ++q) {
-    const double position = RuntimeSummary::kLevels[q] * static_cast<double>(runtimes.size() - 1);
+    const double position = RuntimeSummary::kLevels[q] * (runtimes.size() - 1);
     const auto below = static_cast<size_t>(position), above = std::min(below + 1, runtimes.size() - 1);
-    summary.quantiles[q] = std::lerp(runtimes[below], runtimes[above], position - static_cast<double>(below));
+    summary.quantiles[q] = std::lerp(runtimes[below], runtimes[above], position - below);
   }
   summary.distinct = std::distance(runtimes.begin(), std::unique(runtimes.begin(), runtimes.end()));
   return summary;
@@ -123,13 +123,12 @@ GroupReport inspect_group(const Group& group, const std::string& file) {
       report.fewest_rows = std::min(report.fewest_rows, rows);
       report.most_rows = std::max(report.most_rows, rows);
     }
-    report.mean_rows =
-        static_cast<double>(group.layout.row_ptr[report.configurable]) / static_cast<double>(report.configurable);
+    report.mean_rows = static_cast<double>(group.layout.row_ptr[report.configurable]) / report.configurable;
   }
   report.noise_ceiling = std::numeric_limits<double>::quiet_NaN();
   if (report.labelled) {
     std::vector<double> ran(group.runtimes.begin(), group.runtimes.end());
-    report.failed = static_cast<int64_t>(std::erase_if(ran, [](double time) { return std::isinf(time); }));
+    report.failed = std::erase_if(ran, [](double time) { return std::isinf(time); });
     report.runtimes = summarize(std::move(ran));
     report.noise_ceiling = noise_ceiling_tau(hashes, group.runtimes.span());
   }

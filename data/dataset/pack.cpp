@@ -16,7 +16,7 @@
 namespace foretime::data {
 
 double packing_cost(const GroupHeader& header) {
-  const auto of = [](int64_t count, int64_t width) { return static_cast<double>(count) * static_cast<double>(width); };
+  const auto of = [](int64_t count, int64_t width) { return static_cast<double>(count) * width; };
   double bytes = of(header.nodes, 4 * header.feature_count) + of(header.edges, 16) + of(header.candidates, 16);
   if (header.kind == CandidateKind::layout) bytes += of(header.candidates, 4 * kLayoutFeatures * header.configurable);
   if (header.kind == CandidateKind::tile) bytes += of(header.candidates, 4 * kTileFeatures);
@@ -26,23 +26,21 @@ double packing_cost(const GroupHeader& header) {
 uint64_t packing_memory(const GroupHeader& header) {
   constexpr double kBuffers = 8 << 20;
   constexpr double kTable = 4096;  // configurable node: tens of rows, as floats and as bytes
-  if (header.kind != CandidateKind::layout) return static_cast<uint64_t>(kBuffers + 2 * packing_cost(header));
-  return static_cast<uint64_t>(kBuffers + 64.0 * static_cast<double>(header.nodes + header.edges) +
-                               32.0 * static_cast<double>(header.candidates) +
-                               kTable * static_cast<double>(header.configurable));
+  if (header.kind != CandidateKind::layout) return (kBuffers + 2 * packing_cost(header));
+  return (kBuffers + 64.0 * (header.nodes + header.edges) + 32.0 * header.candidates + kTable * header.configurable);
 }
 
 std::vector<std::vector<int64_t>> deal_groups(const std::vector<GroupHeader>& headers, int64_t workers) {
   std::vector<int64_t> order(headers.size());
   std::iota(order.begin(), order.end(), 0);
-  const auto cost = [&](int64_t i) { return packing_cost(headers[static_cast<size_t>(i)]); };
+  const auto cost = [&](int64_t i) { return packing_cost(headers[i]); };
   std::ranges::stable_sort(order, [&](int64_t a, int64_t b) { return cost(a) > cost(b); });
-  std::vector<std::vector<int64_t>> lists(static_cast<size_t>(workers));
+  std::vector<std::vector<int64_t>> lists(workers);
   std::vector<double> load(lists.size());
   for (const int64_t group : order) {
     const auto least = std::ranges::min_element(load);
     *least += cost(group);
-    lists[static_cast<size_t>(least - load.begin())].push_back(group);
+    lists[least - load.begin()].push_back(group);
   }
   for (auto& list : lists) std::ranges::sort(list);
   return lists;
@@ -73,7 +71,7 @@ void pack_groups(const std::filesystem::path& file, const std::vector<GroupHeade
                  std::span<const int64_t> groups, MemoryBudget& memory, const PlanMaker& plans) {
   PackedWriter writer(file, plans);
   for (const int64_t group : groups) {
-    const auto& header = headers[static_cast<size_t>(group)];
+    const auto& header = headers[group];
     const MemoryBudget::Share share(memory, packing_memory(header));
     add_file(writer, header);
   }
@@ -99,7 +97,7 @@ void join_parts(const std::filesystem::path& file, const std::vector<std::filesy
     for (uint64_t member = 0; member < members; ++member, ++next) {
       if (!all) {
         open[part]->record(member, name);
-        while (next < lists[part].size() && names[static_cast<size_t>(lists[part][next])] != name) ++next;
+        while (next < lists[part].size() && names[lists[part][next]] != name) ++next;
       }
       if (next >= lists[part].size())
         throw DataError("{}: a group {} that was not to be packed", parts[part].string(), name);
@@ -134,17 +132,17 @@ PackParts::PackParts(std::filesystem::path file, const std::vector<GroupHeader>&
 
 PackParts::~PackParts() {
   std::error_code ignored;
-  for (auto worker = static_cast<size_t>(process_); worker < parts_.size(); worker += static_cast<size_t>(processes_))
+  for (size_t worker = process_; worker < parts_.size(); worker += processes_)
     std::filesystem::remove(parts_[worker], ignored);
 }
 
 void PackParts::pack(const PartPacker& pack_part) const {
   std::vector<size_t> own;
-  for (auto worker = static_cast<size_t>(process_); worker < lists_.size(); worker += static_cast<size_t>(processes_))
+  for (size_t worker = process_; worker < lists_.size(); worker += processes_)
     if (!lists_[worker].empty()) own.push_back(worker);
-  parallel_for(static_cast<int64_t>(own.size()), static_cast<int32_t>(own.size()), [&] {
+  parallel_for(own.size(), own.size(), [&] {
     return [&](int64_t i) {
-      const size_t worker = own[static_cast<size_t>(i)];
+      const size_t worker = own[i];
       pack_part(parts_[worker], lists_[worker]);
     };
   });

@@ -39,11 +39,9 @@ class Random {
     state_ += 0x9E3779B97F4A7C15U;
     return bits;
   }
-  double uniform() { return static_cast<double>(next() >> 11) * 0x1p-53; }
+  double uniform() { return (next() >> 11) * 0x1p-53; }
   /// 0 … bound - 1; `bound` is far below 2^64, so the bias of the product is not seen.
-  int64_t below(int64_t bound) {
-    return std::min(static_cast<int64_t>(uniform() * static_cast<double>(bound)), bound - 1);
-  }
+  int64_t below(int64_t bound) { return std::min(static_cast<int64_t>(uniform() * bound), bound - 1); }
   double normal() { return std::sqrt(-2.0 * std::log(1.0 - uniform())) * std::cos(2.0 * std::numbers::pi * uniform()); }
 
  private:
@@ -63,11 +61,11 @@ void check(const SynthSettings& settings, const std::string& name) {
 
 std::vector<int32_t> choose_configurable(const SynthSettings& settings, Random& random) {
   std::vector<int32_t> chosen;
-  chosen.reserve(static_cast<size_t>(settings.configurable));
+  chosen.reserve(settings.configurable);
   int64_t wanted = settings.configurable;
   for (int64_t v = 0; v < settings.nodes && wanted > 0; ++v) {
     if (random.below(settings.nodes - v) >= wanted) continue;
-    chosen.push_back(static_cast<int32_t>(v));
+    chosen.push_back(v);
     --wanted;
   }
   return chosen;
@@ -95,31 +93,30 @@ void make_edges(GraphBlock& graph, const SynthSettings& settings, const std::vec
     source.push_back(producer);
     target.push_back(consumer);
   }
-  graph.edge_ptr = std::vector<int64_t>{0, static_cast<int64_t>(edges.size())};
+  graph.edge_ptr = std::vector<int64_t>{0, std::ssize(edges)};
   graph.edge_source = std::move(source);
   graph.edge_target = std::move(target);
 }
 
 void make_nodes(GraphBlock& graph, const SynthSettings& settings, const std::vector<int32_t>& configurable,
                 Random& random) {
-  std::vector<uint8_t> types(static_cast<size_t>(settings.nodes));
-  for (uint8_t& type : types) type = static_cast<uint8_t>(random.below(kOpcodes));
-  for (const int32_t v : configurable)
-    types[static_cast<size_t>(v)] = static_cast<uint8_t>(kConvolution + random.below(4));
-  std::vector<float> features(static_cast<size_t>(settings.nodes * kHloFeatures));
+  std::vector<uint8_t> types(settings.nodes);
+  for (uint8_t& type : types) type = random.below(kOpcodes);
+  for (const int32_t v : configurable) types[v] = (kConvolution + random.below(4));
+  std::vector<float> features(settings.nodes * kHloFeatures);
   for (int64_t v = 0; v < settings.nodes; ++v) {
     float* row = features.data() + v * kHloFeatures;
     const int64_t rank = 2 + random.below(3);
     double sum = 0.0, product = 1.0;
     for (int64_t d = 0; d < rank; ++d) {
       const double size = std::ldexp(1.0, static_cast<int>(random.below(8)));
-      row[kShapeColumn + d] = static_cast<float>(size);
+      row[kShapeColumn + d] = size;
       sum += size;
       product *= size;
     }
-    row[kShapeColumn + kLayoutDimensions] = static_cast<float>(sum);
-    row[kShapeColumn + kLayoutDimensions + 1] = static_cast<float>(product);
-    for (const int64_t column : kOtherColumns) row[column] = static_cast<float>(random.below(5));
+    row[kShapeColumn + kLayoutDimensions] = sum;
+    row[kShapeColumn + kLayoutDimensions + 1] = product;
+    for (const int64_t column : kOtherColumns) row[column] = random.below(5);
   }
   graph.feature_count = kHloFeatures;
   graph.node_type_count = 256;  // readers' value: opcodes are one byte
@@ -142,8 +139,8 @@ Row random_row(int64_t rank, bool kernel, Random& random) {
 /// Cost factor of a layout: how far the output's order is from the one that the opcode likes, and from the input's.
 double layout_factor(const Row& row, uint8_t opcode) {
   double factor = 1.0;
-  for (int64_t d = 0; d < kLayoutDimensions && row[static_cast<size_t>(d)] >= 0; ++d) {
-    const int8_t output = row[static_cast<size_t>(d)], input = row[static_cast<size_t>(kLayoutDimensions + d)];
+  for (int64_t d = 0; d < kLayoutDimensions && row[d] >= 0; ++d) {
+    const int8_t output = row[d], input = row[kLayoutDimensions + d];
     factor += 0.5 * std::abs(output - (opcode % 2 == 0 ? d : 1 - d)) + (output != input ? 0.3 : 0.0);
   }
   return factor;
@@ -156,26 +153,25 @@ class Layouts {
       : nodes_(std::move(configurable)) {
     row_ptr_.push_back(0);
     for (const int32_t v : nodes_) {
-      const float* features = graph.node_features.data() + static_cast<int64_t>(v) * kHloFeatures;
+      const float* features = graph.node_features.data() + v * kHloFeatures;
       int64_t rank = 0;
       while (rank < kLayoutDimensions && features[kShapeColumn + rank] > 0) ++rank;
       const size_t first = rows_.size();
-      const auto wanted = static_cast<size_t>(2 + random.below(kMostDistinctRows - 1));
+      const size_t wanted = 2 + random.below(kMostDistinctRows - 1);
       for (int64_t tries = 0; tries < 4 * kMostDistinctRows && rows_.size() - first < wanted; ++tries) {
         const Row row = random_row(rank, graph.node_types[v] == kConvolution, random);
-        if (std::find(rows_.begin() + static_cast<std::ptrdiff_t>(first), rows_.end(), row) == rows_.end())
-          rows_.push_back(row);
+        if (std::find(rows_.begin() + first, rows_.end(), row) == rows_.end()) rows_.push_back(row);
       }
-      sizes_.push_back(2000.0 * std::sqrt(static_cast<double>(features[kShapeColumn + kLayoutDimensions + 1])));
+      sizes_.push_back(2000.0 * std::sqrt(features[kShapeColumn + kLayoutDimensions + 1]));
       // Code 0 is the commonest choice below; as a compiler's default it is the best when looked at alone.
       const auto by_cost = [&](const Row& a, const Row& b) {
         return layout_factor(a, graph.node_types[v]) < layout_factor(b, graph.node_types[v]);
       };
-      const auto begin = rows_.begin() + static_cast<std::ptrdiff_t>(first);
+      const auto begin = rows_.begin() + first;
       std::iter_swap(begin, std::min_element(begin, rows_.end(), by_cost));
       for (size_t i = first; i < rows_.size(); ++i)
         costs_.push_back(sizes_.back() * layout_factor(rows_[i], graph.node_types[v]));
-      row_ptr_.push_back(static_cast<int64_t>(rows_.size()));
+      row_ptr_.push_back(rows_.size());
     }
     for (int64_t e = 0; e < graph.edges(); ++e) {
       const int64_t from = index_of(graph.edge_source[e]), to = index_of(graph.edge_target[e]);
@@ -183,13 +179,13 @@ class Layouts {
     }
   }
 
-  int64_t rows(int64_t j) const { return row_ptr_[static_cast<size_t>(j) + 1] - row_ptr_[static_cast<size_t>(j)]; }
+  int64_t rows(int64_t j) const { return row_ptr_[j + 1] - row_ptr_[j]; }
 
   double cost(const uint8_t* codes) const {
     double sum = 0.0;
-    for (size_t j = 0; j < nodes_.size(); ++j) sum += costs_[static_cast<size_t>(row_ptr_[j] + codes[j])];
+    for (size_t j = 0; j < nodes_.size(); ++j) sum += costs_[row_ptr_[j] + codes[j]];
     for (const auto& [from, to] : pairs_) {
-      if (output_differs(from, codes[from], to, codes[to])) sum += sizes_[static_cast<size_t>(from)];
+      if (output_differs(from, codes[from], to, codes[to])) sum += sizes_[from];
     }
     return sum;
   }
@@ -210,8 +206,8 @@ class Layouts {
     return at != nodes_.end() && *at == node ? at - nodes_.begin() : -1;
   }
   bool output_differs(int64_t a, uint8_t code_a, int64_t b, uint8_t code_b) const {
-    const Row& x = rows_[static_cast<size_t>(row_ptr_[static_cast<size_t>(a)] + code_a)];
-    const Row& y = rows_[static_cast<size_t>(row_ptr_[static_cast<size_t>(b)] + code_b)];
+    const Row& x = rows_[row_ptr_[a] + code_a];
+    const Row& y = rows_[row_ptr_[b] + code_b];
     return x[0] != y[0];
   }
 
@@ -259,8 +255,7 @@ class Synthesis {
       const double draw = random.uniform();
       // The lower part of one draw chooses the row where the draw says that there is a change at all.
       const int64_t rows = layouts_->rows(static_cast<int64_t>(j));
-      codes[j] = draw < changed ? static_cast<uint8_t>(std::min(
-                                      rows - 1, static_cast<int64_t>(draw / changed * static_cast<double>(rows))))
+      codes[j] = draw < changed ? static_cast<uint8_t>(std::min(rows - 1, static_cast<int64_t>(draw / changed * rows)))
                                 : uint8_t{0};
     }
   }
@@ -268,26 +263,24 @@ class Synthesis {
   /// Returns the run time of a candidate, with separate noise for repeated candidates too.
   double runtime(int64_t candidate, std::span<const uint8_t> codes) const {
     Random random(candidate_seed_ ^ ~static_cast<uint64_t>(candidate));
-    const double base = 1000.0 * static_cast<double>(settings_.nodes);  // time of the nodes that no layout changes
+    const double base = 1000.0 * settings_.nodes;  // time of the nodes that no layout changes
     return std::max(1.0, std::round((base + layouts_->cost(codes.data())) * std::exp(kNoise * random.normal())));
   }
 
   /// Returns the run times of all candidates, and passes the codes of each to `take`.
   std::vector<double> runtimes(const std::function<void(std::span<const uint8_t> codes)>& take) const {
-    std::vector<double> runtimes(static_cast<size_t>(settings_.candidates));
-    std::vector<uint8_t> codes(static_cast<size_t>(settings_.configurable));
+    std::vector<double> runtimes(settings_.candidates);
+    std::vector<uint8_t> codes(settings_.configurable);
     for (int64_t c = 0; c < settings_.candidates; ++c) {
       make_codes(c, codes);
-      runtimes[static_cast<size_t>(c)] = runtime(c, codes);
+      runtimes[c] = runtime(c, codes);
       take(codes);
     }
     return runtimes;
   }
 
  private:
-  Random random_of(int64_t candidate) const {
-    return Random(Random(candidate_seed_ + static_cast<uint64_t>(candidate)).next());
-  }
+  Random random_of(int64_t candidate) const { return Random(Random(candidate_seed_ + candidate).next()); }
 
   SynthSettings settings_;
   Group group_;
@@ -326,7 +319,7 @@ void write_synthetic(const std::filesystem::path& file, const SynthSettings& set
   const Synthesis synthesis(settings, name);
   Group group = synthesis.group();
   group.runtimes = synthesis.runtimes([](std::span<const uint8_t>) {});
-  std::vector<uint8_t> codes(static_cast<size_t>(settings.configurable));
+  std::vector<uint8_t> codes(settings.configurable);
   write_layout_npz(file, group, [&](int64_t candidate) {
     synthesis.make_codes(candidate, codes);
     return codes.data();

@@ -284,7 +284,7 @@ TableColumns own_columns(const MeasuredTable& table, const TablePackRequest& req
   }
   if (columns.candidate.empty())
     throw DataError("{}: no column is left that tells candidates apart", request.in.front().string());
-  if (const auto names = names_of(columns.candidate); static_cast<int64_t>(names.size()) > kTileFeatures)
+  if (const auto names = names_of(columns.candidate); std::ssize(names) > kTileFeatures)
     throw DataError(
         "{}: {} columns describe candidates ({}), expected at most {}: name those of the problem by --group, or "
         "leave some out (--leave-out)",
@@ -319,9 +319,9 @@ void append_value(std::vector<float>& features, const TableColumn& column, const
   const std::string& value = row.values[place];
   if (column.words.empty()) {
     const auto number = table_number(value);
-    if (!number || !std::isfinite(static_cast<float>(*number)))
+    if (!number || !std::isfinite(*number))
       throw DataError("{}: {}: found '{}', expected a finite number", row.place, column.name, value);
-    features.push_back(static_cast<float>(*number));
+    features.push_back(*number);
     return;
   }
   const auto found = std::ranges::find(column.words, value);
@@ -424,12 +424,12 @@ class TableGroups {
     group.name = name;
     group.kind = CandidateKind::tile;
     group.unit = RuntimeUnit::normalized;
-    group.candidates = static_cast<int64_t>(rows.size());
+    group.candidates = rows.size();
     std::vector<float> problem;
     for (const TableColumn& column : columns_.group)
       append_value(problem, column, table_.rows[rows.front()], places_.at(column.name));
     if (problem.empty()) problem.push_back(0.0F);
-    group.graphs.feature_count = static_cast<int64_t>(problem.size());
+    group.graphs.feature_count = problem.size();
     group.graphs.node_type_count = 1;
     group.graphs.node_features = std::move(problem);
     group.graphs.node_types = std::vector<uint8_t>{0};
@@ -458,7 +458,7 @@ class TableGroups {
 std::string columns_of(const GroupHeader& header) {
   if (header.kind != CandidateKind::tile || header.member < 0) return "";
   const auto plan = load_packed_plan(header, kColumnsPlan);
-  return plan ? std::string(reinterpret_cast<const char*>(plan->data()), static_cast<size_t>(plan->size())) : "";
+  return plan ? std::string(reinterpret_cast<const char*>(plan->data()), plan->size()) : "";
 }
 
 void check_columns_of(const GroupHeader& header, const std::string& expected, const std::string& whose) {

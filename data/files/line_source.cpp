@@ -35,7 +35,7 @@ std::optional<LineSource::Line> LineSource::next() {
     const auto* start = reinterpret_cast<const char*>(text_.data());
     const auto* found = static_cast<const char*>(std::memchr(start + searched_, '\n', end_ - searched_));
     const bool whole = found != nullptr;
-    size_t stop = whole ? static_cast<size_t>(found - start) : end_;
+    size_t stop = whole ? (found - start) : end_;
     searched_ = stop;
     if (!whole && stop - begin_ > longest_line_) {
       // Its end is looked for without keeping what lies between.

@@ -98,7 +98,7 @@ class DictParser {
     const auto [stop, code] = std::from_chars(text_.data() + position_, end, value);
     if (code == std::errc::result_out_of_range) fail("a dimension beyond 2^63");
     if (code != std::errc()) fail("no number at byte {}", position_);
-    position_ = static_cast<size_t>(stop - text_.data());
+    position_ = stop - text_.data();
     accept_word("L");  // Python 2 wrote long integers so
     return value;
   }
@@ -176,7 +176,7 @@ int64_t npy_header_bytes(std::string_view prefix, const std::string& origin) {
   const int version = static_cast<unsigned char>(prefix[6]);
   if (version < 1 || version > 3) throw DataError("{}: NPY version {}, expected 1, 2 or 3", origin, version);
   const uint64_t length_bytes = version == 1 ? 2 : 4;
-  const auto bytes = static_cast<int64_t>(8 + length_bytes + little_endian(prefix.substr(8, length_bytes)));
+  const int64_t bytes = 8 + length_bytes + little_endian(prefix.substr(8, length_bytes));
   if (bytes > kLargestHeader)
     throw DataError("{}: NPY header of {} bytes, expected at most {}", origin, bytes, kLargestHeader);
   if (bytes < kNpyPrefixBytes) throw DataError("{}: NPY header of {} bytes, expected a dict", origin, bytes);
@@ -185,7 +185,7 @@ int64_t npy_header_bytes(std::string_view prefix, const std::string& origin) {
 
 NpyHeader parse_npy_header(std::string_view header, const std::string& origin) {
   const int64_t bytes = npy_header_bytes(header.substr(0, kNpyPrefixBytes), origin);
-  if (bytes != static_cast<int64_t>(header.size()))
+  if (bytes != std::ssize(header))
     throw DataError("{}: NPY header of {} bytes, expected {}", origin, header.size(), bytes);
   NpyHeader parsed = DictParser(header.substr(header[6] == 1 ? 10 : 12), origin).parse();
   parsed.header_bytes = bytes;
@@ -210,7 +210,7 @@ std::string format_npy_header(const NpyType& type, bool fortran_order, const std
   std::string header(kMagic);
   header.push_back(first ? '\1' : '\2');
   header.push_back('\0');
-  for (size_t i = 0; i < prefix - 8; ++i) header.push_back(static_cast<char>(dict.size() >> (8 * i) & 0xff));
+  for (size_t i = 0; i < prefix - 8; ++i) header.push_back((dict.size() >> (8 * i) & 0xff));
   return header + dict;
 }
 
@@ -231,7 +231,7 @@ NpzWriter::NpzWriter(std::filesystem::path path, NpzCompression compression, std
   int error = 0;
   archive_ = zip_open(path_.string().c_str(), ZIP_CREATE | ZIP_TRUNCATE, &error);
   if (archive_ == nullptr) throw DataError("{}: cannot be written ({})", path_.string(), zip_reason(error));
-  zip_set_archive_comment(archive_, comment.data(), static_cast<zip_uint16_t>(comment.size()));
+  zip_set_archive_comment(archive_, comment.data(), comment.size());
 }
 
 NpzWriter::~NpzWriter() {
@@ -260,8 +260,8 @@ void NpzWriter::add_text(const std::string& name, const std::vector<std::string>
       characters[i * longest + j] = c;
     }
   }
-  add_array(name, {NpyKind::text, static_cast<int64_t>(longest * 4), false}, false,
-            {static_cast<int64_t>(values.size())}, characters.data(), characters.size() * 4);
+  add_array(name, {NpyKind::text, static_cast<int64_t>(longest * 4), false}, false, {std::ssize(values)},
+            characters.data(), characters.size() * 4);
 }
 
 void NpzWriter::add_bytes(const std::string& entry, std::string bytes) {
@@ -278,9 +278,9 @@ void NpzWriter::add_source(const std::string& entry, zip_source_t* source) {
   }
   const auto method = compression_ == NpzCompression::stored ? ZIP_CM_STORE : ZIP_CM_DEFLATE;
   const zip_uint32_t level = compression_ == NpzCompression::fast ? 1 : 0;  // 0: the library's own
-  zip_set_file_compression(archive_, static_cast<zip_uint64_t>(index), method, level);
+  zip_set_file_compression(archive_, index, method, level);
   // A fixed date, 1980-01-01, so that equal arrays give equal files.
-  zip_file_set_dostime(archive_, static_cast<zip_uint64_t>(index), 0, 0x21, 0);
+  zip_file_set_dostime(archive_, index, 0, 0x21, 0);
 }
 
 void NpzWriter::close() {

@@ -33,18 +33,18 @@ int64_t read_features(const NpzReader& file, const FeatureSink& features) {
   const auto pass = [&](std::span<const float> rows) {
     const int64_t wrong = first_not_finite(rows);
     if (wrong >= 0)
-      throw DataError("{}: {} at node {}, column {}, expected finite numbers", stream.origin(),
-                      rows[static_cast<size_t>(wrong)], done + wrong / kHloFeatures, wrong % kHloFeatures);
+      throw DataError("{}: {} at node {}, column {}, expected finite numbers", stream.origin(), rows[wrong],
+                      done + wrong / kHloFeatures, wrong % kHloFeatures);
     features(rows, kHloFeatures);
-    done += static_cast<int64_t>(rows.size()) / kHloFeatures;
+    done += std::ssize(rows) / kHloFeatures;
   };
   if (stream.header().fortran_order) {
     pass(stream.read_all<float>());
     return nodes;
   }
-  std::vector<float> piece(static_cast<size_t>(std::min(nodes, kNodesAtOnce) * kHloFeatures));
+  std::vector<float> piece(std::min(nodes, kNodesAtOnce) * kHloFeatures);
   while (done < nodes) {
-    const auto now = static_cast<size_t>(std::min(nodes - done, kNodesAtOnce) * kHloFeatures);
+    const size_t now = std::min(nodes - done, kNodesAtOnce) * kHloFeatures;
     stream.read(piece.data(), static_cast<int64_t>(now));
     pass(std::span<const float>(piece).first(now));
   }
@@ -80,8 +80,8 @@ GraphBlock read_hlo_graph(const NpzReader& file, const FeatureSink& features) {
       if (end < 0 || end >= nodes)
         throw DataError("{}: edge {} ends at node {}, expected 0 … {}", file.origin("edge_index"), e, end, nodes - 1);
     }
-    target[e] = static_cast<int32_t>(ends[2 * e]);
-    source[e] = static_cast<int32_t>(ends[2 * e + 1]);
+    target[e] = ends[2 * e];
+    source[e] = ends[2 * e + 1];
   }
   graph.node_types = std::move(opcodes);
   graph.set_edges(std::move(source), std::move(target));
@@ -115,7 +115,7 @@ std::vector<int64_t> read_runtimes(const NpzReader& file, const std::string& ent
           "{}: {} at candidate {}, expected whole nanoseconds; normalised run times have no unit: take the original "
           "file",
           file.origin(entry), values[c], c);
-    runtimes[c] = static_cast<int64_t>(values[c]);
+    runtimes[c] = values[c];
   }
   return runtimes;
 }
@@ -129,7 +129,7 @@ std::vector<int32_t> read_configurable(const NpzReader& file, int64_t nodes) {
     if (!configurable.empty() && id <= configurable.back())
       throw DataError("{}: node {} after {}, expected ascending ids", file.origin("node_config_ids"), id,
                       configurable.back());
-    configurable.push_back(static_cast<int32_t>(id));
+    configurable.push_back(id);
   }
   return configurable;
 }
@@ -155,12 +155,12 @@ void code_in_pieces(NpyStream& stream, int64_t candidates, int64_t configurable,
   const int64_t width = configurable * kLayoutFeatures;
   const int64_t at_once = std::max<int64_t>(1, kPieceBytes / std::max<int64_t>(1, width * int64_t{sizeof(T)}));
   std::vector<T> piece(static_cast<size_t>(std::min(at_once, candidates) * width));
-  std::vector<uint8_t> codes(static_cast<size_t>(std::min(at_once, candidates) * configurable));
+  std::vector<uint8_t> codes(std::min(at_once, candidates) * configurable);
   for (int64_t done = 0; done < candidates;) {
     const int64_t now = std::min(at_once, candidates - done);
     stream.read(piece.data(), now * width);
     for (int64_t c = 0; c < now; ++c) coder.add_candidate(piece.data() + c * width, codes.data() + c * configurable);
-    sink.codes(std::span<const uint8_t>(codes).first(static_cast<size_t>(now * configurable)), configurable);
+    sink.codes(std::span<const uint8_t>(codes).first(now * configurable), configurable);
     done += now;
   }
   stream.finish();
@@ -171,8 +171,8 @@ template <class T>
 void code_all(const std::vector<T>& values, int64_t candidates, int64_t configurable, LayoutCoder& coder,
               const LayoutSink& sink) {
   const int64_t width = configurable * kLayoutFeatures;
-  std::vector<double> row(static_cast<size_t>(width));
-  std::vector<uint8_t> codes(static_cast<size_t>(configurable));
+  std::vector<double> row(width);
+  std::vector<uint8_t> codes(configurable);
   for (int64_t c = 0; c < candidates; ++c) {
     const auto start = values.begin() + c * width;
     std::copy(start, start + width, row.begin());
@@ -183,7 +183,7 @@ void code_all(const std::vector<T>& values, int64_t candidates, int64_t configur
 
 LayoutCandidates read_candidates(const NpzReader& file, std::vector<int32_t> configurable_nodes, int64_t candidates,
                                  const LayoutSink& sink) {
-  const auto configurable = static_cast<int64_t>(configurable_nodes.size());
+  const auto configurable = std::ssize(configurable_nodes);
   NpyStream stream =
       file.open("node_config_feat", {{candidates, configurable, kLayoutFeatures}, "(configs, configurable, 18)"});
   const NpyHeader& header = stream.header();
@@ -213,7 +213,7 @@ Group read_layout(const NpzReader& file, const LayoutSink& sink) {
   group.kind = CandidateKind::layout;
   group.unit = RuntimeUnit::nanoseconds;
   const auto runtimes = read_runtimes(file, "config_runtime", kRuntimeRule);
-  group.candidates = static_cast<int64_t>(runtimes.size());
+  group.candidates = runtimes.size();
   if (runtimes.empty()) throw DataError("{}: no candidates, expected one or more", file.origin("config_runtime"));
   std::vector<double> labels(runtimes.begin(), runtimes.end());
   check_runtimes(labels, true, file.origin("config_runtime"));
@@ -226,9 +226,8 @@ Group read_layout(const NpzReader& file, const LayoutSink& sink) {
 
 Group read_layout(const NpzReader& file) {
   // An opened entry's shape is known to agree with its size in the archive.
-  return read_whole([&](const LayoutSink& sink) { return read_layout(file, sink); },
-                    static_cast<size_t>(file.open("node_feat").remaining()),
-                    static_cast<size_t>(file.open("node_config_feat").remaining() / kLayoutFeatures));
+  return read_whole([&](const LayoutSink& sink) { return read_layout(file, sink); }, file.open("node_feat").remaining(),
+                    file.open("node_config_feat").remaining() / kLayoutFeatures);
 }
 
 namespace {
@@ -247,7 +246,7 @@ Group read_tile(const NpzReader& file) {
   group.kind = CandidateKind::tile;
   group.unit = RuntimeUnit::normalized;
   auto features = file.read<float>("config_feat", kTileFeatureRule);
-  group.candidates = static_cast<int64_t>(features.size()) / kTileFeatures;
+  group.candidates = std::ssize(features) / kTileFeatures;
   if (group.candidates == 0) throw DataError("{}: no candidates, expected one or more", file.origin("config_feat"));
   for (size_t i = 0; i < features.size(); ++i) {
     if (!std::isfinite(features[i]))
@@ -262,7 +261,7 @@ Group read_tile(const NpzReader& file) {
     if (normalizers[c] <= 0)
       throw DataError("{}: {} at candidate {}, expected a positive number", file.origin("config_runtime_normalizers"),
                       normalizers[c], c);
-    labels[c] = static_cast<double>(runtimes[c]) / static_cast<double>(normalizers[c]);
+    labels[c] = static_cast<double>(runtimes[c]) / normalizers[c];
   }
   check_runtimes(labels, true, file.origin("config_runtime"));
   group.tile_features = std::move(features);
@@ -355,8 +354,7 @@ ProgramNodes read_program_nodes(const NpzReader& file) {
   auto graph_ptr = read_graph_ptr(file);
   ProgramNodes trees = read_trees(file, graph_ptr.back());
   for (size_t g = 0; g + 1 < graph_ptr.size(); ++g) {
-    for (int64_t i = graph_ptr[g]; i < graph_ptr[g + 1]; ++i)
-      check_node(file, trees, static_cast<size_t>(i), i - graph_ptr[g]);
+    for (int64_t i = graph_ptr[g]; i < graph_ptr[g + 1]; ++i) check_node(file, trees, i, i - graph_ptr[g]);
   }
   if (std::find(trees.type.begin(), trees.type.end(), tir_type_id("For")) == trees.type.end())
     refuse_unknown_loops(file);

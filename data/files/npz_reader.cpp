@@ -81,7 +81,7 @@ uint64_t ZipReader::read_raw(void* out, uint64_t count) {
   if (got < 0 && zip_error_code_zip(zip_file_get_error(file_.get())) == ZIP_ER_CRC) fail("checksum is wrong");
   if (got < 0) check_storage(origin_, zip_file_get_error(file_.get()));
   if (got < 0) fail("damaged after {} of {} bytes ({})", position_, entry_.size, zip_file_strerror(file_.get()));
-  return static_cast<uint64_t>(got);
+  return got;
 }
 
 /// Inflates at most out.size() bytes; returns 0 at the end of the stream or of its bytes in the archive.
@@ -143,7 +143,7 @@ ZipArchive::ZipArchive(std::filesystem::path path) : path_(std::move(path)) {
   for (zip_int64_t i = 0; i < entries; ++i) {
     zip_stat_t stat;
     zip_stat_init(&stat);
-    if (zip_stat_index(archive_.get(), static_cast<zip_uint64_t>(i), 0, &stat) != 0)
+    if (zip_stat_index(archive_.get(), i, 0, &stat) != 0)
       throw DataError("{}: zip directory: entry {} ({})", file, i, zip_strerror(archive_.get()));
     entries_.push_back(checked_member(file, file_size, stat));
     if (!names.insert(entries_.back().name).second)
@@ -197,7 +197,7 @@ struct Half {
     if (exponent == 31)
       value = fraction == 0 ? std::numeric_limits<float>::infinity() : std::numeric_limits<float>::quiet_NaN();
     else if (exponent > 0)
-      value = std::ldexp(static_cast<float>(1024 + fraction), exponent - 25);
+      value = std::ldexp(1024 + fraction, exponent - 25);
     return (bits & 0x8000) != 0 ? -value : value;
   }
   explicit operator double() const { return static_cast<float>(*this); }
@@ -249,11 +249,11 @@ NpyHeader read_header(ZipReader& reader, const std::string& origin) {
     throw DataError("{}: {} bytes, expected an NPY array", origin, reader.entry().size);
   std::string text(static_cast<size_t>(kNpyPrefixBytes), '\0');
   reader.read(text.data(), text.size());
-  const auto bytes = static_cast<uint64_t>(npy_header_bytes(text, origin));
+  const uint64_t bytes = npy_header_bytes(text, origin);
   if (bytes > reader.entry().size)
     throw DataError("{}: NPY header of {} bytes, but the entry has {}", origin, bytes, reader.entry().size);
   text.resize(bytes);
-  reader.read(text.data() + kNpyPrefixBytes, bytes - static_cast<uint64_t>(kNpyPrefixBytes));
+  reader.read(text.data() + kNpyPrefixBytes, bytes - kNpyPrefixBytes);
   NpyHeader header = parse_npy_header(text, origin);
   const uint64_t held = reader.entry().size - bytes;
   if (static_cast<uint64_t>(header.payload_bytes()) != held)
@@ -274,7 +274,7 @@ std::vector<T> to_c_order(const std::vector<T>& values, const std::vector<int64_
   std::vector<T> out(values.size());
   int64_t from = 0;
   for (auto& value : out) {
-    value = values[static_cast<size_t>(from)];
+    value = values[from];
     for (size_t d = shape.size(); d-- > 0;) {
       from += stride[d];
       if (++index[d] < shape[d]) break;
@@ -291,13 +291,13 @@ std::string without_suffix(const std::string& name) {
 
 void append_utf8(std::string& out, uint32_t c) {
   if (c < 0x80) {
-    out.push_back(static_cast<char>(c));
+    out.push_back(c);
     return;
   }
   const int following = c < 0x800 ? 1 : c < 0x10000 ? 2 : 3;
   constexpr unsigned char kLead[] = {0, 0xc0, 0xe0, 0xf0};
-  out.push_back(static_cast<char>(kLead[following] | c >> (6 * following)));
-  for (int i = following; i-- > 0;) out.push_back(static_cast<char>(0x80 | (c >> (6 * i) & 0x3f)));
+  out.push_back((kLead[following] | c >> (6 * following)));
+  for (int i = following; i-- > 0;) out.push_back((0x80 | (c >> (6 * i) & 0x3f)));
 }
 
 }  // namespace
@@ -319,14 +319,14 @@ void NpyStream::read(T* out, int64_t count) {
   claim(count);
   const NpyType& type = header_.type;
   if (is_same_type<T>(type)) {
-    reader_.read(out, static_cast<uint64_t>(count) * sizeof(T));
+    reader_.read(out, count * sizeof(T));
     return;
   }
-  std::vector<unsigned char> piece(static_cast<size_t>(std::min(count, kPieceElements) * type.size));
+  std::vector<unsigned char> piece(std::min(count, kPieceElements) * type.size);
   bool known = convert_any<T>(type, piece.data(), out, 0, origin_);
   while (known && count > 0) {
     const int64_t now = std::min(count, kPieceElements);
-    reader_.read(piece.data(), static_cast<uint64_t>(now * type.size));
+    reader_.read(piece.data(), now * type.size);
     convert_any<T>(type, piece.data(), out, now, origin_);
     out += now;
     count -= now;
@@ -340,8 +340,8 @@ std::vector<std::string> NpyStream::read_text(int64_t count) {
   claim(count);
   const NpyType& type = header_.type;
   if (type.kind != NpyKind::text) throw DataError("{}: type {}, expected text (U)", origin_, type.str());
-  std::vector<std::string> texts(static_cast<size_t>(count));
-  std::vector<unsigned char> bytes(static_cast<size_t>(type.size));
+  std::vector<std::string> texts(count);
+  std::vector<unsigned char> bytes(type.size);
   for (auto& text : texts) {
     reader_.read(bytes.data(), bytes.size());
     std::vector<uint32_t> characters(bytes.size() / 4);
@@ -401,7 +401,7 @@ NpyStream NpzReader::open(const std::string& name, const ShapeRule& rule) const 
                                [](int64_t found, int64_t wanted) { return wanted == kAnySize || found == wanted; });
   if (!fits) {
     std::string expected = rule.words;
-    if (std::ranges::count(rule.sizes, kAnySize) < static_cast<int64_t>(rule.sizes.size())) {
+    if (std::ranges::count(rule.sizes, kAnySize) < std::ssize(rule.sizes)) {
       std::vector<std::string> sizes;
       for (const int64_t size : rule.sizes) sizes.push_back(size == kAnySize ? "any" : std::to_string(size));
       const std::string text = fmt::format("({}{})", fmt::join(sizes, ", "), sizes.size() == 1 ? "," : "");

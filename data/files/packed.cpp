@@ -60,8 +60,8 @@ void File::read(void* to, uint64_t bytes, uint64_t offset, const char* field) co
     if (got < 0) fail(field, "{}", std::strerror(errno));
     if (got == 0) fail(field, "file ends at byte {}, expected {} more", offset, bytes);
     at += got;
-    offset += static_cast<uint64_t>(got);
-    bytes -= static_cast<uint64_t>(got);
+    offset += got;
+    bytes -= got;
   }
 }
 
@@ -84,7 +84,7 @@ CollectionFile::CollectionFile(const std::filesystem::path& path) : file_(path) 
   }
   if (preamble_.checksum != own_checksum(preamble_))
     file_.fail("preamble", "wrong checksum, expected an undamaged file");
-  const auto size = static_cast<uint64_t>(status.st_size);
+  const uint64_t size = status.st_size;
   if (preamble_.file_bytes != size) file_.fail("file", "{} bytes, expected {}", size, preamble_.file_bytes);
   const uint64_t offset = preamble_.directory_offset, bytes = preamble_.directory_bytes;
   if (offset < sizeof(Preamble) || offset > size || bytes != size - offset ||
@@ -231,7 +231,7 @@ GroupRecord record_of(const CollectionFile& collection, const GroupHeader& heade
   if (header.member < 0 || static_cast<uint64_t>(header.member) >= count)
     collection.file().fail("group", "{}, expected 0 … {}", header.member, count - 1);
   std::string name;
-  const GroupRecord record = collection.record(static_cast<uint64_t>(header.member), name);
+  const GroupRecord record = collection.record(header.member, name);
   const bool same_name = name == header.name || qualified_name(header.collection, name) == header.name;
   if (!same_name || record.fingerprint != header.fingerprint) {
     collection.file().fail(
@@ -278,8 +278,7 @@ std::vector<GroupHeader> packed_headers(const std::filesystem::path& path) {
     GroupRecord record;
     std::memcpy(&record, directory.data() + g * sizeof record, sizeof record);
     collection.check(record, g);
-    headers.push_back(
-        to_header(path, static_cast<int64_t>(g), {directory.data() + record.name_offset, record.name_bytes}, record));
+    headers.push_back(to_header(path, g, {directory.data() + record.name_offset, record.name_bytes}, record));
   }
   return headers;
 }
@@ -354,7 +353,7 @@ int64_t verify_packed(const std::filesystem::path& file) {
                       header.name);
     verify_plans(header);
   }
-  return static_cast<int64_t>(headers.size());
+  return headers.size();
 }
 
 }  // namespace foretime::data

@@ -71,13 +71,13 @@ void Output::copy_bytes(const File& from, uint64_t offset, uint64_t bytes) {
     const ssize_t copied = ::copy_file_range(from.descriptor(), &in_at, file_.descriptor(), &out_at, bytes, 0);
     if (copied < 0 && errno == EINTR) continue;
     if (copied <= 0) break;  // not between these file systems: what is left goes through memory
-    bytes -= static_cast<uint64_t>(copied);
+    bytes -= copied;
   }
-  file_.seek(static_cast<uint64_t>(out_at));
+  file_.seek(out_at);
   std::vector<char> piece(std::min(bytes, kCopyPiece));
   for (; bytes > 0; bytes -= std::min<uint64_t>(bytes, piece.size())) {
     const uint64_t now = std::min<uint64_t>(bytes, piece.size());
-    from.read(piece.data(), now, static_cast<uint64_t>(in_at), "sections");
+    from.read(piece.data(), now, in_at, "sections");
     file_.write({piece.data(), now});
     in_at += static_cast<off_t>(now);
   }
@@ -110,7 +110,7 @@ void Output::commit() {
     record.checksum = own_checksum(record);
   }
   std::memcpy(directory.data(), records_.data(), records_bytes);
-  std::ranges::copy(names_, directory.begin() + static_cast<std::ptrdiff_t>(records_bytes));
+  std::ranges::copy(names_, directory.begin() + records_bytes);
 
   pad();
   Preamble preamble{};
@@ -141,7 +141,7 @@ using packed::SectionRecord;
 std::vector<char> join_ids(const std::vector<std::string>& ids) {
   std::vector<char> bytes;
   for (const std::string& id : ids) {
-    const auto length = static_cast<uint32_t>(id.size());
+    const uint32_t length = id.size();
     const char* at = reinterpret_cast<const char*>(&length);
     bytes.insert(bytes.end(), at, at + sizeof length);
     bytes.insert(bytes.end(), id.begin(), id.end());
@@ -224,7 +224,7 @@ class StreamedSections {
   }
   void take_codes(std::span<const uint8_t> candidates, int64_t configurable) {
     end_features();
-    const auto width = static_cast<size_t>(configurable);
+    const size_t width = configurable;
     for (auto rest = candidates; width > 0 && !rest.empty(); rest = rest.subspan(width))
       configurations_.push_back(checksum_of(rest.first(width)));
     out_.append(std::as_bytes(candidates));

@@ -57,8 +57,7 @@ std::string nearest_type(const TypeUse& use) {
 
 std::string described(const TypeUse& use, int64_t nodes) {
   const auto nearest = nearest_type(use);
-  return fmt::format("{} ({:.3g} % of the nodes{})", use.name,
-                     100 * static_cast<double>(use.nodes) / static_cast<double>(nodes),
+  return fmt::format("{} ({:.3g} % of the nodes{})", use.name, 100 * static_cast<double>(use.nodes) / nodes,
                      nearest.empty() ? "" : fmt::format("; did you mean {}?", nearest));
 }
 

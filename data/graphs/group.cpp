@@ -70,7 +70,7 @@ uint64_t graph_hash(const GraphBlock& graphs, int64_t g, int64_t columns) {
   if (columns < graphs.feature_count) {
     for (int64_t node = 0; node < count; ++node)
       std::copy_n(features.begin() + node * graphs.feature_count, columns, features.begin() + node * columns);
-    features.resize(static_cast<size_t>(count * columns));
+    features.resize(count * columns);
   }
   uint64_t hash = checksum_of(graphs.node_types.subspan(first, count));
   hash = checksum_of(std::span<const float>(features), hash);
@@ -105,7 +105,7 @@ const char* kind_name(CandidateKind kind) {
 
 void GraphBlock::set_edges(std::vector<int32_t> sources, std::vector<int32_t> targets) {
   graph_ptr = std::vector<int64_t>{0, nodes()};
-  edge_ptr = std::vector<int64_t>{0, static_cast<int64_t>(sources.size())};
+  edge_ptr = std::vector<int64_t>{0, std::ssize(sources)};
   edge_source = std::move(sources);
   edge_target = std::move(targets);
 }
@@ -124,8 +124,8 @@ uint64_t graph_fingerprint(const Group& group) {
 }
 
 std::vector<uint64_t> configuration_hashes(const Group& group) {
-  std::vector<uint64_t> hashes(static_cast<size_t>(group.candidates));
-  for (int64_t c = 0; c < group.candidates; ++c) hashes[static_cast<size_t>(c)] = configuration_hash(group, c);
+  std::vector<uint64_t> hashes(group.candidates);
+  for (int64_t c = 0; c < group.candidates; ++c) hashes[c] = configuration_hash(group, c);
   return hashes;
 }
 
@@ -135,7 +135,7 @@ DistinctCandidates distinct_candidates(const Group& group, std::span<const int64
   known.reserve(candidates.size());
   result.place.reserve(candidates.size());
   for (const int64_t c : candidates) {
-    const auto [at, fresh] = known.emplace(configuration_hash(group, c), static_cast<int64_t>(result.ids.size()));
+    const auto [at, fresh] = known.emplace(configuration_hash(group, c), std::ssize(result.ids));
     if (fresh) result.ids.push_back(c);
     result.place.push_back(at->second);
   }

@@ -8,7 +8,7 @@ namespace foretime::data {
 
 ColumnAccumulator::ColumnAccumulator(int64_t columns, bool log)
     : log_(log),
-      sums_(static_cast<size_t>(columns)),
+      sums_(columns),
       squares_(sums_.size()),
       minima_(sums_.size(), std::numeric_limits<double>::infinity()),
       maxima_(sums_.size(), -std::numeric_limits<double>::infinity()) {}

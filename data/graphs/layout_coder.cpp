@@ -40,7 +40,7 @@ uint8_t LayoutCoder::code_of(Table& table, const Row& row, size_t node) {
   if (found == table.rows.end() && table.rows.size() == kMostRows)
     throw DataError("{}: candidate {} has the {}th distinct row of node {}, expected at most {}", origin_, candidate_,
                     kMostRows + 1, nodes_[node], kMostRows);
-  const auto code = static_cast<uint8_t>(found - table.rows.begin());
+  const uint8_t code = found - table.rows.begin();
   if (found == table.rows.end()) table.rows.push_back(row);
   return code;
 }
@@ -51,11 +51,11 @@ void LayoutCoder::remember(Table& table, const RawRow& raw) {
   const auto place = [&](size_t position) {
     size_t slot = table.raw[position].hash & (table.slots.size() - 1);
     while (table.slots[slot] != 0) slot = (slot + 1) & (table.slots.size() - 1);
-    table.slots[slot] = static_cast<uint16_t>(position + 1);
+    table.slots[slot] = (position + 1);
   };
   const bool rebuilt = std::ranges::all_of(table.slots, [](uint16_t s) { return s == 0; });
   for (size_t position = rebuilt ? 0 : table.raw.size() - 1; position < table.raw.size(); ++position) place(position);
-  table.last = static_cast<uint16_t>(table.raw.size() - 1);
+  table.last = (table.raw.size() - 1);
 }
 
 uint8_t LayoutCoder::code_of_raw(Table& table, const float* row, size_t node) {
@@ -70,7 +70,7 @@ uint8_t LayoutCoder::code_of_raw(Table& table, const float* row, size_t node) {
     for (; table.slots[slot] != 0; slot = (slot + 1) & (table.slots.size() - 1)) {
       const RawRow& seen = table.raw[table.slots[slot] - 1u];
       if (seen.hash == raw.hash && seen.words == raw.words) {
-        table.last = static_cast<uint16_t>(table.slots[slot] - 1);
+        table.last = (table.slots[slot] - 1);
         return seen.code;
       }
     }
@@ -81,14 +81,13 @@ uint8_t LayoutCoder::code_of_raw(Table& table, const float* row, size_t node) {
 }
 
 void LayoutCoder::add_candidate(const float* rows, uint8_t* codes) {
-  for (size_t j = 0; j < tables_.size(); ++j)
-    codes[j] = code_of_raw(tables_[j], rows + j * static_cast<size_t>(kLayoutFeatures), j);
+  for (size_t j = 0; j < tables_.size(); ++j) codes[j] = code_of_raw(tables_[j], rows + j * kLayoutFeatures, j);
   ++candidate_;
 }
 
 void LayoutCoder::add_candidate(const double* rows, uint8_t* codes) {
   for (size_t j = 0; j < tables_.size(); ++j)
-    codes[j] = code_of(tables_[j], whole_numbers(rows + j * static_cast<size_t>(kLayoutFeatures), j), j);
+    codes[j] = code_of(tables_[j], whole_numbers(rows + j * kLayoutFeatures, j), j);
   ++candidate_;
 }
 
@@ -100,7 +99,7 @@ LayoutCandidates LayoutCoder::finish(int64_t candidates) && {
   std::vector<int8_t> rows;
   for (const Table& table : tables_) {
     for (const Row& row : table.rows) rows.insert(rows.end(), row.begin(), row.end());
-    row_ptr.push_back(row_ptr.back() + static_cast<int64_t>(table.rows.size()));
+    row_ptr.push_back(row_ptr.back() + std::ssize(table.rows));
   }
   layout.nodes = std::move(nodes_);
   layout.row_ptr = std::move(row_ptr);

@@ -14,7 +14,7 @@ using Columns = ProgramColumns;
 constexpr double kLargestLog = 1024.0;  // log2 of the largest double: what an infinite immediate becomes
 constexpr double kDepthScale = 0.1;
 
-double log_of(int64_t count) { return std::log2(1.0 + static_cast<double>(count)); }
+double log_of(int64_t count) { return std::log2(1.0 + count); }
 
 double log_of_value(double value) {
   return std::copysign(std::min(kLargestLog, std::log2(1.0 + std::abs(value))), value);
@@ -26,14 +26,14 @@ void set_features(const ProgramNodes& m, size_t first, size_t count, float* feat
   std::vector<int64_t> children(count, 0), depth(count, 0);
   for (size_t p = 0; p < count; ++p) {
     const size_t i = first + p;
-    float* row = features + i * static_cast<size_t>(Columns::count);
-    const auto set = [row](int64_t column, double value) { row[column] = static_cast<float>(value); };
+    float* row = features + i * Columns::count;
+    const auto set = [row](int64_t column, double value) { row[column] = value; };
     if (p > 0) {
-      const auto parent = static_cast<size_t>(m.parent[i]);
+      const size_t parent = m.parent[i];
       set(Columns::position, log_of(children[parent]++));
       depth[p] = depth[parent] + 1;
     }
-    set(Columns::depth, kDepthScale * static_cast<double>(depth[p]));
+    set(Columns::depth, kDepthScale * depth[p]);
     set(Columns::extent, log_of(m.extent[i]));
     if (m.loop_kind[i] >= 0) set(Columns::loop_kind + m.loop_kind[i], 1.0);
     if (!std::isnan(m.value[i])) {
@@ -46,8 +46,8 @@ void set_features(const ProgramNodes& m, size_t first, size_t count, float* feat
     if (m.type[i] == call) set(Columns::call_op + m.call_op[i], 1.0);
     if (m.type[i] != var || m.variable[i] < 0) continue;
     int64_t loops = 0;
-    for (int32_t above = m.parent[i]; above >= 0; above = m.parent[first + static_cast<size_t>(above)]) {
-      const size_t k = first + static_cast<size_t>(above);
+    for (int32_t above = m.parent[i]; above >= 0; above = m.parent[first + above]) {
+      const size_t k = first + above;
       if (m.type[k] != loop) continue;
       ++loops;
       if (m.variable[k] != m.variable[i]) continue;
@@ -56,9 +56,7 @@ void set_features(const ProgramNodes& m, size_t first, size_t count, float* feat
       break;
     }
   }
-  for (size_t p = 0; p < count; ++p)
-    features[(first + p) * static_cast<size_t>(Columns::count) + Columns::children] =
-        static_cast<float>(log_of(children[p]));
+  for (size_t p = 0; p < count; ++p) features[(first + p) * Columns::count + Columns::children] = log_of(children[p]);
 }
 
 }  // namespace
@@ -69,15 +67,15 @@ GraphBlock program_graphs(ProgramNodes nodes) {
   graphs.node_type_count = kTirTypes;
   std::vector<int64_t> edge_ptr = {0};
   std::vector<int32_t> source, target;
-  std::vector<float> features(nodes.nodes() * static_cast<size_t>(Columns::count), 0.0f);
+  std::vector<float> features(nodes.nodes() * Columns::count, 0.0f);
   for (size_t g = 0; g + 1 < nodes.graph_ptr.size(); ++g) {
     const int64_t first = nodes.graph_ptr[g], count = nodes.graph_ptr[g + 1] - first;
     for (int64_t position = 1; position < count; ++position) {
-      source.push_back(static_cast<int32_t>(first + position));
-      target.push_back(static_cast<int32_t>(first + nodes.parent[static_cast<size_t>(first + position)]));
+      source.push_back((first + position));
+      target.push_back((first + nodes.parent[first + position]));
     }
-    edge_ptr.push_back(static_cast<int64_t>(source.size()));
-    set_features(nodes, static_cast<size_t>(first), static_cast<size_t>(count), features.data());
+    edge_ptr.push_back(source.size());
+    set_features(nodes, first, count, features.data());
   }
   graphs.graph_ptr = std::move(nodes.graph_ptr);
   graphs.edge_ptr = std::move(edge_ptr);

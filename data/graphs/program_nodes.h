@@ -25,7 +25,7 @@ struct ProgramNodes {
   std::vector<int64_t> buffer_elements;  // size of that buffer; 0: unknown or none
   std::vector<uint8_t> call_op;          // Call: index into call_op_names(); otherwise unused
 
-  int64_t graphs() const { return static_cast<int64_t>(graph_ptr.size()) - 1; }
+  int64_t graphs() const { return std::ssize(graph_ptr) - 1; }
   size_t nodes() const { return type.size(); }
   /// Calls `visit` with each array that has one value per node.
   template <class Visit>

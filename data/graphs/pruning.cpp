@@ -9,7 +9,7 @@ namespace {
 template <class T>
 Array<T> taken(const Array<T>& values, std::span<const int32_t> ids, int64_t width) {
   std::vector<T> result;
-  result.reserve(ids.size() * static_cast<size_t>(width));
+  result.reserve(ids.size() * width);
   for (const int32_t id : ids) {
     const auto part = values.subspan(id * width, width);
     result.insert(result.end(), part.begin(), part.end());
@@ -21,12 +21,12 @@ Array<T> taken(const Array<T>& values, std::span<const int32_t> ids, int64_t wid
 
 InducedGraph induced_graph(const GraphBlock& whole, std::span<const int32_t> nodes) {
   InducedGraph induced;
-  induced.local.assign(static_cast<size_t>(whole.nodes()), -1);
-  for (size_t i = 0; i < nodes.size(); ++i) induced.local[static_cast<size_t>(nodes[i])] = static_cast<int32_t>(i);
+  induced.local.assign(whole.nodes(), -1);
+  for (size_t i = 0; i < nodes.size(); ++i) induced.local[nodes[i]] = i;
   std::vector<int32_t> sources, targets;
   for (int64_t e = 0; e < whole.edges(); ++e) {
-    const int32_t u = induced.local[static_cast<size_t>(whole.edge_source[e])];
-    const int32_t v = induced.local[static_cast<size_t>(whole.edge_target[e])];
+    const int32_t u = induced.local[whole.edge_source[e]];
+    const int32_t v = induced.local[whole.edge_target[e]];
     if (u < 0 || v < 0) continue;
     sources.push_back(u);
     targets.push_back(v);
@@ -47,15 +47,15 @@ struct Neighbours {
   explicit Neighbours(const GraphBlock& graphs)
       : first(static_cast<size_t>(graphs.nodes()) + 1, 0), nodes(2 * static_cast<size_t>(graphs.edges())) {
     for (int64_t e = 0; e < graphs.edges(); ++e) {
-      ++first[static_cast<size_t>(graphs.edge_source[e]) + 1];
-      ++first[static_cast<size_t>(graphs.edge_target[e]) + 1];
+      ++first[graphs.edge_source[e] + 1];
+      ++first[graphs.edge_target[e] + 1];
     }
     for (size_t v = 1; v < first.size(); ++v) first[v] += first[v - 1];
     auto next = first;
     for (int64_t e = 0; e < graphs.edges(); ++e) {
       const int32_t u = graphs.edge_source[e], v = graphs.edge_target[e];
-      nodes[next[static_cast<size_t>(u)]++] = v;
-      nodes[next[static_cast<size_t>(v)]++] = u;
+      nodes[next[u]++] = v;
+      nodes[next[v]++] = u;
     }
   }
   std::vector<size_t> first;   // [nodes + 1]
@@ -66,16 +66,16 @@ struct Neighbours {
 
 std::vector<int32_t> nodes_near_configurable(const Group& group, int64_t hops) {
   const Neighbours neighbours(group.graphs);
-  std::vector<bool> near(static_cast<size_t>(group.graphs.nodes()), false);
+  std::vector<bool> near(group.graphs.nodes(), false);
   std::vector<int32_t> frontier(group.layout.nodes.begin(), group.layout.nodes.end());
-  for (const int32_t v : frontier) near[static_cast<size_t>(v)] = true;
+  for (const int32_t v : frontier) near[v] = true;
   for (int64_t hop = 0; hop < hops && !frontier.empty(); ++hop) {
     std::vector<int32_t> next;
     for (const int32_t v : frontier) {
-      for (size_t i = neighbours.first[static_cast<size_t>(v)]; i < neighbours.first[static_cast<size_t>(v) + 1]; ++i) {
+      for (size_t i = neighbours.first[v]; i < neighbours.first[v + 1]; ++i) {
         const int32_t u = neighbours.nodes[i];
-        if (near[static_cast<size_t>(u)]) continue;
-        near[static_cast<size_t>(u)] = true;
+        if (near[u]) continue;
+        near[u] = true;
         next.push_back(u);
       }
     }
@@ -83,7 +83,7 @@ std::vector<int32_t> nodes_near_configurable(const Group& group, int64_t hops) {
   }
   std::vector<int32_t> nodes;
   for (size_t v = 0; v < near.size(); ++v) {
-    if (near[v]) nodes.push_back(static_cast<int32_t>(v));
+    if (near[v]) nodes.push_back(v);
   }
   return nodes;
 }
@@ -91,12 +91,12 @@ std::vector<int32_t> nodes_near_configurable(const Group& group, int64_t hops) {
 Group pruned_group(const Group& group, int64_t hops) {
   if (hops < 0 || group.kind != CandidateKind::layout || group.layout.configurable() == 0) return group;
   const auto kept = nodes_near_configurable(group, hops);
-  if (static_cast<int64_t>(kept.size()) == group.graphs.nodes()) return group;
+  if (std::ssize(kept) == group.graphs.nodes()) return group;
   auto induced = induced_graph(group.graphs, kept);
   Group result = group;
   result.graphs = std::move(induced.graph);
   std::vector<int32_t> configurable;
-  for (const int32_t v : group.layout.nodes) configurable.push_back(induced.local[static_cast<size_t>(v)]);
+  for (const int32_t v : group.layout.nodes) configurable.push_back(induced.local[v]);
   result.layout.nodes = std::move(configurable);
   std::vector<int64_t> splits;
   for (const int64_t split : group.node_splits) splits.push_back(std::ranges::lower_bound(kept, split) - kept.begin());

@@ -36,16 +36,16 @@ Adjacency undirected(const GraphBlock& graphs, int64_t first, int64_t last) {
     }
     result.neighbour.push_back(ends[i].second);
     result.weight.push_back(1);
-    ++result.start[static_cast<size_t>(ends[i].first) + 1];
+    ++result.start[ends[i].first + 1];
   }
   for (size_t v = 1; v < result.start.size(); ++v) result.start[v] += result.start[v - 1];
   return result;
 }
 
 std::vector<idx_t> metis_parts(Adjacency& graph, idx_t parts) {
-  auto nodes = static_cast<idx_t>(graph.start.size() - 1);
+  idx_t nodes = graph.start.size() - 1;
   idx_t constraints = 1, cut = 0;
-  std::vector<idx_t> part(static_cast<size_t>(nodes), 0), options(METIS_NOPTIONS);
+  std::vector<idx_t> part(nodes, 0), options(METIS_NOPTIONS);
   METIS_SetDefaultOptions(options.data());
   options[METIS_OPTION_SEED] = 1;
   options[METIS_OPTION_UFACTOR] = 5;  // a largest part of 1.005 times the mean
@@ -63,48 +63,46 @@ std::vector<idx_t> metis_parts(Adjacency& graph, idx_t parts) {
 class Balancer {
  public:
   Balancer(const Adjacency& graph, std::vector<idx_t>& part, idx_t parts, int64_t max_nodes)
-      : graph_(graph), part_(part), max_nodes_(max_nodes), size_(static_cast<size_t>(parts)) {
-    for (const idx_t p : part_) ++size_[static_cast<size_t>(p)];
+      : graph_(graph), part_(part), max_nodes_(max_nodes), size_(parts) {
+    for (const idx_t p : part_) ++size_[p];
   }
 
   void run() {
     for (size_t p = 0; p < size_.size(); ++p) {
-      while (size_[p] > max_nodes_) move_one(static_cast<idx_t>(p));
+      while (size_[p] > max_nodes_) move_one(p);
     }
   }
 
  private:
   /// All parts together have room for all nodes, so there is always one to move to.
   void move_one(idx_t from) {
-    const auto emptiest = static_cast<idx_t>(std::ranges::min_element(size_) - size_.begin());
+    const idx_t emptiest = std::ranges::min_element(size_) - size_.begin();
     std::tuple<idx_t, idx_t, idx_t> best{0, -1, emptiest};  // gain, node, to
     for (idx_t v = 0; v < static_cast<idx_t>(part_.size()); ++v) {
-      if (part_[static_cast<size_t>(v)] != from) continue;
+      if (part_[v] != from) continue;
       consider(v, emptiest, best);
       for (idx_t e = start(v); e < start(v + 1); ++e) {
         const idx_t to = part_of_neighbour(e);
-        if (to != from && size_[static_cast<size_t>(to)] < max_nodes_) consider(v, to, best);
+        if (to != from && size_[to] < max_nodes_) consider(v, to, best);
       }
     }
     const auto [gain, node, to] = best;
-    part_[static_cast<size_t>(node)] = to;
-    --size_[static_cast<size_t>(from)];
-    ++size_[static_cast<size_t>(to)];
+    part_[node] = to;
+    --size_[from];
+    ++size_[to];
   }
 
   void consider(idx_t node, idx_t to, std::tuple<idx_t, idx_t, idx_t>& best) const {
     idx_t gain = 0;
     for (idx_t e = start(node); e < start(node + 1); ++e) {
-      const idx_t there = part_of_neighbour(e), weight = graph_.weight[static_cast<size_t>(e)];
-      gain += there == to ? weight : there == part_[static_cast<size_t>(node)] ? -weight : 0;
+      const idx_t there = part_of_neighbour(e), weight = graph_.weight[e];
+      gain += there == to ? weight : there == part_[node] ? -weight : 0;
     }
     if (std::get<1>(best) < 0 || gain > std::get<0>(best)) best = {gain, node, to};
   }
 
-  idx_t start(idx_t node) const { return graph_.start[static_cast<size_t>(node)]; }
-  idx_t part_of_neighbour(idx_t edge) const {
-    return part_[static_cast<size_t>(graph_.neighbour[static_cast<size_t>(edge)])];
-  }
+  idx_t start(idx_t node) const { return graph_.start[node]; }
+  idx_t part_of_neighbour(idx_t edge) const { return part_[graph_.neighbour[edge]]; }
 
   const Adjacency& graph_;
   std::vector<idx_t>& part_;
@@ -119,8 +117,8 @@ class Balancer {
 /// parts. Throws DataError where METIS fails.
 std::vector<int32_t> partition_nodes(const GraphBlock& graphs, int64_t first, int64_t last, int64_t max_nodes) {
   const int64_t count = last - first;
-  const auto parts = static_cast<idx_t>((count + max_nodes - 1) / max_nodes);
-  if (parts <= 1) return std::vector<int32_t>(static_cast<size_t>(count), 0);
+  const idx_t parts = (count + max_nodes - 1) / max_nodes;
+  if (parts <= 1) return std::vector<int32_t>(count, 0);
   auto graph = undirected(graphs, first, last);
   auto part = metis_parts(graph, parts);
   Balancer(graph, part, parts, max_nodes).run();
@@ -165,8 +163,8 @@ class Cutter {
   }
 
   void append_run(int64_t first, int64_t last) {
-    for (int64_t v = first; v < last; ++v) segments_.nodes.push_back(static_cast<int32_t>(v));
-    segments_.first.push_back(static_cast<int64_t>(segments_.nodes.size()));
+    for (int64_t v = first; v < last; ++v) segments_.nodes.push_back(v);
+    segments_.first.push_back(segments_.nodes.size());
   }
 
   void cut(int64_t first, int64_t last) {
@@ -177,13 +175,12 @@ class Cutter {
     }
     const auto part = partition_nodes(graphs_, first, last, rule_.max_nodes);
     std::vector<std::vector<int32_t>> members(static_cast<size_t>(*std::ranges::max_element(part)) + 1);
-    for (int64_t v = first; v < last; ++v)
-      members[static_cast<size_t>(part[static_cast<size_t>(v - first)])].push_back(static_cast<int32_t>(v));
+    for (int64_t v = first; v < last; ++v) members[part[v - first]].push_back(v);
     std::erase_if(members, [](const auto& nodes) { return nodes.empty(); });
     std::ranges::sort(members);
     for (const auto& nodes : members) {
       segments_.nodes.insert(segments_.nodes.end(), nodes.begin(), nodes.end());
-      segments_.first.push_back(static_cast<int64_t>(segments_.nodes.size()));
+      segments_.first.push_back(segments_.nodes.size());
     }
   }
 
@@ -196,14 +193,14 @@ class Cutter {
 }  // namespace
 
 std::span<const int32_t> Segments::operator[](int64_t segment) const {
-  const auto s = static_cast<size_t>(segment);
-  return std::span(nodes).subspan(static_cast<size_t>(first[s]), static_cast<size_t>(first[s + 1] - first[s]));
+  const size_t s = segment;
+  return std::span(nodes).subspan(first[s], first[s + 1] - first[s]);
 }
 
 std::vector<int32_t> Segments::of_nodes() const {
   std::vector<int32_t> result(nodes.size());
   for (int64_t s = 0; s < count(); ++s) {
-    for (const int32_t v : (*this)[s]) result[static_cast<size_t>(v)] = static_cast<int32_t>(s);
+    for (const int32_t v : (*this)[s]) result[v] = s;
   }
   return result;
 }
@@ -214,7 +211,7 @@ Segments make_segments(const Group& group, const SegmentRule& rule) {
   Segments whole;
   const int64_t nodes = group.graphs.nodes();
   if (rule.max_nodes <= 0 || nodes <= rule.max_nodes) {
-    whole.nodes.resize(static_cast<size_t>(nodes));
+    whole.nodes.resize(nodes);
     std::iota(whole.nodes.begin(), whole.nodes.end(), 0);
     if (nodes > 0) whole.first.push_back(nodes);
     return whole;

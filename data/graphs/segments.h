@@ -25,7 +25,7 @@ struct Segments {
   std::vector<int64_t> first = {0};  // [segments + 1] into `nodes`
   std::vector<int32_t> nodes;        // segment after segment, ascending within each
 
-  int64_t count() const { return static_cast<int64_t>(first.size()) - 1; }
+  int64_t count() const { return std::ssize(first) - 1; }
   std::span<const int32_t> operator[](int64_t segment) const;
   /// Returns the segment of each node, [nodes].
   std::vector<int32_t> of_nodes() const;

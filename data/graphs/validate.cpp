@@ -134,14 +134,12 @@ class Validator {
     const LayoutCandidates& layout = group_.layout;
     const int64_t configurable = layout.configurable();
     expect_size("layout codes", layout.codes.size(), group_.candidates * configurable);
-    std::vector<uint8_t> largest(static_cast<size_t>(configurable));
-    for (int64_t j = 0; j < configurable; ++j)
-      largest[static_cast<size_t>(j)] = static_cast<uint8_t>(layout.row_ptr[j + 1] - layout.row_ptr[j] - 1);
+    std::vector<uint8_t> largest(configurable);
+    for (int64_t j = 0; j < configurable; ++j) largest[j] = (layout.row_ptr[j + 1] - layout.row_ptr[j] - 1);
     for (int64_t c = 0; c < group_.candidates; ++c) {
       const uint8_t* codes = layout.codes.data() + c * configurable;
       unsigned wrong = 0;
-      for (int64_t j = 0; j < configurable; ++j)
-        wrong |= static_cast<unsigned>(codes[j] > largest[static_cast<size_t>(j)]);
+      for (int64_t j = 0; j < configurable; ++j) wrong |= (codes[j] > largest[j]);
       if (wrong != 0) fail("layout codes", "candidate {} has a code past its node's table of rows", c);
     }
   }
@@ -156,8 +154,7 @@ class Validator {
 
   void check_programs() const {
     expect_size("graph_ptr", group_.graphs.graphs(), group_.candidates);
-    if (!group_.candidate_ids.empty())
-      expect_size("candidate_ids", static_cast<int64_t>(group_.candidate_ids.size()), group_.candidates);
+    if (!group_.candidate_ids.empty()) expect_size("candidate_ids", group_.candidate_ids.size(), group_.candidates);
   }
 
   const Group& group_;
@@ -216,7 +213,7 @@ int64_t first_not_finite(std::span<const float> values) {
     if (largest == kExponent) break;
   }
   for (; first < values.size(); ++first) {
-    if (!std::isfinite(values[first])) return static_cast<int64_t>(first);
+    if (!std::isfinite(values[first])) return first;
   }
   return -1;
 }

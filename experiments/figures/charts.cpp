@@ -89,18 +89,17 @@ class Panel {
   void draw(const DotChart& chart, const std::vector<std::string>& levels, bool labels) {
     draw_ground(chart, labels);
     for (const auto& level : panel_.levels) {
-      const auto place = static_cast<size_t>(std::find(levels.begin(), levels.end(), level.label) - levels.begin());
+      const size_t place = std::find(levels.begin(), levels.end(), level.label) - levels.begin();
       const double at = x_.at(level.value);
       svg_.line({at, box_.top}, {at, box_.bottom}, {kGrey, 1.6, reference_dashes(place), 1});
     }
     for (size_t r = 0; r < panel_.row_levels.size(); ++r) {
-      const double at = x_.at(panel_.row_levels[r]), top = box_.top + static_cast<double>(r) * row_height_;
+      const double at = x_.at(panel_.row_levels[r]), top = box_.top + r * row_height_;
       svg_.line({at, top + 1}, {at, top + row_height_ - 1}, {kGrey, 2, "", 1});
     }
     for (size_t r = 0; r < panel_.rows.size(); ++r) {
       const auto& row = panel_.rows[r];
-      double y = box_.top + static_cast<double>(r) * row_height_ +
-                 (row_height_ - kDotMarkHeight * static_cast<double>(row.size())) / 2 + kDotMarkHeight / 2;
+      double y = box_.top + r * row_height_ + (row_height_ - kDotMarkHeight * row.size()) / 2 + kDotMarkHeight / 2;
       for (const auto& mark : row) {
         if (mark.high > mark.low)
           svg_.line({x_.at(mark.low), y}, {x_.at(mark.high), y}, {series_color(mark.style), 3, "", 0.45});
@@ -126,7 +125,7 @@ class Panel {
   /// Stripes behind every other row, and the axis.
   void draw_ground(const DotChart& chart, bool labels) {
     for (size_t r = 0; r < chart.row_labels.size(); ++r) {
-      const double top = box_.top + static_cast<double>(r) * row_height_, bottom = top + row_height_;
+      const double top = box_.top + r * row_height_, bottom = top + row_height_;
       if (r % 2 == 0)
         svg_.area({{box_.left, top}, {box_.right, top}, {box_.right, bottom}, {box_.left, bottom}}, "#000000", 0.04);
       if (labels)
@@ -179,7 +178,7 @@ std::string draw(const LineChart& chart) {
   const double left = left_margin(chart.y, probe);
   const double width = left + kLinePanelWidth + kLineRight + legend_width(legend) + kLineRight;
   const double top = draw_heading(nullptr, chart.title, chart.note, width);
-  const double legend_height = kLegendLine * static_cast<double>(legend.size());
+  const double legend_height = kLegendLine * legend.size();
   Svg svg(width, top + std::max(kLinePanelHeight + kBottomMargin, legend_height) + 8, chart.title);
   draw_heading(&svg, chart.title, chart.note, width);
   const Box box{left, top, left + kLinePanelWidth, top + kLinePanelHeight};
@@ -206,20 +205,20 @@ std::string draw(const DotChart& chart) {
   double left = 14;
   for (const auto& label : chart.row_labels) left = std::max(left, 14 + text_width(label, kTextSize) + 10);
   const size_t count = std::max<size_t>(1, chart.panels.size()), columns = std::min(kColumns, count);
-  const auto rows = static_cast<double>(chart.row_labels.size());
-  const double row_height = kDotMarkHeight * static_cast<double>(marks_in_a_row(chart)) + kDotRowGap;
+  const double rows = chart.row_labels.size();
+  const double row_height = kDotMarkHeight * marks_in_a_row(chart) + kDotRowGap;
   const double panel_height = kDotPanelTitle + row_height * rows + kBottomMargin + 6;
-  const double wide = count == 1 ? 1.6 * kDotPanelWidth : kDotPanelWidth, panels = static_cast<double>(columns);
+  const double wide = count == 1 ? 1.6 * kDotPanelWidth : kDotPanelWidth, panels = columns;
   const double panels_end = left + panels * wide + (panels - 1) * kDotGapBetween;
   const double width = panels_end + kDotRight + (legend.empty() ? 0 : legend_width(legend) + kDotRight);
   const double top = draw_heading(nullptr, chart.title, chart.note, width);
-  const double height = std::max(panel_height * static_cast<double>((count + columns - 1) / columns),
-                                 kDotPanelTitle + kLegendLine * static_cast<double>(legend.size()));
+  const double height =
+      std::max(panel_height * ((count + columns - 1) / columns), kDotPanelTitle + kLegendLine * legend.size());
   Svg svg(width, top + height + 8, chart.title);
   draw_heading(&svg, chart.title, chart.note, width);
   for (size_t i = 0; i < chart.panels.size(); ++i) {
-    const double x0 = left + static_cast<double>(i % columns) * (wide + kDotGapBetween);
-    const double y0 = top + static_cast<double>(i / columns) * panel_height + kDotPanelTitle;
+    const double x0 = left + (i % columns) * (wide + kDotGapBetween);
+    const double y0 = top + (i / columns) * panel_height + kDotPanelTitle;
     Panel(svg, chart.panels[i], {x0, y0, x0 + wide, y0 + row_height * rows}, row_height)
         .draw(chart, levels, i % columns == 0);
   }
@@ -239,19 +238,18 @@ std::string draw(const ScatterChart& chart) {
   const auto legend = legend_of(chart);
   const size_t count = std::max<size_t>(1, chart.panels.size()), columns = count == 4 ? 2 : std::min<size_t>(3, count);
   const size_t rows = (count + columns - 1) / columns;
-  const double left = left_margin(chart.y, probe), panels = static_cast<double>(columns);
+  const double left = left_margin(chart.y, probe), panels = columns;
   const double width = left + panels * kScatterPanelSize + (panels - 1) * kScatterGapBetween + kScatterRight +
                        (legend.empty() ? 0 : legend_width(legend) + kScatterRight);
   const double top = draw_heading(nullptr, chart.title, chart.note, width);
   const double row_height = kScatterPanelTitle + kScatterPanelSize + kBottomMargin;
-  const double height = top + std::max(static_cast<double>(rows) * row_height,
-                                       kScatterPanelTitle + kLegendLine * static_cast<double>(legend.size()));
+  const double height = top + std::max(rows * row_height, kScatterPanelTitle + kLegendLine * legend.size());
   Svg svg(width, height + 8, chart.title);
   draw_heading(&svg, chart.title, chart.note, width);
   for (size_t i = 0; i < chart.panels.size(); ++i) {
     const auto& panel = chart.panels[i];
-    const double x0 = left + static_cast<double>(i % columns) * (kScatterPanelSize + kScatterGapBetween);
-    const double y0 = top + static_cast<double>(i / columns) * row_height + kScatterPanelTitle;
+    const double x0 = left + (i % columns) * (kScatterPanelSize + kScatterGapBetween);
+    const double y0 = top + (i / columns) * row_height + kScatterPanelTitle;
     const Box box{x0, y0, x0 + kScatterPanelSize, y0 + kScatterPanelSize};
     const Scale x(chart.x, range, box.left, box.right), y(chart.y, range, box.bottom, box.top);
     draw_axes(svg, box, chart.x, x, chart.y, y, i % columns == 0);

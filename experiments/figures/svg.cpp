@@ -234,8 +234,8 @@ std::vector<double> Scale::linear_steps(int about) const {
 }
 
 std::vector<double> Scale::log_steps(int about) const {
-  const int first = static_cast<int>(std::floor(std::log10(low_)));
-  const int last = static_cast<int>(std::ceil(std::log10(high_)));
+  const int first = std::floor(std::log10(low_));
+  const int last = std::ceil(std::log10(high_));
   const auto steps = [&](const std::vector<double>& digits, int every) {
     std::vector<double> values;
     for (int power = first; power <= last; power += every) {

@@ -135,8 +135,7 @@ EventFile::EventFile(const fs::path& folder, int64_t first_step) {
     const auto bytes = read_foreign(folder, file.filename(), kMostEventBytes).value_or("");
     for (const auto message : messages_of(bytes)) {
       Event event;
-      if (!event.ParseFromArray(message.data(), static_cast<int>(message.size())) || !event.has_summary() ||
-          event.step() >= first_step)
+      if (!event.ParseFromArray(message.data(), message.size()) || !event.has_summary() || event.step() >= first_step)
         continue;
       const auto& values = event.summary().value();
       // What is said at the end is said again.
@@ -160,7 +159,7 @@ EventFile::~EventFile() = default;
 
 void EventFile::scalars(int64_t step, const std::map<std::string, double>& values) {
   auto event = event_at(step);
-  for (const auto& [tag, value] : values) add_value(event, tag)->set_simple_value(static_cast<float>(value));
+  for (const auto& [tag, value] : values) add_value(event, tag)->set_simple_value(value);
   if (!values.empty()) file_->write(record_of(event.SerializeAsString()));
 }
 
@@ -173,7 +172,7 @@ void EventFile::histogram(int64_t step, const std::string& tag, std::span<const 
   auto* histogram = add_value(event, tag)->mutable_histo();
   histogram->set_min(low);
   histogram->set_max(high);
-  histogram->set_num(static_cast<double>(finite.size()));
+  histogram->set_num(finite.size());
   // The first bucket ends at the minimum and is empty: that is where the second one begins.
   const size_t buckets = high > low ? kBuckets : 1;
   std::vector<double> counts(buckets);
@@ -181,7 +180,7 @@ void EventFile::histogram(int64_t step, const std::string& tag, std::span<const 
   for (const double value : finite) {
     sum += value;
     squares += value * value;
-    const double place = high > low ? (value - low) / (high - low) * static_cast<double>(buckets) : 0;
+    const double place = high > low ? (value - low) / (high - low) * buckets : 0;
     ++counts[std::min(static_cast<size_t>(place), buckets - 1)];
   }
   histogram->set_sum(sum);
@@ -189,7 +188,7 @@ void EventFile::histogram(int64_t step, const std::string& tag, std::span<const 
   histogram->add_bucket_limit(low);
   histogram->add_bucket(0);
   for (size_t i = 0; i < buckets; ++i) {
-    const double share = static_cast<double>(i + 1) / static_cast<double>(buckets);
+    const double share = static_cast<double>(i + 1) / buckets;
     const double limit = i + 1 < buckets ? low + share * (high - low) : high;
     histogram->add_bucket_limit(high > low ? limit : std::nextafter(low, INFINITY));
     histogram->add_bucket(counts[i]);

@@ -146,7 +146,7 @@ class Reader {
     if (offsets.size() != 2) fail_at(name, "data_offsets: {} numbers, expected 2", offsets.size());
 
     // The strides are bounded as well as the size: an empty tensor may have dimensions that no other tensor could.
-    const auto largest = static_cast<uint64_t>(std::numeric_limits<int64_t>::max());
+    const uint64_t largest = std::numeric_limits<int64_t>::max();
     uint64_t bytes = size, span = bytes;
     for (const auto extent : shape) {
       if (extent != 0 && span > largest / extent) fail_at(name, "shape [{}]: too large", fmt::join(shape, ", "));

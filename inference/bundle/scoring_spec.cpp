@@ -262,8 +262,8 @@ void check_size(const std::string& name, const inference::Weight& weight) {
   size_t product = 1;
   bool fits = true;
   for (const int64_t extent : weight.shape) {
-    fits = fits && extent >= 0 && (extent == 0 || product <= values / static_cast<size_t>(extent));
-    product *= static_cast<size_t>(std::max<int64_t>(extent, 0));
+    fits = fits && extent >= 0 && (extent == 0 || product <= values / extent);
+    product *= std::max<int64_t>(extent, 0);
   }
   const bool empty = std::find(weight.shape.begin(), weight.shape.end(), 0) != weight.shape.end();
   if (empty ? values != 0 : !fits || product != values)
@@ -308,7 +308,7 @@ std::vector<std::string> node_type_names(data::CandidateKind kind) {
     return {names.begin(), names.end()};
   }
   std::vector<std::string> names;
-  for (int64_t i = 0; i < data::kHloOpcodes; ++i) names.emplace_back(data::hlo_opcode_name(static_cast<uint8_t>(i)));
+  for (int64_t i = 0; i < data::kHloOpcodes; ++i) names.emplace_back(data::hlo_opcode_name(i));
   return names;
 }
 
@@ -317,7 +317,7 @@ std::vector<std::string> node_type_names(data::CandidateKind kind) {
 Json schema_of(data::CandidateKind kind, std::optional<configs::Representation> representation, int64_t feature_count,
                int64_t node_type_count) {
   const auto if_as_many = [](std::vector<std::string> names, int64_t count) {
-    return static_cast<int64_t>(names.size()) == count ? names : std::vector<std::string>();
+    return std::ssize(names) == count ? names : std::vector<std::string>();
   };
   Json schema = {{"kind", kKinds[static_cast<size_t>(kind)]},
                  {"representation", representation ? word_of(*representation) : ""},

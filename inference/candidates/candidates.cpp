@@ -41,7 +41,7 @@ class CandidateReader {
       read_one(item);
       ++all_.count;
     }
-    if (!all_.ids.empty()) all_.ids.resize(static_cast<size_t>(all_.count));
+    if (!all_.ids.empty()) all_.ids.resize(all_.count);
     return std::move(all_);
   }
 
@@ -75,14 +75,14 @@ class CandidateReader {
 
   void read_layouts(const Element& nodes) {
     const size_t start = all_.layouts.size();
-    all_.layouts.resize(start + static_cast<size_t>(schema_.row()), int8_t{kUnsaid});
+    all_.layouts.resize(start + schema_.row(), int8_t{kUnsaid});
     std::fill(met_.begin(), met_.end(), false);
     for (const auto& [name, layout] : json_.object(nodes, "an object of nodes")) {
       const Inside inside(json_, name);
       const size_t place = place_of(name);
       if (met_[place]) json_.fail("a node that is given twice");
       met_[place] = true;
-      read_layout(layout, all_.layouts.data() + start + place * static_cast<size_t>(kLayoutFeatures));
+      read_layout(layout, all_.layouts.data() + start + place * kLayoutFeatures);
     }
   }
 
@@ -101,7 +101,7 @@ class CandidateReader {
     const auto found = std::lower_bound(nodes.begin(), nodes.end(), node);
     if (found == nodes.end() || *found != node)
       json_.fail(fmt::format("node {} is not configurable; {}", node, those()));
-    return static_cast<size_t>(found - nodes.begin());
+    return found - nodes.begin();
   }
 
   std::string those() const {
@@ -122,7 +122,7 @@ class CandidateReader {
     const auto values = json_.list(layout, kExpected);
     const bool flat = values.size() > 0 && !values.at(0).is_array();
     if (flat) return read_numbers(values, kLayoutFeatures, /*all=*/true, row);
-    if (static_cast<int64_t>(values.size()) > kTensors)
+    if (std::ssize(values) > kTensors)
       json_.fail(fmt::format("{} lists, expected at most 3: output, input and kernel", values.size()));
     size_t tensor = 0;
     for (const Element list : values) {
@@ -134,21 +134,20 @@ class CandidateReader {
   }
 
   void read_numbers(const simdjson::dom::array& values, int64_t most, bool all, int8_t* row) {
-    const auto given = static_cast<int64_t>(values.size());
+    const auto given = std::ssize(values);
     if (all ? given != most : given > most)
       json_.fail(fmt::format("{} numbers, expected {}{}", given, all ? "" : "at most ", most));
-    for (const Element value : values)
-      *row++ = static_cast<int8_t>(json_.integer(value, kUnsaid, std::numeric_limits<int8_t>::max()));
+    for (const Element value : values) *row++ = json_.integer(value, kUnsaid, std::numeric_limits<int8_t>::max());
   }
 
   /// 24 numbers, or the bounds that they are made of.
   void read_tile(const Element& config) {
     const size_t start = all_.tiles.size();
-    all_.tiles.resize(start + static_cast<size_t>(kTileFeatures));
+    all_.tiles.resize(start + kTileFeatures);
     float* row = all_.tiles.data() + start;
     if (config.is_object()) return read_bounds(json_.object(config, ""), row);
     const auto values = json_.list(config, "24 numbers, or an object with kernel_bounds, output_bounds, input_bounds");
-    if (static_cast<int64_t>(values.size()) != kTileFeatures)
+    if (std::ssize(values) != kTileFeatures)
       json_.fail(fmt::format("{} numbers, expected {}", values.size(), kTileFeatures));
     for (const Element value : values) *row++ = json_.number(value);
   }
@@ -161,7 +160,7 @@ class CandidateReader {
     std::array<bool, kTensors> met{};
     for (const auto& [name, value] : bounds) {
       const Inside inside(json_, name);
-      const auto which = static_cast<size_t>(std::find(kNames.begin(), kNames.end(), name) - kNames.begin());
+      const size_t which = std::find(kNames.begin(), kNames.end(), name) - kNames.begin();
       if (which == kNames.size()) json_.fail("expected kernel_bounds, output_bounds and input_bounds");
       json_.once(met.at(which));
       const auto values = json_.list(value, "a list of bounds");
@@ -169,14 +168,14 @@ class CandidateReader {
       double sum = 0.0, product = values.size() == 0 ? 0.0 : 1.0;
       int64_t place = 0;
       for (const Element one : values) {
-        const auto bound = static_cast<double>(json_.integer(one, 0, kMost));
-        if (place < kDimensions) out[place++] = static_cast<float>(bound);
+        const double bound = json_.integer(one, 0, kMost);
+        if (place < kDimensions) out[place++] = bound;
         sum += bound;
         product *= bound;
       }
       if (product > double{std::numeric_limits<float>::max()}) json_.fail("a product that does not fit 32 bits");
-      out[kDimensions] = static_cast<float>(sum);
-      out[kDimensions + 1] = static_cast<float>(product);
+      out[kDimensions] = sum;
+      out[kDimensions + 1] = product;
     }
   }
 
@@ -254,7 +253,7 @@ Candidates read_npz(const std::filesystem::path& file, const CandidateSchema& sc
   const data::NpzReader npz(file);
   const bool layouts = schema.kind == data::CandidateKind::layout;
   const std::string member = layouts ? "node_config_feat" : "config_feat";
-  const auto nodes = static_cast<int64_t>(schema.configurable.size());
+  const auto nodes = std::ssize(schema.configurable);
   const data::ShapeRule rule =
       layouts ? data::ShapeRule{{kAnySize, nodes, kLayoutFeatures},
                                 fmt::format("(candidates, {}, {}): the graph has {} configurable nodes", nodes,
@@ -273,7 +272,7 @@ Candidates read_npz(const std::filesystem::path& file, const CandidateSchema& sc
     return candidates;
   }
   const auto fail = [&](size_t position, auto value, const char* expected) {
-    const auto at = static_cast<int64_t>(position);
+    const int64_t at = position;
     throw DataError("{}: candidate {}: {} at position {}, expected {}", origin, at / row, value, at % row, expected);
   };
   const auto take_layout = [&](auto value) {
@@ -284,11 +283,11 @@ Candidates read_npz(const std::filesystem::path& file, const CandidateSchema& sc
     candidates.layouts.push_back(whole);
   };
   const auto take_tile = [&](auto value) {
-    const auto number = static_cast<float>(value);
+    const float number = value;
     if (!std::isfinite(number)) fail(candidates.tiles.size(), value, "a finite number");
     candidates.tiles.push_back(number);
   };
-  const auto total = static_cast<size_t>(candidates.count * row);
+  const size_t total = candidates.count * row;
   layouts ? candidates.layouts.reserve(total) : candidates.tiles.reserve(total);
   const auto read = [&](const auto& take) {
     floating ? for_each_number<double>(std::move(stream), row, take)
@@ -328,8 +327,7 @@ int32_t NodeNames::find(std::string_view name) const {
 }
 
 int64_t CandidateSchema::row() const {
-  return kind == data::CandidateKind::layout ? static_cast<int64_t>(configurable.size()) * kLayoutFeatures
-                                             : kTileFeatures;
+  return kind == data::CandidateKind::layout ? std::ssize(configurable) * kLayoutFeatures : kTileFeatures;
 }
 
 Candidates read_candidates(JsonReader& reader, const simdjson::dom::element& list, const CandidateSchema& schema) {

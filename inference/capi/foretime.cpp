@@ -74,7 +74,7 @@ size_t array_size(int64_t count, int64_t each, size_t element_bytes, const char*
   constexpr int64_t kMost = std::numeric_limits<ptrdiff_t>::max();
   if (each > 0 && count > kMost / each / static_cast<int64_t>(element_bytes))
     throw Invalid(fmt::format("{}: {} x {} values, more than memory can hold", name, count, each));
-  return static_cast<size_t>(count * each);
+  return count * each;
 }
 
 template <class T>
@@ -151,7 +151,7 @@ std::vector<std::string_view> read_texts(const char* const* texts, const size_t*
   std::vector<std::string_view> views;
   if (count == 0) return views;
   expect_pointer(texts, name);
-  views.reserve(static_cast<size_t>(count));
+  views.reserve(count);
   for (int64_t i = 0; i < count; ++i) {
     if (texts[i] == nullptr) throw Invalid(fmt::format("{}[{}]: a null pointer", name, i));
     views.emplace_back(texts[i], sizes != nullptr ? sizes[i] : std::strlen(texts[i]));
@@ -254,7 +254,7 @@ void foretime_graph_close(foretime_graph* graph) { delete graph; }
 int64_t foretime_graph_nodes(const foretime_graph* graph) { return graph == nullptr ? 0 : graph->scorer.nodes(); }
 
 int64_t foretime_graph_configurable(const foretime_graph* graph) {
-  return graph == nullptr ? 0 : static_cast<int64_t>(graph->scorer.configurable().size());
+  return graph == nullptr ? 0 : std::ssize(graph->scorer.configurable());
 }
 
 const int32_t* foretime_graph_configurable_nodes(const foretime_graph* graph) {
@@ -267,7 +267,7 @@ foretime_status foretime_score_layouts(const foretime_graph* graph, const int8_t
     expect_pointer(graph, "graph");
     expect_range(candidates, 0, kMostCandidates, "candidates");
     if (candidates > 0) expect_pointer(scores, "scores");
-    const auto each = static_cast<int64_t>(graph->scorer.configurable().size()) * data::kLayoutFeatures;
+    const auto each = std::ssize(graph->scorer.configurable()) * data::kLayoutFeatures;
     give(graph->scorer.score_layouts(array(layouts, candidates, each, "layouts"), candidates), scores);
   });
 }
@@ -360,7 +360,7 @@ foretime_status foretime_rank(const float* scores, int64_t count, int64_t top, i
     std::vector<int64_t> places(all.size());
     std::iota(places.begin(), places.end(), 0);
     const auto before = [&](int64_t a, int64_t b) {
-      const float x = all[static_cast<size_t>(a)], y = all[static_cast<size_t>(b)];
+      const float x = all[a], y = all[b];
       if (std::isnan(x) != std::isnan(y)) return std::isnan(y);
       return x < y || (!(y < x) && a < b);
     };

@@ -61,7 +61,7 @@ constexpr const char* kTypeName<double> = "float64";
 /// `columns` 0: an array of one dimension.
 template <class Values>
 void add(std::vector<foretime_array>& arrays, const char* name, const Values& values, int64_t columns = 0) {
-  const auto count = static_cast<int64_t>(values.size());
+  const auto count = std::ssize(values);
   if (count == 0) return;
   using T = std::remove_cvref_t<decltype(*values.data())>;
   foretime_array array{.size = sizeof(foretime_array),
@@ -121,14 +121,14 @@ foretime_status foretime_files_open(const char* const* patterns, int64_t count, 
 
 void foretime_files_close(foretime_files* files) { delete files; }
 
-int64_t foretime_files_count(const foretime_files* files) { return static_cast<int64_t>(files->headers.size()); }
+int64_t foretime_files_count(const foretime_files* files) { return files->headers.size(); }
 
 const char* foretime_files_name(const foretime_files* files, int64_t place) {
-  return is_place(place, files->headers.size()) ? files->headers[static_cast<size_t>(place)].name.c_str() : nullptr;
+  return is_place(place, files->headers.size()) ? files->headers[place].name.c_str() : nullptr;
 }
 
 const char* foretime_files_path(const foretime_files* files, int64_t place) {
-  return is_place(place, files->paths.size()) ? files->paths[static_cast<size_t>(place)].c_str() : nullptr;
+  return is_place(place, files->paths.size()) ? files->paths[place].c_str() : nullptr;
 }
 
 foretime_status foretime_group_open(const foretime_files* files, int64_t place, foretime_group** group) {
@@ -137,7 +137,7 @@ foretime_status foretime_group_open(const foretime_files* files, int64_t place, 
     expect_pointer(group, "group");
     expect_range(place, 0, foretime_files_count(files) - 1, "place");
     auto result = std::make_unique<foretime_group>();
-    result->group = data::load_group(files->headers[static_cast<size_t>(place)]);
+    result->group = data::load_group(files->headers[place]);
     list_arrays(*result);
     const auto& from = result->group;
     result->description = nlohmann::json{
@@ -161,7 +161,7 @@ const char* foretime_group_describe(const foretime_group* group, size_t* size) {
   return group->description.c_str();
 }
 
-int64_t foretime_group_arrays(const foretime_group* group) { return static_cast<int64_t>(group->arrays.size()); }
+int64_t foretime_group_arrays(const foretime_group* group) { return group->arrays.size(); }
 
 foretime_status foretime_group_array(const foretime_group* group, int64_t place, foretime_array* array) {
   return guarded([&] {
@@ -173,7 +173,7 @@ foretime_status foretime_group_array(const foretime_group* group, int64_t place,
     if (size < sizeof(foretime_array) || size > 4096)
       throw Invalid(
           fmt::format("array: its size is {}, expected {}: sizeof of the structure", size, sizeof(foretime_array)));
-    *array = group->arrays[static_cast<size_t>(place)];
+    *array = group->arrays[place];
     array->size = size;
   });
 }
@@ -187,7 +187,7 @@ foretime_status foretime_score_group(const foretime_model* model, const foretime
     if (failures != nullptr && foretime_predicts_failures(model) == 0)
       throw foretime::inference::WrongKind(
           "the model does not tell chances of failure: it was trained without model.failure_output");
-    std::vector<int64_t> all(static_cast<size_t>(group->group.candidates));
+    std::vector<int64_t> all(group->group.candidates);
     std::iota(all.begin(), all.end(), 0);
     std::vector<float> chances;
     const auto result = model->model->score_group(group->group, all, failures != nullptr ? &chances : nullptr);

@@ -13,11 +13,11 @@ namespace {
 std::vector<std::vector<Value>> releases_of(const std::vector<Node>& nodes, Value last) {
   std::vector<std::vector<Value>> releases(nodes.size());
   std::vector<bool> needed(nodes.size() + kInputs, false);
-  needed[static_cast<size_t>(last.id)] = true;
+  needed[last.id] = true;
   for (size_t i = nodes.size(); i-- > 0;) {
     visit_all<Value>(nodes[i].operation, [&](Value input) {
-      if (!needed[static_cast<size_t>(input.id)]) releases[i].push_back(input);
-      needed[static_cast<size_t>(input.id)] = true;
+      if (!needed[input.id]) releases[i].push_back(input);
+      needed[input.id] = true;
     });
     if (!needed[i + kInputs]) releases[i].push_back(value_of(i));
   }
@@ -46,7 +46,7 @@ void Executor::assign_slots(std::vector<Node>& nodes) {
   for (auto& node : nodes) {
     visit_all<WeightRef>(node.operation, [&](WeightRef& weight) {
       if (!weight.defined()) return;
-      weight.slot = static_cast<int32_t>(slots_.size());
+      weight.slot = slots_.size();
       slots_.push_back(&weights_->at(weight.name));
     });
   }
@@ -78,8 +78,7 @@ Matrix Executor::embed(const plans::MessagePlan& plan, Workspace& workspace) con
   std::vector<std::pair<Value, Matrix>> inputs;
   const auto give = [&](Value input, const auto& values, int64_t columns) {
     if (!reads(graph_.embed, input) && input != graph_.embedded) return;
-    Matrix matrix{static_cast<int64_t>(values.size()) / std::max<int64_t>(1, columns), columns,
-                  workspace.take(values.size())};
+    Matrix matrix{std::ssize(values) / std::max<int64_t>(1, columns), columns, workspace.take(values.size())};
     std::copy(values.begin(), values.end(), matrix.values.begin());
     inputs.emplace_back(input, std::move(matrix));
   };
@@ -105,9 +104,9 @@ std::vector<float> Executor::score(Matrix embedded, std::span<const int64_t> gro
   if (result.rows != rows) throw BundleError("graph: {} scores, expected {}", result.rows, rows);
   for (int64_t i = 0; i < rows && score_columns_ == 2; ++i) {
     if (failures != nullptr) failures->push_back(1.0F / (1.0F + std::exp(-result.row(i)[1])));
-    result.values[static_cast<size_t>(i)] = result.row(i)[0];
+    result.values[i] = result.row(i)[0];
   }
-  result.values.resize(static_cast<size_t>(rows));
+  result.values.resize(rows);
   return std::move(result.values);
 }
 

@@ -171,7 +171,7 @@ int64_t check_list(const std::vector<Node>& nodes, Value last, Widths& widths) {
 std::vector<bool> needed(const std::vector<Node>& nodes, Value last) {
   std::vector<bool> needed(nodes.size(), false);
   const auto need = [&](Value value) {
-    if (value.id >= kInputs) needed[static_cast<size_t>(value.id - kInputs)] = true;
+    if (value.id >= kInputs) needed[value.id - kInputs] = true;
   };
   need(last);
   for (size_t i = nodes.size(); i-- > 0;) {
@@ -187,24 +187,23 @@ std::vector<bool> needed(const std::vector<Node>& nodes, Value last) {
 std::vector<Node> without_training(const std::vector<Node>& nodes, Value& last) {
   const auto keep = needed(nodes, last);
   std::vector<Value> moved(nodes.size() + kInputs);  // new value of each old value
-  for (int32_t i = 0; i < kInputs; ++i) moved[static_cast<size_t>(i)] = {i};
+  for (int32_t i = 0; i < kInputs; ++i) moved[i] = {i};
   std::vector<Node> left;
   const auto move = [&](Value& value) {
-    if (value.defined()) value = moved[static_cast<size_t>(value.id)];
+    if (value.defined()) value = moved[value.id];
   };
   for (size_t i = 0; i < nodes.size(); ++i) {
     if (!keep[i]) continue;
     Value& here = moved[i + kInputs];
     if (const auto* dropout = std::get_if<Dropout>(&nodes[i].operation)) {
-      here = moved[static_cast<size_t>(dropout->x.id)];
+      here = moved[dropout->x.id];
       continue;
     }
     Node node = nodes[i];
     visit_all<Value>(node.operation, move);
     visit_all<MatrixRef>(node.operation, [&](MatrixRef& matrix) {
       matrix.drop_set = -1;
-      if (matrix.kind >= MatrixRef::Kind::adjacency && matrix.at >= 0)
-        matrix.at = moved[static_cast<size_t>(matrix.at)].id;
+      if (matrix.kind >= MatrixRef::Kind::adjacency && matrix.at >= 0) matrix.at = moved[matrix.at].id;
     });
     left.push_back(std::move(node));
     here = value_of(left.size() - 1);

@@ -52,7 +52,7 @@ void dense_product(const Matrix& x, const float* weight, int64_t stride, const f
       float sum = 0.0F;
       for (int64_t k = 0; k < inputs; ++k) sum += row[k] * weight[k];
       if (bias) sum += bias[0];
-      y.values[static_cast<size_t>(r)] = sum < 0.0F ? sum * slope : sum;
+      y.values[r] = sum < 0.0F ? sum * slope : sum;
     }
     return;
   }
@@ -61,15 +61,14 @@ void dense_product(const Matrix& x, const float* weight, int64_t stride, const f
     if (bias) {
       for (int64_t r = first; r < first + rows; ++r) std::copy(bias, bias + outputs, y.row(r));
     }
-    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, static_cast<int>(rows), static_cast<int>(outputs),
-                static_cast<int>(inputs), 1.0F, x.row(first), static_cast<int>(inputs), weight,
-                static_cast<int>(stride), bias ? 1.0F : 0.0F, y.row(first), static_cast<int>(outputs));
+    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, rows, outputs, inputs, 1.0F, x.row(first), inputs, weight,
+                stride, bias ? 1.0F : 0.0F, y.row(first), outputs);
     activate_leaky(y.row(first), rows * outputs, slope);
   }
 }
 
 void layer_normalize(const Matrix& x, const float* weight, const float* bias, float epsilon, Matrix& y) {
-  const auto count = static_cast<float>(x.columns);
+  const float count = x.columns;
   for (int64_t r = 0; r < x.rows; ++r) {
     const float* row = x.row(r);
     float* to = y.row(r);

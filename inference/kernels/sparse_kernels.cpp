@@ -71,18 +71,18 @@ void sum_long_row(const CsrTerm<T>* terms, int64_t term_count, int64_t r, const 
     const int64_t pieces = (last - first + kPiece - 1) / kPiece;
     std::vector<T> sums(static_cast<size_t>(pieces * width));
     std::vector<int64_t> bounds(static_cast<size_t>(pieces) + 1, last);
-    for (int64_t p = 0; p < pieces; ++p) bounds[static_cast<size_t>(p)] = first + p * kPiece;
+    for (int64_t p = 0; p < pieces; ++p) bounds[p] = first + p * kPiece;
 #pragma omp parallel for schedule(static)
     for (int64_t p = 0; p < pieces; ++p) {
       const CsrTerm<T> piece{bounds.data(), term.columns, term.values, term.x};
       sum_row(&piece, 1, p, Epilogue<T>{}, width, sums.data() + p * width);
     }
     for (int64_t p = 0; p < pieces; ++p) {
-      for (int64_t k = 0; k < width; ++k) total[static_cast<size_t>(k)] += sums[static_cast<size_t>(p * width + k)];
+      for (int64_t k = 0; k < width; ++k) total[k] += sums[p * width + k];
     }
   }
   for (int64_t k = 0; k < width; ++k) {
-    const T x = total[static_cast<size_t>(k)] + (epilogue.bias ? epilogue.bias[k] : T(0));
+    const T x = total[k] + (epilogue.bias ? epilogue.bias[k] : T(0));
     out[k] = x < T(0) ? x * epilogue.slope : x;
   }
 }
@@ -252,8 +252,7 @@ void softmax_rows_gradient(const EntryRows& matrix, const T* weights, const T* f
 
 void transposed_positions(const EntryRows& matrix, int64_t cols, const int64_t* transposed_row_ptr, int32_t* position) {
   std::vector<int64_t> next(transposed_row_ptr, transposed_row_ptr + cols);
-  for (int64_t e = 0; e < matrix.row_ptr[matrix.rows]; ++e)
-    position[next[static_cast<size_t>(matrix.columns[e])]++] = static_cast<int32_t>(e);
+  for (int64_t e = 0; e < matrix.row_ptr[matrix.rows]; ++e) position[next[matrix.columns[e]]++] = e;
 }
 
 template void weighted_rows<float>(const EntryRows&, const float*, const float*, int64_t, int64_t, float*);

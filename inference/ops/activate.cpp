@@ -12,10 +12,9 @@ Matrix Activate::run(const Run& run) const {
   const Matrix& from = run.in(x);
   auto y = run.made(from.rows, from.columns);
   const auto each = [&](auto&& function) {
-    for (int64_t at = 0; at < y.size(); ++at)
-      y.values[static_cast<size_t>(at)] = function(from.values[static_cast<size_t>(at)]);
+    for (int64_t at = 0; at < y.size(); ++at) y.values[at] = function(from.values[at]);
   };
-  const auto n = static_cast<float>(number);
+  const float n = number;
   switch (mode) {
     case Mode::leaky:
       each([n](float v) { return v < 0.0F ? v * n : v; });

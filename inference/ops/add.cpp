@@ -25,8 +25,7 @@ Matrix Add::run(const Run& run) const {
     const Matrix& x = run.in(inputs[i]);
     run.expect_rows(x.rows, y.rows);
     const float factor = i < factors.size() ? static_cast<float>(factors[i]) : 1.0F;
-    for (int64_t at = 0; at < y.size(); ++at)
-      y.values[static_cast<size_t>(at)] += factor * x.values[static_cast<size_t>(at)];
+    for (int64_t at = 0; at < y.size(); ++at) y.values[at] += factor * x.values[at];
   }
   return y;
 }

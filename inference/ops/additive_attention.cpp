@@ -36,7 +36,7 @@ Matrix AdditiveAttention::run(const Run& run) const {
     for (int64_t e = rows.row_ptr[r]; e < rows.row_ptr[r + 1]; ++e) {
       for (int64_t h = 0; h < heads; ++h) {
         const float v = a.row(r)[h] + b.row(rows.columns[e])[h];
-        logits[static_cast<size_t>(e * heads + h)] = v < 0.0F ? v * static_cast<float>(slope) : v;
+        logits[e * heads + h] = v < 0.0F ? v * static_cast<float>(slope) : v;
       }
     }
   }

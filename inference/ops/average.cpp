@@ -22,10 +22,10 @@ Matrix Average::run(const Run& run) const {
   for (size_t i = 1; i < inputs.size(); ++i) {
     const Matrix& x = run.in(inputs[i]);
     run.expect_rows(x.rows, y.rows);
-    for (int64_t at = 0; at < y.size(); ++at) y.values[static_cast<size_t>(at)] += x.values[static_cast<size_t>(at)];
+    for (int64_t at = 0; at < y.size(); ++at) y.values[at] += x.values[at];
   }
-  const auto count = static_cast<float>(inputs.size());
-  for (int64_t at = 0; at < y.size(); ++at) y.values[static_cast<size_t>(at)] /= count;
+  const float count = inputs.size();
+  for (int64_t at = 0; at < y.size(); ++at) y.values[at] /= count;
   return y;
 }
 

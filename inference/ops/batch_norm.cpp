@@ -14,7 +14,7 @@ int64_t BatchNorm::columns(const Widths& widths) const {
 
 Matrix BatchNorm::run(const Run& run) const {
   const Matrix& from = run.in(x);
-  const auto width = static_cast<size_t>(from.columns);
+  const size_t width = from.columns;
   const float *w = run.vector(weight), *b = run.vector(bias), *m = run.vector(mean), *v = run.vector(variance);
   std::vector<float> factor(width), shift(width);
   for (size_t k = 0; k < width; ++k) {

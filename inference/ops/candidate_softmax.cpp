@@ -29,7 +29,7 @@ int64_t CandidateSoftmax::columns(const Widths& widths) const {
 
 Matrix CandidateSoftmax::run(const Run& run) const {
   const Matrix& from = run.in(x);
-  const auto width = static_cast<size_t>(from.columns);
+  const size_t width = from.columns;
   auto y = run.made(from.rows, 2 * from.columns);
   const float scale = std::exp(-run.vector(log_temperature)[0]);
   std::vector<double> sums(width);
@@ -37,7 +37,7 @@ Matrix CandidateSoftmax::run(const Run& run) const {
   const auto groups = run.group_ptr();
   for (size_t g = 0; g + 1 < groups.size(); ++g) {
     const int64_t first = groups[g], last = groups[g + 1];
-    const auto count = static_cast<double>(last - first);
+    const double count = last - first;
     std::fill(sums.begin(), sums.end(), 0.0);
     std::fill(most.begin(), most.end(), -std::numeric_limits<float>::infinity());
     for (int64_t r = first; r < last; ++r) {
@@ -47,7 +47,7 @@ Matrix CandidateSoftmax::run(const Run& run) const {
       for (size_t k = 0; k < width; ++k) {
         const float exponential = std::exp(from.row(r)[k] * scale - most[k]);
         y.row(r)[width + k] = exponential;
-        sums[k] += static_cast<double>(exponential);
+        sums[k] += exponential;
       }
     }
     for (int64_t r = first; r < last; ++r) {

@@ -32,7 +32,7 @@ Matrix CsrDense::run(const Run& run) const {
     dense_product(from, w.values.data(), w.shape[1], nullptr, 1.0F, products.back());
     terms.push_back({&run.matrix(matrices[t]), &products.back()});
   }
-  auto y = sum_of_products(run, terms, run.vector(bias), static_cast<float>(slope));
+  auto y = sum_of_products(run, terms, run.vector(bias), slope);
   for (auto& product : products) run.give(std::move(product.values));
   return y;
 }

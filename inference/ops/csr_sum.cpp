@@ -22,7 +22,7 @@ Matrix CsrSum::run(const Run& run) const {
     const bool identity = matrices[t].kind == MatrixRef::Kind::identity;
     terms.push_back({identity ? nullptr : &run.matrix(matrices[t]), &x});
   }
-  return sum_of_products(run, terms, run.vector(bias), static_cast<float>(slope));
+  return sum_of_products(run, terms, run.vector(bias), slope);
 }
 
 std::string CsrSum::script(ScriptWriter& writer) const {

@@ -19,7 +19,7 @@ Matrix Dense::run(const Run& run) const {
   const Matrix& from = run.in(x);
   const Weight& w = run.table(weight);
   auto y = run.made(from.rows, w.shape[0]);
-  dense_product(from, w.values.data() + start, w.shape[1], run.vector(bias), static_cast<float>(slope), y);
+  dense_product(from, w.values.data() + start, w.shape[1], run.vector(bias), slope, y);
   return y;
 }
 

@@ -34,7 +34,7 @@ Matrix DotAttention::run(const Run& run) const {
   run.expect_rows(a.rows, entries.rows().rows);
   auto logits = run.taken(entries.count() * heads);
   entry_dots<float>(entries.rows(), a.values.data(), b.values.data(), heads, a.columns / heads, logits.data());
-  for (int64_t i = 0; i < entries.count() * heads; ++i) logits[static_cast<size_t>(i)] *= static_cast<float>(scale);
+  for (int64_t i = 0; i < entries.count() * heads; ++i) logits[i] *= static_cast<float>(scale);
   return attended(run, entries, std::move(logits), heads, run.in(value));
 }
 

@@ -19,8 +19,7 @@ Matrix HeadDot::run(const Run& run) const {
   for (int64_t r = 0; r < y.rows; ++r) {
     for (int64_t h = 0; h < heads; ++h) {
       float sum = 0.0F;
-      for (int64_t k = 0; k < width; ++k)
-        sum += from.row(r)[h * width + k] * w.values[static_cast<size_t>(h * width + k)];
+      for (int64_t k = 0; k < width; ++k) sum += from.row(r)[h * width + k] * w.values[h * width + k];
       y.row(r)[h] = sum;
     }
   }

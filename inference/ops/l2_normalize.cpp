@@ -10,7 +10,7 @@ int64_t L2Normalize::columns(const Widths& widths) const { return widths.of(x); 
 Matrix L2Normalize::run(const Run& run) const {
   const Matrix& from = run.in(x);
   auto y = run.made(from.rows, from.columns);
-  inference::l2_normalize(from, static_cast<float>(epsilon), y);
+  inference::l2_normalize(from, epsilon, y);
   return y;
 }
 

@@ -25,7 +25,7 @@ int64_t LayerNorm::columns(const Widths& widths) const {
 Matrix LayerNorm::run(const Run& run) const {
   const Matrix& from = run.in(x);
   auto y = run.made(from.rows, from.columns);
-  layer_normalize(from, run.vector(weight), run.vector(bias), static_cast<float>(epsilon), y);
+  layer_normalize(from, run.vector(weight), run.vector(bias), epsilon, y);
   return y;
 }
 

@@ -31,7 +31,7 @@ Matrix LayoutCodes::run(const Run& run) const {
   const Matrix& from = run.in(x);
   const Weight& vectors = run.table(table);
   const int64_t width = vectors.shape[1];
-  const auto lowest = static_cast<float>(least), highest = static_cast<float>(values) - 1.0F;
+  const auto lowest = static_cast<float>(least), highest = values - 1.0F;
   auto y = run.made(from.rows, from.columns * width);
   for (int64_t r = 0; r < from.rows; ++r) {
     for (int64_t k = 0; k < from.columns; ++k) {
@@ -46,8 +46,7 @@ Matrix LayoutCodes::run(const Run& run) const {
 
 std::string LayoutCodes::script(ScriptWriter& writer) const {
   writer.helper(kCodes);
-  return fmt::format("self.codes({}, {}, {}, {})", writer.value(x), writer.weight(table), values,
-                     writer.number(static_cast<double>(least)));
+  return fmt::format("self.codes({}, {}, {}, {})", writer.value(x), writer.weight(table), values, writer.number(least));
 }
 
 }  // namespace foretime::inference

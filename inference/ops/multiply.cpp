@@ -14,8 +14,7 @@ Matrix Multiply::run(const Run& run) const {
   const Matrix &a = run.in(x), &b = run.in(z);
   run.expect_rows(b.rows, a.rows);
   auto y = run.made(a.rows, a.columns);
-  for (int64_t at = 0; at < y.size(); ++at)
-    y.values[static_cast<size_t>(at)] = a.values[static_cast<size_t>(at)] * b.values[static_cast<size_t>(at)];
+  for (int64_t at = 0; at < y.size(); ++at) y.values[at] = a.values[at] * b.values[at];
   return y;
 }
 

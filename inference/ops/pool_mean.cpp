@@ -31,10 +31,10 @@ int64_t PoolMean::columns(const Widths& widths) const {
 Matrix PoolMean::run(const Run& run) const {
   const Matrix& from = run.in(sums);
   const auto& counts = run.pool(matrix).counts;
-  run.expect_rows(from.rows, static_cast<int64_t>(counts.size()));
+  run.expect_rows(from.rows, counts.size());
   auto y = run.made(from.rows, from.columns);
   for (int64_t r = 0; r < y.rows; ++r) {
-    const float count = std::max(1.0F, counts[static_cast<size_t>(r)]);
+    const float count = std::max(1.0F, counts[r]);
     for (int64_t k = 0; k < y.columns; ++k) y.row(r)[k] = from.row(r)[k] / count;
   }
   return y;

@@ -15,13 +15,13 @@ int64_t Scale::columns(const Widths& widths) const {
 Matrix Scale::run(const Run& run) const {
   const Matrix& from = run.in(x);
   const Weight& weight = run.table(factors);
-  const auto plus = static_cast<float>(offset);
-  std::vector<float> factor(static_cast<size_t>(from.columns), plus + weight.values[0]);
+  const float plus = offset;
+  std::vector<float> factor(from.columns, plus + weight.values[0]);
   if (weight.values.size() == factor.size())
     std::transform(weight.values.begin(), weight.values.end(), factor.begin(), [&](float f) { return plus + f; });
   auto y = run.made(from.rows, from.columns);
   for (int64_t r = 0; r < y.rows; ++r) {
-    for (int64_t k = 0; k < y.columns; ++k) y.row(r)[k] = from.row(r)[k] * factor[static_cast<size_t>(k)];
+    for (int64_t k = 0; k < y.columns; ++k) y.row(r)[k] = from.row(r)[k] * factor[k];
   }
   return y;
 }

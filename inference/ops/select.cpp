@@ -9,12 +9,12 @@ int64_t Select::columns(const Widths& widths) const {
   const int64_t width = widths.of(x);
   for (const int64_t column : chosen)
     widths.expect(column >= 0 && column < width, "column", column, fmt::format("0 to {}", width - 1));
-  return static_cast<int64_t>(chosen.size());
+  return chosen.size();
 }
 
 Matrix Select::run(const Run& run) const {
   const Matrix& from = run.in(x);
-  auto y = run.made(from.rows, static_cast<int64_t>(chosen.size()));
+  auto y = run.made(from.rows, chosen.size());
   for (int64_t r = 0; r < y.rows; ++r) {
     for (size_t k = 0; k < chosen.size(); ++k) y.row(r)[k] = from.row(r)[chosen[k]];
   }

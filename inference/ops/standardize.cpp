@@ -29,27 +29,26 @@ int64_t Standardize::columns(const Widths& widths) const {
 Matrix Standardize::run(const Run& run) const {
   const Matrix& from = run.in(x);
   auto y = run.made(from.rows, from.columns);
-  std::vector<double> mean(static_cast<size_t>(from.columns)), factor(mean.size());
+  std::vector<double> mean(from.columns), factor(mean.size());
   const auto groups = run.group_ptr();
   for (size_t g = 0; g + 1 < groups.size(); ++g) {
     const int64_t first = groups[g], last = groups[g + 1];
-    const auto count = static_cast<double>(last - first);
+    const double count = last - first;
     std::fill(mean.begin(), mean.end(), 0.0);
     std::fill(factor.begin(), factor.end(), 0.0);
     for (int64_t r = first; r < last; ++r) {
-      for (size_t k = 0; k < mean.size(); ++k) mean[k] += static_cast<double>(from.row(r)[k]);
+      for (size_t k = 0; k < mean.size(); ++k) mean[k] += from.row(r)[k];
     }
     for (double& sum : mean) sum /= count;
     for (int64_t r = first; r < last; ++r) {
       for (size_t k = 0; k < mean.size(); ++k) {
-        const double centered = static_cast<double>(from.row(r)[k]) - mean[k];
+        const double centered = from.row(r)[k] - mean[k];
         factor[k] += centered * centered;
       }
     }
     for (double& square : factor) square = 1.0 / std::sqrt(square / count + epsilon);
     for (int64_t r = first; r < last; ++r) {
-      for (size_t k = 0; k < mean.size(); ++k)
-        y.row(r)[k] = static_cast<float>((static_cast<double>(from.row(r)[k]) - mean[k]) * factor[k]);
+      for (size_t k = 0; k < mean.size(); ++k) y.row(r)[k] = ((from.row(r)[k] - mean[k]) * factor[k]);
     }
   }
   return y;

@@ -73,19 +73,19 @@ def top_nodes(self, m: Dict[str, Tensor], adjacency: str, nodes: str, result: st
 }  // namespace
 
 int64_t kept_nodes(int64_t nodes, double ratio) {
-  const auto wanted = static_cast<double>(nodes) * ratio;
+  const auto wanted = nodes * ratio;
   return std::clamp<int64_t>(static_cast<int64_t>(std::ceil(wanted * (1 - kWhole))), std::min<int64_t>(1, nodes),
                              nodes);
 }
 
 void choose_nodes(std::span<const double> scores, int64_t count, double tie_part, int64_t first, int64_t* kept) {
-  const auto nodes = static_cast<int64_t>(scores.size());
+  const auto nodes = std::ssize(scores);
   std::vector<int64_t> order(scores.size());
   std::iota(order.begin(), order.end(), 0);
-  const auto score = [&](int64_t place) { return scores[static_cast<size_t>(order[static_cast<size_t>(place)])]; };
+  const auto score = [&](int64_t place) { return scores[order[place]]; };
   if (count < nodes) {
     std::sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
-      const double x = scores[static_cast<size_t>(a)], y = scores[static_cast<size_t>(b)];
+      const double x = scores[a], y = scores[b];
       return x != y ? x > y : a < b;
     });
     const double tie = tie_part * std::max(std::abs(score(0)), std::abs(score(nodes - 1)));
@@ -98,7 +98,7 @@ void choose_nodes(std::span<const double> scores, int64_t count, double tie_part
     }
     std::sort(order.begin(), order.begin() + count);
   }
-  for (int64_t i = 0; i < count; ++i) kept[i] = first + order[static_cast<size_t>(i)];
+  for (int64_t i = 0; i < count; ++i) kept[i] = first + order[i];
 }
 
 int64_t TopNodes::columns(const Widths& widths) const {
@@ -122,14 +122,14 @@ Matrix TopNodes::run(const Run& run) const {
     run.fail("nodes that are not each of one graph");
   const Weight& v = run.table(weight);
   double square = 0.0;
-  for (const float value : v.values) square += static_cast<double>(value) * static_cast<double>(value);
-  const auto norm = static_cast<float>(std::max(std::sqrt(square), 1e-12));
+  for (const float value : v.values) square += static_cast<double>(value) * value;
+  const float norm = std::max(std::sqrt(square), 1e-12);
   auto s = run.made(from.rows, 1);
   dense_product(from, v.values.data(), from.columns, nullptr, 1.0F, s);
-  std::vector<double> scores(static_cast<size_t>(from.rows));
+  std::vector<double> scores(from.rows);
   for (size_t i = 0; i < scores.size(); ++i) {
     s.values[i] /= norm;
-    const auto score = static_cast<double>(s.values[i]);
+    const double score = s.values[i];
     scores[i] = std::isnan(score) ? -std::numeric_limits<double>::infinity() : score;
   }
   struct Left {
@@ -145,28 +145,28 @@ Matrix TopNodes::run(const Run& run) const {
       if (graphs.column_of[i] != i) run.fail("nodes that are not each of one graph");
     }
     const int64_t keep = kept_nodes(count, ratio), before = left->graph_ptr.back();
-    kept.resize(static_cast<size_t>(before + keep));
+    kept.resize(before + keep);
     choose_nodes({scores.data() + first, static_cast<size_t>(count)}, keep, tie, first, kept.data() + before);
     left->graph_ptr.push_back(before + keep);
   }
-  auto y = run.made(static_cast<int64_t>(kept.size()), from.columns);
-  std::vector<int32_t> place(static_cast<size_t>(from.rows), -1);
+  auto y = run.made(kept.size(), from.columns);
+  std::vector<int32_t> place(from.rows, -1);
   for (size_t i = 0; i < kept.size(); ++i) {
-    place[static_cast<size_t>(kept[i])] = static_cast<int32_t>(i);
-    left->nodes.push_back(static_cast<int32_t>(i));
-    const float gate = std::tanh(s.values[static_cast<size_t>(kept[i])]);
+    place[kept[i]] = i;
+    left->nodes.push_back(i);
+    const float gate = std::tanh(s.values[kept[i]]);
     const float* row = from.row(kept[i]);
     for (int64_t k = 0; k < from.columns; ++k) y.row(static_cast<int64_t>(i))[k] = row[k] * gate;
   }
   run.give(std::move(s.values));
   for (const int64_t node : kept) {
     for (int64_t e = edges.row_ptr[node]; e < edges.row_ptr[node + 1]; ++e) {
-      const int32_t column = place[static_cast<size_t>(edges.column_of[e])];
+      const int32_t column = place[edges.column_of[e]];
       if (column < 0) continue;
       left->columns.push_back(column);
       left->values.push_back(edges.values ? edges.values[e] : 1.0F);
     }
-    left->row_ptr.push_back(static_cast<int64_t>(left->columns.size()));
+    left->row_ptr.push_back(left->columns.size());
   }
   run.add({.kind = MatrixRef::Kind::adjacency, .at = run.result().id}, {.rows = y.rows,
                                                                         .columns = y.rows,

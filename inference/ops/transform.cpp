@@ -28,7 +28,7 @@ Matrix Transform::run(const Run& run) const {
   const Matrix& from = run.in(x);
   auto y = run.made(from.rows, from.columns);
   const float *offsets = run.vector(offset) + start, *scales = run.vector(scale) + start;
-  const auto most = static_cast<float>(clip);
+  const float most = clip;
   for (int64_t r = 0; r < y.rows; ++r) {
     for (int64_t k = 0; k < y.columns; ++k) {
       float v = from.row(r)[k];

@@ -79,9 +79,9 @@ class Run {
         workspace_(workspace),
         values_(kInputs + nodes) {}
 
-  Matrix& at(Value value) { return values_[static_cast<size_t>(value.id)]; }
-  const Matrix& in(Value value) const { return values_[static_cast<size_t>(value.id)]; }
-  const Weight& table(const WeightRef& weight) const { return *weights_[static_cast<size_t>(weight.slot)]; }
+  Matrix& at(Value value) { return values_[value.id]; }
+  const Matrix& in(Value value) const { return values_[value.id]; }
+  const Weight& table(const WeightRef& weight) const { return *weights_[weight.slot]; }
   /// Returns a vector weight; null if the operation has none.
   const float* vector(const WeightRef& weight) const {
     return weight.defined() ? table(weight).values.data() : nullptr;
@@ -95,7 +95,7 @@ class Run {
 
   /// Returns an uninitialised matrix.
   Matrix made(int64_t rows, int64_t columns) const { return {rows, columns, taken(rows * columns)}; }
-  std::vector<float> taken(int64_t count) const { return workspace_.take(static_cast<size_t>(count)); }
+  std::vector<float> taken(int64_t count) const { return workspace_.take(count); }
   void give(std::vector<float>&& buffer) const { workspace_.give(std::move(buffer)); }
 
   /// Throws unless a number of rows is as expected.

@@ -12,8 +12,7 @@ namespace {
 using Kind = SparseMatrix::Kind;
 
 SparseMatrix gather(const std::vector<int32_t>& index, int64_t columns) {
-  return {
-      .kind = Kind::gather, .rows = static_cast<int64_t>(index.size()), .columns = columns, .column_of = index.data()};
+  return {.kind = Kind::gather, .rows = std::ssize(index), .columns = columns, .column_of = index.data()};
 }
 
 SparseMatrix owned_gather(std::vector<int32_t> index, int64_t columns) {
@@ -39,16 +38,16 @@ SparseMatrix csr(const plans::CsrMatrix& source) {
 /// [nodes, nodes] D^-½ A D^-½ of a symmetric A with an entry in each row.
 SparseMatrix normalized(const SparseMatrix& matrix) {
   auto values = std::make_shared<std::vector<float>>();
-  std::vector<float> root(static_cast<size_t>(matrix.rows));
+  std::vector<float> root(matrix.rows);
   const auto value = [&](int64_t e) { return matrix.values ? matrix.values[e] : 1.0F; };
   for (int64_t r = 0; r < matrix.rows; ++r) {
     float degree = 0.0F;
     for (int64_t e = matrix.row_ptr[r]; e < matrix.row_ptr[r + 1]; ++e) degree += value(e);
-    root[static_cast<size_t>(r)] = 1.0F / std::sqrt(degree);
+    root[r] = 1.0F / std::sqrt(degree);
   }
   for (int64_t r = 0; r < matrix.rows; ++r) {
     for (int64_t e = matrix.row_ptr[r]; e < matrix.row_ptr[r + 1]; ++e)
-      values->push_back(value(e) * root[static_cast<size_t>(r)] * root[static_cast<size_t>(matrix.column_of[e])]);
+      values->push_back(value(e) * root[r] * root[matrix.column_of[e]]);
   }
   auto result = matrix;
   result.values = values->data();
@@ -59,11 +58,9 @@ SparseMatrix normalized(const SparseMatrix& matrix) {
 
 /// The row of each column, where each column has one entry.
 std::vector<int32_t> row_of_columns(const plans::CsrMatrix& of, int64_t columns) {
-  std::vector<int32_t> rows(static_cast<size_t>(columns), -1);
+  std::vector<int32_t> rows(columns, -1);
   for (int64_t row = 0; row < of.rows; ++row) {
-    for (auto e = static_cast<size_t>(of.row_ptr[static_cast<size_t>(row)]);
-         e < static_cast<size_t>(of.row_ptr[static_cast<size_t>(row) + 1]); ++e)
-      rows[static_cast<size_t>(of.columns[e])] = static_cast<int32_t>(row);
+    for (size_t e = of.row_ptr[row]; e < static_cast<size_t>(of.row_ptr[row + 1]); ++e) rows[of.columns[e]] = row;
   }
   return rows;
 }
@@ -74,11 +71,11 @@ using Columns = data::LoopColumns;
 class Runs {
  public:
   void add(int32_t row) { rows_.push_back(row); }
-  void close() { ends_.push_back(static_cast<int64_t>(rows_.size())); }
-  int64_t in_last() const { return static_cast<int64_t>(rows_.size()) - ends_.back(); }
+  void close() { ends_.push_back(rows_.size()); }
+  int64_t in_last() const { return std::ssize(rows_) - ends_.back(); }
   plans::CsrMatrix matrix(int64_t all_rows) && {
     plans::CsrMatrix result;
-    result.rows = static_cast<int64_t>(ends_.size()) - 1;
+    result.rows = std::ssize(ends_) - 1;
     result.cols = all_rows;
     result.values.assign(rows_.size(), 1.0);
     result.row_ptr = std::move(ends_);
@@ -99,7 +96,7 @@ StatementParts statement_parts(const float* node_features, int64_t nodes, int64_
                  feature_count);
   const auto is = [&](int64_t node, int64_t column) { return node_features[node * feature_count + column] > 0.5F; };
   StatementParts result;
-  std::vector<int32_t> statement_of(static_cast<size_t>(nodes), -1);
+  std::vector<int32_t> statement_of(nodes, -1);
   Runs loops_of, innermost, second;
   std::array<Runs, Columns::kSlots> slots;
   size_t accesses = 0;
@@ -108,7 +105,7 @@ StatementParts statement_parts(const float* node_features, int64_t nodes, int64_
     for (Runs& slot : slots) slot.close();
   };
   for (int64_t i = 0; i < nodes; ++i) {
-    const auto node = static_cast<int32_t>(i);
+    const int32_t node = i;
     if (is(i, Columns::statement)) {
       if (!result.statements.empty()) close();
       result.statements.push_back(node);
@@ -116,7 +113,7 @@ StatementParts statement_parts(const float* node_features, int64_t nodes, int64_
     } else if (result.statements.empty()) {
       throw DataError("message plan: its graphs do not start with a statement, expected data.representation loops");
     } else if (is(i, Columns::loop)) {
-      const auto loop = static_cast<int32_t>(result.loops.size());
+      const int32_t loop = result.loops.size();
       if (loops_of.in_last() == 0) innermost.add(loop);
       if (loops_of.in_last() == 1) second.add(loop);
       loops_of.add(loop);
@@ -124,10 +121,10 @@ StatementParts statement_parts(const float* node_features, int64_t nodes, int64_
     } else if (is(i, Columns::access) && accesses < slots.size()) {
       slots[accesses++].add(node);
     }
-    statement_of[static_cast<size_t>(i)] = static_cast<int32_t>(result.statements.size()) - 1;
+    statement_of[i] = static_cast<int32_t>(result.statements.size()) - 1;
   }
   if (!result.statements.empty()) close();
-  const auto loop_count = static_cast<int64_t>(result.loops.size());
+  const auto loop_count = std::ssize(result.loops);
   result.loops_of = std::move(loops_of).matrix(loop_count);
   result.innermost = std::move(innermost).matrix(loop_count);
   result.second = std::move(second).matrix(loop_count);
@@ -135,12 +132,12 @@ StatementParts statement_parts(const float* node_features, int64_t nodes, int64_
   Runs statements_of;
   for (size_t row = 0; row + 1 < row_ptr.size(); ++row) {
     for (int64_t i = row_ptr[row]; i < row_ptr[row + 1]; ++i) {
-      const int32_t node = columns[static_cast<size_t>(i)];
-      if (is(node, Columns::statement)) statements_of.add(statement_of[static_cast<size_t>(node)]);
+      const int32_t node = columns[i];
+      if (is(node, Columns::statement)) statements_of.add(statement_of[node]);
     }
     statements_of.close();
   }
-  result.statements_of = std::move(statements_of).matrix(static_cast<int64_t>(result.statements.size()));
+  result.statements_of = std::move(statements_of).matrix(result.statements.size());
   return result;
 }
 
@@ -187,14 +184,13 @@ const Pool& PlanMatrices::pool(const MatrixRef& name) {
     result.stages.push_back(&matrix(name));
   }
   for (const SparseMatrix* stage : result.stages) {
-    std::vector<double> sums(static_cast<size_t>(stage->rows));
+    std::vector<double> sums(stage->rows);
     for (size_t r = 0; r < sums.size(); ++r) {
       const int64_t first = stage->row_ptr ? stage->row_ptr[r] : static_cast<int64_t>(r);
       const int64_t last = stage->row_ptr ? stage->row_ptr[r + 1] : first + 1;
       for (int64_t e = first; e < last; ++e) {
-        const double factor =
-            result.counts.empty() ? 1.0 : static_cast<double>(result.counts[static_cast<size_t>(stage->column_of[e])]);
-        sums[r] += (stage->values ? static_cast<double>(stage->values[e]) : 1.0) * factor;
+        const double factor = result.counts.empty() ? 1.0 : result.counts[stage->column_of[e]];
+        sums[r] += (stage->values ? stage->values[e] : 1.0) * factor;
       }
     }
     result.counts.assign(sums.begin(), sums.end());
@@ -210,7 +206,7 @@ SparseMatrix PlanMatrices::make(const MatrixRef& name) {
   const auto types = [](const std::vector<uint8_t>& of_nodes, int64_t count) {
     return owned_gather(std::vector<int32_t>(of_nodes.begin(), of_nodes.end()), count);
   };
-  const auto at = static_cast<size_t>(name.at);
+  const size_t at = name.at;
   const bool has_level = name.at >= 0 && at < plan_.levels.size(), has_layer = name.at >= 0 && at < plan_.layers.size();
   switch (name.kind) {
     case Ref::node_types:
@@ -221,7 +217,7 @@ SparseMatrix PlanMatrices::make(const MatrixRef& name) {
       return has_level ? gather(plan_.levels[at]->node, plan_.nodes()) : missing();
     case Ref::level_layout_row: {
       if (!has_level) return missing();
-      const auto rows = static_cast<int64_t>(plan_.layout_rows.size()) / data::kLayoutFeatures;
+      const auto rows = std::ssize(plan_.layout_rows) / data::kLayoutFeatures;
       const auto& level = *plan_.levels[at];
       if (!level.layout_row.empty()) return gather(level.layout_row, rows);
       return {.kind = Kind::zero, .rows = level.states(), .columns = std::max<int64_t>(1, rows)};
@@ -231,7 +227,7 @@ SparseMatrix PlanMatrices::make(const MatrixRef& name) {
                                                                : missing();
     case Ref::relation:
       return has_layer && static_cast<size_t>(name.relation) < plan_.layers[at]->relations.size()
-                 ? csr(plan_.layers[at]->relations[static_cast<size_t>(name.relation)])
+                 ? csr(plan_.layers[at]->relations[name.relation])
                  : missing();
     case Ref::self: {
       if (!has_layer) return missing();
@@ -282,7 +278,7 @@ SparseMatrix PlanMatrices::make(const MatrixRef& name) {
       return csr(parts_->statements_of);
     case Ref::program_of: {
       const auto& of = parts_->statements_of;
-      return owned_gather(row_of_columns(of, static_cast<int64_t>(parts_->statements.size())), of.rows);
+      return owned_gather(row_of_columns(of, parts_->statements.size()), of.rows);
     }
     default:
       return missing();

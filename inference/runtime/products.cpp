@@ -16,7 +16,7 @@ Matrix sum_of_products(const Run& run, const std::vector<SumTerm>& terms, const 
     if (rows >= 0) run.expect_rows(of_term, rows);
     rows = of_term;
     if (identity.empty() && (!matrix || matrix->kind == Kind::identity)) {
-      identity.resize(static_cast<size_t>(rows));
+      identity.resize(rows);
       std::iota(identity.begin(), identity.end(), 0);
     }
   }
@@ -29,7 +29,7 @@ Matrix sum_of_products(const Run& run, const std::vector<SumTerm>& terms, const 
       raw.push_back({matrix->row_ptr, matrix->column_of, matrix->values, x->values.data()});
   }
   auto y = run.made(rows, terms.front().x->columns);
-  sum_terms<float>(rows, raw.data(), static_cast<int64_t>(raw.size()), {bias, slope}, y.columns, y.values.data());
+  sum_terms<float>(rows, raw.data(), std::ssize(raw), {bias, slope}, y.columns, y.values.data());
   return y;
 }
 
@@ -43,7 +43,7 @@ Matrix maximum_of_rows(const Run& run, const SparseMatrix& matrix, const Matrix&
     return y;
   }
   run.expect_rows(x.rows, matrix.columns);
-  std::vector<int32_t> winner(static_cast<size_t>(y.size()));
+  std::vector<int32_t> winner(y.size());
   max_rows<float>(matrix.rows, matrix.row_ptr, matrix.column_of, x.values.data(), x.columns, y.values.data(),
                   winner.data());
   return y;
@@ -73,7 +73,7 @@ Entries::Entries(const Run& run, const SparseMatrix& matrix) : matrix_(matrix) {
   rows_ = {matrix.rows, matrix.row_ptr, matrix.column_of, nullptr};
   if (matrix.kind == SparseMatrix::Kind::gather) {
     unit_.resize(static_cast<size_t>(matrix.rows) + 1);
-    for (size_t r = 0; r < unit_.size(); ++r) unit_[r] = static_cast<int64_t>(r);
+    for (size_t r = 0; r < unit_.size(); ++r) unit_[r] = r;
     rows_.row_ptr = unit_.data();
   } else if (matrix.kind != SparseMatrix::Kind::csr) {
     run.fail("attention over a matrix without entries of its own");

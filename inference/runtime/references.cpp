@@ -56,7 +56,7 @@ std::optional<int32_t> take_number(std::string_view& text) {
   int32_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || value < 0 || value > (1 << 24)) return std::nullopt;
-  text.remove_prefix(static_cast<size_t>(end - text.data()));
+  text.remove_prefix(end - text.data());
   return value;
 }
 
@@ -68,7 +68,7 @@ std::string to_string(Value value) {
 }
 
 std::string to_string(const MatrixRef& matrix) {
-  const auto kind = static_cast<size_t>(matrix.kind);
+  const size_t kind = matrix.kind;
   if (is_of_graphs(matrix.kind)) {
     if (matrix.at < 0) return kOfThePlan[kind - static_cast<size_t>(RefKind::adjacency)];
     return fmt::format("{}{}", to_string(Value{matrix.at}), kPatterns[kind].after);

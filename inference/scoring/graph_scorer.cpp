@@ -50,14 +50,14 @@ struct Table {
     size_t slot = hash_of(row) % kSlots;
     for (; slots[slot] != 0; slot = (slot + 1) % kSlots) {
       if (has(slots[slot] - 1U, row)) {
-        code = last = static_cast<uint8_t>(slots[slot] - 1U);
+        code = last = (slots[slot] - 1U);
         return true;
       }
     }
     if (count() == kMostRows) return false;
-    code = last = static_cast<uint8_t>(count());
+    code = last = count();
     rows.insert(rows.end(), row, row + kRow);
-    slots[slot] = static_cast<uint16_t>(code + 1U);
+    slots[slot] = (code + 1U);
     newest = candidate;
     return true;
   }
@@ -81,7 +81,7 @@ std::vector<uint8_t> code_rows(std::vector<Table>& tables, std::span<const int8_
       if (tables[j].code(row, c, codes[first + j])) continue;
       for (size_t k = 0; k < j; ++k) tables[k].take_back(c);
       codes.resize(first);
-      full = static_cast<int64_t>(j);
+      full = j;
       return codes;
     }
   }
@@ -106,8 +106,8 @@ class Pieces {
         limit_(shares_ ? model.options().max_states : std::min(model.options().max_states, kPieceStates)),
         size_(group, *source, limit_) {
     result_.columns = model.spec().graph.embedded_columns;
-    result_.rows = static_cast<int64_t>(ids.size());
-    result_.values.resize(static_cast<size_t>(result_.size()));
+    result_.rows = ids.size();
+    result_.values.resize(result_.size());
   }
 
   /// [ids, embedded columns]
@@ -119,11 +119,11 @@ class Pieces {
       done = std::min(ids_.size(), static_cast<size_t>(std::min(size_.candidates(), kFirstShared)));
       size_.observe(embed_piece(0, done, workspace));
     }
-    const auto step = static_cast<size_t>(shares_ ? std::min(size_.candidates(), kMostShared) : size_.candidates());
+    const size_t step = shares_ ? std::min(size_.candidates(), kMostShared) : size_.candidates();
     const size_t parts = (ids_.size() - done + step - 1) / step;
-    parallel_for(static_cast<int64_t>(parts), model_.options().threads, [&] {
+    parallel_for(parts, model_.options().threads, [&] {
       return [&, workspace = std::make_shared<inference::Workspace>()](int64_t part) {
-        const size_t first = done + static_cast<size_t>(part) * step;
+        const size_t first = done + part * step;
         embed_piece(first, std::min(step, ids_.size() - first), *workspace);
       };
     });
@@ -179,7 +179,7 @@ data::Group with_candidate(data::Group group) {
     group.layout = {};
     return group;
   }
-  const auto configurable = static_cast<size_t>(group.layout.configurable());
+  const size_t configurable = group.layout.configurable();
   std::vector<int64_t> row_ptr(configurable + 1);
   std::iota(row_ptr.begin(), row_ptr.end(), 0);
   group.layout.row_ptr = std::move(row_ptr);
@@ -189,7 +189,7 @@ data::Group with_candidate(data::Group group) {
 }
 
 std::vector<int64_t> first_numbers(int64_t count) {
-  std::vector<int64_t> numbers(static_cast<size_t>(count));
+  std::vector<int64_t> numbers(count);
   std::iota(numbers.begin(), numbers.end(), 0);
   return numbers;
 }
@@ -197,10 +197,10 @@ std::vector<int64_t> first_numbers(int64_t count) {
 }  // namespace
 
 CodedLayouts code_layouts(Array<int32_t> nodes, std::span<const int8_t> layouts, int64_t candidates) {
-  std::vector<Table> tables(static_cast<size_t>(nodes.size()));
+  std::vector<Table> tables(nodes.size());
   CodedLayouts result;
   auto codes = code_rows(tables, layouts, candidates, result.full);
-  result.candidates = result.full < 0 ? candidates : static_cast<int64_t>(codes.size()) / nodes.size();
+  result.candidates = result.full < 0 ? candidates : std::ssize(codes) / nodes.size();
   std::vector<int64_t> row_ptr = {0};
   std::vector<int8_t> rows;
   for (const Table& table : tables) {
@@ -222,8 +222,8 @@ std::vector<float> score_candidates(const Model& model, const data::Group& group
   auto embedded = Pieces(model, group, source, distinct.ids).embed();
   if (distinct.ids.size() != candidates.size()) {
     // Models that compare candidates count equal configurations separately.
-    inference::Matrix all{static_cast<int64_t>(candidates.size()), embedded.columns, {}};
-    all.values.resize(static_cast<size_t>(all.size()));
+    inference::Matrix all{std::ssize(candidates), embedded.columns, {}};
+    all.values.resize(all.size());
     for (size_t i = 0; i < candidates.size(); ++i)
       std::copy_n(embedded.row(distinct.place[i]), embedded.columns, all.row(static_cast<int64_t>(i)));
     embedded = std::move(all);
@@ -275,11 +275,10 @@ GraphScorer GraphScorer::from_hlo(std::shared_ptr<const Model> model, std::strin
 std::vector<float> GraphScorer::score_layouts(std::span<const int8_t> layouts, int64_t candidates) const {
   if (model_->kind() != ModelKind::layout) throw WrongKind("a model of tiles, expected one of layouts");
   if (candidates == 0) return {};
-  const auto row = static_cast<int64_t>(configurable_.size()) * data::kLayoutFeatures;
+  const auto row = configurable_.size() * data::kLayoutFeatures;
   std::vector<float> scores;
   for (int64_t first = 0; first < candidates;) {
-    auto coded =
-        code_layouts(group_.layout.nodes, layouts.subspan(static_cast<size_t>(first * row)), candidates - first);
+    auto coded = code_layouts(group_.layout.nodes, layouts.subspan(first * row), candidates - first);
     if (coded.full >= 0 && model_->spec().compares_candidates)
       throw DataError(
           "layouts: candidate {} has the 257th distinct layout of node {}, expected at most 256 in one call "
@@ -299,7 +298,7 @@ std::vector<float> GraphScorer::score_tiles(std::span<const float> tiles, int64_
   if (model_->kind() != ModelKind::tile) throw WrongKind("a model of layouts, expected one of tiles");
   if (candidates == 0) return {};
   if (const int64_t wrong = data::first_not_finite(tiles); wrong >= 0)
-    throw DataError("tiles: {} at candidate {}, column {}, expected finite numbers", tiles[static_cast<size_t>(wrong)],
+    throw DataError("tiles: {} at candidate {}, column {}, expected finite numbers", tiles[wrong],
                     wrong / data::kTileFeatures, wrong % data::kTileFeatures);
   data::Group group = group_;
   group.candidates = candidates;

@@ -85,7 +85,7 @@ std::vector<float> Model::score_group(const data::Group& group, std::span<const 
 }
 
 std::vector<float> Model::score_group(const data::Group& group) const {
-  std::vector<int64_t> all(static_cast<size_t>(group.candidates));
+  std::vector<int64_t> all(group.candidates);
   std::iota(all.begin(), all.end(), 0);
   return score_group(group, all);
 }
@@ -99,7 +99,7 @@ std::vector<double> Model::runtimes(std::span<const float> scores, std::span<con
   std::vector<double> runtimes;
   runtimes.reserve(scores.size());
   for (size_t i = 0; i < scores.size(); ++i) {
-    const auto score = static_cast<double>(scores[i]);
+    const double score = scores[i];
     runtimes.push_back(std::isinf(score) && score > 0.0 ? score
                                                         : spec_.targets.to_runtime(score, per_flop ? flops[i] : 1.0));
   }

@@ -36,9 +36,9 @@ void add_matrix(data::NpzWriter& file, const std::string& name, const SparseMatr
       case SparseMatrix::Kind::zero:
         break;
     }
-    row_ptr.push_back(static_cast<int64_t>(columns.size()));
+    row_ptr.push_back(columns.size());
   }
-  const auto length = [](const auto& array) { return std::vector{static_cast<int64_t>(array.size())}; };
+  const auto length = [](const auto& array) { return std::vector{std::ssize(array)}; };
   file.add(name + ".row_ptr", length(row_ptr), row_ptr);
   file.add(name + ".columns", length(columns), columns);
   file.add(name + ".values", length(values), values);
@@ -72,7 +72,7 @@ void write_plan_arrays(const Model& model, const data::Group& group, std::span<c
   }
   data::NpzWriter out(file, data::NpzCompression::fast, kPlanArraysComment);
   const auto rows = [](const auto& values, int64_t columns) {
-    return std::vector{columns == 0 ? 0 : static_cast<int64_t>(values.size()) / columns, columns};
+    return std::vector{columns == 0 ? 0 : std::ssize(values) / columns, columns};
   };
   if (inputs.contains(kNodeFeatures))
     out.add(to_string(kNodeFeatures), {plan.nodes(), plan.feature_count}, plan.node_features);
@@ -91,9 +91,9 @@ void write_plan_arrays(const Model& model, const data::Group& group, std::span<c
     for (size_t i = 0; i < stages.size(); ++i)
       add_matrix(out, of_plan ? fmt::format("{}.{}", to_string(name), i) : to_string(name), *stages[i]);
   }
-  out.add("group_ptr", {2}, std::vector<int64_t>{0, static_cast<int64_t>(candidates.size())});
-  out.add("scores", {static_cast<int64_t>(scores.size())}, scores);
-  if (!failures.empty()) out.add("failures", {static_cast<int64_t>(failures.size())}, failures);
+  out.add("group_ptr", {2}, std::vector<int64_t>{0, std::ssize(candidates)});
+  out.add("scores", {std::ssize(scores)}, scores);
+  if (!failures.empty()) out.add("failures", {std::ssize(failures)}, failures);
   out.close();
 }
 

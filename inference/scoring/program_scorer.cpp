@@ -39,11 +39,10 @@ data::Group group_of(data::GraphBlock graphs) {
 /// Programs on their way to scores: what `embed` gave for the texts that could be read.
 class EmbeddedPrograms {
  public:
-  EmbeddedPrograms(const Model& model, int64_t texts)
-      : model_(model), read_(static_cast<size_t>(texts), 0), first_failed_(texts) {
+  EmbeddedPrograms(const Model& model, int64_t texts) : model_(model), read_(texts, 0), first_failed_(texts) {
     rows_.rows = texts;
     rows_.columns = model.spec().graph.embedded_columns;
-    rows_.values.resize(static_cast<size_t>(rows_.size()));
+    rows_.values.resize(rows_.size());
   }
 
   const Model& model() const { return model_; }
@@ -53,14 +52,14 @@ class EmbeddedPrograms {
     plans::PlanBuilder builder(model_.spec().graph.request);
     std::vector<int64_t> all;
     for (const auto& group : groups) {
-      all.resize(static_cast<size_t>(group.candidates));
+      all.resize(group.candidates);
       std::iota(all.begin(), all.end(), 0);
       builder.add(group, all);
     }
     auto embedded = model_.executor().embed(std::move(builder).build(), workspace);
     for (size_t i = 0; i < places.size(); ++i) {
       std::copy_n(embedded.row(static_cast<int64_t>(i)), rows_.columns, rows_.row(places[i]));
-      read_[static_cast<size_t>(places[i])] = 1;
+      read_[places[i]] = 1;
     }
     workspace.give(std::move(embedded.values));
   }
@@ -90,11 +89,11 @@ class EmbeddedPrograms {
     for (size_t i = 0; i < read_.size(); ++i) {
       if (read_[i] == 0) continue;
       if (places.size() != i)
-        std::copy_n(rows_.row(static_cast<int64_t>(i)), rows_.columns, rows_.row(static_cast<int64_t>(places.size())));
+        std::copy_n(rows_.row(static_cast<int64_t>(i)), rows_.columns, rows_.row(std::ssize(places)));
       places.push_back(i);
     }
     if (places.empty()) return result;
-    rows_.rows = static_cast<int64_t>(places.size());
+    rows_.rows = places.size();
     const int64_t group_ptr[] = {0, rows_.rows};
     const OneOpenMpThread guard;
     Workspace workspace;
@@ -123,8 +122,7 @@ class ProgramPart {
   /// `operations`: arithmetic operations of the program, 0 where they are not known. Throws data::DataError for a
   /// program of too many nodes.
   void add(int64_t place, const data::LoopProgram& program, double operations, const data::Hardware& hardware) {
-    make_room(static_cast<int64_t>(program.statements.size() * (1 + data::kArithmetic) + program.accesses.size() +
-                                   program.loops.size()));
+    make_room(program.statements.size() * (1 + data::kArithmetic) + program.accesses.size() + program.loops.size());
     if (!graphs_ || hardware != hardware_) {
       close();
       const auto& spec = embedded_.model().spec();
@@ -180,7 +178,7 @@ constexpr int64_t kPart = 64;  // texts that a thread takes at once
 /// one thread; what it throws as DataError fails that text alone.
 template <class MakeReader>
 ProgramScores score_texts(const Model& model, size_t count, Matrix* rows, MakeReader&& make_reader) {
-  const auto texts = static_cast<int64_t>(count);
+  const int64_t texts = count;
   EmbeddedPrograms embedded(model, texts);
   parallel_for((texts + kPart - 1) / kPart, model.options().threads, [&]() -> std::function<void(int64_t)> {
     auto programs = std::make_shared<ProgramPart>(embedded);
@@ -265,7 +263,7 @@ ProgramScores WorkloadScorer::score(std::span<const std::string_view> records, M
                       of_gpus ? "GPUs" : "CPUs");
     }
     if (auto name = spec.machines.unknown(record.target); !name.empty()) {
-      unknown[static_cast<size_t>(place)] = std::move(name);
+      unknown[place] = std::move(name);
       any_unknown = true;
     }
     return spec.machines.hardware_of(record.target, record.hardware);
@@ -273,7 +271,7 @@ ProgramScores WorkloadScorer::score(std::span<const std::string_view> records, M
   auto result = score_texts(*model_, records.size(), embedded, [&](ProgramPart& part) {
     return [&, reader = pool_->take()](int64_t place) {
       auto& record = reader->record;
-      reader->parser.parse(records[static_cast<size_t>(place)], record, false);
+      reader->parser.parse(records[place], record, false);
       if (reader->known_key.empty() || record.workload_key != reader->known_key) {
         if (!keys_.find(record.workload_key))
           throw DataError("workload {:.200}, expected {:.200}", record.workload_key, dag_->workload_key);
@@ -301,7 +299,7 @@ ProgramScores score_tir(const Model& model, std::span<const std::string_view> pr
   return score_texts(model, programs.size(), embedded, [&](ProgramPart& part) {
     return [&, reader = std::make_shared<Reader>()](int64_t place) {
       data::ProgramNodes tree;
-      const int64_t functions = reader->trees.read(programs[static_cast<size_t>(place)], "TIR", tree);
+      const int64_t functions = reader->trees.read(programs[place], "TIR", tree);
       if (functions != 1) throw DataError("{} functions, expected one program a text", functions);
       if (!loops) return part.add(place, data::program_graphs(std::move(tree)));
       reader->loops.read(tree, 0, reader->program);

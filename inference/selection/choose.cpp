@@ -30,12 +30,12 @@ float squared_distance(const float* a, const float* b, int64_t columns) {
 }
 
 std::vector<float> mean_of(const Matrix& points, int64_t rows) {
-  std::vector<double> sums(static_cast<size_t>(points.columns), 0.0);
+  std::vector<double> sums(points.columns, 0.0);
   for (int64_t r = 0; r < rows; ++r) {
-    for (size_t c = 0; c < sums.size(); ++c) sums[c] += static_cast<double>(points.row(r)[c]);
+    for (size_t c = 0; c < sums.size(); ++c) sums[c] += points.row(r)[c];
   }
   std::vector<float> mean(sums.size());
-  for (size_t c = 0; c < sums.size(); ++c) mean[c] = static_cast<float>(sums[c] / static_cast<double>(rows));
+  for (size_t c = 0; c < sums.size(); ++c) mean[c] = (sums[c] / rows);
   return mean;
 }
 
@@ -43,9 +43,7 @@ std::vector<float> mean_of(const Matrix& points, int64_t rows) {
 class NearestPoints {
  public:
   NearestPoints(const Matrix& points, int64_t candidates)
-      : points_(points),
-        distance_(static_cast<size_t>(candidates), kNowhere),
-        nearest_(static_cast<size_t>(candidates), -1) {}
+      : points_(points), distance_(candidates, kNowhere), nearest_(candidates, -1) {}
 
   /// A point of this row. A candidate whose nearest point is at distance d, and 2 d or more away from the new one, is
   /// not looked at: the new one is no nearer (Elkan 2003). Distances are squared.
@@ -54,11 +52,11 @@ class NearestPoints {
     const float* place = points_.row(row);
     to_new_.clear();
     for (const int64_t other : added_) to_new_.push_back(squared_distance(place, points_.row(other), points_.columns));
-    const auto number = static_cast<int32_t>(added_.size());
+    const int32_t number = added_.size();
     added_.push_back(row);
     for (size_t i = 0; i < distance_.size(); ++i) {
       if (distance_[i] < 0.0F) continue;
-      if (nearest_[i] >= 0 && to_new_[static_cast<size_t>(nearest_[i])] >= 4.0F * kSlack * distance_[i]) continue;
+      if (nearest_[i] >= 0 && to_new_[nearest_[i]] >= 4.0F * kSlack * distance_[i]) continue;
       const float distance = squared_distance(place, points_.row(static_cast<int64_t>(i)), points_.columns);
       if (distance >= distance_[i]) continue;
       distance_[i] = distance;
@@ -66,7 +64,7 @@ class NearestPoints {
     }
   }
   /// A candidate is not given any more.
-  void take(int64_t candidate) { distance_[static_cast<size_t>(candidate)] = -1.0F; }
+  void take(int64_t candidate) { distance_[candidate] = -1.0F; }
   /// Takes the candidate that is farthest from all.
   int64_t take_farthest() {
     const int64_t farthest = std::ranges::max_element(distance_) - distance_.begin();
@@ -83,7 +81,7 @@ class NearestPoints {
 };
 
 std::vector<int64_t> first_numbers_of(int64_t count) {
-  std::vector<int64_t> numbers(static_cast<size_t>(count));
+  std::vector<int64_t> numbers(count);
   std::iota(numbers.begin(), numbers.end(), 0);
   return numbers;
 }
@@ -91,7 +89,7 @@ std::vector<int64_t> first_numbers_of(int64_t count) {
 std::vector<int64_t> choose_at_random(int64_t candidates, int64_t count, uint64_t key) {
   const KeyedPermutation order(static_cast<uint64_t>(candidates), key);
   std::vector<int64_t> chosen;
-  for (int64_t i = 0; i < count; ++i) chosen.push_back(static_cast<int64_t>(order(static_cast<uint64_t>(i))));
+  for (int64_t i = 0; i < count; ++i) chosen.push_back(order(i));
   return chosen;
 }
 
@@ -115,20 +113,20 @@ std::vector<int64_t> choose_diverse(const Matrix& points, int64_t candidates, in
     nearest.add(first);
     nearest.take(first);
   }
-  while (static_cast<int64_t>(chosen.size()) < count) {
+  while (std::ssize(chosen) < count) {
     chosen.push_back(nearest.take_farthest());
-    if (static_cast<int64_t>(chosen.size()) < count) nearest.add(chosen.back());
+    if (std::ssize(chosen) < count) nearest.add(chosen.back());
   }
   return chosen;
 }
 
 std::vector<int64_t> choose_uncertain(std::span<const double> uncertainty, int64_t count) {
-  auto order = first_numbers_of(static_cast<int64_t>(uncertainty.size()));
+  auto order = first_numbers_of(uncertainty.size());
   std::ranges::partial_sort(order, order.begin() + count, [&](int64_t a, int64_t b) {
-    const double of_a = uncertainty[static_cast<size_t>(a)], of_b = uncertainty[static_cast<size_t>(b)];
+    const double of_a = uncertainty[a], of_b = uncertainty[b];
     return of_a != of_b ? of_a > of_b : a < b;
   });
-  order.resize(static_cast<size_t>(count));
+  order.resize(count);
   return order;
 }
 
@@ -174,12 +172,12 @@ std::vector<int64_t> equal_shares(std::span<const int64_t> sizes, int64_t number
 
 std::vector<double> disagreement(const std::vector<std::vector<float>>& scores) {
   const size_t candidates = scores.front().size();
-  const auto members = static_cast<double>(scores.size());
+  const double members = scores.size();
   std::vector<double> sums(candidates, 0.0), squares(candidates, 0.0);
   for (const auto& of_member : scores) {
-    const double mean = std::accumulate(of_member.begin(), of_member.end(), 0.0) / static_cast<double>(candidates);
+    const double mean = std::accumulate(of_member.begin(), of_member.end(), 0.0) / candidates;
     double variance = 0.0;
-    for (const float score : of_member) variance += (score - mean) * (score - mean) / static_cast<double>(candidates);
+    for (const float score : of_member) variance += (score - mean) * (score - mean) / candidates;
     const double factor = variance > 0.0 ? 1.0 / std::sqrt(variance) : 0.0;
     for (size_t i = 0; i < candidates; ++i) {
       const double standardised = (of_member[i] - mean) * factor;
@@ -195,28 +193,26 @@ std::vector<double> disagreement(const std::vector<std::vector<float>>& scores) 
 Matrix points_of(const std::vector<Matrix>& blocks) {
   Matrix joined{blocks.front().rows, 0, {}};
   for (const auto& block : blocks) joined.columns += block.columns;
-  joined.values.resize(static_cast<size_t>(joined.size()));
+  joined.values.resize(joined.size());
   int64_t first = 0;
   for (const auto& block : blocks) {
     const auto mean = mean_of(block, block.rows);
     double spread = 0.0;
-    for (int64_t r = 0; r < block.rows; ++r)
-      spread += static_cast<double>(squared_distance(mean.data(), block.row(r), block.columns));
-    spread /= static_cast<double>(block.rows);
-    const auto scale = static_cast<float>(spread > 0.0 ? 1.0 / std::sqrt(spread) : 0.0);
+    for (int64_t r = 0; r < block.rows; ++r) spread += squared_distance(mean.data(), block.row(r), block.columns);
+    spread /= block.rows;
+    const float scale = spread > 0.0 ? 1.0 / std::sqrt(spread) : 0.0;
     for (int64_t r = 0; r < block.rows; ++r) {
-      for (int64_t c = 0; c < block.columns; ++c)
-        joined.row(r)[first + c] = (block.row(r)[c] - mean[static_cast<size_t>(c)]) * scale;
+      for (int64_t c = 0; c < block.columns; ++c) joined.row(r)[first + c] = (block.row(r)[c] - mean[c]) * scale;
     }
     first += block.columns;
   }
   if (joined.columns <= kPointColumns) return joined;
   constexpr uint64_t kStream = 61;  // beside those of base/counter_random.h
-  std::vector<float> signs(static_cast<size_t>(kPointColumns * joined.columns));
-  const float unit = 1.0F / std::sqrt(static_cast<float>(kPointColumns));
+  std::vector<float> signs(kPointColumns * joined.columns);
+  const float unit = 1.0F / std::sqrt(kPointColumns);
   for (size_t i = 0; i < signs.size(); ++i) signs[i] = random_bits({kStream, i}) % 2 == 0 ? unit : -unit;
   Matrix projected{joined.rows, kPointColumns, {}};
-  projected.values.resize(static_cast<size_t>(projected.size()));
+  projected.values.resize(projected.size());
   dense_product(joined, signs.data(), joined.columns, nullptr, 1.0F, projected);
   return projected;
 }

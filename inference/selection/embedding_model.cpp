@@ -14,7 +14,7 @@ using Kind = MatrixRef::Kind;
 
 template <class Op>
 const Op* made_by(const std::vector<Node>& nodes, Value value) {
-  return value.id < kInputs ? nullptr : std::get_if<Op>(&nodes[static_cast<size_t>(value.id - kInputs)].operation);
+  return value.id < kInputs ? nullptr : std::get_if<Op>(&nodes[value.id - kInputs].operation);
 }
 
 Value add(std::vector<Node>& nodes, Operation operation) {
@@ -78,18 +78,18 @@ struct StatementStates {
 std::optional<StatementStates> statement_states(const std::vector<Node>& nodes, Value score,
                                                 const EmbedWidths& widths) {
   std::vector<bool> above(nodes.size() + kInputs, false);  // true: the score depends on the value
-  above[static_cast<size_t>(score.id)] = true;
+  above[score.id] = true;
   for (int32_t at = score.id; at >= kInputs; --at) {
-    if (!above[static_cast<size_t>(at)]) continue;
-    const auto& operation = nodes[static_cast<size_t>(at - kInputs)].operation;
-    for (const Value input : inputs_of(operation)) above[static_cast<size_t>(input.id)] = true;
+    if (!above[at]) continue;
+    const auto& operation = nodes[at - kInputs].operation;
+    for (const Value input : inputs_of(operation)) above[input.id] = true;
   }
   for (int32_t at = score.id; at >= kInputs; --at) {
     const auto* layer = made_by<Dense>(nodes, {at});
-    if (layer == nullptr || !above[static_cast<size_t>(at)] || widths.of({at}) != 1) continue;
+    if (layer == nullptr || !above[at] || widths.of({at}) != 1) continue;
     for (int32_t later = at + 1; later <= score.id; ++later) {
       const auto* sum = made_by<Add>(nodes, {later});
-      if (sum != nullptr && above[static_cast<size_t>(later)] && std::ranges::count(sum->inputs, Value{at}) > 0)
+      if (sum != nullptr && above[later] && std::ranges::count(sum->inputs, Value{at}) > 0)
         return StatementStates{layer->x, {later}};
     }
     return std::nullopt;
@@ -110,8 +110,7 @@ std::optional<Value> add_hidden(Graph& graph, Value score, const EmbedWidths& wi
   const Value logarithm =
       add(nodes, Add{.inputs = {found->costs, spread}, .factors = {1.0, -1.0}, .constant = constant});
   const Value share = add(nodes, Activate{.x = logarithm, .mode = ActivateMode::exp});
-  const Value wide =
-      add(nodes, Select{.x = share, .chosen = std::vector<int64_t>(static_cast<size_t>(widths.of(found->states)), 0)});
+  const Value wide = add(nodes, Select{.x = share, .chosen = std::vector<int64_t>(widths.of(found->states), 0)});
   const Value weighted = add(nodes, Multiply{.x = found->states, .z = wide});
   return add(nodes, PoolStates{.x = weighted, .matrix = {Kind::statements_of}});
 }
@@ -121,8 +120,8 @@ void append_columns(Graph& graph, const std::vector<Value>& hidden, int64_t colu
   std::vector<Value> joined = {graph.embedded};
   joined.insert(joined.end(), hidden.begin(), hidden.end());
   graph.embedded = add(graph.embed, Join{.inputs = std::move(joined)});
-  std::vector<int64_t> before(static_cast<size_t>(graph.embedded_columns));
-  for (size_t c = 0; c < before.size(); ++c) before[c] = static_cast<int64_t>(c);
+  std::vector<int64_t> before(graph.embedded_columns);
+  for (size_t c = 0; c < before.size(); ++c) before[c] = c;
   graph.embedded_columns += columns;
   const auto later = [](Value& value) {
     if (value == kEmbedded)
@@ -177,12 +176,12 @@ std::vector<std::vector<float>> EmbeddingModel::member_scores(const Matrix& embe
 }
 
 std::vector<Matrix> EmbeddingModel::hidden_states(const Matrix& embedded) const {
-  const auto members = static_cast<int64_t>(members_.size());
+  const auto members = std::ssize(members_);
   const int64_t blocks = hidden_columns_ % members == 0 ? members : 1, columns = hidden_columns_ / blocks;
   std::vector<Matrix> states;
   for (int64_t block = 0; block < blocks; ++block) {
     Matrix& state = states.emplace_back(Matrix{embedded.rows, columns, {}});
-    state.values.resize(static_cast<size_t>(state.size()));
+    state.values.resize(state.size());
     for (int64_t r = 0; r < embedded.rows; ++r)
       std::copy_n(embedded.row(r) + first_hidden_ + block * columns, columns, state.row(r));
   }

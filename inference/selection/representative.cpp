@@ -18,7 +18,7 @@ class Divider {
   Divider(const Matrix& points, std::vector<int64_t>& chosen) : points_(points), chosen_(chosen) {}
 
   void divide(std::vector<int64_t> candidates, std::vector<int64_t> measured, int64_t count) {
-    const auto size = static_cast<int64_t>(candidates.size());
+    const auto size = std::ssize(candidates);
     if (count == 0) return;
     if (count == size) {
       chosen_.insert(chosen_.end(), candidates.begin(), candidates.end());
@@ -32,17 +32,17 @@ class Divider {
     for (const int64_t row : candidates) order.emplace_back(along(row, mean, direction), row);
     std::ranges::sort(order);
     const int64_t cut = best_cut(order, mean);
-    const auto at = static_cast<size_t>(cut);
+    const size_t at = cut;
     const double border = (order[at - 1].first + order[at].first) / 2.0;
     std::vector<int64_t> left, right, left_measured, right_measured;
-    for (int64_t i = 0; i < size; ++i) (i < cut ? left : right).push_back(order[static_cast<size_t>(i)].second);
+    for (int64_t i = 0; i < size; ++i) (i < cut ? left : right).push_back(order[i].second);
     std::ranges::sort(left);
     std::ranges::sort(right);
     for (const int64_t row : measured)
       (along(row, mean, direction) < border ? left_measured : right_measured).push_back(row);
-    const auto total = static_cast<double>(count + static_cast<int64_t>(measured.size()));
-    const double share = total * static_cast<double>(cut) / static_cast<double>(size);
-    const int64_t of_left = std::clamp(std::llround(share) - static_cast<int64_t>(left_measured.size()),
+    const double total = count + std::ssize(measured);
+    const double share = total * cut / size;
+    const int64_t of_left = std::clamp(std::llround(share) - std::ssize(left_measured),
                                        static_cast<long long>(std::max<int64_t>(0, count - (size - cut))),
                                        static_cast<long long>(std::min(count, cut)));
     candidates = {};
@@ -55,24 +55,24 @@ class Divider {
   using Vector = std::vector<double>;
 
   Vector mean_over(const std::vector<int64_t>& rows) const {
-    Vector mean(static_cast<size_t>(points_.columns), 0.0);
+    Vector mean(points_.columns, 0.0);
     for (const int64_t row : rows) {
-      for (size_t c = 0; c < mean.size(); ++c) mean[c] += static_cast<double>(points_.row(row)[c]);
+      for (size_t c = 0; c < mean.size(); ++c) mean[c] += points_.row(row)[c];
     }
-    for (double& value : mean) value /= static_cast<double>(rows.size());
+    for (double& value : mean) value /= rows.size();
     return mean;
   }
   double distance(int64_t row, const Vector& place) const {
     double sum = 0.0;
     for (size_t c = 0; c < place.size(); ++c) {
-      const double difference = static_cast<double>(points_.row(row)[c]) - place[c];
+      const double difference = points_.row(row)[c] - place[c];
       sum += difference * difference;
     }
     return sum;
   }
   double along(int64_t row, const Vector& mean, const Vector& direction) const {
     double sum = 0.0;
-    for (size_t c = 0; c < mean.size(); ++c) sum += (static_cast<double>(points_.row(row)[c]) - mean[c]) * direction[c];
+    for (size_t c = 0; c < mean.size(); ++c) sum += (points_.row(row)[c] - mean[c]) * direction[c];
     return sum;
   }
   int64_t nearest(const std::vector<int64_t>& rows, const Vector& place) const {
@@ -95,15 +95,14 @@ class Divider {
       const double found = distance(row, mean);
       if (found <= most) continue;
       most = found;
-      for (size_t c = 0; c < mean.size(); ++c) direction[c] = static_cast<double>(points_.row(row)[c]) - mean[c];
+      for (size_t c = 0; c < mean.size(); ++c) direction[c] = points_.row(row)[c] - mean[c];
     }
     for (int turn = 0; turn < kTurns && most > 0.0; ++turn) {
       normalise(direction);
       Vector next(mean.size(), 0.0);
       for (const int64_t row : rows) {
         const double factor = along(row, mean, direction);
-        for (size_t c = 0; c < mean.size(); ++c)
-          next[c] += factor * (static_cast<double>(points_.row(row)[c]) - mean[c]);
+        for (size_t c = 0; c < mean.size(); ++c) next[c] += factor * (points_.row(row)[c] - mean[c]);
       }
       direction = std::move(next);
     }
@@ -119,20 +118,20 @@ class Divider {
   /// Returns the number of rows left of the cut. The sum of squared distances to both means is smallest if |S|² (1 /
   /// left + 1 / right) is largest, where S is the sum of the left rows' distances to the common mean.
   int64_t best_cut(const std::vector<std::pair<double, int64_t>>& order, const Vector& mean) const {
-    const auto size = static_cast<int64_t>(order.size());
+    const auto size = std::ssize(order);
     const int64_t least = std::max<int64_t>(1, size / kSmallestPart);
     Vector sum(mean.size(), 0.0);
     int64_t best = size / 2;
     double most = 0.0;
     for (int64_t left = 1; left <= size - least; ++left) {
-      const float* point = points_.row(order[static_cast<size_t>(left - 1)].second);
+      const float* point = points_.row(order[left - 1].second);
       double length = 0.0;
       for (size_t c = 0; c < mean.size(); ++c) {
-        sum[c] += static_cast<double>(point[c]) - mean[c];
+        sum[c] += point[c] - mean[c];
         length += sum[c] * sum[c];
       }
       if (left < least) continue;
-      const double gain = length * (1.0 / static_cast<double>(left) + 1.0 / static_cast<double>(size - left));
+      const double gain = length * (1.0 / left + 1.0 / (size - left));
       if (gain > most) best = left;
       most = std::max(most, gain);
     }

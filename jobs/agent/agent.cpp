@@ -39,7 +39,7 @@ AgentInfo info_of(const AgentOptions& options) {
           .version = options.version,
           .pid = getpid(),
           .cpus = options.cpus,
-          .gpus = static_cast<int64_t>(options.gpus.size()),
+          .gpus = std::ssize(options.gpus),
           .runs_programs = !options.roots.programs.empty()};
 }
 
@@ -425,7 +425,7 @@ class AgentLoop {
 
   int64_t running() const {
     const auto runs = [](const Held& held) { return held.job && !held.job->ended(); };
-    return std::count_if(jobs_.begin(), jobs_.end(), runs) + static_cast<int64_t>(accepted_.size());
+    return std::count_if(jobs_.begin(), jobs_.end(), runs) + std::ssize(accepted_);
   }
 
   const AgentOptions& options_;

@@ -112,7 +112,7 @@ class Slots {
   /// listed twice.
   Slots(int64_t cpus, const std::vector<std::string>& gpus, const std::vector<AgentHost>& hosts = {});
   int64_t free_cpus() const;
-  int64_t free_gpus() const { return static_cast<int64_t>(free_gpus_.size()); }
+  int64_t free_gpus() const { return free_gpus_.size(); }
   /// Returns the free CPUs of each host that answers; empty if the agent has no `hosts`.
   std::vector<int64_t> free_of_hosts() const;
   /// Marks `hosts` as silent and all other hosts of the agent as answering. Nothing is free on a silent host; before

@@ -16,7 +16,7 @@ bool Backlog::is_all(JobQueue& queue) {
     all += jobs;
     if (!programs_.runs(demand.program)) {
       of_programs += jobs;
-    } else if (demand.cpus > options_.cpus || demand.gpus > static_cast<int64_t>(options_.gpus.size())) {
+    } else if (demand.cpus > options_.cpus || demand.gpus > std::ssize(options_.gpus)) {
       too_large += jobs;
       example = demand;
     }

@@ -20,8 +20,7 @@ Reaper::Reaper(std::string agent, QueueLink& link, World& world, spdlog::logger&
 
 void Reaper::reap(double now, const std::function<void()>& between) {
   // All agents together reap about every three seconds.
-  const double interval =
-      std::min(kReapInterval * static_cast<double>(std::max<int64_t>(agents_, 1)), kLongestReapInterval);
+  const double interval = std::min(kReapInterval * std::max<int64_t>(agents_, 1), kLongestReapInterval);
   next_ = now + world_.spread(interval);
   try {
     link_.reach([&] {

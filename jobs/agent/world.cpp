@@ -72,7 +72,7 @@ class SupervisedCommand final : public RunningCommand {
         stream = -1;
         return;
       }
-      total += static_cast<size_t>(got);
+      total += got;
       sink({buffer.data(), static_cast<size_t>(got)});
     }
   }
@@ -139,7 +139,7 @@ class PollWaiter final : public Waiter {
  public:
   void wait(std::vector<pollfd>& descriptors, double seconds) override {
     descriptors.push_back({event_.get(), POLLIN, 0});
-    poll(descriptors.data(), descriptors.size(), static_cast<int>(std::ceil(seconds * 1e3)));
+    poll(descriptors.data(), descriptors.size(), std::ceil(seconds * 1e3));
     uint64_t count = 0;
     if (descriptors.back().revents != 0) static_cast<void>(!read(event_.get(), &count, sizeof(count)));
     descriptors.pop_back();

@@ -80,7 +80,7 @@ class World {
   virtual std::unique_ptr<Waiter> make_waiter() = 0;
 
   /// Returns a random number in [0, 1).
-  double random_fraction() { return static_cast<double>(random_bits() >> 11) * 0x1p-53; }
+  double random_fraction() { return (random_bits() >> 11) * 0x1p-53; }
   std::string random_hex(size_t digits);
   /// Returns `seconds` changed at random by up to a quarter, so that many agents do not act at the same moment.
   double spread(double seconds) { return seconds * (0.75 + random_fraction() / 2); }

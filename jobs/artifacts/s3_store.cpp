@@ -173,7 +173,7 @@ S3Store::Answer S3Store::perform(const Request& request) {
     set(
         CURLOPT_SEEKFUNCTION, +[](void* data, curl_off_t offset, int origin) -> int {
           if (origin != SEEK_SET) return CURL_SEEKFUNC_CANTSEEK;
-          static_cast<Upload*>(data)->at = static_cast<size_t>(offset);
+          static_cast<Upload*>(data)->at = offset;
           return CURL_SEEKFUNC_OK;
         });
   } else if (std::strcmp(request.method, "GET") != 0) {

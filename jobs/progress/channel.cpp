@@ -108,7 +108,7 @@ void ProgressReceiver::accept_strangers(const Complain& complain) {
     char buffer[kTokenLine];
     const auto got = recv(stranger.socket.get(), buffer, sizeof(buffer), MSG_DONTWAIT);
     const bool nothing = got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR);
-    if (got > 0) stranger.said.append(buffer, static_cast<size_t>(got));
+    if (got > 0) stranger.said.append(buffer, got);
     const auto end = stranger.said.find('\n');
     const bool over = end != std::string::npos;
     if (over && is_token_line(stranger.said.substr(0, end), token_)) {
@@ -127,7 +127,7 @@ void ProgressReceiver::accept_strangers(const Complain& complain) {
       ++i;
       continue;
     }
-    strangers_.erase(strangers_.begin() + static_cast<std::ptrdiff_t>(i));
+    strangers_.erase(strangers_.begin() + i);
   }
 }
 
@@ -170,7 +170,7 @@ void ProgressReceiver::receive(const Take& take, const Complain& complain) {
       accept_peer(complain);
       continue;
     }
-    total += static_cast<size_t>(got);
+    total += got;
     feed({buffer, static_cast<size_t>(got)});
   }
 }
@@ -276,7 +276,7 @@ bool ProgressSender::flush(double patience_seconds) {
     const auto sent =
         ::send(socket_.get(), pending_.data() + sent_, pending_.size() - sent_, MSG_NOSIGNAL | MSG_DONTWAIT);
     if (sent > 0) {
-      sent_ += static_cast<size_t>(sent);
+      sent_ += sent;
       const auto whole = sent_ == pending_.size() ? sent_ : pending_.rfind('\n', sent_ - 1) + 1;
       pending_.erase(0, whole);
       sent_ -= whole;
@@ -290,7 +290,7 @@ bool ProgressSender::flush(double patience_seconds) {
     const double left = limit - steady_seconds();
     if (left <= 0) return false;
     pollfd wait{socket_.get(), POLLOUT, 0};
-    poll(&wait, 1, static_cast<int>(std::max(1.0, left * 1e3)));
+    poll(&wait, 1, std::max(1.0, left * 1e3));
   }
   return pending_.empty();
 }
@@ -306,7 +306,7 @@ bool ProgressSender::stop_requested() {
       lose_agent();
       break;
     }
-    received_.append(buffer.data(), static_cast<size_t>(got));
+    received_.append(buffer.data(), got);
     for (auto end = received_.find('\n'); end != std::string::npos; end = received_.find('\n')) {
       stop_ = stop_ || is_stop_line(received_.substr(0, end));
       received_.erase(0, end + 1);

@@ -42,7 +42,7 @@ int64_t integer(const Json& json, const char* key, bool needed, int64_t fallback
   const double value = at->is_number() ? at->get<double>() : -1;
   if (!(value >= 0 && value <= static_cast<double>(kLargestInteger)) || value != std::floor(value))
     refuse_message(fmt::format("{}: found {}, expected a whole number from 0 to 2^53", key, shown(*at)));
-  return static_cast<int64_t>(value);
+  return value;
 }
 
 double number(const Json& value, const std::string& key) {

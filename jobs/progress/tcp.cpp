@@ -100,7 +100,7 @@ std::string own_address(const std::string& other_host, int64_t other_port) {
   std::string ignored;
   if (!is_loopback(other_host)) {
     // Connecting a datagram socket sends nothing, and chooses the address.
-    const auto list = look_up(other_host, static_cast<int>(other_port), SOCK_DGRAM, 0, ignored);
+    const auto list = look_up(other_host, other_port, SOCK_DGRAM, 0, ignored);
     for (const addrinfo* each = list.get(); each != nullptr; each = each->ai_next) {
       const Descriptor probe(socket(each->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
       sockaddr_storage own{};
@@ -158,8 +158,7 @@ Descriptor connect_tcp(const std::string& address, double seconds, std::string& 
     if (error == EINPROGRESS) {
       pollfd wait{peer.get(), POLLOUT, 0};
       socklen_t size = sizeof(error);
-      error = poll(&wait, 1, static_cast<int>(seconds * 1e3)) == 1 &&
-                      getsockopt(peer.get(), SOL_SOCKET, SO_ERROR, &error, &size) == 0
+      error = poll(&wait, 1, (seconds * 1e3)) == 1 && getsockopt(peer.get(), SOL_SOCKET, SO_ERROR, &error, &size) == 0
                   ? error
                   : ETIMEDOUT;
     }

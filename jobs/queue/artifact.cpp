@@ -77,7 +77,7 @@ Artifact parse_artifact(const std::string& name, const std::string& text) {
     if (json.contains("step")) {
       const auto step = json.at("step").get_ref<const uint64_t&>();
       if (!std::in_range<int64_t>(step)) refuse_artifact(name, fmt::format("step {}, which no training has", step));
-      artifact.step = static_cast<int64_t>(step);
+      artifact.step = step;
     }
     for (const auto& [file, entry] : json.at("files").items())
       artifact.files[file] = {entry.at("bytes").get_ref<const uint64_t&>(), entry.at("sha256").get<std::string>()};

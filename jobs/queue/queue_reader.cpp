@@ -33,7 +33,7 @@ std::string only(const std::string& what, const std::string& prefix, const std::
         "no {} has an id that begins with {}; `foretime status` lists jobs, `foretime "
         "leaderboard` and `foretime submit` name sweeps",
         what, shown(prefix));
-  const auto last = found.begin() + static_cast<std::ptrdiff_t>(std::min(found.size(), kListed));
+  const auto last = found.begin() + std::min(found.size(), kListed);
   throw JobRefused("{} {} is ambiguous: it could be {}{}; give more digits", what, shown(prefix),
                    fmt::join(found.begin(), last, ", "), found.size() > kListed ? ", …" : "");
 }
@@ -289,7 +289,7 @@ void QueueReader::find_lost_leases(std::vector<JobRecord>& records) {
     // Agents hear of a lost lease and take the job at the next reaping: a moment is nothing to show.
     constexpr double kMoment = 2000;
     if (deadline.empty() || now - std::strtod(deadline.c_str(), nullptr) < kMoment) continue;
-    active[i]->overdue_ms = static_cast<int64_t>(now - std::strtod(deadline.c_str(), nullptr));
+    active[i]->overdue_ms = (now - std::strtod(deadline.c_str(), nullptr));
   }
 }
 

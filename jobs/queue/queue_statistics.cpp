@@ -97,7 +97,7 @@ int64_t score_ms(const std::string& key, const std::string& member, const std::s
   const double value = std::strtod(score.c_str(), &stopped);
   if (stopped != score.c_str() + score.size() || !(std::abs(value) < 9e15))
     damaged(key, "score of " + member, score, "milliseconds since 1970");
-  return static_cast<int64_t>(value);
+  return value;
 }
 
 /// A label's value; its escapes are those of the format.
@@ -296,11 +296,11 @@ void QueueReader::read_rates(QueueStatistics& statistics) {
   if (seen > 0) {
     const auto earlier = ask({{"XREVRANGE", stream, oldest.before(), "-", "COUNT", "1"}});
     const bool cut = !whole || (seen >= settings_.events && earlier[0]->elements == 0);
-    const auto now = static_cast<uint64_t>(std::max<int64_t>(0, statistics.now_ms));
+    const uint64_t now = std::max<int64_t>(0, statistics.now_ms);
     if (cut) span = oldest.ms < now ? static_cast<int64_t>(now - oldest.ms) : 0;
   }
   const double minutes = static_cast<double>(std::clamp<int64_t>(span, 1000, kWindowMs)) / 60000;
-  for (const auto& [name, count] : counts) statistics.per_minute[name] = static_cast<double>(count) / minutes;
+  for (const auto& [name, count] : counts) statistics.per_minute[name] = count / minutes;
 }
 
 std::string to_prometheus(const QueueStatistics& statistics) {

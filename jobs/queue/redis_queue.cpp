@@ -57,7 +57,7 @@ int64_t number_at(const redisReply& reply, size_t index, const std::string& scri
   const double value = std::strtod(text.c_str(), &end);
   if (text.empty() || *end != '\0' || !(std::abs(value) < kMost))
     throw RedisRefused("script {}: answer {} is '{}', expected a whole number", script, index, printable(text));
-  return static_cast<int64_t>(value);
+  return value;
 }
 
 class PublishedWakeUps final : public WakeUps {
@@ -232,7 +232,7 @@ Directive RedisQueue::report(const Lease& lease, const JobReport& unbounded) {
                      finite ? number_text(*report.objective) : "", json_text(report.metrics), report.checkpoint,
                      std::to_string(report.log_lines.size()), std::to_string(Limits::kLogLines), report.history});
   const auto kept = std::min<size_t>(report.log_lines.size(), Limits::kLogLines);
-  arguments.insert(arguments.end(), report.log_lines.end() - static_cast<std::ptrdiff_t>(kept), report.log_lines.end());
+  arguments.insert(arguments.end(), report.log_lines.end() - kept, report.log_lines.end());
   return run_directive("report", arguments);
 }
 
@@ -367,8 +367,8 @@ KeptArtifact RedisQueue::ask_of_artifact(const std::string& what, const Lease& l
   if (word == "missing") kept.answer = KeptArtifact::Answer::missing;
   if (word == "full") {
     kept.answer = KeptArtifact::Answer::full;
-    kept.used = static_cast<uint64_t>(number_at(*reply, 1, "artifact"));
-    kept.quota = static_cast<uint64_t>(number_at(*reply, 2, "artifact"));
+    kept.used = number_at(*reply, 1, "artifact");
+    kept.quota = number_at(*reply, 2, "artifact");
   }
   for (size_t i = 1; word == "ok" && i < reply->elements; ++i) kept.dropped.push_back(text_of(*reply->element[i]));
   return kept;

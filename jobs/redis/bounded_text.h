@@ -22,7 +22,7 @@ class BoundedText {
   void add(uint64_t number, int base = 10) {
     std::array<char, 24> digits{};
     const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), number, base).ptr;
-    add(std::string_view(digits.data(), static_cast<size_t>(end - digits.data())));
+    add(std::string_view(digits.data(), end - digits.data()));
   }
   std::string_view text() const { return {bytes_.data(), size_}; }
 

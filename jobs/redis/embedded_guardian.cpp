@@ -64,11 +64,11 @@ bool receive(int connection, BoundedText<256>& text, size_t count, int64_t limit
     char bytes[256];
     pollfd wait{connection, POLLIN, 0};
     const int64_t left = limit - now_ms();
-    if (left < 0 || poll(&wait, 1, static_cast<int>(left)) != 1) return false;
+    if (left < 0 || poll(&wait, 1, left) != 1) return false;
     const ssize_t got = recv(connection, bytes, count < sizeof(bytes) ? count : sizeof(bytes), 0);
     if (got <= 0) return false;
     text.add({bytes, static_cast<size_t>(got)});
-    count -= static_cast<size_t>(got);
+    count -= got;
   }
   return true;
 }
@@ -163,7 +163,7 @@ class Guardian {
     char digits[24];
     size_t at = sizeof(digits);
     digits[--at] = '\n';
-    for (pid_t left = getpid(); left > 0; left /= 10) digits[--at] = static_cast<char>('0' + left % 10);
+    for (pid_t left = getpid(); left > 0; left /= 10) digits[--at] = ('0' + left % 10);
     [[maybe_unused]] const auto written = write(plan_.owner, digits + at, sizeof(digits) - at);
     next_beat_ = now_ms() + kOwnerBeatMs;
   }
@@ -198,7 +198,7 @@ class Guardian {
   /// False: somebody asks for the end.
   bool rest(int64_t milliseconds) {
     pollfd wait{signals_, POLLIN, 0};
-    poll(&wait, 1, static_cast<int>(milliseconds));
+    poll(&wait, 1, milliseconds);
     bool go_on = true;
     signalfd_siginfo info;
     while (read(signals_, &info, sizeof(info)) == sizeof(info)) {
@@ -321,7 +321,7 @@ Answer ask_redis(const char* socket_path, int timeout_ms, std::span<const Server
       right.add(part);
       right.add("\r\n");
     }
-    const auto size = static_cast<ssize_t>(question.text().size());
+    const ssize_t size = question.text().size();
     if (send(connection, question.text().data(), question.text().size(), MSG_NOSIGNAL) != size ||
         !receive(connection, answer, 1, limit) || answer.text() == "-") {
       found = Answer::none;

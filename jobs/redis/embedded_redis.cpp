@@ -145,9 +145,8 @@ std::string EmbeddedFolder::shortage() const {
       "its file system is full: {:.1f} of {:.1f} MiB are free, and Redis needs {:.1f} MiB to go on (its append-only "
       "file "
       "has {:.1f} MiB and is written anew now and then); make room there, for example among the runs in {}, {}",
-      static_cast<double>(room) / kMiB, static_cast<double>(found.f_frsize * found.f_blocks) / kMiB,
-      static_cast<double>(kLeastRoom + held) / kMiB, static_cast<double>(held) / kMiB, path_.parent_path().string(),
-      kOwn);
+      room / kMiB, (found.f_frsize * found.f_blocks) / kMiB, (kLeastRoom + held) / kMiB, held / kMiB,
+      path_.parent_path().string(), kOwn);
 }
 
 int64_t EmbeddedFolder::log_size() const {

@@ -83,7 +83,7 @@ std::optional<AppendOnlyManifest> read_manifest(const EmbeddedFolder& folder) {
   const auto got = pread(file.get(), text.data(), text.size(), 0);
   if (got < 0) folder.fail_of("the manifest of the append-only file cannot be read", errno);
   if (static_cast<size_t>(got) == text.size()) return std::nullopt;
-  text.resize(static_cast<size_t>(got));
+  text.resize(got);
   return parse_manifest(text);
 }
 
@@ -139,10 +139,10 @@ void cut_zeros(const EmbeddedFolder& folder, const std::string& name) {
   off_t size = found.st_size;
   for (bool zeros = true; zeros && size > 0;) {
     const auto count = std::min<off_t>(size, static_cast<off_t>(piece.size()));
-    if (pread(file.get(), piece.data(), static_cast<size_t>(count), size - count) != count)
+    if (pread(file.get(), piece.data(), count, size - count) != count)
       folder.fail_of("the append-only file cannot be read", errno);
     off_t left = count;
-    while (left > 0 && piece[static_cast<size_t>(left - 1)] == '\0') --left;
+    while (left > 0 && piece[left - 1] == '\0') --left;
     zeros = left == 0;
     size -= count - left;
   }

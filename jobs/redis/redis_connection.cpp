@@ -59,9 +59,8 @@ RedisConnection::RedisConnection(const RedisUrl& url, std::chrono::milliseconds 
   constexpr size_t kLongestSocket = sizeof(sockaddr_un::sun_path) - 1;
   if (url_.socket.size() > kLongestSocket)
     fail(fmt::format("the path of a socket holds at most {} bytes, this one {}", kLongestSocket, url_.socket.size()));
-  context_.reset(url_.socket.empty()
-                     ? redisConnectWithTimeout(url_.host.c_str(), static_cast<int>(url_.port), to_timeval(timeout_))
-                     : redisConnectUnixWithTimeout(url_.socket.c_str(), to_timeval(timeout_)));
+  context_.reset(url_.socket.empty() ? redisConnectWithTimeout(url_.host.c_str(), url_.port, to_timeval(timeout_))
+                                     : redisConnectUnixWithTimeout(url_.socket.c_str(), to_timeval(timeout_)));
   if (!context_) fail("no memory for a connection");
   if (context_->err) fail(fmt::format("cannot connect: {}", context_->errstr));
   fcntl(context_->fd, F_SETFD, FD_CLOEXEC);
@@ -83,7 +82,7 @@ void RedisConnection::wait(short events, Deadline deadline, const std::string& d
   for (;;) {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - steady_clock::now());
     pollfd descriptor{context_->fd, events, 0};
-    const int ready = left.count() < 0 ? 0 : poll(&descriptor, 1, static_cast<int>(left.count()));
+    const int ready = left.count() < 0 ? 0 : poll(&descriptor, 1, left.count());
     if (ready > 0) return;
     if (ready == 0) fail(fmt::format("no answer to {} within {}", doing, in_seconds(timeout_)));
     if (errno != EINTR) fail(fmt::format("{}: poll: {}", doing, std::strerror(errno)));
@@ -110,7 +109,7 @@ void RedisConnection::send(const std::vector<Arguments>& calls) {
   for (size_t at = 0; at < bytes.size();) {
     const ssize_t sent = ::send(context_->fd, bytes.data() + at, bytes.size() - at, MSG_NOSIGNAL);
     if (sent > 0) {
-      at += static_cast<size_t>(sent);
+      at += sent;
       deadline = steady_clock::now() + timeout_;
     } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
       wait(POLLOUT, deadline, command);
@@ -143,8 +142,8 @@ Reply RedisConnection::receive_until(Deadline deadline, const std::string& comma
     const ssize_t count = recv(context_->fd, buffer.data(), buffer.size(), 0);
     if (count == 0) fail(fmt::format("it closed the connection instead of answering {}", command));
     if (count > 0) {
-      received += static_cast<size_t>(count);
-      if (redisReaderFeed(context_->reader, buffer.data(), static_cast<size_t>(count)) != REDIS_OK)
+      received += count;
+      if (redisReaderFeed(context_->reader, buffer.data(), count) != REDIS_OK)
         fail(fmt::format("no memory for the answer to {}", command));
     } else if (errno == EAGAIN && deadline == Deadline::min()) {
       return nullptr;

@@ -38,7 +38,7 @@ std::string decoded(std::string_view text, const char* part) {
     if (digits.size() < 2 || std::from_chars(digits.begin(), digits.end(), value, 16).ptr != digits.end())
       refuse_url(fmt::format("the {} has a % without two hexadecimal digits (% itself is %25)", part));
     if (value == '\0') refuse_url(fmt::format("the {} holds %00", part));
-    out += static_cast<char>(value);
+    out += value;
     i += 2;
   }
   return out;

@@ -34,7 +34,7 @@ std::optional<std::string_view> read_text(int folder, const char* name, std::spa
   if (file.get() < 0) return std::nullopt;
   const ssize_t size = pread(file.get(), bytes.data(), bytes.size(), 0);
   if (size < 0 || size >= std::ssize(bytes)) return std::nullopt;
-  return std::string_view(bytes.data(), static_cast<size_t>(size));
+  return std::string_view(bytes.data(), size);
 }
 
 /// Takes the first line off `text`, without its end.
@@ -67,7 +67,7 @@ bool sum(int folder, RecordedFile& file) {
     const ssize_t got = pread(data.get(), piece.data(), static_cast<size_t>(wanted), file.summed_bytes);
     if (got < 0 && errno == EINTR) continue;
     if (got <= 0) return false;
-    file.checksum.add(std::span(piece).first(static_cast<size_t>(got)));
+    file.checksum.add(std::span(piece).first(got));
     file.summed_bytes += got;
   }
   return true;
@@ -162,7 +162,7 @@ bool StoreRecord::measure(int folder) {
     file.type = line->type;
     file.bytes = size_of(folder, file);
     if (file.bytes < file.summed_bytes) return false;
-    now.files_[static_cast<size_t>(now.file_count_++)] = file;
+    now.files_[now.file_count_++] = file;
   }
   if (manifest_inode(folder) != now.manifest_) return false;
   *this = now;
@@ -183,15 +183,15 @@ bool StoreRecord::may_be_loaded(int folder) const {
 bool StoreRecord::save(int folder) {
   BoundedText<kLongestText> text;
   text.add(kFirstLine);
-  for (auto& file : std::span(files_).first(static_cast<size_t>(file_count_))) {
+  for (auto& file : std::span(files_).first(file_count_)) {
     if (!sum(folder, file)) return false;
     text.add(std::string_view(&file.type, 1));
     text.add(" ");
-    text.add(static_cast<uint64_t>(file.sequence));
+    text.add(file.sequence);
     text.add(" ");
     text.add(file.name.data());
     text.add(" ");
-    text.add(static_cast<uint64_t>(file.bytes));
+    text.add(file.bytes);
     text.add(" ");
     text.add(file.checksum.value(), kHexadecimal);
     text.add("\n");
@@ -250,7 +250,7 @@ StoreRecord checked_record(const EmbeddedFolder& folder, const std::optional<App
     auto wrong = difference(folder, line, file);
     if (wrong.empty() && !named(line)) wrong = fmt::format("{} does not name {}", kAofManifest, line.name);
     if (wrong.empty())
-      record.files_[static_cast<size_t>(record.file_count_++)] = file;
+      record.files_[record.file_count_++] = file;
     else
       missing.push_back(std::move(wrong));
   }

@@ -54,7 +54,7 @@ class StoreRecord {
  private:
   friend StoreRecord checked_record(const EmbeddedFolder&, const std::optional<AppendOnlyManifest>&,
                                     std::vector<std::string>&);
-  std::span<const RecordedFile> files() const { return std::span(files_).first(static_cast<size_t>(file_count_)); }
+  std::span<const RecordedFile> files() const { return std::span(files_).first(file_count_); }
 
   std::array<RecordedFile, kMostFiles> files_{};
   int64_t file_count_ = 0;

@@ -89,7 +89,7 @@ bool read_record(int descriptor, Record& record) {
     const auto got = read(descriptor, reinterpret_cast<char*>(&record) + have, sizeof(record) - have);
     if (got < 0 && errno == EINTR) continue;
     if (got <= 0) return false;
-    have += static_cast<size_t>(got);
+    have += got;
   }
   return true;
 }

@@ -44,8 +44,8 @@ void close_range_of(unsigned first, unsigned last) {
 #ifdef SYS_close_range
   if (syscall(SYS_close_range, first, last, 0U) == 0) return;
 #endif
-  const auto highest = static_cast<unsigned>(sysconf(_SC_OPEN_MAX) > 0 ? sysconf(_SC_OPEN_MAX) : 1024);
-  for (unsigned i = first; i <= last && i < highest; ++i) close(static_cast<int>(i));
+  const unsigned highest = sysconf(_SC_OPEN_MAX) > 0 ? sysconf(_SC_OPEN_MAX) : 1024;
+  for (unsigned i = first; i <= last && i < highest; ++i) close(i);
 }
 
 }  // namespace
@@ -61,7 +61,7 @@ void close_all_but(int* kept, size_t count) {
   unsigned next = 3;
   for (size_t i = 0; i < count; ++i) {
     if (kept[i] < 3) continue;
-    const auto keep = static_cast<unsigned>(kept[i]);
+    const unsigned keep = kept[i];
     if (keep > next) close_range_of(next, keep - 1);
     next = keep + 1;
   }
@@ -91,7 +91,7 @@ void write_all(int descriptor, const void* data, size_t size) {
     if (written < 0 && errno == EINTR) continue;
     if (written <= 0) return;  // nobody reads it any more
     bytes += written;
-    size -= static_cast<size_t>(written);
+    size -= written;
   }
 }
 
@@ -215,7 +215,7 @@ void watch_command(const SupervisorPlan& plan, Watch& watch, int signals) {
     if (deadline >= 0) {
       const int64_t left = deadline - now_ms();
       if (left <= 0) return;
-      if (left < timeout) timeout = static_cast<int>(left);
+      if (left < timeout) timeout = left;
     }
     pollfd waits[] = {{plan.control, POLLIN, 0}, {signals, POLLIN, 0}};
     if (poll(waits, 2, timeout) <= 0) continue;

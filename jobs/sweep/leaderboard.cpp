@@ -30,13 +30,13 @@ void summarize(LeaderboardRow& row, const std::string& metric, bool maximize) {
     }
   }
   if (row.counted == 0) return;
-  const double mean = sum / static_cast<double>(row.counted);
+  const double mean = sum / row.counted;
   row.value = mean;
   if (row.counted < 2) return;
   for (const auto& job : row.trials) {
     if (const auto value = metric_of(job, metric)) squares += (*value - mean) * (*value - mean);
   }
-  row.spread = std::sqrt(squares / static_cast<double>(row.counted - 1));
+  row.spread = std::sqrt(squares / (row.counted - 1));
 }
 
 }  // namespace

@@ -74,7 +74,7 @@ ParameterProposer::History& ParameterProposer::read(const Lease& lease) {
     throw JobRefused("job {}: its sweep {} is unknown; its record has expired or was deleted", lease.job, id);
   }
   history.used = ++reads_;
-  history.read += static_cast<int64_t>(changes.ids.size());
+  history.read += std::ssize(changes.ids);
   if (!changes.ids.empty()) history.last = changes.ids.back();
   ids.insert(ids.end(), changes.ids.begin(), changes.ids.end());
   std::sort(ids.begin(), ids.end());

@@ -32,7 +32,7 @@ double nearest_multiple(const ParameterSpace& p, double value) { return std::nea
 
 size_t category_at(const ParameterSpace& p, double u) {
   const size_t n = p.values.size();
-  if (p.probabilities.empty()) return std::min(n - 1, static_cast<size_t>(u * static_cast<double>(n)));
+  if (p.probabilities.empty()) return std::min(n - 1, static_cast<size_t>(u * n));
   double total = 0;
   for (const double probability : p.probabilities) total += probability;
   double sum = 0;
@@ -49,7 +49,7 @@ double count_of(const ParameterSpace& p) {
     case D::constant:
       return 1;
     case D::categorical:
-      return static_cast<double>(p.values.size());
+      return p.values.size();
     case D::int_uniform:
       return p.max - p.min + 1;
     case D::q_uniform:
@@ -62,11 +62,11 @@ double count_of(const ParameterSpace& p) {
 std::string grid_value(const ParameterSpace& p, int64_t index) {
   switch (p.distribution) {
     case D::int_uniform:
-      return value_text(p.min + static_cast<double>(index));
+      return value_text(p.min + index);
     case D::q_uniform:
-      return multiple_text(p, nearest_multiple(p, p.min) + static_cast<double>(index));
+      return multiple_text(p, nearest_multiple(p, p.min) + index);
     default:
-      return p.values.at(static_cast<size_t>(index));
+      return p.values.at(index);
   }
 }
 
@@ -81,14 +81,14 @@ Parameters weighted_trial(const SearchSpace& space, int64_t size, uint64_t key, 
     double weight = 1;
     int64_t rest = index;  // decomposed like grid_trial's index
     for (auto p = space.rbegin(); p != space.rend(); ++p) {
-      const auto count = static_cast<int64_t>(count_of(*p));
-      if (!p->probabilities.empty()) weight *= std::max(p->probabilities[static_cast<size_t>(rest % count)], 1e-12);
+      const int64_t count = count_of(*p);
+      if (!p->probabilities.empty()) weight *= std::max(p->probabilities[rest % count], 1e-12);
       rest /= count;
     }
     order.emplace_back(-std::log(weight) - random_gumbel({key, static_cast<uint64_t>(index)}), index);
   }
   std::nth_element(order.begin(), order.begin() + rank, order.end());
-  return grid_trial(space, order[static_cast<size_t>(rank)].second);
+  return grid_trial(space, order[rank].second);
 }
 
 double fraction_between(double x, double low, double high) {
@@ -124,7 +124,7 @@ Parameters random_trial(const SearchSpace& space, uint64_t seed, int64_t trial) 
     const uint64_t key = random_bits({seed, random_stream::search_order, static_cast<uint64_t>(trial / *size)});
     if (weighted) return weighted_trial(space, *size, key, trial % *size);
     const KeyedPermutation order(static_cast<uint64_t>(*size), key);
-    return grid_trial(space, static_cast<int64_t>(order(static_cast<uint64_t>(trial % *size))));
+    return grid_trial(space, order(trial % *size));
   }
   Parameters parameters;
   for (const ParameterSpace& p : space)
@@ -148,7 +148,7 @@ Parameters grid_trial(const SearchSpace& space, int64_t index) {
   for (auto p = space.rbegin(); p != space.rend(); ++p) {
     const double count = count_of(*p);
     if (count < 1) throw SweepError("{}: is continuous and has no grid", p->key);
-    const auto whole = static_cast<int64_t>(std::min(count, 0x1p62));
+    const int64_t whole = std::min(count, 0x1p62);
     parameters[p->key] = grid_value(*p, index % whole);
     index /= whole;
   }

@@ -68,7 +68,7 @@ class Expansion {
   }
 
  private:
-  int64_t seeds() const { return static_cast<int64_t>(std::max<size_t>(1, document_.seeds.size())); }
+  int64_t seeds() const { return std::max<size_t>(1, document_.seeds.size()); }
 
   /// Returns the parameters of a configuration; empty if an agent decides them.
   Parameters parameters_of(int64_t configuration) const {
@@ -78,7 +78,7 @@ class Expansion {
   }
   void set_seed(Parameters& parameters, int64_t s) const {
     if (!document_.seeds.empty() && document_.method != "bayes")
-      parameters["trainer.seed"] = fmt::format("{}", document_.seeds[static_cast<size_t>(s)]);
+      parameters["trainer.seed"] = fmt::format("{}", document_.seeds[s]);
   }
 
   /// Returns how many jobs there are.
@@ -431,9 +431,8 @@ HalvingRule halving_from_min(int64_t min_iter, double eta) {
   check_eta(eta);
   if (min_iter < 1) throw SweepError("min_iter: found {}, expected at least 1", min_iter);
   HalvingRule rule{{}, eta};
-  for (double rung = static_cast<double>(min_iter); rung <= kMostIterations && rule.rungs.size() < kMostRungs;
-       rung *= eta) {
-    const auto whole = static_cast<int64_t>(rung);
+  for (double rung = min_iter; rung <= kMostIterations && rule.rungs.size() < kMostRungs; rung *= eta) {
+    const int64_t whole = rung;
     if (rule.rungs.empty() || whole > rule.rungs.back()) rule.rungs.push_back(whole);
   }
   return rule;
@@ -444,11 +443,11 @@ HalvingRule halving_from_max(int64_t max_iter, int64_t brackets, double eta) {
   if (max_iter < 1) throw SweepError("max_iter: found {}, expected at least 1", max_iter);
   if (brackets < 1) throw SweepError("s: found {}, expected at least 1", brackets);
   HalvingRule rule{{}, eta};
-  double rung = static_cast<double>(max_iter);
+  double rung = max_iter;
   for (int64_t k = 1; k <= brackets && rule.rungs.size() < kMostRungs; ++k) {
     rung /= eta;
     if (rung < 1) break;
-    const auto whole = static_cast<int64_t>(rung);
+    const int64_t whole = rung;
     if (rule.rungs.empty() || whole < rule.rungs.front()) rule.rungs.insert(rule.rungs.begin(), whole);
   }
   if (rule.rungs.empty()) {

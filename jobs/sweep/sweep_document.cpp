@@ -427,8 +427,7 @@ class DocumentReader {
     if (document_.places.contains("trainer.seed")) fail(entry, "found seeds while trainer.seed is swept");
     if (!entry.node.IsSequence()) {
       const int64_t count = integer_in(entry, 1, 10000);
-      for (int64_t i = 0; i < count; ++i)
-        document_.seeds.push_back(document_.base.trainer.seed + static_cast<uint64_t>(i));
+      for (int64_t i = 0; i < count; ++i) document_.seeds.push_back(document_.base.trainer.seed + i);
       return;
     }
     for (const YAML::Node& node : entry.node) {

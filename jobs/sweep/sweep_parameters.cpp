@@ -211,8 +211,7 @@ class Reader {
     }
     if (name != "values") return;
     for (size_t i = 0; i < p.values.size(); ++i) {
-      if (std::find(p.values.begin(), p.values.begin() + static_cast<ptrdiff_t>(i), p.values[i]) !=
-          p.values.begin() + static_cast<ptrdiff_t>(i))
+      if (std::find(p.values.begin(), p.values.begin() + i, p.values[i]) != p.values.begin() + i)
         fail(item, fmt::format("found {} a second time", p.values[i]));
     }
   }

@@ -72,7 +72,7 @@ std::string propose_number(const ParameterSpace& p, const Split& split, uint64_t
   std::string best;
   double best_score = 0;
   for (int64_t i = 0; i < kCandidates; ++i) {
-    const auto candidate = static_cast<uint64_t>(i);
+    const uint64_t candidate = i;
     const double u = good.draw(random_unit({salt, candidate, 0}), random_unit({salt, candidate, 1}));
     const std::string value = value_at(p, u);
     const UnitInterval at = unit_interval(p, value);
@@ -105,10 +105,9 @@ Parameters unseen_combination(const SearchSpace& space, const std::vector<const 
 CategoryDensity::CategoryDensity(const ParameterSpace& p, const std::vector<std::string>& values) {
   const size_t n = p.values.size();
   for (size_t i = 0; i < n; ++i) {
-    const double prior = p.probabilities.empty() ? 1.0 : static_cast<double>(n) * p.probabilities[i];
+    const double prior = p.probabilities.empty() ? 1.0 : n * p.probabilities[i];
     // A category of probability 0 stays possible by a hair, so that ratios are finite.
-    probabilities_.push_back(std::max(prior, 1e-12) +
-                             static_cast<double>(std::count(values.begin(), values.end(), p.values[i])));
+    probabilities_.push_back(std::max(prior, 1e-12) + std::count(values.begin(), values.end(), p.values[i]));
   }
   double total = 0;
   for (const double weight : probabilities_) total += weight;
@@ -147,7 +146,7 @@ ParzenDensity::ParzenDensity(const std::vector<UnitInterval>& seen) {
 }
 
 double ParzenDensity::draw(double which, double where) const {
-  const size_t index = std::min(kernels_.size() - 1, static_cast<size_t>(which * static_cast<double>(kernels_.size())));
+  const size_t index = std::min(kernels_.size() - 1, static_cast<size_t>(which * kernels_.size()));
   const Kernel& kernel = kernels_[index];
   const double p = std::clamp(kernel.below + where * kernel.mass, 1e-300, 1 - 0x1p-53);
   return std::clamp(kernel.center + kernel.width * normal_quantile(p), 0.0, std::nextafter(1.0, 0.0));
@@ -163,7 +162,7 @@ double ParzenDensity::log_density(const UnitInterval& at) const {
       sum += std::exp(-0.5 * low * low) / (std::sqrt(2 * M_PI) * kernel.width * kernel.mass);
     }
   }
-  return std::log(std::max(sum, 1e-300) / static_cast<double>(kernels_.size()));
+  return std::log(std::max(sum, 1e-300) / kernels_.size());
 }
 
 Parameters propose_trial(const SearchSpace& space, const std::vector<const Observation*>& seen, bool maximize,
@@ -183,8 +182,7 @@ Parameters propose_trial(const SearchSpace& space, const std::vector<const Obser
   Parameters parameters;
   for (uint64_t attempt = 0; attempt < kAttempts; ++attempt) {
     for (const ParameterSpace& p : space) {
-      const uint64_t salt =
-          mix(mix(mix(mix(seed ^ random_stream::search) ^ static_cast<uint64_t>(trial)) ^ hash_text(p.key)) ^ attempt);
+      const uint64_t salt = mix(mix(mix(mix(seed ^ random_stream::search) ^ trial) ^ hash_text(p.key)) ^ attempt);
       if (p.distribution == Distribution::constant) {
         parameters[p.key] = p.values.at(0);
       } else if (p.distribution == Distribution::categorical) {

@@ -115,7 +115,7 @@ class Member {
     const bool drops = settings_.edge_dropout > 0;
     if (drops) model_.drop_sets.emplace_back();
     for (int64_t layer = first; layer < first + convolution.hops; ++layer) {
-      const auto at = static_cast<int32_t>(layer);
+      const int32_t at = layer;
       Hop hop{{}, {Kind::self, at}};
       for (const auto& relation : convolution.relations) {
         const auto known = std::find(propagation_.relations.begin(), propagation_.relations.end(), relation);
@@ -154,7 +154,7 @@ ModelGraph graph_model(const configs::ModelSettings& settings, const InputSchema
   builder.provide_features(schema.feature_count);
   std::vector<Member> members;
   std::vector<Value> embedded;
-  const auto count = static_cast<size_t>(std::max<int64_t>(1, settings.ensemble_size));
+  const size_t count = std::max<int64_t>(1, settings.ensemble_size);
   for (size_t m = 0; m < count; ++m) {
     const GraphBuilder::Scope scope(builder, count > 1 ? fmt::format("members.{}", m) : "");
     members.emplace_back(builder, settings, schema, propagation, model);

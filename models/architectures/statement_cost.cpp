@@ -65,7 +65,7 @@ StatementOutputs statement_outputs(GraphBuilder& b, const configs::ModelSettings
   const Value joined = b.join(inputs);
   const DenseOptions inside{.bias = true, .activate_last = true, .dropout = settings.dropout};
   const DenseOptions last{.bias = true, .activate_last = false, .dropout = settings.dropout};
-  std::vector<int64_t> widths(static_cast<size_t>(std::max<int64_t>(2, settings.head_layers)), hidden);
+  std::vector<int64_t> widths(std::max<int64_t>(2, settings.head_layers), hidden);
   widths.front() = b.width(joined);
   const DenseStack body(b, "body", widths, slope, inside);
   const Value states = body(b, joined);
@@ -121,7 +121,7 @@ ModelGraph statement_cost(const configs::ModelSettings& settings, const InputSch
     throw ModelError(
         "model.type: statement_cost with {} node features, expected programs with {}: set "
         "data.representation to loops",
-        schema.feature_count, static_cast<int64_t>(Columns::count));
+        schema.feature_count, Columns::count);
   }
   auto inputs = chosen_inputs(settings);
   if ((inputs.machine || settings.statement_cost.roofline) && schema.feature_count < Columns::count)

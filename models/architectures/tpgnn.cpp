@@ -47,7 +47,7 @@ Value tpgnn_member(GraphBuilder& b, const configs::ModelSettings& settings, cons
     const auto linear = b.linear(fmt::format("layers.{}.linear", i), b.width(x), settings.hidden, true);
     x = b.emit(inference::CsrDense{
         .x = x, .matrices = {normalized}, .weights = {linear.weight}, .bias = linear.bias, .slope = slope});
-    const double bound = 1 / std::sqrt(static_cast<double>(settings.hidden));
+    const double bound = 1 / std::sqrt(settings.hidden);
     const auto weight =
         b.parameter(fmt::format("pools.{}.weight", i), {settings.hidden}, {Initial::Kind::uniform, bound});
     x = b.emit(inference::TopNodes{.x = x,
@@ -80,7 +80,7 @@ ModelGraph tpgnn(const configs::ModelSettings& settings, const InputSchema& sche
   GraphBuilder builder;
   builder.provide_features(schema.feature_count);
   std::vector<Value> scores;
-  const auto count = static_cast<size_t>(std::max<int64_t>(1, settings.ensemble_size));
+  const size_t count = std::max<int64_t>(1, settings.ensemble_size);
   for (size_t m = 0; m < count; ++m) {
     const GraphBuilder::Scope scope(builder, count > 1 ? fmt::format("members.{}", m) : "");
     scores.push_back(tpgnn_member(builder, settings, schema, model));

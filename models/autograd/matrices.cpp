@@ -77,11 +77,11 @@ AutogradMatrices::AutogradMatrices(const PlanTensors& plan, const ModelGraph& mo
     : plan_(plan), model_(model), training_(training && model.edge_dropout > 0) {}
 
 bool AutogradMatrices::is_zero(const MatrixRef& name) const {
-  return name.kind == Kind::level_layout_row && !plan_.levels.at(static_cast<size_t>(name.at))->layout_row.defined();
+  return name.kind == Kind::level_layout_row && !plan_.levels.at(name.at)->layout_row.defined();
 }
 
 const CsrTensor* AutogradMatrices::matrix(const MatrixRef& name) {
-  const auto at = static_cast<size_t>(name.at);
+  const size_t at = name.at;
   const auto found = [&](const CsrTensor& matrix) {
     if (!matrix.defined()) missing(name);
     return &matrix;
@@ -105,7 +105,7 @@ const CsrTensor* AutogradMatrices::matrix(const MatrixRef& name) {
     }
     case Kind::relation:
       if (training_ && name.drop_set >= 0) break;
-      return found(plan_.layers.at(at)->relations.at(static_cast<size_t>(name.relation)));
+      return found(plan_.layers.at(at)->relations.at(name.relation));
     case Kind::adjacency:
       return &graphs(name.at).adjacency;
     default:
@@ -150,10 +150,9 @@ void AutogradMatrices::make_statements() {
 }
 
 void AutogradMatrices::drop(int32_t set) {
-  for (const MatrixRef& name : model_.drop_sets.at(static_cast<size_t>(set))) {
-    const auto& layer = *plan_.layers.at(static_cast<size_t>(name.at));
-    made_[name] =
-        without_some(layer.relations.at(static_cast<size_t>(name.relation)), layer.self.columns, model_.edge_dropout);
+  for (const MatrixRef& name : model_.drop_sets.at(set)) {
+    const auto& layer = *plan_.layers.at(name.at);
+    made_[name] = without_some(layer.relations.at(name.relation), layer.self.columns, model_.edge_dropout);
   }
 }
 

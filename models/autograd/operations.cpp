@@ -18,7 +18,7 @@ torch::Tensor leaky(const torch::Tensor& x, double slope) {
 
 torch::Tensor compute(const Select& o, const AutogradRun& run) {
   const auto& x = run.in(o.x);
-  const auto first = o.chosen.front(), count = static_cast<int64_t>(o.chosen.size());
+  const auto first = o.chosen.front(), count = std::ssize(o.chosen);
   if (o.chosen.back() - first == count - 1) return x.narrow(1, first, count);  // ascending without gaps
   return x.index_select(1, torch::tensor(o.chosen).to(x.device()));
 }
@@ -133,7 +133,7 @@ torch::Tensor compute(const BatchNorm& o, const AutogradRun& run) {
     return x * factor + (bias - mean * factor);
   };
   if (!run.training() || run.statistics_frozen()) return scaled(running_mean, running_variance);
-  const auto counts = state_counts(run.matrices().plan(), static_cast<size_t>(o.level));
+  const auto counts = state_counts(run.matrices().plan(), o.level);
   const auto total = counts.sum();
   const auto mean = (x * counts).sum(0) / total;
   const auto variance = ((x - mean).square() * counts).sum(0) / total;

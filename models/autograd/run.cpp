@@ -17,7 +17,7 @@ std::vector<bool> needed_nodes(const std::vector<Node>& nodes, const std::vector
                                const AutogradGraph::Provided& provided) {
   std::vector<bool> needed(nodes.size(), false);
   const auto need = [&](Value value) {
-    if (value.id >= kInputs && !provided.contains(value)) needed[static_cast<size_t>(value.id - kInputs)] = true;
+    if (value.id >= kInputs && !provided.contains(value)) needed[value.id - kInputs] = true;
   };
   for (const Value value : wanted) need(value);
   for (size_t i = nodes.size(); i-- > 0;) {
@@ -29,7 +29,7 @@ std::vector<bool> needed_nodes(const std::vector<Node>& nodes, const std::vector
 std::vector<int64_t> columns_of(const std::vector<Node>& nodes, inference::Widths& widths,
                                 const std::vector<Value>& inputs) {
   std::vector<int64_t> columns(kInputs, 0);
-  for (const Value input : inputs) columns[static_cast<size_t>(input.id)] = widths.of(input);
+  for (const Value input : inputs) columns[input.id] = widths.of(input);
   for (const Node& node : nodes) {
     columns.push_back(std::visit([&](const auto& o) { return o.columns(widths); }, node.operation));
     widths.add(columns.back());
@@ -54,12 +54,12 @@ torch::Tensor AutogradRun::weight_columns(const WeightRef& weight, int64_t start
     for (const auto& [first, columns] : parts->second) sizes.push_back(columns);
     divided = whole.split_with_sizes(sizes, 1);
   }
-  return divided[static_cast<size_t>(std::distance(parts->second.begin(), parts->second.find(start)))];
+  return divided[std::distance(parts->second.begin(), parts->second.find(start))];
 }
 
 bool AutogradRun::training() const { return graph_.training; }
 bool AutogradRun::statistics_frozen() const { return graph_.statistics_frozen; }
-int64_t AutogradRun::columns(Value value) const { return columns_->at(static_cast<size_t>(value.id)); }
+int64_t AutogradRun::columns(Value value) const { return columns_->at(value.id); }
 
 AutogradGraph::AutogradGraph(const ModelGraph& model, const std::map<std::string, torch::Tensor>& tensors,
                              int64_t feature_count)
@@ -84,7 +84,7 @@ void AutogradGraph::find_parts(const std::vector<Node>& nodes, const std::vector
     const auto* dense = std::get_if<inference::Dense>(&node.operation);
     if (dense == nullptr) continue;
     auto& width = found[dense->weight.name][dense->start];
-    width = std::max(width, columns[static_cast<size_t>(dense->x.id)]);
+    width = std::max(width, columns[dense->x.id]);
   }
   for (auto& [name, parts] : found) {
     int64_t end = 0;
@@ -94,7 +94,7 @@ void AutogradGraph::find_parts(const std::vector<Node>& nodes, const std::vector
   }
 }
 
-int64_t AutogradGraph::embed_columns(Value value) const { return embed_columns_.at(static_cast<size_t>(value.id)); }
+int64_t AutogradGraph::embed_columns(Value value) const { return embed_columns_.at(value.id); }
 
 std::vector<torch::Tensor> AutogradGraph::embed(const PlanTensors* plan, AutogradMatrices* matrices,
                                                 const std::vector<Value>& wanted, const Provided& provided) const {
@@ -122,9 +122,9 @@ std::vector<torch::Tensor> AutogradGraph::run(const std::vector<Node>& nodes, Au
   const auto needed = needed_nodes(nodes, wanted, provided);
   std::vector<int> uses(nodes.size() + kInputs, 0);
   for (size_t i = 0; i < nodes.size(); ++i) {
-    if (needed[i]) inference::visit_all<Value>(nodes[i].operation, [&](Value v) { ++uses[static_cast<size_t>(v.id)]; });
+    if (needed[i]) inference::visit_all<Value>(nodes[i].operation, [&](Value v) { ++uses[v.id]; });
   }
-  for (const Value value : wanted) ++uses[static_cast<size_t>(value.id)];
+  for (const Value value : wanted) ++uses[value.id];
   for (const auto& [value, tensor] : provided) run.at(value) = tensor;
   std::optional<Autocast> full;
   for (size_t i = 0; i < nodes.size(); ++i) {
@@ -140,7 +140,7 @@ std::vector<torch::Tensor> AutogradGraph::run(const std::vector<Node>& nodes, Au
       run.at(run.result_) = evaluate(node.operation, run);
     }
     inference::visit_all<Value>(node.operation, [&](Value v) {
-      if (--uses[static_cast<size_t>(v.id)] == 0) run.at(v) = torch::Tensor();
+      if (--uses[v.id] == 0) run.at(v) = torch::Tensor();
     });
   }
   std::vector<torch::Tensor> results;

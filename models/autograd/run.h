@@ -28,7 +28,7 @@ struct GraphBatch {
   torch::Tensor graph_of;    // [nodes] int32: number of the node's graph
   torch::Tensor counts;      // [graphs] nodes of each graph; undefined before pooling
 
-  int64_t graphs() const { return static_cast<int64_t>(graph_ptr.size()) - 1; }
+  int64_t graphs() const { return std::ssize(graph_ptr) - 1; }
   int64_t nodes() const { return graph_ptr.back(); }
 };
 
@@ -112,8 +112,8 @@ class AutogradRun {
               size_t nodes)
       : graph_(graph), matrices_(matrices), group_ptr_(group_ptr), values_(nodes + inference::kInputs) {}
 
-  torch::Tensor& at(Value value) { return values_[static_cast<size_t>(value.id)]; }
-  const torch::Tensor& in(Value value) const { return values_[static_cast<size_t>(value.id)]; }
+  torch::Tensor& at(Value value) { return values_[value.id]; }
+  const torch::Tensor& in(Value value) const { return values_[value.id]; }
   /// Returns a weight; undefined if the operation has none.
   torch::Tensor weight(const WeightRef& weight) const;
   /// Returns columns start … start + count - 1 of a weight. Parts that cover the weight share one gradient.

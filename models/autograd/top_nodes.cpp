@@ -140,11 +140,11 @@ std::vector<int64_t> top_nodes(const torch::Tensor& scores, std::span<const int6
   // A sort must not meet NaN; an infinite score makes all of its graph's nodes tied.
   const auto host = scores.detach().to(torch::kCPU, torch::kDouble).nan_to_num(-kInfinity, kInfinity, -kInfinity);
   const double* values = host.data_ptr<double>();
-  const auto graphs = static_cast<int64_t>(graph_ptr.size()) - 1;
-  std::vector<int64_t> kept(static_cast<size_t>(kept_ptr.back()));
+  const auto graphs = std::ssize(graph_ptr) - 1;
+  std::vector<int64_t> kept(kept_ptr.back());
 #pragma omp parallel for schedule(static) if (graph_ptr.back() > kWorthThreads)
   for (int64_t g = 0; g < graphs; ++g) {
-    const auto at = static_cast<size_t>(g);
+    const size_t at = g;
     const int64_t first = graph_ptr[at];
     inference::choose_nodes({values + first, static_cast<size_t>(graph_ptr[at + 1] - first)},
                             kept_ptr[at + 1] - kept_ptr[at], tie, first, kept.data() + kept_ptr[at]);
@@ -171,7 +171,7 @@ torch::Tensor keep_top_nodes(const inference::TopNodes& operation, const torch::
   }
   std::vector<int64_t> kept_ptr;
   auto chosen = top_nodes(score, graphs.graph_ptr, operation.ratio, tie, kept_ptr);
-  const auto kept = torch::from_blob(chosen.data(), {static_cast<int64_t>(chosen.size())}, torch::kLong)
+  const auto kept = torch::from_blob(chosen.data(), {std::ssize(chosen)}, torch::kLong)
                         .to(x.device(), torch::kLong, /*non_blocking=*/false, /*copy=*/true);
   const auto gather = gather_of(kept, graphs.nodes(), graphs.adjacency.row_ptr.scalar_type());
   {

@@ -27,25 +27,24 @@ void Booster::Free::operator()(void* handle) const { XGBoosterFree(handle); }
 BoosterMatrix::BoosterMatrix(std::span<const float> features, int64_t columns, int64_t threads) : columns_(columns) {
   if (columns < 1 || features.empty() || features.size() % static_cast<size_t>(columns) != 0)
     throw ModelError("XGBoost: {} values in rows of {}, expected whole rows, one or more", features.size(), columns);
-  rows_ = static_cast<int64_t>(features.size()) / columns;
+  rows_ = std::ssize(features) / columns;
   DMatrixHandle handle = nullptr;
-  check(XGDMatrixCreateFromMat_omp(features.data(), static_cast<bst_ulong>(rows_), static_cast<bst_ulong>(columns),
-                                   std::numeric_limits<float>::quiet_NaN(), &handle, static_cast<int>(threads)),
+  check(XGDMatrixCreateFromMat_omp(features.data(), rows_, columns, std::numeric_limits<float>::quiet_NaN(), &handle,
+                                   threads),
         "making a matrix");
   handle_.reset(handle);
 }
 
 void BoosterMatrix::set_floats(const char* field, std::span<const float> values) {
   check_length(field, values.size(), rows_);
-  check(XGDMatrixSetFloatInfo(handle(), field, values.data(), static_cast<bst_ulong>(values.size())), field);
+  check(XGDMatrixSetFloatInfo(handle(), field, values.data(), values.size()), field);
 }
 
 void BoosterMatrix::set_labels(std::span<const float> labels) { set_floats("label", labels); }
 void BoosterMatrix::set_margins(std::span<const float> margins) { set_floats("base_margin", margins); }
 
 void BoosterMatrix::set_groups(const std::vector<uint32_t>& rows_of_groups) {
-  check(XGDMatrixSetUIntInfo(handle(), "group", rows_of_groups.data(), static_cast<bst_ulong>(rows_of_groups.size())),
-        "setting groups");
+  check(XGDMatrixSetUIntInfo(handle(), "group", rows_of_groups.data(), rows_of_groups.size()), "setting groups");
 }
 
 Booster::Booster(const BoosterSettings& settings, const BoosterMatrix& training) {
@@ -79,7 +78,7 @@ Booster::Booster(const std::filesystem::path& file) {
 }
 
 void Booster::update(const BoosterMatrix& training, int64_t round) {
-  check(XGBoosterUpdateOneIter(handle_.get(), static_cast<int>(round), training.handle()), "a round of trees");
+  check(XGBoosterUpdateOneIter(handle_.get(), round, training.handle()), "a round of trees");
 }
 
 void Booster::boost(const BoosterMatrix& training, std::span<const float> gradient, std::span<const float> hessian) {
@@ -87,7 +86,7 @@ void Booster::boost(const BoosterMatrix& training, std::span<const float> gradie
   check_length("second derivatives", hessian.size(), training.rows());
   // The interface takes pointers to mutable floats and writes to neither.
   check(XGBoosterBoostOneIter(handle_.get(), training.handle(), const_cast<float*>(gradient.data()),
-                              const_cast<float*>(hessian.data()), static_cast<bst_ulong>(gradient.size())),
+                              const_cast<float*>(hessian.data()), gradient.size()),
         "a round of trees");
 }
 

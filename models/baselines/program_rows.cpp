@@ -58,7 +58,7 @@ std::vector<std::string> read_ids(const NpzReader& file, int64_t programs) {
 
 void append_program(ProgramRows& rows, std::span<const float> features, int32_t workload, double runtime) {
   rows.features.insert(rows.features.end(), features.begin(), features.end());
-  rows.row_ptr.push_back(static_cast<int64_t>(rows.features.size()) / rows.columns);
+  rows.row_ptr.push_back(std::ssize(rows.features) / rows.columns);
   rows.workload.push_back(workload);
   rows.runtimes.push_back(runtime);
 }
@@ -75,10 +75,10 @@ std::unordered_map<std::string, Measured> read_measured(const std::vector<std::f
   for (const auto& path : programs) {
     const NpzReader file(path);
     const auto ids = file.read_text("id", kAnyList);
-    const ShapeRule rule{{static_cast<int64_t>(ids.size())}, "(graphs,)"};
+    const ShapeRule rule{{std::ssize(ids)}, "(graphs,)"};
     const auto runtimes = file.read<double>("runtime", rule), flops = file.read<double>("flop", rule);
     check_runtimes(file, "runtime", runtimes);
-    const auto workload = static_cast<int32_t>(workload_names.size());
+    const int32_t workload = workload_names.size();
     workload_names.push_back(path.stem().string());
     for (size_t p = 0; p < ids.size(); ++p) {
       if (!(flops[p] > 0.0) || !std::isfinite(flops[p]))
@@ -92,9 +92,8 @@ std::unordered_map<std::string, Measured> read_measured(const std::vector<std::f
 }  // namespace
 
 std::span<const float> ProgramRows::rows_of(int64_t program) const {
-  const auto first = row_ptr[static_cast<size_t>(program)], last = row_ptr[static_cast<size_t>(program) + 1];
-  return std::span(features).subspan(static_cast<size_t>(first * columns),
-                                     static_cast<size_t>((last - first) * columns));
+  const auto first = row_ptr[program], last = row_ptr[program + 1];
+  return std::span(features).subspan(first * columns, (last - first) * columns);
 }
 
 ProgramRows read_statement_rows(const std::filesystem::path& path) {
@@ -108,13 +107,12 @@ ProgramRows read_statement_rows(const std::filesystem::path& path) {
   rows.features = file.read<float>(features, matrix);
   rows.row_ptr = file.read<int64_t>(ptr, kAnyList);
   if (rows.columns < 1) throw DataError("{}: no columns", file.origin(features));
-  check_row_ptr(file, ptr, rows.row_ptr, static_cast<int64_t>(rows.features.size()) / rows.columns);
+  check_row_ptr(file, ptr, rows.row_ptr, std::ssize(rows.features) / rows.columns);
   rows.runtimes = file.read<double>(runtime, {{rows.programs()}, "(programs,)"});
   check_runtimes(file, runtime, rows.runtimes);
   if (tenset) {
     rows.workload_names = file.read_text("workload_keys", kAnyList);
-    rows.workload = read_workloads<int32_t>(file, "workload_index", rows.programs(),
-                                            static_cast<int64_t>(rows.workload_names.size()));
+    rows.workload = read_workloads<int32_t>(file, "workload_index", rows.programs(), std::ssize(rows.workload_names));
   } else {
     rows.workload = read_workloads<int64_t>(file, "task", rows.programs(), rows.programs());
     const int32_t last = *std::max_element(rows.workload.begin(), rows.workload.end());
@@ -128,13 +126,13 @@ ProgramRows read_loop_features(const std::filesystem::path& path) {
   const NpzReader file(path);
   const auto features = file.read<float>("features", kAnyList);
   const auto splits = file.read<int64_t>("row_splits", kAnyList);
-  check_row_ptr(file, "row_splits", splits, static_cast<int64_t>(features.size()));
+  check_row_ptr(file, "row_splits", splits, features.size());
   ProgramRows rows;
-  rows.ids = file.read_text("id", {{static_cast<int64_t>(splits.size()) - 1}, "(programs,)"});
+  rows.ids = file.read_text("id", {{std::ssize(splits) - 1}, "(programs,)"});
   for (size_t p = 0; p < rows.ids.size(); ++p) rows.columns = std::max(rows.columns, splits[p + 1] - splits[p]);
   for (size_t p = 0; p < rows.ids.size(); ++p) {
     rows.features.insert(rows.features.end(), features.begin() + splits[p], features.begin() + splits[p + 1]);
-    rows.features.resize((p + 1) * static_cast<size_t>(rows.columns), 0.0f);
+    rows.features.resize((p + 1) * rows.columns, 0.0f);
     rows.row_ptr.push_back(static_cast<int64_t>(p) + 1);
   }
   return rows;
@@ -146,7 +144,7 @@ ProgramRows read_loop_rows(const std::filesystem::path& path, const std::vector<
   rows.columns = all.columns;
   const auto measured = read_measured(programs, rows.workload_names);
   for (int64_t p = 0; p < all.programs(); ++p) {
-    const auto& id = all.ids[static_cast<size_t>(p)];
+    const auto& id = all.ids[p];
     const auto found = measured.find(id);
     if (found == measured.end()) continue;
     append_program(rows, all.rows_of(p), found->second.workload, found->second.runtime);
@@ -163,7 +161,7 @@ ProgramRows select(const ProgramRows& rows, const std::vector<int64_t>& programs
   out.columns = rows.columns;
   out.workload_names = rows.workload_names;
   for (const int64_t p : programs) {
-    const auto at = static_cast<size_t>(p);
+    const size_t at = p;
     append_program(out, rows.rows_of(p), rows.workload[at], rows.runtimes[at]);
     if (!rows.flops.empty()) out.flops.push_back(rows.flops[at]);
     if (!rows.ids.empty()) out.ids.push_back(rows.ids[at]);
@@ -174,14 +172,14 @@ ProgramRows select(const ProgramRows& rows, const std::vector<int64_t>& programs
 std::vector<int64_t> programs_of(const ProgramRows& rows, const std::vector<bool>& chosen) {
   std::vector<int64_t> programs;
   for (int64_t p = 0; p < rows.programs(); ++p) {
-    if (chosen[static_cast<size_t>(rows.workload[static_cast<size_t>(p)])]) programs.push_back(p);
+    if (chosen[rows.workload[p]]) programs.push_back(p);
   }
   return programs;
 }
 
 ProgramRows aggregated(const ProgramRows& rows) {
   ProgramRows out;
-  const auto columns = static_cast<size_t>(rows.columns);
+  const size_t columns = rows.columns;
   out.columns = 3 * rows.columns + 1;
   out.workload_names = rows.workload_names;
   out.flops = rows.flops;
@@ -189,15 +187,15 @@ ProgramRows aggregated(const ProgramRows& rows) {
   for (int64_t p = 0; p < rows.programs(); ++p) {
     const auto statements = rows.rows_of(p);
     const size_t count = statements.size() / columns;
-    std::vector<float> row(static_cast<size_t>(out.columns), 0.0f);
+    std::vector<float> row(out.columns, 0.0f);
     std::copy_n(statements.begin(), columns, row.begin() + rows.columns);
     for (size_t i = 0; i < statements.size(); ++i) {
       row[i % columns] += statements[i];
       row[columns + i % columns] = std::max(row[columns + i % columns], statements[i]);
     }
-    for (size_t c = 0; c < columns; ++c) row[2 * columns + c] = row[c] / static_cast<float>(count);
-    row.back() = static_cast<float>(count);
-    append_program(out, row, rows.workload[static_cast<size_t>(p)], rows.runtimes[static_cast<size_t>(p)]);
+    for (size_t c = 0; c < columns; ++c) row[2 * columns + c] = row[c] / count;
+    row.back() = count;
+    append_program(out, row, rows.workload[p], rows.runtimes[p]);
   }
   return out;
 }
@@ -206,20 +204,19 @@ std::vector<double> normalized_throughputs(const ProgramRows& rows) {
   std::vector<double> best(rows.workload_names.size(), std::numeric_limits<double>::infinity());
   std::vector<double> throughputs(rows.runtimes.size());
   for (size_t p = 0; p < throughputs.size(); ++p) {
-    auto& workload = best[static_cast<size_t>(rows.workload[p])];
+    auto& workload = best[rows.workload[p]];
     workload = std::min(workload, rows.runtimes[p]);
   }
   for (size_t p = 0; p < throughputs.size(); ++p)
-    throughputs[p] =
-        std::isinf(rows.runtimes[p]) ? 0.0 : best[static_cast<size_t>(rows.workload[p])] / rows.runtimes[p];
+    throughputs[p] = std::isinf(rows.runtimes[p]) ? 0.0 : best[rows.workload[p]] / rows.runtimes[p];
   return throughputs;
 }
 
 std::vector<WorkloadRanking> rank_by_workload(const ProgramRows& rows, std::span<const double> predicted) {
   std::vector<std::vector<double>> scores(rows.workload_names.size()), runtimes(rows.workload_names.size());
   for (size_t p = 0; p < predicted.size(); ++p) {
-    scores[static_cast<size_t>(rows.workload[p])].push_back(predicted[p]);
-    runtimes[static_cast<size_t>(rows.workload[p])].push_back(rows.runtimes[p]);
+    scores[rows.workload[p]].push_back(predicted[p]);
+    runtimes[rows.workload[p]].push_back(rows.runtimes[p]);
   }
   std::vector<WorkloadRanking> rankings;
   for (size_t w = 0; w < scores.size(); ++w) {
@@ -247,9 +244,9 @@ RankingReport rank_programs(const ProgramRows& rows, std::span<const double> pre
       sum += ranking.report.*metric;
       ++count;
     }
-    return count > 0 ? sum / static_cast<double>(count) : std::nan("");
+    return count > 0 ? sum / count : std::nan("");
   };
-  report.workloads = static_cast<int64_t>(rankings.size());
+  report.workloads = rankings.size();
   for (const auto& ranking : rankings) report.programs += ranking.report.programs;
   report.pairwise_accuracy = mean(&RankingReport::pairwise_accuracy);
   report.kendall_tau = mean(&RankingReport::kendall_tau);

@@ -20,7 +20,7 @@ struct ProgramRows {
   std::vector<std::string> workload_names;
   std::vector<std::string> ids;  // [programs] names in the file, or empty
 
-  int64_t programs() const { return static_cast<int64_t>(row_ptr.size()) - 1; }
+  int64_t programs() const { return std::ssize(row_ptr) - 1; }
   int64_t rows() const { return row_ptr.back(); }
   /// Returns the features of a program, [its rows, columns].
   std::span<const float> rows_of(int64_t program) const;

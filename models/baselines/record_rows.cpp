@@ -110,7 +110,7 @@ void gather(const std::filesystem::path& records, const std::filesystem::path& d
     }
   }
   report.counts = reader.counts();
-  if (!lines.empty() && wanted != static_cast<int64_t>(lines.size()))
+  if (!lines.empty() && wanted != std::ssize(lines))
     throw DataError("{}: {} of the {} lines that were asked for are records that were measured well", records.string(),
                     wanted, lines.size());
 }
@@ -141,19 +141,18 @@ RecordRows read_record_rows(const std::filesystem::path& records, const std::fil
   }
   std::vector<int32_t> order(gathered.workloads.size()), place(order.size());
   std::iota(order.begin(), order.end(), 0);
-  std::sort(order.begin(), order.end(), [&](int32_t a, int32_t b) {
-    return gathered.workloads[static_cast<size_t>(a)] < gathered.workloads[static_cast<size_t>(b)];
-  });
+  std::sort(order.begin(), order.end(),
+            [&](int32_t a, int32_t b) { return gathered.workloads[a] < gathered.workloads[b]; });
   for (size_t i = 0; i < order.size(); ++i) {
-    place[static_cast<size_t>(order[i])] = static_cast<int32_t>(i);
-    out.rows.workload_names.push_back(gathered.workloads[static_cast<size_t>(order[i])]);
+    place[order[i]] = i;
+    out.rows.workload_names.push_back(gathered.workloads[order[i]]);
   }
   auto& programs = gathered.programs;
-  for (auto& program : programs) program.workload = place[static_cast<size_t>(program.workload)];
+  for (auto& program : programs) program.workload = place[program.workload];
   std::sort(programs.begin(), programs.end(), [](const Gathered::Program& a, const Gathered::Program& b) {
     return std::pair(a.workload, a.line) < std::pair(b.workload, b.line);
   });
-  constexpr auto kColumns = static_cast<int64_t>(data::kStoreFeatures);
+  constexpr int64_t kColumns = data::kStoreFeatures;
   out.rows.columns = kColumns;
   out.rows.features.reserve(gathered.features.size());
   for (const auto& program : programs) {
@@ -170,7 +169,7 @@ RecordRows read_record_rows(const std::filesystem::path& records, const std::fil
 ProgramRows rows_of_lines(const RecordRows& rows, const RecordLines& lines) {
   std::vector<int64_t> programs;
   for (size_t p = 0; p < rows.lines.size(); ++p) {
-    if (lines.contains(rows.lines[p])) programs.push_back(static_cast<int64_t>(p));
+    if (lines.contains(rows.lines[p])) programs.push_back(p);
   }
   return select(rows.rows, programs);
 }

@@ -25,15 +25,14 @@ double unit_of(const ProgramRows& rows, RuntimeTarget target, size_t program) {
 
 std::vector<float> labels_of(const ProgramRows& rows, RuntimeTarget target) {
   std::vector<float> labels(rows.runtimes.size());
-  for (size_t p = 0; p < labels.size(); ++p)
-    labels[p] = static_cast<float>(std::log(rows.runtimes[p] / unit_of(rows, target, p)));
+  for (size_t p = 0; p < labels.size(); ++p) labels[p] = std::log(rows.runtimes[p] / unit_of(rows, target, p));
   return labels;
 }
 
 double squared_error(const std::vector<float>& predicted, const std::vector<float>& labels) {
   double sum = 0.0;
   for (size_t p = 0; p < labels.size(); ++p) {
-    const double error = static_cast<double>(predicted[p]) - static_cast<double>(labels[p]);
+    const double error = static_cast<double>(predicted[p]) - labels[p];
     sum += error * error;
   }
   return sum;
@@ -55,8 +54,7 @@ RuntimeModel RuntimeModel::train(const ProgramRows& training, const ProgramRows&
   BoosterMatrix matrix(training.features, training.columns, settings.booster.threads);
   matrix.set_labels(labels);
   BoosterSettings booster = settings.booster;
-  booster.base_score =
-      std::accumulate(labels.begin(), labels.end(), 0.0) / static_cast<double>(std::max<size_t>(1, labels.size()));
+  booster.base_score = std::accumulate(labels.begin(), labels.end(), 0.0) / std::max<size_t>(1, labels.size());
   RuntimeModel model(Booster(booster, matrix), settings.target);
   std::optional<BoosterMatrix> held_out;
   std::vector<float> held_labels;
@@ -86,8 +84,7 @@ std::vector<double> RuntimeModel::predict(const ProgramRows& rows) const {
   if (rows.programs() == 0) return {};
   const auto logs = booster_.predict(BoosterMatrix(rows.features, rows.columns), rounds_);
   std::vector<double> seconds(logs.size());
-  for (size_t p = 0; p < logs.size(); ++p)
-    seconds[p] = std::exp(static_cast<double>(logs[p])) * unit_of(rows, target_, p);
+  for (size_t p = 0; p < logs.size(); ++p) seconds[p] = std::exp(logs[p]) * unit_of(rows, target_, p);
   return seconds;
 }
 
@@ -98,7 +95,7 @@ WorkloadSplit split_workloads(const ProgramRows& rows, const std::vector<std::st
     const auto found = std::find(rows.workload_names.begin(), rows.workload_names.end(), name);
     if (found == rows.workload_names.end())
       throw ModelError("workload '{}', expected one of {}", name, fmt::join(rows.workload_names, ", "));
-    chosen[static_cast<size_t>(found - rows.workload_names.begin())] = true;
+    chosen[found - rows.workload_names.begin()] = true;
   }
   WorkloadSplit split;
   auto known = programs_of(rows, chosen);
@@ -106,9 +103,9 @@ WorkloadSplit split_workloads(const ProgramRows& rows, const std::vector<std::st
   split.test = programs_of(rows, chosen);
   std::mt19937_64 random(seed);
   for (size_t i = known.size(); i > 1; --i) std::swap(known[i - 1], known[random() % i]);
-  const auto training = static_cast<std::ptrdiff_t>(std::lround(kTrainingPart * static_cast<double>(known.size())));
+  const std::ptrdiff_t training = std::lround(kTrainingPart * known.size());
   split.validation.assign(known.begin() + training, known.end());
-  const auto used = std::clamp<std::ptrdiff_t>(std::lround(share * static_cast<double>(training)), 1, training);
+  const auto used = std::clamp<std::ptrdiff_t>(std::lround(share * training), 1, training);
   split.training.assign(known.begin(), known.begin() + used);
   return split;
 }

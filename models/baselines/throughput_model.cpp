@@ -23,7 +23,7 @@ bool sums_rows(ThroughputLoss loss) { return loss == ThroughputLoss::sum_squares
 std::vector<std::vector<size_t>> by_workload(std::span<const int32_t> workloads) {
   std::vector<std::vector<size_t>> members;
   for (size_t p = 0; p < workloads.size(); ++p) {
-    const auto w = static_cast<size_t>(workloads[p]);
+    const size_t w = workloads[p];
     if (w >= members.size()) members.resize(w + 1);
     members[w].push_back(p);
   }
@@ -31,17 +31,16 @@ std::vector<std::vector<size_t>> by_workload(std::span<const int32_t> workloads)
 }
 
 std::vector<double> sums(const ProgramRows& rows, std::span<const float> predictions) {
-  std::vector<double> scores(static_cast<size_t>(rows.programs()), 0.0);
+  std::vector<double> scores(rows.programs(), 0.0);
   for (size_t p = 0; p < scores.size(); ++p) {
-    for (int64_t r = rows.row_ptr[p]; r < rows.row_ptr[p + 1]; ++r)
-      scores[p] += static_cast<double>(predictions[static_cast<size_t>(r)]);
+    for (int64_t r = rows.row_ptr[p]; r < rows.row_ptr[p + 1]; ++r) scores[p] += predictions[r];
   }
   return scores;
 }
 
 /// One value a program, given to each of its rows.
 std::vector<float> spread(const ProgramRows& rows, std::span<const double> values) {
-  std::vector<float> out(static_cast<size_t>(rows.rows()));
+  std::vector<float> out(rows.rows());
   for (size_t p = 0; p < values.size(); ++p)
     std::fill(out.begin() + rows.row_ptr[p], out.begin() + rows.row_ptr[p + 1], static_cast<float>(values[p]));
   return out;
@@ -49,7 +48,7 @@ std::vector<float> spread(const ProgramRows& rows, std::span<const double> value
 
 Booster train_sums(const ProgramRows& rows, const ThroughputSettings& settings) {
   BoosterMatrix matrix(rows.features, rows.columns, settings.booster.threads);
-  matrix.set_margins(std::vector<float>(static_cast<size_t>(matrix.rows()), static_cast<float>(settings.margin)));
+  matrix.set_margins(std::vector<float>(matrix.rows(), settings.margin));
   const auto throughputs = normalized_throughputs(rows);
   Booster booster(settings.booster, matrix);
   for (int64_t round = 0; round < settings.rounds; ++round) {
@@ -68,7 +67,7 @@ Booster train_rows(const ProgramRows& rows, const ThroughputSettings& settings) 
   std::vector<uint32_t> sizes;
   for (const auto& members : by_workload(rows.workload)) {
     order.insert(order.end(), members.begin(), members.end());
-    if (!members.empty()) sizes.push_back(static_cast<uint32_t>(members.size()));
+    if (!members.empty()) sizes.push_back(members.size());
   }
   const ProgramRows grouped = aggregated(select(rows, order));
   BoosterMatrix matrix(grouped.features, grouped.columns, settings.booster.threads);
@@ -153,8 +152,8 @@ ScoreGradient pairs_gradient(std::span<const double> scores, std::span<const dou
       second[a] += second_sum;
     }
     for (size_t a = 0; a < count; ++a) {
-      gradient.first[members[a]] = first[a] / static_cast<double>(count);
-      gradient.second[members[a]] = second[a] / static_cast<double>(count);
+      gradient.first[members[a]] = first[a] / count;
+      gradient.second[members[a]] = second[a] / count;
     }
   }
   return gradient;
@@ -173,7 +172,7 @@ std::vector<double> ThroughputModel::predict(const ProgramRows& rows) const {
     return sums(whole, booster_.predict(BoosterMatrix(whole.features, whole.columns)));
   }
   BoosterMatrix matrix(rows.features, rows.columns);
-  matrix.set_margins(std::vector<float>(static_cast<size_t>(matrix.rows()), static_cast<float>(settings_.margin)));
+  matrix.set_margins(std::vector<float>(matrix.rows(), settings_.margin));
   return sums(rows, booster_.predict(matrix));
 }
 

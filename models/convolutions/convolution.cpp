@@ -41,7 +41,7 @@ Convolution in_each_direction(configs::Directions directions, const Convolution&
 }
 
 Propagation make_propagation(const configs::ModelSettings& settings, const InputSchema& schema) {
-  const auto layers = static_cast<size_t>(settings.layers);
+  const size_t layers = settings.layers;
   Propagation result;
   if (settings.type == configs::ModelType::mlp) return result;
   if (settings.type == configs::ModelType::residual_gcn) {

@@ -12,7 +12,7 @@ namespace foretime::models {
 /// Parameters: own.weight, own.bias, query.…, key.…, value.… (the last three without bias).
 Convolution transformer(const configs::ModelSettings& settings, const InputSchema&) {
   const int64_t width = settings.hidden, heads = settings.transformer.heads;
-  const double scale = 1.0 / std::sqrt(static_cast<double>(head_width(width, heads)));
+  const double scale = 1.0 / std::sqrt(head_width(width, heads));
   const auto build = [width, heads, scale](GraphBuilder& b, const Messages& m) {
     const int64_t input = b.width(m.states);
     const auto own = b.linear("own", input, width, true);

@@ -112,7 +112,7 @@ int64_t Arena::take(int64_t bytes) {
 }
 
 torch::Tensor Arena::view(int64_t offset, int64_t count, torch::Dtype dtype) const {
-  const auto size = static_cast<int64_t>(c10::elementSize(dtype));
+  const int64_t size = c10::elementSize(dtype);
   return buffer_.narrow(0, offset, count * size).view(dtype);
 }
 

@@ -36,7 +36,7 @@ class Arena {
   /// Adds the values, converted to `dtype` (kInt, kLong, kFloat or kDouble).
   template <class From>
   torch::Tensor add(const std::vector<From>& values, torch::Dtype dtype) {
-    const auto count = static_cast<int64_t>(values.size());
+    const auto count = std::ssize(values);
     if (dtype == torch::kInt) return put<int32_t>(values.data(), count, dtype);
     if (dtype == torch::kLong) return put<int64_t>(values.data(), count, dtype);
     if (dtype == torch::kDouble) return put<double>(values.data(), count, dtype);
@@ -69,7 +69,7 @@ class Arena {
   torch::Tensor put(const From* values, int64_t count, torch::Dtype dtype) {
     auto* to = reinterpret_cast<To*>(static_cast<char*>(host_.data_ptr()) + take(room<To>(count)));
     if constexpr (std::is_same_v<To, From>) {
-      if (count > 0) std::memcpy(to, values, static_cast<size_t>(count) * sizeof(To));
+      if (count > 0) std::memcpy(to, values, count * sizeof(To));
     } else {
       for (int64_t i = 0; i < count; ++i) to[i] = static_cast<To>(values[i]);
     }

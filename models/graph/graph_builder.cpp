@@ -94,7 +94,7 @@ Value GraphBuilder::average(std::vector<Value> inputs) {
 }
 
 Value GraphBuilder::select(Value x, int64_t first, int64_t count) {
-  std::vector<int64_t> columns(static_cast<size_t>(count));
+  std::vector<int64_t> columns(count);
   std::iota(columns.begin(), columns.end(), first);
   return emit(inference::Select{.x = x, .chosen = std::move(columns)});
 }
@@ -122,7 +122,7 @@ Value GraphBuilder::pool_mean(Value sums, const MatrixRef& pool) {
 }
 
 Value GraphBuilder::detached(Value x) {
-  (scoring_ ? graph_.score : graph_.embed).at(static_cast<size_t>(x.id - inference::kInputs)).detached = true;
+  (scoring_ ? graph_.score : graph_.embed).at(x.id - inference::kInputs).detached = true;
   return x;
 }
 

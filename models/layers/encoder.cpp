@@ -81,8 +81,7 @@ class InputEncoder {
   Value transformed_features() {
     auto columns = chosen_columns(settings_.features.columns, schema_.kind, schema_.feature_count);
     Value x = inference::kNodeFeatures;
-    if (static_cast<int64_t>(columns.size()) < schema_.feature_count)
-      x = b_.emit(inference::Select{.x = x, .chosen = columns});
+    if (std::ssize(columns) < schema_.feature_count) x = b_.emit(inference::Select{.x = x, .chosen = columns});
     return transformed("node_features", x, FitSpec::Of::node_features, std::move(columns));
   }
 
@@ -149,14 +148,14 @@ class InputEncoder {
 std::vector<int64_t> chosen_columns(const std::vector<std::string>& names, data::CandidateKind kind,
                                     int64_t feature_count) {
   if (names.empty()) {
-    std::vector<int64_t> all(static_cast<size_t>(feature_count));
+    std::vector<int64_t> all(feature_count);
     std::iota(all.begin(), all.end(), 0);
     return all;
   }
   const bool loops = kind == data::CandidateKind::program && data::are_loop_columns(feature_count);
   auto known = loops ? data::loop_column_names() : data::feature_names(kind);
-  if (loops) known.resize(static_cast<size_t>(feature_count));
-  if (static_cast<int64_t>(known.size()) != feature_count) {
+  if (loops) known.resize(feature_count);
+  if (std::ssize(known) != feature_count) {
     throw ModelError(
         "model.features.columns: the data have {} columns of node features, expected the {} that have names; leave the "
         "list empty",
@@ -169,7 +168,7 @@ std::vector<int64_t> chosen_columns(const std::vector<std::string>& names, data:
     bool found = false;
     for (size_t column = 0; column < known.size(); ++column) {
       if (begins ? !known[column].starts_with(beginning) : known[column] != name) continue;
-      chosen.insert(static_cast<int64_t>(column));
+      chosen.insert(column);
       found = true;
     }
     if (found) continue;

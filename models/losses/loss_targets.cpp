@@ -24,11 +24,11 @@ struct Ranking {
   std::vector<int64_t> order;
   double weight = 0;
   int64_t ran = 0;  // number of successful candidates; failed ones come last
-  int64_t size() const { return static_cast<int64_t>(order.size()); }
+  int64_t size() const { return order.size(); }
 };
 
 void check_groups(const LossGroups& of) {
-  const auto scores = static_cast<int64_t>(of.targets.size());
+  const auto scores = std::ssize(of.targets);
   const auto& starts = of.group_ptr;
   FORETIME_CHECK(starts.size() == of.weights.size() + 1 && starts.front() == 0 && starts.back() == scores,
                  "group_ptr [{}] for {} weights and {} scores", fmt::join(starts, ", "), of.weights.size(), scores);
@@ -42,14 +42,13 @@ std::vector<Ranking> rankings_of(const LossGroups& of) {
     if (of.weights[g] == 0.0) continue;
     Ranking ranking{{}, of.weights[g]};
     for (int64_t c = of.group_ptr[g]; c < of.group_ptr[g + 1]; ++c) {
-      if (!of.left_out.empty() && of.left_out[static_cast<size_t>(c)] != 0) continue;
+      if (!of.left_out.empty() && of.left_out[c] != 0) continue;
       ranking.order.push_back(c);
-      if (!std::isinf(of.targets[static_cast<size_t>(c)])) ++ranking.ran;
+      if (!std::isinf(of.targets[c])) ++ranking.ran;
     }
     if (ranking.order.empty()) continue;
-    std::stable_sort(ranking.order.begin(), ranking.order.end(), [&](int64_t a, int64_t b) {
-      return of.targets[static_cast<size_t>(a)] < of.targets[static_cast<size_t>(b)];
-    });
+    std::stable_sort(ranking.order.begin(), ranking.order.end(),
+                     [&](int64_t a, int64_t b) { return of.targets[a] < of.targets[b]; });
     all.push_back(std::move(ranking));
   }
   std::stable_sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.size() > b.size(); });
@@ -69,32 +68,32 @@ class BlockMaker {
  public:
   BlockMaker(std::span<const Ranking> rankings, const LossGroups& of, torch::Dtype dtype, Arena& arena)
       : rankings_(rankings), of_(of), dtype_(dtype), arena_(arena) {
-    block_.groups = static_cast<int64_t>(rankings.size());
+    block_.groups = rankings.size();
     // LibTorch's GPU scans a single row in parts, whose order is another each time, and several rows each by itself.
     if (block_.groups == 1 && device::uses_bodies(arena.device())) block_.groups = 2;
     block_.longest = rankings.front().size();
   }
 
   void add_places() {
-    const int64_t candidates = static_cast<int64_t>(of_.targets.size()), places = block_.groups * block_.longest;
-    std::vector<int64_t> starts(static_cast<size_t>(places) + 1), place_of(static_cast<size_t>(candidates), -1);
+    const int64_t candidates = of_.targets.size(), places = block_.groups * block_.longest;
+    std::vector<int64_t> starts(static_cast<size_t>(places) + 1), place_of(candidates, -1);
     std::vector<int32_t> columns, turned;
     for_each_place([&](size_t place, const Ranking&, int64_t, int64_t candidate) {
       starts[place + 1] = 1;
-      place_of[static_cast<size_t>(candidate)] = static_cast<int64_t>(place);
+      place_of[candidate] = place;
     });
-    std::vector<int64_t> candidate_at(static_cast<size_t>(places), -1), turned_starts = {0};
+    std::vector<int64_t> candidate_at(places, -1), turned_starts = {0};
     for (int64_t c = 0; c < candidates; ++c) {
-      const auto place = place_of[static_cast<size_t>(c)];
+      const auto place = place_of[c];
       if (place >= 0) {
-        candidate_at[static_cast<size_t>(place)] = c;
-        turned.push_back(static_cast<int32_t>(place));
+        candidate_at[place] = c;
+        turned.push_back(place);
       }
-      turned_starts.push_back(static_cast<int64_t>(turned.size()));
+      turned_starts.push_back(turned.size());
     }
     for (int64_t place = 0; place < places; ++place) {
-      starts[static_cast<size_t>(place) + 1] += starts[static_cast<size_t>(place)];
-      if (const auto c = candidate_at[static_cast<size_t>(place)]; c >= 0) columns.push_back(static_cast<int32_t>(c));
+      starts[place + 1] += starts[place];
+      if (const auto c = candidate_at[place]; c >= 0) columns.push_back(c);
     }
     const auto pointers = row_ptr_type_on(arena_.device());
     auto& matrix = block_.places;
@@ -116,7 +115,7 @@ class BlockMaker {
   }
 
   void add_pairs() {
-    std::vector<double> weights(static_cast<size_t>(block_.groups));
+    std::vector<double> weights(block_.groups);
     for (size_t g = 0; g < rankings_.size(); ++g) weights[g] = rankings_[g].weight / std::max(1.0, pairs(rankings_[g]));
     double rank = 0;
     block_.ranks = of_each_place(std::numeric_limits<double>::quiet_NaN(), [&](const Ranking& of, int64_t i, int64_t) {
@@ -130,30 +129,27 @@ class BlockMaker {
   void add_residuals() {
     block_.targets =
         of_each_place(0.0, [&](const Ranking& of, int64_t i, int64_t) { return i < of.ran ? target(of, i) : 0.0; });
-    block_.residual_weights = of_each_place(0.0, [](const Ranking& of, int64_t i, int64_t) {
-      return i < of.ran ? of.weight / static_cast<double>(of.ran) : 0.0;
-    });
+    block_.residual_weights =
+        of_each_place(0.0, [](const Ranking& of, int64_t i, int64_t) { return i < of.ran ? of.weight / of.ran : 0.0; });
   }
 
   void add_failures(double factor) {
     block_.failed = of_each_place(0.0, [](const Ranking& of, int64_t i, int64_t) { return i < of.ran ? 0.0 : 1.0; });
-    block_.failure_weights = of_each_place(
-        0.0, [&](const Ranking& of, int64_t, int64_t) { return factor * of.weight / static_cast<double>(of.size()); });
+    block_.failure_weights =
+        of_each_place(0.0, [&](const Ranking& of, int64_t, int64_t) { return factor * of.weight / of.size(); });
   }
 
   LossBlock take() { return std::move(block_); }
 
  private:
-  double target(const Ranking& of, int64_t i) const {
-    return of_.targets[static_cast<size_t>(of.order[static_cast<size_t>(i)])];
-  }
+  double target(const Ranking& of, int64_t i) const { return of_.targets[of.order[i]]; }
   /// Returns the number of pairs with different targets.
   double pairs(const Ranking& of) const {
     double pairs = 0;
     int64_t ties = 0;  // number of earlier candidates with the target of the i-th
     for (int64_t i = 1; i < of.size(); ++i) {
       ties = target(of, i) == target(of, i - 1) ? ties + 1 : 0;
-      pairs += static_cast<double>(i - ties);
+      pairs += (i - ties);
     }
     return pairs;
   }
@@ -163,14 +159,13 @@ class BlockMaker {
     for (size_t g = 0; g < rankings_.size(); ++g) {
       const auto& of = rankings_[g];
       const int64_t end = static_cast<int64_t>(g + 1) * block_.longest;
-      for (int64_t i = 0; i < of.size(); ++i)
-        visit(static_cast<size_t>(end - 1 - i), of, i, of.order[static_cast<size_t>(i)]);
+      for (int64_t i = 0; i < of.size(); ++i) visit(static_cast<size_t>(end - 1 - i), of, i, of.order[i]);
     }
   }
   /// [groups, longest] of(ranking, i, candidate), and `padding` where nothing stands.
   template <class Of>
   torch::Tensor of_each_place(double padding, const Of& of) {
-    std::vector<double> values(static_cast<size_t>(block_.groups * block_.longest), padding);
+    std::vector<double> values(block_.groups * block_.longest, padding);
     for_each_place([&](size_t place, const Ranking& ranking, int64_t i, int64_t candidate) {
       values[place] = of(ranking, i, candidate);
     });
@@ -187,11 +182,11 @@ class BlockMaker {
 }  // namespace
 
 int64_t room_of_loss_targets(const LossGroups& groups) {
-  const auto candidates = static_cast<int64_t>(groups.targets.size());
+  const auto candidates = std::ssize(groups.targets);
   // All blocks together have at most twice as many places as candidates, or kShort a group, and a row more than they
   // need; each is half as long as the one before.
-  const int64_t places = 3 * candidates + kShort * static_cast<int64_t>(groups.weights.size());
-  const int64_t blocks = 2 + static_cast<int64_t>(std::log2(static_cast<double>(candidates + 1)));
+  const int64_t places = 3 * candidates + kShort * std::ssize(groups.weights);
+  const int64_t blocks = 2 + static_cast<int64_t>(std::log2(candidates + 1));
   return blocks * (Arena::room<int64_t>(candidates + 1) + 2 * Arena::room<int32_t>(candidates) +
                    12 * Arena::room<double>(1)) +
          Arena::room<int64_t>(places + blocks) + 9 * Arena::room<double>(places);
@@ -201,7 +196,7 @@ LossTargets loss_targets(const configs::LossSettings& settings, const LossGroups
                          torch::Dtype dtype, Arena& arena) {
   check_groups(groups);
   LossTargets result;
-  result.candidates = static_cast<int64_t>(groups.targets.size());
+  result.candidates = groups.targets.size();
   const auto all = rankings_of(groups);
   const auto kind = kind_of(settings.type);
   const bool residuals =

@@ -136,7 +136,7 @@ torch::Tensor TargetTransform::targets(const data::Group& group, const std::vect
   if (per_flop && group.flops.empty()) {
     throw ModelError("{}: no flop counts, expected them for loss.target log_runtime_per_flop", group.name);
   }
-  auto result = torch::empty({static_cast<int64_t>(ids.size())}, torch::kDouble);
+  auto result = torch::empty({std::ssize(ids)}, torch::kDouble);
   double* out = result.data_ptr<double>();
   try {
     for (const int64_t id : ids) *out++ = to_target(group.runtimes[id], per_flop ? group.flops[id] : 1.0);

@@ -14,8 +14,8 @@ void expect_size(bool condition, const char* what, int64_t found, int64_t expect
 }
 
 CsrTensor PlanConverter::matrix(const plans::CsrMatrix& source, bool positions) {
-  expect_size(source.columns.size() == source.values.size(), "values of a matrix",
-              static_cast<int64_t>(source.values.size()), static_cast<int64_t>(source.columns.size()));
+  expect_size(source.columns.size() == source.values.size(), "values of a matrix", source.values.size(),
+              source.columns.size());
   const auto turned = options_.gradients ? plans::transpose(source) : plans::CsrMatrix();
   auto result = pattern(source, turned);
   result.values = copy(source.values, options_.dtype);
@@ -34,8 +34,8 @@ CsrTensor PlanConverter::of_ones(const plans::CsrMatrix& source) {
 }
 
 CsrTensor PlanConverter::pattern(const plans::CsrMatrix& source, const plans::CsrMatrix& turned) {
-  expect_size(static_cast<int64_t>(source.row_ptr.size()) == source.rows + 1, "row_ptr of a matrix",
-              static_cast<int64_t>(source.row_ptr.size()), source.rows + 1);
+  expect_size(std::ssize(source.row_ptr) == source.rows + 1, "row_ptr of a matrix", source.row_ptr.size(),
+              source.rows + 1);
   CsrTensor result;
   result.rows = source.rows;
   result.cols = source.cols;
@@ -51,20 +51,20 @@ CsrTensor PlanConverter::pattern(const plans::CsrMatrix& source, const plans::Cs
 
 CsrTensor PlanConverter::gather(const std::vector<int32_t>& index, int64_t cols, const char* what) {
   CsrTensor result;
-  result.rows = static_cast<int64_t>(index.size());
+  result.rows = index.size();
   result.cols = cols;
   result.columns = copy(index, torch::kInt);
   std::vector<int64_t> row_ptr(static_cast<size_t>(cols) + 1);
   for (const int32_t i : index) {
     if (i < 0 || i >= cols) throw ModelError("message plan: {}: {}, expected 0 … {}", what, i, cols - 1);
-    ++row_ptr[static_cast<size_t>(i) + 1];
+    ++row_ptr[i + 1];
   }
   if (!options_.gradients) return result;
   for (size_t i = 1; i < row_ptr.size(); ++i) row_ptr[i] += row_ptr[i - 1];
   std::vector<int32_t> positions(index.size());
   std::vector<int64_t> next(row_ptr.begin(), row_ptr.end() - 1);
   for (size_t i = 0; i < index.size(); ++i) {
-    positions[static_cast<size_t>(next[static_cast<size_t>(index[i])]++)] = static_cast<int32_t>(i);
+    positions[next[index[i]]++] = i;
   }
   result.transposed_row_ptr = copy(row_ptr, row_ptr_type());
   result.transposed_columns = copy(positions, torch::kInt);
@@ -74,7 +74,7 @@ CsrTensor PlanConverter::gather(const std::vector<int32_t>& index, int64_t cols,
 
 CsrTensor PlanConverter::gather_constants(const std::vector<int32_t>& rows, int64_t cols) {
   CsrTensor result;
-  result.rows = static_cast<int64_t>(rows.size());
+  result.rows = rows.size();
   result.cols = cols;
   result.columns = copy(rows, torch::kInt);
   return result;
@@ -134,20 +134,20 @@ LongRows PlanConverter::long_rows(const std::vector<int64_t>& row_ptr) {
   for (size_t r = 0; r + 1 < row_ptr.size(); ++r) {
     const int64_t entries = row_ptr[r + 1] - row_ptr[r];
     if (entries <= device::kLongRow) continue;
-    const auto pieces = static_cast<size_t>((entries + device::kPiece - 1) / device::kPiece);
-    piece_rows.insert(piece_rows.end(), pieces, static_cast<int32_t>(rows.size()));
-    rows.push_back(static_cast<int32_t>(r));
-    piece_ptr.push_back(static_cast<int32_t>(piece_rows.size()));
+    const size_t pieces = (entries + device::kPiece - 1) / device::kPiece;
+    piece_rows.insert(piece_rows.end(), pieces, rows.size());
+    rows.push_back(r);
+    piece_ptr.push_back(piece_rows.size());
   }
   if (rows.empty()) return {};
   return {copy(rows, torch::kInt), copy(piece_ptr, torch::kInt), copy(piece_rows, torch::kInt)};
 }
 
 std::vector<double> row_sums(const plans::CsrMatrix& matrix, const std::vector<double>& factor) {
-  std::vector<double> sums(static_cast<size_t>(matrix.rows));
+  std::vector<double> sums(matrix.rows);
   for (size_t r = 0; r < sums.size(); ++r) {
-    for (auto e = static_cast<size_t>(matrix.row_ptr[r]); e < static_cast<size_t>(matrix.row_ptr[r + 1]); ++e) {
-      sums[r] += matrix.values[e] * (factor.empty() ? 1.0 : factor[static_cast<size_t>(matrix.columns[e])]);
+    for (size_t e = matrix.row_ptr[r]; e < static_cast<size_t>(matrix.row_ptr[r + 1]); ++e) {
+      sums[r] += matrix.values[e] * (factor.empty() ? 1.0 : factor[matrix.columns[e]]);
     }
   }
   return sums;

@@ -25,10 +25,10 @@ struct PlanRoom {
     return gradients ? 2 * one_way : one_way;
   }
   int64_t of(const plans::CsrMatrix& matrix) const {
-    return of_rows_and_entries(std::max(matrix.rows, matrix.cols), static_cast<int64_t>(matrix.columns.size()));
+    return of_rows_and_entries(std::max(matrix.rows, matrix.cols), matrix.columns.size());
   }
   int64_t of_gather(size_t rows, int64_t cols) const {
-    return of_rows_and_entries(std::max(static_cast<int64_t>(rows), cols), static_cast<int64_t>(rows));
+    return of_rows_and_entries(std::max(static_cast<int64_t>(rows), cols), rows);
   }
   int64_t of(const inference::StatementParts& parts) const {
     int64_t bytes = of_gather(parts.statements.size(), 0) + of_gather(parts.loops.size(), 0);
@@ -50,7 +50,7 @@ class PlanConverter {
   }
   template <class T>
   torch::Tensor copy_rows(const std::vector<T>& values, int64_t width) {
-    return copy(values, options_.dtype).view({width == 0 ? 0 : static_cast<int64_t>(values.size()) / width, width});
+    return copy(values, options_.dtype).view({width == 0 ? 0 : std::ssize(values) / width, width});
   }
 
   CsrTensor matrix(const plans::CsrMatrix& source, bool positions = false);

@@ -14,8 +14,7 @@ namespace {
 using device::Arena;
 
 void check_layer(const plans::PlanLayer& layer, int64_t below, int64_t above) {
-  expect_size(static_cast<int64_t>(layer.self.size()) == above, "self of a layer",
-              static_cast<int64_t>(layer.self.size()), above);
+  expect_size(std::ssize(layer.self) == above, "self of a layer", layer.self.size(), above);
   for (const auto& relation : layer.relations) {
     expect_size(relation.rows == above, "rows of a relation", relation.rows, above);
     expect_size(relation.cols == below, "columns of a relation", relation.cols, below);
@@ -41,7 +40,7 @@ CsrTensor transposed(const CsrTensor& matrix) {
 
 /// Each column has one entry, in the order of the rows.
 static bool has_own_states(const plans::CsrMatrix& rows) {
-  if (static_cast<int64_t>(rows.columns.size()) != rows.cols) return false;
+  if (std::ssize(rows.columns) != rows.cols) return false;
   for (size_t e = 0; e < rows.columns.size(); ++e) {
     if (rows.columns[e] != static_cast<int32_t>(e)) return false;
   }
@@ -61,21 +60,20 @@ PlanConversion::PlanConversion(const plans::MessagePlan& plan, const PlanTensorO
 int64_t PlanConversion::room() const {
   const auto& plan = plan_;
   const PlanRoom room{options_.gradients};
-  int64_t bytes = Arena::room<double>(static_cast<int64_t>(plan.node_features.size())) +
-                  2 * room.of_gather(plan.node_types.size(), 256) +
-                  Arena::room<double>(static_cast<int64_t>(plan.layout_rows.size())) +
-                  Arena::room<double>(static_cast<int64_t>(plan.candidate_features.size()));
+  int64_t bytes = Arena::room<double>(std::ssize(plan.node_features)) +
+                  2 * room.of_gather(plan.node_types.size(), 256) + Arena::room<double>(std::ssize(plan.layout_rows)) +
+                  Arena::room<double>(std::ssize(plan.candidate_features));
   std::set<const void*> known;
   for (const auto& level : plan.levels) {
     if (!known.insert(level.get()).second) continue;
     bytes += room.of_gather(level->node.size(), plan.nodes()) +
-             room.of_gather(level->layout_row.size(), static_cast<int64_t>(plan.layout_rows.size())) +
+             room.of_gather(level->layout_row.size(), plan.layout_rows.size()) +
              room.of_gather(level->candidate.size(), plan.candidates());
   }
   for (size_t i = 0; i < plan.layers.size(); ++i) {
     if (!known.insert(plan.layers[i].get()).second) continue;
     for (const auto& relation : plan.layers[i]->relations)
-      bytes += room.of(relation) + Arena::room<int32_t>(static_cast<int64_t>(relation.columns.size()));
+      bytes += room.of(relation) + Arena::room<int32_t>(std::ssize(relation.columns));
     bytes += room.of_gather(plan.layers[i]->self.size(), plan.levels[i]->states());
   }
   for (const auto* pool : {&plan.readout.nodes, &plan.readout.configurable, &plan.readout.tied}) {
@@ -90,8 +88,7 @@ int64_t PlanConversion::room() const {
 PlanTensors PlanConversion::into(Arena& arena) const {
   const auto& plan = plan_;
   const auto& options = options_;
-  expect_size(plan.levels.size() == plan.layers.size() + 1, "levels", static_cast<int64_t>(plan.levels.size()),
-              static_cast<int64_t>(plan.layers.size()) + 1);
+  expect_size(plan.levels.size() == plan.layers.size() + 1, "levels", plan.levels.size(), std::ssize(plan.layers) + 1);
   PlanConverter convert(options, arena);
   PlanTensors result;
   result.node_features = convert.copy(plan.node_features, options.dtype).view({plan.nodes(), plan.feature_count});
@@ -113,7 +110,7 @@ PlanTensors PlanConversion::into(Arena& arena) const {
   for (const auto& level : plan.levels) {
     auto& converted = levels[level.get()];
     if (!converted) {
-      const auto rows = static_cast<int64_t>(plan.layout_rows.size()) / data::kLayoutFeatures;
+      const auto rows = std::ssize(plan.layout_rows) / data::kLayoutFeatures;
       converted = convert.level(*level, plan.nodes(), rows, plan.candidates());
     }
     result.levels.push_back(converted);

@@ -68,7 +68,7 @@ ResidentDraw::ResidentDraw(std::vector<Entry> entries, const PlanTensorOptions& 
     : entries_(std::move(entries)), options_(options), joined_(std::make_shared<BlockJoin>(options)) {
   for (const auto& entry : entries_) {
     const auto known = std::find(plans_.begin(), plans_.end(), entry.plan.get());
-    plan_of_.push_back(static_cast<size_t>(known - plans_.begin()));
+    plan_of_.push_back(known - plans_.begin());
     if (known == plans_.end()) plans_.push_back(entry.plan.get());
   }
 }
@@ -77,24 +77,23 @@ int64_t ResidentDraw::room() const {
   const PlanRoom room{options_.gradients};
   int64_t nodes = 0, drawn = 0, stretches = 0, layout_rows = 0;
   for (const auto* plan : plans_) {
-    nodes += static_cast<int64_t>(plan->node_types_.size());
+    nodes += std::ssize(plan->node_types_);
     layout_rows += plan->tensors_.layout_rows.size(0);
     // Of a matrix at most 14 arrays, some with a start of their own.
-    const auto layers = static_cast<int64_t>(plan->tensors_.layers.size());
-    const auto relations = layers == 0 ? 0 : static_cast<int64_t>(plan->tensors_.layers.front()->relations.size());
+    const auto layers = std::ssize(plan->tensors_.layers);
+    const auto relations = layers == 0 ? 0 : std::ssize(plan->tensors_.layers.front()->relations);
     stretches += 24 * (2 * (layers + 1) + layers * (relations + 1) + 8) + 8;
   }
-  int64_t bytes = 2 * room.of_gather(static_cast<size_t>(nodes), 256) + device::Arena::room<double>(layout_rows) +
+  int64_t bytes = 2 * room.of_gather(nodes, 256) + device::Arena::room<double>(layout_rows) +
                   2 * device::Arena::room<device::Stretch<long long>>(stretches);
-  for (const auto& entry : entries_) drawn += static_cast<int64_t>(entry.candidates.size());
+  for (const auto& entry : entries_) drawn += std::ssize(entry.candidates);
   for (const auto pool : {&ResidentPlan::nodes_, &ResidentPlan::configurable_, &ResidentPlan::tied_}) {
     int64_t count = 0, cols = 0;
     for (const auto* plan : plans_) cols += (plan->*pool).stages.empty() ? 0 : (plan->*pool).stages[0].cols;
     for (const auto& entry : entries_) {
       if ((entry.plan.get()->*pool).stages.empty()) continue;
       const auto& rows = (entry.plan.get()->*pool).stages[0];
-      for (const int64_t c : entry.candidates)
-        count += rows.row_ptr[static_cast<size_t>(c) + 1] - rows.row_ptr[static_cast<size_t>(c)];
+      for (const int64_t c : entry.candidates) count += rows.row_ptr[c + 1] - rows.row_ptr[c];
     }
     bytes += room.of_rows_and_entries(std::max(drawn, cols), count) + device::Arena::room<double>(drawn);
   }
@@ -130,7 +129,7 @@ PlanTensors ResidentDraw::into(device::Arena& arena) {
     types.insert(types.end(), plan->node_types_.begin(), plan->node_types_.end());
     collections.insert(collections.end(), plan->node_collections_.begin(), plan->node_collections_.end());
     is_layout.push_back(0);
-    is_layout.insert(is_layout.end(), static_cast<size_t>(plan->tensors_.layout_rows.size(0) - 1), 1);
+    is_layout.insert(is_layout.end(), plan->tensors_.layout_rows.size(0) - 1, 1);
     result.node_type_count = std::max(result.node_type_count, plan->tensors_.node_type_count);
     if (plan->tensors_.upload) joined_->after(plan->tensors_.upload);
     if (plan->on_host_.defined()) joined_->bring_up(plan->on_host_, plan->bytes_);
@@ -182,15 +181,15 @@ PlanTensors ResidentDraw::into(device::Arena& arena) {
     for (size_t e = 0; e < entries_.size(); ++e) {
       const auto& of = (entries_[e].plan.get()->*rows).stages[0];
       for (const int64_t c : entries_[e].candidates) {
-        for (auto i = of.row_ptr[static_cast<size_t>(c)]; i < of.row_ptr[static_cast<size_t>(c) + 1]; ++i) {
-          drawn.columns.push_back(of.columns[static_cast<size_t>(i)] + static_cast<int32_t>(first[plan_of_[e]]));
-          drawn.values.push_back(of.values[static_cast<size_t>(i)]);
+        for (auto i = of.row_ptr[c]; i < of.row_ptr[c + 1]; ++i) {
+          drawn.columns.push_back(of.columns[i] + static_cast<int32_t>(first[plan_of_[e]]));
+          drawn.values.push_back(of.values[i]);
         }
-        drawn.row_ptr.push_back(static_cast<int64_t>(drawn.columns.size()));
-        drawn_counts.push_back((entries_[e].plan.get()->*counts)[static_cast<size_t>(c)]);
+        drawn.row_ptr.push_back(drawn.columns.size());
+        drawn_counts.push_back((entries_[e].plan.get()->*counts)[c]);
       }
     }
-    drawn.rows = static_cast<int64_t>(drawn_counts.size());
+    drawn.rows = drawn_counts.size();
     joined.stages.push_back(convert.matrix(drawn));
     joined.counts = convert.copy(drawn_counts, options_.dtype).unsqueeze(1);
     return joined;
@@ -200,8 +199,7 @@ PlanTensors ResidentDraw::into(device::Arena& arena) {
       pool(&PlanTensors::configurable, &ResidentPlan::configurable_, &ResidentPlan::configurable_counts_);
   result.tied = pool(&PlanTensors::tied, &ResidentPlan::tied_, &ResidentPlan::tied_counts_);
   result.group_ptr = {0};
-  for (const auto& entry : entries_)
-    result.group_ptr.push_back(result.group_ptr.back() + static_cast<int64_t>(entry.candidates.size()));
+  for (const auto& entry : entries_) result.group_ptr.push_back(result.group_ptr.back() + std::ssize(entry.candidates));
   joined_->place(arena);
   return result;
 }

@@ -40,7 +40,7 @@ struct CsrSum : torch::autograd::Function<CsrSum> {
     context->save_for_backward(saved);
     context->saved_data["slope"] = slope;
     context->saved_data["has_bias"] = has_bias;
-    context->saved_data["terms"] = static_cast<int64_t>(matrices.size());
+    context->saved_data["terms"] = std::ssize(matrices);
     return out;
   }
   static variable_list backward(AutogradContext* context, variable_list gradients) {
@@ -49,7 +49,7 @@ struct CsrSum : torch::autograd::Function<CsrSum> {
     auto gradient = gradients[0].contiguous();
     if (slope != 1.0) gradient = activation_gradient(gradient, saved.back(), slope);
     variable_list result = {torch::Tensor(), torch::Tensor()};  // matrices, slope
-    const auto terms = static_cast<size_t>(context->saved_data["terms"].toInt());
+    const size_t terms = context->saved_data["terms"].toInt();
     for (size_t t = 0; t < terms; ++t) {
       const bool wanted = context->needs_input_grad(t);
       result.push_back(wanted ? sum_rows({{CsrRows::from(saved, t * CsrRows::kTensors), gradient}}, {})

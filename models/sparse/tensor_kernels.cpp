@@ -108,8 +108,7 @@ void sum_on_host(const std::vector<RowsTerm>& terms, const Tensor& bias, double 
                    pointer<T>(term.matrix.values), term.x.data_ptr<T>()});
   }
   const inference::Epilogue<T> after{pointer<T>(bias), static_cast<T>(slope)};
-  inference::sum_terms<T>(out.size(0), raw.data(), static_cast<int64_t>(raw.size()), after, out.size(1),
-                          out.data_ptr<T>());
+  inference::sum_terms<T>(out.size(0), raw.data(), std::ssize(raw), after, out.size(1), out.data_ptr<T>());
 }
 
 }  // namespace

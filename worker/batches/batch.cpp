@@ -40,10 +40,10 @@ torch::Tensor mean_loss(const configs::LossSettings& settings, const std::vector
                         const Batch& batch, int64_t parts) {
   torch::Tensor sum;
   for (size_t member = 0; member < scores.size(); ++member) {
-    const auto own = member_loss(settings, scores[member], static_cast<int64_t>(member), batch);
+    const auto own = member_loss(settings, scores[member], member, batch);
     sum = sum.defined() ? sum + own : own;
   }
-  return sum / static_cast<double>(static_cast<int64_t>(scores.size()) * parts);
+  return sum / static_cast<double>(std::ssize(scores) * parts);
 }
 
 Batch BatchLoader::prepare(int64_t number) const {
@@ -56,7 +56,7 @@ Batch BatchLoader::prepare(int64_t number) const {
   int64_t most = -1;
   for (const auto& sample : batch.samples) {
     const auto& loaded = store_.get(sample.entry);
-    const auto candidates = static_cast<int64_t>(sample.candidates.size());
+    const auto candidates = std::ssize(sample.candidates);
     const int64_t states = plans::plan_states(loaded.group, candidates, forward_.request());
     if (states > most) {
       most = states;
@@ -64,11 +64,11 @@ Batch BatchLoader::prepare(int64_t number) const {
     }
     batch.weights.push_back(sample.weight);
     if (!loaded.folds.empty()) {
-      for (const int64_t c : sample.candidates) batch.folds.push_back(loaded.folds[static_cast<size_t>(c)]);
+      for (const int64_t c : sample.candidates) batch.folds.push_back(loaded.folds[c]);
     }
     const auto targets = targets_.targets(loaded.group, sample.candidates);
     batch.targets.insert(batch.targets.end(), targets.data_ptr<double>(), targets.data_ptr<double>() + candidates);
-    batch.plan.group_ptr.push_back(static_cast<int64_t>(batch.targets.size()));
+    batch.plan.group_ptr.push_back(batch.targets.size());
   }
   batch.candidates = batch.plan.group_ptr.back();
   place(batch);

@@ -41,9 +41,9 @@ ResidentPlans::ResidentPlans(const configs::Settings& settings, const sharding::
     return;
   }
   const auto on_host = device::uses_bodies(options.device) ? settings_.resident_host_bytes : 0;
-  bytes_of_a_group_ = (settings_.resident_bytes + on_host) / static_cast<int64_t>(own.size());
-  const auto batches = static_cast<double>(settings.trainer.steps * settings.optimizer.accumulation);
-  draws_of_a_group_ = batches * static_cast<double>(settings_.groups_per_batch) / static_cast<double>(groups.size());
+  bytes_of_a_group_ = (settings_.resident_bytes + on_host) / std::ssize(own);
+  const double batches = settings.trainer.steps * settings.optimizer.accumulation;
+  draws_of_a_group_ = batches * settings_.groups_per_batch / groups.size();
 }
 
 std::optional<models::ResidentDraw> ResidentPlans::draw(const std::vector<Sample>& samples, const GroupStore& store) {
@@ -60,12 +60,12 @@ std::optional<models::ResidentDraw> ResidentPlans::draw(const std::vector<Sample
 std::shared_ptr<const models::ResidentPlan> ResidentPlans::plan_of(const Sample& sample, const LoadedGroup& loaded) {
   const auto known = known_.find(sample.entry);
   if (known != known_.end()) return known->second;
-  return known_[sample.entry] = make(loaded, static_cast<int64_t>(sample.candidates.size()));
+  return known_[sample.entry] = make(loaded, sample.candidates.size());
 }
 
 std::shared_ptr<const models::ResidentPlan> ResidentPlans::make(const LoadedGroup& loaded, int64_t drawn) {
   const auto plan_of_first = [&](int64_t count) {
-    std::vector<int64_t> first(static_cast<size_t>(std::min(count, loaded.group.candidates)));
+    std::vector<int64_t> first(std::min(count, loaded.group.candidates));
     std::iota(first.begin(), first.end(), 0);
     plans::PlanBuilder builder(request_);
     builder.add(loaded.group, first, loaded.plan_source);
@@ -76,7 +76,7 @@ std::shared_ptr<const models::ResidentPlan> ResidentPlans::make(const LoadedGrou
     if (draws_of_a_group_ < kFewestDraws) return nullptr;
     // More candidates never have fewer states: if some candidates have too many states, all of them have.
     constexpr int64_t kSome = 16;
-    const double most = most_work(options_.device) * static_cast<double>(states_of(plan_of_first(drawn)));
+    const double most = most_work(options_.device) * states_of(plan_of_first(drawn));
     if (static_cast<double>(states_of(plan_of_first(kSome * drawn))) > most) return nullptr;
     all = plan_of_first(loaded.group.candidates);
     if (static_cast<double>(states_of(*all)) > most) return nullptr;

@@ -95,7 +95,7 @@ Evaluation evaluate_trained(const TrainedModel& trained, const configs::Settings
         throw coordinator::RunError("{}: {} node features, the model was trained on {}", header.file.string(),
                                     header.feature_count, trained.state.schema.feature_count);
       }
-      entries.push_back(static_cast<int64_t>(entry));
+      entries.push_back(entry);
     }
     sharding::verify_files(catalogue, entries, sharding::confinement(settings.data));
     store = std::make_unique<GroupStore>(own, catalogue, entries, load_official_indices(settings.data));
@@ -137,7 +137,7 @@ Ensemble::Ensemble(std::vector<EnsembleMember> members, torch::Device device) : 
 }
 
 GroupEvaluation Ensemble::rank(const data::GroupHeader& header, const data::Group& group) const {
-  std::vector<int64_t> all(static_cast<size_t>(group.candidates));
+  std::vector<int64_t> all(group.candidates);
   std::iota(all.begin(), all.end(), 0);
   std::vector<Scores> scores;
   for (size_t m = 0; m < members_.size(); ++m) {

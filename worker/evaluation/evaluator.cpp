@@ -50,16 +50,16 @@ std::vector<double> oracle_runtimes(const data::Group& group, const std::vector<
   const auto hashes = data::configuration_hashes(group);
   std::unordered_map<uint64_t, std::pair<double, int64_t>> measured;  // sum and count of successful measurements
   for (int64_t c = 0; c < group.candidates; ++c) {
-    auto& [sum, count] = measured[hashes[static_cast<size_t>(c)]];
+    auto& [sum, count] = measured[hashes[c]];
     if (!std::isfinite(group.runtimes[c])) continue;
     sum += group.runtimes[c];
     ++count;
   }
-  if (static_cast<int64_t>(measured.size()) == group.candidates) return {};
+  if (std::ssize(measured) == group.candidates) return {};
   std::vector<double> means;
   for (const int64_t c : candidates) {
-    const auto& [sum, count] = measured.at(hashes[static_cast<size_t>(c)]);
-    means.push_back(count > 0 ? sum / static_cast<double>(count) : group.runtimes[c]);
+    const auto& [sum, count] = measured.at(hashes[c]);
+    means.push_back(count > 0 ? sum / count : group.runtimes[c]);
   }
   return means;
 }
@@ -97,10 +97,9 @@ Scorer model_scorer(std::shared_ptr<models::CostModel> model, const models::Targ
     if (!embedded.empty()) {
       // A configuration that was measured twice is two candidates to a model that compares them.
       const auto place = torch::tensor(distinct.place).to(embedded.front().device());
-      const auto outputs = model
-                               ->outputs_embedded(torch::cat(embedded).index_select(0, place),
-                                                  {0, static_cast<int64_t>(candidates.size())})
-                               .to(torch::kCPU, torch::kDouble);
+      const auto outputs =
+          model->outputs_embedded(torch::cat(embedded).index_select(0, place), {0, std::ssize(candidates)})
+              .to(torch::kCPU, torch::kDouble);
       const bool tells = outputs.dim() == 2;
       all = values_of(tells ? outputs.select(1, 0) : outputs);
       if (tells) failures = values_of(torch::sigmoid(outputs.select(1, 1)));
@@ -128,7 +127,7 @@ GroupEvaluation evaluate_group(const Scorer& scorer, const std::string& set, con
   result.scores = scorer(loaded, candidates);
   result.candidates = std::move(candidates);
   if (!group.candidate_ids.empty()) {
-    for (const int64_t c : result.candidates) result.ids.push_back(group.candidate_ids[static_cast<size_t>(c)]);
+    for (const int64_t c : result.candidates) result.ids.push_back(group.candidate_ids[c]);
   }
   if (!group.labelled()) return result;
   for (const int64_t c : result.candidates) result.runtimes.push_back(group.runtimes[c]);
@@ -145,7 +144,7 @@ std::map<std::string, double> mean_metrics(const std::vector<GroupEvaluation>& o
   std::vector<double> sums(2 * std::size(kSets) * reported.size());  // [sets, metrics, 2]: sum, count
   const auto place = [&](size_t set, size_t metric) { return 2 * (set * reported.size() + metric); };
   for (const auto& group : own) {
-    const auto set = static_cast<size_t>(std::find(std::begin(kSets), std::end(kSets), group.set) - std::begin(kSets));
+    const size_t set = std::find(std::begin(kSets), std::end(kSets), group.set) - std::begin(kSets);
     for (size_t m = 0; m < reported.size(); ++m) {
       const auto found = group.metrics.find(std::string(reported[m].name));
       if (found == group.metrics.end()) continue;
@@ -178,13 +177,13 @@ Evaluation evaluate(const Scorer& scorer, const std::vector<std::string>& sets, 
   const auto& entries = data.index.entries;
   std::vector<GroupEvaluation> own;
   for (size_t entry = 0; entry < entries.size(); ++entry) {
-    if (data.plan.eval_rank(static_cast<int64_t>(entry)) != comm.rank()) continue;
+    if (data.plan.eval_rank(entry) != comm.rank()) continue;
     const auto set = set_of(entries[entry].role);
     if (std::find(sets.begin(), sets.end(), set) == sets.end()) continue;
     const auto& loaded = data.store.get(static_cast<int64_t>(entry));
     if (loaded.evaluated.empty()) continue;
     comm.keep_alive();
-    const auto there = known.find(static_cast<int64_t>(entry));
+    const auto there = known.find(entry);
     const Scorer known_scores = [&](const LoadedGroup&, const std::vector<int64_t>&) { return there->second; };
     own.push_back(evaluate_group(there == known.end() ? scorer : known_scores, set, loaded, loaded.evaluated));
   }

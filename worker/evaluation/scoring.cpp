@@ -17,19 +17,19 @@ namespace {
 using Json = nlohmann::json;
 
 std::vector<int64_t> spread(const std::vector<int64_t>& ids, int64_t most) {
-  const auto count = static_cast<int64_t>(ids.size());
+  const auto count = std::ssize(ids);
   if (count <= most) return ids;
   std::vector<int64_t> chosen;
-  for (int64_t i = 0; i < most; ++i) chosen.push_back(ids[static_cast<size_t>(i * count / most)]);
+  for (int64_t i = 0; i < most; ++i) chosen.push_back(ids[i * count / most]);
   return chosen;
 }
 
 std::pair<double, double> mean_and_deviation(const std::vector<double>& values) {
   double sum = 0, squares = 0;
   for (const double value : values) sum += value;
-  const double mean = sum / static_cast<double>(values.size());
+  const double mean = sum / values.size();
   for (const double value : values) squares += (value - mean) * (value - mean);
-  return {mean, std::sqrt(squares / static_cast<double>(values.size()))};
+  return {mean, std::sqrt(squares / values.size())};
 }
 
 /// The number of candidates whose pools are kept at once.
@@ -58,7 +58,7 @@ std::vector<double> out_of_fold_scores(const std::vector<Scorer>& scorers, const
   std::vector<double> joined(candidates.size());
   for (const auto& scorer : scorers) {
     of_members.push_back(scorer(loaded, candidates).scores);
-    for (size_t i = 0; i < joined.size(); ++i) joined[i] += of_members.back()[i] / static_cast<double>(scorers.size());
+    for (size_t i = 0; i < joined.size(); ++i) joined[i] += of_members.back()[i] / scorers.size();
   }
   const auto [mean, deviation] = mean_and_deviation(joined);
   std::vector<double> scores(candidates.size());
@@ -66,8 +66,7 @@ std::vector<double> out_of_fold_scores(const std::vector<Scorer>& scorers, const
     const auto [own_mean, own_deviation] = mean_and_deviation(of_members[fold]);
     const double scale = own_deviation > 0 ? deviation / own_deviation : 0;
     for (size_t i = 0; i < candidates.size(); ++i) {
-      if (loaded.folds[static_cast<size_t>(candidates[i])] == fold)
-        scores[i] = mean + (of_members[fold][i] - own_mean) * scale;
+      if (loaded.folds[candidates[i]] == fold) scores[i] = mean + (of_members[fold][i] - own_mean) * scale;
     }
   }
   return scores;
@@ -78,8 +77,7 @@ TieThresholds fit_tie_thresholds(const std::vector<Scorer>& scorers, int64_t can
   Json own = Json::array();
   comm::run_together(comm, [&] {
     for (const int64_t entry : data.index.with_role(sharding::Role::train)) {
-      if (data.plan.eval_rank(entry) != comm.rank() || data.index.entries[static_cast<size_t>(entry)].parts > 1)
-        continue;
+      if (data.plan.eval_rank(entry) != comm.rank() || data.index.entries[entry].parts > 1) continue;
       const auto& loaded = data.store.get(entry);
       auto ids = spread(loaded.train, candidates);
       std::erase_if(ids, [&](int64_t c) { return std::isinf(loaded.group.runtimes[c]); });
@@ -123,12 +121,11 @@ Scores SegmentScorer::score(const LoadedGroup& loaded, const std::vector<int64_t
   Scores all;
   for (size_t first = 0; first < candidates.size(); first += kCandidatesAtOnce) {
     const auto begin = candidates.begin() + static_cast<std::ptrdiff_t>(first);
-    const std::vector<int64_t> some(
-        begin, begin + static_cast<std::ptrdiff_t>(std::min(kCandidatesAtOnce, candidates.size() - first)));
+    const std::vector<int64_t> some(begin, begin + std::min(kCandidatesAtOnce, candidates.size() - first));
     const auto scores = finish(loaded.group, some, score_parts(loaded, some, 1, {0}));
     all.scores.insert(all.scores.end(), scores.scores.begin(), scores.scores.end());
     all.predicted.insert(all.predicted.end(), scores.predicted.begin(), scores.predicted.end());
-    if (on_scored_) on_scored_(static_cast<int64_t>(some.size()));
+    if (on_scored_) on_scored_(some.size());
   }
   return all;
 }
@@ -219,13 +216,12 @@ std::map<int64_t, Scores> score_spanning(const SegmentScorer& scorer, const std:
     const auto& ranks = data.plan.eval_parts[entry];
     std::vector<int64_t> parts;
     for (size_t part = 0; part < ranks.size(); ++part) {
-      if (ranks[part] == comm.rank()) parts.push_back(static_cast<int64_t>(part));
+      if (ranks[part] == comm.rank()) parts.push_back(part);
     }
     if (parts.empty()) continue;
     const auto& loaded = data.store.get(static_cast<int64_t>(entry));
     if (loaded.evaluated.empty()) continue;
-    own.emplace_back(std::to_string(entry),
-                     scorer.score_parts(loaded, loaded.evaluated, static_cast<int64_t>(ranks.size()), parts));
+    own.emplace_back(std::to_string(entry), scorer.score_parts(loaded, loaded.evaluated, ranks.size(), parts));
   }
   std::map<int64_t, Scores> scores;
   if (!any) return scores;

@@ -70,7 +70,7 @@ int64_t clock_difference(const Json& root, const Json& other) {
   for (size_t i = 0; i < root.at("barriers").size(); ++i) {
     differences.push_back(root.at("barriers")[i].get<int64_t>() - other.at("barriers")[i].get<int64_t>());
   }
-  const auto middle = differences.begin() + static_cast<std::ptrdiff_t>(differences.size() / 2);
+  const auto middle = differences.begin() + differences.size() / 2;
   std::nth_element(differences.begin(), middle, differences.end());
   return *middle;
 }
@@ -91,7 +91,7 @@ std::vector<int> wire_lanes(const std::vector<ProfileEvent>& events) {
     while (lane < ends.size() && ends[lane] > event.begin_ns) ++lane;
     if (lane == ends.size()) ends.push_back(0);
     ends[lane] = event.begin_ns + event.duration_ns;
-    lanes[i] = static_cast<int>(lane);
+    lanes[i] = lane;
   }
   return lanes;
 }
@@ -127,7 +127,7 @@ void add_rank(TraceText& text, int rank, const RankProfile& profile) {
   const auto& [snapshot, host, shift] = profile;
   add_name(text, "process", rank, 0, fmt::format("rank {}", rank), rank);
   add_name(text, "thread", rank, 0, "training", 0);
-  const auto microseconds = [shift = shift](int64_t ns) { return static_cast<double>(ns + shift) / 1e3; };
+  const auto microseconds = [shift = shift](int64_t ns) { return (ns + shift) / 1e3; };
   if (snapshot.dropped > 0 && !snapshot.events.empty()) {
     text.add({{"ph", "i"},
               {"s", "p"},
@@ -148,7 +148,7 @@ void add_rank(TraceText& text, int rank, const RankProfile& profile) {
                 {"pid", rank},
                 {"tid", thread},
                 {"ts", microseconds(event.begin_ns)},
-                {"dur", static_cast<double>(event.duration_ns) / 1e3}};
+                {"dur", event.duration_ns / 1e3}};
     if (event.detail != 0) row["args"] = {{"what", snapshot.texts[event.detail]}};
     text.add(row);
   }
@@ -169,7 +169,7 @@ uint32_t Profiler::number_of(std::string_view text, bool needed) {
   if (text.empty()) return 0;
   if (const auto found = numbers_.find(text); found != numbers_.end()) return found->second;
   if (!needed && texts_.size() >= kMaxTexts) return 0;
-  const auto number = static_cast<uint32_t>(texts_.size());
+  const uint32_t number = texts_.size();
   texts_.emplace_back(text);
   numbers_.emplace(text, number);
   return number;
@@ -237,7 +237,7 @@ void Profiler::record(SpanPlace place, uint16_t lane, uint32_t name, uint32_t de
   if (ring_.size() < limit_) {
     ring_.push_back(event);
   } else {
-    ring_[static_cast<size_t>(recorded_) % limit_] = event;
+    ring_[recorded_ % limit_] = event;
   }
   ++recorded_;
 }
@@ -247,11 +247,11 @@ ProfileSnapshot Profiler::snapshot() const {
   ProfileSnapshot result;
   result.wall_ns = nanoseconds(Clock::now() - start_);
   result.start = start_;
-  result.dropped = recorded_ - static_cast<int64_t>(ring_.size());
+  result.dropped = recorded_ - std::ssize(ring_);
   result.texts = texts_;
   result.events = ring_;
   if (result.dropped > 0) {
-    const auto first = static_cast<std::ptrdiff_t>(static_cast<size_t>(recorded_) % limit_);
+    const std::ptrdiff_t first = recorded_ % limit_;
     std::rotate(result.events.begin(), result.events.begin() + first, result.events.end());
   }
   for (const auto& [key, totals] : totals_) result.totals[{key.first, texts_[key.second]}] = totals;
@@ -259,7 +259,7 @@ ProfileSnapshot Profiler::snapshot() const {
 }
 
 size_t events_per_rank(int ranks) {
-  return std::min(Profiler::kMaxEvents, std::max<size_t>(1, kEventsOfAllRanks / static_cast<size_t>(ranks)));
+  return std::min(Profiler::kMaxEvents, std::max<size_t>(1, kEventsOfAllRanks / ranks));
 }
 
 std::vector<RankProfile> gather_profiles(const Profiler& profiler, comm::Communicator& comm) {
@@ -287,7 +287,7 @@ std::string chrome_trace(const std::vector<RankProfile>& ranks) {
   TraceText text;
   Json dropped = Json::array();
   for (size_t rank = 0; rank < ranks.size(); ++rank) {
-    add_rank(text, static_cast<int>(rank), ranks[rank]);
+    add_rank(text, rank, ranks[rank]);
     dropped.push_back(ranks[rank].snapshot.dropped);
   }
   return text.finish({{"program", "foretime"}, {"ranks", ranks.size()}, {"dropped_spans", dropped}});
@@ -312,7 +312,7 @@ std::vector<std::vector<std::string>> profile_rows(const std::vector<RankProfile
   double wall = 0;
   const std::pair other{SpanPlace::training, std::string("other")};
   for (size_t rank = 0; rank < ranks.size(); ++rank) {
-    const double own_wall = static_cast<double>(ranks[rank].snapshot.wall_ns) / 1e9;
+    const double own_wall = ranks[rank].snapshot.wall_ns / 1e9;
     wall += own_wall;
     double explained = 0;
     const auto add = [&](const auto& key, const SpanTotals& totals) {
@@ -346,8 +346,8 @@ std::vector<std::vector<std::string>> profile_rows(const std::vector<RankProfile
         {key.second, kPlaces[static_cast<int>(key.first)], rest ? "-" : std::to_string(row.all.count),
          cell(row.all.self_seconds),
          wall > 0 && key.first != SpanPlace::wire ? fmt::format("{:.1f} %", 100 * row.all.self_seconds / wall) : "-",
-         rest ? "-" : cell(1e3 * row.all.seconds / static_cast<double>(row.all.count)),
-         rest ? "-" : cell(1e3 * row.all.longest), cell(*least), cell(*most)});
+         rest ? "-" : cell(1e3 * row.all.seconds / row.all.count), rest ? "-" : cell(1e3 * row.all.longest),
+         cell(*least), cell(*most)});
   }
   return table;
 }

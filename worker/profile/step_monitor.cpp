@@ -176,11 +176,11 @@ void find_waited_for(const std::vector<RankSteps>& all, StepReport& report) {
     waited[waits[0].second] += waits[1].first - waits[0].first;
     times[waits[0].second] += 1;
   }
-  const auto most = static_cast<size_t>(std::ranges::max_element(waited) - waited.begin());
+  const size_t most = std::ranges::max_element(waited) - waited.begin();
   if (waited[most] <= 0) return;
   report.waited_for = units[most].first;
-  report.waited_for_ms = 1e3 * waited[most] / static_cast<double>(report.steps);
-  report.waited_for_share = times[most] / static_cast<double>(report.steps);
+  report.waited_for_ms = 1e3 * waited[most] / report.steps;
+  report.waited_for_share = times[most] / report.steps;
 }
 
 /// The lower one of two in the middle: what most others see.
@@ -200,7 +200,7 @@ LinkReport measure_links(comm::Communicator& comm,
   for (const auto& [host, ranks] : hosts) {
     comm.barrier();
     const auto begin = Clock::now();
-    comm.broadcast(data, static_cast<int>(ranks[0]));
+    comm.broadcast(data, ranks[0]);
     data[0].item<uint8_t>();  // a GPU may still be receiving
     own.push_back(std::chrono::duration<double>(Clock::now() - begin).count());
   }
@@ -220,7 +220,7 @@ LinkReport measure_links(comm::Communicator& comm,
     scores.push_back(1e3 * std::max(median_of(from), median_of(to)));
   }
   const auto most = std::ranges::max_element(scores);
-  LinkReport report{.host = hosts[static_cast<size_t>(most - scores.begin())].first, .ms = *most};
+  LinkReport report{.host = hosts[most - scores.begin()].first, .ms = *most};
   scores.erase(most);
   report.others = median_of(scores);
   return report;
@@ -249,18 +249,18 @@ StepReport StepMonitor::report(comm::Communicator& comm) {
   add_usage(all, result);
   waits_.clear();
   longest_ = 0;
-  result.steps = static_cast<int64_t>(all[0].waits.size());
+  result.steps = all[0].waits.size();
   double total = 0, most = -1;
   for (size_t rank = 0; rank < all.size(); ++rank) {
     total += all[rank].busy;
     if (all[rank].busy <= most) continue;
     most = all[rank].busy;
-    result.straggler_rank = static_cast<int>(rank);
+    result.straggler_rank = rank;
     result.straggler_group = all[rank].group;
   }
-  if (total > 0) result.straggler_ratio = most * static_cast<double>(all.size()) / total;
+  if (total > 0) result.straggler_ratio = most * all.size() / total;
   if (result.steps == 0) return result;
-  const auto steps = static_cast<double>(result.steps);
+  const double steps = result.steps;
   for (size_t step = 0; step < all[0].waits.size(); ++step) {
     float least = all[0].waits[step], longest = least;
     for (const auto& rank : all) {
@@ -270,7 +270,7 @@ StepReport StepMonitor::report(comm::Communicator& comm) {
     result.comm_exposed_ms += 1e3 * least / steps;
     result.comm_wait_ms += 1e3 * longest / steps;
   }
-  const auto& slowest = all[static_cast<size_t>(result.straggler_rank)].waits;
+  const auto& slowest = all[result.straggler_rank].waits;
   result.step_ms = 1e3 * (most + std::accumulate(slowest.begin(), slowest.end(), 0.0)) / steps;
   if (result.step_ms > 0) result.comm_exposed_share = result.comm_exposed_ms / result.step_ms;
   find_waited_for(all, result);

@@ -17,7 +17,7 @@ namespace {
 
 /// Appends `values` to `all`, scaled to mean 0 and deviation 1; zeros if they are equal.
 void add_standardized(const std::vector<double>& values, std::vector<double>& all) {
-  const auto n = static_cast<double>(values.size());
+  const double n = values.size();
   const double mean = std::accumulate(values.begin(), values.end(), 0.0) / n;
   double squares = 0;
   for (const double value : values) squares += (value - mean) * (value - mean);

@@ -32,7 +32,7 @@ void add_tensors(const HistoryRows& rows, int64_t columns, const std::string& na
     *key++ = rows.keys[i].segment;
     *key++ = rows.keys[i].candidate;
     *key++ = rows.sample_indices[i];
-    value = std::copy_n(rows.values.data() + i * static_cast<size_t>(columns), columns, value);
+    value = std::copy_n(rows.values.data() + i * columns, columns, value);
   }
   to.emplace_back(name + ".keys", keys);
   to.emplace_back(name + ".values", values);
@@ -84,11 +84,11 @@ HistoryTable::HistoryTable(int64_t columns, int64_t max_bytes)
 
 HistoryTable::Block& HistoryTable::block_for(const HistoryKey& key) {
   auto& blocks = tables_[{key.entry, key.segment}];
-  const auto index = static_cast<size_t>(key.candidate / rows_per_block_);
+  const size_t index = key.candidate / rows_per_block_;
   if (index >= blocks.size()) blocks.resize(index + 1);
   auto& block = blocks[index];
   if (!block.rows) {
-    const auto values = static_cast<size_t>(rows_per_block_ * columns_);
+    const size_t values = rows_per_block_ * columns_;
     block.rows = std::make_unique_for_overwrite<float[]>(values);
     std::fill_n(block.rows.get(), values, std::numeric_limits<float>::quiet_NaN());
     bytes_ += static_cast<int64_t>(values * sizeof(float)) + kAgeBytes;
@@ -112,7 +112,7 @@ void HistoryTable::forget_oldest(const Block* keep) {
   while (bytes_ > max_bytes_) {
     const auto oldest = ages_.begin();
     const auto& [sample_index, table, index] = *oldest;
-    auto& block = tables_.at(table)[static_cast<size_t>(index)];
+    auto& block = tables_.at(table)[index];
     if (&block == keep) return;  // the table may exceed its limit by one block
     block.rows.reset();
     bytes_ -= rows_per_block_ * columns_ * static_cast<int64_t>(sizeof(float)) + kAgeBytes;
@@ -123,7 +123,7 @@ void HistoryTable::forget_oldest(const Block* keep) {
 const float* HistoryTable::find(const HistoryKey& key) const {
   const auto table = tables_.find({key.entry, key.segment});
   if (table == tables_.end()) return nullptr;
-  const auto index = static_cast<size_t>(key.candidate / rows_per_block_);
+  const size_t index = key.candidate / rows_per_block_;
   if (index >= table->second.size() || !table->second[index].rows) return nullptr;
   const float* row = table->second[index].rows.get() + key.candidate % rows_per_block_ * columns_;
   return std::isnan(row[0]) ? nullptr : row;
@@ -185,7 +185,7 @@ void SegmentHistory::write_all(HistoryRows rows) {
   });
   for (const size_t i : order) {
     if (!held_.contains(rows.keys[i].entry)) continue;
-    table_.write(rows.keys[i], rows.sample_indices[i], rows.values.data() + i * static_cast<size_t>(table_.columns()));
+    table_.write(rows.keys[i], rows.sample_indices[i], rows.values.data() + i * table_.columns());
   }
 }
 
@@ -243,7 +243,7 @@ bool SegmentHistory::restore(const std::string& file, const std::string& label, 
   if (rank_ != 0) return true;
   const auto waiting = rows_of(stored, table_.columns(), "waiting", origin);
   for (size_t i = 0; i < waiting.keys.size(); ++i) {
-    const float* row = waiting.values.data() + i * static_cast<size_t>(table_.columns());
+    const float* row = waiting.values.data() + i * table_.columns();
     outbox_[waiting.keys[i]] = {waiting.sample_indices[i], {row, row + table_.columns()}};
   }
   return true;

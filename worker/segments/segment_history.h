@@ -31,7 +31,7 @@ struct HistoryRows {
 
   void append(const HistoryKey& key, int64_t sample_index, const float* row, int64_t columns);
   void append(const HistoryRows& more);
-  int64_t size() const { return static_cast<int64_t>(keys.size()); }
+  int64_t size() const { return keys.size(); }
 };
 
 /// Keeps past scores (one column) or pools (several) of segments, float32. Memory grows in blocks as rows are written.

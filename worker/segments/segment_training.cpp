@@ -22,7 +22,7 @@ int64_t history_columns(Stale stale, const models::CostModel& model) {
   return stale == Stale::pools ? model.pool_columns() : 1;
 }
 
-int64_t candidates_of(const SampledGraph& graph) { return static_cast<int64_t>(graph.sample.candidates.size()); }
+int64_t candidates_of(const SampledGraph& graph) { return graph.sample.candidates.size(); }
 
 models::PlanTensors forward_plan(const data::Group& group, std::shared_ptr<const plans::PlanSource> source,
                                  const std::vector<int64_t>& candidates, const plans::PlanRequest& request,
@@ -66,7 +66,7 @@ std::shared_ptr<const GraphPiece> SegmentPlans::piece(int64_t entry, const Loade
   const bool whole = segment == kWhole;
   auto made = std::make_shared<const GraphPiece>(whole ? pooled_by_segment(loaded.group, request_, cuts)
                                                        : induced_piece(loaded.group, request_, cuts[segment]));
-  const auto nodes = static_cast<int64_t>(whole ? cuts.nodes.size() : cuts[segment].size());
+  const int64_t nodes = whole ? cuts.nodes.size() : cuts[segment].size();
   pieces_.push_front({key, nodes, made});
   places_[key] = pieces_.begin();
   nodes_ += nodes;
@@ -83,7 +83,7 @@ SegmentMix mix_segments(const MixRequest& request, const std::function<bool(int6
                  torch::zeros({request.candidates, request.segments}, torch::kFloat)};
   auto* factor = mix.fresh.data_ptr<float>();
   auto* kept = mix.stale.data_ptr<float>();
-  const auto fresh = static_cast<double>(request.fresh_end - request.fresh_first);
+  const double fresh = request.fresh_end - request.fresh_first;
   const double p = request.keep_probability;
   for (int64_t c = 0; c < request.candidates; ++c, kept += request.segments) {
     double missing = 0;
@@ -98,15 +98,14 @@ SegmentMix mix_segments(const MixRequest& request, const std::function<bool(int6
           random_unit({request.key, random_stream::kept_segments, static_cast<uint64_t>(c), static_cast<uint64_t>(s)});
       if (drawn < p) kept[s] = 1.0F;
     }
-    factor[c] = static_cast<float>(1 + missing / fresh);
+    factor[c] = (1 + missing / fresh);
   }
   return mix;
 }
 
 int64_t live_segment(uint64_t key, int64_t first, int64_t end) {
   // The bias of a remainder is below 2^-40 for any number of segments that a graph can have.
-  return first +
-         static_cast<int64_t>(random_bits({key, random_stream::live_segment}) % static_cast<uint64_t>(end - first));
+  return first + static_cast<int64_t>(random_bits({key, random_stream::live_segment}) % (end - first));
 }
 
 bool is_head_parameter(const std::string& name) {
@@ -157,7 +156,7 @@ SampledGraph SegmentTraining::choose(const Sample& sample, const LoadedGroup& lo
   SampledGraph graph{.sample = sample};
   graph.segments = loaded.segments ? loaded.segments->count() : 1;
   std::tie(graph.part_first, graph.part_end) =
-      sharding::part_segments(graph.segments, parts_[static_cast<size_t>(sample.entry)], sample.part);
+      sharding::part_segments(graph.segments, parts_[sample.entry], sample.part);
   graph.live = live_segment(sample.key, graph.part_first, graph.part_end);
   return graph;
 }
@@ -216,7 +215,7 @@ torch::Tensor SegmentTraining::add_pools(models::CostModel& model, const torch::
     if (graph.whole) {
       const torch::NoGradGuard no_grad;
       before.values = model.pool(*graph.whole);
-      before.present.assign(static_cast<size_t>(candidates_of(graph) * graph.segments), 1);
+      before.present.assign(candidates_of(graph) * graph.segments, 1);
     } else {
       before = past(graph);
     }
@@ -291,7 +290,7 @@ torch::Tensor SegmentTraining::fresh_pools(models::CostModel& model, const Sampl
 SegmentTraining::Past SegmentTraining::past(const SampledGraph& graph) const {
   const int64_t candidates = candidates_of(graph), columns = history_.columns();
   Past before{torch::zeros({candidates, graph.segments, columns}, torch::kFloat),
-              std::vector<char>(static_cast<size_t>(candidates * graph.segments), 0)};
+              std::vector<char>(candidates * graph.segments, 0)};
   auto* value = before.values.data_ptr<float>();
   size_t at = 0;
   for (const int64_t candidate : graph.sample.candidates) {
@@ -307,17 +306,16 @@ SegmentTraining::Past SegmentTraining::past(const SampledGraph& graph) const {
 
 SegmentMix SegmentTraining::mix(const SampledGraph& graph, const Past& past, int64_t first, int64_t end,
                                 double keep) const {
-  return mix_segments({candidates_of(graph), graph.segments, first, end, keep, graph.sample.key},
-                      [&](int64_t candidate, int64_t segment) {
-                        return past.present[static_cast<size_t>(candidate * graph.segments + segment)] != 0;
-                      });
+  return mix_segments(
+      {candidates_of(graph), graph.segments, first, end, keep, graph.sample.key},
+      [&](int64_t candidate, int64_t segment) { return past.present[candidate * graph.segments + segment] != 0; });
 }
 
 void SegmentTraining::write(const SampledGraph& graph, int64_t segment, const torch::Tensor& values) {
   if (graph.segments == 1 || !keeps_history()) return;
   const auto rows = values.to(torch::kCPU, torch::kFloat).contiguous();
   for (int64_t c = 0; c < candidates_of(graph); ++c) {
-    history_.write({graph.sample.entry, segment, graph.sample.candidates[static_cast<size_t>(c)]}, graph.sample.index,
+    history_.write({graph.sample.entry, segment, graph.sample.candidates[c]}, graph.sample.index,
                    rows.data_ptr<float>() + c * history_.columns());
   }
 }

@@ -12,11 +12,10 @@ namespace foretime::worker {
 
 double learning_rate_at(const configs::OptimizerSettings& settings, int64_t step, int64_t total_steps) {
   const double full = settings.learning_rate;
-  if (step < settings.warmup_steps)
-    return full * static_cast<double>(step + 1) / static_cast<double>(settings.warmup_steps);
+  if (step < settings.warmup_steps) return full * (step + 1) / settings.warmup_steps;
   if (settings.schedule != configs::Schedule::cosine) return full;
-  const auto span = static_cast<double>(std::max<int64_t>(1, total_steps - settings.warmup_steps));
-  const double progress = std::min(1.0, static_cast<double>(step - settings.warmup_steps) / span);
+  const double span = std::max<int64_t>(1, total_steps - settings.warmup_steps);
+  const double progress = std::min(1.0, (step - settings.warmup_steps) / span);
   const double low = settings.final_ratio;
   return full * (low + (1 - low) * 0.5 * (1 + std::cos(std::numbers::pi * progress)));
 }
@@ -71,7 +70,7 @@ void Adam::zero_grad() {
 void Adam::step(double learning_rate) {
   const torch::NoGradGuard no_grad;
   ++steps_;
-  const auto exponent = static_cast<double>(steps_);
+  const double exponent = steps_;
   const double first_correction = 1 - std::pow(settings_.beta1, exponent);
   const double second_root = std::sqrt(1 - std::pow(settings_.beta2, exponent));
   const bool decoupled = settings_.type == configs::OptimizerType::adamw;
@@ -121,7 +120,7 @@ torch::Tensor Adam::step_by_bodies(double learning_rate) {
       device, device::GlobalNorm{norms.data_ptr<double>(), static_cast<int>(segment_count_), norm.data_ptr<double>()},
       1);
   ++steps_;
-  const auto exponent = static_cast<double>(steps_);
+  const double exponent = steps_;
   device::AdamStep<T> update;
   update.segments = segments;
   update.segment_count = static_cast<int>(segment_count_);
@@ -163,8 +162,8 @@ torch::Tensor Adam::gradients() {
         }
         moments += parameter.numel();
       }
-      segment_count_ = static_cast<int64_t>(table.size());
-      const auto bytes = static_cast<int64_t>(table.size() * sizeof(table[0]));
+      segment_count_ = std::ssize(table);
+      const int64_t bytes = table.size() * sizeof(table[0]);
       segments_ = torch::from_blob(table.data(), {bytes}, torch::kByte).clone().to(all_first_.device());
     });
   }

@@ -28,9 +28,7 @@ int64_t parse_count(const models::Safetensors& stored, const std::string& origin
 
 WeightAverage::WeightAverage(const configs::AveragingSettings& settings, const models::CostModel& model,
                              int64_t total_steps)
-    : settings_(settings),
-      model_(model),
-      first_(static_cast<int64_t>(settings.start * static_cast<double>(total_steps))) {}
+    : settings_(settings), model_(model), first_((settings.start * total_steps)) {}
 
 void WeightAverage::update(int64_t step) {
   const bool ema = settings_.type == configs::AveragingType::ema;
@@ -43,7 +41,7 @@ void WeightAverage::update(int64_t step) {
     average_ = copies_of(current);
     return;
   }
-  const auto counted = static_cast<double>(count_);
+  const double counted = count_;
   const double rate = ema ? (1 - settings_.decay) / (1 - std::pow(settings_.decay, counted)) : 1 / counted;
   for (size_t i = 0; i < average_.size(); ++i) {
     auto& mean = average_[i].second;

@@ -30,9 +30,7 @@ struct StepEvent {
   std::optional<TrainingReport> report;  // set at every trainer.log_every-th step and at the last step
 
   /// Returns the estimated seconds until the last step; -1 if not known yet.
-  double eta_seconds() const {
-    return seconds_per_step < 0 ? -1 : seconds_per_step * static_cast<double>(total_steps - step);
-  }
+  double eta_seconds() const { return seconds_per_step < 0 ? -1 : seconds_per_step * (total_steps - step); }
 };
 
 struct EvaluationEvent {
@@ -112,7 +110,7 @@ class StepTimer {
       start_ = now;
     }
     if (step <= first_step_) return -1;
-    return std::chrono::duration<double>(now - start_).count() / static_cast<double>(step - first_step_);
+    return std::chrono::duration<double>(now - start_).count() / (step - first_step_);
   }
 
  private:

@@ -110,8 +110,8 @@ void TuningData::divide(const sharding::DatasetIndex& listed) {
       left_out_.push_back(entry.header.name);  // no other reason is left
       continue;
     }
-    trained_on_ += static_cast<int64_t>(labels.train.size());
-    held_out_ += static_cast<int64_t>(labels.evaluated.size());
+    trained_on_ += std::ssize(labels.train);
+    held_out_ += std::ssize(labels.evaluated);
     dataset_.entries.push_back(entry);
   }
   if (dataset_.entries.empty()) {

@@ -86,9 +86,9 @@ class CheckpointClock final : public TrainingListener {
 int threads_of_a_step(const sharding::ShardPlan& plan, int rank, int available) {
   constexpr double kWorthAThread = 2e8;  // multiplications of a step; measured on 2 cores (residual GCN 2 x 32: 5e7)
   double cost = 0;
-  for (const int64_t slot : plan.slots_of(rank)) cost += plan.slots[static_cast<size_t>(slot)].cost;
-  const double step = cost / static_cast<double>(std::max<int64_t>(1, plan.batches_per_epoch));
-  return static_cast<int>(std::clamp(step / kWorthAThread, 1.0, static_cast<double>(available)));
+  for (const int64_t slot : plan.slots_of(rank)) cost += plan.slots[slot].cost;
+  const double step = cost / std::max<int64_t>(1, plan.batches_per_epoch);
+  return std::clamp(step / kWorthAThread, 1.0, static_cast<double>(available));
 }
 
 Trainer::Trainer(const configs::Settings& settings, comm::Communicator& comm, spdlog::logger& log,

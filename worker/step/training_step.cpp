@@ -49,7 +49,7 @@ std::vector<StepResult> TrainingStep::take(int64_t step, bool read_back) {
     const auto loss = mean_loss(run_.settings.loss, scores, batch, parts);
     backward(loss);
     own_loss_ += loss.detach();
-    own_.candidates += static_cast<double>(batch.candidates);
+    own_.candidates += batch.candidates;
   }
   torch::Tensor totals;
   const auto reduction = reduce(totals);

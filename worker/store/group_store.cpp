@@ -19,22 +19,21 @@ enum Purpose : uint64_t { kHoldout = 11, kFraction = 12, kEvaluation = 13 };
 std::vector<double> ranks_of(const data::Group& group, const std::vector<int64_t>& candidates) {
   std::vector<int64_t> order(candidates.size());
   std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
-    return group.runtimes[candidates[static_cast<size_t>(a)]] < group.runtimes[candidates[static_cast<size_t>(b)]];
-  });
+  std::stable_sort(order.begin(), order.end(),
+                   [&](int64_t a, int64_t b) { return group.runtimes[candidates[a]] < group.runtimes[candidates[b]]; });
   std::vector<double> rank(candidates.size());
   const double last = std::max<double>(1.0, static_cast<double>(candidates.size()) - 1);
-  for (size_t i = 0; i < order.size(); ++i) rank[static_cast<size_t>(order[i])] = static_cast<double>(i) / last;
+  for (size_t i = 0; i < order.size(); ++i) rank[order[i]] = i / last;
   return rank;
 }
 
 /// Returns at most `limit` of the candidates, ascending: a random choice that depends only on the seed.
 std::vector<int64_t> limited(std::vector<int64_t> candidates, int64_t limit, uint64_t seed) {
-  const auto count = static_cast<int64_t>(candidates.size());
+  const auto count = std::ssize(candidates);
   if (limit <= 0 || count <= limit) return candidates;
-  const KeyedPermutation permutation(static_cast<uint64_t>(count), random_bits({seed, kEvaluation}));
+  const KeyedPermutation permutation(count, random_bits({seed, kEvaluation}));
   std::vector<int64_t> chosen;
-  for (int64_t i = 0; i < limit; ++i) chosen.push_back(candidates[permutation(static_cast<uint64_t>(i))]);
+  for (int64_t i = 0; i < limit; ++i) chosen.push_back(candidates[permutation(i)]);
   std::sort(chosen.begin(), chosen.end());
   return chosen;
 }
@@ -50,7 +49,7 @@ void merge_duplicates(LoadedGroup& loaded, const std::vector<uint64_t>& hashes, 
   std::vector<Measured> kept;
   std::unordered_map<uint64_t, size_t> place;
   for (const int64_t c : loaded.train) {
-    const auto [at, fresh] = place.emplace(hashes[static_cast<size_t>(c)], kept.size());
+    const auto [at, fresh] = place.emplace(hashes[c], kept.size());
     if (fresh) kept.push_back({c, 0.0, 0});
     if (!std::isfinite(loaded.group.runtimes[c])) continue;
     kept[at->second].sum += loaded.group.runtimes[c];
@@ -61,7 +60,7 @@ void merge_duplicates(LoadedGroup& loaded, const std::vector<uint64_t>& hashes, 
   if (!mean) return;
   std::vector<double> runtimes(loaded.group.runtimes.begin(), loaded.group.runtimes.end());
   for (const auto& [candidate, sum, ran] : kept) {
-    if (ran > 0) runtimes[static_cast<size_t>(candidate)] = sum / static_cast<double>(ran);
+    if (ran > 0) runtimes[candidate] = sum / ran;
   }
   loaded.group.runtimes = std::move(runtimes);
 }
@@ -96,14 +95,14 @@ void divide_candidates(LoadedGroup& loaded, sharding::Role role, const configs::
       loaded.evaluated = *named;
       return;
     }
-    held_out.resize(static_cast<size_t>(group.candidates));
+    held_out.resize(group.candidates);
     std::iota(held_out.begin(), held_out.end(), 0);
   } else {
     if (!group.labelled()) throw DataError("{}: all run times are 0, expected labels in training data", group.name);
     std::vector<uint64_t> hashes(configurations.begin(), configurations.end());
     if (hashes.empty()) hashes = data::configuration_hashes(group);
     for (int64_t c = 0; c < group.candidates; ++c) {
-      const uint64_t hash = hashes[static_cast<size_t>(c)];
+      const uint64_t hash = hashes[c];
       if (random_unit({seed, kHoldout, hash}) < settings.data.holdout) {
         held_out.push_back(c);
       } else if (random_unit({seed, kFraction, hash}) < settings.data.train_fraction) {
@@ -160,7 +159,7 @@ GroupStore::GroupStore(const configs::Settings& settings, const sharding::Datase
                        const std::vector<int64_t>& entries, const EvalIndices& official)
     : settings_(settings), official_(official) {
   for (const int64_t entry : entries) {
-    const auto& item = catalogue.entries[static_cast<size_t>(entry)];
+    const auto& item = catalogue.entries[entry];
     const auto* named = data::find_indices(official, item.header.collection, item.header.name);
     if (item.role != sharding::Role::train && named != nullptr)
       check_official(*named, item.header.name, item.header.candidates, settings);
@@ -272,8 +271,7 @@ void GroupStore::read_ahead(const std::vector<int64_t>& order) {
     ahead_.insert(ahead_.end(), order.begin(), order.end());
   }
   more_.notify_all();
-  while (static_cast<int64_t>(readers_.size()) < settings_.data.read_threads)
-    readers_.emplace_back([this] { read_in_background(); });
+  while (std::ssize(readers_) < settings_.data.read_threads) readers_.emplace_back([this] { read_in_background(); });
 }
 
 void GroupStore::check() const {
@@ -307,7 +305,7 @@ std::vector<uint8_t> folds_of(std::span<const uint64_t> configurations, int64_t 
   folds.reserve(configurations.size());
   for (const uint64_t hash : configurations) {
     const double drawn = random_unit({seed, kFold, hash});
-    folds.push_back(static_cast<uint8_t>(drawn * static_cast<double>(members)));
+    folds.push_back((drawn * members));
   }
   return folds;
 }

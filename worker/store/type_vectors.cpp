@@ -14,9 +14,9 @@ namespace {
 
 std::span<const std::string_view> names_of(int64_t types) {
   const auto names = data::tir_type_names();
-  if (types > static_cast<int64_t>(names.size()))
+  if (types > std::ssize(names))
     throw DataError("{} node types, expected the {} of tensor programs", types, names.size());
-  return names.first(static_cast<size_t>(types));
+  return names.first(types);
 }
 
 data::TypeEmbeddings read(const configs::Settings& settings, int64_t types) {
@@ -34,7 +34,7 @@ data::TypeEmbeddings train(const configs::Settings& settings, const sharding::Da
     if (std::find(held.begin(), held.end(), entry) != held.end()) {
       groups.push_back(&store.get(entry).group);
     } else {
-      opened.push_back(data::load_group(dataset.entries[static_cast<size_t>(entry)].header));
+      opened.push_back(data::load_group(dataset.entries[entry].header));
       groups.push_back(&opened.back());
     }
   }

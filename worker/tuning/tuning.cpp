@@ -134,7 +134,7 @@ void add_records(const std::vector<fs::path>& files, const TuningSources& source
 
 constexpr const char* kJudge = "holdout/kendall_tau";
 
-double sign(double x) { return static_cast<double>((x > 0) - (x < 0)); }
+double sign(double x) { return (x > 0) - (x < 0); }
 
 /// Holds the change of τ in one group, and the variance of that change.
 struct GroupChange {
@@ -156,7 +156,7 @@ GroupChange change_of(const worker::GroupEvaluation& before, const worker::Group
       sum += changed;
     }
   }
-  const auto count = static_cast<double>(n);
+  const double count = n;
   GroupChange change{sum / (count * (count - 1) / 2)};
   if (n == 2) return {change.mean, change.mean * change.mean};
   for (const double own : of_candidate) {
@@ -201,7 +201,7 @@ OrderChange order_change(const worker::Evaluation& before, const worker::Evaluat
     ++change.groups;
   }
   if (change.groups == 0) return change;
-  const auto groups = static_cast<double>(change.groups);
+  const double groups = change.groups;
   return {change.mean / groups, std::sqrt(variance) / groups, change.groups};
 }
 

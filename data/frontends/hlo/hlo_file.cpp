@@ -50,7 +50,7 @@ const char* WireReader::take(WireField& field, bool may_be_cut) {
   } else {
     length = field.type == WireField::Type::fixed64 ? 8 : 4;
   }
-  const auto rest = left_.substr(static_cast<size_t>(in.CurrentPosition()));
+  const auto rest = left_.substr(in.CurrentPosition());
   if (field.type != WireField::Type::bytes) may_be_cut = false;
   if (length > rest.size() && !may_be_cut) {
     return field.type == WireField::Type::bytes ? "a length past the end of its message"
@@ -148,7 +148,7 @@ int64_t run_time(const HloSource& source, std::string_view profile) {
   int64_t time = 0;
   WireReader reader(source, profile);
   for (WireField field; reader.next(field);) {
-    if (field.is_varint(hlo::ExecutionProfile::kComputeTimeNsFieldNumber)) time = static_cast<int64_t>(field.value);
+    if (field.is_varint(hlo::ExecutionProfile::kComputeTimeNsFieldNumber)) time = field.value;
   }
   return time;
 }
@@ -174,16 +174,16 @@ RunState state_of(const HloSource& source, std::string_view run) {
 }
 
 void add_positions(const HloSource& source, const WireField& field, std::vector<int64_t>& positions) {
-  if (field.type == WireField::Type::varint) positions.push_back(static_cast<int64_t>(field.value));
+  if (field.type == WireField::Type::varint) positions.push_back(field.value);
   uint64_t value = 0;
   int shift = 0;
   for (const char c : field.bytes) {  // packed
-    const auto byte = static_cast<uint8_t>(c);
+    const uint8_t byte = c;
     if (shift < 64) value |= uint64_t{byte & 0x7fu} << shift;
     shift += 7;
     if (byte >= 0x80) continue;
     if (positions.size() > kMostRuns) return;
-    positions.push_back(static_cast<int64_t>(value));
+    positions.push_back(value);
     value = 0;
     shift = 0;
   }
@@ -196,7 +196,7 @@ void parse(const HloSource& source, std::string_view bytes, size_t most, Run& ru
   if (bytes.size() > most)
     source.fail(
         fmt::format("byte {}: a run of {} bytes, expected at most {}", source.offset(bytes), bytes.size(), most));
-  if (!run.ParseFromArray(bytes.data(), static_cast<int>(bytes.size())))
+  if (!run.ParseFromArray(bytes.data(), bytes.size()))
     source.fail(fmt::format("byte {}: no ConfigProfile; the file is damaged", source.offset(bytes)));
 }
 
@@ -304,7 +304,7 @@ std::shared_ptr<const void> open_bytes(const std::string& path, std::string_view
     bytes = *content;
     return content;
   }
-  const auto size = static_cast<uint64_t>(status.st_size);
+  const uint64_t size = status.st_size;
   if (size > kReadBytes) {
     auto mapping = std::make_shared<const MappedFile>(file.get(), path, 0, size);
     bytes = {reinterpret_cast<const char*>(mapping->bytes(0, size).data()), size};

@@ -20,7 +20,7 @@ struct HloSource {
   /// Throws DataError `name: what`.
   [[noreturn]] void fail(const std::string& what) const;
   /// Returns the position of a piece in the file.
-  uint64_t offset(std::string_view piece) const { return static_cast<uint64_t>(piece.data() - bytes.data()); }
+  uint64_t offset(std::string_view piece) const { return piece.data() - bytes.data(); }
 };
 
 /// Holds one field of an encoded protobuf message (protobuf.dev, "Encoding").

@@ -29,7 +29,7 @@ LayoutNodes layout_nodes(const HloSource& source, const std::vector<int64_t>& gi
       source.fail(fmt::format("config_index_to_node: node {}, expected 0 … {}", node, nodes - 1));
     if (!sorted.nodes.empty() && node == sorted.nodes.back())
       source.fail(fmt::format("config_index_to_node: node {} twice, expected distinct nodes", node));
-    sorted.nodes.push_back(static_cast<int32_t>(node));
+    sorted.nodes.push_back(node);
   }
   return sorted;
 }
@@ -42,14 +42,14 @@ void read_layouts(const HloSource& source, const TuningOutline& tuning, const st
     sorted.place.resize(sorted.nodes.size());
     std::iota(sorted.place.begin(), sorted.place.end(), size_t{0});
   }
-  const auto configurable = static_cast<int64_t>(sorted.nodes.size());
+  const auto configurable = std::ssize(sorted.nodes);
   if (configurable == 0 && !runs.empty()) source.fail("runs with layouts, but config_index_to_node is empty");
-  const auto width = static_cast<size_t>(configurable * kLayoutFeatures);
+  const size_t width = configurable * kLayoutFeatures;
   std::vector<float> as_given(width, -1.0f), rows(width);
-  std::vector<uint8_t> codes(static_cast<size_t>(configurable)), all;
+  std::vector<uint8_t> codes(configurable), all;
   LayoutCoder coder(std::move(sorted.nodes), source.name + ": layouts");
   for (int64_t c = 0; c < group.candidates; ++c) {
-    if (!runs.empty()) read_layout_features(source, runs[static_cast<size_t>(c)], configurable, as_given.data());
+    if (!runs.empty()) read_layout_features(source, runs[c], configurable, as_given.data());
     for (size_t j = 0; j < sorted.place.size(); ++j)
       std::copy_n(as_given.begin() + static_cast<int64_t>(sorted.place[j]) * kLayoutFeatures, kLayoutFeatures,
                   rows.begin() + static_cast<int64_t>(j) * kLayoutFeatures);
@@ -64,9 +64,9 @@ void read_layouts(const HloSource& source, const TuningOutline& tuning, const st
 }
 
 void read_tiles(const HloSource& source, const TuningCandidates& candidates, Group& group) {
-  std::vector<float> features(candidates.runs.size() * static_cast<size_t>(kTileFeatures));
+  std::vector<float> features(candidates.runs.size() * kTileFeatures);
   for (size_t c = 0; c < candidates.runs.size(); ++c)
-    read_tile_features(source, candidates.runs[c], features.data() + c * static_cast<size_t>(kTileFeatures));
+    read_tile_features(source, candidates.runs[c], features.data() + c * kTileFeatures);
   group.tile_features = std::move(features);
 }
 
@@ -109,10 +109,10 @@ GroupHeader header_of(const HloFile& file, const HloFile::Module& module, const 
   header.graphs = 1;
   header.nodes = graph.graph.nodes();
   header.edges = graph.graph.edges();
-  header.candidates = std::max<int64_t>(1, static_cast<int64_t>(candidates.runs.size()));
+  header.candidates = std::max<int64_t>(1, std::ssize(candidates.runs));
   if (candidates.kind == CandidateKind::layout) {
     const bool named = !tuning.layout_nodes.empty() || !candidates.runs.empty();
-    header.configurable = static_cast<int64_t>(named ? tuning.layout_nodes.size() : graph.layout_nodes.size());
+    header.configurable = named ? tuning.layout_nodes.size() : graph.layout_nodes.size();
   }
   header.feature_count = graph.graph.feature_count;
   header.node_type_count = graph.graph.node_type_count;
@@ -155,7 +155,7 @@ HloGroup read_hlo_group(const HloFile& file, const HloFile::Module& module, cons
   Group& group = result.group;
   group.name = module.name;
   group.kind = candidates.kind;
-  group.candidates = static_cast<int64_t>(result.runtimes.size());
+  group.candidates = result.runtimes.size();
 
   if (candidates.kind != CandidateKind::layout) sink = nullptr;
   HloGraph graph = read_graph(file, tuning, limits, sink, group);
@@ -171,8 +171,7 @@ HloGroup read_hlo_group(const HloFile& file, const HloFile::Module& module, cons
     read_layouts(source, tuning, candidates.runs, sink, group, std::move(graph.layout_nodes));
   }
   std::vector<double> labels;
-  for (const int64_t runtime : result.runtimes)
-    labels.push_back(static_cast<double>(runtime) / static_cast<double>(result.normalizer));
+  for (const int64_t runtime : result.runtimes) labels.push_back(static_cast<double>(runtime) / result.normalizer);
   group.runtimes = std::move(labels);
   return result;
 }

@@ -20,26 +20,26 @@ int64_t read_id(const HloSource& source, std::string_view instruction) {
   int64_t id = 0;
   WireReader reader(source, instruction);
   for (WireField field; reader.next(field);) {
-    if (field.is_varint(kInstructionId)) id = static_cast<int64_t>(field.value);
+    if (field.is_varint(kInstructionId)) id = field.value;
   }
   return id;
 }
 
 void add_computation(const HloSource& source, std::string_view bytes, int64_t most, ModuleOutline& module) {
   auto& computation = module.computations.emplace_back();
-  computation.first = static_cast<int64_t>(module.instructions.size());
+  computation.first = module.instructions.size();
   WireReader reader(source, bytes);
   for (WireField field; reader.next(field);) {
     if (field.is_bytes(kComputationName)) computation.name = field.bytes;
-    if (field.is_varint(kComputationId)) computation.id = static_cast<int64_t>(field.value);
-    if (field.is_varint(kRootId)) computation.root_id = static_cast<int64_t>(field.value);
+    if (field.is_varint(kComputationId)) computation.id = field.value;
+    if (field.is_varint(kRootId)) computation.root_id = field.value;
     if (!field.is_bytes(kInstructions)) continue;
-    if (static_cast<int64_t>(module.instructions.size()) == most)
+    if (std::ssize(module.instructions) == most)
       source.fail(
           fmt::format("module {}: more than {} instructions, which is the limit", printable(module.name), most));
     module.instructions.push_back({field.bytes, read_id(source, field.bytes)});
   }
-  computation.last = static_cast<int64_t>(module.instructions.size());
+  computation.last = module.instructions.size();
   if (computation.first == computation.last)
     source.fail(fmt::format("computation {} (id {}): no instructions, expected at least one",
                             printable(computation.name), computation.id));
@@ -50,7 +50,7 @@ template <class Items>
 std::vector<std::pair<int64_t, int64_t>> by_id(const HloSource& source, const Items& items, const char* what) {
   std::vector<std::pair<int64_t, int64_t>> sorted;
   sorted.reserve(items.size());
-  for (const auto& item : items) sorted.emplace_back(item.id, static_cast<int64_t>(sorted.size()));
+  for (const auto& item : items) sorted.emplace_back(item.id, std::ssize(sorted));
   std::ranges::sort(sorted);
   const auto same = [](const auto& a, const auto& b) { return a.first == b.first; };
   const auto twice = std::ranges::adjacent_find(sorted, same);
@@ -163,7 +163,7 @@ class GraphReader {
 
   void parse() {
     needed_.clear();
-    WireReader reader(source_, module_.instructions[static_cast<size_t>(node_)].bytes);
+    WireReader reader(source_, module_.instructions[node_].bytes);
     const char* wrong = nullptr;
     for (WireField field; wrong == nullptr && reader.next(field);) {
       if (is_read(field.number)) needed_.append(field.whole);
@@ -171,7 +171,7 @@ class GraphReader {
     }
     if (wrong == nullptr && instruction_.ParseFromString(needed_)) return;
     instruction_.Clear();
-    instruction_.set_id(module_.instructions[static_cast<size_t>(node_)].id);
+    instruction_.set_id(module_.instructions[node_].id);
     fail(wrong != nullptr ? wrong : "no HloInstructionProto; the file is damaged");
   }
 
@@ -181,7 +181,7 @@ class GraphReader {
     if (name.empty()) fail("no opcode");
     const uint8_t opcode = hlo_opcode_number(name);
     if (opcode == 0) count_unknown(result.unknown_opcodes, name);
-    if (has_layout_choice(opcode)) result.layout_nodes.push_back(static_cast<int32_t>(node_));
+    if (has_layout_choice(opcode)) result.layout_nodes.push_back(node_);
     opcodes_.push_back(opcode);
     add_edges();
     if (features_) add_features();
@@ -221,29 +221,28 @@ class GraphReader {
           fmt::format("it calls computation {}, which does not come before it, expected callees before their callers "
                       "as XLA writes them, which a cycle does not allow",
                       id));
-    return module_.computations[static_cast<size_t>(callee)].root;
+    return module_.computations[callee].root;
   }
 
   void add_edges() {
     producers_.clear();
-    for (const int64_t id : instruction_.operand_ids()) producers_.push_back(static_cast<int32_t>(operand(id)));
-    for (const int64_t id : instruction_.called_computation_ids())
-      producers_.push_back(static_cast<int32_t>(callee_root(id)));
+    for (const int64_t id : instruction_.operand_ids()) producers_.push_back(operand(id));
+    for (const int64_t id : instruction_.called_computation_ids()) producers_.push_back(callee_root(id));
     std::ranges::sort(producers_);
     producers_.erase(std::unique(producers_.begin(), producers_.end()), producers_.end());
     if (static_cast<int64_t>(source_ids_.size() + producers_.size()) > limits_.edges)
       source_.fail(
           fmt::format("module {}: more than {} edges, which is the limit", printable(module_.name), limits_.edges));
     source_ids_.insert(source_ids_.end(), producers_.begin(), producers_.end());
-    target_ids_.resize(source_ids_.size(), static_cast<int32_t>(node_));
+    target_ids_.resize(source_ids_.size(), node_);
   }
 
   void add_features() {
-    rows_.resize(rows_.size() + static_cast<size_t>(kHloFeatures));
+    rows_.resize(rows_.size() + kHloFeatures);
     const bool is_root = node_ == module_.computations[computation_].root;
     const std::string wrong = node_features(instruction_, is_root, rows_.data() + rows_.size() - kHloFeatures);
     if (!wrong.empty()) fail(wrong);
-    if (rows_.size() == kRowsAtOnce * static_cast<size_t>(kHloFeatures)) flush_features();
+    if (rows_.size() == kRowsAtOnce * kHloFeatures) flush_features();
   }
 
   void flush_features() {

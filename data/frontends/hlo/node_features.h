@@ -25,7 +25,7 @@ class FeatureRow {
     if (wrong_.empty()) wrong_ = std::move(what);
   }
 
-  void number(int64_t value) { *at_++ = static_cast<float>(value); }
+  void number(int64_t value) { *at_++ = value; }
 
   /// Writes the first `columns` values of a list, padded with 0.
   template <class List>

@@ -33,7 +33,7 @@ void AccessPattern::append(const AffinePool& pool, const Affine& index, std::spa
     access.stride = digits_.empty() ? 0 : digits_.front().stride;
     for (const Digit& digit : digits_) {
       if (digit.stride == 0) continue;
-      access.distinct *= static_cast<double>(digit.extent);
+      access.distinct *= digit.extent;
       insert(digit);
     }
     footprint(elements, element_bytes, access);
@@ -114,7 +114,7 @@ void AccessPattern::sample(const AffinePool& pool, const Affine& index, const In
   const int64_t stride = count > 1 ? values_[1] - values_[0] : 0;
   std::ranges::sort(values_);
   const int64_t span = values_.back() - values_.front();
-  const auto found = static_cast<int64_t>(std::unique(values_.begin(), values_.end()) - values_.begin());
+  const int64_t found = std::unique(values_.begin(), values_.end()) - values_.begin();
   const int64_t distinct = std::max<int64_t>(1, checked_multiply(found, loop.extent) / count);
   digits_.push_back({stride, 1});  // first step; the rest is spread evenly over the span
   if (distinct > 1) digits_.push_back({std::max<int64_t>(1, span / (distinct - 1)), distinct});
@@ -134,18 +134,18 @@ void AccessPattern::footprint(int64_t elements, int32_t element_bytes, LoopAcces
   double count = 1.0, lines = 1.0;
   for (size_t i = 0; i < inner_.size();) {
     const int64_t unit = inner_[i].stride;
-    double run = static_cast<double>(inner_[i].extent);
+    double run = inner_[i].extent;
     for (++i; i < inner_.size() && inner_[i].stride % unit == 0; ++i) {
-      const auto step = static_cast<double>(inner_[i].stride / unit);
+      const double step = inner_[i].stride / unit;
       if (step > run) break;
-      run += step * static_cast<double>(inner_[i].extent - 1);
+      run += step * (inner_[i].extent - 1);
     }
     const bool innermost = count == 1.0;
     count *= run;
-    const double bytes = run * static_cast<double>(unit) * element_bytes;
+    const double bytes = run * unit * element_bytes;
     lines *= innermost ? std::min(run, std::max(1.0, bytes / kLineBytes)) : run;
   }
-  const auto most = static_cast<double>(std::max<int64_t>(elements, 1));
+  const double most = std::max<int64_t>(elements, 1);
   out.footprint = std::min(count, most);
   out.lines = std::min({lines, out.footprint, std::max(1.0, most * element_bytes / kLineBytes)});
 }

@@ -25,7 +25,7 @@ class ColumnWriter {
     if (names_ != nullptr) {
       names_->emplace_back(name);
     } else {
-      at_[written_] = static_cast<float>(value);
+      at_[written_] = value;
     }
     ++written_;
   }

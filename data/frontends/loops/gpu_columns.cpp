@@ -15,7 +15,7 @@ constexpr double kLeastOfGpu = 1e-6;  // nanoseconds of an iteration, of which t
 double own_threads(const StatementShape& shape) {
   double product = 1.0;
   for (const ProgramLoop& loop : shape.loops) {
-    if (loop.axis == ThreadAxis::thread) product *= static_cast<double>(loop.extent);
+    if (loop.axis == ThreadAxis::thread) product *= loop.extent;
   }
   return product;
 }
@@ -28,10 +28,10 @@ GpuTraffic gpu_traffic(const StatementShape& shape, const LoopProgram& program, 
   const ProgramStatement& statement = shape.statement;
   const double repeats = thread_iterations(program, statement);
   const auto accesses = program.accesses_of(statement);
-  const int64_t threads = program.kernels[static_cast<size_t>(statement.kernel)].block_threads();
-  const auto lanes = static_cast<double>(std::min(threads, warp_size));
+  const int64_t threads = program.kernels[statement.kernel].block_threads();
+  const double lanes = std::min(threads, warp_size);
   for (size_t a = 0; a < accesses.size(); ++a) {
-    const ProgramBuffer& buffer = program.buffers[static_cast<size_t>(accesses[a].buffer)];
+    const ProgramBuffer& buffer = program.buffers[accesses[a].buffer];
     const WarpAccess& touched = all.accesses[statement.first_access + a];
     const double each = thread_accesses(program, statement, accesses[a]) / repeats;
     if (a > 0 || statement.update) traffic.reads[static_cast<size_t>(buffer.scope)] += 1.0;
@@ -50,9 +50,9 @@ GpuTraffic gpu_traffic(const StatementShape& shape, const LoopProgram& program, 
 
 void put_gpu_statement(const StatementShape& shape, const LoopProgram& program, const KernelShape& kernel,
                        const GpuLimits& gpu, const GpuTraffic& traffic, ColumnWriter& out) {
-  const auto multiprocessors = static_cast<double>(std::max<int64_t>(1, gpu.multiprocessors));
+  const double multiprocessors = std::max<int64_t>(1, gpu.multiprocessors);
   const double repeats = thread_iterations(program, shape.statement);
-  const BufferScope scope = program.buffers[static_cast<size_t>(program.accesses_of(shape.statement)[0].buffer)].scope;
+  const BufferScope scope = program.buffers[program.accesses_of(shape.statement)[0].buffer].scope;
   bool across_threads = false;
   for (const ProgramLoop& loop : shape.loops)
     across_threads |= loop.axis == ThreadAxis::thread && loop.reduction && loop.extent > 1;
@@ -62,14 +62,14 @@ void put_gpu_statement(const StatementShape& shape, const LoopProgram& program, 
   out.put("threads", ratio(kernel.threads));
   out.put("virtual_threads", ratio(kernel.virtual_threads));
   out.put("warps", ratio(kernel.warps));
-  out.put("full_lanes", kernel.threads / (kernel.warps * static_cast<double>(gpu.warp_size)));
+  out.put("full_lanes", kernel.threads / (kernel.warps * gpu.warp_size));
   out.put("idle_threads", ratio(kernel.threads / own_threads(shape)));
   // What a block takes.
   out.put("shared_bytes", std::log2(1.0 + kernel.shared_bytes));
-  out.put("shared_share", kernel.shared_bytes / static_cast<double>(gpu.shared_bytes_per_block));
+  out.put("shared_share", kernel.shared_bytes / gpu.shared_bytes_per_block);
   out.put("local_bytes", std::log2(1.0 + kernel.local_bytes));
   out.put("registers", ratio(std::max(1.0, kernel.registers)));
-  out.put("registers_over", over(std::max(1.0, kernel.registers), static_cast<double>(gpu.registers_per_thread)));
+  out.put("registers_over", over(std::max(1.0, kernel.registers), gpu.registers_per_thread));
   out.put("fits", kernel.fits);
   out.put("resident", ratio(kernel.resident));
   out.put("occupancy", kernel.occupancy);
@@ -103,7 +103,7 @@ void put_gpu_statement(const StatementShape& shape, const LoopProgram& program, 
 void put_gpu_access(const StatementShape& shape, size_t a, const LoopProgram& program, const KernelShape& kernel,
                     const WarpAccess& touched, ColumnWriter& out) {
   const ProgramAccess& access = program.accesses_of(shape.statement)[a];
-  const ProgramBuffer& buffer = program.buffers[static_cast<size_t>(access.buffer)];
+  const ProgramBuffer& buffer = program.buffers[access.buffer];
   const VectorLoop vector = vector_loop(program, shape.statement);
   const bool moves = vector.extent > 1 && std::abs(shape.steps(a)[vector.depth].stride) == 1;
   const double at_once = static_cast<double>(moves ? vector.extent : 1) * buffer.element_bytes;
@@ -126,15 +126,14 @@ void put_gpu_access(const StatementShape& shape, size_t a, const LoopProgram& pr
   out.put("lines", ratio(touched.lines));
   out.put("broadcast", ratio(touched.bytes / (touched.elements * buffer.element_bytes)));
   out.put("ways", ratio(touched.ways));
-  out.put("lane_stride", std::min(12.0, std::log2(1.0 + static_cast<double>(stride))));
+  out.put("lane_stride", std::min(12.0, std::log2(1.0 + stride)));
   out.put("lanes_alike", stride == 0);
   out.put("lanes_adjacent", stride == (moves ? vector.extent : 1));
   out.put("accesses",
           ratio(thread_accesses(program, shape.statement, access) / thread_iterations(program, shape.statement)));
   out.put("block_bytes", std::log2(1.0 + block_elements * buffer.element_bytes));
-  out.put("refetched", buffer.scope == BufferScope::global
-                           ? ratio(block_elements * kernel.blocks / static_cast<double>(buffer.elements))
-                           : 0.0);
+  out.put("refetched",
+          buffer.scope == BufferScope::global ? ratio(block_elements * kernel.blocks / buffer.elements) : 0.0);
 }
 
 double gpu_roofline(const StatementShape& shape, const LoopProgram& program, const GpuTraffic& traffic,
@@ -144,7 +143,7 @@ double gpu_roofline(const StatementShape& shape, const LoopProgram& program, con
   for (const int32_t count : counts) instructions += count;
   instructions -= std::min(counts[static_cast<size_t>(Arithmetic::add)],
                            counts[static_cast<size_t>(Arithmetic::multiply)]);  // fused
-  const double blocks = static_cast<double>(program.kernels[static_cast<size_t>(shape.statement.kernel)].blocks);
+  const double blocks = program.kernels[shape.statement.kernel].blocks;
   const double busy = std::max(1.0, std::min(blocks, static_cast<double>(hardware.gpu.multiprocessors)));
   const double bandwidth = std::min(hardware.copy_gb_s, hardware.all_copy_gb_s / busy);
   return std::max({kLeastOfGpu, instructions / (hardware.multiply_add_gflop_s / 2.0), traffic.global_bytes / bandwidth,
@@ -155,16 +154,14 @@ void set_gpu_statement_columns(const StatementShape& shape, const LoopProgram& p
                                const Hardware& hardware, float* row) {
   ColumnWriter out(row + LoopColumns::gpu);
   const GpuTraffic traffic = gpu_traffic(shape, program, all, hardware.gpu.warp_size);
-  put_gpu_statement(shape, program, all.kernels[static_cast<size_t>(shape.statement.kernel)], hardware.gpu, traffic,
-                    out);
-  row[LoopColumns::roofline] =
-      static_cast<float>(std::log(gpu_roofline(shape, program, traffic, with_rates(hardware))));
+  put_gpu_statement(shape, program, all.kernels[shape.statement.kernel], hardware.gpu, traffic, out);
+  row[LoopColumns::roofline] = std::log(gpu_roofline(shape, program, traffic, with_rates(hardware)));
 }
 
 void set_gpu_access_columns(const StatementShape& shape, size_t access, const LoopProgram& program, const GpuShape& all,
                             float* row) {
   ColumnWriter out(row + LoopColumns::gpu_access);
-  put_gpu_access(shape, access, program, all.kernels[static_cast<size_t>(shape.statement.kernel)],
+  put_gpu_access(shape, access, program, all.kernels[shape.statement.kernel],
                  all.accesses[shape.statement.first_access + access], out);
 }
 

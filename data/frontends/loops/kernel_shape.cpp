@@ -19,10 +19,10 @@ bool is_of_thread(const ProgramLoop& loop) {
 KernelShape::KernelShape(const LoopProgram& program, std::span<const WarpAccess> accesses, size_t kernel,
                          const GpuLimits& gpu) {
   const ProgramKernel& of = program.kernels[kernel];
-  blocks = static_cast<double>(of.blocks);
-  threads = static_cast<double>(of.block_threads());
-  virtual_threads = static_cast<double>(of.virtual_threads);
-  const auto warp = static_cast<double>(gpu.warp_size);
+  blocks = of.blocks;
+  threads = of.block_threads();
+  virtual_threads = of.virtual_threads;
+  const double warp = gpu.warp_size;
   warps = std::ceil(threads / warp);
   const double lanes = std::max(1.0, std::min(threads, warp));
   std::vector<bool> counted(program.buffers.size());
@@ -33,13 +33,13 @@ KernelShape::KernelShape(const LoopProgram& program, std::span<const WarpAccess>
     iterations += repeats;
     for (const int32_t count : statement.arithmetic) operations += repeats * count;
     for (const ProgramAccess& access : program.accesses_of(statement)) {
-      const WarpAccess& touched = accesses[static_cast<size_t>(&access - program.accesses.data())];
+      const WarpAccess& touched = accesses[&access - program.accesses.data()];
       const double times = thread_accesses(program, statement, access) / lanes;
-      const BufferScope scope = program.buffers[static_cast<size_t>(access.buffer)].scope;
+      const BufferScope scope = program.buffers[access.buffer].scope;
       if (scope == BufferScope::global) global_bytes += times * touched.sectors * kSectorBytes;
       if (scope == BufferScope::shared) shared_cycles += times * touched.cycles;
     }
-    const auto number = static_cast<size_t>(program.accesses_of(statement)[0].buffer);
+    const size_t number = program.accesses_of(statement)[0].buffer;
     if (counted[number]) continue;
     counted[number] = true;
     const ProgramBuffer& buffer = program.buffers[number];
@@ -52,17 +52,14 @@ KernelShape::KernelShape(const LoopProgram& program, std::span<const WarpAccess>
   registers = local_bytes / 4.0 + kOtherRegisters;
   fits = threads <= static_cast<double>(gpu.threads_per_block) &&
          shared_bytes <= static_cast<double>(gpu.shared_bytes_per_block);
-  const auto multiprocessors = static_cast<double>(std::max<int64_t>(1, gpu.multiprocessors));
-  const double most_warps = std::max(1.0, std::floor(static_cast<double>(gpu.threads_per_multiprocessor) / warp));
-  const double given =
-      std::min(std::ceil(registers / kRegisterUnit) * kRegisterUnit,
-               std::ceil(static_cast<double>(gpu.registers_per_thread) / kRegisterUnit) * kRegisterUnit);
+  const double multiprocessors = std::max<int64_t>(1, gpu.multiprocessors);
+  const double most_warps = std::max(1.0, std::floor(gpu.threads_per_multiprocessor / warp));
+  const double given = std::min(std::ceil(registers / kRegisterUnit) * kRegisterUnit,
+                                std::ceil(gpu.registers_per_thread / kRegisterUnit) * kRegisterUnit);
   thread_limit = std::floor(most_warps / warps);
-  block_limit = static_cast<double>(gpu.blocks_per_multiprocessor);
-  shared_limit = shared_bytes > 0.0
-                     ? std::floor(static_cast<double>(gpu.shared_bytes_per_multiprocessor) / shared_bytes)
-                     : kUnlimited;
-  register_limit = std::floor(static_cast<double>(gpu.registers_per_multiprocessor) / (given * warp * warps));
+  block_limit = gpu.blocks_per_multiprocessor;
+  shared_limit = shared_bytes > 0.0 ? std::floor(gpu.shared_bytes_per_multiprocessor / shared_bytes) : kUnlimited;
+  register_limit = std::floor(gpu.registers_per_multiprocessor / (given * warp * warps));
   resident = std::max(1.0, std::min({thread_limit, block_limit, shared_limit, register_limit}));
   occupancy = std::min(1.0, resident * warps / most_warps);
   waves = std::ceil(blocks / (multiprocessors * resident));
@@ -81,7 +78,7 @@ VectorLoop vector_loop(const LoopProgram& program, const ProgramStatement& state
 double thread_iterations(const LoopProgram& program, const ProgramStatement& statement) {
   double product = 1.0;
   for (const ProgramLoop& loop : program.loops_of(statement)) {
-    if (is_of_thread(loop)) product *= static_cast<double>(loop.extent);
+    if (is_of_thread(loop)) product *= loop.extent;
   }
   return product;
 }
@@ -99,7 +96,7 @@ double thread_accesses(const LoopProgram& program, const ProgramStatement& state
     }
     if (!is_of_thread(loops[d])) continue;
     moved |= steps[d].distinct > 1.0;
-    if (moved) product *= static_cast<double>(loops[d].extent);
+    if (moved) product *= loops[d].extent;
   }
   return product;
 }
@@ -110,10 +107,10 @@ GpuShape::GpuShape(const LoopProgram& program, const GpuLimits& gpu) {
   for (const ProgramStatement& statement : program.statements) {
     const VectorLoop vector = vector_loop(program, statement);
     for (const ProgramAccess& access : program.accesses_of(statement)) {
-      const ProgramBuffer& buffer = program.buffers[static_cast<size_t>(access.buffer)];
+      const ProgramBuffer& buffer = program.buffers[access.buffer];
       const int64_t stride =
           vector.extent > 1 ? program.strides_of(statement, access)[vector.depth].stride : int64_t{0};
-      accesses[static_cast<size_t>(&access - program.accesses.data())] =
+      accesses[&access - program.accesses.data()] =
           warp_access(program.lanes_of(statement, access, gpu.warp_size), stride == 0 ? 1 : vector.extent, stride,
                       buffer.element_bytes);
     }

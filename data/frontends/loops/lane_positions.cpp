@@ -37,7 +37,7 @@ size_t thread_dimension(Annotation annotation) {
 
 void lane_positions(const LoopNest& nest, const Affine& index, const ProgramKernel& kernel, std::span<int64_t> lanes) {
   lanes = lanes.first(std::min(lanes.size(), static_cast<size_t>(kernel.block_threads())));
-  const auto bound = [&](int32_t variable) { return nest.variables[static_cast<size_t>(variable)].thread; };
+  const auto bound = [&](int32_t variable) { return nest.variables[variable].thread; };
   std::array<int64_t, 3> thread = {0, 0, 0};
   bool depends = false;
   const std::function<int64_t(int32_t)> value_of = [&](int32_t variable) {
@@ -47,7 +47,7 @@ void lane_positions(const LoopNest& nest, const Affine& index, const ProgramKern
   };
   const auto each_lane = [&](const auto& add) {
     for (size_t lane = 0; lane < lanes.size(); ++lane) {
-      const auto place = static_cast<int64_t>(lane);
+      const int64_t place = lane;
       thread = {place % kernel.threads[0], place / kernel.threads[0] % kernel.threads[1],
                 place / (kernel.threads[0] * kernel.threads[1])};
       lanes[lane] = checked_add(lanes[lane], add());

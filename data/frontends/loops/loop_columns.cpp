@@ -21,7 +21,7 @@ constexpr double kLineElements = 16.0;
 constexpr double kStackBytes = 1024.0;       // a buffer that LLVM may keep in registers
 constexpr double kDecodedInstructions = 10;  // log of what a core's cache of decoded instructions holds
 constexpr int kInnerLoops = 4;
-constexpr size_t kSlots = static_cast<size_t>(Columns::kSlots);
+constexpr size_t kSlots = Columns::kSlots;
 
 /// The depth after the last parallel loop: from there on one task runs.
 size_t task_depth(const StatementShape& shape) {
@@ -55,7 +55,7 @@ void put_block(const StatementShape& shape, const UnrolledBlock& block, const ch
   out.put(name, "memory", ratio(stores + loads / instructions));
   const bool any = block.first > 0;
   const size_t d = any ? block.first - 1 : 0;
-  out.put(name, "outer_extent", any ? log_of(static_cast<double>(shape.loops[d].extent)) : 0.0);
+  out.put(name, "outer_extent", any ? log_of(shape.loops[d].extent) : 0.0);
   out.put(name, "outer_reduction", any && shape.loops[d].reduction);
   out.put(name, "outer_invariant", any && shape.steps(0)[d].stride == 0);
   out.put(name, "outer_parallel", any && runs_in_parallel(shape.loops[d]));
@@ -76,14 +76,14 @@ void put_caches(const StatementShape& shape, Writer& out) {
 void put_inner_loops(const StatementShape& shape, Writer& out) {
   for (int k = 0; k < kInnerLoops; ++k) {
     const bool there = static_cast<size_t>(k) < shape.loop_count();
-    const size_t d = there ? shape.loop_count() - 1 - static_cast<size_t>(k) : 0;
-    out.put("inner", k, "extent", there ? ratio(static_cast<double>(shape.loops[d].extent)) : -1.0);
+    const size_t d = there ? shape.loop_count() - 1 - k : 0;
+    out.put("inner", k, "extent", there ? ratio(shape.loops[d].extent) : -1.0);
     out.put("inner", k, "reduction", there ? shape.loops[d].reduction : -1.0);
     out.put("inner", k, "unrolled", there ? shape.loops[d].unrolled : -1.0);
     for (size_t a = 0; a < 3; ++a) {
       double stride = -1.0;
       if (there && a < shape.all_steps.size()) {
-        stride = static_cast<double>(std::abs(shape.steps(a)[d].stride));
+        stride = std::abs(shape.steps(a)[d].stride);
         if (stride > 1.0) stride = std::min(2.0 + std::log2(stride), 8.0);
       }
       out.put("inner", k, std::array{"store_stride", "load0_stride", "load1_stride"}[a], stride);
@@ -93,7 +93,7 @@ void put_inner_loops(const StatementShape& shape, Writer& out) {
 
 void put_statement(const StatementShape& shape, const StatementPlace& place, const Hardware& hardware, Writer& out) {
   const ProgramStatement& s = shape.statement;
-  const auto cores = static_cast<double>(hardware.cores);
+  const double cores = hardware.cores;
   out.put("is_statement", 1.0);
   out.put("critical", std::log(shape.critical));
   out.put("launches", place.starts_threads ? shape.outside_parallel : 0.0);
@@ -125,7 +125,7 @@ void put_statement(const StatementShape& shape, const StatementPlace& place, con
     if (i <= static_cast<size_t>(Arithmetic::select)) all += s.arithmetic[i];
   }
   out.put("moves_only", all == 0);
-  out.put("unroll_limit", log_of(static_cast<double>(s.unroll_limit)));
+  out.put("unroll_limit", log_of(s.unroll_limit));
   out.put("never_unrolled", s.unroll_limit == 0);
   out.put("initial", s.initial);
   out.put("update", s.update);
@@ -135,12 +135,12 @@ void put_statement(const StatementShape& shape, const StatementPlace& place, con
   out.put("position", static_cast<double>(place.index));
   out.put("is_last", place.index + 1 == place.statements);
   const double block_instructions =
-      shape.block.copies * shape.vector_instructions * (shape.operations + static_cast<double>(shape.all_steps.size()));
+      shape.block.copies * shape.vector_instructions * (shape.operations + shape.all_steps.size());
   out.put("code", ratio(block_instructions));
   out.put("code_over", std::max(0.0, ratio(block_instructions) - kDecodedInstructions));
   double reductions = 1.0;
   for (size_t d = 0; d < shape.loop_count(); ++d) {
-    if (shape.loops[d].reduction) reductions *= static_cast<double>(shape.loops[d].extent);
+    if (shape.loops[d].reduction) reductions *= shape.loops[d].extent;
   }
   out.put("reductions", ratio(reductions));
   const double stored = shape.loop_count() > 0 ? std::max(1.0, shape.steps(0)[0].footprint) : 1.0;
@@ -157,21 +157,21 @@ void put_statement(const StatementShape& shape, const StatementPlace& place, con
     task_bytes += (depth < shape.loop_count() ? shape.steps(a)[depth].lines : 1.0) * kLineBytes;
   }
   out.put("task_bytes", log_of(task_bytes));
-  out.put("task_over_l1", over(task_bytes, static_cast<double>(hardware.l1_bytes)));
-  out.put("task_over_l2", over(task_bytes, static_cast<double>(hardware.l2_bytes)));
+  out.put("task_over_l1", over(task_bytes, hardware.l1_bytes));
+  out.put("task_over_l2", over(task_bytes, hardware.l2_bytes));
   put_inner_loops(shape, out);
 }
 
 void put_machine(const StatementShape& shape, const Hardware& hardware, Writer& out) {
   const Hardware machine = with_rates(hardware);
-  const auto cores = static_cast<double>(machine.cores);
+  const double cores = machine.cores;
   out.put("measured", hardware.multiply_add_gflop_s > 0.0 && hardware.copy_gb_s > 0.0);
   out.put("lanes", ratio(shape.lanes));
   out.put("registers", ratio(shape.registers));
   out.put("cores", ratio(cores));
-  out.put("l1", ratio(static_cast<double>(machine.l1_bytes)));
-  out.put("l2", ratio(static_cast<double>(machine.l2_bytes)));
-  out.put("l3", ratio(static_cast<double>(machine.l3_bytes)));
+  out.put("l1", ratio(machine.l1_bytes));
+  out.put("l2", ratio(machine.l2_bytes));
+  out.put("l3", ratio(machine.l3_bytes));
   out.put("multiply_add", ratio(machine.multiply_add_gflop_s));
   out.put("multiply_add_of_all", ratio(machine.all_multiply_add_gflop_s / (cores * machine.multiply_add_gflop_s)));
   out.put("copy", ratio(machine.copy_gb_s));
@@ -181,7 +181,7 @@ void put_machine(const StatementShape& shape, const Hardware& hardware, Writer& 
 
 void put_loop(const StatementShape& shape, size_t d, const Hardware& hardware, Writer& out) {
   const ProgramLoop& loop = shape.loops[d];
-  const auto extent = static_cast<double>(loop.extent);
+  const double extent = loop.extent;
   const double inside = shape.iterations_of(d, shape.loop_count());
   const size_t from_inside = shape.loop_count() - 1 - d;
   out.put("is_loop", 1.0);
@@ -199,15 +199,15 @@ void put_loop(const StatementShape& shape, size_t d, const Hardware& hardware, W
   out.put("around_block", d + 1 == shape.block.first);
   const double bytes = shape.line_bytes(d);
   out.put("bytes", log_of(bytes));
-  out.put("over_l1", over(bytes, static_cast<double>(hardware.l1_bytes)));
-  out.put("over_l2", over(bytes, static_cast<double>(hardware.l2_bytes)));
+  out.put("over_l1", over(bytes, hardware.l1_bytes));
+  out.put("over_l2", over(bytes, hardware.l2_bytes));
   out.put("intensity", ratio(inside / std::max(bytes, 1.0)));
   constexpr std::array<const char*, 3> kAccesses = {"store", "load0", "load1"};
   for (size_t a = 0; a < kAccesses.size(); ++a) {
     const bool there = a < shape.all_steps.size();
     const LoopAccess step = there ? shape.steps(a)[d] : LoopAccess{};
     const double footprint = std::max(1.0, step.footprint), lines = std::max(1.0, step.lines);
-    const auto stride = static_cast<double>(std::abs(step.stride));
+    const double stride = std::abs(step.stride);
     const auto put = [&](const char* part, double value) { out.put(kAccesses[a], part, there ? value : 0.0); };
     put("invariant", step.distinct <= 1.0);
     put("contiguous", stride == 1.0);
@@ -222,7 +222,7 @@ void put_loop(const StatementShape& shape, size_t d, const Hardware& hardware, W
 
 void put_access(const StatementShape& shape, size_t a, const LoopProgram& program, Writer& out) {
   const ProgramAccess& access = program.accesses_of(shape.statement)[a];
-  const ProgramBuffer& buffer = program.buffers[static_cast<size_t>(access.buffer)];
+  const ProgramBuffer& buffer = program.buffers[access.buffer];
   const auto steps = shape.steps(a);
   const bool any = shape.loop_count() > 0;
   const double instructions = shape.instructions(a, shape.block);
@@ -263,7 +263,7 @@ void put_access(const StatementShape& shape, size_t a, const LoopProgram& progra
   double conflicts = 0.0;
   for (size_t d = 0; d < shape.loop_count(); ++d) {
     // Strides of large powers of two fall into few sets of a cache.
-    auto stride = static_cast<uint64_t>(std::abs(steps[d].stride));
+    uint64_t stride = std::abs(steps[d].stride);
     if (shape.loops[d].kind == LoopKind::parallel || steps[d].distinct <= 4.0 || stride == 0) continue;
     int zeros = 0;
     for (; zeros < 12 && stride % 2 == 0; stride /= 2) ++zeros;
@@ -276,7 +276,7 @@ void put_access(const StatementShape& shape, size_t a, const LoopProgram& progra
   for (size_t d = 0; d < task; ++d) {
     if (shape.loops[d].kind != LoopKind::parallel) continue;
     moved *= steps[d].distinct;
-    tasks *= static_cast<double>(shape.loops[d].extent);
+    tasks *= shape.loops[d].extent;
   }
   out.put("task_own", ratio(moved / tasks));
   for (int c = 0; const size_t fitting : shape.fitting)
@@ -340,7 +340,7 @@ MachineValues machine_values(const Hardware& hardware) {
   std::array<float, Columns::count> row = {};
   set_machine_columns(StatementShape(program, program.statements[0], hardware), hardware, row.data());
   MachineValues values;
-  for (size_t i = 0; i < values.size(); ++i) values[i] = row[static_cast<size_t>(Columns::of_machine_alone[i])];
+  for (size_t i = 0; i < values.size(); ++i) values[i] = row[Columns::of_machine_alone[i]];
   return values;
 }
 
@@ -362,7 +362,7 @@ std::vector<std::string> loop_column_names(int64_t columns) {
   range("operation", Columns::kOperation, [&](Writer& out) { put_operation(1, out); });
   range("machine", Columns::kMachine, [&](Writer& out) { put_machine(shape, hardware, out); });
   if (columns <= Columns::count) {
-    names.resize(static_cast<size_t>(columns));
+    names.resize(columns);
     return names;
   }
   const KernelShape kernel;
@@ -374,8 +374,8 @@ std::vector<std::string> loop_column_names(int64_t columns) {
 std::vector<ColumnRange> block_columns() {
   std::vector<ColumnRange> ranges;
   const auto names = loop_column_names();
-  for (int64_t c = 0; c < static_cast<int64_t>(names.size()); ++c) {
-    const std::string& name = names[static_cast<size_t>(c)];
+  for (int64_t c = 0; c < std::ssize(names); ++c) {
+    const std::string& name = names[c];
     if (!name.starts_with("statement.vector") && name != "statement.scalar" && !name.starts_with("statement.block."))
       continue;
     if (ranges.empty() || ranges.back().first + ranges.back().count != c) ranges.push_back({c, 0});

@@ -34,8 +34,7 @@ std::vector<const ProgramAccess*> by_size(const LoopProgram& program, const Prog
   std::vector<const ProgramAccess*> ordered;
   for (const ProgramAccess& access : program.accesses_of(statement)) ordered.push_back(&access);
   std::stable_sort(ordered.begin() + 1, ordered.end(), [&](const ProgramAccess* a, const ProgramAccess* b) {
-    return program.buffers[static_cast<size_t>(a->buffer)].elements >
-           program.buffers[static_cast<size_t>(b->buffer)].elements;
+    return program.buffers[a->buffer].elements > program.buffers[b->buffer].elements;
   });
   return ordered;
 }
@@ -44,20 +43,20 @@ std::vector<const ProgramAccess*> by_size(const LoopProgram& program, const Prog
 class CurveGraphs : public ProgramGraphs {
  public:
   void add(const LoopProgram& program, double) override {
-    features_.resize(features_.size() + static_cast<size_t>(CurveColumns::count), 0.0F);
+    features_.resize(features_.size() + CurveColumns::count, 0.0F);
     float* row = features_.data() + features_.size() - static_cast<size_t>(CurveColumns::count);
     ++programs_;
     const auto order = heaviest(program);
-    for (int64_t s = 0; s < CurveColumns::kStatements && s < static_cast<int64_t>(order.size()); ++s) {
-      const ProgramStatement& statement = program.statements[order[static_cast<size_t>(s)]];
+    for (int64_t s = 0; s < CurveColumns::kStatements && s < std::ssize(order); ++s) {
+      const ProgramStatement& statement = program.statements[order[s]];
       const auto loops = program.loops_of(statement);
       const double all = program.iterations(statement);
       const auto accesses = by_size(program, statement);
-      for (int64_t a = 0; a < CurveColumns::kAccesses && a < static_cast<int64_t>(accesses.size()); ++a) {
-        const auto steps = program.strides_of(statement, *accesses[static_cast<size_t>(a)]);
+      for (int64_t a = 0; a < CurveColumns::kAccesses && a < std::ssize(accesses); ++a) {
+        const auto steps = program.strides_of(statement, *accesses[a]);
         const auto raise = [&](int64_t curve, double x, double value) {
           for (int64_t t = 0; t < CurveColumns::kThresholds; ++t) {
-            if (x > std::exp2(2.0 * static_cast<double>(t))) continue;
+            if (x > std::exp2(2.0 * t)) continue;
             float& column = row[CurveColumns::column(s, a, curve, t)];
             column = std::max(column, static_cast<float>(log_of(value)));
           }
@@ -65,7 +64,7 @@ class CurveGraphs : public ProgramGraphs {
         double inside = 1.0;
         for (size_t i = loops.size() + 1; i-- > 0;) {  // from the statement itself, which touches one element, outwards
           const double touch = i == loops.size() ? 1.0 : steps[i].footprint;
-          if (i < loops.size()) inside *= static_cast<double>(loops[i].extent);
+          if (i < loops.size()) inside *= loops[i].extent;
           const double reuse = inside / touch;
           raise(0, touch, reuse);
           raise(1, touch, inside);
@@ -83,7 +82,7 @@ class CurveGraphs : public ProgramGraphs {
     block.graph_ptr = std::move(graph_ptr);
     block.edge_ptr = std::vector<int64_t>(static_cast<size_t>(programs_) + 1, 0);
     block.node_features = std::exchange(features_, {});
-    block.node_types = std::vector<uint8_t>(static_cast<size_t>(programs_), tir_type_id("PrimFunc"));
+    block.node_types = std::vector<uint8_t>(programs_, tir_type_id("PrimFunc"));
     programs_ = 0;
     return block;
   }
@@ -108,7 +107,7 @@ const NodeTypes& types() {
 int32_t narrow(size_t value) {
   if (value > static_cast<size_t>(std::numeric_limits<int32_t>::max()))
     throw DataError("loop graphs with more than 2^31 - 1 nodes or edges, expected fewer programs in a group");
-  return static_cast<int32_t>(value);
+  return value;
 }
 
 /// Iterations of the outermost loops that both statements are in.
@@ -116,7 +115,7 @@ double shared_iterations(const LoopProgram& program, const ProgramStatement& a, 
   const auto of_a = program.loops_of(a), of_b = program.loops_of(b);
   double iterations = 1.0;
   for (size_t d = 0; d < std::min(of_a.size(), of_b.size()) && of_a[d].id == of_b[d].id; ++d)
-    iterations *= static_cast<double>(of_a[d].extent);
+    iterations *= of_a[d].extent;
   return iterations;
 }
 
@@ -153,8 +152,8 @@ class LoopGraphs : public ProgramGraphs {
       before = node;
     }
     if (program.statements.empty()) add_node(types().statement)[LoopColumns::statement] = 1.0F;  // costs nothing
-    graph_ptr_.push_back(static_cast<int64_t>(types_.size()));
-    edge_ptr_.push_back(static_cast<int64_t>(sources_.size()));
+    graph_ptr_.push_back(types_.size());
+    edge_ptr_.push_back(sources_.size());
     narrow(types_.size());
     narrow(sources_.size());
   }
@@ -182,12 +181,12 @@ class LoopGraphs : public ProgramGraphs {
   }
   float* add_node(uint8_t type) {
     types_.push_back(type);
-    features_.resize(features_.size() + static_cast<size_t>(columns_), 0.0F);
+    features_.resize(features_.size() + columns_, 0.0F);
     return features_.data() + features_.size() - static_cast<size_t>(columns_);
   }
   void add_edge(size_t source, size_t target) {
-    sources_.push_back(static_cast<int32_t>(source));
-    targets_.push_back(static_cast<int32_t>(target));
+    sources_.push_back(source);
+    targets_.push_back(target);
   }
   void add_statement(const LoopProgram& program, const StatementPlace& place) {
     const ProgramStatement& statement = program.statements[place.index];
@@ -211,7 +210,7 @@ class LoopGraphs : public ProgramGraphs {
       set_operation_columns(statement.arithmetic[i], add_node(types().operations[i]));
       add_edge(here, node);
     }
-    writers_[static_cast<size_t>(program.accesses[statement.first_access].buffer)] = narrow(node);
+    writers_[program.accesses[statement.first_access].buffer] = narrow(node);
   }
   void add_accesses(const LoopProgram& program, const StatementShape& shape, size_t node, size_t first_loop) {
     const auto accesses = program.accesses_of(shape.statement);
@@ -224,8 +223,8 @@ class LoopGraphs : public ProgramGraphs {
       for (size_t d = 0; d < shape.loop_count(); ++d) {
         if (shape.steps(a)[d].distinct > 1.0) add_edge(here, first_loop + shape.loop_count() - 1 - d);
       }
-      const int32_t writer = writers_[static_cast<size_t>(accesses[a].buffer)];
-      if (writer >= 0 && (a > 0 || shape.statement.update)) add_edge(static_cast<size_t>(writer), here);
+      const int32_t writer = writers_[accesses[a].buffer];
+      if (writer >= 0 && (a > 0 || shape.statement.update)) add_edge(writer, here);
     }
   }
   void find_places(const LoopProgram& program, double operations) {
@@ -272,7 +271,7 @@ class LoopFeaturizer : public Featurizer {
     LoopProgram program;
     for (int64_t graph = 0; graph < trees.graphs(); ++graph) {
       reader.read(trees, graph, program);
-      graphs->add(program, operations.empty() ? 0.0 : operations[static_cast<size_t>(graph)]);
+      graphs->add(program, operations.empty() ? 0.0 : operations[graph]);
     }
     return graphs->finish();
   }

@@ -28,15 +28,15 @@ void LoopProgram::clear() {
 
 std::span<const int64_t> LoopProgram::lanes_of(const ProgramStatement& statement, const ProgramAccess& access,
                                                int64_t warp_size) const {
-  const auto place = static_cast<size_t>(&access - accesses.data());
-  const int64_t threads = kernels[static_cast<size_t>(statement.kernel)].block_threads();
-  const auto count = static_cast<size_t>(std::min({warp_size, threads, static_cast<int64_t>(kMostLanes)}));
+  const size_t place = &access - accesses.data();
+  const int64_t threads = kernels[statement.kernel].block_threads();
+  const size_t count = std::min({warp_size, threads, static_cast<int64_t>(kMostLanes)});
   return std::span(lanes).subspan(place * kMostLanes, count);
 }
 
 double LoopProgram::iterations(const ProgramStatement& statement) const {
   double product = 1.0;
-  for (const ProgramLoop& loop : loops_of(statement)) product *= static_cast<double>(loop.extent);
+  for (const ProgramLoop& loop : loops_of(statement)) product *= loop.extent;
   return product;
 }
 
@@ -129,13 +129,13 @@ void LoopProgram::finish() {
   }
   Unrolling(*this).run();
   for (const ProgramStatement& writer : statements) {
-    ProgramBuffer& buffer = buffers[static_cast<size_t>(accesses[writer.first_access].buffer)];
+    ProgramBuffer& buffer = buffers[accesses[writer.first_access].buffer];
     buffer.written = true;
   }
   for (const ProgramStatement& reader : statements) {
     const auto touched = accesses_of(reader);
     for (const ProgramAccess& load : touched.subspan(1)) {
-      ProgramBuffer& buffer = buffers[static_cast<size_t>(load.buffer)];
+      ProgramBuffer& buffer = buffers[load.buffer];
       if (buffer.written && load.buffer != touched[0].buffer) buffer.temporary = true;
     }
   }

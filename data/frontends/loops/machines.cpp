@@ -69,12 +69,11 @@ Hardware Machines::hardware_of(std::string_view target, const HardwareParameters
   hardware.vector_bytes = std::min(hardware.vector_bytes, compiled.vector_bytes);
   hardware.vector_registers = std::min(hardware.vector_registers, compiled.vector_registers);
   hardware.cores = compiled.cores;
-  const double narrower =
-      static_cast<double>(hardware.vector_bytes) / static_cast<double>(machine->hardware.vector_bytes);
+  const double narrower = static_cast<double>(hardware.vector_bytes) / machine->hardware.vector_bytes;
   hardware.multiply_add_gflop_s *= narrower;
   hardware.all_multiply_add_gflop_s *= narrower;
   const auto share = [&](double one, double& all) {  // of the machine's cores, this program has some
-    if (hardware.cores < machine->hardware.cores) all = std::min(all, one * static_cast<double>(hardware.cores));
+    if (hardware.cores < machine->hardware.cores) all = std::min(all, one * hardware.cores);
   };
   share(hardware.multiply_add_gflop_s, hardware.all_multiply_add_gflop_s);
   share(hardware.copy_gb_s, hardware.all_copy_gb_s);

@@ -77,7 +77,7 @@ void NestProgram::find_attached(const LoopNest& nest) {
   for (size_t stage = 0; stage < nest.stages.size(); ++stage) {  // ascending: a producer runs before its readers
     const NestStage& s = nest.stages[stage];
     if (s.compute_at != ComputeAt::iterator) continue;
-    attached_[static_cast<size_t>(s.attach_stage)].emplace_back(s.attach_iterator, stage);
+    attached_[s.attach_stage].emplace_back(s.attach_iterator, stage);
   }
 }
 
@@ -97,13 +97,13 @@ void NestProgram::find_kernels(LoopNest& nest, LoopProgram& program) {
     if (!runs(stage)) continue;
     size_t root = stage;
     for (size_t steps = 0; nest.stages[root].compute_at == ComputeAt::iterator && steps < stages; ++steps)
-      root = static_cast<size_t>(nest.stages[root].attach_stage);
+      root = nest.stages[root].attach_stage;
     if (kernel_of_[root] < 0) {
-      kernel_of_[root] = static_cast<int32_t>(program.kernels.size());
+      kernel_of_[root] = program.kernels.size();
       program.kernels.emplace_back();
     }
     kernel_of_[stage] = kernel_of_[root];
-    ProgramKernel& kernel = program.kernels[static_cast<size_t>(kernel_of_[stage])];
+    ProgramKernel& kernel = program.kernels[kernel_of_[stage]];
     int64_t virtual_threads = 1;
     std::array<int64_t, 3> blocks = {1, 1, 1};
     for (const NestIterator& iterator : nest.stages[stage].iterators) {
@@ -139,7 +139,7 @@ void NestProgram::set_scope(const LoopNest& nest, size_t stage, LoopProgram& pro
     scope = BufferScope::shared;
   }
   for (size_t output = 0; output < nest.dag->stages[stage].outputs(); ++output)
-    program.buffers[static_cast<size_t>(buffer_of_[nest.dag->memory(stage, output)])].scope = scope;
+    program.buffers[buffer_of_[nest.dag->memory(stage, output)]].scope = scope;
 }
 
 void NestProgram::set_buffers(const LoopNest& nest, LoopProgram& program) {
@@ -155,7 +155,7 @@ void NestProgram::set_buffers(const LoopNest& nest, LoopProgram& program) {
       strides[d] = elements;
       int64_t extent = definition.shape[d];
       if (!whole && d < definition.axes.size()) {
-        const Affine& realised = nest.variables[static_cast<size_t>(s.axes[d])].extent;
+        const Affine& realised = nest.variables[s.axes[d]].extent;
         if (realised.constant()) extent = std::max<int64_t>(1, realised.base);
       }
       elements = checked_multiply(elements, extent);
@@ -167,7 +167,7 @@ void NestProgram::set_buffers(const LoopNest& nest, LoopProgram& program) {
     const size_t stage = nest.dag->stage_of(memory), output = nest.dag->output_of(memory);
     const DagStage& definition = nest.dag->stages[stage];
     if (output >= definition.outputs()) continue;
-    buffer_of_[memory] = static_cast<int32_t>(output == 0 ? stage : program.buffers.size());
+    buffer_of_[memory] = (output == 0 ? stage : program.buffers.size());
     if (output == 0) continue;
     program.buffers.push_back(
         {.elements = program.buffers[stage].elements, .element_bytes = element_bytes(definition.types[output])});
@@ -235,9 +235,9 @@ void NestProgram::add_statement(LoopNest& nest, size_t stage, size_t output, boo
   statement.update = !initial && !nest.dag->stages[stage].reduce_axes.empty();
   statement.unroll_limit = unroll_limit_;
   statement.kernel = kernel_;
-  statement.first_loop = static_cast<uint32_t>(program.loops.size());
-  statement.loops = static_cast<uint32_t>(open_.size());
-  statement.first_access = static_cast<uint32_t>(program.accesses.size());
+  statement.first_loop = program.loops.size();
+  statement.loops = open_.size();
+  statement.first_access = program.accesses.size();
   index_loops_.clear();
   for (const OpenLoop& open : open_) {
     program.loops.push_back(open.loop);
@@ -266,7 +266,7 @@ void NestProgram::add_statement(LoopNest& nest, size_t stage, size_t output, boo
 void NestProgram::add_access(LoopNest& nest, const NestAccess& access, uint32_t loops, LoopProgram& program) {
   const size_t stage = nest.dag->stage_of(access.memory);
   const int32_t number = buffer_of_[access.memory];
-  const ProgramBuffer& buffer = program.buffers[static_cast<size_t>(number)];
+  const ProgramBuffer& buffer = program.buffers[number];
   const NestStage& owner = nest.stages[stage];
   const auto& strides = row_major_[stage];
   Affine flat = Affine::of(0);
@@ -275,7 +275,7 @@ void NestProgram::add_access(LoopNest& nest, const NestAccess& access, uint32_t 
     Affine index = access.indices[d];
     // Positions in a buffer that is one iteration's part of a stage count from where this part starts.
     if (is_realised(nest.dag->stages[stage], owner))
-      index = nest.pool.subtract(index, nest.variables[static_cast<size_t>(owner.axes[d])].minimum);
+      index = nest.pool.subtract(index, nest.variables[owner.axes[d]].minimum);
     flat = nest.pool.add(flat, nest.pool.scale(index, strides[d]));
   }
   program.accesses.push_back({number, static_cast<uint32_t>(program.strides.size())});
@@ -284,12 +284,12 @@ void NestProgram::add_access(LoopNest& nest, const NestAccess& access, uint32_t 
   if (!program.is_gpu()) return;
   const size_t first = program.lanes.size();
   program.lanes.resize(first + kMostLanes, 0);
-  lane_positions(nest, flat, program.kernels[static_cast<size_t>(kernel_)], std::span(program.lanes).subspan(first));
+  lane_positions(nest, flat, program.kernels[kernel_], std::span(program.lanes).subspan(first));
 }
 
 void NestProgram::drop_repeated_threads(const ProgramStatement& statement, LoopProgram& program) const {
   const ProgramAccess& store = program.accesses[statement.first_access];
-  const BufferScope scope = program.buffers[static_cast<size_t>(store.buffer)].scope;
+  const BufferScope scope = program.buffers[store.buffer].scope;
   for (size_t i = 0; i < open_.size(); ++i) {
     const Annotation bound = open_[i].annotation;
     bool repeats = false;
@@ -318,7 +318,7 @@ void NestProgram::rearrange(const ProgramStatement& statement, const ProgramAcce
   transform_loops_.clear();
   transform_from_.clear();
   transformed_ = access.buffer;
-  const ProgramBuffer& buffer = program.buffers[static_cast<size_t>(access.buffer)];
+  const ProgramBuffer& buffer = program.buffers[access.buffer];
   for (size_t i = 0; i < loops; ++i) {
     const LoopAccess& from = program.strides[access.first + i];
     if (from.distinct <= 1.0) continue;
@@ -330,7 +330,7 @@ void NestProgram::rearrange(const ProgramStatement& statement, const ProgramAcce
   double inside = 1.0;
   for (size_t i = loops; i-- > 0;) {
     LoopAccess& step = program.strides[access.first + i];
-    if (step.stride != 0) step.stride = static_cast<int64_t>(inside);
+    if (step.stride != 0) step.stride = inside;
     inside *= step.distinct;
     step.footprint = std::min(inside, static_cast<double>(buffer.elements));
     step.lines = std::max(1.0, step.footprint * buffer.element_bytes / kLineBytes);
@@ -338,15 +338,15 @@ void NestProgram::rearrange(const ProgramStatement& statement, const ProgramAcce
 }
 
 void NestProgram::insert_transform(LoopProgram& program) {
-  ProgramBuffer rearranged = program.buffers[static_cast<size_t>(transformed_)];
-  const auto target = static_cast<int32_t>(program.buffers.size());
+  ProgramBuffer rearranged = program.buffers[transformed_];
+  const int32_t target = program.buffers.size();
   for (ProgramAccess& access : program.accesses) {
     if (access.buffer == transformed_) access.buffer = target;
   }
   ProgramStatement statement;
-  statement.first_loop = static_cast<uint32_t>(program.loops.size());
-  statement.loops = static_cast<uint32_t>(transform_loops_.size());
-  statement.first_access = static_cast<uint32_t>(program.accesses.size());
+  statement.first_loop = program.loops.size();
+  statement.loops = transform_loops_.size();
+  statement.first_access = program.accesses.size();
   statement.accesses = 2;
   program.accesses.push_back({target, static_cast<uint32_t>(program.strides.size())});
   program.accesses.push_back({transformed_, static_cast<uint32_t>(program.strides.size() + transform_loops_.size())});
@@ -355,8 +355,8 @@ void NestProgram::insert_transform(LoopProgram& program) {
   std::vector<LoopAccess> to(transform_loops_.size());
   double inside = 1.0;
   for (size_t i = to.size(); i-- > 0;) {
-    to[i].stride = static_cast<int64_t>(inside);
-    to[i].distinct = static_cast<double>(transform_loops_[i].extent);
+    to[i].stride = inside;
+    to[i].distinct = transform_loops_[i].extent;
     inside *= to[i].distinct;
     to[i].footprint = std::min(inside, static_cast<double>(rearranged.elements));
     to[i].lines = std::max(1.0, to[i].footprint * rearranged.element_bytes / kLineBytes);
@@ -391,7 +391,7 @@ void NestProgram::count_expression(const LoopNest& nest, int32_t expression, boo
   const ExpressionTree::Node& node = tree.node(expression);
   if (node.kind == ExpressionKind::load) {  // its indices are no arithmetic on values
     if (node.target < 0) return;
-    const auto source = static_cast<size_t>(node.target);
+    const size_t source = node.target;
     const auto& bodies = nest.dag->stages[source].bodies;
     if (nest.stages[source].compute_at == ComputeAt::inlined && !bodies.empty())
       count_expression(nest, bodies[tree.output(expression)], compared, statement);
@@ -399,7 +399,7 @@ void NestProgram::count_expression(const LoopNest& nest, int32_t expression, boo
   }
   if (node.kind == ExpressionKind::variable && combined_) {
     const DagStage& definition = nest.dag->stages[*combined_];
-    const auto operand = static_cast<size_t>(node.target);
+    const size_t operand = node.target;
     if (operand < definition.outputs() || definition.bodies.empty()) return;
     const auto combined = std::exchange(combined_, std::nullopt);
     count_expression(nest, definition.bodies[operand - definition.outputs()], compared, statement);

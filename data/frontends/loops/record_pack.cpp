@@ -26,7 +26,7 @@ double nodes_of_program(configs::Representation representation) {
   return representation == configs::Representation::curve ? 1.0 : kNodesOfProgram;
 }
 double bytes_of_program(configs::Representation representation, int64_t columns) {
-  return nodes_of_program(representation) * 8.0 * static_cast<double>(columns) + kEdgesOfProgram * 16.0;
+  return nodes_of_program(representation) * 8.0 * columns + kEdgesOfProgram * 16.0;
 }
 /// Node features that graphs of the index's programs have where nobody asks for less.
 int64_t columns_of(const RecordIndex& index, configs::Representation representation) {
@@ -35,15 +35,15 @@ int64_t columns_of(const RecordIndex& index, configs::Representation representat
 }
 
 int64_t place_of(size_t file, int64_t line) { return static_cast<int64_t>(file) << kFileShift | line; }
-size_t file_of(int64_t place) { return static_cast<size_t>(place >> kFileShift); }
+size_t file_of(int64_t place) { return place >> kFileShift; }
 int64_t line_of(int64_t place) { return place & ((int64_t{1} << kFileShift) - 1); }
 
 void choose(std::vector<int64_t>& places, const RecordChoice& choice) {
   if (choice.most <= 0 || places.size() <= static_cast<size_t>(choice.most)) return;
-  const auto rank = [&](int64_t place) { return mix(mix(choice.seed) ^ static_cast<uint64_t>(place)); };
+  const auto rank = [&](int64_t place) { return mix(mix(choice.seed) ^ place); };
   std::nth_element(places.begin(), places.begin() + choice.most, places.end(),
                    [&](int64_t a, int64_t b) { return rank(a) < rank(b); });
-  places.resize(static_cast<size_t>(choice.most));
+  places.resize(choice.most);
   std::ranges::sort(places);
 }
 
@@ -79,12 +79,11 @@ class RecordPacker {
   }
 
  private:
-  const RecordGroup& group(int64_t id) const { return index_.groups[static_cast<size_t>(id)]; }
+  const RecordGroup& group(int64_t id) const { return index_.groups[id]; }
 
   /// Returns the number of groups that can be read in one pass: the open ones must fit into memory.
   size_t batch(std::span<const int64_t> groups) const {
-    const auto most = static_cast<int64_t>(static_cast<double>(options_.memory) /
-                                           bytes_of_program(options_.representation, columns_));
+    const int64_t most = options_.memory / bytes_of_program(options_.representation, columns_);
     size_t fits = 1, beyond = groups.size() + 1;  // more groups have no fewer records open
     while (fits + 1 < beyond) {
       const size_t middle = fits + (beyond - fits) / 2;
@@ -98,8 +97,8 @@ class RecordPacker {
     std::vector<std::pair<int64_t, int64_t>> changes;  // place, records more from there on
     for (const int64_t id : groups) {
       const auto& places = group(id).places;
-      changes.emplace_back(places.front(), static_cast<int64_t>(places.size()));
-      changes.emplace_back(places.back() + 1, -static_cast<int64_t>(places.size()));
+      changes.emplace_back(places.front(), std::ssize(places));
+      changes.emplace_back(places.back() + 1, -std::ssize(places));
     }
     std::ranges::sort(changes);
     int64_t open = 0, peak = 0;
@@ -160,15 +159,15 @@ class RecordPacker {
 
   void write(const RecordGroup& of, OpenGroup& open) {
     if (open.ran < options_.least) {
-      counts_.left_out += static_cast<int64_t>(open.runtimes.size());
+      counts_.left_out += std::ssize(open.runtimes);
       return;
     }
-    counts_.failed += static_cast<int64_t>(open.runtimes.size()) - open.ran;
+    counts_.failed += std::ssize(open.runtimes) - open.ran;
     Group group;
     group.name = of.name;
     group.kind = CandidateKind::program;
     group.unit = RuntimeUnit::seconds;
-    group.candidates = static_cast<int64_t>(open.runtimes.size());
+    group.candidates = open.runtimes.size();
     const double operations = of.dag->flops;
     if (operations > 0.0) group.flops = std::vector<double>(open.runtimes.size(), operations);
     group.graphs = open.graphs->finish();
@@ -287,7 +286,7 @@ RecordIndex index_records(const std::vector<std::filesystem::path>& files, const
       index.groups[found->second].places.push_back(place_of(file, record.line - 1));
       index.groups[found->second].ran += record.error == RecordError::none;
     }
-    const auto last = share.lines ? static_cast<int64_t>(share.lines->size()) : 0;
+    const auto last = share.lines ? std::ssize(*share.lines) : 0;
     if (last > reader.line_number())
       throw DataError("{}: record {} is asked for (0 is the first line), and the file has {} lines",
                       files[file].string(), last - 1, reader.line_number());
@@ -299,22 +298,22 @@ RecordIndex index_records(const std::vector<std::filesystem::path>& files, const
   }
   for (RecordGroup& group : index.groups) choose(group.places, choice);
   const auto small = [&](const RecordGroup& group) {
-    const bool leave = std::min<int64_t>(group.ran, static_cast<int64_t>(group.places.size())) < choice.least;
-    if (leave) index.left_out += static_cast<int64_t>(group.places.size());
+    const bool leave = std::min<int64_t>(group.ran, std::ssize(group.places)) < choice.least;
+    if (leave) index.left_out += std::ssize(group.places);
     return leave;
   };
   index.groups.erase(std::remove_if(index.groups.begin(), index.groups.end(), small), index.groups.end());
   name_groups(index.groups);
   std::ranges::sort(index.groups,
                     [](const RecordGroup& a, const RecordGroup& b) { return a.places.back() < b.places.back(); });
-  for (const RecordGroup& group : index.groups) index.records += static_cast<int64_t>(group.places.size());
+  for (const RecordGroup& group : index.groups) index.records += std::ssize(group.places);
   return index;
 }
 
 std::vector<GroupHeader> headers_of(const RecordIndex& index, configs::Representation representation) {
   std::vector<GroupHeader> headers;
   for (const RecordGroup& group : index.groups) {
-    const auto records = static_cast<int64_t>(group.places.size());
+    const auto records = std::ssize(group.places);
     GroupHeader header;
     header.name = group.name;
     header.kind = CandidateKind::program;

@@ -136,7 +136,7 @@ RecordPacking::RecordPacking(const RecordPackRequest& request, const PackShare& 
         index_.failed, index_.malformed, request.dags,
         index_.missing_keys.empty() ? "" : fmt::format(" (which has none for {})", index_.missing_keys.front()));
   options_.representation = request.representation;
-  options_.memory = (static_cast<uint64_t>(request.memory_mib) << 20) / static_cast<uint64_t>(share.threads);
+  options_.memory = (static_cast<uint64_t>(request.memory_mib) << 20) / share.threads;
   const auto headers = headers_of(index_, request.representation);
   const int64_t workers = pack_workers(headers.size(), share.processes, {.threads = share.threads});
   parts_.emplace(request.out, headers, workers, share.token, share.process, share.processes);

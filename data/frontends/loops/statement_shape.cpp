@@ -72,8 +72,8 @@ Hardware gpu_of_target(std::string_view target, const HardwareParameters& said) 
   hardware.cores = architecture.limits.multiprocessors;
   hardware.l1_bytes = architecture.l1_bytes;
   hardware.l2_bytes = hardware.l3_bytes = architecture.l2_bytes;
-  const auto multiprocessors = static_cast<double>(hardware.cores);
-  hardware.multiply_add_gflop_s = 2.0 * static_cast<double>(architecture.lanes) * architecture.ghz;
+  const double multiprocessors = hardware.cores;
+  hardware.multiply_add_gflop_s = 2.0 * architecture.lanes * architecture.ghz;
   hardware.all_multiply_add_gflop_s = multiprocessors * hardware.multiply_add_gflop_s;
   hardware.all_copy_gb_s = architecture.gb_s;
   hardware.copy_gb_s = 2.0 * architecture.gb_s / multiprocessors;  // a single one gets more than its share
@@ -82,7 +82,7 @@ Hardware gpu_of_target(std::string_view target, const HardwareParameters& said) 
 
 Hardware with_rates(Hardware hardware) {
   constexpr double kGuessedGhz = 2.5, kFlopOfLane = 4.0, kCopy = 10.0, kAllCopy = 80.0;
-  const auto cores = static_cast<double>(std::max<int64_t>(1, hardware.cores));
+  const double cores = std::max<int64_t>(1, hardware.cores);
   const auto set = [](double& rate, double guess) {
     if (!(rate > 0.0)) rate = guess;
   };
@@ -94,7 +94,7 @@ Hardware with_rates(Hardware hardware) {
     set(hardware.copy_gb_s, 2.0 * hardware.all_copy_gb_s / cores);
     return hardware;
   }
-  set(hardware.multiply_add_gflop_s, static_cast<double>(hardware.vector_bytes) / 4.0 * kFlopOfLane * kGuessedGhz);
+  set(hardware.multiply_add_gflop_s, hardware.vector_bytes / 4.0 * kFlopOfLane * kGuessedGhz);
   set(hardware.all_multiply_add_gflop_s, cores * hardware.multiply_add_gflop_s);
   set(hardware.copy_gb_s, kCopy);
   set(hardware.all_copy_gb_s, std::max(hardware.copy_gb_s, std::min(cores * hardware.copy_gb_s, kAllCopy)));
@@ -113,13 +113,13 @@ bool vectorized(const ProgramLoop& loop) { return loop.kind == LoopKind::vectori
 StatementShape::StatementShape(const LoopProgram& program, const ProgramStatement& of, const Hardware& hardware)
     : statement(of),
       loops(program.loops_of(of)),
-      lanes(std::max(1.0, static_cast<double>(hardware.vector_bytes) / kFloatBytes)),
-      registers(static_cast<double>(hardware.vector_registers)),
+      lanes(std::max(1.0, hardware.vector_bytes / kFloatBytes)),
+      registers(hardware.vector_registers),
       iterations(program.iterations(of)),
       vector_depth(loops.size()) {
   for (const ProgramAccess& access : program.accesses_of(of)) all_steps.push_back(program.strides_of(of, access));
   for (size_t d = 0; d < loops.size(); ++d) {
-    const auto extent = static_cast<double>(loops[d].extent);
+    const double extent = loops[d].extent;
     if (runs_in_parallel(loops[d])) {
       parallel *= extent;
       is_parallel = true;
@@ -131,7 +131,7 @@ StatementShape::StatementShape(const LoopProgram& program, const ProgramStatemen
     }
   }
   if (!is_parallel) outside_parallel = 1.0;
-  const auto cores = static_cast<double>(hardware.cores);
+  const double cores = hardware.cores;
   critical = is_parallel ? iterations / parallel * std::ceil(parallel / cores) : iterations;
   vector_instructions = std::ceil(vector / lanes);
   double counted = 0.0;
@@ -142,7 +142,7 @@ StatementShape::StatementShape(const LoopProgram& program, const ProgramStatemen
     found.first = first;
     for (size_t d = first; d < loops.size(); ++d) {
       if (vectorized(loops[d])) continue;
-      const auto extent = static_cast<double>(loops[d].extent);
+      const double extent = loops[d].extent;
       found.copies *= extent;
       (all_steps[0][d].stride != 0 ? found.outputs : found.repeats) *= extent;
     }
@@ -151,12 +151,12 @@ StatementShape::StatementShape(const LoopProgram& program, const ProgramStatemen
   size_t first = loops.size();
   while (first > 0 && (vectorized(loops[first - 1]) || loops[first - 1].unrolled)) --first;
   block = measure(first);
-  double instructions = block.copies * vector_instructions * (operations + static_cast<double>(all_steps.size()));
+  double instructions = block.copies * vector_instructions * (operations + all_steps.size());
   while (first > 0 && loops[first - 1].kind == LoopKind::serial &&
          instructions * static_cast<double>(loops[first - 1].extent) <= kUnrollThreshold)
-    instructions *= static_cast<double>(loops[--first].extent);
+    instructions *= loops[--first].extent;
   widened = measure(first);
-  const auto l1 = static_cast<double>(hardware.l1_bytes);
+  const double l1 = hardware.l1_bytes;
   const std::array<double, kCaches> bytes = {l1 / 2, l1, static_cast<double>(hardware.l2_bytes),
                                              static_cast<double>(hardware.l3_bytes)};
   for (size_t c = 0; c < kCaches; ++c) {
@@ -181,7 +181,7 @@ double StatementShape::instructions(size_t access, const UnrolledBlock& of) cons
 double StatementShape::invariant(size_t access, size_t depth) const {
   double product = 1.0;
   for (size_t d = depth; d-- > 0 && !runs_in_parallel(loops[d]) && all_steps[access][d].distinct <= 1.0;)
-    product *= static_cast<double>(loops[d].extent);
+    product *= loops[d].extent;
   return product;
 }
 
@@ -193,7 +193,7 @@ double StatementShape::line_bytes(size_t depth) const {
 
 double StatementShape::iterations_of(size_t first, size_t last) const {
   double product = 1.0;
-  for (size_t d = first; d < last; ++d) product *= static_cast<double>(loops[d].extent);
+  for (size_t d = first; d < last; ++d) product *= loops[d].extent;
   return product;
 }
 

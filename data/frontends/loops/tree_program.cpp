@@ -53,14 +53,14 @@ struct TreeProgram::Tree {
   size_t first = 0;
   int32_t count = 0;
 
-  size_t at(int32_t node) const { return first + static_cast<size_t>(node); }
+  size_t at(int32_t node) const { return first + node; }
   Role role(int32_t node) const { return meaning_of(nodes.type[at(node)]).role; }
   ExpressionKind kind(int32_t node) const { return meaning_of(nodes.type[at(node)]).kind; }
   int32_t parent(int32_t node) const { return nodes.parent[at(node)]; }
 };
 
 void TreeProgram::read(const ProgramNodes& nodes, int64_t graph, LoopProgram& program) {
-  const auto g = static_cast<size_t>(graph);
+  const size_t g = graph;
   const Tree tree{nodes, static_cast<size_t>(nodes.graph_ptr[g]),
                   static_cast<int32_t>(nodes.graph_ptr[g + 1] - nodes.graph_ptr[g])};
   program.clear();
@@ -75,8 +75,8 @@ void TreeProgram::read(const ProgramNodes& nodes, int64_t graph, LoopProgram& pr
 }
 
 void TreeProgram::find_places(const Tree& tree) {
-  places_.assign(static_cast<size_t>(tree.count), {});
-  const auto place = [&](int32_t node) -> Place& { return places_[static_cast<size_t>(node)]; };
+  places_.assign(tree.count, {});
+  const auto place = [&](int32_t node) -> Place& { return places_[node]; };
   for (int32_t node = 1; node < tree.count; ++node) {
     Place& above = place(tree.parent(node));
     if (above.children[0] < 0)
@@ -104,22 +104,20 @@ void TreeProgram::find_places(const Tree& tree) {
     const int32_t value = here.children[0];
     if (role == Role::attribute && value >= 0 && tree.kind(value) == ExpressionKind::integer &&
         tree.nodes.value[tree.at(value)] > 1.0 && tree.nodes.value[tree.at(value)] < kLargestInteger)
-      here.unroll_limit = static_cast<int64_t>(tree.nodes.value[tree.at(value)]);
+      here.unroll_limit = tree.nodes.value[tree.at(value)];
   }
 }
 
 void TreeProgram::read_indices(const Tree& tree) {
-  values_.assign(static_cast<size_t>(tree.count), Affine::of(0));
+  values_.assign(tree.count, Affine::of(0));
   for (int32_t node = tree.count; node-- > 0;) {  // children before their parents
-    if (places_[static_cast<size_t>(node)].index) values_[static_cast<size_t>(node)] = index_value(tree, node);
+    if (places_[node].index) values_[node] = index_value(tree, node);
   }
 }
 
 Affine TreeProgram::index_value(const Tree& tree, int32_t node) {
-  const Place& place = places_[static_cast<size_t>(node)];
-  const auto child = [&](int i) {
-    return place.children[i] >= 0 ? values_[static_cast<size_t>(place.children[i])] : Affine::of(0);
-  };
+  const Place& place = places_[node];
+  const auto child = [&](int i) { return place.children[i] >= 0 ? values_[place.children[i]] : Affine::of(0); };
   const Affine b = child(1);
   const ExpressionKind kind = tree.kind(node);
   if (kind == ExpressionKind::integer) {
@@ -142,16 +140,16 @@ Affine TreeProgram::index_value(const Tree& tree, int32_t node) {
 
 int32_t TreeProgram::loop_around(const Tree& tree, int32_t loop) const {
   const int32_t parent = tree.parent(loop);
-  return parent < 0 ? -1 : places_[static_cast<size_t>(parent)].loop;
+  return parent < 0 ? -1 : places_[parent].loop;
 }
 
 Affine TreeProgram::flat_index(const Tree& tree, int32_t access) {
-  const Place& place = places_[static_cast<size_t>(access)];
+  const Place& place = places_[access];
   if (place.children[0] < 0) return Affine::of(0);
   Affine flat = Affine::of(0);
   for (int32_t node = place.children[0]; node <= place.last_child; ++node) {
-    if (tree.parent(node) != access || !places_[static_cast<size_t>(node)].index) continue;
-    const Affine index = values_[static_cast<size_t>(node)];
+    if (tree.parent(node) != access || !places_[node].index) continue;
+    const Affine index = values_[node];
     const AffineBounds bounds = pool_.bounds(index);
     const bool bounded = bounds.high < kUnbounded && bounds.low > -kUnbounded;
     flat = pool_.add(pool_.scale(flat, bounded ? bounds.high - bounds.low + 1 : 1), index);
@@ -161,11 +159,11 @@ Affine TreeProgram::flat_index(const Tree& tree, int32_t access) {
 
 void TreeProgram::add_statement(const Tree& tree, int32_t node, LoopProgram& program) {
   if (program.statements.size() == kMostStatements) throw DataError("more than {} statements", kMostStatements);
-  const Place& place = places_[static_cast<size_t>(node)];
+  const Place& place = places_[node];
   ProgramStatement statement;
   statement.unroll_limit = place.unroll_limit;
-  statement.first_loop = static_cast<uint32_t>(program.loops.size());
-  statement.first_access = static_cast<uint32_t>(program.accesses.size());
+  statement.first_loop = program.loops.size();
+  statement.first_access = program.accesses.size();
   loop_nodes_.clear();
   for (int32_t above = place.loop; above >= 0; above = loop_around(tree, above)) {
     if (tree.nodes.extent[tree.at(above)] > 1) loop_nodes_.push_back(above);
@@ -180,12 +178,12 @@ void TreeProgram::add_statement(const Tree& tree, int32_t node, LoopProgram& pro
     program.loops.push_back({.extent = extent, .kind = kind, .id = loop});
     index_loops_.push_back({loop, extent});
   }
-  statement.loops = static_cast<uint32_t>(loop_nodes_.size());
+  statement.loops = loop_nodes_.size();
   add_access(tree, node, program);
   const int32_t written = program.accesses.back().buffer;
   bool constant = true;
   for (int32_t inside = node + 1; inside < tree.count; ++inside) {
-    const Place& part = places_[static_cast<size_t>(inside)];
+    const Place& part = places_[inside];
     if (part.statement != node) break;  // a tree's nodes follow its root in pre-order
     if (part.index) continue;
     if (!part.condition) count_arithmetic(tree, inside, statement);
@@ -204,14 +202,14 @@ void TreeProgram::add_statement(const Tree& tree, int32_t node, LoopProgram& pro
 void TreeProgram::add_access(const Tree& tree, int32_t node, LoopProgram& program) {
   const int32_t buffer = buffer_of(tree, node, program);
   program.accesses.push_back({buffer, static_cast<uint32_t>(program.strides.size())});
-  pattern_.append(pool_, flat_index(tree, node), index_loops_, program.buffers[static_cast<size_t>(buffer)].elements,
-                  kElementBytes, program.strides);
+  pattern_.append(pool_, flat_index(tree, node), index_loops_, program.buffers[buffer].elements, kElementBytes,
+                  program.strides);
 }
 
 void TreeProgram::count_arithmetic(const Tree& tree, int32_t node, ProgramStatement& statement) {
   auto kind = arithmetic_of(tree.kind(node));
   if (!kind) return;
-  static const auto if_then_else = static_cast<uint8_t>(call_op_index("if_then_else"));
+  static const uint8_t if_then_else = call_op_index("if_then_else");
   if (*kind == Arithmetic::call && tree.nodes.call_op[tree.at(node)] == if_then_else) kind = Arithmetic::select;
   ++statement.arithmetic[static_cast<size_t>(*kind)];
 }
@@ -219,7 +217,7 @@ void TreeProgram::count_arithmetic(const Tree& tree, int32_t node, ProgramStatem
 int32_t TreeProgram::buffer_of(const Tree& tree, int32_t node, LoopProgram& program) {
   const int32_t identity = tree.nodes.buffer[tree.at(node)];
   for (size_t i = 0; i < buffers_.size(); ++i) {
-    if (buffers_[i] == identity) return static_cast<int32_t>(i);
+    if (buffers_[i] == identity) return i;
   }
   buffers_.push_back(identity);
   program.buffers.push_back(

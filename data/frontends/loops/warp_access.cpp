@@ -23,7 +23,7 @@ struct Positions {
   auto end() { return values.begin() + static_cast<int64_t>(count); }
   void sort_and_merge() {
     if (!std::is_sorted(begin(), end())) std::sort(begin(), end());
-    count = static_cast<size_t>(std::unique(begin(), end()) - begin());
+    count = std::unique(begin(), end()) - begin();
   }
 };
 
@@ -39,7 +39,7 @@ double pieces(std::span<const int64_t> sorted, int64_t element_bytes, int64_t un
     count += final - first + 1;
     last = final;
   }
-  return static_cast<double>(count);
+  return count;
 }
 
 /// Cycles of one request: the most different words in one bank.
@@ -47,7 +47,7 @@ int64_t cycles(std::span<const int64_t> sorted_words) {
   std::array<int64_t, kBanks> in_bank{};
   int64_t most = 1;
   for (const int64_t word : sorted_words) {
-    auto& count = in_bank[static_cast<size_t>(word - floor_divide(word, kBanks) * kBanks)];
+    auto& count = in_bank[word - floor_divide(word, kBanks) * kBanks];
     most = std::max(most, ++count);
   }
   return most;
@@ -64,10 +64,10 @@ WarpAccess warp_access(std::span<const int64_t> lanes, int64_t vector, int64_t s
     for (int64_t v = 0; v < vector; ++v) all.add(lane + v * stride);
   }
   WarpAccess result;
-  result.bytes = static_cast<double>(all.count) * static_cast<double>(element_bytes);
+  result.bytes = static_cast<double>(all.count) * element_bytes;
   all.sort_and_merge();
   const std::span<const int64_t> merged(all.values.data(), all.count);
-  result.elements = static_cast<double>(all.count);
+  result.elements = all.count;
   result.sectors = pieces(merged, element_bytes, kSectorBytes);
   result.lines = pieces(merged, element_bytes, kGpuLineBytes);
 
@@ -75,7 +75,7 @@ WarpAccess warp_access(std::span<const int64_t> lanes, int64_t vector, int64_t s
   const bool wide = stride == 1 && vector * element_bytes <= 16;
   const int64_t at_once = wide ? vector : 1;
   const int64_t thread_words = std::max<int64_t>(1, at_once * element_bytes / kBankBytes);
-  const auto group = static_cast<size_t>(std::max<int64_t>(1, kBanks / thread_words));
+  const size_t group = std::max<int64_t>(1, kBanks / thread_words);
   int64_t requests = 0, sum = 0;
   Positions words;
   for (int64_t v = 0; v < vector; v += at_once) {
@@ -91,8 +91,8 @@ WarpAccess warp_access(std::span<const int64_t> lanes, int64_t vector, int64_t s
       ++requests;
     }
   }
-  result.cycles = static_cast<double>(sum);
-  result.ways = result.cycles / static_cast<double>(requests);
+  result.cycles = sum;
+  result.ways = result.cycles / requests;
   return result;
 }
 

@@ -92,7 +92,7 @@ const TirType& tir_type(std::string_view key) {
 
 size_t tir_field(const TirType& type, std::string_view name) {
   const auto found = std::ranges::find_if(type.fields, [name](const TirField& field) { return field.name == name; });
-  return static_cast<size_t>(found - type.fields.begin());
+  return found - type.fields.begin();
 }
 
 namespace {
@@ -203,7 +203,7 @@ TirDocument& TirDocument::operator=(TirDocument&&) noexcept = default;
 double TirDocument::real(int64_t node, size_t field) const { return std::bit_cast<double>(this->field(node, field)); }
 
 std::span<const int64_t> TirDocument::data(int64_t node) const {
-  const Node& at = nodes_[static_cast<size_t>(node)];
+  const Node& at = nodes_[node];
   return {values_.data() + at.first, at.count};
 }
 
@@ -239,7 +239,7 @@ void TirDocument::add_node(const Parser& parser) {
   switch (node.type->kind) {
     case TirClass::unknown:
     case TirClass::op: {
-      node.first = static_cast<uint32_t>(texts_.size());
+      node.first = texts_.size();
       if (node.type->kind == TirClass::unknown) {
         texts_.push_back(parser.type_key);
       } else if (parser.repr_b64.empty()) {
@@ -260,7 +260,7 @@ void TirDocument::add_node(const Parser& parser) {
       break;
     }
     default: {
-      node.count = static_cast<uint32_t>(node.type->fields.size());
+      node.count = node.type->fields.size();
       values_.resize(values_.size() + node.count, kMissing);
       parser.read_fields(*node.type, std::span(values_).last(node.count));
     }
@@ -282,7 +282,7 @@ std::string decode_tir_repr(std::string_view base64, const std::string& origin) 
     count += 6;
     if (count < 8) continue;
     count -= 8;
-    bytes.push_back(static_cast<char>(bits >> count & 0xff));
+    bytes.push_back((bits >> count & 0xff));
   }
   uint64_t length = 0;
   for (size_t i = 0; i < std::min(kLengthBytes, bytes.size()); ++i)

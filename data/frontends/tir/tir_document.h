@@ -80,19 +80,19 @@ class TirDocument {
   /// if the text is not JSON of this form.
   void parse(std::string_view text, const std::string& origin);
 
-  int64_t size() const { return static_cast<int64_t>(nodes_.size()); }
+  int64_t size() const { return nodes_.size(); }
   int64_t root() const { return root_; }
   const std::string& version() const { return version_; }  // attrs.tvm_version, "" where it is missing
-  const TirType& type(int64_t node) const { return *nodes_[static_cast<size_t>(node)].type; }
+  const TirType& type(int64_t node) const { return *nodes_[node].type; }
   /// Returns field number `field` of the node's type: a reference or a number. A real is stored as its bits.
-  int64_t field(int64_t node, size_t field) const { return values_[nodes_[static_cast<size_t>(node)].first + field]; }
+  int64_t field(int64_t node, size_t field) const { return values_[nodes_[node].first + field]; }
   double real(int64_t node, size_t field) const;
   /// Returns `data` of an Array or Map.
   std::span<const int64_t> data(int64_t node) const;
   /// Returns whether a Map has string keys, so that its `data` holds only values.
-  bool has_string_keys(int64_t node) const { return nodes_[static_cast<size_t>(node)].string_keys; }
+  bool has_string_keys(int64_t node) const { return nodes_[node].string_keys; }
   /// Returns the type key of a node of class unknown, or the name of a node of class op; valid until the next parse.
-  std::string_view text(int64_t node) const { return texts_[nodes_[static_cast<size_t>(node)].first]; }
+  std::string_view text(int64_t node) const { return texts_[nodes_[node].first]; }
 
  private:
   struct Node {

@@ -295,7 +295,7 @@ TirReport inspect_tir(const std::filesystem::path& path, const TirLimits& limits
       }
     }
   }
-  report.workloads = static_cast<int64_t>(workloads.size());
+  report.workloads = workloads.size();
   for (const auto& [member, reader] : readers) {
     if (reader.summary().documents > 0) report.members[member] = reader.summary();
   }

@@ -75,16 +75,16 @@ int64_t TirReader::read(std::string_view text, const std::string& origin, Progra
   summary_.deepest_tree = std::max(summary_.deepest_tree, deepest);
   for (const auto& [key, number] : unfolder_->unknown_types()) summary_.unknown_types[key] += number;
   count(trees, static_cast<int64_t>(graphs) - 1);
-  return static_cast<int64_t>(roots.size());
+  return roots.size();
 }
 
 void TirReader::count(const ProgramNodes& trees, int64_t first_tree) {
   static const uint8_t call = tir_type_id("Call");
-  for (auto g = static_cast<size_t>(first_tree); g + 1 < trees.graph_ptr.size(); ++g) {
+  for (size_t g = first_tree; g + 1 < trees.graph_ptr.size(); ++g) {
     ++summary_.trees;
     summary_.largest_tree = std::max(summary_.largest_tree, trees.graph_ptr[g + 1] - trees.graph_ptr[g]);
   }
-  for (auto i = static_cast<size_t>(trees.graph_ptr[static_cast<size_t>(first_tree)]); i < trees.nodes(); ++i) {
+  for (size_t i = trees.graph_ptr[first_tree]; i < trees.nodes(); ++i) {
     ++summary_.tree_nodes;
     ++summary_.node_types[trees.type[i]];
     if (trees.type[i] == call) ++summary_.call_ops[trees.call_op[i]];

@@ -20,7 +20,7 @@ void TirUnfolder::start(const TirDocument& document, const std::string& origin) 
   nodes_.document = &document;
   nodes_.origin = origin;
   left_ = limits_.nodes;
-  const auto nodes = static_cast<size_t>(document.size());
+  const size_t nodes = document.size();
   state_.assign(nodes, State::fresh);
   size_.resize(nodes);
   extent_.assign(nodes, 0);
@@ -38,7 +38,7 @@ void TirUnfolder::start(const TirDocument& document, const std::string& origin) 
 int64_t TirUnfolder::unfold(int64_t root, ProgramNodes& trees) {
   variables_.count = buffers_.count = 0;
   measure(root);
-  const auto at = static_cast<size_t>(root);
+  const size_t at = root;
   charge(root, size_[at]);
   if (height_[at] > limits_.depth)
     nodes_.fail(root, fmt::format("its syntax tree has {} levels, expected at most {}", height_[at], limits_.depth));
@@ -49,12 +49,12 @@ int64_t TirUnfolder::unfold(int64_t root, ProgramNodes& trees) {
   while (!open.empty()) {
     const auto [node, parent] = open.back();
     open.pop_back();
-    const auto place = static_cast<int32_t>(trees.nodes() - first);
+    const int32_t place = trees.nodes() - first;
     append(node, parent, trees);
     const auto [begin, count] = children_[node];
     for (uint32_t c = count; c-- > 0;) open.emplace_back(child_[begin + c], place);
   }
-  trees.graph_ptr.push_back(static_cast<int64_t>(trees.nodes()));
+  trees.graph_ptr.push_back(trees.nodes());
   ++tree_;
   return height_[at];
 }
@@ -65,7 +65,7 @@ void TirUnfolder::check_buffer(int64_t node, const TirField& field, int64_t refe
   const size_t shape = tir_field(type, "shape");
   if (shape == type.fields.size())
     nodes_.fail(node, fmt::format("{}: node {} ({}), expected a buffer", field.name, buffer, type.key));
-  auto& elements = elements_[static_cast<size_t>(buffer)];
+  auto& elements = elements_[buffer];
   if (elements >= 0) return;
   int64_t product = 1;
   for (const int64_t size : nodes_.dimensions(buffer, type.fields[shape], nodes_.document->field(buffer, shape)))
@@ -87,10 +87,10 @@ void TirUnfolder::add_child(int64_t node, const TirField& field, int64_t referen
   if (type.kind != TirClass::tree && type.kind != TirClass::variable && type.kind != TirClass::unknown)
     nodes_.fail(node, fmt::format("{}: node {} ({}), expected an expression or a statement", field.name, child,
                                   type.kind == TirClass::null ? "null" : type.key));
-  child_.push_back(static_cast<uint32_t>(child));
+  child_.push_back(child);
   // Each edge of the DAG is there at least once in the tree: lists that many nodes share cannot grow beyond its
   // limit.
-  if (static_cast<int64_t>(child_.size()) > limits_.nodes) charge(node, TirNodes::kLargest);
+  if (std::ssize(child_) > limits_.nodes) charge(node, TirNodes::kLargest);
 }
 
 void TirUnfolder::add_bound(int64_t node, const TirField& field, int64_t reference) {
@@ -99,8 +99,8 @@ void TirUnfolder::add_bound(int64_t node, const TirField& field, int64_t referen
 
 void TirUnfolder::collect(int64_t node) {
   const auto& type = nodes_.document->type(node);
-  const auto at = static_cast<size_t>(node);
-  const auto first = static_cast<uint32_t>(child_.size());
+  const size_t at = node;
+  const uint32_t first = child_.size();
   for (size_t f = 0; f < type.fields.size(); ++f) {
     const TirField& field = type.fields[f];
     const int64_t value = nodes_.document->field(node, f);
@@ -173,7 +173,7 @@ void TirUnfolder::collect(int64_t node) {
 }
 
 void TirUnfolder::finish(int64_t node) {
-  const auto at = static_cast<size_t>(node);
+  const size_t at = node;
   int64_t size = 1;
   int32_t height = 0;
   for (uint32_t c = 0; c < children_[at].second; ++c) {
@@ -190,10 +190,10 @@ void TirUnfolder::measure(int64_t root) {
   std::vector<std::pair<uint32_t, uint32_t>> open;  // a node, and how many of its children were looked at
   const auto enter = [&](int64_t node) {
     collect(node);
-    state_[static_cast<size_t>(node)] = State::open;
+    state_[node] = State::open;
     open.emplace_back(static_cast<uint32_t>(node), 0);
   };
-  if (state_[static_cast<size_t>(root)] == State::fresh) enter(root);
+  if (state_[root] == State::fresh) enter(root);
   while (!open.empty()) {
     const uint32_t node = open.back().first;
     if (open.back().second == children_[node].second) {
@@ -215,7 +215,7 @@ void TirUnfolder::declare_parameters(int64_t function) {
     nodes_.fail(function, fmt::format("buffer_map: node {} ({}), expected a Map from variables to buffers", map,
                                       nodes_.document->type(map).key));
   const auto entries = nodes_.document->data(map);
-  charge(function, static_cast<int64_t>(parameters.size() + entries.size()));
+  charge(function, parameters.size() + entries.size());
   for (const int64_t parameter : parameters) variables_.of(nodes_.target(function, type.fields[0], parameter), tree_);
   for (size_t i = 0; i + 1 < entries.size(); i += 2) {
     const int64_t buffer = entries[i + 1];
@@ -226,7 +226,7 @@ void TirUnfolder::declare_parameters(int64_t function) {
     const int64_t variable = nodes_.target(buffer, buffer_type.fields[data], nodes_.document->field(buffer, data));
     buffers_.set(variable, tree_, buffers_.of(buffer, tree_));
     variables_.of(variable, tree_);
-    variable_elements_[static_cast<size_t>(variable)] = elements_[static_cast<size_t>(buffer)];
+    variable_elements_[variable] = elements_[buffer];
   }
 }
 
@@ -234,7 +234,7 @@ void TirUnfolder::append(int64_t node, int32_t parent, ProgramNodes& trees) {
   const auto& type = nodes_.document->type(node);
   trees.type.push_back(type.node_type);
   trees.parent.push_back(parent);
-  trees.extent.push_back(extent_[static_cast<size_t>(node)]);
+  trees.extent.push_back(extent_[node]);
   int8_t loop_kind = -1;
   double value = std::numeric_limits<double>::quiet_NaN();
   int32_t variable = -1, buffer = -1;
@@ -250,26 +250,26 @@ void TirUnfolder::append(int64_t node, int32_t parent, ProgramNodes& trees) {
     switch (type.fields[f].role) {
       case TirRole::variable:
         variable = variables_.of(field, tree_);
-        variable_elements_[static_cast<size_t>(field)] = extent_[static_cast<size_t>(node)];
+        variable_elements_[field] = extent_[node];
         break;
       case TirRole::buffer:
         buffer = buffers_.of(field, tree_);
-        buffer_elements = elements_[static_cast<size_t>(field)];
+        buffer_elements = elements_[field];
         break;
       case TirRole::buffer_var:
         buffer = buffers_.of(field, tree_);
-        if (variables_.known(field, tree_)) buffer_elements = variable_elements_[static_cast<size_t>(field)];
+        if (variables_.known(field, tree_)) buffer_elements = variable_elements_[field];
         break;
       case TirRole::call_op: {
         const bool named = nodes_.document->type(field).kind == TirClass::op;
-        call_op = static_cast<uint8_t>(call_op_index(named ? nodes_.document->text(field) : ""));
+        call_op = call_op_index(named ? nodes_.document->text(field) : "");
         break;
       }
       case TirRole::loop_kind:
-        loop_kind = static_cast<int8_t>(field);
+        loop_kind = field;
         break;
       case TirRole::number:
-        value = static_cast<double>(field);
+        value = field;
         break;
       case TirRole::real:
         value = nodes_.document->real(node, f);

@@ -34,17 +34,17 @@ class TirUnfolder {
     std::vector<int32_t> tree, id;  // [nodes of the document]
     int32_t count = 0;
     void reset(int64_t nodes) {
-      tree.assign(static_cast<size_t>(nodes), -1);
-      id.resize(static_cast<size_t>(nodes));
+      tree.assign(nodes, -1);
+      id.resize(nodes);
     }
-    bool known(int64_t node, int32_t now) const { return tree[static_cast<size_t>(node)] == now; }
+    bool known(int64_t node, int32_t now) const { return tree[node] == now; }
     int32_t of(int64_t node, int32_t now) {
       if (!known(node, now)) set(node, now, count++);
-      return id[static_cast<size_t>(node)];
+      return id[node];
     }
     void set(int64_t node, int32_t now, int32_t value) {
-      tree[static_cast<size_t>(node)] = now;
-      id[static_cast<size_t>(node)] = value;
+      tree[node] = now;
+      id[node] = value;
     }
   };
 

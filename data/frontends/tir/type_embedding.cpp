@@ -30,23 +30,22 @@ struct Neighbours {
 
   explicit Neighbours(const GraphBlock& graphs) : ptr(static_cast<size_t>(graphs.nodes()) + 1, 0) {
     for (int64_t e = 0; e < graphs.edges(); ++e) {
-      ++ptr[static_cast<size_t>(graphs.edge_source[e]) + 1];
-      ++ptr[static_cast<size_t>(graphs.edge_target[e]) + 1];
+      ++ptr[graphs.edge_source[e] + 1];
+      ++ptr[graphs.edge_target[e] + 1];
     }
     for (size_t v = 1; v < ptr.size(); ++v) ptr[v] += ptr[v - 1];
-    node.resize(static_cast<size_t>(2 * graphs.edges()));
+    node.resize(2 * graphs.edges());
     auto next = ptr;
     for (int64_t e = 0; e < graphs.edges(); ++e) {
       const int32_t a = graphs.edge_source[e], b = graphs.edge_target[e];
-      node[static_cast<size_t>(next[static_cast<size_t>(a)]++)] = b;
-      node[static_cast<size_t>(next[static_cast<size_t>(b)]++)] = a;
+      node[next[a]++] = b;
+      node[next[b]++] = a;
     }
   }
 
   /// One of the neighbours that are not `from`; -1 where there is none.
   int32_t next(int32_t at, int32_t from, std::mt19937_64& random) const {
-    const auto begin = node.begin() + ptr[static_cast<size_t>(at)],
-               end = node.begin() + ptr[static_cast<size_t>(at) + 1];
+    const auto begin = node.begin() + ptr[at], end = node.begin() + ptr[at + 1];
     const auto back = static_cast<uint64_t>(std::count(begin, end, from)), all = static_cast<uint64_t>(end - begin);
     if (back == all) return -1;
     uint64_t left = random() % (all - back);
@@ -59,7 +58,7 @@ struct Neighbours {
 /// Goes on from `from` to `at` and further, to a dead end or until the walk is long enough.
 void grow(const Neighbours& neighbours, const GraphBlock& graphs, int32_t at, int32_t from, int64_t length,
           std::mt19937_64& random, std::vector<uint8_t>& types) {
-  while (at >= 0 && static_cast<int64_t>(types.size()) < length) {
+  while (at >= 0 && std::ssize(types) < length) {
     types.push_back(graphs.node_types[at]);
     const int32_t next = neighbours.next(at, from, random);
     from = at;
@@ -103,7 +102,7 @@ void check_settings(std::span<const Group* const> groups, std::span<const std::s
   if (!(settings.learning_rate > 0.0))
     fail(fmt::format("learning rate {}, expected more than 0", settings.learning_rate));
   for (const Group* group : groups) {
-    if (group->graphs.node_type_count > static_cast<int64_t>(names.size()))
+    if (group->graphs.node_type_count > std::ssize(names))
       fail(fmt::format("group {}: {} node types, but {} names", group->name, group->graphs.node_type_count,
                        names.size()));
   }
@@ -114,9 +113,9 @@ fasttext::Args to_args(const TypeEmbeddingSettings& settings, const std::string&
   args.input = input;
   args.model = fasttext::model_name::sg;
   args.loss = fasttext::loss_name::softmax;
-  args.dim = static_cast<int>(settings.dims);
-  args.epoch = static_cast<int>(settings.epochs);
-  args.ws = static_cast<int>(settings.window);
+  args.dim = settings.dims;
+  args.epoch = settings.epochs;
+  args.ws = settings.window;
   args.lr = settings.learning_rate;
   args.minCount = 1;
   args.t = 1.0;  // keeps every word: with so few of them all are frequent
@@ -125,30 +124,28 @@ fasttext::Args to_args(const TypeEmbeddingSettings& settings, const std::string&
   args.bucket = settings.subwords ? kSubwordBuckets : 0;
   args.thread = 1;
   args.verbose = 0;
-  args.seed = static_cast<int>(settings.walks.seed & 0x7fffffff);
+  args.seed = (settings.walks.seed & 0x7fffffff);
   return args;
 }
 
 }  // namespace
 
 void fill_unmet(TypeEmbeddings& embeddings) {
-  const auto dims = static_cast<size_t>(embeddings.dims);
+  const size_t dims = embeddings.dims;
   std::vector<double> mean(dims, 0.0);
   double met = 0.0;
   for (size_t t = 0; t < embeddings.names.size(); ++t) {
     if (embeddings.occurrences[t] == 0) continue;
     ++met;
-    for (size_t d = 0; d < dims; ++d) mean[d] += static_cast<double>(embeddings.vectors[t * dims + d]);
+    for (size_t d = 0; d < dims; ++d) mean[d] += embeddings.vectors[t * dims + d];
   }
   for (size_t t = 0; t < embeddings.names.size(); ++t) {
     if (embeddings.occurrences[t] > 0) continue;
-    for (size_t d = 0; d < dims; ++d) embeddings.vectors[t * dims + d] = static_cast<float>(mean[d] / met);
+    for (size_t d = 0; d < dims; ++d) embeddings.vectors[t * dims + d] = (mean[d] / met);
   }
 }
 
-std::span<const float> TypeEmbeddings::of(int64_t type) const {
-  return std::span(vectors).subspan(static_cast<size_t>(type * dims), static_cast<size_t>(dims));
-}
+std::span<const float> TypeEmbeddings::of(int64_t type) const { return std::span(vectors).subspan(type * dims, dims); }
 
 void walk_node_types(std::span<const Group* const> groups, const TypeWalkSettings& settings,
                      const std::function<void(std::span<const uint8_t> types)>& visit) {
@@ -162,11 +159,10 @@ void walk_node_types(std::span<const Group* const> groups, const TypeWalkSetting
     before += graphs.nodes();
     if (graphs.nodes() == 0) continue;
     const Neighbours neighbours(graphs);
-    const auto due = static_cast<int64_t>(
-        std::llround(static_cast<double>(settings.walks) * static_cast<double>(before) / static_cast<double>(nodes)));
+    const int64_t due = std::llround(static_cast<double>(settings.walks) * before / nodes);
     for (; done < due; ++done) {
       types.clear();
-      const auto start = static_cast<int32_t>(random() % static_cast<uint64_t>(graphs.nodes()));
+      const int32_t start = random() % graphs.nodes();
       types.push_back(graphs.node_types[start]);
       const int32_t first = neighbours.next(start, -1, random);
       grow(neighbours, graphs, first, start, settings.length, random, types);
@@ -185,7 +181,7 @@ TypeEmbeddings train_type_embeddings(std::span<const Group* const> groups, std::
   embeddings.dims = settings.dims;
   embeddings.names.assign(names.begin(), names.end());
   embeddings.occurrences.assign(names.size(), 0);
-  embeddings.vectors.assign(names.size() * static_cast<size_t>(settings.dims), 0.0f);
+  embeddings.vectors.assign(names.size() * settings.dims, 0.0f);
 
   const MemoryFile text;
   std::ofstream stream(text.path());
@@ -266,7 +262,7 @@ TypeEmbeddings read_type_vectors(const std::filesystem::path& file, std::span<co
   embeddings.dims = dims;
   embeddings.names.assign(names.begin(), names.end());
   embeddings.occurrences.assign(names.size(), 0);
-  embeddings.vectors.assign(names.size() * static_cast<size_t>(dims), 0.0f);
+  embeddings.vectors.assign(names.size() * dims, 0.0f);
 
   std::string text;
   int64_t number = 0;
@@ -284,13 +280,13 @@ TypeEmbeddings read_type_vectors(const std::filesystem::path& file, std::span<co
     auto line = next();
     if (!in) line.fail(fmt::format("the end of the file, expected {} words as line 1 says", words));
     const auto name = line.word();
-    const auto type = static_cast<size_t>(std::ranges::find(names, name) - names.begin());
+    const size_t type = std::ranges::find(names, name) - names.begin();
     if (type == names.size()) continue;
     if (embeddings.occurrences[type]++ > 0) line.fail(fmt::format("'{}' for the second time", name));
     for (size_t d = 0; d < static_cast<size_t>(dims); ++d) {
       const auto value = line.number<float>("a number");
       if (!std::isfinite(value)) line.fail(fmt::format("'{}': {}, expected a finite number", name, value));
-      embeddings.vectors[type * static_cast<size_t>(dims) + d] = value;
+      embeddings.vectors[type * dims + d] = value;
     }
     line.end();
   }

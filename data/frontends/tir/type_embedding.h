@@ -38,7 +38,7 @@ struct TypeEmbeddings {
   std::vector<int64_t> occurrences;  // [types] number in the walks
   std::vector<float> vectors;        // [types, dims]; types absent from the walks have the mean of the others
 
-  int64_t types() const { return static_cast<int64_t>(names.size()); }
+  int64_t types() const { return names.size(); }
   std::span<const float> of(int64_t type) const;
 };
 

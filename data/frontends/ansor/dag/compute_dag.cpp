@@ -25,7 +25,7 @@ void check_targets(const ComputeDag& dag, size_t stage, int32_t root, size_t axe
   if (node.kind == Kind::load) {
     if (node.target < 0 || static_cast<size_t>(node.target) >= stage)
       fail(dag, stage, fmt::format("reads {}, expected a stage before it", dag.expressions.name(root)));
-    const DagStage& source = dag.stages[static_cast<size_t>(node.target)];
+    const DagStage& source = dag.stages[node.target];
     const size_t rank = source.shape.size();
     if (dag.expressions.output(root) >= source.outputs())
       fail(dag, stage, fmt::format("reads {}, of which there are {}", dag.expressions.name(root), source.outputs()));
@@ -92,7 +92,7 @@ void validate(const ComputeDag& dag) {
     for (const DagRead& read : stage.reads) {
       if (read.stage < 0 || static_cast<size_t>(read.stage) >= i)
         fail(dag, i, fmt::format("reads stage {}, expected a stage before it", read.stage));
-      const DagStage& source = dag.stages[static_cast<size_t>(read.stage)];
+      const DagStage& source = dag.stages[read.stage];
       if (read.output < 0 || static_cast<size_t>(read.output) >= source.outputs())
         fail(dag, i,
              fmt::format("reads tensor {} of {}, expected 0 to {}", read.output, source.name, source.outputs() - 1));
@@ -149,7 +149,7 @@ std::string to_text(const ComputeDag& dag) {
       continue;
     }
     const auto names = stage.axis_names();
-    const auto spatial = std::vector(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(stage.axes.size()));
+    const auto spatial = std::vector(names.begin(), names.begin() + stage.axes.size());
     for (size_t k = 0; k < stage.outputs(); ++k) {
       out += fmt::format("{}({}){}", stage.name, fmt::join(spatial, ", "),
                          stage.outputs() > 1 ? fmt::format(".v{}", k) : "");

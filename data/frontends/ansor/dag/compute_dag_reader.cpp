@@ -41,7 +41,7 @@ void resolve_names(ComputeDag& dag, size_t stage, int32_t root) {
   if (node.kind == Kind::variable) {
     const std::string& name = dag.expressions.name(root);
     for (size_t i = 0; i < reader.axis_count(); ++i) {
-      if (reader.axis(i).name == name) node.target = static_cast<int32_t>(i);
+      if (reader.axis(i).name == name) node.target = i;
     }
     if (node.target < 0)
       throw DataError("stage {} ({}): variable {}, expected one of {}", stage, reader.name, name,
@@ -51,7 +51,7 @@ void resolve_names(ComputeDag& dag, size_t stage, int32_t root) {
     for (size_t i = 0; i < stage; ++i) {
       int64_t value = 0;
       if (!reads_stage(name, dag.stages[i], value)) continue;
-      node.target = static_cast<int32_t>(i);
+      node.target = i;
       node.value = value;
     }
     if (node.target < 0)
@@ -86,7 +86,7 @@ void resolve_operands(ComputeDag& dag, size_t stage, int32_t root) {
     if (found == operands.end())
       throw DataError("combine: variable {}, expected one of {}", dag.expressions.name(root),
                       fmt::join(operands, ", "));
-    dag.expressions.node(root).target = static_cast<int32_t>(found - operands.begin());
+    dag.expressions.node(root).target = (found - operands.begin());
   }
   for (uint32_t i = 0; i < dag.expressions.node(root).children; ++i)
     resolve_operands(dag, stage, dag.expressions.child(root, i));
@@ -123,7 +123,7 @@ const DagRead* access_of_load(const ComputeDag& dag, const DagStage& reader, int
   const DagRead* by_name = nullptr;
   for (const DagRead& read : reader.reads) {
     int64_t value = 0;
-    if (!reads_stage(dag.expressions.name(load), dag.stages[static_cast<size_t>(read.stage)], value)) continue;
+    if (!reads_stage(dag.expressions.name(load), dag.stages[read.stage], value)) continue;
     by_name = &read;
     std::vector<std::string> indices;
     for (const int32_t index : read.indices) indices.push_back(to_text(dag.expressions, index));
@@ -167,7 +167,7 @@ void read_bodies(ComputeDag& dag, size_t stage) {
     bool in_order = loads.size() == reader.reads.size() ||
                     (!reader.combiner.empty() && loads.size() * reader.outputs() == reader.reads.size());
     for (size_t i = 0; in_order && i < loads.size(); ++i) {
-      const DagStage& source = dag.stages[static_cast<size_t>(reader.reads[i].stage)];
+      const DagStage& source = dag.stages[reader.reads[i].stage];
       in_order = reads_stage(dag.expressions.name(loads[i]), source, dag.expressions.node(loads[i]).value);
     }
     for (size_t i = 0; i < loads.size(); ++i) {
@@ -175,12 +175,12 @@ void read_bodies(ComputeDag& dag, size_t stage) {
       const DagRead* read = in_order ? &reader.reads[i] : access_of_load(dag, reader, loads[i]);
       if (read == nullptr) continue;
       node.target = read->stage;
-      reads_stage(dag.expressions.name(loads[i]), dag.stages[static_cast<size_t>(node.target)], node.value);
+      reads_stage(dag.expressions.name(loads[i]), dag.stages[node.target], node.value);
     }
     if (in_order) {
       reader.reads.resize(loads.size());
       for (size_t i = 0; i < loads.size(); ++i) {
-        reader.reads[i].output = static_cast<int32_t>(dag.expressions.output(loads[i]));
+        reader.reads[i].output = dag.expressions.output(loads[i]);
         reader.reads[i].body = of_body[i];
       }
     }
@@ -233,12 +233,12 @@ void read_compute(const element& object, ComputeDag& dag, size_t stage) {
     const auto source = field<int64_t>(item, "op", "the id of a stage");
     if (source < 0 || static_cast<size_t>(source) >= stage)
       throw DataError("reads: stage {}, expected one before it", source);
-    read.stage = static_cast<int32_t>(source);
+    read.stage = source;
     const auto output = field_or<int64_t>(item, "output", 0);
-    const auto& read_from = dag.stages[static_cast<size_t>(source)];
+    const auto& read_from = dag.stages[source];
     if (output < 0 || static_cast<size_t>(output) >= read_from.outputs())
       throw DataError("reads: tensor {} of {}, expected 0 to {}", output, read_from.name, read_from.outputs() - 1);
-    read.output = static_cast<int32_t>(output);
+    read.output = output;
     const auto indices = field<array>(item, "indices", "a list of expressions");
     for (const element index : indices) read.indices.push_back(read_expression(index, "indices", dag, stage));
     reader.reads.push_back(std::move(read));

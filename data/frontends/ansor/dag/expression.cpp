@@ -237,11 +237,11 @@ int32_t ExpressionTree::add_integer(int64_t value) {
 int32_t ExpressionTree::add(ExpressionKind kind, std::string_view name, std::span<const int32_t> children) {
   Node added;
   added.kind = kind;
-  added.first_child = static_cast<uint32_t>(children_.size());
-  added.children = static_cast<uint32_t>(children.size());
+  added.first_child = children_.size();
+  added.children = children.size();
   children_.insert(children_.end(), children.begin(), children.end());
   if (!name.empty() || kind == Kind::text) {
-    added.name = static_cast<int32_t>(names_.size());
+    added.name = names_.size();
     names_.emplace_back(name);
   }
   for (const int32_t child : children) added.depth = std::max(added.depth, node(child).depth + 1);
@@ -262,7 +262,7 @@ std::string to_text(const ExpressionTree& tree, int32_t root, std::span<const st
     return fmt::format("{}", fmt::join(printed, ", "));
   };
   const auto named = [&](std::span<const std::string> names) {
-    const auto target = static_cast<size_t>(node.target);
+    const size_t target = node.target;
     return node.target >= 0 && target < names.size() ? names[target] : tree.name(root);
   };
   if (node.kind == Kind::integer) return std::to_string(node.value);

@@ -79,13 +79,13 @@ class ExpressionTree {
     int64_t value = 0;    // integer; load: 0, or 1 + index of the tensor if its stage makes several
   };
 
-  const Node& node(int32_t id) const { return nodes_[static_cast<size_t>(id)]; }
-  Node& node(int32_t id) { return nodes_[static_cast<size_t>(id)]; }
+  const Node& node(int32_t id) const { return nodes_[id]; }
+  Node& node(int32_t id) { return nodes_[id]; }
   /// Returns the index of the tensor that a load reads.
-  size_t output(int32_t id) const { return static_cast<size_t>(std::max<int64_t>(node(id).value - 1, 0)); }
+  size_t output(int32_t id) const { return std::max<int64_t>(node(id).value - 1, 0); }
   std::span<const int32_t> children(int32_t id) const;
   int32_t child(int32_t id, size_t index) const { return children(id)[index]; }
-  const std::string& name(int32_t id) const { return names_[static_cast<size_t>(node(id).name)]; }
+  const std::string& name(int32_t id) const { return names_[node(id).name]; }
   size_t size() const { return nodes_.size(); }
 
   int32_t add_integer(int64_t value);

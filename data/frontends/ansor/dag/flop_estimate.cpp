@@ -40,7 +40,7 @@ class Counter {
       case Kind::variable:
         return {0.0, Code::integer};
       case Kind::load: {
-        const auto& types = dag_.stages[static_cast<size_t>(node.target)].types;
+        const auto& types = dag_.stages[node.target].types;
         return {0.0, code_of(types[std::min(types.size() - 1, tree.output(root))])};
       }
       case Kind::cast:
@@ -95,8 +95,7 @@ double estimate_flops(const ComputeDag& dag) {
             kind == Kind::add || kind == Kind::maximum || kind == Kind::minimum || kind == Kind::multiply ? 1.0 : 0.0;
       }
     }
-    for (size_t a = 0; a < stage.axis_count(); ++a)
-      each *= static_cast<double>(std::max<int64_t>(1, stage.axis(a).extent));
+    for (size_t a = 0; a < stage.axis_count(); ++a) each *= std::max<int64_t>(1, stage.axis(a).extent);
     all += each;
   }
   return all;

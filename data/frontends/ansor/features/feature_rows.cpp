@@ -65,8 +65,7 @@ void sort_store_features(std::span<float> rows) {
   for (size_t r = 0; r < sorted.size(); ++r) {
     const auto row = rows.subspan(r * kStoreFeatures, kStoreFeatures);
     for (size_t b = 0; b < kFeatureBuffers; ++b)
-      std::copy_n(row.begin() + static_cast<std::ptrdiff_t>(kFirst + b * kBufferFeatures), kBufferFeatures,
-                  blocks[b].begin());
+      std::copy_n(row.begin() + kFirst + b * kBufferFeatures, kBufferFeatures, blocks[b].begin());
     const auto empty = [](const Block& block) {
       return std::ranges::all_of(block, [](float value) { return value == 0.0F; });
     };
@@ -81,8 +80,7 @@ void sort_store_features(std::span<float> rows) {
       std::ranges::copy(blocks[b], sorted[r].begin() + static_cast<std::ptrdiff_t>(kFirst + b * kBufferFeatures));
   }
   std::ranges::sort(sorted, std::greater<>());
-  for (size_t r = 0; r < sorted.size(); ++r)
-    std::ranges::copy(sorted[r], rows.begin() + static_cast<std::ptrdiff_t>(r * kStoreFeatures));
+  for (size_t r = 0; r < sorted.size(); ++r) std::ranges::copy(sorted[r], rows.begin() + r * kStoreFeatures);
 }
 
 }  // namespace foretime::data

@@ -27,13 +27,13 @@ class Accesses {
         if (!value.everything && !nest_.pool.same(value.low, value.high)) value.everything = true;
         indices.push_back(value);
       }
-      const auto source = static_cast<size_t>(read.stage);
+      const size_t source = read.stage;
       if (nest_.stages[source].compute_at == ComputeAt::inlined) {
-        this->read(source, static_cast<size_t>(read.output), indices);
+        this->read(source, read.output, indices);
         continue;
       }
       NestAccess access;
-      access.memory = dag.memory(source, static_cast<size_t>(read.output));
+      access.memory = dag.memory(source, read.output);
       for (const IndexInterval& index : indices) {
         access.indices.push_back(index.everything ? Affine::of(0) : index.low);
         access.unknown.push_back(index.everything);
@@ -51,9 +51,9 @@ class Accesses {
 /// Sets the values of all variables that steps split or fused: `values` [variables] has those of the stage's loops.
 void derive_values(LoopNest& nest, const NestStage& stage, std::vector<Affine>& values) {
   AffinePool& pool = nest.pool;
-  const auto value = [&](int32_t id) -> Affine& { return values[static_cast<size_t>(id)]; };
+  const auto value = [&](int32_t id) -> Affine& { return values[id]; };
   for (auto relation = stage.relations.rbegin(); relation != stage.relations.rend(); ++relation) {
-    const Affine inner = nest.variables[static_cast<size_t>(relation->inner)].extent;
+    const Affine inner = nest.variables[relation->inner].extent;
     if (relation->kind == NestRelation::Kind::fuse) {
       value(relation->outer) = pool.floor_divide(value(relation->parent), inner);
       value(relation->inner) = pool.floor_modulo(value(relation->parent), inner);
@@ -75,8 +75,8 @@ void axis_values(LoopNest& nest, size_t stage, std::vector<Affine>& values) {
   AffinePool& pool = nest.pool;
   const NestStage& loops = nest.stages[stage];
   std::vector<Affine> of_variable(nest.variables.size(), Affine::of(0));
-  const auto value = [&](int32_t id) -> Affine& { return of_variable[static_cast<size_t>(id)]; };
-  const auto variable = [&](int32_t id) -> const NestVariable& { return nest.variables[static_cast<size_t>(id)]; };
+  const auto value = [&](int32_t id) -> Affine& { return of_variable[id]; };
+  const auto variable = [&](int32_t id) -> const NestVariable& { return nest.variables[id]; };
   for (const NestIterator& iterator : loops.iterators) {
     const AffineBounds extent = pool.bounds(variable(iterator.variable).extent);
     value(iterator.variable) = pool.variable(iterator.variable, {0, std::max<int64_t>(extent.high - 1, 0)});
@@ -93,7 +93,7 @@ void stage_accesses(LoopNest& nest, size_t stage, size_t output, std::vector<Nes
   const size_t rank = nest.dag->stages[stage].axes.size();
   NestAccess written;
   written.memory = nest.dag->memory(stage, output);
-  written.indices.assign(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(rank));
+  written.indices.assign(values.begin(), values.begin() + rank);
   written.unknown.assign(rank, 0);
   accesses.push_back(std::move(written));
   std::vector<IndexInterval> axes;
@@ -110,7 +110,7 @@ void stage_accesses(LoopNest& nest, size_t stage, size_t output, std::vector<Nes
   std::ranges::sort(variables);
   variables.erase(std::unique(variables.begin(), variables.end()), variables.end());
   for (const int32_t variable : variables) {
-    const auto operand = static_cast<size_t>(variable);
+    const size_t operand = variable;
     if (operand >= defined.outputs()) {
       reads.read(stage, operand - defined.outputs(), axes);
     } else if (operand != output) {
@@ -138,7 +138,7 @@ class Builder {
     for (size_t i = 0; i < nest_.stages.size(); ++i) {
       const NestStage& stage = nest_.stages[i];
       if (stage.compute_at == ComputeAt::iterator && stage.attach_loop >= 0)
-        attached_[nest_.stage_of(variable(stage.attach_loop).serial)].push_back(static_cast<int32_t>(i));
+        attached_[nest_.stage_of(variable(stage.attach_loop).serial)].push_back(i);
     }
   }
 
@@ -150,7 +150,7 @@ class Builder {
   }
 
  private:
-  NestVariable& variable(int32_t id) { return nest_.variables[static_cast<size_t>(id)]; }
+  NestVariable& variable(int32_t id) { return nest_.variables[id]; }
   int32_t initial_number(int32_t id) const { return id + static_cast<int32_t>(nest_.variables.size()); }
 
   int32_t add(NestNode node) {
@@ -171,7 +171,7 @@ class Builder {
         throw DataError("stage {}: memory of more than 2^63 elements", number);
     }
     for (size_t k = 0; k + 1 < defined.outputs(); ++k) {
-      allocation.output = static_cast<int32_t>(k);
+      allocation.output = k;
       allocation.parent = add(allocation);
     }
     allocation.output = static_cast<int32_t>(defined.outputs()) - 1;
@@ -207,7 +207,7 @@ class Builder {
     return memory;
   }
 
-  uint8_t& belongs(int32_t id) { return belongs_[static_cast<size_t>(id)]; }
+  uint8_t& belongs(int32_t id) { return belongs_[id]; }
 
   void find_owners(size_t number) {
     const NestStage& loops = nest_.stages[number];
@@ -228,7 +228,7 @@ class Builder {
     parent = loop(number, position, parent, false);
     const int32_t id = nest_.stages[number].iterators[position].variable;
     for (const int32_t attached : attached_[number]) {
-      const auto inside = static_cast<size_t>(attached);
+      const size_t inside = attached;
       if (nest_.stages[inside].attach_loop == id) parent = stage(inside, parent);
     }
     return parent;
@@ -258,7 +258,7 @@ class Builder {
     for (const auto& [annotation, outer] : threads_) {
       if (annotation != iterator.annotation || annotation == Annotation::vthread) continue;
       if (out_.shared_loop.empty()) out_.shared_loop.assign(nest_.variables.size(), -1);
-      out_.shared_loop[static_cast<size_t>(iterator.variable)] = outer;
+      out_.shared_loop[iterator.variable] = outer;
       return node.parent;
     }
     threads_.emplace_back(iterator.annotation, iterator.variable);
@@ -268,8 +268,7 @@ class Builder {
   Affine loop_value(int32_t id, bool initial) {
     const int64_t most = pool_.bounds(variable(id).extent).high;
     const AffineBounds bounds{0, most >= kUnbounded ? kUnbounded : std::max<int64_t>(most - 1, 0)};
-    if (!out_.shared_loop.empty() && out_.shared_loop[static_cast<size_t>(id)] >= 0)
-      id = out_.shared_loop[static_cast<size_t>(id)];
+    if (!out_.shared_loop.empty() && out_.shared_loop[id] >= 0) id = out_.shared_loop[id];
     return pool_.variable(initial && variable(id).thread == Annotation::none ? initial_number(id) : id, bounds);
   }
 
@@ -280,7 +279,7 @@ class Builder {
     for (size_t i = 0; i < loops.iterators.size(); ++i) {
       const int32_t id = loops.iterators[i].variable;
       const bool skipped = initial && belongs(id) == kOfReduction;
-      value_[static_cast<size_t>(id)] = skipped ? Affine::of(0) : loop_value(id, initial && i >= common);
+      value_[id] = skipped ? Affine::of(0) : loop_value(id, initial && i >= common);
     }
     derive_values(nest_, loops, value_);
   }
@@ -289,12 +288,12 @@ class Builder {
   Affine length(size_t number, int32_t id, int64_t most) {
     const DagStage& defined = nest_.dag->stages[number];
     const NestStage& loops = nest_.stages[number];
-    const auto axis = static_cast<size_t>(std::ranges::find(loops.axes, id) - loops.axes.begin());
+    const size_t axis = std::ranges::find(loops.axes, id) - loops.axes.begin();
     if (axis == loops.axes.size() || defined.axis(axis).symbolic < 0) return Affine::of(most);
     find_values(number, false, loops.iterators.size());
     std::vector<Affine> values;
     for (size_t i = 0; i < axis; ++i)
-      values.push_back(pool_.add(value_[static_cast<size_t>(loops.axes[i])], variable(loops.axes[i]).minimum));
+      values.push_back(pool_.add(value_[loops.axes[i]], variable(loops.axes[i]).minimum));
     pool_.keep_divisors(true);
     const Affine extent = index_value(nest_.dag->expressions, defined.axis(axis).symbolic, values, pool_);
     pool_.keep_divisors(false);
@@ -305,18 +304,18 @@ class Builder {
   void store(size_t number, int32_t parent, bool initial, size_t common) {
     const NestStage& loops = nest_.stages[number];
     const DagStage& defined = nest_.dag->stages[number];
-    const auto value = [&](int32_t id) -> Affine& { return value_[static_cast<size_t>(id)]; };
+    const auto value = [&](int32_t id) -> Affine& { return value_[id]; };
     find_values(number, initial, common);
     parent = guards(number, parent, initial);
     NestNode node{.kind = NodeKind::store, .initial = initial, .parent = parent, .stage = static_cast<int32_t>(number)};
     node.update = !initial && !defined.reduce_axes.empty();
-    node.axes = static_cast<uint32_t>(out_.axis_values.size());
+    node.axes = out_.axis_values.size();
     for (const int32_t axis : loops.axes) {
       const bool skipped = initial && belongs(axis) == kOfReduction;
       out_.axis_values.push_back(skipped ? Affine::of(0) : pool_.add(value(axis), variable(axis).minimum));
     }
     for (size_t k = 0; k < defined.outputs(); ++k) {
-      node.output = static_cast<int32_t>(k);
+      node.output = k;
       add(node);
     }
   }
@@ -335,7 +334,7 @@ class Builder {
     overruns.assign(nest_.variables.size(), 0);
     bool any = false;
     for (auto relation = loops.relations.rbegin(); relation != loops.relations.rend(); ++relation) {
-      const auto at = [&](int32_t id) -> uint8_t& { return overruns[static_cast<size_t>(id)]; };
+      const auto at = [&](int32_t id) -> uint8_t& { return overruns[id]; };
       if (relation->kind == NestRelation::Kind::fuse) {
         at(relation->outer) = at(relation->inner) = at(relation->parent);
       } else {
@@ -346,8 +345,7 @@ class Builder {
       }
     }
     const auto checked_variable = [&](int32_t id) {
-      if (overruns[static_cast<size_t>(id)] && !(initial && belongs(id) == kOfReduction))
-        check(value_[static_cast<size_t>(id)], variable(id).extent);
+      if (overruns[id] && !(initial && belongs(id) == kOfReduction)) check(value_[id], variable(id).extent);
     };
     if (any) {
       for (const int32_t axis : loops.axes) checked_variable(axis);
@@ -367,7 +365,7 @@ class Builder {
       const bool whole = axis.minimum.constant() && axis.minimum.base == 0 && axis.extent.constant() &&
                          axis.extent.base == defined.axis(i).extent;
       if (whole || defined.axis(i).symbolic >= 0) continue;
-      const Affine value = pool_.add(value_[static_cast<size_t>(loops.axes[i])], axis.minimum);
+      const Affine value = pool_.add(value_[loops.axes[i]], axis.minimum);
       if (pool_.bounds(value).low < 0) {
         node.at_least = true;
         node.value = value;

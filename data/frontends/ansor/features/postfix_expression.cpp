@@ -67,7 +67,7 @@ void PostfixExpressions::push(OperationKind kind, int64_t value) {
 
 PostfixExpressions::Postfix PostfixExpressions::write(const Affine& value, const Affine& taken) {
   Postfix form;
-  form.begin = static_cast<uint32_t>(operations_.size());
+  form.begin = operations_.size();
   write_value(value, taken);
   form.size = static_cast<uint32_t>(operations_.size()) - form.begin;
   for (const auto& operation : operations(form)) {
@@ -83,7 +83,7 @@ void PostfixExpressions::join_equal_parts(size_t begin) {
                          pool_->same(parts_[i].of, parts_[j].of);
       if (!equal) continue;
       parts_[i].coefficient = checked_add(parts_[i].coefficient, parts_[j].coefficient);
-      parts_.erase(parts_.begin() + static_cast<std::ptrdiff_t>(j));
+      parts_.erase(parts_.begin() + j);
     }
   }
 }
@@ -102,12 +102,11 @@ void PostfixExpressions::write_value(const Affine& value, const Affine& taken) {
       upper = std::numeric_limits<int64_t>::max();
     return upper;
   };
-  std::stable_sort(parts_.begin() + static_cast<std::ptrdiff_t>(begin), parts_.end(),
-                   [&](const AffinePart& a, const AffinePart& b) {
-                     if (a.coefficient != b.coefficient) return a.coefficient > b.coefficient;
-                     if (a.divisor != b.divisor) return a.divisor > b.divisor;
-                     return upper(a) > upper(b);
-                   });
+  std::stable_sort(parts_.begin() + begin, parts_.end(), [&](const AffinePart& a, const AffinePart& b) {
+    if (a.coefficient != b.coefficient) return a.coefficient > b.coefficient;
+    if (a.divisor != b.divisor) return a.divisor > b.divisor;
+    return upper(a) > upper(b);
+  });
   bool any = false;
   for (size_t i = begin; i < end; ++i) {
     const AffinePart part = parts_[i];
@@ -214,7 +213,7 @@ AffineBounds PostfixExpressions::bounds(const Postfix& form, std::span<const int
       continue;
     }
     if (operation.kind == OperationKind::variable) {
-      stack_.push_back({0, largest[static_cast<size_t>(operation.value)]});
+      stack_.push_back({0, largest[operation.value]});
       continue;
     }
     const size_t count = operands(operation.kind);

@@ -46,7 +46,7 @@ void inspect_workload(const Measured* first, const Measured* last, RecordReport&
     if (end - at > 1) {
       again = true;
       ++report.measured_again;
-      retest_spreads.push_back(spread(smallest, largest, sum / static_cast<double>(end - at)));
+      retest_spreads.push_back(spread(smallest, largest, sum / (end - at)));
     }
     at = end;
   }
@@ -136,7 +136,7 @@ RecordReport inspect_records(const std::filesystem::path& file) {
     const auto workload = workloads.emplace(record.workload_key, static_cast<uint32_t>(workloads.size())).first->second;
     ++report.versions[record.version];
     ++report.targets[record.target];
-    const auto steps = static_cast<int64_t>(record.schedule.steps.size());
+    const auto steps = std::ssize(record.schedule.steps);
     report.steps += steps;
     report.longest_schedule = std::max(report.longest_schedule, steps);
     const double cost = record.mean_cost();
@@ -161,14 +161,13 @@ RecordReport inspect_records(const std::filesystem::path& file) {
     while (last < measured.size() && measured[last].workload == measured[first].workload) ++last;
     inspect_workload(measured.data() + first, measured.data() + last, report, retest_spreads, ceilings);
   }
-  if (report.workloads > 0) report.mean_range /= static_cast<double>(report.workloads);
+  if (report.workloads > 0) report.mean_range /= report.workloads;
   report.costs = summarize(std::move(costs));
   report.repeat_spread = summarize(std::move(repeat_spreads));
   report.retest_spread = summarize(std::move(retest_spreads));
   double sum = 0.0;
   for (const double ceiling : ceilings) sum += ceiling;
-  report.noise_ceiling =
-      ceilings.empty() ? std::numeric_limits<double>::quiet_NaN() : sum / static_cast<double>(ceilings.size());
+  report.noise_ceiling = ceilings.empty() ? std::numeric_limits<double>::quiet_NaN() : sum / ceilings.size();
   return report;
 }
 
@@ -194,8 +193,7 @@ std::string to_text(const RecordReport& report) {
   for (const auto& [target, records] : report.targets) out += fmt::format("  target {}: {}\n", target, records);
   if (counts.records == 0) return out;
   out += fmt::format("  schedules: {} distinct, {:.1f} steps on average, {} at most\n", report.distinct_schedules,
-                     static_cast<double>(report.steps) / static_cast<double>(counts.records - report.copies),
-                     report.longest_schedule);
+                     static_cast<double>(report.steps) / (counts.records - report.copies), report.longest_schedule);
   out += fmt::format("  cost [ms]: {}\n", quantiles(report.costs, "{:.4g}", 1e3));
   out +=
       fmt::format("  slowest over fastest of a workload: {:.1f} (geometric mean)\n", std::pow(10.0, report.mean_range));

@@ -76,8 +76,8 @@ struct StoreFeatures::Work {
     loops.clear();
     bool pragma = false;
     unroll_step = 0;
-    for (int32_t at = node.parent; at >= 0; at = statements.nodes[static_cast<size_t>(at)].parent) {
-      const NestNode& around = statements.nodes[static_cast<size_t>(at)];
+    for (int32_t at = node.parent; at >= 0; at = statements.nodes[at].parent) {
+      const NestNode& around = statements.nodes[at];
       if (around.kind == NestNode::Kind::loop) loops.push_back(at);
       if (around.kind == NestNode::Kind::pragma && !pragma) {
         unroll_step = static_cast<int16_t>(around.count);
@@ -88,8 +88,7 @@ struct StoreFeatures::Work {
       throw DataError("a store in {} loops, expected at most {}", loops.size(), kMostLoops);
     std::ranges::reverse(loops);
     outer_product = product_of(loops.size());
-    constant_lengths = std::ranges::all_of(
-        loops, [&](int32_t at) { return statements.nodes[static_cast<size_t>(at)].extent.constant(); });
+    constant_lengths = std::ranges::all_of(loops, [&](int32_t at) { return statements.nodes[at].extent.constant(); });
   }
   void store(const NestNode& node) {
     enter(node);
@@ -100,8 +99,8 @@ struct StoreFeatures::Work {
     blocks(buffer);
     curve(buffer);
     buffer.outer_product = outer_product;
-    buffer.loops = static_cast<float>(loops.size());
-    buffer.unroll_step = static_cast<float>(unroll_step);
+    buffer.loops = loops.size();
+    buffer.unroll_step = unroll_step;
   }
   void computation(BufferFeatures& buffer) {
     const auto& [add, multiply, divide, compare, math, other, integer_math, integer_other, integer] = value.operations;
@@ -109,13 +108,13 @@ struct StoreFeatures::Work {
     const std::array<int64_t, 16> all = {0,     add,    multiply, divide,    compare,  math,         other,
                                          0,     sums,   products, quotients, compares, integer_math, integer_other,
                                          logic, selects};
-    for (size_t i = 0; i < all.size(); ++i) buffer.operations[i] += outer_product * static_cast<float>(all[i]);
+    for (size_t i = 0; i < all.size(); ++i) buffer.operations[i] += outer_product * all[i];
     buffer.vectorized.number = buffer.unrolled.number = buffer.parallel.number = 0.0F;
     buffer.vectorized.length = buffer.unrolled.length = buffer.parallel.length = 0.0F;
     buffer.threads.fill(1.0F);
     for (size_t i = 0; i < loops.size(); ++i) {
       const NestNode& around = loop(i);
-      const auto length = static_cast<float>(around.count);
+      const float length = around.count;
       const auto add = [&](Annotated& kind) {
         kind.product = kind.number == 0.0F ? length : kind.product * length;
         kind.number += 1.0F;
@@ -127,7 +126,7 @@ struct StoreFeatures::Work {
       const int place = thread_place(around.annotation);
       if (place < 0) continue;
       gpu = true;
-      float& threads = buffer.threads[static_cast<size_t>(place)];
+      float& threads = buffer.threads[place];
       threads = place == 6 ? threads * length : length;
     }
     buffer.gpu = gpu;
@@ -135,7 +134,7 @@ struct StoreFeatures::Work {
   /// Sets the loops' iterations for one run of loop i; the loops around it are at 0. Returns the loop's iterations.
   int64_t run_inside(size_t i) {
     const auto set = [&](size_t at, int64_t count) {
-      largest[static_cast<size_t>(loop(at).variable)] = std::max<int64_t>(count, 1) - 1;
+      largest[loop(at).variable] = std::max<int64_t>(count, 1) - 1;
       return count;
     };
     const int64_t iterations = set(i, loop(i).count);
@@ -153,8 +152,8 @@ struct StoreFeatures::Work {
   void regions() {
     memory.clear();
     operations.clear();
-    auto done = static_cast<double>(value.operations.float_total());
-    for (size_t i = 0; i < loops.size(); ++i) largest[static_cast<size_t>(loop(i).variable)] = 0;
+    double done = value.operations.float_total();
+    for (size_t i = 0; i < loops.size(); ++i) largest[loop(i).variable] = 0;
     for (size_t i = loops.size(); i-- > 0;) {
       const int64_t iterations = run_inside(i);
       int64_t bytes = 0;
@@ -170,18 +169,17 @@ struct StoreFeatures::Work {
             all = {std::min(all.low, one.low), std::max(all.high, one.high)};
           }
           // TVM keeps lengths in 32 bits.
-          region[d] = static_cast<int32_t>(static_cast<uint64_t>(all.high) - static_cast<uint64_t>(all.low) + 1);
-          elements = static_cast<int64_t>(static_cast<uint64_t>(elements) * static_cast<uint64_t>(region[d]));
+          region[d] = static_cast<int32_t>(static_cast<uint64_t>(all.high) - all.low + 1);
+          elements = static_cast<uint64_t>(elements) * region[d];
         }
         elements = std::max<int64_t>(elements, 0);
         const int64_t each = element_bytes(access.memory);
-        touches[static_cast<size_t>(loops[i])].push_back({access.memory, elements, each});
-        bytes = static_cast<int64_t>(static_cast<uint64_t>(bytes) +
-                                     static_cast<uint64_t>(elements) * static_cast<uint64_t>(each));
+        touches[loops[i]].push_back({access.memory, elements, each});
+        bytes = bytes + static_cast<uint64_t>(elements) * each;
       }
-      memory.push_back(static_cast<float>(bytes));
-      done *= static_cast<double>(iterations);
-      operations.push_back(static_cast<float>(done));
+      memory.push_back(bytes);
+      done *= iterations;
+      operations.push_back(done);
     }
   }
   void blocks(BufferFeatures& buffer) {
@@ -189,7 +187,7 @@ struct StoreFeatures::Work {
     for (size_t b = value.buffers.size(); b-- > 0;) {
       const BufferAccess& access = value.buffers[b];
       const auto& shape = shape_of(access);
-      const auto each = static_cast<float>(element_bytes(access.memory));
+      const float each = element_bytes(access.memory);
       BlockFeatures block;
       block.read = access.read;
       block.written = access.written;
@@ -198,29 +196,27 @@ struct StoreFeatures::Work {
         block.unique_bytes = each;
         block.lines = block.unique_lines = 1.0F;
       } else {
-        const auto& outermost = touches[static_cast<size_t>(loops.front())];
+        const auto& outermost = touches[loops.front()];
         const auto first =
             std::ranges::find_if(outermost, [&](const Touch& touch) { return touch.memory == access.memory; });
-        block.unique_bytes = static_cast<float>(first->elements) * each;
+        block.unique_bytes = first->elements * each;
         int64_t step = 0, ratio = 1;
         size_t depth = loops.size();
         while (depth > 0) {
           step = stride(access, loop(depth - 1).variable);
           if (step != 0) break;
           // As TVM has it: the innermost length, for each loop that is passed.
-          ratio =
-              static_cast<int64_t>(static_cast<uint64_t>(ratio) * static_cast<uint64_t>(loop(loops.size() - 1).count));
+          ratio = static_cast<uint64_t>(ratio) * loop(loops.size() - 1).count;
           --depth;
         }
-        block.lines = outer_product / static_cast<float>(ratio) *
-                      std::min(1.0F, static_cast<float>(step) * each / static_cast<float>(cache_line));
+        block.lines = outer_product / ratio * std::min(1.0F, step * each / cache_line);
         block.lines = std::max(block.lines, 1.0F);
-        block.stride = depth == loops.size() ? static_cast<float>(step) : 0.0F;
+        block.stride = depth == loops.size() ? step : 0.0F;
         // TVM compares every buffer's shape with the region that the loop over buffers ended with: the written one's.
         float run = each;
         for (size_t d = std::min(region.size(), shape.size()); d-- > 0;) {
           if (region[d] != shape[d]) continue;
-          run *= static_cast<float>(region[d]);
+          run *= region[d];
           break;
         }
         block.unique_lines = std::max(block.unique_bytes / std::min(run, static_cast<float>(cache_line)), 1.0F);
@@ -236,22 +232,22 @@ struct StoreFeatures::Work {
     double bytes = -1.0;
     for (size_t i = loops.size(); i-- > 0;) {
       const NestNode& around = loop(i);
-      const auto& touched = touches[static_cast<size_t>(loops[i])];
+      const auto& touched = touches[loops[i]];
       const auto all_bytes = [&](bool whole) {
         double total = 0.0;
         for (const Touch& touch : touched)
-          total += static_cast<double>(whole ? touch.elements : 1) * static_cast<double>(touch.element_bytes);
+          total += static_cast<double>(whole ? touch.elements : 1) * touch.element_bytes;
         return total;
       };
       if (!mentions(access, around.variable)) {
         if (bytes < 0.0) bytes = all_bytes(false);
         block.reuse = 0;
         block.distance_iterations = iterations;
-        block.distance_bytes = static_cast<float>(bytes);
-        block.reuse_count = static_cast<float>(around.count);
+        block.distance_bytes = bytes;
+        block.reuse_count = around.count;
         return;
       }
-      iterations *= static_cast<float>(around.count);
+      iterations *= around.count;
       bytes = all_bytes(true);
       int64_t times = 0;
       float least = std::numeric_limits<float>::max();
@@ -262,9 +258,9 @@ struct StoreFeatures::Work {
       }
       if (times < 2) continue;
       block.reuse = 1;
-      block.distance_iterations = least / static_cast<float>(around.count);
-      block.distance_bytes = static_cast<float>(bytes) / static_cast<float>(around.count);
-      block.reuse_count = static_cast<float>(times - 1);
+      block.distance_iterations = least / around.count;
+      block.distance_bytes = static_cast<float>(bytes) / around.count;
+      block.reuse_count = times - 1;
       return;
     }
   }
@@ -275,7 +271,7 @@ struct StoreFeatures::Work {
     const auto intensity = [&](size_t i) { return operations[i] / memory[i]; };
     size_t at = 0;
     for (size_t point = 0; point < kCurvePoints; ++point) {
-      const float wanted = operations.back() * static_cast<float>(point + 1) / static_cast<float>(kCurvePoints);
+      const float wanted = operations.back() * (point + 1) / kCurvePoints;
       while (at + 1 < operations.size() && operations[at] < wanted - 1e-4) ++at;
       if (at == 0) {
         buffer.curve[point] = intensity(0);
@@ -289,30 +285,28 @@ struct StoreFeatures::Work {
   void allocation(const NestNode& node) {
     enter(node);
     BufferFeatures& buffer = buffer_of(memory_of(node));
-    const auto elements = static_cast<float>(node.count);
-    buffer.alloc_size = elements * static_cast<float>(element_bytes(memory_of(node)));
+    const float elements = node.count;
+    buffer.alloc_size = elements * element_bytes(memory_of(node));
     buffer.alloc_product = elements * outer_product;
     buffer.alloc_outer = outer_product;
     buffer.alloc_inner = buffer.outer_product / outer_product;
   }
-  int32_t memory_of(const NestNode& node) const {
-    return static_cast<int32_t>(nest->dag->memory(static_cast<size_t>(node.stage), static_cast<size_t>(node.output)));
-  }
+  int32_t memory_of(const NestNode& node) const { return nest->dag->memory(node.stage, node.output); }
   const std::vector<int64_t>& shape_of(const BufferAccess& access) const {
-    return nest->dag->stages[nest->dag->stage_of(static_cast<size_t>(access.memory))].shape;
+    return nest->dag->stages[nest->dag->stage_of(access.memory)].shape;
   }
   BufferFeatures& buffer_of(int32_t memory) {
-    int32_t& place = place_of_memory[static_cast<size_t>(memory)];
+    int32_t& place = place_of_memory[memory];
     if (place < 0) {
-      place = static_cast<int32_t>(used++);
+      place = used++;
       if (buffers.size() < used) buffers.emplace_back();
-      BufferFeatures& fresh = buffers[static_cast<size_t>(place)];
+      BufferFeatures& fresh = buffers[place];
       std::vector<BlockFeatures> blocks = std::move(fresh.blocks);
       blocks.clear();
       fresh = {};
       fresh.blocks = std::move(blocks);
     }
-    return buffers[static_cast<size_t>(place)];
+    return buffers[place];
   }
   int64_t stride(const BufferAccess& access, int32_t variable) const {
     if (access.rank == 0) return 1;
@@ -326,11 +320,10 @@ struct StoreFeatures::Work {
         const int64_t coefficient = forms.coefficient(value.forms[access.first + k * access.rank + d], variable, found);
         if (found) {
           any = true;
-          least = std::min(least, static_cast<int64_t>(static_cast<uint64_t>(std::abs(coefficient)) *
-                                                       static_cast<uint64_t>(elements)));
+          least = std::min(least, static_cast<int64_t>(static_cast<uint64_t>(std::abs(coefficient)) * elements));
           break;
         }
-        elements = static_cast<int64_t>(static_cast<uint64_t>(elements) * static_cast<uint64_t>(shape[d]));
+        elements = static_cast<uint64_t>(elements) * shape[d];
       }
     }
     return any ? least : 0;
@@ -343,11 +336,11 @@ struct StoreFeatures::Work {
   }
   float product_of(size_t count) const {
     float product = 1.0F;
-    for (size_t i = 0; i < count; ++i) product *= static_cast<float>(loop(i).count);
+    for (size_t i = 0; i < count; ++i) product *= loop(i).count;
     return product;
   }
-  const NestNode& loop(size_t i) const { return statements.nodes[static_cast<size_t>(loops[i])]; }
-  int64_t element_bytes(int32_t memory) const { return type_bytes[static_cast<size_t>(memory)]; }
+  const NestNode& loop(size_t i) const { return statements.nodes[loops[i]]; }
+  int64_t element_bytes(int32_t memory) const { return type_bytes[memory]; }
 
   AffinePool no_pool;
   PostfixExpressions forms{no_pool};
@@ -381,7 +374,7 @@ StoreFeatures::~StoreFeatures() = default;
 int64_t StoreFeatures::extract(LoopNest& nest, int64_t cache_line_bytes, std::vector<float>& rows) {
   work_->extract(nest, cache_line_bytes);
   for (size_t i = work_->used; i-- > 0;) append_store_features(work_->buffers[i], rows);
-  return static_cast<int64_t>(work_->used);
+  return work_->used;
 }
 
 }  // namespace foretime::data

@@ -21,7 +21,7 @@ void StoreValues::find(LoopNest& nest, const NestStatements& statements, const N
   std::vector<KnownValue> axes;
   for (size_t i = 0; i < defined.axis_count(); ++i) {
     axes.push_back(KnownValue::of(statements.axis_values[store.axes + i]));
-    axes.back().taken = nest.variables[static_cast<size_t>(nest.stages[stage].axes[i])].taken;
+    axes.back().taken = nest.variables[nest.stages[stage].axes[i]].taken;
   }
   walk.add_load(nest.dag->memory(stage, output), std::span(axes).first(defined.axes.size()));
   if (!store.initial) {
@@ -52,16 +52,15 @@ void StoreValues::find(LoopNest& nest, const NestStatements& statements, const N
         std::ranges::any_of(value.buffers, [&](const BufferAccess& buffer) { return buffer.memory == load.memory; });
     if (known) continue;
     BufferAccess buffer{.memory = load.memory, .read = i > 0 || store.update, .written = i == 0};
-    buffer.rank =
-        static_cast<uint32_t>(nest.dag->stages[nest.dag->stage_of(static_cast<size_t>(load.memory))].shape.size());
-    buffer.first = static_cast<uint32_t>(value.forms.size());
+    buffer.rank = nest.dag->stages[nest.dag->stage_of(load.memory)].shape.size();
+    buffer.first = value.forms.size();
     for (size_t j = i; j < loads_.size(); ++j) {
       if (loads_[j].memory != load.memory) continue;
       if (buffer.written && j > i) {
         buffer.read = true;
         continue;
       }
-      const auto begin = load_forms_.begin() + static_cast<std::ptrdiff_t>(loads_[j].first);
+      const auto begin = load_forms_.begin() + loads_[j].first;
       value.forms.insert(value.forms.end(), begin, begin + buffer.rank);
       ++buffer.count;
     }

@@ -88,9 +88,9 @@ KnownValue StoreWalk::of(int32_t id, std::span<const KnownValue> axes) {
     case Kind::real:
       return KnownValue::real(std::strtod(tree.name(id).c_str(), nullptr));
     case Kind::variable:
-      if (axes.empty() && !combination.axes.empty()) return operand(static_cast<size_t>(node.target));
+      if (axes.empty() && !combination.axes.empty()) return operand(node.target);
       if (static_cast<size_t>(node.target) >= axes.size()) throw DataError("a variable that is no axis");
-      return axes[static_cast<size_t>(node.target)];
+      return axes[node.target];
     case Kind::load:
       return load(id, axes);
     case Kind::cast:
@@ -122,7 +122,7 @@ KnownValue StoreWalk::of(int32_t id, std::span<const KnownValue> axes) {
 }
 
 KnownValue StoreWalk::load(int32_t id, std::span<const KnownValue> axes) {
-  const auto stage = static_cast<size_t>(tree.node(id).target);
+  const size_t stage = tree.node(id).target;
   if (stage >= dag.stages.size() || tree.children(id).size() != dag.stages[stage].shape.size())
     throw DataError("'{}': expected one index for each dimension", to_text(tree, id).substr(0, 80));
   std::vector<KnownValue> indices;
@@ -135,7 +135,7 @@ KnownValue StoreWalk::load(int32_t id, std::span<const KnownValue> axes) {
   const size_t first = load_forms.size();
   add_load(dag.memory(stage, tree.output(id)), indices);
   // Loads inside of indices come after the load that they belong to.
-  std::rotate(loads.begin() + static_cast<std::ptrdiff_t>(place), loads.end() - 1, loads.end());
+  std::rotate(loads.begin() + place, loads.end() - 1, loads.end());
   for (size_t i = 0; i < indices.size(); ++i) forms.count(load_forms[first + i], count.integer);
   return loaded(dag.stages[stage].types[tree.output(id)]);
 }

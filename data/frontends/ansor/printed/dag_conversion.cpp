@@ -100,9 +100,9 @@ std::string gzip(const std::string& text) {
     throw DataError("zlib cannot start");
   std::string out(deflateBound(&stream, text.size()) + 64, '\0');
   stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(text.data()));  // zlib does not write there
-  stream.avail_in = static_cast<uInt>(text.size());
+  stream.avail_in = text.size();
   stream.next_out = reinterpret_cast<Bytef*>(out.data());
-  stream.avail_out = static_cast<uInt>(out.size());
+  stream.avail_out = out.size();
   const int ended = deflate(&stream, Z_FINISH);
   out.resize(stream.total_out);
   deflateEnd(&stream);
@@ -167,7 +167,7 @@ DagConversion convert_printed_dags(const std::vector<std::filesystem::path>& pri
         throw DataError("none of {} records fits it: {}", workload->schedules.size(), why);
       text += line + "\n";
       ++done.written;
-      done.replayed += static_cast<int64_t>(workload->schedules.size());
+      done.replayed += std::ssize(workload->schedules);
     } catch (const DataError& error) {
       leave_out(error.what());
     }

@@ -18,7 +18,7 @@ std::optional<IndexRange> range_of(const ExpressionTree& tree, int32_t root,
                                    std::span<const std::optional<IndexRange>> axes) {
   const auto& node = tree.node(root);
   if (node.kind == Kind::integer) return IndexRange{node.value, node.value};
-  if (node.kind == Kind::variable) return node.target < 0 ? std::nullopt : axes[static_cast<size_t>(node.target)];
+  if (node.kind == Kind::variable) return node.target < 0 ? std::nullopt : axes[node.target];
   if (node.kind == Kind::cast && tree.name(root).find("int") != std::string::npos)
     return range_of(tree, tree.child(root, 0), axes);
   if (node.children != 2) return {};
@@ -56,7 +56,7 @@ std::optional<IndexRange> range_of(const ExpressionTree& tree, int32_t root,
 
 void mark_axes(const ExpressionTree& tree, int32_t root, std::vector<bool>& axes) {
   const auto& node = tree.node(root);
-  if (node.kind == Kind::variable && node.target >= 0) axes[static_cast<size_t>(node.target)] = true;
+  if (node.kind == Kind::variable && node.target >= 0) axes[node.target] = true;
   for (const int32_t child : tree.children(root)) mark_axes(tree, child, axes);
 }
 
@@ -70,7 +70,7 @@ void narrow_axes(const ExpressionTree& tree, int32_t condition, AxisRanges& axes
   const auto& left = tree.node(tree.child(condition, 0));
   const auto& right = tree.node(tree.child(condition, 1));
   if (left.kind != Kind::variable || left.target < 0 || right.kind != Kind::integer) return;
-  auto& axis = axes[static_cast<size_t>(left.target)];
+  auto& axis = axes[left.target];
   if (!axis) return;
   if (node.kind == Kind::less) axis->second = std::min(axis->second, right.value - 1);
   if (node.kind == Kind::less_equal) axis->second = std::min(axis->second, right.value);

@@ -59,8 +59,8 @@ struct LengthSearch {
     }
     for (const auto& [place, extent] : lengths) {
       if (static_cast<size_t>(place.first) < stages.size() &&
-          static_cast<size_t>(place.second) < facts.extents[static_cast<size_t>(place.first)].size())
-        set(static_cast<size_t>(place.first), static_cast<size_t>(place.second), extent, "a recorded split");
+          static_cast<size_t>(place.second) < facts.extents[place.first].size())
+        set(place.first, place.second, extent, "a recorded split");
     }
     for (size_t s = 0; s < stages.size(); ++s) {
       for (size_t a = 0; a < stages[s].names.size(); ++a) {
@@ -102,7 +102,7 @@ struct LengthSearch {
   bool covers(size_t stage, int32_t index) const {
     const auto& node = stages[stage].tree.node(index);
     return node.kind == Kind::variable && node.target >= static_cast<int32_t>(stages[stage].spatial) &&
-           !facts.extents[stage][static_cast<size_t>(node.target)];
+           !facts.extents[stage][node.target];
   }
 
   /// A stage that goes over tensors of known length, element by element, is as large as they are: an axis that nothing

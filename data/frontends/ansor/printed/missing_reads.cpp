@@ -54,7 +54,7 @@ struct ReadSearch {
     return *found;
   }
 
-  size_t unread() const { return static_cast<size_t>(std::ranges::count(readers, 0)); }
+  size_t unread() const { return std::ranges::count(readers, 0); }
 
   /// Tries the stages of the loads from `at` on.
   void choose(size_t at) {

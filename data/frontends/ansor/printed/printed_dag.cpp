@@ -34,13 +34,13 @@ std::optional<std::vector<std::vector<int64_t>>> shapes_of(const std::string& wo
 
 std::vector<int32_t> PrintedProgram::axes() const {
   std::vector<int32_t> counts;
-  for (const auto& stage : stages_) counts.push_back(static_cast<int32_t>(stage.names.size()));
+  for (const auto& stage : stages_) counts.push_back(stage.names.size());
   return counts;
 }
 
 std::vector<int32_t> PrintedProgram::spatial_axes() const {
   std::vector<int32_t> counts;
-  for (const auto& stage : stages_) counts.push_back(static_cast<int32_t>(stage.spatial));
+  for (const auto& stage : stages_) counts.push_back(stage.spatial);
   return counts;
 }
 

@@ -25,7 +25,7 @@ void read_hints(std::string_view text, PrintedHints& hints) {
       size_t stage = 0;
       const auto [end, error] = std::from_chars(word.data(), word.data() + dot, stage);
       if (error == std::errc() && end == word.data() + dot)
-        hints.reads[{stage, std::string(word.substr(dot + 1, equal - dot - 1))}] = static_cast<size_t>(extent.front());
+        hints.reads[{stage, std::string(word.substr(dot + 1, equal - dot - 1))}] = extent.front();
       else
         hints.extents[std::string(word.substr(0, equal))] = extent.front();
     } else if (colon != std::string_view::npos && colon > 0 && colon + 1 < word.size()) {

@@ -15,19 +15,18 @@ void add_split_lengths(const ScheduleSteps& schedule, const std::vector<int32_t>
   };
   const auto fresh = [&](int32_t stage, const std::vector<int32_t>& counts) {
     Tracked tracked{.stage = stage};
-    for (int32_t axis = 0; stage >= 0 && axis < counts[static_cast<size_t>(stage)]; ++axis)
-      tracked.loops.push_back(axis);
+    for (int32_t axis = 0; stage >= 0 && axis < counts[stage]; ++axis) tracked.loops.push_back(axis);
     return tracked;
   };
   std::vector<Tracked> stages;
   for (int32_t s = 0; static_cast<size_t>(s) < axes.size(); ++s) stages.push_back(fresh(s, axes));
   for (const ScheduleStep& step : schedule.steps) {
     if (step.stage < 0 || static_cast<size_t>(step.stage) >= stages.size()) return;  // replay says what is wrong
-    auto& tracked = stages[static_cast<size_t>(step.stage)];
-    const auto at = static_cast<size_t>(std::max(0, step.iterator));
+    auto& tracked = stages[step.stage];
+    const size_t at = std::max(0, step.iterator);
     const auto split = [&](size_t parts) {
       tracked.loops[at] = -1;
-      tracked.loops.insert(tracked.loops.begin() + static_cast<std::ptrdiff_t>(at), parts, -1);
+      tracked.loops.insert(tracked.loops.begin() + at, parts, -1);
     };
     const auto list = schedule.list(step);
     switch (step.kind) {
@@ -44,7 +43,7 @@ void add_split_lengths(const ScheduleSteps& schedule, const std::vector<int32_t>
       }
       case StepKind::follow_split:
         if (at >= tracked.loops.size()) return;
-        split(static_cast<size_t>(std::max(0, step.count)));
+        split(std::max(0, step.count));
         break;
       case StepKind::follow_fused_split:
         if (at >= tracked.loops.size()) return;
@@ -55,18 +54,18 @@ void add_split_lengths(const ScheduleSteps& schedule, const std::vector<int32_t>
           tracked.loops.assign(1, -1);
           break;
         }
-        const auto begin = static_cast<size_t>(list.front());
+        const size_t begin = list.front();
         if (list.front() < 0 || begin + list.size() > tracked.loops.size()) return;
         tracked.loops[begin] = -1;
         tracked.loops.erase(tracked.loops.begin() + list.front() + 1,
-                            tracked.loops.begin() + list.front() + static_cast<std::ptrdiff_t>(list.size()));
+                            tracked.loops.begin() + list.front() + list.size());
         break;
       }
       case StepKind::reorder: {
         std::vector<int32_t> moved;
         for (const int32_t place : list) {
           if (place < 0 || static_cast<size_t>(place) >= tracked.loops.size()) return;
-          moved.push_back(tracked.loops[static_cast<size_t>(place)]);
+          moved.push_back(tracked.loops[place]);
         }
         tracked.loops = std::move(moved);
         break;

@@ -61,7 +61,7 @@ const char* record_error_name(RecordError error) {
 double TuningRecord::mean_cost() const {
   if (error != RecordError::none) return std::numeric_limits<double>::infinity();
   if (costs.empty()) return std::numeric_limits<double>::quiet_NaN();
-  return std::accumulate(costs.begin(), costs.end(), 0.0) / static_cast<double>(costs.size());
+  return std::accumulate(costs.begin(), costs.end(), 0.0) / costs.size();
 }
 
 }  // namespace foretime::data

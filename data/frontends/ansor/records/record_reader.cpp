@@ -37,9 +37,7 @@ class Arguments {
     if (value < low || value > high) fail(fmt::format("{}, {} to {}; found {}", expected, low, high, value));
     return value;
   }
-  int32_t index(const char* expected) {
-    return static_cast<int32_t>(integer(expected, 0, std::numeric_limits<int32_t>::max()));
-  }
+  int32_t index(const char* expected) { return integer(expected, 0, std::numeric_limits<int32_t>::max()); }
   /// 0 and 1, or false and true, which TVM's reader accepts too.
   bool flag(const char* expected) {
     const element value = next(expected);
@@ -53,8 +51,8 @@ class Arguments {
   void text(ScheduleStep& step, const char* expected) {
     std::string_view value;
     if (next(expected).get(value) != simdjson::SUCCESS) fail(expected);
-    step.text_begin = static_cast<uint32_t>(steps_.text.size());
-    step.text_size = static_cast<uint32_t>(value.size());
+    step.text_begin = steps_.text.size();
+    step.text_size = value.size();
     steps_.text += value;
   }
 
@@ -62,7 +60,7 @@ class Arguments {
   void list(ScheduleStep& step, const char* expected, bool open, int32_t least) {
     simdjson::dom::array values;
     if (next(expected).get(values) != simdjson::SUCCESS) fail(expected);
-    step.list_begin = static_cast<uint32_t>(steps_.numbers.size());
+    step.list_begin = steps_.numbers.size();
     for (const element value : values) {
       int64_t number = 0;
       if (open && value.is_null()) {
@@ -71,7 +69,7 @@ class Arguments {
       }
       if (value.get(number) != simdjson::SUCCESS || number < least || number > std::numeric_limits<int32_t>::max())
         fail(expected);
-      steps_.numbers.push_back(static_cast<int32_t>(number));
+      steps_.numbers.push_back(number);
     }
     step.list_size = static_cast<uint32_t>(steps_.numbers.size()) - step.list_begin;
     if (step.list_size > kLongestList) fail(fmt::format("{}, at most {}", expected, kLongestList));
@@ -113,7 +111,7 @@ ScheduleStep read_step(Arguments& arguments) {
   switch (step.kind) {
     case StepKind::annotation:
       step.iterator = arguments.index("an iterator");
-      step.source = static_cast<int32_t>(arguments.integer("an annotation", 0, kAnnotations - 1));
+      step.source = arguments.integer("an annotation", 0, kAnnotations - 1);
       break;
     case StepKind::pragma:
       step.iterator = arguments.index("an iterator");
@@ -132,7 +130,7 @@ ScheduleStep read_step(Arguments& arguments) {
     case StepKind::follow_split:
       step.iterator = arguments.index("an iterator");
       step.source = arguments.index("a step");
-      step.count = static_cast<int32_t>(arguments.integer("a number of splits", 1, kLongestList));
+      step.count = arguments.integer("a number of splits", 1, kLongestList);
       break;
     case StepKind::follow_fused_split:
       step.iterator = arguments.index("an iterator");
@@ -142,7 +140,7 @@ ScheduleStep read_step(Arguments& arguments) {
       break;
     case StepKind::storage_align:
       step.iterator = arguments.index("an iterator");
-      step.count = static_cast<int32_t>(arguments.integer("a factor"));
+      step.count = arguments.integer("a factor");
       step.extent = arguments.integer("an offset");
       break;
     case StepKind::compute_at:
@@ -161,7 +159,7 @@ ScheduleStep read_step(Arguments& arguments) {
       break;
     case StepKind::rfactor:
       step.iterator = arguments.index("an iterator");
-      step.source = static_cast<int32_t>(arguments.integer("the position of the factored axis"));
+      step.source = arguments.integer("the position of the factored axis");
       break;
   }
   arguments.end();
@@ -289,7 +287,7 @@ std::shared_ptr<const std::vector<bool>> line_set(const std::vector<int64_t>& li
     if (line < 0 || line > std::numeric_limits<int32_t>::max())
       throw DataError("{}: line {}, expected 0 or more", origin, line);
     if (set->size() <= static_cast<size_t>(line)) set->resize(static_cast<size_t>(line) + 1);
-    (*set)[static_cast<size_t>(line)] = true;
+    (*set)[line] = true;
   }
   return set;
 }

@@ -88,9 +88,7 @@ bool AffinePool::equals(const AffineAtom& a, const AffineAtom& b) const {
 
 uint64_t AffinePool::hash(const AffineAtom& atom) const {
   uint64_t state = static_cast<uint64_t>(atom.kind);
-  const auto mix = [&state](int64_t value) {
-    state = (std::rotl(state, 5) ^ static_cast<uint64_t>(value)) * 0x9e3779b97f4a7c15ULL;
-  };
+  const auto mix = [&state](int64_t value) { state = (std::rotl(state, 5) ^ value) * 0x9e3779b97f4a7c15ULL; };
   mix(atom.variable);
   mix(atom.divisor);
   for (const Affine& argument : atom.arguments) {
@@ -126,7 +124,7 @@ Affine AffinePool::intern(AffineAtom atom) {
     atom.argument_bounds = bounds(atom.arguments[0]);
     atom.bounds = atom_bounds(atom);
   }
-  const auto id = static_cast<uint32_t>(atoms_.size());
+  const uint32_t id = atoms_.size();
   scratch_.assign(1, {1, id});
   atom.self = from_terms(0);
   atoms_.push_back(atom);
@@ -287,7 +285,7 @@ int64_t AffinePool::decompose(const Affine& a) {
 int64_t AffinePool::parts(const Affine& a, std::vector<AffinePart>& parts) {
   const size_t begin = parts_.size();
   const int64_t base = decompose(a);
-  parts.insert(parts.end(), parts_.begin() + static_cast<std::ptrdiff_t>(begin), parts_.end());
+  parts.insert(parts.end(), parts_.begin() + begin, parts_.end());
   parts_.resize(begin);
   return base;
 }

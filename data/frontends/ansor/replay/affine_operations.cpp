@@ -33,7 +33,7 @@ void AffinePool::merge_divisions(AffinePart& part) const {
 bool AffinePool::drop_small_terms(const Affine& rest, int64_t divisor, Affine& kept, int64_t& reduced) {
   const size_t begin = parts_.size();
   const int64_t base = decompose(rest);
-  std::vector<Part> ordered(parts_.begin() + static_cast<std::ptrdiff_t>(begin), parts_.end());
+  std::vector<Part> ordered(parts_.begin() + begin, parts_.end());
   parts_.resize(begin);
   std::ranges::stable_sort(
       ordered, [](const Part& a, const Part& b) { return std::abs(a.coefficient) > std::abs(b.coefficient); });

@@ -49,7 +49,7 @@ struct BoundInference::Work {
     const size_t count = nest_->stages.size();
     by_serial_.assign(count, 0);
     for (size_t i = 0; i < count; ++i) {
-      const auto serial = static_cast<size_t>(nest_->stages[i].serial);
+      const size_t serial = nest_->stages[i].serial;
       if (serial >= by_serial_.size()) by_serial_.resize(serial + 1);
       by_serial_[serial] = i;
     }
@@ -60,7 +60,7 @@ struct BoundInference::Work {
       size_t at = i, steps = 0;
       while (nest_->stages[at].compute_at == ComputeAt::iterator) {
         int32_t loop = nest_->stages[at].attach_variable;
-        at = by_serial_[static_cast<size_t>(variable(loop).serial)];
+        at = by_serial_[variable(loop).serial];
         const NestStage& target = nest_->stages[at];
         if (++steps > count) throw DataError("stage {}: attached to itself by way of others", i);
         if (target.compute_at == ComputeAt::inlined)
@@ -106,7 +106,7 @@ struct BoundInference::Work {
       for (size_t reader = stage + 1; reader < nest_->stages.size(); ++reader) {
         const auto& reads = nest_->dag->stages[reader].reads;
         const bool leads = std::ranges::any_of(reads, [&](const DagRead& read) {
-          const auto source = static_cast<size_t>(read.stage);
+          const size_t source = read.stage;
           return source == stage || passes_[source];
         });
         const bool inlined = nest_->stages[reader].compute_at == ComputeAt::inlined;
@@ -148,8 +148,8 @@ struct BoundInference::Work {
     pass_up(loops);
     const AffinePool::Relaxation relaxation = [this](int32_t id) -> const AffineInterval* {
       // The value of an axis, as extents of reductions name it, or a loop around the reader.
-      if (const int32_t axis = ~id; id < 0) return &intervals_[static_cast<size_t>(axis)];
-      return outside_relaxed_[static_cast<size_t>(id)] ? &intervals_[static_cast<size_t>(id)] : nullptr;
+      if (const int32_t axis = ~id; id < 0) return &intervals_[axis];
+      return outside_relaxed_[id] ? &intervals_[id] : nullptr;
     };
     axes_.clear();
     for (const int32_t id : loops.axes) {
@@ -159,7 +159,7 @@ struct BoundInference::Work {
         axis = {pool.relax(axis.low, relaxation).low, pool.relax(axis.high, relaxation).high};
       axes_.push_back({axis.low, axis.high, false, any_relaxed_, variable(id).taken});
     }
-    for (const int32_t id : paths_[reader]) outside_relaxed_[static_cast<size_t>(id)] = 0;
+    for (const int32_t id : paths_[reader]) outside_relaxed_[id] = 0;
     walk(stage, reader, 0);
   }
   /// The values of the reader's loops that one run of the stage's loops serves, then those of the reader's axes.
@@ -185,7 +185,7 @@ struct BoundInference::Work {
     for (const int32_t id : paths_[reader]) {
       if (id == attached) inside = true;
       if (!relaxed(id, inside)) continue;
-      outside_relaxed_[static_cast<size_t>(id)] = 1;
+      outside_relaxed_[id] = 1;
       interval(id) = whole(variable(id));
       any_relaxed_ = true;
     }
@@ -234,7 +234,7 @@ struct BoundInference::Work {
   void walk(size_t stage, size_t reader, size_t axes) {
     const ComputeDag& dag = *nest_->dag;
     for (const DagRead& read : dag.stages[reader].reads) {
-      const auto source = static_cast<size_t>(read.stage);
+      const size_t source = read.stage;
       if (source != stage && !passes_[source]) continue;
       if (++loads_ > kMostLoads) throw DataError("more than {} accesses by way of inlined stages", kMostLoads);
       const size_t below = axes_.size();
@@ -290,12 +290,12 @@ struct BoundInference::Work {
     bool threads = false;
     for (const NestIterator& iterator : stage.iterators) {
       const bool thread = variable(iterator.variable).thread != Annotation::none;
-      bound_[static_cast<size_t>(iterator.variable)] = thread;
+      bound_[iterator.variable] = thread;
       threads |= thread;
       if (variable(iterator.variable).origin == NestVariable::Origin::single)
         variable(iterator.variable).extent = Affine::of(1);
     }
-    const auto bound = [&](int32_t id) -> uint8_t& { return bound_[static_cast<size_t>(id)]; };
+    const auto bound = [&](int32_t id) -> uint8_t& { return bound_[id]; };
     if (threads) {
       for (auto relation = stage.relations.rbegin(); relation != stage.relations.rend(); ++relation) {
         if (relation->kind == NestRelation::Kind::fuse) {
@@ -323,8 +323,8 @@ struct BoundInference::Work {
     }
   }
 
-  NestVariable& variable(int32_t id) { return nest_->variables[static_cast<size_t>(id)]; }
-  AffineInterval& interval(int32_t id) { return intervals_[static_cast<size_t>(id)]; }
+  NestVariable& variable(int32_t id) { return nest_->variables[id]; }
+  AffineInterval& interval(int32_t id) { return intervals_[id]; }
   /// The loop's values counted from 0; also of axes, which may start elsewhere.
   AffineInterval whole(const NestVariable& of) { return {Affine::of(0), nest_->pool.add(of.extent, -1)}; }
   bool matches(const AffineInterval& interval, const NestVariable& of) {
@@ -340,7 +340,7 @@ struct BoundInference::Work {
     return extent >= kUnbounded ? kUnbounded : std::max<int64_t>(extent - 1, 0);
   }
   bool relaxed(int32_t id, bool inside) const {
-    const Annotation thread = nest_->variables[static_cast<size_t>(id)].thread;
+    const Annotation thread = nest_->variables[id].thread;
     if (thread == Annotation::none) return !inside;
     if (rank_ == kWarp && thread == Annotation::thread_x) return true;
     return rank_ <= thread_rank(thread);

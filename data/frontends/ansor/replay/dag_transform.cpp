@@ -20,7 +20,7 @@ void check_depth(const ExpressionTree& tree, int32_t id) {
 
 /// Makes room for a stage at `place`: every reference to a stage from there on moves by one.
 void insert_stage(ComputeDag& dag, size_t place) {
-  const auto first = static_cast<int32_t>(place);
+  const int32_t first = place;
   for (size_t i = 0; i < dag.expressions.size(); ++i) {
     auto& node = dag.expressions.node(static_cast<int32_t>(i));
     if (node.kind == Kind::load && node.target >= first) ++node.target;
@@ -30,12 +30,12 @@ void insert_stage(ComputeDag& dag, size_t place) {
       if (read.stage >= first) ++read.stage;
     }
   }
-  dag.stages.emplace(dag.stages.begin() + static_cast<std::ptrdiff_t>(place));
+  dag.stages.emplace(dag.stages.begin() + place);
 }
 
 int32_t axis_node(ExpressionTree& tree, const std::string& name, size_t position) {
   const int32_t id = tree.add(Kind::variable, name, {});
-  tree.node(id).target = static_cast<int32_t>(position);
+  tree.node(id).target = position;
   return id;
 }
 
@@ -46,9 +46,9 @@ void read_only(ComputeDag& dag, DagStage& stage, size_t source, const std::vecto
   stage.bodies.clear();
   stage.reads.clear();
   for (size_t k = 0; k < stage.outputs(); ++k) {
-    const auto output = static_cast<int32_t>(k);
+    const int32_t output = k;
     const int32_t body = dag.expressions.add(Kind::load, dag.stages[source].name, indices);
-    dag.expressions.node(body).target = static_cast<int32_t>(source);
+    dag.expressions.node(body).target = source;
     dag.expressions.node(body).value = dag.stages[source].outputs() > 1 ? output + 1 : 0;
     stage.bodies.push_back(body);
     stage.reads.push_back({static_cast<int32_t>(source), output, output, indices});
@@ -58,7 +58,7 @@ void read_only(ComputeDag& dag, DagStage& stage, size_t source, const std::vecto
 /// Copies a tree; the variable of axis t becomes replacements[t].
 int32_t substitute(ExpressionTree& tree, int32_t root, const std::vector<int32_t>& replacements) {
   const auto node = tree.node(root);
-  if (node.kind == Kind::variable) return replacements[static_cast<size_t>(node.target)];
+  if (node.kind == Kind::variable) return replacements[node.target];
   std::vector<int32_t> children(tree.children(root).begin(), tree.children(root).end());
   for (int32_t& child : children) child = substitute(tree, child, replacements);
   const std::string name = node.name >= 0 ? tree.name(root) : std::string();
@@ -107,9 +107,9 @@ struct Touched {
     find_extents();
   }
 
-  bool is(int32_t variable) const { return touched[static_cast<size_t>(variable)]; }
-  void set(int32_t variable) { touched[static_cast<size_t>(variable)] = true; }
-  int64_t& extent(int32_t variable) { return extents[static_cast<size_t>(variable)]; }
+  bool is(int32_t variable) const { return touched[variable]; }
+  void set(int32_t variable) { touched[variable] = true; }
+  int64_t& extent(int32_t variable) { return extents[variable]; }
 
   void mark(int32_t variable) {
     set(variable);
@@ -134,7 +134,7 @@ struct Touched {
   }
 
   void find_extents() {
-    const DagStage& defined = nest.dag->stages[static_cast<size_t>(&stage - nest.stages.data())];
+    const DagStage& defined = nest.dag->stages[&stage - nest.stages.data()];
     for (size_t i = 0; i < stage.axes.size(); ++i) {
       if (!is(stage.axes[i])) continue;
       if (i < defined.axes.size()) throw DataError("rfactor of a spatial axis, expected a reduction");
@@ -156,7 +156,7 @@ struct Touched {
   /// Values of the touched axes over the leaves, whose values are given.
   void derive_values(Arithmetic& arithmetic, std::vector<int32_t>& values) {
     for (auto relation = stage.relations.rbegin(); relation != stage.relations.rend(); ++relation) {
-      auto value = [&](int32_t variable) -> int32_t& { return values[static_cast<size_t>(variable)]; };
+      auto value = [&](int32_t variable) -> int32_t& { return values[variable]; };
       const int64_t inner = extent(relation->inner);
       if (relation->kind == NestRelation::Kind::fuse) {
         value(relation->outer) = arithmetic.floor_divide(value(relation->parent), inner);
@@ -203,11 +203,11 @@ ComputeDag with_cache_read(const ComputeDag& dag, int32_t stage, std::string_vie
   for (const int32_t reader : readers) {
     if (reader <= stage || static_cast<size_t>(reader) >= dag.stages.size())
       throw DataError("reader {}, expected a stage after {}", reader, stage);
-    DagStage& redirected = made.stages[static_cast<size_t>(reader) + 1];
+    DagStage& redirected = made.stages[reader + 1];
     bool reads = false;
     for (DagRead& read : redirected.reads) {
       if (read.stage != stage || read.output != 0) continue;
-      read.stage = static_cast<int32_t>(place);
+      read.stage = place;
       reads = true;
     }
     if (!reads) throw DataError("reader {}: does not read stage {}", reader, stage);
@@ -216,7 +216,7 @@ ComputeDag with_cache_read(const ComputeDag& dag, int32_t stage, std::string_vie
     for (const int32_t load : loads) {
       auto& node = made.expressions.node(load);
       if (node.target != stage || made.expressions.output(load) != 0) continue;
-      node.target = static_cast<int32_t>(place);
+      node.target = place;
       node.value = 0;
     }
   }
@@ -225,7 +225,7 @@ ComputeDag with_cache_read(const ComputeDag& dag, int32_t stage, std::string_vie
 
 ComputeDag with_cache_write(const ComputeDag& dag, int32_t stage, std::string_view scope) {
   ComputeDag made = dag;
-  const auto place = static_cast<size_t>(stage);
+  const size_t place = stage;
   insert_stage(made, place);
   DagStage& cache = made.stages[place];
   DagStage& copy = made.stages[place + 1];
@@ -244,14 +244,14 @@ ComputeDag with_cache_write(const ComputeDag& dag, int32_t stage, std::string_vi
 }
 
 ComputeDag with_rfactor(const LoopNest& nest, int32_t stage, int32_t variable, int32_t position) {
-  const auto place = static_cast<size_t>(stage);
+  const size_t place = stage;
   const NestStage& scheduled = nest.stages[place];
   Touched touched(nest, scheduled, variable);
   ComputeDag made = *nest.dag;
   insert_stage(made, place);
   ExpressionTree& tree = made.expressions;
   const DagStage before = made.stages[place + 1];
-  const auto rank = static_cast<int32_t>(before.axes.size());
+  const int32_t rank = before.axes.size();
   if (position < 0) position += rank + 1;
   if (position < 0 || position > rank)
     throw DataError("axis position {}, expected {} to {}", position, -rank - 1, rank);
@@ -276,13 +276,12 @@ ComputeDag with_rfactor(const LoopNest& nest, int32_t stage, int32_t variable, i
   for (const NestIterator& iterator : scheduled.iterators) {
     const int32_t leaf = iterator.variable;
     if (!touched.is(leaf)) continue;
-    size_t axis = static_cast<size_t>(position);
+    size_t axis = position;
     if (leaf != variable) {
       axis = factored.axis_count();
       factored.reduce_axes.push_back({.name = loop_name(nest, leaf), .extent = touched.extent(leaf)});
     }
-    values[static_cast<size_t>(leaf)] =
-        touched.extent(leaf) == 1 ? tree.add_integer(0) : axis_node(tree, factored.axis(axis).name, axis);
+    values[leaf] = touched.extent(leaf) == 1 ? tree.add_integer(0) : axis_node(tree, factored.axis(axis).name, axis);
   }
   touched.derive_values(arithmetic, values);
   std::vector<int32_t> replacements;
@@ -293,7 +292,7 @@ ComputeDag with_rfactor(const LoopNest& nest, int32_t stage, int32_t variable, i
       const size_t moved = i + (static_cast<int32_t>(i) >= position ? 1 : 0);
       replacements.push_back(axis_node(tree, before.axis(i).name, moved));
     } else if (touched.is(axis)) {
-      replacements.push_back(values[static_cast<size_t>(axis)]);
+      replacements.push_back(values[axis]);
     } else {
       replacements.push_back(axis_node(tree, before.axis(i).name, untouched++));
     }

@@ -18,7 +18,7 @@ class Intervals {
       case Kind::integer:
         return point(Affine::of(checked(node.value)));
       case Kind::variable:
-        return axes_[static_cast<size_t>(node.target)];
+        return axes_[node.target];
       case Kind::cast:
         return of(tree_.child(id, 0));
       case Kind::select:
@@ -134,8 +134,7 @@ class Values {
     const auto& node = tree_.node(id);
     const auto child = [&](size_t i) { return of(tree_.child(id, i)); };
     if (node.kind == Kind::integer) return Affine::of(checked(node.value));
-    if (node.kind == Kind::variable && static_cast<size_t>(node.target) < axes_.size())
-      return axes_[static_cast<size_t>(node.target)];
+    if (node.kind == Kind::variable && static_cast<size_t>(node.target) < axes_.size()) return axes_[node.target];
     if (node.kind == Kind::cast) return child(0);
     if (node.kind == Kind::logical_not) return pool_.negate(child(0));
     if (node.kind == Kind::select) return pool_.select(child(0), child(1), child(2));

@@ -12,13 +12,13 @@ constexpr int kDeepestNest = 400;
 /// Stages that a cache step or rfactor replaced are gone, their variables still there.
 std::string axis_name(const LoopNest& nest, int32_t serial, int32_t position) {
   const size_t stage = nest.stage_of(serial);
-  return stage < nest.stages.size() ? nest.dag->stages[stage].axis(static_cast<size_t>(position)).name : "replaced";
+  return stage < nest.stages.size() ? nest.dag->stages[stage].axis(position).name : "replaced";
 }
 
 void append_loop_name(const LoopNest& nest, int32_t id, int depth, std::string& out) {
   using Origin = NestVariable::Origin;
   if (out.size() > kLongestName || depth > kDeepestNest) return;
-  const NestVariable& variable = nest.variables[static_cast<size_t>(id)];
+  const NestVariable& variable = nest.variables[id];
   switch (variable.origin) {
     case Origin::axis:
       out += axis_name(nest, variable.serial, variable.first);
@@ -44,11 +44,11 @@ void append_loop_name(const LoopNest& nest, int32_t id, int depth, std::string& 
 
 size_t LoopNest::stage_of(int32_t serial) const {
   const auto found = std::ranges::find_if(stages, [&](const NestStage& stage) { return stage.serial == serial; });
-  return static_cast<size_t>(found - stages.begin());
+  return found - stages.begin();
 }
 
 std::string loop_name(const LoopNest& nest, int32_t variable) {
-  const Annotation thread = nest.variables[static_cast<size_t>(variable)].thread;
+  const Annotation thread = nest.variables[variable].thread;
   if (thread != Annotation::none) return annotation_name(thread);
   std::string name;
   append_loop_name(nest, variable, 0, name);

@@ -77,9 +77,7 @@ struct LoopNest {
   std::vector<NestVariable> variables;
   AffinePool pool;  // holds the variables' bounds
 
-  const NestVariable& variable(const NestIterator& iterator) const {
-    return variables[static_cast<size_t>(iterator.variable)];
-  }
+  const NestVariable& variable(const NestIterator& iterator) const { return variables[iterator.variable]; }
   /// Returns the stage with this serial number; stages.size() if a step replaced it.
   size_t stage_of(int32_t serial) const;
 };

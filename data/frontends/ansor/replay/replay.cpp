@@ -86,9 +86,9 @@ struct Replayer::Work {
   /// A split names the length of what it splits. Of an axis that no step changed it is known.
   void check_length(const ScheduleStep& step) {
     const NestIterator& whole = iterator_of(stage_of(step.stage), step.iterator);
-    const NestVariable& variable = nest_->variables[static_cast<size_t>(whole.variable)];
+    const NestVariable& variable = nest_->variables[whole.variable];
     if (step.extent <= 0 || variable.origin != NestVariable::Origin::axis) return;
-    const DagAxis& axis = nest_->dag->stages[static_cast<size_t>(step.stage)].axis(static_cast<size_t>(variable.first));
+    const DagAxis& axis = nest_->dag->stages[step.stage].axis(static_cast<size_t>(variable.first));
     if (axis.symbolic < 0 && axis.extent != step.extent)
       throw DataError("splits {} iterations of {}, which has {}", step.extent, axis.name, axis.extent);
   }
@@ -107,8 +107,7 @@ struct Replayer::Work {
       throw DataError("iterator {}: has {}, expected no annotation", step.iterator,
                       annotation_name(iterator.annotation));
     iterator.annotation = static_cast<Annotation>(step.source);
-    if (binds_thread(iterator.annotation))
-      nest_->variables[static_cast<size_t>(iterator.variable)].thread = iterator.annotation;
+    if (binds_thread(iterator.annotation)) nest_->variables[iterator.variable].thread = iterator.annotation;
   }
   void fuse(const ScheduleStep& step) {
     NestStage& stage = stage_of(step.stage);
@@ -142,7 +141,7 @@ struct Replayer::Work {
       if (attached.attach_stage == step.stage && attached.attach_iterator >= begin && attached.attach_iterator < end)
         throw DataError("fuses iterators that stages are attached to, expected that of the last one only");
     }
-    stage.iterators[static_cast<size_t>(begin)] = fused;
+    stage.iterators[begin] = fused;
     stage.iterators.erase(stage.iterators.begin() + begin + 1, stage.iterators.begin() + end + 1);
     move_attachments(step.stage, [&](int32_t position) {
       if (position <= begin) return position;
@@ -202,33 +201,33 @@ struct Replayer::Work {
       const int32_t inner = add_variable({.origin = Origin::split_inner, .serial = stage.serial, .first = rest});
       const auto kind = inner_to_outer ? NestRelation::Kind::split_factor : NestRelation::Kind::split_parts;
       stage.relations.push_back({kind, rest, outer, inner, lengths_[place]});
-      const size_t position = static_cast<size_t>(step.iterator) + place + (inner_to_outer ? 1 : 0);
+      const size_t position = step.iterator + place + (inner_to_outer ? 1 : 0);
       stage.iterators[position].variable = inner_to_outer ? inner : outer;
       rest = inner_to_outer ? outer : inner;
     }
-    stage.iterators[static_cast<size_t>(step.iterator) + (inner_to_outer ? 0 : count)].variable = rest;
-    stage.iterators[static_cast<size_t>(step.iterator) + count].annotation = Annotation::none;
+    stage.iterators[step.iterator + (inner_to_outer ? 0 : count)].variable = rest;
+    stage.iterators[step.iterator + count].annotation = Annotation::none;
     move_attachments(step.stage, [&](int32_t position) {
       return position >= step.iterator ? position + static_cast<int32_t>(count) : position;
     });
   }
   void follow_split(const ScheduleStep& step) {
     const auto lengths = schedule_->list(split_step(step.source));
-    const auto count = static_cast<size_t>(step.count);
+    const size_t count = step.count;
     if (count > lengths.size() + 1)
       throw DataError("{} splits, expected at most {} as step {} has", count, lengths.size() + 1, step.source);
-    lengths_.assign(lengths.begin(), lengths.begin() + static_cast<std::ptrdiff_t>(count) - 1);
+    lengths_.assign(lengths.begin(), lengths.begin() + count - 1);
     int64_t last = 1;
     for (size_t i = count - 1; i < lengths.size(); ++i) {
       last = checked_multiply(last, lengths[i]);
       if (last > kLargestExtent) throw DataError("length {}, expected at most {}", last, kLargestExtent);
     }
-    lengths_.push_back(static_cast<int32_t>(std::min<int64_t>(last, INT32_MAX)));
+    lengths_.push_back(std::min<int64_t>(last, INT32_MAX));
     split(step, true);
   }
   void follow_fused_split(const ScheduleStep& step) {
     int64_t length = 1;
-    const auto level = static_cast<size_t>(step.source);
+    const size_t level = step.source;
     for (const int32_t number : schedule_->list(step)) {
       const auto lengths = schedule_->list(split_step(number));
       if (level >= lengths.size())
@@ -236,7 +235,7 @@ struct Replayer::Work {
       length = checked_multiply(length, lengths[level]);
       if (length > kLargestExtent) throw DataError("length {}, expected at most {}", length, kLargestExtent);
     }
-    lengths_.assign(1, static_cast<int32_t>(std::min<int64_t>(length, INT32_MAX)));
+    lengths_.assign(1, std::min<int64_t>(length, INT32_MAX));
     split(step, step.inner_to_outer);
   }
   void compute_at(const ScheduleStep& step) {
@@ -250,7 +249,7 @@ struct Replayer::Work {
   }
   void compute_inline(const ScheduleStep& step) {
     NestStage& stage = stage_of(step.stage);
-    const DagStage& defined = nest_->dag->stages[static_cast<size_t>(step.stage)];
+    const DagStage& defined = nest_->dag->stages[step.stage];
     for (const NestStage& attached : nest_->stages) {
       if (attached.attach_stage == step.stage) throw DataError("inlined, though stages are attached to it");
     }
@@ -271,8 +270,7 @@ struct Replayer::Work {
   }
   void cache_write(const ScheduleStep& step) {
     const NestStage& stage = stage_of(step.stage);
-    if (nest_->dag->stages[static_cast<size_t>(step.stage)].input)
-      throw DataError("an input, expected a stage that computes");
+    if (nest_->dag->stages[step.stage].input) throw DataError("an input, expected a stage that computes");
     if (!stage.relations.empty()) throw DataError("cached after splits or fusions of it, expected it before them");
     derive(step, {static_cast<int64_t>(step.kind), step.stage},
            [&](const ComputeDag& dag) { return with_cache_write(dag, step.stage, schedule_->text_of(step)); });
@@ -313,17 +311,17 @@ struct Replayer::Work {
   NestStage& stage_of(int32_t stage) {
     if (stage < 0 || static_cast<size_t>(stage) >= nest_->stages.size())
       throw DataError("stage {}, expected 0 to {}", stage, nest_->stages.size() - 1);
-    return nest_->stages[static_cast<size_t>(stage)];
+    return nest_->stages[stage];
   }
   NestIterator& iterator_of(NestStage& stage, int32_t position) {
     if (position < 0 || static_cast<size_t>(position) >= stage.iterators.size())
       throw DataError("iterator {}, expected one of the stage's {}", position, stage.iterators.size());
-    return stage.iterators[static_cast<size_t>(position)];
+    return stage.iterators[position];
   }
   const ScheduleStep& split_step(int32_t number) const {
     if (number < 0 || static_cast<size_t>(number) >= number_)
       throw DataError("follows step {}, expected one before it", number);
-    const ScheduleStep& followed = schedule_->steps[static_cast<size_t>(number)];
+    const ScheduleStep& followed = schedule_->steps[number];
     if (followed.kind != StepKind::split)
       throw DataError("follows step {} ({}), expected SP", number, step_name(followed.kind));
     return followed;
@@ -381,7 +379,7 @@ struct Replayer::Work {
     for (NestStage& stage : nest_->stages) {
       if (stage.attach_stage >= place) ++stage.attach_stage;
     }
-    const auto position = static_cast<size_t>(place);
+    const size_t position = place;
     nest_->stages.insert(nest_->stages.begin() + place, fresh_stage(nest_->dag->stages[position]));
   }
 
