@@ -4,15 +4,16 @@
   tools/check_includes.py              checks this repository; exit code 1 and one line a violation
   tools/check_includes.py --self-test  plants each kind of violation in a scratch tree and must find it
 
-Six rules:
+Seven rules:
 1. A file includes only headers of its own top folder and of the folders below it (ORDER).
-2. Folders and sub-folders do not include each other in circles: `data/files` and `data/graphs` are two of them, and so
-   are `comm` (its own files) and `comm/mpi`.
+2. Folders and sub-folders do not include each other in circles, at any depth: `data/files` and `data/graphs` are two of
+   them, so are `comm` (its own files) and `comm/mpi`, and so are `data/frontends`, with all below it, and `data/dataset`.
 3. The folders in LIGHT are free of LibTorch and MPI.
 4. The link lines in the CMakeLists.txt of a folder and of its sub-folders name only libraries that it may include.
 5. A function that another source of its folder calls is declared in a header, and whoever calls a function includes a
    header that declares it, or one that includes it. Release builds join sources, where the compiler does not notice.
-6. The folders in FOREIGN read what jobs and other users may have written: they open files by base/foreign_file.h alone.
+6. A folder uses what it may include: an entry of ORDER that nothing includes is removed.
+7. The folders in FOREIGN read what jobs and other users may have written: they open files by base/foreign_file.h alone.
 """
 
 import pathlib
@@ -20,6 +21,7 @@ import re
 import sys
 import tempfile
 
+ROOT = pathlib.Path(__file__).resolve().parent.parent
 # Each folder with what it may include beside itself. Tests, benchmarks and the binary may include all.
 ORDER = {
     "base": set(),
@@ -32,7 +34,7 @@ ORDER = {
     "models": {"base", "metrics", "configs", "data", "plans", "inference"},
     "comm": {"base", "metrics", "configs"},
     "sharding": {"base", "metrics", "configs", "data"},
-    "coordinator": {"base", "metrics", "configs", "data", "plans", "inference", "models", "comm", "sharding"},
+    "coordinator": {"base", "metrics", "configs", "data", "comm", "sharding"},
     "worker": {"base", "history", "metrics", "configs", "data", "plans", "inference", "models", "comm", "sharding", "coordinator"},
     "jobs": {"base", "metrics", "configs", "history"},
     "experiments": {"base", "history", "metrics", "configs", "data", "plans", "inference", "models", "comm", "sharding", "coordinator", "worker",
@@ -98,10 +100,25 @@ def included_folders(root):
     return edges
 
 
+def shortened(folder, depth):
+    return "/".join(folder.split("/")[:depth])
+
+
 def circles(root):
     """Rule 2: one line a circle, the shortest through each edge that closes one."""
     edges = included_folders(root)
-    told = set()
+    found = set()
+    deepest = max((folder.count("/") + 1 for folder in edges), default=1)
+    for depth in range(1, deepest + 1):
+        at_depth = {}
+        for folder, targets in edges.items():
+            for target, place in targets.items():
+                if shortened(folder, depth) != shortened(target, depth):
+                    at_depth.setdefault(shortened(folder, depth), {}).setdefault(shortened(target, depth), place)
+        yield from circles_of(at_depth, found)
+
+
+def circles_of(edges, told):
     for start in sorted(edges):
         for first in sorted(edges[start]):
             came_from, queue = {first: None}, [first]
@@ -123,6 +140,17 @@ def circles(root):
             told.add(frozenset(circle))
             places = "; ".join(edges[a][b] for a, b in zip(circle, circle[1:]))
             yield f"circle of folders {' -> '.join(circle)}: {places}"
+
+
+def unused_entries(root):
+    """Rule 6."""
+    for folder, allowed in ORDER.items():
+        if not (root / folder).is_dir():
+            continue
+        used = {header.split("/")[0] for _, _, _, header in includes(root, folder)} & allowed
+        implied = set().union(*(ORDER[lower] for lower in used))
+        for lower in sorted(allowed - used - implied):
+            yield f"tools/check_includes.py: {folder} may include {lower}, and does not; remove it from ORDER"
 
 
 def cmake_words(text):
@@ -220,7 +248,7 @@ def without_include(texts):
 
 
 def check_opens(root):
-    """Rule 6."""
+    """Rule 7."""
     for folder in FOREIGN:
         for path in source_files(root / folder):
             name = path.relative_to(root).as_posix()
@@ -237,6 +265,8 @@ def violations(root):
             yield from check_sources(root, folder)
             yield from check_cmake(root, folder)
     yield from circles(root)
+    if root == ROOT:
+        yield from unused_entries(root)
     yield from undeclared_functions(root)
     yield from check_opens(root)
 
@@ -254,6 +284,7 @@ CLEAN = {
     "comm/a.h": '#include <mpi.h>\n#include <torch/torch.h>\n#include "configs/a.h"\n',
     "comm/mpi/a.h": '#include "comm/a.h"\n',
     "comm/nccl/a.cpp": '#include "comm/mpi/a.h"\n#include "comm/nccl/b.h"\n',
+    "data/dataset/b.h": '#include "data/frontends/tir/a.h"\n',
     "data/files/a.h": '#include "data/graphs/a.h"\n',
     "data/graphs/a.h": '#include "data/graphs/b.h"\n',
     "worker/a.cpp": '#include "coordinator/a.h"\n// #include "cli/a.h"\n',
@@ -276,6 +307,7 @@ PLANTED = {
     "jobs/mpi.cpp": ("#include <mpi.h>\n", "jobs/mpi.cpp:1: includes mpi.h"),
     "data/graphs/circle.cpp": ('#include "data/files/a.h"\n', "circle of folders data/files -> data/graphs -> data/files"),
     "comm/circle.cpp": ('#include "comm/mpi/a.h"\n', "circle of folders comm -> comm/mpi -> comm"),
+    "data/frontends/hlo/a.cpp": ('#include "data/dataset/a.h"\n', "circle of folders data/dataset -> data/frontends -> data/dataset"),
     "comm/long.cpp": ('#include "comm/nccl/a.h"\n', "circle of folders comm -> comm/nccl -> comm/mpi -> comm"),
     "worker/caller.cpp": ("int twice() { return 2 * steps_of(1) + hidden(1); }\n", "worker/caller.cpp: calls steps_of of worker/steps.cpp"),
     "data/far.cpp": ("int two() {\n  return 2 * nodes_of(1);\n}\n", "data/far.cpp: calls nodes_of, and includes no header that declares it: configs/nodes.h"),
@@ -328,7 +360,7 @@ def main(arguments):
     if arguments:
         print(__doc__, file=sys.stderr)
         return 2
-    root = pathlib.Path(__file__).resolve().parent.parent
+    root = ROOT
     found = list(violations(root))
     for line in found:
         print(line)

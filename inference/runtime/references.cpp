@@ -68,7 +68,7 @@ std::string to_string(Value value) {
 }
 
 std::string to_string(const MatrixRef& matrix) {
-  const size_t kind = matrix.kind;
+  const auto kind = static_cast<size_t>(matrix.kind);
   if (is_of_graphs(matrix.kind)) {
     if (matrix.at < 0) return kOfThePlan[kind - static_cast<size_t>(RefKind::adjacency)];
     return fmt::format("{}{}", to_string(Value{matrix.at}), kPatterns[kind].after);

@@ -206,7 +206,7 @@ TEST(BaselineFigures, Resnet18CrossWorkload) {
   const auto model = RuntimeModel::train(select(rows, split.training), select(rows, split.validation), settings);
   const auto test = select(rows, split.test);
   const auto predicted = model.predict(test);
-  EXPECT_NEAR(1e3 * mean_absolute_error(predicted, test.runtimes), 0.29, 0.04);
+  EXPECT_NEAR(1e3 * metrics::mean_absolute_error(predicted, test.runtimes), 0.29, 0.04);
   EXPECT_NEAR(rank_programs(test, predicted).kendall_tau, 0.82, 0.03);
 }
 
