@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "data/dataset/group_files.h"
-#include "data/frontends/loops/record_packing.h"
+#include "data/dataset/records/record_packing.h"
 
 namespace CLI {
 class App;

@@ -344,8 +344,9 @@ void CostModel::check(const PlanTensors& plan) const {
   for (const auto& layer : plan.layers)
     expect(layer->relations.size() == request.relations.size(), "relations of a layer", layer->relations.size(),
            request.relations.size());
-  expect(plan.node_type_count <= schema_.node_type_count, "node type", plan.node_type_count - 1,
-         fmt::format("below {}", schema_.node_type_count));
+  if (plan.node_type_count > schema_.node_type_count)
+    throw ModelError("node type {}, expected below {} as the model was trained on", plan.node_type_count - 1,
+                     schema_.node_type_count);
   expect(!request.collections || plan.node_collections.defined(), "collections of nodes", "none", "some");
   expect(!request.tied || !plan.tied.stages.empty(), "tied nodes", "none", "some");
   const bool tiles = schema_.kind == data::CandidateKind::tile;

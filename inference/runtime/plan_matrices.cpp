@@ -4,8 +4,6 @@
 #include <cmath>
 #include <utility>
 
-#include "base/check.h"
-
 namespace foretime::inference {
 namespace {
 
@@ -92,8 +90,8 @@ class Runs {
 
 StatementParts statement_parts(const float* node_features, int64_t nodes, int64_t feature_count,
                                std::span<const int64_t> row_ptr, std::span<const int32_t> columns) {
-  FORETIME_CHECK(data::are_loop_columns(feature_count), "{} features a node are not those of loop graphs",
-                 feature_count);
+  if (!data::are_loop_columns(feature_count))
+    throw BundleError("message plan: {} features a node, expected those of data.representation loops", feature_count);
   const auto is = [&](int64_t node, int64_t column) { return node_features[node * feature_count + column] > 0.5F; };
   StatementParts result;
   std::vector<int32_t> statement_of(nodes, -1);
@@ -142,7 +140,7 @@ StatementParts statement_parts(const float* node_features, int64_t nodes, int64_
 }
 
 StatementParts statement_parts(const plans::MessagePlan& plan) {
-  FORETIME_CHECK(plan.readout.nodes.stages.size() == 1, "statements are those of program data");
+  if (plan.readout.nodes.stages.size() != 1) throw BundleError("message plan: statements, expected program data");
   const auto& nodes_of = plan.readout.nodes.stages.front();
   return statement_parts(plan.node_features.data(), plan.nodes(), plan.feature_count, nodes_of.row_ptr,
                          nodes_of.columns);
@@ -172,7 +170,7 @@ const Pool& PlanMatrices::pool(const MatrixRef& name) {
       stages_.push_back(std::make_unique<SparseMatrix>(csr(stage)));
       result.stages.push_back(stages_.back().get());
     }
-    FORETIME_CHECK(!source.stages.empty(), "pool {}", to_string(name));
+    if (source.stages.empty()) throw BundleError("message plan: pool {}: no stages", to_string(name));
   };
   if (name.kind == MatrixRef::Kind::nodes) {
     stages(plan_.readout.nodes);

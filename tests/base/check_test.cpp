@@ -13,7 +13,7 @@ TEST(Checks, NameTheirPlaceAndCondition) {
     FAIL();
   } catch (const BrokenInvariant& error) {
     EXPECT_THAT(error.what(), ::testing::MatchesRegex("this is a fault of Foretime, please report it: "
-                                                    "tests/base/check_test.cpp:[0-9]+: found == expected: 3 for 4"));
+                                                      "tests/base/check_test.cpp:[0-9]+: found == expected: 3 for 4"));
     EXPECT_EQ(exit_code_of(error), kFault);
   }
 }

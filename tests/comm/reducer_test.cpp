@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <torch/types.h>
 
+#include "base/check.h"
 #include "comm/algorithms/gradient_reducer.h"
 #include "tests/support/ranks.h"
 
@@ -275,8 +276,8 @@ TEST(ReducerMisuse, ASecondBackwardAfterPrepareIsRefusedAndNotLost) {
     GradientReducer reducer(comm, {{"weight", weight}}, 100);
     reducer.prepare();
     weight.sum().backward();
-    EXPECT_THROW(weight.sum().backward(), CommError);
-    EXPECT_THROW(reducer.finish(), CommError) << "also for callers that went on";
+    EXPECT_THROW(weight.sum().backward(), BrokenInvariant);
+    EXPECT_THROW(reducer.finish(), BrokenInvariant) << "also for callers that went on";
   });
 }
 
@@ -297,9 +298,9 @@ TEST(ReducerMisuse, OrderOfCalls) {
   run_ranks({"threads", 2}, [](Communicator& comm) {
     auto weight = torch::ones({2}).requires_grad_();
     GradientReducer reducer(comm, {{"weight", weight}}, 100);
-    EXPECT_THROW(reducer.finish(), CommError);
+    EXPECT_THROW(reducer.finish(), BrokenInvariant);
     reducer.prepare();
-    EXPECT_THROW(reducer.prepare(), CommError);
+    EXPECT_THROW(reducer.prepare(), BrokenInvariant);
     reducer.finish();
   });
 }

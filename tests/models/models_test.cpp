@@ -7,6 +7,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/check.h"
 #include "models/model.h"
 #include "models/sparse/plan_tensors.h"
 #include "tests/data/groups.h"
@@ -367,7 +368,7 @@ TEST(Models, RefusePlansOfAnotherModel) {
   const auto group = testing::make_group(CandidateKind::layout, "a", 71);
   const auto gcn = fitted_model(settings_of_type("gcn", CandidateKind::layout), {&group});
   const auto sage = fitted_model(settings_of_type("sage", CandidateKind::layout), {&group});
-  EXPECT_THROW(gcn->score(plan_of(*sage, {{&group, {0}}})), ModelError);
+  EXPECT_THROW(gcn->score(plan_of(*sage, {{&group, {0}}})), BrokenInvariant);
   auto narrow = make_model(settings_of_type("gcn", CandidateKind::layout), {CandidateKind::layout, 3, 2});
   narrow->to(torch::kDouble);
   EXPECT_THROW(narrow->score(plan_of(*gcn, {{&group, {0}}})), ModelError) << "node types past the embedding";

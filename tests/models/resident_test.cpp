@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/check.h"
 #include "data/dataset/synth.h"
 #include "models/graph/error.h"
 #include "models/sparse/resident_plan.h"
@@ -121,7 +122,7 @@ TEST(ResidentPlan, RefusePlansWithoutSharedStates) {
   auto settings = testing::variant_settings("gcn", {configs::ReadoutPart::mean});
   settings.sharing = configs::StateSharing::none;
   const auto model = testing::fitted_model(settings, {&a});
-  EXPECT_THROW(resident(*model, a, model->plan_tensor_options(torch::kCPU)), ModelError);
+  EXPECT_THROW(resident(*model, a, model->plan_tensor_options(torch::kCPU)), BrokenInvariant);
 }
 
 }  // namespace

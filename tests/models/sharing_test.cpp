@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "base/check.h"
 #include "data/dataset/group_files.h"
 #include "data/dataset/synth.h"
 #include "models/model.h"
@@ -213,7 +214,7 @@ TEST(GraphNorm, FallsBackToThePlainPlan) {
   auto shared = model->plan_request();
   EXPECT_THROW(
       model->score(to_tensors(plan_of(group, {{4, 9}}, shared, plans::Sharing::states), {.dtype = torch::kDouble})),
-      ModelError);
+      BrokenInvariant);
   settings.norm = configs::Norm::layer;
   EXPECT_EQ(fitted(settings, group)->plan_request().sharing, plans::Sharing::states);
 }

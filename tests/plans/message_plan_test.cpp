@@ -10,6 +10,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "base/check.h"
 #include "plans/plan_source.h"
 #include "tests/support/message_of.h"
 
@@ -251,7 +252,7 @@ TEST(Laplacian, IsScaledByEachGraphsOwnEigenvalue) {
   EXPECT_NEAR(of_two[0][1], -0.5, 1e-12);
   EXPECT_EQ(of_two[0][0], 0);
   EXPECT_EQ(of_two[5][5], 0);
-  EXPECT_THROW(relation_matrix(0, 6, source, target, {Direction::in, EdgeNorm::laplacian, false}), DataError);
+  EXPECT_THROW(relation_matrix(0, 6, source, target, {Direction::in, EdgeNorm::laplacian, false}), BrokenInvariant);
 }
 
 TEST(Transpose, SwapsRowsAndColumns) {
@@ -391,22 +392,16 @@ TEST(BatchPlan, OutlivesItsGroups) {
 TEST(BatchPlan, RefusesWhatDoesNotFit) {
   const data::Group layout = layout_group();
   const PlanRequest request{1, {{}}, TileJoin::early};
-  EXPECT_THAT(message_of<DataError>([&] {
-                plan_of(layout, {0, 3}, request);
-              }),
-              HasSubstr("layout: candidate 3, expected 0 … 2"));
-  EXPECT_THAT(message_of<DataError>([&] { plan_of(layout, {-1}, request); }), HasSubstr("candidate -1"));
+  EXPECT_THROW(plan_of(layout, {0, 3}, request), BrokenInvariant);
+  EXPECT_THROW(plan_of(layout, {-1}, request), BrokenInvariant);
   PlanBuilder builder(request);
   builder.add(layout, std::vector<int64_t>{0});
-  EXPECT_THAT(message_of<DataError>([&] { builder.add(tile_group(), std::vector<int64_t>{0}); }),
-              HasSubstr("tile: kind 1, expected 0"));
+  EXPECT_THROW(builder.add(tile_group(), std::vector<int64_t>{0}), BrokenInvariant);
   data::Group wide = layout_group();
   wide.graphs = make_block({4}, {{}}, 3);
-  EXPECT_THAT(message_of<DataError>([&] { builder.add(wide, std::vector<int64_t>{0}); }),
-              HasSubstr("3 features a node, expected 2"));
+  EXPECT_THROW(builder.add(wide, std::vector<int64_t>{0}), BrokenInvariant);
   const auto other = make_plan_source(layout, {1, {{}, {}}, TileJoin::early});
-  EXPECT_THAT(message_of<DataError>([&] { builder.add(layout, std::vector<int64_t>{0}, other); }),
-              HasSubstr("plan source of another"));
+  EXPECT_THROW(builder.add(layout, std::vector<int64_t>{0}, other), BrokenInvariant);
   data::Group big = layout_group();
   big.graphs.node_types = std::vector<uint8_t>(size_t{1} << 20);
   const std::vector<int64_t> all(size_t{1} << 11, 0);

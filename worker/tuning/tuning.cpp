@@ -12,10 +12,10 @@
 #include "base/glob.h"
 #include "base/text.h"
 #include "configs/load.h"
+#include "data/dataset/records/record_pack.h"
 #include "data/files/file_form.h"
 #include "data/files/packed.h"
 #include "data/frontends/hlo/hlo_groups.h"
-#include "data/frontends/loops/record_pack.h"
 #include "data/frontends/tir/tir_file.h"
 #include "inference/scoring/model.h"
 

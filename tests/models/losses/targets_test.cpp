@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/check.h"
 #include "models/graph/error.h"
 #include "models/losses/losses.h"
 #include "models/model.h"
@@ -105,7 +106,7 @@ TEST(StatisticsAccumulator, EqualsDirectComputationAndReducesOverParts) {
     EXPECT_THROW(empty.finish(), ModelError);
   }
   StatisticsAccumulator layouts({CandidateKind::layout, 3, 7}, false);
-  EXPECT_THROW(layouts.add(a), ModelError);
+  EXPECT_THROW(layouts.add(a), BrokenInvariant);
 }
 
 /// Of a model whose only layer sums its transformed features: what it scores of graphs of one node.

@@ -7,10 +7,10 @@
 #include <zlib.h>
 
 #include "base/error.h"
+#include "data/dataset/records/record_report.h"
 #include "data/files/file_form.h"
 #include "data/frontends/ansor/dag/compute_dag.h"
 #include "data/frontends/ansor/dag/dag_table.h"
-#include "data/frontends/ansor/features/record_report.h"
 #include "tests/support/message_of.h"
 #include "tests/support/paths.h"
 #include "tests/support/scratch.h"

@@ -1,4 +1,4 @@
-#include "data/frontends/loops/record_pack.h"
+#include "data/dataset/records/record_pack.h"
 
 #include <algorithm>
 #include <cmath>

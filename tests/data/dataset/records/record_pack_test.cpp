@@ -1,5 +1,5 @@
 /// Tuning records packed into groups: the bytes depend on the records alone, not on workers or memory.
-#include "data/frontends/loops/record_pack.h"
+#include "data/dataset/records/record_pack.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "data/frontends/ansor/features/record_report.h"
+#include "data/dataset/records/record_report.h"
 
 #include <algorithm>
 #include <array>

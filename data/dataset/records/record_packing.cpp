@@ -1,4 +1,4 @@
-#include "data/frontends/loops/record_packing.h"
+#include "data/dataset/records/record_packing.h"
 
 #include <set>
 #include <utility>

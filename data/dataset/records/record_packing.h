@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "data/dataset/pack.h"
-#include "data/frontends/loops/record_pack.h"
+#include "data/dataset/records/record_pack.h"
 
 namespace foretime::data {
 
