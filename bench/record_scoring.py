@@ -3,7 +3,7 @@
 
   bench/record_scoring.py MODEL.foretime [--states 512] [--tasks conv2d softmax …] [--target TARGET]
 
-Needs TVM with LLVM and Python's xgboost, and FORETIME_LIBRARY. For each task of tools/tuner_search.py random states are drawn from its
+Needs TVM with LLVM and Python's xgboost, and FORETIME_LIBRARY. For each task of tools/tuner/tuner_search.py random states are drawn from its
 search space. Ours: states as record text, then text to scores. TVM's: features of each statement, then XGBoost of the size that
 auto_scheduler trains (trained here on random labels: time does not depend on them). The best of five rounds counts.
 """
@@ -17,7 +17,7 @@ from common import options_of
 os.environ.setdefault("TVM_NUM_THREADS", "1")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "inference" / "python")]
+sys.path[:0] = [str(ROOT / "tools" / "tuner"), str(ROOT / "inference" / "python")]
 
 
 def best_of(rounds, work):

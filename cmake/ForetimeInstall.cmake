@@ -1,4 +1,4 @@
-# What `cmake --install` puts where, and the packages that CPack makes of it (tools/deb.sh). Components: foretime (programs, settings,
+# What `cmake --install` puts where, and the packages that CPack makes of it (tools/package/deb.sh). Components: foretime (programs, settings,
 # samples, documentation, man pages, completions), library, development and python (inference/capi/CMakeLists.txt).
 include(GNUInstallDirs)
 set(share ${CMAKE_INSTALL_DATADIR}/foretime)
@@ -12,7 +12,7 @@ install(FILES README.md CHANGELOG.md ARCHITECTURE.md LICENSE DESTINATION ${CMAKE
 
 # Completions and man pages are what the installed program says of its own options.
 find_program(FORETIME_SYSTEM_PYTHON python3 PATHS /usr/bin NO_DEFAULT_PATH)
-install(CODE "set(program \"$<TARGET_FILE:foretime_cli>\")\nset(python \"${FORETIME_SYSTEM_PYTHON}\")\nset(pages \"${PROJECT_SOURCE_DIR}/tools/man_pages.py\")
+install(CODE "set(program \"$<TARGET_FILE:foretime_cli>\")\nset(python \"${FORETIME_SYSTEM_PYTHON}\")\nset(pages \"${PROJECT_SOURCE_DIR}/tools/package/man_pages.py\")
 set(data \"${CMAKE_INSTALL_FULL_DATADIR}\")\nset(data_in_prefix \"${CMAKE_INSTALL_DATADIR}\")\nset(man \"${CMAKE_INSTALL_MANDIR}\")" COMPONENT foretime)
 install(SCRIPT cmake/install_pages.cmake COMPONENT foretime)
 

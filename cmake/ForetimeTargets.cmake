@@ -8,7 +8,7 @@ endif()
 # The sources of a target are compiled as one, or as PARTS: most of the time goes into headers, their templates, and the
 # same inline functions again in each object. Names in anonymous namespaces must differ within a target, which presets
 # without FORETIME_UNITY do not notice. FORETIME_ALONE: sources that are compiled one by one all the same
-# (tools/mutate.py), as paths from the project's root.
+# (tools/check/mutate.py), as paths from the project's root.
 function(foretime_unity name parts)
   if(FORETIME_UNITY)
     get_target_property(sources ${name} SOURCES)

@@ -9,13 +9,13 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 tools/install-deps.sh --tests
 # Where npm's registry is out of reach, the board and its tests are left out, and say so.
 tools/install-deps.sh --board || echo "test.sh: the libraries of the board cannot be installed; its tests are skipped"
-tools/check_includes.py --self-test
-tools/check_includes.py
-tools/check_docs.py --self-test
-tools/check_docs.py
-tools/check_words.sh
-tools/check_format.sh
-tools/check_alone.py
+tools/check/check_includes.py --self-test
+tools/check/check_includes.py
+tools/check/check_docs.py --self-test
+tools/check/check_docs.py
+tools/check/check_words.sh
+tools/check/check_format.sh
+tools/check/check_alone.py
 
 cmake --preset release -DFORETIME_BUILD_TESTS=ON -DFORETIME_BUILD_BENCH=ON
 cmake --build --preset release -j "$(tools/build_jobs.sh)"

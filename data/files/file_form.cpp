@@ -203,7 +203,7 @@ constexpr KnownForm kForms[] = {
        return !s.key.empty() && contains(s.text, "\"workload_key\"") && contains(s.text, "\"stages\"");
      }},
     {FileForm::foreign, "a database of MetaSchedule",
-     "tools/export_metaschedule.py writes programs that data pack-tir packs",
+     "tools/data/export_metaschedule.py writes programs that data pack-tir packs",
      [](const Start& s) { return s.is_numbered_list() || s.is_hashed_list(); }},
     {FileForm::foreign, "a JSON array", "write a line for each of its items: jq -c '.[]' IN > OUT",
      [](const Start& s) {

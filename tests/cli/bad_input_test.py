@@ -132,7 +132,7 @@ class OtherFilesTest(ProgramTest):
                     "train": ("train", SOURCE / "configs/quickstart.yaml", "data.root=.", "data.train=[{}]", "run.directory=r", "--quiet"),
                     "bundle": ("bundle", "show", "./{}"), "serve": ("serve", "./{}", "--port", "0")}
         files = {"autotvm.log": (self.AUTOTVM, "an AutoTVM log", "auto_scheduler"),
-                 "database_tuning_record.json": (self.METASCHEDULE, "a database of MetaSchedule", "tools/export_metaschedule.py"),
+                 "database_tuning_record.json": (self.METASCHEDULE, "a database of MetaSchedule", "tools/data/export_metaschedule.py"),
                  "before_optimizations.txt": (self.HLO_TEXT, "HLO text", "--xla_dump_hlo_as_proto"),
                  "text.pb": (self.HLO_TEXT, "HLO text", "--xla_dump_hlo_as_proto"),
                  "f.autotune.json": (self.TRITON, "Triton's autotuning cache", "pack-table"),

@@ -6,7 +6,7 @@ import zipfile
 
 from program import SAMPLES, SOURCE, ProgramTest, flip_byte
 
-CHECK = SOURCE / "tools" / "check_bundle.py"
+CHECK = SOURCE / "tools" / "data" / "check_bundle.py"
 SMALL = """
 model: {type: gcn, hidden: 12, layers: 2, node_type_embedding: 4, readout: [mean, max], features: {transform: zscore}}
 loss: {type: huber, target: log_runtime, standardize_target: true}
@@ -48,7 +48,7 @@ class ExportTest(ProgramTest):
                 self.assertEqual({entry.flag_bits & 6 for entry in archive.infolist()}, {4}, "fast")
             torchscript = ("--torchscript", "model.pt") if has_module("torch") else ()
             if not has_module("numpy"):
-                self.skipTest("needs NumPy for tools/check_bundle.py")
+                self.skipTest("needs NumPy for tools/data/check_bundle.py")
             checked = subprocess.run([sys.executable, CHECK, "model.foretime", "inputs.npz", *torchscript],
                                      cwd=self.folder, capture_output=True, text=True, check=False)
             self.assertEqual(checked.returncode, 0, checked.stdout + checked.stderr)

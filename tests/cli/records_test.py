@@ -200,7 +200,7 @@ class RecordsTest(ProgramTest):
             self.assertAlmostEqual(one, other, delta=1e-4)
         self.run_foretime("export", "failures", "failures.pt")
         self.run_foretime("bundle", "inputs", "failures.foretime", SOURCE / "samples/ansor/trees/t00.npz", "-o", "inputs.npz")
-        checked = subprocess.run([sys.executable, SOURCE / "tools/check_bundle.py", "failures.foretime", "inputs.npz", "--torchscript",
+        checked = subprocess.run([sys.executable, SOURCE / "tools/data/check_bundle.py", "failures.foretime", "inputs.npz", "--torchscript",
                                   "failures.pt"], cwd=self.folder, capture_output=True, text=True, check=False)
         if "No module named 'torch'" not in checked.stderr:
             self.assertEqual(checked.returncode, 0, checked.stdout + checked.stderr)

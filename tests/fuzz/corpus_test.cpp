@@ -29,7 +29,7 @@ std::vector<std::string> found(const std::string& target) {
   return inputs;
 }
 
-/// What `tools/fuzz.sh --keep` has kept.
+/// What `tools/check/fuzz.sh --keep` has kept.
 std::vector<std::string> kept(const std::string& target) {
   const auto path = foretime::testing::source_dir() / "tests/fuzz/corpus" / (target + ".zip");
   int error = 0;

@@ -81,7 +81,7 @@ class Wheel(unittest.TestCase):
         return [float(score) for score in scores]
 
     def test_wheel_has_all_that_it_needs(self):
-        printed = run(SOURCE / "tools/wheel.sh", self.folder / "dist", env={**os.environ, "FORETIME_PYTHON": sys.executable})
+        printed = run(SOURCE / "tools/package/wheel.sh", self.folder / "dist", env={**os.environ, "FORETIME_PYTHON": sys.executable})
         wheel = pathlib.Path(printed.splitlines()[-1])
         self.assertRegex(wheel.name, r"^foretime-[\d.]+-py3-none-manylinux_2_\d+_\w+\.whl$")
         python = self.fresh("wheel")
@@ -128,7 +128,7 @@ class Wheel(unittest.TestCase):
         self.assertNotIn("MPI_C_LIBRARIES", packages)
 
     def test_says_what_is_missing(self):
-        done = subprocess.run([sys.executable, SOURCE / "tools/python_wheel.py", self.folder / "dist"], stderr=subprocess.PIPE, text=True,
+        done = subprocess.run([sys.executable, SOURCE / "tools/package/python_wheel.py", self.folder / "dist"], stderr=subprocess.PIPE, text=True,
                               env={**os.environ, "FORETIME_LIBRARY": "/nowhere/libforetime.so"}, check=False)
         self.assertNotEqual(done.returncode, 0)
         self.assertIn("FORETIME_LIBRARY: /nowhere/libforetime.so: no such file", done.stderr)

@@ -31,7 +31,7 @@ try:
     from torch.nn.functional import leaky_relu, normalize
 except ImportError as error:
     skip(f"{error} (install python3-torch and python3-numpy)")
-sys.path.insert(0, str(PROJECT / "tools"))
+sys.path.insert(0, str(PROJECT / "tools" / "data"))
 from check_bundle import read_tensors  # noqa: E402
 
 

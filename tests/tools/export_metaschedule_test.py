@@ -1,4 +1,4 @@
-"""tools/export_metaschedule.py with a stand-in for TVM: databases in MetaSchedule's form become lines that foretime data pack-tir packs."""
+"""tools/data/export_metaschedule.py with a stand-in for TVM: databases in MetaSchedule's form become lines that foretime data pack-tir packs."""
 import base64
 import contextlib
 import gzip
@@ -93,7 +93,7 @@ class ExportTest(unittest.TestCase):
         return folder
 
     def export(self, *databases, out="out.jsonl.gz", version="0.14.0"):
-        path = SOURCE / "tools" / "export_metaschedule.py"
+        path = SOURCE / "tools" / "data" / "export_metaschedule.py"
         specification = importlib.util.spec_from_file_location("export_metaschedule", path)
         module = importlib.util.module_from_spec(specification)
         said, told = io.StringIO(), io.StringIO()

@@ -1,4 +1,4 @@
-"""tools/measure/programs.py with a stand-in for TVM: what is built and measured when, where, and what becomes of builds that fail."""
+"""tools/tuner/measure/programs.py with a stand-in for TVM: what is built and measured when, where, and what becomes of builds that fail."""
 import json
 import os
 import pathlib
@@ -11,7 +11,7 @@ import unittest
 import unittest.mock
 
 SOURCE = pathlib.Path(os.environ.get("FORETIME_SOURCE_DIR", pathlib.Path(__file__).parents[2]))
-sys.path.insert(0, str(SOURCE / "tools" / "measure"))
+sys.path.insert(0, str(SOURCE / "tools" / "tuner" / "measure"))
 
 import programs  # noqa: E402
 

@@ -1,4 +1,4 @@
-"""tools/measure/tasks.py: what is measured for training, what searches are compared on, and that these never meet."""
+"""tools/tuner/measure/tasks.py: what is measured for training, what searches are compared on, and that these never meet."""
 import collections
 import os
 import pathlib
@@ -6,7 +6,7 @@ import sys
 import unittest
 
 SOURCE = pathlib.Path(os.environ.get("FORETIME_SOURCE_DIR", pathlib.Path(__file__).parents[2]))
-sys.path[:0] = [str(SOURCE / "tools"), str(SOURCE / "tools" / "measure")]
+sys.path[:0] = [str(SOURCE / "tools" / "tuner"), str(SOURCE / "tools" / "tuner" / "measure")]
 
 import pretrain  # noqa: E402
 import tasks  # noqa: E402

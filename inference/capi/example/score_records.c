@@ -2,7 +2,7 @@
  *
  *   score_records BUNDLE COMPUTE_DAG RECORDS [THREADS]
  *
- * COMPUTE_DAG holds one line of JSON (tools/export_dags.py), RECORDS auto_scheduler's JSON lines.
+ * COMPUTE_DAG holds one line of JSON (tools/data/export_dags.py), RECORDS auto_scheduler's JSON lines.
  *
  *   cc score_records.c $(pkg-config --cflags --libs foretime) -o score_records
  */

@@ -47,7 +47,7 @@ def _same_workload(key: str) -> str:
 
 def read_records(path: StrPath, dags: Optional[StrPath] = None) -> list[Records]:
     """The tuning records of a file, a Records for each workload, in the order of their first lines. `dags`: the compute DAGs of the
-    workloads, as tools/export_dags.py writes them. ValueError names the line that is no record."""
+    workloads, as tools/data/export_dags.py writes them. ValueError names the line that is no record."""
     tables: dict[str, bytes] = {}
     if dags is not None:
         for number, line in _lines(dags):

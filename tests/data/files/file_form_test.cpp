@@ -84,7 +84,7 @@ TEST_F(FileForms, NeighboursAreNamedWithTheWayForward) {
       {"[0, [[[[\"GetBlock\", []", "a database of MetaSchedule"},
       {"[12, [[[], []], [0.1]", "a database of MetaSchedule"},
       {"[\"3425870132462345213\", \"eyJy",
-       "a database of MetaSchedule, expected records; tools/export_metaschedule.py"},
+       "a database of MetaSchedule, expected records; tools/data/export_metaschedule.py"},
       {R"({"key": [512], "configs_timings": [[{}, [0.02]]]})", "Triton's autotuning cache"},
       {R"({"device_name": "A100", "kernel_name": "k", "tune_params_keys": [)", "a cache or results of Kernel Tuner"},
       {"[\n  {\"i\": 1}]", "a JSON array"},

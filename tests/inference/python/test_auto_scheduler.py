@@ -148,7 +148,7 @@ class ComputeDagTest(FolderTest):
         script, out = self.folder / "tasks.py", self.folder / "out.jsonl"
         script.write_text(f"import sys; sys.path.insert(0, {str(HERE)!r})\nfrom test_auto_scheduler import matmul, task_of\n"
                           "def tasks():\n    return [task_of(matmul(8, 16, 4))] * 2\n")
-        subprocess.run([sys.executable, str(ROOT / "tools" / "export_dags.py"), "-o", str(out), "--script", str(script)], check=True,
+        subprocess.run([sys.executable, str(ROOT / "tools" / "data" / "export_dags.py"), "-o", str(out), "--script", str(script)], check=True,
                        stdout=subprocess.DEVNULL)
         tables = [json.loads(line) for line in out.read_text(encoding="utf-8").splitlines()]
         self.assertEqual(tables, [json.loads(json.dumps(compute_dag(task.compute_dag, task.workload_key)))])

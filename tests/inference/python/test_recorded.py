@@ -10,7 +10,7 @@ from support import HERE, ROOT, TVM, real_bundle
 
 import foretime
 
-sys.path.insert(0, str(ROOT / "tools"))
+sys.path.insert(0, str(ROOT / "tools" / "tuner"))
 
 
 def recorded():

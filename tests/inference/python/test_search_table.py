@@ -1,4 +1,4 @@
-"""What tools/tuner_search.py prints of the searches that it has."""
+"""What tools/tuner/tuner_search.py prints of the searches that it has."""
 import argparse
 import contextlib
 import io
@@ -7,7 +7,7 @@ import time
 
 from support import ROOT, FolderTest
 
-sys.path.insert(0, str(ROOT / "tools"))
+sys.path.insert(0, str(ROOT / "tools" / "tuner"))
 from tuner_measuring import Clock  # noqa: E402
 from tuner_tasks import TASKS, host_target  # noqa: E402
 from tuner_trials import append_rows, read_rows, replace_rows, table  # noqa: E402

@@ -14,7 +14,7 @@ inline constexpr std::string_view kPrintedInput =
     "HOLDER ";
 
 /// What messages advise where TVM's text is not enough.
-inline constexpr const char* kWholeTable = "tools/export_dags.py writes all of it where TVM is installed";
+inline constexpr const char* kWholeTable = "tools/data/export_dags.py writes all of it where TVM is installed";
 
 /// The parts of a stage's line: NAME(AXES)TENSOR ASSIGNMENT BODY. `assignment` is empty where there is none.
 struct PrintedLine {

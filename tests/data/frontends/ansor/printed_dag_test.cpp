@@ -27,7 +27,7 @@ using testing::data_dir;
 using ::testing::HasSubstr;
 using testing::samples_dir;
 
-/// What TVM knows of each DAG, as tools/export_dags.py wrote it; with what it prints.
+/// What TVM knows of each DAG, as tools/data/export_dags.py wrote it; with what it prints.
 std::vector<nlohmann::json> tables(const std::filesystem::path& file) {
   std::vector<nlohmann::json> found;
   LineSource lines(file);

@@ -193,7 +193,7 @@ TEST(ReplayGolden, AnsorStatesAreEqual) {
             295);
 }
 
-/// 125 tasks of 25 operators (tools/measure/golden_states.py): convolutions of all kinds, normalisations, recurrent
+/// 125 tasks of 25 operators (tools/tuner/measure/golden_states.py): convolutions of all kinds, normalisations, recurrent
 /// cells, reductions to one tensor and to two.
 TEST(ReplayGolden, OperatorsStatesAreEqual) {
   const auto folder = source_dir() / "tests/data/frontends/ansor";

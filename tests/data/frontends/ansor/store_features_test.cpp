@@ -121,7 +121,7 @@ TEST(StoreFeatures, SamplesAreTvms) {
   EXPECT_EQ(agreement.in_order, 4311);
 }
 
-/// Of the states of tools/measure/golden_states.py those that come with TVM's features.
+/// Of the states of tools/tuner/measure/golden_states.py those that come with TVM's features.
 Agreement compare_golden(const std::string& name) {
   const auto folder = testing::source_dir() / "tests/data/frontends/ansor";
   const DagTable table(folder / (name + "_dags.jsonl.gz"));

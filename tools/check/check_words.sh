@@ -1,0 +1,12 @@
+#!/usr/bin/env bash
+# Refuses words that stand for work not done: what is not finished belongs in the issue tracker, not in the tree.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+
+words='TODO|FIXME|XXX|HACK|stub|placeholder'
+if grep -rnIwE "$words" . --exclude-dir=.git --exclude-dir='build*' --exclude-dir=runs --exclude-dir=samples \
+  --exclude-dir=__pycache__ --exclude-dir=node_modules --exclude-dir=.mypy_cache --exclude="$(basename "${BASH_SOURCE[0]}")"; then
+  echo "check_words.sh: the lines above hold one of $words" >&2
+  exit 1
+fi
+echo "check_words.sh: none of $words"
