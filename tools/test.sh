@@ -15,6 +15,7 @@ tools/check/check_docs.py --self-test
 tools/check/check_docs.py
 tools/check/check_words.sh
 tools/check/check_format.sh
+tools/check/code_figures.py
 tools/check/check_alone.py
 
 cmake --preset release -DFORETIME_BUILD_TESTS=ON -DFORETIME_BUILD_BENCH=ON

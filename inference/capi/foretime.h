@@ -127,8 +127,8 @@ FORETIME_API foretime_status foretime_score_layouts(const foretime_graph* graph,
 FORETIME_API foretime_status foretime_score_tiles(const foretime_graph* graph, const float* tiles, int64_t candidates,
                                                   float* scores);
 
-/* Prepares a workload from its compute DAG: one line of JSON, as tools/data/export_dags.py writes it from a live TVM task.
- * FORETIME_LOOPS models only. */
+/* Prepares a workload from its compute DAG: one line of JSON, as tools/data/export_dags.py writes it from a live TVM
+ * task. FORETIME_LOOPS models only. */
 FORETIME_API foretime_status foretime_workload_open(const foretime_model* model, const char* compute_dag, size_t size,
                                                     foretime_workload** workload);
 FORETIME_API void foretime_workload_close(foretime_workload* workload);

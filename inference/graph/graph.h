@@ -16,8 +16,8 @@
 
 /// A model as a graph of typed operations on the arrays and sparse matrices of a message plan, with named weights. All
 /// runtimes execute this graph: training by LibTorch (models/autograd), scoring without LibTorch (Executor),
-/// TorchScript (torchscript_source), and tools/data/check_bundle.py with NumPy. docs/reference/bundle.md describes it for
-/// other runtimes.
+/// TorchScript (torchscript_source), and tools/data/check_bundle.py with NumPy. docs/reference/bundle.md describes it
+/// for other runtimes.
 namespace foretime::inference {
 
 struct Node {

@@ -193,8 +193,8 @@ TEST(ReplayGolden, AnsorStatesAreEqual) {
             295);
 }
 
-/// 125 tasks of 25 operators (tools/tuner/measure/golden_states.py): convolutions of all kinds, normalisations, recurrent
-/// cells, reductions to one tensor and to two.
+/// 125 tasks of 25 operators (tools/tuner/measure/golden_states.py): convolutions of all kinds, normalisations,
+/// recurrent cells, reductions to one tensor and to two.
 TEST(ReplayGolden, OperatorsStatesAreEqual) {
   const auto folder = source_dir() / "tests/data/frontends/ansor";
   EXPECT_EQ(expect_equal_states(folder / "operators_states.jsonl.gz", folder / "operators_dags.jsonl.gz"), 347);
