@@ -25,7 +25,7 @@ import tempfile
 HERE = pathlib.Path(__file__).resolve().parents[2]
 CODES = {"F32": ("f", 4), "F64": ("d", 8), "F16": ("e", 2), "BF16": ("H", 2), "I64": ("q", 8), "I32": ("i", 4),
          "U8": ("B", 1), "BOOL": ("?", 1)}  # bfloat16 by its bits
-CLOCKS = ("second", "comm_", "straggler", "eta", "time")
+CLOCKS = ("second", "comm_", "straggler", "eta", "time", "waited_for", "slow_link", "cpu_cores", "memory_mib", "gpu_")
 STEPS = ["trainer.steps=4", "trainer.eval_every=2", "trainer.log_every=1", "checkpoint.every_steps=4",
          "data.max_eval_candidates=60", "optimizer.warmup_steps=0", "trainer.baselines=[]"]
 
