@@ -6,6 +6,8 @@
 #include <unordered_map>
 #include <utility>
 
+#include "base/index_range.h"
+
 namespace foretime::plans {
 namespace {
 
@@ -50,14 +52,12 @@ CandidateBlocks::CandidateBlocks(const SymbolicPlan& symbolic, const data::Layou
   const auto& classes = symbolic.classes;
   blocks_.reserve(classes.count());
   for (int32_t q = 0; q < classes.count(); ++q) {
-    const size_t begin = classes.member_ptr[q];
-    const size_t end = classes.member_ptr[q + 1];
     if (q == classes.everything()) {
       blocks_.push_back(each_alone());
     } else if (q < symbolic.configurable()) {
       blocks_.push_back(by_code(layout, symbolic.column[q], candidates));
     } else {
-      blocks_.push_back(by_members(std::span(classes.members).subspan(begin, end - begin)));
+      blocks_.push_back(by_members(row_of(classes.members, classes.member_ptr, q)));
     }
   }
 }

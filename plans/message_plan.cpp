@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/index_range.h"
 #include "plans/plan_source.h"
 #include "plans/symbolic_plan.h"
 
@@ -74,10 +75,10 @@ CsrMatrix relation_of_batch(const std::vector<Entry>& entries, data::CandidateKi
   std::vector<DiagonalBlock> blocks;
   std::vector<std::unique_ptr<CsrMatrix>> made;
   const auto own = [&](const data::GraphBlock& graphs, int64_t g) {
-    const int64_t first = graphs.graph_ptr[g], count = graphs.graph_ptr[g + 1] - first;
-    const int64_t edge = graphs.edge_ptr[g], edges = graphs.edge_ptr[g + 1] - edge;
-    made.push_back(std::make_unique<CsrMatrix>(relation_matrix(first, count, graphs.edge_source.subspan(edge, edges),
-                                                               graphs.edge_target.subspan(edge, edges), relation)));
+    const auto nodes = entries_of(graphs.graph_ptr, g), edges = entries_of(graphs.edge_ptr, g);
+    made.push_back(std::make_unique<CsrMatrix>(
+        relation_matrix(nodes.first(), nodes.size(), graphs.edge_source.subspan(edges.first(), edges.size()),
+                        graphs.edge_target.subspan(edges.first(), edges.size()), relation)));
     return made.back().get();
   };
   for (const Entry& entry : entries) {
@@ -87,11 +88,11 @@ CsrMatrix relation_of_batch(const std::vector<Entry>& entries, data::CandidateKi
       continue;
     }
     for (const int64_t c : entry.candidates) {
-      const int64_t first = entry.graphs.graph_ptr[c], last = entry.graphs.graph_ptr[c + 1];
+      const auto nodes = entries_of(entry.graphs.graph_ptr, c);
       if (entry.topology) {
-        blocks.push_back({&entry.topology->relations[index], first, last, 1});
+        blocks.push_back({&entry.topology->relations[index], nodes.first(), nodes.last(), 1});
       } else {
-        blocks.push_back({own(entry.graphs, c), 0, last - first, 1});
+        blocks.push_back({own(entry.graphs, c), 0, nodes.size(), 1});
       }
     }
   }
@@ -145,8 +146,10 @@ struct PlanBuilder::State {
           plan.node_collections.insert(plan.node_collections.end(), count, static_cast<uint8_t>(entry.collection));
       };
       if (kind == data::CandidateKind::program) {
-        for (const int64_t c : entry.candidates)
-          copy_nodes(entry.graphs.graph_ptr[c], entry.graphs.graph_ptr[c + 1] - entry.graphs.graph_ptr[c]);
+        for (const int64_t c : entry.candidates) {
+          const auto own = entries_of(entry.graphs.graph_ptr, c);
+          copy_nodes(own.first(), own.size());
+        }
       } else {
         copy_nodes(0, entry.nodes);
       }
@@ -176,7 +179,7 @@ struct PlanBuilder::State {
         const uint8_t* codes = entry.layout.codes.data() + entry.candidates[copy] * configurable;
         int32_t* rows = level->layout_row.data() + state;
         for (int64_t j = 0; j < configurable; ++j)
-          rows[entry.layout.nodes[j]] = (table + entry.layout.row_ptr[j] + codes[j]);
+          rows[entry.layout.nodes[j]] = table + entry.layout.row_ptr[j] + codes[j];
       }
       node += entry.nodes;
       candidate += std::ssize(entry.candidates);
@@ -210,7 +213,7 @@ struct PlanBuilder::State {
       for (const int64_t c : entry.candidates) {
         const bool program = kind == data::CandidateKind::program;
         const int64_t count = program ? entry.graphs.graph_ptr[c + 1] - entry.graphs.graph_ptr[c] : entry.nodes;
-        for (int64_t v = 0; v < count; ++v) all.columns.push_back((state + v));
+        for (int64_t v = 0; v < count; ++v) all.columns.push_back(state + v);
         for (const int32_t v : entry.layout.nodes) some.columns.push_back(static_cast<int32_t>(state) + v);
         all.row_ptr.push_back(all.columns.size());
         some.row_ptr.push_back(some.columns.size());
@@ -334,7 +337,7 @@ CsrMatrix transpose(const CsrMatrix& matrix) {
   std::partial_sum(result.row_ptr.begin(), result.row_ptr.end(), result.row_ptr.begin());
   std::vector<int64_t> next(result.row_ptr.begin(), result.row_ptr.end() - 1);
   for (int64_t row = 0; row < matrix.rows; ++row) {
-    for (int64_t i = matrix.row_ptr[row]; i < matrix.row_ptr[row + 1]; ++i) {
+    for (const int64_t i : entries_of(matrix.row_ptr, row)) {
       const size_t at = next[matrix.columns[i]]++;
       result.columns[at] = row;
       result.values[at] = matrix.values[i];

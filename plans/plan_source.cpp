@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "base/check.h"
+#include "base/index_range.h"
 #include "data/files/packed.h"
 
 namespace foretime::plans {
@@ -60,7 +61,8 @@ CsrMatrix scaled_laplacian(const CsrMatrix& symmetric, std::span<const int64_t> 
   result.rows = result.cols = nodes;
   result.row_ptr.push_back(0);
   for (size_t g = 0; g + 1 < graph_ptr.size(); ++g) {
-    const int64_t first = graph_ptr[g] - graph_ptr.front(), last = graph_ptr[g + 1] - graph_ptr.front();
+    const auto own = entries_of(graph_ptr, g);
+    const int64_t first = own.first() - graph_ptr.front(), last = own.last() - graph_ptr.front();
     const double scale = 2.0 / largest_laplacian_eigenvalue(symmetric, first, last);
     for (int64_t v = first; v < last; ++v) {
       bool placed = scale == 1.0;  // λ = 2: the diagonal is empty
@@ -69,7 +71,7 @@ CsrMatrix scaled_laplacian(const CsrMatrix& symmetric, std::span<const int64_t> 
         result.values.push_back(scale - 1.0);
         placed = true;
       };
-      for (size_t e = symmetric.row_ptr[v]; e < static_cast<size_t>(symmetric.row_ptr[v + 1]); ++e) {
+      for (const int64_t e : entries_of(symmetric.row_ptr, v)) {
         if (!placed && symmetric.columns[e] >= v) place();
         const double value = -scale * symmetric.values[e];
         if (symmetric.columns[e] == v && scale != 1.0) {  // a self loop: the diagonal entry exists
@@ -123,7 +125,7 @@ double largest_laplacian_eigenvalue(const CsrMatrix& symmetric, int64_t first, i
     for (size_t v = 0; v < n; ++v) {
       double sum = x[v];
       const auto row = first + v;
-      for (size_t e = symmetric.row_ptr[row]; e < static_cast<size_t>(symmetric.row_ptr[row + 1]); ++e)
+      for (const int64_t e : entries_of(symmetric.row_ptr, row))
         sum -= symmetric.values[e] * x[symmetric.columns[e] - first];
       y[v] = sum;
       rayleigh += x[v] * sum;
@@ -177,7 +179,7 @@ CsrMatrix relation_matrix(int64_t first_node, int64_t nodes, std::span<const int
   next.assign(row_start.begin(), row_start.end() - 1);
   for (size_t u = 0; u < n; ++u) {
     const int64_t sent = by_column.begin[u + 1] - by_column.begin[u];
-    for (int64_t i = by_column.begin[u]; i < by_column.begin[u + 1]; ++i) {
+    for (const int64_t i : entries_of(by_column.begin, u)) {
       const size_t v = by_column.rows[i];
       const double weight = entry_weight(relation.norm, row_start[v + 1] - row_start[v], sent);
       const int64_t at = next[v];
@@ -281,10 +283,10 @@ data::Group induced_group(const data::Group& group, std::span<const int32_t> nod
     if (v < 0) continue;
     configurable.push_back(v);
     columns.push_back(j);
-    const int64_t first = layout.row_ptr[j], more = layout.row_ptr[j + 1] - first;
-    const auto own = layout.rows.subspan(first * data::kLayoutFeatures, more * data::kLayoutFeatures);
+    const auto added = entries_of(layout.row_ptr, j);
+    const auto own = layout.rows.subspan(added.first() * data::kLayoutFeatures, added.size() * data::kLayoutFeatures);
     rows.insert(rows.end(), own.begin(), own.end());
-    row_ptr.push_back(row_ptr.back() + more);
+    row_ptr.push_back(row_ptr.back() + added.size());
   }
   std::vector<uint8_t> codes;
   codes.reserve(group.candidates * columns.size());

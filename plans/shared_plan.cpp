@@ -2,6 +2,7 @@
 #include <limits>
 #include <utility>
 
+#include "base/index_range.h"
 #include "plans/candidate_blocks.h"
 #include "plans/plan_source.h"
 
@@ -184,7 +185,7 @@ class SharedPlanMaker {
         for (size_t r = 0; r < rows.size(); ++r) {
           const size_t at = static_cast<int64_t>(r) * fixed.states() + i;
           entries_of_row_.clear();
-          for (int64_t e = fixed.row_ptr[at]; e < fixed.row_ptr[at + 1]; ++e) {
+          for (const int64_t e : entries_of(fixed.row_ptr, at)) {
             entries_of_row_.emplace_back(sample.below_fixed[fixed.columns[e]], fixed.values[e]);
           }
           append_merged(entries_of_row_, rows[r].columns, rows[r].values);
@@ -221,7 +222,7 @@ class SharedPlanMaker {
     relation_end_.clear();
     for (size_t r = 0; r < rows.size(); ++r) {
       const size_t at = static_cast<int64_t>(r) * varying.nodes() + i;
-      for (int64_t e = varying.row_ptr[at]; e < varying.row_ptr[at + 1]; ++e) {
+      for (const int64_t e : entries_of(varying.row_ptr, at)) {
         const double value = varying.values[e];
         resolve(varying.columns[e], message_key(r, value), value);
       }

@@ -6,6 +6,7 @@
 #include <numeric>
 #include <unordered_map>
 
+#include "base/index_range.h"
 #include "plans/plan_source.h"
 
 namespace foretime::plans {
@@ -218,9 +219,9 @@ class SymbolicPlanMaker {
       const StateHash input = result_->inputs.hash[input_[v]];
       int64_t first_row = 0, rows = 0;
       if (q >= 0) {
-        const int64_t column = result_->column[q];
-        first_row = group_.layout.row_ptr[column];
-        rows = group_.layout.row_ptr[column + 1] - first_row;
+        const auto own = entries_of(group_.layout.row_ptr, result_->column[q]);
+        first_row = own.first();
+        rows = own.size();
       }
       if (rows > 1) {
         reference_.push_back(level.varying.nodes());
@@ -251,7 +252,7 @@ class SymbolicPlanMaker {
     };
     note(v);
     for (const CsrMatrix& relation : relations_) {
-      for (int64_t e = relation.row_ptr[v]; e < relation.row_ptr[v + 1]; ++e) note(relation.columns[e]);
+      for (const int64_t e : entries_of(relation.row_ptr, v)) note(relation.columns[e]);
     }
     if (classes.empty()) return -1;
     std::ranges::sort(classes);
@@ -296,7 +297,7 @@ class SymbolicPlanMaker {
     StateHash sum;
     for (size_t r = 0; r < relations_.size(); ++r) {
       const CsrMatrix& relation = relations_[r];
-      for (int64_t e = relation.row_ptr[v]; e < relation.row_ptr[v + 1]; ++e) {
+      for (const int64_t e : entries_of(relation.row_ptr, v)) {
         const int32_t at = reference_[relation.columns[e]];
         if (at >= 0) continue;
         sum = sum + mixed(below.hash[-1 - at], message_key(r, relation.values[e]));
@@ -312,7 +313,7 @@ class SymbolicPlanMaker {
     for (const CsrMatrix& relation : relations_) {
       for (const size_t v : nodes) {
         fixed_sources.clear();
-        for (int64_t e = relation.row_ptr[v]; e < relation.row_ptr[v + 1]; ++e) {
+        for (const int64_t e : entries_of(relation.row_ptr, v)) {
           const int32_t at = reference_[relation.columns[e]];
           const double value = relation.values[e];
           if (at < 0) {

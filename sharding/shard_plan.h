@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/index_range.h"
 #include "sharding/dataset_index.h"
 
 namespace foretime::sharding {
@@ -47,9 +48,7 @@ struct BatchSlot {
   int64_t samples = 0;
   double cost = 0;
   bool operator==(const BatchSlot&) const = default;
-  std::span<const SlotShare> in_bucket(size_t bucket) const {
-    return std::span(shares).subspan(bucket_ptr[bucket], bucket_ptr[bucket + 1] - bucket_ptr[bucket]);
-  }
+  std::span<const SlotShare> in_bucket(size_t bucket) const { return row_of(shares, bucket_ptr, bucket); }
 };
 
 /// Names the sample that a slot trains on in one batch.

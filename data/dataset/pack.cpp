@@ -26,7 +26,7 @@ double packing_cost(const GroupHeader& header) {
 uint64_t packing_memory(const GroupHeader& header) {
   constexpr double kBuffers = 8 << 20;
   constexpr double kTable = 4096;  // configurable node: tens of rows, as floats and as bytes
-  if (header.kind != CandidateKind::layout) return (kBuffers + 2 * packing_cost(header));
+  if (header.kind != CandidateKind::layout) return kBuffers + 2 * packing_cost(header);
   return (kBuffers + 64.0 * (header.nodes + header.edges) + 32.0 * header.candidates + kTable * header.configurable);
 }
 

@@ -102,7 +102,7 @@ void make_nodes(GraphBlock& graph, const SynthSettings& settings, const std::vec
                 Random& random) {
   std::vector<uint8_t> types(settings.nodes);
   for (uint8_t& type : types) type = random.below(kOpcodes);
-  for (const int32_t v : configurable) types[v] = (kConvolution + random.below(4));
+  for (const int32_t v : configurable) types[v] = kConvolution + random.below(4);
   std::vector<float> features(settings.nodes * kHloFeatures);
   for (int64_t v = 0; v < settings.nodes; ++v) {
     float* row = features.data() + v * kHloFeatures;

@@ -210,7 +210,7 @@ std::string format_npy_header(const NpyType& type, bool fortran_order, const std
   std::string header(kMagic);
   header.push_back(first ? '\1' : '\2');
   header.push_back('\0');
-  for (size_t i = 0; i < prefix - 8; ++i) header.push_back((dict.size() >> (8 * i) & 0xff));
+  for (size_t i = 0; i < prefix - 8; ++i) header.push_back(dict.size() >> (8 * i) & 0xff);
   return header + dict;
 }
 

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "base/index_range.h"
 #include "data/files/program_oddities.h"
 #include "data/graphs/schema.h"
 #include "data/graphs/validate.h"
@@ -354,7 +355,7 @@ ProgramNodes read_program_nodes(const NpzReader& file) {
   auto graph_ptr = read_graph_ptr(file);
   ProgramNodes trees = read_trees(file, graph_ptr.back());
   for (size_t g = 0; g + 1 < graph_ptr.size(); ++g) {
-    for (int64_t i = graph_ptr[g]; i < graph_ptr[g + 1]; ++i) check_node(file, trees, i, i - graph_ptr[g]);
+    for (const int64_t i : entries_of(graph_ptr, g)) check_node(file, trees, i, i - graph_ptr[g]);
   }
   if (std::find(trees.type.begin(), trees.type.end(), tir_type_id("For")) == trees.type.end())
     refuse_unknown_loops(file);

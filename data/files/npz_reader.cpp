@@ -296,7 +296,7 @@ void append_utf8(std::string& out, uint32_t c) {
   }
   const int following = c < 0x800 ? 1 : c < 0x10000 ? 2 : 3;
   constexpr unsigned char kLead[] = {0, 0xc0, 0xe0, 0xf0};
-  out.push_back((kLead[following] | c >> (6 * following)));
+  out.push_back(kLead[following] | c >> (6 * following));
   for (int i = following; i-- > 0;) out.push_back((0x80 | (c >> (6 * i) & 0x3f)));
 }
 

@@ -5,6 +5,7 @@
 #include <unordered_map>
 
 #include "base/checksum.h"
+#include "base/index_range.h"
 #include "data/graphs/loop_graph_columns.h"
 
 namespace foretime::data {
@@ -59,11 +60,12 @@ std::vector<float> without_negative_zeros(std::span<const float> values) {
 
 /// Returns the hash of graph `g`: its node types, the first `columns` features of each node, and its edges.
 uint64_t graph_hash(const GraphBlock& graphs, int64_t g, int64_t columns) {
-  const int64_t first = graphs.graph_ptr[g], count = graphs.graph_ptr[g + 1] - first;
-  const int64_t first_edge = graphs.edge_ptr[g], edges = graphs.edge_ptr[g + 1] - first_edge;
+  const auto nodes = entries_of(graphs.graph_ptr, g), edges = entries_of(graphs.edge_ptr, g);
+  const int64_t first = nodes.first(), count = nodes.size();
   std::vector<int32_t> ends;
   for (const auto* side : {&graphs.edge_source, &graphs.edge_target}) {
-    for (const int32_t node : side->subspan(first_edge, edges)) ends.push_back(node - static_cast<int32_t>(first));
+    for (const int32_t node : side->subspan(edges.first(), edges.size()))
+      ends.push_back(node - static_cast<int32_t>(first));
   }
   auto features =
       without_negative_zeros(graphs.node_features.subspan(first * graphs.feature_count, count * graphs.feature_count));

@@ -51,11 +51,11 @@ void LayoutCoder::remember(Table& table, const RawRow& raw) {
   const auto place = [&](size_t position) {
     size_t slot = table.raw[position].hash & (table.slots.size() - 1);
     while (table.slots[slot] != 0) slot = (slot + 1) & (table.slots.size() - 1);
-    table.slots[slot] = (position + 1);
+    table.slots[slot] = position + 1;
   };
   const bool rebuilt = std::ranges::all_of(table.slots, [](uint16_t s) { return s == 0; });
   for (size_t position = rebuilt ? 0 : table.raw.size() - 1; position < table.raw.size(); ++position) place(position);
-  table.last = (table.raw.size() - 1);
+  table.last = table.raw.size() - 1;
 }
 
 uint8_t LayoutCoder::code_of_raw(Table& table, const float* row, size_t node) {
@@ -70,7 +70,7 @@ uint8_t LayoutCoder::code_of_raw(Table& table, const float* row, size_t node) {
     for (; table.slots[slot] != 0; slot = (slot + 1) & (table.slots.size() - 1)) {
       const RawRow& seen = table.raw[table.slots[slot] - 1u];
       if (seen.hash == raw.hash && seen.words == raw.words) {
-        table.last = (table.slots[slot] - 1);
+        table.last = table.slots[slot] - 1;
         return seen.code;
       }
     }

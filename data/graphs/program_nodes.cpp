@@ -4,6 +4,7 @@
 #include <cmath>
 #include <utility>
 
+#include "base/index_range.h"
 #include "data/graphs/schema.h"
 
 namespace foretime::data {
@@ -69,13 +70,13 @@ GraphBlock program_graphs(ProgramNodes nodes) {
   std::vector<int32_t> source, target;
   std::vector<float> features(nodes.nodes() * Columns::count, 0.0f);
   for (size_t g = 0; g + 1 < nodes.graph_ptr.size(); ++g) {
-    const int64_t first = nodes.graph_ptr[g], count = nodes.graph_ptr[g + 1] - first;
-    for (int64_t position = 1; position < count; ++position) {
-      source.push_back((first + position));
-      target.push_back((first + nodes.parent[first + position]));
+    const auto own = entries_of(nodes.graph_ptr, g);
+    for (const int64_t node : IndexRange(own.first() + 1, own.last())) {
+      source.push_back(node);
+      target.push_back(own.first() + nodes.parent[node]);
     }
     edge_ptr.push_back(source.size());
-    set_features(nodes, first, count, features.data());
+    set_features(nodes, own.first(), own.size(), features.data());
   }
   graphs.graph_ptr = std::move(nodes.graph_ptr);
   graphs.edge_ptr = std::move(edge_ptr);

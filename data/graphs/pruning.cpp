@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/index_range.h"
+
 namespace foretime::data {
 namespace {
 
@@ -72,7 +74,7 @@ std::vector<int32_t> nodes_near_configurable(const Group& group, int64_t hops) {
   for (int64_t hop = 0; hop < hops && !frontier.empty(); ++hop) {
     std::vector<int32_t> next;
     for (const int32_t v : frontier) {
-      for (size_t i = neighbours.first[v]; i < neighbours.first[v + 1]; ++i) {
+      for (const int64_t i : entries_of(neighbours.first, v)) {
         const int32_t u = neighbours.nodes[i];
         if (near[u]) continue;
         near[u] = true;

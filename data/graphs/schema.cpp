@@ -82,7 +82,7 @@ std::span<const std::string_view> tir_type_names() { return kTirTypeNames; }
 
 uint8_t tir_type_id(std::string_view name) {
   const auto found = std::find(kTirTypeNames.begin(), kTirTypeNames.end() - 1, name);
-  return (found - kTirTypeNames.begin());
+  return found - kTirTypeNames.begin();
 }
 
 std::span<const std::string_view> call_op_names() { return kCallOpNames; }

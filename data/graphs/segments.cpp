@@ -9,6 +9,7 @@
 #include <metis.h>
 
 #include "base/error.h"
+#include "base/index_range.h"
 
 namespace foretime::data {
 namespace {
@@ -192,10 +193,7 @@ class Cutter {
 
 }  // namespace
 
-std::span<const int32_t> Segments::operator[](int64_t segment) const {
-  const size_t s = segment;
-  return std::span(nodes).subspan(first[s], first[s + 1] - first[s]);
-}
+std::span<const int32_t> Segments::operator[](int64_t segment) const { return row_of(nodes, first, segment); }
 
 std::vector<int32_t> Segments::of_nodes() const {
   std::vector<int32_t> result(nodes.size());

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "base/index_range.h"
 
 namespace foretime::data {
 namespace {
@@ -94,8 +95,8 @@ class Validator {
 
   void check_edges(int64_t g) const {
     const GraphBlock& graphs = group_.graphs;
-    const int64_t first = graphs.graph_ptr[g], last = graphs.graph_ptr[g + 1];
-    for (int64_t e = graphs.edge_ptr[g]; e < graphs.edge_ptr[g + 1]; ++e) {
+    const int64_t first = entries_of(graphs.graph_ptr, g).first(), last = entries_of(graphs.graph_ptr, g).last();
+    for (const int64_t e : entries_of(graphs.edge_ptr, g)) {
       for (const int32_t node : {graphs.edge_source[e], graphs.edge_target[e]}) {
         if (node < first || node >= last)
           fail("edges", "edge {} ends at node {}, expected {} … {}", e, node, first, last - 1);
@@ -135,7 +136,7 @@ class Validator {
     const int64_t configurable = layout.configurable();
     expect_size("layout codes", layout.codes.size(), group_.candidates * configurable);
     std::vector<uint8_t> largest(configurable);
-    for (int64_t j = 0; j < configurable; ++j) largest[j] = (layout.row_ptr[j + 1] - layout.row_ptr[j] - 1);
+    for (int64_t j = 0; j < configurable; ++j) largest[j] = layout.row_ptr[j + 1] - layout.row_ptr[j] - 1;
     for (int64_t c = 0; c < group_.candidates; ++c) {
       const uint8_t* codes = layout.codes.data() + c * configurable;
       unsigned wrong = 0;

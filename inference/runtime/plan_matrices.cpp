@@ -4,6 +4,8 @@
 #include <cmath>
 #include <utility>
 
+#include "base/index_range.h"
+
 namespace foretime::inference {
 namespace {
 
@@ -40,11 +42,11 @@ SparseMatrix normalized(const SparseMatrix& matrix) {
   const auto value = [&](int64_t e) { return matrix.values ? matrix.values[e] : 1.0F; };
   for (int64_t r = 0; r < matrix.rows; ++r) {
     float degree = 0.0F;
-    for (int64_t e = matrix.row_ptr[r]; e < matrix.row_ptr[r + 1]; ++e) degree += value(e);
+    for (const int64_t e : entries_of(matrix.row_ptr, r)) degree += value(e);
     root[r] = 1.0F / std::sqrt(degree);
   }
   for (int64_t r = 0; r < matrix.rows; ++r) {
-    for (int64_t e = matrix.row_ptr[r]; e < matrix.row_ptr[r + 1]; ++e)
+    for (const int64_t e : entries_of(matrix.row_ptr, r))
       values->push_back(value(e) * root[r] * root[matrix.column_of[e]]);
   }
   auto result = matrix;
@@ -58,7 +60,7 @@ SparseMatrix normalized(const SparseMatrix& matrix) {
 std::vector<int32_t> row_of_columns(const plans::CsrMatrix& of, int64_t columns) {
   std::vector<int32_t> rows(columns, -1);
   for (int64_t row = 0; row < of.rows; ++row) {
-    for (size_t e = of.row_ptr[row]; e < static_cast<size_t>(of.row_ptr[row + 1]); ++e) rows[of.columns[e]] = row;
+    for (const int64_t e : entries_of(of.row_ptr, row)) rows[of.columns[e]] = row;
   }
   return rows;
 }
@@ -129,7 +131,7 @@ StatementParts statement_parts(const float* node_features, int64_t nodes, int64_
   for (size_t i = 0; i < slots.size(); ++i) result.accesses[i] = std::move(slots[i]).matrix(nodes);
   Runs statements_of;
   for (size_t row = 0; row + 1 < row_ptr.size(); ++row) {
-    for (int64_t i = row_ptr[row]; i < row_ptr[row + 1]; ++i) {
+    for (const int64_t i : entries_of(row_ptr, row)) {
       const int32_t node = columns[i];
       if (is(node, Columns::statement)) statements_of.add(statement_of[node]);
     }

@@ -50,14 +50,14 @@ struct Table {
     size_t slot = hash_of(row) % kSlots;
     for (; slots[slot] != 0; slot = (slot + 1) % kSlots) {
       if (has(slots[slot] - 1U, row)) {
-        code = last = (slots[slot] - 1U);
+        code = last = slots[slot] - 1U;
         return true;
       }
     }
     if (count() == kMostRows) return false;
     code = last = count();
     rows.insert(rows.end(), row, row + kRow);
-    slots[slot] = (code + 1U);
+    slots[slot] = code + 1U;
     newest = candidate;
     return true;
   }

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "base/index_range.h"
 #include "base/output_target.h"
 #include "data/files/npy.h"
 #include "data/graphs/pruning.h"
@@ -20,7 +21,7 @@ void add_matrix(data::NpzWriter& file, const std::string& name, const SparseMatr
   for (int64_t r = 0; r < matrix.rows; ++r) {
     switch (matrix.kind) {
       case SparseMatrix::Kind::csr:
-        for (int64_t e = matrix.row_ptr[r]; e < matrix.row_ptr[r + 1]; ++e) {
+        for (const int64_t e : entries_of(matrix.row_ptr, r)) {
           columns.push_back(matrix.column_of[e]);
           values.push_back(matrix.values ? matrix.values[e] : 1.0F);
         }

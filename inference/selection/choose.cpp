@@ -35,7 +35,7 @@ std::vector<float> mean_of(const Matrix& points, int64_t rows) {
     for (size_t c = 0; c < sums.size(); ++c) sums[c] += points.row(r)[c];
   }
   std::vector<float> mean(sums.size());
-  for (size_t c = 0; c < sums.size(); ++c) mean[c] = (sums[c] / rows);
+  for (size_t c = 0; c < sums.size(); ++c) mean[c] = sums[c] / rows;
   return mean;
 }
 

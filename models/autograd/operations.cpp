@@ -1,5 +1,6 @@
 #include <torch/csrc/autograd/custom_function.h>
 
+#include "base/index_range.h"
 #include "models/autograd/run.h"
 #include "models/graph/error.h"
 #include "models/sparse/sparse_ops.h"
@@ -172,7 +173,8 @@ torch::Tensor compute(const Standardize& o, const AutogradRun& run) {
   const auto& group_ptr = run.group_ptr();
   std::vector<torch::Tensor> groups;
   for (size_t g = 0; g + 1 < group_ptr.size(); ++g) {
-    const auto own = x.narrow(0, group_ptr[g], group_ptr[g + 1] - group_ptr[g]);
+    const auto rows = entries_of(group_ptr, g);
+    const auto own = x.narrow(0, rows.first(), rows.size());
     const auto centered = own - own.mean(0, /*keepdim=*/true);
     groups.push_back(centered * torch::rsqrt(centered.square().mean(0, /*keepdim=*/true) + o.epsilon));
   }
@@ -185,8 +187,9 @@ torch::Tensor compute(const CandidateSoftmax& o, const AutogradRun& run) {
   const auto logits = x * torch::exp(-run.weight(o.log_temperature));
   std::vector<torch::Tensor> attended;
   for (size_t g = 0; g + 1 < group_ptr.size(); ++g) {
-    const int64_t first = group_ptr[g], count = group_ptr[g + 1] - first;
-    attended.push_back(torch::softmax(logits.narrow(0, first, count), 0) * static_cast<double>(count));
+    const auto rows = entries_of(group_ptr, g);
+    attended.push_back(torch::softmax(logits.narrow(0, rows.first(), rows.size()), 0) *
+                       static_cast<double>(rows.size()));
   }
   return torch::cat({x, x * torch::cat(attended)}, 1);
 }

@@ -2,6 +2,7 @@
 #include <limits>
 #include <utility>
 
+#include "base/index_range.h"
 #include "models/autograd/autocast.h"
 #include "models/autograd/pooling_on_device.h"
 #include "models/autograd/run.h"
@@ -144,10 +145,9 @@ std::vector<int64_t> top_nodes(const torch::Tensor& scores, std::span<const int6
   std::vector<int64_t> kept(kept_ptr.back());
 #pragma omp parallel for schedule(static) if (graph_ptr.back() > kWorthThreads)
   for (int64_t g = 0; g < graphs; ++g) {
-    const size_t at = g;
-    const int64_t first = graph_ptr[at];
-    inference::choose_nodes({values + first, static_cast<size_t>(graph_ptr[at + 1] - first)},
-                            kept_ptr[at + 1] - kept_ptr[at], tie, first, kept.data() + kept_ptr[at]);
+    const auto own = entries_of(graph_ptr, g), chosen = entries_of(kept_ptr, g);
+    inference::choose_nodes({values + own.first(), static_cast<size_t>(own.size())}, chosen.size(), tie, own.first(),
+                            kept.data() + chosen.first());
   }
   return kept;
 }

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "base/index_range.h"
 #include "data/files/npz_reader.h"
 #include "metrics/metrics.h"
 
@@ -92,8 +93,8 @@ std::unordered_map<std::string, Measured> read_measured(const std::vector<std::f
 }  // namespace
 
 std::span<const float> ProgramRows::rows_of(int64_t program) const {
-  const auto first = row_ptr[program], last = row_ptr[program + 1];
-  return std::span(features).subspan(first * columns, (last - first) * columns);
+  const auto rows = entries_of(row_ptr, program);
+  return std::span(features).subspan(rows.first() * columns, rows.size() * columns);
 }
 
 ProgramRows read_statement_rows(const std::filesystem::path& path) {
@@ -129,9 +130,10 @@ ProgramRows read_loop_features(const std::filesystem::path& path) {
   check_row_ptr(file, "row_splits", splits, features.size());
   ProgramRows rows;
   rows.ids = file.read_text("id", {{std::ssize(splits) - 1}, "(programs,)"});
-  for (size_t p = 0; p < rows.ids.size(); ++p) rows.columns = std::max(rows.columns, splits[p + 1] - splits[p]);
+  for (size_t p = 0; p < rows.ids.size(); ++p) rows.columns = std::max(rows.columns, entries_of(splits, p).size());
   for (size_t p = 0; p < rows.ids.size(); ++p) {
-    rows.features.insert(rows.features.end(), features.begin() + splits[p], features.begin() + splits[p + 1]);
+    const auto own = entries_of(splits, p);
+    rows.features.insert(rows.features.end(), features.begin() + own.first(), features.begin() + own.last());
     rows.features.resize((p + 1) * rows.columns, 0.0f);
     rows.row_ptr.push_back(static_cast<int64_t>(p) + 1);
   }

@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "base/index_range.h"
 #include "models/graph/error.h"
 
 namespace foretime::models {
@@ -33,7 +34,7 @@ std::vector<std::vector<size_t>> by_workload(std::span<const int32_t> workloads)
 std::vector<double> sums(const ProgramRows& rows, std::span<const float> predictions) {
   std::vector<double> scores(rows.programs(), 0.0);
   for (size_t p = 0; p < scores.size(); ++p) {
-    for (int64_t r = rows.row_ptr[p]; r < rows.row_ptr[p + 1]; ++r) scores[p] += predictions[r];
+    for (const int64_t r : entries_of(rows.row_ptr, p)) scores[p] += predictions[r];
   }
   return scores;
 }
@@ -42,7 +43,7 @@ std::vector<double> sums(const ProgramRows& rows, std::span<const float> predict
 std::vector<float> spread(const ProgramRows& rows, std::span<const double> values) {
   std::vector<float> out(rows.rows());
   for (size_t p = 0; p < values.size(); ++p)
-    std::fill(out.begin() + rows.row_ptr[p], out.begin() + rows.row_ptr[p + 1], static_cast<float>(values[p]));
+    for (const int64_t r : entries_of(rows.row_ptr, p)) out[r] = static_cast<float>(values[p]);
   return out;
 }
 

@@ -8,6 +8,7 @@
 #include <fmt/ranges.h>
 
 #include "base/check.h"
+#include "base/index_range.h"
 #include "models/device/launch.h"
 #include "models/graph/error.h"
 
@@ -41,7 +42,7 @@ std::vector<Ranking> rankings_of(const LossGroups& of) {
   for (size_t g = 0; g < of.weights.size(); ++g) {
     if (of.weights[g] == 0.0) continue;
     Ranking ranking{{}, of.weights[g]};
-    for (int64_t c = of.group_ptr[g]; c < of.group_ptr[g + 1]; ++c) {
+    for (const int64_t c : entries_of(of.group_ptr, g)) {
       if (!of.left_out.empty() && of.left_out[c] != 0) continue;
       ranking.order.push_back(c);
       if (!std::isinf(of.targets[c])) ++ranking.ran;
@@ -149,7 +150,7 @@ class BlockMaker {
     int64_t ties = 0;  // number of earlier candidates with the target of the i-th
     for (int64_t i = 1; i < of.size(); ++i) {
       ties = target(of, i) == target(of, i - 1) ? ties + 1 : 0;
-      pairs += (i - ties);
+      pairs += i - ties;
     }
     return pairs;
   }

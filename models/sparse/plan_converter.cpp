@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "base/check.h"
+#include "base/index_range.h"
 #include "inference/kernels/sparse_kernels.h"
 #include "models/device/launch.h"
 #include "models/graph/error.h"
@@ -146,7 +147,7 @@ LongRows PlanConverter::long_rows(const std::vector<int64_t>& row_ptr) {
 std::vector<double> row_sums(const plans::CsrMatrix& matrix, const std::vector<double>& factor) {
   std::vector<double> sums(matrix.rows);
   for (size_t r = 0; r < sums.size(); ++r) {
-    for (size_t e = matrix.row_ptr[r]; e < static_cast<size_t>(matrix.row_ptr[r + 1]); ++e) {
+    for (const int64_t e : entries_of(matrix.row_ptr, r)) {
       sums[r] += matrix.values[e] * (factor.empty() ? 1.0 : factor[matrix.columns[e]]);
     }
   }

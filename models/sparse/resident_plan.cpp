@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/index_range.h"
 #include "models/graph/error.h"
 #include "models/sparse/block_join.h"
 #include "models/sparse/plan_converter.h"
@@ -181,7 +182,7 @@ PlanTensors ResidentDraw::into(device::Arena& arena) {
     for (size_t e = 0; e < entries_.size(); ++e) {
       const auto& of = (entries_[e].plan.get()->*rows).stages[0];
       for (const int64_t c : entries_[e].candidates) {
-        for (auto i = of.row_ptr[c]; i < of.row_ptr[c + 1]; ++i) {
+        for (const int64_t i : entries_of(of.row_ptr, c)) {
           drawn.columns.push_back(of.columns[i] + static_cast<int32_t>(first[plan_of_[e]]));
           drawn.values.push_back(of.values[i]);
         }

@@ -21,7 +21,8 @@ COMPLETION = re.compile(r";\s+// (of|that|by|what|in|its|for|as|where|with|witho
 # A doc comment whose first words cannot begin a sentence that has a verb.
 FRAGMENT = re.compile(r"^\s*/// (Of|As|With|In|By|From|At|For|Without|Likewise|The same|Those|Its|Where|When|How|Why|What|Which|Whether|Some|"
                       r"Nothing|True|False|Empty)\b")
-ROW_BOUNDS = re.compile(r"\b(\w*(?:ptr|begin|first|starts|ends)\w*)(?:\.\w+|\(\))?\[([^\[\]]*(?:\[[^\[\]]*\])?[^\[\]]*)\][^;]{0,160}?\b\1[^\[]*\[\2 \+ 1\]")
+ROW_BOUNDS = re.compile(r"\b(\w*(?:ptr|begin|first|starts?|ends|splits)\w*)((?:\.\w+|\(\))*)\[((?:static_cast<\w+>\()?[^\[\]]*(?:\[[^\[\]]*\])?[^\[\]]*?)\)?\]"
+                        r"(?:[^\n]*\n?){0,2}?[^\n]*?\b\1\2\[\s*(?:static_cast<\w+>\()?\3\)? \+ 1\)?\]")
 PRIVATE_WORDS = re.compile(r"\b(halves|heard_of|acquit\w*|courier\w*|stretches|deserted|LeftOut|Complaints|room_of_losses|stands? (?:there|in|beside|at|for)|"
                            r"goes on|go on|anew|what comes of|lets itself|beside it|tells? (?:whether|why|which|what|that)|of its own|as it stands)\b")
 CITATION = re.compile(r"\b(FORMATS|MODELS|S1|S2|JOBS\.md|PERFORMANCE\.md)\b")
@@ -77,7 +78,7 @@ def first_doc_lines(tree, names):
 
 def row_bounds(tree):
     for name in tree.product(".h", ".cpp"):
-        text = tree.text(name)
+        text = re.sub(r"//[^\n]*", "", tree.text(name))
         for match in ROW_BOUNDS.finditer(text):
             yield f"{name}:{text.count(chr(10), 0, match.start()) + 1}", match.group().replace("\n", " ")[:120]
 

@@ -98,7 +98,7 @@ SegmentMix mix_segments(const MixRequest& request, const std::function<bool(int6
           random_unit({request.key, random_stream::kept_segments, static_cast<uint64_t>(c), static_cast<uint64_t>(s)});
       if (drawn < p) kept[s] = 1.0F;
     }
-    factor[c] = (1 + missing / fresh);
+    factor[c] = 1 + missing / fresh;
   }
   return mix;
 }

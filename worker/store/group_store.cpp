@@ -305,7 +305,7 @@ std::vector<uint8_t> folds_of(std::span<const uint64_t> configurations, int64_t 
   folds.reserve(configurations.size());
   for (const uint64_t hash : configurations) {
     const double drawn = random_unit({seed, kFold, hash});
-    folds.push_back((drawn * members));
+    folds.push_back(drawn * members);
   }
   return folds;
 }

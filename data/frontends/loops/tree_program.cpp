@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "base/index_range.h"
 #include "base/text.h"
 #include "data/frontends/ansor/replay/index_interval.h"
 #include "data/graphs/schema.h"
@@ -60,9 +61,8 @@ struct TreeProgram::Tree {
 };
 
 void TreeProgram::read(const ProgramNodes& nodes, int64_t graph, LoopProgram& program) {
-  const size_t g = graph;
-  const Tree tree{nodes, static_cast<size_t>(nodes.graph_ptr[g]),
-                  static_cast<int32_t>(nodes.graph_ptr[g + 1] - nodes.graph_ptr[g])};
+  const auto own = entries_of(nodes.graph_ptr, graph);
+  const Tree tree{nodes, static_cast<size_t>(own.first()), static_cast<int32_t>(own.size())};
   program.clear();
   buffers_.clear();
   pool_.clear();

@@ -282,7 +282,7 @@ std::string decode_tir_repr(std::string_view base64, const std::string& origin) 
     count += 6;
     if (count < 8) continue;
     count -= 8;
-    bytes.push_back((bits >> count & 0xff));
+    bytes.push_back(bits >> count & 0xff);
   }
   uint64_t length = 0;
   for (size_t i = 0; i < std::min(kLengthBytes, bytes.size()); ++i)

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/index_range.h"
 #include "base/read_input.h"
 
 namespace foretime::data {
@@ -45,7 +46,8 @@ struct Neighbours {
 
   /// One of the neighbours that are not `from`; -1 where there is none.
   int32_t next(int32_t at, int32_t from, std::mt19937_64& random) const {
-    const auto begin = node.begin() + ptr[at], end = node.begin() + ptr[at + 1];
+    const auto own = entries_of(ptr, at);
+    const auto begin = node.begin() + own.first(), end = node.begin() + own.last();
     const auto back = static_cast<uint64_t>(std::count(begin, end, from)), all = static_cast<uint64_t>(end - begin);
     if (back == all) return -1;
     uint64_t left = random() % (all - back);
@@ -141,7 +143,7 @@ void fill_unmet(TypeEmbeddings& embeddings) {
   }
   for (size_t t = 0; t < embeddings.names.size(); ++t) {
     if (embeddings.occurrences[t] > 0) continue;
-    for (size_t d = 0; d < dims; ++d) embeddings.vectors[t * dims + d] = (mean[d] / met);
+    for (size_t d = 0; d < dims; ++d) embeddings.vectors[t * dims + d] = mean[d] / met;
   }
 }
 

@@ -86,7 +86,7 @@ void resolve_operands(ComputeDag& dag, size_t stage, int32_t root) {
     if (found == operands.end())
       throw DataError("combine: variable {}, expected one of {}", dag.expressions.name(root),
                       fmt::join(operands, ", "));
-    dag.expressions.node(root).target = (found - operands.begin());
+    dag.expressions.node(root).target = found - operands.begin();
   }
   for (uint32_t i = 0; i < dag.expressions.node(root).children; ++i)
     resolve_operands(dag, stage, dag.expressions.child(root, i));

@@ -40,7 +40,7 @@ void name_axes(ExpressionTree& tree, int32_t root, bool reduces, std::vector<std
     const auto found = std::ranges::find(names, tree.name(root));
     if (found == names.end() && !reduces)
       throw DataError("variable {}, expected one of {}", tree.name(root), fmt::join(names, ", "));
-    node.target = (found - names.begin());
+    node.target = found - names.begin();
     if (found == names.end()) names.push_back(tree.name(root));
   }
   for (uint32_t i = 0; i < tree.node(root).children; ++i) name_axes(tree, tree.child(root, i), reduces, names);

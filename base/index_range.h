@@ -1,0 +1,50 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+namespace foretime {
+
+/// The indices `first` … `last - 1`, for range-based loops: the entries of a row of a matrix in CSR form, the nodes of
+/// a graph, the candidates of a group.
+class IndexRange {
+ public:
+  class Iterator {
+   public:
+    explicit Iterator(int64_t index) : index_(index) {}
+    int64_t operator*() const { return index_; }
+    [[gnu::always_inline]] Iterator& operator++() {
+      ++index_;
+      return *this;
+    }
+    bool operator!=(const Iterator& other) const { return index_ != other.index_; }
+
+   private:
+    int64_t index_;
+  };
+
+  IndexRange(int64_t first, int64_t last) : first_(first), last_(last > first ? last : first) {}
+  Iterator begin() const { return Iterator(first_); }
+  Iterator end() const { return Iterator(last_); }
+  int64_t first() const { return first_; }
+  int64_t last() const { return last_; }
+  int64_t size() const { return last_ - first_; }
+
+ private:
+  int64_t first_, last_;
+};
+
+/// Returns the indices of row `row`, where `row_ptr` has the start of each row and the end of the last one.
+template <class Starts>
+[[gnu::always_inline]] inline IndexRange entries_of(const Starts& row_ptr, int64_t row) {
+  return {static_cast<int64_t>(row_ptr[row]), static_cast<int64_t>(row_ptr[row + 1])};
+}
+
+/// Returns the values of row `row`.
+template <class Values, class Starts>
+auto row_of(const Values& values, const Starts& row_ptr, int64_t row) {
+  const IndexRange own = entries_of(row_ptr, row);
+  return std::span(values).subspan(own.first(), own.size());
+}
+
+}  // namespace foretime
