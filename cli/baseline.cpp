@@ -97,7 +97,7 @@ std::pair<ProgramRows, ProgramRows> rows_of_records(const StatementArguments& ar
   if (all.without_features > 0)
     print_message("{} records without features, the first: {}\n", all.without_features, all.first_reason);
   if (all.counts.malformed > 0)
-    print_message("{}: {} lines that are no record, the first: {}:{}: {}\n", arguments.records, all.counts.malformed,
+    print_message("{}: {} lines are not records, the first: {}:{}: {}\n", arguments.records, all.counts.malformed,
                   arguments.records, all.counts.first_malformed.front().line,
                   all.counts.first_malformed.front().reason);
   if (lines.empty()) return divide(all.rows, arguments.held_out);

@@ -53,8 +53,7 @@ void run(const cli::BoardArguments& options) {
     throw jobs::JobsError("{}: found no folder, expected one with run directories, or a queue (--redis, --runs)",
                           options.queue.runs);
   if (options.actions && !has_queue)
-    throw jobs::JobsError("--actions: there is no queue to act on, expected one in {} or --redis URL",
-                          options.queue.runs);
+    throw jobs::JobsError("--actions: found no queue to change, expected one in {} or --redis URL", options.queue.runs);
   const bool tcp = options.socket.empty();
   const cli::BoardAccess access{.token = new_token(), .reading_needs_token = tcp, .actions = options.actions};
   cli::BoardService service(std::move(queue), options.queue.runs, access);

@@ -66,8 +66,7 @@ void add_machines(const Options& options) {
   auto bundle = inference::read_bundle(from);
   const auto spec = inference::read_scoring_spec(bundle);
   if (!spec.representation || spec.representation == configs::Representation::ast)
-    throw configs::SettingsError("{}: its model scores no tensor programs with loops, and knows no machines",
-                                 from.string());
+    throw configs::SettingsError("{}: its model does not score loop programs, so it has no machines", from.string());
   const auto machines = data::read_machines(options.machines, "");
   const bool of_gpus = data::are_gpu_columns(spec.feature_count);
   for (const auto& machine : machines.all()) {
@@ -81,7 +80,7 @@ void add_machines(const Options& options) {
   for (const auto& machine : machines.all()) {
     const auto same = [&](const data::Machine& other) { return other.name == machine.name; };
     const bool known = std::ranges::any_of(spec.machines.all(), same);
-    fmt::print("{}: {} {}\n", options.output, known ? "described anew:" : "knows", machine.name);
+    fmt::print("{}: {} {}\n", options.output, known ? "updated" : "knows", machine.name);
   }
 }
 

@@ -52,7 +52,7 @@ std::string settings_of_job(const Arguments& arguments) {
   }();
   if (arguments.overrides.empty()) return settings;
   if (job->spec.kind != jobs::JobKind::train || jobs::runs_program(job->spec.settings))
-    throw configs::SettingsError("{}: found an override, expected none: job {} is no training by foretime itself",
+    throw configs::SettingsError("{}: found an override, expected none: job {} is not a training by foretime itself",
                                  arguments.overrides.front(), id);
   return configs::to_yaml(configs::parse_settings(settings, "settings of job " + id, arguments.overrides));
 }

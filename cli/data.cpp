@@ -66,7 +66,7 @@ InputKind input_kind(const InspectArguments& arguments) {
   if (!arguments.format.empty()) return InputKind::groups;
   std::set<InputKind> kinds;
   for (const std::string& file : arguments.files) kinds.insert(kind_of_form(data::form_of(file)));
-  if (kinds.size() != 1) throw DataError("tuning records, save_json text or others: expected files of one kind");
+  if (kinds.size() != 1) throw DataError("expected files of one kind: tuning records, save_json text or graphs");
   return *kinds.begin();
 }
 
@@ -231,7 +231,7 @@ void add_dags(CLI::App& data_command) {
     const auto done = data::convert_printed_dags(arguments->in, arguments->records, arguments->out);
     for (const auto& [what, why] : done.left_out) print_message("foretime: {}: left out: {}\n", what, why);
     if (done.without_dag > 0)
-      print_message("foretime: no text is of {} of the records' workload keys: {}{}\n", done.without_dag,
+      print_message("foretime: found no text for {} workload keys of the records: {}{}\n", done.without_dag,
                     fmt::join(done.first_without_dag, ", "),
                     done.without_dag > std::ssize(done.first_without_dag) ? ", …" : "");
     std::cout << fmt::format("{}: {} compute DAGs, tried on {} records\n", arguments->out, done.written, done.replayed);
@@ -242,7 +242,8 @@ void add_dags(CLI::App& data_command) {
 std::string columns_of_file(const std::string& file) {
   const auto text = data::is_packed(file) ? data::columns_text(data::packed_headers(file))
                                           : inference::read_scoring_spec(inference::read_bundle(file)).columns;
-  if (text.empty()) throw DataError("--like {}: is of no table, expected a packed table, or a model of one", file);
+  if (text.empty())
+    throw DataError("--like {}: not made from a table, expected a packed table or a model trained on one", file);
   return text;
 }
 
@@ -266,7 +267,7 @@ void add_pack_table(CLI::App& data_command) {
       "Tuner writes",
       "WORDS")
       ->delimiter(',');
-  typed_option(*command, "--leave-out", request->leave_out, "Columns that say nothing, such as names", "COLUMNS")
+  typed_option(*command, "--leave-out", request->skipped_columns, "Columns that say nothing, such as names", "COLUMNS")
       ->delimiter(',');
   typed_option(*command, "--like", *like,
                "Packed table, or bundle of a model, whose columns these must be; then the run time may be missing",
@@ -280,9 +281,9 @@ void add_pack_table(CLI::App& data_command) {
     const auto done = data::pack_table(*request);
     std::cout << fmt::format("{}: {} groups, {} candidates{}\n", request->out.string(), done.groups, done.rows,
                              done.labelled ? "" : ", without run times");
-    if (done.index_left_out)
-      print_message("foretime: the first column, which has no name and counts the rows, was left out\n");
-    if (done.failed > 0) print_message("foretime: {} rows without a run time were left out\n", done.failed);
+    if (done.skipped_index_column)
+      print_message("foretime: skipped the first column, which has no name and numbers the rows\n");
+    if (done.failed > 0) print_message("foretime: skipped {} rows without a run time\n", done.failed);
     std::cout << fmt::format(
         "  problem: {}\n  candidates: {}\n",
         done.group_columns.empty() ? "one" : fmt::format("{}", fmt::join(done.group_columns, ", ")),
@@ -355,8 +356,8 @@ std::optional<HloMessage> message_of(const std::string& name) {
 }
 
 std::string conversion_text(const data::HloConversion& done) {
-  if (!done.left_out.empty()) return fmt::format("{}: left out: {}\n", done.name, done.left_out);
-  const data::HloGroup& read = done.what;
+  if (!done.skip_reason.empty()) return fmt::format("{}: left out: {}\n", done.name, done.skip_reason);
+  const data::HloGroup& read = done.converted;
   const data::Group& group = read.group;
   auto text = fmt::format("{}: {}, {} nodes, {} edges, ", done.out.string(), data::kind_name(group.kind),
                           group.graphs.nodes(), group.graphs.edges());
@@ -365,7 +366,7 @@ std::string conversion_text(const data::HloConversion& done) {
     text += "no runs: one candidate without layouts and run time";
   else
     text += fmt::format("{} candidates{}", group.candidates, group.labelled() ? "" : " without run times");
-  if (read.runs_left_out > 0) text += fmt::format(" ({} runs failed and left out)", read.runs_left_out);
+  if (read.skipped_runs > 0) text += fmt::format(" ({} runs failed and left out)", read.skipped_runs);
   text += '\n';
   for (const auto& [opcode, nodes] : read.unknown_opcodes)
     text += fmt::format("  {} nodes of opcode {}, which TpuGraphs has no number for: type 0\n", nodes, opcode);

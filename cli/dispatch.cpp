@@ -25,7 +25,7 @@ using namespace foretime;
 using cli::Program;
 
 void add_light_commands(CLI::App& app, char** argv) {
-  const auto become_full = [argv] { cli::become(Program::light, Program::full, argv); };
+  const auto become_full = [argv] { cli::exec_program(Program::light, Program::full, argv); };
   cli::add_data_command(
       app,
       [become_full](const cli::PackArguments& arguments) {
@@ -42,17 +42,17 @@ void add_light_commands(CLI::App& app, char** argv) {
   cli::add_rank_command(app, [become_full](const cli::RankArguments&) { become_full(); });
   cli::add_select_command(app, [become_full](const std::string&) -> inference::Bundle {
     become_full();
-    throw Error(kInternal, "select: became no other program");
+    throw Error(kInternal, "select: the full program did not start");
   });
   cli::add_submit_command(app);
   cli::add_status_command(app);
   cli::add_leaderboard_command(app);
   cli::add_log_command(app);
   cli::add_history_command(app);
-  cli::add_board_command(app,
-                         [argv](const cli::BoardArguments&) { cli::become(Program::light, Program::board, argv); });
-  cli::add_report_command(app,
-                          [argv](const cli::ReportArguments&) { cli::become(Program::light, Program::board, argv); });
+  cli::add_board_command(
+      app, [argv](const cli::BoardArguments&) { cli::exec_program(Program::light, Program::board, argv); });
+  cli::add_report_command(
+      app, [argv](const cli::ReportArguments&) { cli::exec_program(Program::light, Program::board, argv); });
   cli::add_queue_command(app);
   cli::add_clean_command(app);
   cli::add_control_commands(app);
@@ -81,7 +81,7 @@ void require_address_space(int, char**, char** environment) {
 int main(int argc, char** argv) {
   try {
     const auto program = cli::program_of(argc > 1 ? argv[1] : "");
-    if (program != Program::light) cli::become(Program::light, program, argv);
+    if (program != Program::light) cli::exec_program(Program::light, program, argv);
   } catch (const std::exception& error) {
     print_message("foretime: {}\n", error.what());
     return exit_code_of(error);

@@ -221,7 +221,7 @@ void run(const QueueOptions& queue) {
   line("queue", finding.found);
   for (const auto& text : finding.advice) advice(text);
   std::fflush(stdout);
-  if (launch != kSuccess) throw ReportedError(launch, "a training that is started like this is refused");
+  if (launch != kSuccess) throw ReportedError(launch, "a training with this launch would be refused");
   if (finding.exit_code != kSuccess) throw ReportedError(finding.exit_code, "queue: " + finding.found);
 }
 

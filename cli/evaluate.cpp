@@ -112,13 +112,13 @@ void check_files(const EvaluateOptions& options) {
     if (options.files.empty()) continue;
     if (of_training)
       throw configs::SettingsError(
-          "--set {}: found files beside it, which are measured whole, as a test set, and which it does not change; "
+          "--set {}: found files as well, which are evaluated whole, as a test set, regardless of this setting; "
           "leave "
-          "it out, or leave out the files to measure the sets of the run",
+          "it out, or leave out the files to evaluate the sets of the run",
           key);
     if (replaced)
       throw configs::SettingsError(
-          "--set {}: found files beside it, which are measured in its place, from the working folder; leave out one of "
+          "--set {}: found files as well, which replace this setting; leave out one of "
           "the two",
           key);
   }
@@ -152,7 +152,7 @@ void run(const EvaluateOptions& options) {
           sets = {"valid", "test"};
           if (comm.rank() == 0)
             print_message(
-                "foretime: held-out candidates are left out: some member was trained on them, with another "
+                "foretime: skips the held-out candidates: a member was trained on them, with another "
                 "trainer.seed or a smaller data.holdout\n");
         }
         const auto found = evaluate_all(std::move(members), settings, sets, comm, device, channel.scored());

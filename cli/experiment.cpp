@@ -237,7 +237,7 @@ void add_experiment_command(CLI::App& app, int& exit_code) {
   checked_option(*command, "--seeds", options->choice.seeds, "number of seeds", CLI::Range(1, 1000), "N");
   typed_option(*command, "--out", options->out, "folder for trials, tables and figures; default: runs/experiments/NAME",
                "DIR");
-  command->add_flag("--overwrite", options->overwrite, "make trials anew that were made with other settings");
+  command->add_flag("--overwrite", options->overwrite, "repeat trials that were made with other settings");
   add_force_flag(*command, options->force);
   auto* dry_run = command->add_flag("--dry-run", options->dry_run, "list the trials, and which are complete");
   auto* report =

@@ -63,8 +63,8 @@ class TemporaryFolder {
 /// another host has stored it, in `scratch`.
 fs::path run_of_job(const ExportOptions& options, TemporaryFolder& scratch) {
   if (options.run.find_first_not_of("0123456789abcdef") != std::string::npos)
-    throw configs::SettingsError(
-        "{}: is not there, expected a run directory, a checkpoint, a bundle or the id of a job", options.run);
+    throw configs::SettingsError("{}: not found, expected a run directory, a checkpoint, a bundle or the id of a job",
+                                 options.run);
   QueueAccess access(options.queue, Start::to_read);
   const auto id = access.reader().resolve_job(options.run);
   const auto job = access.reader().job(id);
@@ -79,7 +79,7 @@ fs::path run_of_job(const ExportOptions& options, TemporaryFolder& scratch) {
   for (const auto& note : fetched.notes) print_message("warning: {}\n", note);
   if (fetched.found()) return fetched.path;
   throw jobs::JobRefused(
-      "job {}: its checkpoint is neither here ({}: not there; --runs is the folder of its agent's runs), nor stored: "
+      "job {}: found its checkpoint neither in {} (--runs is the run folder of its agent) nor in an artifact store: "
       "agents "
       "store checkpoints with --artifacts",
       id, here.string());
@@ -110,7 +110,7 @@ void expect_replaceable_folder(const fs::path& out, const fs::path& run) {
   std::error_code missing;
   const auto why = fs::equivalent(out, run, missing) ? "it is what is exported" : obstacle(out);
   if (!why.empty())
-    throw OutputRefused("{}: exists and is no exported checkpoint alone ({}); name another", out.string(), why);
+    throw OutputRefused("{}: exists and is not just an exported checkpoint ({}); give another name", out.string(), why);
 }
 
 /// Returns the format of `out`: from --format, or else from its name. Refuses a name that contradicts --format, and
@@ -121,12 +121,12 @@ std::string format_of(const ExportOptions& options) {
   const bool known = extension.empty() || named != "checkpoint";
   if (options.format == "auto" && !known)
     throw configs::SettingsError(
-        "{}: {} is no format of export, expected NAME.foretime (a bundle), NAME.pt (TorchScript), or a name without "
+        "{}: found the extension {}, expected NAME.foretime (a bundle), NAME.pt (TorchScript), or a name without "
         "extension (a folder with a checkpoint; --format checkpoint for one of this name)",
         options.out, extension);
   if (options.format != "auto" && options.format != named && !extension.empty() && known)
-    throw configs::SettingsError("{}: --format {} writes no {} file; name another, or leave --format out", options.out,
-                                 options.format, extension);
+    throw configs::SettingsError("{}: --format {} does not write {} files; give another name, or leave --format out",
+                                 options.out, options.format, extension);
   return options.format == "auto" ? named : options.format;
 }
 
@@ -154,8 +154,7 @@ void export_checkpoint(const ExportOptions& options, const fs::path& run, const 
 void export_bundle(const ExportOptions& options, const fs::path& file, const std::string& format) {
   auto bundle = inference::read_bundle(file);
   if (format == "checkpoint")
-    throw configs::SettingsError("{}: is a bundle, which holds no checkpoint: expected OUT.foretime or OUT.pt",
-                                 file.string());
+    throw configs::SettingsError("{}: a bundle has no checkpoint, expected OUT.foretime or OUT.pt", file.string());
   if (!options.licence.empty()) bundle.manifest["licence"] = options.licence;
   export_file(options, bundle, format, "from " + file.string());
 }
@@ -164,8 +163,8 @@ void run(const ExportOptions& options) {
   const auto format = format_of(options);
   if (format == "checkpoint" && !options.licence.empty())
     throw configs::SettingsError(
-        "--licence {}: a checkpoint folder notes none; export a bundle, {}.foretime, or leave it out", options.licence,
-        options.out);
+        "--licence {}: a checkpoint folder records no licence; export a bundle, {}.foretime, or leave it out",
+        options.licence, options.out);
   if (format != "checkpoint")
     expect_replaceable("", options.out, format == "bundle" ? FileKind::bundle : FileKind::torchscript, options.force,
                        {options.run});

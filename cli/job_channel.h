@@ -25,6 +25,7 @@ class JobChannel {
   bool metric_required(int64_t index) const { return is_job_ && index == 0; }
   /// Returns a function that reports the number of scored candidates of an evaluation job; empty without an agent.
   std::function<void(int64_t)> scored();
+  /// Sends the final metrics to the agent; does nothing without one.
   void send_result(int64_t step, const std::map<std::string, double>& metrics);
 
  private:

@@ -30,9 +30,9 @@ int main(int argc, char** argv) {
     cli::add_log_command(app);
     cli::add_history_command(app);
     cli::add_board_command(
-        app, [argv](const cli::BoardArguments&) { cli::become(cli::Program::full, cli::Program::board, argv); });
+        app, [argv](const cli::BoardArguments&) { cli::exec_program(cli::Program::full, cli::Program::board, argv); });
     cli::add_report_command(
-        app, [argv](const cli::ReportArguments&) { cli::become(cli::Program::full, cli::Program::board, argv); });
+        app, [argv](const cli::ReportArguments&) { cli::exec_program(cli::Program::full, cli::Program::board, argv); });
     cli::add_queue_command(app);
     cli::add_clean_command(app);
     cli::add_control_commands(app);

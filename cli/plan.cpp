@@ -61,7 +61,7 @@ sharding::ComputeTime compute_time(const PlanOptions& options) {
   if (!options.measured.empty()) return sharding::measure_compute(options.measured);
   if (options.compute.seconds_per_cost <= 0)
     throw configs::SettingsError(
-        "--predict: how fast is a rank? Name a run that was trained here with --measured RUN_DIRECTORY, or give "
+        "--predict: the speed of a rank is unknown; give a run trained here with --measured RUN_DIRECTORY, or "
         "--seconds-per-cost");
   return options.compute;
 }
@@ -96,7 +96,7 @@ void run(const PlanOptions& options) {
   std::string sizes_note;
   if (options.sizes.empty()) {
     dataset = sharding::make_dataset_index(settings);
-    if (dataset.with_role(sharding::Role::train).empty()) throw DataError("data.train: names no groups");
+    if (dataset.with_role(sharding::Role::train).empty()) throw DataError("data.train: found no groups");
   } else {
     auto list = sharding::read_size_list(options.sizes, settings, options.assumptions);
     dataset = std::move(list.dataset);

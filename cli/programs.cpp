@@ -149,9 +149,9 @@ bool has_no_reader(const std::exception& error) {
 /// Before MPI is there, an error of one rank is likely to be that of all: the first of a host to have one tells it. It
 /// holds a name of Linux' abstract sockets that those of its launcher share, and gives the others a moment to find it
 /// taken.
-class FirstToTell {
+class FirstReporter {
  public:
-  FirstToTell() {
+  FirstReporter() {
     if (!comm::launched_by_mpi()) return;
     sockaddr_un name{};
     name.sun_family = AF_UNIX;
@@ -161,13 +161,13 @@ class FirstToTell {
     holder_ = Descriptor(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
     told_by_other_ = ::bind(holder_.get(), reinterpret_cast<const sockaddr*>(&name), size) != 0 && errno == EADDRINUSE;
   }
-  ~FirstToTell() {
+  ~FirstReporter() {
     if (holder_.get() < 0) return;
     std::fflush(stderr);
     std::this_thread::sleep_for(std::chrono::seconds(2));
   }
-  FirstToTell(const FirstToTell&) = delete;
-  FirstToTell& operator=(const FirstToTell&) = delete;
+  FirstReporter(const FirstReporter&) = delete;
+  FirstReporter& operator=(const FirstReporter&) = delete;
 
   explicit operator bool() const { return !told_by_other_; }
   /// Returns the prefix of the message.
@@ -207,7 +207,7 @@ void require_address_space() {
 
 }  // namespace
 
-void become(Program self, Program program, char** argv) {
+void exec_program(Program self, Program program, char** argv) {
   if (program == Program::full || program == Program::experiments) require_address_space();
   std::error_code failure;
   const fs::path here = fs::read_symlink("/proc/self/exe", failure).parent_path();
@@ -238,7 +238,7 @@ void add_other_programs(CLI::App& app, Program self, char** argv) {
   for (const auto& [name, program, text] : kSubcommands)
     if (text != nullptr)
       app.add_subcommand(std::string(name), text)->prefix_command()->callback([self, program = program, argv] {
-        become(self, program, argv);
+        exec_program(self, program, argv);
       });
 }
 
@@ -269,7 +269,7 @@ int run_program(int argc, char** argv, const std::function<void(CLI::App&)>& add
         flush_output();
         return kSuccess;
       }
-      const FirstToTell first;
+      const FirstReporter first;
       if (!first) return kUsage;
       // A word that is no command is both an argument too much and a command too few.
       const auto extra = app.remaining(/*recurse=*/true);
@@ -285,7 +285,7 @@ int run_program(int argc, char** argv, const std::function<void(CLI::App&)>& add
     return error.exit_code();
   } catch (const std::exception& error) {
     if (has_no_reader(error)) return 128 + SIGPIPE;
-    if (const FirstToTell first; first) print_message("foretime: {}{}\n", first.rank(), text_of_error(error));
+    if (const FirstReporter first; first) print_message("foretime: {}{}\n", first.rank(), text_of_error(error));
     return exit_code_of(error);
   }
 }

@@ -30,7 +30,7 @@ Program program_of(std::string_view name);
 std::string description_of(std::string_view name);
 
 /// Replaces this process, which is program `self`, by `program`. Throws Error if that cannot be started.
-[[noreturn]] void become(Program self, Program program, char** argv);
+[[noreturn]] void exec_program(Program self, Program program, char** argv);
 
 /// Adds the subcommands of the programs for experiments and for serving, each of which executes its program.
 void add_other_programs(CLI::App& app, Program self, char** argv);

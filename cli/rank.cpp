@@ -29,7 +29,7 @@ void rank_checkpoints(const RankArguments& arguments) {
   }
   if (arguments.threads)
     throw configs::SettingsError(
-        "--threads: of bundles, records and texts; a checkpoint ranks graph files with as many threads as "
+        "--threads: only for bundles, records and texts; a checkpoint ranks graph files with as many threads as "
         "OMP_NUM_THREADS says (or export it: foretime export {} model.foretime)",
         arguments.model);
   const auto ensemble = load(arguments);
@@ -38,8 +38,8 @@ void rank_checkpoints(const RankArguments& arguments) {
                                          data::make_featurizer(state.settings.data, state.schema.feature_count));
   for (const auto& header : headers) {
     if (header.feature_count != state.schema.feature_count)
-      throw DataError("{}: {} node features, the model was trained on {}", header.file.string(), header.feature_count,
-                      state.schema.feature_count);
+      throw DataError("{}: found {} node features, expected {} as in the model's training data", header.file.string(),
+                      header.feature_count, state.schema.feature_count);
   }
   data::check_columns(headers, state.columns, "the model");
   RankOutput output(arguments, arguments.format.empty() ? "csv" : arguments.format);

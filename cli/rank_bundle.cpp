@@ -74,7 +74,7 @@ std::vector<inference::Ranking> rank_records(const std::shared_ptr<const inferen
   Workloads workloads;
   const auto names = data::record_file_names({files.begin(), files.end()});
   for (size_t f = 0; f < files.size(); ++f) read_records(files[f], files.size() > 1 ? names[f] : "", workloads);
-  Complaints missing;
+  Warnings missing;
   UnknownMachines unknown;
   NamedMachines named(arguments.targets);
   std::vector<inference::Ranking> rankings;
@@ -90,10 +90,10 @@ std::vector<inference::Ranking> rank_records(const std::shared_ptr<const inferen
     const auto scores = scorer.score(views(workload.texts));
     rankings.push_back(ranking_of(*model, std::move(workload), scores, scorer.dag().flops));
   }
-  missing.tell(dags, "workloads of the records are not in it");
-  unknown.tell(files.front(), "and give them with --targets");
-  named.tell(files.front());
-  if (rankings.empty()) throw DataError("{}: no record of a workload that {} has", files.front(), dags);
+  missing.print(dags, "workloads of the records are not in it");
+  unknown.print(files.front(), "and give them with --targets");
+  named.print(files.front());
+  if (rankings.empty()) throw DataError("{}: found no record of a workload in {}", files.front(), dags);
   return rankings;
 }
 
@@ -118,17 +118,18 @@ using ModelPtr = std::shared_ptr<const inference::Model>;
 void check(const RankArguments& arguments, const inference::Model& model) {
   const bool programs = model.spec().kind == CandidateKind::program;
   const auto kind = inference::kind_name(model.kind());
-  if (!arguments.ensemble.empty()) throw SettingsError("--ensemble joins checkpoints; a bundle ranks alone");
+  if (!arguments.ensemble.empty())
+    throw SettingsError("--ensemble: only for checkpoints; a bundle already joins its members");
   if (!arguments.candidates.empty() && programs)
-    throw SettingsError("--candidates: of layout and tile models; {} is of kind {}", arguments.model, kind);
+    throw SettingsError("--candidates needs a layout or tile model; {} is a model of {}", arguments.model, kind);
   if (!arguments.candidates.empty() && arguments.files.size() != 1)
-    throw SettingsError("--candidates: {} graph files, expected one", arguments.files.size());
+    throw SettingsError("--candidates: found {} graph files, expected one", arguments.files.size());
   if (!arguments.dags.empty() && model.kind() != inference::ModelKind::loops)
-    throw SettingsError("--dags: of models of loop programs; {} is of kind {}", arguments.model, kind);
+    throw SettingsError("--dags needs a model of loop programs; {} is a model of {}", arguments.model, kind);
   if (!arguments.targets.empty() && model.kind() != inference::ModelKind::loops)
-    throw SettingsError("--targets: of models of loop programs; {} is of kind {}", arguments.model, kind);
+    throw SettingsError("--targets needs a model of loop programs; {} is a model of {}", arguments.model, kind);
   if (!arguments.member.empty() && !programs)
-    throw SettingsError("--member: of models of programs; {} is of kind {}", arguments.model, kind);
+    throw SettingsError("--member needs a model of programs; {} is a model of {}", arguments.model, kind);
 }
 
 /// The one graph of a file, and the names of its nodes where it has any.
@@ -136,7 +137,7 @@ data::Group read_graph(const inference::Model& model, const std::string& file, i
   if (!data::is_hlo_file(file)) {
     const auto headers = inference::list_groups(model, {file});
     if (headers.size() != 1)
-      throw DataError("{}: {} graphs, expected one whose candidates are ranked", file, headers.size());
+      throw DataError("{}: found {} graphs, expected the one whose candidates are ranked", file, headers.size());
     return data::load_group(headers.front());
   }
   const data::HloFile hlo(file);
@@ -170,7 +171,7 @@ void rank_files(const ModelPtr& model, const RankArguments& arguments, RankOutpu
     kind.push_back(file);
   }
   if (!arguments.targets.empty() && !(graphs.empty() && texts.empty()))
-    throw SettingsError("--targets: of tuning records, which name their machine; {} holds {}",
+    throw SettingsError("--targets needs tuning records, which name their machine; {} holds {}",
                         texts.empty() ? graphs.front() : texts.front(),
                         texts.empty() ? "graphs, which were made for one"
                                       : "save_json text, which is scored for the bundle's data.hardware");

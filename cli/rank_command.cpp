@@ -27,11 +27,12 @@ namespace fs = std::filesystem;
 void check_format(const RankArguments& arguments) {
   const bool submission = arguments.format == "submission";
   if (!arguments.collection.empty() && !submission)
-    throw configs::SettingsError(
-        "--collection {}: stands in submissions alone; add --format submission, or leave it out", arguments.collection);
+    throw configs::SettingsError("--collection {}: only used in submissions; add --format submission, or leave it out",
+                                 arguments.collection);
   if (arguments.top > 0 && submission)
     throw configs::SettingsError(
-        "--top {}: a submission lists as many as the contest wants; leave it out, or take --format csv or json",
+        "--top {}: a submission has the number of candidates that the contest requires; leave it out, or use --format "
+        "csv or json",
         arguments.top);
 }
 
@@ -73,7 +74,7 @@ void RankOutput::add(const inference::Ranking& ranking, const std::string& colle
   if (format_ != "submission") return;
   const auto& name = arguments_.collection.empty() ? collection : arguments_.collection;
   if (name.empty())
-    throw DataError("{}: its path names no TpuGraphs collection; give --collection, e.g. layout:xla:random", origin);
+    throw DataError("{}: its path has no TpuGraphs collection; give --collection, e.g. layout:xla:random", origin);
   text_ += submission_line(name, ranking);
 }
 

@@ -49,9 +49,9 @@ std::vector<inference::EmbeddingModel> open(std::vector<inference::Bundle> bundl
   }
   const bool programs = models.front().model()->spec().kind == data::CandidateKind::program;
   if (!arguments.dags.empty() && models.front().model()->kind() != inference::ModelKind::loops)
-    throw SettingsError("--dags: of models of loop programs; {} is of kind {}", arguments.model, kind(0));
+    throw SettingsError("--dags needs a model of loop programs; {} is a model of {}", arguments.model, kind(0));
   if (!arguments.member.empty() && !programs)
-    throw SettingsError("--member: of models of programs; {} is of kind {}", arguments.model, kind(0));
+    throw SettingsError("--member needs a model of programs; {} is a model of {}", arguments.model, kind(0));
   return models;
 }
 
@@ -61,11 +61,11 @@ void check_method(SelectionMethod method, const std::vector<inference::Embedding
   for (const auto& model : models) members += model.members();
   if (needs_uncertainty(method) && members < 2)
     throw SettingsError(
-        "--method {}: needs models that may disagree, and {} is one; give another with --ensemble, train with "
+        "--method {}: needs several models, and {} is one; give another with --ensemble, train with "
         "model.ensemble_size: 3, or take --method representative",
         arguments.method, arguments.model);
   if (needs_points(method) && std::ranges::any_of(models, [](const auto& model) { return !model.has_hidden_states(); }))
-    throw SettingsError("--method {}: a model whose hidden states are not known here, expected --method {} or random",
+    throw SettingsError("--method {}: the model has no known hidden states, expected --method {} or random",
                         arguments.method, members < 2 ? "uncertain with --ensemble" : "uncertain");
 }
 
@@ -76,8 +76,8 @@ std::vector<std::vector<int64_t>> choose(SelectionMethod method, const std::vect
   for (const auto& task : tasks) sizes.push_back(task.pool.candidates);
   const int64_t all = std::accumulate(sizes.begin(), sizes.end(), int64_t{0});
   if (arguments.number > all)
-    throw DataError("--number {}: found {} candidates to choose from in {} tasks, expected at most that",
-                    arguments.number, all, tasks.size());
+    throw DataError("--number {}: found only {} candidates in {} tasks; give at most this number", arguments.number,
+                    all, tasks.size());
   const auto shares = inference::equal_shares(sizes, arguments.number);
   std::vector<std::vector<int64_t>> chosen;
   for (size_t t = 0; t < tasks.size(); ++t) chosen.push_back(inference::choose(method, tasks[t].pool, shares[t]));
@@ -135,7 +135,9 @@ std::string chosen_lines(const std::vector<SelectTask>& tasks, const std::vector
       const auto& place = tasks[t].places[row];
       if (place.line < 1)
         throw SettingsError(
-            "--output: writes lines of records or texts, and {} has none; the table names what is chosen", place.file);
+            "--output: writes lines of records or texts, but {} has none; the table on standard output lists the "
+            "chosen candidates",
+            place.file);
       lines_of[place.file].insert(place.line);
     }
   }

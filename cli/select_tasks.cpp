@@ -31,16 +31,16 @@ using inference::EmbeddingModel;
 using inference::Matrix;
 
 /// Counts skipped candidates, summed over all tasks.
-struct LeftOut {
-  Complaints failed, without_dag;
+struct Skipped {
+  Warnings failed, without_dag;
   int64_t repeated = 0, measured_already = 0;
 
-  void tell(const std::string& origin, const std::string& dags) const {
-    without_dag.tell(dags, "workloads of the records are not in it");
-    failed.tell(origin, "candidates not scored");
-    if (repeated > 0) print_message("foretime: {}: {} candidates that stand there twice left out\n", origin, repeated);
+  void print(const std::string& origin, const std::string& dags) const {
+    without_dag.print(dags, "workloads of the records are not in it");
+    failed.print(origin, "candidates not scored");
+    if (repeated > 0) print_message("foretime: {}: skipped {} duplicate candidates\n", origin, repeated);
     if (measured_already > 0)
-      print_message("foretime: {}: {} candidates that are measured already left out\n", origin, measured_already);
+      print_message("foretime: {}: skipped {} candidates that are already measured\n", origin, measured_already);
   }
 };
 
@@ -72,11 +72,11 @@ class ScheduleReader {
 /// The texts of a task that are scored: distinct candidates, then what is measured.
 struct TaskTexts {
   std::vector<std::string_view> texts;
-  std::vector<Place> places;     // [texts]
-  std::vector<int64_t> numbers;  // [candidates] number in the workload
+  std::vector<SourceLine> places;  // [texts]
+  std::vector<int64_t> numbers;    // [candidates] number in the workload
 };
 
-TaskTexts distinct_texts(const Workload& workload, const Workload& measured, bool records, LeftOut& left_out) {
+TaskTexts distinct_texts(const Workload& workload, const Workload& measured, bool records, Skipped& skipped) {
   ScheduleReader reader(records);
   std::unordered_set<std::string> known, own;
   std::vector<size_t> distinct;
@@ -87,9 +87,9 @@ TaskTexts distinct_texts(const Workload& workload, const Workload& measured, boo
   for (size_t i = 0; i < workload.texts.size(); ++i) {
     auto schedule = reader.schedule_of(workload.texts[i]);
     if (known.contains(schedule)) {
-      ++left_out.measured_already;
+      ++skipped.measured_already;
     } else if (!own.insert(std::move(schedule)).second) {
-      ++left_out.repeated;
+      ++skipped.repeated;
     } else {
       result.texts.emplace_back(workload.texts[i]);
       result.places.push_back(workload.places[i]);
@@ -120,7 +120,7 @@ class TaskMaker {
     for (const auto& workload : workloads.all()) {
       const auto* line = table.find_line(workload.key);
       if (line == nullptr) {
-        left_out_.without_dag.add(workload.key);
+        skipped_.without_dag.add(workload.key);
         continue;
       }
       for (const auto& model : models_) unknown.add(model.model()->spec().machines, workload);
@@ -129,7 +129,7 @@ class TaskMaker {
                   return inference::WorkloadScorer(model.model(), *line).score(texts, &rows);
                 });
     }
-    unknown.tell(files.front(), "and add them to the bundle (foretime bundle add-machine)");
+    unknown.print(files.front(), "and add them to the bundle (foretime bundle add-machine)");
   }
 
   void add_programs(const std::vector<std::string>& files, const std::vector<std::string>& measured_files) {
@@ -158,12 +158,12 @@ class TaskMaker {
   }
 
   std::vector<SelectTask> finish() && {
-    left_out_.tell(arguments_.files.front(), arguments_.dags);
+    skipped_.print(arguments_.files.front(), arguments_.dags);
     if (tasks_.empty())
       throw DataError("{}: {}", arguments_.files.front(),
-                      left_out_.measured_already > 0 && left_out_.failed.count == 0
-                          ? "no candidate is left: all are measured already"
-                          : "no candidate that the model can score");
+                      skipped_.measured_already > 0 && skipped_.failed.count == 0
+                          ? "found no unmeasured candidate"
+                          : "found no candidate that the model can score");
     return std::move(tasks_);
   }
 
@@ -171,13 +171,13 @@ class TaskMaker {
   /// `score`: of texts, with what the model embeds.
   template <class Score>
   void add_texts(const Workload& workload, const Workload& measured, bool records, Score&& score) {
-    const auto distinct = distinct_texts(workload, measured, records, left_out_);
+    const auto distinct = distinct_texts(workload, measured, records, skipped_);
     std::vector<Matrix> embedded(models_.size());
     std::vector<std::vector<float>> scores;
     for (size_t m = 0; m < models_.size(); ++m) {
       auto result = score(models_[m], distinct.texts, embedded[m]);
       if (m == 0 && result.failed > 0) {
-        auto& failed = left_out_.failed;
+        auto& failed = skipped_.failed;
         if (failed.count == 0)
           failed.first = fmt::format("{}: {}", to_string(distinct.places[result.first_failed]), result.why);
         failed.count += result.failed;
@@ -220,7 +220,7 @@ class TaskMaker {
     SelectTask task{.name = group.name};
     std::vector<int64_t> rows, known_rows;
     std::unordered_set<uint64_t> known, own;
-    const Place place{file, 0};
+    const SourceLine place{file, 0};
     const auto measured_hashes =
         measured.candidates > 0 ? data::configuration_hashes(measured) : std::vector<uint64_t>();
     for (size_t i = 0; i < measured_hashes.size(); ++i) {
@@ -231,9 +231,9 @@ class TaskMaker {
     const auto hashes = data::configuration_hashes(group);
     for (size_t i = 0; i < hashes.size(); ++i) {
       if (known.contains(hashes[i])) {
-        ++left_out_.measured_already;
+        ++skipped_.measured_already;
       } else if (!own.insert(hashes[i]).second) {
-        ++left_out_.repeated;
+        ++skipped_.repeated;
       } else if (is_scored(scores, i, place)) {
         rows.push_back(i);
         task.numbers.push_back(rows.back());
@@ -246,9 +246,9 @@ class TaskMaker {
     finish(std::move(task), embedded, rows);
   }
 
-  bool is_scored(const std::vector<std::vector<float>>& scores, size_t i, const Place& place) {
+  bool is_scored(const std::vector<std::vector<float>>& scores, size_t i, const SourceLine& place) {
     const bool scored = std::ranges::all_of(scores, [&](const auto& of_model) { return std::isfinite(of_model[i]); });
-    if (!scored) left_out_.failed.add(fmt::format("{}: a score that is no finite number", to_string(place)));
+    if (!scored) skipped_.failed.add(fmt::format("{}: a score that is no finite number", to_string(place)));
     return scored;
   }
 
@@ -278,7 +278,7 @@ class TaskMaker {
   const std::vector<EmbeddingModel>& models_;
   const SelectArguments& arguments_;
   bool points_;
-  LeftOut left_out_;
+  Skipped skipped_;
   std::vector<SelectTask> tasks_;
 };
 
@@ -302,20 +302,24 @@ std::vector<SelectTask> read_tasks(const std::vector<EmbeddingModel>& models, co
   const bool programs = models.front().model()->spec().kind == data::CandidateKind::program;
   const FileKinds files(arguments.files, programs), measured(arguments.measured, programs);
   if (files.graphs.empty() && !measured.graphs.empty())
-    throw SettingsError("--measured: {} holds neither tuning records nor save_json text, and candidates do",
+    throw SettingsError("--measured: {} holds neither tuning records nor save_json text, but the candidates do",
                         measured.graphs.front());
   if (!measured.graphs.empty() && models.front().model()->kind() == inference::ModelKind::layout)
     throw SettingsError(
-        "--measured: of programs and tiles; {} is of kind layout, and layouts of two files are not "
-        "compared: leave out of the candidates what is measured",
+        "--measured: only for programs and tiles; {} is a model of layouts, and layouts of two files are not "
+        "compared: remove the measured candidates from the files",
         arguments.model);
   if (files.records.empty() && !measured.records.empty())
-    throw SettingsError("--measured: {} holds tuning records, and no candidates are", measured.records.front());
+    throw SettingsError("--measured: {} holds tuning records, but the candidates are not records",
+                        measured.records.front());
   if (files.texts.empty() && !measured.texts.empty())
-    throw SettingsError("--measured: {} holds save_json text, and no candidates are", measured.texts.front());
+    throw SettingsError("--measured: {} holds save_json text, but the candidates are not texts",
+                        measured.texts.front());
   if (!arguments.output.empty() && !files.graphs.empty())
-    throw SettingsError("--output: writes lines of records or texts, and {} has none; the table names what is chosen",
-                        files.graphs.front());
+    throw SettingsError(
+        "--output: writes lines of records or texts, but {} has none; the table on standard output lists the chosen "
+        "candidates",
+        files.graphs.front());
   TaskMaker tasks(models, arguments, points);
   if (!files.records.empty()) tasks.add_records(files.records, measured.records);
   if (!files.texts.empty()) tasks.add_programs(files.texts, measured.texts);

@@ -15,12 +15,12 @@ namespace foretime::cli {
 /// pool.candidates.
 struct SelectTask {
   std::string name;
-  std::vector<int64_t> numbers = {};   // number in its group, as in `rank`
-  std::vector<std::string> ids = {};   // "" for candidates without an id
-  std::vector<Place> places = {};      // line 0: from a graph file, or the file is one text
-  std::vector<float> scores = {};      // scores of the first model
-  int64_t measured = 0;                // number of other candidates that are already measured
-  inference::SelectionPool pool = {};  // points are only filled on request
+  std::vector<int64_t> numbers = {};    // number in its group, as in `rank`
+  std::vector<std::string> ids = {};    // "" for candidates without an id
+  std::vector<SourceLine> places = {};  // line 0: from a graph file, or the file is one text
+  std::vector<float> scores = {};       // scores of the first model
+  int64_t measured = 0;                 // number of other candidates that are already measured
+  inference::SelectionPool pool = {};   // points are only filled on request
 };
 
 /// Reads and scores all candidates. Skips candidates that cannot be read or scored, duplicates, and measured ones, and

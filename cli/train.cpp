@@ -62,7 +62,7 @@ std::string summary_of(const configs::Settings& settings, int ranks) {
       "ranks     {}, on {}\n"
       "run       {} (all settings: config.yaml there, or --verbose)\n",
       data.root, word_of(data.format), files(data.train), 100 * data.holdout, files(data.test), files(data.valid),
-      word_of(model.type), model.layers, model.hidden, baselines.empty() ? "" : "; beside it " + baselines,
+      word_of(model.type), model.layers, model.hidden, baselines.empty() ? "" : "; baselines: " + baselines,
       word_of(settings.loss.type), trainer.steps, settings.sampler.groups_per_batch,
       settings.sampler.candidates_per_group == 0 ? "all" : fmt::format("{}", settings.sampler.candidates_per_group),
       trainer.eval_every == 0 ? "at the end" : fmt::format("every {}", trainer.eval_every), trainer.metric, ranks,

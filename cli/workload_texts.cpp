@@ -29,21 +29,23 @@ std::string plain_key(const std::string& key) {
 
 }  // namespace
 
-void Complaints::tell(const std::string& origin, const char* what) const {
+void Warnings::print(const std::string& origin, const char* what) const {
   if (count > 0) print_message("foretime: {}: {} {}, the first: {}\n", origin, count, what, first);
 }
 
-std::string to_string(const Place& place) { return fmt::format("{}:{}", place.file, std::max<int64_t>(1, place.line)); }
+std::string to_string(const SourceLine& place) {
+  return fmt::format("{}:{}", place.file, std::max<int64_t>(1, place.line));
+}
 
 void UnknownMachines::add(const data::Machines& known, const Workload& workload) {
   for (const auto& target : workload.targets) names_.insert(known.unknown(target));
   names_.erase("");
 }
 
-void UnknownMachines::tell(const std::string& origin, const char* remedy) const {
+void UnknownMachines::print(const std::string& origin, const char* remedy) const {
   if (names_.empty()) return;
   print_message(
-      "foretime: {}: records are of machines that the model does not know ({}): their caches and rates are "
+      "foretime: {}: records are from machines that are not in the model ({}): their caches and rates are "
       "guessed; describe them (foretime target measure; GPUs by hand) {}\n",
       origin, fmt::join(names_, ", "), remedy);
 }
@@ -56,10 +58,10 @@ void NamedMachines::add(const Workload& workload) {
   }
 }
 
-void NamedMachines::tell(const std::string& origin) const {
+void NamedMachines::print(const std::string& origin) const {
   for (const auto& machine : machines_.all()) {
     if (!found_.contains(machine.name))
-      print_message("foretime: {}: no record is of machine {} of --targets (-model={}, or a target of its file)\n",
+      print_message("foretime: {}: found no record from machine {} of --targets (-model={}, or a target of its file)\n",
                     origin, machine.name, machine.name);
   }
 }
@@ -68,7 +70,7 @@ std::vector<std::string> named_files(const std::vector<std::string>& files) {
   std::vector<std::string> all;
   for (const auto& file : files) {
     const auto found = paths_named(file, ".");
-    if (found.empty()) throw DataError("{}: nothing of this name", file);
+    if (found.empty()) throw DataError("{}: no such file", file);
     for (const auto& path : found) all.push_back(path.string());
   }
   return all;
@@ -77,7 +79,7 @@ std::vector<std::string> named_files(const std::vector<std::string>& files) {
 void expect_dags(const std::string& dags, const std::string& file) {
   if (dags.empty())
     throw configs::SettingsError(
-        "{}: tuning records, which name schedules and no programs; give --dags FILE, the compute DAGs "
+        "{}: tuning records hold schedules without programs; give --dags FILE, the compute DAGs "
         "of their workloads (docs/explanations/schedules.md)",
         file);
 }
@@ -86,15 +88,15 @@ void read_records(const std::string& file, const std::string& name, Workloads& w
   data::LineSource lines(file);
   data::RecordParser parser;
   data::TuningRecord record;
-  Complaints complaints;
+  Warnings warnings;
   while (const auto line = lines.next()) {
     if (line->text.empty() || line->text[0] == '#' || line->text[0] == ' ') continue;
-    const Place place{file, lines.line_number()};
+    const SourceLine place{file, lines.line_number()};
     try {
-      if (line->too_long) throw DataError("longer than a record may be");
+      if (line->too_long) throw DataError("longer than the limit of a record");
       parser.parse(line->text, record, false);
     } catch (const DataError& error) {
-      complaints.add(fmt::format("{}: {}", to_string(place), error.what()));
+      warnings.add(fmt::format("{}: {}", to_string(place), error.what()));
       continue;
     }
     auto& workload = workloads.of(record.workload_key);
@@ -105,7 +107,7 @@ void read_records(const std::string& file, const std::string& name, Workloads& w
     workload.ids.push_back(name.empty() ? number : fmt::format("{}:{}", name, number));
     workload.places.push_back(place);
   }
-  complaints.tell(file, "lines left out");
+  warnings.print(file, "lines skipped");
 }
 
 void read_texts(const std::string& file, const std::string& member, Workloads& workloads) {

@@ -13,7 +13,7 @@
 namespace foretime::cli {
 
 /// Counts warnings of one kind and keeps the first.
-struct Complaints {
+struct Warnings {
   int64_t count = 0;
   std::string first;
 
@@ -21,22 +21,22 @@ struct Complaints {
     if (count++ == 0) first = std::move(what);
   }
   /// Prints on standard error, unless there were none: `file: 3 lines left out, the first: …`
-  void tell(const std::string& origin, const char* what) const;
+  void print(const std::string& origin, const char* what) const;
 };
 
 /// Gives a line of a file, 1-based; 0 if the file is one text.
-struct Place {
+struct SourceLine {
   std::string file;
   int64_t line = 0;
 };
-std::string to_string(const Place& place);  // FILE:LINE
+std::string to_string(const SourceLine& place);  // FILE:LINE
 
 /// Holds the texts of one workload, in the order of the files.
 struct Workload {
   std::string key, name = {};
   std::set<std::string> targets = {};  // TVM targets of tuning records
   std::vector<std::string> texts = {}, ids = {};
-  std::vector<Place> places = {};  // [texts]
+  std::vector<SourceLine> places = {};  // [texts]
 };
 
 /// Holds workloads in the order of their first texts.
@@ -58,9 +58,10 @@ class Workloads {
 /// Collects the machines that records name but a model does not know, so that their caches and rates are guessed.
 class UnknownMachines {
  public:
+  /// Adds the machines of a workload's records that are not in `known`.
   void add(const data::Machines& known, const Workload& workload);
   /// Prints the machines on standard error, if there are any; `remedy` says how to add them to the model.
-  void tell(const std::string& origin, const char* remedy) const;
+  void print(const std::string& origin, const char* remedy) const;
 
  private:
   std::set<std::string> names_;
@@ -71,9 +72,10 @@ class NamedMachines {
  public:
   /// Reads machine files. Throws the errors of data::read_machines.
   explicit NamedMachines(const std::vector<std::string>& files);
+  /// Marks the machines that a workload's records name as found.
   void add(const Workload& workload);
   /// Prints on standard error the machines that no record names, if there are any.
-  void tell(const std::string& origin) const;
+  void print(const std::string& origin) const;
 
  private:
   data::Machines machines_;

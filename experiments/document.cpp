@@ -122,7 +122,7 @@ class FileReader {
   void read_parts() {
     const auto parts = own_.find("parts");
     if (parts == own_.end()) {
-      if (!choice_.parts.empty()) configs::fail({"parts", {}, file_.origin}, "found none to choose from");
+      if (!choice_.parts.empty()) configs::fail({"parts", {}, file_.origin}, "found no parts to choose from");
       return;
     }
     file_.has_parts = true;
@@ -166,7 +166,7 @@ class FileReader {
       const auto found = known.find(name);
       if (found == known.end())
         configs::fail({"variants", {}, file_.origin}, fmt::format("found no {}, there {}", name, listed(names)));
-      if (!chain.insert(name).second) fail(found->second, "extends itself, by itself or by others");
+      if (!chain.insert(name).second) fail(found->second, "extends itself, directly or through other variants");
       variants_.insert(variants_.begin(),
                        items_of(found->second, file_.origin, "", with(part_keys(), {"extends", "parts"})));
       name.clear();

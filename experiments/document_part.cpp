@@ -48,9 +48,8 @@ std::vector<std::string> texts_of(const YamlEntry& entry) {
 void check_own(const std::vector<jobs::SettingOverride>& overrides) {
   for (const auto& item : overrides) {
     if (std::find(kOwn.begin(), kOwn.end(), item.key) != kOwn.end() || item.key.starts_with("run."))
-      configs::fail(
-          {item.key, {}, item.entry.place},
-          "belongs to the experiment: fractions and seeds say what is trained, entries beside what, --out where");
+      configs::fail({item.key, {}, item.entry.place},
+                    "is set by the experiment: use fractions, seeds, entries and --out");
   }
 }
 

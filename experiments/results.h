@@ -49,6 +49,7 @@ struct Results {
   /// Evaluates the second measurement of the evaluated groups; called after the last trial.
   void compare_remeasured();
 
+  /// Returns the trials of an entry and share, one for each seed.
   std::vector<const TrialResult*> of(size_t entry, double fraction) const;
   /// Returns the spread of a metric over the seeds that have it.
   Spread spread(size_t entry, double fraction, const std::string& metric) const;
@@ -61,6 +62,7 @@ struct Results {
   Metrics shown(const Metrics& metrics) const;  // converts times to display units
 
  private:
+  /// Adds the result of a trial whose folds are complete.
   void finish(TrialResult result);
   std::vector<TrialResult> unfinished_;  // results that lack folds
 };

@@ -364,8 +364,8 @@ TrialState TrialStates::find(const ExperimentEntry& entry, const Trial& trial, b
   state.stale = !differences.empty();
   if (state.stale && !overwrite)
     throw configs::SettingsError(
-        "{}: holds a trial that was made otherwise:{}\nname another folder with "
-        "--out, or make such trials anew with --overwrite",
+        "{}: holds a trial with other settings:{}\ngive another folder with "
+        "--out, or repeat such trials with --overwrite",
         trial.folder.string(), differences);
   return state;
 }
@@ -384,8 +384,8 @@ bool run_trials(const Experiment& experiment, const std::vector<Trial>& trials, 
     state = agreed(comm, state);
     if (root)
       print_message("trial {} of {}: {}{}\n", i + 1, trials.size(), describe(experiment, trial),
-                    state.complete  ? ": is there"
-                    : state.trained ? ": is trained, and measured on other test groups"
+                    state.complete  ? ": complete"
+                    : state.trained ? ": trained, but evaluated on other test groups"
                                     : "");
     if (state.complete) continue;
     // Before its rankings change: what is interrupted must not look like what was complete.

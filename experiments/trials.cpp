@@ -97,7 +97,7 @@ fs::path attempt_of(const jobs::JobRecord& job, const fs::path& runs) {
     if ((own == name || own.starts_with(name + "-")) && foreign_exists(folder, fs::path(own) / "rankings.csv"))
       return path;
   }
-  throw jobs::JobsError("job {} ({}): no rankings.csv in {}; is {} the run root of the agents?", job.spec.id,
+  throw jobs::JobsError("job {} ({}): found no rankings.csv in {}; is {} the run root of the agents?", job.spec.id,
                         job.spec.name, (folder / name).string(), runs.string());
 }
 
@@ -126,7 +126,7 @@ std::vector<Fold> make_folds(const Experiment& experiment) {
           "was made from under folds",
           group.file.string());
     if (group.name != data::plain_name(group.name))
-      throw DataError("{}: its name is that of a group of another collection; folds need groups of different names",
+      throw DataError("{}: another collection has a group of this name; folds need groups with different names",
                       group.file.string());
     for (size_t f = 0; f < folds.size(); ++f)
       (g % folds.size() == f ? folds[f].test : folds[f].train).push_back(below(group.file, data.root));
@@ -289,7 +289,7 @@ jobs::Sweep sweep_of(const Experiment& experiment, const std::vector<Trial>& tri
     sweep.jobs.push_back(std::move(job));
   }
   if (sweep.jobs.empty())
-    throw ExperimentError("{}: found no entry of kind model, which alone are jobs", experiment.origin);
+    throw ExperimentError("{}: found no entry of kind model, and only these run as jobs", experiment.origin);
   auto& spec = sweep.spec;
   spec.id = jobs::content_id(content);
   spec.name = experiment.full_name();

@@ -55,6 +55,7 @@ struct TrialRecord {
 /// Reads a trial's record; empty if it is missing or damaged.
 std::optional<TrialRecord> read_trial_record(const std::filesystem::path& folder);
 void write_trial_record(const std::filesystem::path& folder, const TrialRecord& record);
+/// Returns the content id for TrialRecord::key; training_record_key() that for TrialRecord::training.
 std::string record_key(const ExperimentEntry& entry, const configs::Settings& settings, uint64_t data_fingerprint);
 std::string training_record_key(const ExperimentEntry& entry, const configs::Settings& settings,
                                 uint64_t training_fingerprint);

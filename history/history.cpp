@@ -18,7 +18,7 @@ void History::rewind(int64_t step) {
   std::erase_if(series_, [](const auto& entry) { return entry.second.empty(); });
 }
 
-void History::forget(const std::string& name, int64_t from_step) {
+void History::remove_points(const std::string& name, int64_t from_step) {
   const auto found = series_.find(name);
   if (found == series_.end()) return;
   std::erase_if(found->second, [&](const Point& point) { return point.step >= from_step; });

@@ -41,7 +41,7 @@ class History {
   void add(int64_t step, const std::map<std::string, double>& values);
 
   /// Removes the points of one series from a step on.
-  void forget(const std::string& name, int64_t from_step);
+  void remove_points(const std::string& name, int64_t from_step);
 
   const std::map<std::string, Series>& series() const { return series_; }
   bool empty() const { return series_.empty(); }
@@ -51,7 +51,9 @@ class History {
 
  private:
   friend History unpack(const std::string& text, size_t most);
+  /// Removes the points of all series from `step` on.
   void rewind(int64_t step);
+  /// Adds a point, and thins the series if it has too many.
   void add_bounded(Series& points, int64_t& distance, const Point& point) const;
 
   size_t most_;

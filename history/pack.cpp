@@ -195,7 +195,7 @@ History unpack(const std::string& text, size_t most) {
   std::string_view rest = text;
   while (!rest.empty()) {
     const auto end = rest.find('\n');
-    if (end == std::string_view::npos) throw HistoryError("history: it ends within a line");
+    if (end == std::string_view::npos) throw HistoryError("history: ends within a line");
     auto [name, series] = LineReader(rest.substr(0, end)).read();
     rest.remove_prefix(end + 1);
     if (history.series_.size() >= History::kSeries) break;

@@ -22,15 +22,15 @@ Batcher::Batcher(int64_t threads, std::chrono::microseconds window, int64_t most
 Batcher::~Batcher() {
   {
     const std::lock_guard lock(mutex_);
-    hurrying_ = ended_ = true;
+    waits_no_more_ = ended_ = true;
   }
   changed_.notify_all();
   for (auto& thread : threads_) thread.join();
 }
 
-void Batcher::hurry() {
+void Batcher::stop_waiting() {
   const std::lock_guard lock(mutex_);
-  hurrying_ = true;
+  waits_no_more_ = true;
   changed_.notify_all();
 }
 
@@ -43,12 +43,12 @@ Scored Batcher::score(const std::shared_ptr<const Target>& target, Work work) {
       open = std::make_shared<Batch>();
       open->target = target;
       open->start = std::chrono::steady_clock::now();
-      if (target->joins()) open->start += window_;
+      if (target->joins_requests()) open->start += window_;
       waiting_.push_back(open);
     }
     open->candidates += work.count;
     result = open->requests.emplace_back(Request{std::move(work), {}}).result.get_future();
-    if (!target->joins()) joinable_.erase(target.get());
+    if (!target->joins_requests()) joinable_.erase(target.get());
     changed_.notify_all();
   }
   return result.get();
@@ -63,7 +63,7 @@ void Batcher::run() {
     const auto next = std::min_element(waiting_.begin(), waiting_.end(),
                                        [](const auto& a, const auto& b) { return a->start < b->start; });
     const auto start = (*next)->start;
-    if (!hurrying_ && (*next)->candidates < most_ && start > std::chrono::steady_clock::now()) {
+    if (!waits_no_more_ && (*next)->candidates < most_ && start > std::chrono::steady_clock::now()) {
       changed_.wait_until(lock, start);
       continue;
     }

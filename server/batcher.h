@@ -42,7 +42,7 @@ class Target {
   virtual Scored score(const Work& work) const = 0;
   /// Returns whether candidates of several requests may be scored in one call, because scores do not depend on each
   /// other.
-  virtual bool joins() const = 0;
+  virtual bool joins_requests() const = 0;
 };
 
 /// Scores requests with a fixed number of threads. Requests for one target that arrive within a window, or while all
@@ -61,7 +61,7 @@ class Batcher {
   /// do not matter.
   Scored score(const std::shared_ptr<const Target>& target, Work work);
   /// Stops waiting for further requests before a call.
-  void hurry();
+  void stop_waiting();
 
  private:
   struct Request {
@@ -84,7 +84,7 @@ class Batcher {
   std::condition_variable changed_;
   std::deque<std::shared_ptr<Batch>> waiting_;                // ordered by start
   std::map<const Target*, std::shared_ptr<Batch>> joinable_;  // batches in waiting_ that may grow
-  bool hurrying_ = false, ended_ = false;
+  bool waits_no_more_ = false, ended_ = false;
   std::vector<std::thread> threads_;
 };
 

@@ -113,7 +113,7 @@ void refuse_ambiguous_framing(MHD_Connection* connection, std::string_view versi
   FramingHeaders headers;
   MHD_get_connection_values(connection, MHD_HEADER_KIND, FramingHeaders::add, &headers);
   const auto refuse = [](std::string what) { throw HttpError{400, "bad_request", std::move(what)}; };
-  if (!headers.malformed_name.empty()) refuse("a header name with a character that no header name may have");
+  if (!headers.malformed_name.empty()) refuse("found a header name with a forbidden character");
   if (headers.hosts > 1 || (headers.hosts == 0 && version == MHD_HTTP_VERSION_1_1))
     refuse("found " + std::to_string(headers.hosts) + " Host headers, expected one");
   if (headers.content_lengths + headers.transfer_encodings > 1)
@@ -122,7 +122,7 @@ void refuse_ambiguous_framing(MHD_Connection* connection, std::string_view versi
   if (headers.content_lengths == 1 &&
       (length.empty() ||
        !std::all_of(length.begin(), length.end(), [](unsigned char c) { return std::isdigit(c) != 0; })))
-    refuse("Content-Length: expected digits alone");
+    refuse("Content-Length: expected only digits");
   if (headers.transfer_encodings == 1 &&
       (version != MHD_HTTP_VERSION_1_1 || !equal_ignoring_case(headers.transfer_encoding, "chunked")))
     refuse("Transfer-Encoding: expected chunked, in HTTP/1.1");
@@ -142,7 +142,7 @@ bool is_local(std::string_view name) {
 /// that send to this machine's name say where they come from.
 void refuse_foreign(MHD_Connection* connection, const std::string& method) {
   const char* host = header(connection, MHD_HTTP_HEADER_HOST);
-  if (host != nullptr && !is_local(host)) throw HttpError{421, "wrong_host", "the Host header names another machine"};
+  if (host != nullptr && !is_local(host)) throw HttpError{421, "wrong_host", "the Host header is not of this machine"};
   if (method == "GET" || method == "HEAD")
     return;  // GET and HEAD change nothing, and browsers hide their answers from foreign pages
   const char* site = header(connection, "Sec-Fetch-Site");
@@ -375,7 +375,7 @@ HttpServer::HttpServer(std::vector<Listener> listeners, HttpHandler& handler, co
         &State::on_completed, state_.get(), MHD_OPTION_NOTIFY_CONNECTION, &State::on_connection, state_.get(),
         MHD_OPTION_CONNECTION_LIMIT, connections, MHD_OPTION_CONNECTION_MEMORY_LIMIT, kConnectionMemory,
         MHD_OPTION_CONNECTION_TIMEOUT, idle, MHD_OPTION_THREAD_STACK_SIZE, kThreadStack, MHD_OPTION_END);
-    if (daemon == nullptr) throw ListenError(listener.name() + ": no thread can be started");
+    if (daemon == nullptr) throw ListenError(listener.name() + ": cannot start a thread");
     state_->daemons.emplace_back(daemon);
   }
 }

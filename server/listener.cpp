@@ -25,7 +25,7 @@ namespace {
 constexpr int kBacklog = SOMAXCONN;
 
 [[noreturn]] void fail(const std::string& name) {
-  throw ListenError("{}: cannot be listened on: {}", name, std::strerror(errno));
+  throw ListenError("{}: cannot listen: {}", name, std::strerror(errno));
 }
 
 /// Addresses of sockets, as the calls of sockets take them.
@@ -47,7 +47,7 @@ void clear(const std::filesystem::path& path, const sockaddr_un& address, const 
     if (errno != ENOENT) fail(name);
     return;
   }
-  if (!S_ISSOCK(status.st_mode)) throw ListenError("{}: exists and is no socket; name another path", name);
+  if (!S_ISSOCK(status.st_mode)) throw ListenError("{}: exists and is not a socket; give another path", name);
   const auto probe = open_socket(AF_UNIX, name);
   if (::connect(probe.get(), generic(address), sizeof(address)) == 0)
     throw ListenError("{}: another server listens there", name);
@@ -114,8 +114,8 @@ Listener Listener::on_loopback(const std::string& address, uint16_t port) {
   }
   if (!loopback)
     throw configs::SettingsError(
-        "--address: {}: expected a loopback address, 127.0.0.1 or ::1: the server knows no users and "
-        "serves this machine only",
+        "--address: {}: expected a loopback address, 127.0.0.1 or ::1: the server has no user accounts and "
+        "only serves this machine",
         address);
   const auto name_of = [&](int number) {
     return storage.ss_family == AF_INET6 ? fmt::format("http://[{}]:{}", address, number)

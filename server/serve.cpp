@@ -34,7 +34,7 @@ void reload(const ServeArguments& arguments, const inference::Options& options, 
     fmt::print("{}: opened again\n", arguments.model);
     std::fflush(stdout);
   } catch (const std::exception& error) {
-    print_message("foretime: {}; the model that was open stays\n", error.what());
+    print_message("foretime: {}; keeps the current model\n", error.what());
   }
 }
 
@@ -69,7 +69,7 @@ void serve(const ServeArguments& arguments) {
   const auto ends = signals_of({SIGTERM, SIGINT});
   while (server.requests() > 0) {
     if (std::chrono::steady_clock::now() < limit && sigtimedwait(&ends, nullptr, &pause) < 0) continue;
-    print_message("foretime: {} requests are left without an answer\n", server.requests());
+    print_message("foretime: {} requests were not answered before the end\n", server.requests());
     std::_Exit(kInternal);  // threads that score cannot be stopped
   }
 }

@@ -244,7 +244,7 @@ std::optional<Match> match(std::string_view path) {
 
 Match find_route(const HttpRequest& request) {
   const auto found = match(request.path);
-  if (!found) throw HttpError{404, "not_found", "no such path; docs/how-to/serve.md has all"};
+  if (!found) throw HttpError{404, "not_found", "no such path; docs/how-to/serve.md lists all"};
   const bool head = request.method == "HEAD" && std::string_view(found->method) == "GET";
   if (request.method != found->method && !head)
     throw HttpError{405, "method_not_allowed", fmt::format("expected {}", found->method)};
@@ -275,7 +275,7 @@ class Place {
     if (taken_.fetch_add(1) < most) return;
     --taken_;
     throw HttpError{503, "busy",
-                    fmt::format("{} requests are being scored or wait, which is the limit; try again", most)};
+                    fmt::format("{} requests are running or waiting, which is the limit; try again", most)};
   }
   ~Place() { --taken_; }
   Place(const Place&) = delete;
@@ -336,12 +336,12 @@ std::shared_ptr<Service::Served> Service::served() const {
 
 void Service::drain() {
   draining_ = true;
-  batcher_.hurry();
+  batcher_.stop_waiting();
 }
 
 void Service::admit(const HttpRequest& request) {
   const auto found = find_route(request);
-  if (draining_ && found.route != Route::health) throw HttpError{503, "draining", "the server is about to end"};
+  if (draining_ && found.route != Route::health) throw HttpError{503, "draining", "the server is shutting down"};
 }
 
 HttpResponse Service::answer(const HttpRequest& request) {
@@ -404,7 +404,8 @@ HttpResponse Service::open_workload(Served& served, const HttpRequest& request) 
 HttpResponse Service::score_graph(Served& served, const HttpRequest& request, const std::string& id) {
   expect_kind(*served.model, served.model->spec().kind != data::CandidateKind::program, "graphs");
   const auto graph = served.graphs.find(id);
-  if (!graph) throw HttpError{404, "unknown_graph", "no graph of this id, or it was forgotten; send it again"};
+  if (!graph)
+    throw HttpError{404, "unknown_graph", "found no graph with this id, it may have been dropped; send it again"};
   ScoreRequest score;
   read_graph_request(request, *graph, served.model->spec().kind, limits_, score);
   const auto scored = batcher_.score(graph, std::move(score.work));
@@ -414,7 +415,8 @@ HttpResponse Service::score_graph(Served& served, const HttpRequest& request, co
 HttpResponse Service::score_workload(Served& served, const HttpRequest& request, const std::string& id) {
   expect_kind(*served.model, served.model->kind() == inference::ModelKind::loops, "workloads");
   const auto workload = served.workloads.find(id);
-  if (!workload) throw HttpError{404, "unknown_workload", "no workload of this id, or it was forgotten; send it again"};
+  if (!workload)
+    throw HttpError{404, "unknown_workload", "found no workload with this id, it may have been dropped; send it again"};
   ScoreRequest score;
   read_text_request(request, "records", limits_.max_candidates, score);
   const auto scored = batcher_.score(workload, std::move(score.work));

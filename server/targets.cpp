@@ -147,7 +147,7 @@ Scored to_scored(inference::ProgramScores scores) {
 }  // namespace
 
 GraphTarget::GraphTarget(const ModelPtr& model, data::Group group, inference::NodeNames names)
-    : weight_(group.graphs.nodes() + group.graphs.edges() / kEdgesOfANode),
+    : weight_(group.graphs.nodes() + group.graphs.edges() / kMeanEdgesPerNode),
       scorer_(model, std::move(group)),
       names_(std::move(names)),
       layouts_(model->kind() == inference::ModelKind::layout),
@@ -159,7 +159,7 @@ std::shared_ptr<const GraphTarget> GraphTarget::open(const ModelPtr& model, cons
   const auto made = [&](data::Group group, inference::NodeNames names) {
     return std::shared_ptr<const GraphTarget>(new GraphTarget(model, std::move(group), std::move(names)));
   };
-  const data::HloLimits limits{.nodes = most_nodes, .edges = kEdgesOfANode * most_nodes};
+  const data::HloLimits limits{.nodes = most_nodes, .edges = kMeanEdgesPerNode * most_nodes};
   if (json) {
     JsonReader reader("graph");
     return made(read_graph_json(reader, reader.parse(body), kind, limits), {});

@@ -22,14 +22,14 @@ class GraphTarget : public Target {
                                                  int64_t most_nodes);
 
   Scored score(const Work& work) const override;
-  bool joins() const override { return joins_; }
+  bool joins_requests() const override { return joins_; }
 
   const inference::GraphScorer& scorer() const { return scorer_; }
   const inference::NodeNames& names() const { return names_; }
   /// Returns the memory use in nodes; edges count, too.
   int64_t weight() const { return weight_; }
 
-  static constexpr int64_t kEdgesOfANode = 16;  // limit of the average
+  static constexpr int64_t kMeanEdgesPerNode = 16;  // limit of the average
 
  private:
   GraphTarget(const ModelPtr& model, data::Group group, inference::NodeNames names);
@@ -47,7 +47,7 @@ class WorkloadTarget : public Target {
   WorkloadTarget(const ModelPtr& model, std::string_view compute_dag);
 
   Scored score(const Work& work) const override;
-  bool joins() const override { return joins_; }
+  bool joins_requests() const override { return joins_; }
 
   const data::ComputeDag& dag() const { return scorer_.dag(); }
   double operations() const { return operations_; }
@@ -64,7 +64,7 @@ class TirTarget : public Target {
   explicit TirTarget(ModelPtr model) : model_(std::move(model)) {}
 
   Scored score(const Work& work) const override;
-  bool joins() const override { return !model_->spec().compares_candidates; }
+  bool joins_requests() const override { return !model_->spec().compares_candidates; }
 
  private:
   ModelPtr model_;

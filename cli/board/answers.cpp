@@ -10,7 +10,7 @@ using Clock = std::chrono::steady_clock;
 
 void Answers::drop_old() {
   const auto now = Clock::now();
-  std::erase_if(kept_, [&](const auto& entry) {
+  std::erase_if(cache_, [&](const auto& entry) {
     const auto& kept = entry.second;
     if (kept.until == Clock::time_point{} || kept.until > now) return false;
     bytes_ -= kept.answer.get()->size();
@@ -20,7 +20,7 @@ void Answers::drop_old() {
 
 void Answers::clear() {
   const std::lock_guard lock(mutex_);
-  kept_.clear();
+  cache_.clear();
   bytes_ = 0;
 }
 
@@ -31,7 +31,7 @@ Answers::Text Answers::get(const std::string& question, const std::function<std:
   {
     const std::lock_guard lock(mutex_);
     drop_old();
-    const auto [place, is_new] = kept_.try_emplace(question);
+    const auto [place, is_new] = cache_.try_emplace(question);
     if (is_new) {
       number = ++calls_;
       place->second = {promise.get_future().share(), number, {}};
@@ -54,10 +54,10 @@ Answers::Text Answers::get(const std::string& question, const std::function<std:
     promise.set_exception(failure);
   }
   const std::lock_guard lock(mutex_);
-  const auto found = kept_.find(question);
-  if (found != kept_.end() && found->second.number == number) {
+  const auto found = cache_.find(question);
+  if (found != cache_.end() && found->second.number == number) {
     if (failure || bytes_ + text->size() > limits_.most_bytes) {
-      kept_.erase(found);
+      cache_.erase(found);
     } else {
       bytes_ += text->size();
       found->second.until = Clock::now() + limits_.kept;

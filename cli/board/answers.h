@@ -32,16 +32,17 @@ class Answers {
   void clear();
 
  private:
-  struct Kept {
+  struct CachedAnswer {
     std::shared_future<Text> answer;
     uint64_t number = 0;                            // number of the call that makes it
     std::chrono::steady_clock::time_point until{};  // no time: the answer is being made
   };
+  /// Removes expired answers, and more if the size limit is exceeded.
   void drop_old();
 
   const Limits limits_;
   std::mutex mutex_;
-  std::map<std::string, Kept> kept_;
+  std::map<std::string, CachedAnswer> cache_;
   uint64_t calls_ = 0;
   size_t bytes_ = 0;  // size of the cached answers
 };

@@ -80,7 +80,7 @@ std::string value_of(const std::map<std::string, std::string>& query, const std:
 
 std::string needed(const std::map<std::string, std::string>& query, const std::string& key) {
   auto value = value_of(query, key);
-  if (value.empty()) throw HttpError{400, "bad_input", key + ": is missing"};
+  if (value.empty()) throw HttpError{400, "bad_input", key + ": missing from the query, expected a value"};
   return value;
 }
 
@@ -150,9 +150,10 @@ void BoardService::admit(const HttpRequest& request) {
     return;
   }
   if (!access_.actions || request.method != "POST" || request.path != "/api/act")
-    throw HttpError{405, "read_only", "this board changes nothing: GET alone is answered (foretime board --actions)"};
+    throw HttpError{405, "read_only",
+                    "this board is read-only and answers only GET (foretime board --actions allows changes)"};
   if (!request.origin.empty() && request.origin != "http://" + request.host)
-    throw HttpError{403, "foreign_origin", "a page of another address sent this request"};
+    throw HttpError{403, "foreign_origin", "a page from another address sent this request; use the board's own page"};
   check_token(request);
   if (request.content_type != "application/json")
     throw HttpError{415, "bad_input", "Content-Type: expected application/json"};
@@ -191,13 +192,13 @@ Json BoardService::make(const std::string& path, const Query& query) {
   if (path == "/api/board")
     return {{"queue", queue_ ? Json(queue_->name()) : Json()}, {"runs", runs_.string()}, {"actions", access_.actions}};
   static const std::string kRunPaths[] = {"/api/runs", "/api/run", "/api/experiment", "/api/trace", "/api/rankings"};
-  if (std::ranges::find(kRunPaths, path) != std::end(kRunPaths)) return make_of_runs(path, query);
+  if (std::ranges::find(kRunPaths, path) != std::end(kRunPaths)) return answer_of_runs(path, query);
   static const std::string kQueuePaths[] = {"/api/queue",    "/api/agents", "/api/activity", "/api/sweep",
                                             "/api/overview", "/api/curves", "/api/job",      "/api/log"};
   if (std::ranges::find(kQueuePaths, path) == std::end(kQueuePaths))
-    throw HttpError{404, "not_found", printable_utf8(path.substr(0, 200)) + ": nothing is here"};
-  if (!queue_) throw HttpError{404, "no_queue", "no queue is shown here: run directories alone"};
-  return path == "/api/job" ? make_of_job(needed(query, "id")) : make_of_queue(path, query);
+    throw HttpError{404, "not_found", printable_utf8(path.substr(0, 200)) + ": no such page"};
+  if (!queue_) throw HttpError{404, "no_queue", "this board shows only run directories and no queue"};
+  return path == "/api/job" ? answer_of_job(needed(query, "id")) : answer_of_queue(path, query);
 }
 
 namespace {
@@ -208,7 +209,7 @@ class Place {
  public:
   explicit Place(Semaphore& places) : places_(places) {
     if (!places_.try_acquire_for(kPatience))
-      throw HttpError{503, "busy", "other requests read files of runs, and take long; try again"};
+      throw HttpError{503, "busy", "other requests are still reading files of runs; try again"};
   }
   ~Place() { places_.release(); }
   Place(const Place&) = delete;
@@ -220,7 +221,7 @@ class Place {
 
 }  // namespace
 
-Json BoardService::make_of_runs(const std::string& path, const Query& query) {
+Json BoardService::answer_of_runs(const std::string& path, const Query& query) {
   const Place place(readers_);
   if (path == "/api/runs") return list_runs(runs_);
   const auto name = needed(query, "name");
@@ -232,7 +233,7 @@ Json BoardService::make_of_runs(const std::string& path, const Query& query) {
   return show_trace(runs_, name, window);
 }
 
-Json BoardService::make_of_job(const std::string& id) {
+Json BoardService::answer_of_job(const std::string& id) {
   jobs::JobRecord record;
   auto job = [&] {
     const std::lock_guard lock(queue_mutex_);
@@ -243,7 +244,7 @@ Json BoardService::make_of_job(const std::string& id) {
   return job;
 }
 
-Json BoardService::make_of_queue(const std::string& path, const Query& query) {
+Json BoardService::answer_of_queue(const std::string& path, const Query& query) {
   const std::lock_guard lock(queue_mutex_);
   if (path == "/api/queue") return queue_->queue();
   if (path == "/api/agents") return queue_->agents();
@@ -270,13 +271,14 @@ HttpResponse BoardService::run_file(const Query& query) {
           .content_type = "text/plain; charset=utf-8",
           .headers = {{"Content-Disposition", "attachment; filename=\"" + file + "\""}},
           .stream = [this, next] {
-            if (draining_) throw HttpError{503, "ending", "the board ends"};  // the client sees that this is not all
+            if (draining_)
+              throw HttpError{503, "ending", "the board is shutting down"};  // the client sees that this is not all
             return next();
           }};
 }
 
 HttpResponse BoardService::trials_csv(const Query& query) {
-  if (!queue_) throw HttpError{404, "no_queue", "no queue is shown here: run directories alone"};
+  if (!queue_) throw HttpError{404, "no_queue", "this board shows only run directories and no queue"};
   const auto id = needed(query, "id");
   auto text = answering([&] {
     const std::lock_guard lock(queue_mutex_);
@@ -342,7 +344,7 @@ HttpResponse BoardService::live(const std::string& targets, bool named) {
 }
 
 HttpResponse BoardService::answer(const HttpRequest& request) {
-  if (draining_) throw HttpError{503, "ending", "the board ends"};
+  if (draining_) throw HttpError{503, "ending", "the board is shutting down"};
   try {
     if (request.path == "/api/act")
       return guarded({.body = dump(act(request.body)), .content_type = "application/json"});

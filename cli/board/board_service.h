@@ -48,13 +48,15 @@ class BoardService : public server::HttpHandler {
 
  private:
   using Query = std::map<std::string, std::string>;
+  /// Throws HttpError unless the request has the token that its path needs.
   void check_token(const server::HttpRequest& request) const;
   /// Returns the answer's text, at most a second old. Throws HttpError.
   Answers::Text api(const std::string& path, const Query& query);
+  /// Returns the JSON of a path below /api/.
   nlohmann::json make(const std::string& path, const Query& query);
-  nlohmann::json make_of_runs(const std::string& path, const Query& query);
-  nlohmann::json make_of_queue(const std::string& path, const Query& query);
-  nlohmann::json make_of_job(const std::string& id);
+  nlohmann::json answer_of_runs(const std::string& path, const Query& query);
+  nlohmann::json answer_of_queue(const std::string& path, const Query& query);
+  nlohmann::json answer_of_job(const std::string& id);
   /// Performs the change of a POST to /api/act. Throws HttpError.
   nlohmann::json act(const std::string& body);
   server::HttpResponse trials_csv(const Query& query);

@@ -160,7 +160,7 @@ const std::vector<Trial>& QueueApi::trials_of(const std::string& sweep) {
 }
 
 template <class Make>
-Json QueueApi::remembered(const std::string& sweep, Remembered Kept::*what, const Make& make) {
+Json QueueApi::cached(const std::string& sweep, CachedAnswer CachedSweep::*what, const Make& make) {
   using Clock = std::chrono::steady_clock;
   const auto& trials = trials_of(sweep);
   auto& kept = tables_.at(sweep);
@@ -329,7 +329,7 @@ Json QueueApi::overview(const std::string& prefix) {
   const auto id = reader.resolve_sweep(prefix);
   const auto sweep = reader.sweep(id);
   if (!sweep) throw HttpError{404, "not_found", "sweep " + id + ": unknown"};
-  return remembered(id, &Kept::overview, [&](const std::vector<Trial>& trials) -> Json {
+  return cached(id, &CachedSweep::overview, [&](const std::vector<Trial>& trials) -> Json {
     Json points = Json::array();
     const size_t stride = trials.size() / kPlotted + 1;
     for (size_t i = 0; i < trials.size(); i += stride) {
@@ -354,7 +354,7 @@ Json QueueApi::curves(const std::string& prefix) {
   const auto id = reader.resolve_sweep(prefix);
   const auto sweep = reader.sweep(id);
   if (!sweep) throw HttpError{404, "not_found", "sweep " + id + ": unknown"};
-  return remembered(id, &Kept::curves, [&](const std::vector<Trial>& all) -> Json {
+  return cached(id, &CachedSweep::curves, [&](const std::vector<Trial>& all) -> Json {
     std::vector<const Trial*> trials;
     for (const auto& trial : all) {
       if (trial.objective) trials.push_back(&trial);

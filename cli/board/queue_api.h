@@ -58,6 +58,7 @@ class QueueApi {
   nlohmann::json activity(int64_t minutes);
   /// Returns a whole job without its history, which `add_history` adds; sets `record` to its record in Redis.
   nlohmann::json job(const std::string& id, jobs::JobRecord& record);
+  /// Returns the last lines of a job's log.
   nlohmann::json log(const std::string& id);
   /// Returns whether an id or its beginning is that of a sweep, and the whole id.
   std::pair<bool, std::string> resolve(const std::string& prefix);
@@ -69,39 +70,40 @@ class QueueApi {
   static constexpr int64_t kMostRows = 500;
 
  private:
-  struct Remembered {
+  struct CachedAnswer {
     uint64_t version = 0;
     std::chrono::steady_clock::time_point until{};  // valid until then, regardless of changes
     std::shared_ptr<const nlohmann::json> answer{};
   };
   /// Holds the order of trials, valid as long as none has changed.
-  struct Order {
+  struct CachedOrder {
     bool known = false;
     uint64_t version = 0;
     TrialQuery query{};
     std::vector<uint32_t> places{};
   };
-  struct Counted {
+  struct CachedCounts {
     bool known = false;
     uint64_t version = 0;
     std::map<jobs::JobState, int64_t> jobs{};
     int64_t unreadable = 0;
   };
-  struct Kept {
-    explicit Kept(const std::string& sweep) : table(sweep) {}
+  struct CachedSweep {
+    explicit CachedSweep(const std::string& sweep) : table(sweep) {}
     TrialTable table;
     uint64_t used = 0;
-    Remembered overview{}, curves{};
-    Order order{};
-    Counted counted{};
+    CachedAnswer overview{}, curves{};
+    CachedOrder order{};
+    CachedCounts counted{};
   };
   const std::vector<Trial>& trials_of(const std::string& sweep);
   /// Returns the result of `make` for the trials; calls it again only after they have changed, and so rarely that it
   /// takes at most a tenth of the time.
   template <class Make>
-  nlohmann::json remembered(const std::string& sweep, Remembered Kept::*what, const Make& make);
+  nlohmann::json cached(const std::string& sweep, CachedAnswer CachedSweep::*what, const Make& make);
   /// Returns the counts of a sweep whose trials were just read; adds to `unreadable`.
   std::map<jobs::JobState, int64_t> counts_of(const std::string& sweep, int64_t& unreadable);
+  /// Returns the indices of the trials that match `query`, in its order.
   const std::vector<uint32_t>& order_of(const std::string& sweep, const TrialQuery& query);
 
   static constexpr size_t kTables = 60;  // sweeps whose trials are in memory
@@ -109,7 +111,7 @@ class QueueApi {
 
   QueueAccess access_;
   QueueEvents events_;
-  std::map<std::string, Kept> tables_;
+  std::map<std::string, CachedSweep> tables_;
   uint64_t uses_ = 0;
 };
 

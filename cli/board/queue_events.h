@@ -39,6 +39,7 @@ class QueueEvents {
 
  private:
   void read_new();
+  /// Drops all events after Redis has lost the stream.
   void restart();
 
   jobs::RedisClient& client_;

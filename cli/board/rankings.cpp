@@ -57,7 +57,7 @@ struct Group {
   std::vector<double> scores, predicted, measured;
 };
 
-Json shown(const std::pair<std::string, std::string>& name, const Group& group) {
+Json one_line(const std::pair<std::string, std::string>& name, const Group& group) {
   std::vector<double> scores, runtimes;
   int64_t failed = 0;
   for (size_t i = 0; i < group.scores.size(); ++i) {
@@ -118,7 +118,7 @@ Json rankings_of(const std::filesystem::path& root, const std::filesystem::path&
     place->second.measured.push_back(number_in(fields[columns["runtime"]]));
   }
   for (size_t i = 0; i < std::min(kMostGroups, order.size()); ++i)
-    json["groups"].push_back(shown(order[i], groups.at(order[i])));
+    json["groups"].push_back(one_line(order[i], groups.at(order[i])));
   json["total"] = order.size();
   json["cut"] = cut;
   return json;

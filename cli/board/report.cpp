@@ -33,7 +33,7 @@ std::string asset(const char* path) {
   for (const auto* each = kAssets; each->path != nullptr; ++each) {
     if (std::strcmp(each->path, path) == 0) return each->text;
   }
-  throw jobs::JobsError("{}: is no part of this program", path);
+  throw jobs::JobsError("{}: not part of this program", path);
 }
 
 /// 'sha256-…', as a Content-Security-Policy names a script.
@@ -110,8 +110,8 @@ Json report_of_runs(const std::string& folder) {
   }
   std::ranges::sort(names);
   if (names.empty() && !experiment)
-    throw jobs::JobsError(
-        "{}: found no run directory in it, expected one, a folder with some, or the id of a sweep or job", folder);
+    throw jobs::JobsError("{}: found no run directory, expected one, a folder with some, or the id of a sweep or job",
+                          folder);
   if (names.size() > kMostReported)
     throw jobs::JobsError("{}: found {} run directories, expected at most {}: name a folder with fewer", folder,
                           found["total"].dump(), kMostReported);
@@ -193,7 +193,7 @@ void write_report(const ReportArguments& arguments) {
   const auto answers = is_folder ? report_of_runs(arguments.target) : report_of_queue(arguments);
   for (const auto& answer : answers) {
     for (const auto& message : answer.is_object() ? answer.value("damaged", Json::array()) : Json::array())
-      print_message("foretime: warning: left out of the report: {}\n", message.get<std::string>());
+      print_message("foretime: warning: skipped in the report: {}\n", message.get<std::string>());
   }
   const auto subject = is_folder ? std::filesystem::canonical(arguments.target, failure).filename().string()
                                  : answers.at("view").get<std::string>().substr(1);

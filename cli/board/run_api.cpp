@@ -141,7 +141,7 @@ static fs::path path_of(const fs::path& root, const std::string& name, const std
   const auto path =
       std::ranges::find(kRunFiles, file) == std::end(kRunFiles) ? fs::path() : history::file_of_run(root, name, file);
   if (path.empty())
-    throw HttpError{404, "not_found", "run '" + printable_utf8(name.substr(0, 200)) + "': has no such file"};
+    throw HttpError{404, "not_found", "run '" + printable_utf8(name.substr(0, 200)) + "': the run has no such file"};
   return path;
 }
 

@@ -65,7 +65,7 @@ Trace read_trace(const std::filesystem::path& root, const std::filesystem::path&
       trace.last = std::max(trace.last, begin + length);
     }
   } catch (const simdjson::simdjson_error& error) {
-    throw HistoryError("{}: found no trace as --profile writes it ({})", (root / name).string(), error.what());
+    throw HistoryError("{}: not a trace written by --profile ({})", (root / name).string(), error.what());
   }
   if (trace.spans.empty()) trace.first = trace.last = 0;
   return trace;

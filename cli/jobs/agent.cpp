@@ -90,7 +90,7 @@ std::unique_ptr<QueueAccess> connect(AgentCommandOptions& options, spdlog::logge
       return access;
     } catch (const jobs::RedisUnavailable& error) {
       if (options.agent.until_empty) throw;
-      log.warn("{}; trying again in {} s", error.what(), pause.count());
+      log.warn("{}; will retry in {} s", error.what(), pause.count());
       std::this_thread::sleep_for(pause);
     }
   }
@@ -103,7 +103,7 @@ void agree_to_keep(QueueAccess& access, const AgentCommandOptions& options, spdl
     const auto kept = access.agree_to_keep(wanted, false);
     const auto differs = [&](const std::string& option, auto asked, auto rules) {
       log.warn(
-          "{} {}: the queue keeps {}, as was said first, and so does this agent; `foretime queue {} {}` changes it for "
+          "{} {}: the queue already keeps {}, which this agent uses; `foretime queue {} {}` changes it for "
           "all",
           option, asked, rules, option, asked);
     };
@@ -124,10 +124,10 @@ auto cleaner(const AgentCommandOptions& options, const QueueAccess& access, std:
       jobs::RedisClient client(url);
       jobs::QueueReader reader(client, settings);
       const auto cleaned = jobs::clean_attempts(runs, reader, retention, true, stop);
-      for (const auto& what : cleaned.kept) log->warn("not removed: {}", what);
+      for (const auto& what : cleaned.kept) log->warn("could not remove {}", what);
       if (!cleaned.removed.empty()) log->info("{} old attempts removed", cleaned.removed.size());
     } catch (const std::exception& error) {
-      log->warn("old attempts stay for now: {}", error.what());
+      log->warn("cannot remove old attempts, will retry: {}", error.what());
     }
   };
 }
@@ -146,7 +146,9 @@ std::string listen_address(const AgentCommandOptions& options, const jobs::Redis
   if (options.listen == "none" || !options.agent.launcher.may_leave_host()) return "";
   auto address = options.listen == "auto" ? jobs::own_address(redis.host, redis.port) : options.listen;
   if (address.empty()) {
-    log.warn("--listen auto: this host has no address that others reach: jobs whose rank 0 runs elsewhere say nothing");
+    log.warn(
+        "--listen auto: this host has no address that others reach: jobs with rank 0 on another host cannot report "
+        "progress");
     return "";
   }
   if (options.listen == "auto" && address.find(':') != std::string::npos) address = "[" + address + "]";
@@ -161,11 +163,11 @@ void use_hosts(AgentCommandOptions& options) {
   auto& agent = options.agent;
   if (!agent.gpus.empty())
     throw jobs::JobsError(
-        "--gpus: found {}, which are this host's: expected none beside --hosts, whose jobs see the "
+        "--gpus: found {}, which are GPUs of this host: expected none with --hosts, whose jobs see the "
         "GPUs of their own hosts only where the launcher gives them; use an agent on each host",
         fmt::join(agent.gpus, ","));
   if (agent.cpus > 0)
-    throw jobs::JobsError("--cpus: found {}, expected none beside --hosts, which says how many CPUs each host has",
+    throw jobs::JobsError("--cpus: found {}, expected none with --hosts, which gives the CPUs of each host",
                           agent.cpus);
   agent.hosts = jobs::parse_hosts(options.hosts);
   agent.host_probe = jobs::command_probe(options.host_check, jobs::HostWatch::kPatience);
@@ -176,7 +178,7 @@ void use_hosts(AgentCommandOptions& options) {
 void choose_launcher(AgentCommandOptions& options) {
   if (options.hosts.empty() && options.checks_hosts)
     throw jobs::JobsError(
-        "--host-check: found no --hosts, whose hosts it asks; name those that jobs run on, such as --hosts h1:8,h2:8, "
+        "--host-check: found no --hosts, expected the hosts to check, such as --hosts h1:8,h2:8, "
         "or leave it out");
   if (options.hosts.empty()) {
     options.agent.launcher = jobs::Launcher(options.launcher);
@@ -212,7 +214,7 @@ void run(AgentCommandOptions& options, int& exit_code) {
   options.agent.listen = listen_address(options, access.url(), *log);
   options.agent.artifacts = [&access, store = options.agent.store] {
     auto stores = access.make_stores();
-    stores->only(store);
+    stores->restrict_to(store);
     return stores;
   };
   jobs::Agent agent(
@@ -225,12 +227,12 @@ void run(AgentCommandOptions& options, int& exit_code) {
   };
   const int64_t before = count({"failed", "dead"});
   if (counts && count({"submitted"}) == 0)
-    log->warn("nothing was ever submitted to the queue at {}: is that the --redis, --runs and --prefix of the submit?",
+    log->warn("no job was ever submitted to the queue at {}: are --redis, --runs and --prefix those of the submit?",
               access.name());
   const auto finished = agent.run();
   const int64_t failed = count({"failed", "dead"}) - before;
   if (counts && StopSignals::received() != 0) {
-    log->info("stopped by a signal before the queue was empty; the same command goes on");
+    log->info("stopped by a signal before the queue was empty; run the same command again to continue");
     exit_code = kPreempted;
     return;
   }
@@ -239,13 +241,16 @@ void run(AgentCommandOptions& options, int& exit_code) {
     const auto of = [&](jobs::JobState state) { return jobs.contains(state) ? jobs.at(state) : 0; };
     if (const auto earlier = of(jobs::JobState::failed) + of(jobs::JobState::dead); earlier > 0)
       log->info(
-          "{} jobs of the queue failed or died earlier, and wait for no agent: foretime retry ID runs a job, or those "
+          "{} jobs of the queue failed or died earlier and will not run by themselves: foretime retry ID runs a job, "
+          "or those "
           "of "
           "a sweep, again",
           earlier);
   }
   if (failed <= 0) return;
-  log->error("{} jobs failed or died meanwhile: `foretime status --state failed` and `--state dead` list them", failed);
+  log->error(
+      "{} jobs failed or died while this agent ran: `foretime status --state failed` and `--state dead` list them",
+      failed);
   exit_code = kJobsFailed;
 }
 
@@ -300,10 +305,9 @@ void add_options(CLI::App& command, AgentCommandOptions& options) {
       "default: nowhere, all agents share --runs",
       "WHERE")
       ->envname("FORETIME_ARTIFACTS");
-  checked_option(
-      command, "--pause-after", agent.most_failures,
-      "different jobs in a row that fail within 10 s before this agent claims none for a while; 0: it goes on",
-      Least::zero, "N");
+  checked_option(command, "--pause-after", agent.most_failures,
+                 "different jobs in a row that fail within 10 s before this agent pauses claiming; 0: never pauses",
+                 Least::zero, "N");
   checked_option(
       command, "--clean-attempts", options.clean_days,
       "remove attempts below --runs as `foretime clean --keep 1 --days D --forgotten D --remove` does, at most "
@@ -344,7 +348,7 @@ void add_agent_command(CLI::App& app, int& exit_code) {
       "SIGTERM, Ctrl-C and a closed terminal (SIGHUP) drain: jobs write a checkpoint and wait for another agent;\n"
       "a second signal, a second later or more, kills them.\n"
       "Examples:\n"
-      "  foretime agent --until-empty                                  on a laptop, with a Redis of its own\n"
+      "  foretime agent --until-empty                                  on a laptop, with its own Redis\n"
       "  FORETIME_REDIS=redis://head:6379 foretime agent --gpus 0,1,2,3 --data-root /data --runs /shared/runs\n"
       "  foretime agent --cpus 16 --launcher srun");
   command->callback([options, command, &app, &exit_code] {

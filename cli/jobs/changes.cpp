@@ -45,7 +45,7 @@ std::string sweep_to_pause(QueueAccess& access, const std::string& prefix, const
   if (prefix.empty()) return "";
   if (access.reader().is_sweep(prefix)) return access.reader().resolve_sweep(prefix);
   throw jobs::JobRefused(
-      "{} {}: job {} is no sweep; {} takes sweeps, or nothing for the whole queue "
+      "{} {}: job {} is not a sweep; {} takes sweeps, or no id for the whole queue "
       "(one job: foretime cancel, later foretime retry)",
       verb, prefix, access.reader().resolve_job(prefix), verb);
 }
@@ -70,7 +70,7 @@ Change cancel(QueueAccess& access, const std::string& prefix) {
 Change pause(QueueAccess& access, const std::string& prefix) {
   const auto sweep = sweep_to_pause(access, prefix, "pause");
   access.queue().pause(sweep);
-  return {paused_thing(sweep) + ": paused; jobs that run go on, no other is started"};
+  return {paused_thing(sweep) + ": paused; running jobs continue, no other job starts"};
 }
 
 Change resume(QueueAccess& access, const std::string& prefix) {

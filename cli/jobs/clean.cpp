@@ -32,7 +32,7 @@ void run(const CleanOptions& options) {
   fmt::print("{} attempts {}\n", cleaned.removed.size(),
              options.remove ? "removed" : "would be removed; --remove does so");
   if (!cleaned.kept.empty())
-    throw StorageError("{} attempts could not be removed; the same command goes on with them", cleaned.kept.size());
+    throw StorageError("{} attempts could not be removed; run the same command again to retry", cleaned.kept.size());
 }
 
 }  // namespace

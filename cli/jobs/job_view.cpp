@@ -97,7 +97,7 @@ Json counts(const std::map<jobs::JobState, int64_t>& jobs) {
 
 }  // namespace
 
-std::string shown(const std::string& text, size_t width) {
+std::string one_line(const std::string& text, size_t width) {
   std::string line = text;
   std::replace(line.begin(), line.end(), '\n', ' ');
   line = printable_utf8(line);
@@ -139,7 +139,7 @@ std::string parameter_text(const std::string& value, size_t width) {
   const auto is_whole = [&](const std::from_chars_result& read) { return read.ec == std::errc() && read.ptr == end; };
   if (!is_whole(std::from_chars(value.data(), end, integer)) && is_whole(std::from_chars(value.data(), end, number)))
     return number_text(number);
-  return shown(value, width);
+  return one_line(value, width);
 }
 
 std::string age_text(int64_t milliseconds) {
@@ -152,7 +152,7 @@ std::string age_text(int64_t milliseconds) {
 
 /// Returns why an active job with an expired lease makes no progress.
 static std::string lost_text(const jobs::JobRecord& job) {
-  return fmt::format("lost: no word from {}; its lease ran out {} ago; waits for an agent", shown(job.agent, 60),
+  return fmt::format("lost: no word from {}; its lease ran out {} ago; waits for an agent", one_line(job.agent, 60),
                      age_text(job.overdue_ms));
 }
 
@@ -189,13 +189,13 @@ static std::string job_table(const std::vector<jobs::JobRecord>& jobs, const Job
                                                    : job.reason;
     const auto progress = progress_text(job);
     rows.push_back({columns.short_form ? job.spec.id.substr(0, kShortId) : job.spec.id});
-    fill({job.spec.sweep.empty() ? "-" : shown(job.spec.sweep, 64).substr(0, kShortId),
-          shown(job.spec.name, columns.name), state_text(job), job.attempt > 0 ? fmt::format("{}", job.attempt) : "-",
-          active ? shown(job.agent, kNameWidth) : "-",
+    fill({job.spec.sweep.empty() ? "-" : one_line(job.spec.sweep, 64).substr(0, kShortId),
+          one_line(job.spec.name, columns.name), state_text(job),
+          job.attempt > 0 ? fmt::format("{}", job.attempt) : "-", active ? one_line(job.agent, kNameWidth) : "-",
           columns.short_form && job.total_steps > 0 ? trimmed(progress.substr(progress.find(']') + 1)) : progress,
           number_text(job.best_objective ? job.best_objective : job.objective),
           active && job.overdue_ms == 0 && job.eta_seconds >= 0 ? duration_text(job.eta_seconds) : "-",
-          why.empty() ? "" : shown(why, columns.reason)});
+          why.empty() ? "" : one_line(why, columns.reason)});
   }
   return format_table(rows);
 }
@@ -274,10 +274,10 @@ static std::string stored_text(const jobs::JobArtifacts& artifacts) {
     const auto& artifact = found->second;
     text +=
         fmt::format("{}{}{} in {} ({:.1f} MiB)", text.empty() ? "" : "\n", std::string(role) == "best" ? "best: " : "",
-                    artifact.step > 0 ? fmt::format("step {}", artifact.step) : shown(artifact.path, 60),
-                    shown(artifact.store, 200), static_cast<double>(artifact.bytes()) / (1 << 20));
+                    artifact.step > 0 ? fmt::format("step {}", artifact.step) : one_line(artifact.path, 60),
+                    one_line(artifact.store, 200), static_cast<double>(artifact.bytes()) / (1 << 20));
   }
-  return text + (artifacts.unreadable.empty() ? "" : "\n" + shown(artifacts.unreadable, 300));
+  return text + (artifacts.unreadable.empty() ? "" : "\n" + one_line(artifacts.unreadable, 300));
 }
 
 /// Returns the number of ranks, for an elastic job with that of its newest attempt.
@@ -308,16 +308,16 @@ std::string describe(const jobs::JobRecord& job, const jobs::JobArtifacts& artif
   return format_fields({
       {"id", spec.id},
       {"kind", jobs::to_string(spec.kind)},
-      {"name", shown(spec.name, jobs::Limits::kName)},
-      {"sweep", spec.sweep.empty() ? "" : fmt::format("{}, trial {}", shown(spec.sweep, 64), spec.trial)},
+      {"name", one_line(spec.name, jobs::Limits::kName)},
+      {"sweep", spec.sweep.empty() ? "" : fmt::format("{}, trial {}", one_line(spec.sweep, 64), spec.trial)},
       {"state", state_text(job)},
-      {"unreadable", shown(job.unreadable, 500)},
-      {"reason", job.overdue_ms > 0 ? lost_text(job) : shown(job.reason, 500)},
+      {"unreadable", one_line(job.unreadable, 500)},
+      {"reason", job.overdue_ms > 0 ? lost_text(job) : one_line(job.reason, 500)},
       {"attempt",
        fmt::format("{} of {} (failures: {}, fence {})", job.attempt, spec.max_attempts, job.failures, job.fence)},
       {"lost", job.lost > 0 ? fmt::format("{} leases in a row without progress", job.lost) : ""},
       {"preempted", job.preemptions > 0 ? fmt::format("{} times in a row without progress", job.preemptions) : ""},
-      {"agent", shown(job.agent, 200)},
+      {"agent", one_line(job.agent, 200)},
       {"resources",
        fmt::format("{} ranks, {} CPUs and {} GPUs each", ranks_text(job), spec.resources.cpus, spec.resources.gpus)},
       {"priority", fmt::format("{}", spec.priority)},
@@ -335,12 +335,12 @@ std::string describe(const jobs::JobRecord& job, const jobs::JobArtifacts& artif
                   : ""},
       {"loss", number_text(job.loss)},
       {"objective", spec.metric.empty() ? ""
-                                        : fmt::format("{} ({}): {}, best {}", shown(spec.metric, 200),
+                                        : fmt::format("{} ({}): {}, best {}", one_line(spec.metric, 200),
                                                       spec.maximize ? "maximize" : "minimize",
                                                       number_text(job.objective), number_text(job.best_objective))},
-      {"checkpoint", shown(job.checkpoint, 500)},
+      {"checkpoint", one_line(job.checkpoint, 500)},
       {"stored", stored_text(artifacts)},
-      {"not stored", shown(artifacts.trouble, jobs::Limits::kTrouble)},
+      {"not stored", one_line(artifacts.trouble, jobs::Limits::kTrouble)},
       {"log", job.log_lines > 0 ? fmt::format("{} lines: foretime log {}", job.log_lines, spec.id) : ""},
       {"parameters", parameters.empty() ? spec.deferred ? "decided when the job starts" : "" : block(parameters)},
       {"metrics", metrics_text(job.metrics)},
@@ -359,15 +359,15 @@ std::string describe(const jobs::SweepRecord& sweep) {
   const auto& spec = sweep.spec;
   std::string rungs;
   if (spec.halving.enabled())
-    rungs = fmt::format("after {} evaluations, the best 1/{} goes on", fmt::join(spec.halving.rungs, ", "),
+    rungs = fmt::format("after {} evaluations, the best 1/{} continues", fmt::join(spec.halving.rungs, ", "),
                         spec.halving.eta);
   return format_fields(
       {{"sweep", spec.id},
-       {"name", shown(spec.name, jobs::Limits::kName)},
+       {"name", one_line(spec.name, jobs::Limits::kName)},
        {"state", sweep.state},
        {"damaged", damage_text(sweep)},
-       {"method", fmt::format("{}, {} trials, seed {}", shown(spec.method, 40), spec.trials, spec.seed)},
-       {"objective", fmt::format("{} ({})", shown(spec.metric, 200), spec.maximize ? "maximize" : "minimize")},
+       {"method", fmt::format("{}, {} trials, seed {}", one_line(spec.method, 40), spec.trials, spec.seed)},
+       {"objective", fmt::format("{} ({})", one_line(spec.metric, 200), spec.maximize ? "maximize" : "minimize")},
        {"halving", rungs},
        {"created", time_text(sweep.created_ms)},
        {"jobs", counts_text(sweep.jobs)},

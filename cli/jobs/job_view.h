@@ -12,7 +12,7 @@
 namespace foretime::cli {
 
 /// Returns `text` on one line, without control characters, at most `width` characters with … at the end.
-std::string shown(const std::string& text, size_t width);
+std::string one_line(const std::string& text, size_t width);
 
 /// Returns the name of a job's state; "stopped" for a success that was ended by early stopping.
 std::string state_text(const jobs::JobRecord& job);

@@ -48,7 +48,7 @@ struct Board {
   bool joined = false;  // rows join several seeds
   std::vector<std::string> ids{};
   std::vector<jobs::RankedRow> rows{};
-  size_t left_out = 0;
+  size_t omitted_rows = 0;
   std::vector<std::string> with{};  // other metrics
   std::set<std::string> keys{};     // swept parameters
 };
@@ -76,7 +76,8 @@ void check_metrics(const Board& board, jobs::QueueReader& reader, const std::set
     }
     std::string names;
     for (const auto& each : known) names += " " + each;
-    throw jobs::JobRefused("metric {}: no trial of sweep {} has it; known:{}", name, board.sweep.spec.id, names);
+    throw jobs::JobRefused("metric {}: no trial of sweep {} has this metric; found:{}", name, board.sweep.spec.id,
+                           names);
   }
 }
 
@@ -137,7 +138,7 @@ Board make_board(jobs::QueueReader& reader, const LeaderboardOptions& options) {
     id = reader.resolve_sweep(options.sweep);
   } else {
     const auto newest = reader.sweeps(1);
-    if (newest.empty()) throw jobs::JobRefused("there is no sweep yet: foretime submit SWEEP.yaml makes one");
+    if (newest.empty()) throw jobs::JobRefused("found no sweep; foretime submit SWEEP.yaml makes one");
     id = newest.front();
   }
   Board board;
@@ -171,7 +172,7 @@ Board make_board(jobs::QueueReader& reader, const LeaderboardOptions& options) {
   }
   rank(reader, space, board);  // refuses a metric that no trial has
   if (by_table && info == nullptr)
-    throw jobs::JobRefused("metric {}: no metric of foretime's, so that its direction is not known; give --goal",
+    throw jobs::JobRefused("metric {}: not a metric of foretime, so its direction is unknown; give --goal",
                            board.metric);
   const auto shown = options.top.value_or(options.csv || options.json ? 0 : kShown);
   if (shown > 0 && board.rows.size() > static_cast<size_t>(shown)) {
@@ -240,10 +241,10 @@ std::string parameter_of(const jobs::LeaderboardRow& row, const std::string& key
 
 std::string table_of(jobs::QueueReader& reader, const Board& board) {
   std::vector<std::vector<std::string>> rows = {{"rank", board.joined ? "trials" : "trial", "job", "state"}};
-  const auto metric = shown(board.metric, 200);
+  const auto metric = one_line(board.metric, 200);
   rows.front().push_back(board.joined ? metric + " (mean ± deviation of n)" : metric);
   for (const auto& name : board.with) rows.front().push_back(name);
-  for (const auto& key : board.keys) rows.front().push_back(shown(key, 60));
+  for (const auto& key : board.keys) rows.front().push_back(one_line(key, 60));
   each_row(reader, board, [&](size_t rank, const jobs::LeaderboardRow& row) {
     auto value = number_text(row.value);
     if (board.joined && row.counted > 0) value += fmt::format(" ± {:.2g} of {}", row.spread, row.counted);
@@ -253,10 +254,11 @@ std::string table_of(jobs::QueueReader& reader, const Board& board) {
     for (const auto& key : board.keys) line.push_back(parameter_text(parameter_of(row, key), 40));
     rows.push_back(std::move(line));
   });
-  return fmt::format("sweep {} {}: {} ({} is better), {}\n{}{}", board.sweep.spec.id, shown(board.sweep.spec.name, 60),
-                     shown(board.metric, 200), board.maximize ? "larger" : "smaller", counts_text(board.sweep.jobs),
+  return fmt::format("sweep {} {}: {} ({} is better), {}\n{}{}", board.sweep.spec.id,
+                     one_line(board.sweep.spec.name, 60), one_line(board.metric, 200),
+                     board.maximize ? "larger" : "smaller", counts_text(board.sweep.jobs),
                      format_table(rows, output_width()),
-                     board.left_out > 0 ? fmt::format("  … and {} more (--top 0: all)\n", board.left_out) : "");
+                     board.omitted_rows > 0 ? fmt::format("  … and {} more (--top 0: all)\n", board.omitted_rows) : "");
 }
 
 std::string exact(const std::optional<double>& value) { return value ? fmt::format("{}", *value) : ""; }

@@ -45,7 +45,7 @@ void run(const LogOptions& options) {
   auto job = access.reader().job(id);
   auto ring = access.reader().log(id, total);
   if (ring.empty() && !options.follow) {
-    print_message("job {} has written nothing ({})\n", id, job ? to_string(job->state) : "forgotten");
+    print_message("job {} has no output ({})\n", id, job ? to_string(job->state) : "forgotten");
     return;
   }
   const auto kept = std::ssize(ring);
@@ -72,7 +72,7 @@ void add_log_command(CLI::App& app) {
   auto options = std::make_shared<LogOptions>();
   auto* command = app.add_subcommand("log", "Print the last lines that a job wrote");
   needed_option(*command, "id", options->id, "id of the job; the first digits are enough", "ID");
-  command->add_flag("--follow,-f", options->follow, "go on until the job has ended");
+  command->add_flag("--follow,-f", options->follow, "keep printing until the job has ended");
   shown_option(*command, "--lines,-n", options->lines, "the last so many; at most 200 are kept in Redis",
                CLI::Range(int64_t{0}, jobs::Limits::kLogLines), "N");
   add_queue_options(*command, options->queue);

@@ -45,16 +45,16 @@ std::string totals_table(const jobs::QueueStatistics& statistics) {
 std::string agents_table(const jobs::QueueStatistics& statistics) {
   std::vector<std::vector<std::string>> rows = {{"agent", "host", "pid", "CPUs", "GPUs", "jobs", "version", "seen"}};
   for (const auto& agent : statistics.agents) {
-    rows.push_back({shown(agent.name, 40), shown(agent.host, 40), fmt::format("{}", agent.pid),
+    rows.push_back({one_line(agent.name, 40), one_line(agent.host, 40), fmt::format("{}", agent.pid),
                     fmt::format("{}", agent.cpus), fmt::format("{}", agent.gpus), fmt::format("{}", agent.jobs),
-                    shown(agent.version, 20),
+                    one_line(agent.version, 20),
                     agent.unreadable.empty() ? age_text(statistics.now_ms - agent.seen_ms) + " ago"
-                                             : shown(agent.unreadable, 200)});
+                                             : one_line(agent.unreadable, 200)});
   }
   auto text = format_table(rows, output_width());
   for (const auto& agent : statistics.agents) {
     if (!agent.trouble.empty() && is_heard(agent, statistics))
-      text += fmt::format("agent {} claims nothing: {}\n", shown(agent.name, 40), shown(agent.trouble, 400));
+      text += fmt::format("agent {} claims nothing: {}\n", one_line(agent.name, 40), one_line(agent.trouble, 400));
   }
   return text;
 }
@@ -93,7 +93,7 @@ void run(const QueueCommandOptions& options) {
   }
   fmt::print("Redis {} at {}\n", health.version, access.name());
   for (const auto& warning : health.warnings) fmt::print("  warning: {}\n", warning);
-  for (const auto& what : statistics.unreadable) fmt::print("  damaged: {}\n", shown(what, 400));
+  for (const auto& what : statistics.unreadable) fmt::print("  damaged: {}\n", one_line(what, 400));
   if (statistics.paused) fmt::print("the queue is PAUSED: nothing is claimed (foretime resume)\n");
   if (const auto keep = statistics.keep_finished_ms)
     fmt::print("jobs that ended are kept {}\n",

@@ -64,8 +64,8 @@ QueueAccess::QueueAccess(const QueueOptions& options, Start start) {
   url_ = jobs::RedisUrl::from_environment(options.redis, found);
   if (found && options.accept_loss)
     throw jobs::JobsError(
-        "--accept-loss: found a Redis at {}, expected none: it is about the data of the one that "
-        "foretime runs itself inside --runs",
+        "--accept-loss: found a Redis at {}, expected none: the option is for the Redis that "
+        "foretime runs itself in --runs",
         url_.redacted());
   if (!found) {
     std::error_code failure;
@@ -77,7 +77,7 @@ QueueAccess::QueueAccess(const QueueOptions& options, Start start) {
           options.runs, failure.message());
     if (start != Start::if_needed && !was_there) {
       throw jobs::RedisUnavailable(
-          "no Redis is named, and nothing was ever submitted to the run folder '{}': give --redis URL (or "
+          "found no Redis URL, and no job was ever submitted to the run folder '{}': give --redis URL (or "
           "FORETIME_REDIS), or the --runs DIR that jobs were submitted to; `foretime submit` starts a "
           "Redis there",
           options.runs);

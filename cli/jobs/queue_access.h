@@ -46,6 +46,7 @@ class QueueAccess {
   QueueAccess(std::unique_ptr<jobs::RedisClient> client, const jobs::QueueSettings& settings);
 
   jobs::RedisClient& client() { return *client_; }
+  /// Returns the queue of this connection, made at the first call.
   jobs::JobQueue& queue();
   jobs::QueueReader& reader() { return *reader_; }
   /// See jobs::RedisQueue::agree_to_keep.

@@ -84,7 +84,7 @@ void Screen::draw() {
   say_raw(text + "\033[J");
 }
 
-bool Screen::take_keys() {
+bool Screen::handle_keys() {
   char keys[256];
   const auto count = ::read(STDIN_FILENO, keys, sizeof(keys));
   if (count <= 0) {  // the terminal is gone, or another signal came

@@ -25,7 +25,7 @@ class Screen {
 
  private:
   void draw();
-  bool take_keys();
+  bool handle_keys();
 
   std::string head_;
   std::vector<std::string> lines_;

@@ -163,7 +163,7 @@ void sort_by_sweep(std::vector<jobs::JobRecord>& jobs) {
   std::ranges::stable_sort(jobs, {}, key);
 }
 
-std::string left_out(size_t all, size_t shown_jobs) {
+std::string omitted_text(size_t all, size_t shown_jobs) {
   return all > shown_jobs ? fmt::format("  … and {} more (--limit)\n", all - shown_jobs) : "";
 }
 
@@ -179,7 +179,7 @@ View view_sweep(jobs::QueueReader& reader, const std::string& id, const StatusOp
   } else {
     const auto jobs = reader.jobs(found.shown);
     view.text = folded(cli::describe(*sweep), output_width()) + "\n" + job_table(jobs, output_width()) +
-                left_out(found.all, jobs.size());
+                omitted_text(found.all, jobs.size());
     if (jobs::runs_program(sweep->spec.settings)) view.text += programs_notice(reader.statistics());
   }
   return view;
@@ -231,11 +231,12 @@ View view_jobs(jobs::QueueReader& reader, const StatusOptions& options) {
   view.text += fmt::format("{}; {} agents{}\n", counts_text(statistics.jobs), alive,
                            statistics.paused ? "; the queue is PAUSED (foretime resume)" : "");
   view.text += programs_notice(statistics);
-  for (const auto& what : statistics.unreadable) view.text += fmt::format("damaged: {}\n", shown(what, kDamageShown));
+  for (const auto& what : statistics.unreadable)
+    view.text += fmt::format("damaged: {}\n", one_line(what, kDamageShown));
   for (const auto& agent : statistics.agents) {
     if (!agent.trouble.empty() && is_heard(agent, statistics))
-      view.text +=
-          fmt::format("agent {} claims nothing: {}\n", shown(agent.name, 60), shown(agent.trouble, Limits::kTrouble));
+      view.text += fmt::format("agent {} claims nothing: {}\n", one_line(agent.name, 60),
+                               one_line(agent.trouble, Limits::kTrouble));
   }
   return view;
 }
@@ -248,7 +249,8 @@ View look(jobs::QueueReader& reader, const StatusOptions& options) {
     const auto id = reader.resolve_job(prefix);
     if (!options.state.empty())
       throw jobs::JobsError(
-          "--state {}: found job {}, which is shown in any state; leave --state out, name its sweep, or list all jobs "
+          "--state {}: found job {}, but a single job is shown in any state; leave --state out, give its sweep, or "
+          "list all jobs "
           "in that state: foretime status --state {}",
           options.state, id, options.state);
     return view_job(reader, id, options);
@@ -290,7 +292,7 @@ void run(const StatusOptions& options) {
   if (!options.state.empty()) jobs::parse_job_state(options.state);
   if (!options.sweep.empty() && !options.ids.empty())
     throw jobs::JobsError(
-        "--sweep {}: found ids beside it, expected one of the two; `foretime status {} {}` shows the jobs of both",
+        "--sweep {}: found ids as well, expected one of the two; `foretime status {} {}` shows the jobs of both",
         options.sweep, options.sweep, fmt::join(options.ids, " "));
   QueueAccess access(options.queue, Start::to_read);
   if (options.watch > 0 && !options.json && terminal_size(STDOUT_FILENO)) {

@@ -116,7 +116,7 @@ void print_trials(const jobs::SweepPlan& plan) {
   std::vector<std::string> header = {"id", "kind", "name", "trial", "after"};
   header.insert(header.end(), keys.begin(), keys.end());
   const auto row_of = [&](const jobs::JobSpec& job) {
-    std::vector<std::string> row = {job.id, jobs::to_string(job.kind), shown(job.name, 40),
+    std::vector<std::string> row = {job.id, jobs::to_string(job.kind), one_line(job.name, 40),
                                     job.trial < 0 ? "-" : fmt::format("{}", job.trial),
                                     job.after.empty() ? "-" : job.after.front()};
     for (const auto& key : keys) {
@@ -139,7 +139,7 @@ constexpr size_t kJobsAtOnce = 512;
 
 /// Submits all jobs; `tell` hears of each whether it was added. Returns how many were.
 int64_t submit(const jobs::SweepPlan& plan, jobs::JobQueue& queue,
-               const std::function<void(const jobs::JobSpec&, bool added)>& tell) {
+               const std::function<void(const jobs::JobSpec&, bool added)>& report) {
   int64_t count = 0;
   std::vector<jobs::JobSpec> some;
   bool created = plan.sweep.spec.id.empty();
@@ -150,7 +150,7 @@ int64_t submit(const jobs::SweepPlan& plan, jobs::JobQueue& queue,
     const auto added = queue.submit_all(some);
     for (size_t i = 0; i < some.size(); ++i) {
       if (added[i]) ++count;
-      tell(some[i], added[i]);
+      report(some[i], added[i]);
     }
     some.clear();
   };
@@ -279,7 +279,7 @@ std::string summary(const SubmitOptions& options, const jobs::SweepPlan& plan, i
                      : fmt::format("job {} added; run it with: foretime agent{}{}\n", first, data_root_options(plan),
                                    where(options));
   }
-  auto text = fmt::format("sweep {} ({}{}{} {} trials): {} jobs added", spec.id, shown(spec.name, 60),
+  auto text = fmt::format("sweep {} ({}{}{} {} trials): {} jobs added", spec.id, one_line(spec.name, 60),
                           spec.name.empty() ? "" : ", ", spec.trials, spec.method, added);
   if (there > 0) text += fmt::format(", {} were there already", there);
   text += "\n" + advice;

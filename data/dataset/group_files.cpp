@@ -61,7 +61,7 @@ std::vector<GroupHeader> headers_of(const fs::path& file) {
   if (form == FileForm::hlo || (unknown && file.extension() == ".pb")) return hlo_headers(file);
   if (unknown && file.extension() != ".npz" && file.extension() != ".foretime")
     throw DataError(
-        "{}: of no known form, expected {}; foretime data makes them: pack-records of tuning records, pack-tir of "
+        "{}: unknown form of file, expected {}; foretime data makes them: pack-records of tuning records, pack-tir of "
         "save_json text, pack-table of tables",
         file.string(), kGroups);
   return {npz_header(file)};
@@ -92,8 +92,7 @@ std::vector<fs::path> files_below(const fs::path& folder) {
 
 std::vector<fs::path> files_of(const std::string& pattern, const fs::path& root) {
   const auto found = paths_named(pattern, root);
-  if (found.empty())
-    throw DataError("{}: nothing of this name, expected data files or a folder", (root / pattern).string());
+  if (found.empty()) throw DataError("{}: no such file, expected data files or a folder", (root / pattern).string());
   std::vector<fs::path> files;
   for (const auto& path : found) {
     if (!foretime::files().is_folder(path))

@@ -165,21 +165,23 @@ void convert_hlo(const std::filesystem::path& in, const std::filesystem::path& o
   const auto output_of = [&](const auto& module) { return to_folder ? out / (module.name + ".npz") : out; };
   std::set<std::filesystem::path> outputs;
   for (const auto& module : file.modules()) {
-    if (!why_left_out(file, module).empty()) continue;
+    if (!skip_reason_of(file, module).empty()) continue;
     expect_replaceable("", output_of(module), FileKind::graph, options.force, {in});
     if (!outputs.insert(output_of(module)).second)
       file.source().fail(fmt::format("two modules with the name {}, expected a file for each", module.name));
   }
   if (to_folder) files().create_folders(out);
   for (const auto& module : file.modules()) {
-    HloConversion conversion{.name = module.name, .left_out = why_left_out(file, module), .out = {}, .what = {}};
-    if (conversion.left_out.empty()) {
+    HloConversion conversion{
+        .name = module.name, .skip_reason = skip_reason_of(file, module), .out = {}, .converted = {}};
+    if (conversion.skip_reason.empty()) {
       conversion.out = output_of(module);
-      conversion.what = read_hlo_group(file, module, options.limits);
-      if (conversion.what.group.kind == CandidateKind::tile)
-        write_tile_npz(conversion.out, conversion.what.group, conversion.what.runtimes, conversion.what.normalizer);
+      conversion.converted = read_hlo_group(file, module, options.limits);
+      if (conversion.converted.group.kind == CandidateKind::tile)
+        write_tile_npz(conversion.out, conversion.converted.group, conversion.converted.runtimes,
+                       conversion.converted.normalizer);
       else
-        write_layout_npz(conversion.out, conversion.what.group);
+        write_layout_npz(conversion.out, conversion.converted.group);
     }
     done(conversion);
   }

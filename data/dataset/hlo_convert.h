@@ -32,9 +32,9 @@ void write_tile_npz(const std::filesystem::path& file, const Group& group, const
 /// Describes the conversion of one group.
 struct HloConversion {
   std::string name;           // name of the group
-  std::string left_out;       // reason for skipping the group; empty: converted
+  std::string skip_reason;    // reason for skipping the group; empty: converted
   std::filesystem::path out;  // path of the written file
-  HloGroup what;              // converted group without its arrays
+  HloGroup converted;         // converted group without its arrays
 };
 
 struct HloConvertOptions {

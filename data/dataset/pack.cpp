@@ -30,7 +30,7 @@ uint64_t packing_memory(const GroupHeader& header) {
   return (kBuffers + 64.0 * (header.nodes + header.edges) + 32.0 * header.candidates + kTable * header.configurable);
 }
 
-std::vector<std::vector<int64_t>> deal_groups(const std::vector<GroupHeader>& headers, int64_t workers) {
+std::vector<std::vector<int64_t>> distribute_groups(const std::vector<GroupHeader>& headers, int64_t workers) {
   std::vector<int64_t> order(headers.size());
   std::iota(order.begin(), order.end(), 0);
   const auto cost = [&](int64_t i) { return packing_cost(headers[i]); };
@@ -100,7 +100,7 @@ void join_parts(const std::filesystem::path& file, const std::vector<std::filesy
         while (next < lists[part].size() && names[lists[part][next]] != name) ++next;
       }
       if (next >= lists[part].size())
-        throw DataError("{}: a group {} that was not to be packed", parts[part].string(), name);
+        throw DataError("{}: found a group {} that was not in the list", parts[part].string(), name);
       places.push_back({lists[part][next], part, member});
     }
   }
@@ -118,11 +118,11 @@ int64_t pack_workers(size_t groups, int64_t processes, const PackOptions& option
 PackParts::PackParts(std::filesystem::path file, const std::vector<GroupHeader>& headers, int64_t workers,
                      const std::string& token, int64_t process, int64_t processes)
     : file_(std::move(file)),
-      lists_(deal_groups(headers, workers)),
+      lists_(distribute_groups(headers, workers)),
       process_(process),
       processes_(processes),
-      sign_(file_.string() + fmt::format(".{}.process{}", token, process), AtomicFile::OldHalves::remove) {
-  if (process == 0) remove_dead_halves(file_, sign_.descriptor());
+      lifetime_lock_(file_.string() + fmt::format(".{}.process{}", token, process), AtomicFile::OldHalves::remove) {
+  if (process == 0) remove_dead_halves(file_, lifetime_lock_.descriptor());
   for (const GroupHeader& header : headers) names_.push_back(header.name);
   for (size_t worker = 0; worker < lists_.size(); ++worker) {
     parts_.push_back(file_);
@@ -162,7 +162,7 @@ void pack_collection(const std::filesystem::path& file, const std::vector<GroupH
   const int64_t workers = pack_workers(headers.size(), 1, options);
   if (workers == 1) {
     MemoryBudget memory(options.memory);
-    pack_groups(file, headers, deal_groups(headers, 1).front(), memory, options.plan_maker);
+    pack_groups(file, headers, distribute_groups(headers, 1).front(), memory, options.plan_maker);
     return;
   }
   const PackParts parts(file, headers, workers, std::to_string(::getpid()));

@@ -25,7 +25,7 @@ uint64_t packing_memory(const GroupHeader& header);
 
 /// Distributes groups over workers, the costliest first, each to the least loaded worker. Returns an ascending list for
 /// every worker; some may be empty. A pure function of its arguments.
-std::vector<std::vector<int64_t>> deal_groups(const std::vector<GroupHeader>& headers, int64_t workers);
+std::vector<std::vector<int64_t>> distribute_groups(const std::vector<GroupHeader>& headers, int64_t workers);
 
 /// Limits the memory that several threads hold together. A request above the limit waits until it is the only one.
 class MemoryBudget {
@@ -97,7 +97,7 @@ class PackParts {
   std::vector<std::filesystem::path> parts_;  // [workers]
   std::vector<std::string> names_;            // [groups]
   int64_t process_, processes_;
-  AtomicFile sign_;  // empty locked file that marks this process as alive and its parts as in use
+  AtomicFile lifetime_lock_;  // empty locked file that marks this process as alive and its parts as in use
 };
 
 /// Packs groups with the threads of this process. An existing `file` stays until the new collection is complete. Throws

@@ -63,7 +63,7 @@ struct TableRow {
 struct MeasuredTable {
   std::vector<std::string> names;
   std::vector<TableRow> rows;
-  bool index_left_out = false;
+  bool skipped_index_column = false;
 
   std::optional<size_t> find(const std::string& name) const {
     const auto found = std::ranges::find(names, name);
@@ -170,7 +170,7 @@ void read_table(const std::filesystem::path& file, MeasuredTable& table) {
     throw DataError("{}: is empty, expected a line of names and a line for each candidate", file.string());
   if (names.front().empty()) {
     leave_index_out(names, std::span(table.rows).subspan(first), file.string());
-    table.index_left_out = true;
+    table.skipped_index_column = true;
   }
   if (table.names.empty()) table.names = names;
   if (table.names != names)
@@ -279,14 +279,14 @@ TableColumns own_columns(const MeasuredTable& table, const TablePackRequest& req
   for (size_t place = 0; place < table.names.size(); ++place) {
     const std::string& name = table.names[place];
     const bool other = name == request.runtime || std::ranges::count(request.group, name) > 0 ||
-                       std::ranges::count(request.leave_out, name) > 0;
+                       std::ranges::count(request.skipped_columns, name) > 0;
     if (!other) columns.candidate.push_back(column_of(table, place));
   }
   if (columns.candidate.empty())
     throw DataError("{}: no column is left that tells candidates apart", request.in.front().string());
   if (const auto names = names_of(columns.candidate); std::ssize(names) > kTileFeatures)
     throw DataError(
-        "{}: {} columns describe candidates ({}), expected at most {}: name those of the problem by --group, or "
+        "{}: {} columns describe candidates ({}), expected at most {}: give the columns of the problem by --group, or "
         "leave some out (--leave-out)",
         request.in.front().string(), names.size(), fmt::join(names, ", "), kTileFeatures);
   if (names_of(columns.group).size() > kMostGroupColumns)
@@ -298,7 +298,7 @@ TableColumns own_columns(const MeasuredTable& table, const TablePackRequest& req
 TableColumns same_columns(const MeasuredTable& table, const TablePackRequest& request) {
   auto columns = parse_columns(request.like);
   std::set<std::string> wanted = {request.runtime};
-  wanted.insert(request.leave_out.begin(), request.leave_out.end());
+  wanted.insert(request.skipped_columns.begin(), request.skipped_columns.end());
   for (const auto* part : {&columns.group, &columns.candidate}) {
     for (const TableColumn& column : *part) {
       wanted.insert(column.name);
@@ -349,7 +349,7 @@ class RunTimes {
     if (failed_.contains(text) || (value && (!std::isfinite(*value) || failed_numbers_.contains(*value))))
       return std::nullopt;
     if (!value || *value <= 0)
-      throw DataError("{}: {}: found '{}', expected a run time above 0; is it a mark of failures? --failed={}",
+      throw DataError("{}: {}: found '{}', expected a run time above 0; if it marks failures, add --failed={}",
                       row.place, name_, text, text);
     return *value;
   }
@@ -364,8 +364,8 @@ class RunTimes {
       const auto& [slower, row] = sorted[i];
       if (slower > kLargestGap * sorted[i - 1].first)
         throw DataError(
-            "{}: {}: found {}, which is more than a million times {}, the next faster one; is it a mark of failures? "
-            "--failed={}; else pack such problems in tables of their own",
+            "{}: {}: found {}, which is more than a million times {}, the next faster one; if it marks failures, add "
+            "--failed={}; otherwise pack such problems in separate tables",
             row->place, name_, row->values[place_], sorted[i - 1].first, row->values[place_]);
     }
   }
@@ -466,9 +466,9 @@ void check_columns_of(const GroupHeader& header, const std::string& expected, co
   if (found == expected) return;
   const auto origin = header.file.string();
   if (found.empty())
-    throw DataError("{}: is no table (foretime data pack-table), expected one of the columns that {} has: {}", origin,
+    throw DataError("{}: not a table (foretime data pack-table), expected one with the columns of {}: {}", origin,
                     whose, fmt::join(names_of(parse_columns(expected).candidate), ", "));
-  if (expected.empty()) throw DataError("{}: is a table of measurements, and {} is none", origin, whose);
+  if (expected.empty()) throw DataError("{}: is a table of measurements, but {} is not", origin, whose);
   throw DataError("{}: {}", origin, difference_of(parse_columns(found), parse_columns(expected), whose));
 }
 
@@ -481,7 +481,7 @@ TablePackReport pack_table(const TablePackRequest& request) {
   if (request.like.empty() && !table.find(request.runtime))
     throw DataError("--runtime {}: no such column in {}: {}", request.runtime, request.in.front().string(),
                     fmt::join(table.names, ","));
-  for (const std::string& name : request.leave_out) {
+  for (const std::string& name : request.skipped_columns) {
     if (!table.find(name))
       throw DataError("--leave-out {}: no such column in {}: {}", name, request.in.front().string(),
                       fmt::join(table.names, ","));
@@ -494,7 +494,7 @@ TablePackReport pack_table(const TablePackRequest& request) {
     return PackedPlans{{kColumnsPlan, {bytes, bytes + text.size()}}};
   });
   TablePackReport report{.labelled = groups.labelled(),
-                         .index_left_out = table.index_left_out,
+                         .skipped_index_column = table.skipped_index_column,
                          .group_columns = names_of(columns.group),
                          .candidate_columns = names_of(columns.candidate)};
   const auto all = groups.make();

@@ -19,7 +19,7 @@ struct TablePackRequest {
   std::vector<std::filesystem::path> in;
   std::string runtime = "runtime";  // column of run times; any unit, the same in all files
   std::vector<std::string> group;   // columns that identify a problem
-  std::vector<std::string> leave_out;
+  std::vector<std::string> skipped_columns;
   std::vector<std::string> failed;  // run times that mark a failed measurement, in addition to known words
   std::string like;  // required columns, a columns_text of a model or collection; empty: those of the table
 };
@@ -27,9 +27,9 @@ struct TablePackRequest {
 /// Describes a packed table.
 struct TablePackReport {
   int64_t groups = 0, rows = 0;
-  int64_t failed = 0;           // skipped rows without a run time
-  bool labelled = true;         // false: no column of run times, which `like` allows
-  bool index_left_out = false;  // skipped a first column without a name, which numbers rows
+  int64_t failed = 0;                 // skipped rows without a run time
+  bool labelled = true;               // false: no column of run times, which `like` allows
+  bool skipped_index_column = false;  // skipped a first column without a name, which numbers rows
   std::vector<std::string> group_columns,
       candidate_columns;  // columns of the model: each word of a text column is a column of 0 and 1
 };

@@ -50,10 +50,10 @@ size_t ByteSource::read_gzip(std::byte* out, size_t room) {
         inflater_->inflate(std::span(input_).subspan(input_begin_, input_end_ - input_begin_), std::span(out, room));
     const bool stuck = step.consumed == 0 && step.produced == 0 && !step.ended;
     if (stuck && !more)
-      throw DataError("{}: gzip data end after {} bytes of their content, expected more; copied completely?",
+      throw DataError("{}: gzip data end after {} decompressed bytes, expected more; was the file copied completely?",
                       file_.string(), produced_);
     if (step.damaged || stuck)
-      throw DataError("{}: gzip data damaged after {} bytes of their content", file_.string(), produced_);
+      throw DataError("{}: gzip data are damaged after {} decompressed bytes", file_.string(), produced_);
     input_begin_ += step.consumed;
     produced_ += step.produced;
     if (step.ended) inflater_.reset();

@@ -30,6 +30,7 @@ class ByteSource {
     void operator()(std::FILE* file) const { std::fclose(file); }
   };
 
+  /// Reads more of the file into input_; returns false at its end.
   bool read_input();
   size_t read_plain(std::byte* out, size_t room);
   size_t read_gzip(std::byte* out, size_t room);

@@ -148,7 +148,7 @@ constexpr KnownForm kForms[] = {
     {FileForm::hlo, "protobuf, as HLO modules are", "foretime data inspect, pack and convert read it",
      [](const Start& s) { return s.bytes.starts_with("\x0a") && contains(s.bytes, "\x12"); }},
 
-    {FileForm::foreign, "a Git LFS pointer", "git lfs pull fetches the file that it stands for",
+    {FileForm::foreign, "a Git LFS pointer", "git lfs pull fetches the file itself",
      [](const Start& s) { return s.text.starts_with("version https://git-lfs"); }},
     {FileForm::foreign, "an HTML page",
      "download the file itself: the server sent a page, perhaps a login, in its place",

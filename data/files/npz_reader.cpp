@@ -118,7 +118,7 @@ void ZipReader::read(void* out, uint64_t count) {
 void ZipReader::finish() {
   std::byte extra{};
   const uint64_t got = inflater_ ? inflate_some({&extra, 1}) : read_raw(&extra, 1);
-  if (got > 0) fail("goes on after {} bytes, expected its end", position_);
+  if (got > 0) fail("has more than {} bytes, expected its end", position_);
   if (inflater_ && !ended_) fail("cut off after {} bytes, expected the end of its deflate stream", position_);
   if (position_ != entry_.size) fail("{} bytes, but the zip directory records {}", position_, entry_.size);
   if (crc_ != entry_.crc) fail("checksum is wrong (CRC-32 {:08x}, expected {:08x})", crc_, entry_.crc);

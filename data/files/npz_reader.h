@@ -123,6 +123,7 @@ class NpyStream {
   std::vector<T> read_all();
 
  private:
+  /// Checks that `count` elements are left, and counts them as read. Throws DataError.
   void claim(int64_t count);
 
   std::string origin_;

@@ -73,12 +73,12 @@ CollectionFile::CollectionFile(const std::filesystem::path& path) : file_(path) 
   }
   if (!S_ISREG(status.st_mode)) file_.fail("file", "not a regular file");
   file_.read(&preamble_, sizeof preamble_, 0, "preamble");
-  if (preamble_.magic != kMagic) file_.fail("preamble", "other first bytes, expected a packed collection");
+  if (preamble_.magic != kMagic) file_.fail("preamble", "found other first bytes, expected a packed collection");
   if (preamble_.endian_mark != kEndianMark)
     file_.fail("preamble", "endian mark {:#x}, expected {:#x}", preamble_.endian_mark, kEndianMark);
   if (preamble_.version != kVersion) {
     file_.fail("preamble",
-               "version {}, expected {}: pack the files that it was made of again, with "
+               "version {}, expected {}: pack its source files again, with "
                "`foretime data pack`",
                preamble_.version, kVersion);
   }
@@ -349,8 +349,8 @@ int64_t verify_packed(const std::filesystem::path& file) {
                        same(found.tile_features, expected.tile_features) &&
                        same(found.log_tile_features, expected.log_tile_features);
     if (!right)
-      throw DataError("{}: {}: summary, expected that of the group's contents: pack the data again", file.string(),
-                      header.name);
+      throw DataError("{}: {}: found a summary that differs from the group's contents: pack the data again",
+                      file.string(), header.name);
     verify_plans(header);
   }
   return headers.size();

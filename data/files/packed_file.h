@@ -238,6 +238,7 @@ class Output {
  private:
   void write(const void* bytes, size_t count);
   void pad();
+  /// Copies bytes of another file to the end of this one.
   void copy_bytes(const File& from, uint64_t offset, uint64_t bytes);
 
   AtomicFile file_;

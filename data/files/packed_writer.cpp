@@ -261,7 +261,7 @@ struct PackedWriter::State {
   /// The one way in which groups are written, so that a streamed one has the bytes of one in memory.
   void write(const std::string& name, const std::function<Group(const LayoutSink&)>& read, uint64_t fingerprint) {
     using namespace packed;
-    if (broken) throw DataError("{}: a group before it failed, expected no further one", origin(name));
+    if (broken) throw DataError("{}: found a group after one that failed", origin(name));
     if (!seen.insert(name).second)
       throw DataError("{}: a second group of this name, expected different names in a collection", origin(name));
     broken = true;  // reset when everything is written

@@ -48,6 +48,7 @@ class LayoutCoder {
   Row whole_numbers(const T* row, size_t node) const;
   uint8_t code_of(Table& table, const Row& row, size_t node);
   uint8_t code_of_raw(Table& table, const float* row, size_t node);
+  /// Adds a row to the lookup table of raw rows.
   void remember(Table& table, const RawRow& raw);
 
   std::vector<int32_t> nodes_;

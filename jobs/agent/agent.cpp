@@ -15,10 +15,10 @@
 #include "base/process.h"
 #include "jobs/agent/agent_heartbeat.h"
 #include "jobs/agent/agent_job.h"
-#include "jobs/agent/artifact_courier.h"
+#include "jobs/agent/artifact_uploader.h"
 #include "jobs/agent/backlog.h"
-#include "jobs/agent/claim_turns.h"
-#include "jobs/agent/end_judge.h"
+#include "jobs/agent/claim_schedule.h"
+#include "jobs/agent/failure_classifier.h"
 #include "jobs/agent/program_folder.h"
 #include "jobs/agent/queue_link.h"
 #include "jobs/agent/reaper.h"
@@ -43,10 +43,10 @@ AgentInfo info_of(const AgentOptions& options) {
           .runs_programs = !options.roots.programs.empty()};
 }
 
-std::unique_ptr<ArtifactCourier> make_courier(const AgentOptions& options, std::shared_ptr<JobQueue> queue,
-                                              Waiter& waiter, World& world) {
+std::unique_ptr<ArtifactUploader> make_uploader(const AgentOptions& options, std::shared_ptr<JobQueue> queue,
+                                                Waiter& waiter, World& world) {
   if (!options.artifacts) return nullptr;
-  return std::make_unique<ArtifactCourier>(
+  return std::make_unique<ArtifactUploader>(
       std::move(queue), options.artifacts(), options.store, [&waiter] { waiter.wake(); }, world);
 }
 
@@ -86,11 +86,11 @@ class AgentLoop {
         world_(world),
         log_(log),
         link_(make_queue(), world, log),
-        turns_(options, make_queue(), world, log),
+        schedule_(options, make_queue(), world, log),
         heartbeat_(
             make_queue(), options.lease_term, info_of(options), [&waiter] { waiter.wake(); }, world, log),
-        courier_(make_courier(options, make_queue(), waiter, world)),
-        ends_(options, waiter, world, log),
+        uploader_(make_uploader(options, make_queue(), waiter, world)),
+        classifier_(options, waiter, world, log),
         reaper_(options.name, link_, world, log),
         programs_(options.roots.programs),
         store_(options.name, options.queue, link_, world, log),
@@ -101,58 +101,58 @@ class AgentLoop {
     log_.info("agent {}: {} CPUs, {} GPUs, runs in {}", options_.name, options_.cpus, options_.gpus.size(),
               options_.roots.runs.string());
     for (double now = world_.steady_seconds();; now = world_.steady_seconds()) {
-      look_at_hosts();
+      update_silent_hosts();
       heartbeat_.tick(running(), trouble());
       obey_stop_requests(now);
       obey_directives(now);
       start_jobs();
       for (auto& held : jobs_) {
         held.job->tick(now);
-        ends_.look_after_deserted(*held.job, held.evidence, now);
+        classifier_.end_if_abandoned(*held.job, held.evidence, now);
         forward(held);
-        if (held.job) leave_if_unkillable(held, now);
+        if (held.job) drop_lease_if_unkillable(held, now);
       }
-      std::erase_if(jobs_, [](const Held& held) { return held.job == nullptr; });
-      turns_.listen(now, link_.open(now));
+      std::erase_if(jobs_, [](const RunningJob& held) { return held.job == nullptr; });
+      schedule_.listen(now, link_.open(now));
       claim_jobs();
-      look_at_store(now);  // called after the first claim: if Redis refuses the claim, the agent ends
+      check_store(now);  // called after the first claim: if Redis refuses the claim, the agent ends
       reap(now);
       if (done(now)) break;
       wait();
     }
     // An emptied queue is no queue whose work is done.
-    if (drained_) store_.look(world_.steady_seconds());
+    if (drained_) store_.check(world_.steady_seconds());
     if (drained_ && !store_.trouble().empty()) throw RedisDataLost("agent {}: {}", options_.name, store_.trouble());
     std::string outcomes;
     for (const auto& [outcome, count] : outcomes_)
       outcomes += fmt::format("{}{} {}", outcomes.empty() ? ": " : ", ", count, to_string(outcome));
-    log_.info("agent {}: ends after {} jobs{}", options_.name, finished_, outcomes);
+    log_.info("agent {}: finished {} jobs{}; exits", options_.name, finished_, outcomes);
     return finished_;
   }
 
  private:
-  struct Held {
+  struct RunningJob {
     std::unique_ptr<AgentJob> job;
-    Evidence evidence{};
+    FailureEvidence evidence{};
     bool has_slots = true;
-    bool left = false;     // lease is no longer renewed
-    bool storing = false;  // result waits for the artifact store
+    bool lease_dropped = false;  // lease is no longer renewed
+    bool storing = false;        // result waits for the artifact store
   };
 
   /// Returns why nothing is claimed; empty if nothing is wrong.
-  std::string trouble() const { return store_.trouble().empty() ? ends_.trouble() : store_.trouble(); }
+  std::string trouble() const { return store_.trouble().empty() ? classifier_.trouble() : store_.trouble(); }
 
-  void look_at_store(double now) {
+  void check_store(double now) {
     if (now < store_.next() || !link_.open(now) || obeyed_stops_ > 0) return;
-    if (ends_.health().looks_first()) return;  // the first call is a claim, as for the reaper
-    store_.look(now);
+    if (classifier_.health().in_first_check()) return;  // the first call is a claim, as for the reaper
+    store_.check(now);
   }
 
-  void look_at_hosts() {
-    auto silent = ends_.news_of_hosts();
+  void update_silent_hosts() {
+    auto silent = classifier_.changed_silent_hosts();
     if (!silent) return;
     slots_.set_silent(*std::move(silent));
-    turns_.at_once();
+    schedule_.make_due();
   }
 
   void obey_stop_requests(double now) {
@@ -160,7 +160,8 @@ class AgentLoop {
     if (count == obeyed_stops_) return;
     if (obeyed_stops_ == 0) {
       stopped_at_ = now;
-      log_.info("agent {}: asked to end: claims no more, {} jobs are asked to stop", options_.name, running());
+      log_.info("agent {}: received a request to end: claims no more jobs and asks {} running jobs to stop",
+                options_.name, running());
     }
     obeyed_stops_ = count;
     for (auto& held : jobs_) {
@@ -182,57 +183,61 @@ class AgentLoop {
     if (directive == Directive::cancel) job.request_stop(StopReason::cancel, now);
     if (directive != Directive::lost) return;
     job.give_up();
-    store_.at_once();  // the queue may have lost the agent's record
+    store_.make_due();  // the queue may have lost the agent's record
   }
 
   void start_jobs() {
     for (auto& held : jobs_) {
       auto& job = *held.job;
-      if (!job.starting()) continue;
+      if (!job.is_starting()) continue;
       const double now = world_.steady_seconds();
-      const auto seen = ends_.look(held.evidence, now);
-      if (seen == NodeHealth::Answer::trouble) job.give_back(ends_.health().trouble());
+      const auto seen = classifier_.check_machine(held.evidence, now);
+      if (seen == NodeHealth::Answer::trouble) job.give_back(classifier_.health().trouble());
       if (seen == NodeHealth::Answer::well) link_.reach_for(job, [&] { job.start(link_.queue(), proposer_); });
-      if (!job.starting() && job.could_not_start())
-        ends_.health().could_not_start(job.lease().job, job.result().error, world_.steady_seconds());
+      if (!job.is_starting() && job.could_not_start())
+        classifier_.health().could_not_start(job.lease().job, job.result().error, world_.steady_seconds());
       if (const auto& program = job.missing_program();
           !program.empty() && programs_.note_missing(job.lease().spec.program, program))
-        log_.warn("{}: no such file: jobs that run it are left to other agents until it is there", program.string());
+        log_.warn("{}: no such file in the folder of programs: gives back jobs that run it until the file exists",
+                  program.string());
     }
   }
 
   /// Reports, then the result: the log and the checkpoint are there before the job has ended.
-  void forward(Held& held) {
+  void forward(RunningJob& held) {
     auto& job = *held.job;
-    while (!job.silent()) {
+    while (!job.stopped_reporting()) {
       const auto* report = job.next_report(world_.steady_seconds());
       if (report == nullptr) break;
       auto directive = Directive::proceed;
       if (!link_.reach_for(job, [&] { directive = link_.queue().report(job.lease(), *report); })) break;
-      job.reported(world_.steady_seconds());
+      job.mark_reported(world_.steady_seconds());
       obey(job, directive, world_.steady_seconds());
     }
     if (!job.ended()) return;
     if (std::exchange(held.has_slots, false)) {
-      held.evidence.look_since = world_.steady_seconds();
+      held.evidence.check_since = world_.steady_seconds();
       slots_.give_back(job.slots());
-      turns_.slot_freed(job.result().outcome == Outcome::preempted);
+      schedule_.slot_freed(job.result().outcome == Outcome::preempted);
     }
-    held.storing = !job.silent() && obeyed_stops_ < 2 && !job.stored();
-    if (!job.silent() && ends_.judge(job, held.evidence) && !job.has_news() && !held.storing) finish(job);
-    if (!job.silent()) return;
-    if (courier_) courier_->forget(job.lease());
+    held.storing = !job.stopped_reporting() && obeyed_stops_ < 2 && !job.stored();
+    if (!job.stopped_reporting() && classifier_.classify(job, held.evidence) && !job.has_unsent_reports() &&
+        !held.storing)
+      finish(job);
+    if (!job.stopped_reporting()) return;
+    if (uploader_) uploader_->forget(job.lease());
     heartbeat_.release(job.lease());
     held.job.reset();
   }
 
   /// A process that waits for storage which hangs outlives SIGKILL. Its job must not wait with it.
-  void leave_if_unkillable(Held& held, double now) {
+  void drop_lease_if_unkillable(RunningJob& held, double now) {
     const auto& job = *held.job;
-    if (held.left || now - job.killed_at() < std::chrono::duration<double>(options_.lease_term).count()) return;
-    held.left = true;
+    if (held.lease_dropped || now - job.killed_at() < std::chrono::duration<double>(options_.lease_term).count())
+      return;
+    held.lease_dropped = true;
     heartbeat_.release(job.lease());
-    log_.error("job {}: killed, and yet it does not end: its lease is left to run out, its CPUs and GPUs stay taken",
+    log_.error("job {}: did not exit after SIGKILL; its lease will expire, and its CPUs and GPUs stay reserved",
                job.lease().job);
   }
 
@@ -240,7 +245,7 @@ class AgentLoop {
   void finish(AgentJob& job) {
     const auto& result = job.result();
     const double now = world_.steady_seconds();
-    const bool claims = turns_.due_with_result(now) && wants_jobs(now) && may_claim(now);
+    const bool claims = schedule_.due_with_result(now) && wants_jobs(now) && may_claim(now);
     link_.reach_for(job, [&] {
       FinishedAndNext done;
       bool claimed = claims;
@@ -255,11 +260,11 @@ class AgentLoop {
         } catch (const RedisRefused&) {
           done.finished = end();  // a refused claim must not cost the result
           claimed = false;
-          turns_.with_result_refused(now);
+          schedule_.separate_claims(now);
         }
       }
       if (!done.finished) {
-        log_.warn("job {}: its lease was lost; the result was refused", job.lease().job);
+        log_.warn("job {}: Redis refused its result, because its lease was lost", job.lease().job);
       } else {
         job.log_end();
         ++outcomes_[result.outcome];
@@ -269,7 +274,7 @@ class AgentLoop {
       if (done.next) {
         accept(*done.next);
       } else if (claimed && !options_.until_empty) {
-        turns_.rest(true);
+        schedule_.wait_after_claim(true);
       }
     });
   }
@@ -285,21 +290,21 @@ class AgentLoop {
     while (wants_jobs(world_.steady_seconds()) && link_.open() && stops_.load() == 0) {
       // A claim without an answer may have given us a job, which is given back.
       const bool may_claim = !claim_token_.empty() || this->may_claim(world_.steady_seconds());
-      if (!may_claim && ends_.health().trouble().empty() && store_.trouble().empty())
+      if (!may_claim && classifier_.health().trouble().empty() && store_.trouble().empty())
         break;  // the first look goes on, and wakes this loop
       if (may_claim && claim_one()) continue;
-      if (!may_claim) look_after_suspects();
-      if (!may_claim) see_whether_others_are_done();
-      turns_.rest(may_claim);
+      if (!may_claim) update_blamed_jobs();
+      if (!may_claim) check_whether_drained();
+      schedule_.wait_after_claim(may_claim);
     }
   }
 
-  bool may_claim(double now) { return store_.trouble().empty() && ends_.health().may_claim(now); }
+  bool may_claim(double now) { return store_.trouble().empty() && classifier_.health().may_claim(now); }
 
   /// Returns whether a claim is due and another job may run.
   bool wants_jobs(double now) const {
     const auto most = options_.max_jobs > 0 ? options_.max_jobs : INT64_MAX;
-    return obeyed_stops_ == 0 && turns_.due(now) && slots_.free_cpus() > 0 && running() < most;
+    return obeyed_stops_ == 0 && schedule_.due(now) && slots_.free_cpus() > 0 && running() < most;
   }
 
   ClaimRequest next_claim() {
@@ -322,7 +327,7 @@ class AgentLoop {
       if (lease)
         accept(*lease);
       else if (jobs_.empty())
-        drained_ = backlog_.is_all(link_.queue());
+        drained_ = backlog_.is_drained(link_.queue());
     };
     link_.reach_or_pause(claim);
     const bool got_one = !accepted_.empty();
@@ -341,10 +346,10 @@ class AgentLoop {
     }
     heartbeat_.hold(lease);
     const double now = world_.steady_seconds();
-    ends_.health().claimed(lease.job, now);
+    classifier_.health().claimed(lease.job, now);
     accepted_.push_back({.job = std::make_unique<AgentJob>(
-                             lease, *slots, options_, courier_.get(), [this] { waiter_.wake(); }, world_, log_),
-                         .evidence = {.look_since = now - NodeHealth::kFresh}});
+                             lease, *slots, options_, uploader_.get(), [this] { waiter_.wake(); }, world_, log_),
+                         .evidence = {.check_since = now - NodeHealth::kFresh}});
   }
 
   void begin_accepted() {
@@ -354,25 +359,26 @@ class AgentLoop {
   }
 
   /// Asks the queue whether the jobs that this machine is blamed for have failed elsewhere since.
-  void look_after_suspects() {
-    const auto suspects = ends_.health().suspects();
-    if (suspects.empty()) return;
+  void update_blamed_jobs() {
+    const auto blamed_jobs = classifier_.health().blamed_jobs();
+    if (blamed_jobs.empty()) return;
     link_.reach_or_pause([&] {
-      for (const auto& job : suspects) {
-        if (const auto record = link_.queue().find(job)) ends_.health().heard_of(job, record->failures);
+      for (const auto& job : blamed_jobs) {
+        if (const auto record = link_.queue().find(job)) classifier_.health().update_failures(job, record->failures);
       }
     });
   }
 
   /// While this agent claims nothing.
-  void see_whether_others_are_done() {
+  void check_whether_drained() {
     if (!jobs_.empty() || !options_.until_empty) return;
-    link_.reach_or_pause([&] { drained_ = backlog_.is_all(link_.queue()); });
+    link_.reach_or_pause([&] { drained_ = backlog_.is_drained(link_.queue()); });
   }
 
   void reap(double now) {
     if (now < reaper_.next() || !link_.open(now) || obeyed_stops_ > 0) return;
-    if (ends_.health().looks_first()) return;  // the first call is a claim: where Redis refuses that, the agent ends
+    if (classifier_.health().in_first_check())
+      return;  // the first call is a claim: where Redis refuses that, the agent ends
     reaper_.reap(now, [this] { heartbeat_.tick(running(), trouble()); });
   }
 
@@ -384,7 +390,8 @@ class AgentLoop {
     const bool late = obeyed_stops_ > 1 || now >= drain_ends();
     if (!all_ended || !late || !link_.down()) return false;
     log_.error(
-        "agent {}: Redis is away or refuses this agent, and {} results could not be written: these jobs will run again",
+        "agent {}: Redis is unreachable or refuses this agent, so {} results were not written; these jobs will run "
+        "again",
         options_.name, jobs_.size());
     return true;
   }
@@ -398,27 +405,28 @@ class AgentLoop {
   double next_turn(double now) const {
     double next = now + std::chrono::duration<double>(options_.lease_term).count() / 4;  // the heartbeat hears from us
     const auto calls_at = [&](double time) { next = std::min(next, std::max(time, link_.next())); };
-    next = std::min(next, ends_.health().next_turn());
+    next = std::min(next, classifier_.health().next_turn());
     for (const auto& held : jobs_) {
       next = std::min(next, held.job->next_timer());
-      next = std::min(next, ends_.next_turn(*held.job, held.evidence, now));
-      if (!held.evidence.looking && !(held.storing && !held.job->has_news())) calls_at(held.job->next_call());
+      next = std::min(next, classifier_.next_turn(*held.job, held.evidence, now));
+      if (!held.evidence.awaits_check && !(held.storing && !held.job->has_unsent_reports()))
+        calls_at(held.job->next_call());
     }
-    if (courier_) next = std::min(next, courier_->next_turn());
+    if (uploader_) next = std::min(next, uploader_->next_turn());
     if (obeyed_stops_ > 0 && now < drain_ends()) next = std::min(next, drain_ends());
     if (obeyed_stops_ > 0 && !claim_token_.empty()) calls_at(0);
     if (obeyed_stops_ > 0) return next;
     const bool room = options_.max_jobs <= 0 || running() < options_.max_jobs;
-    if (room && slots_.free_cpus() > 0 && !ends_.health().looks_first()) calls_at(turns_.next());
-    if (!ends_.health().looks_first()) calls_at(std::min(reaper_.next(), store_.next()));
-    calls_at(turns_.next_listen());
+    if (room && slots_.free_cpus() > 0 && !classifier_.health().in_first_check()) calls_at(schedule_.next());
+    if (!classifier_.health().in_first_check()) calls_at(std::min(reaper_.next(), store_.next()));
+    calls_at(schedule_.next_listen());
     return next;
   }
 
   void wait() {
     std::vector<pollfd> descriptors;
     for (const auto& held : jobs_) held.job->add_descriptors(descriptors);
-    turns_.add_descriptors(descriptors);
+    schedule_.add_descriptors(descriptors);
     const double now = world_.steady_seconds();
     waiter_.wait(descriptors, std::max(next_turn(now) - now, kShortestWait));
   }
@@ -436,18 +444,19 @@ class AgentLoop {
   World& world_;
   spdlog::logger& log_;
   QueueLink link_;
-  ClaimTurns turns_;
+  ClaimSchedule schedule_;
   Heartbeat heartbeat_;
-  std::unique_ptr<ArtifactCourier> courier_;  // null: there is no artifact store
-  EndJudge ends_;
+  std::unique_ptr<ArtifactUploader> uploader_;  // null: there is no artifact store
+  FailureClassifier classifier_;
   Reaper reaper_;
   ProgramFolder programs_;
   StoreWatch store_;
   Backlog backlog_;
   Cleaning cleaning_;
-  std::vector<Held> jobs_, accepted_;  // accepted_: came with the result of another one, and join jobs_ in this turn
-  std::string claim_token_;            // token of an unanswered claim; empty: none
-  bool drained_ = false;               // nothing is left for it to do
+  std::vector<RunningJob> jobs_,
+      accepted_;             // accepted_: came with the result of another one, and join jobs_ in this turn
+  std::string claim_token_;  // token of an unanswered claim; empty: none
+  bool drained_ = false;     // nothing is left for it to do
   int obeyed_stops_ = 0;
   double stopped_at_ = 0;
   int64_t finished_ = 0;                   // jobs that reached an end here

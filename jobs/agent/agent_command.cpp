@@ -208,10 +208,9 @@ fs::path needed_run(const JobSpec& spec, const AgentOptions& options, const std:
                     const FetchedArtifact& fetched) {
   if (fetched.found()) return fetched.path;
   if (spec.after.empty())
-    throw JobUnusable("job {}: an {} job needs the training job that it acts on in `after`", spec.id,
-                      to_string(spec.kind));
+    throw JobUnusable("job {}: an {} job needs the id of its training job in `after`", spec.id, to_string(spec.kind));
   if (!needed || needed->checkpoint.empty())
-    throw JobUnusable("job {}: job {}, which it acts on, {}", spec.id, spec.after.front(),
+    throw JobUnusable("job {}: the job in `after`, {}, {}", spec.id, spec.after.front(),
                       needed ? "left no checkpoint" : "is unknown (forgotten after its time to live?)");
   const auto folder = stored_checkpoint(spec.after.front(), needed->checkpoint, options);
   return folder.parent_path().filename() == "checkpoints" ? folder.parent_path().parent_path() : folder;
@@ -240,10 +239,10 @@ std::vector<std::string> evaluate_arguments(const JobSpec& spec, const AgentOpti
         sets.push_back(item.first.as<std::string>() + "=" + item.second.as<std::string>());
       }
     } else if (!yaml.IsNull()) {
-      throw JobUnusable("job {}: its settings are no map of files and set", spec.id);
+      throw JobUnusable("job {}: settings: expected a map with files and set", spec.id);
     }
   } catch (const YAML::Exception& error) {
-    throw JobUnusable("job {}: its settings are not YAML of files and set: {}", spec.id, error.what());
+    throw JobUnusable("job {}: settings: not YAML, expected a map with files and set: {}", spec.id, error.what());
   }
   if (files.size() > kEvaluatedFiles)
     throw JobUnusable("files: {}, at most {}; use patterns", files.size(), kEvaluatedFiles);
@@ -269,7 +268,7 @@ fs::path needed_bundle(const JobSpec& spec, const AgentOptions& options, const s
   if (fetched.found()) return fetched.path;
   const auto& id = spec.after.front();
   if (!needed || needed->spec.kind != JobKind::finetune || needed->checkpoint.empty())
-    throw JobUnusable("job {}: job {}, which it goes on from, {}", spec.id, id,
+    throw JobUnusable("job {}: the job in `after`, {}, {}", spec.id, id,
                       needed ? "left no bundle" : "is unknown (forgotten after its time to live?)");
   auto [real, own] = find_published(id, needed->checkpoint, options);
   if (!files().exists(real) || files().is_folder(real))
@@ -335,7 +334,7 @@ std::map<std::string, std::string> attempt_environment(const JobSpec& spec, cons
 
 fs::path make_attempt_folder(const AgentOptions& options, const Lease& lease) {
   const auto& roots = options.roots;
-  if (!is_id(lease.job)) throw JobUnusable("a job's id is no text of 1 to 64 letters, digits, - and _");
+  if (!is_id(lease.job)) throw JobUnusable("job id: expected 1 to 64 letters, digits, - and _");
   const auto job = roots.runs / lease.job;
   files().create_folders(job);
   files().sync_folder(roots.runs);  // or a loss of power takes all that the job will write

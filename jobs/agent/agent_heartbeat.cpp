@@ -13,19 +13,19 @@ constexpr size_t kReasons = 5;  // logged reasons of one outage
 
 }  // namespace
 
-void Link::failed(const std::string& what, double now) {
+void ReconnectTimer::failed(const std::string& what, double now) {
   if (failures_ == 0) since_ = now;
-  if (said_.size() < kReasons && said_.insert(what).second)
-    log_.warn("{}: {}; trying again, jobs go on meanwhile", who_, what);
+  if (logged_reasons_.size() < kReasons && logged_reasons_.insert(what).second)
+    log_.warn("{}: {}; will retry, jobs continue", who_, what);
   const double wait = std::min(longest_, std::ldexp(1.0, std::min(failures_, 10)));
   ++failures_;
   next_ = now + world_.spread(wait);
 }
 
-void Link::worked(double now) {
+void ReconnectTimer::worked(double now) {
   if (failures_ > 0) log_.info("{}: Redis is back after {:.1f} s", who_, now - since_);
   failures_ = 0;
-  said_.clear();
+  logged_reasons_.clear();
   next_ = 0;
 }
 
@@ -93,7 +93,7 @@ double Heartbeat::step() {
 void Heartbeat::renew_all() {
   std::unique_lock lock(mutex_);
   const bool hanging = world_.steady_seconds() - last_tick_ > std::chrono::duration<double>(term_).count();
-  if (hanging && !hanging_) log_.error("the agent's loop hangs: its leases are not renewed any more");
+  if (hanging && !hanging_) log_.error("the agent's loop hangs: stops renewing its leases");
   hanging_ = hanging;
   if (hanging) return;
   const auto leases = leases_;

@@ -18,14 +18,16 @@ constexpr double kLongestPause = 20;  // seconds between two attempts to reach R
 
 /// Decides when to call Redis again: after 1, 2, 4, … seconds with jitter, at most `longest_seconds`. Logs each reason
 /// of an outage once, and the end of the outage.
-class Link {
+class ReconnectTimer {
  public:
-  Link(std::string who, double longest_seconds, World& world, spdlog::logger& log)
+  ReconnectTimer(std::string who, double longest_seconds, World& world, spdlog::logger& log)
       : who_(std::move(who)), longest_(longest_seconds), world_(world), log_(log) {}
   bool open(double now) const { return now >= next_; }
   bool down() const { return failures_ > 0; }
   double next() const { return next_; }  // time of the next attempt; 0: at once
+  /// Records a failed call, and delays the next one.
   void failed(const std::string& what, double now);
+  /// Records a successful call.
   void worked(double now);
 
  private:
@@ -34,7 +36,7 @@ class Link {
   World& world_;
   spdlog::logger& log_;
   int failures_ = 0;
-  std::set<std::string> said_;  // some reasons of this outage, already logged
+  std::set<std::string> logged_reasons_;  // some reasons of this outage, already logged
   double next_ = 0, since_ = 0;
 };
 
@@ -49,7 +51,9 @@ class Heartbeat {
   Heartbeat(const Heartbeat&) = delete;
   Heartbeat& operator=(const Heartbeat&) = delete;
 
+  /// Renews a lease from now on.
   void hold(const Lease& lease);
+  /// Stops renewing a lease.
   void release(const Lease& lease);
   /// Records that the loop lives, runs `jobs` jobs, and claims none because of `trouble` (empty: it claims).
   void tick(int64_t jobs, const std::string& trouble);
@@ -66,7 +70,7 @@ class Heartbeat {
   std::function<void()> wake_;
   World& world_;
   spdlog::logger& log_;
-  Link link_;
+  ReconnectTimer link_;
   std::mutex mutex_;  // guards the members below; never held during a call to Redis, which would block the loop
   AgentInfo info_;
   bool hanging_ = false;

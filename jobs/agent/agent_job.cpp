@@ -44,12 +44,12 @@ const char* phrase_of(StopReason reason) {
 
 }  // namespace
 
-AgentJob::AgentJob(Lease lease, JobSlots slots, const AgentOptions& options, ArtifactCourier* courier,
+AgentJob::AgentJob(Lease lease, JobSlots slots, const AgentOptions& options, ArtifactUploader* uploader,
                    std::function<void()> wake, World& world, spdlog::logger& log)
     : lease_(std::move(lease)),
       slots_(std::move(slots)),
       options_(options),
-      courier_(courier),
+      uploader_(uploader),
       world_(world),
       runs_own_program_(lease_.spec.kind == JobKind::train && runs_program(lease_.spec.settings)),
       logger_(log),
@@ -59,24 +59,24 @@ AgentJob::AgentJob(Lease lease, JobSlots slots, const AgentOptions& options, Art
   try {
     history_ = history::unpack(lease_.history, kHistoryPoints);
   } catch (const history::HistoryError& error) {
-    logger_.warn("{}: {}: its history begins anew", who(), error.what());
+    logger_.warn("{}: {}: starts an empty history", log_name(), error.what());
   }
 }
 
-std::string AgentJob::who() const { return fmt::format("job {} (attempt {})", lease_.job, lease_.attempt); }
+std::string AgentJob::log_name() const { return fmt::format("job {} (attempt {})", lease_.job, lease_.attempt); }
 
 void AgentJob::start(JobQueue& queue, const Proposer& proposer) {
-  waits_ = false;
+  start_waits_ = false;
   try {
     if (lease_.spec.deferred) {
       lease_.spec.parameters = proposer(queue, lease_);
       lease_.spec.deferred = false;
     }
-    waits_ = !prepare(queue) || !fetch() || !launch();
-    if (waits_) return;
+    start_waits_ = !prepare(queue) || !fetch() || !launch();
+    if (start_waits_) return;
     state_ = State::running;
     started_at_ = last_progress_at_ = last_message_at_ = last_tick_at_ = world_.steady_seconds();
-    logger_.info("{}: {} starts in {}{}", who(),
+    logger_.info("{}: {} starts in {}{}", log_name(),
                  lease_.spec.name.empty() ? to_string(lease_.spec.kind) : lease_.spec.name, folder_.string(),
                  lease_.spec.resources.elastic()
                      ? fmt::format(", on {} of {} to {} ranks", lease_.ranks, lease_.spec.resources.ranks,
@@ -107,7 +107,7 @@ void AgentJob::start(JobQueue& queue, const Proposer& proposer) {
 }
 
 template <class Value>
-bool AgentJob::has_arrived(const std::future<Value>& piece) const {
+bool AgentJob::is_file_work_done(const std::future<Value>& piece) const {
   if (is_ready(piece)) return true;
   if (world_.steady_seconds() < work_.hangs_at()) return false;
   throw NodeError("{}: no answer for {:.0f} s", options_.roots.runs.string(), FileWork::kPatience);
@@ -119,7 +119,7 @@ bool AgentJob::prepare(JobQueue& queue) {
   if (!needed_)
     needed_ = spec.after.empty() || spec.kind == JobKind::train ? std::nullopt : queue.find(spec.after.front());
   if (!preparing_.valid()) {
-    const bool fetches = courier_ != nullptr, newer = fetches && courier_->stores();
+    const bool fetches = uploader_ != nullptr, newer = fetches && uploader_->stores();
     preparing_ = work_.run([lease = lease_, options = options_, needed = *needed_, fetches, newer] {
       Prepared prepared;
       prepared.folder = make_attempt_folder(options, lease);
@@ -128,7 +128,7 @@ bool AgentJob::prepare(JobQueue& queue) {
       return prepared;
     });
   }
-  if (!has_arrived(preparing_)) return false;
+  if (!is_file_work_done(preparing_)) return false;
   auto prepared = preparing_.get();
   folder_ = std::move(prepared.folder);
   missing_ = std::move(prepared.missing);
@@ -138,10 +138,10 @@ bool AgentJob::prepare(JobQueue& queue) {
 
 bool AgentJob::fetch() {
   if (!missing_ || fetched_) return true;
-  auto outcome = courier_->fetch(lease_, missing_->job, missing_->want, folder_ / "stored");
+  auto outcome = uploader_->fetch(lease_, missing_->job, missing_->want, folder_ / "stored");
   if (!outcome) return false;
   // Without what is stored it would begin anew, or fail: another agent, or a later time, is better.
-  if (!outcome->unavailable.empty()) throw NodeError("stored artifacts are not reached: {}", outcome->unavailable);
+  if (!outcome->unavailable.empty()) throw NodeError("the artifact store was not reached: {}", outcome->unavailable);
   for (const auto& text : outcome->fetched.notes) log_->note("stored: " + text);
   fetched_ = std::move(outcome->fetched);
   return true;
@@ -154,39 +154,40 @@ bool AgentJob::launch() {
       Started started;
       const auto note = [&](const std::string& text) { started.notes.push_back(text); };
       AttemptPlace place{folder, slots, note, fetched};
-      if (lease.spec.kind == JobKind::train) place.resume = started.resumed = resume_checkpoint(lease, options, place);
+      if (lease.spec.kind == JobKind::train)
+        place.resume = started.resumed_from = resume_checkpoint(lease, options, place);
       auto command = attempt_command(lease, lease.spec.parameters, options, needed, place);
       command.kill_grace_seconds = grace;
       started.command = world.start(std::move(command), folder);
       return started;
     });
   }
-  if (!has_arrived(starting_)) return false;
+  if (!is_file_work_done(starting_)) return false;
   auto started = starting_.get();
   for (const auto& text : started.notes) log_->note(text);
   command_ = std::move(started.command);
-  resumed_ = std::move(started.resumed);
+  resumed_from_ = std::move(started.resumed_from);
   return true;
 }
 
 bool AgentJob::stored() const {
   const bool log_written = !log_ || log_->is_written() || world_.steady_seconds() >= work_.hangs_at();
-  return log_written && (courier_ == nullptr || courier_->settled(lease_));
+  return log_written && (uploader_ == nullptr || uploader_->settled(lease_));
 }
 
 /// The newest checkpoint, or what it has made, relative to its folder; empty where that is not to be stored.
-std::string AgentJob::to_store() const {
-  if (courier_ == nullptr || !courier_->stores() || checkpoint_.empty()) return "";
+std::string AgentJob::checkpoint_to_upload() const {
+  if (uploader_ == nullptr || !uploader_->stores() || checkpoint_.empty()) return "";
   return (options_.roots.runs / checkpoint_).lexically_relative(folder_).string();
 }
 
-void AgentJob::store_result() {
-  const auto path = to_store();
+void AgentJob::upload_result() {
+  const auto path = checkpoint_to_upload();
   if (path.empty()) return;
   const bool of_training = lease_.spec.kind == JobKind::train;
   const bool succeeded = result_.outcome == Outcome::succeeded || result_.outcome == Outcome::stopped;
-  if (of_training) courier_->announce(lease_, folder_, path);
-  courier_->ended(lease_, folder_, of_training || !succeeded ? "" : path, succeeded);
+  if (of_training) uploader_->announce(lease_, folder_, path);
+  uploader_->ended(lease_, folder_, of_training || !succeeded ? "" : path, succeeded);
 }
 
 void AgentJob::end_without_process(Outcome outcome, const std::string& error) {
@@ -195,13 +196,13 @@ void AgentJob::end_without_process(Outcome outcome, const std::string& error) {
   result_.error = error;
   result_.exit_code = -1;
   if (log_ && !error.empty()) log_->note(error);  // only in memory if the disk is full
-  if (!error.empty()) logger_.warn("{}: {} before its start: {}", who(), to_string(outcome), error);
+  if (!error.empty()) logger_.warn("{}: {} before its start: {}", log_name(), to_string(outcome), error);
   state_ = State::ended;
 }
 
 void AgentJob::give_back(const std::string& why, const std::string& before) {
   if (log_) log_->note("given back: " + why);
-  logger_.warn("{}: given back: {}", who(), why);
+  logger_.warn("{}: given back: {}", log_name(), why);
   result_.outcome = Outcome::preempted;
   result_.error = before.empty() ? why : why + ": " + before;
   // What looks like the machine's failure may be the job's doing, which fills a disk, say: that has an end as well.
@@ -222,16 +223,16 @@ void AgentJob::take_file_work(double now) {
     try {
       publish(checkpoint.get());
     } catch (const StorageError& error) {
-      unseen_checkpoint_ = path;
+      unreadable_checkpoint_ = path;
       log_->note(error.what());
     } catch (const std::exception& error) {
-      if (++bad_messages_ <= kBadMessagesNamed) complain(error.what());
+      if (++bad_messages_ <= kBadMessagesNamed) log_useless(error.what());
     }
   }
   if (!exited_ || ended()) return;
   const bool hangs = now >= work_.hangs_at();
   if (!reading_.valid() && (publishing_.empty() || hangs)) read_files();
-  if (reading_.valid() && (is_ready(reading_) || hangs)) finish_conclusion();
+  if (reading_.valid() && (is_ready(reading_) || hangs)) finish_end();
 }
 
 void AgentJob::tick(double now) {
@@ -245,18 +246,19 @@ void AgentJob::tick(double now) {
   last_progress_at_ += stood;
   last_message_at_ += stood;
   const auto status = command_->poll_exit();  // polled first, so that the reads below see all output
-  if (courier_ != nullptr)
-    for (const auto& note : courier_->take_notes(lease_)) log_->note(note);
+  if (uploader_ != nullptr)
+    for (const auto& note : uploader_->take_notes(lease_)) log_->note(note);
   read_output(now, status.has_value());
   receive(now);
   has_connected_ = has_connected_ || command_->connected();
   // What the dead had still sent is read to its end, in a bounded number of turns.
   for (int turn = 0; status && command_->connected() && turn < kLastTurns; ++turn) receive(now);
-  if (status) conclude(*status);
+  if (status) end_command(*status);
   take_file_work(now);
   if (status) return;
   if (state_ == State::stopping && now - stop_requested_at_ >= options_.stop_grace_seconds) {
-    log_->note(fmt::format("it did not end within {} s of being asked to: SIGTERM", options_.stop_grace_seconds));
+    log_->note(
+        fmt::format("did not end within {} s after the request to stop: sends SIGTERM", options_.stop_grace_seconds));
     send_sigterm();
   }
   if (stop_reason_ == StopReason::drain && now - stop_requested_at_ >= options_.drain_seconds) kill();
@@ -267,7 +269,7 @@ void AgentJob::tick(double now) {
 
 double AgentJob::next_timer() const {
   double next = kNever;
-  if (waits_ || !publishing_.empty() || exited_ || measuring_.valid() || (log_ && !log_->is_written()))
+  if (start_waits_ || !publishing_.empty() || exited_ || measuring_.valid() || (log_ && !log_->is_written()))
     next = work_.hangs_at();
   if (exited_ && ended()) return next;
   const bool may_be_killed = state_ == State::running || state_ == State::stopping || state_ == State::terminating;
@@ -285,15 +287,15 @@ double AgentJob::next_timer() const {
 double AgentJob::longest_between_ticks() const { return options_.stall_seconds / 10; }
 
 double AgentJob::next_call() const {
-  if (silent() || (starting() && waits_)) return kNever;
-  if (starting() || ended() || in_flight_ || urgent()) return 0;
-  return has_news() ? last_report_ + kReportInterval : kNever;
+  if (stopped_reporting() || (is_starting() && start_waits_)) return kNever;
+  if (is_starting() || ended() || in_flight_ || urgent()) return 0;
+  return has_unsent_reports() ? last_report_ + kReportInterval : kNever;
 }
 
 void AgentJob::receive(double now) {
-  command_->receive([&](const ProgressMessage& message) { take(message, now); },
+  command_->receive([&](const ProgressMessage& message) { handle_message(message, now); },
                     [&](const std::string& what) {
-                      if (++bad_messages_ <= kBadMessagesNamed) complain(what);
+                      if (++bad_messages_ <= kBadMessagesNamed) log_useless(what);
                     });
 }
 
@@ -302,7 +304,7 @@ void AgentJob::read_output(double now, bool all) {
   command_->read_output(
       all, [&](std::string_view text) { log_->feed(text); },
       [&](std::string_view text) {
-        printed_.append(text.substr(0, kPrintedBytes - std::min(kPrintedBytes, printed_.size())));
+        evaluation_stdout_.append(text.substr(0, kPrintedBytes - std::min(kPrintedBytes, evaluation_stdout_.size())));
       });
   if (log_->lines() == lines) return;
   // A program may report once an epoch, and print meanwhile.
@@ -310,35 +312,36 @@ void AgentJob::read_output(double now, bool all) {
     last_progress_at_ = now;
 }
 
-void AgentJob::complain(const std::string& what) {
-  if (first_complaint_.empty()) first_complaint_ = what;
+void AgentJob::log_useless(const std::string& what) {
+  if (first_useless_message_.empty()) first_useless_message_ = what;
   log_->note(what);
 }
 
-std::map<std::string, double> AgentJob::kept(const std::map<std::string, double>& numbers,
-                                             const ProgressMessage& message) {
-  std::string left_out;
-  for (const auto& [name, found] : message.left_out) {
-    if (left_out_entries_.size() < kProgressMetrics && left_out_entries_.insert(name).second)
-      left_out += fmt::format("{}{}: found {}", left_out.empty() ? "" : "; ", name, found);
+std::map<std::string, double> AgentJob::limited_values(const std::map<std::string, double>& numbers,
+                                                       const ProgressMessage& message) {
+  std::string invalid_entries;
+  for (const auto& [name, found] : message.invalid_entries) {
+    if (logged_entries_.size() < kProgressMetrics && logged_entries_.insert(name).second)
+      invalid_entries += fmt::format("{}{}: found {}", invalid_entries.empty() ? "" : "; ", name, found);
   }
-  if (!left_out.empty()) complain(left_out + ": left out, expected numbers");
+  if (!invalid_entries.empty()) log_useless(invalid_entries + ": left out, expected numbers");
   if (numbers.size() <= kProgressMetrics) return numbers;
   std::map<std::string, double> some;
   if (const auto found = numbers.find(lease_.spec.metric); found != numbers.end()) some.insert(*found);
   for (auto at = numbers.begin(); some.size() < kProgressMetrics; ++at) some.insert(*at);
-  if (left_out_entries_.insert("too many").second)
-    complain(fmt::format("a message of {} numbers: {} of them are kept, the sweep's metric first", numbers.size(),
-                         kProgressMetrics));
+  if (logged_entries_.insert("too many").second)
+    log_useless(fmt::format("a message of {} numbers: {} of them are kept, the sweep's metric first", numbers.size(),
+                            kProgressMetrics));
   return some;
 }
 
-void AgentJob::take(const ProgressMessage& message, double now) {
+void AgentJob::handle_message(const ProgressMessage& message, double now) {
   using Kind = ProgressMessage::Kind;
   if (message.kind == Kind::hello) return;
-  if (message.kind != Kind::progress || message.step != progress_.step || message.scored > scored_ || !has_messages_)
+  if (message.kind != Kind::progress || message.step != progress_.step || message.scored > scored_candidates_ ||
+      !has_messages_)
     last_progress_at_ = last_message_at_ = now;
-  scored_ = std::max(scored_, message.scored);
+  scored_candidates_ = std::max(scored_candidates_, message.scored);
   has_messages_ = changed_ = true;
   progress_.step = std::max(message.step, message.kind == Kind::result ? progress_.step : int64_t{0});
   if (message.total_steps > 0) progress_.total_steps = message.total_steps;
@@ -347,16 +350,16 @@ void AgentJob::take(const ProgressMessage& message, double now) {
       if (std::isfinite(message.loss)) progress_.loss = message.loss;
       progress_.eta_seconds = message.eta_seconds;
       if (!message.values.empty()) {
-        if (!std::exchange(has_values_, true) && first_loss_) history_.forget("loss", *first_loss_);
-        measured(message.step, kept(message.values, message));
+        if (!std::exchange(has_values_, true) && first_loss_) history_.remove_points("loss", *first_loss_);
+        add_values(message.step, limited_values(message.values, message));
       } else if (!has_values_ && lease_.spec.kind == JobKind::train) {
         if (!first_loss_) first_loss_ = message.step;
-        measured(message.step, {{"loss", message.loss}});
+        add_values(message.step, {{"loss", message.loss}});
       }
       break;
     case Kind::evaluation: {
-      metrics_ = kept(message.metrics, message);
-      measured(message.step, metrics_);
+      metrics_ = limited_values(message.metrics, message);
+      add_values(message.step, metrics_);
       auto report = progress_;
       report.iteration = message.iteration;
       report.metrics = metrics_;
@@ -367,13 +370,13 @@ void AgentJob::take(const ProgressMessage& message, double now) {
       break;
     }
     case Kind::checkpoint:
-      unseen_checkpoint_.clear();
+      unreadable_checkpoint_.clear();
       publishing_.emplace_back(message.path, work_.run([path = message.path, folder = folder_, roots = options_.roots] {
         return published_checkpoint(path, folder, roots);
       }));
       break;
     case Kind::result:
-      metrics_ = kept(message.metrics, message);
+      metrics_ = limited_values(message.metrics, message);
       has_result_ = true;
       break;
     case Kind::hello:
@@ -381,7 +384,7 @@ void AgentJob::take(const ProgressMessage& message, double now) {
   }
 }
 
-void AgentJob::measured(int64_t step, const std::map<std::string, double>& values) {
+void AgentJob::add_values(int64_t step, const std::map<std::string, double>& values) {
   if (values.empty()) return;
   history_.add(step, values);
   history_changed_ = true;
@@ -392,33 +395,32 @@ std::string AgentJob::packed_history() const {
 }
 
 void AgentJob::publish(const std::string& checkpoint) {
-  unseen_checkpoint_.clear();
+  unreadable_checkpoint_.clear();
   progress_.checkpoint = checkpoint_ = checkpoint;
-  if (const auto stored = to_store(); !stored.empty()) courier_->announce(lease_, folder_, stored);
+  if (const auto stored = checkpoint_to_upload(); !stored.empty()) uploader_->announce(lease_, folder_, stored);
 }
 
 void AgentJob::check_stall(double now) {
   if (now - last_progress_at_ < options_.stall_seconds) return;
-  const auto growing = has_messages_ ? false : grows();
+  const auto growing = has_messages_ ? false : metrics_file_grows();
   if (!growing) return;
   if (*growing) {
     last_progress_at_ = now;
     return;
   }
-  fail(fmt::format("no progress for {:.0f} s, the limit of --stall-seconds of this agent: killed",
-                   now - last_progress_at_));
+  fail(fmt::format("no progress for {:.0f} s, the agent's --stall-seconds: killed", now - last_progress_at_));
 }
 
 void AgentJob::fail(const std::string& why) {
   if (state_ != State::running) return;
   state_ = State::failing;
-  failure_ = why;
+  failure_reason_ = why;
   log_->note(why);
-  logger_.warn("{}: {}", who(), why);
+  logger_.warn("{}: {}", log_name(), why);
   kill_now();
 }
 
-std::optional<bool> AgentJob::grows() {
+std::optional<bool> AgentJob::metrics_file_grows() {
   if (lease_.spec.kind != JobKind::train) return false;
   if (!measuring_.valid())
     measuring_ = work_.run([folder = folder_] {
@@ -445,7 +447,7 @@ void AgentJob::request_stop(StopReason reason, double now) {
   if (first) stop_requested_at_ = now;
   if (exited_) return;
   log_->note(fmt::format("asked to end: {}", phrase_of(reason)));
-  logger_.info("{}: asked to end: {}", who(), phrase_of(reason));
+  logger_.info("{}: asked to end: {}", log_name(), phrase_of(reason));
   if (!first || state_ != State::running) return;
   // A job that does not listen has no progress to save, or listens to SIGTERM alone.
   if (lease_.spec.kind == JobKind::train && command_->connected()) {
@@ -472,7 +474,7 @@ double AgentJob::kill_grace() const { return std::clamp(options_.stop_grace_seco
 
 void AgentJob::kill() {
   if (exited_) {  // its files take too long
-    if (!ended()) finish_conclusion();
+    if (!ended()) finish_end();
     return;
   }
   if (state_ != State::running && state_ != State::stopping && state_ != State::terminating) return;
@@ -481,15 +483,15 @@ void AgentJob::kill() {
 }
 
 void AgentJob::give_up() {
-  if (silent()) return;
-  if (!ended()) logger_.warn("{}: given up, and killed", who());
+  if (stopped_reporting()) return;
+  if (!ended()) logger_.warn("{}: given up, and killed", log_name());
   state_ = command_ && !exited_ ? State::lost : State::released;
   if (command_ && !exited_) kill_now();
 }
 
 const JobReport* AgentJob::next_report(double now) {
   if (in_flight_) return &*in_flight_;
-  if (!log_ || silent() || !has_news()) return nullptr;
+  if (!log_ || stopped_reporting() || !has_unsent_reports()) return nullptr;
   if (!urgent() && !ended() && now - last_report_ < kReportInterval) return nullptr;
   in_flight_ = progress_;
   const bool evaluated = !evaluations_.empty();
@@ -510,12 +512,12 @@ const JobReport* AgentJob::next_report(double now) {
   return &*in_flight_;
 }
 
-void AgentJob::reported(double now) {
+void AgentJob::mark_reported(double now) {
   in_flight_.reset();
   last_report_ = now;
 }
 
-bool AgentJob::has_news() const {
+bool AgentJob::has_unsent_reports() const {
   return in_flight_ || changed_ || urgent() || (log_ && log_->has_lines()) || (ended() && history_changed_);
 }
 

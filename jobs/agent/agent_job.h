@@ -19,7 +19,7 @@
 #include "history/history.h"
 #include "jobs/agent/agent_command.h"
 #include "jobs/agent/agent_options.h"
-#include "jobs/agent/artifact_courier.h"
+#include "jobs/agent/artifact_uploader.h"
 #include "jobs/agent/attempt_end.h"
 #include "jobs/agent/file_work.h"
 #include "jobs/agent/job_log.h"
@@ -37,16 +37,16 @@ Outcome outcome_of(StopReason reason);
 /// a separate thread (FileWork), so that no other job waits for it.
 class AgentJob {
  public:
-  /// Takes over a claimed job. `courier` is null without an artifact store. `wake` is called, from any thread, when
+  /// Takes over a claimed job. `uploader` is null without an artifact store. `wake` is called, from any thread, when
   /// file work has ended and `tick` or `start` can continue.
-  AgentJob(Lease lease, JobSlots slots, const AgentOptions& options, ArtifactCourier* courier,
+  AgentJob(Lease lease, JobSlots slots, const AgentOptions& options, ArtifactUploader* uploader,
            std::function<void()> wake, World& world, spdlog::logger& log);
 
   /// Makes the folder and starts the command. Must be called until `starting()` is false, also after RedisUnavailable.
   /// A failure of the machine (StorageError, NodeError, or no answer within FileWork::kPatience) gives the job back and
   /// sets `could_not_start`. Any other failure ends the attempt as failed or as an error.
   void start(JobQueue& queue, const Proposer& proposer);
-  bool starting() const { return state_ == State::starting; }
+  bool is_starting() const { return state_ == State::starting; }
   /// Returns whether the attempt has ended and all its artifacts are stored.
   bool stored() const;
   void add_descriptors(std::vector<pollfd>& descriptors) const;
@@ -62,17 +62,21 @@ class AgentJob {
 
   /// Returns the next report, the same one until reported() is called; null if there is none to send yet.
   const JobReport* next_report(double now);
-  void reported(double now);
+  /// Marks the last next_report() as sent.
+  void mark_reported(double now);
   /// Returns whether a report is left on which the result depends.
-  bool has_news() const;
+  bool has_unsent_reports() const;
   const JobResult& result() const { return result_; }
 
+  /// Asks the job to stop; repeated requests with a larger reason change the outcome.
   void request_stop(StopReason reason, double now);
   void kill();
   bool connected() const { return command_ && !exited_ && command_->connected(); }
   /// Returns whether the job's channel has closed while its command runs: rank 0 has ended, or its host does not
   /// answer.
-  bool deserted() const { return state_ == State::running && !exited_ && has_connected_ && !command_->connected(); }
+  bool has_lost_channel() const {
+    return state_ == State::running && !exited_ && has_connected_ && !command_->connected();
+  }
   /// Kills the job, which ends as an error with the text `why`.
   void fail(const std::string& why);
   /// Kills the job and writes nothing more to the queue, because the lease is lost or the queue refuses this job's
@@ -93,7 +97,7 @@ class AgentJob {
   /// Returns when SIGKILL was or will be sent to the command; kNever if no command runs or it need not be killed.
   double killed_at() const { return command_ && !exited_ ? killed_at_ : kNever; }
   /// Returns whether nothing more is written to the queue.
-  bool silent() const { return state_ == State::lost || state_ == State::released; }
+  bool stopped_reporting() const { return state_ == State::lost || state_ == State::released; }
 
   const Lease& lease() const { return lease_; }
   const JobSlots& slots() const { return slots_; }
@@ -120,21 +124,25 @@ class AgentJob {
   /// Holds the results of the last file work before the start.
   struct Started {
     std::unique_ptr<RunningCommand> command;
-    std::filesystem::path resumed;
+    std::filesystem::path resumed_from;
     std::vector<std::string> notes;
   };
   /// Does one step of the start. prepare(), fetch() and launch() return false while they wait for files or artifacts.
   bool prepare(JobQueue& queue);
+  /// Fetches missing artifacts.
   bool fetch();
   bool launch();
   /// Returns whether a piece of file work has ended. Throws NodeError if it hangs.
   template <class Value>
-  bool has_arrived(const std::future<Value>& piece) const;
-  std::string to_store() const;
-  void store_result();
+  bool is_file_work_done(const std::future<Value>& piece) const;
+  /// Returns the checkpoint to upload, as a path below the attempt's folder; empty if there is none.
+  std::string checkpoint_to_upload() const;
+  void upload_result();
+  /// Takes messages from the channel.
   void receive(double now);
-  void take(const ProgressMessage& message, double now);
+  void handle_message(const ProgressMessage& message, double now);
   void read_output(double now, bool all);
+  /// Kills the job if it has shown no progress for stall_seconds.
   void check_stall(double now);
   /// Returns the limit in seconds for the time between two ticks; only the time below it counts as time without
   /// progress.
@@ -142,31 +150,36 @@ class AgentJob {
   void send_sigterm();
   void kill_now();
   double kill_grace() const;  // seconds between SIGTERM and SIGKILL
+  /// Ends an attempt whose command was never started.
   void end_without_process(Outcome outcome, const std::string& error);
-  void conclude(const ExitStatus& status);
+  /// Handles the end of the command: sets the outcome and starts reading the files.
+  void end_command(const ExitStatus& status);
   void set_outcome(const ExitStatus& status);
   /// Starts reading the files of an attempt whose command has ended.
   void read_files();
-  void finish_conclusion();
+  /// Sets the result after the files were read.
+  void finish_end();
   /// Takes the results of file work that has ended since the last call.
   void take_file_work(double now);
   /// Reports a checkpoint to the queue. `checkpoint` is relative to the run root.
   void publish(const std::string& checkpoint);
   /// Returns at most kProgressMetrics of `numbers`, the job's metric among them, and logs the skipped ones.
-  std::map<std::string, double> kept(const std::map<std::string, double>& numbers, const ProgressMessage& message);
+  std::map<std::string, double> limited_values(const std::map<std::string, double>& numbers,
+                                               const ProgressMessage& message);
   /// Logs a useless part of a message. The first such text is added to the error of a missing result.
-  void complain(const std::string& what);
+  void log_useless(const std::string& what);
   /// Returns whether the metrics file of a training without messages has grown; empty while that is not known.
-  std::optional<bool> grows();
-  void measured(int64_t step, const std::map<std::string, double>& values);
+  std::optional<bool> metrics_file_grows();
+  /// Adds values of a step to the history.
+  void add_values(int64_t step, const std::map<std::string, double>& values);
   std::string packed_history() const;
   bool urgent() const { return !evaluations_.empty() || !progress_.checkpoint.empty(); }
-  std::string who() const;
+  std::string log_name() const;
 
   Lease lease_;
   JobSlots slots_;
   const AgentOptions& options_;
-  ArtifactCourier* courier_;
+  ArtifactUploader* uploader_;
   World& world_;
   bool runs_own_program_;  // a command of the sweep in place of foretime (jobs/sweep/program_trial.h)
   spdlog::logger& logger_;
@@ -189,13 +202,13 @@ class AgentJob {
 
   std::map<std::string, double> metrics_;  // last evaluation or result
   std::string checkpoint_;                 // newest checkpoint, relative to the run root
-  std::string unseen_checkpoint_;  // a newer checkpoint, as the job named it, that failed storage could not read
-  std::filesystem::path resumed_;  // checkpoint that the attempt continued from
+  std::string unreadable_checkpoint_;   // a newer checkpoint, as the job named it, that failed storage could not read
+  std::filesystem::path resumed_from_;  // checkpoint that the attempt continued from
   std::filesystem::path missing_program_;
-  std::string printed_;  // stdout of an evaluation
-  std::string failure_;  // reason given to fail()
+  std::string evaluation_stdout_;  // stdout of an evaluation
+  std::string failure_reason_;     // reason given to fail()
   bool has_connected_ = false, has_result_ = false, has_messages_ = false, could_not_start_ = false;
-  bool waits_ = false;                              // the start waits for files or artifacts
+  bool start_waits_ = false;                        // the start waits for files or artifacts
   bool ran_to_end_ = false;                         // a command ended, and its files were read
   bool exited_ = false;                             // the command has ended; its files are being read
   std::optional<std::optional<JobRecord>> needed_;  // first job of `after`, once the queue was asked
@@ -213,12 +226,12 @@ class AgentJob {
        has_values_ = false;            // history: new since its last report; values: the job has reported any
   std::optional<int64_t> first_loss_;  // step of the first loss that was kept because no values came
   double history_reported_at_ = -1e9;
-  uint64_t metrics_bytes_ = 0;  // size of metrics.jsonl at the last look
-  int64_t scored_ = 0;          // number of scored candidates in the last progress message
+  uint64_t metrics_bytes_ = 0;     // size of metrics.jsonl at the last look
+  int64_t scored_candidates_ = 0;  // number of scored candidates in the last progress message
   int64_t bad_messages_ = 0;
-  std::string first_complaint_;             // first useless message or entry
-  std::set<std::string> left_out_entries_;  // entries of messages that the log has already named
-  double last_message_at_ = 0;              // last message that showed progress
+  std::string first_useless_message_;     // first useless message or entry
+  std::set<std::string> logged_entries_;  // entries of messages that the log has already named
+  double last_message_at_ = 0;            // last message that showed progress
 };
 
 }  // namespace foretime::jobs

@@ -21,7 +21,7 @@ Outcome outcome_of(StopReason reason) {
 }
 
 /// Takes the checkpoints published before the end first; then reads the attempt's files.
-void AgentJob::conclude(const ExitStatus& status) {
+void AgentJob::end_command(const ExitStatus& status) {
   exited_ = true;
   log_->finish();
   set_outcome(status);
@@ -31,18 +31,18 @@ void AgentJob::conclude(const ExitStatus& status) {
 
 void AgentJob::read_files() {
   if (bad_messages_ > 0)
-    log_->note(fmt::format("{} messages were of no use; the first: {}", bad_messages_, first_complaint_));
+    log_->note(fmt::format("{} invalid messages were ignored; the first: {}", bad_messages_, first_useless_message_));
   const auto result = std::move(end_.result);
   end_ = {.lease = lease_,
           .folder = folder_,
-          .resumed = resumed_,
+          .resumed_from = resumed_from_,
           .roots = options_.roots,
-          .printed = std::move(printed_),
-          .unseen_checkpoint = unseen_checkpoint_,
+          .evaluation_stdout = std::move(evaluation_stdout_),
+          .unreadable_checkpoint = unreadable_checkpoint_,
           .has_result = has_result_,
           .has_messages = has_messages_,
           .runs_own_program = runs_own_program_,
-          .complaint = first_complaint_,
+          .first_useless_message = first_useless_message_,
           .result = result,
           .metrics = metrics_,
           .step = progress_.step,
@@ -54,19 +54,19 @@ void AgentJob::read_files() {
 }
 
 /// The files of an attempt that has ended were read, or never will be.
-void AgentJob::finish_conclusion() {
+void AgentJob::finish_end() {
   if (!reading_.valid()) read_files();
   if (is_ready(reading_)) {
     end_ = reading_.get();
   } else {
     const bool well = end_.result.outcome == Outcome::succeeded || end_.result.outcome == Outcome::stopped;
-    if (well) end_.lack(folder_.string() + ": the storage did not answer");
+    if (well) end_.report_missing(folder_.string() + ": the storage did not answer");
     if (well) end_.give_back_by_storage();
   }
   reading_ = {};
   for (const auto& note : end_.notes) log_->note(note);
   result_ = std::move(end_.result);
-  if (end_.lacks_result) result_.error += log_->tail();
+  if (end_.result_missing) result_.error += log_->tail();
   changed_ = changed_ || end_.step != progress_.step;
   progress_.step = end_.step;
   metrics_ = std::move(end_.metrics);
@@ -81,13 +81,13 @@ void AgentJob::finish_conclusion() {
       history_, {.bytes = Limits::kEndedHistory, .digits = 3, .first = {lease_.spec.metric, "loss"}, .others = false});
   ran_to_end_ = true;
   command_.reset();
-  if (state_ != State::lost) store_result();
+  if (state_ != State::lost) upload_result();
   state_ = state_ == State::lost ? State::released : State::ended;
 }
 
 void AgentJob::log_end() const {
   if (!ran_to_end_) return;  // other ends have been logged already
-  logger_.info("{}: {} after {:.1f} s (exit code {})", who(), to_string(result_.outcome), result_.seconds,
+  logger_.info("{}: {} after {:.1f} s (exit code {})", log_name(), to_string(result_.outcome), result_.seconds,
                result_.exit_code);
 }
 
@@ -122,7 +122,7 @@ void AgentJob::set_outcome(const ExitStatus& status) {
   const bool signalled = state_ == State::terminating || state_ == State::killing || state_ == State::lost;
   if (state_ == State::failing) {
     result.outcome = Outcome::error;
-    result.error = failure_ + log_->tail();
+    result.error = failure_reason_ + log_->tail();
   } else if (status.signal == 0 && (status.code == kSuccess || (status.code == kParentKept && tunes)) &&
              (has_result_ || !signalled)) {
     // A program that exits with 0 after SIGTERM, without a result, has obeyed.

@@ -57,9 +57,9 @@ void check_names(const std::string& text, const std::string& word, bool over_hos
   for (size_t open = word.find('{'); open != std::string::npos; open = word.find('{', open + 1)) {
     const auto close = word.find('}', open);
     const auto name = word.substr(open, close == std::string::npos ? close : close - open + 1);
-    if (name == kCommand) throw JobsError("launcher '{}': {{command}} must be a word of its own", text);
+    if (name == kCommand) throw JobsError("launcher '{}': {{command}} must be a separate word", text);
     if (name == kHosts && !over_hosts)
-      throw JobsError("launcher '{}': {{hosts}} has a meaning for an agent with --hosts only", text);
+      throw JobsError("launcher '{}': {{hosts}} is only allowed for an agent with --hosts", text);
     if (name != kHosts &&
         std::none_of(kVariables.begin(), kVariables.end(), [&](const char* known) { return name == known; })) {
       throw JobsError("launcher '{}': unknown {}, expected {{command}}, {{ranks}}, {{cpus}}, {{gpus}} or {{threads}}",
@@ -105,8 +105,8 @@ Launcher::Launcher(const std::string& text, bool in_step, bool over_hosts)
       std::ranges::any_of(words_, [](const auto& word) { return word.find(kHosts) != std::string::npos; });
   if (over_hosts && !names_hosts)
     throw JobsError(
-        "launcher '{}': no {{hosts}}, expected mpirun or words with {{hosts}} and {{command}}: the agent's --hosts say "
-        "where jobs run",
+        "launcher '{}': no {{hosts}}, expected mpirun or words with {{hosts}} and {{command}}: the agent has --hosts, "
+        "which say where jobs run",
         text);
   const auto commands = std::count(words_.begin(), words_.end(), kCommand);
   for (const auto& word : words_) {
@@ -198,7 +198,7 @@ Slots::Slots(int64_t cpus, const std::vector<std::string>& gpus, const std::vect
   if (hosts.empty()) free_hosts_ = {{"", cpus}};
   std::sort(free_gpus_.begin(), free_gpus_.end());
   const auto twice = std::adjacent_find(free_gpus_.begin(), free_gpus_.end());
-  if (twice != free_gpus_.end()) throw JobsError("agent: GPU {} is named twice", *twice);
+  if (twice != free_gpus_.end()) throw JobsError("agent: GPU {} is listed twice", *twice);
 }
 
 int64_t Slots::free_cpus() const {

@@ -68,7 +68,7 @@ class Launcher {
 /// Holds the settings of an agent.
 struct AgentOptions {
   std::string name;               // empty: host:pid:random
-  std::string version;            // shown by `foretime top` and the board
+  std::string version;            // shown by `foretime queue` and the board
   int64_t cpus = 0;               // slots; 0: all cores
   std::vector<std::string> gpus;  // ids as CUDA_VISIBLE_DEVICES takes them
   std::vector<AgentHost> hosts;   // hosts of the jobs, whose CPUs `cpus` sums; empty: only this host

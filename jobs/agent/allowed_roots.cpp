@@ -111,8 +111,8 @@ fs::path allowed_path(const std::string& what, const fs::path& path, const fs::p
   }
   refuse(
       what, text,
-      fmt::format("{}lies outside of what this agent may use, expected a path in {}",
-                  real == path ? "" : "is really " + real.string() + ", which ",
+      fmt::format("{}lies outside of the agent's roots, expected a path in {}",
+                  real == path ? "" : "resolves to " + real.string() + ", which ",
                   names.empty() ? "a data root (it has none: --data-root)" : names + " (see the agent's --data-root)"));
 }
 

@@ -17,11 +17,11 @@
 
 namespace foretime::jobs {
 
-void AttemptEnd::lack(const std::string& what) {
+void AttemptEnd::report_missing(const std::string& what) {
   result.outcome = runs_own_program ? Outcome::failed : Outcome::error;
   result.error = "it ended well, but its result is not there: " + what;
   notes.push_back(result.error);
-  lacks_result = true;
+  result_missing = true;
 }
 
 void AttemptEnd::give_back_by_storage() {
@@ -38,20 +38,21 @@ void AttemptEnd::read_files() {
       return;
     }
     if (lease.spec.kind == JobKind::evaluate) read_printed_metrics();
-    if (is_well() && !unseen_checkpoint.empty()) checkpoint = published_checkpoint(unseen_checkpoint, folder, roots);
+    if (is_success() && !unreadable_checkpoint.empty())
+      checkpoint = published_checkpoint(unreadable_checkpoint, folder, roots);
     if (result.outcome == Outcome::succeeded) require_result();
-    if (is_well() && lease.spec.kind == JobKind::train && checkpoint.empty())
+    if (is_success() && lease.spec.kind == JobKind::train && checkpoint.empty())
       result.checkpoint = unpublished_checkpoint();
   } catch (const StorageError& error) {
-    if (!is_well()) return;
-    lack(error.what());
+    if (!is_success()) return;
+    report_missing(error.what());
     give_back_by_storage();
   } catch (const ForeignFileError& error) {
-    if (!is_well()) return;
-    lack(error.what());
+    if (!is_success()) return;
+    report_missing(error.what());
     result.outcome = Outcome::failed;  // a retry would fail again
   } catch (const std::exception& error) {
-    if (is_well()) lack(error.what());
+    if (is_success()) report_missing(error.what());
   }
 }
 
@@ -60,15 +61,16 @@ void AttemptEnd::require_result() {
   if (kind == JobKind::train) return require_training_result();
   if (kind == JobKind::evaluate) {
     if (metrics.empty() && !has_result)
-      lack("no metrics came over the channel or stand in its output (evaluation.json)");
+      report_missing("found no metrics on the channel or in its output (evaluation.json)");
     return;
   }
   const auto made = folder / (kind == JobKind::export_ ? "export" : kBundleFile);
   if (kind == JobKind::export_) {
-    if (const auto damage = checkpoint_damage(made); !damage.empty()) return lack(damage);
+    if (const auto damage = checkpoint_damage(made); !damage.empty()) return report_missing(damage);
   } else {
     const auto bundle = open_foreign(folder, kBundleFile, UINT64_MAX);
-    if (!bundle || bundle->size() == 0) return lack(made.string() + (bundle ? ": is empty" : ": no such file"));
+    if (!bundle || bundle->size() == 0)
+      return report_missing(made.string() + (bundle ? ": is empty" : ": no such file"));
   }
   checkpoint = made.lexically_relative(roots.runs).string();
 }
@@ -81,8 +83,8 @@ std::string AttemptEnd::unpublished_checkpoint() {
       return newest.lexically_relative(runs).string();
   }
   // The attempt before may go on behind a cut network, and remove that checkpoint as it writes newer ones.
-  if (!resumed.empty() && keep_checkpoints(resumed, folder))
-    return (own / resumed.filename()).lexically_relative(runs).string();
+  if (!resumed_from.empty() && keep_checkpoints(resumed_from, folder))
+    return (own / resumed_from.filename()).lexically_relative(runs).string();
   const auto published = runs / lease.checkpoint;
   const auto attempt = published.parent_path().parent_path();  // not here: it lies on another machine
   if (lease.checkpoint.empty() || !files().is_folder(attempt) || checkpoint_damage(published).empty()) return "";
@@ -97,13 +99,14 @@ void AttemptEnd::require_training_result() {
       metrics = std::move(found->metrics);
       step = std::max(step, found->step);
     } else if (metrics.empty()) {
-      return lack(fmt::format("no result came over its channel (FORETIME_PROGRESS), and {} has no final metrics{}",
-                              (folder / "metrics.jsonl").string(), how_to_report_results()));
+      return report_missing(
+          fmt::format("no result came over its channel (FORETIME_PROGRESS), and {} has no final metrics{}",
+                      (folder / "metrics.jsonl").string(), how_to_report_results()));
     }
     if (checkpoint.empty()) {
       const auto newest = newest_whole_checkpoint(folder / "checkpoints");
       if (newest.empty() && !has_messages && !runs_own_program)
-        return lack(fmt::format("{}: no whole checkpoint", (folder / "checkpoints").string()));
+        return report_missing(fmt::format("{}: no whole checkpoint", (folder / "checkpoints").string()));
       if (!newest.empty()) checkpoint = newest.lexically_relative(roots.runs).string();
     }
   }
@@ -113,14 +116,14 @@ void AttemptEnd::require_training_result() {
     result.outcome = Outcome::failed;
     result.error =
         fmt::format("{}: {} is not among its metrics:{}{}", runs_own_program ? "metric.name" : "trainer.metric", wanted,
-                    known.empty() ? " none" : known, complaint.empty() ? "" : "; " + complaint);
+                    known.empty() ? " none" : known, first_useless_message.empty() ? "" : "; " + first_useless_message);
     notes.push_back(result.error);
   }
 }
 
 std::string AttemptEnd::how_to_report_results() const {
   if (!runs_own_program) return "";
-  if (!complaint.empty()) return "; " + complaint;
+  if (!first_useless_message.empty()) return "; " + first_useless_message;
   const auto metric = lease.spec.metric.empty() ? "loss" : lease.spec.metric;
   return fmt::format(
       "; a program must report its metric: in Python `trial = foretime.Trial()` at the start and `trial.finish(step, "
@@ -133,11 +136,11 @@ std::string AttemptEnd::how_to_report_results() const {
 /// The metrics in the JSON that `foretime evaluate --json` prints, unless they came as a message.
 void AttemptEnd::read_printed_metrics() {
   files().remove(folder / "evaluation.json");  // not through a link or FIFO
-  write_whole(folder / "evaluation.json", printed);
+  write_whole(folder / "evaluation.json", evaluation_stdout);
   if (has_result) return;
-  const auto begin = printed.find('{'), end = printed.rfind('}');
+  const auto begin = evaluation_stdout.find('{'), end = evaluation_stdout.rfind('}');
   if (begin == std::string::npos || end == std::string::npos || end < begin) return;
-  const auto json = nlohmann::json::parse(printed.substr(begin, end - begin + 1), nullptr, false);
+  const auto json = nlohmann::json::parse(evaluation_stdout.substr(begin, end - begin + 1), nullptr, false);
   if (!json.is_object()) return;
   const auto listed = json.find("metrics");
   if (listed == json.end() || !listed->is_object()) return;

@@ -6,7 +6,7 @@
 
 namespace foretime::jobs {
 
-bool Backlog::is_all(JobQueue& queue) {
+bool Backlog::is_drained(JobQueue& queue) {
   // Before the look at what waits: a job that comes to wait in between is then seen there.
   const bool quiet =
       options_.until_empty && queue.none_in({JobState::blocked, JobState::delayed, JobState::held, JobState::active});
@@ -24,16 +24,16 @@ bool Backlog::is_all(JobQueue& queue) {
   std::string warning;
   if (too_large > 0)
     warning = fmt::format(
-        "{} jobs that wait need more than this agent has, {} CPUs and {} GPUs for one of them: see --cpus and --gpus",
+        "{} waiting jobs need more than this agent has, for example {} CPUs and {} GPUs: see --cpus and --gpus",
         too_large, example.cpus, example.gpus);
   if (of_programs > 0) {
     warning += warning.empty() ? "" : "; ";
     warning += !programs_.path().empty()
-                   ? fmt::format("{} jobs wait for programs that --programs {} does not have", of_programs,
+                   ? fmt::format("{} waiting jobs need programs that are missing in --programs {}", of_programs,
                                  programs_.path().string())
                    : fmt::format(
-                         "{} jobs that wait run programs of their own: start an agent with --programs FOLDER, "
-                         "the folder that has these, where you trust whoever may submit",
+                         "{} waiting jobs run user programs: start an agent with --programs FOLDER, "
+                         "the folder with these programs, if you trust everybody who may submit",
                          of_programs);
   }
   if (!warning.empty() && warning != warning_) log_.warn("agent {}: {}", options_.name, warning);

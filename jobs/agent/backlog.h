@@ -18,7 +18,7 @@ class Backlog {
   /// Warns about waiting jobs that can never fit or whose program this agent does not run. Returns whether the agent is
   /// done: no job is left for it and until_empty is set. Called when there is nothing to claim and nothing to do.
   /// Throws the errors of the queue.
-  bool is_all(JobQueue& queue);
+  bool is_drained(JobQueue& queue);
 
  private:
   const AgentOptions& options_;

@@ -47,6 +47,7 @@ class FileWork {
 
  private:
   struct Shared {
+    /// Runs the next piece; returns the seconds until the next call.
     double step();
     Files& files;  // file interface of the thread that made this object
     World& world;

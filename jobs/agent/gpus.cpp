@@ -131,7 +131,7 @@ void check_gpus(const std::vector<std::string>& ids, const std::vector<Gpu>& gpu
   for (const auto& id : ids) {
     const auto named = count_named(id, gpus);
     if (named == 1) continue;
-    throw JobsError("--gpus: found {}, which names {}; {}; --assume-gpus takes the ids as they are", printable(id),
+    throw JobsError("--gpus: found {}, which names {}; {}; --assume-gpus skips this check", printable(id),
                     named == 0 ? "no GPU" : fmt::format("{} GPUs", named), text_of(gpus));
   }
 }

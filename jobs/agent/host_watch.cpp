@@ -117,46 +117,46 @@ HostWatch::HostWatch(const std::vector<AgentHost>& hosts, HostProbe probe, std::
                      spdlog::logger& log)
     : probe_(std::move(probe)), world_(world), log_(log), wake_(std::move(wake)) {
   for (const auto& host : hosts)
-    if (host.name != host_name()) asked_.push_back(host.name);
+    if (host.name != host_name()) probed_hosts_.push_back(host.name);
   background_ = world.run_beside([this] { return step(); });
 }
 
 HostWatch::~HostWatch() = default;
 
 double HostWatch::step() {
-  Look look{.began = world_.steady_seconds(), .silent = {}};
-  look.silent = probe_(asked_);
+  Check check{.began = world_.steady_seconds(), .silent = {}};
+  check.silent = probe_(probed_hosts_);
   {
     const std::lock_guard lock(mutex_);
-    look.number = look_.number + 1;
-    look_ = std::move(look);
+    check.number = check_.number + 1;
+    check_ = std::move(check);
   }
   wake_();
   return kInterval;
 }
 
-HostWatch::Look HostWatch::last() {
+HostWatch::Check HostWatch::last_check() {
   const std::lock_guard lock(mutex_);
-  return look_;
+  return check_;
 }
 
-std::optional<std::set<std::string>> HostWatch::news() {
-  auto look = last();
-  if (look.number == told_) return std::nullopt;
-  const bool first = told_ == 0;
-  told_ = look.number;
-  if (!first && look.silent == silent_) return std::nullopt;
-  for (const auto& host : look.silent)
-    if (!silent_.contains(host)) log_.warn("host {} does not answer: no job is started there", host);
-  for (const auto& host : silent_)
-    if (!look.silent.contains(host)) log_.info("host {} answers again", host);
-  silent_ = look.silent;
-  return std::move(look.silent);
+std::optional<std::set<std::string>> HostWatch::changed_silent_hosts() {
+  auto check = last_check();
+  if (check.number == reported_check_) return std::nullopt;
+  const bool first = reported_check_ == 0;
+  reported_check_ = check.number;
+  if (!first && check.silent == reported_silent_) return std::nullopt;
+  for (const auto& host : check.silent)
+    if (!reported_silent_.contains(host)) log_.warn("host {} does not answer: no job is started there", host);
+  for (const auto& host : reported_silent_)
+    if (!check.silent.contains(host)) log_.info("host {} answers again", host);
+  reported_silent_ = check.silent;
+  return std::move(check.silent);
 }
 
 std::optional<std::set<std::string>> HostWatch::silent_since(double since) {
-  auto look = last();
-  if (look.began >= since) return std::move(look.silent);
+  auto check = last_check();
+  if (check.began >= since) return std::move(check.silent);
   background_->wake();
   return std::nullopt;
 }

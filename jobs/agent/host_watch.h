@@ -49,29 +49,30 @@ class HostWatch {
 
   /// Returns the hosts that did not answer in the last check, if that has changed since the last call, and logs the
   /// change; otherwise empty.
-  std::optional<std::set<std::string>> news();
+  std::optional<std::set<std::string>> changed_silent_hosts();
   /// Returns the hosts that did not answer in a check that began at `since` or later. Requests a check if there was
   /// none, and returns empty until it ends.
   std::optional<std::set<std::string>> silent_since(double since);
 
  private:
-  struct Look {
+  struct Check {
     double began = -1e300;
     std::set<std::string> silent;
     int64_t number = 0;
   };
+  /// Checks the hosts; returns the seconds until the next call.
   double step();
-  Look last();
+  Check last_check();
 
-  std::vector<std::string> asked_;  // hosts except the agent's own
+  std::vector<std::string> probed_hosts_;  // hosts except the agent's own
   HostProbe probe_;
   World& world_;
   spdlog::logger& log_;
   std::function<void()> wake_;
-  int64_t told_ = 0;              // number of the check that news() last returned
-  std::set<std::string> silent_;  // hosts that news() last returned
-  std::mutex mutex_;              // guards the members below
-  Look look_;
+  int64_t reported_check_ = 0;             // number of the check that changed_silent_hosts() last returned
+  std::set<std::string> reported_silent_;  // hosts that changed_silent_hosts() last returned
+  std::mutex mutex_;                       // guards the members below
+  Check check_;
   std::unique_ptr<Background> background_;  // last: its thread uses the members above
 };
 

@@ -58,7 +58,7 @@ void JobLog::feed(std::string_view output) {
     if (file_left_ == 0) write("\n[agent] the output is longer: the rest is not kept here\n");
   }
   splitter_.feed(output, [&](const std::string& line, bool) {
-    ++lines_;
+    ++job_lines_;
     add(printable_utf8(line));
   });
 }
@@ -80,16 +80,17 @@ void JobLog::add(std::string line) {
   // One less than the ring holds: room for the line that says how many were left out.
   while (pending_.size() >= static_cast<size_t>(Limits::kLogLines)) {
     pending_.pop_front();
-    ++left_out_;
+    ++skipped_lines_;
   }
 }
 
 std::vector<std::string> JobLog::take_lines() {
   std::vector<std::string> lines;
-  if (left_out_ > 0) lines.push_back(fmt::format("[agent] {} lines are left out here; output.log has them", left_out_));
+  if (skipped_lines_ > 0)
+    lines.push_back(fmt::format("[agent] {} lines are left out here; output.log has them", skipped_lines_));
   lines.insert(lines.end(), pending_.begin(), pending_.end());
   pending_.clear();
-  left_out_ = 0;
+  skipped_lines_ = 0;
   return lines;
 }
 

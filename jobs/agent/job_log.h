@@ -25,6 +25,7 @@ class JobLog {
 
   /// Writes to `file` by way of `work`, so that hanging storage stops no other job.
   JobLog(std::shared_ptr<OutputFile> file, FileWork& work, size_t file_limit = kFileBytes);
+  /// Adds output of the command.
   void feed(std::string_view output);
   /// Adds a line from the agent, marked as such.
   void note(const std::string& text);
@@ -40,7 +41,7 @@ class JobLog {
   std::vector<std::string> take_lines();
   /// Returns the last kTailLines lines, for an error's text.
   std::string tail() const;
-  int64_t lines() const { return lines_; }  // all lines of the job so far, without the agent's
+  int64_t lines() const { return job_lines_; }  // all lines of the job so far, without the agent's
 
  private:
   void add(std::string line);
@@ -56,7 +57,7 @@ class JobLog {
   std::future<void> writing_;
   size_t file_left_;
   std::deque<std::string> pending_, tail_;
-  int64_t left_out_ = 0, lines_ = 0;
+  int64_t skipped_lines_ = 0, job_lines_ = 0;
 };
 
 }  // namespace foretime::jobs

@@ -14,9 +14,9 @@ namespace {
 
 constexpr size_t kProbeBytes = 4096;
 constexpr double kBeforeAll = -1e18;  // earlier than any check
-constexpr double kLastLook = 5;       // seconds that the end waits for a look
+constexpr double kLastCheck = 5;      // seconds that the end waits for a look
 constexpr double kAsleep = 3600;      // seconds that the thread sleeps where nothing is asked of it
-constexpr int64_t kAcquitted = -1;
+constexpr int64_t kExonerated = -1;
 
 std::string find_trouble_of_runs(Files& files, const std::filesystem::path& runs) {
   try {
@@ -62,94 +62,95 @@ NodeHealth::NodeHealth(std::string who, const AllowedRoots& roots, int64_t most_
       most_failures_(most_failures),
       world_(world),
       log_(log),
-      looker_(new Looker{.roots = roots, .files = files(), .world = world, .wake = std::move(wake)}),
-      background_(world.run_beside([looker = looker_] { return looker->step(); })) {}
+      checker_(new Checker{.roots = roots, .files = files(), .world = world, .wake = std::move(wake)}),
+      background_(world.run_beside([checker = checker_] { return checker->step(); })) {}
 
 NodeHealth::~NodeHealth() {
   {
-    const std::lock_guard lock(looker_->mutex);
-    looker_->wake = nullptr;
+    const std::lock_guard lock(checker_->mutex);
+    checker_->wake = nullptr;
   }
-  background_->wait_at_most(kLastLook);
+  background_->wait_at_most(kLastCheck);
 }
 
-double NodeHealth::Looker::step() {
+double NodeHealth::Checker::step() {
   {
     const std::lock_guard lock(mutex);
     if (!std::exchange(wanted, false)) return kAsleep;
   }
-  Look look{world.steady_seconds(), ""};
+  Check check{world.steady_seconds(), ""};
   try {
-    look.trouble = find_trouble(files, roots);
+    check.trouble = find_trouble(files, roots);
   } catch (const std::exception& error) {
-    look.trouble = error.what();
+    check.trouble = error.what();
   }
   const std::lock_guard lock(mutex);
-  last = std::move(look);
+  last = std::move(check);
   if (wake) wake();
   return wanted ? 0 : kAsleep;
 }
 
-NodeHealth::Answer NodeHealth::seen_since(double since, double now) {
-  Look last;
+NodeHealth::Answer NodeHealth::checked_since(double since, double now) {
+  Check last;
   {
-    const std::lock_guard lock(looker_->mutex);
-    last = looker_->last;
+    const std::lock_guard lock(checker_->mutex);
+    last = checker_->last;
   }
-  if (asked_at_ >= 0 && last.began >= asked_at_) asked_at_ = -1;
+  if (check_requested_at_ >= 0 && last.began >= check_requested_at_) check_requested_at_ = -1;
   if (last.began >= since) {
-    looked_ = true;
-    note(last.trouble, now);
+    checked_ = true;
+    handle_check(last.trouble, now);
     return last.trouble.empty() ? Answer::well : Answer::trouble;
   }
-  if (asked_at_ < 0) {
-    asked_at_ = now;
+  if (check_requested_at_ < 0) {
+    check_requested_at_ = now;
     {
-      const std::lock_guard lock(looker_->mutex);
-      looker_->wanted = true;
+      const std::lock_guard lock(checker_->mutex);
+      checker_->wanted = true;
     }
     background_->wake();
   }
-  if (now - asked_at_ < kHangs) return Answer::wait;
-  note(fmt::format("run root {} or a root that is read: no answer for {:.0f} s", roots_.runs.string(), kHangs), now);
+  if (now - check_requested_at_ < kHangs) return Answer::wait;
+  handle_check(fmt::format("run root {} or a root that is read: no answer for {:.0f} s", roots_.runs.string(), kHangs),
+               now);
   return Answer::trouble;
 }
 
-void NodeHealth::note(const std::string& trouble, double now) {
-  if (trouble == seen_) return;
-  seen_ = trouble;
+void NodeHealth::handle_check(const std::string& trouble, double now) {
+  if (trouble == last_found_) return;
+  last_found_ = trouble;
   if (!trouble.empty()) {
     pause(trouble, now);
     return;
   }
-  log_.info("{}: claims jobs again; it was: {}", who_, trouble_);
+  log_.info("{}: claims jobs again after: {}", who_, trouble_);
   forget_failures();
 }
 
 void NodeHealth::pause(const std::string& why, double now) {
   pause_ = std::clamp(2 * pause_, kFirstPause, kLongestPause);
   next_try_ = now + world_.spread(pause_);
-  trying_ = false;
-  tried_.clear();
+  may_try_job_ = false;
+  trial_job_.clear();
   trouble_ = bounded_text(why);
   log_.warn("{}: claims no jobs: {}", who_, trouble_);
 }
 
 void NodeHealth::forget_failures() {
   failed_.clear();
-  never_started_ = 0;
+  failed_starts_ = 0;
   trouble_.clear();
   pause_ = 0;
-  trying_ = false;
-  tried_.clear();
+  may_try_job_ = false;
+  trial_job_.clear();
 }
 
 bool NodeHealth::may_claim(double now) {
   // The first look of all comes before the first claim; later ones come when a job is there to start.
-  if (trouble_.empty()) return seen_since(kBeforeAll, now) == Answer::well;
+  if (trouble_.empty()) return checked_since(kBeforeAll, now) == Answer::well;
   if (now < next_try_) return false;
-  if (!trying_) {
-    const auto answer = seen_since(next_try_, now);
+  if (!may_try_job_) {
+    const auto answer = checked_since(next_try_, now);
     if (answer == Answer::wait) return false;
     if (answer == Answer::trouble) {
       pause_ = std::min(2 * pause_, kLongestPause);
@@ -157,82 +158,82 @@ bool NodeHealth::may_claim(double now) {
       return false;
     }
     if (trouble_.empty()) return true;  // the roots were the trouble, and are well again
-    trying_ = true;
-    log_.info("{}: tries one job", who_);
+    may_try_job_ = true;
+    log_.info("{}: claims one job as a trial", who_);
   }
-  if (tried_.empty()) return true;
-  if (now - tried_at_ < kSoon) return false;
-  log_.info("{}: job {}, which was tried, runs: claims jobs again", who_, tried_);
+  if (trial_job_.empty()) return true;
+  if (now - trial_started_at_ < kSoon) return false;
+  log_.info("{}: the trial job {} runs: claims jobs again", who_, trial_job_);
   forget_failures();
   return true;
 }
 
 void NodeHealth::claimed(const std::string& job, double now) {
-  if (!trying_) return;
-  tried_ = job;
-  tried_at_ = now;
+  if (!may_try_job_) return;
+  trial_job_ = job;
+  trial_started_at_ = now;
 }
 
 void NodeHealth::ended(const Lease& lease, const JobResult& result, double now) {
   const auto& job = lease.job;
   const auto outcome = result.outcome;
-  const bool soon = result.seconds < kSoon, tried = trying_ && job == tried_;
+  const bool soon = result.seconds < kSoon, tried = may_try_job_ && job == trial_job_;
   const bool by_storage = ended_by_storage(result);
   const bool failed =
       by_storage || outcome == Outcome::error || (outcome == Outcome::failed && result.exit_code == kData);
   const bool elsewhere = !by_storage && !lease.failed_on.empty() && lease.failed_on != lease.agent;
   if (failed && (soon || by_storage) && !elsewhere) {
     const auto before = failed_.find(job);
-    if (before != failed_.end() && (before->second == kAcquitted || lease.attempt > before->second + 1)) {
-      acquit(job);  // the job has failed elsewhere meanwhile
-      if (tried) tried_.clear();
+    if (before != failed_.end() && (before->second == kExonerated || lease.attempt > before->second + 1)) {
+      exonerate(job);  // the job has failed elsewhere meanwhile
+      if (tried) trial_job_.clear();
       return;
     }
     failed_[job] = by_storage ? lease.attempt - 1 : lease.attempt;  // the storage costs the job no attempt
     count_failure(job, result.error, now);
   } else if (outcome == Outcome::succeeded || outcome == Outcome::stopped || !soon) {
-    if (tried) log_.info("{}: job {}, which was tried, ran: claims jobs again", who_, job);
+    if (tried) log_.info("{}: the trial job {} was successful or ran for long enough: claims jobs again", who_, job);
     if (tried || trouble_.empty()) forget_failures();
   } else if (tried) {
-    tried_.clear();  // a wrong setting, say, or it fails everywhere: that tells nothing, and another one is tried
+    trial_job_.clear();  // a wrong setting, say, or it fails everywhere: that tells nothing, and another one is tried
   }
 }
 
-std::vector<std::string> NodeHealth::suspects() const {
+std::vector<std::string> NodeHealth::blamed_jobs() const {
   std::vector<std::string> jobs;
-  if (trouble_.empty() || !seen_.empty()) return jobs;
+  if (trouble_.empty() || !last_found_.empty()) return jobs;
   for (const auto& [job, failures] : failed_) {
-    if (failures != kAcquitted && jobs.size() < kSuspects) jobs.push_back(job);
+    if (failures != kExonerated && jobs.size() < kBlamedJobs) jobs.push_back(job);
   }
   return jobs;
 }
 
-void NodeHealth::heard_of(const std::string& job, int64_t failures) {
+void NodeHealth::update_failures(const std::string& job, int64_t failures) {
   const auto found = failed_.find(job);
-  if (found != failed_.end() && found->second != kAcquitted && failures > found->second) acquit(job);
+  if (found != failed_.end() && found->second != kExonerated && failures > found->second) exonerate(job);
 }
 
-void NodeHealth::acquit(const std::string& job) {
-  failed_[job] = kAcquitted;
-  const auto acquitted =
-      std::count_if(failed_.begin(), failed_.end(), [](const auto& entry) { return entry.second == kAcquitted; });
-  if (trouble_.empty() || !seen_.empty() || 2 * static_cast<size_t>(acquitted) < failed_.size()) return;
-  log_.info("{}: {} of {} jobs that failed here failed elsewhere too: claims jobs again", who_, acquitted,
+void NodeHealth::exonerate(const std::string& job) {
+  failed_[job] = kExonerated;
+  const auto exonerated =
+      std::count_if(failed_.begin(), failed_.end(), [](const auto& entry) { return entry.second == kExonerated; });
+  if (trouble_.empty() || !last_found_.empty() || 2 * static_cast<size_t>(exonerated) < failed_.size()) return;
+  log_.info("{}: {} of {} jobs that failed on this machine failed on others too: claims jobs again", who_, exonerated,
             failed_.size());
   forget_failures();
 }
 
 void NodeHealth::could_not_start(const std::string& job, const std::string& why, double now) {
-  ++never_started_;
+  ++failed_starts_;
   count_failure(job, why, now);
 }
 
 void NodeHealth::count_failure(const std::string& job, const std::string& why, double now) {
-  const bool tried = trying_ && job == tried_;
+  const bool tried = may_try_job_ && job == trial_job_;
   if (most_failures_ == 0 || (!trouble_.empty() && !tried)) return;
   const auto blamed =
-      std::count_if(failed_.begin(), failed_.end(), [](const auto& entry) { return entry.second != kAcquitted; });
-  const auto failures = std::max<int64_t>(blamed, never_started_);
+      std::count_if(failed_.begin(), failed_.end(), [](const auto& entry) { return entry.second != kExonerated; });
+  const auto failures = std::max<int64_t>(blamed, failed_starts_);
   if (!tried && failures < most_failures_) return;
   pause(fmt::format("{} jobs in a row failed within {:.0f} s or by the storage, the last one, {}: {}", failures, kSoon,
                     job, why.substr(0, why.find('\n'))),

@@ -9,8 +9,8 @@ bool ProgramFolder::note_missing(const std::string& key, const std::filesystem::
 }
 
 std::vector<std::string> ProgramFolder::missing(double now) {
-  if (!missing_.empty() && now >= next_look_) {
-    next_look_ = now + kLookInterval;
+  if (!missing_.empty() && now >= next_check_) {
+    next_check_ = now + kCheckInterval;
     std::erase_if(missing_, [](const auto& entry) {
       std::error_code failure;
       return std::filesystem::is_regular_file(entry.second, failure);

@@ -19,7 +19,7 @@ class ProgramFolder {
   bool runs(const std::string& key) const { return key.empty() || (!folder_.empty() && !missing_.contains(key)); }
 
   /// Sets the seconds between two checks for missing programs.
-  static constexpr double kLookInterval = 5;
+  static constexpr double kCheckInterval = 5;
 
   /// Records that `program` (an absolute path) is not a file. `key` is JobSpec::program. Returns whether this is new.
   bool note_missing(const std::string& key, const std::filesystem::path& program);
@@ -29,7 +29,7 @@ class ProgramFolder {
  private:
   std::filesystem::path folder_;
   std::map<std::string, std::filesystem::path> missing_;  // key: JobSpec::program
-  double next_look_ = 0;
+  double next_check_ = 0;
 };
 
 }  // namespace foretime::jobs

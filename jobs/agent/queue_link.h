@@ -80,7 +80,7 @@ class QueueLink {
   std::shared_ptr<JobQueue> queue_;
   World& world_;
   spdlog::logger& log_;
-  Link link_;
+  ReconnectTimer link_;
   bool reached_ = false;  // a call has succeeded
   bool denied_ = false;   // the last failed call was refused
 };

@@ -38,7 +38,7 @@ void Reaper::reap(double now, const std::function<void()>& between) {
     may_reap_ = true;
   } catch (const JobsError& error) {
     if (std::exchange(may_reap_, false))
-      log_.error("agent {}: lost leases are left to other agents meanwhile: {}", agent_, error.what());
+      log_.error("agent {}: cannot take back expired leases, other agents will: {}", agent_, error.what());
     next_ = now + world_.spread(kRefusedInterval);
   }
 }

@@ -13,15 +13,15 @@ namespace foretime::jobs {
 StoreWatch::StoreWatch(std::string agent, std::string identity, QueueLink& link, World& world, spdlog::logger& log)
     : agent_(std::move(agent)), identity_(std::move(identity)), link_(link), world_(world), log_(log) {}
 
-void StoreWatch::look(double now) {
-  next_ = now + world_.spread(trouble_.empty() ? kLookInterval : kTroubleInterval);
+void StoreWatch::check(double now) {
+  next_ = now + world_.spread(trouble_.empty() ? kCheckInterval : kTroubleInterval);
   std::optional<StoreState> state;
   try {
     link_.reach([&] { state = link_.queue().store_state(); });
     may_ask_ = true;
   } catch (const JobsError& error) {
     if (std::exchange(may_ask_, false))
-      log_.error("agent {}: it is not known whether Redis keeps all jobs: {}", agent_, error.what());
+      log_.error("agent {}: cannot check whether Redis has lost jobs: {}", agent_, error.what());
     next_ = now + world_.spread(kRefusedInterval);
   }
   if (!state) return;
@@ -30,7 +30,7 @@ void StoreWatch::look(double now) {
   if (found.empty())
     log_.info("agent {}: claims jobs again", agent_);
   else
-    log_.error("agent {}: claims nothing: {}", agent_, found);
+    log_.error("agent {}: claims no jobs: {}", agent_, found);
   trouble_ = std::move(found);
   if (!trouble_.empty()) next_ = std::min(next_, now + kTroubleInterval);
 }

@@ -15,19 +15,20 @@ namespace foretime::jobs {
 /// replaced. Otherwise jobs are lost and records may be damaged, so that nothing is claimed.
 class StoreWatch {
  public:
-  static constexpr double kLookInterval = 15, kTroubleInterval = 5;  // seconds
+  static constexpr double kCheckInterval = 15, kTroubleInterval = 5;  // seconds
 
   /// Expects the queue with `identity` (RedisQueue::identity); if empty, the first one found.
   StoreWatch(std::string agent, std::string identity, QueueLink& link, World& world, spdlog::logger& log);
 
   double next() const { return next_; }  // when the next check is due
-  void at_once() { next_ = 0; }
+  void make_due() { next_ = 0; }
   /// Asks the queue, and logs trouble or its end.
-  void look(double now);
+  void check(double now);
   /// Returns why nothing is claimed; empty if nothing is wrong.
   const std::string& trouble() const { return trouble_; }
 
  private:
+  /// Returns why the queue cannot be trusted; empty if it can.
   std::string trouble_of(const StoreState& state);
 
   std::string agent_, identity_;

@@ -52,7 +52,7 @@ uint64_t RedisStore::largest_file() const { return kLargestInRedis; }
 void RedisStore::put(const std::string& name, const std::string& bytes) {
   as_store([&] {
     if (const auto warning = memory_warning(*client_); !warning.empty())
-      throw StoreUnavailable("it is left to the jobs: {}", warning);
+      throw StoreUnavailable("Redis' memory is reserved for jobs: {}", warning);
     size_t at = 0;
     for (const auto& key : redis_part_keys(name, bytes.size())) {
       client_->call({"SET", prefix_ + key, bytes.substr(at, kArtifactPart), "PX", kUntilKept});
@@ -75,7 +75,8 @@ std::optional<std::string> RedisStore::get(const std::string& name, uint64_t byt
 
 FolderStore::FolderStore(const fs::path& root) : root_(root) {
   as_store([&] {
-    if (!files().is_folder(root_)) throw StoreRefused("{}: no folder, expected one for artifacts", root_.string());
+    if (!files().is_folder(root_))
+      throw StoreRefused("{}: not a folder, expected the folder for artifacts", root_.string());
   });
 }
 
@@ -114,7 +115,7 @@ void FolderStore::remove(const std::string& folder) {
   as_store([&] { files().remove(root_ / folder); });
 }
 
-void ArtifactStores::use(std::unique_ptr<ArtifactStore> store) {
+void ArtifactStores::add(std::unique_ptr<ArtifactStore> store) {
   const auto address = store->address();
   stores_[address] = std::move(store);
 }
@@ -132,8 +133,7 @@ ArtifactStore& ArtifactStores::at(const std::string& address) {
   } else if (address.starts_with(kFolderScheme)) {
     made = std::make_unique<FolderStore>(address.substr(std::string(kFolderScheme).size()));
   } else {
-    throw StoreRefused("artifacts in {}: this program knows no such store; is it older than what wrote there?",
-                       printable(address));
+    throw StoreRefused("artifacts in {}: unknown store; was it written by a newer program?", printable(address));
   }
   return *(stores_[address] = std::move(made));
 }

@@ -88,9 +88,9 @@ class ArtifactStores {
   ArtifactStores(MakeClient make_client, std::string prefix)
       : make_client_(std::move(make_client)), prefix_(std::move(prefix)) {}
   /// Restricts at() to Redis and this store: records, which others may write, must not lead an agent to other places.
-  void only(const std::string& address) { only_ = address; }
+  void restrict_to(const std::string& address) { only_ = address; }
   /// Adds a store that at() returns instead of making one.
-  void use(std::unique_ptr<ArtifactStore> store);
+  void add(std::unique_ptr<ArtifactStore> store);
   /// Returns the store at `address`. Throws StoreRefused for an invalid or forbidden address.
   ArtifactStore& at(const std::string& address);
 

@@ -63,7 +63,7 @@ void add_folder(PackedArtifact& packed, const fs::path& run, const std::string& 
   const auto text = read_foreign(run, fs::path(folder) / kManifestName, kNoteBytes);
   if (!text) throw JobsError("{}: no {}", path.string(), kManifestName);
   const auto manifest = TransferJson::parse(*text, nullptr, false);
-  if (!manifest.is_object()) throw JobsError("{}: no JSON object", (path / kManifestName).string());
+  if (!manifest.is_object()) throw JobsError("{}: not a JSON object", (path / kManifestName).string());
   const auto listed = manifest.value("files", TransferJson::object());
   for (const auto& file : files().list(path)) {
     if (files().is_folder(file)) continue;
@@ -72,7 +72,7 @@ void add_folder(PackedArtifact& packed, const fs::path& run, const std::string& 
     const auto entry = listed.is_object() ? listed.find(name) : listed.end();
     if (listed.is_object() && entry != listed.end() && entry->is_object() &&
         entry->value("bytes", TransferJson()) != bytes.size())
-      throw JobsError("{}: {} bytes, the manifest says otherwise", file.string(), bytes.size());
+      throw JobsError("{}: {} bytes, which differs from the manifest", file.string(), bytes.size());
     add_file(packed, folder + "/" + name, std::move(bytes));
   }
   for (const auto& [name, entry] : listed.items())
@@ -95,11 +95,10 @@ std::map<std::string, std::string> fetch_files(ArtifactStores& stores, const std
     const auto where = fmt::format("{} in {}", name, artifact.name);
     if (stored.bytes > store.largest_file()) throw JobsError("{}: {} bytes", where, stored.bytes);
     auto bytes = store.get(fmt::format("{}/{}/{}", job, artifact.name, name), stored.bytes);
-    if (!bytes) throw JobsError("{}: is not there any more", where);
+    if (!bytes) throw JobsError("{}: no longer in the store", where);
     if (bytes->size() != stored.bytes)
-      throw JobsError("{}: {} bytes, expected {}: it is damaged", where, bytes->size(), stored.bytes);
-    if (hex_digest("SHA256", *bytes) != stored.sha256)
-      throw JobsError("{}: its SHA-256 is another: it is damaged", where);
+      throw JobsError("{}: found {} bytes, expected {}: it is damaged", where, bytes->size(), stored.bytes);
+    if (hex_digest("SHA256", *bytes) != stored.sha256) throw JobsError("{}: its SHA-256 differs: it is damaged", where);
     contents[name] = *std::move(bytes);
   }
   return contents;
@@ -120,10 +119,10 @@ bool is_among(const std::string& path, const std::map<std::string, std::string>&
   return contents.contains(path) || (first != contents.end() && first->first.starts_with(path + "/"));
 }
 
-void write_files(const std::map<std::string, std::string>& contents, const fs::path& into) {
+void write_files(const std::map<std::string, std::string>& contents, const fs::path& target_folder) {
   for (const auto& [name, bytes] : contents) {
-    files().create_folders((into / name).parent_path());
-    write_whole(into / name, bytes);
+    files().create_folders((target_folder / name).parent_path());
+    write_whole(target_folder / name, bytes);
   }
 }
 
@@ -172,7 +171,7 @@ void store_artifact(ArtifactStore& store, const std::string& job, const PackedAr
 }
 
 FetchedArtifact fetch_artifact(ArtifactStores& stores, const std::string& job, const JobArtifacts& known, Want want,
-                               const fs::path& into) {
+                               const fs::path& target_folder) {
   FetchedArtifact fetched;
   if (!known.unreadable.empty()) fetched.notes.push_back(known.unreadable);
   std::map<std::string, std::string> all;
@@ -183,9 +182,9 @@ FetchedArtifact fetch_artifact(ArtifactStores& stores, const std::string& job, c
       const auto& artifact = found->second;
       auto joined = fetch_files(stores, job, artifact);
       if (std::strcmp(role, "run") != 0 && !is_among(artifact.path, joined))
-        throw JobsError("{} in {}: none of its files", artifact.path, artifact.name);
+        throw JobsError("{} in {}: the artifact has none of its files", artifact.path, artifact.name);
       joined.insert(all.begin(), all.end());
-      if (do_collide(joined)) throw JobsError("{}: a file of it is a folder of others", artifact.name);
+      if (do_collide(joined)) throw JobsError("{}: one of its files has the name of a folder of others", artifact.name);
       all = std::move(joined);
       return &artifact;
     } catch (const StoreUnavailable&) {
@@ -206,10 +205,10 @@ FetchedArtifact fetch_artifact(ArtifactStores& stores, const std::string& job, c
     if (main != nullptr && main->path.starts_with(kCheckpoints)) try_role("run");
   }
   if (main == nullptr) return fetched;
-  write_files(all, into);
+  write_files(all, target_folder);
   fetched.step = main->step;
   const bool of_run = want == Want::result && main->path.starts_with(kCheckpoints);
-  fetched.path = of_run ? into : into / main->path;
+  fetched.path = of_run ? target_folder : target_folder / main->path;
   return fetched;
 }
 

@@ -33,9 +33,10 @@ constexpr size_t kReceivedBytes = 64 << 10;
 
 }  // namespace
 
-ProgressReceiver::ProgressReceiver(const std::filesystem::path& folder, const ListenAddress& where, std::string token)
+ProgressReceiver::ProgressReceiver(const std::filesystem::path& folder, const ListenAddress& listen_address,
+                                   std::string token)
     : token_(std::move(token)) {
-  if (!where.host.empty()) tcp_listener_ = listen_tcp(where, tcp_address_);
+  if (!listen_address.host.empty()) tcp_listener_ = listen_tcp(listen_address, tcp_address_);
   if (listen_at((folder / "agent.sock").string())) return;
   std::string name = "/tmp/foretime-XXXXXX";
   if (mkdtemp(name.data()) == nullptr) throw NodeError("{}: {}", name, std::strerror(errno));
@@ -43,7 +44,7 @@ ProgressReceiver::ProgressReceiver(const std::filesystem::path& folder, const Li
   if (listen_at(name + "/agent.sock")) return;
   const int error = errno;
   rmdir(name.c_str());
-  throw NodeError("{}: no socket can listen there: {}", path_, std::strerror(error));
+  throw NodeError("{}: cannot listen on a socket: {}", path_, std::strerror(error));
 }
 
 ProgressReceiver::~ProgressReceiver() {
@@ -71,11 +72,11 @@ bool ProgressReceiver::listen_at(const std::string& path) {
 void ProgressReceiver::add_descriptors(std::vector<pollfd>& descriptors) const {
   descriptors.push_back({connected() ? peer_.get() : listener_.get(), POLLIN, 0});
   if (tcp_listener_.get() >= 0) descriptors.push_back({tcp_listener_.get(), POLLIN, 0});
-  for (const auto& stranger : strangers_) descriptors.push_back({stranger.socket.get(), POLLIN, 0});
+  for (const auto& peer : unverified_) descriptors.push_back({peer.socket.get(), POLLIN, 0});
 }
 
 /// Accepts `peer` as the job.
-void ProgressReceiver::greet(Descriptor peer) {
+void ProgressReceiver::accept_job(Descriptor peer) {
   peer_ = std::move(peer);
   splitter_ = LineSplitter(kProgressLine, false);
   if (!stop_.empty()) send(peer_.get(), stop_.data(), stop_.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -83,13 +84,13 @@ void ProgressReceiver::greet(Descriptor peer) {
 
 /// Reads from peers over TCP until one sends the token. A job that reconnects replaces its former connection, whose end
 /// may be noticed later.
-void ProgressReceiver::accept_strangers(const Complain& complain) {
+void ProgressReceiver::accept_tcp_peers(const Complain& complain) {
   if (tcp_listener_.get() < 0) return;
-  const auto send_away = [&](const Stranger& stranger, const char* why) {
-    complain(fmt::format("a peer at {} {} and was sent away", stranger.from, why));
+  const auto send_away = [&](const UnverifiedPeer& peer, const char* why) {
+    complain(fmt::format("a peer at {} {} and was disconnected", peer.from, why));
   };
   const double now = steady_seconds();
-  for (size_t i = 0; i < 4 * kStrangers; ++i) {
+  for (size_t i = 0; i < 4 * kUnverifiedPeers; ++i) {
     sockaddr_storage from{};
     socklen_t size = sizeof(from);
     Descriptor socket(
@@ -97,32 +98,32 @@ void ProgressReceiver::accept_strangers(const Complain& complain) {
     if (socket.get() < 0) break;
     char host[NI_MAXHOST] = "?";
     getnameinfo(reinterpret_cast<sockaddr*>(&from), size, host, sizeof(host), nullptr, 0, NI_NUMERICHOST);
-    if (strangers_.size() >= kStrangers) {
-      send_away(strangers_.front(), "had said nothing");
-      strangers_.pop_front();
+    if (unverified_.size() >= kUnverifiedPeers) {
+      send_away(unverified_.front(), "had said nothing");
+      unverified_.pop_front();
     }
-    strangers_.push_back({std::move(socket), host, "", now});
+    unverified_.push_back({std::move(socket), host, "", now});
   }
-  for (size_t i = 0; i < strangers_.size();) {
-    auto& stranger = strangers_[i];
+  for (size_t i = 0; i < unverified_.size();) {
+    auto& peer = unverified_[i];
     char buffer[kTokenLine];
-    const auto got = recv(stranger.socket.get(), buffer, sizeof(buffer), MSG_DONTWAIT);
+    const auto got = recv(peer.socket.get(), buffer, sizeof(buffer), MSG_DONTWAIT);
     const bool nothing = got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR);
     if (got > 0) stranger.said.append(buffer, got);
     const auto end = stranger.said.find('\n');
     const bool over = end != std::string::npos;
-    if (over && is_token_line(stranger.said.substr(0, end), token_)) {
-      watch_peer(stranger.socket.get());
-      early_ = stranger.said.substr(end + 1);
-      greet(std::move(stranger.socket));
+    if (over && is_token_line(peer.received.substr(0, end), token_)) {
+      watch_peer(peer.socket.get());
+      after_token_ = peer.received.substr(end + 1);
+      accept_job(std::move(peer.socket));
     } else if (over) {
-      send_away(stranger, "said a wrong token");
-    } else if (stranger.said.size() >= kTokenLine) {
-      send_away(stranger, "said too much before its token");
+      send_away(peer, "sent a wrong token");
+    } else if (peer.received.size() >= kTokenLine) {
+      send_away(peer, "sent too long a line in place of its token");
     } else if (got == 0 || (got < 0 && !nothing)) {
-      send_away(stranger, "left without a token");
-    } else if (now - stranger.since >= kTokenSeconds) {
-      send_away(stranger, "was too slow with its token");
+      send_away(peer, "left without a token");
+    } else if (now - peer.since >= kTokenSeconds) {
+      send_away(peer, "was too slow with its token");
     } else {
       ++i;
       continue;
@@ -138,10 +139,10 @@ void ProgressReceiver::accept_peer(const Complain& complain) {
     ucred who{};
     socklen_t size = sizeof(who);
     if (getsockopt(peer.get(), SOL_SOCKET, SO_PEERCRED, &who, &size) != 0 || who.uid != geteuid()) {
-      complain(fmt::format("a process of user {} connected and was sent away", who.uid));
+      complain(fmt::format("a process of user {} connected and was disconnected", who.uid));
       continue;
     }
-    greet(std::move(peer));
+    accept_job(std::move(peer));
   }
 }
 
@@ -159,8 +160,8 @@ void ProgressReceiver::receive(const Take& take, const Complain& complain) {
     });
   };
   accept_peer(complain);
-  accept_strangers(complain);
-  if (!early_.empty()) feed(std::exchange(early_, ""));
+  accept_tcp_peers(complain);
+  if (!after_token_.empty()) feed(std::exchange(after_token_, ""));
   while (connected() && total < kReceivedAtOnce) {
     const auto got = recv(peer_.get(), buffer, sizeof(buffer), MSG_DONTWAIT);
     if (got < 0 && errno == EINTR) continue;
@@ -225,7 +226,7 @@ ProgressSender::ProgressSender(int socket) : socket_(socket) {}
 ProgressSender::~ProgressSender() { flush(kPatience); }
 
 void ProgressSender::send(const ProgressMessage& message) {
-  if (broken_ && !find_agent()) {
+  if (broken_ && !reconnect()) {
     // What is not sent is lost; but what the job's result depends on may yet be taken by an agent that is found again.
     if (tcp_address_.empty() || message.kind == ProgressMessage::Kind::progress) return;
   }
@@ -246,17 +247,17 @@ void ProgressSender::send(const ProgressMessage& message) {
   flush(progress ? 0 : kPatience);
   if (pending_.size() > kPendingBytes) {
     tcp_address_.clear();
-    lose_agent();
+    disconnect();
   }
 }
 
-void ProgressSender::lose_agent() {
+void ProgressSender::disconnect() {
   broken_ = true;
   next_try_ = steady_seconds() + kReconnectInterval;
 }
 
 /// Reconnects from time to time after a network failure. A partly sent line is sent again.
-bool ProgressSender::find_agent() {
+bool ProgressSender::reconnect() {
   if (tcp_address_.empty() || steady_seconds() < next_try_) return false;
   std::string why;
   auto found = connect_tcp(tcp_address_, kReconnectSeconds, why);
@@ -284,7 +285,7 @@ bool ProgressSender::flush(double patience_seconds) {
     }
     if (errno == EINTR) continue;
     if (errno != EAGAIN && errno != EWOULDBLOCK) {
-      lose_agent();
+      disconnect();
       break;
     }
     const double left = limit - steady_seconds();
@@ -297,13 +298,13 @@ bool ProgressSender::flush(double patience_seconds) {
 
 bool ProgressSender::stop_requested() {
   std::array<char, 4096> buffer{};
-  if (broken_ && find_agent()) flush(0);
+  if (broken_ && reconnect()) flush(0);
   while (!stop_ && !broken_) {
     const auto got = recv(socket_.get(), buffer.data(), buffer.size(), MSG_DONTWAIT);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) break;
     if (got <= 0) {
-      lose_agent();
+      disconnect();
       break;
     }
     received_.append(buffer.data(), got);

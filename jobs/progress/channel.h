@@ -27,12 +27,12 @@ class ProgressReceiver {
  public:
   /// Limits TCP peers that have not sent the token yet: their number (the oldest is disconnected first), the bytes of
   /// their first line, and the seconds until it.
-  static constexpr size_t kStrangers = 16, kTokenLine = 256;
+  static constexpr size_t kUnverifiedPeers = 16, kTokenLine = 256;
   static constexpr double kTokenSeconds = 10;
 
   /// Listens in `folder`, or in a new folder below /tmp (mode 0700) if the path would be too long or the file system
   /// has no sockets. Listens also at `where`, unless its host is empty, for peers that send `token`. Throws NodeError.
-  explicit ProgressReceiver(const std::filesystem::path& folder, const ListenAddress& where = {},
+  explicit ProgressReceiver(const std::filesystem::path& folder, const ListenAddress& listen_address = {},
                             std::string token = "");
   ~ProgressReceiver();
   ProgressReceiver(const ProgressReceiver&) = delete;
@@ -55,20 +55,20 @@ class ProgressReceiver {
  private:
   bool listen_at(const std::string& path);
   void accept_peer(const Complain& complain);
-  void accept_strangers(const Complain& complain);
-  void greet(Descriptor peer);
+  void accept_tcp_peers(const Complain& complain);
+  void accept_job(Descriptor peer);
 
   /// Describes a TCP peer that has not sent the token yet.
-  struct Stranger {
+  struct UnverifiedPeer {
     Descriptor socket;
-    std::string from, said;
+    std::string from, received;
     double since = 0;
   };
   std::string path_, tcp_address_, token_, stop_;
   std::filesystem::path own_folder_;
   Descriptor listener_, tcp_listener_, peer_;
-  std::deque<Stranger> strangers_;
-  std::string early_;  // bytes that arrived together with the token
+  std::deque<UnverifiedPeer> unverified_;
+  std::string after_token_;  // bytes that arrived together with the token
   LineSplitter splitter_{kProgressLine, false};
 };
 
@@ -94,8 +94,8 @@ class ProgressSender {
 
  private:
   bool flush(double patience_seconds);  // true: nothing is pending
-  void lose_agent();
-  bool find_agent();
+  void disconnect();
+  bool reconnect();
 
   Descriptor socket_;
   std::string tcp_address_, token_;  // address for reconnecting; empty: none

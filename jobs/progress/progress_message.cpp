@@ -62,7 +62,7 @@ std::map<std::string, double> numbers_of(const Json& json, const std::string& ke
     if (named && (value.is_null() || value.is_number())) {
       numbers[name] = value.is_null() ? std::numeric_limits<double>::quiet_NaN() : value.get<double>();
     } else {
-      message.left_out[fmt::format("{}.{}", key, name.substr(0, 80))] =
+      message.invalid_entries[fmt::format("{}.{}", key, name.substr(0, 80))] =
           named ? shown(value) : fmt::format("a name of {} bytes, at most {}", name.size(), kNameBytes);
     }
   }

@@ -22,7 +22,7 @@ struct ProgressMessage {
   std::string path{};                       // checkpoint: folder of a whole checkpoint
   int64_t pid = 0;                          // hello
   /// Holds the skipped entries of values and metrics that are not numbers: text of the value, by metrics.NAME.
-  std::map<std::string, std::string> left_out{};
+  std::map<std::string, std::string> invalid_entries{};
   bool operator==(const ProgressMessage&) const = default;
 };
 /// Limits a message: bytes of its line with the newline, and the number of metrics that are sent and kept.
@@ -34,7 +34,8 @@ std::string to_line(const ProgressMessage& message);  // includes the newline; t
 /// nlohmann::json::exception.
 nlohmann::json parse_python_json(const std::string& text);
 /// Parses a message. Entries of values and metrics that are null or not finite become NaN; entries that are not numbers
-/// go to `left_out`. Throws JobsError if the line is not a message: not JSON, unknown kind, a field of the wrong type.
+/// go to `invalid_entries`. Throws JobsError if the line is not a message: not JSON, unknown kind, a field of the wrong
+/// type.
 ProgressMessage parse_progress_message(const std::string& line);
 
 /// Returns the agent's message that asks a job to stop at the next step boundary, after a checkpoint.

@@ -123,10 +123,10 @@ std::string own_address(const std::string& other_host, int64_t other_port) {
   return found;
 }
 
-Descriptor listen_tcp(const ListenAddress& where, std::string& address) {
+Descriptor listen_tcp(const ListenAddress& listen_address, std::string& address) {
   std::string why;
-  for (int port = where.first_port; port <= where.last_port; ++port) {
-    const auto list = look_up(where.host, port, SOCK_STREAM, AI_PASSIVE, why);
+  for (int port = listen_address.first_port; port <= listen_address.last_port; ++port) {
+    const auto list = look_up(listen_address.host, port, SOCK_STREAM, AI_PASSIVE, why);
     for (const addrinfo* each = list.get(); each != nullptr; each = each->ai_next) {
       Descriptor listener(socket(each->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
       const int on = 1;
@@ -141,11 +141,11 @@ Descriptor listen_tcp(const ListenAddress& where, std::string& address) {
       }
       const auto in = own.ss_family == AF_INET6 ? reinterpret_cast<const sockaddr_in6*>(&own)->sin6_port
                                                 : reinterpret_cast<const sockaddr_in*>(&own)->sin_port;
-      address = joined(where.host, ntohs(in));
+      address = joined(listen_address.host, ntohs(in));
       return listener;
     }
   }
-  throw NodeError("--listen {}: no socket can listen there: {}", where.host, why);
+  throw NodeError("--listen {}: cannot listen on a socket: {}", listen_address.host, why);
 }
 
 Descriptor connect_tcp(const std::string& address, double seconds, std::string& why) {

@@ -23,7 +23,7 @@ std::string own_address(const std::string& other_host, int64_t other_port);
 
 /// Returns a non-blocking listening socket on the first free port; sets `address` to HOST:PORT for peers. Throws
 /// NodeError.
-Descriptor listen_tcp(const ListenAddress& where, std::string& address);
+Descriptor listen_tcp(const ListenAddress& listen_address, std::string& address);
 
 /// Returns a connected socket; if nobody answers in time, an empty one, and sets `why`.
 Descriptor connect_tcp(const std::string& address, double seconds, std::string& why);

@@ -66,7 +66,7 @@ std::string program_for(const std::string& name, const std::map<std::string, std
   const auto given = environment.find("PATH");
   const std::string path = given != environment.end() ? given->second : own != nullptr ? own : "/usr/bin:/bin";
   auto program = find_program(name, path);
-  if (program.empty()) throw JobsError("cannot start {}: it is in none of the folders of PATH ({})", name, path);
+  if (program.empty()) throw JobsError("cannot start {}: found in none of the folders in PATH ({})", name, path);
   return program;
 }
 

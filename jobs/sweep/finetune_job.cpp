@@ -121,7 +121,7 @@ JobSpec finetune_job(const std::filesystem::path& file, const std::vector<std::s
   try {
     spec.id = job_id(spec);
   } catch (const nlohmann::json::exception&) {
-    throw SweepError("{}: found text that is no UTF-8", origin);
+    throw SweepError("{}: found text that is not UTF-8", origin);
   }
   check(spec);
   return spec;

@@ -157,11 +157,11 @@ std::string word_fault(const std::string& word) {
     if (variable || (name == name_in(word) && is_filled(name))) continue;
     if (is_filled(name))
       return fmt::format(
-          "found ${{{}}} inside of '{}', expected it as a word of its own: only ${{envvar:NAME}} is filled in "
+          "found ${{{}}} inside of '{}', expected it as a separate word: only ${{envvar:NAME}} is filled in "
           "inside of a word",
           name, word);
     return fmt::format(
-        "found ${{{}}}, expected one of ${{{}}} as a word of its own, or ${{envvar:NAME}}; parameters come by "
+        "found ${{{}}}, expected one of ${{{}}} as a separate word, or ${{envvar:NAME}}; parameters come by "
         "${{args}}",
         name, fmt::join(kFilledWords, "}, ${"));
   }

@@ -38,8 +38,8 @@ std::optional<Observation> observation_of(const JobRecord& job) {
   return Observation{job.spec.parameters, std::nullopt};
 }
 
-void ParameterProposer::read_all(const std::string& sweep, History& history, TrialChanges& changes,
-                                 std::vector<std::string>& ids) {
+void ParameterProposer::read_all_trials(const std::string& sweep, History& history, TrialChanges& changes,
+                                        std::vector<std::string>& ids) {
   history = {};
   const auto record = source_.sweep(sweep);
   if (!record) return;
@@ -51,11 +51,12 @@ void ParameterProposer::read_all(const std::string& sweep, History& history, Tri
   if (!record->tracked) ids = source_.ids_of(sweep);
 }
 
-ParameterProposer::History& ParameterProposer::read(const Lease& lease) {
+ParameterProposer::History& ParameterProposer::refresh(const Lease& lease) {
   const auto& id = lease.spec.sweep;
-  if (!histories_.contains(id) && histories_.size() >= kHistories) {
-    histories_.erase(std::min_element(histories_.begin(), histories_.end(),
-                                      [](const auto& a, const auto& b) { return a.second.used < b.second.used; }));
+  if (!histories_.contains(id) && histories_.size() >= kMostSweeps) {
+    histories_.erase(std::min_element(histories_.begin(), histories_.end(), [](const auto& a, const auto& b) {
+      return a.second.last_use < b.second.last_use;
+    }));
   }
   auto& history = histories_[id];
   // The last change that was read comes again, and must be the same: Redis may have been put back to an earlier state,
@@ -63,9 +64,9 @@ ParameterProposer::History& ParameterProposer::read(const Lease& lease) {
   auto changes = source_.changes(id, std::max<int64_t>(0, history.read - 1));
   std::vector<std::string> ids;
   const bool goes_on = history.sweep.created_ms != 0 && changes.created_ms == history.sweep.created_ms &&
-                       (history.read == 0 || (!changes.ids.empty() && changes.ids.front() == history.last));
+                       (history.read == 0 || (!changes.ids.empty() && changes.ids.front() == history.last_change));
   if (!goes_on) {
-    read_all(id, history, changes, ids);
+    read_all_trials(id, history, changes, ids);
   } else if (history.read > 0) {
     changes.ids.erase(changes.ids.begin());
   }
@@ -96,7 +97,7 @@ ParameterProposer::History& ParameterProposer::read(const Lease& lease) {
 
 Parameters ParameterProposer::decide(JobQueue& queue, const Lease& lease) {
   if (!lease.spec.deferred) return lease.spec.parameters;
-  const auto& history = read(lease);
+  const auto& history = refresh(lease);
   std::vector<const Observation*> seen;
   seen.reserve(history.seen.size());
   for (const auto& [trial, observation] : history.seen) {

@@ -39,7 +39,7 @@ class ParameterProposer {
  public:
   /// Limits the number of sweeps in memory; the most recently used are kept. A sweep of ten thousand trials takes a few
   /// MB.
-  static constexpr size_t kHistories = 64;
+  static constexpr size_t kMostSweeps = 64;
 
   /// Reads trials from `source`, which must outlive this object.
   explicit ParameterProposer(TrialSource& source) : source_(source) {}
@@ -53,16 +53,17 @@ class ParameterProposer {
     SweepRecord sweep;
     SearchSpace space;
     int64_t read = 0;                                             // number of changes read so far
-    std::string last;                                             // id of the last change read
-    int64_t used = 0;                                             // number of the last call of read() for this sweep
+    std::string last_change;                                      // id of the last change read
+    int64_t last_use = 0;                                         // number of the last call of read() for this sweep
     std::map<std::pair<int64_t, std::string>, Observation> seen;  // key: trial and id
   };
-  History& read(const Lease& lease);
-  void read_all(const std::string& sweep, History& history, TrialChanges& changes, std::vector<std::string>& ids);
+  History& refresh(const Lease& lease);
+  void read_all_trials(const std::string& sweep, History& history, TrialChanges& changes,
+                       std::vector<std::string>& ids);
 
   TrialSource& source_;
   std::map<std::string, History> histories_;  // key: sweep
-  int64_t reads_ = 0;                         // calls of read()
+  int64_t refreshes_ = 0;                     // calls of read()
 };
 
 /// Returns a proposer that reads over its own connection, for jobs/agent/agent_options.h.

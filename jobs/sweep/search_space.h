@@ -75,11 +75,11 @@ struct Observation {
 };
 
 /// Sets the number of random trials before the estimator is used.
-constexpr int64_t kStartup = 10;
+constexpr int64_t kRandomTrials = 10;
 /// Sets the number of samples of the good density, of which the one with the best ratio is taken.
 constexpr int64_t kCandidates = 24;
 /// Limits the trials outside the good ones: a larger number is thinned evenly over values and ages.
-constexpr size_t kRest = 1000;
+constexpr size_t kMostOtherTrials = 1000;
 
 /// Proposes the next trial by a tree-structured Parzen estimator (Bergstra et al. 2011, "Algorithms for hyper-parameter
 /// optimization"; each parameter independently, as in Optuna's default). Depends only on its arguments.
@@ -91,8 +91,8 @@ constexpr size_t kRest = 1000;
 /// the best ratio is taken. Categories have counts smoothed by their probabilities. Trials without a value (running or
 /// failed) count as the worst (constant liar), so that agents that decide at once decide differently. A proposal that
 /// was seen already is sampled again a few times, and then, in a space with a grid, replaced by the next unseen
-/// combination of random_trial, if any is left. kRest bounds the time. With fewer than kStartup values it is
-/// random_trial(space, seed, trial). Trials that lack a parameter do not count for it.
+/// combination of random_trial, if any is left. kMostOtherTrials bounds the time. With fewer than kRandomTrials values
+/// it is random_trial(space, seed, trial). Trials that lack a parameter do not count for it.
 Parameters propose_trial(const SearchSpace& space, const std::vector<const Observation*>& seen, bool maximize,
                          uint64_t seed, int64_t trial);
 

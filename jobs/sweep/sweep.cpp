@@ -138,7 +138,7 @@ class Expansion {
     }
     if (!document_.run_cap) {
       throw SweepError(
-          "{}: run_cap: is missing; {} search goes on for ever, so say how many trials (run_cap: 20 in the file, or "
+          "{}: run_cap: is missing; {} search has no end, set the number of trials (run_cap: 20 in the file, or "
           "run_cap=20 on the command line)",
           document_.origin, document_.method);
     }
@@ -362,7 +362,7 @@ JobSpec single_job(const std::filesystem::path& file, const std::vector<std::str
   try {
     spec.id = job_id(spec);
   } catch (const nlohmann::json::exception&) {
-    throw SweepError("{}: found text that is no UTF-8", file.string());
+    throw SweepError("{}: found text that is not UTF-8", file.string());
   }
   return spec;
 }
@@ -412,7 +412,7 @@ static SweepPlan plan_of(const std::string& yaml, const std::string& origin, con
   try {
     return Expansion::run(std::make_shared<Expansion>(read_document(yaml, origin, folder, overrides)));
   } catch (const nlohmann::json::exception&) {
-    throw SweepError("{}: found text that is no UTF-8", origin);
+    throw SweepError("{}: found text that is not UTF-8", origin);
   }
 }
 

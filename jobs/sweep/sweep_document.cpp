@@ -62,7 +62,8 @@ class DocumentReader {
       } catch (const configs::SettingsError& error) {
         if (says_what_runs || (key != "metric" && key != "parameters")) throw;
         throw SweepError(
-            "{}: names neither program nor settings: program=train.py (in the file: program: train.py) sweeps a script "
+            "{}: found neither program nor settings, expected one: program=train.py (in the file: program: train.py) "
+            "sweeps a script "
             "of your own, settings=my.yaml sweeps those settings of foretime train; as a sweep of the default "
             "settings: {}",
             origin_, error.what());
@@ -191,12 +192,13 @@ class DocumentReader {
       }
     }
     const bool needed = std::find(trial.command.begin(), trial.command.end(), "${program}") != trial.command.end();
-    if (needed && trial.program.empty()) fail(command->second, "found ${program}, and no program beside it");
+    if (needed && trial.program.empty()) fail(command->second, "found ${program}but no program, expected one");
     for (const char* of_training : {"seeds", "then"}) {
       if (const auto found = entries.find(of_training); found != entries.end())
-        fail(found->second, fmt::format("is for trials of foretime train, and this sweep has a program: {}",
-                                        of_training == std::string("seeds") ? "sweep a parameter of its own for seeds"
-                                                                            : "leave it out"));
+        fail(found->second,
+             fmt::format(
+                 "is for trials of foretime train, and this sweep has a program: {}",
+                 of_training == std::string("seeds") ? "sweep a parameter of the program for seeds" : "leave it out"));
     }
     document_.program = std::move(trial);
   }
@@ -279,7 +281,7 @@ class DocumentReader {
         goal = item;
       } else {
         if (item.key == "metric.target") number_in(item);
-        warn(item, item.key == "metric.target" ? "has no meaning here: the sweep goes on after a trial reaches it"
+        warn(item, item.key == "metric.target" ? "has no meaning here: the sweep continues after a trial reaches it"
                                                : "has no meaning here: failed and running trials count as the worst");
       }
     }

@@ -33,9 +33,9 @@ Split split_trials(const std::vector<const Observation*>& seen, bool maximize) {
   const size_t count = std::min<size_t>(25, (finished.size() + 9) / 10);
   for (size_t i = 0; i < finished.size(); ++i)
     (i < count ? split.good : split.rest).push_back(&finished[i]->parameters);
-  if (split.rest.size() > kRest) {
+  if (split.rest.size() > kMostOtherTrials) {
     std::vector<const Parameters*> some;
-    for (size_t i = 0; i < kRest; ++i) some.push_back(split.rest[i * split.rest.size() / kRest]);
+    for (size_t i = 0; i < kMostOtherTrials; ++i) some.push_back(split.rest[i * split.rest.size() / kMostOtherTrials]);
     split.rest = std::move(some);
   }
   return split;
@@ -174,7 +174,7 @@ Parameters propose_trial(const SearchSpace& space, const std::vector<const Obser
     return std::any_of(seen.begin(), seen.end(),
                        [&](const Observation* observation) { return observation->parameters == parameters; });
   };
-  if (finished < kStartup) {
+  if (finished < kRandomTrials) {
     auto parameters = random_trial(space, seed, trial);
     return is_seen(parameters) ? unseen_combination(space, seen, seed, trial, parameters) : parameters;
   }

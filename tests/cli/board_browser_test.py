@@ -362,7 +362,7 @@ class BoardBrowserTest(ProgramTest):
         self.open(f"/sweep/{sweep}")
         self.click("[data-action=pause]")
         self.assertTrue(self.until(lambda: state() == "paused"))
-        self.assertTrue(self.until(lambda: "paused; jobs that run go on" in self.one("#notice").text))
+        self.assertTrue(self.until(lambda: "paused; running jobs continue" in self.one("#notice").text))
         self.click("[data-action=resume]")
         self.assertTrue(self.until(lambda: state() == "running"))
         waiting = [job for job in self.json_of("status", sweep, "--json")["jobs"] if job["state"] == "waiting"][0]["id"]
@@ -438,14 +438,14 @@ class BoardBrowserTest(ProgramTest):
         self.run_foretime("report", sweep, "-o", "many.html")
         self.browser.open((self.folder / "many.html").as_uri())
         shown = lambda: [int(trial) for trial in self.browser.run("return [...document.querySelectorAll('tr[data-id] td:first-child')].map((cell) => cell.dataset.value)")]
-        self.assertTrue(self.until(lambda: shown() == sorted(kept)[:50]), self.browser.errors())
+        self.assertTrue(self.until(lambda: one_line() == sorted(kept)[:50]), self.browser.errors())
         pager = lambda: self.one(".tools:last-of-type").text
         self.assertIn(f"1 to 50 of {most}; {count - most} with worse objectives, or none, are not in this report", pager())
         self.click("[data-key=objective]")
-        self.assertTrue(self.until(lambda: shown() == sorted(kept, key=objectives.get)[:50]))
+        self.assertTrue(self.until(lambda: one_line() == sorted(kept, key=objectives.get)[:50]))
         for _ in range(most // 50 - 1):
             self.click(".tools:last-of-type button:last-child")
-        self.assertTrue(self.until(lambda: shown() == sorted(kept, key=objectives.get)[-50:]))
+        self.assertTrue(self.until(lambda: one_line() == sorted(kept, key=objectives.get)[-50:]))
         self.assertFalse(self.one(".tools:last-of-type button:last-child").is_enabled())
         self.click("h2 + .tools > button")
         rows = self.rows_of(self.saved(".csv"))

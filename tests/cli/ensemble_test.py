@@ -45,7 +45,7 @@ class EnsembleTest(ProgramTest):
         self.train(run__directory=self.folder / "seed", trainer__seed=2)
         self.train(run__directory=self.folder / "loops", data__representation="loops")
         done = self.run_foretime("evaluate", "a", "--ensemble", "seed")
-        self.assertIn("held-out candidates are left out", done.stderr)
+        self.assertIn("skips the held-out candidates", done.stderr)
         self.assertNotIn("holdout:", done.stdout)
         self.assertIn("test:", done.stdout)
         for command in (["evaluate", "a"], ["rank", "a", SAMPLES / "C11.npz"]):

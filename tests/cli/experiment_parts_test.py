@@ -134,7 +134,7 @@ class ExperimentPartsTest(ProgramTest):
         report = self.run_foretime(*run, "--report", "--parts", "left_out_in_turn").stdout
         self.assertIn("3 of 4 trials", report)
         again = self.run_foretime(*run)
-        self.assertEqual(again.stderr.count(": is there"), 8)
+        self.assertEqual(again.stderr.count(": complete"), 8)
         self.assertIn("4 of 4 trials", again.stdout)
 
     def test_parts_as_jobs(self):

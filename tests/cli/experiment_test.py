@@ -107,7 +107,7 @@ class ExperimentTest(ProgramTest):
         self.assertEqual(len(before), 20)
         (trial / "trial.json").unlink()
         again = self.run_foretime("experiment", "small.yaml")
-        self.assertEqual(again.stderr.count(": is there"), 19)
+        self.assertEqual(again.stderr.count(": complete"), 19)
         after = {path: path.stat().st_mtime_ns for path in before}
         self.assertEqual([path for path in before if before[path] != after[path]], [trial / "rankings.csv"])
         self.assertEqual(self.values("runs/experiments/small/results.csv", entry="GCN", fraction="0.5", seed="2"), own)
@@ -132,7 +132,7 @@ class ExperimentTest(ProgramTest):
         self.assertIn("3 trials, 0 complete", dry)
         self.assertEqual(dry.count("trained, other test groups to be measured"), 3)
         done = self.run_foretime(*chosen, more, "--out", "out")
-        self.assertIn("is trained, and measured on other test groups", done.stderr)
+        self.assertIn("trained, but evaluated on other test groups", done.stderr)
         self.assertEqual({path: path.stat().st_mtime_ns for path in trained.glob("checkpoints/*/model.safetensors")}, weights)
         # Everything is as if all files had been there at first.
         self.run_foretime(*chosen, more, "--out", "at-once")

@@ -24,14 +24,14 @@ LONG = """
 import json, os, socket, time
 channel = socket.socket(socket.AF_UNIX)
 channel.connect(os.environ["FORETIME_PROGRESS"])
-def tell(**message): channel.sendall((json.dumps(message) + "\\n").encode())
-tell(type="hello", pid=os.getpid())
+def print(**message): channel.sendall((json.dumps(message) + "\\n").encode())
+print(type="hello", pid=os.getpid())
 step = 0
 while not os.path.exists(os.environ["GO"]):
     step += 1
-    tell(type="progress", step=step, total_steps=step, loss=1)
+    print(type="progress", step=step, total_steps=step, loss=1)
     time.sleep(0.1)
-tell(type="result", step=step, metrics={"val_loss": 1})
+print(type="result", step=step, metrics={"val_loss": 1})
 """
 # Leaves an entry of some kind in the folder of its attempt, and ends well.
 BEGIN = """
@@ -130,14 +130,14 @@ class ReportTest(ProgramTest):
                 self.assertIn("2.5", page)
                 if name != "parameters.json":
                     self.assertIn(f"bad/{name}: found a symbolic link, expected a regular file", page)
-                    self.assertIn(f"left out of the report: bad/{name}: found a symbolic link", errors)
+                    self.assertIn(f"skipped in the report: bad/{name}: found a symbolic link", errors)
                 (self.bad / name).unlink()
 
     def test_shows_what_is_next_to_a_damaged_file(self):
         for name, text in (("rankings.csv", "a,b\n1,2\n"), ("rankings.csv", "\0\0"), ("trace.json", "{"), ("trace.json", "[" * 200000)):
             (self.bad / name).write_text(text)
             page, errors = self.report()
-            self.assertIn(f"left out of the report: bad/{name}: ", errors)
+            self.assertIn(f"skipped in the report: bad/{name}: ", errors)
             self.assertIn("2.5", page)
             (self.bad / name).unlink()
 

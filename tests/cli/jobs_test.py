@@ -223,7 +223,7 @@ class JobsTest(QueueTest):
                                   (["--hosts", "h1", "--cpus", "2"], "--cpus: found 2, expected none beside --hosts"),
                                   (["--hosts", "h1", "--gpus", "0", "--assume-gpus"], "--gpus: found 0, which are this host's"),
                                   (["--hosts", "h1", "--launcher", "srun"], "launcher 'srun': no {hosts}"),
-                                  (["--launcher", "mpirun --host {hosts} {command}"], "{hosts} has a meaning for an agent with --hosts only")):
+                                  (["--launcher", "mpirun --host {hosts} {command}"], "{hosts} is only allowed for an agent with --hosts")):
             self.assertIn(expected, self.foretime("agent", *options, code=2))
 
     def test_an_elastic_job_takes_the_ranks_that_are_free(self):

@@ -73,11 +73,11 @@ TEST(Leaderboard, SeedsOfOneTrialAreJoined) {
 }
 
 TEST(JobView, TextOfOthersCannotDriveTheTerminal) {
-  EXPECT_EQ(shown("a\x1b[2Jb\nc", 40), "a[2Jb c");
-  EXPECT_EQ(shown("abcdef", 6), "abcdef");
-  EXPECT_EQ(shown("abcdefg", 6), "abcde…");
-  EXPECT_EQ(shown("ααααα", 5), "ααααα");
-  EXPECT_EQ(shown("αααααα", 5), "αααα…");
+  EXPECT_EQ(one_line("a\x1b[2Jb\nc", 40), "a[2Jb c");
+  EXPECT_EQ(one_line("abcdef", 6), "abcdef");
+  EXPECT_EQ(one_line("abcdefg", 6), "abcde…");
+  EXPECT_EQ(one_line("ααααα", 5), "ααααα");
+  EXPECT_EQ(one_line("αααααα", 5), "αααα…");
 }
 
 TEST(JobView, ProgressAndAges) {

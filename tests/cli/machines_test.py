@@ -150,7 +150,7 @@ class MachinesTest(ProgramTest):
         said = ranked("knows.foretime", "unnamed.jsonl", "--dags", DAGS)[1]
         self.assertIn("a CPU that its target does not name by -model=", said)
         said = ranked("model.foretime", "here.jsonl", "--dags", DAGS, "--targets", "other.yaml")[1]
-        self.assertIn("here.jsonl: no record is of machine other of --targets (-model=other, or a target of its file)", said)
+        self.assertIn("here.jsonl: found no record from machine other of --targets (-model=other, or a target of its file)", said)
 
     def test_what_cannot_be_meant_is_refused(self):
         message = self.pack("--targets", "missing.yaml", code=2).stderr

@@ -170,7 +170,7 @@ class CommandTest(ProgramTest):
         self.train()
         for name in ("model.onnx", "model.pth", "model.safetensors"):
             text = self.run_foretime("export", "run", name, code=2).stderr
-            self.assertIn("is no format of export, expected NAME.foretime (a bundle), NAME.pt (TorchScript)", text)
+            self.assertIn("expected NAME.foretime (a bundle), NAME.pt (TorchScript)", text)
             self.assertFalse((self.folder / name).exists())
         self.assertIn("--format bundle writes no .pt file", self.run_foretime("export", "run", "a.pt", "--format", "bundle", code=2).stderr)
         self.run_foretime("export", "run", "v1.5", "--format", "checkpoint")
@@ -190,7 +190,7 @@ class IgnoredOptionTest(ProgramTest):
         self.write("job.yaml", "".join(f"{line}\n" for line in lines))
         job = self.json_of("submit", "job.yaml", "--json")["jobs"][0]["id"]
         self.refused("status", job[:6], "--state", "dead", expected=(f"--state dead: found job {job}", "foretime status --state dead"))
-        self.refused("status", "--sweep", "abc", job, expected=("--sweep abc: found ids beside it", f"foretime status abc {job}"))
+        self.refused("status", "--sweep", "abc", job, expected=("--sweep abc: found ids as well", f"foretime status abc {job}"))
         self.assertEqual(self.json_of("status", job, "--json")["id"], job)
         self.assertEqual(self.json_of("status", job, job, "--state", "dead", "--json")["jobs"], [])
 
@@ -220,7 +220,7 @@ class IgnoredOptionTest(ProgramTest):
         self.train()
         for key in ("data.root", "data.test", "data.train", "data.valid"):
             self.refused("evaluate", "run", SAMPLES / "C10.npz", "--set", f"{key}=x",
-                         expected=(f"--set {key}: found files beside it", "leave out"))
+                         expected=(f"--set {key}: found files as well", "leave out"))
         self.run_foretime("evaluate", "run", "--set", "data.test=[C11.npz]")
 
     def test_settings_that_are_about_no_named_file(self):
@@ -228,7 +228,7 @@ class IgnoredOptionTest(ProgramTest):
         for setting in ("data.holdout=0.5", "data.train_fraction=0.5", "data.duplicates=first", "data.overlap=warn"):
             key = setting.split("=")[0]
             self.refused("evaluate", "run", SAMPLES / "C10.npz", "--set", setting,
-                         expected=(f"--set {key}: found files beside it", "leave out the files to measure the sets of the run"))
+                         expected=(f"--set {key}: found files as well", "leave out the files to evaluate the sets of the run"))
         self.run_foretime("evaluate", "run", SAMPLES / "C10.npz", "--set", "data.max_eval_candidates=5")
         self.run_foretime("evaluate", "run", "--set", "data.holdout=0.5")
 
@@ -237,7 +237,7 @@ class AgentTest(ProgramTest):
     def test_gpus_that_are_not_there_are_refused(self):
         text = self.run_foretime("agent", "--gpus", "0,96", "--until-empty", code=2).stderr
         self.assertIn("--gpus: found", text)
-        self.assertIn("--assume-gpus takes the ids as they are", text)
+        self.assertIn("--assume-gpus skips this check", text)
         self.assertFalse((self.folder / "runs").exists())
         self.run_foretime("agent", "--gpus", "0,96", "--assume-gpus", "--until-empty")
 

@@ -13,14 +13,14 @@ import json, os, socket, sys
 told = json.load(open(os.environ["FORETIME_TRIAL"]))
 agent = socket.socket(socket.AF_UNIX)
 agent.connect(os.environ["FORETIME_PROGRESS"])
-def tell(**message):
+def print(**message):
     agent.sendall((json.dumps(message) + "\\n").encode())
-tell(type="hello", pid=os.getpid())
+print(type="hello", pid=os.getpid())
 mode = told["parameters"]["mode"]
 metrics = {"nan": {"val_loss": float("nan")}, "inf": {"val_loss": float("-inf")}, "none": {"val_loss": None},
            "extra": {"val_loss": 0.25, "note": "hello", "flag": True}, "text": {"val_loss": "0.5"}, "bool": {"val_loss": True},
            "many": {"val_loss": 0.125, **{f"m{i}": i for i in range(600)}}, "float_step": {"val_loss": 0.5}}[mode]
-tell(type="result", step=3.0 if mode == "float_step" else 3, metrics=metrics)
+print(type="result", step=3.0 if mode == "float_step" else 3, metrics=metrics)
 agent.shutdown(socket.SHUT_WR)
 agent.recv(1)  # until the agent has read all
 """
@@ -50,7 +50,7 @@ class ProgramSweepsTest(QueueTest):
         self.assertIn("run them with: foretime agent --programs .\n", said)
         sweep = re.search(r"[0-9a-f]{16}", said).group()
         plain = self.run_foretime("agent", "--until-empty")
-        self.assertRegex(plain.stderr, "8 jobs that wait run programs of their own: start an agent with --programs FOLDER")
+        self.assertRegex(plain.stderr, "8 waiting jobs run user programs: start an agent with --programs FOLDER")
         self.assertEqual({(job["state"], job["attempt"]) for job in self.jobs(sweep)}, {("waiting", 0)})
         for shown in (self.foretime("status"), self.foretime("status", sweep), self.foretime("queue")):
             self.assertIn("no agent runs programs, and 8 jobs that wait have one: foretime agent --programs FOLDER", shown)
@@ -108,13 +108,13 @@ class ProgramSweepsTest(QueueTest):
 
     def test_an_agent_says_where_nothing_was_ever_submitted(self):
         done = self.run_foretime("agent", "--until-empty", "--runs", "typo")
-        self.assertRegex(done.stderr, "nothing was ever submitted to the queue at .*typo")
+        self.assertRegex(done.stderr, "no job was ever submitted to the queue at .*typo")
 
     def test_a_file_of_a_python_call_gets_its_program_on_the_command_line(self):
         self.write("sweep.yaml", "method: bayes\nrun_cap: 4\nmetric: {name: final_accuracy, goal: maximize}\n"
                                  "parameters: {rate: {distribution: log_uniform_values, min: 1e-6, max: 1e-3}}\n")
         said = self.foretime("submit", "sweep.yaml", "--dry-run", code=2)
-        self.assertIn("names neither program nor settings: program=train.py", said)
+        self.assertIn("found neither program nor settings, expected one: program=train.py", said)
         dry = json.loads(self.foretime("submit", "sweep.yaml", "program=train.py", "--dry-run", "--json"))
         self.assertEqual(len(dry["jobs"]), 4)
 

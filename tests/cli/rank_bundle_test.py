@@ -125,7 +125,7 @@ class RankBundleTest(BundleTest):
         refused("expected a finite number", candidates="bad.npz", bundle="tile.foretime")
         self.candidates([{"layouts": {}}])
         refused("candidates[0]: layouts: no field of a candidate, expected id and config", bundle="tile.foretime")
-        refused("--candidates: of layout and tile models; trees.foretime is of kind trees", bundle="trees.foretime", code=2)
+        refused("--candidates needs a layout or tile model; trees.foretime is a model of trees", bundle="trees.foretime", code=2)
         refused("2 graph files, expected one", "module.pb", code=2)
         self.write("tiles.pb", TILES)
         refused("tiles.pb: 3 modules, expected one whose candidates are ranked", graph="tiles.pb")
@@ -165,7 +165,7 @@ class RankBundleTest(BundleTest):
         self.assertIn("give --dags FILE", self.rank("loops.foretime", "records.json", code=2).stderr)
         self.write("bad.json", "{}")
         self.assertIn("bad.json:1: workload_key", self.rank("loops.foretime", "records.json", "--dags", "bad.json", code=3).stderr)
-        self.assertIn("--dags: of models of loop programs", self.rank("trees.foretime", "tree.json", "--dags", "bad.json", code=2).stderr)
+        self.assertIn("--dags needs a model of loop programs", self.rank("trees.foretime", "tree.json", "--dags", "bad.json", code=2).stderr)
 
         # Patterns, and files that hold nothing known; where nothing can be scored nothing is ranked.
         dags = ("--dags", "compute_dag.json")
@@ -185,7 +185,7 @@ class RankBundleTest(BundleTest):
         self.write("machine.yaml", "name: m\nhardware: {vector_bytes: 32}\n")
         for file, holds in ("tree.json", "save_json text"), ("packed.foretime", "graphs"):
             done = self.rank("loops.foretime", file, "--targets", "machine.yaml", code=2)
-            self.assertIn(f"--targets: of tuning records, which name their machine; {file} holds {holds}", done.stderr)
+            self.assertIn(f"--targets needs tuning records, which name their machine; {file} holds {holds}", done.stderr)
 
     def test_syntax_trees(self):
         for bundle in ("trees.foretime", "loops.foretime"):
@@ -208,9 +208,9 @@ class RankBundleTest(BundleTest):
             self.assertIn("damaged.foretime", self.rank("damaged.foretime", "module.pb", code=3).stderr)
         self.assertIn("none.foretime: no such file or folder, expected", self.rank("none.foretime", "module.pb", code=3).stderr)
         self.rank("layout.foretime", code=2)
-        self.assertIn("a bundle ranks alone", self.rank("layout.foretime", "module.pb", "--ensemble", "x", code=2).stderr)
-        self.assertIn("--dags: of models of loop programs", self.rank("layout.foretime", "module.pb", "--dags", "x", code=2).stderr)
-        self.assertIn("--member: of models of programs", self.rank("layout.foretime", "module.pb", "--member", "x", code=2).stderr)
+        self.assertIn("a bundle already joins its members", self.rank("layout.foretime", "module.pb", "--ensemble", "x", code=2).stderr)
+        self.assertIn("--dags needs a model of loop programs", self.rank("layout.foretime", "module.pb", "--dags", "x", code=2).stderr)
+        self.assertIn("--member needs a model of programs", self.rank("layout.foretime", "module.pb", "--member", "x", code=2).stderr)
         self.assertIn("cannot be written", self.rank("layout.foretime", "module.pb", "-o", "none/out.csv", code=2).stderr)
 
     def test_without_libtorch(self):

@@ -217,7 +217,7 @@ class RecordsTest(ProgramTest):
         self.assertTrue(all(0 < chance < 1 for chance in answer["failures"]), answer)
         ranking = server.post(path + "?top=0", "".join(texts))["ranking"]
         self.assertEqual([item["failure"] for item in ranking], [answer["failures"][item["candidate"]] for item in ranking])
-        self.assertIn("--threads: of bundles", self.run_foretime("rank", "failures", "packed.foretime", "--threads", "2", code=2).stderr)
+        self.assertIn("--threads: only for bundles", self.run_foretime("rank", "failures", "packed.foretime", "--threads", "2", code=2).stderr)
 
     def test_a_model_learns_from_records_and_ranks_trees(self):
         self.pack("--most", "40", "--hardware", "vector_bytes=64,vector_registers=32,cores=1")

@@ -55,7 +55,7 @@ class SelectTest(BundleTest):
         self.write("measured.json", "".join(json.dumps(record, separators=(",", ":")) + "\n" for record in records[:6]))
         for method in METHODS:
             done = self.select("ensemble.foretime", "records.json", *DAGS, "-n", 24, "--method", method, "--measured", "measured.json")
-            self.assertIn("6 candidates that are measured already left out", done.stderr)
+            self.assertIn("skipped 6 candidates that are already measured", done.stderr)
             self.assertEqual(sorted(int(row["id"]) for row in self.rows_of(done.stdout)), list(range(6, 30)))
         answer = self.json_of("select", "ensemble.foretime", "records.json", *DAGS, "-n", 3, "--measured", "measured.json", "--json")
         task, = answer["tasks"]
@@ -69,11 +69,11 @@ class SelectTest(BundleTest):
         self.write("more.json", "\n".join([*lines, "nonsense", "# a comment", lines[0], lines[0].replace("128, 128, 128", "7, 7, 7")]) + "\n")
         done = self.select("loops.foretime", "more.json", *DAGS, "-n", 29, "-o", "-chosen.json")
         for text in ("more.json: 1 lines left out, the first: more.json:31: ", "more.json: 1 candidates not scored, the first: more.json:4: ",
-                     "more.json: 1 candidates that stand there twice left out",
+                     "more.json: skipped 1 duplicate candidates",
                      'compute_dag.json: 1 workloads of the records are not in it, the first: ["matmul", 7, 7, 7]'):
             self.assertIn(text, done.stderr)
         self.assertEqual(len(self.read("-chosen.json").decode().splitlines()), 29)
-        self.assertIn("--number 30: found 29 candidates to choose from in 1 tasks", self.select("loops.foretime", "more.json", *DAGS, "-n", 30, code=3).stderr)
+        self.assertIn("--number 30: found only 29 candidates in 1 tasks", self.select("loops.foretime", "more.json", *DAGS, "-n", 30, code=3).stderr)
 
     def test_tasks_get_equal_shares(self):
         with gzip.open(ANSOR / "records.jsonl.gz", "rt") as file:
@@ -112,7 +112,7 @@ class SelectTest(BundleTest):
         again = self.json_of("select", *files, "--measured", SAMPLES / "C3.npz", "--json")["tasks"]  # all of C3 is known
         self.assertEqual([(task["group"], task["measured"]) for task in again], [("C1", 0)])
         self.assertEqual([one["id"] for one in again[0]["chosen"]], [row["id"] for row in first])
-        self.assertIn("C1.npz: no candidate is left: all are measured already",
+        self.assertIn("C1.npz: found no unmeasured candidate",
                       self.select("trees.foretime", SAMPLES / "C1.npz", "-n", 4, "--measured", "both.foretime", code=3).stderr)
 
         self.write("measured.csv", "size,block,ms\n" + "".join(f"{size},{block},{(block + 1) / size}\n" for size in (1, 2) for block in range(8)))
@@ -123,14 +123,14 @@ class SelectTest(BundleTest):
         self.run_foretime("data", "pack-table", "-o", "new.foretime", "new.csv", "--like", "measured.foretime")
         for method in ("representative", "diverse", "random"):
             done = self.select("table", "new.foretime", "-n", 10, "--method", method, "--measured", "measured.foretime")
-            self.assertIn("8 candidates that are measured already left out", done.stderr)
+            self.assertIn("skipped 8 candidates that are already measured", done.stderr)
             rows = self.rows_of(done.stdout)
             self.assertEqual({row["candidate"] for row in rows if row["group"] == "size=2"}, {"8", "9", "10", "11"})
             self.assertEqual(len({row["candidate"] for row in rows if row["group"] == "size=3"}), 6)
 
     def test_models_together_are_an_ensemble(self):
         one = ("loops.foretime", "records.json", *DAGS, "-n", 5)
-        self.assertIn("needs models that may disagree, and loops.foretime is one; give another with --ensemble",
+        self.assertIn("needs several models, and loops.foretime is one; give another with --ensemble",
                       self.select(*one, "--method", "uncertain", code=2).stderr)
         self.assertEqual({row["uncertainty"] for row in self.chosen(*one)}, {""})
         rows = self.chosen(*one, "--method", "mixed", "--ensemble", "ensemble.foretime")
@@ -169,21 +169,21 @@ class SelectTest(BundleTest):
                 ("nothing.json: nothing of this name", 3, "ensemble.foretime", "nothing.json", *DAGS, "-n", 3),
                 ("nothing.json: nothing of this name", 3, *records, *DAGS, "-n", 3, "--measured", "nothing.json", "-o", "out"),
                 ("none*.json: nothing of this name", 3, "ensemble.foretime", "none*.json", *DAGS, "-n", 3),
-                ("notes.txt: of no known form, expected groups", 3, "ensemble.foretime", "notes.txt",
+                ("notes.txt: unknown form of file, expected groups", 3, "ensemble.foretime", "notes.txt",
                  *DAGS, "-n", 3),
                 ("binary.json", 3, "ensemble.foretime", "binary.json", *DAGS, "-n", 3),
-                ("empty.json: of no known form, expected groups", 3, "ensemble.foretime", "empty.json", *DAGS, "-n", 1),
-                ("--dags: of models of loop programs; trees.foretime is of kind trees", 2, "trees.foretime", SAMPLES / "C1.npz", *DAGS, "-n", 3),
-                ("--member: of models of programs; layout.foretime is of kind layout", 2, "layout.foretime", "module.pb", "--member", "x", "-n", 3),
+                ("empty.json: unknown form of file, expected groups", 3, "ensemble.foretime", "empty.json", *DAGS, "-n", 1),
+                ("--dags needs a model of loop programs; trees.foretime is a model of trees", 2, "trees.foretime", SAMPLES / "C1.npz", *DAGS, "-n", 3),
+                ("--member needs a model of programs; layout.foretime is a model of layout", 2, "layout.foretime", "module.pb", "--member", "x", "-n", 3),
                 ("C1.npz", 3, "layout.foretime", SAMPLES / "C1.npz", "-n", 3),
                 ("--output: writes lines of records or texts", 2, "trees.foretime", SAMPLES / "C1.npz", "-n", 3, "-o", "out"),
-                ("--output: writes lines of records or texts, and tree.json has none", 2, "loops.foretime", "tree.json", "-n", 1, "-o", "out"),
+                ("--output: writes lines of records or texts, but tree.json has none", 2, "loops.foretime", "tree.json", "-n", 1, "-o", "out"),
                 ("--output records.json: is an input of this command", 2, *records, *DAGS, "-n", 3, "-o", "records.json"),
                 ("--output: ", 2, *records, *DAGS, "-n", 3, "-o", "no/such/folder/out.json"),
-                ("--measured: tree.json holds save_json text, and no candidates are", 2, *records, *DAGS, "-n", 3, "--measured", "tree.json"),
-                ("C1.npz holds neither tuning records nor save_json text, and candidates do", 2, *records, *DAGS, "-n", 3, "--measured",
+                ("--measured: tree.json holds save_json text, but the candidates are not texts", 2, *records, *DAGS, "-n", 3, "--measured", "tree.json"),
+                ("C1.npz holds neither tuning records nor save_json text, but the candidates do", 2, *records, *DAGS, "-n", 3, "--measured",
                  SAMPLES / "C1.npz"),
-                ("--measured: of programs and tiles; layout.foretime is of kind layout", 2, "layout.foretime", "module.pb", "-n", 1,
+                ("--measured: only for programs and tiles; layout.foretime is a model of layouts", 2, "layout.foretime", "module.pb", "-n", 1,
                  "--measured", "module.pb"),
                 ("--threads", 2, *records, *DAGS, "-n", 3, "--threads", -1),
                 ("none.foretime", 3, "none.foretime", "records.json", *DAGS, "-n", 3),

@@ -241,7 +241,7 @@ class ServeTest(ServeCase):
         replace(b"no bundle")
         error = server.process.stderr.readline()
         self.assertIn("layout.foretime: ", error)
-        self.assertIn("; the model that was open stays", error)
+        self.assertIn("; keeps the current model", error)
         self.assertEqual(len(server.post(path, b"\0" * 96, BINARY)["scores"]), 1)
         replace(bundle)
         self.assertIn("opened again", server.process.stdout.readline())
@@ -286,12 +286,12 @@ class ServeTest(ServeCase):
         start = lambda *options, code: self.run_foretime("serve", "layout.foretime", *options, code=code).stderr
         for address in ("0.0.0.0", "192.168.0.1", "::", "localhost", ""):
             self.assertIn("expected a loopback address", start("--port", 0, "--address", address, code=2))
-        self.assertIn("nowhere to listen", start(code=2))
+        self.assertIn("found neither --socket nor --port", start(code=2))
         start("--port", 70000, code=2)
         self.write("file", b"")
         self.assertIn("unix:file: exists and is no socket", start("--socket", "file", code=4))
         self.assertIn("expected 1 … 107", start("--socket", 200 * "x", code=4))
-        self.assertIn("cannot be listened on", start("--socket", "none/socket", code=4))
+        self.assertIn("cannot listen", start("--socket", "none/socket", code=4))
         server = Server(self, "layout.foretime", port=True)
         self.assertEqual(stat.S_IMODE(os.stat(server.path).st_mode), 0o700)
         self.assertIn("another server listens there", start("--socket", "socket", code=4))

@@ -107,7 +107,7 @@ print(*sorted(document), len({job["id"] for job in document["jobs"]}))
         self.foretime("cancel", self.jobs()[0]["id"], self.jobs()[1]["id"])
         process = self.agent("--until-empty", "--keep-jobs", 2000000)
         _, errors = process.communicate(timeout=LIMIT)
-        self.assertIn("--keep-jobs 2000000: the queue keeps 1000000", errors)
+        self.assertIn("--keep-jobs 2000000: the queue already keeps 1000000", errors)
 
     def test_a_refused_submission_leaves_no_empty_sweep(self):
         self.assertIn("1000", self.foretime("submit", "sweep.yaml", "--max-attempts", 1001, code=2))

@@ -499,7 +499,7 @@ void run_files(std::string_view bytes) {
       const data::TablePackRequest request{.out = folder() / "table.foretime",
                                            .in = {write("table.csv", content)},
                                            .group = {"m"},
-                                           .leave_out = {},
+                                           .skipped_columns = {},
                                            .failed = {},
                                            .like = {}};
       done([&] {

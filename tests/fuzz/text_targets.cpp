@@ -53,7 +53,7 @@ bool same(const jobs::ProgressMessage& a, const jobs::ProgressMessage& b) {
   auto left = a, right = b;
   for (auto* each : {&left, &right}) {
     if (std::isnan(each->loss)) each->loss = 0;
-    each->left_out.clear();  // names of entries that are no numbers, which are not sent on
+    each->invalid_entries.clear();  // names of entries that are no numbers, which are not sent on
     for (auto& [name, value] : each->metrics)
       if (std::isnan(value)) value = 0;
   }

@@ -51,11 +51,11 @@ TEST(History, ASeriesThatHasNoPointLeftIsGone) {
 TEST(History, ForgetsASeriesFromAStepOn) {
   History history;
   for (int64_t step = 1; step <= 3; ++step) history.add(step, {{"loss", 1.0}, {"rate", 2.0}});
-  history.forget("loss", 2);
-  history.forget("nothing", 0);
+  history.remove_points("loss", 2);
+  history.remove_points("nothing", 0);
   EXPECT_EQ(history.series().at("loss"), (Series{{1, 1}}));
   EXPECT_EQ(history.series().at("rate").size(), 3U);
-  history.forget("loss", 0);
+  history.remove_points("loss", 0);
   EXPECT_FALSE(history.series().contains("loss"));
 }
 
@@ -102,8 +102,8 @@ TEST(History, ABoundedOneRewinds) {
       bounded.add(step, values);
       whole.add(step, values);
       if (random() % 50 == 0) {
-        bounded.forget("loss", step / 2);
-        whole.forget("loss", step / 2);
+        bounded.remove_points("loss", step / 2);
+        whole.remove_points("loss", step / 2);
         ASSERT_EQ(bounded.empty(), whole.empty());
         if (whole.empty()) continue;
       }

@@ -21,7 +21,7 @@ constexpr auto kLongWindow = 24h;  // nobody waits for its end
 /// Scores a tile row by its first number; texts by their length, and "bad" ones not at all.
 class FakeTarget : public Target {
  public:
-  explicit FakeTarget(bool joins = true) : joins_(joins) {}
+  explicit FakeTarget(bool joins_requests = true) : joins_(joins_requests) {}
 
   Scored score(const Work& work) const override {
     ++calls;
@@ -41,7 +41,7 @@ class FakeTarget : public Target {
     }
     return scored;
   }
-  bool joins() const override {
+  bool joins_requests() const override {
     is_asked = true;
     return joins_;
   }
@@ -85,7 +85,7 @@ TEST(Batcher, RequestsWithinTheWindowAreOneCall) {
   EXPECT_EQ(last.requests, 3);
   EXPECT_EQ(target->calls, 1);
   EXPECT_EQ(other->calls, 0);
-  batcher.hurry();
+  batcher.stop_waiting();
   EXPECT_EQ(d.get().requests, 1);
 }
 
@@ -124,7 +124,7 @@ TEST(Batcher, AFullCallStartsAtOnceAndTheNextRequestBeginsAnother) {
   std::this_thread::sleep_for(50ms);
   auto c = ask(batcher, target, tiles({3, 4}));  // does not fit
   std::this_thread::sleep_for(50ms);
-  batcher.hurry();
+  batcher.stop_waiting();
   EXPECT_EQ(b.get().requests, 1);
   EXPECT_EQ(c.get().requests, 1);
 }

@@ -52,7 +52,7 @@ struct OpenGroup {
   std::unique_ptr<ProgramGraphs> graphs;
   std::vector<double> runtimes;
   std::vector<std::string> ids;
-  int64_t ran = 0;
+  int64_t successful = 0;
 };
 
 class RecordPacker {
@@ -139,7 +139,7 @@ class RecordPacker {
       }
     }
     if (next != groups.size()) throw DataError("records are missing that were there before, expected files at rest");
-    if (!groups.empty() && counts_.programs == counts_.left_out)
+    if (!groups.empty() && counts_.programs == counts_.skipped)
       throw DataError("no workload has records enough that can be replayed ({})", counts_.first_refusal);
   }
 
@@ -149,7 +149,7 @@ class RecordPacker {
       target.graphs->add(program_, of.dag->flops);
       target.runtimes.push_back(record_.mean_cost());
       target.ids.push_back(std::move(id));
-      target.ran += std::isfinite(target.runtimes.back());
+      target.successful += std::isfinite(target.runtimes.back());
       ++counts_.programs;
     } catch (const DataError& error) {
       if (counts_.refused++ == 0)
@@ -199,10 +199,10 @@ std::string RecordMachines::group_key(const TuningRecord& record) const {
   const auto* machine = known.find(record.target);
   const auto name = machine ? std::string_view(machine->name) : model_of_target(record.target);
   if (is_gpu_target(record.target)) {
-    const auto& said = record.hardware;
+    const auto& parameters = record.hardware;
     return fmt::format("{}@{} {} {} {} {}", record.workload_key, name,
-                       machine ? "" : architecture_of_target(record.target).name, said.threads_per_block,
-                       said.shared_memory_per_block, said.warp_size);
+                       machine ? "" : architecture_of_target(record.target).name, parameters.threads_per_block,
+                       parameters.shared_memory_per_block, parameters.warp_size);
   }
   const auto hardware = hardware_of_target(record.target, record.hardware.cores);
   return fmt::format("{}@{} {} {} {}", record.workload_key, name, hardware.vector_bytes, hardware.vector_registers,
@@ -284,7 +284,7 @@ RecordIndex index_records(const std::vector<std::filesystem::path>& files, const
         index.groups.push_back({record.workload_key, "", std::move(key), std::move(dag), {}, 0});
       }
       index.groups[found->second].places.push_back(place_of(file, record.line - 1));
-      index.groups[found->second].ran += record.error == RecordError::none;
+      index.groups[found->second].successful += record.error == RecordError::none;
     }
     const auto last = share.lines ? std::ssize(*share.lines) : 0;
     if (last > reader.line_number())

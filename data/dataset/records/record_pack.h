@@ -50,7 +50,7 @@ struct RecordGroup {
   std::string key;                 // RecordMachines::group_key
   std::shared_ptr<const ComputeDag> dag;
   std::vector<int64_t> places;  // positions of its records, ascending: file << 32 | 0-based line
-  int64_t ran = 0;              // successful records
+  int64_t successful = 0;       // successful records
 };
 
 /// Holds the result of the first pass over the files.
@@ -58,7 +58,7 @@ struct RecordIndex {
   std::vector<std::filesystem::path> files;
   std::vector<RecordGroup> groups;  // ordered by their last records
   RecordMachines machines = {};
-  int64_t records = 0, failed = 0, malformed = 0, without_dag = 0, left_out = 0;
+  int64_t records = 0, failed = 0, malformed = 0, without_dag = 0, skipped = 0;
   int64_t copies = 0;    // records that repeat another one, including its time (TuningRecord::measurement_hash)
   bool failures = true;  // failed records are included
   bool gpu = false;      // all programs are for GPUs, whose graphs have additional columns
@@ -72,7 +72,7 @@ struct RecordIndex {
 RecordIndex index_records(const std::vector<std::filesystem::path>& files, const DagTable& dags,
                           const RecordChoice& choice, RecordMachines machines = {});
 
-/// Returns one header for each group, for deal_groups and PackParts (data/dataset/pack.h); sizes are estimates.
+/// Returns one header for each group, for distribute_groups and PackParts (data/dataset/pack.h); sizes are estimates.
 std::vector<GroupHeader> headers_of(const RecordIndex& index, configs::Representation representation);
 
 /// Holds the options of pack_records.
@@ -85,8 +85,8 @@ struct RecordPackOptions {
 
 /// Counts the results of packing.
 struct RecordPackCounts {
-  int64_t programs = 0, refused = 0, left_out = 0;  // left_out: records of workloads with too few records
-  int64_t failed = 0;                               // failed programs, which are included in programs
+  int64_t programs = 0, refused = 0, skipped = 0;  // left_out: records of workloads with too few records
+  int64_t failed = 0;                              // failed programs, which are included in programs
   std::string first_refusal;
 };
 

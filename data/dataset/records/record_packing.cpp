@@ -132,8 +132,8 @@ RecordPacking::RecordPacking(const RecordPackRequest& request, const PackShare& 
     throw DataError(
         "{}: no workload has {} programs that ran: {} records, {} failed measurements and {} malformed lines, expected "
         "tuning records of workloads in {}{}",
-        request.in.front().string(), request.least, index_.records + index_.left_out + index_.without_dag,
-        index_.failed, index_.malformed, request.dags,
+        request.in.front().string(), request.least, index_.records + index_.skipped + index_.without_dag, index_.failed,
+        index_.malformed, request.dags,
         index_.missing_keys.empty() ? "" : fmt::format(" (which has none for {})", index_.missing_keys.front()));
   options_.representation = request.representation;
   options_.memory = (static_cast<uint64_t>(request.memory_mib) << 20) / share.threads;
@@ -148,7 +148,7 @@ void RecordPacking::pack() {
     const std::lock_guard lock(mutex_);
     counts_.programs += packed.programs;
     counts_.refused += packed.refused;
-    counts_.left_out += packed.left_out;
+    counts_.skipped += packed.skipped;
     counts_.failed += packed.failed;
     if (counts_.first_refusal.empty()) counts_.first_refusal = packed.first_refusal;
   });
@@ -156,22 +156,21 @@ void RecordPacking::pack() {
 
 std::string RecordPacking::join() const {
   parts_->join();
-  auto text =
-      fmt::format("{}: {} workloads, {} programs, {} bytes\n", request_.out, index_.groups.size(),
-                  index_.records - counts_.refused - counts_.left_out, std::filesystem::file_size(request_.out));
+  auto text = fmt::format("{}: {} workloads, {} programs, {} bytes\n", request_.out, index_.groups.size(),
+                          index_.records - counts_.refused - counts_.skipped, std::filesystem::file_size(request_.out));
   if (index_.failed > 0)
     text += index_.failures
                 ? fmt::format("  of process 0, {} programs failed: they rank behind all that ran\n", counts_.failed)
                 : fmt::format("  {} failed measurements left out\n", index_.failed);
-  if (counts_.left_out > 0)
+  if (counts_.skipped > 0)
     text +=
-        fmt::format("  {} records of workloads none of whose programs ran left out by process 0\n", counts_.left_out);
+        fmt::format("  {} records of workloads none of whose programs ran left out by process 0\n", counts_.skipped);
   if (index_.malformed > 0)
     text += fmt::format("  {} lines that are no records left out, the first: {}\n", index_.malformed,
                         index_.first_malformed);
   if (index_.copies > 0) text += fmt::format("  {} copies of other lines left out\n", index_.copies);
-  if (index_.left_out > 0)
-    text += fmt::format("  {} records of workloads with fewer than {} left out\n", index_.left_out, request_.least);
+  if (index_.skipped > 0)
+    text += fmt::format("  {} records of workloads with fewer than {} left out\n", index_.skipped, request_.least);
   if (index_.without_dag > 0)
     text += fmt::format("  {} records without a DAG in {} left out, among them of {}\n", index_.without_dag,
                         request_.dags, index_.missing_keys.front());

@@ -228,7 +228,7 @@ TuningCandidates choose_candidates(const HloSource& source, const TuningOutline&
   for (size_t i = 0; i < states.size(); ++i) {
     const RunState& state = states[i];
     if (measured ? state.runtime == 0 : state.failed) {
-      ++chosen.left_out;
+      ++chosen.skipped;
       continue;
     }
     if (!chosen.runs.empty() && state.kind != chosen.kind)

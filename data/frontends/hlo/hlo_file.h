@@ -51,6 +51,7 @@ class WireReader {
   bool next_if_any(WireField& field);
 
  private:
+  /// Parses one field; returns the error, null if there is none.
   const char* take(WireField& field, bool may_be_cut);
 
   const HloSource& source_;
@@ -76,7 +77,7 @@ struct TuningCandidates {
   std::vector<std::string_view> runs;  // [candidates]
   std::vector<int64_t> runtimes;       // [candidates] nanoseconds; 0 without labels
   int64_t default_runtime = 0;         // first candidate marked as the default; 0: none
-  int64_t left_out = 0;                // skipped runs
+  int64_t skipped = 0;                 // skipped runs
 };
 
 /// Selects candidates by the runs' profiles, without reading their configurations. Throws DataError for damaged

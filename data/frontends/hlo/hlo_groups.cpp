@@ -149,7 +149,7 @@ HloGroup read_hlo_group(const HloFile& file, const HloFile::Module& module, cons
     source.fail(fmt::format("module {}: {}", module.name, missing));
 
   HloGroup result;
-  result.runs_left_out = candidates.left_out;
+  result.skipped_runs = candidates.skipped;
   result.without_runs = tuning.runs.empty();
   result.runtimes = result.without_runs ? std::vector<int64_t>{0} : candidates.runtimes;
   Group& group = result.group;
@@ -189,7 +189,7 @@ Group read_hlo_graph(const HloFile& file, const HloFile::Module& module, Candida
   return group;
 }
 
-std::string why_left_out(const HloFile& file, const HloFile::Module& module) {
+std::string skip_reason_of(const HloFile& file, const HloFile::Module& module) {
   if (file.message() != HloMessage::tuning) return "";
   const TuningOutline tuning = file.outline(module);
   if (tuning.runs.empty()) return "it has no runs";
@@ -199,7 +199,7 @@ std::string why_left_out(const HloFile& file, const HloFile::Module& module) {
 std::vector<HloFile::Module> groups_of(const HloFile& file) {
   std::vector<HloFile::Module> groups;
   for (const auto& module : file.modules()) {
-    if (why_left_out(file, module).empty()) groups.push_back(module);
+    if (skip_reason_of(file, module).empty()) groups.push_back(module);
   }
   if (groups.empty())
     file.source().fail(fmt::format("none of its {} modules has runs that are candidates", file.modules().size()));

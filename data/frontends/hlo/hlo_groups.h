@@ -25,7 +25,7 @@ struct HloGroup {
   Group group;
   std::vector<int64_t> runtimes;  // [candidates] nanoseconds; all 0 without labels
   int64_t normalizer = 1;         // kind tile: run time of the default candidate; 1 without labels
-  int64_t runs_left_out = 0;      // runs that failed or were not measured
+  int64_t skipped_runs = 0;       // runs that failed or were not measured
   bool without_runs = false;      // the module has no runs and a single unlabelled candidate (read_hlo_group)
   std::vector<std::pair<std::string, int64_t>> unknown_opcodes;  // HloGraph::unknown_opcodes
 };
@@ -49,7 +49,7 @@ Group read_hlo_graph(const HloFile& file, const HloFile::Module& module, Candida
 
 /// Returns why a module of a TuningData is not a group: it has no candidates, or tiles without the time of the default
 /// one. TpuGraphs skips such modules. Empty if it is a group, and for files with one module.
-std::string why_left_out(const HloFile& file, const HloFile::Module& module);
+std::string skip_reason_of(const HloFile& file, const HloFile::Module& module);
 
 /// Returns the modules that are groups. Throws DataError if there is none.
 std::vector<HloFile::Module> groups_of(const HloFile& file);

@@ -29,7 +29,7 @@ void AccessPattern::append(const AffinePool& pool, const Affine& index, std::spa
   out.resize(first + loops.size());
   for (size_t i = loops.size(); i-- > 0;) {
     LoopAccess& access = out[first + i];
-    if (irregular_[i] || !take_apart(i, loops[i].extent)) sample(pool, index, loops[i]);
+    if (irregular_[i] || !split_into_digits(i, loops[i].extent)) sample(pool, index, loops[i]);
     access.stride = digits_.empty() ? 0 : digits_.front().stride;
     for (const Digit& digit : digits_) {
       if (digit.stride == 0) continue;
@@ -77,7 +77,7 @@ bool AccessPattern::mark_variables(const AffinePool& pool, const Affine& value, 
   return any;
 }
 
-bool AccessPattern::take_apart(size_t loop, int64_t extent) {
+bool AccessPattern::split_into_digits(size_t loop, int64_t extent) {
   digits_.clear();
   auto& terms = terms_[loop];
   if (terms.empty()) return true;

@@ -36,11 +36,16 @@ class AccessPattern {
     int64_t coefficient = 0, divisor = 1;  // coefficient × floor(variable / divisor)
   };
 
+  /// Collects the terms of `index` for each loop.
   void collect_terms(const AffinePool& pool, const Affine& index, std::span<const IndexLoop> loops);
+  /// Marks the loops whose variables occur in `value` as irregular.
   bool mark_variables(const AffinePool& pool, const Affine& value, std::span<const IndexLoop> loops);
-  bool take_apart(size_t loop, int64_t extent);
+  /// Splits a loop whose terms are digits of its variable; returns false if they are not.
+  bool split_into_digits(size_t loop, int64_t extent);
+  /// Samples the positions of an index in some iterations of a loop.
   void sample(const AffinePool& pool, const Affine& index, const IndexLoop& loop);
   void insert(Digit digit);
+  /// Computes the distinct elements and lines of digits_ and inner_.
   void footprint(int64_t elements, int32_t element_bytes, LoopAccess& out) const;
 
   std::vector<std::vector<LoopTerm>> terms_;  // [loops]

@@ -13,7 +13,7 @@ namespace foretime::data {
 /// Returns the logarithm of a ratio, as in columns.
 inline double ratio(double value) { return std::log2(std::max(value, 1e-9)); }
 /// Returns the logarithm of how many times a value exceeds a limit; 0 below it.
-inline double over(double value, double limit) { return std::max(0.0, ratio(value) - std::log2(limit)); }
+inline double log_excess(double value, double limit) { return std::max(0.0, ratio(value) - std::log2(limit)); }
 
 /// Writes the values of a range of columns in order, or collects their names instead.
 class ColumnWriter {

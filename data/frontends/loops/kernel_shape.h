@@ -44,6 +44,7 @@ struct VectorLoop {
   size_t depth = 0;
   int64_t extent = 1;
 };
+/// Returns the vector loop of a statement.
 VectorLoop vector_loop(const LoopProgram& program, const ProgramStatement& statement);
 
 /// Returns the iterations of a statement that one thread runs.

@@ -44,10 +44,10 @@ void put_block(const StatementShape& shape, const UnrolledBlock& block, const ch
   out.put(name, "loops", static_cast<double>(shape.loop_count() - block.first));
   out.put(name, "instructions", ratio(instructions));
   out.put(name, "accumulators", ratio(accumulators));
-  out.put(name, "accumulators_over", over(accumulators, 0.75 * shape.registers));
+  out.put(name, "accumulators_over", log_excess(accumulators, 0.75 * shape.registers));
   out.put(name, "accumulators_under", std::min(0.0, ratio(accumulators) - std::log2(0.5 * shape.registers)));
   out.put(name, "pressure", ratio(accumulators + loads));
-  out.put(name, "pressure_over", over(accumulators + loads, shape.registers));
+  out.put(name, "pressure_over", log_excess(accumulators + loads, shape.registers));
   out.put(name, "loads", ratio(std::max(loads, 0.5) / instructions));
   const bool kept = accumulators <= 0.875 * shape.registers;
   const double stores = accumulators / instructions * (shape.statement.update ? 2.0 : 1.0) /

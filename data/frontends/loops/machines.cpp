@@ -50,20 +50,21 @@ std::string Machines::unknown(std::string_view target) const {
   return fmt::format("a {} GPU, taken for {}", target.substr(0, target.find(' ')), architecture_of_target(target).name);
 }
 
-Hardware Machines::hardware_of(std::string_view target, const HardwareParameters& said) const {
+Hardware Machines::hardware_of(std::string_view target, const HardwareParameters& parameters) const {
   const Machine* machine = find(target);
   const bool gpu = is_gpu_target(target);
   if (machine != nullptr && machine->hardware.is_gpu() != gpu)
     throw DataError("target '{:.200}' is that of a {}, and machine {} is a {}", target, gpu ? "GPU" : "CPU",
                     machine->name, gpu ? "CPU (no multiprocessors)" : "GPU");
   if (gpu) {
-    if (machine == nullptr) return gpu_of_target(target, said);
+    if (machine == nullptr) return gpu_of_target(target, parameters);
     Hardware hardware = machine->hardware;
-    if (said.threads_per_block > 0) hardware.gpu.threads_per_block = said.threads_per_block;
-    if (said.shared_memory_per_block > 0) hardware.gpu.shared_bytes_per_block = said.shared_memory_per_block;
+    if (parameters.threads_per_block > 0) hardware.gpu.threads_per_block = parameters.threads_per_block;
+    if (parameters.shared_memory_per_block > 0)
+      hardware.gpu.shared_bytes_per_block = parameters.shared_memory_per_block;
     return hardware;
   }
-  Hardware compiled = hardware_of_target(target, said.cores);
+  Hardware compiled = hardware_of_target(target, parameters.cores);
   if (machine == nullptr) return compiled;
   Hardware hardware = machine->hardware;
   hardware.vector_bytes = std::min(hardware.vector_bytes, compiled.vector_bytes);

@@ -34,7 +34,7 @@ class Machines {
   /// LLVM uses them for the target, possibly narrower than the machine's and with proportional rates, and the record's
   /// number of cores; for a known GPU, the record's limits of blocks if given. For unknown machines: hardware_of_target
   /// and gpu_of_target. Throws DataError if a GPU's target names a CPU or the reverse, and the errors of gpu_of_target.
-  Hardware hardware_of(std::string_view target, const HardwareParameters& said) const;
+  Hardware hardware_of(std::string_view target, const HardwareParameters& parameters) const;
   const std::vector<Machine>& all() const { return machines_; }
 
  private:

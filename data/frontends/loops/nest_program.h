@@ -42,16 +42,23 @@ class NestProgram {
     Annotation annotation = Annotation::none;
   };
 
+  /// Finds the stages attached to each loop.
   void find_attached(const LoopNest& nest);
   void find_kernels(LoopNest& nest, LoopProgram& program);
+  /// Describes the buffers of all tensors.
   void set_buffers(const LoopNest& nest, LoopProgram& program);
   void set_scope(const LoopNest& nest, size_t stage, LoopProgram& program) const;
+  /// Adds the statements of a stage and of the stages attached to it.
   void emit(LoopNest& nest, size_t stage, LoopProgram& program);
   void add_statement(LoopNest& nest, size_t stage, size_t output, bool initial, LoopProgram& program);
+  /// Returns whether TVM has rearranged the weights that an access reads.
   bool is_rewritten(const LoopNest& nest, size_t stage, size_t access) const;
+  /// Changes the strides of an access to the rearranged weights.
   void rearrange(const ProgramStatement& statement, const ProgramAccess& access, LoopProgram& program);
+  /// Inserts the statement that rearranges the weights.
   void insert_transform(LoopProgram& program);
   void add_access(LoopNest& nest, const NestAccess& access, uint32_t loops, LoopProgram& program);
+  /// Sets the extent of loops that repeat other threads to 1.
   void drop_repeated_threads(const ProgramStatement& statement, LoopProgram& program) const;
   void count_arithmetic(const LoopNest& nest, size_t stage, size_t output, ProgramStatement& statement);
   void count_expression(const LoopNest& nest, int32_t expression, bool compared, ProgramStatement& statement);

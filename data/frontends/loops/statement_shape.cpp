@@ -41,7 +41,7 @@ Hardware hardware_of_target(std::string_view target, int64_t cores) {
   return hardware;
 }
 
-Hardware gpu_of_target(std::string_view target, const HardwareParameters& said) {
+Hardware gpu_of_target(std::string_view target, const HardwareParameters& parameters) {
   const GpuArchitecture& architecture = architecture_of_target(target);
   Hardware hardware;
   hardware.gpu = architecture.limits;
@@ -59,13 +59,14 @@ Hardware gpu_of_target(std::string_view target, const HardwareParameters& said) 
     }
     return false;
   };
-  if (!set(hardware.gpu.threads_per_block, said.threads_per_block, {"-max_threads_per_block", "-max_num_threads"}))
+  if (!set(hardware.gpu.threads_per_block, parameters.threads_per_block,
+           {"-max_threads_per_block", "-max_num_threads"}))
     throw DataError(
         "target '{:.200}': how many threads a block may have is neither in it nor in the record's hardware parameters, "
         "expected -max_num_threads=1024 or the like, or a machine file that names the target",
         target);
-  set(hardware.gpu.shared_bytes_per_block, said.shared_memory_per_block, {"-max_shared_memory_per_block"});
-  set(hardware.gpu.warp_size, said.warp_size, {"-thread_warp_size"});
+  set(hardware.gpu.shared_bytes_per_block, parameters.shared_memory_per_block, {"-max_shared_memory_per_block"});
+  set(hardware.gpu.warp_size, parameters.warp_size, {"-thread_warp_size"});
   hardware.gpu.warp_size = std::min<int64_t>(hardware.gpu.warp_size, kMostLanes);
   hardware.vector_bytes = 16;  // the widest load of a thread
   hardware.vector_registers = architecture.limits.registers_per_thread;

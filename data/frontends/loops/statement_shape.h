@@ -45,7 +45,7 @@ constexpr size_t kCaches = 4;
 /// record's parameters or from the target (`-max_num_threads`, `-max_threads_per_block`,
 /// `-max_shared_memory_per_block`, `-thread_warp_size`). Throws DataError if neither gives the number of threads of a
 /// block.
-Hardware gpu_of_target(std::string_view target, const HardwareParameters& said);
+Hardware gpu_of_target(std::string_view target, const HardwareParameters& parameters);
 
 /// Describes the innermost loops that a compiler unrolls, seen from one depth: the vector loop and unrolled ones.
 struct UnrolledBlock {

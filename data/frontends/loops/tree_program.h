@@ -30,10 +30,12 @@ class TreeProgram {
     bool condition = false;  // operand of a comparison
   };
 
+  /// Finds the statement and loop around each node.
   void find_places(const Tree& tree);
   void read_indices(const Tree& tree);
   Affine index_value(const Tree& tree, int32_t node);
   int32_t loop_around(const Tree& tree, int32_t loop) const;  // -1: none
+  /// Returns the row-major position that an access has in its buffer.
   Affine flat_index(const Tree& tree, int32_t access);
   void add_statement(const Tree& tree, int32_t node, LoopProgram& program);
   void add_access(const Tree& tree, int32_t node, LoopProgram& program);

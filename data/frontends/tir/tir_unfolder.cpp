@@ -73,12 +73,12 @@ void TirUnfolder::check_buffer(int64_t node, const TirField& field, int64_t refe
   elements = product;
 }
 
-void TirUnfolder::charge(int64_t node, int64_t count) {
-  if (count > left_)
+void TirUnfolder::count_against_limit(int64_t node, int64_t count) {
+  if (count > nodes_left_)
     nodes_.fail(node,
                 fmt::format("the syntax trees of this document have more than {} nodes, expected at most that many",
                             limits_.nodes));
-  left_ -= count;
+  nodes_left_ -= count;
 }
 
 void TirUnfolder::add_child(int64_t node, const TirField& field, int64_t reference) {

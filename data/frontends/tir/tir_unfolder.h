@@ -49,21 +49,25 @@ class TirUnfolder {
   };
 
   void check_buffer(int64_t node, const TirField& field, int64_t reference);
-  void charge(int64_t node, int64_t count);
+  /// Adds `count` nodes to the tree of `node`. Throws DataError above the limit.
+  void count_against_limit(int64_t node, int64_t count);
   void add_child(int64_t node, const TirField& field, int64_t reference);
+  /// Adds a bound as a child unless it is constant.
   void add_bound(int64_t node, const TirField& field, int64_t reference);
   /// Checks the fields of one node, sets its extent and its children.
   void collect(int64_t node);
   /// Computes the sums of a node whose children are done.
   void finish(int64_t node);
+  /// Computes size and depth of all subtrees below `root`.
   void measure(int64_t root);
   /// Assigns identities to parameters and their buffers.
   void declare_parameters(int64_t function);
+  /// Appends the tree below a node to `trees`.
   void append(int64_t node, int32_t parent, ProgramNodes& trees);
 
   TirLimits limits_;
   TirNodes nodes_;
-  int64_t left_ = 0;  // remaining nodes for further trees of the document
+  int64_t nodes_left_ = 0;  // remaining nodes for further trees of the document
 
   // The following arrays are indexed by the document's nodes; values after state_ are known once a node is done.
   std::vector<State> state_;

@@ -98,7 +98,7 @@ TEST(Answers, AFailureIsForThoseWhoWaitAndIsNotKept) {
       answers.get("a", [&]() -> std::string {
         begun.count_down();
         goes_on.wait();
-        throw server::HttpError{404, "not_found", "nothing is here"};
+        throw server::HttpError{404, "not_found", "no such page"};
       });
     } catch (const server::HttpError& error) {
       failures += error.status == 404 ? 1 : 0;

@@ -41,7 +41,7 @@ class Pack : public testing::ScratchTest {
     return testing::read_text(folder_ / "memory.foretime");
   }
   std::string packed_by(const std::vector<GroupHeader>& headers, int64_t workers) {
-    const auto lists = deal_groups(headers, workers);
+    const auto lists = distribute_groups(headers, workers);
     std::vector<std::filesystem::path> parts;
     MemoryBudget memory(1);  // one group at a time
     for (size_t i = 0; i < lists.size(); ++i) {
@@ -130,7 +130,7 @@ TEST(DealGroups, BalancesAndKeepsEveryGroup) {
     headers[i].nodes = 100 + static_cast<int64_t>(i * i);
     headers[i].feature_count = 140;
   }
-  const auto lists = deal_groups(headers, 4);
+  const auto lists = distribute_groups(headers, 4);
   std::vector<int64_t> seen;
   double least = 1e300, most = 0;
   for (const auto& list : lists) {

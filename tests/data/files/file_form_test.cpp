@@ -118,7 +118,8 @@ TEST_F(FileForms, WhatGzipHoldsIsReadOrNamed) {
   EXPECT_THAT(refused(gzip_of("a.npz.gz", zip_of("a.npy"))), HasSubstr("gzip of an archive or of a packed data set"));
   EXPECT_THAT(refused(gzip_of("a.tar.gz", std::string(257, 'x') + "ustar")), HasSubstr("unpack it first"));
   EXPECT_THAT(refused(scratch_.write("cut.gz", "\x1f\x8b\x08")), HasSubstr("cut.gz: gzip data end"));
-  EXPECT_THAT(refused(scratch_.write("notes.txt", "hello")), HasSubstr("notes.txt: of no known form, expected groups"));
+  EXPECT_THAT(refused(scratch_.write("notes.txt", "hello")),
+              HasSubstr("notes.txt: unknown form of file, expected groups"));
   EXPECT_THAT(refused(scratch_.write("a.npz", "hello")), HasSubstr("a.npz: truncated or not a zip archive"));
 }
 

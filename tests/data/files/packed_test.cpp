@@ -309,7 +309,8 @@ TEST_F(Packed, ChecksWhatItsChecksumsVouchFor) {
   const auto set_byte = [](packed::Section section, uint64_t at, char value) {
     return [=](GroupRecord& r, std::string& b) { b[r.sections[section].offset + at] = value; };
   };
-  EXPECT_THAT(sealed(set_byte(kConfigurations, 3, 77)), HasSubstr("summary, expected that of the group's contents"));
+  EXPECT_THAT(sealed(set_byte(kConfigurations, 3, 77)),
+              HasSubstr("found a summary that differs from the group's contents"));
   EXPECT_EQ(sealed([](GroupRecord& r, std::string& b) { b[r.sections[kPlans].offset + 24] = '\x7f'; }), "no exception");
   EXPECT_THAT(message_of([&] { load_packed_plan(packed_headers(file_)[0], 7); }), HasSubstr("ends after its section"));
   EXPECT_EQ(sealed([](GroupRecord& r, std::string& b) { b[r.sections[kPlans].offset + 7] = '\x7f'; }), "no exception");

@@ -220,7 +220,7 @@ TEST_F(AgentCommandTest, EvaluationsThatReachBeyondTheirMeansFail) {
       {"{set: {no.such: 1}}", "no.such"},
       {"{set: {data.max_eval_candidates: many}}", "many"},
       {"[1", "not YAML"},
-      {"[1]", "no map"}};
+      {"[1]", "expected a map"}};
   const auto nothing = submit("untrained", "connect\nresult 1\n");
   std::vector<std::pair<std::string, std::string>> errors = {
       {submit(follower(JobKind::evaluate, "", nothing)), "left no checkpoint"}};

@@ -288,7 +288,7 @@ TEST_F(ProgramAttempt, KeepsItsMetricAmongTooManyAndSaysWhatWasLeftOut) {
   ProgressMessage message{.kind = Kind::result, .step = 1};
   for (int i = 0; i < 600; ++i) message.metrics[fmt::format("m{}", i)] = i;
   message.metrics["val_loss"] = 0.25;
-  message.left_out = {{"metrics.note", "\"hello\""}};
+  message.invalid_entries = {{"metrics.note", "\"hello\""}};
   stage_.messages.push_back(message);
   EXPECT_EQ(end({0, 0}).outcome, Outcome::succeeded);
   EXPECT_EQ(job_->result().objective, 0.25);
@@ -300,7 +300,7 @@ TEST_F(ProgramAttempt, KeepsItsMetricAmongTooManyAndSaysWhatWasLeftOut) {
 
 TEST_F(ProgramAttempt, AResultWhoseMetricIsNoNumberIsFinalAndNamesIt) {
   begin(1, "");
-  stage_.messages.push_back({.kind = Kind::result, .step = 1, .left_out = {{"metrics.val_loss", "\"0.5\""}}});
+  stage_.messages.push_back({.kind = Kind::result, .step = 1, .invalid_entries = {{"metrics.val_loss", "\"0.5\""}}});
   EXPECT_EQ(end({0, 0}).outcome, Outcome::failed);
   EXPECT_THAT(job_->result().error,
               HasSubstr("val_loss is not among its metrics: none; metrics.val_loss: found \"0.5\": left out"));
@@ -322,7 +322,7 @@ TEST_F(AgentJobTest, AnEvaluationWhoseOutputIsLostWhenItIsClosedIsGivenBackAndCo
 TEST_F(AgentJobTest, StorageThatHangsAtItsStartGivesItBackAfterAWhile) {
   stage_.storage_hangs = true;
   start(1, "");
-  EXPECT_TRUE(job_->starting());
+  EXPECT_TRUE(job_->is_starting());
   EXPECT_EQ(job_->next_call(), kNever) << "nothing is to be done until the storage answers";
   EXPECT_EQ(job_->next_timer(), stage_.now + FileWork::kPatience);
   stage_.now += FileWork::kPatience;

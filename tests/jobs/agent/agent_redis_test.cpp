@@ -105,7 +105,7 @@ class AgentTroubleTest : public AgentKillTest {
     agent.join();
     EXPECT_EQ(agent.error(), "");
     if (said.empty()) {
-      EXPECT_THAT(agent.log(), Not(HasSubstr("trying again")));
+      EXPECT_THAT(agent.log(), Not(HasSubstr("will retry")));
     }
   }
 };
@@ -204,7 +204,7 @@ class AgentStoreTest : public AgentKillTest {
   bool said(const std::string& text) { return agent_->log().find(text) != std::string::npos; }
   /// The agent says why, in its log and in the queue, and claims nothing.
   void expect_trouble(const std::string& why) {
-    EXPECT_TRUE(eventually([&] { return said("agent watcher: claims nothing: " + why); })) << agent_->log();
+    EXPECT_TRUE(eventually([&] { return said("agent watcher: claims no jobs: " + why); })) << agent_->log();
     EXPECT_TRUE(eventually([&] {
       return text_of(*own_.client.call({"HGET", "{foretime}:agent:watcher", "trouble"})).find(why) == 0;
     }));
@@ -295,7 +295,7 @@ TEST_F(AgentKillTest, AnAgentWhosePasswordIsWrongEndsSoonAfterItIsAskedTo) {
   ASSERT_TRUE(eventually([&] { return agent.log().find("NOAUTH") != std::string::npos; })) << agent.log();
   agent.stop();
   agent.join();
-  EXPECT_THAT(agent.log(), HasSubstr("Redis is away or refuses this agent, and 1 results could not be written"));
+  EXPECT_THAT(agent.log(), HasSubstr("Redis is unreachable or refuses this agent, so 1 results were not written"));
 }
 
 TEST_F(AgentKillTest, AnAgentThatMayNotListenIsToldOnceItMay) {
@@ -304,7 +304,7 @@ TEST_F(AgentKillTest, AnAgentThatMayNotListenIsToldOnceItMay) {
   own.client.call({"ACL", "SETUSER", "default", "-subscribe"});
   testing::FastWorld world(40);
   testing::RunningAgent agent(options_, factory(), {}, world);
-  ASSERT_TRUE(eventually([&] { return agent.log().find("since it may not be told") != std::string::npos; }));
+  ASSERT_TRUE(eventually([&] { return agent.log().find("because it may not subscribe") != std::string::npos; }));
   own.client.call({"ACL", "SETUSER", "default", "+subscribe"});
   EXPECT_TRUE(eventually([&] { return listens(own.client); }));
 }

@@ -70,8 +70,8 @@ class UnkillableWorld final : public testing::FastWorld {
           : real_(std::move(real)), hangs_(hangs) {}
       void add_descriptors(std::vector<pollfd>& descriptors) const override { real_->add_descriptors(descriptors); }
       std::optional<ExitStatus> poll_exit() override { return hangs_ ? std::nullopt : real_->poll_exit(); }
-      void read_output(bool all, const Sink& output, const Sink& printed) override {
-        real_->read_output(all, output, printed);
+      void read_output(bool all, const Sink& output, const Sink& evaluation_stdout) override {
+        real_->read_output(all, output, evaluation_stdout);
       }
       void receive(const std::function<void(const ProgressMessage&)>& message,
                    const std::function<void(const std::string&)>& bad) override {
@@ -103,7 +103,7 @@ TEST_F(AgentTest, AHungJobThatCannotBeKilledIsLeftToOthers) {
   const auto agent = start_agent();
   EXPECT_TRUE(reaches(id, [](const JobRecord& record) { return record.state == JobState::succeeded; }));
   EXPECT_EQ(job(id).fence, 2);
-  EXPECT_THAT(agent->log(), HasSubstr("it does not end: its lease is left to run out"));
+  EXPECT_THAT(agent->log(), HasSubstr("did not exit after SIGKILL; its lease will expire"));
   world.hangs = false;
   EXPECT_EQ(agent->join(), 1);
   EXPECT_EQ(job(id).results, 1);

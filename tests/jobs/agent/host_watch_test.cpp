@@ -58,17 +58,18 @@ class HostWatchTest : public ::testing::Test {
 TEST_F(HostWatchTest, TellsWhatIsNewAndLooksWhereSomebodyAsks) {
   HostWatch watch(
       {{"h1", 1}, {"h2", 1}, {host_name(), 1}}, probe(), [this] { ++wakes_; }, real_world(), log_);
-  std::optional<Names> news;
-  ASSERT_TRUE(foretime::testing::eventually([&] { return (news = watch.news()).has_value(); }));
-  EXPECT_EQ(*news, Names());
+  std::optional<Names> changed_silent_hosts;
+  ASSERT_TRUE(
+      foretime::testing::eventually([&] { return (changed_silent_hosts = watch.changed_silent_hosts()).has_value(); }));
+  EXPECT_EQ(*changed_silent_hosts, Names());
   EXPECT_EQ(asked_, 2U) << "the agent's own host answers";
   silent_ = true;
   const double since = real_world().steady_seconds();
   std::optional<Names> found;
   ASSERT_TRUE(foretime::testing::eventually([&] { return (found = watch.silent_since(since)).has_value(); }));
   EXPECT_EQ(*found, Names{"h2"});
-  EXPECT_EQ(watch.news(), Names{"h2"});
-  EXPECT_FALSE(watch.news());
+  EXPECT_EQ(watch.changed_silent_hosts(), Names{"h2"});
+  EXPECT_FALSE(watch.changed_silent_hosts());
   EXPECT_GE(wakes_, 2);
   EXPECT_THAT(text_.str(), HasSubstr("host h2 does not answer"));
   const int before = looks_;

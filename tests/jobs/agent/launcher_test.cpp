@@ -78,7 +78,7 @@ TEST(Launcher, JobsRunOnTheHostsThatTheAgentSays) {
   for (const auto* text : {"direct", "srun", "run {command}"})
     EXPECT_THAT(foretime::testing::message_of<JobsError>([&] { const Launcher none(text, false, true); }),
                 HasSubstr("no {hosts}"));
-  EXPECT_THAT(refusal("mpirun --host {hosts} {command}"), HasSubstr("for an agent with --hosts only"));
+  EXPECT_THAT(refusal("mpirun --host {hosts} {command}"), HasSubstr("only allowed for an agent with --hosts"));
 }
 
 TEST(Slots, RanksFillTheHostsThatAnswer) {
@@ -120,7 +120,7 @@ TEST(Launcher, RefusesWhatItCannotFill) {
   EXPECT_THAT(refusal(""), HasSubstr("no {command}"));
   EXPECT_THAT(refusal("a {command} {command}"), HasSubstr("more than one"));
   EXPECT_THAT(refusal("{command} a"), HasSubstr("no program"));
-  EXPECT_THAT(refusal("a --run={command}"), HasSubstr("word of its own"));
+  EXPECT_THAT(refusal("a --run={command}"), HasSubstr("separate word"));
   EXPECT_THAT(refusal("a {nodes} {command}"), HasSubstr("unknown {nodes}"));
   EXPECT_THAT(refusal("a {ranks {command}"), HasSubstr("unknown {ranks"));
   EXPECT_THAT(refusal("a 'b {command}"), HasSubstr("not closed"));

@@ -72,11 +72,11 @@ class NodeHealthTest : public ::testing::Test {
     EXPECT_TRUE(may_claim());
   }
   bool may_claim() { return health_->may_claim(world_.now); }
-  Answer look() {
+  Answer check() {
     world_.now += 1;
     const double since = world_.now;
-    health_->seen_since(since, world_.now);
-    return health_->seen_since(since, world_.now);
+    health_->checked_since(since, world_.now);
+    return health_->checked_since(since, world_.now);
   }
   /// Until the machine may claim; seconds.
   double pause() {
@@ -105,7 +105,7 @@ class NodeHealthTest : public ::testing::Test {
 };
 
 TEST_F(NodeHealthTest, ALookLeavesNothingBehind) {
-  EXPECT_EQ(look(), Answer::well);
+  EXPECT_EQ(check(), Answer::well);
   EXPECT_EQ(disk_.contents().size(), 1U);
 }
 
@@ -114,18 +114,18 @@ TEST_F(NodeHealthTest, ARunRootThatCannotBeWrittenAndAMissingMountAreTrouble) {
     disk_.fail_by([&](const char* operation, const fs::path& path, size_t) {
       return path.string().starts_with("/runs/") && std::string_view(operation) == "write" ? error : 0;
     });
-    EXPECT_EQ(look(), Answer::trouble);
+    EXPECT_EQ(check(), Answer::trouble);
     EXPECT_FALSE(may_claim());
     EXPECT_THAT(health_->trouble(), AllOf(HasSubstr("run root /runs"), HasSubstr(std::strerror(error))));
     disk_.fail_by(nullptr);
-    EXPECT_EQ(look(), Answer::well);
+    EXPECT_EQ(check(), Answer::well);
     EXPECT_THAT(health_->trouble(), IsEmpty());
   }
   files().remove("/data/C1.npz");
-  EXPECT_EQ(look(), Answer::trouble);
+  EXPECT_EQ(check(), Answer::trouble);
   EXPECT_THAT(health_->trouble(), HasSubstr("data root /data: is empty; is it mounted?"));
   files().remove("/data");
-  EXPECT_EQ(look(), Answer::trouble);
+  EXPECT_EQ(check(), Answer::trouble);
   EXPECT_THAT(health_->trouble(), HasSubstr("data root /data: is not there"));
 }
 
@@ -145,7 +145,7 @@ TEST_F(NodeHealthTest, AFolderOfProgramsThatIsNotMountedIsTrouble) {
 TEST_F(NodeHealthTest, PausesGrowUntilTheMachineIsWell) {
   disk_.fail_by(
       [](const char* operation, const auto&, size_t) { return std::string_view(operation) == "write" ? EROFS : 0; });
-  EXPECT_EQ(look(), Answer::trouble);
+  EXPECT_EQ(check(), Answer::trouble);
   int looks = 0;
   const double from = world_.now;
   for (auto before = disk_.operations(); world_.now < from + 3600; world_.now += 1) {
@@ -163,9 +163,9 @@ TEST_F(NodeHealthTest, StorageThatHangsIsTroubleAndDoesNotHoldUpWhoeverAsks) {
   world_.hangs = true;
   const double since = world_.now + 1;
   world_.now = since;
-  EXPECT_EQ(health_->seen_since(since, world_.now), Answer::wait);
+  EXPECT_EQ(health_->checked_since(since, world_.now), Answer::wait);
   world_.now += NodeHealth::kHangs + 1;
-  EXPECT_EQ(health_->seen_since(since, world_.now), Answer::trouble);
+  EXPECT_EQ(health_->checked_since(since, world_.now), Answer::trouble);
   EXPECT_THAT(health_->trouble(), HasSubstr("no answer for 30 s"));
   world_.hangs = false;
   world_.wake();
@@ -217,10 +217,10 @@ TEST_F(NodeHealthTest, AJobThatIsTriedAndRunsForAWhileEndsThePause) {
 TEST_F(NodeHealthTest, AFailureOfTheStorageIsTheMachinesAlthoughItCostsTheJobNoAttempt) {
   for (const auto* job : {"a", "b", "c"}) fail(job, kStorage, 3600);
   EXPECT_FALSE(may_claim());
-  EXPECT_EQ(health_->suspects().size(), 3U);
-  for (const auto* job : {"a", "b"}) health_->heard_of(job, 0);
-  EXPECT_EQ(health_->suspects().size(), 3U) << "no other agent has seen them fail";
-  for (const auto* job : {"a", "b"}) health_->heard_of(job, 1);
+  EXPECT_EQ(health_->blamed_jobs().size(), 3U);
+  for (const auto* job : {"a", "b"}) health_->update_failures(job, 0);
+  EXPECT_EQ(health_->blamed_jobs().size(), 3U) << "no other agent has seen them fail";
+  for (const auto* job : {"a", "b"}) health_->update_failures(job, 1);
   EXPECT_TRUE(may_claim());
   // Preemptions by somebody else tell nothing.
   for (const auto* job : {"d", "e", "f"})
@@ -249,17 +249,17 @@ TEST_F(NodeHealthTest, JobsThatFailedOnAnotherAgentFirstSayNothingAboutThisMachi
 TEST_F(NodeHealthTest, JobsThatFailedHereFirstAndThenElsewhereTooEndThePause) {
   for (const auto* job : {"a", "b", "c"}) fail(job);
   EXPECT_FALSE(may_claim());
-  EXPECT_EQ(health_->suspects(), (std::vector<std::string>{"a", "b", "c"}));
-  health_->heard_of("a", 1);
-  health_->heard_of("nobody", 9);
-  EXPECT_EQ(health_->suspects().size(), 3U) << "one failure was here";
-  health_->heard_of("a", 2);
-  EXPECT_EQ(health_->suspects(), (std::vector<std::string>{"b", "c"}));
+  EXPECT_EQ(health_->blamed_jobs(), (std::vector<std::string>{"a", "b", "c"}));
+  health_->update_failures("a", 1);
+  health_->update_failures("nobody", 9);
+  EXPECT_EQ(health_->blamed_jobs().size(), 3U) << "one failure was here";
+  health_->update_failures("a", 2);
+  EXPECT_EQ(health_->blamed_jobs(), (std::vector<std::string>{"b", "c"}));
   EXPECT_FALSE(may_claim()) << "fewer than half";
-  health_->heard_of("b", 2);
+  health_->update_failures("b", 2);
   EXPECT_TRUE(may_claim());
   EXPECT_THAT(health_->trouble(), IsEmpty());
-  EXPECT_THAT(health_->suspects(), IsEmpty());
+  EXPECT_THAT(health_->blamed_jobs(), IsEmpty());
   // What failed here, then elsewhere, then here again says so by its attempts.
   fail("a");
   fail("b");
@@ -274,10 +274,10 @@ TEST_F(NodeHealthTest, JobsThatFailedHereFirstAndThenElsewhereTooEndThePause) {
 TEST_F(NodeHealthTest, StorageThatFailsIsNotAcquittedByJobs) {
   for (const auto* job : {"a", "b", "c"}) fail(job);
   disk_.fail_by([](const char*, const fs::path&, size_t) { return EROFS; });
-  EXPECT_EQ(look(), Answer::trouble);
-  EXPECT_THAT(health_->suspects(), IsEmpty());
-  health_->heard_of("a", 5);
-  health_->heard_of("b", 5);
+  EXPECT_EQ(check(), Answer::trouble);
+  EXPECT_THAT(health_->blamed_jobs(), IsEmpty());
+  health_->update_failures("a", 5);
+  health_->update_failures("b", 5);
   EXPECT_FALSE(may_claim());
 }
 
@@ -484,7 +484,7 @@ TEST_F(BrokenNode, TwoAgentsEndALongSweepOfBadTrialsAndThenDoWhatIsSound) {
     return std::all_of(bad.begin(), bad.end(), [&](const auto& id) { return job(id).state == JobState::dead; });
   })) << one->log();
   EXPECT_TRUE(reaches(sound, [](const JobRecord& record) { return record.state == JobState::succeeded; }));
-  EXPECT_THAT(one->log() + two->log(), HasSubstr("failed elsewhere too: claims jobs again"));
+  EXPECT_THAT(one->log() + two->log(), HasSubstr("failed on others too: claims jobs again"));
 }
 
 /// A read-only file system at `folder` while it lives, of this thread and those that it starts; where that is not

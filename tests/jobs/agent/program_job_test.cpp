@@ -52,7 +52,7 @@ TEST_F(ProgramJob, AnAgentWithoutProgramsLeavesThemToOthers) {
   EXPECT_EQ(job(own).state, JobState::succeeded);
   EXPECT_EQ(job(program).state, JobState::waiting);
   EXPECT_EQ(job(program).fence, 0) << "it was never claimed";
-  EXPECT_THAT(agent->log(), HasSubstr("1 jobs that wait run programs of their own: start an agent with --programs"));
+  EXPECT_THAT(agent->log(), HasSubstr("1 waiting jobs run user programs: start an agent with --programs"));
 }
 
 TEST_F(ProgramJob, AProgramThatIsMissingIsLeftToOthersUntilItIsThere) {
@@ -90,7 +90,7 @@ TEST_F(ProgramJob, AnAgentThatEndsWhenTheQueueIsEmptyDoesNotWaitForAMissingProgr
   const auto agent = start_agent();
   EXPECT_EQ(agent->join(), 0);
   EXPECT_EQ(job(missing).state, JobState::waiting);
-  EXPECT_THAT(agent->log(), HasSubstr("1 jobs wait for programs that --programs"));
+  EXPECT_THAT(agent->log(), HasSubstr("1 waiting jobs need programs that are missing in --programs"));
 }
 
 TEST_F(ProgramJob, AGoodEndWithoutAResultIsFinalAndSaysWhatToAdd) {

@@ -161,7 +161,7 @@ TEST(RedisStore, AMemoryThatIsNearlyFullIsLeftToTheJobs) {
   for (int i = 0; memory_warning(client).empty(); ++i)
     client.call({"SET", "ballast" + std::to_string(i), std::string(64 << 10, 'x')});
   RedisStore store(std::make_unique<RedisClient>(server.url()), "store");
-  EXPECT_THAT(message_of<StoreUnavailable>([&] { store.put("j/1-t/1/a", "bytes"); }), HasSubstr("left to the jobs"));
+  EXPECT_THAT(message_of<StoreUnavailable>([&] { store.put("j/1-t/1/a", "bytes"); }), HasSubstr("reserved for jobs"));
 }
 
 TEST(S3Store, AWrongSecretIsRefusedAndNeverNamed) {
@@ -242,7 +242,7 @@ TEST(FolderStore, AFolderThatIsGoneIsRefusedAndAFileInItsPlaceToo) {
 TEST(ArtifactStores, RecordsLeadAnAgentToNoOtherStoreThanItsOwn) {
   const Scratch scratch;
   ArtifactStores stores([] { return std::make_unique<RedisClient>(artifact_server().url()); }, "store");
-  stores.only("folder:" + scratch.path().string());
+  stores.restrict_to("folder:" + scratch.path().string());
   EXPECT_EQ(stores.at("redis").address(), "redis");
   EXPECT_EQ(stores.at("folder:" + scratch.path().string()).address(), "folder:" + scratch.path().string());
   EXPECT_THAT(message_of<StoreRefused>([&] { stores.at("folder:/etc"); }), HasSubstr("this agent uses"));
@@ -265,7 +265,7 @@ class ArtifactTransfer : public ::testing::Test {
       write(std::string("checkpoints/") + step + "/manifest.json",
             "{\"step\": 1, \"files\": {\"model.safetensors\": {\"bytes\": 24, \"crc32\": 1}}}");
     }
-    stores_.only(address_);
+    stores_.restrict_to(address_);
     keep("best", "checkpoints/step-00000010");
     keep("last", "checkpoints/step-00000020");
   }
@@ -345,7 +345,7 @@ TEST_F(ArtifactTransfer, ARecordWithoutTheFilesThatItNamesIsPassedOver) {
   const auto found = fetch(Want::resume);
   EXPECT_EQ(found.step, 10);
   ASSERT_EQ(found.notes.size(), 1U);
-  EXPECT_THAT(found.notes[0], HasSubstr("checkpoints/step-0000002 in 1-t/last: none of its files"));
+  EXPECT_THAT(found.notes[0], HasSubstr("checkpoints/step-0000002 in 1-t/last: the artifact has none of its files"));
 }
 
 TEST_F(ArtifactTransfer, ARecordWithAFileThatIsAFolderOfOthersIsPassedOver) {
@@ -359,13 +359,13 @@ TEST_F(ArtifactTransfer, ARecordWithAFileThatIsAFolderOfOthersIsPassedOver) {
   const auto found = fetch(Want::resume);
   EXPECT_EQ(found.path, into_ / "checkpoints/step-00000010");
   ASSERT_EQ(found.notes.size(), 1U);
-  EXPECT_THAT(found.notes[0], HasSubstr("1-t/last: a file of it is a folder of others"));
+  EXPECT_THAT(found.notes[0], HasSubstr("1-t/last: one of its files has the name of a folder of others"));
 }
 
 TEST_F(ArtifactTransfer, ACheckpointThatIsNotWholeIsNotPacked) {
   write("checkpoints/step-00000020/model.safetensors", "half");
   EXPECT_THAT(message_of<JobsError>([&] { pack_checkpoint(runs_, "checkpoints/step-00000020"); }),
-              HasSubstr("4 bytes, the manifest says otherwise"));
+              HasSubstr("4 bytes, which differs from the manifest"));
   fs::remove(runs_ / "checkpoints/step-00000020/model.safetensors");
   EXPECT_THAT(message_of<JobsError>([&] { pack_checkpoint(runs_, "checkpoints/step-00000020"); }),
               HasSubstr("is not there"));

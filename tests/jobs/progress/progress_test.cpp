@@ -78,11 +78,12 @@ TEST(ProgressMessage, EntriesThatAreNoNumbersAreLeftOutAndNamed) {
   EXPECT_EQ(read.metrics.size(), 2U);
   EXPECT_EQ(read.metrics.at("a"), 1);
   EXPECT_TRUE(std::isnan(read.metrics.at("d")));
-  EXPECT_EQ(read.left_out, (std::map<std::string, std::string>{{"metrics.b", "\"text\""},
-                                                               {"metrics.c", "true"},
-                                                               {"metrics.", "a name of 0 bytes, at most 200"},
-                                                               {"metrics.e", "[null]"}}));
-  EXPECT_EQ(parse_progress_message(R"({"type":"progress","step":1,"values":{"rate":"high"}})").left_out.size(), 1U);
+  EXPECT_EQ(read.invalid_entries, (std::map<std::string, std::string>{{"metrics.b", "\"text\""},
+                                                                      {"metrics.c", "true"},
+                                                                      {"metrics.", "a name of 0 bytes, at most 200"},
+                                                                      {"metrics.e", "[null]"}}));
+  EXPECT_EQ(parse_progress_message(R"({"type":"progress","step":1,"values":{"rate":"high"}})").invalid_entries.size(),
+            1U);
 }
 
 TEST(ProgressMessage, NumbersThatPythonWritesAreReadAsNotFinite) {

@@ -98,7 +98,7 @@ TEST_F(TcpChannel, AWrongTokenIsSentAwayAndTheJobIsHeardAllTheSame) {
   const auto stranger = sender_elsewhere("0123456789abcdef0123456789abcdee");
   stranger->send({.kind = Kind::result, .step = 666, .metrics = {{"mae", 0}}});
   EXPECT_TRUE(eventually([&] { return receive(), complaints_.size() == 1; }));
-  EXPECT_THAT(complaints_.front(), HasSubstr("said a wrong token"));
+  EXPECT_THAT(complaints_.front(), HasSubstr("sent a wrong token"));
   EXPECT_EQ(complaints_.front().find(kToken), std::string::npos);
   const auto sender = sender_elsewhere();
   EXPECT_TRUE(got(1));
@@ -108,7 +108,7 @@ TEST_F(TcpChannel, AWrongTokenIsSentAwayAndTheJobIsHeardAllTheSame) {
 TEST_F(TcpChannel, PeersThatSayTooMuchOrMessagesWithoutATokenAreSentAway) {
   const int flood = connect_raw(std::string(10'000, 'x'));
   EXPECT_TRUE(eventually([&] { return receive(), complaints_.size() == 1; }));
-  EXPECT_THAT(complaints_.back(), HasSubstr("said too much"));
+  EXPECT_THAT(complaints_.back(), HasSubstr("sent too long a line"));
   const int direct = connect_raw("{\"type\":\"result\",\"step\":1,\"metrics\":{\"mae\":0}}\n");
   EXPECT_TRUE(eventually([&] { return receive(), complaints_.size() == 2; }));
   EXPECT_THAT(complaints_.back(), HasSubstr("wrong token"));
@@ -121,7 +121,7 @@ TEST_F(TcpChannel, PeersThatSayTooMuchOrMessagesWithoutATokenAreSentAway) {
 }
 
 TEST_F(TcpChannel, SilentPeersLockNobodyOut) {
-  for (size_t i = 0; i < ProgressReceiver::kStrangers + 4; ++i) {
+  for (size_t i = 0; i < ProgressReceiver::kUnverifiedPeers + 4; ++i) {
     connect_raw();
     receive();
   }
@@ -131,7 +131,7 @@ TEST_F(TcpChannel, SilentPeersLockNobodyOut) {
   EXPECT_THAT(complaints_.front(), HasSubstr("had said nothing"));
   std::vector<pollfd> descriptors;
   receiver_.add_descriptors(descriptors);
-  EXPECT_LE(descriptors.size(), ProgressReceiver::kStrangers + 2);
+  EXPECT_LE(descriptors.size(), ProgressReceiver::kUnverifiedPeers + 2);
 }
 
 TEST_F(TcpChannel, ATokenThatComesByteByByteIsTakenAndOneThatDoesNotComeIsNot) {

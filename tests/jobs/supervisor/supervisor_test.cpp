@@ -125,7 +125,7 @@ TEST(Supervisor, WhatCannotBeStartedIsSaidAndLeavesNothing) {
   SupervisedProcess::Options options{.arguments = {"/no/such/program"}};
   EXPECT_THAT(refused(options), HasSubstr("/no/such/program: No such file or directory"));
   options.arguments = {"no-such-program-anywhere"};
-  EXPECT_THAT(refused(options), HasSubstr("in none of the folders of PATH"));
+  EXPECT_THAT(refused(options), HasSubstr("in none of the folders in PATH"));
   options.arguments = {"/etc/passwd"};
   EXPECT_THAT(refused(options), HasSubstr("Permission denied"));
   EXPECT_THAT(refused(SupervisedProcess::Options{}), HasSubstr("empty"));

@@ -141,7 +141,7 @@ TEST(ProgramTrial, AProgramAndAMetricMayComeFromTheCommandLine) {
   // Without either, what is missing is said before what is unknown.
   for (const auto& more : {"metric: {name: final_accuracy}\n", "metric: {name: valid/kendall_tau}\n"})
     EXPECT_THAT(fault_of(file + more, {"run_cap=2"}),
-                ::testing::StartsWith("s.yaml: names neither program nor settings: program=train.py"));
+                ::testing::StartsWith("s.yaml: found neither program nor settings, expected one: program=train.py"));
 }
 
 TEST(ProgramTrial, MergeKeysAndExtensionsAreThoseOfYaml) {
@@ -173,8 +173,8 @@ TEST(ProgramTrial, WhatCannotBeIsRefused) {
       {"program: t.py\ncommand: ['${arg}']\n", "s.yaml:4: command: found ${arg}, expected one of ${env}"},
       {"program: t.py\ncommand: ['-b ${lr}']\n", "command: found ${lr}, expected one of ${env}"},
       {"program: t.py\ncommand: ['--config=${args_json_file}']\n",
-       "command: found ${args_json_file} inside of '--config=${args_json_file}', expected it as a word of its own"},
-      {"command: ['${program}']\n", "command: found ${program}, and no program beside it"},
+       "command: found ${args_json_file} inside of '--config=${args_json_file}', expected it as a separate word"},
+      {"command: ['${program}']\n", "command: found ${program}but no program, expected one"},
       {"program: t.py\ncommand: python t.py\n", "command: expected a list of at most 1000 words"},
       {"program: t.py\nseeds: 3\n", "seeds: is for trials of foretime train"},
       {"program: t.py\nthen: export\n", "then: is for trials of foretime train"},

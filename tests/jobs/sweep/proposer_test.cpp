@@ -209,7 +209,7 @@ TEST(ManySweepsAtOnce, AreRememberedAndTheOneUsedLongestAgoIsForgottenFirst) {
   const auto before = sweeps.first_reads.at(name(0));
   for (size_t i = 1; i < 5; ++i) EXPECT_EQ(sweeps.first_reads.at(name(i)), before);
   EXPECT_LE(before, 2) << "its changes from the start, and no more in later rounds";
-  for (size_t i = 5; i < ParameterProposer::kHistories; ++i) sweeps.decide(name(i));
+  for (size_t i = 5; i < ParameterProposer::kMostSweeps; ++i) sweeps.decide(name(i));
   sweeps.decide(name(0));
   sweeps.decide("one-more");  // in the place of s1
   sweeps.decide(name(0));
@@ -394,7 +394,7 @@ TEST(Tpe, FirstTrialsAreRandomAndEqualArgumentsGiveEqualResults) {
   for (int64_t trial = 0; trial < 30; ++trial) {
     const Parameters parameters = propose_trial(kMixedSpace, seen, false, 9, trial);
     EXPECT_EQ(parameters, propose_trial(kMixedSpace, seen, false, 9, trial));
-    if (trial < kStartup) {
+    if (trial < kRandomTrials) {
       EXPECT_EQ(parameters, random_trial(kMixedSpace, 9, trial));
     }
     seen.push_back({parameters, mixed(parameters)});

@@ -219,7 +219,7 @@ TEST(SweepErrors, CommandLine) {
   EXPECT_THAT(error_of(text, {"settings=none.yaml"}),
               HasSubstr("override settings=none.yaml: settings: found none.yaml"));
   EXPECT_THAT(error_of(text, {"seeds=[1"}), HasSubstr("override seeds=[1"));
-  EXPECT_THAT(error_of(text, {"data.root=\xff"}), HasSubstr("no UTF-8"));
+  EXPECT_THAT(error_of(text, {"data.root=\xff"}), HasSubstr("not UTF-8"));
 }
 
 TEST(SweepErrors, BombsAreRefusedBeforeTheyCost) {

@@ -87,13 +87,13 @@ DagTable::DagTable(const std::filesystem::path& file) {
   while (const auto line = lines.next()) {
     if (line->text.empty() || line->text[0] == '#') continue;
     try {
-      if (line->too_long) throw DataError("longer than expected of a compute DAG");
+      if (line->too_long) throw DataError("longer than the limit of a compute DAG");
       add_line(line->text);
     } catch (const DataError& error) {
       throw DataError("{}:{}: {}", file.string(), lines.line_number(), error.what());
     }
   }
-  if (dags_.empty()) throw DataError("{}: no line, expected compute DAGs", file.string());
+  if (dags_.empty()) throw DataError("{}: found no line, expected compute DAGs", file.string());
 }
 
 }  // namespace foretime::data

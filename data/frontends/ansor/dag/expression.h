@@ -15,7 +15,7 @@ namespace foretime::data {
 /// Returns `value` if it is within ±2^62, so that it can also be negated; otherwise throws DataError.
 inline int64_t checked(__int128 value) {
   constexpr __int128 kMost = __int128{1} << 62;
-  if (value > kMost || value < -kMost) throw DataError("a bound beyond 2^62");
+  if (value > kMost || value < -kMost) throw DataError("a bound is beyond 2^62");
   return static_cast<int64_t>(value);
 }
 inline int64_t checked_add(int64_t a, int64_t b) { return checked(static_cast<__int128>(a) + b); }

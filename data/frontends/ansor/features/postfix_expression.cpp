@@ -65,7 +65,7 @@ void PostfixExpressions::push(OperationKind kind, int64_t value) {
   operations_.push_back({kind, value});
 }
 
-PostfixExpressions::Postfix PostfixExpressions::write(const Affine& value, const Affine& taken) {
+PostfixExpressions::Postfix PostfixExpressions::write(const Affine& value, const Affine& subtracted) {
   Postfix form;
   form.begin = operations_.size();
   write_value(value, taken);
@@ -88,13 +88,13 @@ void PostfixExpressions::join_equal_parts(size_t begin) {
   }
 }
 
-void PostfixExpressions::write_value(const Affine& value, const Affine& taken) {
+void PostfixExpressions::write_value(const Affine& value, const Affine& subtracted) {
   if (value.constant()) return push(OperationKind::constant, value.base);
   const size_t begin = parts_.size();
-  int64_t base = pool_->parts(taken.constant() ? value : pool_->add(value, taken), parts_);
-  if (!taken.constant()) base += pool_->parts(pool_->scale(taken, -1), parts_);
+  int64_t base = pool_->parts(subtracted.constant() ? value : pool_->add(value, subtracted), parts_);
+  if (!subtracted.constant()) base += pool_->parts(pool_->scale(subtracted, -1), parts_);
   for (size_t i = begin; i < parts_.size(); ++i) pool_->merge_divisions(parts_[i]);
-  if (!taken.constant()) join_equal_parts(begin);
+  if (!subtracted.constant()) join_equal_parts(begin);
   const size_t end = parts_.size();
   const auto upper = [](const AffinePart& part) {
     int64_t upper = std::numeric_limits<int64_t>::max();

@@ -60,15 +60,18 @@ class PostfixExpressions {
   static constexpr size_t kMost = size_t{1} << 18;
   void set_pool(AffinePool& pool) { pool_ = &pool; }
 
-  /// Writes an expression. `taken` is the subtracted part of the value that is not simplified: IndexInterval::taken.
-  Postfix write(const Affine& value, const Affine& taken = {});
+  /// Writes an expression. `subtracted` is the subtracted part of the value that is not simplified:
+  /// IndexInterval::subtracted.
+  Postfix write(const Affine& value, const Affine& subtracted = {});
   /// Returns the form of an index that is not integer arithmetic and may have any value.
   Postfix unknown() { return {0, 0, 0}; }
   std::span<const IndexOperation> operations(const Postfix& form) const {
     return std::span(operations_).subspan(form.begin, form.size);
   }
 
+  /// Adds the operations of an expression to `counts`.
   void count(const Postfix& form, IntegerOperations& counts) const;
+  /// Returns whether a variable occurs in an expression.
   bool mentions(const Postfix& form, int32_t variable) const;
 
   /// Returns bounds of the values, computed operation by operation like TVM's ConstIntBoundAnalyzer. `largest`
@@ -80,9 +83,11 @@ class PostfixExpressions {
   int64_t coefficient(const Postfix& form, int32_t variable, bool& found) const;
 
  private:
-  void write_value(const Affine& value, const Affine& taken = {});
+  void write_value(const Affine& value, const Affine& subtracted = {});
+  /// Merges parts_ from `begin` on that differ only in their scale.
   void join_equal_parts(size_t begin);
   void write_part(AffinePart part, int64_t scale);
+  /// Writes (of mod upper) / divisor × scale, split at `second`.
   void write_divided(const Affine& of, int64_t upper, int64_t second, int64_t divisor, int64_t scale);
   void write_atom(uint32_t id);
   void push(IndexOperation::Kind kind, int64_t value = 0);

@@ -22,7 +22,7 @@ KnownValue StoreWalk::less(const KnownValue& a, const KnownValue& b, bool or_equ
   const Affine difference = pool.add(pool.subtract(a.affine, b.affine), or_equal ? -1 : 0);
   const AffineBounds bounds = pool.bounds(difference);
   if (bounds.high < 0 || bounds.low >= 0) return KnownValue::truth(bounds.high < 0);
-  count_less(difference, pool.subtract(a.taken, b.taken));
+  count_less(difference, pool.subtract(a.subtracted, b.subtracted));
   return KnownValue::truth();
 }
 
@@ -38,7 +38,7 @@ KnownValue StoreWalk::equal(const KnownValue& a, const KnownValue& b, bool negat
   if (bounds.low == 0 && bounds.high == 0) return KnownValue::truth(!negated);
   if (bounds.low > 0 || bounds.high < 0) return KnownValue::truth(negated);
   ++count.integer.compare;
-  count_terms(difference, pool.subtract(a.taken, b.taken));
+  count_terms(difference, pool.subtract(a.subtracted, b.subtracted));
   return KnownValue::truth();
 }
 
@@ -59,9 +59,9 @@ KnownValue StoreWalk::logical(const ExpressionTree::Node& node, int32_t id, std:
   return KnownValue::truth();
 }
 
-void StoreWalk::count_less(Affine difference, const Affine& taken) {
+void StoreWalk::count_less(Affine difference, const Affine& subtracted) {
   ++count.integer.compare;
-  for (int turn = 0; turn < 8 && taken.constant(); ++turn) {
+  for (int turn = 0; turn < 8 && subtracted.constant(); ++turn) {
     parts.clear();
     const int64_t base = pool.parts(difference, parts);
     for (auto& part : parts) pool.merge_divisions(part);
@@ -101,15 +101,16 @@ void StoreWalk::count_less(Affine difference, const Affine& taken) {
     if (within.low <= -common || within.high >= common) break;
     difference = divisible;
   }
-  count_terms(difference, taken);
+  count_terms(difference, subtracted);
 }
 
-void StoreWalk::count_terms(const Affine& sum, const Affine& taken) {
+void StoreWalk::count_terms(const Affine& sum, const Affine& subtracted) {
   parts.clear();
   pool.parts(sum, parts);
   const bool negative = std::ranges::all_of(parts, [](const AffinePart& part) { return part.coefficient < 0; });
   const Affine side = pool.add(sum, -sum.base);
-  forms.count(forms.write(negative ? pool.scale(side, -1) : side, pool.scale(taken, negative ? -1 : 1)), count.integer);
+  forms.count(forms.write(negative ? pool.scale(side, -1) : side, pool.scale(subtracted, negative ? -1 : 1)),
+              count.integer);
 }
 
 }  // namespace foretime::data

@@ -66,21 +66,21 @@ void StoreWalk::add_load(size_t memory, std::span<const KnownValue> indices) {
   loads.push_back({static_cast<int32_t>(memory), static_cast<uint32_t>(load_forms.size())});
   for (const KnownValue& index : indices) {
     const bool affine = index.type == KnownValue::Type::integer && !index.opaque;
-    load_forms.push_back(affine ? forms.write(index.affine, index.taken) : forms.unknown());
+    load_forms.push_back(affine ? forms.write(index.affine, index.subtracted) : forms.unknown());
   }
 }
 
 void StoreWalk::count_integer(const KnownValue& value) {
   if (value.type == KnownValue::Type::integer && !value.opaque)
-    forms.count(forms.write(value.affine, value.taken), count.integer);
+    forms.count(forms.write(value.affine, value.subtracted), count.integer);
 }
 
-void StoreWalk::look() {
+void StoreWalk::count_visit() {
   if (++visited > kMostOperations) throw DataError("a store of more than {} operations", kMostOperations);
 }
 
 KnownValue StoreWalk::of(int32_t id, std::span<const KnownValue> axes) {
-  look();
+  count_visit();
   const auto& node = tree.node(id);
   switch (node.kind) {
     case Kind::integer:
@@ -213,14 +213,14 @@ KnownValue StoreWalk::cast(int32_t id, std::span<const KnownValue> axes) {
 }
 
 bool StoreWalk::chooses(int32_t id) {
-  look();
+  count_visit();
   bool found = tree.node(id).kind == Kind::select;
   for (const int32_t child : tree.children(id)) found |= chooses(child);
   return found;
 }
 
 bool StoreWalk::is_integer(int32_t id) {
-  look();
+  count_visit();
   const Kind kind = tree.node(id).kind;
   if (kind == Kind::real || kind == Kind::load || kind == Kind::call || kind == Kind::text) return false;
   const auto children = tree.children(id);
@@ -253,10 +253,10 @@ KnownValue StoreWalk::known_arithmetic(Kind kind, const KnownValue& a, const Kno
     return made;
   }
   KnownValue made = KnownValue::of(integer_arithmetic(kind, a.affine, b.affine, pool));
-  if (kind == Kind::add) made.taken = pool.add(a.taken, b.taken);
-  if (kind == Kind::subtract) made.taken = pool.subtract(a.taken, b.taken);
-  if (kind == Kind::multiply && b.constant) made.taken = pool.scale(a.taken, b.affine.base);
-  if (kind == Kind::multiply && a.constant) made.taken = pool.scale(b.taken, a.affine.base);
+  if (kind == Kind::add) made.subtracted = pool.add(a.subtracted, b.subtracted);
+  if (kind == Kind::subtract) made.subtracted = pool.subtract(a.subtracted, b.subtracted);
+  if (kind == Kind::multiply && b.constant) made.subtracted = pool.scale(a.subtracted, b.affine.base);
+  if (kind == Kind::multiply && a.constant) made.subtracted = pool.scale(b.subtracted, a.affine.base);
   return made;
 }
 

@@ -20,8 +20,8 @@ struct KnownValue {
   bool constant = false;  // real and truth: `number` is the value
   bool opaque = false;    // integer: loaded data; `affine` is unused
   double number = 0.0;
-  Affine affine{};  // integer
-  Affine taken{};   // integer: IndexInterval::taken
+  Affine affine{};      // integer
+  Affine subtracted{};  // integer: IndexInterval::subtracted
 
   static KnownValue of(const Affine& affine) { return {Type::integer, affine.constant(), false, 0.0, affine, {}}; }
   static KnownValue real() { return {}; }
@@ -32,14 +32,19 @@ struct KnownValue {
 
 /// Walks the expression of one store, counts the remaining operations and collects its loads.
 struct StoreWalk {
+  /// Returns the value of the body of tensor `output` of `stage` at the position `axes`.
   KnownValue body(size_t stage, size_t output, std::span<const KnownValue> axes);
   /// Returns the new value of tensor `output` of a tuple, whose combiner reads the current values of the others.
   KnownValue combined(size_t stage, size_t output, std::span<const KnownValue> axes);
+  /// Returns the value of a combiner's variable.
   KnownValue operand(size_t number);
+  /// Returns the value of a loaded element of this type.
   static KnownValue loaded(const std::string& type);
   void add_load(size_t memory, std::span<const KnownValue> indices);
   void count_integer(const KnownValue& value);
-  void look();
+  /// Counts a visited node. Throws DataError above the limit.
+  void count_visit();
+  /// Returns the value of the expression `id` at the position `axes`.
   KnownValue of(int32_t id, std::span<const KnownValue> axes);
   KnownValue load(int32_t id, std::span<const KnownValue> axes);
   KnownValue choice(int32_t id, std::span<const KnownValue> axes, bool lazy);
@@ -59,9 +64,9 @@ struct StoreWalk {
   KnownValue logical(const ExpressionTree::Node& node, int32_t id, std::span<const KnownValue> axes);
   /// Counts the operations of an undecided `difference` < 0: TVM brings numbers to one side, divides by common factors,
   /// and splits divisions.
-  void count_less(Affine difference, const Affine& taken);
+  void count_less(Affine difference, const Affine& subtracted);
   /// Counts one side of a comparison without its number: the terms, with the sign that makes one of them positive.
-  void count_terms(const Affine& sum, const Affine& taken);
+  void count_terms(const Affine& sum, const Affine& subtracted);
 
   LoopNest& nest;
   PostfixExpressions& forms;

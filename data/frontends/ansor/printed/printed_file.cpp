@@ -65,7 +65,7 @@ std::vector<PrintedDag> read_printed_dags(const std::filesystem::path& file) {
       throw DataError("{}:{}: {}", file.string(), lines.line_number(), error.what());
     }
   }
-  if (dags.empty()) throw DataError("{}: no line, expected compute DAGs as TVM prints them", file.string());
+  if (dags.empty()) throw DataError("{}: found no line, expected compute DAGs as TVM prints them", file.string());
   return dags;
 }
 

@@ -51,6 +51,7 @@ constexpr int64_t kUnbounded = int64_t{1} << 60;
 
 /// Limits a value to ±kUnbounded, beyond which it is unknown. Bounds use this saturating arithmetic.
 int64_t saturated(__int128 value);
+/// Bound arithmetic: returns a bound of a sum, quotient or product, limited to ±kUnbounded.
 int64_t bound_sum(int64_t a, int64_t b);
 int64_t bound_quotient(int64_t a, int64_t divisor);
 AffineBounds bound_product(const AffineBounds& a, const AffineBounds& b);
@@ -92,6 +93,7 @@ class AffinePool {
   Affine add(const Affine& a, const Affine& b) { return combine(a, b, 1); }
   Affine subtract(const Affine& a, const Affine& b) { return combine(a, b, -1); }
   Affine add(const Affine& a, int64_t b) const;
+  /// Returns a × factor.
   Affine scale(const Affine& a, int64_t factor);
   Affine multiply(const Affine& a, const Affine& b);
   /// Returns floor(a / divisor). Divisors must not be 0.
@@ -99,10 +101,13 @@ class AffinePool {
   /// Sets whether divisions keep their divisors: 14·x / 4 is then not reduced to lowest terms, as in TVM. The values
   /// are the same, but fewer equal expressions have equal terms.
   void keep_divisors(bool keep) { keep_divisors_ = keep; }
+  /// Returns floor(a / b); floor_modulo() returns the remainder that goes with it.
   Affine floor_divide(const Affine& a, const Affine& b);
   Affine floor_modulo(const Affine& a, const Affine& b);
+  /// Returns the quotient truncated towards 0; modulo() returns the remainder that goes with it.
   Affine divide(const Affine& a, const Affine& b);
   Affine modulo(const Affine& a, const Affine& b);
+  /// Comparisons and logic return expressions with the values 0 and 1.
   Affine minimum(const Affine& a, const Affine& b);
   Affine maximum(const Affine& a, const Affine& b);
   Affine equal(const Affine& a, const Affine& b);
@@ -111,7 +116,9 @@ class AffinePool {
   Affine negate(const Affine& a);
   Affine select(const Affine& condition, const Affine& a, const Affine& b);
 
+  /// Returns whether two expressions have the same terms.
   bool same(const Affine& a, const Affine& b) const;
+  /// Returns bounds of the values of `a`.
   AffineBounds bounds(const Affine& a);
 
   /// Returns the interval of values that a variable takes; null if it remains a variable.
@@ -137,17 +144,21 @@ class AffinePool {
 
  private:
   using Part = AffinePart;
+  /// Returns a + sign × b.
   Affine combine(const Affine& a, const Affine& b, int64_t sign);
   Affine from_terms(int64_t base);  // takes scratch_
+  /// Returns the expression of an atom, adding the atom to the pool unless it exists.
   Affine intern(AffineAtom atom);
   bool equals(const AffineAtom& a, const AffineAtom& b) const;
   uint64_t hash(const AffineAtom& atom) const;
   Affine value_of(const Part& part);
+  /// Returns floor(a / divisor) without splitting `a` into parts.
   Affine divide_as_it_is(const Affine& a, int64_t divisor);
   Affine quotient_atom(const Affine& a, int64_t divisor);
   void grow_table();
   AffineBounds atom_bounds(const AffineAtom& atom);
   AffineBounds part_bounds(const Part& part);
+  /// Drops the terms of `rest` that cannot change floor(rest / divisor); reduces the divisor by a common factor.
   bool drop_small_terms(const Affine& rest, int64_t divisor, Affine& kept, int64_t& reduced);
   /// Writes `a` as base + parts, from parts_[begin] on; the caller removes the parts again.
   int64_t decompose(const Affine& a);

@@ -89,7 +89,7 @@ struct BoundInference::Work {
     const NestStage& loops = nest_->stages[stage];
     const size_t rank = defined.axes.size();
     known_.assign(rank, 0);
-    taken_.assign(rank, Affine::of(0));
+    subtracted_.assign(rank, Affine::of(0));
     needed_.resize(rank);
     if (defined.output) {
       if (loops.compute_at != ComputeAt::root) throw DataError("stage {}: an output, expected it at root", stage);
@@ -120,12 +120,12 @@ struct BoundInference::Work {
       NestVariable& axis = variable(loops.axes[i]);
       const DagAxis& as_defined = defined.axis(i);
       axis.minimum = Affine::of(0);
-      axis.taken = Affine::of(0);
+      axis.subtracted = Affine::of(0);
       axis.extent = Affine::of(as_defined.extent);
       symbolic |= as_defined.symbolic >= 0;
       if (i >= rank || !known_[i]) continue;
       axis.minimum = needed_[i].low;
-      axis.taken = taken_left(needed_[i].low, taken_[i]);
+      axis.subtracted = still_subtracted(needed_[i].low, subtracted_[i]);
       axis.extent = nest_->pool.add(nest_->pool.subtract(needed_[i].high, needed_[i].low), 1);
       if (axis.extent.constant() && (axis.extent.base < 1 || axis.extent.base > kLargestExtent))
         throw DataError("stage {}: {} values of axis {} are read, expected 1 to {}", stage, axis.extent.base,
@@ -134,12 +134,12 @@ struct BoundInference::Work {
     if (symbolic) set_symbolic_extents(stage);
   }
   /// TVM sees x·k − c·k·floor(x / c) as a remainder after all where nothing else is in the sum.
-  Affine taken_left(const Affine& low, const Affine& taken) {
-    if (taken.constant()) return taken;
+  Affine still_subtracted(const Affine& low, const Affine& subtracted) {
+    if (subtracted.constant()) return subtracted;
     std::vector<AffinePart> parts;
     const int64_t base = nest_->pool.parts(low, parts);
     const bool remainder = parts.size() == 1 && parts[0].divisor == 1 && parts[0].of.count == 1 && base <= 0;
-    return remainder ? Affine::of(0) : taken;
+    return remainder ? Affine::of(0) : subtracted;
   }
   void need_of_reader(size_t stage, size_t reader) {
     AffinePool& pool = nest_->pool;
@@ -157,7 +157,7 @@ struct BoundInference::Work {
       // Spatial axes come first: extents of reductions are over their relaxed values.
       if (any_relaxed_ || !variable(id).extent.constant())
         axis = {pool.relax(axis.low, relaxation).low, pool.relax(axis.high, relaxation).high};
-      axes_.push_back({axis.low, axis.high, false, any_relaxed_, variable(id).taken});
+      axes_.push_back({axis.low, axis.high, false, any_relaxed_, variable(id).subtracted});
     }
     for (const int32_t id : paths_[reader]) outside_relaxed_[id] = 0;
     walk(stage, reader, 0);
@@ -254,18 +254,18 @@ struct BoundInference::Work {
     if (index.everything || (pool.bounds(index.low).high <= 0 && pool.bounds(index.high).low >= extent - 1)) {
       index.low = Affine::of(0);
       index.high = Affine::of(extent - 1);
-      index.taken = Affine::of(0);
+      index.subtracted = Affine::of(0);
     }
     AffineInterval& sum = needed_[dimension];
     if (known_[dimension]) {
       const Affine low = pool.minimum(sum.low, index.low);
-      if (pool.same(low, sum.low)) index.taken = taken_[dimension];
+      if (pool.same(low, sum.low)) index.subtracted = subtracted_[dimension];
       index.low = low;
       index.high = pool.maximum(sum.high, index.high);
     }
     sum = {index.low, index.high};
     known_[dimension] = 1;
-    taken_[dimension] = index.taken;
+    subtracted_[dimension] = index.subtracted;
   }
   /// Reductions whose extent depends on the place: the place is the value of spatial axes.
   void set_symbolic_extents(size_t stage) {
@@ -353,7 +353,7 @@ struct BoundInference::Work {
   std::vector<AffineInterval> intervals_;    // [variables of the reader]
   std::vector<uint8_t> outside_relaxed_;     // [variables around the reader]
   std::vector<AffineInterval> needed_;
-  std::vector<Affine> taken_;
+  std::vector<Affine> subtracted_;
   std::vector<uint8_t> known_;
   std::vector<IndexInterval> axes_;  // stack: axes of the reader and of the stages inlined into it
   std::vector<uint8_t> bound_;       // [variables] bound to a thread

@@ -65,12 +65,12 @@ class Intervals {
   }
 
   void pass_taken(Kind kind, const IndexInterval& a, const IndexInterval& b, IndexInterval& result) {
-    const bool none = a.taken.constant() && b.taken.constant();
+    const bool none = a.subtracted.constant() && b.subtracted.constant();
     if (none || result.everything) return;
-    if (kind == Kind::add) result.taken = pool_.add(a.taken, b.taken);
-    if (kind == Kind::subtract) result.taken = pool_.subtract(a.taken, b.taken);
-    if (kind == Kind::multiply && b.low.constant()) result.taken = pool_.scale(a.taken, b.low.base);
-    if (kind == Kind::multiply && a.low.constant()) result.taken = pool_.scale(b.taken, a.low.base);
+    if (kind == Kind::add) result.subtracted = pool_.add(a.subtracted, b.subtracted);
+    if (kind == Kind::subtract) result.subtracted = pool_.subtract(a.subtracted, b.subtracted);
+    if (kind == Kind::multiply && b.low.constant()) result.subtracted = pool_.scale(a.subtracted, b.low.base);
+    if (kind == Kind::multiply && a.low.constant()) result.subtracted = pool_.scale(b.subtracted, a.low.base);
   }
 
   static IndexInterval point(const Affine& value) { return {value, value}; }
@@ -114,7 +114,7 @@ class Intervals {
       if (pool_.same(start, pool_.floor_divide(a.high, divisor))) {
         const Affine skipped = pool_.scale(start, divisor);
         return {pool_.subtract(a.low, skipped), pool_.subtract(a.high, skipped), false, true,
-                pool_.add(skipped, a.taken)};
+                pool_.add(skipped, a.subtracted)};
       }
     }
     return {Affine::of(0), Affine::of(divisor - 1)};

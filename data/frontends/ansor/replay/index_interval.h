@@ -13,7 +13,7 @@ struct IndexInterval {
   bool everything = false;
   bool range = false;  // TVM treats it as a range even if low equals high
   /// Holds the subtracted part of low and high: TVM writes the remainder x mod c of a range as x − c·floor(x / c).
-  Affine taken{};
+  Affine subtracted{};
 };
 
 /// Returns the values of the expression `root` for the values `axes` of its variables, by TVM's interval arithmetic:

@@ -33,7 +33,7 @@ struct NestVariable {
   /// may start anywhere, all other variables start at 0. An extent is constant, except for reductions whose length
   /// depends on the position, as in adaptive pooling.
   Affine minimum{}, extent{};
-  Affine taken{};  // axis: IndexInterval::taken in its minimum
+  Affine subtracted{};  // axis: IndexInterval::subtracted in its minimum
 };
 
 /// Describes a loop of a stage.

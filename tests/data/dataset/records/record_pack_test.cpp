@@ -43,7 +43,7 @@ TEST_F(RecordPack, HoldsEachWorkloadsRecords) {
   const auto found = index();
   EXPECT_EQ(found.groups.size(), 49U);
   EXPECT_EQ(found.records, 4835);
-  EXPECT_EQ(found.left_out, 1);  // a workload with one record
+  EXPECT_EQ(found.skipped, 1);  // a workload with one record
   const auto counts = pack(scratch_.path() / "all.foretime", found);
   EXPECT_EQ(counts.programs, 4835);
   EXPECT_EQ(counts.refused, 0);
@@ -126,7 +126,7 @@ TEST_F(RecordPack, TakesWhatIsChosen) {
   const auto lines = index(choice);
   ASSERT_EQ(lines.groups.size(), 1U);  // the other workload has one record, which is too few
   EXPECT_THAT(lines.groups[0].places, ::testing::ElementsAre(0, 49, 96));
-  EXPECT_EQ(lines.left_out, 1);
+  EXPECT_EQ(lines.skipped, 1);
   const auto few = index({.most = 5, .seed = 1}), others = index({.most = 5, .seed = 2});
   EXPECT_EQ(few.records, 245);
   EXPECT_EQ(others.records, 245);
@@ -162,7 +162,7 @@ TEST_F(RecordPack, MeasurementsThatFailedAreProgramsOfInfiniteRunTime) {
   const auto found = index_records({file}, dags_, {});
   ASSERT_EQ(found.groups.size(), 1U) << "a workload none of whose programs ran is left out";
   EXPECT_EQ(found.groups[0].workload_key, first_key);
-  EXPECT_EQ(found.groups[0].ran, of_first - failed);
+  EXPECT_EQ(found.groups[0].successful, of_first - failed);
   const auto packed = scratch_.path() / "failed.foretime";
   const auto counts = pack(packed, found);
   EXPECT_EQ(counts.programs, of_first);

@@ -85,7 +85,7 @@ TEST_F(Indices, HaveTheIntervalsWorkedOutByHand) {
 
 /// TVM writes x mod c as x − c·floor(x / c): what is subtracted goes along with sums, differences and factors.
 TEST_F(Indices, RemainderOfARangeSaysWhatWasSubtracted) {
-  const auto taken = [&](const std::string& text) { return interval(text).taken.base; };
+  const auto taken = [&](const std::string& text) { return interval(text).subtracted.base; };
   EXPECT_EQ(taken("x"), 0);
   EXPECT_EQ(taken("floormod((x + 16), 8)"), 16);
   EXPECT_EQ(taken("floormod((x + 8), 8)"), 8);

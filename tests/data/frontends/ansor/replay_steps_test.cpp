@@ -211,7 +211,7 @@ TEST(ReplaySteps, WhatARemainderSubtractsIsKeptWithTheBound) {
   const auto& axis = nest.variable(nest.stages[1].iterators[0]);
   EXPECT_EQ(bound_text(nest, axis.extent), "4");
   EXPECT_EQ(bound_text(nest, axis.minimum), "(((j.outer*4) + h) + (floordiv(j.outer, 2)*-8))");
-  EXPECT_EQ(bound_text(nest, axis.taken), "(floordiv(j.outer, 2)*8)");
+  EXPECT_EQ(bound_text(nest, axis.subtracted), "(floordiv(j.outer, 2)*8)");
 }
 
 TEST(ReplaySteps, SplitByParts) {

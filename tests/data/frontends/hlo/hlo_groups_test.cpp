@@ -120,7 +120,7 @@ TEST(HloGroups, LayoutRuns) {
                                      {layout_run({{{1, 0}, {0, 1}, {2}}, {{3, 2, 1, 0}}}, 10, true), failed,
                                       layout_run({{{}}, {{6, 5, 4, 3, 2, 1, 0}}}, late), unmeasured},
                                      {6, 4}));
-  EXPECT_EQ(read.runs_left_out, 2);
+  EXPECT_EQ(read.skipped_runs, 2);
   EXPECT_EQ(values(read.group.runtimes), (std::vector<double>{10, 5e9}));
   EXPECT_EQ(values(read.group.layout.nodes), (std::vector<int32_t>{4, 6}));
   EXPECT_EQ(layouts(read.group, 0, 0), row_of({3, 2, 1, 0}));
@@ -135,7 +135,7 @@ TEST(HloGroups, TileRuns) {
   first.mutable_op_config()->mutable_tile_size_config()->add_kernel_bounds(3);
   const auto read = group_of(
       folder, module_tuning(small_module(), {first, tile_run({2}, 1), tile_run({0, 5}, 20, true), tile_run({}, 10)}));
-  EXPECT_EQ(read.runs_left_out, 1);  // a time of 1 ns is none
+  EXPECT_EQ(read.skipped_runs, 1);  // a time of 1 ns is none
   EXPECT_EQ(read.normalizer, 20);
   EXPECT_EQ(read.runtimes, (std::vector<int64_t>{30, 20, 10}));
   EXPECT_EQ(values(read.group.runtimes), (std::vector<double>{1.5, 1.0, 0.5}));
@@ -156,7 +156,7 @@ TEST(HloGroups, CandidatesThatNobodyMeasured) {
   failed.set_error(true);
   const auto read = group_of(folder, module_tuning(small_module(), {one, failed, two}));
   EXPECT_EQ(read.group.candidates, 2);
-  EXPECT_EQ(read.runs_left_out, 1);
+  EXPECT_EQ(read.skipped_runs, 1);
   EXPECT_FALSE(read.group.labelled());
   EXPECT_EQ(read.normalizer, 1);
 }
@@ -176,8 +176,8 @@ TEST(HloGroups, TuningDataLeavesModulesOut) {
     EXPECT_EQ(load_group(header).name, header.name);
   }
   EXPECT_EQ(names, (std::vector<std::string>{"test_.._x_y", "test_k", "test_k_0000000000000abc"}));
-  EXPECT_THAT(why_left_out(file, file.modules().at(1)), HasSubstr("default"));
-  EXPECT_EQ(why_left_out(file, file.modules().at(2)), "it has no runs");
+  EXPECT_THAT(skip_reason_of(file, file.modules().at(1)), HasSubstr("default"));
+  EXPECT_EQ(skip_reason_of(file, file.modules().at(2)), "it has no runs");
   const auto none = write_file(folder, testing::tuning({without_default}), "none.pb");
   EXPECT_THAT(testing::message_of<DataError>([&] { hlo_headers(none); }),
               HasSubstr("none of its 1 modules has runs that are candidates"));
@@ -279,7 +279,7 @@ TEST(HloGolden, ConvertedMembersEqualThePublishedOnes) {
   const auto published = tpugraphs() / "npz/layout/xla/default/valid/unet_3d.4x4.bf16.npz";
   const auto out = scratch.path() / "unet.npz";
   convert_hlo(tpugraphs() / "pb/module_tuning_data_layout.pb", out, {}, [](const HloConversion& done) {
-    EXPECT_EQ(done.what.runs_left_out, 10);
+    EXPECT_EQ(done.what.skipped_runs, 10);
     EXPECT_TRUE(done.what.unknown_opcodes.empty());
   });
   for (const char* name : {"edge_index", "node_feat", "node_opcode", "node_config_ids", "node_splits"})

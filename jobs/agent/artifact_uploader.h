@@ -23,7 +23,7 @@ namespace foretime::jobs {
 /// background thread: no call here waits for a store. Uploads the newest and the best checkpoint of each attempt
 /// whenever there is time, and retries after 1 to 20 s while the store is unreachable. Attempts that have lost their
 /// lease upload nothing.
-class ArtifactCourier {
+class ArtifactUploader {
  public:
   static constexpr double kPatience = 120;      // seconds that the end of an attempt waits for the store
   static constexpr double kFetchPatience = 60;  // seconds that the start of an attempt waits for the store
@@ -31,11 +31,11 @@ class ArtifactCourier {
   /// Starts the thread, which alone uses `queue` (with its own connection) and `stores`; both outlive this object if
   /// the thread hangs. `address` is the store for uploads; if empty, nothing is uploaded, but artifacts of other agents
   /// are still fetched. `wake` is called, from any thread, when an upload or a fetch has ended.
-  ArtifactCourier(std::shared_ptr<JobQueue> queue, std::shared_ptr<ArtifactStores> stores, std::string address,
-                  std::function<void()> wake, World& world);
-  ~ArtifactCourier();
-  ArtifactCourier(const ArtifactCourier&) = delete;
-  ArtifactCourier& operator=(const ArtifactCourier&) = delete;
+  ArtifactUploader(std::shared_ptr<JobQueue> queue, std::shared_ptr<ArtifactStores> stores, std::string address,
+                   std::function<void()> wake, World& world);
+  ~ArtifactUploader();
+  ArtifactUploader(const ArtifactUploader&) = delete;
+  ArtifactUploader& operator=(const ArtifactUploader&) = delete;
 
   /// Returns whether artifacts are uploaded.
   bool stores() const { return !state_->address.empty(); }
@@ -52,10 +52,10 @@ class ArtifactCourier {
     FetchedArtifact fetched{};
     std::string unavailable{};  // reason why the store was not reached
   };
-  /// Starts or continues to fetch an artifact of `job` into the folder `into`. Returns empty while the transfer runs.
-  /// Repeated calls with the same arguments refer to the same transfer.
+  /// Starts or continues to fetch an artifact of `job` target_folder the folder `target_folder`. Returns empty while
+  /// the transfer runs. Repeated calls with the same arguments refer to the same transfer.
   std::optional<Outcome> fetch(const Lease& lease, const std::string& job, Want want,
-                               const std::filesystem::path& into);
+                               const std::filesystem::path& target_folder);
 
   /// Returns the lines for the job's log since the last call.
   std::vector<std::string> take_notes(const Lease& lease);
@@ -85,21 +85,25 @@ class ArtifactCourier {
   struct Fetch {
     std::string job{};
     Want want = Want::result;
-    std::filesystem::path into{};
+    std::filesystem::path target_folder{};
     double began = 0, next_try = 0;
     int failures = 0;
     std::optional<Outcome> outcome{};
   };
   /// Holds all data of the thread, which may outlive the agent if storage hangs.
   struct State {
+    /// Does the next upload or fetch; returns the seconds until the next call.
     double step();
-    void carry(const std::string& token, Upload upload);
-    void bring(const std::string& token, Fetch fetch);
-    void tidy();
+    /// Tries to upload the waiting checkpoint or product of an attempt.
+    void try_upload(const std::string& token, Upload upload);
+    /// Tries to fetch the artifacts for an attempt.
+    void try_fetch(const std::string& token, Fetch fetch);
+    void remove_forgotten();
     void remove_leftovers(const Lease& lease);
     std::string best_of(const Upload& upload);
     void store_all(Upload& upload);
-    bool put(Upload& upload, PackedArtifact packed, const std::vector<std::string>& roles, bool ended);
+    /// Uploads an artifact and makes the queue keep it for `roles`; returns false if the lease was lost.
+    bool store_kept(Upload& upload, PackedArtifact packed, const std::vector<std::string>& roles, bool ended);
 
     std::shared_ptr<JobQueue> queue;
     std::shared_ptr<ArtifactStores> stores;
@@ -110,8 +114,8 @@ class ArtifactCourier {
     std::function<void()> wake{};
     std::map<std::string, Upload> uploads{};  // key: lease token
     std::map<std::string, Fetch> fetches{};   // key: lease token
-    double next_tidying = 0;
-    int64_t puts = 0;
+    double next_removal = 0;
+    int64_t stored_count = 0;
     bool stopping = false;
   };
 

@@ -1,4 +1,4 @@
-#include "jobs/agent/artifact_courier.h"
+#include "jobs/agent/artifact_uploader.h"
 
 #include <atomic>
 #include <thread>
@@ -72,7 +72,7 @@ class StoredArtifacts : public testing::AgentTest {
     options_.store = "test";
     options_.artifacts = [this] {
       auto stores = std::make_shared<ArtifactStores>(nullptr, "unused");
-      stores->use(std::make_unique<TestStore>(store_));
+      stores->add(std::make_unique<TestStore>(store_));
       return stores;
     };
   }
@@ -239,7 +239,7 @@ TEST_F(StoredArtifacts, ADamagedCheckpointIsNeverUsed) {
   another_machine();
   run_all();
   EXPECT_EQ(job(id).state, JobState::succeeded);
-  EXPECT_THAT(log_of(id), AllOf(HasSubstr("its SHA-256 is another: it is damaged"), Not(HasSubstr("/stored/"))));
+  EXPECT_THAT(log_of(id), AllOf(HasSubstr("its SHA-256 differs: it is damaged"), Not(HasSubstr("/stored/"))));
 }
 
 TEST_F(StoredArtifacts, ArtifactsOfForgottenJobsAreRemovedFromTheStore) {

@@ -1,4 +1,4 @@
-#include "jobs/agent/claim_turns.h"
+#include "jobs/agent/claim_schedule.h"
 
 #include <algorithm>
 #include <utility>
@@ -16,25 +16,25 @@ constexpr double kListenInterval = 5.0;  // seconds between two attempts to be t
 
 }  // namespace
 
-ClaimTurns::ClaimTurns(const AgentOptions& options, std::shared_ptr<JobQueue> listener, World& world,
-                       spdlog::logger& log)
+ClaimSchedule::ClaimSchedule(const AgentOptions& options, std::shared_ptr<JobQueue> listener, World& world,
+                             spdlog::logger& log)
     : options_(options), listener_(std::move(listener)), world_(world), log_(log) {}
 
-void ClaimTurns::slot_freed(bool came_back) {
+void ClaimSchedule::slot_freed(bool came_back) {
   // At once, but for a job that came back by itself: claimed again and again it would keep the agent busy.
   next_ = world_.steady_seconds() + (came_back ? kClaimInterval : 0);
   pause_ = kClaimSoon;  // a retry of the job may be due soon
 }
 
-void ClaimTurns::rest(bool may_claim) {
+void ClaimSchedule::wait_after_claim(bool may_claim) {
   const bool told = may_claim && wake_ups_ && !options_.until_empty;
   const double pause = std::exchange(pause_, told ? kClaimIntervalTold : kClaimInterval);
   next_ = world_.steady_seconds() + world_.spread(pause);
 }
 
-void ClaimTurns::with_result_refused(double now) { next_with_result_ = now + world_.spread(kRefusedInterval); }
+void ClaimSchedule::separate_claims(double now) { next_with_result_ = now + world_.spread(kRefusedInterval); }
 
-void ClaimTurns::listen(double now, bool open) {
+void ClaimSchedule::listen(double now, bool open) {
   try {
     if (wake_ups_ && wake_ups_->take()) next_ = std::min(next_, now + kClaimSpread * world_.random_fraction());
     if (wake_ups_ || now < next_listen_ || !open) return;
@@ -46,14 +46,14 @@ void ClaimTurns::listen(double now, bool open) {
     wake_ups_.reset();  // claiming says what there is to say
   } catch (const RedisRefused& error) {
     if (std::exchange(may_listen_, false))
-      log_.info("agent {}: asks for jobs every {:g} s, since it may not be told: {}", options_.name, kClaimInterval,
-                error.what());
+      log_.info("agent {}: polls for jobs every {:g} s, because it may not subscribe to announcements: {}",
+                options_.name, kClaimInterval, error.what());
     next_listen_ = now + world_.spread(kRefusedInterval);
   }
   next_ = now;  // jobs may have come while the queue was not listening
 }
 
-void ClaimTurns::add_descriptors(std::vector<pollfd>& descriptors) const {
+void ClaimSchedule::add_descriptors(std::vector<pollfd>& descriptors) const {
   if (wake_ups_ && wake_ups_->descriptor() >= 0) descriptors.push_back({wake_ups_->descriptor(), POLLIN, 0});
 }
 

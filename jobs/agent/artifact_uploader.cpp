@@ -1,4 +1,4 @@
-#include "jobs/agent/artifact_courier.h"
+#include "jobs/agent/artifact_uploader.h"
 
 #include <algorithm>
 #include <cmath>
@@ -26,8 +26,8 @@ struct NotStored : JobsError {
 
 }  // namespace
 
-ArtifactCourier::ArtifactCourier(std::shared_ptr<JobQueue> queue, std::shared_ptr<ArtifactStores> stores,
-                                 std::string address, std::function<void()> wake, World& world)
+ArtifactUploader::ArtifactUploader(std::shared_ptr<JobQueue> queue, std::shared_ptr<ArtifactStores> stores,
+                                   std::string address, std::function<void()> wake, World& world)
     : state_(new State{.queue = std::move(queue),
                        .stores = std::move(stores),
                        .address = std::move(address),
@@ -37,7 +37,7 @@ ArtifactCourier::ArtifactCourier(std::shared_ptr<JobQueue> queue, std::shared_pt
       world_(world),
       background_(world.run_beside([state = state_] { return state->step(); })) {}
 
-ArtifactCourier::~ArtifactCourier() {
+ArtifactUploader::~ArtifactUploader() {
   {
     const std::lock_guard lock(state_->mutex);
     state_->wake = nullptr;
@@ -46,7 +46,7 @@ ArtifactCourier::~ArtifactCourier() {
   background_->wait_at_most(kLastCarry);
 }
 
-void ArtifactCourier::announce(const Lease& lease, const std::filesystem::path& run, const std::string& checkpoint) {
+void ArtifactUploader::announce(const Lease& lease, const std::filesystem::path& run, const std::string& checkpoint) {
   if (!stores()) return;
   {
     const std::lock_guard lock(state_->mutex);
@@ -58,8 +58,8 @@ void ArtifactCourier::announce(const Lease& lease, const std::filesystem::path& 
   background_->wake();
 }
 
-void ArtifactCourier::ended(const Lease& lease, const std::filesystem::path& run, const std::string& product,
-                            bool succeeded) {
+void ArtifactUploader::ended(const Lease& lease, const std::filesystem::path& run, const std::string& product,
+                             bool succeeded) {
   if (!stores()) return;
   {
     const std::lock_guard lock(state_->mutex);
@@ -76,26 +76,26 @@ void ArtifactCourier::ended(const Lease& lease, const std::filesystem::path& run
   background_->wake();
 }
 
-bool ArtifactCourier::settled(const Lease& lease) {
+bool ArtifactUploader::settled(const Lease& lease) {
   const std::lock_guard lock(state_->mutex);
   const auto found = state_->uploads.find(lease.token);
   if (found == state_->uploads.end()) return true;
   return !found->second.waits() || world_.steady_seconds() - found->second.ended_at >= kPatience;
 }
 
-std::optional<ArtifactCourier::Outcome> ArtifactCourier::fetch(const Lease& lease, const std::string& job, Want want,
-                                                               const std::filesystem::path& into) {
+std::optional<ArtifactUploader::Outcome> ArtifactUploader::fetch(const Lease& lease, const std::string& job, Want want,
+                                                                 const std::filesystem::path& target_folder) {
   {
     const std::lock_guard lock(state_->mutex);
     const auto [at, is_new] = state_->fetches.try_emplace(lease.token);
     if (!is_new) return at->second.outcome;
-    at->second = {.job = job, .want = want, .into = into, .began = world_.steady_seconds()};
+    at->second = {.job = job, .want = want, .target_folder = target_folder, .began = world_.steady_seconds()};
   }
   background_->wake();
   return std::nullopt;
 }
 
-std::vector<std::string> ArtifactCourier::take_notes(const Lease& lease) {
+std::vector<std::string> ArtifactUploader::take_notes(const Lease& lease) {
   const std::lock_guard lock(state_->mutex);
   const auto found = state_->uploads.find(lease.token);
   if (found == state_->uploads.end()) return {};
@@ -103,13 +103,13 @@ std::vector<std::string> ArtifactCourier::take_notes(const Lease& lease) {
   return {notes.begin(), notes.end()};
 }
 
-void ArtifactCourier::forget(const Lease& lease) {
+void ArtifactUploader::forget(const Lease& lease) {
   const std::lock_guard lock(state_->mutex);
   state_->uploads.erase(lease.token);
   state_->fetches.erase(lease.token);
 }
 
-double ArtifactCourier::next_turn() const {
+double ArtifactUploader::next_turn() const {
   const std::lock_guard lock(state_->mutex);
   double next = kNever;
   for (const auto& [token, upload] : state_->uploads)
@@ -118,7 +118,7 @@ double ArtifactCourier::next_turn() const {
 }
 
 /// One thing at a time: first what a start waits for.
-double ArtifactCourier::State::step() {
+double ArtifactUploader::State::step() {
   const FilesScope scope(files);
   const double now = world.steady_seconds();
   std::unique_lock lock(mutex);
@@ -130,7 +130,7 @@ double ArtifactCourier::State::step() {
       const auto chosen = token;
       auto copy = fetch;
       lock.unlock();
-      bring(chosen, std::move(copy));
+      try_fetch(chosen, std::move(copy));
       return 0;
     }
     next = std::min(next, fetch.next_try);
@@ -141,26 +141,26 @@ double ArtifactCourier::State::step() {
       const auto chosen = token;
       auto copy = upload;
       lock.unlock();
-      carry(chosen, std::move(copy));
+      try_upload(chosen, std::move(copy));
       return 0;
     }
     next = std::min(next, upload.next_try);
   }
   if (address.empty() || address == kRedisStore) return next - now;
-  if (next_tidying <= now) {
-    next_tidying = now + world.spread(kTidyInterval);
+  if (next_removal <= now) {
+    next_removal = now + world.spread(kTidyInterval);
     lock.unlock();
-    tidy();
+    remove_forgotten();
   }
-  return std::max(0.0, std::min(next, next_tidying) - now);
+  return std::max(0.0, std::min(next, next_removal) - now);
 }
 
-void ArtifactCourier::State::bring(const std::string& token, Fetch fetch) {
+void ArtifactUploader::State::try_fetch(const std::string& token, Fetch fetch) {
   std::optional<Outcome> outcome;
   std::string away;
   try {
     outcome = Outcome{};
-    outcome->fetched = fetch_artifact(*stores, fetch.job, queue->artifacts(fetch.job), fetch.want, fetch.into);
+    outcome->fetched = fetch_artifact(*stores, fetch.job, queue->artifacts(fetch.job), fetch.want, fetch.target_folder);
   } catch (const StoreUnavailable& error) {
     away = error.what();
   } catch (const RedisUnavailable& error) {
@@ -182,12 +182,12 @@ void ArtifactCourier::State::bring(const std::string& token, Fetch fetch) {
 }
 
 /// Throws what the queue and the store throw; NotStored where trying again does not help.
-bool ArtifactCourier::State::put(Upload& upload, PackedArtifact packed, const std::vector<std::string>& roles,
-                                 bool ended) {
+bool ArtifactUploader::State::store_kept(Upload& upload, PackedArtifact packed, const std::vector<std::string>& roles,
+                                         bool ended) {
   packed.artifact.store = address;
   // A name of its own each time: parts that are written again would expire although they are kept.
   packed.artifact.name =
-      fmt::format("{}-{}/{}-{}", upload.lease.fence, upload.lease.token, ++puts, packed.artifact.name);
+      fmt::format("{}-{}/{}-{}", upload.lease.fence, upload.lease.token, ++stored_count, packed.artifact.name);
   auto room = queue->room_for(upload.lease, packed.artifact, roles);
   if (room.answer == KeptArtifact::Answer::kept) {
     store_artifact(stores->at(address), upload.lease.job, packed);
@@ -203,14 +203,14 @@ bool ArtifactCourier::State::put(Upload& upload, PackedArtifact packed, const st
       throw NotStored("{} bytes of artifacts are in Redis, and its quota is {} (foretime queue --artifact-mib)",
                       room.used, room.quota);
     case KeptArtifact::Answer::missing:
-      throw StoreUnavailable("storing took longer than parts are kept");
+      throw StoreUnavailable("the upload took longer than Redis keeps its parts");
   }
   for (const auto& name : room.dropped) stores->at(address).remove(upload.lease.job + "/" + name);
   return true;
 }
 
 /// The folder of the best checkpoint, relative to the run; empty where it is not there.
-std::string ArtifactCourier::State::best_of(const Upload& upload) {
+std::string ArtifactUploader::State::best_of(const Upload& upload) {
   const auto step = best_step_of(upload.run);
   if (step < 0) return "";
   const auto name = fmt::format("checkpoints/step-{:08}", step);
@@ -218,7 +218,7 @@ std::string ArtifactCourier::State::best_of(const Upload& upload) {
 }
 
 /// Removes artifacts of attempts up to this one that were stored but not kept, because their agents were killed.
-void ArtifactCourier::State::remove_leftovers(const Lease& lease) {
+void ArtifactUploader::State::remove_leftovers(const Lease& lease) {
   std::set<std::string> kept;
   for (const auto& [role, artifact] : queue->artifacts(lease.job).by_role) kept.insert(artifact.name);
   auto& store = stores->at(address);
@@ -229,36 +229,36 @@ void ArtifactCourier::State::remove_leftovers(const Lease& lease) {
 }
 
 /// Stops where the lease is lost.
-void ArtifactCourier::State::store_all(Upload& upload) {
+void ArtifactUploader::State::store_all(Upload& upload) {
   if (!upload.checkpoint.empty() && !upload.stored.contains(upload.checkpoint)) {
     const auto best = best_of(upload);
     if (!best.empty() && best != upload.checkpoint && best != upload.best) {
-      if (!put(upload, pack_checkpoint(upload.run, best), {"best"}, false)) return;
+      if (!store_kept(upload, pack_checkpoint(upload.run, best), {"best"}, false)) return;
       upload.best = best;
     }
     const auto roles =
         best == upload.checkpoint ? std::vector<std::string>{"last", "best"} : std::vector<std::string>{"last"};
-    if (!put(upload, pack_checkpoint(upload.run, upload.checkpoint), roles, false)) return;
+    if (!store_kept(upload, pack_checkpoint(upload.run, upload.checkpoint), roles, false)) return;
     if (best == upload.checkpoint) upload.best = best;
     upload.stored.insert(upload.checkpoint);
   }
   if (!upload.product.empty()) {
-    if (!put(upload, pack_product(upload.run, upload.product), {"last"}, false)) return;
+    if (!store_kept(upload, pack_product(upload.run, upload.product), {"last"}, false)) return;
     upload.product.clear();
   }
   if (upload.ended && upload.succeeded && !upload.wrapped_up) {
     // The last checkpoint may have turned out to be the best one after it was stored.
     if (const auto best = best_of(upload); !best.empty() && best != upload.best) {
-      if (!put(upload, pack_checkpoint(upload.run, best), {"best"}, false)) return;
+      if (!store_kept(upload, pack_checkpoint(upload.run, best), {"best"}, false)) return;
       upload.best = best;
     }
-    if (!put(upload, pack_run(upload.run), {"run"}, true)) return;
+    if (!store_kept(upload, pack_run(upload.run), {"run"}, true)) return;
     upload.wrapped_up = true;
     remove_leftovers(upload.lease);
   }
 }
 
-void ArtifactCourier::State::carry(const std::string& token, Upload upload) {
+void ArtifactUploader::State::try_upload(const std::string& token, Upload upload) {
   std::string trouble;
   bool again = false;
   try {
@@ -306,7 +306,7 @@ void ArtifactCourier::State::carry(const std::string& token, Upload upload) {
 }
 
 /// Removes artifacts of jobs that the queue has forgotten.
-void ArtifactCourier::State::tidy() {
+void ArtifactUploader::State::remove_forgotten() {
   try {
     for (const auto& gone : queue->forgotten_artifacts()) {
       if (gone.store != address) continue;

@@ -14,10 +14,10 @@ namespace foretime::jobs {
 
 /// Decides when an agent claims jobs: at once after a slot was freed or the queue has announced a waiting job,
 /// otherwise every second, or every 15 s while announcements arrive.
-class ClaimTurns {
+class ClaimSchedule {
  public:
   /// Schedules the first claim at once. `listener` is a queue with its own connection.
-  ClaimTurns(const AgentOptions& options, std::shared_ptr<JobQueue> listener, World& world, spdlog::logger& log);
+  ClaimSchedule(const AgentOptions& options, std::shared_ptr<JobQueue> listener, World& world, spdlog::logger& log);
 
   bool due(double now) const { return now >= next_; }
   /// Returns whether a claim may be combined with a result in one call.
@@ -26,13 +26,13 @@ class ClaimTurns {
   /// Returns when to try again to subscribe to announcements; kNever if subscribed or if the queue has none.
   double next_listen() const { return wake_ups_ ? kNever : next_listen_; }
 
-  void at_once() { next_ = world_.steady_seconds(); }
+  void make_due() { next_ = world_.steady_seconds(); }
   /// Schedules a claim after a job has ended. `came_back` says that the job waits again.
   void slot_freed(bool came_back);
   /// Schedules the next claim after a claim that found nothing (`may_claim`), or while nothing may be claimed.
-  void rest(bool may_claim);
+  void wait_after_claim(bool may_claim);
   /// Separates claims from results for a while, because Redis refused the combined call.
-  void with_result_refused(double now);
+  void separate_claims(double now);
 
   /// Keeps the connection over which the queue announces waiting jobs. `open` says whether Redis may be called.
   void listen(double now, bool open);

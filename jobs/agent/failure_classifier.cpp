@@ -1,4 +1,4 @@
-#include "jobs/agent/end_judge.h"
+#include "jobs/agent/failure_classifier.h"
 
 #include <algorithm>
 
@@ -7,7 +7,7 @@
 namespace foretime::jobs {
 namespace {
 
-constexpr double kDesertedGrace = 2.0;  // seconds, for the last words of ranks that have gone
+constexpr double kLostChannelGrace = 2.0;  // seconds, for the last words of ranks that have gone
 
 std::unique_ptr<HostWatch> make_host_watch(const AgentOptions& options, Waiter& waiter, World& world,
                                            spdlog::logger& log) {
@@ -18,22 +18,22 @@ std::unique_ptr<HostWatch> make_host_watch(const AgentOptions& options, Waiter& 
 
 }  // namespace
 
-EndJudge::EndJudge(const AgentOptions& options, Waiter& waiter, World& world, spdlog::logger& log)
+FailureClassifier::FailureClassifier(const AgentOptions& options, Waiter& waiter, World& world, spdlog::logger& log)
     : host_count_(options.hosts.size()),
       world_(world),
       hosts_(make_host_watch(options, waiter, world, log)),
       health_(
           "agent " + options.name, options.roots, options.most_failures, [&waiter] { waiter.wake(); }, world, log) {}
 
-std::optional<std::set<std::string>> EndJudge::news_of_hosts() {
-  auto silent = hosts_ ? hosts_->news() : std::nullopt;
+std::optional<std::set<std::string>> FailureClassifier::changed_silent_hosts() {
+  auto silent = hosts_ ? hosts_->changed_silent_hosts() : std::nullopt;
   if (silent) all_silent_ = silent->size() == host_count_;
   return silent;
 }
 
-std::optional<std::string> EndJudge::lost_hosts(const AgentJob& job, const Evidence& evidence) {
+std::optional<std::string> FailureClassifier::lost_hosts(const AgentJob& job, const FailureEvidence& evidence) {
   if (!hosts_) return "";
-  const auto silent = hosts_->silent_since(std::min(evidence.look_since, evidence.deserted_at));
+  const auto silent = hosts_->silent_since(std::min(evidence.check_since, evidence.channel_lost_at));
   if (!silent) return std::nullopt;
   std::string lost;
   for (const auto& host : job.slots().hosts)
@@ -42,46 +42,46 @@ std::optional<std::string> EndJudge::lost_hosts(const AgentJob& job, const Evide
   return fmt::format("lost {}, which does not answer", lost);
 }
 
-NodeHealth::Answer EndJudge::look(Evidence& evidence, double now) {
-  const auto seen = health_.seen_since(evidence.look_since, now);
-  evidence.looking = seen == NodeHealth::Answer::wait;
+NodeHealth::Answer FailureClassifier::check_machine(FailureEvidence& evidence, double now) {
+  const auto seen = health_.checked_since(evidence.check_since, now);
+  evidence.awaits_check = seen == NodeHealth::Answer::wait;
   return seen;
 }
 
-bool EndJudge::judge(AgentJob& job, Evidence& evidence) {
-  if (evidence.judged) return true;
+bool FailureClassifier::classify(AgentJob& job, FailureEvidence& evidence) {
+  if (evidence.classified) return true;
   const auto outcome = job.result().outcome;
   const double now = world_.steady_seconds();
   bool its_own = true;
   if (outcome == Outcome::failed || outcome == Outcome::error || ended_by_storage(job.result())) {
-    const auto seen = look(evidence, now);
+    const auto seen = check_machine(evidence, now);
     if (seen == NodeHealth::Answer::wait) return false;
     const auto lost = lost_hosts(job, evidence);
-    evidence.looking = !lost;
+    evidence.awaits_check = !lost;
     if (!lost) return false;
     if (!lost->empty()) job.give_back(*lost, job.result().error);
     if (seen == NodeHealth::Answer::trouble) job.give_back(health_.trouble());
     its_own = lost->empty() && seen != NodeHealth::Answer::trouble;
   }
-  evidence.judged = true;
+  evidence.classified = true;
   if (its_own && !job.could_not_start()) health_.ended(job.lease(), job.result(), now);
   return true;
 }
 
-void EndJudge::look_after_deserted(AgentJob& job, Evidence& evidence, double now) {
-  if (!hosts_ || !job.deserted()) {
-    if (job.connected()) evidence.deserted_at = kNever;
+void FailureClassifier::end_if_abandoned(AgentJob& job, FailureEvidence& evidence, double now) {
+  if (!hosts_ || !job.has_lost_channel()) {
+    if (job.connected()) evidence.channel_lost_at = kNever;
     return;
   }
-  evidence.deserted_at = std::min(evidence.deserted_at, now);
-  if (now - evidence.deserted_at < kDesertedGrace) return;
+  evidence.channel_lost_at = std::min(evidence.channel_lost_at, now);
+  if (now - evidence.channel_lost_at < kLostChannelGrace) return;
   if (const auto lost = lost_hosts(job, evidence); lost && !lost->empty())
-    job.fail("its ranks are gone, and its launcher waits for a host that does not answer: killed");
+    job.fail("its ranks have ended, and its launcher waits for a host that does not answer: killed");
 }
 
-double EndJudge::next_turn(const AgentJob& job, const Evidence& evidence, double now) const {
-  if (!hosts_ || !job.deserted() || now - evidence.deserted_at >= kDesertedGrace) return kNever;
-  return evidence.deserted_at + kDesertedGrace;
+double FailureClassifier::next_turn(const AgentJob& job, const FailureEvidence& evidence, double now) const {
+  if (!hosts_ || !job.has_lost_channel() || now - evidence.channel_lost_at >= kLostChannelGrace) return kNever;
+  return evidence.channel_lost_at + kLostChannelGrace;
 }
 
 }  // namespace foretime::jobs
