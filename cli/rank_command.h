@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "data/graphs/group.h"
+#include "data/graphs/group_header.h"
 #include "inference/bundle/bundle.h"
 #include "inference/candidates/ranking.h"
 
