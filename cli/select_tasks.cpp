@@ -163,7 +163,7 @@ class TaskMaker {
       throw DataError("{}: {}", arguments_.files.front(),
                       skipped_.measured_already > 0 && skipped_.failed.count == 0
                           ? "found no unmeasured candidate"
-                          : "found no candidate that the model can score");
+                          : "found found no candidate that the model can score");
     return std::move(tasks_);
   }
 

@@ -176,7 +176,7 @@ Board make_board(jobs::QueueReader& reader, const LeaderboardOptions& options) {
                            board.metric);
   const auto shown = options.top.value_or(options.csv || options.json ? 0 : kShown);
   if (shown > 0 && board.rows.size() > static_cast<size_t>(shown)) {
-    board.left_out = board.rows.size() - shown;
+    board.omitted_rows = board.rows.size() - shown;
     board.rows.resize(shown);
   }
   return board;

@@ -131,7 +131,7 @@ bool Screen::wait(double seconds) {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - Clock::now()).count();
     if (left <= 0) return true;
     pollfd input{.fd = has_keys_ ? STDIN_FILENO : -1, .events = POLLIN, .revents = 0};
-    if (::poll(&input, 1, std::min<int64_t>(left, 1000)) > 0 && !take_keys()) return false;
+    if (::poll(&input, 1, std::min<int64_t>(left, 1000)) > 0 && !handle_keys()) return false;
   }
   return false;
 }

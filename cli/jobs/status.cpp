@@ -225,7 +225,7 @@ View view_jobs(jobs::QueueReader& reader, const StatusOptions& options) {
     if (!chosen && (options.state.empty() || state == jobs::parse_job_state(options.state))) all += count;
   }
   if (!jobs.empty()) view.text = job_table(jobs, output_width());
-  view.text += left_out(all, jobs.size());
+  view.text += omitted_text(all, jobs.size());
   const auto alive = std::count_if(statistics.agents.begin(), statistics.agents.end(),
                                    [&](const auto& agent) { return is_heard(agent, statistics); });
   view.text += fmt::format("{}; {} agents{}\n", counts_text(statistics.jobs), alive,

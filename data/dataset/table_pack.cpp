@@ -283,7 +283,7 @@ TableColumns own_columns(const MeasuredTable& table, const TablePackRequest& req
     if (!other) columns.candidate.push_back(column_of(table, place));
   }
   if (columns.candidate.empty())
-    throw DataError("{}: no column is left that tells candidates apart", request.in.front().string());
+    throw DataError("{}: found no column that describes candidates", request.in.front().string());
   if (const auto names = names_of(columns.candidate); std::ssize(names) > kTileFeatures)
     throw DataError(
         "{}: {} columns describe candidates ({}), expected at most {}: give the columns of the problem by --group, or "

@@ -73,7 +73,7 @@ CollectionFile::CollectionFile(const std::filesystem::path& path) : file_(path) 
   }
   if (!S_ISREG(status.st_mode)) file_.fail("file", "not a regular file");
   file_.read(&preamble_, sizeof preamble_, 0, "preamble");
-  if (preamble_.magic != kMagic) file_.fail("preamble", "found other first bytes, expected a packed collection");
+  if (preamble_.magic != kMagic) file_.fail("preamble", "found found other first bytes, expected a packed collection");
   if (preamble_.endian_mark != kEndianMark)
     file_.fail("preamble", "endian mark {:#x}, expected {:#x}", preamble_.endian_mark, kEndianMark);
   if (preamble_.version != kVersion) {

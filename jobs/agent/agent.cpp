@@ -432,7 +432,7 @@ class AgentLoop {
   }
 
   int64_t running() const {
-    const auto runs = [](const Held& held) { return held.job && !held.job->ended(); };
+    const auto runs = [](const RunningJob& held) { return held.job && !held.job->ended(); };
     return std::count_if(jobs_.begin(), jobs_.end(), runs) + std::ssize(accepted_);
   }
 

@@ -97,7 +97,7 @@ std::map<std::string, std::string> fetch_files(ArtifactStores& stores, const std
     auto bytes = store.get(fmt::format("{}/{}/{}", job, artifact.name, name), stored.bytes);
     if (!bytes) throw JobsError("{}: no longer in the store", where);
     if (bytes->size() != stored.bytes)
-      throw JobsError("{}: found {} bytes, expected {}: it is damaged", where, bytes->size(), stored.bytes);
+      throw JobsError("{}: found found {} bytes, expected {}: it is damaged", where, bytes->size(), stored.bytes);
     if (hex_digest("SHA256", *bytes) != stored.sha256) throw JobsError("{}: its SHA-256 differs: it is damaged", where);
     contents[name] = *std::move(bytes);
   }

@@ -109,8 +109,8 @@ void ProgressReceiver::accept_tcp_peers(const Complain& complain) {
     char buffer[kTokenLine];
     const auto got = recv(peer.socket.get(), buffer, sizeof(buffer), MSG_DONTWAIT);
     const bool nothing = got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR);
-    if (got > 0) stranger.said.append(buffer, got);
-    const auto end = stranger.said.find('\n');
+    if (got > 0) peer.received.append(buffer, got);
+    const auto end = peer.received.find('\n');
     const bool over = end != std::string::npos;
     if (over && is_token_line(peer.received.substr(0, end), token_)) {
       watch_peer(peer.socket.get());
@@ -128,7 +128,7 @@ void ProgressReceiver::accept_tcp_peers(const Complain& complain) {
       ++i;
       continue;
     }
-    strangers_.erase(strangers_.begin() + i);
+    unverified_.erase(unverified_.begin() + i);
   }
 }
 

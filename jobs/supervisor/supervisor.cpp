@@ -206,16 +206,16 @@ std::optional<ExitStatus> SupervisedProcess::poll_exit() {
   return exit_;
 }
 
-void SupervisedProcess::terminate() { order(kTerminate); }
+void SupervisedProcess::terminate() { send_order(kTerminate); }
 
 void SupervisedProcess::kill() {
   if (exit_) return;
-  order(kKill);
+  send_order(kKill);
   if (kill_ordered_ms_ < 0) kill_ordered_ms_ = now_ms();
   if (now_ms() - kill_ordered_ms_ >= kSupervisorPatienceMs) kill_tree();
 }
 
-void SupervisedProcess::order(char what) {
+void SupervisedProcess::send_order(char what) {
   // A supervisor that has ended already needs no order, and must not raise SIGPIPE here.
   if (exit_) return;
   [[maybe_unused]] const auto sent = send(control_.get(), &what, 1, MSG_NOSIGNAL | MSG_DONTWAIT);

@@ -62,7 +62,7 @@ class SupervisedProcess {
   static constexpr int64_t kSupervisorPatienceMs = 3000;
 
  private:
-  void order(char what);
+  void send_order(char what);
   /// Sends SIGKILL to the supervisor and to all its descendants that /proc lists.
   void kill_tree() const;
 

@@ -74,9 +74,9 @@ ParameterProposer::History& ParameterProposer::refresh(const Lease& lease) {
     histories_.erase(id);
     throw JobRefused("job {}: its sweep {} is unknown; its record has expired or was deleted", lease.job, id);
   }
-  history.used = ++reads_;
+  history.last_use = ++refreshes_;
   history.read += std::ssize(changes.ids);
-  if (!changes.ids.empty()) history.last = changes.ids.back();
+  if (!changes.ids.empty()) history.last_change = changes.ids.back();
   ids.insert(ids.end(), changes.ids.begin(), changes.ids.end());
   std::sort(ids.begin(), ids.end());
   ids.erase(std::unique(ids.begin(), ids.end()), ids.end());

@@ -158,11 +158,11 @@ class RecordPacker {
   }
 
   void write(const RecordGroup& of, OpenGroup& open) {
-    if (open.ran < options_.least) {
-      counts_.left_out += std::ssize(open.runtimes);
+    if (open.successful < options_.least) {
+      counts_.skipped += std::ssize(open.runtimes);
       return;
     }
-    counts_.failed += std::ssize(open.runtimes) - open.ran;
+    counts_.failed += std::ssize(open.runtimes) - open.successful;
     Group group;
     group.name = of.name;
     group.kind = CandidateKind::program;
@@ -298,8 +298,8 @@ RecordIndex index_records(const std::vector<std::filesystem::path>& files, const
   }
   for (RecordGroup& group : index.groups) choose(group.places, choice);
   const auto small = [&](const RecordGroup& group) {
-    const bool leave = std::min<int64_t>(group.ran, std::ssize(group.places)) < choice.least;
-    if (leave) index.left_out += std::ssize(group.places);
+    const bool leave = std::min<int64_t>(group.successful, std::ssize(group.places)) < choice.least;
+    if (leave) index.skipped += std::ssize(group.places);
     return leave;
   };
   index.groups.erase(std::remove_if(index.groups.begin(), index.groups.end(), small), index.groups.end());

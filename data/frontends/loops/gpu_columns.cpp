@@ -69,7 +69,7 @@ void put_gpu_statement(const StatementShape& shape, const LoopProgram& program, 
   out.put("shared_share", kernel.shared_bytes / gpu.shared_bytes_per_block);
   out.put("local_bytes", std::log2(1.0 + kernel.local_bytes));
   out.put("registers", ratio(std::max(1.0, kernel.registers)));
-  out.put("registers_over", over(std::max(1.0, kernel.registers), gpu.registers_per_thread));
+  out.put("registers_over", log_excess(std::max(1.0, kernel.registers), gpu.registers_per_thread));
   out.put("fits", kernel.fits);
   out.put("resident", ratio(kernel.resident));
   out.put("occupancy", kernel.occupancy);

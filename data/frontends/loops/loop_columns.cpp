@@ -157,8 +157,8 @@ void put_statement(const StatementShape& shape, const StatementPlace& place, con
     task_bytes += (depth < shape.loop_count() ? shape.steps(a)[depth].lines : 1.0) * kLineBytes;
   }
   out.put("task_bytes", log_of(task_bytes));
-  out.put("task_over_l1", over(task_bytes, hardware.l1_bytes));
-  out.put("task_over_l2", over(task_bytes, hardware.l2_bytes));
+  out.put("task_over_l1", log_excess(task_bytes, hardware.l1_bytes));
+  out.put("task_over_l2", log_excess(task_bytes, hardware.l2_bytes));
   put_inner_loops(shape, out);
 }
 
@@ -199,8 +199,8 @@ void put_loop(const StatementShape& shape, size_t d, const Hardware& hardware, W
   out.put("around_block", d + 1 == shape.block.first);
   const double bytes = shape.line_bytes(d);
   out.put("bytes", log_of(bytes));
-  out.put("over_l1", over(bytes, hardware.l1_bytes));
-  out.put("over_l2", over(bytes, hardware.l2_bytes));
+  out.put("over_l1", log_excess(bytes, hardware.l1_bytes));
+  out.put("over_l2", log_excess(bytes, hardware.l2_bytes));
   out.put("intensity", ratio(inside / std::max(bytes, 1.0)));
   constexpr std::array<const char*, 3> kAccesses = {"store", "load0", "load1"};
   for (size_t a = 0; a < kAccesses.size(); ++a) {

@@ -19,7 +19,7 @@ constexpr size_t kMaxUnknownKinds = 256;
 void TirUnfolder::start(const TirDocument& document, const std::string& origin) {
   nodes_.document = &document;
   nodes_.origin = origin;
-  left_ = limits_.nodes;
+  nodes_left_ = limits_.nodes;
   const size_t nodes = document.size();
   state_.assign(nodes, State::fresh);
   size_.resize(nodes);
@@ -39,7 +39,7 @@ int64_t TirUnfolder::unfold(int64_t root, ProgramNodes& trees) {
   variables_.count = buffers_.count = 0;
   measure(root);
   const size_t at = root;
-  charge(root, size_[at]);
+  count_against_limit(root, size_[at]);
   if (height_[at] > limits_.depth)
     nodes_.fail(root, fmt::format("its syntax tree has {} levels, expected at most {}", height_[at], limits_.depth));
   if (nodes_.document->type(root).key == "tir.PrimFunc") declare_parameters(root);
@@ -90,7 +90,7 @@ void TirUnfolder::add_child(int64_t node, const TirField& field, int64_t referen
   child_.push_back(child);
   // Each edge of the DAG is there at least once in the tree: lists that many nodes share cannot grow beyond its
   // limit.
-  if (std::ssize(child_) > limits_.nodes) charge(node, TirNodes::kLargest);
+  if (std::ssize(child_) > limits_.nodes) count_against_limit(node, TirNodes::kLargest);
 }
 
 void TirUnfolder::add_bound(int64_t node, const TirField& field, int64_t reference) {
@@ -215,7 +215,7 @@ void TirUnfolder::declare_parameters(int64_t function) {
     nodes_.fail(function, fmt::format("buffer_map: node {} ({}), expected a Map from variables to buffers", map,
                                       nodes_.document->type(map).key));
   const auto entries = nodes_.document->data(map);
-  charge(function, parameters.size() + entries.size());
+  count_against_limit(function, parameters.size() + entries.size());
   for (const int64_t parameter : parameters) variables_.of(nodes_.target(function, type.fields[0], parameter), tree_);
   for (size_t i = 0; i + 1 < entries.size(); i += 2) {
     const int64_t buffer = entries[i + 1];

@@ -68,7 +68,7 @@ void PostfixExpressions::push(OperationKind kind, int64_t value) {
 PostfixExpressions::Postfix PostfixExpressions::write(const Affine& value, const Affine& subtracted) {
   Postfix form;
   form.begin = operations_.size();
-  write_value(value, taken);
+  write_value(value, subtracted);
   form.size = static_cast<uint32_t>(operations_.size()) - form.begin;
   for (const auto& operation : operations(form)) {
     if (operation.kind == OperationKind::variable) form.variables |= uint64_t{1} << (operation.value & 63);

@@ -21,7 +21,7 @@ void StoreValues::find(LoopNest& nest, const NestStatements& statements, const N
   std::vector<KnownValue> axes;
   for (size_t i = 0; i < defined.axis_count(); ++i) {
     axes.push_back(KnownValue::of(statements.axis_values[store.axes + i]));
-    axes.back().taken = nest.variables[nest.stages[stage].axes[i]].taken;
+    axes.back().subtracted = nest.variables[nest.stages[stage].axes[i]].subtracted;
   }
   walk.add_load(nest.dag->memory(stage, output), std::span(axes).first(defined.axes.size()));
   if (!store.initial) {
