@@ -42,7 +42,8 @@ std::vector<Listener> listen(const ServeArguments& arguments) {
   std::vector<Listener> listeners;
   if (!arguments.socket.empty()) listeners.push_back(Listener::on_path(arguments.socket));
   if (arguments.port >= 0) listeners.push_back(Listener::on_loopback(arguments.address, arguments.port));
-  if (listeners.empty()) throw configs::SettingsError("serve: found neither --socket nor --port, expected at least one");
+  if (listeners.empty())
+    throw configs::SettingsError("serve: found neither --socket nor --port, expected at least one");
   return listeners;
 }
 

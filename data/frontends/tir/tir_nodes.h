@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "data/frontends/tir/tir_document.h"
+#include "data/graphs/schema.h"
 
 namespace foretime::data {
 
