@@ -279,8 +279,8 @@ TEST(HloGolden, ConvertedMembersEqualThePublishedOnes) {
   const auto published = tpugraphs() / "npz/layout/xla/default/valid/unet_3d.4x4.bf16.npz";
   const auto out = scratch.path() / "unet.npz";
   convert_hlo(tpugraphs() / "pb/module_tuning_data_layout.pb", out, {}, [](const HloConversion& done) {
-    EXPECT_EQ(done.what.skipped_runs, 10);
-    EXPECT_TRUE(done.what.unknown_opcodes.empty());
+    EXPECT_EQ(done.converted.skipped_runs, 10);
+    EXPECT_TRUE(done.converted.unknown_opcodes.empty());
   });
   for (const char* name : {"edge_index", "node_feat", "node_opcode", "node_config_ids", "node_splits"})
     EXPECT_EQ(entry_bytes(out, name), entry_bytes(published, name)) << name;
@@ -298,9 +298,9 @@ TEST(HloGolden, TileModulesEqualFilesOfOthers) {
          {"node_feat", "node_opcode", "edge_index", "config_feat", "config_runtime", "config_runtime_normalizers"})
       EXPECT_EQ(entry_bytes(done.out, name), entry_bytes(theirs, name)) << done.name << " " << name;
     const Group expected = load(theirs, CandidateKind::tile), group = load(done.out, CandidateKind::tile);
-    expect_equal_graphs(done.what.group.graphs, expected.graphs);
-    EXPECT_EQ(values(done.what.group.tile_features), values(expected.tile_features));
-    EXPECT_EQ(values(done.what.group.runtimes), values(expected.runtimes));
+    expect_equal_graphs(done.converted.group.graphs, expected.graphs);
+    EXPECT_EQ(values(done.converted.group.tile_features), values(expected.tile_features));
+    EXPECT_EQ(values(done.converted.group.runtimes), values(expected.runtimes));
     EXPECT_EQ(values(group.runtimes), values(expected.runtimes));
     ++groups;
   });
