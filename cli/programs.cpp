@@ -98,7 +98,7 @@ void let_idle_threads_sleep(char** argv) {
   const auto program = fs::read_symlink("/proc/self/exe", failure);  // path of the file, whose name ps shows
   if (failure) return;
   setenv("OMP_WAIT_POLICY", "passive", 1);
-  execv(program.c_str(), argv);  // if exec fails, training is slower but not worse
+  execv(program.c_str(), argv);  // a failed exec makes training slower but not worse
 }
 
 /// Maps names of commands in other programs to Foretime's.

@@ -156,7 +156,7 @@ Metrics metrics_of(const GroupPredictions& group, data::CandidateKind kind) {
   const metrics::Scores scores{group.scores, group.predicted, group.levels};
   auto metrics = metrics::group_metrics(scores, group.measured, data::contest_of(kind));
   if (const auto tau = metrics.find("kendall_tau"); tau != metrics.end())
-    metrics.emplace("kendall_tau_of_scores", tau->second);  // without levels they are equal
+    metrics.emplace("kendall_tau_of_scores", tau->second);  // equal to kendall_tau, since there are no levels
   if (const auto score = metrics.find("contest_score"); score != metrics.end()) metrics["accuracy"] = score->second;
   return metrics;
 }

@@ -49,7 +49,7 @@ void Results::add(const Trial& trial, const std::filesystem::path& folder, doubl
   });
   if (found == unfinished_.end()) {
     unfinished_.push_back(std::move(result));
-    return;  // there are two or more folds
+    return;  // two or more folds are needed
   }
   found->seconds += result.seconds;
   found->memory = std::max(found->memory, result.memory);

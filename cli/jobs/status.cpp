@@ -113,7 +113,7 @@ void print_document(jobs::QueueReader& reader, const std::vector<std::string>& i
 struct ChosenJobs {
   std::map<JobState, int64_t> counts{};  // jobs in each state
   int64_t unreadable = 0;
-  std::vector<std::string> shown{};  // at most `limit`, running ones first
+  std::vector<std::string> shown{};  // jobs to print, not more than `limit`, running ones first
   size_t all = 0;                    // jobs in the requested state
   /// Returns whether nothing in the view will change any more.
   bool over() const {

@@ -291,7 +291,7 @@ class AgentLoop {
       // A claim without an answer may have given us a job, which is given back.
       const bool may_claim = !claim_token_.empty() || this->may_claim(world_.steady_seconds());
       if (!may_claim && classifier_.health().trouble().empty() && store_.trouble().empty())
-        break;  // the first look goes on, and wakes this loop
+        break;  // the first check is still running and will wake this loop
       if (may_claim && claim_one()) continue;
       if (!may_claim) update_blamed_jobs();
       if (!may_claim) check_whether_drained();

@@ -185,7 +185,7 @@ void ArtifactUploader::State::try_fetch(const std::string& token, Fetch fetch) {
 bool ArtifactUploader::State::store_kept(Upload& upload, PackedArtifact packed, const std::vector<std::string>& roles,
                                          bool ended) {
   packed.artifact.store = address;
-  // A name of its own each time: parts that are written again would expire although they are kept.
+  // A separate name each time: parts that are written again would expire although they are kept.
   packed.artifact.name =
       fmt::format("{}-{}/{}-{}", upload.lease.fence, upload.lease.token, ++stored_count, packed.artifact.name);
   auto room = queue->room_for(upload.lease, packed.artifact, roles);

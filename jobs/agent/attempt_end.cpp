@@ -82,7 +82,7 @@ std::string AttemptEnd::unpublished_checkpoint() {
     if (const auto newest = newest_whole_checkpoint(own); !newest.empty())
       return newest.lexically_relative(runs).string();
   }
-  // The attempt before may go on behind a cut network, and remove that checkpoint as it writes newer ones.
+  // The previous attempt may still run behind a broken network, and remove that checkpoint when it writes newer ones.
   if (!resumed_from.empty() && keep_checkpoints(resumed_from, folder))
     return (own / resumed_from.filename()).lexically_relative(runs).string();
   const auto published = runs / lease.checkpoint;

@@ -160,7 +160,7 @@ CleanedAttempts clean_attempts(const fs::path& runs, QueueReader& reader, const 
       if (stop()) break;
       try {
         if (remove) {
-          const auto again = reader.job(id);  // somebody may have retried it, or submitted it anew
+          const auto again = reader.job(id);  // somebody may have retried or resubmitted it
           if (job ? !again || !is_final(again->state) : again.has_value()) break;
           remove_attempt(attempt);
         }

@@ -217,8 +217,8 @@ std::vector<std::string> S3Store::names_in(const std::string& folder) {
   std::vector<std::string> names;
   std::string last;  // key of the page before
   for (int i = 0; i < kListings; ++i) {
-    // In the order of their names, as signatures want them. Pages go on after a key rather than by the store's token:
-    // libcurl 8.13 to 8.18 signs a `+`, which tokens have, as a blank.
+    // The keys are sorted by name, as signatures require. Pages continue after a key rather than by the store's token:
+    // libcurl 8.13 to 8.18 signs a `+`, which tokens contain, as a blank.
     const auto query = fmt::format("list-type=2&prefix={}{}", query_text(key_of(folder) + "/"),
                                    last.empty() ? "" : "&start-after=" + query_text(last));
     const auto answer = perform({.query = query});

@@ -51,8 +51,7 @@ double number(const Json& value, const std::string& key) {
   return value.get<double>();
 }
 
-/// An object of numbers; null stands for one that is not finite. Entries that are no numbers are left out, and noted in
-/// `message`.
+/// Parses an object of numbers; null becomes NaN. Entries that are not numbers are skipped and added to `message`.
 std::map<std::string, double> numbers_of(const Json& json, const std::string& key, ProgressMessage& message) {
   const auto at = json.find(key);
   if (at == json.end() || !at->is_object()) refuse_message(fmt::format("'{}' is missing or no object of numbers", key));

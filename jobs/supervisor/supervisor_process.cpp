@@ -236,7 +236,7 @@ void watch_command(const SupervisorPlan& plan, Watch& watch, int signals) {
 }  // namespace
 
 void run_supervisor(const SupervisorPlan& plan) {
-  // A session of its own: the terminal's signals are for the agent. All signals stay blocked.
+  // Starts a new session: the terminal's signals are for the agent. All signals stay blocked.
   setsid();
   default_signals();
   prctl(PR_SET_CHILD_SUBREAPER, 1);

@@ -84,7 +84,8 @@ class DocumentReader {
   }
 
  private:
-  /// Top-level keys that begin with x- or a dot hold what aliases of the file stand for, as in Compose and GitLab.
+  /// Returns whether a top-level key begins with x- or a dot. Such keys hold definitions for aliases in the file, as in
+  /// Compose and GitLab.
   static void remove_extensions(YAML::Node& root) {
     std::vector<std::string> names;
     for (const auto& item : root) {
