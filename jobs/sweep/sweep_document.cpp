@@ -84,8 +84,7 @@ class DocumentReader {
   }
 
  private:
-  /// Returns whether a top-level key begins with x- or a dot. Such keys hold definitions for aliases in the file, as in
-  /// Compose and GitLab.
+  /// Removes top-level keys that begin with x- or a dot, which hold definitions for aliases, as in Compose and GitLab.
   static void remove_extensions(YAML::Node& root) {
     std::vector<std::string> names;
     for (const auto& item : root) {
