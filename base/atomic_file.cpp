@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include "base/halves.h"
+#include "base/partial_files.h"
 
 namespace foretime {
 namespace {
@@ -16,16 +16,17 @@ constexpr size_t kBuffer = 1 << 18;
 
 namespace fs = std::filesystem;
 
-AtomicFile::AtomicFile(fs::path path, OldHalves old) : path_(std::move(path)) {
+AtomicFile::AtomicFile(fs::path path, Leftovers old) : path_(std::move(path)) {
   constexpr int kTurns = 100;                 // retries if another process removes the new temporary file as dead
   for (int attempt = 0; !file_; ++attempt) {  // another container's process may have this one's id
     aside_ = path_;
     aside_ += fmt::format(".{}-{}{}", ::getpid(), attempt, kAsideSuffix);
     file_ = files().open(aside_, Files::Open::create);
-    if (file_ && old == OldHalves::remove && descriptor() >= 0 && attempt < kTurns && !lock_half(descriptor(), aside_))
+    if (file_ && old == Leftovers::remove && descriptor() >= 0 && attempt < kTurns &&
+        !lock_partial_file(descriptor(), aside_))
       file_.reset();
   }
-  if (old == OldHalves::remove) remove_dead_halves(path_, descriptor());
+  if (old == Leftovers::remove) remove_dead_partial_files(path_, descriptor());
 }
 
 AtomicFile::~AtomicFile() {
@@ -61,7 +62,7 @@ void AtomicFile::commit() {
   files().sync_folder(path_.parent_path());
 }
 
-void write_file_atomically(const fs::path& path, std::string_view bytes, AtomicFile::OldHalves old) {
+void write_file_atomically(const fs::path& path, std::string_view bytes, AtomicFile::Leftovers old) {
   AtomicFile file(path, old);
   file.write(bytes);
   file.commit();

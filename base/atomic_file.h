@@ -14,10 +14,10 @@ namespace foretime {
 class AtomicFile {
  public:
   /// `remove` deletes temporary files that killed processes left of the same file, and locks this one, so that other
-  /// processes do not delete it (base/halves.h). Meant for large files.
-  enum class OldHalves { keep, remove };
+  /// processes do not delete it (base/partial_files.h). Meant for large files.
+  enum class Leftovers { keep, remove };
 
-  explicit AtomicFile(std::filesystem::path path, OldHalves old = OldHalves::keep);
+  explicit AtomicFile(std::filesystem::path path, Leftovers old = Leftovers::keep);
   ~AtomicFile();
   AtomicFile(const AtomicFile&) = delete;
   AtomicFile& operator=(const AtomicFile&) = delete;
@@ -43,7 +43,7 @@ class AtomicFile {
 
 /// Writes a file by AtomicFile.
 void write_file_atomically(const std::filesystem::path& path, std::string_view bytes,
-                           AtomicFile::OldHalves old = AtomicFile::OldHalves::keep);
+                           AtomicFile::Leftovers old = AtomicFile::Leftovers::keep);
 
 /// Writes `bytes` under their final name and closes the file, because a full disk of a file server, or a quota, may be
 /// reported only then. For files that are written again after a power loss. Throws FileError.

@@ -70,20 +70,20 @@ void Checksum::add(std::span<const std::byte> bytes) {
   bytes_ += bytes.size();
   if (held > 0) {
     const size_t taken = std::min(kBlock - held, bytes.size());
-    std::copy_n(bytes.begin(), taken, held_.begin() + static_cast<std::ptrdiff_t>(held));
+    std::copy_n(bytes.begin(), taken, partial_block_.begin() + static_cast<std::ptrdiff_t>(held));
     bytes = bytes.subspan(taken);
     if (held + taken < kBlock) return;
-    mix_block(lanes_, held_.data());
+    mix_block(lanes_, partial_block_.data());
   }
   auto lanes = lanes_;  // copied, so that the compiler keeps them in registers
   for (; bytes.size() >= kBlock; bytes = bytes.subspan(kBlock)) mix_block(lanes, bytes.data());
   lanes_ = lanes;
-  std::ranges::copy(bytes, held_.begin());
+  std::ranges::copy(bytes, partial_block_.begin());
 }
 
 uint64_t Checksum::value() const {
   const uint64_t hash = bytes_ >= kBlock ? merged(lanes_) : seed_ + kPrime5;
-  return finished(hash, bytes_, std::span(held_).first(bytes_ % kBlock));
+  return finished(hash, bytes_, std::span(partial_block_).first(bytes_ % kBlock));
 }
 
 }  // namespace foretime

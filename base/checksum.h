@@ -31,7 +31,7 @@ class Checksum {
 
   uint64_t seed_;
   std::array<uint64_t, 4> lanes_;
-  std::array<std::byte, kBlock> held_;  // incomplete next block
+  std::array<std::byte, kBlock> partial_block_;  // incomplete next block
   uint64_t bytes_ = 0;
 };
 

@@ -69,7 +69,7 @@ class CsvParser {
         return field + plain();
       }
     }
-    throw DataError("{}:{}: a quote without its partner", origin_, first_line_);
+    throw DataError("{}:{}: a quote that is not closed", origin_, first_line_);
   }
 
   const std::string& text_;

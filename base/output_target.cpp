@@ -138,7 +138,7 @@ bool is_written_in_place(const fs::path& path, const fs::file_status& status) {
 fs::file_status status_of(const fs::path& path) {
   std::error_code failure;
   const auto status = fs::status(path, failure);
-  if (failure && is_storage_failure(failure.value())) throw_file_error(path, "cannot be looked at", failure.value());
+  if (failure && is_storage_failure(failure.value())) throw_file_error(path, "cannot be examined", failure.value());
   return status;
 }
 
@@ -173,7 +173,7 @@ void expect_replaceable(const std::string& option, const fs::path& output, FileK
 
 void write_output(const fs::path& output, std::string_view text) {
   if (!is_written_in_place(output, status_of(output)))
-    return write_file_atomically(output, text, AtomicFile::OldHalves::remove);
+    return write_file_atomically(output, text, AtomicFile::Leftovers::remove);
   // What a shell has opened with >> keeps what it holds.
   const auto file = files().open(output, Files::Open::append);
   file->write(text);

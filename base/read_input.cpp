@@ -25,7 +25,7 @@ std::string read_input(const std::filesystem::path& file, uint64_t most) {
   }
 }
 
-std::string start_of(const std::filesystem::path& file, size_t bytes) {
+std::string first_bytes(const std::filesystem::path& file, size_t bytes) {
   const Descriptor opened(::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   std::string text(bytes, '\0');
   ssize_t got = -1;

@@ -13,6 +13,6 @@ std::string read_input(const std::filesystem::path& file, uint64_t most = UINT64
 
 /// Returns the first `bytes` bytes of a file, or fewer if it is shorter, to recognise its kind. Empty if the file
 /// cannot be opened, which a later reader reports. Throws StorageError if the storage fails.
-std::string start_of(const std::filesystem::path& file, size_t bytes);
+std::string first_bytes(const std::filesystem::path& file, size_t bytes);
 
 }  // namespace foretime

@@ -150,7 +150,7 @@ std::vector<TaskView> look_at_tasks(const SlurmView& slurm, bool joined) {
 /// another says the rest. Returns the exit code that a training would have.
 int look_at_launch(bool& done) {
   const auto slurm = view_of_slurm([](const char* name) -> const char* { return std::getenv(name); });
-  const auto no_ranks = comm::why_no_ranks();
+  const auto no_ranks = comm::missing_ranks_reason();
   const bool joined = comm::launched_by_mpi() && no_ranks.empty();
   const bool first = comm::launched_rank() <= 0 || !comm::launched_by_mpi();
   done = !first;

@@ -148,7 +148,7 @@ void run(const EvaluateOptions& options) {
           settings.data.train = settings.data.valid = {};
           settings.data.test = options.files;
           sets = {"test"};
-        } else if (members.size() > 1 && !worker::hold_out_the_same(members, settings)) {
+        } else if (members.size() > 1 && !worker::have_equal_holdouts(members, settings)) {
           sets = {"valid", "test"};
           if (comm.rank() == 0)
             print_message(

@@ -126,7 +126,8 @@ void check_measurable(const FinetuneOptions& options, const worker::TuningData& 
   throw DataError(
       "{} of {} new candidates in {} groups were held out, too few to rank: measure more, hold out "
       "more, or learn from all of them unchecked (--holdout 0)",
-      fresh.held_out(), fresh.held_out() + fresh.trained_on(), fresh.dataset().entries.size());
+      fresh.heldout_candidates(), fresh.heldout_candidates() + fresh.training_candidates(),
+      fresh.dataset().entries.size());
 }
 
 worker::TuningOutcome tune(const FinetuneOptions& options, const worker::TrainedModel& trained,
@@ -158,9 +159,9 @@ Json note_of(const FinetuneOptions& options, const Parent& parent, const Trainin
   Json note = {{"parent", jobs::content_id(parent.bytes)},
                {"data_fingerprint", fmt::format("{:016x}", fresh.dataset().fingerprint())},
                {"groups", fresh.dataset().entries.size()},
-               {"trained_on", fresh.trained_on()},
-               {"held_out", fresh.held_out()},
-               {"replayed", training_data.replay ? training_data.replay->trained_on() : 0},
+               {"trained_on", fresh.training_candidates()},
+               {"held_out", fresh.heldout_candidates()},
+               {"replayed", training_data.replay ? training_data.replay->training_candidates() : 0},
                {"steps", how.steps},
                {"learning_rate", how.learning_rate},
                {"share", how.interpolation_weight},
@@ -247,7 +248,8 @@ class TrainingDataReader {
     settings.data.train = std::move(input.files);
     auto data = std::make_unique<worker::TuningData>(parent_.trained, settings);
     notes.insert(notes.end(), input.notes.begin(), input.notes.end());
-    for (const auto& group : data->left_out()) notes.push_back(group + ": left out, as all of it would be held out");
+    for (const auto& group : data->skipped_groups())
+      notes.push_back(group + ": left out, as all of it would be held out");
     return data;
   }
 
@@ -272,14 +274,14 @@ void run(const FinetuneOptions& options, int& exit_code) {
   expect_replaceable("-o", options.out, FileKind::bundle, options.force, inputs);
   configs::DataSettings confined;
   confined.allowed_roots = options.confine;
-  const auto admit = sharding::confinement(confined);
+  const auto admit = sharding::allowed_roots_check(confined);
   if (admit) {
     if (parent_file == options.model) admit(parent_file);  // else it is one that comes with Foretime
     for (const auto& file : options.targets) admit(file);
   }
   const Parent parent(parent_file, options.targets);
-  const auto of_job = channel.listener(0, 1);
-  EndAtSignal listener(*of_job);
+  const auto job_listener = channel.listener(0, 1);
+  EndAtSignal listener(*job_listener);
   const ScratchFolder scratch(options.out);
   const auto training_data = TrainingDataReader(options, parent, scratch.path(), admit).read();
 
@@ -292,7 +294,7 @@ void run(const FinetuneOptions& options, int& exit_code) {
   const auto outcome = tune(options, parent.trained, training_data, how);
   const auto note = note_of(options, parent, training_data, how, outcome);
   inference::write_bundle(options.out, make_tuned(options, parent, outcome, note));
-  channel.send_result(how.steps, outcome.of_job());
+  channel.send_result(how.steps, outcome.job_metrics());
   say(options, note, outcome, training_data.notes);
   if (outcome.kept_parent) exit_code = kParentKept;
 }

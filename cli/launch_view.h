@@ -59,7 +59,7 @@ struct LaunchFinding {
 };
 
 /// Returns the problems of a launch. `tasks` has all tasks if MPI joins them, otherwise only this one; `no_ranks` is
-/// comm::why_no_ranks().
+/// comm::missing_ranks_reason().
 std::vector<LaunchFinding> examine_launch(const SlurmView& slurm, const std::vector<TaskView>& tasks,
                                           const std::string& no_ranks);
 

@@ -54,7 +54,7 @@ inference::Ranking ranking_of(const inference::Model& model, Workload&& workload
                               const inference::ProgramScores& result, double operations) {
   if (result.failed > 0)
     print_message("foretime: {}: {} of {} programs not scored, the first: {}: {}\n", workload.name, result.failed,
-                  result.scores.size(), to_string(workload.places[result.first_failed]), result.why);
+                  result.scores.size(), to_string(workload.places[result.first_failed_index]), result.first_reason);
   const std::vector<double> flops(operations > 0.0 ? result.scores.size() : 0, operations);
   auto ranking = ranking_of(model, std::move(workload.name), result.scores, flops, std::move(workload.ids));
   ranking.failures.assign(result.failures.begin(), result.failures.end());

@@ -179,7 +179,8 @@ class TaskMaker {
       if (m == 0 && result.failed > 0) {
         auto& failed = skipped_.failed;
         if (failed.count == 0)
-          failed.first = fmt::format("{}: {}", to_string(distinct.places[result.first_failed]), result.why);
+          failed.first =
+              fmt::format("{}: {}", to_string(distinct.places[result.first_failed_index]), result.first_reason);
         failed.count += result.failed;
       }
       scores.push_back(std::move(result.scores));

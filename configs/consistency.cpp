@@ -110,7 +110,7 @@ std::string find_conflict(const Settings& s) {
            {segments && s.data.format != DataFormat::layout, "sampler.max_segment_nodes", "data.format",
             "only layout graphs are cut into segments; set it to 0"},
            {always_resident && segments, "sampler.resident_plans", "sampler.max_segment_nodes",
-            "a segment is drawn anew each time; set it to auto, or the other to 0"},
+            "each sample draws another segment; set it to auto, or the other to 0"},
            {always_resident && s.data.format != DataFormat::layout, "sampler.resident_plans", "data.format",
             "only layout graphs have states that candidates share; set it to auto"},
            {always_resident && m.sharing == StateSharing::none, "sampler.resident_plans", "model.sharing",

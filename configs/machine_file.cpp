@@ -65,13 +65,14 @@ MachineFile parse_machine_file(const std::string& yaml, const std::string& origi
       }
     }
   }
-  if (machine.name.empty()) throw SettingsError("{}: name: missing, expected what -model= of records says", origin);
+  if (machine.name.empty())
+    throw SettingsError("{}: name: missing, expected the value of -model= in the targets of records", origin);
   if (machine.name.find_first_of(" \t\n") != std::string::npos)
     throw SettingsError("{}: name: '{}' has a blank, which -model= of a TVM target cannot have", origin, machine.name);
   if (!described)
     throw SettingsError(
-        "{}: hardware: missing, expected vector_bytes, caches and what else is known of the machine "
-        "(foretime target measure writes it)",
+        "{}: hardware: missing, expected vector_bytes, caches and other properties of the machine (foretime target "
+        "measure writes it)",
         origin);
   machine.hardware = hardware;
   return machine;

@@ -60,8 +60,8 @@ their bounds come from `configs/settings_table.h`.
 
 A settings file is a YAML map of the sections below; what it leaves out keeps its default. Any key can be overridden
 on the command line by its full name: `foretime train configs/quickstart.yaml optimizer.learning_rate=3e-4
-data.train=[a.npz,b.npz]`. A value that starts with `[`, `{`, `"` or `'` is read as YAML, everything else as it
-stands. A single string stands for a list of one. Unknown keys, keys given twice, values out of bounds and keys of
+data.train=[a.npz,b.npz]`. A value that starts with `[`, `{`, `"` or `'` is read as YAML, any other value
+literally. A single string means a list of one. Unknown keys, keys given twice, values out of bounds and keys of
 model types that are not used are refused. `foretime config --migrate FILE` prints a file of a former version with
 the new names of its keys.
 )";

@@ -32,7 +32,7 @@ std::string kind_of(const YAML::Node& node) {
 
 void check_size(const YAML::Node& node, const std::string& origin, int depth, int64_t& count) {
   if (++count > kMostYamlValues) {
-    throw SettingsError("{}: found more than {} values (aliases count for what they stand for)", origin,
+    throw SettingsError("{}: found more than {} values (an alias counts as all values that it repeats)", origin,
                         kMostYamlValues);
   }
   if (depth > kMostYamlLevels)

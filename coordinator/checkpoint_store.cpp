@@ -11,8 +11,8 @@
 
 #include "base/atomic_file.h"
 #include "base/foreign_file.h"
-#include "base/halves.h"
 #include "base/output_target.h"
+#include "base/partial_files.h"
 #include "base/text.h"
 
 namespace foretime::coordinator {
@@ -109,7 +109,7 @@ void write_folder(const fs::path& folder, const std::map<std::string, std::strin
   try {
     // What a process left that was killed between two renames: this folder, as it was before.
     for (const auto& path : files().list(folder.parent_path())) {
-      if (is_half_of(path, folder.filename().string())) files().remove(path);
+      if (is_partial_file_of(path, folder.filename().string())) files().remove(path);
     }
   } catch (const FileError&) {
     // The new one is in place.
@@ -118,17 +118,17 @@ void write_folder(const fs::path& folder, const std::map<std::string, std::strin
 
 fs::path CheckpointStore::folder(int64_t step) const { return root_ / fmt::format("{}{:08}", kPrefix, step); }
 
-void CheckpointStore::remove_halves() {
+void CheckpointStore::remove_partial_files() {
   for (const auto& path : files().list(root_)) {
     const auto name = path.filename().string();
     const bool of_step =
-        step_of(root_ / name.substr(0, name.find('.'))) && is_half_of(path, name.substr(0, name.find('.')));
-    if (of_step || is_half_of(path, kBest)) files().remove(path);
+        step_of(root_ / name.substr(0, name.find('.'))) && is_partial_file_of(path, name.substr(0, name.find('.')));
+    if (of_step || is_partial_file_of(path, kBest)) files().remove(path);
   }
 }
 
 void CheckpointStore::clear() {
-  remove_halves();
+  remove_partial_files();
   files().remove(root_ / kBest);
   for (const auto& path : files().list(root_)) {
     const auto name = path.filename().string();
@@ -140,7 +140,7 @@ void CheckpointStore::clear() {
 void CheckpointStore::commit(int64_t step, const std::map<std::string, std::string>& contents) {
   // Without those above it: whoever has removed the run's directory wants no part of it back.
   if (files().create_folder(root_)) files().sync_folder(root_.parent_path().empty() ? "." : root_.parent_path());
-  remove_halves();  // frees the space of unfinished files
+  remove_partial_files();  // frees the space of unfinished files
   Json manifest = {{"format", kFormat}, {"step", step}, {"files", Json::object()}};
   for (const auto& [name, bytes] : contents)
     manifest["files"][name] = {{"bytes", bytes.size()}, {"crc32", checksum(bytes)}};

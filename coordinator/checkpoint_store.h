@@ -82,7 +82,7 @@ class CheckpointStore {
 
  private:
   /// Removes unfinished files of checkpoints and best.json that interrupted processes left.
-  void remove_halves();
+  void remove_partial_files();
 
   std::filesystem::path root_;
 };

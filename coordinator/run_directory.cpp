@@ -19,8 +19,8 @@
 
 #include "base/atomic_file.h"
 #include "base/foreign_file.h"
-#include "base/halves.h"
 #include "base/message.h"
+#include "base/partial_files.h"
 #include "configs/fields.h"
 #include "configs/load.h"
 #include "configs/metrics.h"
@@ -101,9 +101,10 @@ bool is_run(const fs::path& folder) {
 }
 
 /// Removes what interrupted processes left of the files of a run: it would keep the disk full.
-void remove_halves(const fs::path& folder) {
+void remove_partial_files(const fs::path& folder) {
   for (const auto& file : files().list(folder))
-    if (std::ranges::any_of(kWritten, [&](const char* name) { return is_half_of(file, name); })) files().remove(file);
+    if (std::ranges::any_of(kWritten, [&](const char* name) { return is_partial_file_of(file, name); }))
+      files().remove(file);
 }
 
 /// Removes what a run and its baselines have written, except config.yaml, which the next run replaces. Everything else
@@ -126,7 +127,7 @@ void clear_run(const fs::path& folder) {
 
 /// Returns whether a folder has no log, or one of make_logger: a run that failed early has left a log and no
 /// config.yaml.
-bool is_log_or_room(const fs::path& folder) {
+bool has_no_foreign_log(const fs::path& folder) {
   constexpr std::string_view kTime = "0000-00-00 00:00:00.000 ";
   const auto file = open_foreign(folder, kLog, UINT64_MAX);
   std::string start(file ? kTime.size() : 0, '\0');
@@ -138,13 +139,13 @@ bool is_log_or_room(const fs::path& folder) {
 
 }  // namespace
 
-void expect_run_or_room(const fs::path& folder) {
-  const bool own_log = is_log_or_room(folder);
+void require_run_or_empty_folder(const fs::path& folder) {
+  const bool own_log = has_no_foreign_log(folder);
   if (is_run(folder)) return;
   const auto found = std::ranges::find_if(kWritten, [&](const char* name) { return files().exists(folder / name); });
   if (found != kWritten.end() || !own_log)
     throw configs::SettingsError(
-        "{}: exists, and no run of Foretime wrote it (the first line of such a folder's config.yaml says so); name "
+        "{}: exists, but is not a run of Foretime (the first line of its config.yaml would say so); name "
         "another run.directory",
         (folder / (own_log ? *found : kLog)).string());
 }
@@ -154,19 +155,19 @@ RunDirectory::RunDirectory(const configs::Settings& settings, DataFingerprints d
   const auto config = path_ / kConfig;
   const Json own = {{"fingerprint", fmt::format("{:016x}", data.all)},
                     {"training", fmt::format("{:016x}", data.training)}};
-  expect_run_or_room(path_);
+  require_run_or_empty_folder(path_);
   const bool begun = files().exists(config);
   // A run that was refused or diverged before its first checkpoint leaves nothing to continue.
-  begins_again_ =
+  restarts_empty_run_ =
       begun && !settings.run.overwrite && files().exists(path_ / "data.json") && checkpoints_.steps().empty();
-  if (begun && (settings.run.overwrite || begins_again_)) {
+  if (begun && (settings.run.overwrite || restarts_empty_run_)) {
     clear_run(path_);
   } else if (begun) {
     const auto differences = config_differences(configs::settings_of_run(path_), settings);
     if (!differences.empty()) {
       throw configs::SettingsError(
-          "{}: holds a run with another configuration:{}\nname another run.directory, or set "
-          "run.overwrite=true to begin anew there",
+          "{}: holds a run with another configuration:{}\nname another run.directory, or set run.overwrite=true to "
+          "start again there",
           path_.string(), differences);
     }
     if (const auto text = read_foreign(path_, "data.json", kMostNoteBytes)) {
@@ -182,7 +183,7 @@ RunDirectory::RunDirectory(const configs::Settings& settings, DataFingerprints d
       }
     }
   }
-  if (begun) remove_halves(path_);
+  if (begun) remove_partial_files(path_);
   create_folders_synced(path_);
   write(kConfig, std::string(configs::kRunMark) + configs::to_yaml(settings));  // first: it says that this is a run
   create_folders_synced(path_ / kCheckpoints);

@@ -22,7 +22,7 @@ struct DataFingerprints {
 
 /// Throws configs::SettingsError if a folder that is not a run of Foretime holds files that a run would replace, append
 /// to or remove. The first line of a run's config.yaml marks its folder.
-void expect_run_or_room(const std::filesystem::path& folder);
+void require_run_or_empty_folder(const std::filesystem::path& folder);
 
 /// Manages rank 0's folder for a run: config.yaml, environment.json, data.json, metrics.jsonl, rankings.csv, log.txt,
 /// checkpoints/.
@@ -30,13 +30,13 @@ class RunDirectory {
  public:
   /// Opens or creates the folder. If it holds a run, that run's configuration must agree with `settings` in everything
   /// that determines the result (see config_differences), and its training and validation groups must be equal.
-  /// Exceptions are run.overwrite, which empties the folder, and a run without a checkpoint (`begins_again`). Test
-  /// groups may differ, since a continued run measures them. Throws configs::SettingsError, RunError.
+  /// Exceptions are run.overwrite, which empties the folder, and a run without a checkpoint (`restarts_empty_run`).
+  /// Test groups may differ, since a continued run measures them. Throws configs::SettingsError, RunError.
   RunDirectory(const configs::Settings& settings, DataFingerprints data);
 
   const std::filesystem::path& path() const { return path_; }
   /// Returns whether the folder held a run without a checkpoint, whose files were removed.
-  bool begins_again() const { return begins_again_; }
+  bool restarts_empty_run() const { return restarts_empty_run_; }
   CheckpointStore& checkpoints() { return checkpoints_; }
   /// Appends one line to metrics.jsonl.
   void append_metrics(const nlohmann::json& line);
@@ -51,7 +51,7 @@ class RunDirectory {
  private:
   std::filesystem::path path_;
   CheckpointStore checkpoints_;
-  bool begins_again_ = false;
+  bool restarts_empty_run_ = false;
   bool has_metrics_ = false;  // lines were appended, so a missing file has been removed by somebody
 
   /// Returns the size of metrics.jsonl; 0 if it was not begun. Throws StorageError if it has been removed.

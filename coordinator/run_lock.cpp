@@ -178,9 +178,9 @@ bool RunLock::try_lock() {
   }
   struct stat own {
   }, there{};
-  if (::fstat(file_.get(), &own) != 0) fail(path_, "cannot be looked at", errno);
+  if (::fstat(file_.get(), &own) != 0) fail(path_, "cannot be examined", errno);
   if (::stat(path_.c_str(), &there) == 0) return own.st_ino == there.st_ino;
-  if (errno != ENOENT) fail(path_, "cannot be looked at", errno);
+  if (errno != ENOENT) fail(path_, "cannot be examined", errno);
   return false;
 }
 

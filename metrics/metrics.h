@@ -46,8 +46,8 @@ double r_squared(std::span<const double> predicted, std::span<const double> meas
 struct Scores {
   std::vector<double> scores;     // lower means faster
   std::vector<double> predicted;  // run times in the group's unit; empty if the model only ranks
-  std::vector<int64_t> levels =
-      {};  // ascending with the scores; equal for scores that differ by noise only; empty: unknown
+  // ascending with the scores; equal for scores that differ by noise only; empty: unknown
+  std::vector<int64_t> levels = {};
   std::vector<double> failures = {};  // chances of failure, 0 to 1; empty if the model has none
 };
 

@@ -299,19 +299,19 @@ void CostModel::fit_transform(const InputStatistics& statistics) {
       const bool all = std::ssize(fit.columns) == schema_.feature_count;
       return all || !statistic.defined() ? statistic : statistic.index_select(0, torch::tensor(fit.columns));
     };
-    switch (fit.of) {
-      case FitSpec::Of::node_features:
+    switch (fit.source) {
+      case FitSpec::Source::node_features:
         fit_columns(fit, offset, scale, chosen(statistics.minimum), chosen(statistics.maximum), chosen(statistics.mean),
                     chosen(statistics.deviation));
         break;
-      case FitSpec::Of::tile_features:
+      case FitSpec::Source::tile_features:
         fit_columns(fit, offset, scale, statistics.candidate_minimum, statistics.candidate_maximum,
                     statistics.candidate_mean, statistics.candidate_deviation);
         break;
-      case FitSpec::Of::loop_columns:
+      case FitSpec::Source::loop_columns:
         fit_loop_columns(offset, scale, statistics);
         break;
-      case FitSpec::Of::type_vectors:
+      case FitSpec::Source::type_vectors:
         fit_type_vectors(offset, statistics.type_vectors);
         break;
     }

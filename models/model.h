@@ -17,10 +17,10 @@ namespace foretime::models {
 /// Holds column statistics of the raw node features over the training graphs, and of tile features.
 struct InputStatistics {
   torch::Tensor minimum, maximum, mean, deviation;  // [features] float64
-  torch::Tensor candidate_minimum, candidate_maximum, candidate_mean,
-      candidate_deviation;     // [24] float64; undefined unless tile
+  // [24] float64; undefined unless tile
+  torch::Tensor candidate_minimum, candidate_maximum, candidate_mean, candidate_deviation;
   torch::Tensor type_vectors;  // [node types, model.node_type_embedding] float; undefined unless
-                               // model.node_types.vectors is fasttext else undefined
+                               // model.node_types.vectors is fasttext
 };
 
 class AutogradGraph;

@@ -75,9 +75,11 @@ int64_t count_parts(const data::GroupHeader& header, const configs::Settings& se
   const double room = limit - bytes.whole - bytes.sample;
   if (room <= 0 || std::ceil(bytes.divided / room) > static_cast<double>(segments))
     throw configs::SettingsError(
-        found + fmt::format("; its {} segments cannot meet that, {:.0f} bytes go to each part whatever its size: lower "
-                            "sampler.max_segment_nodes or sampler.candidates_per_group, or raise shard.max_rank_bytes",
-                            segments, bytes.whole + bytes.sample));
+        found +
+        fmt::format(
+            "; its {} segments are not enough parts, since each part needs {:.0f} bytes whatever its size: lower "
+            "sampler.max_segment_nodes or sampler.candidates_per_group, or raise shard.max_rank_bytes",
+            segments, bytes.whole + bytes.sample));
   return std::ceil(bytes.divided / room);
 }
 

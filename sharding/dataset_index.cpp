@@ -38,7 +38,7 @@ bool lies_in(const fs::path& file, const fs::path& folder) {
 
 }  // namespace
 
-data::FileCheck confinement(const configs::DataSettings& settings) {
+data::FileCheck allowed_roots_check(const configs::DataSettings& settings) {
   if (settings.allowed_roots.empty()) return {};
   std::vector<fs::path> folders;
   for (const auto& folder : settings.allowed_roots)
@@ -130,7 +130,8 @@ DatasetIndex make_dataset_index(const configs::Settings& settings, int64_t colum
   const auto featurizer = data::make_featurizer(settings.data, columns);
   const auto add = [&](const std::vector<std::string>& patterns, Role role) {
     if (patterns.empty()) return;
-    for (auto& header : data::list_groups(patterns, settings.data.root, kind, confinement(settings.data), featurizer))
+    for (auto& header :
+         data::list_groups(patterns, settings.data.root, kind, allowed_roots_check(settings.data), featurizer))
       dataset.entries.push_back(make_entry(std::move(header), role, settings));
   };
   add(settings.data.train, Role::train);
@@ -245,11 +246,11 @@ std::map<std::string, size_t> size_columns(const CsvTable& table) {
       throw DataError("{}: line 1: column '{}'; expected nodes, edges and, if known, configurable, candidates, name",
                       table.origin, name);
     if (!columns.emplace(name, columns.size()).second)
-      throw DataError("{}: line 1: column {} stands there twice", table.origin, name);
+      throw DataError("{}: line 1: column {} occurs twice", table.origin, name);
   }
   for (const char* needed : {"nodes", "edges"}) {
     if (!columns.contains(needed))
-      throw DataError("{}: line 1: no column {}; expected nodes and edges at the least", table.origin, needed);
+      throw DataError("{}: line 1: no column {}; expected at least nodes and edges", table.origin, needed);
   }
   return columns;
 }

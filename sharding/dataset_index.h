@@ -74,7 +74,7 @@ void verify_files(const DatasetIndex& dataset, const std::vector<int64_t>& entri
 /// files; an empty function if the setting is empty. Symbolic links and `..` are resolved in files and folders, so that
 /// neither a pattern nor a link can leave the folders. The check throws data::DataError naming file and folders; a
 /// folder that does not exist throws immediately.
-data::FileCheck confinement(const configs::DataSettings& settings);
+data::FileCheck allowed_roots_check(const configs::DataSettings& settings);
 
 // Layout graphs of which only sizes are known, so that a plan can be made before files exist.
 

@@ -66,8 +66,8 @@ struct ShardPlan {
   std::vector<BatchSlot> slots;
   std::vector<int64_t> buckets;  // [buckets + 1] range of batches of each bucket, before an epoch is shuffled
   std::vector<int> slot_rank;    // [slots]
-  std::vector<std::vector<int>>
-      eval_parts;                 // [dataset index entries][parts] rank that evaluates candidates of the entry
+  // [dataset index entries][parts] rank that evaluates candidates of the entry
+  std::vector<std::vector<int>> eval_parts;
   int64_t batches_per_epoch = 0;  // number of samples of the longest slot; shorter slots pad with zero weight
   double imbalance = 0;           // largest rank's training cost / mean, minus 1
 

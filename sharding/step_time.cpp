@@ -27,7 +27,7 @@ constexpr uint64_t kMostNoteBytes = 1 << 20;
 Json read_json(const std::filesystem::path& run, const char* name) {
   auto json = Json::parse(read_foreign(run, name, kMostNoteBytes).value_or(""), nullptr, false);
   if (!json.is_object())
-    throw DataError("{}: no JSON; expected the folder of a run of foretime train", (run / name).string());
+    throw DataError("{}: not JSON; expected the folder of a run of foretime train", (run / name).string());
   return json;
 }
 

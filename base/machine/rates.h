@@ -22,8 +22,8 @@ struct RateOptions {
   std::vector<int> cpus = {0};  // CPUs with one thread each, which run at once
   int64_t runs = 15;            // number of measurements of about `seconds`
   double seconds = 0.1;
-  int64_t copy_bytes =
-      int64_t{64} << 20;  // bytes that each thread copies, several times the size of its last-level cache
+  // bytes that each thread copies, several times the size of its last-level cache
+  int64_t copy_bytes = int64_t{64} << 20;
 };
 
 /// Returns the float multiplications and additions per second (a multiply-add counts twice) of chains in registers,

@@ -49,8 +49,8 @@ class GradientReducer {
   };
   /// Holds the times of the last step.
   struct Timing {
-    double exposed_seconds =
-        0;  // wait of `finish`; over NCCL the wait of the stream, in the last step that it has finished
+    // wait of `finish`; over NCCL the wait of the stream, in the last step that it has finished
+    double exposed_seconds = 0;
     int64_t started_early = 0;  // number of buckets that started during backward
     Clock::time_point wait_began, wait_ended;
     std::vector<BucketTiming> buckets;  // ordered by start

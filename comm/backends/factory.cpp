@@ -72,7 +72,7 @@ std::unique_ptr<Communicator> make_communicator(const CommOptions& options) {
   const Backend backend = options.backend;
   if (options.timeout.count() <= 0)
     throw CommError("timeout of a collective: {} s, expected more than 0", options.timeout.count());
-  const auto no_ranks = why_no_ranks();
+  const auto no_ranks = missing_ranks_reason();
   if (backend == Backend::single) {
     if (launched_by_mpi() && no_ranks.empty()) {
       throw CommError(
@@ -82,7 +82,7 @@ std::unique_ptr<Communicator> make_communicator(const CommOptions& options) {
   }
   if (backend == Backend::auto_ && !launched_by_mpi()) return make_single_communicator();
   if (!no_ranks.empty())
-    throw CommError("{}; or give each task a run.directory of its own and comm.backend=single", no_ranks);
+    throw CommError("{}; or give each task a separate run.directory and comm.backend=single", no_ranks);
 
   if (backend == Backend::nccl && !options.gpus) {
     throw CommError(
@@ -99,7 +99,7 @@ std::unique_ptr<Communicator> make_communicator(const CommOptions& options) {
   auto by_mpi = std::make_unique<MpiCommunicator>(group);
   if (backend == Backend::nccl) return make_nccl_communicator(std::move(by_mpi));
   if (backend == Backend::mpi || !options.gpus) return by_mpi;
-  if (!why_no_nccl(*by_mpi).empty()) return by_mpi;
+  if (!missing_nccl_reason(*by_mpi).empty()) return by_mpi;
   return make_nccl_communicator(std::move(by_mpi));
 }
 

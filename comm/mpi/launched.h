@@ -35,7 +35,7 @@ inline int launched_local_rank() {
 
 /// Returns the reason why the tasks of this srun step cannot become ranks of one group, and a remedy; "" if no reason
 /// is known. Each task would train alone, and Open MPI's message would blame its build.
-inline std::string why_no_ranks() {
+inline std::string missing_ranks_reason() {
   const char* tasks = std::getenv("SLURM_STEP_NUM_TASKS");
   if (tasks == nullptr || std::atoi(tasks) <= 1) return "";
   for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_RANK"}) {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "comm/mpi/lent.h"
+#include "comm/mpi/retained_buffers.h"
 
 namespace foretime::comm {
 
@@ -50,7 +50,7 @@ class Transfer final : public Work {
  public:
   Transfer(std::shared_ptr<MpiChannel> channel, Call call, torch::Tensor target)
       : channel_(std::move(channel)), call_(call), target_(std::move(target)), host_(on_host(target_)) {
-    lent_.keep(host_);
+    buffers_.keep(host_);
   }
 
   /// Calls `start(address, count, type, request)` for each piece of the tensor.
@@ -60,7 +60,7 @@ class Transfer final : public Work {
     const int64_t width = host_.element_size();
     for (int64_t at = 0; at < host_.numel(); at += channel_->max_count) {
       const int count = std::min(channel_->max_count, host_.numel() - at);
-      channel_->group->check(start(address + at * width, count, mpi_type(host_.scalar_type()), lent_.new_request()),
+      channel_->group->check(start(address + at * width, count, mpi_type(host_.scalar_type()), buffers_.new_request()),
                              what);
     }
   }
@@ -69,13 +69,13 @@ class Transfer final : public Work {
   /// by `lent`.
   template <class Start>
   void start_whole(Start&& start, const char* what) {
-    channel_->group->check(start(host_.data_ptr(), lent_.new_request()), what);
+    channel_->group->check(start(host_.data_ptr(), buffers_.new_request()), what);
   }
-  Lent& lent() { return lent_; }
+  RetainedBuffers& buffers() { return buffers_; }
 
   bool poll() override {
     bool done = false;
-    channel_->group->check(lent_.test(done), call_.what);
+    channel_->group->check(buffers_.test(done), call_.what);
     return done;
   }
 
@@ -91,7 +91,7 @@ class Transfer final : public Work {
   std::shared_ptr<MpiChannel> channel_;
   Call call_;
   torch::Tensor target_, host_;
-  Lent lent_;
+  RetainedBuffers buffers_;
 };
 
 /// `size` bytes that begin with a copy of `bytes`.
@@ -187,11 +187,11 @@ std::vector<std::string> MpiCommunicator::all_gather_bytes(const std::string& by
   auto* text = static_cast<char*>(joined.data_ptr());
   bytes.copy(text + starts[rank()], bytes.size());
   Transfer pieces(channel_, call, joined);
-  const int* lent_counts = pieces.lent().keep(counts);
-  const int* lent_starts = pieces.lent().keep(starts);
+  const int* kept_counts = pieces.buffers().keep(counts);
+  const int* kept_starts = pieces.buffers().keep(starts);
   pieces.start_whole(
       [&](void* address, MPI_Request* request) {
-        return MPI_Iallgatherv(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, address, lent_counts, lent_starts, MPI_BYTE,
+        return MPI_Iallgatherv(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, address, kept_counts, kept_starts, MPI_BYTE,
                                channel_->comm, request);
       },
       "MPI_Iallgatherv");
@@ -213,7 +213,7 @@ std::string MpiCommunicator::broadcast_bytes(const std::string& bytes, int root)
 
 void MpiCommunicator::finish() {
   // MPI may still use what a collective that was given up has left; the process is about to end.
-  if (!Lent::any_kept()) {
+  if (!RetainedBuffers::any_kept()) {
     group().check(MPI_Comm_free(&channel_->comm), "MPI_Comm_free");
     for (auto& [place, comm] : channel_->later) group().check(MPI_Comm_free(&comm), "MPI_Comm_free");
   }

@@ -12,7 +12,7 @@
 
 #include "base/process.h"
 #include "comm/communicator.h"
-#include "comm/mpi/lent.h"
+#include "comm/mpi/retained_buffers.h"
 
 namespace foretime::comm {
 namespace {
@@ -291,7 +291,7 @@ void MpiGroup::wait(const Call& call, const std::function<bool()>& finished) {
 void MpiGroup::check_notice(const std::string& here) {
   const auto& notice = watch_->notice();
   if (!notice) return;
-  told_by_peer_ = true;
+  peer_has_failed_ = true;
   mark_failed(fmt::format("rank {}: {}: {} ended: {}", rank_, here, name_of(notice->rank), notice->reason));
   throw PeerLostError(failure_);
 }
@@ -328,15 +328,15 @@ void MpiGroup::meet(const char* what) {
 bool MpiGroup::announce_failure(const std::string& reason) noexcept {
   try {
     mark_failed(reason.empty() ? "failure" : reason);
-    if (told_by_peer_) return false;
+    if (peer_has_failed_) return false;
     if (finished_) return true;
-    const auto limit =
-        Clock::now() + clock_time(kAnnounceLimit);  // time for sending the notice and receiving those of lower ranks
+    // time for sending the notice and receiving those of lower ranks
+    const auto limit = Clock::now() + clock_time(kAnnounceLimit);
     if (!std::exchange(announced_, true)) watch_->announce_end(reason, kAnnounceLimit);
     while (rank_ > 0 && Clock::now() < limit) {
       watch_->serve(entered_, "ends");
       if (const auto& notice = watch_->notice(); notice && notice->rank < rank_) {
-        told_by_peer_ = true;
+        peer_has_failed_ = true;
         return false;
       }
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
@@ -351,7 +351,7 @@ void MpiGroup::abort(const std::string& reason) noexcept {
   try {
     mark_failed(reason.empty() ? "abort" : reason);
     if (finished_) return;
-    if (told_by_peer_) {
+    if (peer_has_failed_) {
       std::this_thread::sleep_for(kLinger);  // the peer has told everybody itself
     } else if (!std::exchange(announced_, true)) {
       watch_->announce_end(reason, kAnnounceLimit);

@@ -154,7 +154,7 @@ class MpiGroup {
  private:
   std::chrono::duration<double> timeout_;
   bool owns_mpi_ = false;
-  bool finished_ = false, told_by_peer_ = false, announced_ = false;
+  bool finished_ = false, peer_has_failed_ = false, announced_ = false;
   int rank_ = 0, size_ = 1, local_rank_ = 0, local_size_ = 1, host_block_ = 1;
   int64_t entered_ = 0;
 

@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "base/check.h"
-#include "comm/mpi/lent.h"
 #include "comm/mpi/mpi_communicator.h"
+#include "comm/mpi/retained_buffers.h"
 
 namespace foretime::comm {
 namespace {
@@ -65,8 +65,8 @@ class MpiStages {
       auto& stage = stages_.list[at_];
       if (auto* exchange = std::get_if<AllToAll>(&stage)) {
         const auto comm = next_comm(exchange->scope);
-        lent_.keep(exchange->send);
-        lent_.keep(exchange->receive);
+        buffers_.keep(exchange->send);
+        buffers_.keep(exchange->receive);
         return in_pieces(exchange->send, [&](int64_t at, int count, MPI_Datatype type, MPI_Request* request) {
           return MPI_Ialltoall(address(exchange->send, at), count, type, address(exchange->receive, at), count, type,
                                comm, request);
@@ -74,7 +74,7 @@ class MpiStages {
       }
       if (auto* gather = std::get_if<AllGather>(&stage)) {
         const auto comm = next_comm(gather->scope);
-        lent_.keep(gather->pieces);
+        buffers_.keep(gather->pieces);
         return in_pieces(gather->pieces, [&](int64_t at, int count, MPI_Datatype type, MPI_Request* request) {
           return MPI_Iallgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, address(gather->pieces, at), count, type, comm,
                                 request);
@@ -108,16 +108,16 @@ class MpiStages {
       auto type = value;
       if (!whole) {
         type = piece_type(*channel_->group, value, count, length * pieces.element_size());
-        lent_.keep(type);
+        buffers_.keep(type);
       }
-      const auto code = start(at, whole ? count : 1, type, lent_.new_request());
+      const auto code = start(at, whole ? count : 1, type, buffers_.new_request());
       channel_->group->check(code, call_.what);
     }
   }
 
   bool arrived() {
     bool done = false;
-    channel_->group->check(lent_.test(done), call_.what);
+    channel_->group->check(buffers_.test(done), call_.what);
     return done;
   }
 
@@ -125,7 +125,7 @@ class MpiStages {
   Call call_;
   Stages stages_;
   std::shared_ptr<MpiStages> previous_;
-  Lent lent_;                         // memory of stage `at_`
+  RetainedBuffers buffers_;           // memory of stage `at_`
   size_t at_ = 0;                     // place in stages_.list
   size_t transfers_ = 0, begun_ = 0;  // numbers of transfers in stages_.list
 };

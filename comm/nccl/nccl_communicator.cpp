@@ -203,7 +203,7 @@ std::string problem_of_all(MpiCommunicator& host, int& index) {
 
 }  // namespace
 
-std::string why_no_nccl(MpiCommunicator& host) {
+std::string missing_nccl_reason(MpiCommunicator& host) {
   int index = 0;
   return problem_of_all(host, index);
 }

@@ -17,7 +17,7 @@ std::unique_ptr<Communicator> make_nccl_communicator(std::unique_ptr<MpiCommunic
 
 /// Returns the reason why `make_nccl_communicator` would throw on some rank for lack of a GPU; "" if there is none.
 /// Collective.
-std::string why_no_nccl(MpiCommunicator& host);
+std::string missing_nccl_reason(MpiCommunicator& host);
 
 /// Returns the number of GPUs that a communicator of this build can use; 0 without a driver or without NCCL.
 int visible_gpus();

@@ -8,7 +8,7 @@ constexpr const char* kMissing =
 
 std::unique_ptr<Communicator> make_nccl_communicator(std::unique_ptr<MpiCommunicator>) { throw CommError(kMissing); }
 
-std::string why_no_nccl(MpiCommunicator&) { return kMissing; }
+std::string missing_nccl_reason(MpiCommunicator&) { return kMissing; }
 
 int visible_gpus() { return 0; }
 

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "base/files.h"
-#include "base/halves.h"
+#include "base/partial_files.h"
 #include "base/threads.h"
 #include "data/dataset/group_files.h"
 #include "data/files/packed_file.h"
@@ -121,8 +121,8 @@ PackParts::PackParts(std::filesystem::path file, const std::vector<GroupHeader>&
       lists_(distribute_groups(headers, workers)),
       process_(process),
       processes_(processes),
-      lifetime_lock_(file_.string() + fmt::format(".{}.process{}", token, process), AtomicFile::OldHalves::remove) {
-  if (process == 0) remove_dead_halves(file_, lifetime_lock_.descriptor());
+      lifetime_lock_(file_.string() + fmt::format(".{}.process{}", token, process), AtomicFile::Leftovers::remove) {
+  if (process == 0) remove_dead_partial_files(file_, lifetime_lock_.descriptor());
   for (const GroupHeader& header : headers) names_.push_back(header.name);
   for (size_t worker = 0; worker < lists_.size(); ++worker) {
     parts_.push_back(file_);

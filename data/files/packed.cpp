@@ -267,7 +267,7 @@ void verify_plans(const GroupHeader& header) {
 }  // namespace
 
 bool is_packed(const std::filesystem::path& file) {
-  return start_of(file, packed::kMagic.size()) == std::string_view(packed::kMagic.data(), packed::kMagic.size());
+  return first_bytes(file, packed::kMagic.size()) == std::string_view(packed::kMagic.data(), packed::kMagic.size());
 }
 
 std::vector<GroupHeader> packed_headers(const std::filesystem::path& path) {

@@ -19,7 +19,7 @@ constexpr uint64_t kCopyPiece = uint64_t{1} << 20;
 
 }  // namespace
 
-Output::Output(std::filesystem::path file) : file_(std::move(file), AtomicFile::OldHalves::remove) {
+Output::Output(std::filesystem::path file) : file_(std::move(file), AtomicFile::Leftovers::remove) {
   const Preamble unfinished{};
   write(&unfinished, sizeof unfinished);
 }

@@ -111,7 +111,7 @@ Bundle read_bundle(const std::filesystem::path& path) {
 }
 
 void write_bundle(const std::filesystem::path& path, const Bundle& bundle) {
-  write_file_atomically(path, serialize_bundle(bundle), AtomicFile::OldHalves::remove);
+  write_file_atomically(path, serialize_bundle(bundle), AtomicFile::Leftovers::remove);
 }
 
 }  // namespace foretime::inference

@@ -37,8 +37,8 @@ struct ScoringSpec {
   int64_t feature_count = 0, node_type_count = 0;
   std::string columns;      // data::columns_text of a model of a table; else ""
   int64_t prune_hops = -1;  // data::kNoPruning
-  std::optional<data::Hardware>
-      hardware;             // loops: machine that TIR is assumed to run on; records name their own target
+  // loops: machine that TIR is assumed to run on; records name their own target
+  std::optional<data::Hardware> hardware;
   data::Machines machines;  // machines that records may name
   Graph graph;
   Targets targets;

@@ -88,8 +88,8 @@ class Reader {
     const auto rest = bytes_.substr(kLengthBytes);
     if (length > rest.size() || length > kLargestHeader) {
       fail(
-          "no safetensors file, as bundles are, or a cut one: header length {}, expected at most {} (bytes that "
-          "follow) and {}",
+          "not a safetensors file, as bundles are, or truncated: header length {}, expected at most {} (the bytes "
+          "after it) and {}",
           length, rest.size(), kLargestHeader);
     }
     data_ = rest.substr(length);
@@ -155,9 +155,8 @@ class Reader {
     }
     const auto [begin, end] = std::pair(offsets[0], offsets[1]);
     if (begin <= end && end > data_.size()) {
-      fail(
-          "shorter than its header says: {} bytes of data, expected at least {} (tensor {}); was it copied completely?",
-          data_.size(), end, name);
+      fail("truncated: {} bytes of data, expected at least {} (tensor {}); was it copied completely?", data_.size(),
+           end, name);
     }
     if (begin > end) {
       fail_at(name, "data_offsets [{}, {}], expected an ascending range of the {} bytes of data", begin, end,

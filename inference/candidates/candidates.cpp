@@ -67,7 +67,7 @@ class CandidateReader {
         json_.once(has_configuration);
         layouts ? read_layouts(value) : read_tile(value);
       } else {
-        json_.fail(fmt::format("no field of a candidate, expected id and {}", field));
+        json_.fail(fmt::format("unknown field of a candidate, expected id and {}", field));
       }
     }
     if (!has_configuration) json_.fail(fmt::format("without {}", field));
@@ -80,7 +80,7 @@ class CandidateReader {
     for (const auto& [name, layout] : json_.object(nodes, "an object of nodes")) {
       const Inside inside(json_, name);
       const size_t place = place_of(name);
-      if (met_[place]) json_.fail("a node that is given twice");
+      if (met_[place]) json_.fail("this node occurs twice, expected each once");
       met_[place] = true;
       read_layout(layout, all_.layouts.data() + start + place * kLayoutFeatures);
     }
@@ -95,7 +95,8 @@ class CandidateReader {
       node = schema_.names->find(name);
       if (node == NodeNames::kAmbiguous) json_.fail("several instructions have this name, expected a node's number");
       if (node < 0)
-        json_.fail(fmt::format("no instruction of the module, expected its name or the number of a node; {}", those()));
+        json_.fail(
+            fmt::format("not an instruction of the module, expected its name or the number of a node; {}", those()));
     }
     const auto& nodes = schema_.configurable;
     const auto found = std::lower_bound(nodes.begin(), nodes.end(), node);
@@ -207,7 +208,7 @@ Candidates read_json(const std::filesystem::path& file, const CandidateSchema& s
   for (const auto& [name, value] : root) {
     if (name != "candidates") {
       const JsonReader::Inside inside(reader, name);
-      reader.fail("no field of the file, expected candidates");
+      reader.fail("unknown field, expected candidates");
     }
     reader.once(met);
     candidates = read_candidates(reader, value, schema);

@@ -173,8 +173,8 @@ void give(const ProgramScores& result, float* scores, float* failures, int64_t* 
 }
 
 void expect_failures(const Model& model) {
-  if (!model.executor().tells_failures())
-    throw WrongKind("the model does not tell chances of failure: it was trained without model.failure_output");
+  if (!model.executor().predicts_failures())
+    throw WrongKind("the model does not predict chances of failure: it was trained without model.failure_output");
 }
 
 }  // namespace
@@ -312,7 +312,7 @@ const char* foretime_unknown_machine(const foretime_model* model, const char* ta
 }
 
 int foretime_predicts_failures(const foretime_model* model) {
-  return model != nullptr && model->model->executor().tells_failures() ? 1 : 0;
+  return model != nullptr && model->model->executor().predicts_failures() ? 1 : 0;
 }
 
 foretime_status foretime_score_records_and_failures(const foretime_workload* workload, const char* const* records,

@@ -143,7 +143,9 @@ plans::PlanRequest parse_request(const Json& json) {
     const auto& last = request.relations.back();
     const bool laplacian = last.norm == plans::EdgeNorm::laplacian || last.norm == plans::EdgeNorm::laplacian_of_two;
     if (laplacian && (last.direction != plans::Direction::both || last.self_loop))
-      throw BundleError("graph: relations: a Laplacian of one direction or with self loops, expected both and none");
+      throw BundleError(
+          "graph: relations: a Laplacian of one direction or with self loops, expected both directions and no self "
+          "loops");
   }
   if (request.relations.size() > 100)
     throw BundleError("graph: relations: {}, expected at most 100", request.relations.size());

@@ -33,8 +33,8 @@ struct Graph {
   plans::PlanRequest request;  // contents that plans must have
   bool statements = false;     // programs are needed in statements (StatementParts)
   std::vector<Node> embed;     // computes candidates separately → `embedded` [candidates, columns]
-  std::vector<Node>
-      score;  // compares candidates of a group → `scores` [candidates, 1], or [candidates, 2]: see Executor::score
+  // compares candidates of a group → `scores` [candidates, 1], or [candidates, 2]: see Executor::score
+  std::vector<Node> score;
   Value embedded, scores;
   int64_t embedded_columns = 0;
 };
@@ -104,7 +104,7 @@ class Executor {
   /// logits).
   std::vector<float> score(Matrix embedded, std::span<const int64_t> group_ptr, Workspace& workspace,
                            std::vector<float>* failures = nullptr) const;
-  bool tells_failures() const { return score_columns_ == 2; }
+  bool predicts_failures() const { return score_columns_ == 2; }
 
  private:
   using Releases = std::vector<std::vector<Value>>;  // [nodes] values that no later node needs

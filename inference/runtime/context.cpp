@@ -52,7 +52,7 @@ int64_t Widths::of(Value value) const {
   if (value.id < 0) fail("a missing input");
   const auto node = static_cast<size_t>(value.id) - (value.id < kInputs ? 0 : kInputs);
   if (value.id < kInputs ? inputs_[value.id] < 0 : node >= columns_.size())
-    fail(fmt::format("input '{}': not made before", to_string(value)));
+    fail(fmt::format("input '{}': no earlier operation computes it", to_string(value)));
   return value.id < kInputs ? inputs_[value.id] : columns_[node];
 }
 
@@ -81,7 +81,7 @@ int64_t Widths::length(const WeightRef& weight) const {
 }
 
 void Widths::matrix(const MatrixRef& matrix) const {
-  if (groups_ && matrix.kind != MatrixRef::Kind::identity) fail("a matrix, which only operations of embed have");
+  if (groups_ && matrix.kind != MatrixRef::Kind::identity) fail("a sparse matrix, expected only in the list embed");
   if (matrix.kind >= MatrixRef::Kind::adjacency && matrix.at >= 0) of({matrix.at});
 }
 

@@ -76,7 +76,7 @@ Entries::Entries(const Run& run, const SparseMatrix& matrix) : matrix_(matrix) {
     for (size_t r = 0; r < unit_.size(); ++r) unit_[r] = r;
     rows_.row_ptr = unit_.data();
   } else if (matrix.kind != SparseMatrix::Kind::csr) {
-    run.fail("attention over a matrix without entries of its own");
+    run.fail("attention over a matrix without stored entries");
   }
 }
 

@@ -95,7 +95,7 @@ std::vector<double> Model::runtimes(std::span<const float> scores, std::span<con
     throw WrongKind("the model ranks candidates, and does not predict run times: it was trained by a ranking loss");
   const bool per_flop = spec_.targets.kind == Targets::Kind::log_runtime_per_flop;
   if (per_flop && flops.size() != scores.size())
-    throw WrongKind("the model predicts run times for each arithmetic operation, whose number scores do not tell");
+    throw WrongKind("the model predicts run times per arithmetic operation, and the number of operations is not given");
   std::vector<double> runtimes;
   runtimes.reserve(scores.size());
   for (size_t i = 0; i < scores.size(); ++i) {
@@ -109,7 +109,7 @@ std::vector<double> Model::runtimes(std::span<const float> scores, std::span<con
 std::vector<double> Model::seconds(std::span<const float> scores, std::span<const double> flops) const {
   auto runtimes = this->runtimes(scores, flops);
   if (spec_.unit == data::RuntimeUnit::normalized)
-    throw WrongKind("the model predicts run times as parts of the default tile's, not in seconds");
+    throw WrongKind("the model predicts run times relative to the default tile's, not in seconds");
   if (spec_.unit == data::RuntimeUnit::nanoseconds) {
     for (double& runtime : runtimes) runtime *= 1e-9;
   }

@@ -78,12 +78,12 @@ class EmbeddedPrograms {
     if (embedded != nullptr) *embedded = rows_;
     ProgramScores result{.scores = std::vector<float>(read_.size(), std::numeric_limits<float>::infinity()),
                          .failed = failed_};
-    if (model_.executor().tells_failures())
+    if (model_.executor().predicts_failures())
       result.failures.assign(read_.size(), std::numeric_limits<float>::quiet_NaN());
     if (failed_ > 0) {
       result.first_failure = fmt::format("{}: {}", first_failed_, failure_);
-      result.first_failed = first_failed_;
-      result.why = failure_;
+      result.first_failed_index = first_failed_;
+      result.first_reason = failure_;
     }
     std::vector<size_t> places;
     for (size_t i = 0; i < read_.size(); ++i) {
@@ -281,7 +281,7 @@ ProgramScores WorkloadScorer::score(std::span<const std::string_view> records, M
       part.add(place, reader->program, operations_, hardware_of(record, place));
     };
   });
-  if (others > 0 && others == records.size()) throw WrongKind("{}", result.why);
+  if (others > 0 && others == records.size()) throw WrongKind("{}", result.first_reason);
   if (any_unknown) result.unknown_machines = std::move(unknown);
   return result;
 }

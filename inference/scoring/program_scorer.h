@@ -16,12 +16,12 @@ namespace foretime::inference {
 /// Holds the scores of texts, in their order; +infinity for a text that was not scored.
 struct ProgramScores {
   std::vector<float> scores = {};
-  std::vector<float> failures =
-      {};  // chances that a program does not build or run, NaN if not scored; empty: the model does not predict them
-  int64_t failed = 0;              // number of texts that were not scored
-  std::string first_failure = {};  // "index: reason" of the first failure; "" if there is none
-  int64_t first_failed = -1;       // index of the first failure; -1: none
-  std::string why = {};
+  // chances that a program does not build or run, NaN if not scored; empty: the model does not predict them
+  std::vector<float> failures = {};
+  int64_t failed = 0;               // number of texts that were not scored
+  std::string first_failure = {};   // "index: reason" of the first failure; "" if there is none
+  int64_t first_failed_index = -1;  // index of the first failure; -1: none
+  std::string first_reason = {};
   /// [texts] machine of a record that the model does not know, so that caches and rates are guessed
   /// (data::Machines::unknown); "" for other records; empty if all machines are known.
   std::vector<std::string> unknown_machines = {};

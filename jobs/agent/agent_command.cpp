@@ -163,7 +163,7 @@ std::vector<std::string> train_arguments(const Lease& lease, const Parameters& p
 bool is_file(const fs::path& path) {
   std::error_code failure;
   const bool found = fs::is_regular_file(path, failure);
-  if (failure && is_storage_failure(failure.value())) throw_file_error(path, "cannot be looked at", failure.value());
+  if (failure && is_storage_failure(failure.value())) throw_file_error(path, "cannot be examined", failure.value());
   return found;
 }
 

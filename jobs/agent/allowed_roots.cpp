@@ -28,7 +28,7 @@ constexpr const char* kSpecial = "*?[{\\";
 
 /// Throws the error of a part of a path that the system cannot resolve: a failure of the machine or of the path.
 [[noreturn]] void fail_at(const std::string& what, const fs::path& path, const fs::path& part, int error) {
-  if (is_storage_failure(error)) throw_file_error(part, fmt::format("{}: cannot be looked at", what), error);
+  if (is_storage_failure(error)) throw_file_error(part, fmt::format("{}: cannot be examined", what), error);
   if (error == ENOMEM) throw NodeError("{}: {}: {}", what, part.string(), std::strerror(error));
   refuse(what, path.string(), std::strerror(error));
 }

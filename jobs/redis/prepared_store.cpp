@@ -31,7 +31,7 @@ bool is_in(const EmbeddedFolder& folder, const std::string& name) {
   struct stat found {};
   if (fstatat(folder.descriptor(), name.c_str(), &found, AT_SYMLINK_NOFOLLOW) == 0) return true;
   if (errno == ENOENT) return false;
-  folder.fail_of(name + " cannot be looked at", errno);
+  folder.fail_of(name + " cannot be examined", errno);
 }
 
 void sync_name(const EmbeddedFolder& folder, const std::string& name) {

@@ -211,7 +211,7 @@ StoreRecord checked_record(const EmbeddedFolder& folder, const std::optional<App
   struct stat found {};
   if (fstatat(folder.descriptor(), kStoreRecordFile, &found, AT_SYMLINK_NOFOLLOW) != 0) {
     if (errno == ENOENT) return record;
-    folder.fail_of(fmt::format("{} cannot be looked at", kStoreRecordFile), errno);
+    folder.fail_of(fmt::format("{} cannot be examined", kStoreRecordFile), errno);
   }
   std::array<char, kLongestText> bytes;
   auto text = read_text(folder.descriptor(), kStoreRecordFile, bytes);

@@ -31,7 +31,8 @@ void check(const configs::ModelSettings& settings, const InputSchema& schema, bo
   probability(settings.edge_dropout, "model.edge_dropout");
   check_failure_output(settings, schema);
   if (Normalization::breaks_sharing(settings.norm) && joins_late)
-    throw ModelError("model.norm: graph, with model.tile_join late, where candidates have no states of their own");
+    throw ModelError(
+        "model.norm: graph, with model.tile_join late, where candidates share states; set model.tile_join to early");
 }
 
 /// A member of the model: it adds its operations and gives the candidates' embedding, then its scores.

@@ -30,8 +30,7 @@ StatementInputs chosen_inputs(const configs::ModelSettings& settings) {
   for (const auto part : settings.statement_cost.inputs) {
     if ((part == Input::statement || part == Input::block) && !inputs.columns.empty())
       throw ModelError(
-          "model.statement_cost.inputs: '{}' and a part before it that has the same columns, "
-          "expected statement or block, and once",
+          "model.statement_cost.inputs: '{}' repeats the columns of an earlier part, expected statement or block once",
           word_of(part));
     if (part == Input::loops) inputs.loops = true;
     if (part == Input::accesses) inputs.accesses = true;
@@ -138,7 +137,7 @@ ModelGraph statement_cost(const configs::ModelSettings& settings, const InputSch
   b.provide_features(schema.feature_count);
   const std::vector<int64_t> all_columns{schema.feature_count};
   const auto offset = b.buffer("offset", all_columns, 0.0), scale = b.buffer("scale", all_columns, 1.0);
-  model.fits.push_back({FitSpec::Of::loop_columns, offset, scale});
+  model.fits.push_back({FitSpec::Source::loop_columns, offset, scale});
   const auto columns_of = [&](const MatrixRef& nodes, int64_t first, int64_t count) {
     return b.csr_sum({{nodes, b.select(inference::kNodeFeatures, first, count)}});
   };

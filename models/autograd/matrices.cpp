@@ -33,7 +33,7 @@ CsrTensor without_some(const CsrTensor& matrix, const torch::Tensor& self, doubl
   const auto turned = transposed_entries(matrix);
 
   CsrTensor result = matrix;
-  if (device::uses_bodies(matrix.columns.device())) {
+  if (device::uses_device_kernels(matrix.columns.device())) {
     // How many entries stay is known to the device alone, and the host does not ask.
     result.values = values * kept;
     result.transposed_values = result.values.index_select(0, turned);
@@ -159,7 +159,7 @@ void AutogradMatrices::drop(int32_t set) {
 GraphBatch& AutogradMatrices::graphs(int32_t of) {
   const auto found = graphs_.find(of);
   if (found != graphs_.end()) return found->second;
-  FORETIME_CHECK(of < 0, "graphs that nothing has pooled");
+  FORETIME_CHECK(of < 0, "graphs of a pooling that has not run");
   return graphs_[of] = graphs_of(plan_);
 }
 

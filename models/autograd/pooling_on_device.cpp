@@ -6,18 +6,18 @@
 #include <ATen/Dispatch.h>
 
 #include "models/device/launch.h"
-#include "models/device/pool_bodies.h"
+#include "models/device/pool_kernels.h"
 
 namespace foretime::models {
 namespace {
 
 using device::for_each;
 
-device::GraphsOf bounds_of(const GraphBatch& graphs) {
+device::GraphNodes bounds_of(const GraphBatch& graphs) {
   return {graphs.device_ptr.data_ptr<int32_t>(), graphs.graph_of.data_ptr<int32_t>()};
 }
 
-device::RowsOf rows_of_pooled(const CsrTensor& matrix) {
+device::MatrixRows rows_of_pooled(const CsrTensor& matrix) {
   return {matrix.row_ptr.defined() ? matrix.row_ptr.data_ptr<int32_t>() : nullptr, matrix.columns.data_ptr<int32_t>()};
 }
 

@@ -77,12 +77,12 @@ GraphBatch graphs_of(const PlanTensors& plan) {
   const torch::NoGradGuard no_gradient;
   if (plan.graph_ptr.empty())
     throw ModelError(
-        "TopK pooling: a plan whose candidates share states, expected consecutive states of each one's own");
+        "TopK pooling: a plan whose candidates share states, expected separate, consecutive states for each");
   const CsrTensor& members = plan.nodes.stages.front();
   GraphBatch graphs;
   graphs.graph_ptr = plan.graph_ptr;
   graphs.adjacency = plan.layers.front()->relations.front();
-  if (device::uses_bodies(members.columns.device())) {
+  if (device::uses_device_kernels(members.columns.device())) {
     graphs.device_ptr = members.row_ptr;
     graphs.graph_of = entry_rows(members);
     make_symmetric(graphs.adjacency);
@@ -137,7 +137,8 @@ std::vector<int64_t> kept_pointers(std::span<const int64_t> graph_ptr, double ra
 std::vector<int64_t> top_nodes(const torch::Tensor& scores, std::span<const int64_t> graph_ptr, double ratio,
                                double tie, std::vector<int64_t>& kept_ptr) {
   kept_ptr = kept_pointers(graph_ptr, ratio);
-  if (device::uses_bodies(scores.device())) return top_nodes_of_device(scores.contiguous(), graph_ptr, ratio, tie);
+  if (device::uses_device_kernels(scores.device()))
+    return top_nodes_of_device(scores.contiguous(), graph_ptr, ratio, tie);
   // A sort must not meet NaN; an infinite score makes all of its graph's nodes tied.
   const auto host = scores.detach().to(torch::kCPU, torch::kDouble).nan_to_num(-kInfinity, kInfinity, -kInfinity);
   const double* values = host.data_ptr<double>();

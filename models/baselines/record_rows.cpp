@@ -111,8 +111,8 @@ void gather(const std::filesystem::path& records, const std::filesystem::path& d
   }
   report.counts = reader.counts();
   if (!lines.empty() && wanted != std::ssize(lines))
-    throw DataError("{}: {} of the {} lines that were asked for are records that were measured well", records.string(),
-                    wanted, lines.size());
+    throw DataError("{}: {} of the {} requested lines are successfully measured records, expected all",
+                    records.string(), wanted, lines.size());
 }
 
 }  // namespace

@@ -29,7 +29,7 @@ class Arena {
 
   /// Returns the largest number of bytes that an array takes.
   template <class T>
-  static int64_t room(int64_t count) {
+  static int64_t max_bytes(int64_t count) {
     return (count * static_cast<int64_t>(sizeof(T)) + kAlignment - 1) / kAlignment * kAlignment;
   }
 
@@ -67,7 +67,7 @@ class Arena {
 
   template <class To, class From>
   torch::Tensor put(const From* values, int64_t count, torch::Dtype dtype) {
-    auto* to = reinterpret_cast<To*>(static_cast<char*>(host_.data_ptr()) + take(room<To>(count)));
+    auto* to = reinterpret_cast<To*>(static_cast<char*>(host_.data_ptr()) + take(max_bytes<To>(count)));
     if constexpr (std::is_same_v<To, From>) {
       if (count > 0) std::memcpy(to, values, count * sizeof(To));
     } else {

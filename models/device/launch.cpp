@@ -17,10 +17,10 @@
 #include <cuda_runtime_api.h>
 #endif
 
-#include "models/device/join_bodies.h"
+#include "models/device/join_kernels.h"
 #include "models/device/nvrtc.h"
-#include "models/device/pool_bodies.h"
-#include "models/device/step_bodies.h"
+#include "models/device/pool_kernels.h"
+#include "models/device/step_kernels.h"
 #include "models/graph/error.h"
 
 namespace foretime::device {
@@ -48,10 +48,10 @@ std::vector<std::string> names_for() {
 
 }  // namespace
 
-bool uses_bodies(torch::Device device) { return !device.is_cpu() || on_cpu > 0; }
+bool uses_device_kernels(torch::Device device) { return !device.is_cpu() || on_cpu > 0; }
 
-BodiesOnCpu::BodiesOnCpu() { ++on_cpu; }
-BodiesOnCpu::~BodiesOnCpu() { --on_cpu; }
+DeviceKernelsOnCpu::DeviceKernelsOnCpu() { ++on_cpu; }
+DeviceKernelsOnCpu::~DeviceKernelsOnCpu() { --on_cpu; }
 
 int64_t launches() { return launched; }
 
@@ -63,12 +63,12 @@ std::string type_name(const std::type_info& type) {
   return name.get();
 }
 
-std::vector<std::string> body_names(torch::ScalarType type) {
+std::vector<std::string> kernel_functors(torch::ScalarType type) {
   return type == torch::kDouble ? names_for<double>() : names_for<float>();
 }
 
 std::vector<std::string> kernel_names(torch::ScalarType type) {
-  auto names = body_names(type);
+  auto names = kernel_functors(type);
   for (auto& name : names) name = "foretime::device::for_each<" + name + ">";
   return names;
 }
@@ -88,16 +88,16 @@ void count_launch() { ++launched; }
 
 #ifdef FORETIME_TORCH_CUDA
 
-/// The kernels of all bodies for numbers of one type on one GPU, by the names of the bodies.
+/// Returns the kernels for numbers of one type on one GPU, by the names of their functors.
 static const std::map<std::string, KernelHandle>& kernels_of(int gpu, torch::ScalarType type) {
   static std::mutex mutex;
   static std::map<std::pair<int, torch::ScalarType>, std::map<std::string, KernelHandle>> known;
   const std::lock_guard lock(mutex);
   auto& kernels = known[{gpu, type}];
   if (!kernels.empty()) return kernels;
-  const auto bodies = body_names(type);
-  const auto handles = load_kernels(compile_kernels(body_source(), kernel_names(type), architecture_of(gpu)));
-  for (size_t i = 0; i < bodies.size(); ++i) kernels[bodies[i]] = handles[i];
+  const auto functors = kernel_functors(type);
+  const auto handles = load_kernels(compile_kernels(kernel_source(), kernel_names(type), architecture_of(gpu)));
+  for (size_t i = 0; i < functors.size(); ++i) kernels[functors[i]] = handles[i];
   return kernels;
 }
 
@@ -109,16 +109,16 @@ static void ensure_context(int gpu) {
   current = gpu;
 }
 
-void launch_on_gpu(torch::Device device, const std::string& type, const void* body, int64_t items) {
+void launch_on_gpu(torch::Device device, const std::string& type, const void* functor, int64_t items) {
   constexpr int64_t kThreads = 256;
   const c10::cuda::CUDAGuard guard(device);
   const int gpu = c10::cuda::current_device();
   ensure_context(gpu);
   const auto& kernels = kernels_of(gpu, type.find("double") == std::string::npos ? torch::kFloat : torch::kDouble);
   const auto kernel = kernels.find(type);
-  if (kernel == kernels.end()) throw models::ModelError("kernels: {} is not among those of body_names()", type);
+  if (kernel == kernels.end()) throw models::ModelError("kernels: {} is not in kernel_functors()", type);
   int count = static_cast<int>(items);
-  void* arguments[] = {const_cast<void*>(body), &count};
+  void* arguments[] = {const_cast<void*>(functor), &count};
   launch(kernel->second, static_cast<unsigned>((items + kThreads - 1) / kThreads), kThreads,
          c10::cuda::getCurrentCUDAStream().stream(), arguments);
 }

@@ -7,36 +7,36 @@
 
 #include <torch/types.h>
 
-/// Runs bodies (bodies.h) for all their items: on a GPU as a kernel, which NVRTC compiles for this GPU at first use, on
-/// the CPU in a loop.
+/// Runs kernel functors (kernels.h) for all their items: on a GPU as a kernel, which NVRTC compiles for this GPU at
+/// first use, on the CPU in a loop.
 namespace foretime::device {
 
-/// Returns whether tensors on `device` use the bodies, and plans have the layout for them (32-bit row pointers, lists
-/// of long rows). False for the CPU, which uses inference/kernels.
-bool uses_bodies(torch::Device device);
+/// Returns whether tensors on `device` use these kernels, and plans have the layout for them (32-bit row pointers,
+/// lists of long rows). False for the CPU, which uses inference/kernels.
+bool uses_device_kernels(torch::Device device);
 
-/// Makes tensors on the CPU use the bodies for the duration of a scope, so that tests run the code of GPUs.
-class BodiesOnCpu {
+/// Makes tensors on the CPU use these kernels for the duration of a scope, so that tests run the code of GPUs.
+class DeviceKernelsOnCpu {
  public:
-  BodiesOnCpu();
-  ~BodiesOnCpu();
-  BodiesOnCpu(const BodiesOnCpu&) = delete;
-  BodiesOnCpu& operator=(const BodiesOnCpu&) = delete;
+  DeviceKernelsOnCpu();
+  ~DeviceKernelsOnCpu();
+  DeviceKernelsOnCpu(const DeviceKernelsOnCpu&) = delete;
+  DeviceKernelsOnCpu& operator=(const DeviceKernelsOnCpu&) = delete;
 };
 
-/// Returns the number of bodies that were run since the process began; each is one kernel on a GPU.
+/// Returns the number of kernels that were run since the process began, also on the CPU.
 int64_t launches();
 
 /// Returns the C++ name of a type.
 std::string type_name(const std::type_info& type);
 
-/// Returns the names of all bodies for numbers of `type` (kFloat or kDouble).
-std::vector<std::string> body_names(torch::ScalarType type);
-/// Returns the names of the bodies' kernels, in the order of body_names.
+/// Returns the type names of all kernel functors for numbers of `type` (kFloat or kDouble).
+std::vector<std::string> kernel_functors(torch::ScalarType type);
+/// Returns the names of the kernels, in the order of kernel_functors.
 std::vector<std::string> kernel_names(torch::ScalarType type);
 
-/// Returns the source of the bodies and of the kernel that runs them.
-const char* body_source();
+/// Returns the source of the functors and of the kernel that runs them.
+const char* kernel_source();
 
 namespace detail {
 /// Throws ModelError for more items than an int can count.
@@ -44,17 +44,17 @@ void check_items(int64_t items);
 void count_launch();
 /// Runs a kernel on the GPU's current stream. Throws ModelError if this build has no GPU support, or on an error of
 /// NVRTC or the driver.
-void launch_on_gpu(torch::Device device, const std::string& type, const void* body, int64_t items);
+void launch_on_gpu(torch::Device device, const std::string& type, const void* functor, int64_t items);
 }  // namespace detail
 
 template <class Body>
-void for_each(torch::Device device, const Body& body, int64_t items) {
+void for_each(torch::Device device, const Body& functor, int64_t items) {
   detail::check_items(items);
   if (items == 0) return;
   detail::count_launch();
-  if (!device.is_cpu()) return detail::launch_on_gpu(device, type_name(typeid(Body)), &body, items);
+  if (!device.is_cpu()) return detail::launch_on_gpu(device, type_name(typeid(Body)), &functor, items);
 #pragma omp parallel for schedule(static) if (items > 4096)
-  for (int64_t item = 0; item < items; ++item) body(static_cast<int>(item));
+  for (int64_t item = 0; item < items; ++item) functor(static_cast<int>(item));
 }
 
 }  // namespace foretime::device

@@ -70,7 +70,7 @@ void check_driver(int result, const char* what) {
 class Program {
  public:
   explicit Program(const char* source) {
-    check_nvrtc(nvrtc()("nvrtcCreateProgram", &handle_, source, "bodies.cu", 0, nullptr, nullptr),
+    check_nvrtc(nvrtc()("nvrtcCreateProgram", &handle_, source, "kernels.cu", 0, nullptr, nullptr),
                 "nvrtcCreateProgram");
   }
   ~Program() { nvrtc()("nvrtcDestroyProgram", &handle_); }

@@ -153,13 +153,13 @@ struct InputSchema {
 
 /// Describes buffers that are set from statistics of the training data (CostModel::fit_transform).
 struct FitSpec {
-  enum class Of : uint8_t {
+  enum class Source : uint8_t {
     node_features,  // sets offset and scale of the chosen columns, depending on `features`
     tile_features,
     loop_columns,  // scales by kind of node, to mean 0 and deviation 1
     type_vectors,  // sets `offset` to the vectors of node types
   };
-  Of of;
+  Source source;
   WeightRef offset, scale;
   configs::FeatureSettings features = {};
   std::vector<int64_t> columns = {};  // indices of raw node features
@@ -188,8 +188,8 @@ struct ModelGraph {
   std::vector<PooledStates> pools = {};  // pools of a graph in pieces (CostModel::pool)
   std::string whole_graphs_only = {};    // reason why graphs cannot be scored in pieces; "": they can
   double edge_dropout = 0.0;
-  std::vector<std::vector<MatrixRef>> drop_sets =
-      {};  // MatrixRef::drop_set: matrices whose messages are dropped together
+  // MatrixRef::drop_set: matrices whose messages are dropped together
+  std::vector<std::vector<MatrixRef>> drop_sets = {};
 };
 
 }  // namespace foretime::models

@@ -31,7 +31,7 @@ class InputEncoder {
     const Value features = transformed_features();
     if (schema_.kind == data::CandidateKind::tile)
       inputs.tile_features =
-          transformed("tile_features", inference::kCandidateFeatures, FitSpec::Of::tile_features, {});
+          transformed("tile_features", inference::kCandidateFeatures, FitSpec::Source::tile_features, {});
     if (schema_.kind == data::CandidateKind::layout) inputs.layout_rows = layout_rows();
     const Value nodes = b_.join(node_columns(features));
     const bool joins_tiles = inputs.tile_features.defined() && settings_.tile_join == configs::TileJoin::early;
@@ -70,7 +70,7 @@ class InputEncoder {
   }
 
  private:
-  Value transformed(const char* name, Value x, FitSpec::Of of, std::vector<int64_t> columns) {
+  Value transformed(const char* name, Value x, FitSpec::Source of, std::vector<int64_t> columns) {
     const GraphBuilder::Scope scope(b_, name);
     const int64_t width = b_.width(x);
     const auto offset = b_.buffer("offset", {width}, 0.0), scale = b_.buffer("scale", {width}, 1.0);
@@ -82,7 +82,7 @@ class InputEncoder {
     auto columns = chosen_columns(settings_.features.columns, schema_.kind, schema_.feature_count);
     Value x = inference::kNodeFeatures;
     if (std::ssize(columns) < schema_.feature_count) x = b_.emit(inference::Select{.x = x, .chosen = columns});
-    return transformed("node_features", x, FitSpec::Of::node_features, std::move(columns));
+    return transformed("node_features", x, FitSpec::Source::node_features, std::move(columns));
   }
 
   Value layout_rows() {
@@ -125,7 +125,7 @@ class InputEncoder {
           "learned");
     }
     const auto table = b_.buffer("type_vectors", shape, 0.0);
-    fits_.push_back({FitSpec::Of::type_vectors, table, {}});
+    fits_.push_back({FitSpec::Source::type_vectors, table, {}});
     return table;
   }
 
@@ -174,7 +174,7 @@ std::vector<int64_t> chosen_columns(const std::vector<std::string>& names, data:
     if (found) continue;
     const auto near = nearest_name(name, known);
     throw ModelError(
-        "model.features.columns: '{}' is no column of node features{}", name,
+        "model.features.columns: '{}' is not a column of node features{}", name,
         near.empty() ? fmt::format(", expected {}", fmt::join(known, ", ")) : fmt::format("; is it {}?", near));
   }
   return {chosen.begin(), chosen.end()};

@@ -96,7 +96,7 @@ Readout::Readout(const std::vector<configs::ReadoutPart>& parts, data::Candidate
   };
   if (parts.empty()) throw ModelError("model.readout: empty, expected at least one part");
   for (const P part : parts) {
-    if (std::ranges::count(parts, part) > 1) throw ModelError("model.readout: '{}' stands there twice", word_of(part));
+    if (std::ranges::count(parts, part) > 1) throw ModelError("model.readout: '{}' occurs twice", word_of(part));
     parts_.push_back(std::ranges::find(kParts, part, &std::pair<P, Part>::first)->second);
     if (parts_.back().over != Over::nodes && kind != data::CandidateKind::layout)
       throw ModelError(

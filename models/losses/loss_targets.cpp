@@ -43,7 +43,7 @@ std::vector<Ranking> rankings_of(const LossGroups& of) {
     if (of.weights[g] == 0.0) continue;
     Ranking ranking{{}, of.weights[g]};
     for (const int64_t c : entries_of(of.group_ptr, g)) {
-      if (!of.left_out.empty() && of.left_out[c] != 0) continue;
+      if (!of.excluded.empty() && of.excluded[c] != 0) continue;
       ranking.order.push_back(c);
       if (!std::isinf(of.targets[c])) ++ranking.ran;
     }
@@ -71,7 +71,7 @@ class BlockMaker {
       : rankings_(rankings), of_(of), dtype_(dtype), arena_(arena) {
     block_.groups = rankings.size();
     // LibTorch's GPU scans a single row in parts, whose order is another each time, and several rows each by itself.
-    if (block_.groups == 1 && device::uses_bodies(arena.device())) block_.groups = 2;
+    if (block_.groups == 1 && device::uses_device_kernels(arena.device())) block_.groups = 2;
     block_.longest = rankings.front().size();
   }
 
@@ -182,18 +182,18 @@ class BlockMaker {
 
 }  // namespace
 
-int64_t room_of_loss_targets(const LossGroups& groups) {
+int64_t max_loss_target_bytes(const LossGroups& groups) {
   const auto candidates = std::ssize(groups.targets);
   // All blocks together have at most twice as many places as candidates, or kShort a group, and a row more than they
   // need; each is half as long as the one before.
   const int64_t places = 3 * candidates + kShort * std::ssize(groups.weights);
   const int64_t blocks = 2 + static_cast<int64_t>(std::log2(candidates + 1));
-  return blocks * (Arena::room<int64_t>(candidates + 1) + 2 * Arena::room<int32_t>(candidates) +
-                   12 * Arena::room<double>(1)) +
-         Arena::room<int64_t>(places + blocks) + 9 * Arena::room<double>(places);
+  return blocks * (Arena::max_bytes<int64_t>(candidates + 1) + 2 * Arena::max_bytes<int32_t>(candidates) +
+                   12 * Arena::max_bytes<double>(1)) +
+         Arena::max_bytes<int64_t>(places + blocks) + 9 * Arena::max_bytes<double>(places);
 }
 
-LossTargets loss_targets(const configs::LossSettings& settings, const LossGroups& groups, bool tells_failures,
+LossTargets loss_targets(const configs::LossSettings& settings, const LossGroups& groups, bool predicts_failures,
                          torch::Dtype dtype, Arena& arena) {
   check_groups(groups);
   LossTargets result;
@@ -210,7 +210,7 @@ LossTargets loss_targets(const configs::LossSettings& settings, const LossGroups
     if (kind == configs::LossKind::list) maker.add_list();
     if (kind == configs::LossKind::pair) maker.add_pairs();
     if (residuals) maker.add_residuals();
-    if (tells_failures) maker.add_failures(settings.failure_weight);
+    if (predicts_failures) maker.add_failures(settings.failure_weight);
     result.blocks.push_back(maker.take());
   }
   return result;

@@ -20,8 +20,8 @@ struct LossBlock {
   int64_t groups = 0, longest = 0;
   CsrTensor places;            // [groups * longest, candidates] gathers outputs into their places, zeros into padding
   torch::Tensor list_offsets;  // [groups, longest] listmle: 0, or a large negative number for padding
-  torch::Tensor list_weights,
-      list_log_weights;            // [groups, longest] listmle: weight of each place's term, and its logarithm
+  // [groups, longest] listmle: weight of each place's term, and its logarithm
+  torch::Tensor list_weights, list_log_weights;
   torch::Tensor ranks;             // [groups, longest] pairwise: equal for equal targets; NaN: padding
   torch::Tensor pair_weights;      // [groups, 1, 1] pairwise: weight of each pair's penalty
   torch::Tensor targets;           // [groups, longest] residuals: 0 for padding and failures
@@ -41,16 +41,16 @@ struct LossGroups {
   std::span<const double> targets;         // [candidates] after the target's transform; infinite: failed
   std::span<const int64_t> group_ptr;      // [groups + 1]
   std::span<const double> weights;         // [groups]; 0: padding, which does not count
-  std::span<const uint8_t> left_out = {};  // [candidates] 1: does not count; empty: all count
+  std::span<const uint8_t> excluded = {};  // [candidates] 1: does not count; empty: all count
 };
 
 /// Returns an upper bound of the bytes that `loss_targets` takes in an arena.
-int64_t room_of_loss_targets(const LossGroups& groups);
+int64_t max_loss_target_bytes(const LossGroups& groups);
 
 /// Prepares the loss of a batch in an arena, whose upload the caller starts. `dtype` is the type of the scores;
-/// `tells_failures` says whether outputs have a column of chances of failure. Throws ModelError if group_ptr and the
+/// `predicts_failures` says whether outputs have a column of chances of failure. Throws ModelError if group_ptr and the
 /// other sizes differ.
-LossTargets loss_targets(const configs::LossSettings& settings, const LossGroups& groups, bool tells_failures,
+LossTargets loss_targets(const configs::LossSettings& settings, const LossGroups& groups, bool predicts_failures,
                          torch::Dtype dtype, device::Arena& arena);
 
 }  // namespace foretime::models

@@ -24,7 +24,7 @@ Tensor connected_zero(const Tensor& scores) { return scores.narrow(0, 0, 0).sum(
 /// logcumsumexp of each row. Beside another one, a GPU scans a row always in one order; a lone row it may give to an
 /// algorithm whose rounding depends on which threads are first.
 Tensor log_cumulative_sums(const Tensor& rows) {
-  if (rows.size(0) != 1 || !device::uses_bodies(rows.device())) return torch::logcumsumexp(rows, 1);
+  if (rows.size(0) != 1 || !device::uses_device_kernels(rows.device())) return torch::logcumsumexp(rows, 1);
   return torch::logcumsumexp(rows.expand({2, rows.size(1)}), 1).narrow(0, 0, 1);
 }
 
@@ -174,7 +174,7 @@ Tensor batch_loss(const LossSettings& settings, const Tensor& outputs, const Ten
   const auto known = targets.to(torch::kCPU, torch::kDouble).contiguous();
   const LossGroups groups{{known.data_ptr<double>(), static_cast<size_t>(known.numel())}, group_ptr, weights};
   check_outputs(outputs, known.numel());
-  device::Arena arena(outputs.device(), room_of_loss_targets(groups));
+  device::Arena arena(outputs.device(), max_loss_target_bytes(groups));
   auto ready = loss_targets(settings, groups, outputs.dim() == 2, outputs.scalar_type(), arena);
   if (const auto upload = arena.upload()) upload->wait();
   return batch_loss(settings, outputs, ready);

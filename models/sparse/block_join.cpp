@@ -12,12 +12,12 @@ using torch::Tensor;
 
 /// Copies or fills one run of words, as device::JoinWords does.
 template <class Word>
-void copy_stretch(const device::Stretch<Word>& stretch, int64_t end) {
-  const int64_t count = end - stretch.first;
-  if (stretch.from != nullptr) {
-    for (int64_t i = 0; i < count; ++i) stretch.to[i] = stretch.from[i] + stretch.plus;
+void copy_run(const device::WordRun<Word>& run, int64_t end) {
+  const int64_t count = end - run.first;
+  if (run.from != nullptr) {
+    for (int64_t i = 0; i < count; ++i) run.to[i] = run.from[i] + run.plus;
   } else {
-    for (int64_t i = 0; i < count; ++i) stretch.to[i] = static_cast<Word>(stretch.counts * i) + stretch.plus;
+    for (int64_t i = 0; i < count; ++i) run.to[i] = static_cast<Word>(run.counts * i) + run.plus;
   }
 }
 
@@ -30,29 +30,28 @@ struct Running {
 }  // namespace
 
 template <class Word>
-void Stretches<Word>::add(const void* from, Word* to, int64_t count, int64_t plus, bool counts) {
+void WordRuns<Word>::add(const void* from, Word* to, int64_t count, int64_t plus, bool counts) {
   list_.push_back({static_cast<const Word*>(from), to, words_, static_cast<Word>(plus), counts});
   words_ += count;
 }
 
 template <class Word>
-void Stretches<Word>::place(device::Arena& arena) {
-  table_ = arena.add_bytes(list_.data(), static_cast<int64_t>(list_.size() * sizeof(device::Stretch<Word>)));
+void WordRuns<Word>::place(device::Arena& arena) {
+  table_ = arena.add_bytes(list_.data(), static_cast<int64_t>(list_.size() * sizeof(device::WordRun<Word>)));
 }
 
 template <class Word>
-void Stretches<Word>::join(torch::Device device) const {
-  if (!device::uses_bodies(device)) {
-    for (size_t i = 0; i < list_.size(); ++i)
-      copy_stretch(list_[i], i + 1 < list_.size() ? list_[i + 1].first : words_);
+void WordRuns<Word>::join(torch::Device device) const {
+  if (!device::uses_device_kernels(device)) {
+    for (size_t i = 0; i < list_.size(); ++i) copy_run(list_[i], i + 1 < list_.size() ? list_[i + 1].first : words_);
     return;
   }
-  const auto* stretches = reinterpret_cast<const device::Stretch<Word>*>(table_.data_ptr());
-  device::for_each(device, device::JoinWords<Word>{stretches, static_cast<int>(list_.size())}, words_);
+  const auto* runs = reinterpret_cast<const device::WordRun<Word>*>(table_.data_ptr());
+  device::for_each(device, device::JoinWords<Word>{runs, static_cast<int>(list_.size())}, words_);
 }
 
-template class Stretches<int>;
-template class Stretches<long long>;
+template class WordRuns<int>;
+template class WordRuns<long long>;
 
 /// Describes a part of an array: a tensor without its first elements, or `count` times 0, or 0, 1, 2, …; `plus` is
 /// added to each number.
@@ -81,7 +80,7 @@ Tensor BlockJoin::array(const std::vector<Part>& parts, torch::Dtype dtype) {
   const auto out = torch::empty({count}, torch::dtype(dtype).device(options_.device));
   kept_.push_back(out);
   int64_t at = 0;
-  const auto add = [&]<class Word>(Stretches<Word>& words, const Part& part) {
+  const auto add = [&]<class Word>(WordRuns<Word>& words, const Part& part) {
     const auto* from = part.from.defined() ? static_cast<const Word*>(address(part.from)) + part.first : nullptr;
     words.add(from, static_cast<Word*>(out.data_ptr()) + at, part.count, part.plus, part.counts);
   };

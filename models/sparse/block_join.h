@@ -5,14 +5,14 @@
 #include <vector>
 
 #include "models/device/arena.h"
-#include "models/device/join_bodies.h"
+#include "models/device/join_kernels.h"
 #include "models/sparse/plan_tensors.h"
 
 namespace foretime::models {
 
 /// Lists runs of words (4 or 8 bytes) to copy or fill.
 template <class Word>
-class Stretches {
+class WordRuns {
  public:
   /// Adds `count` words at `to`: a copy of those at `from`, or if it is null 0, 1, 2, … if `counts`, else zeros; each
   /// plus `plus`.
@@ -21,7 +21,7 @@ class Stretches {
   void join(torch::Device device) const;
 
  private:
-  std::vector<device::Stretch<Word>> list_;
+  std::vector<device::WordRun<Word>> list_;
   int64_t words_ = 0;
   torch::Tensor table_;
 };
@@ -65,8 +65,8 @@ class BlockJoin {
     const char* to;           // address on the device
   };
   PlanTensorOptions options_;
-  Stretches<int> words4_;
-  Stretches<long long> words8_;
+  WordRuns<int> words4_;
+  WordRuns<long long> words8_;
   std::vector<torch::Tensor> kept_;  // tensors that must live until they have been read and written
   std::vector<std::shared_ptr<device::Upload>> uploads_;  // uploads of plans that `join` waits for
   std::vector<Moved> moved_;

@@ -124,7 +124,7 @@ PoolTensors PlanConverter::pool(const plans::PlanPool& source) {
 }
 
 LongRows PlanConverter::long_rows(const std::vector<int64_t>& row_ptr) {
-  if (!device::uses_bodies(options_.device)) return {};
+  if (!device::uses_device_kernels(options_.device)) return {};
   if (row_ptr.back() > std::numeric_limits<int32_t>::max()) {
     throw ModelError(
         "message plan: a matrix of {} entries, expected fewer than 2^31 on a GPU: lower "

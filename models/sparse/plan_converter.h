@@ -4,7 +4,7 @@
 #include <memory>
 #include <vector>
 
-#include "models/device/bodies.h"
+#include "models/device/kernels.h"
 #include "models/sparse/plan_tensors.h"
 
 /// Conversion of parts of message plans to tensors in an arena.
@@ -14,14 +14,15 @@ namespace foretime::models {
 void expect_size(bool condition, const char* what, int64_t found, int64_t expected);
 
 /// Computes upper bounds of the bytes that parts of a plan take in an arena.
-struct PlanRoom {
+struct PlanBytes {
   bool gradients;
 
   int64_t of_rows_and_entries(int64_t rows, int64_t entries) const {
     const int64_t long_rows = entries / device::kLongRow + 1, pieces = entries / device::kPiece + long_rows;
-    const int64_t one_way = device::Arena::room<int64_t>(rows + 1) + device::Arena::room<int32_t>(entries) +
-                            device::Arena::room<double>(entries) + 2 * device::Arena::room<int32_t>(long_rows + 1) +
-                            device::Arena::room<int32_t>(pieces);
+    const int64_t one_way = device::Arena::max_bytes<int64_t>(rows + 1) + device::Arena::max_bytes<int32_t>(entries) +
+                            device::Arena::max_bytes<double>(entries) +
+                            2 * device::Arena::max_bytes<int32_t>(long_rows + 1) +
+                            device::Arena::max_bytes<int32_t>(pieces);
     return gradients ? 2 * one_way : one_way;
   }
   int64_t of(const plans::CsrMatrix& matrix) const {

@@ -23,7 +23,9 @@ void check_layer(const plans::PlanLayer& layer, int64_t below, int64_t above) {
 
 }  // namespace
 
-torch::Dtype row_ptr_type_on(torch::Device device) { return device::uses_bodies(device) ? torch::kInt : torch::kLong; }
+torch::Dtype row_ptr_type_on(torch::Device device) {
+  return device::uses_device_kernels(device) ? torch::kInt : torch::kLong;
+}
 
 CsrTensor transposed(const CsrTensor& matrix) {
   return {matrix.cols,
@@ -57,35 +59,36 @@ PlanConversion::PlanConversion(const plans::MessagePlan& plan, const PlanTensorO
   }
 }
 
-int64_t PlanConversion::room() const {
+int64_t PlanConversion::max_bytes() const {
   const auto& plan = plan_;
-  const PlanRoom room{options_.gradients};
-  int64_t bytes = Arena::room<double>(std::ssize(plan.node_features)) +
-                  2 * room.of_gather(plan.node_types.size(), 256) + Arena::room<double>(std::ssize(plan.layout_rows)) +
-                  Arena::room<double>(std::ssize(plan.candidate_features));
+  const PlanBytes bound{options_.gradients};
+  int64_t bytes = Arena::max_bytes<double>(std::ssize(plan.node_features)) +
+                  2 * bound.of_gather(plan.node_types.size(), 256) +
+                  Arena::max_bytes<double>(std::ssize(plan.layout_rows)) +
+                  Arena::max_bytes<double>(std::ssize(plan.candidate_features));
   std::set<const void*> known;
   for (const auto& level : plan.levels) {
     if (!known.insert(level.get()).second) continue;
-    bytes += room.of_gather(level->node.size(), plan.nodes()) +
-             room.of_gather(level->layout_row.size(), plan.layout_rows.size()) +
-             room.of_gather(level->candidate.size(), plan.candidates());
+    bytes += bound.of_gather(level->node.size(), plan.nodes()) +
+             bound.of_gather(level->layout_row.size(), plan.layout_rows.size()) +
+             bound.of_gather(level->candidate.size(), plan.candidates());
   }
   for (size_t i = 0; i < plan.layers.size(); ++i) {
     if (!known.insert(plan.layers[i].get()).second) continue;
     for (const auto& relation : plan.layers[i]->relations)
-      bytes += room.of(relation) + Arena::room<int32_t>(std::ssize(relation.columns));
-    bytes += room.of_gather(plan.layers[i]->self.size(), plan.levels[i]->states());
+      bytes += bound.of(relation) + Arena::max_bytes<int32_t>(std::ssize(relation.columns));
+    bytes += bound.of_gather(plan.layers[i]->self.size(), plan.levels[i]->states());
   }
   for (const auto* pool : {&plan.readout.nodes, &plan.readout.configurable, &plan.readout.tied}) {
     for (const auto& stage : pool->stages) {
-      if (options_.candidate_rows || &stage != &pool->stages.back()) bytes += room.of(stage);
+      if (options_.candidate_rows || &stage != &pool->stages.back()) bytes += bound.of(stage);
     }
-    bytes += Arena::room<double>(plan.candidates() * plan.readout.pools);
+    bytes += Arena::max_bytes<double>(plan.candidates() * plan.readout.pools);
   }
-  return bytes + (statements_ ? room.of(*statements_) : 0);
+  return bytes + (statements_ ? bound.of(*statements_) : 0);
 }
 
-PlanTensors PlanConversion::into(Arena& arena) const {
+PlanTensors PlanConversion::copy_into(Arena& arena) const {
   const auto& plan = plan_;
   const auto& options = options_;
   expect_size(plan.levels.size() == plan.layers.size() + 1, "levels", plan.levels.size(), std::ssize(plan.layers) + 1);
@@ -149,7 +152,7 @@ PlanTensors PlanConversion::into(Arena& arena) const {
 
 std::shared_ptr<const StatementTensors> to_tensors(const inference::StatementParts& parts,
                                                    const PlanTensorOptions& options) {
-  Arena arena(options.device, PlanRoom{options.gradients}.of(parts));
+  Arena arena(options.device, PlanBytes{options.gradients}.of(parts));
   auto result = PlanConverter(options, arena).statements(parts);
   if (const auto upload = arena.upload()) upload->wait();
   return result;
@@ -157,8 +160,8 @@ std::shared_ptr<const StatementTensors> to_tensors(const inference::StatementPar
 
 PlanTensors to_tensors(const plans::MessagePlan& plan, const PlanTensorOptions& options) {
   const PlanConversion conversion(plan, options);
-  Arena arena(options.device, conversion.room());
-  auto result = conversion.into(arena);
+  Arena arena(options.device, conversion.max_bytes());
+  auto result = conversion.copy_into(arena);
   result.upload = arena.upload();
   return result;
 }

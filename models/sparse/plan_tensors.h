@@ -12,7 +12,7 @@
 
 namespace foretime::models {
 
-/// Lists rows that a device reduces in pieces (models/device/bodies.h). Undefined if no row is long, on the CPU, and
+/// Lists rows that a device reduces in pieces (models/device/kernels.h). Undefined if no row is long, on the CPU, and
 /// for matrices that are made during a step: there one thread reduces a whole row, which is slower.
 struct LongRows {
   torch::Tensor rows;        // [long rows] int32, ascending
@@ -29,9 +29,9 @@ struct CsrTensor {
   torch::Tensor values;   // [entries] float; undefined: all 1
   torch::Tensor transposed_row_ptr, transposed_columns, transposed_values;
   LongRows long_rows = {}, transposed_long_rows = {};
-  torch::Tensor transposed_positions =
-      {};  // [entries] int32: index in the matrix of each entry of the transpose; undefined: transposed_entries
-           // (sparse_ops.h) computes it transposed_entries (sparse_ops.h) finds it
+  // [entries] int32: index in the matrix of each entry of the transpose; undefined: transposed_entries (sparse_ops.h)
+  // computes it
+  torch::Tensor transposed_positions = {};
   bool zeros_are_none = false;  // entries of value 0 are ignored by maxima and softmax
   bool defined() const { return columns.defined(); }
 };
@@ -114,10 +114,10 @@ class PlanConversion {
   /// Keeps the reference to `plan`. Throws ModelError if the plan lacks a member that the options ask for.
   PlanConversion(const plans::MessagePlan& plan, const PlanTensorOptions& options);
   /// Returns an upper bound of the tensors' bytes.
-  int64_t room() const;
+  int64_t max_bytes() const;
   /// Copies the plan into an arena of at least this size, whose upload the caller starts. Throws ModelError for an
   /// inconsistent plan.
-  PlanTensors into(device::Arena& arena) const;
+  PlanTensors copy_into(device::Arena& arena) const;
 
  private:
   const plans::MessagePlan& plan_;

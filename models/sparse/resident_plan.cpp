@@ -54,9 +54,9 @@ ResidentPlan::ResidentPlan(const plans::MessagePlan& plan, const PlanTensorOptio
   auto without_rows = options;
   without_rows.candidate_rows = false;
   const PlanConversion conversion(plan, without_rows);
-  auto arena = home == Home::host ? device::Arena::on_host_for(options.device, conversion.room())
-                                  : device::Arena(options.device, conversion.room());
-  tensors_ = conversion.into(arena);
+  auto arena = home == Home::host ? device::Arena::on_host_for(options.device, conversion.max_bytes())
+                                  : device::Arena(options.device, conversion.max_bytes());
+  tensors_ = conversion.copy_into(arena);
   bytes_ = arena.used();
   if (home == Home::host) {
     on_host_ = arena.memory();
@@ -65,7 +65,7 @@ ResidentPlan::ResidentPlan(const plans::MessagePlan& plan, const PlanTensorOptio
   }
 }
 
-ResidentDraw::ResidentDraw(std::vector<Entry> entries, const PlanTensorOptions& options)
+ResidentBatch::ResidentBatch(std::vector<Entry> entries, const PlanTensorOptions& options)
     : entries_(std::move(entries)), options_(options), joined_(std::make_shared<BlockJoin>(options)) {
   for (const auto& entry : entries_) {
     const auto known = std::find(plans_.begin(), plans_.end(), entry.plan.get());
@@ -74,19 +74,19 @@ ResidentDraw::ResidentDraw(std::vector<Entry> entries, const PlanTensorOptions& 
   }
 }
 
-int64_t ResidentDraw::room() const {
-  const PlanRoom room{options_.gradients};
-  int64_t nodes = 0, drawn = 0, stretches = 0, layout_rows = 0;
+int64_t ResidentBatch::max_bytes() const {
+  const PlanBytes bound{options_.gradients};
+  int64_t nodes = 0, drawn = 0, word_runs = 0, layout_rows = 0;
   for (const auto* plan : plans_) {
     nodes += std::ssize(plan->node_types_);
     layout_rows += plan->tensors_.layout_rows.size(0);
     // Of a matrix at most 14 arrays, some with a start of their own.
     const auto layers = std::ssize(plan->tensors_.layers);
     const auto relations = layers == 0 ? 0 : std::ssize(plan->tensors_.layers.front()->relations);
-    stretches += 24 * (2 * (layers + 1) + layers * (relations + 1) + 8) + 8;
+    word_runs += 24 * (2 * (layers + 1) + layers * (relations + 1) + 8) + 8;
   }
-  int64_t bytes = 2 * room.of_gather(nodes, 256) + device::Arena::room<double>(layout_rows) +
-                  2 * device::Arena::room<device::Stretch<long long>>(stretches);
+  int64_t bytes = 2 * bound.of_gather(nodes, 256) + device::Arena::max_bytes<double>(layout_rows) +
+                  2 * device::Arena::max_bytes<device::WordRun<long long>>(word_runs);
   for (const auto& entry : entries_) drawn += std::ssize(entry.candidates);
   for (const auto pool : {&ResidentPlan::nodes_, &ResidentPlan::configurable_, &ResidentPlan::tied_}) {
     int64_t count = 0, cols = 0;
@@ -96,12 +96,12 @@ int64_t ResidentDraw::room() const {
       const auto& rows = (entry.plan.get()->*pool).stages[0];
       for (const int64_t c : entry.candidates) count += rows.row_ptr[c + 1] - rows.row_ptr[c];
     }
-    bytes += room.of_rows_and_entries(std::max(drawn, cols), count) + device::Arena::room<double>(drawn);
+    bytes += bound.of_rows_and_entries(std::max(drawn, cols), count) + device::Arena::max_bytes<double>(drawn);
   }
   return bytes;
 }
 
-PlanTensors ResidentDraw::into(device::Arena& arena) {
+PlanTensors ResidentBatch::copy_into(device::Arena& arena) {
   PlanConverter convert(options_, arena);
   PlanTensors result;
   const auto each = [&](const auto& of) {
@@ -205,7 +205,7 @@ PlanTensors ResidentDraw::into(device::Arena& arena) {
   return result;
 }
 
-std::shared_ptr<device::Upload> ResidentDraw::join(std::shared_ptr<device::Upload> upload) && {
+std::shared_ptr<device::Upload> ResidentBatch::join(std::shared_ptr<device::Upload> upload) && {
   if (upload) return std::make_shared<JoinAfter>(std::move(upload), std::move(joined_));
   joined_->join();
   return nullptr;

@@ -24,7 +24,7 @@ class ResidentPlan {
   int64_t states() const { return states_; }  // states of all levels
 
  private:
-  friend class ResidentDraw;
+  friend class ResidentBatch;
 
   PlanTensors tensors_;    // whole plan without the rows of its readout
   torch::Tensor on_host_;  // bytes that `tensors_` are views of, if its home is the host
@@ -36,20 +36,20 @@ class ResidentPlan {
 
 /// Joins resident plans to the plan of a batch: the plans of its groups, concatenated, each with all of its states. On
 /// a GPU one kernel joins them.
-class ResidentDraw {
+class ResidentBatch {
  public:
   struct Entry {
     std::shared_ptr<const ResidentPlan> plan;
     std::span<const int64_t> candidates;
   };
   /// `entries` hold plans of one request that were made with these options. Repeated plans are joined once.
-  ResidentDraw(std::vector<Entry> entries, const PlanTensorOptions& options);
+  ResidentBatch(std::vector<Entry> entries, const PlanTensorOptions& options);
 
   /// Returns an upper bound of the bytes that the plan takes in an arena.
-  int64_t room() const;
+  int64_t max_bytes() const;
   /// Returns the plan's tensors, which have their values when the result of `join` has been waited for. The caller
   /// starts the arena's upload.
-  PlanTensors into(device::Arena& arena);
+  PlanTensors copy_into(device::Arena& arena);
   /// Joins the plans after `upload`, the arena's upload, on the stream that waits for the result. On the CPU it joins
   /// them at once, and both uploads are null.
   std::shared_ptr<device::Upload> join(std::shared_ptr<device::Upload> upload) &&;

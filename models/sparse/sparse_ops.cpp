@@ -206,7 +206,7 @@ torch::Tensor csr_max_aten(const CsrTensor& pattern, const torch::Tensor& x) {
 
 torch::Tensor transposed_entries(const CsrTensor& matrix) {
   if (matrix.transposed_positions.defined()) return matrix.transposed_positions;
-  if (device::uses_bodies(matrix.columns.device()))
+  if (device::uses_device_kernels(matrix.columns.device()))
     return std::get<1>(torch::sort(matrix.columns, /*stable=*/true, 0, false)).to(torch::kInt);
   auto position = torch::empty_like(matrix.columns);
   inference::transposed_positions({matrix.rows, matrix.row_ptr.data_ptr<int64_t>(), matrix.columns.data_ptr<int32_t>()},
@@ -217,7 +217,8 @@ torch::Tensor transposed_entries(const CsrTensor& matrix) {
 
 torch::Tensor entry_rows(const CsrTensor& matrix) {
   if (!matrix.row_ptr.defined()) return torch::arange(matrix.rows, matrix.columns.options());
-  if (device::uses_bodies(matrix.columns.device())) return device_entry_rows(matrix.row_ptr, matrix.columns.size(0));
+  if (device::uses_device_kernels(matrix.columns.device()))
+    return device_entry_rows(matrix.row_ptr, matrix.columns.size(0));
   const auto counts = matrix.row_ptr.slice(0, 1) - matrix.row_ptr.slice(0, 0, matrix.rows);
   return torch::arange(matrix.rows, matrix.columns.options()).repeat_interleave(counts);
 }

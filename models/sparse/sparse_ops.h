@@ -8,8 +8,8 @@
 #include "models/sparse/plan_tensors.h"
 
 /// Differentiable operations with sparse matrices, first order only. On the CPU each is a kernel of inference/kernels,
-/// parallel over rows; on a GPU a body of models/device. There are no atomics, and sums have an order that depends on
-/// the matrices alone, so that results depend neither on the number of threads nor on timing. States of reduced
+/// parallel over rows; on a GPU a functor of models/device. There are no atomics, and sums have an order that depends
+/// on the matrices alone, so that results depend neither on the number of threads nor on timing. States of reduced
 /// precision (bfloat16) are converted to the type of the matrix.
 ///
 /// csr_… work on the rows of a matrix of states: sums of products, maxima over sets of rows, gathers. The other

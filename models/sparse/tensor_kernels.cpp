@@ -5,7 +5,7 @@
 #include <initializer_list>
 
 #include "inference/kernels/sparse_kernels.h"
-#include "models/device/bodies.h"
+#include "models/device/kernels.h"
 #include "models/device/launch.h"
 #include "models/graph/error.h"
 
@@ -13,7 +13,7 @@ namespace foretime::models {
 namespace {
 
 using device::for_each;
-using device::uses_bodies;
+using device::uses_device_kernels;
 using torch::Tensor;
 
 template <class T>
@@ -26,7 +26,7 @@ inference::EntryRows host_rows(const CsrRows& matrix) {
           pointer<int32_t>(matrix.position)};
 }
 
-device::RowsOf device_rows(const CsrRows& matrix) {
+device::MatrixRows device_rows(const CsrRows& matrix) {
   const auto& rows = matrix.long_rows;
   return {pointer<int32_t>(matrix.row_ptr),  matrix.columns.data_ptr<int32_t>(),
           pointer<int32_t>(rows.rows),       pointer<int32_t>(rows.piece_ptr),
@@ -69,7 +69,7 @@ bool packs(std::initializer_list<Tensor> tensors, int64_t width) {
 }
 
 template <class T, int V>
-void sum_by_bodies(const std::vector<RowsTerm>& terms, const Tensor& bias, double slope, Tensor& out) {
+void sum_on_device(const std::vector<RowsTerm>& terms, const Tensor& bias, double slope, Tensor& out) {
   const auto device = out.device();
   const int64_t width = out.size(1), lanes = width / V;
   for (size_t first = 0; first < terms.size(); first += device::kMaxTerms) {
@@ -137,17 +137,17 @@ torch::Tensor sum_rows(const std::vector<RowsTerm>& terms, const SumEpilogue& ep
   auto out = torch::empty({ready.front().matrix.rows, x.size(1)}, x.options());
   const auto bias = epilogue.bias.defined() ? epilogue.bias.to(x.scalar_type()).contiguous() : Tensor();
   AT_DISPATCH_FLOATING_TYPES(x.scalar_type(), "sum_rows", [&] {
-    if (!uses_bodies(x.device())) return sum_on_host<scalar_t>(ready, bias, epilogue.slope, out);
+    if (!uses_device_kernels(x.device())) return sum_on_host<scalar_t>(ready, bias, epilogue.slope, out);
     bool packed = packs<scalar_t>({out, bias}, x.size(1));
     for (const auto& term : ready) packed = packed && packs<scalar_t>({term.x}, x.size(1));
-    packed ? sum_by_bodies<scalar_t, 4>(ready, bias, epilogue.slope, out)
-           : sum_by_bodies<scalar_t, 1>(ready, bias, epilogue.slope, out);
+    packed ? sum_on_device<scalar_t, 4>(ready, bias, epilogue.slope, out)
+           : sum_on_device<scalar_t, 1>(ready, bias, epilogue.slope, out);
   });
   return out;
 }
 
 torch::Tensor activation_gradient(const torch::Tensor& gradient, const torch::Tensor& output, double slope) {
-  if (uses_bodies(gradient.device())) {
+  if (uses_device_kernels(gradient.device())) {
     auto result = torch::empty_like(gradient);
     AT_DISPATCH_FLOATING_TYPES(gradient.scalar_type(), "activation_gradient", [&] {
       for_each(gradient.device(),
@@ -172,17 +172,17 @@ Maxima max_rows(const CsrRows& matrix, const torch::Tensor& x) {
   AT_DISPATCH_FLOATING_TYPES(x.scalar_type(), "max_rows", [&] {
     auto* values = found.values.data_ptr<scalar_t>();
     auto* winners = found.winners.data_ptr<int32_t>();
-    if (!uses_bodies(x.device())) {
+    if (!uses_device_kernels(x.device())) {
       const auto rows = host_rows(matrix);
       return inference::max_rows<scalar_t>(rows.rows, rows.row_ptr, rows.columns, x.data_ptr<scalar_t>(), width, values,
                                            winners);
     }
-    device::Maximum<scalar_t> body;
-    body.x = x.data_ptr<scalar_t>();
-    if (matrix.zeros_are_none) body.mask = matrix.values.data_ptr<scalar_t>();
-    body.out = values;
-    body.winner = winners;
-    reduce_rows(body, matrix, width, x.device());
+    device::Maximum<scalar_t> functor;
+    functor.x = x.data_ptr<scalar_t>();
+    if (matrix.zeros_are_none) functor.mask = matrix.values.data_ptr<scalar_t>();
+    functor.out = values;
+    functor.winner = winners;
+    reduce_rows(functor, matrix, width, x.device());
   });
   return found;
 }
@@ -192,16 +192,16 @@ torch::Tensor max_rows_gradient(const CsrRows& transposed, const torch::Tensor& 
   const int64_t width = gradient.size(1);
   auto result = torch::empty({transposed.rows, width}, gradient.options());
   AT_DISPATCH_FLOATING_TYPES(gradient.scalar_type(), "max_rows_gradient", [&] {
-    if (!uses_bodies(gradient.device())) {
+    if (!uses_device_kernels(gradient.device())) {
       const auto rows = host_rows(transposed);
       return inference::max_rows_gradient<scalar_t>(rows.rows, rows.row_ptr, rows.columns, winners.data_ptr<int32_t>(),
                                                     gradient.data_ptr<scalar_t>(), width, result.data_ptr<scalar_t>());
     }
-    device::MaximumGradient<scalar_t> body;
-    body.winner = winners.data_ptr<int32_t>();
-    body.from = gradient.data_ptr<scalar_t>();
-    body.out = result.data_ptr<scalar_t>();
-    reduce_rows(body, transposed, width, gradient.device());
+    device::MaximumGradient<scalar_t> functor;
+    functor.winner = winners.data_ptr<int32_t>();
+    functor.from = gradient.data_ptr<scalar_t>();
+    functor.out = result.data_ptr<scalar_t>();
+    reduce_rows(functor, transposed, width, gradient.device());
   });
   return result;
 }
@@ -210,18 +210,18 @@ torch::Tensor weighted_rows(const CsrRows& matrix, const torch::Tensor& weights,
   const int64_t heads = weights.size(1), width = x.size(1) / heads;
   auto out = torch::empty({matrix.rows, x.size(1)}, x.options());
   AT_DISPATCH_FLOATING_TYPES(x.scalar_type(), "weighted_rows", [&] {
-    if (!uses_bodies(x.device())) {
+    if (!uses_device_kernels(x.device())) {
       return inference::weighted_rows<scalar_t>(host_rows(matrix), weights.data_ptr<scalar_t>(), x.data_ptr<scalar_t>(),
                                                 heads, width, out.data_ptr<scalar_t>());
     }
-    const auto by = [&](auto body, int64_t lanes) {
-      body.position = pointer<int32_t>(matrix.position);
-      body.weights = weights.data_ptr<scalar_t>();
-      body.x = x.data_ptr<scalar_t>();
-      body.heads = static_cast<int>(heads);
-      body.head_width = static_cast<int>(width);
-      body.out = out.data_ptr<scalar_t>();
-      reduce_rows(body, matrix, lanes, x.device());
+    const auto by = [&](auto functor, int64_t lanes) {
+      functor.position = pointer<int32_t>(matrix.position);
+      functor.weights = weights.data_ptr<scalar_t>();
+      functor.x = x.data_ptr<scalar_t>();
+      functor.heads = static_cast<int>(heads);
+      functor.head_width = static_cast<int>(width);
+      functor.out = out.data_ptr<scalar_t>();
+      reduce_rows(functor, matrix, lanes, x.device());
     };
     packs<scalar_t>({x, out}, width) ? by(device::Weighted<scalar_t, 4>(), heads * width / 4)
                                      : by(device::Weighted<scalar_t, 1>(), heads * width);
@@ -233,20 +233,20 @@ torch::Tensor entry_dots(const CsrRows& matrix, const torch::Tensor& a, const to
   const int64_t entries = matrix.columns.size(0), width = a.size(1) / heads;
   auto out = torch::empty({entries, heads}, a.options());
   AT_DISPATCH_FLOATING_TYPES(a.scalar_type(), "entry_dots", [&] {
-    if (!uses_bodies(a.device())) {
+    if (!uses_device_kernels(a.device())) {
       return inference::entry_dots<scalar_t>(host_rows(matrix), a.data_ptr<scalar_t>(), b.data_ptr<scalar_t>(), heads,
                                              width, out.data_ptr<scalar_t>());
     }
     const auto rows = device_entry_rows(matrix.row_ptr, entries);
-    const auto by = [&](auto body) {
-      body.entry_rows = rows.template data_ptr<int32_t>();
-      body.columns = matrix.columns.data_ptr<int32_t>();
-      body.a = a.data_ptr<scalar_t>();
-      body.b = b.data_ptr<scalar_t>();
-      body.heads = static_cast<int>(heads);
-      body.head_width = static_cast<int>(width);
-      body.out = out.data_ptr<scalar_t>();
-      for_each(a.device(), body, entries * heads);
+    const auto by = [&](auto functor) {
+      functor.entry_rows = rows.template data_ptr<int32_t>();
+      functor.columns = matrix.columns.data_ptr<int32_t>();
+      functor.a = a.data_ptr<scalar_t>();
+      functor.b = b.data_ptr<scalar_t>();
+      functor.heads = static_cast<int>(heads);
+      functor.head_width = static_cast<int>(width);
+      functor.out = out.data_ptr<scalar_t>();
+      for_each(a.device(), functor, entries * heads);
     };
     packs<scalar_t>({a, b}, width) ? by(device::Dots<scalar_t, 4>()) : by(device::Dots<scalar_t, 1>());
   });
@@ -257,7 +257,7 @@ torch::Tensor softmax_rows(const CsrRows& matrix, const torch::Tensor& logits) {
   const int64_t heads = logits.size(1), entries = matrix.columns.size(0);
   auto weights = torch::empty_like(logits);
   AT_DISPATCH_FLOATING_TYPES(logits.scalar_type(), "softmax_rows", [&] {
-    if (!uses_bodies(logits.device())) {
+    if (!uses_device_kernels(logits.device())) {
       return inference::softmax_rows<scalar_t>(host_rows(matrix), pointer<scalar_t>(matrix.values),
                                                logits.data_ptr<scalar_t>(), heads, weights.data_ptr<scalar_t>());
     }
@@ -283,7 +283,7 @@ torch::Tensor softmax_rows_gradient(const CsrRows& matrix, const torch::Tensor& 
   const int64_t heads = weights.size(1), entries = matrix.columns.size(0);
   auto result = torch::empty_like(gradient);
   AT_DISPATCH_FLOATING_TYPES(gradient.scalar_type(), "softmax_rows_gradient", [&] {
-    if (!uses_bodies(gradient.device())) {
+    if (!uses_device_kernels(gradient.device())) {
       return inference::softmax_rows_gradient<scalar_t>(host_rows(matrix), weights.data_ptr<scalar_t>(),
                                                         gradient.data_ptr<scalar_t>(), heads,
                                                         result.data_ptr<scalar_t>());

@@ -4,7 +4,7 @@
 
 #include "models/sparse/sparse_ops.h"
 
-/// Kernels of the sparse operations, without gradients: those of the CPU (inference/kernels), or the bodies of GPUs
+/// Kernels of the sparse operations, without gradients: those of the CPU (inference/kernels), or the kernels of GPUs
 /// (models/device). States are contiguous and have the type of the matrix.
 namespace foretime::models {
 

@@ -19,7 +19,7 @@ class Place {
   static Place cpu() { return Place(torch::kCPU, false, "CPU"); }
   /// The GPU; without one, what GPUs run on the CPU.
   static Place device(bool gpu) {
-    return gpu ? Place(torch::Device(torch::kCUDA, 0), false, "GPU") : Place(torch::kCPU, true, "GPU's bodies on CPU");
+    return gpu ? Place(torch::Device(torch::kCUDA, 0), false, "GPU") : Place(torch::kCPU, true, "GPU's kernels on CPU");
   }
 
   const torch::Device where;
@@ -30,7 +30,7 @@ class Place {
   /// Runs `body` there. Not from two threads at once.
   template <class Body>
   auto run(Body&& body) const {
-    const auto bodies = bodies_ ? std::make_unique<device::BodiesOnCpu>() : nullptr;
+    const auto kernels = on_device_kernels_ ? std::make_unique<device::DeviceKernelsOnCpu>() : nullptr;
     return body();
   }
   /// Returns when all that was queued there is done.
@@ -39,9 +39,9 @@ class Place {
   }
 
  private:
-  Place(torch::Device device, bool bodies, std::string called)
-      : where(device), name(std::move(called)), bodies_(bodies) {}
-  bool bodies_;
+  Place(torch::Device device, bool on_device_kernels, std::string called)
+      : where(device), name(std::move(called)), on_device_kernels_(on_device_kernels) {}
+  bool on_device_kernels_;
 };
 
 /// What all checks are told.

@@ -41,7 +41,7 @@ double step_milliseconds(StepRun& run, const Place& place, double seconds, bool 
 /// What a step asks for, counted on the CPU, where backward runs on the thread that counts: operations and waits are
 /// the same on a GPU, and on graphs of any size.
 struct Counted {
-  double operations = 0, bodies = 0, waits = 0;
+  double operations = 0, kernels = 0, waits = 0;
 };
 Counted count_step(const configs::Settings& settings) {
   const auto place = Place::device(false);
@@ -49,11 +49,11 @@ Counted count_step(const configs::Settings& settings) {
     StepRun run(settings, place);
     run.take(3);
     constexpr int64_t kSteps = 4;
-    const int64_t bodies = device::launches();
+    const int64_t kernels = device::launches();
     const testing::OpCounter counter;
     run.take(kSteps, false);
     const auto each = [](int64_t count) { return static_cast<double>(count) / kSteps; };
-    return Counted{each(counter.operations()), each(device::launches() - bodies), each(counter.waits())};
+    return Counted{each(counter.operations()), each(device::launches() - kernels), each(counter.waits())};
   });
 }
 
@@ -99,8 +99,8 @@ void measure(const Workload& workload, const Workload& small, const Options& opt
   const auto& name = workload.name;
   constexpr double kSeconds = 1.5;
   const auto counted = count_step(small.settings);
-  rows.figure(name + ": kernels of a step", counted.operations + counted.bodies, "",
-              fmt::format("{} of LibTorch, {} of our own; counted on the CPU", counted.operations, counted.bodies));
+  rows.figure(name + ": kernels of a step", counted.operations + counted.kernels, "",
+              fmt::format("{} of LibTorch, {} of our own; counted on the CPU", counted.operations, counted.kernels));
   if (waits == Kind::must)
     rows.at_most(waits, name + ": waits of a step", counted.waits, 0, "", "counted on the CPU");
   else

@@ -91,7 +91,7 @@ TEST(Csv, EmptyFieldsAndNumbers) {
 
 TEST(Csv, MessagesNameTheLine) {
   EXPECT_EQ(refusal_of("a,b\n1,2\n3\n"), "t.csv:3: 1 fields, expected 2 (a, b)");
-  EXPECT_EQ(refusal_of("a,b\n\"1\n\n2\",2\n\"3,4\n"), "t.csv:5: a quote without its partner");
+  EXPECT_EQ(refusal_of("a,b\n\"1\n\n2\",2\n\"3,4\n"), "t.csv:5: a quote that is not closed");
   EXPECT_EQ(refusal_of("\n"), "t.csv: empty, expected a line of column names");
   const auto table = parse_csv("a\n1x\n", "t.csv");
   EXPECT_THROW(csv_number(table, 0, 0), DataError);

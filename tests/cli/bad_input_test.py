@@ -184,7 +184,7 @@ class OtherFilesTest(ProgramTest):
         for command in (("bundle", "show", "./run"), ("serve", "./run", "--port", "0")):
             self.assertRegex(self.run_foretime(*command, code=3).stderr, "./run: found a run directory, expected a bundle.*foretime export")
         cut = self.write("cut.foretime", bundle.read_bytes()[:-1000])
-        self.assertIn("shorter than its header says", self.run_foretime("bundle", "show", cut, code=3).stderr)
+        self.assertIn("truncated: ", self.run_foretime("bundle", "show", cut, code=3).stderr)
         for path, what in ((SAMPLES / "C1.npz", "a zip archive"), (self.write("cut.foretime", bundle.read_bytes()[:-2000000]), "binary data"),
                            (SOURCE / "samples/ansor/records.jsonl.gz", "gzip data")):
             self.assertIn(f"{path.name}: found {what}, expected a YAML file", self.run_foretime("train", path, code=2).stderr)

@@ -196,7 +196,7 @@ class RunFolderTest(ProgramTest):
     def test_a_log_that_no_run_wrote_is_left_alone(self):
         (self.folder / "run").mkdir()
         self.write("run/log.txt", "My notes of the week\n")
-        self.assertIn("run/log.txt: exists, and no run of Foretime wrote it", self.train(code=2).stderr)
+        self.assertIn("run/log.txt: exists, but is not a run of Foretime", self.train(code=2).stderr)
         self.assertEqual((self.folder / "run/log.txt").read_text(), "My notes of the week\n")
         self.assertEqual(sorted(path.name for path in (self.folder / "run").iterdir()), ["log.txt"])
         (self.folder / "run/log.txt").unlink()

@@ -165,7 +165,7 @@ class FoldersOfRunsTest(ProgramTest):
         self.train(code=3, optimizer__learning_rate=1e30, optimizer__clip_norm=0)
         self.write("run/notes.txt", "mine")
         done = self.train(optimizer__learning_rate=0.001)
-        self.assertIn("run: holds a run without a checkpoint, which is begun again", done.stderr)
+        self.assertIn("run: holds a run without a checkpoint; starting it again", done.stderr)
         self.assertEqual((self.folder / "run/notes.txt").read_text(), "mine")
         # One with a checkpoint is kept, and full keys say what differs.
         text = self.train(code=2, model__layers=1, optimizer__learning_rate=0.002).stderr
@@ -175,12 +175,12 @@ class FoldersOfRunsTest(ProgramTest):
         (self.folder / "run").mkdir()
         self.write("run/config.yaml", "trainer: {steps: 3}\n")
         self.write("run/data.json", "[1, 2]\n")
-        self.assertIn("run/config.yaml: exists, and no run of Foretime wrote it", self.train(code=2).stderr)
+        self.assertIn("run/config.yaml: exists, but is not a run of Foretime", self.train(code=2).stderr)
         self.assertEqual((self.folder / "run/data.json").read_text(), "[1, 2]\n")
 
     def test_fewer_steps_than_a_run_has_are_named(self):
         self.train(trainer__steps=6)
-        self.assertIn("already at step 6 of 2: nothing is left to train", self.train(trainer__steps=2).stderr)
+        self.assertIn("already at step 6 of 2: no steps are left", self.train(trainer__steps=2).stderr)
 
 
 class OutputsTest(QueueTest):

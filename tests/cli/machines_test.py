@@ -179,7 +179,7 @@ class MachinesTest(ProgramTest):
         # Known when it scores, guessed when it learns.
         self.pack()
         message = self.refused(2, "data.targets=[other.yaml]")
-        self.assertIn("data.targets: names machines (other), but no group of data.train was packed with what these files say", message)
+        self.assertIn("data.targets: names machines (other), but no group of data.train was packed with these files", message)
         self.assertIn("pack-records --targets", message)
         for option in ("model.features.log=true", "data.hardware.cores=2"):
             self.assertIn("no group of data.train", self.refused(2, "data.targets=[other.yaml]", option))

@@ -226,7 +226,7 @@ class OutputsTest(ProgramTest):
                         (folder / name).write_text("trainer: {steps: 5}  # mine\n")
                     before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
                     done = self.train(run__directory=str(folder), run__overwrite=overwrite, code=2)
-                    self.assertIn("no run of Foretime wrote it", done.stderr)
+                    self.assertIn("but is not a run of Foretime", done.stderr)
                     self.assertEqual({path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}, before)
 
     def test_a_run_that_is_made_again_leaves_what_others_put_there(self):

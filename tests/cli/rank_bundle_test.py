@@ -105,10 +105,10 @@ class RankBundleTest(BundleTest):
 
         for content, text in (("{", "candidates.json: no JSON"), ({}, "candidates.json: without candidates"),
                               ({"candidates": [], "x": 1}, "candidates.json: "),
-                              ({"candidates": [{"layouts": {"x": []}}]}, "candidates.json: candidates[0]: layouts: x: no instruction of the module"),
+                              ({"candidates": [{"layouts": {"x": []}}]}, "candidates.json: candidates[0]: layouts: x: not an instruction of the module"),
                               ({"candidates": [{"layouts": {}}, {"layouts": {"6": [[0, "a"]]}}]},
                                'candidates.json: candidates[1]: layouts: 6: output: "a", expected a whole number, -1 … 127'),
-                              ({"candidates": [{"config": []}]}, "candidates[0]: config: no field of a candidate, expected id and layouts")):
+                              ({"candidates": [{"config": []}]}, "candidates[0]: config: unknown field of a candidate, expected id and layouts")):
             self.write("candidates.json", content)
             refused(text)
         refused("none.json: cannot be read", candidates="none.json")

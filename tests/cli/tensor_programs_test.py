@@ -66,7 +66,7 @@ class TensorProgramsTest(ProgramTest):
         self.assertEqual((report["workloads"], report["programs"]), (49, 400))
         self.write("split.json", json.dumps({**lines, "eval_lines": {"all": [4836]}}))
         done = self.run_foretime(*arguments, "--split", "split.json", code=3)
-        self.assertIn("400 of the 401 lines that were asked for", done.stderr)
+        self.assertIn("400 of the 401 requested lines", done.stderr)
         done = self.run_foretime("baseline", "xgboost", "statements", "--records", ansor / "records.jsonl.gz", code=2)
         self.assertIn("--dags", done.stderr)
 

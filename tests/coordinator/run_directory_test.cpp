@@ -38,7 +38,7 @@ TEST_F(RunDirectoryTest, RefusesAnotherConfigurationAndNamesTheKey) {
   settings.model.hidden = 16;
   run_once({7, 7});
   settings.trainer.steps += 100;  // more steps continue a run
-  EXPECT_FALSE(RunDirectory(settings, {7, 7}).begins_again());
+  EXPECT_FALSE(RunDirectory(settings, {7, 7}).restarts_empty_run());
   settings.model.hidden = 99;
   settings.model.type = configs::ModelType::gat;
   EXPECT_THAT(foretime::testing::message_of<configs::SettingsError>([&] {
@@ -54,7 +54,7 @@ TEST_F(RunDirectoryTest, BeginsAgainWhereTheRunHasNoCheckpoint) {
   { RunDirectory(settings, {7, 7}).write("metrics.jsonl", "{}\n"); }
   write_file_atomically(scratch.path() / "run/notes.txt", "mine");
   settings.model.hidden = 99;
-  EXPECT_TRUE(RunDirectory(settings, {8, 8}).begins_again());
+  EXPECT_TRUE(RunDirectory(settings, {8, 8}).restarts_empty_run());
   EXPECT_FALSE(std::filesystem::exists(scratch.path() / "run/metrics.jsonl"));
   EXPECT_TRUE(std::filesystem::exists(scratch.path() / "run/notes.txt"));
 }
@@ -125,7 +125,7 @@ TEST_F(RunDirectoryTest, TakesNoFolderThatHoldsFilesOfOthers) {
       EXPECT_THAT(foretime::testing::message_of<configs::SettingsError>([&] {
                     RunDirectory(settings, {7, 7});
                   }),
-                  ::testing::HasSubstr(std::string(name) + ": exists, and no run of Foretime wrote it"));
+                  ::testing::HasSubstr(std::string(name) + ": exists, but is not a run of Foretime"));
       EXPECT_EQ(files().read(path / name), configs::to_yaml(settings));
     }
   }

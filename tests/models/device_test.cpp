@@ -1,4 +1,4 @@
-/// The bodies that GPUs run, here run by the CPU, against the CPU's own kernels; and their source against NVRTC.
+/// The kernels that GPUs run, here run by the CPU, against the CPU's own kernels; and their source against NVRTC.
 #include <functional>
 #include <limits>
 
@@ -11,7 +11,7 @@
 #include "models/sparse/plan_converter.h"
 #include "models/sparse/sparse_ops.h"
 #include "tests/models/matrix_tensor.h"
-#include "tests/support/bodies_on_cpu.h"
+#include "tests/support/device_kernels_on_cpu.h"
 #include "tests/support/message_of.h"
 
 namespace foretime::models {
@@ -49,20 +49,20 @@ std::vector<torch::Tensor> values_and_gradients(const SparseOperation& operation
   return all;
 }
 
-/// The bodies, on this matrix and a small one, against the CPU's kernels, and against themselves.
+/// The kernels, on this matrix and a small one, against the CPU's kernels, and against themselves.
 void expect_equal_to_host(const SparseOperation& operation, const std::vector<torch::Tensor>& inputs) {
   const auto matrix = uneven_matrix();
   const auto by_host = values_and_gradients(operation, matrix, inputs);
-  const device::BodiesOnCpu through_bodies;
+  const device::DeviceKernelsOnCpu on_device_kernels;
   const int64_t before = device::launches();
-  const auto by_bodies = values_and_gradients(operation, matrix, inputs),
+  const auto by_kernels = values_and_gradients(operation, matrix, inputs),
              again = values_and_gradients(operation, matrix, inputs);
   EXPECT_GT(device::launches(), before);
-  ASSERT_EQ(by_bodies.size(), by_host.size());
+  ASSERT_EQ(by_kernels.size(), by_host.size());
   const double near = inputs[0].scalar_type() == torch::kDouble ? 1e-11 : 1e-4;
   for (size_t i = 0; i < by_host.size(); ++i) {
-    EXPECT_TRUE(torch::allclose(by_bodies[i], by_host[i], near, near)) << "result " << i;
-    EXPECT_TRUE(torch::equal(by_bodies[i], again[i])) << "result " << i;
+    EXPECT_TRUE(torch::allclose(by_kernels[i], by_host[i], near, near)) << "result " << i;
+    EXPECT_TRUE(torch::equal(by_kernels[i], again[i])) << "result " << i;
   }
 }
 
@@ -114,7 +114,7 @@ TEST(Bodies, MaximaEqualTheCpusKernels) {
   auto x = torch::randn({40, 2}, torch::kDouble);
   x[13][1] = std::numeric_limits<double>::quiet_NaN();
   const auto by_host = csr_max(tensor_of(uneven_matrix(), torch::kDouble), x);
-  const device::BodiesOnCpu through_bodies;
+  const device::DeviceKernelsOnCpu on_device_kernels;
   EXPECT_TRUE(torch::allclose(csr_max(tensor_of(uneven_matrix(), torch::kDouble), x), by_host, 0, 0, true));
 }
 
@@ -142,7 +142,7 @@ TEST(Bodies, AttentionEqualsTheCpusKernels) {
 TEST(Bodies, MixedPrecisionSumsInFloat) {
   torch::manual_seed(6);
   const auto x = torch::randn({40, 8});
-  const device::BodiesOnCpu through_bodies;
+  const device::DeviceKernelsOnCpu on_device_kernels;
   const auto matrix = tensor_of(uneven_matrix(), torch::kFloat);
   auto rounded = x.to(torch::kBFloat16).requires_grad_(true);
   const Autocast mixed(torch::kCPU, true);
@@ -154,9 +154,9 @@ TEST(Bodies, MixedPrecisionSumsInFloat) {
 }
 
 TEST(Bodies, AreTakenForTensorsOfOtherDevicesAlone) {
-  if (testing::through_bodies) GTEST_SKIP() << "FORETIME_TEST_BODIES is set";
-  EXPECT_FALSE(device::uses_bodies(torch::kCPU));
-  EXPECT_TRUE(device::uses_bodies(torch::kCUDA));
+  if (testing::on_device_kernels) GTEST_SKIP() << "FORETIME_TEST_KERNELS is set";
+  EXPECT_FALSE(device::uses_device_kernels(torch::kCPU));
+  EXPECT_TRUE(device::uses_device_kernels(torch::kCUDA));
   EXPECT_EQ(row_ptr_type_on(torch::kCUDA), torch::kInt);
   const int64_t before = device::launches();
   csr_matmul(tensor_of(uneven_matrix(), torch::kFloat), torch::randn({40, 4}));
@@ -172,7 +172,7 @@ TEST(Bodies, RefuseMatricesWhoseEntriesThirtyTwoBitsCannotCount) {
   plans::CsrMatrix matrix;
   matrix.rows = matrix.cols = 1;
   matrix.row_ptr = {0, int64_t{1} << 31};  // read before its columns, which are not there
-  const device::BodiesOnCpu through_bodies;
+  const device::DeviceKernelsOnCpu on_device_kernels;
   device::Arena arena(torch::kCPU, 4096);
   PlanConverter convert({.gradients = false}, arena);
   EXPECT_THAT(foretime::testing::message_of<ModelError>([&] { convert.of_ones(matrix); }),
@@ -184,8 +184,8 @@ TEST(Bodies, CompileForGpus) {
   if (!device::has_nvrtc()) GTEST_SKIP() << "no libnvrtc";
   for (const char* architecture : {"sm_80", "sm_90"}) {
     for (const auto type : {torch::kFloat, torch::kDouble}) {
-      const auto compiled = device::compile_kernels(device::body_source(), device::kernel_names(type), architecture);
-      EXPECT_EQ(compiled.names.size(), device::body_names(type).size());
+      const auto compiled = device::compile_kernels(device::kernel_source(), device::kernel_names(type), architecture);
+      EXPECT_EQ(compiled.names.size(), device::kernel_functors(type).size());
       EXPECT_TRUE(
           compiled.code.starts_with("\x7f"
                                     "ELF"))

@@ -83,7 +83,7 @@ void expect_graph_scores_as_model(const ModelSettings& settings, const std::vect
   const auto tensors = to_tensors(own_plan, {.dtype = torch::kDouble});
   const auto expected = model->score(tensors),
              outputs = model->outputs_embedded(model->embed(tensors), tensors.group_ptr);
-  EXPECT_EQ(executor->tells_failures(), settings.failure_output);
+  EXPECT_EQ(executor->predicts_failures(), settings.failure_output);
   inference::Workspace workspace;
   for (int round = 0; round < 2; ++round) {  // buffers are used again, and hold what was there
     std::vector<float> failures;
@@ -194,7 +194,7 @@ TEST(InferenceGraph, IsCheckedAgainstItsWeights) {
   EXPECT_EQ(refusal([](Json&, Shapes&) {}), "no exception");
   const std::pair<std::function<void(Json&, Shapes&)>, const char*> damages[] = {
       {[](Json& j, Shapes&) { j["embed"][3]["op"] = "divide"; }, "no such operation"},
-      {[](Json& j, Shapes&) { j["embed"][0]["x"] = "v9999"; }, "not made before"},
+      {[](Json& j, Shapes&) { j["embed"][0]["x"] = "v9999"; }, "no earlier operation computes it"},
       {[](Json& j, Shapes&) { j["embedded_columns"] = 7; }, "expected 7"},
       {[](Json& j, Shapes&) { j["request"]["sharing"] = "all"; }, "sharing: 'all'"},
       {[](Json& j, Shapes&) { j["request"]["layers"] = "2"; }, "graph: "},

@@ -11,7 +11,7 @@
 #include "models/sparse/resident_plan.h"
 #include "plans/plan_source.h"
 #include "tests/models/small_models.h"
-#include "tests/support/bodies_on_cpu.h"
+#include "tests/support/device_kernels_on_cpu.h"
 
 namespace foretime::models {
 namespace {
@@ -35,16 +35,16 @@ std::shared_ptr<const ResidentPlan> resident(const CostModel& model, const Group
 PlanTensors drawn_plan(const CostModel& model, const std::vector<Drawn>& batch, const PlanTensorOptions& options,
                        const std::vector<ResidentPlan::Home>& homes) {
   std::map<const Group*, std::shared_ptr<const ResidentPlan>> plans;
-  std::vector<ResidentDraw::Entry> entries;
+  std::vector<ResidentBatch::Entry> entries;
   for (const auto& [group, candidates] : batch) {
     auto& plan = plans[group];
     if (!plan) plan = resident(model, *group, options, homes[(plans.size() - 1) % homes.size()]);
     entries.push_back({plan, candidates});
   }
-  ResidentDraw draw(entries, options);
-  device::Arena arena(options.device, draw.room());
-  auto result = draw.into(arena);
-  result.upload = std::move(draw).join(arena.upload());
+  ResidentBatch joined(entries, options);
+  device::Arena arena(options.device, joined.max_bytes());
+  auto result = joined.copy_into(arena);
+  result.upload = std::move(joined).join(arena.upload());
   return result;
 }
 
@@ -100,7 +100,7 @@ INSTANTIATE_TEST_SUITE_P(Variants, ResidentPlans, ::testing::ValuesIn(testing::v
                          [](const auto& info) { return info.param; });
 
 TEST(ResidentPlan, ArePutTogetherByTwoKernelsAtMost) {
-  const device::BodiesOnCpu through_bodies;
+  const device::DeviceKernelsOnCpu on_device_kernels;
   const auto a = data::synthesize_layout_group({.nodes = 60, .configurable = 12, .candidates = 30, .seed = 1}, "a");
   auto settings = testing::variant_settings("gcn", {configs::ReadoutPart::mean});
   const auto model = testing::fitted_model(settings, {&a});
@@ -108,11 +108,11 @@ TEST(ResidentPlan, ArePutTogetherByTwoKernelsAtMost) {
   const auto plan = resident(*model, a, options);
   EXPECT_GT(plan->bytes(), 0);
   const std::vector<int64_t> candidates = {1, 2};
-  ResidentDraw draw({{plan, candidates}, {plan, candidates}}, options);
-  device::Arena arena(options.device, draw.room());
+  ResidentBatch batch({{plan, candidates}, {plan, candidates}}, options);
+  device::Arena arena(options.device, batch.max_bytes());
   const int64_t before = device::launches();
-  draw.into(arena);
-  std::move(draw).join(arena.upload());
+  batch.copy_into(arena);
+  std::move(batch).join(arena.upload());
   EXPECT_LE(device::launches() - before, 2);
   EXPECT_LT(arena.used(), plan->bytes()) << "what never changes is copied again";
 }

@@ -144,9 +144,8 @@ TEST(Safetensors, DamagedFilesAreNamedWithWhatIsWrong) {
   const std::string u8 = R"("U8")";
   EXPECT_EQ(parse_error("1234567"), "a.safetensors: 7 bytes, expected a header length of 8 bytes");
   EXPECT_EQ(parse_error(std::string(8, '\xff') + "{}"),
-            "a.safetensors: no safetensors file, as bundles are, or a cut one: header length 18446744073709551615, "
-            "expected at most 2 (bytes "
-            "that follow) and 100000000");
+            "a.safetensors: not a safetensors file, as bundles are, or truncated: header length 18446744073709551615, "
+            "expected at most 2 (the bytes after it) and 100000000");
   EXPECT_THAT(parse_error(std::string(8, '\0')), HasSubstr("does not begin with '{'"));
   EXPECT_THAT(parse_error(file_of(" {}")), HasSubstr("does not begin with '{'"));
   EXPECT_THAT(parse_error(file_of("{\"a\"")), HasSubstr("a.safetensors: header: not JSON"));
@@ -177,8 +176,7 @@ TEST(Safetensors, DamagedFilesAreNamedWithWhatIsWrong) {
   EXPECT_THAT(a(u8, many + "]", "[0,1]", "x"), HasSubstr("65 numbers, expected at most 64"));
   EXPECT_THAT(a(u8, "[1]", "[1]", "x"), HasSubstr("data_offsets: 1 numbers, expected 2"));
   EXPECT_THAT(a(u8, "[1]", "[1,0]", "x"), HasSubstr("data_offsets [1, 0], expected an ascending range of the 1 bytes"));
-  EXPECT_THAT(a(u8, "[2]", "[0,2]", "x"),
-              HasSubstr("shorter than its header says: 1 bytes of data, expected at least 2 (tensor a)"));
+  EXPECT_THAT(a(u8, "[2]", "[0,2]", "x"), HasSubstr("truncated: 1 bytes of data, expected at least 2 (tensor a)"));
   EXPECT_THAT(a(R"("F32")", "[2]", "[0,4]", "abcd"), HasSubstr("4 bytes, expected 8 for F32 of shape [2]"));
   EXPECT_THAT(a(u8, "[1]", "[1,2]", "xy"), HasSubstr("data start at byte 1, expected 0"));
   EXPECT_THAT(a(u8, "[1]", "[0,1]", "xy"), HasSubstr("2 bytes of data, expected 1 by the header"));

@@ -285,7 +285,7 @@ TEST(StatementCost, OtherGraphsAndSettingsAreRefused) {
   auto settings = small_settings();
   settings.statement_cost.inputs = {configs::StatementInput::block, configs::StatementInput::loops,
                                     configs::StatementInput::statement};
-  EXPECT_THAT(message(settings, schema()), ::testing::HasSubstr("'statement' and a part before it"));
+  EXPECT_THAT(message(settings, schema()), ::testing::HasSubstr("'statement' repeats the columns"));
   settings.statement_cost.inputs = {};
   EXPECT_THAT(message(settings, schema()), ::testing::HasSubstr("empty"));
   ModelSettings layouts;

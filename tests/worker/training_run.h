@@ -15,7 +15,7 @@
 
 #include "coordinator/checkpoint_store.h"
 #include "models/safetensors.h"
-#include "tests/support/bodies_on_cpu.h"
+#include "tests/support/device_kernels_on_cpu.h"
 #include "tests/support/ranks.h"
 #include "tests/support/scratch.h"
 #include "worker/step/trainer.h"

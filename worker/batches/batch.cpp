@@ -9,25 +9,27 @@ namespace {
 
 models::LossGroups groups_of(const Batch& batch) { return {batch.targets, batch.plan.group_ptr, batch.weights}; }
 
-int64_t losses_made(const LossForm& form, const Batch& batch) { return batch.folds.empty() ? 1 : form.members; }
+int64_t losses_made(const LossForm& form, const Batch& batch) {
+  return batch.folds.empty() ? 1 : form.ensemble_members;
+}
 
 }  // namespace
 
 std::vector<models::LossTargets> losses_of(const LossForm& form, const Batch& batch, torch::Dtype dtype,
                                            device::Arena& arena) {
   std::vector<models::LossTargets> losses;
-  std::vector<uint8_t> left_out(batch.folds.size());
+  std::vector<uint8_t> excluded(batch.folds.size());
   for (int64_t member = 0; member < losses_made(form, batch); ++member) {
-    for (size_t c = 0; c < left_out.size(); ++c) left_out[c] = batch.folds[c] == member;
+    for (size_t c = 0; c < excluded.size(); ++c) excluded[c] = batch.folds[c] == member;
     auto groups = groups_of(batch);
-    groups.left_out = left_out;
-    losses.push_back(models::loss_targets(form.settings, groups, form.tells_failures, dtype, arena));
+    groups.excluded = excluded;
+    losses.push_back(models::loss_targets(form.settings, groups, form.predicts_failures, dtype, arena));
   }
   return losses;
 }
 
-int64_t room_of_losses(const LossForm& form, const Batch& batch) {
-  return losses_made(form, batch) * models::room_of_loss_targets(groups_of(batch));
+int64_t max_loss_bytes(const LossForm& form, const Batch& batch) {
+  return losses_made(form, batch) * models::max_loss_target_bytes(groups_of(batch));
 }
 
 torch::Tensor member_loss(const configs::LossSettings& settings, const torch::Tensor& scores, int64_t member,
@@ -77,17 +79,17 @@ Batch BatchLoader::prepare(int64_t number) const {
 
 void BatchLoader::place(Batch& batch) const {
   const auto& options = forward_.options();
-  auto draw = forward_.draw(batch, store_);
+  auto resident = forward_.resident_batch(batch, store_);
   std::optional<plans::MessagePlan> plan;
   std::optional<models::PlanConversion> conversion;
-  if (!draw) plan = forward_.plan(batch, store_);
+  if (!resident) plan = forward_.plan(batch, store_);
   if (plan) conversion.emplace(*plan, options);
-  const int64_t room = draw ? draw->room() : conversion ? conversion->room() : 0;
-  device::Arena arena(options.device, room + room_of_losses(loss_, batch));
-  if (draw) batch.plan = draw->into(arena);
-  if (conversion) batch.plan = conversion->into(arena);
+  const int64_t plan_bytes = resident ? resident->max_bytes() : conversion ? conversion->max_bytes() : 0;
+  device::Arena arena(options.device, plan_bytes + max_loss_bytes(loss_, batch));
+  if (resident) batch.plan = resident->copy_into(arena);
+  if (conversion) batch.plan = conversion->copy_into(arena);
   batch.losses = losses_of(loss_, batch, options.dtype, arena);
-  batch.plan.upload = draw ? std::move(*draw).join(arena.upload()) : arena.upload();
+  batch.plan.upload = resident ? std::move(*resident).join(arena.upload()) : arena.upload();
 }
 
 Batch BatchLoader::get(int64_t number, bool more) {

@@ -29,8 +29,8 @@ struct SampledGraph {
   int64_t segments = 1;                  // segments of the whole graph
   int64_t live = 0;                      // number of the live segment, within [part_first, part_end)
   int64_t part_first = 0, part_end = 1;  // range of the segments of the sample's part
-  std::shared_ptr<models::PlanTensors> whole =
-      {};  // plan of all nodes, one pool a segment; only if segments.stale is full_forward
+  // plan of all nodes, one pool a segment; only if segments.stale is full_forward
+  std::shared_ptr<models::PlanTensors> whole = {};
 };
 
 /// Holds one rank's part of a batch, ready for the model.
@@ -50,8 +50,8 @@ struct Batch {
 /// Describes the form of a model's loss: its settings and the columns of the scores.
 struct LossForm {
   configs::LossSettings settings = {};
-  int64_t members = 1;          // number of models in the ensemble
-  bool tells_failures = false;  // model.failure_output: a second column of scores predicts failures
+  int64_t ensemble_members = 1;    // number of models in the ensemble
+  bool predicts_failures = false;  // model.failure_output: a second column of scores predicts failures
 
   static LossForm of(const configs::Settings& settings) {
     return {settings.loss, settings.model.ensemble_size, settings.model.failure_output};
@@ -63,7 +63,7 @@ struct LossForm {
 std::vector<models::LossTargets> losses_of(const LossForm& form, const Batch& batch, torch::Dtype dtype,
                                            device::Arena& arena);
 /// Returns an upper bound of the bytes that `losses_of` takes from the arena.
-int64_t room_of_losses(const LossForm& form, const Batch& batch);
+int64_t max_loss_bytes(const LossForm& form, const Batch& batch);
 
 /// Returns the loss of `batch` for the scores [candidates] of one ensemble member: over all candidates, or in
 /// cross-fitting (trainer.cross_fitting) over the candidates that the member learns from.
@@ -95,7 +95,8 @@ class ForwardPass {
   virtual std::optional<plans::MessagePlan> plan(Batch& batch, const GroupStore& store) const = 0;
   /// Returns the plan of batch.samples from plans that are kept (ResidentPlans), to be used instead of `plan`; nullopt
   /// if some are not.
-  virtual std::optional<models::ResidentDraw> draw(const Batch& /*batch*/, const GroupStore& /*store*/) const {
+  virtual std::optional<models::ResidentBatch> resident_batch(const Batch& /*batch*/,
+                                                              const GroupStore& /*store*/) const {
     return std::nullopt;
   }
   /// Returns the scores of each ensemble member: [candidates], with gradients.
@@ -139,8 +140,8 @@ class WholeGraphs final : public ForwardPass {
     }
     return std::move(builder).build();
   }
-  std::optional<models::ResidentDraw> draw(const Batch& batch, const GroupStore& store) const override {
-    return residents_ ? residents_->draw(batch.samples, store) : std::nullopt;
+  std::optional<models::ResidentBatch> resident_batch(const Batch& batch, const GroupStore& store) const override {
+    return residents_ ? residents_->resident_batch(batch.samples, store) : std::nullopt;
   }
   std::vector<torch::Tensor> scores(models::CostModel& model, const Batch& batch, const GroupStore&) override {
     return model.member_scores(batch.plan);

@@ -23,7 +23,7 @@ int64_t states_of(const plans::MessagePlan& plan) {
 
 /// Returns the factor by which keeping plans may increase the work of a draw. The model limits the speed on a CPU; on a
 /// GPU it is the host, which makes plans.
-double most_work(torch::Device device) { return device::uses_bodies(device) ? 8.0 : 1.2; }
+double most_work(torch::Device device) { return device::uses_device_kernels(device) ? 8.0 : 1.2; }
 
 }  // namespace
 
@@ -40,21 +40,22 @@ ResidentPlans::ResidentPlans(const configs::Settings& settings, const sharding::
     settings_.resident_plans = never;
     return;
   }
-  const auto on_host = device::uses_bodies(options.device) ? settings_.resident_host_bytes : 0;
+  const auto on_host = device::uses_device_kernels(options.device) ? settings_.resident_host_bytes : 0;
   bytes_of_a_group_ = (settings_.resident_bytes + on_host) / std::ssize(own);
   const double batches = settings.trainer.steps * settings.optimizer.accumulation;
-  draws_of_a_group_ = batches * settings_.groups_per_batch / groups.size();
+  expected_draws_per_group_ = batches * settings_.groups_per_batch / groups.size();
 }
 
-std::optional<models::ResidentDraw> ResidentPlans::draw(const std::vector<Sample>& samples, const GroupStore& store) {
+std::optional<models::ResidentBatch> ResidentPlans::resident_batch(const std::vector<Sample>& samples,
+                                                                   const GroupStore& store) {
   if (settings_.resident_plans == never) return std::nullopt;
-  std::vector<models::ResidentDraw::Entry> entries;
+  std::vector<models::ResidentBatch::Entry> entries;
   for (const auto& sample : samples) {
     auto plan = plan_of(sample, store.get(sample.entry));
     if (!plan) return std::nullopt;
     entries.push_back({std::move(plan), sample.candidates});
   }
-  return models::ResidentDraw(std::move(entries), options_);
+  return models::ResidentBatch(std::move(entries), options_);
 }
 
 std::shared_ptr<const models::ResidentPlan> ResidentPlans::plan_of(const Sample& sample, const LoadedGroup& loaded) {
@@ -73,7 +74,7 @@ std::shared_ptr<const models::ResidentPlan> ResidentPlans::make(const LoadedGrou
   };
   std::optional<plans::MessagePlan> all;
   if (settings_.resident_plans != always) {
-    if (draws_of_a_group_ < kFewestDraws) return nullptr;
+    if (expected_draws_per_group_ < kFewestDraws) return nullptr;
     // More candidates never have fewer states: if some candidates have too many states, all of them have.
     constexpr int64_t kSome = 16;
     const double most = most_work(options_.device) * states_of(plan_of_first(drawn));
@@ -83,7 +84,7 @@ std::shared_ptr<const models::ResidentPlan> ResidentPlans::make(const LoadedGrou
   }
   if (!all) all = plan_of_first(loaded.group.candidates);
   using models::ResidentPlan;
-  const bool has_host = device::uses_bodies(options_.device);  // beside the device's memory
+  const bool has_host = device::uses_device_kernels(options_.device);  // beside the device's memory
   auto plan =
       std::make_shared<ResidentPlan>(*all, options_, has_host ? ResidentPlan::Home::host : ResidentPlan::Home::device);
   if (plan->bytes() > bytes_of_a_group_) return nullptr;

@@ -27,7 +27,7 @@ class ResidentPlans {
 
   /// Returns the plan of a batch from kept plans; nullopt if the group of some sample has none. `samples` must outlive
   /// the result.
-  std::optional<models::ResidentDraw> draw(const std::vector<Sample>& samples, const GroupStore& store);
+  std::optional<models::ResidentBatch> resident_batch(const std::vector<Sample>& samples, const GroupStore& store);
 
  private:
   /// Returns the plan of the sample's group, made at the first call; null if the group has none.
@@ -37,10 +37,10 @@ class ResidentPlans {
   configs::SamplerSettings settings_;
   plans::PlanRequest request_;
   models::PlanTensorOptions options_;
-  double draws_of_a_group_ = 0;  // draws of one group that are expected in the run
+  double expected_draws_per_group_ = 0;  // draws of one group that are expected in the run
   int64_t bytes_of_a_group_ = 0, bytes_on_device_ = 0;
-  std::map<int64_t, std::shared_ptr<const models::ResidentPlan>>
-      known_;  // key: dataset entry; null: the group has no plan
+  // key: dataset entry; null: the group has no plan
+  std::map<int64_t, std::shared_ptr<const models::ResidentPlan>> known_;
 };
 
 }  // namespace foretime::worker

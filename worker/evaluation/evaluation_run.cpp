@@ -97,7 +97,7 @@ Evaluation evaluate_trained(const TrainedModel& trained, const configs::Settings
       }
       entries.push_back(entry);
     }
-    sharding::verify_files(catalogue, entries, sharding::confinement(settings.data));
+    sharding::verify_files(catalogue, entries, sharding::allowed_roots_check(settings.data));
     store = std::make_unique<GroupStore>(own, catalogue, entries, load_official_indices(settings.data));
     store->prepare_plans(trained.model->plan_request());
     store->read_ahead(entries);
@@ -123,7 +123,7 @@ void check_same_inputs(const std::vector<EnsembleMember>& members) {
   }
 }
 
-bool hold_out_the_same(const std::vector<EnsembleMember>& members, const configs::Settings& settings) {
+bool have_equal_holdouts(const std::vector<EnsembleMember>& members, const configs::Settings& settings) {
   return std::all_of(members.begin(), members.end(), [&](const EnsembleMember& member) {
     const auto& own = member.trained.state.settings;
     return own.trainer.seed == settings.trainer.seed && own.data.holdout >= settings.data.holdout;

@@ -33,7 +33,7 @@ void check_same_inputs(const std::vector<EnsembleMember>& members);
 
 /// Returns whether every member held out all candidates of training groups that `settings` hold out (data.holdout,
 /// trainer.seed). If not, some member was trained on candidates of the evaluation.
-bool hold_out_the_same(const std::vector<EnsembleMember>& members, const configs::Settings& settings);
+bool have_equal_holdouts(const std::vector<EnsembleMember>& members, const configs::Settings& settings);
 
 /// Scores candidates with several models and joins the scores (metrics::joined_scores). Each model uses the plans,
 /// segments and pruned graphs of its training. One member alone gives its own scores.

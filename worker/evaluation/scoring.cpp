@@ -113,7 +113,7 @@ SegmentScorer::SegmentScorer(std::shared_ptr<models::CostModel> model, const Sco
       max_states_(options.max_states),
       on_scored_(options.on_scored) {}
 
-bool SegmentScorer::cuts() const {
+bool SegmentScorer::scores_segments() const {
   return settings_.sampler.max_segment_nodes > 0 && settings_.segments.stale != Stale::full_forward;
 }
 
@@ -184,7 +184,7 @@ Scorer scorer_for(std::shared_ptr<models::CostModel> model, const ScoringOptions
   auto whole = model_scorer(model, options.targets, options.settings.loss, options.device, options.max_states,
                             options.on_scored);
   const SegmentScorer cut(std::move(model), options);
-  if (!cut.cuts()) return with_ties(std::move(whole), options.tie_thresholds);
+  if (!cut.scores_segments()) return with_ties(std::move(whole), options.tie_thresholds);
   const auto either = [whole = std::move(whole), cut](const LoadedGroup& loaded,
                                                       const std::vector<int64_t>& candidates) {
     return loaded.segments ? cut.score(loaded, candidates) : whole(loaded, candidates);
@@ -196,7 +196,7 @@ Evaluation evaluate_model(const std::shared_ptr<models::CostModel>& model, const
                           const std::vector<std::string>& sets, const ShardedData& data) {
   const SegmentScorer cut(model, options);
   std::map<int64_t, Scores> spanning;
-  if (cut.cuts()) spanning = score_spanning(cut, sets, data);
+  if (cut.scores_segments()) spanning = score_spanning(cut, sets, data);
   return evaluate(scorer_for(model, options), sets, data, spanning);
 }
 

@@ -53,7 +53,7 @@ class SegmentScorer {
 
   /// Returns whether the model scores segments. If not, it scores whole graphs, and the other functions must not be
   /// called.
-  bool cuts() const;
+  bool scores_segments() const;
   Scores score(const LoadedGroup& loaded, const std::vector<int64_t>& candidates) const;
 
   /// Returns the combined values of the segments in the parts `which`, of a graph cut into `parts` parts:

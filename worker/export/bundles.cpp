@@ -43,7 +43,7 @@ void copy_weights(const inference::Weights& weights, const models::CostModel& mo
   for (auto [name, tensor] : worker::model_tensors(model)) {
     const auto found = weights.find(name);
     if (found == weights.end())
-      throw inference::BundleError("{}: no tensor {}, which its settings ask for", origin, name);
+      throw inference::BundleError("{}: tensor {}: missing, expected by its settings", origin, name);
     const auto& [shape, values] = found->second;
     if (tensor.sizes().vec() != shape) {
       throw inference::BundleError("{}: tensor {}: shape [{}], expected [{}] by its settings", origin, name,
@@ -62,7 +62,7 @@ inference::Bundle make_bundle(const worker::TrainedModel& trained, const BundleN
   settings.run = {};
   settings.comm = {};
   settings.data.allowed_roots = {};
-  if (worker::SegmentScorer(trained.model, {.settings = settings, .targets = state.targets}).cuts()) {
+  if (worker::SegmentScorer(trained.model, {.settings = settings, .targets = state.targets}).scores_segments()) {
     throw models::ModelError(
         "sampler.max_segment_nodes: {}, segments.stale: {}: this model scores graphs in segments, which a "
         "bundle cannot; train with segments.stale full_forward, or on whole graphs",
@@ -173,7 +173,7 @@ void write_torchscript(const std::filesystem::path& file, const inference::Bundl
   } catch (const std::exception& error) {
     throw models::ModelError("{}: TorchScript refused the model: {}", file.string(), error.what());
   }
-  write_file_atomically(file, bytes.str(), AtomicFile::OldHalves::remove);
+  write_file_atomically(file, bytes.str(), AtomicFile::Leftovers::remove);
 }
 
 }  // namespace foretime::worker

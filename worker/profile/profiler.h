@@ -28,8 +28,8 @@ enum class SpanPlace : uint8_t {
 struct ProfileEvent {
   int64_t begin_ns = 0, duration_ns = 0;  // begin counts from the creation of the profiler
   uint32_t name = 0, detail = 0;
-  uint16_t lane =
-      0;  // 0: training thread; 1, 2, …: other threads, each the lowest number that is free; kWireLane: transfers
+  // 0: training thread; 1, 2, …: other threads, each the lowest number that is free; kWireLane: transfers
+  uint16_t lane = 0;
   static constexpr uint16_t kWireLane = 0xffff;
 };
 

@@ -67,7 +67,8 @@ std::optional<int64_t> train_model(const configs::Settings& settings, comm::Comm
   const coordinator::ResourceMeter meter;
   coordinator::RunResources earlier;
   comm::run_together(comm, [&] {
-    if (root) coordinator::expect_run_or_room(settings.run.directory);  // must precede the log, which is written there
+    if (root)
+      coordinator::require_run_or_empty_folder(settings.run.directory);  // must precede the log, which is written there
   });
   if (root) {
     files().create_folders(settings.run.directory);

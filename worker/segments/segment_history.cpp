@@ -44,7 +44,7 @@ HistoryRows rows_of(const models::Safetensors& file, int64_t columns, const std:
     const auto found = file.tensors.find(name + part);
     if (found == file.tensors.end() || found->second.dim() != 2 || found->second.size(1) != width ||
         found->second.scalar_type() != type) {
-      throw models::ModelError("{}: tensor {}{}: not there or of another shape or type, expected {} columns", origin,
+      throw models::ModelError("{}: tensor {}{}: missing, or of another shape or type; expected {} columns", origin,
                                name, part, width);
     }
     return found->second.contiguous();
@@ -160,7 +160,7 @@ SegmentHistory::SegmentHistory(const sharding::ShardPlan& plan, int rank, int64_
       const auto [at, added] = lane_of.emplace(share.entry, lane);
       if (!added && at->second != lane) shared_.insert(share.entry);
       const int owner = plan.slot_rank[lane];
-      if (owner == rank) held_.insert(share.entry);
+      if (owner == rank) own_entries_.insert(share.entry);
       const auto first = first_rank_.emplace(share.entry, owner).first;
       first->second = std::min(first->second, owner);
     }
@@ -184,7 +184,7 @@ void SegmentHistory::write_all(HistoryRows rows) {
     return std::tie(rows.sample_indices[a], rows.keys[a]) < std::tie(rows.sample_indices[b], rows.keys[b]);
   });
   for (const size_t i : order) {
-    if (!held_.contains(rows.keys[i].entry)) continue;
+    if (!own_entries_.contains(rows.keys[i].entry)) continue;
     table_.write(rows.keys[i], rows.sample_indices[i], rows.values.data() + i * table_.columns());
   }
 }
@@ -210,7 +210,7 @@ void SegmentHistory::exchange(comm::Communicator& comm) {
 
 std::string SegmentHistory::gather(comm::Communicator& comm, const std::string& label) const {
   HistoryRows visible, waiting;
-  for (const int64_t entry : held_) {
+  for (const int64_t entry : own_entries_) {
     if (first_rank_.at(entry) == rank_) visible.append(table_.rows(entry));
   }
   for (const auto& [key, row] : outbox_) waiting.append(key, row.first, row.second.data(), table_.columns());

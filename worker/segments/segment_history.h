@@ -107,7 +107,7 @@ class SegmentHistory {
   void write_all(HistoryRows rows);
 
   int rank_;
-  std::set<int64_t> held_;             // entries that this rank trains on
+  std::set<int64_t> own_entries_;      // entries that this rank trains on
   std::set<int64_t> shared_;           // entries whose samples fall to several slots, of all ranks
   std::map<int64_t, int> first_rank_;  // the lowest rank that trains on an entry
   HistoryTable table_;

@@ -6,7 +6,7 @@
 #include <numbers>
 
 #include "models/device/launch.h"
-#include "models/device/step_bodies.h"
+#include "models/device/step_kernels.h"
 
 namespace foretime::worker {
 
@@ -93,7 +93,7 @@ void Adam::step(double learning_rate) {
 }
 
 torch::Tensor Adam::clip_and_step(double learning_rate) {
-  if (parameters_.empty() || !device::uses_bodies(all_first_.device())) {
+  if (parameters_.empty() || !device::uses_device_kernels(all_first_.device())) {
     const double norm = clip_gradients(parameters_, settings_);
     step(learning_rate);
     return torch::full({1}, norm, torch::kDouble);
@@ -101,12 +101,12 @@ torch::Tensor Adam::clip_and_step(double learning_rate) {
   const torch::NoGradGuard no_grad;
   torch::Tensor norm;
   AT_DISPATCH_FLOATING_TYPES(all_first_.scalar_type(), "clip_and_step",
-                             [&] { norm = step_by_bodies<scalar_t>(learning_rate); });
+                             [&] { norm = fused_step<scalar_t>(learning_rate); });
   return norm;
 }
 
 template <class T>
-torch::Tensor Adam::step_by_bodies(double learning_rate) {
+torch::Tensor Adam::fused_step(double learning_rate) {
   const auto device = all_first_.device();
   const auto flat = gradients();
   const auto* segments = reinterpret_cast<const device::Segment<T>*>(segments_.data_ptr());

@@ -47,14 +47,14 @@ class Adam {
   /// Returns the gradients of all parameters that have one, concatenated.
   torch::Tensor gradients();
   template <class T>
-  torch::Tensor step_by_bodies(double learning_rate);
+  torch::Tensor fused_step(double learning_rate);
 
   NamedTensors parameters_;
   configs::OptimizerSettings settings_;
   torch::Tensor all_first_, all_second_;       // concatenated moments of all parameters
   std::vector<torch::Tensor> first_, second_;  // views of `all_first_` and `all_second_`, one for each parameter
   std::vector<bool> with_gradient_;            // true: `segments_` includes the parameter
-  torch::Tensor segments_;                     // models/device/step_bodies.h, as bytes
+  torch::Tensor segments_;                     // models/device/step_kernels.h, as bytes
   int64_t segment_count_ = 0;
   int64_t steps_ = 0;
 };

@@ -80,14 +80,14 @@ std::unique_ptr<WeightAverage> make_weight_average(const configs::AveragingSetti
 AveragedWeights::AveragedWeights(models::CostModel& model, const WeightAverage* average) {
   if (average == nullptr || average->count() == 0) return;
   const torch::NoGradGuard no_grad;
-  own_ = model_tensors(model);
-  kept_ = copies_of(own_);  // all memory is there before the first weight is changed
-  for (size_t i = 0; i < own_.size(); ++i) own_[i].second.copy_(average->tensors()[i].second);
+  model_tensors_ = model_tensors(model);
+  saved_values_ = copies_of(model_tensors_);  // all memory is there before the first weight is changed
+  for (size_t i = 0; i < model_tensors_.size(); ++i) model_tensors_[i].second.copy_(average->tensors()[i].second);
 }
 
 AveragedWeights::~AveragedWeights() {
   const torch::NoGradGuard no_grad;
-  for (size_t i = 0; i < own_.size(); ++i) own_[i].second.copy_(kept_[i].second);
+  for (size_t i = 0; i < model_tensors_.size(); ++i) model_tensors_[i].second.copy_(saved_values_[i].second);
 }
 
 }  // namespace foretime::worker

@@ -60,8 +60,8 @@ class AveragedWeights {
   AveragedWeights& operator=(const AveragedWeights&) = delete;
 
  private:
-  NamedTensors own_;   // tensors of the model
-  NamedTensors kept_;  // their values before the replacement
+  NamedTensors model_tensors_;  // tensors of the model
+  NamedTensors saved_values_;   // their values before the replacement
 };
 
 /// The name of the checkpoint file with the average.

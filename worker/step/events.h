@@ -73,11 +73,11 @@ class TrainingEvents final : public TrainingListener {
  public:
   /// Adds a listener, which must outlive this object.
   void add(TrainingListener* listener) { listeners_.push_back(listener); }
-  void on_step(const StepEvent& event) override { tell(&TrainingListener::on_step, event); }
-  void on_evaluation(const EvaluationEvent& event) override { tell(&TrainingListener::on_evaluation, event); }
-  void on_scored(int64_t candidates) override { tell(&TrainingListener::on_scored, candidates); }
-  void on_checkpoint(const CheckpointEvent& event) override { tell(&TrainingListener::on_checkpoint, event); }
-  void on_end(const EndEvent& event) override { tell(&TrainingListener::on_end, event); }
+  void on_step(const StepEvent& event) override { notify(&TrainingListener::on_step, event); }
+  void on_evaluation(const EvaluationEvent& event) override { notify(&TrainingListener::on_evaluation, event); }
+  void on_scored(int64_t candidates) override { notify(&TrainingListener::on_scored, candidates); }
+  void on_checkpoint(const CheckpointEvent& event) override { notify(&TrainingListener::on_checkpoint, event); }
+  void on_end(const EndEvent& event) override { notify(&TrainingListener::on_end, event); }
   bool stop_requested() override {
     bool stop = false;
     for (auto* listener : listeners_) stop |= listener->stop_requested();
@@ -91,7 +91,7 @@ class TrainingEvents final : public TrainingListener {
 
  private:
   template <class Event>
-  void tell(void (TrainingListener::*call)(Event), std::type_identity_t<Event> event) {
+  void notify(void (TrainingListener::*call)(Event), std::type_identity_t<Event> event) {
     for (auto* listener : listeners_) (listener->*call)(event);
   }
 

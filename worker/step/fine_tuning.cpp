@@ -74,7 +74,7 @@ TuningData::TuningData(const TrainedModel& trained, const configs::Settings& set
   divide(std::exchange(dataset_, {}));
   plan_ = sharding::make_shard_plan(dataset_, settings_, /*ranks=*/1);
   const auto entries = plan_.entries_of(0);
-  sharding::verify_files(dataset_, entries, sharding::confinement(settings_.data));
+  sharding::verify_files(dataset_, entries, sharding::allowed_roots_check(settings_.data));
   store_ = std::make_unique<GroupStore>(settings_, dataset_, entries, EvalIndices());
   store_->prepare_plans(trained.model->plan_request());
   store_->read_ahead(entries);
@@ -107,11 +107,11 @@ void TuningData::divide(const sharding::DatasetIndex& listed) {
     try {
       divide_candidates(labels, sharding::Role::train, settings_, {}, configurations);
     } catch (const DataError&) {
-      left_out_.push_back(entry.header.name);  // no other reason is left
+      skipped_groups_.push_back(entry.header.name);  // no other reason is left
       continue;
     }
-    trained_on_ += std::ssize(labels.train);
-    held_out_ += std::ssize(labels.evaluated);
+    training_candidates_ += std::ssize(labels.train);
+    heldout_candidates_ += std::ssize(labels.evaluated);
     dataset_.entries.push_back(entry);
   }
   if (dataset_.entries.empty()) {
@@ -119,7 +119,7 @@ void TuningData::divide(const sharding::DatasetIndex& listed) {
     throw DataError(
         "{}: all {} candidates would be held out{}, expected some to learn from: measure "
         "more, or hold out less than {}",
-        first.name, first.candidates, left_out_.size() > 1 ? ", and those of all other groups" : "",
+        first.name, first.candidates, skipped_groups_.size() > 1 ? ", and those of all other groups" : "",
         settings_.data.holdout);
   }
 }

@@ -33,9 +33,9 @@ class TuningData {
   const sharding::DatasetIndex& dataset() const { return dataset_; }
   const sharding::ShardPlan& plan() const { return plan_; }
   const GroupStore& store() const { return *store_; }
-  const std::vector<std::string>& left_out() const { return left_out_; }  // names of the skipped groups
-  int64_t trained_on() const { return trained_on_; }                      // number of candidates to train on
-  int64_t held_out() const { return held_out_; }
+  const std::vector<std::string>& skipped_groups() const { return skipped_groups_; }  // names of the skipped groups
+  int64_t training_candidates() const { return training_candidates_; }  // number of candidates to train on
+  int64_t heldout_candidates() const { return heldout_candidates_; }
 
   /// Evaluates the model on the held-out candidates: set "holdout".
   Evaluation evaluate(const TrainedModel& trained) const;
@@ -50,8 +50,8 @@ class TuningData {
   sharding::DatasetIndex dataset_;
   sharding::ShardPlan plan_;
   std::unique_ptr<GroupStore> store_;
-  std::vector<std::string> left_out_;
-  int64_t trained_on_ = 0, held_out_ = 0;
+  std::vector<std::string> skipped_groups_;
+  int64_t training_candidates_ = 0, heldout_candidates_ = 0;
 };
 
 struct FineTuning {

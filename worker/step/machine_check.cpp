@@ -20,20 +20,20 @@ MachineCheck::MachineCheck(const configs::Settings& settings, int64_t columns)
                     columns >= data::LoopColumns::count),
       gpu_(data::are_gpu_columns(columns)),
       log_(settings.model.features.log),
-      settings_(data::machine_values(data::hardware_of(settings.data.hardware))) {
+      hardware_(data::machine_values(data::hardware_of(settings.data.hardware))) {
   const auto& files = settings.data.targets;
-  if (const auto admit = sharding::confinement(settings.data)) {
+  if (const auto admit = sharding::allowed_roots_check(settings.data)) {
     for (const auto& file : files) admit(std::filesystem::path(settings.data.root) / file);
   }
   const auto machines = data::read_machines(files, settings.data.root);
   for (const auto& machine : machines.all()) {
     names_.push_back(machine.name);
-    known_.push_back(data::machine_values(machine.hardware));
+    target_machines_.push_back(data::machine_values(machine.hardware));
   }
   if (files.empty() || has_machines_) return;
   if (columns == data::LoopColumns::kWithoutMachine)
     throw configs::SettingsError(
-        "data.targets: names machines ({}), but data.train has {} node features, those without the machine; pack its "
+        "data.targets: names machines ({}), but the {} node features of data.train do not describe machines; pack its "
         "records again (foretime data pack-records --targets), or leave data.targets out",
         fmt::join(names_, ", "), columns);
   throw configs::SettingsError(
@@ -42,7 +42,7 @@ MachineCheck::MachineCheck(const configs::Settings& settings, int64_t columns)
       fmt::join(names_, ", "));
 }
 
-bool MachineCheck::described(const data::GroupHeader& group, const data::ColumnStatistics& features) const {
+bool MachineCheck::is_described(const data::GroupHeader& group, const data::ColumnStatistics& features) const {
   if (!has_machines_) return false;
   // The largest value of a column is that of its statements, or the 0 of other nodes.
   const auto is = [&](const data::MachineValues& values) {
@@ -53,9 +53,9 @@ bool MachineCheck::described(const data::GroupHeader& group, const data::ColumnS
     }
     return true;
   };
-  if (std::ranges::any_of(known_, is)) return true;
+  if (std::ranges::any_of(target_machines_, is)) return true;
   // What is known of a GPU without a file is known from its target, in training as when a bundle scores.
-  if (gpu_ || is(settings_) || is(data::machine_values({}))) return false;
+  if (gpu_ || is(hardware_) || is(data::machine_values({}))) return false;
   throw DataError(
       "{}: {}: was packed for a machine that {}, so that a bundle of this run would guess its caches and rates; name "
       "the files in data.targets that pack-records had as --targets (or put what it had as --hardware into "
@@ -68,7 +68,7 @@ bool MachineCheck::described(const data::GroupHeader& group, const data::ColumnS
 void MachineCheck::require_described(double groups) const {
   if (names_.empty() || groups > 0.0) return;
   throw configs::SettingsError(
-      "data.targets: names machines ({}), but no group of data.train was packed with what these files say: the model "
+      "data.targets: names machines ({}), but no group of data.train was packed with these files: the model "
       "would learn from guesses and score by measurements; pack the records with the same files (foretime data "
       "pack-records --targets), or leave data.targets out",
       fmt::join(names_, ", "));

@@ -20,7 +20,7 @@ class MachineCheck {
 
   /// Returns whether a training group was packed for one of data.targets (all its programs have one machine). Throws
   /// DataError if it was packed for another machine, unless that is data.hardware or an undescribed one.
-  bool described(const data::GroupHeader& group, const data::ColumnStatistics& features) const;
+  bool is_described(const data::GroupHeader& group, const data::ColumnStatistics& features) const;
   /// Throws configs::SettingsError if `groups`, the number of described groups of all ranks, is 0 although data.targets
   /// names machines.
   void require_described(double groups) const;
@@ -30,8 +30,8 @@ class MachineCheck {
   bool gpu_;           // programs are for GPUs
   bool log_;           // statistics are of logarithms
   std::vector<std::string> names_;
-  std::vector<data::MachineValues> known_;  // values of data.targets, as `names_`
-  data::MachineValues settings_;            // values of data.hardware
+  std::vector<data::MachineValues> target_machines_;  // values of data.targets, as `names_`
+  data::MachineValues hardware_;                      // values of data.hardware
 };
 
 }  // namespace foretime::worker

@@ -104,7 +104,7 @@ void RunCheckpoints::resume() {
           "run.overwrite=true",
           run_.directory->path().string());
     }
-    const auto warn = [&](const std::string& what) { run_.log.warn("{}; another checkpoint is looked for", what); };
+    const auto warn = [&](const std::string& what) { run_.log.warn("{}; looking for another checkpoint", what); };
     if (wanted == "auto" && !steps.empty()) {
       const auto checkpoint = run_.directory->checkpoints().read_intact(steps.back(), warn);
       run_.directory->checkpoints().set_aside_after(checkpoint.step);
@@ -151,8 +151,8 @@ void RunCheckpoints::restore(const coordinator::StoredCheckpoint& checkpoint) {
   }
   run_.log.info("continues at step {} from {}", stored.step, folder);
   if (stored.step >= run_.total_steps())
-    run_.log.info("already at step {} of {}: nothing is left to train; a larger trainer.steps continues it",
-                  stored.step, run_.total_steps());
+    run_.log.info("already at step {} of {}: no steps are left; set a larger trainer.steps to continue", stored.step,
+                  run_.total_steps());
 }
 
 void RunCheckpoints::restore_average(const coordinator::StoredCheckpoint& checkpoint) {
@@ -161,7 +161,7 @@ void RunCheckpoints::restore_average(const coordinator::StoredCheckpoint& checkp
   if (stored != checkpoint.files.end() &&
       run_.average->restore(stored->second, (checkpoint.folder / kAverageFile).string()))
     return;
-  run_.log.info("{}: holds no average of the weights ({}); it begins later", checkpoint.folder.string(),
+  run_.log.info("{}: holds no average of the weights ({}); averaging begins now", checkpoint.folder.string(),
                 word_of(run_.settings.averaging.type));
 }
 
@@ -171,7 +171,7 @@ void RunCheckpoints::restore_history(const coordinator::StoredCheckpoint& checkp
   if (stored != checkpoint.files.end() &&
       run_.forward->restore_history(stored->second, (checkpoint.folder / kHistoryFile).string()))
     return;
-  run_.log.info("{}: no history of these segments; it begins empty", checkpoint.folder.string());
+  run_.log.info("{}: no history of these segments; beginning with an empty one", checkpoint.folder.string());
 }
 
 /// A run that continues another one's checkpoint may never beat the best step before it: that one comes along.
@@ -192,7 +192,7 @@ void RunCheckpoints::carry_over_best(const std::filesystem::path& checkpoint) {
     throw;
   } catch (const Error& error) {
     run_.log.warn(
-        "{}; the best model so far, of step {}, is lost: a later one is kept as the best only where it beats it",
+        "{}; the best model so far, of step {}, is lost: a later model is kept as the best only if it is better",
         error.what(), best);
     return;
   }

@@ -40,7 +40,7 @@ void report_sharing(const RunContext& run) {
   const auto sharing = run.model->plan_request().sharing;
   if (sharing == plans::Sharing::none && model.sharing != configs::StateSharing::none) {
     run.log.warn(
-        "model.norm {} depends on all nodes of a candidate: every node of every candidate is computed for itself",
+        "model.norm {} depends on all nodes of a candidate: every node of every candidate is computed separately",
         word_of(model.norm));
   }
   if (sharing == plans::Sharing::states && model.dropout > 0)
@@ -65,7 +65,7 @@ void check_overlap(RunContext& run) {
     if (overlap.empty()) continue;
     if (run.settings.data.overlap == configs::Overlap::refuse)
       throw configs::SettingsError(
-          "{}; take them out of data.train or data.{}, or set data.overlap=warn where that is meant", overlap,
+          "{}; take them out of data.train or data.{}, or set data.overlap=warn if this is intended", overlap,
           sharding::to_string(role));
     run.log.warn("{}", overlap);
   }
@@ -110,8 +110,8 @@ void load_data(RunContext& run) {
     if (run.index.with_role(sharding::Role::train).empty()) throw DataError("data.train: names no groups");
     run.directory = std::make_unique<coordinator::RunDirectory>(
         run.settings, coordinator::DataFingerprints{run.index.fingerprint(), run.index.training_fingerprint()});
-    if (run.directory->begins_again())
-      run.log.info("{}: holds a run without a checkpoint, which is begun again", run.directory->path().string());
+    if (run.directory->restarts_empty_run())
+      run.log.info("{}: holds a run without a checkpoint; starting it again", run.directory->path().string());
     run.directory->write(
         "environment.json",
         coordinator::describe_environment(run.comm.size(), torch::get_num_threads(), run.comm.name(), run.device.str())
@@ -126,7 +126,7 @@ void load_data(RunContext& run) {
   run.plan = sharding::make_shard_plan(run.index, run.settings, run.comm.size());
   comm::run_together(run.comm, [&] {
     const auto entries = run.plan.entries_of(run.comm.rank());
-    sharding::verify_files(run.index, entries, sharding::confinement(run.settings.data));
+    sharding::verify_files(run.index, entries, sharding::allowed_roots_check(run.settings.data));
     run.store =
         std::make_unique<GroupStore>(run.settings, run.index, entries, load_official_indices(run.settings.data));
   });
@@ -185,7 +185,7 @@ void fit_transforms(RunContext& run) {
     for (const int64_t entry : run.index.with_role(sharding::Role::train)) {
       if (run.plan.eval_rank(entry) != run.comm.rank()) continue;
       const auto part = run.store->training_part(entry);
-      described += machines->described(run.index[entry].header, part.features);
+      described += machines->is_described(run.index[entry].header, part.features);
       inputs.add(part.features, part.tile_features);
       targets.add(part.labels, part.train);
       for (const int64_t c : part.train) {
@@ -230,7 +230,8 @@ void fit_transforms(RunContext& run) {
   if (failed > 0) run.log.info("{:.0f} of {:.0f} training candidates failed", failed, failed + count);
   if (failed == 0 && run.settings.model.failure_output)
     run.log.warn(
-        "model.failure_output: true, but no training candidate failed: the chances of failure will mean nothing; set "
+        "model.failure_output: true, but no training candidate failed: predicted chances of failure will be "
+        "meaningless; set "
         "it to false, or pack records with those that failed");
 }
 

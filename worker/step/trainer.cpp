@@ -29,7 +29,7 @@ class StepThreads {
  public:
   StepThreads(const RunContext& run)
       : all_(torch::get_num_threads()), few_(threads_of_a_step(run.plan, run.comm.rank(), all_)) {
-    if (few_ < all_) run.log.info("steps are small: {} of {} threads compute them", few_, all_);
+    if (few_ < all_) run.log.info("steps are small: using {} of {} threads", few_, all_);
   }
   std::vector<StepResult> take(TrainingStep& training, int64_t step, bool read_back) const {
     torch::set_num_threads(few_);
@@ -155,7 +155,7 @@ TrainingOutcome Trainer::run() {
 
 bool Trainer::results_are_due(int64_t step) const {
   constexpr int64_t kUnread = 10;  // steps after which a request to stop is heard, and divergence seen, at the latest
-  if (!device::uses_bodies(run_.device)) return true;
+  if (!device::uses_device_kernels(run_.device)) return true;
   const auto& settings = run_.settings;
   return is_due(step, kUnread) || is_due(step, settings.trainer.log_every) ||
          is_due(step, settings.trainer.eval_every) || is_due(step, settings.checkpoint.every_steps) ||

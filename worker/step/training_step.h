@@ -67,8 +67,8 @@ class TrainingStep {
   torch::Tensor own_loss_;  // [1] float64
   struct Unread {
     StepResult known;  // values that the host knew when the step ended
-    torch::Tensor
-        numbers;  // float64 on the device: loss and norm; with several ranks the sums of all values, then the norm
+    // float64 on the device: loss and norm; with several ranks the sums of all values, then the norm
+    torch::Tensor numbers;
   };
   std::vector<Unread> unread_;                     // steps since the last read-back
   std::vector<torch::Tensor> running_statistics_;  // buffers that a step changes (models/layers/layers.h)

@@ -80,7 +80,7 @@ constexpr uint64_t kFold = 14;  // purpose of the random number
 EvalIndices load_official_indices(const configs::DataSettings& settings) {
   if (settings.eval_indices.empty()) return {};
   const auto file = std::filesystem::path(settings.root) / settings.eval_indices;
-  if (const auto admit = sharding::confinement(settings)) admit(file);
+  if (const auto admit = sharding::allowed_roots_check(settings)) admit(file);
   return data::read_eval_indices(file);
 }
 

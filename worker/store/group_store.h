@@ -26,8 +26,8 @@ struct LoadedGroup {
   std::shared_ptr<const plans::PlanSource> plan_source = {};  // made for the model's plan request; null: not prepared
   std::shared_ptr<const data::Segments> segments = {};        // null unless sampler.max_segment_nodes cuts the graph
   std::vector<int64_t> train = {};  // candidates to train on, ascending; empty unless the role is train
-  std::vector<uint8_t> folds =
-      {};  // [candidates] folds in cross-fitting (folds_of); empty without, and unless the role is train
+  // [candidates] folds in cross-fitting (folds_of); empty without, and unless the role is train
+  std::vector<uint8_t> folds = {};
   std::vector<double> speed_rank = {};  // [train] 0: fastest … 1: slowest; empty where sampler.fast_bias is 0
   std::vector<int64_t> evaluated = {};  // candidates to evaluate: held out (train), or official or all (valid, test)
 };
@@ -36,9 +36,9 @@ struct LoadedGroup {
 struct TrainingPart {
   data::Group labels;          // name, kind, candidates, run times and flops; no graph
   std::vector<int64_t> train;  // see LoadedGroup
-  data::ColumnStatistics features,
-      tile_features;  // statistics of values or of their logarithms (model.features.log), over all nodes of the file,
-  // including nodes that data.prune_hops removes
+  // Statistics of values or of their logarithms (model.features.log), over all nodes of the file, including nodes that
+  // data.prune_hops removes.
+  data::ColumnStatistics features, tile_features;
 };
 
 /// Official candidates by group name. Groups without an entry are evaluated on all candidates.

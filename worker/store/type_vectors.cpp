@@ -21,7 +21,7 @@ std::span<const std::string_view> names_of(int64_t types) {
 
 data::TypeEmbeddings read(const configs::Settings& settings, int64_t types) {
   const auto file = std::filesystem::path(settings.data.root) / settings.data.node_type_vectors;
-  if (const auto admit = sharding::confinement(settings.data)) admit(file);
+  if (const auto admit = sharding::allowed_roots_check(settings.data)) admit(file);
   return data::read_type_vectors(file, names_of(types), settings.model.node_type_embedding);
 }
 

@@ -207,7 +207,7 @@ OrderChange order_change(const worker::Evaluation& before, const worker::Evaluat
 
 bool TuningOutcome::measurable() const { return before.contains(kJudge); }
 
-TuningOutcome::Metrics TuningOutcome::of_job() const {
+TuningOutcome::Metrics TuningOutcome::job_metrics() const {
   auto metrics = kept_parent ? before : after;
   const auto add = [&](const char* prefix, const Metrics& more) {
     for (const auto& [name, value] : more) metrics[prefix + name.substr(name.find('/'))] = value;

@@ -59,7 +59,7 @@ struct TuningOutcome {
   bool measurable() const;
   /// Returns the metrics for the agent of a job: those of the written bundle (holdout/…), its parent (parent/…) and old
   /// data (replay/…), and kept_parent, 0 or 1.
-  Metrics of_job() const;
+  Metrics job_metrics() const;
   void add_to(nlohmann::json& note) const;
   /// Returns a table with one row a metric, before and after; "" if no metric was measured.
   std::string table() const;

@@ -238,7 +238,7 @@ TEST(SweepErrors, BombsAreRefusedBeforeTheyCost) {
     for (int j = 0; j < 10; ++j) aliases += (j ? ", " : "") + before;
     aliases += "]\n";
   }
-  EXPECT_THAT(error_of(aliases + kHead + kParameters), HasSubstr("aliases count for what they stand for"));
+  EXPECT_THAT(error_of(aliases + kHead + kParameters), HasSubstr("an alias counts as all values that it repeats"));
   EXPECT_THAT(error_of("method: &m [*m]\n" + kParameters), HasSubstr("s.yaml"));
 
   EXPECT_THAT(error_of(fmt::format("method: {:[<100}{:]<100}\n", "", "")), HasSubstr("nested levels"));

@@ -88,7 +88,7 @@ TEST(RecordRows, WhatIsWrongIsNamed) {
   EXPECT_THAT(message_of<DataError>([&] {
                 read_record_rows(samples_dir() / kRecords, samples_dir() / kDags, {1, 4836});
               }),
-              HasSubstr("1 of the 2 lines that were asked for"));
+              HasSubstr("1 of the 2 requested lines"));
   // Compute DAGs of other workloads.
   const auto other = scratch.path() / "dags.jsonl";
   std::ofstream(other) << R"json({"workload_key": "[\"other\", 4]", "stages": []})json"

@@ -358,7 +358,7 @@ TEST(BatchLoss, RefusesWhatDoesNotFit) {
 
 TEST(Losses, NoRowIsScannedAloneOnAGpu) {
   // CUDA's scan of a lone row does not repeat itself bit by bit.
-  const device::BodiesOnCpu through_bodies;
+  const device::DeviceKernelsOnCpu on_device_kernels;
   static std::vector<std::vector<int64_t>> scanned;
   scanned.clear();
   const auto handle = at::addGlobalCallback(

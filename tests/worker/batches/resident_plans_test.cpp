@@ -45,7 +45,7 @@ TEST_F(ResidentRun, GraphsThatDoNotFitGoUpForEachDraw) {
   wanted.sampler.resident_bytes = 1000;
   const auto spilled = train(wanted, 1, "spilled");
   const int64_t more = device::Arena::uploads() - before - 2 * uploads;
-  if (foretime::testing::through_bodies) {
+  if (foretime::testing::on_device_kernels) {
     EXPECT_TRUE(spilled.weights() == whole.weights());
     EXPECT_GT(more, 0);
   } else {  // the CPU has one memory, and no host beside it
@@ -75,7 +75,7 @@ TEST_F(ResidentRun, AutomaticMeansWhereAllStatesAreLittleMoreThanTheDrawnOnes) {
   EXPECT_TRUE(differ(/*candidates=*/24, /*steps=*/8, "all candidates, often"));
   EXPECT_FALSE(differ(24, 2, "all candidates, twice"));
   // On the CPU, the states of all 24 are much more work than those of two.
-  if (foretime::testing::through_bodies) return;
+  if (foretime::testing::on_device_kernels) return;
   EXPECT_FALSE(differ(2, 8, "few candidates"));
 }
 

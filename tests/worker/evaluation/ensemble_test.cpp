@@ -156,14 +156,14 @@ TEST_F(EnsembleTest, KnowsWhetherCandidatesWereHeldOutByAll) {
   const auto settings = testing::sample_settings();
   std::vector<EnsembleMember> members(2);
   for (auto& member : members) member.trained.state.settings = settings;
-  EXPECT_TRUE(hold_out_the_same(members, settings));
+  EXPECT_TRUE(have_equal_holdouts(members, settings));
   members[1].trained.state.settings.data.holdout = 0.5;
-  EXPECT_TRUE(hold_out_the_same(members, settings)) << "more are held out than are evaluated";
+  EXPECT_TRUE(have_equal_holdouts(members, settings)) << "more are held out than are evaluated";
   members[1].trained.state.settings.data.holdout = 0.1;
-  EXPECT_FALSE(hold_out_the_same(members, settings));
+  EXPECT_FALSE(have_equal_holdouts(members, settings));
   members[1].trained.state.settings.data.holdout = settings.data.holdout;
   members[1].trained.state.settings.trainer.seed = 2;
-  EXPECT_FALSE(hold_out_the_same(members, settings));
+  EXPECT_FALSE(have_equal_holdouts(members, settings));
 }
 
 }  // namespace

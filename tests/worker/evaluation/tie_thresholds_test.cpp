@@ -142,8 +142,8 @@ TEST_F(CrossFittingTest, AMemberLearnsFromOthersFoldsOnly) {
                               targets.index_select(0, torch::tensor(ids)));
   };
   const auto prepare = [&] {
-    const LossForm form{settings, /*members=*/3};
-    device::Arena arena(torch::kCPU, room_of_losses(form, batch));
+    const LossForm form{settings, /*ensemble_members=*/3};
+    device::Arena arena(torch::kCPU, max_loss_bytes(form, batch));
     batch.losses = losses_of(form, batch, torch::kDouble, arena);
   };
   prepare();

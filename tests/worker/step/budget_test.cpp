@@ -21,14 +21,14 @@ namespace {
 
 /// Of one step.
 struct Counts {
-  double operations = 0, bodies = 0, uploads = 0, waits = 0;
+  double operations = 0, kernels = 0, uploads = 0, waits = 0;
   std::string list;
 };
 
 /// The mean of some steps between two reports.
 Counts count_steps(const configs::Settings& settings) {
   torch::set_num_threads(1);
-  const device::BodiesOnCpu through_bodies;
+  const device::DeviceKernelsOnCpu on_device_kernels;
   const auto comm = comm::make_single_communicator();
   const auto log = coordinator::make_logger("", spdlog::level::err);
   RunContext run(settings, *comm, *log, nullptr);
@@ -41,11 +41,11 @@ Counts count_steps(const configs::Settings& settings) {
   int64_t step = 0;
   for (; step < 3; ++step) training.take(step, /*read_back=*/true);
   constexpr int64_t kSteps = 4;
-  const int64_t bodies = device::launches(), uploads = device::Arena::uploads();
+  const int64_t kernels = device::launches(), uploads = device::Arena::uploads();
   const foretime::testing::OpCounter counter;
   for (int64_t i = 0; i < kSteps; ++i) EXPECT_TRUE(training.take(step++, /*read_back=*/false).empty());
   const auto each = [](int64_t count) { return static_cast<double>(count) / kSteps; };
-  return {each(counter.operations()), each(device::launches() - bodies), each(device::Arena::uploads() - uploads),
+  return {each(counter.operations()), each(device::launches() - kernels), each(device::Arena::uploads() - uploads),
           each(counter.waits()), counter.list()};
 }
 
@@ -91,9 +91,9 @@ class StepBudget : public ::testing::Test {
 
   void expect(const std::string& what, const configs::Settings& settings, double launches) const {
     const auto found = count_steps(settings);
-    std::cout << what << ": " << found.operations << " operations, " << found.bodies << " kernels of our own, "
+    std::cout << what << ": " << found.operations << " operations, " << found.kernels << " kernels of our own, "
               << found.uploads << " uploads, " << found.waits << " waits a step\n";
-    EXPECT_LE(found.operations + found.bodies, launches) << what << ": in all steps " << found.list;
+    EXPECT_LE(found.operations + found.kernels, launches) << what << ": in all steps " << found.list;
     EXPECT_EQ(found.waits, 0) << what;
     EXPECT_LE(found.uploads, 1) << what;
   }

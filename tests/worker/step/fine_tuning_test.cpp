@@ -170,10 +170,10 @@ TEST(TuningData, LeavesOutGroupsThatWouldBeHeldOutAsAWhole) {
   trained.state.schema = {data::CandidateKind::tile, 2, 4};
   trained.model = models::make_model(settings.model, trained.state.schema);
   const TuningData data(trained, settings);
-  EXPECT_THAT(data.left_out(), ElementsAre("repeated"));
+  EXPECT_THAT(data.skipped_groups(), ElementsAre("repeated"));
   EXPECT_EQ(data.dataset().entries.size(), 1u);
-  EXPECT_EQ(data.trained_on() + data.held_out(), 400);
-  EXPECT_GT(data.trained_on(), 0);
+  EXPECT_EQ(data.training_candidates() + data.heldout_candidates(), 400);
+  EXPECT_GT(data.training_candidates(), 0);
   settings.data.train = {pack("one.foretime", {repeated})};
   EXPECT_THAT(foretime::testing::message_of<DataError>([&] { TuningData(trained, settings); }),
               HasSubstr("repeated: all 3 candidates would be held out"));

@@ -1,4 +1,4 @@
-#include "comm/mpi/lent.h"
+#include "comm/mpi/retained_buffers.h"
 
 #include <atomic>
 
@@ -9,29 +9,29 @@ std::atomic<bool> kept_some = false;
 
 }  // namespace
 
-Lent::Held::~Held() {
+RetainedBuffers::Contents::~Contents() {
   for (auto& type : types) MPI_Type_free(&type);
 }
 
-Lent::~Lent() {
+RetainedBuffers::~RetainedBuffers() {
   if (idle()) return;
   kept_some = true;
-  keep_until_exit(std::move(held_));
+  keep_until_exit(std::move(contents_));
 }
 
-MPI_Request* Lent::new_request() { return &held_->requests.emplace_back(MPI_REQUEST_NULL); }
+MPI_Request* RetainedBuffers::new_request() { return &contents_->requests.emplace_back(MPI_REQUEST_NULL); }
 
-int Lent::test(bool& done) {
+int RetainedBuffers::test(bool& done) {
   done = idle();
   if (done) return MPI_SUCCESS;
-  auto& requests = held_->requests;
+  auto& requests = contents_->requests;
   int all = 0;
   const int code = MPI_Testall(static_cast<int>(requests.size()), requests.data(), &all, MPI_STATUSES_IGNORE);
   done = code == MPI_SUCCESS && all != 0;
-  if (done) held_ = std::make_unique<Held>();
+  if (done) contents_ = std::make_unique<Contents>();
   return code;
 }
 
-bool Lent::any_kept() { return kept_some; }
+bool RetainedBuffers::any_kept() { return kept_some; }
 
 }  // namespace foretime::comm

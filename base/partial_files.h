@@ -2,7 +2,7 @@
 
 #include <filesystem>
 
-/// Temporary files ("halves") that hold an unfinished write of PATH. A process that is killed leaves them behind, and
+/// Temporary files that hold an unfinished write of PATH. A process that is killed leaves them behind, and
 /// they may be large.
 ///
 /// The files of one write are PATH.WRITE.foretime-tmp or PATH.WRITE.NAME.foretime-tmp, where WRITE is a number, or two
@@ -16,14 +16,14 @@ namespace foretime {
 
 /// Returns whether `file` has the name of a temporary file for an entry `name` of the same folder: NAME.foretime-tmp,
 /// NAME.old-PID.foretime-tmp (being removed), or a file of a write as above.
-bool is_half_of(const std::filesystem::path& file, const std::string& name);
+bool is_partial_file_of(const std::filesystem::path& file, const std::string& name);
 
 /// Locks a temporary file that this process has just made. Returns false if another process took it for a dead one and
 /// has removed it.
-bool lock_half(int half, const std::filesystem::path& name);
+bool lock_partial_file(int file, const std::filesystem::path& name);
 
 /// Removes the temporary files of dead writes of `path`. `own` is the file that this process has just made for its own
 /// write: it gives the time and the file system. Files that cannot be examined or removed stay, without an error.
-void remove_dead_halves(const std::filesystem::path& path, int own);
+void remove_dead_partial_files(const std::filesystem::path& path, int own);
 
 }  // namespace foretime

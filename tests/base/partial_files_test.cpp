@@ -1,4 +1,4 @@
-#include "base/halves.h"
+#include "base/partial_files.h"
 
 #include <csignal>
 #include <set>
@@ -20,11 +20,11 @@ using Names = std::set<std::string>;
 TEST(HalfNames, AreExact) {
   for (const auto* name : {"m.json.foretime-tmp", "m.json.7.foretime-tmp", "m.json.7-0.foretime-tmp",
                            "m.json.7-0.x.foretime-tmp", "m.json.old-12.foretime-tmp"})
-    EXPECT_TRUE(is_half_of(fs::path("folder") / name, "m.json")) << name;
+    EXPECT_TRUE(is_partial_file_of(fs::path("folder") / name, "m.json")) << name;
   for (const auto* name :
        {"m.json", "m.json.foretime-tmp.mine", "m.json.mine.foretime-tmp", "m.json.old-.foretime-tmp",
         "m.json.old-1x.foretime-tmp", "mm.json.foretime-tmp", "m.json.bak", "m.jsonfile.foretime-tmp"})
-    EXPECT_FALSE(is_half_of(name, "m.json")) << name;
+    EXPECT_FALSE(is_partial_file_of(name, "m.json")) << name;
 }
 
 class Halves : public testing::ScratchTest {
@@ -34,14 +34,14 @@ class Halves : public testing::ScratchTest {
     for (const auto& entry : fs::directory_iterator(folder_)) found.insert(entry.path().filename().string());
     return found;
   }
-  void write_anew() const { AtomicFile(path_, AtomicFile::OldHalves::remove).commit(); }
+  void write_anew() const { AtomicFile(path_, AtomicFile::Leftovers::remove).commit(); }
   /// A process that has written half of the file, and stays.
   pid_t start_writing() const {
     int ready[2];
     EXPECT_EQ(pipe(ready), 0);
     const pid_t child = fork();
     if (child == 0) {
-      AtomicFile file(path_, AtomicFile::OldHalves::remove);
+      AtomicFile file(path_, AtomicFile::Leftovers::remove);
       file.write("half");
       file.flush();
       if (write(ready[1], "x", 1) == 1) pause();
@@ -73,7 +73,7 @@ TEST_F(Halves, OfOneWritingLiveAndDieTogether) {
                        "data.bin.77.process0.77-0.foretime-tmp", "data.bin.77.process1.78-0.foretime-tmp"};
   for (const auto& name : parts) scratch_.write(name, "");
   {
-    const AtomicFile alive(folder_ / "data.bin.77.process2", AtomicFile::OldHalves::remove);
+    const AtomicFile alive(folder_ / "data.bin.77.process2", AtomicFile::Leftovers::remove);
     write_anew();
     EXPECT_EQ(names().size(), parts.size() + 2) << "one of its processes lives";
   }
@@ -95,10 +95,10 @@ TEST_F(Halves, OnlyNamesThatWeGiveAreLeftovers) {
 TEST_F(Halves, ThatSomebodyRemovesAreMadeAnew) {
   const auto half = scratch_.write("half", "");
   const Descriptor ours(open(half.c_str(), O_WRONLY | O_CLOEXEC)), remover(open(half.c_str(), O_WRONLY | O_CLOEXEC));
-  EXPECT_TRUE(lock_half(remover.get(), half));
-  EXPECT_FALSE(lock_half(ours.get(), half)) << "it is being removed";
+  EXPECT_TRUE(lock_partial_file(remover.get(), half));
+  EXPECT_FALSE(lock_partial_file(ours.get(), half)) << "it is being removed";
   fs::remove(half);
-  EXPECT_FALSE(lock_half(remover.get(), half)) << "it has gone";
+  EXPECT_FALSE(lock_partial_file(remover.get(), half)) << "it has gone";
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "base/halves.h"
+#include "base/partial_files.h"
 
 #include <algorithm>
 #include <cctype>
@@ -70,25 +70,25 @@ bool is_still(const Probe& probe) {
          looked_at.st_ino == there.st_ino;
 }
 
-/// All files of a writing; empty where one of them is locked by somebody or cannot be looked at.
+/// All files of a writing; empty where one of them is locked by somebody or cannot be examined.
 std::vector<Probe> lock_all(const fs::path& path, const std::string& writing) {
   std::vector<Probe> probes;
-  for (const auto& half : neighbours(path)) {
-    if (writing_of(half, path.filename().string()) != writing) continue;
-    Descriptor file(::open(half.c_str(), O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+  for (const auto& name : neighbours(path)) {
+    if (writing_of(name, path.filename().string()) != writing) continue;
+    Descriptor file(::open(name.c_str(), O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
     if (file.get() < 0 && errno == ENOENT) continue;
     struct stat status {};
     if (file.get() < 0 || ::fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode)) return {};
     const auto state = try_to_lock(file.get());
     if (state == LockState::held) return {};
-    probes.push_back({half, std::move(file), state == LockState::taken, status.st_mtime});
+    probes.push_back({name, std::move(file), state == LockState::taken, status.st_mtime});
   }
   return probes;
 }
 
 }  // namespace
 
-bool is_half_of(const fs::path& file, const std::string& name) {
+bool is_partial_file_of(const fs::path& file, const std::string& name) {
   constexpr std::string_view kOld = ".old-";
   auto rest = file.filename().string();
   if (!writing_of(file, name).empty() || rest == name + kAsideSuffix) return true;
@@ -97,14 +97,14 @@ bool is_half_of(const fs::path& file, const std::string& name) {
   return rest.starts_with(kOld) && is_number(std::string_view(rest).substr(kOld.size()));
 }
 
-bool lock_half(int half, const fs::path& name) {
-  if (try_to_lock(half) == LockState::held) return false;
+bool lock_partial_file(int file, const fs::path& name) {
+  if (try_to_lock(file) == LockState::held) return false;
   struct stat own {
   }, there{};
-  return ::fstat(half, &own) != 0 || (::stat(name.c_str(), &there) == 0 && own.st_ino == there.st_ino);
+  return ::fstat(file, &own) != 0 || (::stat(name.c_str(), &there) == 0 && own.st_ino == there.st_ino);
 }
 
-void remove_dead_halves(const fs::path& path, int own) {
+void remove_dead_partial_files(const fs::path& path, int own) {
   struct stat status {};
   if (own < 0 || ::fstat(own, &status) != 0) return;
   const bool shared = is_shared(own);

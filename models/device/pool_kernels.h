@@ -1,22 +1,22 @@
 #pragma once
 
-/// Kernel bodies for TopK pooling of concatenated graphs, to be run in the order of this file. The rule is in
+/// Kernel functors for TopK pooling of concatenated graphs, to be run in the order of this file. The rule is in
 /// models/autograd/top_nodes.cpp, and inference::choose_nodes applies it on the host. NVRTC compiles the text of
-/// bodies.h before this file. The host knows the number of kept nodes and does not wait.
+/// kernels.h before this file. The host knows the number of kept nodes and does not wait.
 #ifndef __CUDACC_RTC__
-#include "models/device/bodies.h"
+#include "models/device/kernels.h"
 #endif
 
 namespace foretime::device {
 
 #ifdef __CUDACC__
-FORETIME_BODY double round_up(double x) { return ceil(x); }
+FORETIME_KERNEL double round_up(double x) { return ceil(x); }
 #else
-FORETIME_BODY double round_up(double x) { return std::ceil(x); }
+FORETIME_KERNEL double round_up(double x) { return std::ceil(x); }
 #endif
 
 /// Returns the number of nodes that a graph keeps; copy of inference::kept_nodes.
-FORETIME_BODY int kept_of(int nodes, double ratio) {
+FORETIME_KERNEL int kept_of(int nodes, double ratio) {
   const double wanted = nodes * ratio;
   const int kept = int(round_up(wanted * (1 - 1e-9)));
   const int least = nodes < 1 ? nodes : 1;
@@ -24,7 +24,7 @@ FORETIME_BODY int kept_of(int nodes, double ratio) {
 }
 
 /// Describes the nodes of each graph: those of graph g are ptr[g] … ptr[g + 1] - 1.
-struct GraphsOf {
+struct GraphNodes {
   const int* ptr = nullptr;       // [graphs + 1]
   const int* graph_of = nullptr;  // [nodes]
 };
@@ -38,7 +38,7 @@ struct KeptPointers {
   int* kept_ptr = nullptr;  // [graphs + 1]
   T* counts = nullptr;      // [graphs]
 
-  FORETIME_BODY void operator()(int item) const {
+  FORETIME_KERNEL void operator()(int item) const {
     int before = 0;
     for (int g = 0; g < item; ++g) before += kept_of(ptr[g + 1] - ptr[g], ratio);
     kept_ptr[item] = before;
@@ -50,17 +50,17 @@ struct KeptPointers {
 /// = node.
 template <class T>
 struct ScorePlaces {
-  GraphsOf graphs;
+  GraphNodes graphs;
   const T* scores = nullptr;
   double lowest = 0;         // -∞, the value of a score that is NaN
   int* places = nullptr;     // [nodes]
   double* sorted = nullptr;  // [nodes] scores of each graph, descending
 
-  FORETIME_BODY double score(int node) const {
+  FORETIME_KERNEL double score(int node) const {
     const double value = double(scores[node]);
     return value != value ? lowest : value;
   }
-  FORETIME_BODY void operator()(int item) const {
+  FORETIME_KERNEL void operator()(int item) const {
     const int graph = graphs.graph_of[item], first = graphs.ptr[graph], end = graphs.ptr[graph + 1];
     const double own = score(item);
     int place = 0;
@@ -83,7 +83,7 @@ struct TieSpans {
   int* begin = nullptr;  // [graphs]
   int* end = nullptr;    // [graphs]
 
-  FORETIME_BODY void operator()(int item) const {
+  FORETIME_KERNEL void operator()(int item) const {
     const int nodes = ptr[item + 1] - ptr[item], count = kept_ptr[item + 1] - kept_ptr[item];
     int from = count, to = count;
     if (count < nodes) {
@@ -101,14 +101,14 @@ struct TieSpans {
 
 /// Computes whether each node is kept; of tied nodes the first are. Item = node.
 struct ChosenNodes {
-  GraphsOf graphs;
+  GraphNodes graphs;
   const int* kept_ptr = nullptr;
   const int* places = nullptr;
   const int* begin = nullptr;
   const int* end = nullptr;
   int* stays = nullptr;  // [nodes] 0 or 1
 
-  FORETIME_BODY void operator()(int item) const {
+  FORETIME_KERNEL void operator()(int item) const {
     const int graph = graphs.graph_of[item], place = places[item], from = begin[graph], to = end[graph];
     int chosen = place < from ? 1 : 0;
     if (place >= from && place < to) {
@@ -122,7 +122,7 @@ struct ChosenNodes {
 
 /// Computes the number of kept nodes before each node, and lists the kept nodes. Item = node, and one more.
 struct KeptPlaces {
-  GraphsOf graphs;
+  GraphNodes graphs;
   int nodes = 0, kept_count = 0;
   const int* kept_ptr = nullptr;
   const int* stays = nullptr;
@@ -130,7 +130,7 @@ struct KeptPlaces {
   int* kept = nullptr;        // [kept] nodes, ascending
   int* kept_graph = nullptr;  // [kept] graph of each kept node
 
-  FORETIME_BODY void operator()(int item) const {
+  FORETIME_KERNEL void operator()(int item) const {
     if (item == nodes) {
       before[item] = kept_count;
       return;
@@ -148,7 +148,7 @@ struct KeptPlaces {
 /// Describes a matrix between nodes, and the nodes that are kept.
 template <class T>
 struct Restriction {
-  RowsOf from;
+  MatrixRows from;
   const T* values = nullptr;  // null: ones
   const int* kept = nullptr;
   const int* stays = nullptr;
@@ -158,13 +158,14 @@ struct Restriction {
 /// Counts the entries of each kept row that remain. Item = kept node; counts[0] is 0.
 template <class T>
 struct KeptEntryCounts {
-  Restriction<T> of;
+  Restriction<T> restriction;
   int* counts = nullptr;  // [kept + 1]
 
-  FORETIME_BODY void operator()(int item) const {
-    const int row = of.kept[item];
+  FORETIME_KERNEL void operator()(int item) const {
+    const int row = restriction.kept[item];
     int count = 0;
-    for (int e = of.from.first(row); e < of.from.last(row); ++e) count += of.stays[of.from.columns[e]];
+    for (int e = restriction.from.first(row); e < restriction.from.last(row); ++e)
+      count += restriction.stays[restriction.from.columns[e]];
     counts[item + 1] = count;
     if (item == 0) counts[0] = 0;
   }
@@ -173,19 +174,19 @@ struct KeptEntryCounts {
 /// Copies the entries between kept nodes. Item = kept node.
 template <class T>
 struct KeptEntries {
-  Restriction<T> of;
+  Restriction<T> restriction;
   const int* row_ptr = nullptr;  // [kept + 1]
   int* columns = nullptr;        // allocated for all entries
   T* values = nullptr;
 
-  FORETIME_BODY void operator()(int item) const {
-    const int row = of.kept[item];
+  FORETIME_KERNEL void operator()(int item) const {
+    const int row = restriction.kept[item];
     int to = row_ptr[item];
-    for (int e = of.from.first(row); e < of.from.last(row); ++e) {
-      const int column = of.from.columns[e];
-      if (of.stays[column] == 0) continue;
-      columns[to] = of.before[column];
-      values[to] = of.values ? of.values[e] : T(1);
+    for (int e = restriction.from.first(row); e < restriction.from.last(row); ++e) {
+      const int column = restriction.from.columns[e];
+      if (restriction.stays[column] == 0) continue;
+      columns[to] = restriction.before[column];
+      values[to] = restriction.values ? restriction.values[e] : T(1);
       ++to;
     }
   }
@@ -194,11 +195,11 @@ struct KeptEntries {
 /// Computes the power -1/2 of the sum of each row's values. Item = row.
 template <class T>
 struct DegreeRoots {
-  RowsOf rows;
+  MatrixRows rows;
   const T* values = nullptr;  // null: ones
   T* out = nullptr;           // [rows]
 
-  FORETIME_BODY void operator()(int item) const {
+  FORETIME_KERNEL void operator()(int item) const {
     T sum = T(0);
     for (int e = rows.first(item); e < rows.last(item); ++e) sum += values ? values[e] : T(1);
     out[item] = T(1 / square_root(double(sum)));
@@ -208,12 +209,12 @@ struct DegreeRoots {
 /// Multiplies the values of each row by the roots of their row and column. Item = row.
 template <class T>
 struct NormalizedValues {
-  RowsOf rows;
+  MatrixRows rows;
   const T* values = nullptr;
   const T* roots = nullptr;
   T* out = nullptr;  // allocated for all entries
 
-  FORETIME_BODY void operator()(int item) const {
+  FORETIME_KERNEL void operator()(int item) const {
     for (int e = rows.first(item); e < rows.last(item); ++e)
       out[e] = (values ? values[e] : T(1)) * roots[item] * roots[rows.columns[e]];
   }

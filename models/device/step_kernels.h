@@ -1,9 +1,9 @@
 #pragma once
 
-/// Kernel bodies for an optimiser's step over all parameters at once. NVRTC compiles the text of bodies.h before this
-/// file.
+/// Kernel functors for an optimiser's step over all parameters at once. NVRTC compiles the text of kernels.h before
+/// this file.
 #ifndef __CUDACC_RTC__
-#include "models/device/bodies.h"
+#include "models/device/kernels.h"
 #endif
 
 namespace foretime::device {
@@ -26,7 +26,7 @@ struct SquareSums {
   const T* gradient = nullptr;
   double* out = nullptr;  // [segments, kSquareLanes]
 
-  FORETIME_BODY void operator()(int item) const {
+  FORETIME_KERNEL void operator()(int item) const {
     const int segment = item / kSquareLanes;
     double sum = 0;
     for (long long i = segments[segment].first + (item - segment * kSquareLanes); i < segments[segment].end;
@@ -41,7 +41,7 @@ struct SegmentNorms {
   const double* squares = nullptr;  // [segments, kSquareLanes]
   double* out = nullptr;            // [segments]
 
-  FORETIME_BODY void operator()(int item) const {
+  FORETIME_KERNEL void operator()(int item) const {
     double sum = 0;
     for (int lane = 0; lane < kSquareLanes; ++lane) sum += squares[item * kSquareLanes + lane];
     out[item] = square_root(sum);
@@ -54,7 +54,7 @@ struct GlobalNorm {
   int segments = 0;
   double* out = nullptr;  // [1]
 
-  FORETIME_BODY void operator()(int) const {
+  FORETIME_KERNEL void operator()(int) const {
     double sum = 0;
     for (int s = 0; s < segments; ++s) sum = multiply_add(norms[s], norms[s], sum);
     *out = square_root(sum);
@@ -77,7 +77,7 @@ struct AdamStep {
   double first_correction = 1, second_root = 1;
   bool decoupled = true;
 
-  FORETIME_BODY int segment_of(int item) const {
+  FORETIME_KERNEL int segment_of(int item) const {
     int low = 0, high = segment_count;  // [low, high) contains the last segment that begins at or before the item
     while (high - low > 1) {
       const int middle = low + (high - low) / 2;
@@ -88,7 +88,7 @@ struct AdamStep {
     }
     return low;
   }
-  FORETIME_BODY void operator()(int item) const {
+  FORETIME_KERNEL void operator()(int item) const {
     const int which = segment_of(item);
     const Segment<T>& segment = segments[which];
     const long long at = item - segment.first, moment = segment.moments + at;

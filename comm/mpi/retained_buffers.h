@@ -20,39 +20,39 @@ void keep_until_exit(T value) {
 /// Holds the requests of one collective and all memory that MPI reads or writes for them. A late peer may make MPI use
 /// this memory in any later call of the process. If an object is destroyed before its requests are done, as after a
 /// time-out, its memory is kept until the process ends.
-class Lent {
+class RetainedBuffers {
  public:
-  Lent() : held_(std::make_unique<Held>()) {}
-  ~Lent();
-  Lent(const Lent&) = delete;
-  Lent& operator=(const Lent&) = delete;
+  RetainedBuffers() : contents_(std::make_unique<Contents>()) {}
+  ~RetainedBuffers();
+  RetainedBuffers(const RetainedBuffers&) = delete;
+  RetainedBuffers& operator=(const RetainedBuffers&) = delete;
 
   /// Keeps a tensor, which must own its memory (see `borrowed`).
-  void keep(torch::Tensor tensor) { held_->tensors.push_back(std::move(tensor)); }
+  void keep(torch::Tensor tensor) { contents_->tensors.push_back(std::move(tensor)); }
   /// Keeps counts or offsets of pieces, and returns their fixed address.
-  const int* keep(std::vector<int> numbers) { return held_->numbers.emplace_back(std::move(numbers)).data(); }
+  const int* keep(std::vector<int> numbers) { return contents_->numbers.emplace_back(std::move(numbers)).data(); }
   /// Keeps an MPI type, which is freed with the rest.
-  void keep(MPI_Datatype type) { held_->types.push_back(type); }
+  void keep(MPI_Datatype type) { contents_->types.push_back(type); }
 
   /// Returns a new request for a non-blocking MPI call.
   MPI_Request* new_request();
   /// Sets `done` if no request is in progress any more, and then releases everything. Returns MPI's code.
   int test(bool& done);
   /// Returns whether no request is in progress.
-  bool idle() const { return held_->requests.empty(); }
+  bool idle() const { return contents_->requests.empty(); }
 
   /// Returns whether memory had to be kept since the process began. Communicators of such memory must not be freed.
   static bool any_kept();
 
  private:
-  struct Held {
-    ~Held();
+  struct Contents {
+    ~Contents();
     std::vector<MPI_Request> requests;
     std::vector<torch::Tensor> tensors;
     std::list<std::vector<int>> numbers;
     std::vector<MPI_Datatype> types;
   };
-  std::unique_ptr<Held> held_;
+  std::unique_ptr<Contents> contents_;
 };
 
 }  // namespace foretime::comm

@@ -1,16 +1,16 @@
 #pragma once
 
-/// Sparse-matrix kernels as functors ("bodies") that compute one item each. A GPU runs a body for all items in parallel
-/// (kernels.cpp compiles this file with NVRTC); tests on the CPU run it in a loop. A body writes only to the places of
-/// its item, without atomics, so that results do not depend on the order of items. Sums use fused multiply-adds on
+/// Sparse-matrix kernels as functors that compute one item each. A GPU runs a functor for all items in parallel
+/// (launch.cpp compiles this text with NVRTC); tests on the CPU run it in a loop. A functor writes only to the places
+/// of its item, without atomics, so that results do not depend on the order of items. Sums use fused multiply-adds on
 /// both, in an order that depends on the matrix alone.
 ///
 /// NVRTC has no standard library; this file includes none for it.
 #ifdef __CUDACC__
-#define FORETIME_BODY __host__ __device__ __forceinline__
+#define FORETIME_KERNEL __host__ __device__ __forceinline__
 #else
 #include <cmath>
-#define FORETIME_BODY inline
+#define FORETIME_KERNEL inline
 #endif
 
 namespace foretime::device {
@@ -22,17 +22,17 @@ constexpr int kPiece = 64;
 constexpr int kMaxTerms = 8;
 
 #ifdef __CUDACC__
-FORETIME_BODY float multiply_add(float a, float b, float c) { return fmaf(a, b, c); }
-FORETIME_BODY double multiply_add(double a, double b, double c) { return fma(a, b, c); }
-FORETIME_BODY float exponential(float x) { return expf(x); }
-FORETIME_BODY double exponential(double x) { return exp(x); }
-FORETIME_BODY double square_root(double x) { return sqrt(x); }
+FORETIME_KERNEL float multiply_add(float a, float b, float c) { return fmaf(a, b, c); }
+FORETIME_KERNEL double multiply_add(double a, double b, double c) { return fma(a, b, c); }
+FORETIME_KERNEL float exponential(float x) { return expf(x); }
+FORETIME_KERNEL double exponential(double x) { return exp(x); }
+FORETIME_KERNEL double square_root(double x) { return sqrt(x); }
 #else
-FORETIME_BODY float multiply_add(float a, float b, float c) { return std::fma(a, b, c); }
-FORETIME_BODY double multiply_add(double a, double b, double c) { return std::fma(a, b, c); }
-FORETIME_BODY float exponential(float x) { return std::exp(x); }
-FORETIME_BODY double exponential(double x) { return std::exp(x); }
-FORETIME_BODY double square_root(double x) { return std::sqrt(x); }
+FORETIME_KERNEL float multiply_add(float a, float b, float c) { return std::fma(a, b, c); }
+FORETIME_KERNEL double multiply_add(double a, double b, double c) { return std::fma(a, b, c); }
+FORETIME_KERNEL float exponential(float x) { return std::exp(x); }
+FORETIME_KERNEL double exponential(double x) { return std::exp(x); }
+FORETIME_KERNEL double square_root(double x) { return std::sqrt(x); }
 #endif
 
 /// Holds V numbers that are loaded and stored at once.
@@ -42,16 +42,16 @@ struct alignas(sizeof(T) * V) Pack {
 };
 
 template <class T, int V>
-FORETIME_BODY Pack<T, V> load(const T* from) {
+FORETIME_KERNEL Pack<T, V> load(const T* from) {
   return *reinterpret_cast<const Pack<T, V>*>(from);
 }
 template <class T, int V>
-FORETIME_BODY void store(T* to, const Pack<T, V>& pack) {
+FORETIME_KERNEL void store(T* to, const Pack<T, V>& pack) {
   *reinterpret_cast<Pack<T, V>*>(to) = pack;
 }
 
 /// Describes the rows of a matrix. A null `row_ptr` means one entry a row.
-struct RowsOf {
+struct MatrixRows {
   const int* row_ptr = nullptr;    // [rows + 1]
   const int* columns = nullptr;    // [entries]
   const int* long_rows = nullptr;  // [long_count] ascending: rows longer than kLongRow that are reduced in pieces
@@ -59,10 +59,10 @@ struct RowsOf {
   const int* piece_rows = nullptr;  // [pieces] index in `long_rows` of each piece's row
   int long_count = 0;
 
-  FORETIME_BODY int first(int row) const { return row_ptr ? row_ptr[row] : row; }
-  FORETIME_BODY int last(int row) const { return row_ptr ? row_ptr[row + 1] : row + 1; }
+  FORETIME_KERNEL int first(int row) const { return row_ptr ? row_ptr[row] : row; }
+  FORETIME_KERNEL int last(int row) const { return row_ptr ? row_ptr[row + 1] : row + 1; }
   /// Returns the index of a row in `long_rows`, or -1 if one item reduces it.
-  FORETIME_BODY int long_index(int row) const {
+  FORETIME_KERNEL int long_index(int row) const {
     int low = 0, high = long_count;
     while (low < high) {
       const int middle = (low + high) / 2;
@@ -81,9 +81,9 @@ struct Pieces {
   Reduction reduction;
   int term = 0;
 
-  FORETIME_BODY void operator()(int item) const {
+  FORETIME_KERNEL void operator()(int item) const {
     const int lanes = reduction.lanes, piece = item / lanes, lane = item - piece * lanes;
-    const RowsOf& rows = reduction.rows(term);
+    const MatrixRows& rows = reduction.rows(term);
     const int which = rows.piece_rows[piece], row = rows.long_rows[which];
     const int first = rows.row_ptr[row] + (piece - rows.piece_ptr[which]) * kPiece;
     const int end = rows.row_ptr[row + 1], last = first + kPiece < end ? first + kPiece : end;
@@ -98,11 +98,11 @@ template <class Reduction>
 struct Rows {
   Reduction reduction;
 
-  FORETIME_BODY void operator()(int item) const {
+  FORETIME_KERNEL void operator()(int item) const {
     const int lanes = reduction.lanes, row = item / lanes, lane = item - row * lanes;
     auto sum = reduction.start();
     for (int term = 0; term < reduction.term_count; ++term) {
-      const RowsOf& rows = reduction.rows(term);
+      const MatrixRows& rows = reduction.rows(term);
       const int first = rows.first(row), last = rows.last(row);
       const int which = last - first > kLongRow ? rows.long_index(row) : -1;
       if (which < 0) {
@@ -118,31 +118,31 @@ struct Rows {
 
 /// Base of reductions over one matrix. A lane is a column, or V columns.
 template <class V>
-struct OfOneMatrix {
+struct OneMatrixReduction {
   using Value = V;
-  RowsOf matrix;
+  MatrixRows matrix;
   Value* scratch = nullptr;  // [pieces, lanes]
   int term_count = 1, lanes = 0;
 
-  FORETIME_BODY const RowsOf& rows(int) const { return matrix; }
-  FORETIME_BODY Value* pieces(int) const { return scratch; }
+  FORETIME_KERNEL const MatrixRows& rows(int) const { return matrix; }
+  FORETIME_KERNEL Value* pieces(int) const { return scratch; }
   /// Returns the offset of an element in a matrix [.., lanes].
-  FORETIME_BODY long long at(int row, int lane) const { return row * static_cast<long long>(lanes) + lane; }
+  FORETIME_KERNEL long long at(int row, int lane) const { return row * static_cast<long long>(lanes) + lane; }
 };
 
 template <class T, int V>
-FORETIME_BODY Pack<T, V> zeros() {
+FORETIME_KERNEL Pack<T, V> zeros() {
   Pack<T, V> zero;
   for (int v = 0; v < V; ++v) zero.at[v] = T(0);
   return zero;
 }
 template <class T, int V>
-FORETIME_BODY void add_to(Pack<T, V>& sum, const Pack<T, V>& more) {
+FORETIME_KERNEL void add_to(Pack<T, V>& sum, const Pack<T, V>& more) {
   for (int v = 0; v < V; ++v) sum.at[v] += more.at[v];
 }
 /// Adds factor * x to `sum`.
 template <class T, int V>
-FORETIME_BODY void add_to(Pack<T, V>& sum, T factor, const Pack<T, V>& x) {
+FORETIME_KERNEL void add_to(Pack<T, V>& sum, T factor, const Pack<T, V>& x) {
   for (int v = 0; v < V; ++v) sum.at[v] = multiply_add(factor, x.at[v], sum.at[v]);
 }
 
@@ -152,7 +152,7 @@ template <class T, int V>
 struct Sum {
   using Value = Pack<T, V>;
   struct Term {
-    RowsOf rows;
+    MatrixRows rows;
     const T* values = nullptr;  // null: ones
     const T* x = nullptr;       // [cols, width]
     Value* pieces = nullptr;    // [pieces, lanes]
@@ -165,15 +165,15 @@ struct Sum {
   bool accumulate = false;
   T* out = nullptr;  // [rows, width]
 
-  FORETIME_BODY const RowsOf& rows(int term) const { return terms[term].rows; }
-  FORETIME_BODY Value* pieces(int term) const { return terms[term].pieces; }
-  FORETIME_BODY Value start() const { return zeros<T, V>(); }
-  FORETIME_BODY void take(Value& sum, int term, int, int e, int lane) const {
+  FORETIME_KERNEL const MatrixRows& rows(int term) const { return terms[term].rows; }
+  FORETIME_KERNEL Value* pieces(int term) const { return terms[term].pieces; }
+  FORETIME_KERNEL Value start() const { return zeros<T, V>(); }
+  FORETIME_KERNEL void take(Value& sum, int term, int, int e, int lane) const {
     const Term& t = terms[term];
     add_to(sum, t.values ? t.values[e] : T(1), load<T, V>(t.x + t.rows.columns[e] * width + lane * V));
   }
-  FORETIME_BODY void merge(Value& sum, const Value& more) const { add_to(sum, more); }
-  FORETIME_BODY void finish(int row, int lane, Value sum) const {
+  FORETIME_KERNEL void merge(Value& sum, const Value& more) const { add_to(sum, more); }
+  FORETIME_KERNEL void finish(int row, int lane, Value sum) const {
     T* to = out + row * width + lane * V;
     if (accumulate) merge(sum, load<T, V>(to));
     if (bias) merge(sum, load<T, V>(bias + lane * V));
@@ -190,25 +190,25 @@ struct Best {
 
 /// Computes inference::max_rows. A lane is a column.
 template <class T>
-struct Maximum : OfOneMatrix<Best<T>> {
+struct Maximum : OneMatrixReduction<Best<T>> {
   using Value = Best<T>;
   const T* x = nullptr;
   const T* mask = nullptr;  // [entries] 0: the entry is ignored; null: no entry is ignored
   T* out = nullptr;
   int* winner = nullptr;
 
-  FORETIME_BODY Value start() const { return {T(0), -1}; }
-  FORETIME_BODY void take(Value& best, int, int, int e, int lane) const {
+  FORETIME_KERNEL Value start() const { return {T(0), -1}; }
+  FORETIME_KERNEL void take(Value& best, int, int, int e, int lane) const {
     if (mask && mask[e] == T(0)) return;
     const int column = this->matrix.columns[e];
     merge(best, {x[this->at(column, lane)], column});
   }
-  FORETIME_BODY void merge(Value& best, const Value& other) const {
+  FORETIME_KERNEL void merge(Value& best, const Value& other) const {
     if (other.winner < 0) return;
     const bool nan = best.best != best.best, other_nan = other.best != other.best;
     if (best.winner < 0 || other.best > best.best || (other_nan && !nan)) best = other;
   }
-  FORETIME_BODY void finish(int row, int lane, const Value& best) const {
+  FORETIME_KERNEL void finish(int row, int lane, const Value& best) const {
     out[this->at(row, lane)] = best.best;
     winner[this->at(row, lane)] = best.winner;
   }
@@ -216,25 +216,25 @@ struct Maximum : OfOneMatrix<Best<T>> {
 
 /// Computes inference::max_rows_gradient: `matrix` is the transposed one, a lane a column of states.
 template <class T>
-struct MaximumGradient : OfOneMatrix<T> {
+struct MaximumGradient : OneMatrixReduction<T> {
   const int* winner = nullptr;
   const T* from = nullptr;
   T* out = nullptr;
 
-  FORETIME_BODY T start() const { return T(0); }
-  FORETIME_BODY void take(T& sum, int, int row, int e, int lane) const {
+  FORETIME_KERNEL T start() const { return T(0); }
+  FORETIME_KERNEL void take(T& sum, int, int row, int e, int lane) const {
     const int r = this->matrix.columns[e];
     // A column that occurs twice in a row has won once.
     if (e > this->matrix.first(row) && this->matrix.columns[e - 1] == r) return;
     if (winner[this->at(r, lane)] == row) sum += from[this->at(r, lane)];
   }
-  FORETIME_BODY void merge(T& sum, const T& more) const { sum += more; }
-  FORETIME_BODY void finish(int row, int lane, const T& sum) const { out[this->at(row, lane)] = sum; }
+  FORETIME_KERNEL void merge(T& sum, const T& more) const { sum += more; }
+  FORETIME_KERNEL void finish(int row, int lane, const T& sum) const { out[this->at(row, lane)] = sum; }
 };
 
 /// Computes inference::weighted_rows. A lane has V columns of one head.
 template <class T, int V>
-struct Weighted : OfOneMatrix<Pack<T, V>> {
+struct Weighted : OneMatrixReduction<Pack<T, V>> {
   using Value = Pack<T, V>;
   const int* position = nullptr;  // [entries] index of an entry's weights; null: same as the entry
   const T* weights = nullptr;     // [entries, heads]
@@ -242,13 +242,13 @@ struct Weighted : OfOneMatrix<Pack<T, V>> {
   int heads = 0, head_width = 0;
   T* out = nullptr;
 
-  FORETIME_BODY Value start() const { return zeros<T, V>(); }
-  FORETIME_BODY void take(Value& sum, int, int, int e, int lane) const {
+  FORETIME_KERNEL Value start() const { return zeros<T, V>(); }
+  FORETIME_KERNEL void take(Value& sum, int, int, int e, int lane) const {
     const T weight = weights[(position ? position[e] : e) * static_cast<long long>(heads) + lane * V / head_width];
     add_to(sum, weight, load<T, V>(x + this->at(this->matrix.columns[e], lane) * V));
   }
-  FORETIME_BODY void merge(Value& sum, const Value& more) const { add_to(sum, more); }
-  FORETIME_BODY void finish(int row, int lane, const Value& sum) const {
+  FORETIME_KERNEL void merge(Value& sum, const Value& more) const { add_to(sum, more); }
+  FORETIME_KERNEL void finish(int row, int lane, const Value& sum) const {
     store<T, V>(out + this->at(row, lane) * V, sum);
   }
 };
@@ -263,7 +263,7 @@ struct Dots {
   int heads = 0, head_width = 0;
   T* out = nullptr;
 
-  FORETIME_BODY void operator()(int item) const {
+  FORETIME_KERNEL void operator()(int item) const {
     const int e = item / heads, head = item - e * heads;
     const long long all = static_cast<long long>(heads) * head_width;
     const T* left = a + entry_rows[e] * all + head * head_width;
@@ -286,19 +286,19 @@ struct SoftmaxSum {
 /// Computes for each row and head (lane) the largest logit and Σ multiplicity * exp(logit - largest). Entries of
 /// multiplicity 0 are ignored.
 template <class T>
-struct SoftmaxSums : OfOneMatrix<SoftmaxSum<T>> {
+struct SoftmaxSums : OneMatrixReduction<SoftmaxSum<T>> {
   using Value = SoftmaxSum<T>;
   const T* multiplicity = nullptr;  // [entries]; null: ones
   const T* logits = nullptr;        // [entries, heads]
   T* largest = nullptr;             // [rows, heads]
   T* sums = nullptr;                // [rows, heads]
 
-  FORETIME_BODY Value start() const { return {T(0), T(0), false}; }
-  FORETIME_BODY void take(Value& sum, int, int, int e, int lane) const {
+  FORETIME_KERNEL Value start() const { return {T(0), T(0), false}; }
+  FORETIME_KERNEL void take(Value& sum, int, int, int e, int lane) const {
     const T m = multiplicity ? multiplicity[e] : T(1);
     if (m != T(0)) merge(sum, {logits[this->at(e, lane)], m, true});
   }
-  FORETIME_BODY void merge(Value& sum, const Value& more) const {
+  FORETIME_KERNEL void merge(Value& sum, const Value& more) const {
     if (!more.any) return;
     if (!sum.any) {
       sum = more;
@@ -308,7 +308,7 @@ struct SoftmaxSums : OfOneMatrix<SoftmaxSum<T>> {
       sum.sum = multiply_add(more.sum, exponential(more.largest - sum.largest), sum.sum);
     }
   }
-  FORETIME_BODY void finish(int row, int lane, const Value& sum) const {
+  FORETIME_KERNEL void finish(int row, int lane, const Value& sum) const {
     largest[this->at(row, lane)] = sum.largest;
     sums[this->at(row, lane)] = sum.sum;
   }
@@ -325,7 +325,7 @@ struct SoftmaxWeights {
   int heads = 0;
   T* weights = nullptr;
 
-  FORETIME_BODY void operator()(int item) const {
+  FORETIME_KERNEL void operator()(int item) const {
     const int e = item / heads;
     const long long at = entry_rows[e] * static_cast<long long>(heads) + (item - e * heads);
     const T m = multiplicity ? multiplicity[e] : T(1);
@@ -335,17 +335,17 @@ struct SoftmaxWeights {
 
 /// Computes Σ weights * from for each row and head (lane), for the gradient of the softmax.
 template <class T>
-struct SoftmaxShare : OfOneMatrix<T> {
+struct SoftmaxShare : OneMatrixReduction<T> {
   const T* weights = nullptr;
   const T* from = nullptr;
   T* out = nullptr;  // [rows, heads]
 
-  FORETIME_BODY T start() const { return T(0); }
-  FORETIME_BODY void take(T& sum, int, int, int e, int lane) const {
+  FORETIME_KERNEL T start() const { return T(0); }
+  FORETIME_KERNEL void take(T& sum, int, int, int e, int lane) const {
     sum = multiply_add(weights[this->at(e, lane)], from[this->at(e, lane)], sum);
   }
-  FORETIME_BODY void merge(T& sum, const T& more) const { sum += more; }
-  FORETIME_BODY void finish(int row, int lane, const T& sum) const { out[this->at(row, lane)] = sum; }
+  FORETIME_KERNEL void merge(T& sum, const T& more) const { sum += more; }
+  FORETIME_KERNEL void finish(int row, int lane, const T& sum) const { out[this->at(row, lane)] = sum; }
 };
 
 /// Computes inference::softmax_rows_gradient; must follow SoftmaxShare. Item = entry * heads + head.
@@ -358,7 +358,7 @@ struct SoftmaxGradient {
   int heads = 0;
   T* to = nullptr;
 
-  FORETIME_BODY void operator()(int item) const {
+  FORETIME_KERNEL void operator()(int item) const {
     const int e = item / heads;
     to[item] = weights[item] * (from[item] - shares[entry_rows[e] * static_cast<long long>(heads) + item - e * heads]);
   }
@@ -372,7 +372,7 @@ struct ActivationGradient {
   T slope = T(1);
   T* to = nullptr;
 
-  FORETIME_BODY void operator()(int item) const { to[item] = output[item] > T(0) ? from[item] : from[item] * slope; }
+  FORETIME_KERNEL void operator()(int item) const { to[item] = output[item] > T(0) ? from[item] : from[item] * slope; }
 };
 
 /// Finds the row of each entry of a matrix. Item = entry.
@@ -381,7 +381,7 @@ struct EntryRows {
   int rows = 0;
   int* out = nullptr;  // [entries]
 
-  FORETIME_BODY void operator()(int item) const {
+  FORETIME_KERNEL void operator()(int item) const {
     int low = 0, high = rows;  // [low, high) contains the last row that begins at or before the entry
     while (high - low > 1) {
       const int middle = low + (high - low) / 2;
@@ -395,11 +395,11 @@ struct EntryRows {
 };
 
 #ifdef __CUDACC__
-/// Runs a body as a kernel.
+/// Runs a functor as a kernel.
 template <class Body>
-__global__ void for_each(const __grid_constant__ Body body, int items) {
+__global__ void for_each(const __grid_constant__ Body functor, int items) {
   const long long item = blockIdx.x * (long long)blockDim.x + threadIdx.x;
-  if (item < items) body(static_cast<int>(item));
+  if (item < items) functor(static_cast<int>(item));
 }
 #endif
 
