@@ -5,14 +5,13 @@
 
 #include "configs/settings.h"
 
-/// Which metric of metrics/metric_table.h a run chooses by.
+/// The metric of metrics/metric_table.h that a run chooses its best checkpoint by.
 namespace foretime::configs {
 
-/// Whether scores of a model that was trained with this loss can be turned into run times.
+/// Returns whether scores of a model that was trained with this loss can be converted to run times.
 bool predicts_runtimes(const LossSettings& loss);
 
-/// Why `metric` is no SET/NAME that a run can report, whatever its other settings are, with the nearest one that is;
-/// empty where it is one.
+/// Returns a message, with the nearest valid name, if `metric` is not a SET/NAME that runs can report; "" if it is.
 std::string metric_name_fault(const std::string& metric);
 
 /// Returns a message if a run with these settings will not measure trainer.metric, or would take its worst value for

@@ -11,7 +11,7 @@
 /// metric, for evaluations, leaderboards and reports.
 namespace foretime::metrics {
 
-/// How the values of several groups become one.
+/// Names the ways of combining the values of several groups.
 enum class Mean : uint8_t {
   groups,              // the mean over groups
   candidates,          // the mean over candidates
@@ -24,11 +24,11 @@ enum class Contest : uint8_t { none, layout, tile };
 
 /// The candidates of one group as the functions of metrics see them. Failed candidates have an infinite run time.
 struct GroupValues {
-  std::span<const double> scores, runtimes;    // of the candidates that ran
-  std::span<const double> levels;              // of the same; empty: unknown
-  std::span<const double> predicted_runtimes;  // of the same; empty: the model only ranks
-  std::span<const double> failure_scores;      // of all candidates: higher means more likely to fail
-  std::span<const double> runtimes_of_all;     // of all candidates
+  std::span<const double> scores, runtimes;    // [candidates that ran]
+  std::span<const double> levels;              // [candidates that ran]; empty: unknown
+  std::span<const double> predicted_runtimes;  // [candidates that ran]; empty: the model only ranks
+  std::span<const double> failure_scores;      // [all candidates] higher means more likely to fail
+  std::span<const double> runtimes_of_all;     // [all candidates]
   Contest contest = Contest::none;
 };
 
@@ -37,8 +37,8 @@ struct Metric {
   /// Returns the metric of a group, or NaN if it is undefined. Null: computed elsewhere (by an oracle, or of a trial).
   double (*value)(const GroupValues&) = nullptr;
   bool lower_is_better = false;
-  bool time = false;            // in the unit of the run times
-  bool percent = false;         // a fraction
+  bool time = false;            // has the unit of the run times
+  bool percent = false;         // is a fraction
   bool of_predictions = false;  // needs predicted run times
   Mean mean = Mean::groups;
   bool of_runs = true;         // evaluations report it as SET/NAME

@@ -50,7 +50,7 @@ class WorkloadScorer {
 
   std::shared_ptr<const Model> model_;
   std::shared_ptr<const data::ComputeDag> dag_;
-  data::DagTable keys_;  // holds this DAG alone; tells which keys belong to its workload
+  data::DagTable keys_;  // holds this DAG alone; finds keys of its workload
   double operations_ = 0.0;
   std::unique_ptr<Pool> pool_;  // readers of records, with memory for reuse
 };
