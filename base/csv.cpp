@@ -1,7 +1,6 @@
 #include "base/csv.h"
 
 #include <algorithm>
-#include <charconv>
 #include <limits>
 #include <string_view>
 
@@ -10,6 +9,7 @@
 #include <simdjson.h>
 
 #include "base/error.h"
+#include "base/numbers.h"
 #include "base/read_input.h"
 #include "base/text.h"
 
@@ -114,10 +114,7 @@ std::string spreadsheet_field(const std::string& found) {
   const auto text = without_controls(found);
   if (text.empty() || std::string_view("=+-@\t\r\n").find(text.front()) == std::string_view::npos)
     return csv_field(text);
-  double number = 0;
-  const char* end = text.data() + text.size();
-  const bool is_number = std::from_chars(text.data(), end, number).ptr == end;
-  return csv_field(is_number ? text : "'" + text);
+  return csv_field(parse_number<double>(text) ? text : "'" + text);
 }
 
 size_t CsvTable::column(const std::string& name) const {
@@ -144,15 +141,33 @@ CsvTable parse_csv(const std::string& text, const std::string& origin) {
 
 CsvTable read_csv(const std::filesystem::path& file) { return parse_csv(read_input(file, kMostBytes), file.string()); }
 
+std::vector<std::string> csv_line(std::string_view line, char delimiter, const std::string& place) {
+  std::vector<std::string> fields(1);
+  bool quoted = false;
+  for (size_t i = 0; i < line.size(); ++i) {
+    const char c = line[i];
+    if (quoted && c == '"' && i + 1 < line.size() && line[i + 1] == '"') {
+      fields.back() += line[++i];
+    } else if (c == '"') {
+      quoted = !quoted;
+    } else if (c == delimiter && !quoted) {
+      fields.emplace_back();
+    } else {
+      fields.back() += c;
+    }
+  }
+  if (quoted) throw DataError("{}: found an open quote; a value may not hold the end of a line", place);
+  return fields;
+}
+
 double csv_number(const CsvTable& table, size_t row, size_t column) {
   const auto& text = table.rows[row][column];
   if (text.empty()) return std::numeric_limits<double>::quiet_NaN();
-  double value = 0;
-  const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || stop != text.data() + text.size())
+  const auto value = parse_number<double>(text);
+  if (!value)
     throw DataError("{}: row {}: {}: found '{}', expected a number", table.origin, row + 1, table.columns[column],
                     text.substr(0, 40));
-  return value;
+  return *value;
 }
 
 }  // namespace foretime

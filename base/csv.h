@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <string>
+#include <string_view>
 #include <vector>
 
 /// Comma-separated values by RFC 4180: fields with commas, quotes or line ends are in double quotes.
@@ -35,6 +36,9 @@ struct CsvTable {
 CsvTable parse_csv(const std::string& text, const std::string& origin);
 /// Reads a table of at most 4 GiB. Throws DataError, also if the file cannot be read.
 CsvTable read_csv(const std::filesystem::path& file);
+
+/// Returns the fields of one line of a table. Throws DataError, naming `place`, for an unclosed quote.
+std::vector<std::string> csv_line(std::string_view line, char delimiter, const std::string& place);
 
 /// Returns a field as a number, also inf and nan; NaN if it is empty. Throws DataError naming `row` and column.
 double csv_number(const CsvTable& table, size_t row, size_t column);

@@ -95,14 +95,12 @@ constexpr std::array kKinds = {
                 return begins_with_any(ends.first, {"name: ", "{\n  \"name\": "}) &&
                        contains(ends.first, "multiply_add_gflop_s");
               }},
-    KnownKind{FileKind::experiment, "a table or figure of an experiment", true,
+    KnownKind{FileKind::experiment, "a table of an experiment", true,
               [](const Ends& ends) {
                 return begins_with_any(ends.first, {"entry,kind,fraction,seed,", "entry,fraction,seed,group,",
                                                     "entry,seed,group,id,", "ID,TopConfigs\n"}) ||
                        contains(ends.first, kExperimentMark) || contains(ends.last, kExperimentMark);
               }},
-    KnownKind{FileKind::unmarked, "lines of records", true, [](const Ends&) { return false; }},
-    KnownKind{FileKind::xgboost, "a model of XGBoost", false, [](const Ends&) { return false; }},
 };
 
 const KnownKind& known(FileKind kind) { return *std::ranges::find(kKinds, kind, &KnownKind::kind); }

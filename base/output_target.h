@@ -25,13 +25,11 @@ enum class FileKind : uint8_t {
   ranking,      // CSV, JSON or submission of `rank`, `evaluate` and trials
   report,       // HTML of `report`
   machine,      // YAML or JSON of `target measure`
-  experiment,   // tables, figures and summary of an experiment
-  unmarked,     // lines of records or compute DAGs, which have no mark
-  xgboost       // a model of XGBoost, whose library writes no mark
+  experiment    // tables and summary of an experiment
 };
 
 /// The marks by which some files are recognised: at the end of .npz archives (their comment), and anywhere in the first
-/// or last 64 KiB of a page, a figure or a summary.
+/// or last 64 KiB of a page or a summary.
 inline constexpr std::string_view kGraphComment = "foretime graph", kPlanArraysComment = "foretime plan arrays";
 inline constexpr std::string_view kReportMark = "<meta name=\"generator\" content=\"Foretime report\">";
 inline constexpr std::string_view kExperimentMark = "<!-- Foretime experiment -->";

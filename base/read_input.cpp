@@ -1,6 +1,8 @@
 #include "base/read_input.h"
 
 #include <cerrno>
+#include <fstream>
+#include <sstream>
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -8,6 +10,7 @@
 #include "base/descriptor.h"
 #include "base/error.h"
 #include "base/files.h"
+#include "base/text.h"
 
 namespace foretime {
 
@@ -35,6 +38,12 @@ std::string first_bytes(const std::filesystem::path& file, size_t bytes) {
   if (got < 0 && is_storage_failure(errno)) throw_file_error(file, "cannot be read", errno);
   text.resize(got > 0 ? static_cast<size_t>(got) : 0);
   return text;
+}
+
+std::string kernel_text(const std::filesystem::path& file) {
+  std::ostringstream text;
+  text << std::ifstream(file).rdbuf();
+  return trimmed(text.str());
 }
 
 }  // namespace foretime

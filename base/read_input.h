@@ -15,4 +15,7 @@ std::string read_input(const std::filesystem::path& file, uint64_t most = UINT64
 /// cannot be opened, which a later reader reports. Throws StorageError if the storage fails.
 std::string first_bytes(const std::filesystem::path& file, size_t bytes);
 
+/// The text of a file in /proc or /sys, without white space around it; empty where it cannot be read.
+std::string kernel_text(const std::filesystem::path& file);
+
 }  // namespace foretime

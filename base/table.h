@@ -34,6 +34,6 @@ class TableColumns {
 
 /// Returns columns of text, padded to their display width, with a rule under the first row, in blocks that fit `width`
 /// (TableColumns).
-std::string format_table(const std::vector<std::vector<std::string>>& rows, size_t width);
+std::string format_table(const std::vector<std::vector<std::string>>& rows, size_t width = 0);
 
 }  // namespace foretime

@@ -2,8 +2,6 @@
 
 #include <utility>
 
-#include "base/table.h"
-
 namespace foretime {
 namespace {
 
@@ -121,7 +119,5 @@ std::string nearest_name(const std::string& key, const std::vector<std::string>&
   }
   return best;
 }
-
-std::string format_table(const std::vector<std::vector<std::string>>& rows) { return format_table(rows, 0); }
 
 }  // namespace foretime

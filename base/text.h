@@ -49,9 +49,6 @@ int edit_distance(const std::string& a, const std::string& b);
 /// the letters differ.
 std::string nearest_name(const std::string& key, const std::vector<std::string>& names);
 
-/// Returns columns of text, padded to their display width, with a rule under the first row.
-std::string format_table(const std::vector<std::vector<std::string>>& rows);
-
 /// Returns the words of `text`, which are separated by single spaces, for long tables of names in few lines.
 template <size_t N>
 constexpr std::array<std::string_view, N> split_words(std::string_view text) {

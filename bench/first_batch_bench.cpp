@@ -24,7 +24,6 @@
 #include "data/files/packed.h"
 #include "plans/message_plan.h"
 #include "plans/plan_source.h"
-#include "plans/symbolic_plan.h"
 #include "worker/batches/sampler.h"
 #include "worker/store/group_store.h"
 
@@ -94,12 +93,7 @@ void measure(const std::vector<std::string>& files, int64_t candidates, int64_t 
     const std::string file = fs::canonical(name).string(), packed = (folder / "packed.foretime").string();
     const auto kind = bench::kind_of(file);
     const auto headers = data::list_groups({file}, "/", kind);
-    data::PackedWriter writer(packed, [&](const data::Group& group) {
-      data::PackedPlans plans;
-      if (group.kind == data::CandidateKind::layout)
-        plans[plans::symbolic_plan_key(request)] = plans::to_bytes(*plans::make_symbolic_plan(group, request, {}));
-      return plans;
-    });
+    data::PackedWriter writer(packed);
     data::add_file(writer, headers.at(0));
     writer.finish();
     const bool labelled = data::load_packed(data::packed_headers(packed)[0]).labelled();

@@ -5,7 +5,7 @@ directions. Needs root, the right to make namespaces, iproute2, util-linux and O
   sums      sums of gradients over 2, 3, 4 hosts of one rank and over two hosts of two: MPI_Iallreduce, our exchange of pieces (`direct`), the
             same within hosts first (`hosts`), both also as bfloat16. The slowest rank's time of one call, the best of those in --seconds.
   training  a step and its exposed communication (metrics.jsonl: what the rank that waits least waits for, mean over steps), beside as many ranks
-            on one host, where nothing travels by a link, and beside `foretime plan --predict`, which is told the latency, bandwidth and
+            on one host, where nothing travels by a link, and beside bench/step_time_bench, which is told the latency, bandwidth and
             time of a message of `sums` and the computing time of those ranks on one host.
   plan      what the same model says of 8, 64 and 512 ranks, one and eight a host, four groups each, with the latency measured here.
 
@@ -126,7 +126,7 @@ class Trainings:
         return (lines[-1]["seconds"] - lines[0]["seconds"]) / steps, exposed, directory
 
     def predict(self, ranks, model, link, directory, per_host=1, dtype="float32", by_hosts=True):
-        words = [self.foretime, "plan", self.settings, "--ranks", ",".join(map(str, ranks)), "--json", "--predict",
+        words = [pathlib.Path(self.foretime).parents[1] / "bench/step_time_bench", self.settings, "--ranks", ",".join(map(str, ranks)),
                  "--measured", directory, "--ranks-per-host", per_host, "--between-latency", link["latency"], "--between-bandwidth", link["bandwidth"],
                  "--message-seconds", link["message"], *(f"{key}={value}" for key, value in MODELS[model].items()), "comm.backend=mpi",
                  f"comm.gradient_dtype={dtype}", f"comm.hierarchical={str(by_hosts).lower()}"]
@@ -134,7 +134,7 @@ class Trainings:
             words += ["--inside-latency", 2e-6, "--inside-bandwidth", 3e9]
         if max(ranks) > 12:
             words += ["--groups-per-rank", 4]
-        return [plan["prediction"] for plan in json.loads(self.hosts.run(words))["plans"]]
+        return json.loads(self.hosts.run(words))
 
 
 def training(trainings, options, links):

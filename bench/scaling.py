@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Two ranks against one, same global batch, one thread each, and what the model of `foretime plan --predict` says of it.
+"""Two ranks against one, same global batch, one thread each, and what the model of bench/step_time.h says of it.
 
 Rounds alternate between three programs, and the best of each counts:
   one    `foretime train` alone
@@ -77,10 +77,10 @@ class Bench:
 
     def predict(self, directory):
         path = self.folder / "settings1.yaml"
-        plan = json.loads(run([
-            self.options.foretime, "plan", path, "--ranks", f"1,{self.options.ranks}", "--json", "--predict", "--measured", directory,
-            "--ranks-per-host", self.options.ranks, "--inside-latency", self.options.latency, "--inside-bandwidth", self.options.bandwidth], ENVIRONMENT))
-        return plan["plans"][1]
+        bench = pathlib.Path(self.options.foretime).parents[1] / "bench/step_time_bench"
+        return json.loads(run([
+            bench, path, "--ranks", self.options.ranks, "--measured", directory, "--ranks-per-host", self.options.ranks,
+            "--inside-latency", self.options.latency, "--inside-bandwidth", self.options.bandwidth], ENVIRONMENT))[0]
 
 
 def main():
@@ -104,7 +104,7 @@ def main():
         one, two, both = min(one), min(two), min(both)
         plan = bench.predict(one[2])
     ideal = one[0] / options.ranks
-    parts = {"imbalance": plan["prediction"]["waiting_seconds"] / two[0], "exposed": two[1] / two[0],
+    parts = {"imbalance": plan["waiting_seconds"] / two[0], "exposed": two[1] / two[0],
              "machine": (both[0] - one[0]) / options.ranks / two[0]}
     parts["other"] = (two[0] - ideal) / two[0] - sum(parts.values())
     print(json.dumps({
@@ -112,7 +112,7 @@ def main():
         **{name: getattr(options, name) for name in ("steps", "batch", "candidates", "hidden", "layers")},
         "step_ms": {"one": round(1e3 * one[0], 3), "two": round(1e3 * two[0], 3), "both": round(1e3 * both[0], 3)},
         "ratio": round(ideal / two[0], 3), "machine": round(one[0] / both[0], 3),
-        "predicted": round(plan["prediction"]["efficiency"], 3),
+        "predicted": round(plan["efficiency"], 3),
         "planned_imbalance": {"epoch": round(plan["imbalance"], 4), "step": round(plan["step_imbalance"], 4)},
         "lost": {name: round(value, 3) for name, value in parts.items()}}))
 

@@ -113,7 +113,7 @@ void add_bundle_command(CLI::App& app) {
   machines->add_option("--output,-o", options->output, "the bundle to write")->required();
   add_force_flag(*machines, options->force);
   machines->footer(
-      "What scores with the new bundle (rank, select, serve, Python, TVM) takes the caches and rates of these "
+      "What scores with the new bundle (rank, serve, Python, TVM) takes the caches and rates of these "
       "machines\n"
       "for records that name them by -model=; of a machine that no bundle knows they are guessed.\n"
       "Example:\n"

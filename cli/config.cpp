@@ -22,7 +22,6 @@ namespace {
 
 struct Arguments {
   bool reference = false;
-  bool migrate = false;
   std::string file;  // or the first digits of a job's id
   std::vector<std::string> overrides;
   QueueOptions queue;
@@ -62,10 +61,8 @@ void run(const Arguments& arguments) {
     std::cout << configs::reference_page();
   } else if (arguments.file.empty()) {
     throw CLI::RequiredError("FILE, or --reference");
-  } else if (names_job(arguments.file) && !arguments.migrate) {
+  } else if (names_job(arguments.file)) {
     std::cout << settings_of_job(arguments);
-  } else if (arguments.migrate) {
-    std::cout << configs::migrate(arguments.file);
   } else {
     const auto settings = configs::load_settings(arguments.file, arguments.overrides);
     if (const auto conflict = configs::find_metric_conflict(settings, /*needed=*/false); !conflict.empty())
@@ -86,12 +83,8 @@ void add_config_command(CLI::App& app) {
       *command, "file", arguments->file,
       "Settings file (YAML), which is checked, or the id of a job, of which four digits are enough", "FILE|JOB");
   file->excludes(reference);
-  auto* overrides = typed_option(*command, "overrides", arguments->overrides,
-                                 "Settings that replace the file's, such as trainer.steps=100", "KEY=VALUE");
-  command
-      ->add_flag("--migrate", arguments->migrate, "Print a file of a former version with the new names of its settings")
-      ->needs(file)
-      ->excludes(overrides);
+  typed_option(*command, "overrides", arguments->overrides,
+               "Settings that replace the file's, such as trainer.steps=100", "KEY=VALUE");
   add_queue_options(*command, arguments->queue);
   command->footer(
       "Examples:\n"

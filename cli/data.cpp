@@ -24,7 +24,6 @@
 #include "data/dataset/table_pack.h"
 #include "data/files/file_form.h"
 #include "data/files/packed.h"
-#include "data/frontends/ansor/printed/dag_conversion.h"
 #include "data/frontends/hlo/hlo_groups.h"
 #include "data/frontends/tir/tir_file.h"
 #include "inference/bundle/bundle.h"
@@ -138,8 +137,6 @@ void add_pack(CLI::App& data_command, const Packer& pack) {
                "Files packed at once by each rank; 0: cores / ranks on this host", Least::zero);
   shown_option(*command, "--memory", arguments->memory_mib,
                "MiB that the files being packed by a rank may take together", Least::above_zero);
-  typed_option(*command, "--plans", arguments->plans,
-               "Settings files whose models' message plans are kept with layout groups", "SETTINGS");
   command->callback([arguments, pack] { pack(*arguments); });
 }
 
@@ -202,39 +199,6 @@ void add_pack_records(CLI::App& data_command, const RecordPacker& run) {
     inputs.insert(inputs.end(), arguments->targets.begin(), arguments->targets.end());
     expect_replaceable("-o", arguments->out, FileKind::collection, arguments->force, inputs);
     run(*arguments);
-  });
-}
-
-void add_dags(CLI::App& data_command) {
-  struct Arguments {
-    std::vector<std::filesystem::path> in, records;
-    std::string out;
-    bool force = false;
-  };
-  auto* command = data_command.add_subcommand(
-      "dags", "Make a table of compute DAGs of their text, as print(task.compute_dag) gives it in TVM");
-  const auto arguments = std::make_shared<Arguments>();
-  needed_option(
-      *command, "in", arguments->in,
-      "Texts of compute DAGs, with empty lines between, plain or gzip; docs/how-to/use-your-records.md says what "
-      "may stand above one",
-      "PRINTED");
-  typed_option(*command, "--out,-o", arguments->out, "Table to write, gzip where the name ends in .gz", "FILE")
-      ->required();
-  typed_option(*command, "--records", arguments->records,
-               "Tuning records of these DAGs: which has which workload key, and lengths of loops", "FILE");
-  add_force_flag(*command, arguments->force);
-  command->callback([arguments] {
-    auto inputs = arguments->in;
-    inputs.insert(inputs.end(), arguments->records.begin(), arguments->records.end());
-    expect_replaceable("-o", arguments->out, FileKind::unmarked, arguments->force, inputs);
-    const auto done = data::convert_printed_dags(arguments->in, arguments->records, arguments->out);
-    for (const auto& [what, why] : done.left_out) print_message("foretime: {}: left out: {}\n", what, why);
-    if (done.without_dag > 0)
-      print_message("foretime: found no text for {} workload keys of the records: {}{}\n", done.without_dag,
-                    fmt::join(done.first_without_dag, ", "),
-                    done.without_dag > std::ssize(done.first_without_dag) ? ", …" : "");
-    std::cout << fmt::format("{}: {} compute DAGs, tried on {} records\n", arguments->out, done.written, done.replayed);
   });
 }
 
@@ -406,9 +370,9 @@ void add_verify(CLI::App& data_command) {
 }  // namespace
 
 std::vector<data::GroupHeader> groups_to_pack(const PackArguments& arguments) {
-  std::vector<std::filesystem::path> inputs(arguments.plans.begin(), arguments.plans.end());
-  expect_replaceable("-o", arguments.out, FileKind::collection, arguments.force, inputs);
+  expect_replaceable("-o", arguments.out, FileKind::collection, arguments.force);
   auto headers = data::list_groups(arguments.in, ".", kind_of_format(arguments.format));
+  std::vector<std::filesystem::path> inputs;
   for (const auto& header : headers) inputs.push_back(header.file);
   expect_replaceable("-o", arguments.out, FileKind::collection, arguments.force, inputs);
   return headers;
@@ -447,7 +411,6 @@ void add_data_command(CLI::App& app, const Packer& pack, const RecordPacker& pac
   add_pack_tir(*command);
   add_pack_records(*command, pack_records);
   add_pack_table(*command);
-  add_dags(*command);
   add_inspect(*command);
   add_convert(*command);
   add_synth(*command);

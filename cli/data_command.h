@@ -18,7 +18,7 @@ namespace foretime::cli {
 /// Holds the arguments of `foretime data pack`.
 struct PackArguments {
   std::string out, format = "layout";
-  std::vector<std::string> in, plans;
+  std::vector<std::string> in;
   int64_t threads = 0, memory_mib = 1024;
   bool force = false;  // replace a file of another kind, or an input
 };
@@ -32,7 +32,7 @@ std::vector<data::GroupHeader> groups_to_pack(const PackArguments& arguments);
 /// Returns a summary of the written file for the terminal.
 std::string packed_text(const PackArguments& arguments, const std::vector<data::GroupHeader>& headers);
 
-/// Packs with the threads of this process; `plans` must be empty.
+/// Packs with the threads of this process.
 void pack(const PackArguments& arguments);
 void pack_records(const data::RecordPackRequest& request);
 

@@ -13,7 +13,6 @@
 #include "cli/parsing/commands.h"
 #include "cli/programs.h"
 #include "cli/rank_command.h"
-#include "cli/select_command.h"
 #include "cli/version/build_info.h"
 #include "comm/mpi/launched.h"
 
@@ -29,7 +28,7 @@ void add_light_commands(CLI::App& app, char** argv) {
   cli::add_data_command(
       app,
       [become_full](const cli::PackArguments& arguments) {
-        if (comm::launched_by_mpi() || !arguments.plans.empty()) become_full();
+        if (comm::launched_by_mpi()) become_full();
         cli::pack(arguments);
       },
       [become_full](const data::RecordPackRequest& request) {
@@ -40,10 +39,6 @@ void add_light_commands(CLI::App& app, char** argv) {
   cli::add_pretrained_command(app);
   cli::add_target_command(app);
   cli::add_rank_command(app, [become_full](const cli::RankArguments&) { become_full(); });
-  cli::add_select_command(app, [become_full](const std::string&) -> inference::Bundle {
-    become_full();
-    throw Error(kInternal, "select: the full program did not start");
-  });
   cli::add_submit_command(app);
   cli::add_status_command(app);
   cli::add_leaderboard_command(app);

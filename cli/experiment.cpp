@@ -235,15 +235,13 @@ void add_experiment_command(CLI::App& app, int& exit_code) {
       ->delimiter(',')
       ->allow_extra_args(false);
   checked_option(*command, "--seeds", options->choice.seeds, "number of seeds", CLI::Range(1, 1000), "N");
-  typed_option(*command, "--out", options->out, "folder for trials, tables and figures; default: runs/experiments/NAME",
-               "DIR");
+  typed_option(*command, "--out", options->out, "folder for trials and tables; default: runs/experiments/NAME", "DIR");
   command->add_flag("--overwrite", options->overwrite, "repeat trials that were made with other settings");
   add_force_flag(*command, options->force);
   auto* dry_run = command->add_flag("--dry-run", options->dry_run, "list the trials, and which are complete");
-  auto* report =
-      command->add_flag("--report", options->report, "tables and figures of what is complete; train nothing");
+  auto* report = command->add_flag("--report", options->report, "tables of what is complete; train nothing");
   auto* submit = command->add_flag("--submit", options->submit, "submit the models' trials to the queue, as a sweep");
-  auto* collect = command->add_flag("--collect", options->collect, "tables and figures of the jobs that --submit made");
+  auto* collect = command->add_flag("--collect", options->collect, "tables of the jobs that --submit made");
   report->excludes(dry_run);
   submit->excludes(dry_run)->excludes(report);
   collect->excludes(dry_run)->excludes(report)->excludes(submit);

@@ -8,9 +8,6 @@ int main(int argc, char** argv) {
   jobs::die_with_parent_if_job();
   cli::prepare_to_compute(argv);
   int exit_code = kSuccess;
-  const int failed = cli::run_program(argc, argv, [&](CLI::App& app) {
-    cli::add_baseline_command(app);
-    cli::add_experiment_command(app, exit_code);
-  });
+  const int failed = cli::run_program(argc, argv, [&](CLI::App& app) { cli::add_experiment_command(app, exit_code); });
   return failed != kSuccess ? failed : exit_code;
 }

@@ -1,9 +1,7 @@
 #include "cli/launch_view.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cstdlib>
-#include <fstream>
 #include <map>
 #include <set>
 #include <sstream>
@@ -15,7 +13,9 @@
 #include <nlohmann/json.hpp>
 #include <sched.h>
 
+#include "base/numbers.h"
 #include "base/process.h"
+#include "base/read_input.h"
 #include "jobs/agent/gpus.h"
 
 namespace foretime::cli {
@@ -26,20 +26,6 @@ namespace fs = std::filesystem;
 constexpr int64_t kNoMemoryLimit = int64_t{1} << 60;  // version 1 says a number near 2^63
 constexpr int64_t kLeastMemory = int64_t{512} << 20;  // per rank; LibTorch alone takes 170 MiB
 
-std::string text_of(const fs::path& path) {
-  std::ifstream file(path);
-  std::stringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
-
-/// The first number of a text; -1 where there is none (`max`).
-int64_t number_of(const std::string& text) {
-  int64_t value = -1;
-  std::from_chars(text.data(), text.data() + text.size(), value);
-  return value;
-}
-
 template <class Number>
 void lower(Number& limit, Number found) {
   if (found > 0 && (limit == 0 || found < limit)) limit = found;
@@ -47,14 +33,16 @@ void lower(Number& limit, Number found) {
 
 void take_limits(const fs::path& group, CgroupLimits& limits) {
   for (const char* file : {"memory.max", "memory.limit_in_bytes"}) {
-    const int64_t bytes = number_of(text_of(group / file));
+    const int64_t bytes = parse_number<int64_t>(kernel_text(group / file)).value_or(-1);
     if (bytes > 0 && bytes < kNoMemoryLimit) lower(limits.memory, bytes);
   }
-  const auto both = text_of(group / "cpu.max");  // "200000 100000", "max 100000"
+  const auto both = kernel_text(group / "cpu.max");  // "200000 100000", "max 100000"
   const auto blank = both.find(' ');
   const bool second = blank != std::string::npos;
-  const int64_t quota = number_of(second ? both : text_of(group / "cpu.cfs_quota_us"));
-  const int64_t period = number_of(second ? both.substr(blank + 1) : text_of(group / "cpu.cfs_period_us"));
+  const auto quota =
+      parse_number<int64_t>(second ? both.substr(0, blank) : kernel_text(group / "cpu.cfs_quota_us")).value_or(-1);
+  const auto period =
+      parse_number<int64_t>(second ? both.substr(blank + 1) : kernel_text(group / "cpu.cfs_period_us")).value_or(-1);
   if (quota > 0 && period > 0) lower(limits.cpus, static_cast<double>(quota) / period);
 }
 
@@ -196,7 +184,7 @@ TaskView view_of_this_task() {
     if (name.size() > 3 && name.starts_with("cpu") && name[3] >= '0' && name[3] <= '9') ++view.host_cpus;
   }
   view.host_cpus = std::max(view.host_cpus, std::ssize(view.cpus));
-  view.limits = read_cgroup_limits(text_of("/proc/self/cgroup"), "/sys/fs/cgroup");
+  view.limits = read_cgroup_limits(kernel_text("/proc/self/cgroup"), "/sys/fs/cgroup");
   view.host_gpus = jobs::find_gpus().size();
   if (const char* threads = std::getenv("OMP_NUM_THREADS")) view.openmp_threads = std::max(0, std::atoi(threads));
   return view;

@@ -13,7 +13,6 @@ int main(int argc, char** argv) {
     cli::add_train_command(app, exit_code);
     cli::add_evaluate_command(app);
     cli::add_rank_command(app);
-    cli::add_select_command(app);
     cli::add_data_command(app);
     cli::add_bundle_command(app);
     cli::add_pretrained_command(app);

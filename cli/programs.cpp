@@ -2,27 +2,20 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <chrono>
 #include <csignal>
-#include <cstddef>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
 #include <filesystem>
 #include <system_error>
-#include <thread>
 #include <utility>
 #include <vector>
 
 #include <CLI/CLI.hpp>
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <malloc.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
-#include "base/descriptor.h"
 #include "base/error.h"
 #include "base/files.h"
 #include "base/message.h"
@@ -42,15 +35,14 @@ struct Subcommand {
   Program program;
   const char* text;  // nullptr: in the sources of its program
 };
-/// Lists the subcommands outside of the full program, which has all others. `data pack`, `data pack-records`, `rank`
-/// and `select` continue in the full program if their arguments need it.
+/// Lists the subcommands outside of the full program, which has all others. `data pack`, `data pack-records` and
+/// `rank` continue in the full program if their arguments need it.
 constexpr Subcommand kSubcommands[] = {
     {"--version", Program::light, nullptr},
     {"bundle", Program::light, nullptr},
     {"target", Program::light, nullptr},
     {"data", Program::light, nullptr},
     {"rank", Program::light, nullptr},
-    {"select", Program::light, nullptr},
     {"submit", Program::light, nullptr},
     {"status", Program::light, nullptr},
     {"leaderboard", Program::light, nullptr},
@@ -65,8 +57,7 @@ constexpr Subcommand kSubcommands[] = {
     {"resume", Program::light, nullptr},
     {"retry", Program::light, nullptr},
     {"priority", Program::light, nullptr},
-    {"baseline", Program::experiments, "Train and test what models are compared with"},
-    {"experiment", Program::experiments, "Train and compare models on shares of the data, with tables and figures"},
+    {"experiment", Program::experiments, "Train and compare models on shares of the data, with tables"},
     {"serve", Program::server, "Score for other programs, over HTTP on this machine"}};
 
 std::string name_of(Program program) {
@@ -146,40 +137,8 @@ bool has_no_reader(const std::exception& error) {
   return system != nullptr && system->code() == std::errc::broken_pipe;
 }
 
-/// Before MPI is there, an error of one rank is likely to be that of all: the first of a host to have one tells it. It
-/// holds a name of Linux' abstract sockets that those of its launcher share, and gives the others a moment to find it
-/// taken.
-class FirstReporter {
- public:
-  FirstReporter() {
-    if (!comm::launched_by_mpi()) return;
-    sockaddr_un name{};
-    name.sun_family = AF_UNIX;
-    const auto text = fmt::format("foretime-failed-{}-{}", getuid(), getppid());
-    text.copy(name.sun_path + 1, sizeof(name.sun_path) - 1);
-    const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + text.size());
-    holder_ = Descriptor(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    told_by_other_ = ::bind(holder_.get(), reinterpret_cast<const sockaddr*>(&name), size) != 0 && errno == EADDRINUSE;
-  }
-  ~FirstReporter() {
-    if (holder_.get() < 0) return;
-    std::fflush(stderr);
-    std::this_thread::sleep_for(std::chrono::seconds(2));
-  }
-  FirstReporter(const FirstReporter&) = delete;
-  FirstReporter& operator=(const FirstReporter&) = delete;
-
-  explicit operator bool() const { return !told_by_other_; }
-  /// Returns the prefix of the message.
-  std::string rank() const {
-    const int rank = holder_.get() < 0 ? -1 : comm::launched_rank();
-    return rank < 0 ? "" : fmt::format("rank {}: ", rank);
-  }
-
- private:
-  Descriptor holder_;
-  bool told_by_other_ = false;
-};
+/// Returns "rank N: " for one of several ranks, each of which prints its own errors.
+std::string rank_prefix() { return comm::launched_by_mpi() ? fmt::format("rank {}: ", comm::launched_rank()) : ""; }
 
 }  // namespace
 
@@ -269,15 +228,13 @@ int run_program(int argc, char** argv, const std::function<void(CLI::App&)>& add
         flush_output();
         return kSuccess;
       }
-      const FirstReporter first;
-      if (!first) return kUsage;
       // A word that is no command is both an argument too much and a command too few.
       const auto extra = app.remaining(/*recurse=*/true);
       if (extra.empty()) {
         app.exit(error);
         return kUsage;
       }
-      print_message("foretime: {}{}\n", first.rank(), unexpected_text(app, extra.front()));
+      print_message("foretime: {}{}\n", rank_prefix(), unexpected_text(app, extra.front()));
       return kUsage;
     }
     return kSuccess;
@@ -285,7 +242,7 @@ int run_program(int argc, char** argv, const std::function<void(CLI::App&)>& add
     return error.exit_code();
   } catch (const std::exception& error) {
     if (has_no_reader(error)) return 128 + SIGPIPE;
-    if (const FirstReporter first; first) print_message("foretime: {}{}\n", first.rank(), text_of_error(error));
+    print_message("foretime: {}{}\n", rank_prefix(), text_of_error(error));
     return exit_code_of(error);
   }
 }

@@ -26,7 +26,7 @@ enum class Program {
 /// Returns the program that runs subcommand `name`. For unknown names that is the full program, which refuses them.
 Program program_of(std::string_view name);
 
-/// Returns the line of help of "baseline", "experiment" or "serve".
+/// Returns the line of help of "experiment" or "serve".
 std::string description_of(std::string_view name);
 
 /// Replaces this process, which is program `self`, by `program`. Throws Error if that cannot be started.

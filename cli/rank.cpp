@@ -44,7 +44,7 @@ void rank_checkpoints(const RankArguments& arguments) {
   data::check_columns(headers, state.columns, "the model");
   RankOutput output(arguments, arguments.format.empty() ? "csv" : arguments.format);
   rank_groups(headers, output, [&](const data::GroupHeader& header, const data::Group& group) {
-    auto ranking = worker::ranking_of(ensemble.rank(header, group));
+    auto ranking = worker::ranking_of(ensemble.rank(group));
     ranking.ids.clear();
     if (!group.candidate_ids.empty()) {
       for (const int64_t c : ranking.candidates) ranking.ids.push_back(group.candidate_ids[c]);

@@ -37,9 +37,8 @@ void add_serve_command(CLI::App& app) {
                     CLI::Range(1, 1'000'000));
   cli::shown_option(*command, "--max-nodes", limits.max_nodes,
                     "nodes of a graph; all that are kept have four times as many", CLI::Range(1, 100'000'000));
-  cli::shown_option(*command, "--request-seconds", arguments->request_seconds,
-                    "seconds for sending a request's head, its body, and for taking its answer, each",
-                    CLI::Range(0.1, 3600.0));
+  cli::shown_option(*command, "--idle-seconds", limits.idle_seconds,
+                    "seconds after which a connection that moves no byte is closed", CLI::Range(1, 3600));
   cli::shown_option(*command, "--drain-seconds", arguments->drain_seconds,
                     "seconds after SIGTERM for requests that are being answered", CLI::Range(0.1, 3600.0));
   command->footer(
@@ -52,7 +51,6 @@ void add_serve_command(CLI::App& app) {
   command->callback([arguments] {
     arguments->limits.max_body = arguments->max_body_mib << 20;
     arguments->limits.batch_window = std::chrono::microseconds(arguments->batch_window_us);
-    arguments->limits.request = std::chrono::milliseconds(static_cast<int64_t>(1000 * arguments->request_seconds));
     arguments->limits.drain = std::chrono::milliseconds(static_cast<int64_t>(1000 * arguments->drain_seconds));
     server::serve(*arguments);
   });

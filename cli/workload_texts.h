@@ -9,7 +9,7 @@
 
 #include "data/frontends/loops/machines.h"
 
-/// Reads tuning records and save_json texts of files, by workload, for `rank` and `select`.
+/// Reads tuning records and save_json texts of files, by workload, for `rank`.
 namespace foretime::cli {
 
 /// Counts warnings of one kind and keeps the first.

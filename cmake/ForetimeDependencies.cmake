@@ -10,8 +10,8 @@ find_package(nlohmann_json REQUIRED)
 find_package(ZLIB REQUIRED)
 # libzip's CMake package names tools that Debian ships separately; its pkg-config file does not.
 pkg_check_modules(libzip REQUIRED IMPORTED_TARGET libzip)
-# ISA-L inflates several times faster than zlib, which takes its place where it is missing.
-pkg_check_modules(libisal IMPORTED_TARGET libisal)
+# ISA-L inflates several times faster than zlib.
+pkg_check_modules(libisal REQUIRED IMPORTED_TARGET libisal)
 pkg_check_modules(openblas REQUIRED IMPORTED_TARGET openblas)
 find_package(OpenMP REQUIRED COMPONENTS CXX)
 find_package(METIS REQUIRED)

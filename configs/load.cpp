@@ -14,32 +14,6 @@
 namespace foretime::configs {
 namespace {
 
-const std::vector<RenamedKey> kRenamedKeys = {
-    {"data.confine", {"data.allowed_roots"}},
-    {"model.convolutions", {"model.stacked.convolutions"}},
-    {"model.directions",
-     {"model.sage.directions", "model.gin.directions", "model.gat.directions", "model.transformer.directions"}},
-    {"model.aggregation", {"model.sage.aggregation"}},
-    {"model.heads", {"model.gat.heads", "model.transformer.heads"}},
-    {"model.cheb_order", {"model.chebnet.order"}},
-    {"model.cheb_lambda", {"model.chebnet.lambda_max"}},
-    {"model.statement_inputs", {"model.statement_cost.inputs"}},
-    {"model.context", {"model.statement_cost.context"}},
-    {"model.loop_hidden", {"model.statement_cost.loop_hidden"}},
-    {"model.clip", {"model.statement_cost.clip"}},
-    {"model.pool_ratio", {"model.tpgnn.pool_ratio"}},
-    {"model.members", {"model.ensemble_size"}},
-    {"sampler.draws_per_group", {"sampler.samples_per_group"}},
-    {"trainer.score_levels", {"trainer.tie_threshold_candidates"}},
-    {"trainer.member_folds", {"trainer.cross_fitting"}},
-};
-
-constexpr RenamedWord kRenamedWords[] = {
-    {"model.readout", "tied_mean", "decision_mean"},
-    {"model.readout", "tied_sum", "decision_sum"},
-    {"model.readout", "tied_normalized_sum", "decision_normalized_sum"},
-};
-
 /// Maps a name that other projects use for a setting to the setting's key.
 struct Alias {
   std::string_view alias, key;
@@ -87,8 +61,6 @@ constexpr Alias kAliases[] = {
     {"workdir", "run.directory"},
 };
 
-constexpr const char* kMigrate = "`foretime config --migrate FILE` prints a file with its new names";
-
 template <class... Args>
 [[noreturn]] void fail(const std::string& place, fmt::format_string<Args...> what, Args&&... args) {
   throw SettingsError("{}: {}", place, fmt::format(what, std::forward<Args>(args)...));
@@ -100,17 +72,10 @@ std::string parent_of(const std::string& key) {
   return dot == std::string::npos ? "" : key.substr(0, dot);
 }
 
-const RenamedKey* find_renamed(const std::string& key) {
-  const auto found = std::ranges::find(kRenamedKeys, key, &RenamedKey::old_key);
-  return found == kRenamedKeys.end() ? nullptr : &*found;
-}
-
 /// Fills settings key by key and remembers where each came from, so that bounds can be checked when all is read.
 class Loader {
  public:
-  /// migrates: renamed keys and words are taken for what they are called now.
-  explicit Loader(Settings& settings, bool migrates = false)
-      : settings_(settings), list_(list_fields(settings)), migrates_(migrates) {}
+  explicit Loader(Settings& settings) : settings_(settings), list_(list_fields(settings)) {}
 
   void read_document(const std::string& yaml, const std::string& origin);
   void read_override(const std::string& text);
@@ -120,13 +85,12 @@ class Loader {
   void check_bounds_of_override() const;
   /// Refuses settings of model types that are not used.
   void check_sections() const;
-  bool has(const std::string& key) const { return set_.contains(key); }
 
  private:
   void read_map(const YAML::Node& map, const std::string& prefix, const std::string& origin);
   void read_setting(const std::string& key, const YAML::Node& value, const std::string& origin,
                     const std::string& place);
-  void read_field(const Field& field, YAML::Node node, const std::string& place);
+  void read_field(const Field& field, const YAML::Node& node, const std::string& place);
 
   Settings& settings_;
   /// Null where there is none of that name.
@@ -135,9 +99,8 @@ class Loader {
 
   FieldList list_;
   std::map<std::string, const Field*> found_;  // fields that were asked for
-  bool migrates_;
-  int order_ = 0;                            // 0: the document; then each override
-  std::map<std::string, std::string> seen_;  // key to its place in the document or override
+  int order_ = 0;                              // 0: the document; then each override
+  std::map<std::string, std::string> seen_;    // key to its place in the document or override
   struct Source {
     std::string place;
     int order;
@@ -178,10 +141,7 @@ void Loader::read_map(const YAML::Node& map, const std::string& prefix, const st
 
 void Loader::read_setting(const std::string& key, const YAML::Node& value, const std::string& origin,
                           const std::string& place) {
-  const RenamedKey* renamed = find_renamed(key);
-  if (migrates_ && renamed != nullptr) {
-    for (const auto& name : renamed->keys) read_field(*list_.field(std::string(name)), value, place);
-  } else if (const Field* field = find_field(key)) {
+  if (const Field* field = find_field(key)) {
     read_field(*field, value, place);
   } else if (list_.section(key) == nullptr) {
     fail(place, "{}: {}", key, unknown_setting(key));
@@ -193,17 +153,7 @@ void Loader::read_setting(const std::string& key, const YAML::Node& value, const
   }
 }
 
-void Loader::read_field(const Field& field, YAML::Node node, const std::string& place) {
-  for (const auto& [key, old_word, word] : kRenamedWords) {
-    const auto rename = [&, &old_word = old_word, &word = word](YAML::Node item) {
-      if (!item.IsScalar() || item.Scalar() != old_word) return;
-      if (!migrates_) fail(place, "{}: {} is now {}; {}", field.key, old_word, word, kMigrate);
-      item = std::string(word);
-    };
-    if (key != field.key) continue;
-    if (!node.IsSequence()) rename(node);
-    for (size_t i = 0; node.IsSequence() && i < node.size(); ++i) rename(node[i]);
-  }
+void Loader::read_field(const Field& field, const YAML::Node& node, const std::string& place) {
   try {
     read_value(node, field.value);
   } catch (const ValueError& error) {
@@ -266,12 +216,7 @@ void Loader::check_sections() const {
 
 }  // namespace
 
-std::span<const RenamedKey> renamed_keys() { return kRenamedKeys; }
-std::span<const RenamedWord> renamed_words() { return kRenamedWords; }
-
 std::string unknown_setting(const std::string& key) {
-  if (const RenamedKey* renamed = find_renamed(key))
-    return fmt::format("is now {}; {}", fmt::join(renamed->keys, " or "), kMigrate);
   const auto* alias = std::ranges::find(kAliases, key.substr(key.rfind('.') + 1), &Alias::alias);
   if (alias != std::end(kAliases)) return fmt::format("unknown setting, did you mean {}?", alias->key);
   Settings defaults;
@@ -338,13 +283,5 @@ void Variation::set(const std::string& key, const std::string& value) {
 }
 
 Settings& Variation::settings() { return state_->current; }
-
-std::string migrate(const std::filesystem::path& file) {
-  Settings settings;
-  Loader loader(settings, /*migrates=*/true);
-  loader.read_document(read_yaml_text(file), file.string());
-  loader.check_bounds();
-  return to_yaml(settings, [&](const std::string& key) { return loader.has(key) && is_read(settings, key); });
-}
 
 }  // namespace foretime::configs

@@ -1,11 +1,8 @@
 #pragma once
 
 #include <filesystem>
-#include <functional>
 #include <memory>
-#include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "configs/settings.h"
@@ -65,12 +62,6 @@ int64_t message_hops(const ModelSettings& settings);
 /// Returns the resolved settings as YAML, which load_settings reads back: every key that is used (`is_read`), doubles
 /// in shortest round-trip form, keys in declaration order, so that equal settings give equal bytes.
 std::string to_yaml(const Settings& settings);
-/// Returns as YAML the keys for which `prints` returns true.
-std::string to_yaml(const Settings& settings, const std::function<bool(const std::string& key)>& prints);
-
-/// Converts a file with keys and words of former versions to YAML with their new names, which load_settings reads.
-/// Throws SettingsError.
-std::string migrate(const std::filesystem::path& file);
 
 /// Returns the Markdown reference page of all keys: name, type, default, bounds, meaning.
 std::string reference_page();
@@ -78,21 +69,8 @@ std::string reference_page();
 /// Returns the full names of all keys, in declaration order.
 std::vector<std::string> all_keys();
 
-/// Returns a message about a key that is no setting: its new names if it was renamed, the setting that other projects
-/// call so (lr), else the nearest known key, else the keys of its section.
+/// Returns a message about a key that is no setting: the setting that other projects call so (lr),
+/// else the nearest known key, else the keys of its section.
 std::string unknown_setting(const std::string& key);
-
-/// Names the replacements of a key of former versions. Files with such keys are refused with a message.
-struct RenamedKey {
-  std::string_view old_key;
-  std::vector<std::string_view> keys;  // several if several model types had the key
-};
-struct RenamedWord {
-  std::string_view key, old_word, word;
-};
-/// Returns all renamed keys.
-std::span<const RenamedKey> renamed_keys();
-/// Returns all renamed words of choices.
-std::span<const RenamedWord> renamed_words();
 
 }  // namespace foretime::configs

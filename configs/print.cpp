@@ -62,23 +62,18 @@ A settings file is a YAML map of the sections below; what it leaves out keeps it
 on the command line by its full name: `foretime train configs/quickstart.yaml optimizer.learning_rate=3e-4
 data.train=[a.npz,b.npz]`. A value that starts with `[`, `{`, `"` or `'` is read as YAML, any other value
 literally. A single string means a list of one. Unknown keys, keys given twice, values out of bounds and keys of
-model types that are not used are refused. `foretime config --migrate FILE` prints a file of a former version with
-the new names of its keys.
+model types that are not used are refused.
 )";
 
 }  // namespace
 
 std::string to_yaml(const Settings& settings) {
-  return to_yaml(settings, [&](const std::string& key) { return is_read(settings, key); });
-}
-
-std::string to_yaml(const Settings& settings, const std::function<bool(const std::string& key)>& prints) {
   Settings copy = settings;
   const FieldList list = list_fields(copy);
   std::string yaml;
   std::string open;  // the section that the last line belongs to, with a dot at its end
   for (const Field& field : list.fields) {
-    if (!prints(field.key)) continue;
+    if (!is_read(settings, field.key)) continue;
     // Open every section on the way to this field that is not open already.
     for (size_t dot = field.key.find('.'); dot != std::string::npos; dot = field.key.find('.', dot + 1)) {
       const std::string section = field.key.substr(0, dot);

@@ -1,7 +1,6 @@
 #include "configs/yaml_reader.h"
 
 #include <algorithm>
-#include <charconv>
 #include <fstream>
 #include <map>
 #include <optional>
@@ -14,6 +13,7 @@
 #include <yaml-cpp/eventhandler.h>
 
 #include "base/files.h"
+#include "base/numbers.h"
 #include "base/text.h"
 #include "configs/fields.h"
 #include "configs/settings_error.h"
@@ -257,11 +257,8 @@ std::string choice_in(const YamlEntry& entry, const std::vector<std::string>& ch
 
 bool is_integer(const YAML::Node& node) {
   if (!node.IsScalar() || node.Tag() == "!") return false;
-  const std::string& text = node.Scalar();
-  int64_t value = 0;
-  const char* begin = text.data() + (text.starts_with('+') ? 1 : 0);
-  const auto [stop, error] = std::from_chars(begin, text.data() + text.size(), value);
-  return error == std::errc() && stop == text.data() + text.size();
+  const std::string_view text = node.Scalar();
+  return parse_number<int64_t>(text.substr(text.starts_with('+') ? 1 : 0)).has_value();
 }
 
 std::string override_text(const YamlEntry& entry) {

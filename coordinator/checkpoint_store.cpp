@@ -11,6 +11,7 @@
 
 #include "base/atomic_file.h"
 #include "base/foreign_file.h"
+#include "base/numbers.h"
 #include "base/output_target.h"
 #include "base/partial_files.h"
 #include "base/text.h"
@@ -32,11 +33,8 @@ uint32_t checksum(const std::string& bytes) {
 std::optional<int64_t> step_of(const fs::path& folder) {
   const auto name = folder.filename().string();
   const auto digits = name.substr(std::min(name.size(), std::strlen(kPrefix)));
-  if (!name.starts_with(kPrefix) || digits.empty() || digits.find_first_not_of("0123456789") != std::string::npos ||
-      digits.size() > 18) {
-    return std::nullopt;
-  }
-  return std::stoll(digits);
+  if (!name.starts_with(kPrefix) || digits.starts_with('-')) return std::nullopt;
+  return parse_number<int64_t>(digits);
 }
 
 StoredCheckpoint read_folder(const fs::path& folder) {

@@ -83,18 +83,6 @@ struct FoldRule {
   std::vector<std::string> groups;  // files, folders and globs, like data.train
 };
 
-FORETIME_CHOICE(FigureKind, curves, scatter, groups, metrics);
-
-/// Describes a figure.
-struct FigureSpec {
-  std::string file;  // name.svg in the output folder
-  FigureKind kind = FigureKind::curves;
-  std::string title;                 // empty: title of the experiment
-  std::vector<std::string> metrics;  // curves, groups: one
-  std::vector<std::string> entries;  // labels; empty: all learned entries, for metrics all entries
-  bool log_x = false, log_y = false;
-};
-
 /// Holds the settings of a file, or of one part of it.
 struct Experiment {
   std::string origin, name, part, variant, title, description;  // part: empty in a file without parts
@@ -114,7 +102,6 @@ struct Experiment {
   std::string submission;                 // TpuGraphs collection of the contest's lines, or by_name; empty: none
   std::vector<Reference> references;
   std::vector<GroupClass> classes;
-  std::vector<FigureSpec> figures;
 
   /// Returns "name", or "name/part" for a part.
   std::string full_name() const { return part.empty() ? name : name + "/" + part; }

@@ -1,4 +1,3 @@
-#include <charconv>
 #include <optional>
 #include <set>
 
@@ -7,6 +6,7 @@
 
 #include "base/atomic_file.h"
 #include "base/message.h"
+#include "base/numbers.h"
 #include "base/output_target.h"
 #include "base/table.h"
 #include "base/terminal.h"
@@ -45,11 +45,7 @@ std::map<std::string, std::string> collections_of(const configs::DataSettings& d
 worker::GroupEvaluation as_evaluation(const GroupPredictions& group) {
   worker::GroupEvaluation evaluation{.set = group.set, .group = group.name};
   evaluation.scores.scores = group.scores;
-  for (const auto& id : group.ids) {
-    int64_t candidate = -1;
-    std::from_chars(id.data(), id.data() + id.size(), candidate);
-    evaluation.candidates.push_back(candidate);
-  }
+  for (const auto& id : group.ids) evaluation.candidates.push_back(parse_number<int64_t>(id).value_or(-1));
   return evaluation;
 }
 

@@ -278,7 +278,7 @@ std::vector<Row> groups_table(const Results& results, const std::string& metric)
 }
 
 /// summary.md: what was done, the tables, and what is missing.
-std::string summary_md(const Results& results, const std::vector<std::string>& figures) {
+std::string summary_md(const Results& results) {
   const auto& experiment = results.experiment;
   std::string text = fmt::format("# {}\n\n", experiment.title);
   if (!experiment.description.empty()) text += experiment.description + "\n\n";
@@ -315,7 +315,6 @@ std::string summary_md(const Results& results, const std::vector<std::string>& f
       text += fmt::format("## {} by {}\n\n{}\n", metric_title(metric, results.unit),
                           experiment.classes.empty() ? "group" : "class", markdown(rows));
   }
-  for (const auto& figure : figures) text += fmt::format("![{0}]({0})\n\n", figure);
   return fmt::format("{}{}\n", text, kExperimentMark);
 }
 
@@ -398,7 +397,6 @@ void expect_replaceable_report(const Experiment& experiment, const std::vector<T
                                const std::filesystem::path& out, bool force) {
   std::vector<std::string> names = {"results.csv", "groups.csv", "predictions.csv",
                                     "columns.csv", "summary.md", "submission.csv"};
-  for (const auto& figure : experiment.figures) names.push_back(figure.file);
   for (const auto& name : names) expect_replaceable("", out / name, FileKind::experiment, force);
   for (const auto& trial : trials)
     if (experiment.entries[trial.entry].kind != EntryKind::model)  // the folder of a model's trial is a run
@@ -407,26 +405,16 @@ void expect_replaceable_report(const Experiment& experiment, const std::vector<T
 
 std::vector<std::string> write_report(const Results& results, const std::filesystem::path& out) {
   std::filesystem::create_directories(out);
-  std::vector<std::string> written, figures;
+  std::vector<std::string> written;
   const auto write = [&](const std::string& name, const std::string& text) {
     write_file_atomically(out / name, text);
     written.push_back(name);
   };
-  for (const auto& figure : results.experiment.figures) {
-    const auto svg = draw_figure(results, figure);
-    if (svg.empty()) {
-      if (is_of_kind(out / figure.file, FileKind::experiment))
-        files().remove(out / figure.file);  // left by an earlier report
-      continue;
-    }
-    write(figure.file, svg);
-    figures.push_back(figure.file);
-  }
   write("results.csv", results_csv(results));
   write("groups.csv", groups_csv(results));
   write("predictions.csv", predictions_csv(results));
   if (results.experiment.has_columns) write("columns.csv", columns_csv(results));
-  write("summary.md", summary_md(results, figures));
+  write("summary.md", summary_md(results));
   return written;
 }
 

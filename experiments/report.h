@@ -47,15 +47,12 @@ Spread class_spread(const Results& results, size_t entry, double fraction, const
 /// Returns the metrics of the second measurement of some groups; empty if there is none.
 Metrics class_ceiling(const Results& results, const std::vector<std::string>& groups);
 
-/// Returns one SVG of the experiment; empty if no trial gives it a point.
-std::string draw_figure(const Results& results, const FigureSpec& figure);
-
 /// Throws OutputRefused if a file that the reports or the trials without a model would replace is of another kind
 /// (base/output_target.h); with `force` only if it is a folder.
 void expect_replaceable_report(const Experiment& experiment, const std::vector<Trial>& trials,
                                const std::filesystem::path& out, bool force);
 
-/// Writes results.csv, groups.csv, predictions.csv, columns.csv if the file lists columns, summary.md and the figures
+/// Writes results.csv, groups.csv, predictions.csv, columns.csv if the file lists columns, and summary.md
 /// into `out`; returns their names.
 std::vector<std::string> write_report(const Results& results, const std::filesystem::path& out);
 
@@ -81,7 +78,7 @@ struct PartReport {
   Submission submission;
 };
 
-/// Writes the tables, figures and, if requested, submission.csv of a part into `out`, and prints its table. Throws the
+/// Writes the tables and, if requested, submission.csv of a part into `out`, and prints its table. Throws the
 /// errors of write_report and make_submission.
 PartReport report_part(Results results, const std::vector<Trial>& trials, const std::filesystem::path& out);
 

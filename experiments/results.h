@@ -30,7 +30,7 @@ struct Spread {
   double deviation = 0;  // sample standard deviation; 0 for fewer than two
 };
 
-/// Holds all results of an experiment, for its tables and figures.
+/// Holds all results of an experiment, for its tables.
 struct Results {
   Experiment experiment;
   TimeUnit unit;

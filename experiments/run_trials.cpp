@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <functional>
 #include <numeric>
@@ -14,6 +13,7 @@
 #include "base/counter_random.h"
 #include "base/error.h"
 #include "base/message.h"
+#include "base/numbers.h"
 #include "comm/communicator.h"
 #include "configs/load.h"
 #include "configs/run_mark.h"
@@ -120,11 +120,9 @@ class FeatureTable {
       for (const auto* candidates : {&loaded.train, &loaded.evaluated}) {
         for (const int64_t c : *candidates) {
           const auto& id = loaded.group.candidate_ids.at(static_cast<size_t>(c));
-          int64_t line = 0;
-          const auto [end, error] = std::from_chars(id.data(), id.data() + id.size(), line);
-          if (error != std::errc() || end != id.data() + id.size())
-            throw DataError("{}: candidate {}, expected the line of a tuning record", loaded.group.name, id);
-          lines.insert(line);
+          const auto line = parse_number<int64_t>(id);
+          if (!line) throw DataError("{}: candidate {}, expected the line of a tuning record", loaded.group.name, id);
+          lines.insert(*line);
         }
       }
     });

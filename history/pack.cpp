@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "base/numbers.h"
 #include "base/text.h"
 #include "history/history.h"
 
@@ -148,11 +149,10 @@ class LineReader {
         name += text[i];
         continue;
       }
-      unsigned value = 0;
       const auto hex = text.substr(i + 1, 2);
-      const auto [end, failure] = std::from_chars(hex.data(), hex.data() + hex.size(), value, 16);
-      if (failure != std::errc() || end != hex.data() + 2) damaged("name", text);
-      name += value;
+      const auto value = parse_number<unsigned>(hex, 16);
+      if (hex.size() != 2 || !value) damaged("name", text);
+      name += *value;
       i += 2;
     }
     return name;

@@ -1,7 +1,6 @@
 #include "history/run_history.h"
 
 #include <algorithm>
-#include <charconv>
 #include <set>
 #include <string_view>
 #include <utility>
@@ -11,6 +10,7 @@
 
 #include "base/files.h"
 #include "base/foreign_file.h"
+#include "base/numbers.h"
 
 namespace foretime::history {
 namespace {
@@ -28,12 +28,9 @@ std::vector<fs::path> attempts_of(const fs::path& folder, const fs::path& run) {
   std::vector<std::pair<int64_t, fs::path>> found;
   for (const auto& entry : files().list(folder / run)) {
     const auto name = entry.filename().string();
-    int64_t fence = 0;
-    if (!name.starts_with(kAttempt) ||
-        std::from_chars(name.data() + kAttempt.size(), name.data() + name.size(), fence).ptr !=
-            name.data() + name.size())
-      continue;
-    if (foreign_exists(folder, run / name / kMetricsFile)) found.emplace_back(fence, run / name);
+    if (!name.starts_with(kAttempt)) continue;
+    const auto fence = parse_number<int64_t>(std::string_view(name).substr(kAttempt.size()));
+    if (fence && foreign_exists(folder, run / name / kMetricsFile)) found.emplace_back(*fence, run / name);
   }
   std::ranges::sort(found);
   std::vector<fs::path> attempts;

@@ -70,12 +70,6 @@ std::shared_ptr<const PlanSource> prepare_plan_source(const data::Group& group, 
 std::shared_ptr<const PlanSource> complete_plan_source(const PlanSource& prepared,
                                                        const data::LayoutCandidates& layout);
 
-/// Returns the plan source of a group that was opened by `header` and pruned to `prune_hops` (pruning.h). It is read if
-/// the packed collection has a symbolic plan for this request (symbolic_plan_from_bytes), else made. Throws DataError
-/// for a damaged one.
-std::shared_ptr<const PlanSource> load_plan_source(const data::GroupHeader& header, const data::Group& group,
-                                                   const PlanRequest& request, int64_t prune_hops = data::kNoPruning);
-
 /// Makes the plan source of the subgraph that `subset` induces, with its own degrees and weights. Edges that leave the
 /// subset are ignored. Throws DataError if the group is not a layout group, the request does not share, or the subset
 /// is not ascending, empty or out of range.

@@ -201,17 +201,4 @@ std::vector<StateHash> hash_layout_rows(const data::LayoutCandidates& layout);
 std::shared_ptr<const SymbolicPlan> make_symbolic_plan(const data::Group& group, const PlanRequest& request,
                                                        const NodeSubset& subset, int64_t class_limit = kClassLimit);
 
-/// Returns a key of the inputs of symbolic plans: layers, relations, sharing, the hops that the group was pruned to
-/// (pruning.h), and the version of the format. A symbolic plan is only read under the key that it was written with.
-uint64_t symbolic_plan_key(const PlanRequest& request, int64_t prune_hops = data::kNoPruning);
-
-/// Serialises a symbolic plan, to be stored next to its group in a packed collection.
-std::vector<std::byte> to_bytes(const SymbolicPlan& symbolic);
-
-/// Parses the result of to_bytes for `group`. It checks every count and index, so that invalid bytes cannot cause reads
-/// outside of arrays. Throws DataError, starting with `origin`, for bytes of another group or request and for damaged
-/// ones.
-std::shared_ptr<const SymbolicPlan> symbolic_plan_from_bytes(std::span<const std::byte> bytes, const data::Group& group,
-                                                             const PlanRequest& request, const std::string& origin);
-
 }  // namespace foretime::plans

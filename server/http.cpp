@@ -13,18 +13,14 @@
 #include <netinet/in.h>
 #include <nlohmann/json.hpp>
 
-#include "server/connections.h"
-
 namespace foretime::server {
 namespace {
 
 constexpr size_t kConnectionMemory = size_t{64} << 10;  // request line, headers, and a piece of the body
 constexpr size_t kThreadStack = size_t{2} << 20;
 constexpr size_t kStreamBlock = size_t{16} << 10;
-constexpr size_t kPadding = 64;                 // behind a body, for who parses JSON
-constexpr unsigned kSpareConnections = 32;      // beyond those that score or wait: they are told so
-constexpr unsigned kLeavingConnections = 32;    // connections that are being closed to make room
-constexpr std::chrono::seconds kDrainGrace{2};  // time for half-sent requests when the server ends
+constexpr size_t kPadding = 64;             // behind a body, for who parses JSON
+constexpr unsigned kSpareConnections = 32;  // beyond those that score or wait: they are told so
 
 /// Bytes of all bodies that are held.
 class BodyBudget {
@@ -167,25 +163,15 @@ HttpResponse to_response(const HttpError& error) {
 }
 
 struct HttpServer::State {
-  using Phase = Connections::Phase;
-
   State(std::vector<Listener> sockets, HttpHandler& handler_, const ServeLimits& limits_)
-      : listeners(std::move(sockets)),
-        handler(handler_),
-        limits(limits_),
-        budget(limits.bodies * limits.max_body),
-        connections(most_connections(limits), limits.request) {}
-
-  static unsigned most_connections(const ServeLimits& limits) {
-    return static_cast<unsigned>(limits.max_concurrent + limits.max_queue) + kSpareConnections;
-  }
+      : listeners(std::move(sockets)), handler(handler_), limits(limits_), budget(limits.bodies * limits.max_body) {}
 
   /// One request, from its head to the end of its answer.
   struct Request {
-    explicit Request(State& server_) : server(server_) { ++server.requests; }
+    explicit Request(State& server_) : server(server_) {}
     ~Request() {
       server.budget.give(held);
-      --server.requests;
+      if (received) --server.requests;
     }
     bool hold(int64_t bytes) {
       if (!server.budget.take(bytes)) return false;
@@ -198,12 +184,12 @@ struct HttpServer::State {
     int64_t expected = 0;            // bytes of the body, as its head says
     int64_t held = 0;                // bytes taken of the budget
     int64_t dropped = 0;             // bytes of a body that is refused
+    bool received = false;           // the body is complete
     std::optional<HttpError> error;  // answer once the body has been read
   };
 
   MHD_Result begin(MHD_Connection* connection, const char* url, const char* method, const char* version, void** place) {
     auto owned = std::make_unique<Request>(*this);
-    enter(connection, Phase::sends_body);
     auto& request = owned->request;
     *place = owned.release();  // `completed` takes it back
     auto& kept = *static_cast<Request*>(*place);
@@ -256,7 +242,8 @@ struct HttpServer::State {
   }
 
   MHD_Result finish(MHD_Connection* connection, Request& request) {
-    enter(connection, Phase::is_answered);
+    request.received = true;
+    ++requests;
     const auto response = request.error ? to_response(*request.error) : answer(handler, request.request);
     request.request.body = {};
     budget.give(std::exchange(request.held, 0));
@@ -294,8 +281,6 @@ struct HttpServer::State {
   }
 
   MHD_Result send(MHD_Connection* connection, const HttpResponse& answer, bool close) {
-    // A stream has no end that could be waited for.
-    if (!answer.stream) enter(connection, Phase::takes_answer);
     auto* response = response_of(answer);
     if (response == nullptr) return MHD_NO;
     MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, answer.content_type.c_str());
@@ -322,28 +307,8 @@ struct HttpServer::State {
     }
   }
 
-  static void on_completed(void* self, MHD_Connection* connection, void** place, MHD_RequestTerminationCode) {
-    delete static_cast<Request*>(*place);
-    *place = nullptr;
-    static_cast<State*>(self)->enter(connection, Phase::sends_head);
-  }
-
-  /// libmicrohttpd calls it when a connection begins, in its thread, and before its socket is closed.
-  static void on_connection(void* self, MHD_Connection* connection, void** place, MHD_ConnectionNotificationCode what) {
-    auto& state = *static_cast<State*>(self);
-    if (what == MHD_CONNECTION_NOTIFY_STARTED) {
-      const auto* info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
-      *place = new Connections::Handle(state.connections.opened(info->connect_fd));
-    } else if (const std::unique_ptr<Connections::Handle> handle(static_cast<Connections::Handle*>(*place)); handle) {
-      state.connections.closed(*handle);
-      *place = nullptr;
-    }
-  }
-
-  void enter(MHD_Connection* connection, Connections::Phase phase) {
-    const auto* info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
-    if (info->socket_context != nullptr)
-      connections.enter(*static_cast<Connections::Handle*>(info->socket_context), phase);
+  static void on_completed(void* /*self*/, MHD_Connection*, void** place, MHD_RequestTerminationCode) {
+    delete static_cast<Request*>(std::exchange(*place, nullptr));
   }
 
   struct Stop {
@@ -359,22 +324,19 @@ struct HttpServer::State {
   BodyBudget budget;
   std::atomic<int64_t> requests{0};
   std::atomic<bool> stopping{false};
-  Connections connections;
   std::vector<std::unique_ptr<MHD_Daemon, Stop>> daemons;  // stopped before all that they use
 };
 
 HttpServer::HttpServer(std::vector<Listener> listeners, HttpHandler& handler, const ServeLimits& limits)
     : state_(std::make_unique<State>(std::move(listeners), handler, limits)) {
-  const auto connections = State::most_connections(limits) + kLeavingConnections;
-  // Of one that stands still; Connections has closed it by then.
-  const auto idle = static_cast<unsigned>(std::chrono::ceil<std::chrono::seconds>(limits.request).count()) + 1;
+  const auto connections = static_cast<unsigned>(limits.max_concurrent + limits.max_queue) + kSpareConnections;
   for (const auto& listener : state_->listeners) {
     auto* daemon = MHD_start_daemon(
         MHD_USE_POLL_INTERNAL_THREAD | MHD_USE_THREAD_PER_CONNECTION | MHD_USE_ITC, 0, nullptr, nullptr,
         &State::on_request, state_.get(), MHD_OPTION_LISTEN_SOCKET, listener.descriptor(), MHD_OPTION_NOTIFY_COMPLETED,
-        &State::on_completed, state_.get(), MHD_OPTION_NOTIFY_CONNECTION, &State::on_connection, state_.get(),
-        MHD_OPTION_CONNECTION_LIMIT, connections, MHD_OPTION_CONNECTION_MEMORY_LIMIT, kConnectionMemory,
-        MHD_OPTION_CONNECTION_TIMEOUT, idle, MHD_OPTION_THREAD_STACK_SIZE, kThreadStack, MHD_OPTION_END);
+        &State::on_completed, state_.get(), MHD_OPTION_CONNECTION_LIMIT, connections,
+        MHD_OPTION_CONNECTION_MEMORY_LIMIT, kConnectionMemory, MHD_OPTION_CONNECTION_TIMEOUT,
+        static_cast<unsigned>(limits.idle_seconds), MHD_OPTION_THREAD_STACK_SIZE, kThreadStack, MHD_OPTION_END);
     if (daemon == nullptr) throw ListenError(listener.name() + ": cannot start a thread");
     state_->daemons.emplace_back(daemon);
   }
@@ -388,7 +350,6 @@ void HttpServer::stop_accepting() {
   state_->stopping = true;
   for (const auto& daemon : state_->daemons) MHD_quiesce_daemon(daemon.get());
   for (auto& listener : state_->listeners) listener.refuse();
-  state_->connections.drain(std::min<std::chrono::milliseconds>(kDrainGrace, state_->limits.drain));
 }
 
 int64_t HttpServer::requests() const { return state_->requests; }

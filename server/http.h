@@ -66,7 +66,7 @@ class HttpServer {
   const std::vector<Listener>& listeners() const;
   /// Stops accepting connections, and closes each after its next answer.
   void stop_accepting();
-  /// Returns the number of requests whose head was read and whose answer is not sent.
+  /// Returns the number of requests that were received completely and are not answered.
   int64_t requests() const;
 
  private:

@@ -14,7 +14,7 @@ struct ServeArguments {
   int64_t threads = 1;  // threads per scoring call
   int64_t max_body_mib = 32;
   int64_t batch_window_us = 1000;
-  double request_seconds = 30, drain_seconds = 30;
+  double drain_seconds = 30;
   ServeLimits limits;
 };
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cmath>
 #include <cstring>
 #include <deque>
@@ -18,6 +17,7 @@
 #include "base/error.h"
 #include "base/hex_digest.h"
 #include "base/json_reader.h"
+#include "base/numbers.h"
 #include "inference/candidates/ranking.h"
 
 namespace foretime::server {
@@ -43,11 +43,8 @@ constexpr int64_t kMostTop = std::numeric_limits<int64_t>::max();
 void read_query(const HttpRequest& request, ScoreRequest& score) {
   for (const auto& [name, value] : request.query) {
     if (name != "top") throw DataError("query: {}: no such parameter, expected top", name);
-    int64_t top = 0;
-    const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), top);
-    if (error != std::errc() || end != value.data() + value.size() || top < 0)
-      throw DataError("query: top: expected a whole number from 0");
-    score.top = top;
+    score.top = parse_number<int64_t>(value);
+    if (score.top.value_or(-1) < 0) throw DataError("query: top: expected a whole number from 0");
   }
 }
 

@@ -1,7 +1,6 @@
 #include "sharding/dataset_index.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <map>
 #include <set>
@@ -14,6 +13,7 @@
 #include "base/counter_random.h"
 #include "base/csv.h"
 #include "base/files.h"
+#include "base/numbers.h"
 #include "base/text.h"
 #include "data/frontends/loops/loop_graph.h"
 #include "sharding/cost.h"
@@ -268,12 +268,11 @@ SizeList read_size_list(const std::filesystem::path& file, const configs::Settin
     const auto cell = [&](const char* column) { return trimmed(table.rows[row][columns.at(column)]); };
     const auto number = [&](const char* column, int64_t least, int64_t most) {
       const auto text = cell(column);
-      int64_t value = 0;
-      const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-      if (error != std::errc() || end != text.data() + text.size() || value < least || value > most)
+      const auto value = parse_number<int64_t>(text);
+      if (!value || *value < least || *value > most)
         throw DataError("{}: line {}: {} is '{}', expected a whole number from {} to {}", table.origin,
                         table.lines[row], column, text, least, most);
-      return value;
+      return *value;
     };
     data::GroupHeader header;
     header.file = file;

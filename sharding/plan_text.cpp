@@ -20,7 +20,6 @@ using OrderedJson = nlohmann::ordered_json;
 
 std::string percent(double value) { return fmt::format("{:.2f} %", 100 * value); }
 std::string megabytes(double bytes) { return fmt::format("{:.1f} MB", bytes / 1e6); }
-std::string milliseconds(double seconds) { return fmt::format("{:.3f}", 1e3 * seconds); }
 
 std::vector<int64_t> heaviest_entries(const DatasetIndex& dataset, size_t count) {
   auto entries = dataset.with_role(Role::train);
@@ -48,16 +47,6 @@ OrderedJson entry_json(const IndexEntry& entry, double total) {
           {"draws", entry.samples},
           {"draw_cost", entry.sample_cost},
           {"share", total > 0 ? epoch_cost(entry) / total : 0.0}};
-}
-
-OrderedJson prediction_json(const Prediction& found) {
-  return {{"compute_seconds", found.compute_seconds},
-          {"waiting_seconds", found.waiting_seconds},
-          {"reduce_seconds", found.reduce_seconds},
-          {"exposed_seconds", found.exposed_seconds},
-          {"small_seconds", found.small_seconds},
-          {"step_seconds", found.step_seconds},
-          {"efficiency", found.efficiency}};
 }
 
 OrderedJson assignments_json(const DatasetIndex& dataset, const ShardPlan& plan) {
@@ -177,28 +166,6 @@ std::string assignments_text(const DatasetIndex& dataset, const PlanView& view, 
   return format_table(rows, form.width);
 }
 
-std::string prediction_text(const std::vector<PlanView>& views, const TextForm& form) {
-  Rows rows = {{"ranks", "batch", "step ms", "compute", "of it waiting", "reduce", "exposed", "small", "candidates/s",
-                "speed-up", "efficiency"}};
-  if (!form.verbose) rows = {{"ranks", "step ms", "efficiency"}};
-  for (const auto& view : views) {
-    if (!view.prediction) continue;
-    const auto& found = *view.prediction;
-    if (!form.verbose) {
-      rows.push_back({fmt::to_string(found.ranks), milliseconds(found.step_seconds), percent(found.efficiency)});
-      continue;
-    }
-    const double draws = static_cast<double>(view.report.samples) / std::max<int64_t>(1, view.report.batches);
-    rows.push_back({fmt::to_string(found.ranks), fmt::to_string(view.groups_per_batch),
-                    milliseconds(found.step_seconds), milliseconds(found.compute_seconds),
-                    milliseconds(found.waiting_seconds), milliseconds(found.reduce_seconds),
-                    milliseconds(found.exposed_seconds), milliseconds(found.small_seconds),
-                    fmt::format("{:.0f}", draws * view.candidates_per_group / found.step_seconds),
-                    fmt::format("{:.1f}", found.efficiency * found.ranks), percent(found.efficiency)});
-  }
-  return format_table(rows, form.width);
-}
-
 std::string plan_json(const DatasetIndex& dataset, const std::vector<PlanView>& views, size_t heaviest,
                       bool assignments) {
   OrderedJson json = {{"training_groups", dataset.with_role(Role::train).size()}};
@@ -225,7 +192,6 @@ std::string plan_json(const DatasetIndex& dataset, const std::vector<PlanView>& 
                        {"copies", report.copies},
                        {"repeated", report.repeated},
                        {"speed_up", report.speed_up}};
-    if (view.prediction) row["prediction"] = prediction_json(*view.prediction);
     if (assignments) row["assignments"] = assignments_json(dataset, view.plan);
     json["plans"].push_back(std::move(row));
   }

@@ -2,12 +2,10 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "sharding/plan_report.h"
-#include "sharding/step_time.h"
 
 /// The output of `foretime plan`.
 namespace foretime::sharding {
@@ -18,7 +16,6 @@ struct PlanView {
   int64_t candidates_per_group = 0;
   ShardPlan plan;
   PlanReport report;
-  std::optional<Prediction> prediction;
 };
 
 /// Describes the form of texts. `verbose` shows all columns instead of the three most important ones; `width` is the
@@ -35,8 +32,6 @@ std::string plan_text(const DatasetIndex& dataset, const std::vector<PlanView>& 
 std::string heaviest_text(const DatasetIndex& dataset, size_t count, const TextForm& form);
 /// Returns the ranks that train on and evaluate each part, one row a part.
 std::string assignments_text(const DatasetIndex& dataset, const PlanView& view, const TextForm& form);
-/// Returns the predicted time of a step, one row for each number of ranks.
-std::string prediction_text(const std::vector<PlanView>& views, const TextForm& form);
 /// Returns all of these as JSON; with `assignments` also the ranks of each part.
 std::string plan_json(const DatasetIndex& dataset, const std::vector<PlanView>& views, size_t heaviest,
                       bool assignments);

@@ -1,7 +1,6 @@
 #include "base/machine/machine.h"
 
 #include <algorithm>
-#include <charconv>
 #include <fstream>
 #include <map>
 #include <set>
@@ -12,29 +11,14 @@
 #include <sched.h>
 #include <unistd.h>
 
+#include "base/numbers.h"
+#include "base/read_input.h"
 #include "base/text.h"
 
 namespace foretime {
 namespace {
 
 namespace fs = std::filesystem;
-
-/// Returns the text of a file; "" if there is none.
-std::string text_of(const fs::path& file) {
-  std::ifstream stream(file);
-  std::ostringstream text;
-  text << stream.rdbuf();
-  return text.str();
-}
-
-template <class Number>
-std::optional<Number> number_in(std::string_view text) {
-  const auto word = trimmed(text);
-  Number value{};
-  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
-  if (error != std::errc() || end != word.data() + word.size()) return std::nullopt;
-  return value;
-}
 
 using Fields = std::map<std::string, std::string>;
 
@@ -48,7 +32,7 @@ Fields fields_of_cpu(const std::string& cpuinfo, const std::vector<int>& cpus) {
     if (colon == std::string::npos) continue;
     const auto name = trimmed(line.substr(0, colon)), value = trimmed(line.substr(colon + 1));
     if (name == "processor") {
-      const auto number = number_in<int>(value);
+      const auto number = parse_number<int>(value);
       if (fields.contains("processor") && wanted) break;
       wanted = number && (cpus.empty() || *number == cpus.front());
     }
@@ -75,12 +59,12 @@ CacheSizes read_caches(const fs::path& folder) {
   constexpr int kMost = 16;
   for (int index = 0; index < kMost; ++index) {
     const auto cache = folder / fmt::format("index{}", index);
-    const auto level = number_in<int64_t>(text_of(cache / "level"));
+    const auto level = parse_number<int64_t>(kernel_text(cache / "level"));
     if (!level) break;
-    if (trimmed(text_of(cache / "type")) == "Instruction") continue;
-    const auto bytes = cache_bytes(text_of(cache / "size"));
+    if (kernel_text(cache / "type") == "Instruction") continue;
+    const auto bytes = cache_bytes(kernel_text(cache / "size"));
     (*level == 1 ? sizes.l1 : *level == 2 ? sizes.l2 : sizes.l3) = bytes;
-    if (const auto line = number_in<int64_t>(text_of(cache / "coherency_line_size"))) sizes.line = line;
+    if (const auto line = parse_number<int64_t>(kernel_text(cache / "coherency_line_size"))) sizes.line = line;
   }
   return sizes;
 }
@@ -100,32 +84,32 @@ std::vector<int> usable_cpus() {
 
 MachineFacts read_machine(const fs::path& root, const std::vector<int>& cpus) {
   MachineFacts facts;
-  const auto fields = fields_of_cpu(text_of(root / "proc/cpuinfo"), cpus);
+  const auto fields = fields_of_cpu(kernel_text(root / "proc/cpuinfo"), cpus);
   const auto field = [&](const char* name) {
     const auto found = fields.find(name);
     return found == fields.end() ? std::string() : found->second;
   };
   facts.cpu = field("model name");
-  facts.family = number_in<int64_t>(field("cpu family"));
-  facts.model = number_in<int64_t>(field("model"));
+  facts.family = parse_number<int64_t>(field("cpu family"));
+  facts.model = parse_number<int64_t>(field("model"));
   read_vectors(field("flags") + " " + field("Features"), facts);
-  facts.clock.now = number_in<double>(field("cpu MHz"));
+  facts.clock.now = parse_number<double>(field("cpu MHz"));
 
   const auto folder = root / "sys/devices/system/cpu";
   const auto of_cpu = [&](int cpu) { return folder / fmt::format("cpu{}", cpu); };
   std::set<std::pair<std::string, std::string>> cores;  // package, core
   for (const int cpu : cpus) {
     const auto topology = of_cpu(cpu) / "topology";
-    auto core = text_of(topology / "core_id");
+    auto core = kernel_text(topology / "core_id");
     if (core.empty()) core = fmt::format("cpu{}", cpu);
-    cores.emplace(text_of(topology / "physical_package_id"), std::move(core));
+    cores.emplace(kernel_text(topology / "physical_package_id"), std::move(core));
   }
   facts.threads = std::max<int64_t>(1, std::ssize(cpus));
   facts.cores = std::max<int64_t>(1, std::ssize(cores));
   if (cpus.empty()) return facts;
   facts.caches = read_caches(of_cpu(cpus.front()) / "cache");
   const auto mhz = [&](const char* name) -> std::optional<double> {
-    const auto khz = number_in<double>(text_of(of_cpu(cpus.front()) / "cpufreq" / name));
+    const auto khz = parse_number<double>(kernel_text(of_cpu(cpus.front()) / "cpufreq" / name));
     return khz ? std::optional(*khz / 1e3) : std::nullopt;
   };
   facts.clock.base = mhz("base_frequency");
@@ -149,7 +133,7 @@ std::optional<int64_t> cache_bytes(std::string_view text) {
     unit = word.back() == 'K' ? 1024 : 1024 * 1024;
     word.pop_back();
   }
-  const auto number = number_in<int64_t>(word);
+  const auto number = parse_number<int64_t>(word);
   return number && *number > 0 && *number < (int64_t{1} << 40) ? std::optional(*number * unit) : std::nullopt;
 }
 
@@ -189,7 +173,7 @@ std::optional<int64_t> available_memory(std::string_view meminfo) {
   const auto at = meminfo.find(kName);
   if (at == std::string_view::npos) return std::nullopt;
   const auto rest = meminfo.substr(at + kName.size());
-  const auto kib = number_in<int64_t>(rest.substr(0, rest.find("kB")));
+  const auto kib = parse_number<int64_t>(trimmed(rest.substr(0, rest.find("kB"))));
   return kib ? std::optional(*kib * 1024) : std::nullopt;
 }
 

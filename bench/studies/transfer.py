@@ -21,7 +21,7 @@ that of 1,000. For each number of records are measured:
              at the rate of the training
   joint      one training on the parent's records and 1,000 (the first draw) or all of the new ones, with data.targets
   nothing    the parent's settings, trained on the new records alone
-  XGBoost    TVM's XGBModel on the same records (`foretime baseline xgboost statements --preset tvm`), and the tuned one
+  XGBoost    TVM's XGBModel on the same records (`xgboost_bench statements --preset tvm`), and the tuned one
              (`--preset pairs`)
 
 Every model is one member. All of them rank the same programs, those that did not fail, and the metrics are computed
@@ -190,8 +190,9 @@ class Direction:
             split["train_lines" if number < len(lines) else "eval_lines"][json.loads(line)["i"][0][0]].append(number)
         self.write("xgboost.jsonl", [*lines, *self.ranked])
         self.write("split.json", [json.dumps(split)])
-        said = self.run("baseline", "xgboost", "statements", "--records", "xgboost.jsonl", "--dags", self.bench.dags,
-                        "--split", "split.json", "--preset", preset, "--json")
+        program = pathlib.Path(self.bench.program).resolve().parents[1] / "bench/xgboost_bench"
+        said = common.finish(common.start([program, "statements", "--records", "xgboost.jsonl", "--dags", self.bench.dags, "--split", "split.json",
+                                           "--preset", preset, "--json"], {"OMP_NUM_THREADS": "1"}, cwd=self.folder))
         said = json.loads(said)["mean_score"]
         return {name: said[key] for name, key in PROGRAM_METRICS.items()}
 

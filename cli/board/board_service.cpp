@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/numbers.h"
 #include "base/text.h"
 #include "cli/board/run_api.h"
 #include "jobs/error.h"
@@ -87,12 +88,11 @@ std::string needed(const std::map<std::string, std::string>& query, const std::s
 int64_t whole(const std::map<std::string, std::string>& query, const std::string& key, int64_t missing) {
   const auto text = value_of(query, key);
   if (text.empty()) return missing;
-  int64_t value = 0;
-  const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (failure != std::errc() || end != text.data() + text.size() || value < 0)
+  const auto value = parse_number<int64_t>(text);
+  if (value.value_or(-1) < 0)
     throw HttpError{400, "bad_input",
                     key + ": found " + printable_utf8(text.substr(0, 40)) + ", expected a whole number"};
-  return value;
+  return *value;
 }
 
 /// Compares two texts in a time that does not depend on how much of them is equal.

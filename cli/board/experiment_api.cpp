@@ -1,7 +1,6 @@
 #include "cli/board/experiment_api.h"
 
 #include <algorithm>
-#include <charconv>
 #include <map>
 #include <tuple>
 
@@ -10,6 +9,7 @@
 #include "base/csv.h"
 #include "base/files.h"
 #include "base/foreign_file.h"
+#include "base/numbers.h"
 #include "base/text.h"
 #include "cli/board/damage.h"
 
@@ -20,7 +20,7 @@ using Json = nlohmann::json;
 
 namespace {
 
-constexpr uint64_t kMostFigure = 2 << 20, kMostFigures = 12 << 20, kMostSummary = 1 << 20, kMostResults = 64 << 20;
+constexpr uint64_t kMostSummary = 1 << 20, kMostResults = 64 << 20;
 constexpr size_t kMostMain = 24;
 
 /// The folders of trials that took all training data, or of all where none did: ENTRY/fraction-F/seed-S below `folder`,
@@ -68,10 +68,7 @@ void add_results(const CsvTable& table, Json& json) {
       json["units"][metric] = text("unit");
       json["columns"].push_back(metric);
     }
-    double number = 0;
-    const auto [end, failure] = std::from_chars(value.data(), value.data() + value.size(), number);
-    if (failure == std::errc() && end == value.data() + value.size())
-      json["trials"][place->second]["values"][metric] = number;
+    if (const auto number = parse_number<double>(value)) json["trials"][place->second]["values"][metric] = *number;
   }
 }
 
@@ -80,20 +77,11 @@ void add_results(const CsvTable& table, Json& json) {
 bool is_experiment(const fs::path& root, const fs::path& folder) { return foreign_exists(root, folder / "summary.md"); }
 
 Json experiment_of(const fs::path& root, const fs::path& folder) {
-  Json json = {{"name", folder.string()},  {"summary", ""},           {"figures", Json::array()},
-               {"columns", Json::array()}, {"units", Json::object()}, {"trials", Json::array()},
-               {"main", Json::array()},    {"damaged", Json::array()}};
+  Json json = {{"name", folder.string()}, {"summary", ""},           {"columns", Json::array()},
+               {"units", Json::object()}, {"trials", Json::array()}, {"main", Json::array()},
+               {"damaged", Json::array()}};
   read_marked(json, root,
               [&] { json["summary"] = read_foreign(root, folder / "summary.md", kMostSummary).value_or(""); });
-  uint64_t room = kMostFigures;
-  for (const auto& file : files().list(root / folder)) {
-    if (file.extension() != ".svg") continue;
-    read_marked(json, root, [&] {
-      auto text = read_foreign(root, folder / file.filename(), std::min(room, kMostFigure)).value_or("");
-      room -= text.size();
-      if (!text.empty()) json["figures"].push_back({{"name", file.stem().string()}, {"svg", std::move(text)}});
-    });
-  }
   read_marked(json, root, [&] {
     const auto results = read_foreign(root, folder / "results.csv", kMostResults);
     if (results) add_results(parse_csv(*results, (root / folder / "results.csv").string()), json);

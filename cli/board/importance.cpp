@@ -1,10 +1,11 @@
 #include "cli/board/importance.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <map>
 #include <numeric>
+
+#include "base/numbers.h"
 
 namespace foretime::cli {
 namespace {
@@ -12,10 +13,8 @@ namespace {
 constexpr size_t kMostValues = 8, kQuantiles = 6;
 
 std::optional<double> finite_number(const std::string& text) {
-  double value = 0;
-  const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (text.empty() || failure != std::errc() || end != text.data() + text.size() || !std::isfinite(value)) return {};
-  return value;
+  const auto value = parse_number<double>(text);
+  return value && std::isfinite(*value) ? value : std::nullopt;
 }
 
 double mean_of(const std::vector<double>& values) {

@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/csv.h"
+#include "base/numbers.h"
 #include "base/text.h"
 #include "cli/board/importance.h"
 #include "cli/board/run_api.h"
@@ -263,7 +264,7 @@ Json QueueApi::agents() {
                 const auto found = by_name.find(std::string(values[0]));
                 if (found == by_name.end() || values[6] != "active") return;
                 const auto whole = [&](size_t i, double missing) {
-                  return static_cast<int64_t>(number_of(values[i]).value_or(missing));
+                  return static_cast<int64_t>(parse_number<double>(values[i]).value_or(missing));
                 };
                 auto& agent = *found->second;
                 const auto ranks = whole(2, 0) > 0 ? whole(2, 0) : whole(1, 1);

@@ -1,7 +1,6 @@
 #include "cli/board/rankings.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <limits>
 #include <map>
@@ -11,7 +10,9 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/csv.h"
 #include "base/foreign_file.h"
+#include "base/numbers.h"
 #include "base/text.h"
 #include "history/history.h"
 #include "metrics/metrics.h"
@@ -25,30 +26,9 @@ namespace {
 constexpr uint64_t kMostBytes = 64 << 20;
 constexpr size_t kMostGroups = 400, kMostPoints = 300;
 
-/// The fields of a line of CSV; quotes as RFC 4180 has them.
-std::vector<std::string> csv_fields(std::string_view line) {
-  std::vector<std::string> fields(1);
-  bool quoted = false;
-  for (size_t i = 0; i < line.size(); ++i) {
-    const char c = line[i];
-    if (quoted && c == '"' && i + 1 < line.size() && line[i + 1] == '"') {
-      fields.back() += line[++i];
-    } else if (c == '"') {
-      quoted = !quoted;
-    } else if (c == ',' && !quoted) {
-      fields.emplace_back();
-    } else {
-      fields.back() += c;
-    }
-  }
-  return fields;
-}
-
 /// NaN for an empty field.
-double number_in(const std::string& text) {
-  double value = std::numeric_limits<double>::quiet_NaN();
-  std::from_chars(text.data(), text.data() + text.size(), value);
-  return value;
+double score_in(const std::string& text) {
+  return parse_number<double>(text).value_or(std::numeric_limits<double>::quiet_NaN());
 }
 
 Json finite_json(double value) { return std::isfinite(value) ? Json(value) : Json(); }
@@ -97,7 +77,7 @@ Json rankings_of(const std::filesystem::path& root, const std::filesystem::path&
   for (size_t begin = 0; begin < text.size();) {
     const auto end = text.find('\n', begin);
     if (end == std::string::npos && cut) break;  // not whole
-    const auto fields = csv_fields(std::string_view(text).substr(begin, end - begin));
+    const auto fields = csv_line(std::string_view(text).substr(begin, end - begin), ',', (root / name).string());
     begin = end == std::string::npos ? text.size() : end + 1;
     if (columns.empty()) {
       for (size_t i = 0; i < fields.size(); ++i) columns[fields[i]] = i;
@@ -113,9 +93,9 @@ Json rankings_of(const std::filesystem::path& root, const std::filesystem::path&
     const std::pair group(fields[columns["set"]], fields[columns["group"]]);
     auto [place, is_new] = groups.try_emplace(group);
     if (is_new) order.push_back(group);
-    place->second.scores.push_back(number_in(fields[columns["score"]]));
-    place->second.predicted.push_back(number_in(fields[columns["predicted_runtime"]]));
-    place->second.measured.push_back(number_in(fields[columns["runtime"]]));
+    place->second.scores.push_back(score_in(fields[columns["score"]]));
+    place->second.predicted.push_back(score_in(fields[columns["predicted_runtime"]]));
+    place->second.measured.push_back(score_in(fields[columns["runtime"]]));
   }
   for (size_t i = 0; i < std::min(kMostGroups, order.size()); ++i)
     json["groups"].push_back(one_line(order[i], groups.at(order[i])));

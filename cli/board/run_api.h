@@ -24,7 +24,7 @@ nlohmann::json list_runs(const std::filesystem::path& root);
 /// comparison.txt and profile.txt of the newest attempt, and the existing files among kRunFiles. Throws
 /// server::HttpError for an unknown run.
 nlohmann::json show_run(const std::filesystem::path& root, const std::string& name);
-/// Returns an experiment's tables and figures (cli/board/experiment_api.h). Throws server::HttpError for an unknown
+/// Returns an experiment's tables and trials (cli/board/experiment_api.h). Throws server::HttpError for an unknown
 /// one.
 nlohmann::json show_experiment(const std::filesystem::path& root, const std::string& name);
 /// Returns a part of a run's trace.json (cli/board/trace.h), with "damaged" if it cannot be read. Throws the errors of

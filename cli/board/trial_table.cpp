@@ -1,21 +1,14 @@
 #include "cli/board/trial_table.h"
 
 #include <algorithm>
-#include <charconv>
 #include <set>
 
 #include <nlohmann/json.hpp>
 
+#include "base/numbers.h"
 #include "base/text.h"
 
 namespace foretime::cli {
-
-std::optional<double> number_of(std::string_view text) {
-  double value = 0;
-  const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (text.empty() || failure != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return value;
-}
 
 std::pair<std::optional<double>, std::string> Trial::key(const std::string& sort) const {
   if (sort == "trial") return {static_cast<double>(trial), ""};
@@ -26,7 +19,7 @@ std::pair<std::optional<double>, std::string> Trial::key(const std::string& sort
   if (sort == "finished") return {finished, ""};
   const auto found = parameters.find(sort);
   if (found == parameters.end()) return {std::nullopt, ""};
-  return {number_of(found->second), found->second};
+  return {parse_number<double>(found->second), found->second};
 }
 
 bool Trial::has(const std::string& text) const {
@@ -85,13 +78,13 @@ void TrialTable::read(jobs::QueueReader& reader, const std::vector<std::string>&
     const auto before = trial;
     gone.erase(trial.id);
     trial.state = printable_utf8(values[0]);
-    trial.trial = number_of(values[1]).value_or(-1);
+    trial.trial = parse_number<double>(values[1]).value_or(-1);
     trial.name = printable_utf8(values[2]);
-    trial.objective = number_of(values[3]);
-    trial.best = number_of(values[4]) ? number_of(values[4]) : trial.objective;
-    trial.step = number_of(values[5]);
-    trial.seconds = number_of(values[6]);
-    trial.finished = number_of(values[7]);
+    trial.objective = parse_number<double>(values[3]);
+    trial.best = parse_number<double>(values[4]) ? parse_number<double>(values[4]) : trial.objective;
+    trial.step = parse_number<double>(values[5]);
+    trial.seconds = parse_number<double>(values[6]);
+    trial.finished = parse_number<double>(values[7]);
     trial.parameters.clear();
     if (const auto parameters = nlohmann::json::parse(values[8], nullptr, false); parameters.is_object()) {
       for (const auto& [name, value] : parameters.items()) {

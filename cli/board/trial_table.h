@@ -51,7 +51,4 @@ class TrialTable {
   std::unordered_map<std::string, size_t> places_;
 };
 
-/// Parses a whole text as a number, as Redis stores it; empty for any other text.
-std::optional<double> number_of(std::string_view text);
-
 }  // namespace foretime::cli

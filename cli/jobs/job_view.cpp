@@ -1,7 +1,6 @@
 #include "cli/jobs/job_view.h"
 
 #include <algorithm>
-#include <charconv>
 #include <ctime>
 
 #include <fmt/chrono.h>
@@ -11,6 +10,8 @@
 
 #include "base/duration.h"
 #include "base/error.h"
+#include "base/numbers.h"
+#include "base/table.h"
 #include "base/terminal.h"
 #include "base/text.h"
 #include "jobs/sweep/sweep.h"
@@ -133,13 +134,8 @@ std::string progress_text(const jobs::JobRecord& job) {
 std::string number_text(const std::optional<double>& value) { return value ? fmt::format("{:.4g}", *value) : "-"; }
 
 std::string parameter_text(const std::string& value, size_t width) {
-  int64_t integer = 0;
-  double number = 0;
-  const char* end = value.data() + value.size();
-  const auto is_whole = [&](const std::from_chars_result& read) { return read.ec == std::errc() && read.ptr == end; };
-  if (!is_whole(std::from_chars(value.data(), end, integer)) && is_whole(std::from_chars(value.data(), end, number)))
-    return number_text(number);
-  return one_line(value, width);
+  const auto number = parse_number<int64_t>(value) ? std::nullopt : parse_number<double>(value);
+  return number ? number_text(number) : one_line(value, width);
 }
 
 std::string age_text(int64_t milliseconds) {

@@ -12,13 +12,11 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
-#include <unistd.h>
 
 #include "base/message.h"
 #include "base/terminal.h"
 #include "cli/jobs/job_view.h"
 #include "cli/jobs/queue_access.h"
-#include "cli/jobs/screen.h"
 #include "cli/parsing/commands.h"
 #include "cli/parsing/options.h"
 #include "jobs/error.h"
@@ -265,27 +263,12 @@ std::string clock_text() {
   return fmt::format("{:%H:%M:%S}", local);
 }
 
+/// Prints the time above what is shown again and again; on a terminal, it replaces what was there.
 void show(const std::string& text, const StatusOptions& options) {
-  fmt::print("{}{}", options.watch > 0 && !options.json ? clock_text() + "\n" : "", text);
+  constexpr const char* kClear = "\033[H\033[2J";
+  if (options.watch > 0 && !options.json) fmt::print("{}{}\n", output_width() > 0 ? kClear : "", clock_text());
+  fmt::print("{}", text);
   flush_output();
-}
-
-/// On a terminal: until the user leaves, or nothing will change any more. Returns what was shown last.
-std::string watch(QueueAccess& access, const StatusOptions& options) {
-  Screen screen;
-  std::string trouble;
-  View view;
-  do {
-    try {
-      view = look(access.reader(), options);
-      trouble.clear();
-      for (const auto& warning : access.warnings()) trouble += "warning: " + warning + "\n";
-    } catch (const jobs::RedisUnavailable& error) {
-      trouble = fmt::format("{}; trying again\n", error.what());
-    }
-    screen.show("foretime status  " + clock_text(), trouble + view.text);
-  } while (!view.over && screen.wait(options.watch));
-  return trouble + view.text;
 }
 
 void run(const StatusOptions& options) {
@@ -295,11 +278,6 @@ void run(const StatusOptions& options) {
         "--sweep {}: found ids as well, expected one of the two; `foretime status {} {}` shows the jobs of both",
         options.sweep, options.sweep, fmt::join(options.ids, " "));
   QueueAccess access(options.queue, Start::to_read);
-  if (options.watch > 0 && !options.json && terminal_size(STDOUT_FILENO)) {
-    look(access.reader(), options);  // reports unknown ids at once
-    fmt::print("{}", watch(access, options));
-    return;
-  }
   auto view = look(access.reader(), options);
   show(view.text, options);
   for (const auto& warning : access.warnings()) print_message("warning: {}\n", warning);
@@ -322,8 +300,7 @@ void add_status_command(CLI::App& app) {
   typed_option(*command, "id", options->ids, "ids of jobs or sweeps; the first digits are enough", "ID");
   command
       ->add_flag("--watch{2}", options->interval,
-                 "show again and again, every 2 s or as --watch=SECONDS says, until what was named has ended; on a "
-                 "terminal, keys scroll and q leaves")
+                 "show again and again, every 2 s or as --watch=SECONDS says, until what was named has ended")
       ->type_name("");
   command->add_flag("--json", options->json, "print JSON; with --watch one document a line");
   typed_option(*command, "--state", options->state,

@@ -1,4 +1,3 @@
-#include <charconv>
 #include <filesystem>
 #include <functional>
 #include <memory>
@@ -10,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/message.h"
+#include "base/numbers.h"
 #include "base/table.h"
 #include "base/terminal.h"
 #include "base/text.h"
@@ -41,9 +41,8 @@ constexpr int64_t kMostRanks = 65536;
 /// The least and the most of N or MIN-MAX; empty where it is neither.
 std::optional<std::pair<int64_t, int64_t>> parse_ranks(const std::string& text) {
   const auto number = [](std::string_view digits) {
-    int64_t value = 0;
-    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
-    return error == std::errc() && end == digits.data() + digits.size() && value <= kMostRanks ? value : 0;
+    const auto value = parse_number<int64_t>(digits).value_or(0);
+    return value <= kMostRanks ? value : 0;
   };
   const auto dash = text.find('-');
   const auto least = number(std::string_view(text).substr(0, dash));

@@ -12,12 +12,10 @@ namespace foretime::cli {
 void add_train_command(CLI::App& app, int& exit_code);
 void add_evaluate_command(CLI::App& app);
 void add_rank_command(CLI::App& app);
-void add_select_command(CLI::App& app);
 void add_data_command(CLI::App& app);
 void add_bundle_command(CLI::App& app);
 void add_pretrained_command(CLI::App& app);
 void add_target_command(CLI::App& app);
-void add_baseline_command(CLI::App& app);
 void add_experiment_command(CLI::App& app, int& exit_code);
 /// Adds the command that completes the subcommands of `app`.
 void add_completion_command(CLI::App& app);

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <charconv>
 #include <cmath>
 #include <cstdint>
 #include <optional>
@@ -9,6 +8,8 @@
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
+
+#include "base/numbers.h"
 
 /// Declares options in the forms that most commands use. `type_name` replaces the type of the value in the help.
 namespace foretime::cli {
@@ -48,15 +49,13 @@ struct NumberOf<std::optional<T>> {
 template <class T>
 CLI::Validator number_check(Least least) {
   const auto fault = [least](const std::string& text) -> std::string {
-    std::conditional_t<std::is_integral_v<T>, int64_t, double> value = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    const bool is_number = error == std::errc() && end == text.data() + text.size();
+    const auto value = parse_number<std::conditional_t<std::is_integral_v<T>, int64_t, double>>(text);
     const bool positive = least == Least::above_zero;
     if constexpr (std::is_integral_v<T>) {
-      if (is_number && value >= (positive ? 1 : 0)) return "";
+      if (value && *value >= (positive ? 1 : 0)) return "";
       return fmt::format("found {}, expected a whole number from {}", text, positive ? 1 : 0);
     } else {
-      if (is_number && std::isfinite(value) && (positive ? value > 0 : value >= 0)) return "";
+      if (value && std::isfinite(*value) && (positive ? *value > 0 : *value >= 0)) return "";
       return fmt::format("found {}, expected a number {} 0", text, positive ? "above" : "from");
     }
   };

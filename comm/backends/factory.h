@@ -32,11 +32,4 @@ std::unique_ptr<Communicator> make_communicator(const CommOptions& options);
 /// Returns versions and properties of each backend, one line each, for `doctor`.
 std::vector<std::string> describe_backends();
 
-/// Makes a group of ranks that are threads of this process, for tests and for programs that embed the trainer: element
-/// i belongs to the thread that is rank i. Reductions add in the order of the ranks. Late ranks are named as by the
-/// other backends; PeerLostError follows `abort` of any rank. `host_block` (Communicator::host_block of imaginary
-/// hosts) must divide `size`.
-std::vector<std::unique_ptr<Communicator>> make_thread_group(int size, std::chrono::duration<double> timeout,
-                                                             int host_block = 1);
-
 }  // namespace foretime::comm

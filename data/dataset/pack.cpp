@@ -68,8 +68,8 @@ void add_file(PackedWriter& writer, const GroupHeader& header) {
 }
 
 void pack_groups(const std::filesystem::path& file, const std::vector<GroupHeader>& headers,
-                 std::span<const int64_t> groups, MemoryBudget& memory, const PlanMaker& plans) {
-  PackedWriter writer(file, plans);
+                 std::span<const int64_t> groups, MemoryBudget& memory) {
+  PackedWriter writer(file);
   for (const int64_t group : groups) {
     const auto& header = headers[group];
     const MemoryBudget::Share share(memory, packing_memory(header));
@@ -151,7 +151,7 @@ void PackParts::pack(const PartPacker& pack_part) const {
 void PackParts::pack(const std::vector<GroupHeader>& headers, const PackOptions& options) const {
   MemoryBudget memory(options.memory);
   pack([&](const std::filesystem::path& part, std::span<const int64_t> groups) {
-    pack_groups(part, headers, groups, memory, options.plan_maker);
+    pack_groups(part, headers, groups, memory);
   });
 }
 
@@ -162,7 +162,7 @@ void pack_collection(const std::filesystem::path& file, const std::vector<GroupH
   const int64_t workers = pack_workers(headers.size(), 1, options);
   if (workers == 1) {
     MemoryBudget memory(options.memory);
-    pack_groups(file, headers, distribute_groups(headers, 1).front(), memory, options.plan_maker);
+    pack_groups(file, headers, distribute_groups(headers, 1).front(), memory);
     return;
   }
   const PackParts parts(file, headers, workers, std::to_string(::getpid()));

@@ -55,7 +55,7 @@ void add_file(PackedWriter& writer, const GroupHeader& header);
 
 /// Packs the given groups (indices into `headers`) in this order. Throws DataError.
 void pack_groups(const std::filesystem::path& file, const std::vector<GroupHeader>& headers,
-                 std::span<const int64_t> groups, MemoryBudget& memory, const PlanMaker& plans);
+                 std::span<const int64_t> groups, MemoryBudget& memory);
 
 /// Joins parts into a collection. `lists[i]` lists the groups of part i; parts with empty lists are not read. A part
 /// may lack groups that its packer skipped; `names`, of all groups, identify the present ones. Throws DataError.
@@ -66,8 +66,7 @@ void join_parts(const std::filesystem::path& file, const std::vector<std::filesy
 struct PackOptions {
   int64_t threads = 1;  // threads for each process
   uint64_t memory =
-      uint64_t{1} << 30;      // bytes that all threads of a process hold together; a larger group is packed alone
-  PlanMaker plan_maker = {};  // called by all threads
+      uint64_t{1} << 30;  // bytes that all threads of a process hold together; a larger group is packed alone
 };
 
 /// Makes a collection in parts next to its file, one for each worker: threads of one process, or of several processes

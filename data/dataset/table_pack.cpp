@@ -1,7 +1,6 @@
 #include "data/dataset/table_pack.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <map>
 #include <optional>
@@ -15,6 +14,8 @@
 
 #include "base/csv.h"
 #include "base/error.h"
+#include "base/numbers.h"
+#include "base/text.h"
 #include "data/files/file_form.h"
 #include "data/files/line_source.h"
 #include "data/files/packed.h"
@@ -25,7 +26,6 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr uint64_t kColumnsPlan = 0x7461626c65636f6c;  // key of the columns' text beside each group
 constexpr size_t kMostWords = 64, kMostGroupColumns = 4096;
 constexpr double kLargestGap = 1e6;  // between run times of candidates that ran
 
@@ -71,27 +71,10 @@ struct MeasuredTable {
   }
 };
 
-/// The values of a line of CSV; "…" holds delimiters, and "" inside is a quote.
-std::vector<std::string> split_csv(std::string_view line, char delimiter, const std::string& place) {
-  std::vector<std::string> values(1);
-  bool quoted = false;
-  for (size_t i = 0; i < line.size(); ++i) {
-    const char c = line[i];
-    if (quoted && c == '"' && i + 1 < line.size() && line[i + 1] == '"') {
-      values.back() += line[++i];
-    } else if (c == '"') {
-      quoted = !quoted;
-    } else if (c == delimiter && !quoted) {
-      values.emplace_back();
-    } else {
-      values.back() += c;
-    }
-  }
-  if (quoted) throw DataError("{}: found an open quote; a value may not hold the end of a line", place);
-  for (std::string& value : values) {
-    const auto begin = value.find_first_not_of(" \t"), end = value.find_last_not_of(" \t");
-    value = begin == std::string::npos ? "" : value.substr(begin, end - begin + 1);
-  }
+/// The values of a line, without spaces around them.
+std::vector<std::string> values_of(std::string_view line, char delimiter, const std::string& place) {
+  auto values = csv_line(line, delimiter, place);
+  for (auto& value : values) value = trimmed(value);
   return values;
 }
 
@@ -101,11 +84,7 @@ std::optional<double> table_number(const std::string& text) {
     if (text == word) return 1.0;
   for (const char* word : {"false", "False", "FALSE"})
     if (text == word) return 0.0;
-  const char* begin = text.data() + (text.size() > 1 && text[0] == '+' ? 1 : 0);
-  double value = 0;
-  const auto [end, error] = std::from_chars(begin, text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return value;
+  return parse_number<double>(std::string_view(text).substr(text.size() > 1 && text[0] == '+' ? 1 : 0));
 }
 
 /// Throws DataError unless these are names.
@@ -154,7 +133,7 @@ void read_table(const std::filesystem::path& file, MeasuredTable& table) {
     if (!simdjson::validate_utf8(line->text)) throw DataError("{}: {}", place, kNotUtf8);
     if (line->text.find_first_not_of(" \t") == std::string_view::npos) continue;
     if (names.empty()) delimiter = delimiter_of(line->text);
-    auto values = split_csv(line->text, delimiter, place);
+    auto values = values_of(line->text, delimiter, place);
     if (names.empty()) {
       check_names(values, place);
       names = std::move(values);
@@ -457,8 +436,7 @@ class TableGroups {
 
 std::string columns_of(const GroupHeader& header) {
   if (header.kind != CandidateKind::tile || header.member < 0) return "";
-  const auto plan = load_packed_plan(header, kColumnsPlan);
-  return plan ? std::string(reinterpret_cast<const char*>(plan->data()), plan->size()) : "";
+  return packed_note(header);
 }
 
 void check_columns_of(const GroupHeader& header, const std::string& expected, const std::string& whose) {
@@ -488,11 +466,7 @@ TablePackReport pack_table(const TablePackRequest& request) {
   }
   const auto columns = request.like.empty() ? own_columns(table, request) : same_columns(table, request);
   TableGroups groups(table, request, columns);
-  const auto text = text_of(columns);
-  PackedWriter writer(request.out, [&](const Group&) {
-    const auto* bytes = reinterpret_cast<const std::byte*>(text.data());
-    return PackedPlans{{kColumnsPlan, {bytes, bytes + text.size()}}};
-  });
+  PackedWriter writer(request.out, text_of(columns));
   TablePackReport report{.labelled = groups.labelled(),
                          .skipped_index_column = table.skipped_index_column,
                          .group_columns = names_of(columns.group),

@@ -210,7 +210,8 @@ constexpr KnownForm kForms[] = {
        const auto next = s.text.find_first_not_of(" \t\r\n", 1);
        return s.text.starts_with('[') && next != std::string_view::npos && (s.text[next] == '{' || s.text[next] == ']');
      }},
-    {FileForm::printed_dags, "compute DAGs as TVM prints them", "foretime data dags makes a table of them",
+    {FileForm::foreign, "compute DAGs as TVM prints them",
+     "tools/data/export_dags.py or python3 -m foretime.task_files writes them as JSON",
      [](const Start& s) { return contains(s.text, " = PLACEHOLDER ["); }},
     {FileForm::table, "a table", "foretime data pack-table packs it", [](const Start& s) { return s.is_table(); }},
 };

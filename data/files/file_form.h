@@ -10,17 +10,16 @@ namespace foretime::data {
 /// Lists the forms of data files. A table (file_form.cpp) recognises them by their first bytes, inside gzip by the
 /// first decompressed bytes, and never by names.
 enum class FileForm : uint8_t {
-  packed,        // packed groups
-  npz,           // .npz of NumPy
-  hlo,           // protobuf: HLO modules and tuning data
-  records,       // tuning records of auto_scheduler
-  dag_table,     // compute DAGs as JSON lines
-  printed_dags,  // compute DAGs printed by TVM
-  save_json,     // text of tvm.ir.save_json, or JSON lines that hold it
-  table,         // CSV
-  bundle,        // a model (inference/bundle/bundle.h)
-  foreign,       // a known form that Foretime does not read
-  unknown,       // unknown, or not a regular file
+  packed,     // packed groups
+  npz,        // .npz of NumPy
+  hlo,        // protobuf: HLO modules and tuning data
+  records,    // tuning records of auto_scheduler
+  dag_table,  // compute DAGs as JSON lines
+  save_json,  // text of tvm.ir.save_json, or JSON lines that hold it
+  table,      // CSV
+  bundle,     // a model (inference/bundle/bundle.h)
+  foreign,    // a known form that Foretime does not read
+  unknown,    // unknown, or not a regular file
 };
 
 /// Recognises a file by its first 16 KiB. Throws StorageError if the storage fails, DataError for damaged gzip data.

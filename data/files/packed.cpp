@@ -175,7 +175,7 @@ std::span<const std::byte> Sections::checked_bytes(Section section, const char* 
 }
 
 Group read_group(const File& file, const GroupRecord& record, const std::string& name, bool verified) {
-  const Sections sections(file, record, name, kNodeFeatures, kPlans, verified);
+  const Sections sections(file, record, name, kNodeFeatures, kNote, verified);
   const GroupSizes& sizes = record.sizes;
   if (sizes.nodes > std::numeric_limits<int32_t>::max() || sizes.graphs > sizes.nodes ||
       sizes.configurable > sizes.nodes) {
@@ -258,12 +258,6 @@ bool same(const ColumnStatistics& a, const ColumnStatistics& b) {
          same(a.maxima, b.maxima);
 }
 
-void verify_plans(const GroupHeader& header) {
-  const CollectionFile collection(header.file);
-  const GroupRecord record = record_of(collection, header);
-  Sections(collection.file(), record, header.name, packed::kPlans, packed::kPlans).bytes(packed::kPlans, "plans");
-}
-
 }  // namespace
 
 bool is_packed(const std::filesystem::path& file) {
@@ -317,25 +311,12 @@ GroupSummary load_packed_summary(const GroupHeader& header) {
   return summary;
 }
 
-std::optional<Array<std::byte>> load_packed_plan(const GroupHeader& header, uint64_t key) {
+std::string packed_note(const GroupHeader& header) {
   const CollectionFile collection(header.file);
   const GroupRecord record = record_of(collection, header);
-  if (record.sections[packed::kPlans].bytes == 0) return std::nullopt;
-  const Sections sections(collection.file(), record, header.name, packed::kPlans, packed::kPlans);
-  const auto bytes = sections.bytes(packed::kPlans, "plans");
-  packed::PlanTable table{};
-  if (bytes.size() >= sizeof table) std::memcpy(&table, bytes.data(), sizeof table);
-  if (table.count > (bytes.size() - std::min(bytes.size(), sizeof table)) / sizeof(packed::PlanRecord))
-    sections.fail("plans", "{} of them in {} bytes", table.count, bytes.size());
-  for (uint64_t i = 0; i < table.count; ++i) {
-    packed::PlanRecord plan;
-    std::memcpy(&plan, bytes.data() + sizeof table + i * sizeof plan, sizeof plan);
-    if (plan.key != key) continue;
-    if (plan.offset > bytes.size() || plan.bytes > bytes.size() - plan.offset)
-      sections.fail("plans", "plan {:016x} ends after its section", key);
-    return Array<std::byte>(bytes.subspan(plan.offset, plan.bytes), sections.keeper());
-  }
-  return std::nullopt;
+  const Sections sections(collection.file(), record, header.name, packed::kNote, packed::kNote);
+  const auto bytes = sections.bytes(packed::kNote, "note");
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
 int64_t verify_packed(const std::filesystem::path& file) {
@@ -351,7 +332,7 @@ int64_t verify_packed(const std::filesystem::path& file) {
     if (!right)
       throw DataError("{}: {}: found a summary that differs from the group's contents: pack the data again",
                       file.string(), header.name);
-    verify_plans(header);
+    packed_note(header);
   }
   return headers.size();
 }

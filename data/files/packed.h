@@ -3,9 +3,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
-#include <map>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,7 +21,7 @@
 ///
 /// packed_file.h has the structs. The first 64 bytes and the directory tell everything but the contents, and one
 /// group is opened by reading its own record, whatever the size of the collection. Beside what a group holds, a
-/// collection holds what can be known of it once and for all: its summary, and plans that a caller stores.
+/// collection holds what can be known of it once and for all: its summary, and a note of the writer.
 namespace foretime::data {
 
 /// Returns whether the file starts like a packed file of any version; false for files that cannot be read.
@@ -35,31 +33,25 @@ std::vector<GroupHeader> packed_headers(const std::filesystem::path& file);
 
 /// Opens group `header.member` of `header.file`. Its arrays point into the mapped file, which stays mapped as long as
 /// one of them lives; the file must not be shortened in that time. Reads and checks everything except summary and
-/// plans. Throws DataError for a wrong checksum or value (validate_group), or if the file is not the one of the header.
+/// note. Throws DataError for a wrong checksum or value (validate_group), or if the file is not the one of the header.
 Group load_packed(const GroupHeader& header);
 
 /// Reads only the summary of a group. Throws the errors of load_packed.
 GroupSummary load_packed_summary(const GroupHeader& header);
 
-/// Returns the plan that was stored under `key`, pointing into the mapped file; empty if there is none. Checks its
-/// checksum but not its contents, which belong to the caller. Throws the errors of load_packed.
-std::optional<Array<std::byte>> load_packed_plan(const GroupHeader& header, uint64_t key);
+/// Returns the writer's note on a group; "" if there is none. Throws the errors of load_packed.
+std::string packed_note(const GroupHeader& header);
 
 /// Reads and checks everything, summaries against their groups. Returns the number of groups. Throws DataError at the
 /// first fault.
 int64_t verify_packed(const std::filesystem::path& file);
 
-/// Holds plans to store with a group, by a key chosen by the caller, such as a hash of their purpose.
-using PackedPlans = std::map<uint64_t, std::vector<std::byte>>;
-/// Returns the plans for a group. Called after the group was written; the arrays point into the unfinished file. Must
-/// be thread-safe if several threads pack groups.
-using PlanMaker = std::function<PackedPlans(const Group& group)>;
-
 /// Writes a collection; holds no group after `add` returns. The file appears under its name, complete and synced, when
 /// `finish` returns; until then the old file stays.
 class PackedWriter {
  public:
-  explicit PackedWriter(std::filesystem::path file, PlanMaker plans = {});
+  /// `note`: kept beside each group.
+  explicit PackedWriter(std::filesystem::path file, std::string note = "");
   ~PackedWriter();
   PackedWriter(const PackedWriter&) = delete;
   PackedWriter& operator=(const PackedWriter&) = delete;

@@ -64,23 +64,13 @@ enum Section : size_t {
   kConfigurations,  // configuration_hashes
   kStatistics,      // kStatisticsRows
   // The following section is optional.
-  kPlans,  // PlanTable, PlanRecords, then the plans, each at a multiple of 64 bytes from the section's start
+  kNote,  // a text
   kSectionCount,
 };
 
 /// Counts the rows of doubles in kStatistics: sums, squares, minima, maxima of the values; then the same of their
 /// logarithms. Columns are the node features, then the tile features (ColumnStatistics).
 constexpr int64_t kStatisticsRows = 8;
-
-struct PlanTable {
-  uint64_t count;
-  uint64_t reserved;  // 0
-};
-struct PlanRecord {
-  uint64_t key;     // ascending
-  uint64_t offset;  // relative to the start of the section
-  uint64_t bytes;
-};
 
 struct SectionRecord {
   uint64_t offset;  // relative to the start of the file, a multiple of 64; 0: the section is empty

@@ -149,26 +149,6 @@ std::vector<char> join_ids(const std::vector<std::string>& ids) {
   return bytes;
 }
 
-std::vector<std::byte> join_plans(const std::map<uint64_t, std::vector<std::byte>>& plans) {
-  if (plans.empty()) return {};
-  const auto aligned = [](uint64_t at) {
-    return (at + packed::kAlignment - 1) / packed::kAlignment * packed::kAlignment;
-  };
-  const packed::PlanTable table{plans.size(), 0};
-  uint64_t place = sizeof table, end = sizeof table + plans.size() * sizeof(packed::PlanRecord);
-  std::vector<std::byte> bytes(end);
-  std::memcpy(bytes.data(), &table, sizeof table);
-  for (const auto& [key, plan] : plans) {
-    const packed::PlanRecord record{key, aligned(end), plan.size()};
-    std::memcpy(bytes.data() + place, &record, sizeof record);
-    place += sizeof record;
-    end = record.offset + record.bytes;
-    bytes.resize(record.offset);
-    bytes.insert(bytes.end(), plan.begin(), plan.end());
-  }
-  return bytes;
-}
-
 std::vector<double> join_statistics(const ColumnStatistics& features, const ColumnStatistics& log_features,
                                     const ColumnStatistics& tiles, const ColumnStatistics& log_tiles) {
   std::vector<double> values;
@@ -182,10 +162,10 @@ std::vector<double> join_statistics(const ColumnStatistics& features, const Colu
   return values;
 }
 
-/// A fingerprint of names, shapes and contents: the record without the places of its sections, and without plans.
+/// A fingerprint of names, shapes and contents: the record without the places of its sections, and without the note.
 uint64_t fingerprint_of(GroupRecord record, const std::string& name) {
   record.name_checksum = checksum_of(std::span(name));
-  record.sections[packed::kPlans] = {};
+  record.sections[packed::kNote] = {};
   for (auto& section : record.sections) section.offset = 0;
   return checksum_of(std::span(&record, 1));
 }
@@ -245,10 +225,10 @@ class StreamedSections {
 }  // namespace
 
 struct PackedWriter::State {
-  State(std::filesystem::path file, PlanMaker maker) : out(std::move(file)), plans(std::move(maker)) {}
+  State(std::filesystem::path file, std::string text) : out(std::move(file)), note(std::move(text)) {}
 
   Output out;
-  PlanMaker plans;
+  const std::string note;
   std::unordered_set<std::string> seen;
   bool broken = false;
 
@@ -292,7 +272,7 @@ struct PackedWriter::State {
     record.sections[kCandidateIds] = out.section(std::span<const char>(ids));
     write_summary(group, streamed, record);
     record.fingerprint = fingerprint;
-    write_plans(name, record);
+    record.sections[kNote] = out.section(std::span<const char>(note));
     if (fingerprint == 0) record.fingerprint = fingerprint_of(record, name);
     out.add_record(record, name);
     broken = false;
@@ -311,17 +291,10 @@ struct PackedWriter::State {
     record.sections[packed::kConfigurations] = out.section(std::span<const uint64_t>(configurations));
     record.sections[packed::kStatistics] = out.section(std::span<const double>(statistics));
   }
-  void write_plans(const std::string& name, GroupRecord& record) {
-    if (!plans) return;
-    out.flush();
-    const packed::File written(out.aside());
-    const auto joined = join_plans(plans(packed::read_group(written, record, name, true)));
-    record.sections[packed::kPlans] = out.section(std::span<const std::byte>(joined));
-  }
 };
 
-PackedWriter::PackedWriter(std::filesystem::path file, PlanMaker plans)
-    : state_(std::make_unique<State>(std::move(file), std::move(plans))) {}
+PackedWriter::PackedWriter(std::filesystem::path file, std::string note)
+    : state_(std::make_unique<State>(std::move(file), std::move(note))) {}
 
 PackedWriter::~PackedWriter() = default;
 

@@ -2,13 +2,13 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cmath>
 #include <limits>
 
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "base/numbers.h"
 #include "base/read_input.h"
 #include "base/text.h"
 #include "data/files/npz_reader.h"
@@ -88,9 +88,9 @@ class CandidateReader {
 
   /// Position among the configurable nodes.
   size_t place_of(std::string_view name) const {
-    int32_t node = 0;
-    const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), node);
-    if (error != std::errc() || end != name.data() + name.size()) {
+    const auto number = parse_number<int32_t>(name);
+    int32_t node = number.value_or(0);
+    if (!number) {
       if (schema_.names == nullptr || schema_.names->empty()) json_.fail("expected the number of a node");
       node = schema_.names->find(name);
       if (node == NodeNames::kAmbiguous) json_.fail("several instructions have this name, expected a node's number");

@@ -216,7 +216,7 @@ CodedLayouts code_layouts(Array<int32_t> nodes, std::span<const int8_t> layouts,
 
 std::vector<float> score_candidates(const Model& model, const data::Group& group,
                                     const std::shared_ptr<const plans::PlanSource>& source,
-                                    std::span<const int64_t> candidates, std::vector<float>* failures, Matrix* rows) {
+                                    std::span<const int64_t> candidates, std::vector<float>* failures) {
   if (candidates.empty()) return {};
   const auto distinct = data::distinct_candidates(group, candidates);
   auto embedded = Pieces(model, group, source, distinct.ids).embed();
@@ -228,18 +228,10 @@ std::vector<float> score_candidates(const Model& model, const data::Group& group
       std::copy_n(embedded.row(distinct.place[i]), embedded.columns, all.row(static_cast<int64_t>(i)));
     embedded = std::move(all);
   }
-  if (rows != nullptr) *rows = embedded;
   const OneOpenMpThread guard;
   inference::Workspace workspace;
   const int64_t group_ptr[] = {0, embedded.rows};
   return model.executor().score(std::move(embedded), group_ptr, workspace, failures);
-}
-
-std::vector<float> score_group_with_rows(const Model& model, const data::Group& group, Matrix& rows) {
-  model.check_graphs(group);
-  const auto pruned = data::pruned_group(group, model.spec().prune_hops);
-  const auto source = plans::make_plan_source(pruned, model.spec().graph.request);
-  return score_candidates(model, pruned, source, first_numbers(group.candidates), nullptr, &rows);
 }
 
 GraphScorer::GraphScorer(std::shared_ptr<const Model> model, data::Group group) : model_(std::move(model)) {

@@ -64,17 +64,11 @@ CodedLayouts code_layouts(Array<int32_t> nodes, std::span<const int8_t> layouts,
 
 /// Scores candidates of a group in pieces that the model's threads share. The pieces depend on the group and its
 /// candidates alone, so scores are equal bit for bit for any number of threads. Equal candidates are embedded once but
-/// counted each time. `source` is the group's plan source. `failures` is as in Executor::score. `rows`, unless null,
-/// gets the embedding of the model's graph, [candidates, embedded columns]. Throws data::DataError and BundleError as
-/// PlanBuilder and Executor do.
+/// counted each time. `source` is the group's plan source. `failures` is as in Executor::score. Throws
+/// data::DataError and BundleError as PlanBuilder and Executor do.
 std::vector<float> score_candidates(const Model& model, const data::Group& group,
                                     const std::shared_ptr<const plans::PlanSource>& source,
-                                    std::span<const int64_t> candidates, std::vector<float>* failures = nullptr,
-                                    Matrix* rows = nullptr);
-
-/// Scores all candidates of a group as Model::score_group does, and sets `rows` to their embeddings. Throws as
-/// Model::score_group does.
-std::vector<float> score_group_with_rows(const Model& model, const data::Group& group, Matrix& rows);
+                                    std::span<const int64_t> candidates, std::vector<float>* failures = nullptr);
 
 /// Writes the arrays that a model's graph reads of one group as an .npz, so that another runtime can run the graph
 /// without making message plans (docs/reference/bundle.md).

@@ -74,8 +74,7 @@ class EmbeddedPrograms {
   }
 
   /// Ends the object.
-  ProgramScores score(Matrix* embedded) && {
-    if (embedded != nullptr) *embedded = rows_;
+  ProgramScores score() && {
     ProgramScores result{.scores = std::vector<float>(read_.size(), std::numeric_limits<float>::infinity()),
                          .failed = failed_};
     if (model_.executor().predicts_failures())
@@ -177,7 +176,7 @@ constexpr int64_t kPart = 64;  // texts that a thread takes at once
 /// Deals texts to the model's threads. `make_reader(part)` gives what reads a text, `reader(place)`, into the part of
 /// one thread; what it throws as DataError fails that text alone.
 template <class MakeReader>
-ProgramScores score_texts(const Model& model, size_t count, Matrix* rows, MakeReader&& make_reader) {
+ProgramScores score_texts(const Model& model, size_t count, MakeReader&& make_reader) {
   const int64_t texts = count;
   EmbeddedPrograms embedded(model, texts);
   parallel_for((texts + kPart - 1) / kPart, model.options().threads, [&]() -> std::function<void(int64_t)> {
@@ -193,7 +192,7 @@ ProgramScores score_texts(const Model& model, size_t count, Matrix* rows, MakeRe
       programs->flush();
     };
   });
-  return std::move(embedded).score(rows);
+  return std::move(embedded).score();
 }
 
 }  // namespace
@@ -250,7 +249,7 @@ WorkloadScorer::WorkloadScorer(std::shared_ptr<const Model> model, std::string_v
 
 WorkloadScorer::~WorkloadScorer() = default;
 
-ProgramScores WorkloadScorer::score(std::span<const std::string_view> records, Matrix* embedded) const {
+ProgramScores WorkloadScorer::score(std::span<const std::string_view> records) const {
   const auto& spec = model_->spec();
   const bool of_gpus = data::are_gpu_columns(spec.feature_count);
   std::atomic<size_t> others = 0;  // records of programs that the model knows nothing of
@@ -268,7 +267,7 @@ ProgramScores WorkloadScorer::score(std::span<const std::string_view> records, M
     }
     return spec.machines.hardware_of(record.target, record.hardware);
   };
-  auto result = score_texts(*model_, records.size(), embedded, [&](ProgramPart& part) {
+  auto result = score_texts(*model_, records.size(), [&](ProgramPart& part) {
     return [&, reader = pool_->take()](int64_t place) {
       auto& record = reader->record;
       reader->parser.parse(records[place], record, false);
@@ -286,7 +285,7 @@ ProgramScores WorkloadScorer::score(std::span<const std::string_view> records, M
   return result;
 }
 
-ProgramScores score_tir(const Model& model, std::span<const std::string_view> programs, Matrix* embedded) {
+ProgramScores score_tir(const Model& model, std::span<const std::string_view> programs) {
   if (model.kind() != ModelKind::loops && model.kind() != ModelKind::trees)
     throw WrongKind("a model of {}, expected one of tensor programs for TIR", kind_name(model.kind()));
   struct Reader {
@@ -296,7 +295,7 @@ ProgramScores score_tir(const Model& model, std::span<const std::string_view> pr
   };
   const auto hardware = model.spec().hardware.value_or(data::Hardware());
   const bool loops = model.kind() == ModelKind::loops;
-  return score_texts(model, programs.size(), embedded, [&](ProgramPart& part) {
+  return score_texts(model, programs.size(), [&](ProgramPart& part) {
     return [&, reader = std::make_shared<Reader>()](int64_t place) {
       data::ProgramNodes tree;
       const int64_t functions = reader->trees.read(programs[place], "TIR", tree);

@@ -37,9 +37,8 @@ class WorkloadScorer {
 
   /// Scores records of auto_scheduler; measurements in them ("r") are ignored. A record is not scored if it is not
   /// JSON, belongs to another workload, has a schedule that does not apply, or is for a GPU and the model for CPUs, or
-  /// vice versa; if this last holds for all records, WrongKind is thrown. `embedded`, unless null, gets the embedding
-  /// of the model's graph, [records, embedded columns], zeros for records that are not scored.
-  ProgramScores score(std::span<const std::string_view> records, Matrix* embedded = nullptr) const;
+  /// vice versa; if this last holds for all records, WrongKind is thrown.
+  ProgramScores score(std::span<const std::string_view> records) const;
 
   const data::ComputeDag& dag() const { return *dag_; }
   const Model& model() const { return *model_; }
@@ -56,7 +55,7 @@ class WorkloadScorer {
 };
 
 /// Scores save_json text of a PrimFunc, or of an IRModule with one. Other texts, and texts that are too large, are not
-/// scored. `embedded` is as in WorkloadScorer::score. Throws WrongKind for models that do not score programs.
-ProgramScores score_tir(const Model& model, std::span<const std::string_view> programs, Matrix* embedded = nullptr);
+/// scored. Throws WrongKind for models that do not score programs.
+ProgramScores score_tir(const Model& model, std::span<const std::string_view> programs);
 
 }  // namespace foretime::inference

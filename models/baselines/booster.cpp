@@ -70,13 +70,6 @@ Booster::Booster(const BoosterSettings& settings, const BoosterMatrix& training)
   set("nthread", settings.threads);
 }
 
-Booster::Booster(const std::filesystem::path& file) {
-  BoosterHandle handle = nullptr;
-  check(XGBoosterCreate(nullptr, 0, &handle), "making a booster");
-  handle_.reset(handle);
-  check(XGBoosterLoadModel(handle_.get(), file.c_str()), file.c_str());
-}
-
 void Booster::update(const BoosterMatrix& training, int64_t round) {
   check(XGBoosterUpdateOneIter(handle_.get(), round, training.handle()), "a round of trees");
 }
@@ -107,21 +100,6 @@ int64_t Booster::rounds() const {
   int rounds = 0;
   check(XGBoosterBoostedRounds(handle_.get(), &rounds), "counting rounds");
   return rounds;
-}
-
-void Booster::set_note(const std::string& name, const std::string& text) {
-  check(XGBoosterSetAttr(handle_.get(), name.c_str(), text.c_str()), "setting a note");
-}
-
-std::string Booster::note(const std::string& name) const {
-  const char* text = nullptr;
-  int found = 0;
-  check(XGBoosterGetAttr(handle_.get(), name.c_str(), &text, &found), "reading a note");
-  return found != 0 && text != nullptr ? text : "";
-}
-
-void Booster::save(const std::filesystem::path& file) const {
-  check(XGBoosterSaveModel(handle_.get(), file.c_str()), file.c_str());
 }
 
 }  // namespace foretime::models

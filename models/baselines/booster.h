@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
 #include <memory>
 #include <span>
 #include <string>
@@ -54,8 +53,6 @@ class Booster {
  public:
   /// `training` is the matrix of all calls of `update` and `boost`: the booster caches its predictions.
   Booster(const BoosterSettings& settings, const BoosterMatrix& training);
-  /// Loads a booster. Throws ModelError if XGBoost did not write the file.
-  explicit Booster(const std::filesystem::path& file);
 
   /// Adds one round of trees for the objective of the settings.
   void update(const BoosterMatrix& training, int64_t round);
@@ -66,12 +63,6 @@ class Booster {
 
   /// Returns the number of rounds so far.
   int64_t rounds() const;
-  /// Sets a note that is saved with the trees.
-  void set_note(const std::string& name, const std::string& text);
-  /// Returns a note; "" if there is none of that name.
-  std::string note(const std::string& name) const;
-  /// Saves as .json or, smaller, .ubj, depending on the file's extension.
-  void save(const std::filesystem::path& file) const;
 
  private:
   struct Free {

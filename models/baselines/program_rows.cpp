@@ -4,14 +4,12 @@
 #include <cmath>
 #include <functional>
 #include <limits>
-#include <unordered_map>
 
 #include <fmt/format.h>
 
 #include "base/error.h"
 #include "base/index_range.h"
 #include "data/files/npz_reader.h"
-#include "metrics/metrics.h"
 
 namespace foretime::models {
 namespace {
@@ -64,32 +62,6 @@ void append_program(ProgramRows& rows, std::span<const float> features, int32_t 
   rows.runtimes.push_back(runtime);
 }
 
-/// Holds the workload, run time in seconds and number of operations of a program.
-struct Measured {
-  int32_t workload;
-  double runtime, flops;
-};
-
-std::unordered_map<std::string, Measured> read_measured(const std::vector<std::filesystem::path>& programs,
-                                                        std::vector<std::string>& workload_names) {
-  std::unordered_map<std::string, Measured> measured;
-  for (const auto& path : programs) {
-    const NpzReader file(path);
-    const auto ids = file.read_text("id", kAnyList);
-    const ShapeRule rule{{std::ssize(ids)}, "(graphs,)"};
-    const auto runtimes = file.read<double>("runtime", rule), flops = file.read<double>("flop", rule);
-    check_runtimes(file, "runtime", runtimes);
-    const int32_t workload = workload_names.size();
-    workload_names.push_back(path.stem().string());
-    for (size_t p = 0; p < ids.size(); ++p) {
-      if (!(flops[p] > 0.0) || !std::isfinite(flops[p]))
-        throw DataError("{}: {} at program {}, expected a number above 0", file.origin("flop"), flops[p], p);
-      measured[ids[p]] = {workload, runtimes[p], flops[p]};
-    }
-  }
-  return measured;
-}
-
 }  // namespace
 
 std::span<const float> ProgramRows::rows_of(int64_t program) const {
@@ -137,24 +109,6 @@ ProgramRows read_loop_features(const std::filesystem::path& path) {
     rows.features.resize((p + 1) * rows.columns, 0.0f);
     rows.row_ptr.push_back(static_cast<int64_t>(p) + 1);
   }
-  return rows;
-}
-
-ProgramRows read_loop_rows(const std::filesystem::path& path, const std::vector<std::filesystem::path>& programs) {
-  const auto all = read_loop_features(path);
-  ProgramRows rows;
-  rows.columns = all.columns;
-  const auto measured = read_measured(programs, rows.workload_names);
-  for (int64_t p = 0; p < all.programs(); ++p) {
-    const auto& id = all.ids[p];
-    const auto found = measured.find(id);
-    if (found == measured.end()) continue;
-    append_program(rows, all.rows_of(p), found->second.workload, found->second.runtime);
-    rows.flops.push_back(found->second.flops);
-    rows.ids.push_back(id);
-  }
-  if (rows.programs() == 0)
-    throw DataError("{}: id: none of its {} ids is in the program files", path.string(), all.ids.size());
   return rows;
 }
 
@@ -212,49 +166,6 @@ std::vector<double> normalized_throughputs(const ProgramRows& rows) {
   for (size_t p = 0; p < throughputs.size(); ++p)
     throughputs[p] = std::isinf(rows.runtimes[p]) ? 0.0 : best[rows.workload[p]] / rows.runtimes[p];
   return throughputs;
-}
-
-std::vector<WorkloadRanking> rank_by_workload(const ProgramRows& rows, std::span<const double> predicted) {
-  std::vector<std::vector<double>> scores(rows.workload_names.size()), runtimes(rows.workload_names.size());
-  for (size_t p = 0; p < predicted.size(); ++p) {
-    scores[rows.workload[p]].push_back(predicted[p]);
-    runtimes[rows.workload[p]].push_back(rows.runtimes[p]);
-  }
-  std::vector<WorkloadRanking> rankings;
-  for (size_t w = 0; w < scores.size(); ++w) {
-    if (scores[w].size() < 2) continue;
-    RankingReport report;
-    report.workloads = 1;
-    report.programs = static_cast<int64_t>(scores[w].size());
-    report.pairwise_accuracy = metrics::pairwise_accuracy(scores[w], runtimes[w]);
-    report.kendall_tau = metrics::kendall_tau(scores[w], runtimes[w]);
-    report.top1_score = metrics::top_k_score(scores[w], runtimes[w], 1);
-    report.top5_score = metrics::top_k_score(scores[w], runtimes[w], 5);
-    rankings.push_back({rows.workload_names[w], report});
-  }
-  return rankings;
-}
-
-RankingReport rank_programs(const ProgramRows& rows, std::span<const double> predicted) {
-  RankingReport report;
-  const auto rankings = rank_by_workload(rows, predicted);
-  const auto mean = [&](double RankingReport::*metric) {
-    double sum = 0.0;
-    int64_t count = 0;
-    for (const auto& ranking : rankings) {
-      if (std::isnan(ranking.report.*metric)) continue;
-      sum += ranking.report.*metric;
-      ++count;
-    }
-    return count > 0 ? sum / count : std::nan("");
-  };
-  report.workloads = rankings.size();
-  for (const auto& ranking : rankings) report.programs += ranking.report.programs;
-  report.pairwise_accuracy = mean(&RankingReport::pairwise_accuracy);
-  report.kendall_tau = mean(&RankingReport::kendall_tau);
-  report.top1_score = mean(&RankingReport::top1_score);
-  report.top5_score = mean(&RankingReport::top5_score);
-  return report;
 }
 
 }  // namespace foretime::models

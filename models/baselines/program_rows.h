@@ -33,10 +33,6 @@ struct ProgramRows {
 /// members, inconsistent shapes, and run times that are not above 0.
 ProgramRows read_statement_rows(const std::filesystem::path& file);
 
-/// Reads AutoTVM's loop features (features, row_splits, id), one row a program, with the run times of program files
-/// that hold the same ids (C1.npz …, named after their workload). Shorter rows are padded with zeros, as in AutoTVM.
-ProgramRows read_loop_rows(const std::filesystem::path& features, const std::vector<std::filesystem::path>& programs);
-
 /// Reads AutoTVM's loop features without program files: rows and ids, but no workloads, run times and flops.
 ProgramRows read_loop_features(const std::filesystem::path& features);
 
@@ -51,23 +47,5 @@ ProgramRows aggregated(const ProgramRows& rows);
 
 /// Returns for each program the best run time of its workload divided by its own run time; 1 is the best. [programs]
 std::vector<double> normalized_throughputs(const ProgramRows& rows);
-
-/// Holds means of ranking metrics (metrics.h) over workloads with at least two programs.
-struct RankingReport {
-  int64_t workloads = 0, programs = 0;
-  double pairwise_accuracy = 0.0, kendall_tau = 0.0, top1_score = 0.0, top5_score = 0.0;
-};
-
-/// Holds the metrics of one workload.
-struct WorkloadRanking {
-  std::string workload;
-  RankingReport report;
-};
-
-/// Evaluates `predicted` [programs], where lower means faster. Means leave out workloads for which a metric is
-/// undefined.
-RankingReport rank_programs(const ProgramRows& rows, std::span<const double> predicted);
-/// Evaluates `predicted` for each workload separately.
-std::vector<WorkloadRanking> rank_by_workload(const ProgramRows& rows, std::span<const double> predicted);
 
 }  // namespace foretime::models

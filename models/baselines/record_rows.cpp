@@ -4,14 +4,11 @@
 #include <map>
 #include <memory>
 #include <numeric>
-#include <random>
 #include <utility>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include "base/error.h"
-#include "base/read_input.h"
 #include "data/frontends/ansor/dag/compute_dag.h"
 #include "data/frontends/ansor/dag/dag_table.h"
 #include "data/frontends/ansor/features/store_features.h"
@@ -19,43 +16,6 @@
 
 namespace foretime::models {
 namespace {
-
-RecordLines read_lines(const nlohmann::json& root, const std::filesystem::path& file, const char* member) {
-  const auto found = root.is_object() ? root.find(member) : root.end();
-  if (found == root.end() || !found->is_object())
-    throw DataError("{}: {}: expected lists of lines by workload key", file.string(), member);
-  RecordLines lines;
-  for (const auto& [key, list] : found->items()) {
-    const bool numbers = list.is_array() && std::all_of(list.begin(), list.end(), [](const nlohmann::json& line) {
-                           return line.is_number_integer() && line.get<int64_t>() >= 0;
-                         });
-    if (!numbers) throw DataError("{}: {}: {}: expected a list of 0-based lines", file.string(), member, key);
-    for (const auto& line : list) lines.insert(line.get<int64_t>());
-  }
-  return lines;
-}
-
-/// A sample of the lines of each workload; `seed` and the workload decide about it.
-RecordLines draw_lines(const std::filesystem::path& records, const RecordLines& lines, int64_t per_workload,
-                       uint64_t seed) {
-  std::map<std::string, std::vector<int64_t>> by_workload;
-  data::RecordReader reader(records);
-  data::TuningRecord record;
-  while (reader.next(record)) {
-    if (lines.empty() || lines.contains(record.line - 1)) by_workload[record.workload_key].push_back(record.line - 1);
-  }
-  RecordLines drawn;
-  uint64_t number = 0;
-  for (auto& [key, all] : by_workload) {
-    std::mt19937_64 random(seed + 0x9e3779b97f4a7c15ULL * ++number);
-    const size_t count = std::min(all.size(), static_cast<size_t>(per_workload));
-    for (size_t i = 0; i < count; ++i) {
-      std::swap(all[i], all[i + random() % (all.size() - i)]);
-      drawn.insert(all[i]);
-    }
-  }
-  return drawn;
-}
 
 /// Programs as they come from a file, to be put into order.
 struct Gathered {
@@ -117,24 +77,11 @@ void gather(const std::filesystem::path& records, const std::filesystem::path& d
 
 }  // namespace
 
-RecordSplit read_record_split(const std::filesystem::path& file) {
-  const auto root = nlohmann::json::parse(read_input(file), nullptr, false);
-  if (root.is_discarded()) throw DataError("{}: no JSON", file.string());
-  RecordSplit split{read_lines(root, file, "train_lines"), read_lines(root, file, "eval_lines")};
-  for (const int64_t line : split.test) {
-    if (split.train.contains(line))
-      throw DataError("{}: line {} is in train_lines and in eval_lines", file.string(), line);
-  }
-  if (split.train.empty() || split.test.empty())
-    throw DataError("{}: no lines in train_lines or in eval_lines", file.string());
-  return split;
-}
-
 RecordRows read_record_rows(const std::filesystem::path& records, const std::filesystem::path& dags,
-                            const RecordLines& lines, int64_t per_workload, uint64_t seed) {
+                            const RecordLines& lines) {
   RecordRows out;
   Gathered gathered;
-  gather(records, dags, per_workload > 0 ? draw_lines(records, lines, per_workload, seed) : lines, gathered, out);
+  gather(records, dags, lines, gathered, out);
   if (gathered.programs.empty()) {
     throw DataError("{}: no record has features ({} without a DAG in {}){}{}", records.string(), out.without_dag,
                     dags.string(), out.first_reason.empty() ? "" : ": ", out.first_reason);
@@ -164,14 +111,6 @@ RecordRows read_record_rows(const std::filesystem::path& records, const std::fil
     out.lines.push_back(program.line);
   }
   return out;
-}
-
-ProgramRows rows_of_lines(const RecordRows& rows, const RecordLines& lines) {
-  std::vector<int64_t> programs;
-  for (size_t p = 0; p < rows.lines.size(); ++p) {
-    if (lines.contains(rows.lines[p])) programs.push_back(p);
-  }
-  return select(rows.rows, programs);
 }
 
 }  // namespace foretime::models

@@ -23,23 +23,10 @@ struct RecordRows {
 /// 0-based lines of a record file.
 using RecordLines = std::unordered_set<int64_t>;
 
-/// Holds the records that an experiment trains on and tests on.
-struct RecordSplit {
-  RecordLines train, test;
-};
-
-/// Reads {"train_lines": {workload key: [lines]}, "eval_lines": {...}}. Throws DataError if a member is missing or a
-/// line is in both.
-RecordSplit read_record_split(const std::filesystem::path& file);
-
 /// Replays each successfully measured record and computes its features (store_features.h, in a fixed order that does
-/// not depend on hash tables). `lines` restricts the records (empty: all). `per_workload` limits the records of a
-/// workload, drawn by `seed` (0: no limit). Throws DataError if a file cannot be read, if one of `lines` is not a
-/// successfully measured record, or if no record has features.
+/// not depend on hash tables). `lines` restricts the records (empty: all). Throws DataError if a file cannot be read,
+/// if one of `lines` is not a successfully measured record, or if no record has features.
 RecordRows read_record_rows(const std::filesystem::path& records, const std::filesystem::path& dags,
-                            const RecordLines& lines = {}, int64_t per_workload = 0, uint64_t seed = 0);
-
-/// Returns the programs of these lines, in the order of `rows`.
-ProgramRows rows_of_lines(const RecordRows& rows, const RecordLines& lines);
+                            const RecordLines& lines = {});
 
 }  // namespace foretime::models

@@ -5,7 +5,6 @@
 #include <limits>
 #include <numeric>
 #include <optional>
-#include <random>
 #include <utility>
 
 #include <fmt/format.h>
@@ -15,7 +14,6 @@
 namespace foretime::models {
 namespace {
 
-constexpr double kTrainingPart = 0.8;
 constexpr int64_t kCheckInterval = 10;  // rounds between two looks at the validation error
 
 /// Seconds in the unit of the target, whose logarithm is fitted.
@@ -86,28 +84,6 @@ std::vector<double> RuntimeModel::predict(const ProgramRows& rows) const {
   std::vector<double> seconds(logs.size());
   for (size_t p = 0; p < logs.size(); ++p) seconds[p] = std::exp(logs[p]) * unit_of(rows, target_, p);
   return seconds;
-}
-
-WorkloadSplit split_workloads(const ProgramRows& rows, const std::vector<std::string>& given, double share,
-                              uint64_t seed) {
-  std::vector<bool> chosen(rows.workload_names.size(), false);
-  for (const auto& name : given) {
-    const auto found = std::find(rows.workload_names.begin(), rows.workload_names.end(), name);
-    if (found == rows.workload_names.end())
-      throw ModelError("workload '{}', expected one of {}", name, fmt::join(rows.workload_names, ", "));
-    chosen[found - rows.workload_names.begin()] = true;
-  }
-  WorkloadSplit split;
-  auto known = programs_of(rows, chosen);
-  chosen.flip();
-  split.test = programs_of(rows, chosen);
-  std::mt19937_64 random(seed);
-  for (size_t i = known.size(); i > 1; --i) std::swap(known[i - 1], known[random() % i]);
-  const std::ptrdiff_t training = std::lround(kTrainingPart * known.size());
-  split.validation.assign(known.begin() + training, known.end());
-  const auto used = std::clamp<std::ptrdiff_t>(std::lround(share * training), 1, training);
-  split.training.assign(known.begin(), known.begin() + used);
-  return split;
 }
 
 }  // namespace foretime::models

@@ -38,13 +38,4 @@ class RuntimeModel {
   int64_t rounds_ = 0;
 };
 
-/// Holds the programs of an experiment: 80 % of the `given` workloads are for training, of which the first `share` is
-/// used, and 20 % for validation. Programs of all other workloads are the test. The order is a shuffle by `seed`, so
-/// that a smaller share is a subset of a larger one.
-struct WorkloadSplit {
-  std::vector<int64_t> training, validation, test;
-};
-WorkloadSplit split_workloads(const ProgramRows& rows, const std::vector<std::string>& given, double share,
-                              uint64_t seed);
-
 }  // namespace foretime::models

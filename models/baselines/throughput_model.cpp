@@ -1,7 +1,6 @@
 #include "models/baselines/throughput_model.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <limits>
 
@@ -12,11 +11,6 @@
 
 namespace foretime::models {
 namespace {
-
-constexpr const char* kLossNote = "foretime_loss";
-constexpr const char* kMarginNote = "foretime_margin";
-constexpr const char* kColumnsNote = "foretime_columns";
-const std::vector<std::string> kLossNames = {"sum_squares", "sum_pairs", "rows_squared", "rows_ranked"};
 
 bool sums_rows(ThroughputLoss loss) { return loss == ThroughputLoss::sum_squares || loss == ThroughputLoss::sum_pairs; }
 
@@ -175,32 +169,6 @@ std::vector<double> ThroughputModel::predict(const ProgramRows& rows) const {
   BoosterMatrix matrix(rows.features, rows.columns);
   matrix.set_margins(std::vector<float>(matrix.rows(), settings_.margin));
   return sums(rows, booster_.predict(matrix));
-}
-
-void ThroughputModel::save(const std::filesystem::path& file) {
-  booster_.set_note(kLossNote, kLossNames[static_cast<size_t>(settings_.loss)]);
-  booster_.set_note(kMarginNote, fmt::format("{}", settings_.margin));
-  booster_.set_note(kColumnsNote, fmt::format("{}", columns_));
-  booster_.save(file);
-}
-
-ThroughputModel ThroughputModel::load(const std::filesystem::path& file) {
-  Booster booster(file);
-  const auto number = [&](const char* name, auto& value) {
-    const std::string text = booster.note(name);
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (error != std::errc() || end != text.data() + text.size())
-      throw ModelError("{}: note {}: '{}', expected a number that foretime baseline wrote", file.string(), name, text);
-  };
-  const auto loss = std::find(kLossNames.begin(), kLossNames.end(), booster.note(kLossNote));
-  if (loss == kLossNames.end())
-    throw ModelError("{}: no note {}, expected a model of foretime baseline", file.string(), kLossNote);
-  ThroughputSettings settings;
-  settings.loss = static_cast<ThroughputLoss>(loss - kLossNames.begin());
-  int64_t columns = 0;
-  number(kMarginNote, settings.margin);
-  number(kColumnsNote, columns);
-  return {std::move(booster), settings, columns};
 }
 
 }  // namespace foretime::models

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
 #include <span>
 #include <string>
 #include <utility>
@@ -58,13 +57,9 @@ class ThroughputModel {
  public:
   /// Trains a model on all rows.
   static ThroughputModel train(const ProgramRows& rows, const ThroughputSettings& settings);
-  /// Loads a saved model. Throws ModelError for other files.
-  static ThroughputModel load(const std::filesystem::path& file);
 
   /// Returns the scores, [programs]. Throws ModelError if the rows do not have the columns of the training.
   std::vector<double> predict(const ProgramRows& rows) const;
-  /// Saves one file, which XGBoost reads too, with notes on the conversion of rows to scores.
-  void save(const std::filesystem::path& file);
 
  private:
   ThroughputModel(Booster booster, const ThroughputSettings& settings, int64_t columns)

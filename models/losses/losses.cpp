@@ -165,21 +165,6 @@ TargetTransform TargetStatistics::fit() const {
   return result;
 }
 
-Tensor group_loss(const LossSettings& settings, const Tensor& scores, const Tensor& targets) {
-  return batch_loss(settings, scores, targets, {0, scores.dim() > 0 ? scores.size(0) : 0}, {1.0});
-}
-
-Tensor batch_loss(const LossSettings& settings, const Tensor& outputs, const Tensor& targets,
-                  const std::vector<int64_t>& group_ptr, const std::vector<double>& weights) {
-  const auto known = targets.to(torch::kCPU, torch::kDouble).contiguous();
-  const LossGroups groups{{known.data_ptr<double>(), static_cast<size_t>(known.numel())}, group_ptr, weights};
-  check_outputs(outputs, known.numel());
-  device::Arena arena(outputs.device(), max_loss_target_bytes(groups));
-  auto ready = loss_targets(settings, groups, outputs.dim() == 2, outputs.scalar_type(), arena);
-  if (const auto upload = arena.upload()) upload->wait();
-  return batch_loss(settings, outputs, ready);
-}
-
 Tensor batch_loss(const LossSettings& settings, const Tensor& outputs, const LossTargets& targets) {
   check_outputs(outputs, targets.candidates);
   Tensor total;

@@ -43,15 +43,17 @@ class TargetStatistics {
   torch::Tensor sums_ = torch::zeros({3}, torch::kDouble);
 };
 
-/// Returns the loss of one group, a scalar in the type of the scores: `scores` [candidates] (lower means faster,
-/// differentiable), `targets` [candidates] float64 (run times after the target's transform; ranking losses use only
-/// their order). A group with a single candidate has ranking loss 0, an empty group loss 0; both take part in backward.
+/// Returns the sum over groups of the group's weight times its loss, a scalar in the type of the scores. `outputs` are
+/// scores [candidates] (lower means faster, differentiable), or [candidates, 2] with logits of the chance of failure in
+/// the second column: each group then adds failure_weight times the mean cross entropy of these chances. `targets` were
+/// prepared with these settings (loss_targets.h); ranking losses use only their order. A group with a single candidate
+/// has ranking loss 0, an empty group loss 0; both take part in backward. A group of weight 0 is padding and adds
+/// nothing, even if its scores are NaN.
 ///
-/// With s = -score, and candidates counted in ascending order of their targets:
+/// With s = -score, and candidates counted in ascending order of their targets, the loss of a group is:
 ///   listmle            sum over i of log(sum over j >= i of exp(s_j / T)) - s_i / T: the negative log-likelihood of
 ///                      the measured order under Plackett and Luce's model, summed over the list as published (Xia et
 ///                      al., ICML 2008), with T = temperature. Equal targets keep their order of position.
-///                      2008), with T = temperature. Equal targets keep their order of position.
 ///   pairwise_hinge     mean over pairs (i faster than j) of max(0, margin - (score_j - score_i))
 ///   pairwise_logistic  mean over the same pairs of log(1 + exp((score_i - score_j) / T)) (RankNet)
 ///   mse, huber, l1     mean over candidates of that loss of score - target; huber is quadratic up to `delta`
@@ -61,17 +63,6 @@ class TargetStatistics {
 /// mse + h * huber) / (1 + m + h).
 ///
 /// Throws ModelError for an unknown loss and for tensors that are not vectors of one length.
-torch::Tensor group_loss(const configs::LossSettings& settings, const torch::Tensor& scores,
-                         const torch::Tensor& targets);
-
-/// Returns the sum over groups of weights[g] * group_loss of the candidates group_ptr[g] … group_ptr[g + 1] - 1. A
-/// group of weight 0 is padding and adds nothing, even if its scores are NaN. `outputs` are the scores, or [candidates,
-/// 2] with logits of the chance of failure in the second column: each group then adds failure_weight times the mean
-/// cross entropy of these chances.
-torch::Tensor batch_loss(const configs::LossSettings& settings, const torch::Tensor& outputs,
-                         const torch::Tensor& targets, const std::vector<int64_t>& group_ptr,
-                         const std::vector<double>& weights);
-/// Returns the loss of a batch whose targets were prepared with these settings (loss_targets.h).
 torch::Tensor batch_loss(const configs::LossSettings& settings, const torch::Tensor& outputs,
                          const LossTargets& targets);
 

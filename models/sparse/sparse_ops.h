@@ -39,11 +39,6 @@ torch::Tensor csr_matmul(const CsrTensor& matrix, const torch::Tensor& x);
 /// equal maxima, in the order of the entries.
 torch::Tensor csr_max(const CsrTensor& pattern, const torch::Tensor& x);
 
-/// Reference implementation of csr_sum by ATen's operations, on any device.
-torch::Tensor csr_sum_aten(const std::vector<CsrTermTensor>& terms, const SumEpilogue& epilogue = {});
-/// Reference implementation of csr_max by ATen's operations, on any device.
-torch::Tensor csr_max_aten(const CsrTensor& pattern, const torch::Tensor& x);
-
 /// Returns the gather of the source states (columns) of a matrix's entries, [entries, cols], for csr_sum.
 CsrTensor entry_sources(const CsrTensor& matrix);
 /// Returns the gather of the target states (rows) of a matrix's entries, [entries, rows], for csr_sum.
@@ -61,12 +56,6 @@ torch::Tensor weighted_sum(const CsrTensor& matrix, const torch::Tensor& weights
 /// Returns out[e, h] = a[row(e), h] · b[column(e), h]: a [rows, heads * width], b [cols, heads * width] → [entries,
 /// heads].
 torch::Tensor entry_products(const CsrTensor& matrix, const torch::Tensor& a, const torch::Tensor& b, int64_t heads);
-
-/// Reference implementations by ATen's operations, on any device.
-torch::Tensor edge_softmax_aten(const CsrTensor& matrix, const torch::Tensor& logits);
-torch::Tensor weighted_sum_aten(const CsrTensor& matrix, const torch::Tensor& weights, const torch::Tensor& x);
-torch::Tensor entry_products_aten(const CsrTensor& matrix, const torch::Tensor& a, const torch::Tensor& b,
-                                  int64_t heads);
 
 /// Returns the row of each entry, [entries] int32.
 torch::Tensor entry_rows(const CsrTensor& matrix);

@@ -7,6 +7,7 @@
 #include "tests/acceptance/checks.h"
 #include "tests/acceptance/compare.h"
 #include "tests/models/matrix_tensor.h"
+#include "tests/models/sparse_reference.h"
 
 namespace foretime::acceptance {
 namespace {

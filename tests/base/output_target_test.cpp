@@ -21,9 +21,9 @@ namespace fs = std::filesystem;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-constexpr FileKind kAll[] = {FileKind::collection,  FileKind::bundle,  FileKind::torchscript, FileKind::graph,
-                             FileKind::plan_arrays, FileKind::ranking, FileKind::report,      FileKind::machine,
-                             FileKind::experiment,  FileKind::unmarked};
+constexpr FileKind kAll[] = {FileKind::collection, FileKind::bundle,      FileKind::torchscript,
+                             FileKind::graph,      FileKind::plan_arrays, FileKind::ranking,
+                             FileKind::report,     FileKind::machine,     FileKind::experiment};
 
 class OutputTarget : public ::testing::Test {
  protected:

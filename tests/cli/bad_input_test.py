@@ -127,7 +127,7 @@ class OtherFilesTest(ProgramTest):
         commands = {"inspect": ("data", "inspect", "{}"), "pack": ("data", "pack", "-o", "o.foretime", "{}", "--format", "layout"),
                     "pack-records": ("data", "pack-records", "-o", "o.foretime", "{}", "--dags", dags),
                     "pack-tir": ("data", "pack-tir", "-o", "o.foretime", "{}"), "pack-table": ("data", "pack-table", "-o", "o.foretime", "{}"),
-                    "convert": ("data", "convert", "{}", "o.npz"), "dags": ("data", "dags", "-o", "o.jsonl", "{}"),
+                    "convert": ("data", "convert", "{}", "o.npz"),
                     "verify": ("data", "verify", "{}"), "rank": ("rank", "x86-cpu", "{}"),
                     "train": ("train", SOURCE / "configs/quickstart.yaml", "data.root=.", "data.train=[{}]", "run.directory=r", "--quiet"),
                     "bundle": ("bundle", "show", "./{}"), "serve": ("serve", "./{}", "--port", "0")}
@@ -150,10 +150,11 @@ class OtherFilesTest(ProgramTest):
     def test_what_is_of_another_command_names_it(self):
         samples = SOURCE / "samples"
         self.write("t.csv", "a,runtime\n1,2\n")
+        self.write("dags.txt", "A = PLACEHOLDER [4, 4]\n")
         for command, what, way in (
                 (("data", "inspect", "t.csv"), "a table", "foretime data pack-table packs it"),
                 (("data", "inspect", samples / "ansor/dags.jsonl.gz"), "a table of compute DAGs", "--dags"),
-                (("data", "inspect", samples / "ansor/compute_dags.txt"), "compute DAGs as TVM prints them", "foretime data dags"),
+                (("data", "inspect", "dags.txt"), "compute DAGs as TVM prints them", "export_dags.py"),
                 (("data", "pack-tir", "-o", "o.foretime", samples / "ansor/records.jsonl.gz"), "tuning records", "pack-records"),
                 (("data", "pack-table", "-o", "o.foretime", SAMPLES / "C1.npz"), "a .npz archive", "takes? it as it is"),
                 (("rank", SAMPLES / "C1.npz", "t.csv"), "a .npz archive", "")):

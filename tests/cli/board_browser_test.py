@@ -35,8 +35,6 @@ overrides: {data: {test: [C10.npz]}}
 entries:
   - {label: GCN, set: {model.type: gcn}}
   - {label: mean, kind: mean}
-figures:
-  - {file: error.svg, kind: curves, metric: mae, x: log, y: log}
 """
 HAS_BOARD = (pathlib.Path(FORETIME).parent / "core/foretime-board").exists()
 
@@ -509,7 +507,9 @@ class BoardBrowserTest(ProgramTest):
         self.assertEqual(shown, {(row["entry"], row["fraction"], row["seed"], row["metric"]): float(row["value"]) for row in rows})
         summary = (self.folder / "all/small/summary.md").read_text()
         self.assertIn(self.one(".scroll tbody tr td").text, summary)
-        self.assertTrue(self.until(lambda: self.browser.run("return [...document.images].every((image) => image.naturalWidth > 0) && document.images.length") == 1))
+        self.assertTrue(self.until(lambda: self.all("figure[aria-label='mae (ms)'] canvas")))
+        self.click("figure[aria-label='mae (ms)'] .saves button:nth-child(1)")
+        self.assertEqual(self.saved(".csv").splitlines()[0], "share of the data,GCN,mean")
         self.click("[aria-label=trials] [data-key=mae]")
         self.assertIn("sort=mae", self.browser.driver.current_url)
         self.click("main a[href^='/runs']")

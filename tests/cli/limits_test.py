@@ -155,7 +155,6 @@ class VersionsTest(ProgramTest):
         "data/files/packed_file.h: kVersion": "here", "inference/bundle/bundle.h: kBundleVersion": "here",
         "inference/python/foretime/trial.py: format": "here",
         "inference/python/foretime/groups.py: version": "numpy's __array_interface__, no file",
-        "plans/symbolic_plan_bytes.cpp: kVersion": "part of the key by which stored plans are found, so that other versions are not found",
         "jobs/queue/job_hash.h: kRecordFormat": "VersionSkew.AJobOfALaterFormatWaitsForAnAgentThatReadsIt",
         "jobs/queue/job_hash.h: kSweepFormat": "VersionSkew",
     }

@@ -121,11 +121,8 @@ class MachinesTest(ProgramTest):
         self.assertNotEqual(described, by_guess)
         self.assertEqual(ranked("run", "there.jsonl", "--dags", DAGS, "--targets", "other.yaml")[0], described)
 
-        # `select` says it too, until the bundle knows the machine.
-        select = ("there.jsonl", "--dags", DAGS, "-n", 2)
-        self.assertIn("does not know " + guessed, " ".join(self.run_foretime("select", "model.foretime", *select).stderr.split()))
         self.run_foretime("bundle", "add-machine", "model.foretime", "other.yaml", "-o", "knows.foretime")
-        self.assertNotIn("does not know", self.run_foretime("select", "knows.foretime", *select).stderr)
+        self.assertNotIn("does not know", ranked("knows.foretime", "there.jsonl", "--dags", DAGS)[1])
 
         # As programs score that were packed for it.
         pack = ("data", "pack-records", "-o", "there.foretime", "there.jsonl", "--dags", DAGS)

@@ -28,13 +28,11 @@ COMMANDS = {
     "synth": (("data", "synth", "{}", "--nodes", 20, "--configurable", 4, "--configs", 5), "synthetic_out.npz", None, True),
     "synth packed": (("data", "synth", "{}", "--nodes", 20, "--configurable", 4, "--configs", 5), "synthetic_out.foretime", None, True),
     "convert": (("data", "convert", "layouts.pb", "{}"), "out.npz", "layouts.pb", True),
-    "dags": (("data", "dags", "printed.txt", "-o", "{}"), "out.jsonl", "printed.txt", False),
     "rank csv": (("rank", "trees.foretime", "C1.npz", "-o", "{}"), "out.csv", "C1.npz", True),
     "rank json": (("rank", "trees.foretime", "C1.npz", "--format", "json", "-o", "{}"), "out.json", "trees.foretime", True),
     "rank submission": (("rank", "layout.foretime", "layouts.pb", "--format", "submission", "--collection", "layout:xla:random", "-o", "{}"),
                         "out.csv", "layouts.pb", True),
     "report": (("report", "run", "-o", "{}"), "out.html", "run/metrics.jsonl", True),
-    "select": (("select", "loops.foretime", *RECORDS, "-n", 2, "-o", "{}"), "out.json", "records.json", False),
     "inputs": (("bundle", "inputs", "trees.foretime", "C1.npz", "-o", "{}"), "out.npz", "C1.npz", True),
     "add-machine": (("bundle", "add-machine", "loops.foretime", "machine.yaml", "-o", "{}"), "out.foretime", "loops.foretime", True),
     "export": (("export", "run", "{}"), "out.foretime", "run/config.yaml", True),
@@ -44,10 +42,8 @@ COMMANDS = {
     "measure": (("target", "measure", *QUICK, "-o", "{}"), "out.yaml", None, True),
     "measure json": (("target", "measure", "--json", *QUICK, "-o", "{}"), "out.json", None, True),
     "evaluate": (("evaluate", "run", "--rankings", "{}"), "out.csv", "run/config.yaml", True),
-    "baseline": (("baseline", "xgboost", "statements", "--records", ANSOR / "records.jsonl.gz", "--dags", ANSOR / "dags.jsonl.gz", "--per-workload", 8,
-                  "--rounds", 2, "--save", "{}"), "out.json", None, False),
 }
-TEXT = {"dags", "rank csv", "rank json", "rank submission", "report", "select", "measure", "measure json", "evaluate"}
+TEXT = {"rank csv", "rank json", "rank submission", "report", "measure", "measure json", "evaluate"}
 
 
 class OutputsTest(ProgramTest):
@@ -62,7 +58,6 @@ class OutputsTest(ProgramTest):
         (cls.shared / "table.csv").write_text("size,ms\n1,2.0\n2,3.0\n")
         (cls.shared / "layouts.pb").write_bytes(LAYOUTS)
         (cls.shared / "tiles.pb").write_bytes(TILES)
-        (cls.shared / "printed.txt").write_text((ANSOR / "compute_dags.txt").read_text())
         first = cls("setUp")
         first.folder = cls.shared
         first.train(trainer__steps=2, run__directory="run")

@@ -75,29 +75,6 @@ class PlanTest(ProgramTest):
         found = self.plan("--sizes", sizes, "--candidates", 50, "--configurable", 0.1)
         self.assertEqual(found["heaviest"][0]["configurable"], 60)
 
-    def test_predictions_follow_the_given_speed(self):
-        arguments = ["--sizes", self.sizes(), "--ranks", "1,8,64", "--groups-per-rank", 8, "--predict", "--seconds-per-cost", "1e-9"]
-        plans = self.plan(*arguments)["plans"]
-        self.assertEqual(plans[0]["prediction"]["efficiency"], 1)
-        for before, after in zip(plans, plans[1:]):
-            self.assertLess(after["prediction"]["efficiency"], before["prediction"]["efficiency"])
-        slow = self.plan(*arguments, "--between-latency", 1e-2)["plans"][2]["prediction"]
-        self.assertLess(slow["efficiency"], plans[2]["prediction"]["efficiency"])
-        text = self.run_foretime("plan", *arguments).stdout
-        self.assertIn("efficiency", text)
-        self.assertIn("11.0 GB/s between hosts", text)
-
-    def test_a_run_tells_how_fast_a_rank_is(self):
-        self.train(trainer__steps=12, trainer__log_every=2)
-        file = self.folder / "settings.yaml"
-        prediction = self.plan(file, *self.settings(), "--ranks", 1, "--predict", "--measured", self.folder / "run")["plans"][0]["prediction"]
-        self.assertGreater(prediction["step_seconds"], 0)
-        lines = self.lines_of()
-        lines = [line for line in lines if line["kind"] == "train"]
-        measured = (lines[-1]["seconds"] - lines[0]["seconds"]) / (lines[-1]["step"] - lines[0]["step"])
-        self.assertTrue(0.1 < prediction["step_seconds"] / measured < 10, (prediction, measured))
-
-
 class BadPlanTest(ProgramTest):
     def refuse(self, code, expected, *arguments):
         done = self.run_foretime("plan", *arguments, code=code)
@@ -114,7 +91,6 @@ class BadPlanTest(ProgramTest):
         self.refuse(2, "--ranks", "--sizes", sizes, "--ranks", 0)
         self.refuse(2, "--ranks", "--sizes", sizes, "--ranks", "8,two")
         self.refuse(2, "set sampler.max_segment_nodes", "--sizes", sizes, "shard.max_rank_bytes=1000000")
-        self.refuse(2, "--seconds-per-cost", "--sizes", sizes, "--predict")
         self.refuse(2, "expected a settings file, or --sizes")
         self.refuse(2, "sampler.colour", "--sizes", sizes, "sampler.colour=3")
         self.refuse(3, "none.csv", "--sizes", self.folder / "none.csv")

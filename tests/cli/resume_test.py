@@ -127,8 +127,7 @@ class ResumeTest(ProgramTest):
         self.train(trainer__steps=10, checkpoint__every_steps=5, checkpoint__keep_last=9)
         folder = self.folder / "run/checkpoints"
         self.write("run/checkpoints/best.json", {"step": 5, "metric": "holdout/kendall_tau", "value": 1})
-        commands = (("evaluate", "run", "--json"), ("rank", "run", SAMPLES / "C10.npz", "--top", 3),
-                    ("select", "run", SAMPLES / "C10.npz", "-n", 3))
+        commands = (("evaluate", "run", "--json"), ("rank", "run", SAMPLES / "C10.npz", "--top", 3))
         newest = [self.run_foretime(name, folder / "step-00000010", *rest).stdout for name, _, *rest in commands]
         for damaged, said in ((folder / "step-00000005/model.safetensors", "CRC-32"), (folder / "best.json", "parse error")):
             flip_byte(damaged, 0, 255)
@@ -153,7 +152,7 @@ class ResumeTest(ProgramTest):
         self.write("run/checkpoints/best.json", {"step": 5, "metric": "holdout/kendall_tau", "value": 1})
         shutil.rmtree(folder / "step-00000005")
         missing = "run/checkpoints/step-00000005: this checkpoint is missing; the newest intact checkpoint is "
-        for command in (("evaluate", "run"), ("rank", "run", SAMPLES / "C10.npz", "--top", 3), ("select", "run", SAMPLES / "C10.npz", "-n", 3)):
+        for command in (("evaluate", "run"), ("rank", "run", SAMPLES / "C10.npz", "--top", 3)):
             self.assertIn(f"warning: {missing}used in its place: run/checkpoints/step-00000010", self.run_foretime(*command).stderr)
         for out in ("out.foretime", "out.pt", "out"):
             self.assertIn(f"{missing}run/checkpoints/step-00000010: name that one", self.run_foretime("export", "run", out, code=3).stderr)

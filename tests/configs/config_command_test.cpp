@@ -40,13 +40,6 @@ TEST_F(ConfigCommand, PrintsResolvedSettings) {
   EXPECT_EQ(output_of("config " + file_.string() + " trainer.steps=3 data.train=[a,b]"), configs::to_yaml(expected));
 }
 
-TEST_F(ConfigCommand, PrintsAFormerFileWithItsNewNames) {
-  scratch_.write("settings.yaml", "model: {type: chebnet, cheb_order: 4}\n");
-  EXPECT_EQ(output_of("config --migrate " + file_.string()), "model:\n  type: chebnet\n  chebnet:\n    order: 4\n");
-  EXPECT_THROW(output_of("config --migrate"), CLI::RequiresError);
-  EXPECT_THROW(output_of("config --migrate " + file_.string() + " trainer.steps=3"), CLI::ExcludesError);
-}
-
 TEST_F(ConfigCommand, RefusesBadUseAndBadSettings) {
   EXPECT_THROW(output_of("config"), CLI::RequiredError);
   EXPECT_THROW(output_of("config --reference " + file_.string()), CLI::ExcludesError);

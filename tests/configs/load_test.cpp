@@ -239,31 +239,6 @@ TEST(ParseSettings, WordsOfAChoiceComeWithTheNearestOne) {
   EXPECT_EQ(settings.comm.backend, Backend::nccl);
 }
 
-/// Everywhere where a key can be named: files, overrides, and one key alone as sweeps set it.
-TEST(RenamedSettings, AreRefusedWithTheirNewNames) {
-  Settings settings;
-  const FieldList list = list_fields(settings);
-  const auto names_all = [](const std::string& message, const auto& names) {
-    for (const auto& name : names) EXPECT_THAT(message, HasSubstr(std::string(name)));
-  };
-  for (const auto& [old_key, keys] : renamed_keys()) {
-    SCOPED_TRACE(old_key);
-    const std::string key(old_key), section = key.substr(0, key.find('.')), name = key.substr(key.find('.') + 1);
-    EXPECT_EQ(list.field(key), nullptr);
-    for (const auto& now : keys) EXPECT_NE(list.field(std::string(now)), nullptr) << now;
-    const std::string message = error_of(section + ":\n  " + name + ": 1\n");
-    EXPECT_THAT(message, AllOf(StartsWith("run.yaml:2: " + key + ": is now "), HasSubstr("--migrate")));
-    names_all(message, keys);
-    names_all(error_of("{}", {key + "=1"}), keys);
-    names_all(message_of<SettingsError>([&] { apply_override(settings, key, "1"); }), keys);
-  }
-  for (const auto& [key, old_word, word] : renamed_words())
-    EXPECT_THAT(message_of<SettingsError>([&, &key = key, &old_word = old_word] {
-                  apply_override(settings, std::string(key), std::string(old_word));
-                }),
-                HasSubstr(fmt::format("{} is now {}", old_word, word)));
-}
-
 TEST(MessageHops, CountStepsAndNotLayers) {
   const auto hops = [](const std::string& model) {
     return message_hops(parse_settings("model: {" + model + "}", "run.yaml").model);
@@ -317,17 +292,6 @@ TEST_F(LoadSettings, FilesThatCannotBeReadSayWhy) {
   EXPECT_EQ(error_of_file(folder_), folder_.string() + ": found a folder, expected a YAML file");
   EXPECT_THAT(error_of_file(scratch_.write("empty.yaml", "")),
               AllOf(StartsWith((folder_ / "empty.yaml").string()), HasSubstr("found no settings")));
-}
-
-TEST_F(LoadSettings, FilesOfFormerVersionsMigrate) {
-  const std::string model = "model: {type: gat, heads: 8, cheb_order: 5, directions: together, members: 2";
-  const auto unknown = scratch_.write("unknown.yaml", model + "}\nmodel_is: old\n");
-  EXPECT_THAT(message_of<SettingsError>([&] { migrate(unknown); }), HasSubstr("model_is: unknown setting"));
-  const auto old =
-      scratch_.write("old.yaml", model + ",\n  readout: [tied_sum, mean]}\nsampler: {draws_per_group: 0}\n");
-  EXPECT_EQ(migrate(old),
-            "model:\n  type: gat\n  readout: [decision_sum, mean]\n  ensemble_size: 2\n  gat:\n    heads: 8\n"
-            "    directions: together\nsampler:\n  samples_per_group: 0\n");
 }
 
 TEST(ShippedSettings, Load) {

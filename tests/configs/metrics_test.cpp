@@ -75,7 +75,7 @@ TEST(Metrics, TheGoalIsTheMetricsOwn) {
   };
   EXPECT_FALSE(maximizes(goal("valid/mae", "auto").trainer));
   EXPECT_TRUE(maximizes(goal("valid/opa", "auto").trainer));
-  EXPECT_TRUE(maximizes(goal("valid/mae", "maximize").trainer)) << "what a file of a former version says";
+  EXPECT_TRUE(maximizes(goal("valid/mae", "maximize").trainer));
   EXPECT_THAT(find_metric_conflict(goal("valid/mae", "maximize"), false),
               HasSubstr("trainer.metric_goal: found maximize while trainer.metric is valid/mae"));
   EXPECT_THAT(find_metric_conflict(goal("valid/opa", "minimize"), false), HasSubstr("better when it is larger"));

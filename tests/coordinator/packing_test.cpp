@@ -35,12 +35,12 @@ class Packing : public ::testing::Test {
   }
 
   /// What each rank threw, as exit code and text; empty where it went on. Only rank 0 knows the headers at first.
-  std::vector<std::string> pack(int ranks, int64_t threads, const data::PlanMaker& plans = {}) {
+  std::vector<std::string> pack(int ranks, int64_t threads) {
     std::vector<std::string> said(static_cast<size_t>(ranks));
     foretime::testing::run_threads(ranks, [&](comm::Communicator& comm) {
       try {
         const auto headers = share_headers(comm, comm.rank() == 0 ? headers_ : std::vector<data::GroupHeader>());
-        pack_collection(comm, out_, headers, {.threads = threads, .plan_maker = plans});
+        pack_collection(comm, out_, headers, {.threads = threads});
       } catch (const std::exception& error) {
         said[static_cast<size_t>(comm.rank())] = std::to_string(exit_code_of(error)) + " " + error.what();
       }
@@ -59,15 +59,12 @@ class Packing : public ::testing::Test {
 };
 
 TEST_F(Packing, GivesOneFileForAnyNumberOfRanksAndThreads) {
-  const data::PlanMaker plans = [](const data::Group& group) {
-    return data::PackedPlans{{1, std::vector<std::byte>(static_cast<size_t>(group.graphs.nodes()))}};
-  };
-  EXPECT_THAT(pack(1, 1, plans), ::testing::Each(""));
+  EXPECT_THAT(pack(1, 1), ::testing::Each(""));
   const auto expected = bytes_of(out_);
   EXPECT_EQ(data::verify_packed(out_), 6);
   for (const auto& [ranks, threads] : std::vector<std::pair<int, int64_t>>{{1, 3}, {2, 1}, {3, 2}, {8, 1}}) {
     fs::remove(out_);
-    EXPECT_THAT(pack(ranks, threads, plans), ::testing::Each(""));
+    EXPECT_THAT(pack(ranks, threads), ::testing::Each(""));
     EXPECT_TRUE(bytes_of(out_) == expected) << ranks << " ranks with " << threads << " threads";
     EXPECT_EQ(files(), (std::set<std::string>{"npz", "out.foretime"}));
   }

@@ -126,15 +126,6 @@ TEST(Experiment, MessagesSayWhereAndWhat) {
               HasSubstr("MLP: sampler."));
 }
 
-TEST(Experiment, FiguresAreCheckedAndStayInTheirFolder) {
-  const auto figure = [](const std::string& text) { return message_of(kSmall + "figures: [" + text + "]\n"); };
-  EXPECT_EQ(figure("{file: a.svg, kind: curves, metric: mae, x: log}"), "no exception");
-  EXPECT_THAT(figure("{file: ../a.svg}"), HasSubstr("expected a file name"));
-  EXPECT_THAT(figure("{file: .svg}"), HasSubstr("expected a file name"));
-  EXPECT_THAT(figure("{file: a.svg}, {file: a.svg}"), HasSubstr("a second time"));
-  EXPECT_THAT(figure("{file: a.svg, metric: tau}"), HasSubstr("found the metric tau"));
-}
-
 TEST(Experiment, ModelsBecomeJobsOfOneSweep) {
   const auto experiment = testing::parse_experiment(kSmall);
   const auto trials = trials_of(experiment, "out");
@@ -156,8 +147,7 @@ TEST(Experiment, ModelsBecomeJobsOfOneSweep) {
 
 TEST(Experiment, DamagedFilesAreRefusedAndNothingElseHappens) {
   std::mt19937 random(5);
-  const std::string figures = "figures: [{file: a.svg, kind: curves, metric: mae}]\nreferences: [{label: x, mae: 1}]\n";
-  const std::string whole = kSmall + figures;
+  const std::string whole = kSmall + "references: [{label: x, mae: 1}]\n";
   int refused = 0;
   for (int round = 0; round < 3000; ++round) {
     const auto text = testing::damaged(whole, random);
@@ -179,7 +169,6 @@ TEST(Experiment, ShippedFilesAreRight) {
       const auto experiment = load_experiments(file, {.variant = variant}).parts.at(0);
       EXPECT_EQ(experiment.name, name);
       EXPECT_GE(trials_of(experiment, "out").size(), 10U);
-      EXPECT_FALSE(experiment.figures.empty());
     }
   }
   const auto protocol = std::filesystem::path(FORETIME_SOURCE_DIR) / "configs/experiments/tpugraphs.yaml";

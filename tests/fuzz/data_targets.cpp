@@ -20,12 +20,10 @@
 #include "data/files/npy.h"
 #include "data/files/packed.h"
 #include "data/files/packed_file.h"
-#include "data/frontends/ansor/printed/dag_conversion.h"
 #include "data/frontends/ansor/records/record_reader.h"
 #include "data/frontends/loops/loop_graph.h"
 #include "data/frontends/tir/tir_file.h"
 #include "plans/plan_source.h"
-#include "plans/symbolic_plan.h"
 #include "tests/data/groups.h"
 #include "tests/fuzz/targets.h"
 
@@ -76,8 +74,8 @@ plans::PlanRequest request_for(CandidateKind kind) {
           .sharing = kind == CandidateKind::layout ? plans::Sharing::states : plans::Sharing::none};
 }
 
-/// What training does with a group: its candidates, states and plans. `header`: of the collection that may have a plan.
-void use(const data::Group& group, const data::GroupHeader* header = nullptr) {
+/// What training does with a group: its candidates, states and plans.
+void use(const data::Group& group) {
   constexpr int64_t kMostNodes = 2000, kMostCandidates = 100;
   if (group.graphs.nodes() > kMostNodes || group.candidates > kMostCandidates) return;
   std::vector<int64_t> all;
@@ -86,21 +84,13 @@ void use(const data::Group& group, const data::GroupHeader* header = nullptr) {
   data::distinct_candidates(group, all);
   done([&] {
     const auto request = request_for(group.kind);
-    const auto source =
-        header != nullptr ? plans::load_plan_source(*header, group, request) : plans::make_plan_source(group, request);
-    plans::for_each_plan(group, source, all, 1000, [](const plans::MessagePlan&) {});
+    plans::for_each_plan(group, plans::make_plan_source(group, request), all, 1000, [](const plans::MessagePlan&) {});
   });
 }
 
 std::string sample_collection(CandidateKind kind) {
   const auto file = folder() / "sample.foretime";
-  data::PackedWriter writer(file, [](const data::Group& group) {
-    data::PackedPlans plans = {{7, std::vector<std::byte>(static_cast<size_t>(group.graphs.nodes()), std::byte{3})}};
-    const auto request = request_for(group.kind);
-    if (group.kind == CandidateKind::layout)
-      plans[plans::symbolic_plan_key(request)] = plans::to_bytes(*plans::make_symbolic_plan(group, request, {}));
-    return plans;
-  });
+  data::PackedWriter writer(file, "a note");
   for (uint32_t i = 0; i < 2; ++i) writer.add(testing::make_group(kind, "group " + std::to_string(i), i));
   writer.finish();
   std::ifstream stream(file, std::ios::binary);
@@ -159,9 +149,8 @@ void edit_collection(Bytes& file, Choices& choices) {
     }
     case 3:
     case 6:
-    case 7: {  // a value in a section; plans have the most that can be wrong
-      const bool plans = choices.flag() && record.sections[packed::kPlans].bytes > 0;
-      const auto& section = record.sections.at(plans ? packed::kPlans : choices.below(packed::kSectionCount));
+    case 7: {  // a value in a section
+      const auto& section = record.sections.at(choices.below(packed::kSectionCount));
       if (section.bytes == 0) return;
       const size_t width = size_t{1} << choices.below(4);
       const uint64_t place = section.offset + choices.below(std::min<uint64_t>(section.bytes, 65535)) / width * width;
@@ -403,8 +392,8 @@ void run_packed(std::string_view bytes) {
   done([&] { data::verify_packed(path); });
   for (const auto& header : headers) {
     done([&] { data::load_packed_summary(header); });
-    done([&] { data::load_packed_plan(header, 7); });
-    done([&] { use(data::load_packed(header), &header); });
+    done([&] { data::packed_note(header); });
+    done([&] { use(data::load_packed(header)); });
   }
 }
 
@@ -448,7 +437,7 @@ void run_files(std::string_view bytes) {
   settings.format = configs::DataFormat::programs;
   settings.representation = configs::Representation::loops;
   static const auto featurizer = data::make_featurizer(settings);
-  switch ((bytes.front() - '0') % 7) {
+  switch ((bytes.front() - '0') % 6) {
     case 0:
     case 1: {  // tunings of XLA modules
       const auto kind = bytes.front() == '0' ? CandidateKind::layout : CandidateKind::tile;
@@ -509,9 +498,6 @@ void run_files(std::string_view bytes) {
       });
       return;
     }
-    case 6:
-      done([&] { data::convert_printed_dags({write("dags.txt", content)}, {}, folder() / "printed.jsonl"); });
-      return;
     default:
       done([&] { data::read_eval_indices(write("indices.json", content)); });
   }

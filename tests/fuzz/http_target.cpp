@@ -23,7 +23,7 @@ namespace {
 /// A server of this process, as programs beside it meet it.
 struct Server {
   std::string path = "/tmp/foretime-fuzz-" + std::to_string(getpid());
-  server::ServeLimits limits{.max_body = 1 << 16, .max_nodes = 1000, .request = std::chrono::seconds(20)};
+  server::ServeLimits limits{.max_body = 1 << 16, .max_nodes = 1000, .idle_seconds = 20};
   server::Service service{std::make_shared<const inference::Model>(inference::testing::layout_bundle()), limits};
   server::HttpServer http{listeners(path), service, limits};
 

@@ -57,7 +57,6 @@ constexpr KnownFile kFiles[] = {
     {"trace.json",
      "{\"traceEvents\":[{\"ph\":\"X\",\"pid\":0,\"tid\":0,\"name\":\"SECRET-OF-THE-OWNER\",\"ts\":1,\"dur\":2}]}"},
     {"summary.md", "# SECRET-OF-THE-OWNER\n"},
-    {"figure.svg", "<svg><title>SECRET-OF-THE-OWNER</title></svg>"},
     {"results.csv", "entry,kind,fraction,seed,metric,unit,value\nSECRET-OF-THE-OWNER,model,1,1,m,u,1\n"},
     {"trial.json", "{\"key\":\"SECRET-OF-THE-OWNER\"}"},
     {"data.json", "{\"fingerprint\":\"SECRET-OF-THE-OWNER\"}"},

@@ -155,7 +155,7 @@ std::vector<std::string> settings_seeds() {
       "5name: box\ntargets: [llvm -mcpu=core-avx2]\nhardware: {cores: 4}\ncopy_gb_s: {one: {median: 11}}\n",
       "6title: Two models\noverrides: {data: {train: [a.npz], test: [b.npz]}}\nfractions: [0.5, 1]\nseeds: 2\n"
       "metrics: [kendall_tau]\nentries:\n  - {label: gcn, set: {model.type: gcn}}\n  - {label: random, kind: random}\n"
-      "figures: [{file: a.svg, kind: metrics, metrics: [kendall_tau]}]\nvariants: {small: {seeds: 1}}\n",
+      "variants: {small: {seeds: 1}}\n",
       "7" + packed_sample(),
       "8[::1]:7000-7010"};
 }

@@ -11,6 +11,7 @@
 #include "models/graph/error.h"
 #include "models/sparse/sparse_ops.h"
 #include "tests/models/matrix_tensor.h"
+#include "tests/models/sparse_reference.h"
 #include "tests/support/gradcheck.h"
 
 namespace foretime::models {

@@ -14,6 +14,7 @@
 
 #include "comm/backends/factory.h"
 #include "comm/mpi/launched.h"
+#include "tests/support/thread_group.h"
 
 /// One test body on every rank of a group: threads of this process, or this process as one rank of an mpirun.
 namespace foretime::testing {
@@ -73,7 +74,7 @@ class MpiEnvironment : public ::testing::Environment {
 /// ends the group at once, and its own exception leaves this function.
 inline void run_threads(int size, const std::function<void(comm::Communicator&)>& body,
                         std::chrono::duration<double> timeout = std::chrono::seconds(60), int host_block = 1) {
-  auto ranks = comm::make_thread_group(size, timeout, host_block);
+  auto ranks = make_thread_group(size, timeout, host_block);
   std::mutex mutex;
   std::exception_ptr first;
   std::vector<std::thread> threads;

@@ -136,7 +136,7 @@ Ensemble::Ensemble(std::vector<EnsembleMember> members, torch::Device device) : 
     scorers_.push_back(scorer_for(trained.model, scoring_options(trained.state, device)));
 }
 
-GroupEvaluation Ensemble::rank(const data::GroupHeader& header, const data::Group& group) const {
+GroupEvaluation Ensemble::rank(const data::Group& group) const {
   std::vector<int64_t> all(group.candidates);
   std::iota(all.begin(), all.end(), 0);
   std::vector<Scores> scores;
@@ -146,8 +146,7 @@ GroupEvaluation Ensemble::rank(const data::GroupHeader& header, const data::Grou
     LoadedGroup loaded{.group = data::pruned_group(group, settings.data.prune_hops)};
     loaded.segments = segments_of(loaded.group, settings);
     if (!loaded.segments || settings.segments.stale == configs::Stale::full_forward) {
-      loaded.plan_source =
-          plans::load_plan_source(header, loaded.group, trained.model->plan_request(), settings.data.prune_hops);
+      loaded.plan_source = plans::make_plan_source(loaded.group, trained.model->plan_request());
     }
     scores.push_back(scorers_[m](loaded, all));
   }

@@ -45,7 +45,7 @@ class Ensemble {
   /// Returns the settings and inputs of the first member.
   const TrainingState& state() const { return members_.front().trained.state; }
   /// Ranks all candidates of a group that was opened by `header`.
-  GroupEvaluation rank(const data::GroupHeader& header, const data::Group& group) const;
+  GroupEvaluation rank(const data::Group& group) const;
 
  private:
   std::vector<EnsembleMember> members_;

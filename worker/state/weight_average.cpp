@@ -1,8 +1,8 @@
 #include "worker/state/weight_average.h"
 
-#include <charconv>
 #include <cmath>
 
+#include "base/numbers.h"
 #include "worker/state/training_state.h"
 
 namespace foretime::worker {
@@ -17,10 +17,8 @@ NamedTensors copies_of(const NamedTensors& tensors) {
 int64_t parse_count(const models::Safetensors& stored, const std::string& origin) {
   const auto found = stored.metadata.find("count");
   const std::string text = found == stored.metadata.end() ? "" : found->second;
-  int64_t count = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), count);
-  if (error != std::errc() || end != text.data() + text.size() || count < 1)
-    throw coordinator::RunError("{}: metadata count '{}', expected 1 or more steps", origin, text);
+  const auto count = parse_number<int64_t>(text).value_or(0);
+  if (count < 1) throw coordinator::RunError("{}: metadata count '{}', expected 1 or more steps", origin, text);
   return count;
 }
 

@@ -219,9 +219,7 @@ void GroupStore::open(Slot& slot) const {
     request = request_;
   }
   const bool by_segment = slot.loaded.segments && settings_.segments.stale != configs::Stale::full_forward;
-  if (request && !by_segment)
-    slot.loaded.plan_source =
-        plans::load_plan_source(slot.item.header, slot.loaded.group, *request, settings_.data.prune_hops);
+  if (request && !by_segment) slot.loaded.plan_source = plans::make_plan_source(slot.loaded.group, *request);
 }
 
 const LoadedGroup& GroupStore::get(int64_t entry) const {

@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/glob.h"
+#include "base/table.h"
 #include "base/text.h"
 #include "configs/load.h"
 #include "data/dataset/records/record_pack.h"

@@ -1,9 +1,10 @@
-// An experiment: its tables, figures and trials, and the runs with all training data side by side.
+// An experiment: its tables, charts and trials, and the runs with all training data side by side.
+import {chart} from "./charts.js";
 import {answers, get, h, numberCell, say} from "./dom.js";
 import {change, damageList, numberHead, settings, table} from "./parts.js";
 import {runsView} from "./runs_view.js";
 
-/** Markdown as `foretime experiment` writes it: headings, paragraphs, tables and pictures, which stand elsewhere. */
+/** Markdown as `foretime experiment` writes it: headings, paragraphs and tables. */
 function summaryOf(markdown) {
   const parts = [];
   let rows = [];
@@ -23,18 +24,25 @@ function summaryOf(markdown) {
     if (heading) {
       title = plain(heading[2]);
       parts.push(h(heading[1].length === 1 ? "h1" : "h2", {}, title));
-    } else if (line.trim() !== "" && !line.startsWith("![")) parts.push(h("p", {}, plain(line)));
+    } else if (line.trim() !== "") parts.push(h("p", {}, plain(line)));
   }
   flush();
   return parts;
 }
 
-const picture = ({name, svg: text}) => {
-  const bytes = new TextEncoder().encode(text);
-  const address = "data:image/svg+xml;base64," + btoa(Array.from(bytes, (byte) => String.fromCharCode(byte)).join(""));
-  return h("figure", {role: "group", "aria-label": name}, h("figcaption", {}, h("span", {}, name.replaceAll("_", " ")), h("span", {class: "saves"}, h("a", {href: address, download: `${name}.svg`, "aria-label": `save ${name} as SVG`}, "SVG"))),
-    h("img", {src: address, alt: `figure ${name}; its numbers are in the tables`}));
-};
+/** Charts of the first metrics by share of the training data: the mean over the seeds of each entry. */
+function chartsOf({columns, units, trials}) {
+  const single = trials.filter((trial) => trial.kind !== "reference" && trial.seed !== "joined");
+  const entries = [...new Set(single.map((trial) => trial.entry))], shares = [...new Set(single.map((trial) => Number(trial.fraction)))].sort((a, b) => a - b);
+  const mean = (values) => values.reduce((sum, value) => sum + value, 0) / values.length;
+  const curve = (entry, metric) => {
+    const points = shares.map((share) => [share, single.filter((trial) => trial.entry === entry && Number(trial.fraction) === share && trial.values[metric] !== undefined).map((trial) => trial.values[metric])]).filter(([, values]) => values.length > 0);
+    return {name: entry, steps: points.map(([share]) => share), values: points.map(([, values]) => mean(values))};
+  };
+  if (shares.length < 2) return [];
+  const charts = columns.slice(0, 6).map((metric) => [metric, entries.map((entry) => curve(entry, metric)).filter((each) => each.steps.length > 0)]).filter(([, series]) => series.length > 0);
+  return charts.map(([metric, series]) => chart(metric + (units[metric] ? ` (${units[metric]})` : ""), series, {x: "share of the data"}));
+}
 
 /** All trials, in the order that the address asks for. */
 function trialTable(place, {columns, units, trials}) {
@@ -58,9 +66,9 @@ export function experimentView(main) {
   let leave = () => {};
   main.replaceChildren(begin);
   get(`/api/experiment?name=${encodeURIComponent(name)}`).then((found) => {
-    const all = new URLSearchParams(found.main.map((run) => ["run", run]));
+    const charts = chartsOf(found), all = new URLSearchParams(found.main.map((run) => ["run", run]));
     document.title = `${found.name} – Foretime`;
-    begin.replaceChildren(damageList([found]), ...summaryOf(found.summary), found.figures.length > 0 ? h("h2", {}, "Figures") : "", h("div", {class: "charts"}, found.figures.map(picture)), trials,
+    begin.replaceChildren(damageList([found]), ...summaryOf(found.summary), charts.length > 0 ? h("h2", {}, "By share of the training data, means over seeds") : "", h("div", {class: "charts"}, charts), trials,
       answers || found.main.length === 0 ? "" : h("p", {}, h("a", {href: `/runs?${all}`}, `Compare the ${found.main.length} runs with all training data`), ": curves, settings, and predicted against measured run times of each group"));
     if (found.trials.length > 0) trialTable(trials, found);
     if (answers?.runs.length > 0) {

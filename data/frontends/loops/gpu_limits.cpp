@@ -2,7 +2,8 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
+
+#include "base/numbers.h"
 
 namespace foretime::data {
 namespace {
@@ -71,11 +72,7 @@ const GpuArchitecture& architecture_of_target(std::string_view target) {
 }
 
 std::optional<int64_t> target_number(std::string_view target, std::string_view option) {
-  const auto text = option_of(target, option);
-  int64_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (text.empty() || error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return number;
+  return parse_number<int64_t>(option_of(target, option));
 }
 
 }  // namespace foretime::data

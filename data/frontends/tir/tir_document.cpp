@@ -9,6 +9,7 @@
 #include <simdjson.h>
 
 #include "base/error.h"
+#include "base/numbers.h"
 #include "base/text.h"
 #include "data/graphs/schema.h"
 
@@ -104,13 +105,6 @@ constexpr size_t kMaxTextBytes = size_t{1} << 28;
 
 [[noreturn]] void fail(std::string_view origin, const std::string& what) { throw DataError("{}: {}", origin, what); }
 
-/// `text` as a whole, or false.
-template <class T>
-bool parse_number(std::string_view text, T& value) {
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  return error == std::errc() && end == text.data() + text.size();
-}
-
 }  // namespace
 
 namespace {
@@ -186,11 +180,12 @@ struct TirDocument::Parser {
       const size_t position = tir_field(type, name);
       if (position == type.fields.size()) continue;
       const auto text = get<std::string_view>(value, name, "a number as a string");
-      double real = 0.0;
       const bool is_real = type.fields[position].role == TirRole::real;
-      if (!(is_real ? parse_number(text, real) : parse_number(text, fields[position])))
+      const auto number = is_real ? std::optional<int64_t>() : parse_number<int64_t>(text);
+      const auto real = is_real ? parse_number<double>(text) : std::nullopt;
+      if (!number && !real)
         fail(who(), fmt::format("{}: '{}', expected a {}number", name, text, is_real ? "" : "whole "));
-      if (is_real) fields[position] = std::bit_cast<int64_t>(real);
+      fields[position] = is_real ? std::bit_cast<int64_t>(*real) : *number;
     }
   }
 };

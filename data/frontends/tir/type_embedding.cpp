@@ -1,7 +1,6 @@
 #include "data/frontends/tir/type_embedding.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <exception>
 #include <fstream>
@@ -15,6 +14,7 @@
 
 #include "base/error.h"
 #include "base/index_range.h"
+#include "base/numbers.h"
 #include "base/read_input.h"
 
 namespace foretime::data {
@@ -241,10 +241,9 @@ class Line {
   template <class Number>
   Number number(const char* what) {
     const auto text = word();
-    Number value{};
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (error != std::errc() || end != text.data() + text.size()) fail(fmt::format("'{}', expected {}", text, what));
-    return value;
+    const auto value = parse_number<Number>(text);
+    if (!value) fail(fmt::format("'{}', expected {}", text, what));
+    return *value;
   }
   void end() {
     if (const auto rest = word(); !rest.empty()) fail(fmt::format("'{}', expected the end of the line", rest));

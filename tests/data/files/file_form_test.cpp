@@ -48,7 +48,7 @@ TEST_F(FileForms, WhatForetimeReads) {
       {"# a log\n\n{ \"i\" : [", FileForm::records},
       {"half a line\"}\n{\"i\": [", FileForm::records},
       {R"({"workload_key": "[\"k\"]", "stages": []})", FileForm::dag_table},
-      {"# key\n[\"matmul\", 4]\nA = PLACEHOLDER [4, 4]\n", FileForm::printed_dags},
+      {"# key\n[\"matmul\", 4]\nA = PLACEHOLDER [4, 4]\n", FileForm::foreign},
       {"{\n  \"root\": 1, \n  \"nodes\": [", FileForm::save_json},
       {R"({"id": 1, "tir": "{\n  \"root_index\": 1, \"nodes\": ["})", FileForm::save_json},
       {"a,b\n1,2\n", FileForm::table},

@@ -56,10 +56,7 @@ class Packed : public testing::ScratchTest {
 
   std::vector<Group> write(CandidateKind kind, int count = 3) {
     std::vector<Group> groups;
-    PackedWriter writer(file_, [](const Group& group) {
-      return PackedPlans{{7, std::vector<std::byte>(static_cast<size_t>(group.graphs.nodes()), std::byte{3})},
-                         {9, {std::byte{1}, std::byte{2}}}};
-    });
+    PackedWriter writer(file_, "a note");
     for (int i = 0; i < count; ++i) {
       groups.push_back(make_group(kind, "group " + std::to_string(i), static_cast<uint32_t>(i)));
       writer.add(groups.back());
@@ -106,13 +103,7 @@ TEST_F(Packed, KeepsSummariesAndPlansBesideTheGroups) {
           EXPECT_TRUE(std::ranges::equal(found.*part.*field, expected.*part.*field));
         }
       }
-      const auto plan = load_packed_plan(headers[i], 7);
-      ASSERT_TRUE(plan);
-      EXPECT_EQ(plan->size(), groups[i].graphs.nodes());
-      EXPECT_EQ((*plan)[0], std::byte{3});
-      EXPECT_EQ(reinterpret_cast<uintptr_t>(plan->data()) % 64, 0U);
-      EXPECT_EQ(load_packed_plan(headers[i], 9)->size(), 2);
-      EXPECT_FALSE(load_packed_plan(headers[i], 8));
+      EXPECT_EQ(packed_note(headers[i]), "a note");
     }
   }
 }
@@ -135,12 +126,12 @@ TEST_F(Packed, ChecksPartsWhereTheyAreUsed) {
     EXPECT_NE(message_of([&] { verify_packed(file_); }), "no exception");
     return std::array{message_of([&] { load_packed(headers[0]); }) != "no exception",
                       message_of([&] { load_packed_summary(headers[0]); }) != "no exception",
-                      message_of([&] { load_packed_plan(headers[0], 7); }) != "no exception"};
+                      message_of([&] { packed_note(headers[0]); }) != "no exception"};
   };
   EXPECT_EQ(damaged(packed::kLayoutCodes), (std::array{true, false, false}));
   EXPECT_EQ(damaged(packed::kRuntimes), (std::array{true, true, false}));
   EXPECT_EQ(damaged(packed::kConfigurations), (std::array{false, true, false}));
-  EXPECT_EQ(damaged(packed::kPlans), (std::array{false, false, true}));
+  EXPECT_EQ(damaged(packed::kNote), (std::array{false, false, true}));
 }
 
 TEST_F(Packed, TakesNothingAfterAGroupThatFailed) {
@@ -311,10 +302,6 @@ TEST_F(Packed, ChecksWhatItsChecksumsVouchFor) {
   };
   EXPECT_THAT(sealed(set_byte(kConfigurations, 3, 77)),
               HasSubstr("found a summary that differs from the group's contents"));
-  EXPECT_EQ(sealed([](GroupRecord& r, std::string& b) { b[r.sections[kPlans].offset + 24] = '\x7f'; }), "no exception");
-  EXPECT_THAT(message_of([&] { load_packed_plan(packed_headers(file_)[0], 7); }), HasSubstr("ends after its section"));
-  EXPECT_EQ(sealed([](GroupRecord& r, std::string& b) { b[r.sections[kPlans].offset + 7] = '\x7f'; }), "no exception");
-  EXPECT_THAT(message_of([&] { load_packed_plan(packed_headers(file_)[0], 7); }), HasSubstr("of them in"));
   EXPECT_THAT(sealed(set_byte(kLayoutCodes, 2, 3)), HasSubstr("code past its node's table"));
   EXPECT_THAT(sealed(set_byte(kEdgeSource, 0, 127)), HasSubstr("ends at node 127"));
   EXPECT_THAT(sealed(set_byte(kNodeTypes, 0, 7)), HasSubstr("7, expected below 7"));

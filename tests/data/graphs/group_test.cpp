@@ -217,21 +217,6 @@ TEST(PrunedGroup, LeavesOtherGroupsAlone) {
   EXPECT_EQ(pruned_group(layout, 1).graphs.nodes(), 50) << "nothing to be near to";
 }
 
-TEST(PrunedGroup, PlansHaveAKeyOfTheirOwn) {
-  const plans::PlanRequest request{2, {{}}, plans::TileJoin::early, plans::Sharing::states};
-  EXPECT_EQ(plans::symbolic_plan_key(request, kNoPruning), plans::symbolic_plan_key(request));
-  EXPECT_NE(plans::symbolic_plan_key(request, 0), plans::symbolic_plan_key(request));
-  EXPECT_NE(plans::symbolic_plan_key(request, 2), plans::symbolic_plan_key(request, 3));
-  EXPECT_EQ(plans::symbolic_plan_key(request, 2), plans::symbolic_plan_key(request, 2));
-  // Fields that another request has in other places: collections and one relation against a relation and one hop.
-  plans::PlanRequest collections{
-      2, {{plans::Direction::in, plans::EdgeNorm::sum, true}}, plans::TileJoin::early, plans::Sharing::states};
-  collections.collections = true;
-  const plans::PlanRequest outwards{
-      2, {{plans::Direction::out, plans::EdgeNorm::sum, false}}, plans::TileJoin::early, plans::Sharing::states};
-  EXPECT_NE(plans::symbolic_plan_key(outwards, 1), plans::symbolic_plan_key(collections));
-}
-
 std::vector<int64_t> sizes(const Segments& segments) {
   std::vector<int64_t> result;
   for (int64_t s = 0; s < segments.count(); ++s) result.push_back(static_cast<int64_t>(segments[s].size()));

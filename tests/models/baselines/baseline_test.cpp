@@ -1,6 +1,5 @@
 /// The XGBoost baseline: gradients against their plain formulas, the wrapper, and the published figures.
 #include <cmath>
-#include <fstream>
 #include <random>
 
 #include <fmt/format.h>
@@ -8,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "bench/xgboost_rows.h"
 #include "data/files/npy.h"
 #include "metrics/metrics.h"
 #include "models/baselines/program_rows.h"
@@ -113,24 +113,17 @@ TEST(BaselineRows, AggregatesAndThroughputs) {
 
 class BaselinePresets : public ::testing::TestWithParam<const char*> {};
 
-/// Each loss learns the rule and ranks workloads that it has not seen; the same seed gives the same model, also when it
-/// comes back from a file.
+/// Each loss learns the rule and ranks workloads that it has not seen; the same seed gives the same model.
 TEST_P(BaselinePresets, LearnsAndIsRepeatable) {
   const auto train = made_up_rows(12, 60, 1), test = made_up_rows(5, 40, 2);
   auto settings = throughput_preset(GetParam());
   settings.rounds = 60;
-  auto model = ThroughputModel::train(train, settings);
+  const auto model = ThroughputModel::train(train, settings);
   const auto predicted = model.predict(test);
   std::vector<double> lower;
   for (const double throughput : predicted) lower.push_back(-throughput);
   EXPECT_GT(rank_programs(test, lower).kendall_tau, 0.75);
   EXPECT_EQ(ThroughputModel::train(train, settings).predict(test), predicted);
-
-  testing::Scratch scratch;
-  for (const char* name : {"model.json", "model.ubj"}) {
-    model.save(scratch.path() / name);
-    EXPECT_EQ(ThroughputModel::load(scratch.path() / name).predict(test), predicted) << name;
-  }
   auto narrow = test;
   narrow.columns = 1;
   EXPECT_THROW(model.predict(narrow), ModelError);
@@ -146,17 +139,7 @@ TEST(Booster, RefusesWhatDoesNotFit) {
   EXPECT_THROW(matrix.set_labels(features), ModelError);
   Booster booster({}, matrix);
   EXPECT_THROW(booster.boost(matrix, std::vector<float>{1}, std::vector<float>{1, 1}), ModelError);
-  testing::Scratch scratch;
-  const auto file = scratch.path() / "bad.json";
-  std::ofstream(file) << "{\"learner\": 7}";
-  EXPECT_THROW(Booster{file}, ModelError);
-  EXPECT_THROW(Booster{scratch.path() / "missing.json"}, ModelError);
   EXPECT_THROW(throughput_preset("none"), ModelError);
-  // A model of somebody else has no notes.
-  matrix.set_labels(std::vector<float>{1, 2});
-  booster.update(matrix, 0);
-  booster.save(scratch.path() / "other.json");
-  EXPECT_THROW(ThroughputModel::load(scratch.path() / "other.json"), ModelError);
 }
 
 TEST(BaselineRows, BadFilesAreNamed) {

@@ -13,6 +13,7 @@
 #include "base/check.h"
 #include "models/device/launch.h"
 #include "models/graph/error.h"
+#include "tests/models/losses/group_loss.h"
 #include "tests/support/message_of.h"
 
 namespace foretime::models {

@@ -7,6 +7,7 @@
 #include "metrics/metrics.h"
 #include "tests/support/message_of.h"
 #include "tests/support/ranks.h"
+#include "tests/support/thread_group.h"
 #include "tests/worker/samples.h"
 #include "tests/worker/segments/segmented.h"
 #include "tests/worker/training_run.h"
@@ -84,7 +85,7 @@ TEST_F(JoinedEvaluation, OfOneModelTwiceIsThatModel) {
 }
 
 TEST_F(JoinedEvaluation, RefusesDifferentCandidates) {
-  const auto comm = comm::make_thread_group(1, std::chrono::seconds(60));
+  const auto comm = foretime::testing::make_thread_group(1, std::chrono::seconds(60));
   Evaluation a, b;
   a.groups = {{.set = "test", .group = "g", .candidates = {0, 1}, .scores = {{1, 2}, {}}}};
   b = a;
@@ -120,11 +121,11 @@ TEST_F(EnsembleTest, MembersRankWithTheGraphsOfTheirTraining) {
     const auto scorer =
         scorer_for(trained.model, {.settings = settings, .targets = trained.state.targets, .max_states = 10000});
     apart.push_back(scorer(run.store.get(0), all));
-    const auto alone = Ensemble({{name, trained}}, torch::kCPU).rank(header, group);
+    const auto alone = Ensemble({{name, trained}}, torch::kCPU).rank(group);
     EXPECT_EQ(alone.scores.scores, apart.back().scores) << name;
   }
   const Ensemble ensemble(members, torch::kCPU);
-  EXPECT_EQ(ensemble.rank(header, group).scores.scores, metrics::joined_scores(apart).scores);
+  EXPECT_EQ(ensemble.rank(group).scores.scores, metrics::joined_scores(apart).scores);
   // The test can fail: the graph as a whole gives other scores.
   const auto& trained = members[1].trained;
   const auto whole = scorer_for(

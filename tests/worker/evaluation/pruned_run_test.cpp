@@ -8,6 +8,7 @@
 #include "data/graphs/pruning.h"
 #include "models/safetensors.h"
 #include "plans/symbolic_plan.h"
+#include "tests/support/thread_group.h"
 #include "tests/support/values.h"
 #include "tests/worker/segments/segmented.h"
 #include "tests/worker/training_run.h"
@@ -66,32 +67,6 @@ TEST_F(PrunedStore, SegmentsAreThoseOfWhatIsLeft) {
   EXPECT_EQ(static_cast<int64_t>(loaded.segments->nodes.size()), loaded.group.graphs.nodes());
 }
 
-TEST_F(PrunedStore, TakesThePlanThatWasPackedForItsHops) {
-  auto settings = pruned_settings(scratch_.path(), 2);
-  const plans::PlanRequest request{2, {{}}, plans::TileJoin::early, plans::Sharing::states};
-  const auto group = data::load_group(sharding::make_dataset_index(settings).entries[0].header);
-  // A plan that is known again: it was made for three layers.
-  const plans::PlanRequest marked{3, {{}}, plans::TileJoin::early, plans::Sharing::states};
-  const auto plan = plans::to_bytes(*plans::make_symbolic_plan(data::pruned_group(group, 2), request, {}));
-  const auto keep = [&](const data::Group&) {
-    return data::PackedPlans{{plans::symbolic_plan_key(request, 2), plan}, {plans::symbolic_plan_key(request, 3), {}}};
-  };
-  data::PackedWriter writer(scratch_.path() / "plans.foretime", keep);
-  writer.add(group);
-  writer.finish();
-  settings.data.train = {"plans.foretime"};
-  const auto opened = [&](int64_t hops) {
-    settings.data.prune_hops = hops;
-    testing::RunParts run(settings, 1);
-    run.store.prepare_plans(request);
-    return plans::to_bytes(*run.store.get(0).plan_source->symbolic);
-  };
-  EXPECT_EQ(opened(2), plan);
-  EXPECT_THROW(opened(3), DataError) << "it looks for the plan of its own hops";
-  EXPECT_NE(opened(data::kNoPruning), plan);
-  EXPECT_EQ(opened(1), plans::to_bytes(*plans::make_symbolic_plan(data::pruned_group(group, 1), request, {})));
-}
-
 TEST_F(PrunedScores, AreThoseOfTheWholeGraphWhereOnlyConfigurableNodesAreRead) {
   const auto settings = pruned_settings(scratch_.path(), data::kNoPruning);
   const auto group = data::load_group(sharding::make_dataset_index(settings).entries[0].header);
@@ -133,7 +108,7 @@ TEST_F(PrunedRun, RanksAgreeWithOneRankAndPackedWithNpz) {
     EXPECT_LE(testing::largest_difference(one, two), 2e-4);
     ASSERT_EQ(one.metrics.size(), two.metrics.size());
     // What was trained is what is evaluated later.
-    const auto comm = comm::make_thread_group(1, std::chrono::seconds(60));
+    const auto comm = foretime::testing::make_thread_group(1, std::chrono::seconds(60));
     const auto trained = load_trained_model(coordinator::read_checkpoint(folder(name + "1")));
     auto whole = settings;
     whole.data.prune_hops = data::kNoPruning;  // the model's own counts

@@ -7,6 +7,7 @@
 
 #include "metrics/metrics.h"
 #include "models/losses/losses.h"
+#include "tests/models/losses/group_loss.h"
 #include "tests/worker/samples.h"
 #include "tests/worker/segments/segmented.h"
 #include "tests/worker/training_run.h"

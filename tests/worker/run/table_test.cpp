@@ -1,3 +1,5 @@
+#include "base/table.h"
+
 #include <gtest/gtest.h>
 
 #include "base/text.h"

@@ -10,6 +10,7 @@
 #include "models/layers/layers.h"
 #include "models/safetensors.h"
 #include "tests/support/message_of.h"
+#include "tests/support/thread_group.h"
 #include "tests/worker/samples.h"
 #include "tests/worker/training_run.h"
 #include "worker/evaluation/evaluation_run.h"
@@ -287,7 +288,7 @@ TEST_F(AveragedRun, WhatIsLoadedLaterIsWhatWasEvaluated) {
   const auto run = train(settings, 1, "run");
   const auto checkpoint = coordinator::read_checkpoint(folder("run"));  // the best one
   const auto trained = load_trained_model(checkpoint);
-  const auto comm = comm::make_thread_group(1, std::chrono::seconds(60));
+  const auto comm = foretime::testing::make_thread_group(1, std::chrono::seconds(60));
   const std::vector<std::string> sets = {"holdout", "valid", "test"};
   EXPECT_EQ(evaluate_trained(trained, settings, sets, *comm[0], torch::kCPU).metrics, run.metrics);
   restore_model(checkpoint, *trained.model);

@@ -10,6 +10,7 @@
 #include "data/dataset/synth.h"
 #include "data/files/packed.h"
 #include "plans/symbolic_plan.h"
+#include "tests/support/thread_group.h"
 #include "tests/worker/samples.h"
 #include "tests/worker/segments/segmented.h"
 #include "tests/worker/training_run.h"
@@ -130,35 +131,6 @@ TEST_F(TrainerTest, RanksShareTheRunningStatisticsOfBatchNormalisation) {
   EXPECT_FALSE(torch::equal(mean, torch::zeros_like(mean)));
 }
 
-TEST_F(TrainerTest, PlansKeptInAPackedCollectionGiveTheSameBytes) {
-  auto settings = testing::segmented_settings(folder("data"));
-  settings.sampler.max_segment_nodes = 0;
-  const auto header = sharding::make_dataset_index(settings).entries.at(0).header;
-  const auto group = data::load_group(header);
-  const auto request = models::make_model(settings.model, {.kind = group.kind,
-                                                           .feature_count = group.graphs.feature_count,
-                                                           .node_type_count = group.graphs.node_type_count})
-                           ->plan_request();
-  settings.data.root = ".";
-  std::map<bool, testing::TrainingRun> runs;
-  for (const bool with_plans : {false, true}) {
-    const auto file = folder(with_plans ? "plans.foretime" : "plain.foretime");
-    const auto keep = [&](const data::Group& packed) {
-      return data::PackedPlans{
-          {plans::symbolic_plan_key(request), plans::to_bytes(*plans::make_symbolic_plan(packed, request, {}))}};
-    };
-    data::PackedWriter writer(file, with_plans ? data::PlanMaker(keep) : data::PlanMaker());
-    writer.add(group, header.fingerprint);
-    writer.finish();
-    settings.data.train = {file.string()};
-    const auto packed = sharding::make_dataset_index(settings).entries.at(0).header;
-    EXPECT_EQ(data::load_packed_plan(packed, plans::symbolic_plan_key(request)).has_value(), with_plans);
-    runs[with_plans] = train(settings, 1, with_plans ? "a" : "b");
-  }
-  EXPECT_EQ(runs[true].weights(), runs[false].weights());
-  EXPECT_EQ(runs[true].files.at("optimizer.safetensors"), runs[false].files.at("optimizer.safetensors"));
-}
-
 TEST(Threads, SmallStepsTakeOneThread) {
   const testing::RunParts run(testing::sample_settings(), 1);
   auto plan = run.plan;
@@ -174,7 +146,7 @@ TEST_F(TrainerTest, LearnsTheSamples) {
   settings.trainer.steps = 120;
   settings.optimizer.learning_rate = 5e-3;
   settings.run.directory = folder("run").string();
-  auto group = comm::make_thread_group(1, std::chrono::seconds(60));
+  auto group = foretime::testing::make_thread_group(1, std::chrono::seconds(60));
   const auto log = coordinator::make_logger("", spdlog::level::err);
   Trainer trainer(settings, *group[0], *log);
   trainer.set_up();

@@ -257,37 +257,6 @@ TEST_F(Store, KnowsTheSameOfPackedAndOtherFiles) {
   }
 }
 
-TEST_F(Store, StoredPlansAreReadAndChecked) {
-  plans::PlanRequest stored{1, {{}}}, other{2, {{}, {}}};
-  stored.sharing = other.sharing = plans::Sharing::states;
-  const auto group = data::synthesize_layout_group({60, 14, 40, 3}, "synthetic_stored");
-  const auto bytes = plans::to_bytes(*plans::make_symbolic_plan(group, stored, {}));
-  const auto keep = [&](const data::Group&) { return data::PackedPlans{{plans::symbolic_plan_key(stored), bytes}}; };
-  data::PackedWriter writer(file_, keep);
-  writer.add(group);
-  writer.finish();
-  settings_.data.format = configs::DataFormat::layout;
-  const auto opened = [&](const plans::PlanRequest& request) {
-    GroupStore store(settings_, sharding::make_dataset_index(settings_), {0}, {});
-    store.prepare_plans(request);
-    return store.get(0).plan_source;
-  };
-  EXPECT_EQ(plans::to_bytes(*opened(stored)->symbolic), bytes);
-  EXPECT_NE(plans::to_bytes(*opened(other)->symbolic), bytes);
-  std::string content;
-  {
-    std::ifstream in(file_, std::ios::binary);
-    content.assign(std::istreambuf_iterator<char>(in), {});
-  }
-  const auto place = content.find(std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
-  ASSERT_NE(place, std::string::npos);
-  content[place + bytes.size() / 2] ^= 1;
-  std::ofstream(file_, std::ios::binary) << content;
-  EXPECT_THROW(opened(stored), DataError);
-  EXPECT_THROW(opened(other), DataError) << "whether it has a plan there, it cannot know";
-  EXPECT_TRUE(opened({1, {{}}})->topology) << "without sharing nobody looks";
-}
-
 TEST_F(Store, RefusesOfficialIndicesBeforeItReads) {
   settings_.data.valid = settings_.data.train;
   dataset_ = sharding::make_dataset_index(settings_);

@@ -9,6 +9,7 @@
 #include "data/frontends/tir/type_embedding.h"
 #include "data/graphs/schema.h"
 #include "models/statistics.h"
+#include "tests/support/thread_group.h"
 #include "tests/worker/samples.h"
 #include "tests/worker/training_run.h"
 
@@ -64,7 +65,7 @@ TEST_F(TypeVectors, AreReadFromAdmittedFoldersOnly) {
   auto settings = parts.settings;
   settings.data.node_type_vectors = file.string();
   const GroupStore store(settings, parts.dataset, {}, {});
-  const auto comm = comm::make_thread_group(1, std::chrono::seconds(10));
+  const auto comm = foretime::testing::make_thread_group(1, std::chrono::seconds(10));
   const auto make = [&] { return make_type_vectors(settings, parts.dataset, data::kTirTypes, store, *comm[0]); };
   EXPECT_EQ(make()[0][5].item<float>(), 6) << "a type that the file lacks";
   settings.data.allowed_roots = {settings.data.root};

@@ -1,6 +1,5 @@
 // parse_compute_dag: a DAG from its line of JSON.
 #include <algorithm>
-#include <charconv>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -11,6 +10,7 @@
 #include <simdjson.h>
 
 #include "base/error.h"
+#include "base/numbers.h"
 #include "data/frontends/ansor/dag/compute_dag.h"
 
 namespace foretime::data {
@@ -28,9 +28,8 @@ bool reads_stage(std::string_view name, const DagStage& stage, int64_t& value) {
   value = 0;
   if (name.empty()) return true;
   if (stage.outputs() == 1 || !name.starts_with(".v")) return false;
-  const auto* const end = name.data() + name.size();
-  const auto parsed = std::from_chars(name.data() + 2, end, value);
-  return parsed.ec == std::errc() && parsed.ptr == end && value >= 0 && value++ < static_cast<int64_t>(stage.outputs());
+  value = parse_number<int64_t>(name.substr(2)).value_or(-1);
+  return value >= 0 && value++ < static_cast<int64_t>(stage.outputs());
 }
 
 /// Resolves the variables of the expression `root` to the axes of `stage` and its loads to stages of the same name

@@ -2,9 +2,10 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 
 #include <fmt/format.h>
+
+#include "base/numbers.h"
 
 namespace foretime::data {
 namespace {
@@ -179,13 +180,12 @@ class Parser {
     }
     const auto literal = text_.substr(start, position_ - start);
     if (real) return tree_.add(Kind::real, literal, {});
-    int64_t value = 0;
-    const auto [end, error] = std::from_chars(literal.data(), literal.data() + literal.size(), value);
-    if (error != std::errc() || end != literal.data() + literal.size()) {
+    const auto value = parse_number<int64_t>(literal);
+    if (!value) {
       position_ = start;
       fail("an integer of 64 bits");
     }
-    return tree_.add_integer(value);
+    return tree_.add_integer(*value);
   }
 
   std::vector<int32_t> arguments(char closing) {

@@ -55,8 +55,4 @@ std::string loop_name(const LoopNest& nest, int32_t variable) {
   return name;
 }
 
-std::string bound_text(const LoopNest& nest, const Affine& bound) {
-  return nest.pool.to_text(bound, [&](int32_t id) { return loop_name(nest, id < 0 ? ~id : id); });
-}
-
 }  // namespace foretime::data

@@ -85,7 +85,4 @@ struct LoopNest {
 /// Returns TVM's name of a loop in expressions: `i.outer.j.outer.fused`, `threadIdx.x`. Extremely long names are cut.
 std::string loop_name(const LoopNest& nest, int32_t variable);
 
-/// Returns the text of a bound, with loop names.
-std::string bound_text(const LoopNest& nest, const Affine& bound);
-
 }  // namespace foretime::data

@@ -1,13 +1,13 @@
 #include "data/frontends/ansor/replay/replay.h"
 
 #include <algorithm>
-#include <charconv>
 #include <map>
 #include <string>
 #include <tuple>
 #include <utility>
 
 #include "base/error.h"
+#include "base/numbers.h"
 #include "data/frontends/ansor/dag/expression.h"
 #include "data/frontends/ansor/replay/replay_work.h"
 
@@ -157,14 +157,11 @@ struct Replayer::Work {
       return;
     }
     const size_t dollar = pragma.find('$');
-    const auto number = pragma.substr(std::min(dollar, pragma.size() - 1) + 1);
-    int64_t value = 0;
-    const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), value);
-    if (!pragma.starts_with(kUnroll) || dollar == std::string_view::npos || error != std::errc() ||
-        end != number.data() + number.size())
+    const auto value = parse_number<int64_t>(pragma.substr(std::min(dollar, pragma.size() - 1) + 1));
+    if (!pragma.starts_with(kUnroll) || dollar == std::string_view::npos || !value)
       throw DataError("pragma '{}', expected auto_unroll_max_step$NUMBER or debug_skip_region", pragma.substr(0, 40));
     stage.unroll_variable = iterator_of(stage, step.iterator).variable;
-    stage.auto_unroll_max_step = value;
+    stage.auto_unroll_max_step = *value;
   }
   void reorder(const ScheduleStep& step) {
     NestStage& stage = stage_of(step.stage);

@@ -20,6 +20,11 @@ namespace foretime::testing {
 
 using namespace data;
 
+/// Text of a bound, over loop names.
+inline std::string bound_text(const LoopNest& nest, const Affine& bound) {
+  return nest.pool.to_text(bound, [&](int32_t id) { return loop_name(nest, id < 0 ? ~id : id); });
+}
+
 inline std::string input_stage(int id, std::string_view name, std::string_view shape) {
   return fmt::format(R"({{"id": {}, "name": "{}", "dtype": "float32", "shape": {}, "kind": "{}"}})", id, name, shape,
                      "place"

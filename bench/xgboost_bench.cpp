@@ -1,3 +1,4 @@
+/// The XGBoost baselines over features of statements (TVM) and of loops (AutoTVM), docs/explanations/baselines.md.
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
@@ -13,27 +14,29 @@
 #include <nlohmann/json.hpp>
 
 #include "base/message.h"
-#include "base/output_target.h"
-#include "cli/parsing/commands.h"
+#include "bench/xgboost_rows.h"
 #include "cli/parsing/options.h"
-#include "cli/programs.h"
 #include "metrics/metrics.h"
 #include "models/baselines/program_rows.h"
 #include "models/baselines/record_rows.h"
 #include "models/baselines/runtime_model.h"
 #include "models/baselines/throughput_model.h"
 
-namespace foretime::cli {
 namespace {
 
+using namespace foretime;
+using cli::checked_option;
+using cli::Least;
+using cli::needed_option;
+using cli::shown_option;
 namespace fs = std::filesystem;
 using models::ProgramRows;
 
 struct StatementArguments {
-  std::string train, test, records, dags, split, preset = "pairs", save;
+  std::string train, test, records, dags, split, preset = "pairs";
   double held_out = 0.2;
-  int64_t per_workload = 0, rounds = 0, seeds = 1, first_seed = 43, threads = 1;
-  bool json = false, force = false;
+  int64_t rounds = 0, seeds = 1, first_seed = 43, threads = 1;
+  bool json = false;
 };
 
 struct LoopArguments {
@@ -91,7 +94,7 @@ std::pair<ProgramRows, ProgramRows> rows_of_records(const StatementArguments& ar
     lines = split.train;
     lines.insert(split.test.begin(), split.test.end());
   }
-  const auto all = models::read_record_rows(arguments.records, arguments.dags, lines, arguments.per_workload);
+  const auto all = models::read_record_rows(arguments.records, arguments.dags, lines);
   if (all.without_dag > 0)
     print_message("{}: {} records without a DAG in {}\n", arguments.records, all.without_dag, arguments.dags);
   if (all.without_features > 0)
@@ -112,7 +115,6 @@ std::pair<ProgramRows, ProgramRows> statement_rows(const StatementArguments& arg
 }
 
 void run_statements(const StatementArguments& arguments) {
-  if (!arguments.save.empty()) expect_replaceable("--save", arguments.save, FileKind::xgboost, arguments.force);
   const auto [train, test] = statement_rows(arguments);
   if (!arguments.json) std::cout << describe("training", train) << describe("test", test);
   nlohmann::ordered_json json;
@@ -123,8 +125,7 @@ void run_statements(const StatementArguments& arguments) {
   std::vector<double> total;
   for (int64_t s = 0; s < arguments.seeds; ++s) {
     settings.booster.seed = arguments.first_seed + s;
-    auto model = models::ThroughputModel::train(train, settings);
-    if (!arguments.save.empty() && s == 0) model.save(arguments.save);
+    const auto model = models::ThroughputModel::train(train, settings);
     std::vector<double> scores;
     add_scores(scores, model.predict(test));
     add_scores(total, model.predict(test));
@@ -216,17 +217,14 @@ void add_statements(CLI::App& xgboost) {
   checked_option(*command, "--test", arguments->test, "Features to test on; without it, some workloads of --train",
                  CLI::ExistingFile)
       ->needs(train);
-  auto* dags = add_dags_option(*command, arguments->dags, "Compute DAGs of the records' workloads")
-                   ->needs(records)
-                   ->check(CLI::ExistingFile);
+  auto* dags =
+      checked_option(*command, "--dags", arguments->dags, "Compute DAGs of the records' workloads", CLI::ExistingFile)
+          ->needs(records);
   records->needs(dags);
   checked_option(*command, "--split", arguments->split,
                  "Which records (.json: train_lines and eval_lines, 0-based, by workload key); without it, all, and "
                  "some workloads are the test",
                  CLI::ExistingFile)
-      ->needs(records);
-  checked_option(*command, "--per-workload", arguments->per_workload,
-                 "At most so many records of each workload, chosen at random; 0: all", Least::zero)
       ->needs(records);
   shown_option(*command, "--held-out", arguments->held_out,
                "Share of the workloads to test on where neither --test nor --split says which", CLI::Range(0.01, 0.5));
@@ -238,8 +236,6 @@ void add_statements(CLI::App& xgboost) {
   command->add_option("--first-seed", arguments->first_seed, "Seed of the first one")->capture_default_str();
   shown_option(*command, "--threads", arguments->threads, "Threads; other trees with another number",
                Least::above_zero);
-  command->add_option("--save", arguments->save, "Where to write the first model (.json or .ubj)");
-  command->add_flag("--force", arguments->force, "replace the file of --save if it exists");
   command->add_flag("--json", arguments->json, "Print JSON");
   command->callback([arguments] { run_statements(*arguments); });
 }
@@ -271,13 +267,18 @@ void add_loops(CLI::App& xgboost) {
 
 }  // namespace
 
-void add_baseline_command(CLI::App& app) {
-  auto* command = app.add_subcommand("baseline", description_of("baseline"));
-  command->require_subcommand(1);
-  auto* xgboost = command->add_subcommand("xgboost", "Boosted trees over hand-made features, by libxgboost");
-  xgboost->require_subcommand(1);
-  add_statements(*xgboost);
-  add_loops(*xgboost);
+int main(int argc, char** argv) {
+  CLI::App app("Trains and tests boosted trees over hand-made features, by libxgboost");
+  app.require_subcommand(1);
+  add_statements(app);
+  add_loops(app);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error);
+  } catch (const std::exception& error) {
+    std::cerr << "xgboost_bench: " << error.what() << "\n";
+    return 1;
+  }
+  return 0;
 }
-
-}  // namespace foretime::cli

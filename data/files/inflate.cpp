@@ -1,10 +1,10 @@
+#include "data/files/inflate.h"
+
 #include <algorithm>
 #include <limits>
 
 #include <isa-l/crc.h>
 #include <isa-l/igzip_lib.h>
-
-#include "data/files/inflate.h"
 
 namespace foretime::data {
 

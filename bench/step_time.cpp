@@ -1,4 +1,4 @@
-#include "sharding/step_time.h"
+#include "bench/step_time.h"
 
 #include <algorithm>
 #include <bit>

@@ -1,3 +1,5 @@
+#include "tests/support/thread_group.h"
+
 #include <algorithm>
 #include <condition_variable>
 #include <functional>
@@ -9,11 +11,10 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "comm/backends/factory.h"
-#include "comm/communicator.h"
-
-namespace foretime::comm {
+namespace foretime::testing {
 namespace {
+
+using namespace comm;
 
 using Clock = std::chrono::steady_clock;
 
@@ -279,4 +280,4 @@ std::vector<std::unique_ptr<Communicator>> make_thread_group(int size, std::chro
   return ranks;
 }
 
-}  // namespace foretime::comm
+}  // namespace foretime::testing
