@@ -205,9 +205,7 @@ std::optional<int64_t> CheckpointStore::noted_best() const {
   const auto text = read_foreign(root_, kBest, kMostManifestBytes);
   if (!text) return std::nullopt;
   try {
-    const int64_t step = Json::parse(*text).at("step").get_ref<const uint64_t&>();
-    // Step 0: none was the best yet when an earlier version went on with the run.
-    return step == 0 && !files().is_folder(folder(step)) ? std::nullopt : std::optional(step);
+    return Json::parse(*text).at("step").get_ref<const uint64_t&>();
   } catch (const Json::exception& error) {
     throw RunError("{}: {}", path.string(), printable_utf8(error.what()));
   }

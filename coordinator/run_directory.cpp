@@ -172,11 +172,9 @@ RunDirectory::RunDirectory(const configs::Settings& settings, DataFingerprints d
     }
     if (const auto text = read_foreign(path_, "data.json", kMostNoteBytes)) {
       const auto stored = Json::parse(*text, nullptr, false);
-      // Earlier versions did not tell training and test groups apart.
-      const char* which = stored.is_object() && stored.contains("training") ? "training" : "fingerprint";
-      const auto found = stored.is_object() ? stored.value(which, Json()) : Json();
+      const auto found = stored.is_object() ? stored.value("training", Json()) : Json();
       const auto before = found.is_string() ? found.get<std::string>() : "none";
-      const auto now = own.at(which).get<std::string>();
+      const auto now = own.at("training").get<std::string>();
       if (before != now) {
         throw RunError("{}: trained on data with fingerprint {}, the files have {} now", (path_ / "data.json").string(),
                        before, now);

@@ -253,11 +253,12 @@ std::optional<TrialRecord> read_trial_record(const fs::path& folder) {
   const auto text = read_foreign(folder, kRecord, kMostRecordBytes);
   if (!text || !foreign_exists(folder, "rankings.csv")) return std::nullopt;
   const auto json = nlohmann::json::parse(*text, nullptr, false);
-  if (!json.is_object() || !json.contains("key") || !json["key"].is_string()) return std::nullopt;
-  const auto seconds = json.find("seconds"), training = json.find("training");
-  return TrialRecord{json["key"].get<std::string>(),
-                     training != json.end() && training->is_string() ? training->get<std::string>() : "",
-                     seconds != json.end() && seconds->is_number() ? seconds->get<double>() : 0.0};
+  try {
+    return TrialRecord{json.at("key").get<std::string>(), json.at("training").get<std::string>(),
+                       json.at("seconds").get<double>()};
+  } catch (const nlohmann::json::exception&) {
+    return std::nullopt;
+  }
 }
 
 void write_trial_record(const fs::path& folder, const TrialRecord& record) {

@@ -48,8 +48,7 @@ std::string training_key(const ExperimentEntry& entry, const configs::Settings& 
 /// rankings.csv.
 struct TrialRecord {
   std::string key;       // content id of trial_key and of the data's fingerprint
-  std::string training;  // content id of training_key and of the fingerprint without test groups; empty in files of an
-                         // earlier version earlier version wrote it
+  std::string training;  // content id of training_key and of the fingerprint without test groups
   double seconds = 0;    // duration of the last attempt
 };
 /// Reads a trial's record; empty if it is missing or damaged.

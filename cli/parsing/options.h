@@ -87,12 +87,8 @@ inline CLI::Option* add_force_flag(CLI::App& command, bool& force) {
 }
 
 /// Adds `--dags FILE`: the compute DAGs of the workloads in tuning records, JSON lines, plain or gzip
-/// (docs/explanations/schedules.md). `--stages`, its former name, is refused with a message that names `--dags`.
+/// (docs/explanations/schedules.md).
 inline CLI::Option* add_dags_option(CLI::App& command, std::string& dags, const std::string& text) {
-  command
-      .add_option_function<std::string>(
-          "--stages", [](const std::string&) { throw CLI::ValidationError("--stages", "is called --dags"); })
-      ->group("");
   return typed_option(command, "--dags", dags, text, "FILE");
 }
 

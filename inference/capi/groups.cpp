@@ -168,9 +168,8 @@ foretime_status foretime_group_array(const foretime_group* group, int64_t place,
     expect_pointer(group, "group");
     expect_pointer(array, "array");
     expect_range(place, 0, foretime_group_arrays(group) - 1, "place");
-    // Callers of an earlier version know fewer members.
     const size_t size = array->size;
-    if (size < sizeof(foretime_array) || size > 4096)
+    if (size != sizeof(foretime_array))
       throw Invalid(
           fmt::format("array: its size is {}, expected {}: sizeof of the structure", size, sizeof(foretime_array)));
     *array = group->arrays[place];

@@ -42,23 +42,24 @@ inline constexpr const char* kRedisStore = "redis";
 struct JobArtifacts {
   std::map<std::string, Artifact> by_role{};
   std::string trouble{};     // why the newest is not stored; empty: it is
-  std::string unreadable{};  // an entry that cannot be read: damaged, or of a newer program
+  std::string unreadable{};  // an entry that cannot be read
 };
 
-/// An artifact's entry in Redis, as JSON. Throws JobsError: a name or path that no store may have, too large.
+/// Returns an artifact's entry in Redis, JSON. Throws JobsError for a name or path that no store may have, and where it
+/// is too large.
 std::string artifact_text(const Artifact& artifact);
 Artifact parse_artifact(const std::string& name, const std::string& text);
 
-/// The fields of a job's hash of artifacts. What cannot be read is named in `unreadable`.
+/// Reads the fields of a job's hash of artifacts. What cannot be read is named in `unreadable`.
 JobArtifacts artifacts_of(const std::map<std::string, std::string>& fields);
 
-/// Whether it is a relative path without . and .. of letters, digits and . _ - that every store can hold.
+/// Returns whether it is a relative path without . and .. of letters, digits and . _ - that every store can hold.
 bool is_artifact_path(const std::string& path);
 
 /// In Redis a file is stored in parts of this size, each a key: PREFIX "artifact:" JOB "/" ARTIFACT "/" FILE ":"
 /// NUMBER.
 inline constexpr size_t kArtifactPart = 4 << 20;
-/// Those of a file, without the prefix of the queue. `name`: JOB/ARTIFACT/FILE.
+/// Returns the keys of a file's parts, without the prefix of the queue. `name`: JOB/ARTIFACT/FILE.
 std::vector<std::string> redis_part_keys(const std::string& name, uint64_t bytes);
 
 /// What came of an attempt to have an artifact kept.

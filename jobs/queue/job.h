@@ -27,8 +27,9 @@ FORETIME_CHOICE(JobState, blocked,  // waits for other jobs to succeed
 
 std::string to_string(JobKind kind);
 std::string to_string(JobState state);
-JobKind parse_job_kind(const std::string& text);    // throws JobsError
-JobState parse_job_state(const std::string& text);  // throws JobsError
+/// Both throw JobsError for any other word.
+JobKind parse_job_kind(const std::string& text);
+JobState parse_job_state(const std::string& text);
 bool is_final(JobState state);
 
 /// Swept settings: full key -> value as configs::apply_override takes it. Sorted, so equal ones give equal bytes.
@@ -96,10 +97,11 @@ struct JobSpec {
   bool operator==(const JobSpec&) const = default;
 };
 
-/// 16 hexadecimal digits of the SHA-256 of everything in `spec` that shapes its result (kind, sweep, trial, settings,
-/// parameters, after): the same job submitted twice has one id. Priority, name, resources and attempts do not count.
+/// Returns 16 hexadecimal digits of the SHA-256 of everything in `spec` that shapes its result (kind, sweep, trial,
+/// settings, parameters, after): the same job submitted twice has one id. Priority, name, resources and attempts do not
+/// count.
 std::string job_id(const JobSpec& spec);
-/// The first 16 hexadecimal digits of the SHA-256 of `text`.
+/// Returns the first 16 hexadecimal digits of the SHA-256 of `text`.
 std::string content_id(const std::string& text);
 
 /// The right to run a job for a while. Everything that the holder writes carries it; an older one changes nothing.
@@ -115,7 +117,7 @@ struct Lease {
   int64_t ranks = 0;         // that this attempt takes of an elastic job's; 0: those of `spec`
   std::string checkpoint{};  // newest that was published, relative to the run root; empty: none
   std::string history{};     // of the attempts before, packed (history/history.h)
-  /// What this attempt takes of its agent.
+  /// Returns what this attempt takes of its agent.
   Resources resources() const {
     return {
         .ranks = ranks > 0 ? ranks : spec.resources.ranks, .cpus = spec.resources.cpus, .gpus = spec.resources.gpus};
@@ -150,7 +152,7 @@ struct JobResult {
   bool unasked = false;
 };
 
-/// Whether an attempt was preempted by storage that failed (exit code 74).
+/// Returns whether an attempt was preempted by storage that failed (exit code 74).
 bool ended_by_storage(const JobResult& result);
 
 /// What an agent tells about a job that runs.
@@ -196,7 +198,7 @@ struct JobRecord {
   /// Milliseconds since the lease of an active job ran out, so that it waits for an agent to take it over; 0: it has
   /// not. Only QueueReader::job and QueueReader::jobs know it.
   int64_t overdue_ms = 0;
-  /// Empty, or why the record cannot be read: damaged, or written by a newer program. The other members are then what
+  /// Empty, or why the record cannot be read. The other members are then what
   /// could be read of it, or defaults.
   std::string unreadable{};
 };

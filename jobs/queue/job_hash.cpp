@@ -74,7 +74,7 @@ std::string HashReader::quoted(const std::string& value) {
 
 namespace {
 
-/// Fields and values of the members that a visitor is shown.
+/// Collects fields and values of the members that a visitor is shown.
 struct FieldWriter {
   std::vector<std::string> list{};
   void add(const char* name, std::string value) {
@@ -99,8 +99,8 @@ bool maximizes(const std::string& goal) {
   return goal == "maximize";
 }
 
-/// Members as the fields of a hash say. With `salvage`, what is damaged keeps its default, and `salvage` is told the
-/// field and what is wrong; otherwise it is thrown.
+/// Sets members as the fields of a hash say. With `salvage`, what is damaged keeps its default, and `salvage` is told
+/// the field and what is wrong; otherwise it is thrown.
 struct FieldParser {
   const HashReader& read;
   const Fields& fields;
@@ -150,21 +150,12 @@ struct FieldParser {
   }
 };
 
-void check_format(const HashReader& read, int64_t known) {
-  const auto format = read.integer("format", 1);
-  if (format < 1) read.damaged("format", std::to_string(format), "1 or more");
-  if (format > known)
-    throw DamagedRecord(
-        "{}: its record has format {}, and this program reads 1 to {}: it was submitted by a newer foretime",
-        read.who(), format, known);
-}
-
 void parse(JobRecord& record, const FieldParser& parser) {
   visit_submitted(record.spec, parser);
   visit_progress(record, parser);
 }
 
-/// What is not written twice.
+/// Sets the members that are written only where they differ from others.
 void complete(JobRecord& record) {
   if (record.updated_ms == 0)
     record.updated_ms = record.finished_ms != 0 ? record.finished_ms : std::max(record.claimed_ms, record.submitted_ms);
@@ -237,9 +228,8 @@ Fields packed_fields(const std::string& packed) {
   return fields;
 }
 
-JobRecord record_of(const std::string& id, const Fields& fields, const std::string& key, int64_t format) {
+JobRecord record_of(const std::string& id, const Fields& fields, const std::string& key) {
   const auto who = key.empty() ? "job " + id : key;
-  check_format(HashReader(who, fields), format);
   const auto all = unpacked(fields, who);
   JobRecord record;
   record.spec.id = id;
@@ -257,7 +247,6 @@ JobRecord salvaged_record(const std::string& id, const Fields& fields, const std
   const FieldParser parser{read, all, [&](const std::string&, const std::string& why) {
                              if (record.unreadable.empty()) record.unreadable = why;
                            }};
-  parser.take("format", [&] { check_format(read, kRecordFormat); });
   parser.take("spec", [&] { all = unpacked(fields, key); });
   parse(record, parser);
   complete(record);
@@ -266,7 +255,6 @@ JobRecord salvaged_record(const std::string& id, const Fields& fields, const std
 
 SweepSpec sweep_of(const std::string& id, const Fields& fields, const std::string& key) {
   const HashReader read(key, fields);
-  check_format(read, kRecordFormat);
   SweepSpec spec;
   spec.id = id;
   visit_sweep(spec, FieldParser{read, fields});
@@ -280,7 +268,6 @@ SweepSpec salvaged_sweep(const std::string& id, const Fields& fields, const std:
   spec.id = id;
   const FieldParser parser{read, fields,
                            [&](const std::string& field, const std::string& why) { damage[field] = why; }};
-  parser.take("format", [&] { check_format(read, kRecordFormat); });
   visit_sweep(spec, parser);
   return spec;
 }

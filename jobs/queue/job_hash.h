@@ -26,15 +26,16 @@ class HashReader {
   HashReader(std::string who, const Fields& fields) : who_(std::move(who)), fields_(fields) {}
   const std::string& who() const { return who_; }
 
-  /// `limit` in bytes.
+  /// Returns a field of at most `limit` bytes.
   std::string text(const std::string& field, size_t limit) const;
   int64_t integer(const std::string& field, int64_t missing = 0) const;
   uint64_t natural(const std::string& field, uint64_t missing = 0) const;
-  /// A time since 1970, in milliseconds or seconds; far from the limits of its type, so that times can be subtracted.
+  /// Returns a time since 1970, in milliseconds or seconds; far from the limits of its type, so that times can be
+  /// subtracted.
   int64_t time(const std::string& field) const;
   std::optional<double> number(const std::string& field) const;
   bool flag(const std::string& field) const { return text(field, kNumber) == "1"; }
-  /// One of several words, as `parse` takes it, which throws JobsError for any other.
+  /// Returns one of several words, as `parse` takes it, which throws JobsError for any other.
   template <class Parse>
   auto word(const std::string& field, const Parse& parse) const {
     const auto value = text(field, Limits::kName);
@@ -60,7 +61,7 @@ class HashReader {
 
  private:
   static constexpr size_t kNumber = 40;
-  /// The beginning of `value`, fit for a terminal.
+  /// Returns the beginning of `value`, fit for a terminal.
   static std::string quoted(const std::string& value);
 
   std::string who_;
@@ -69,7 +70,7 @@ class HashReader {
 
 using Fields = std::map<std::string, std::string>;
 
-/// Stands behind a bool that is written as maximize or minimize.
+/// Marks a bool that is written as maximize or minimize.
 struct Goal {};
 
 /// The fields of a job's hash that are submitted: calls `field` with the name, the member, and its limit in bytes where
@@ -95,7 +96,8 @@ void visit_submitted(Spec& spec, Field&& field) {
   field("program", spec.program, Limits::kName);
 }
 
-/// All other fields of a job's hash that programs read. What scripts keep for themselves is in docs/reference/jobs.md.
+/// Calls `field` with all other fields of a job's hash that programs read. What scripts keep for themselves is in
+/// docs/reference/jobs.md.
 template <class Record, class Field>
 void visit_progress(Record& record, Field&& field) {
   field("state", record.state);
@@ -130,7 +132,7 @@ void visit_progress(Record& record, Field&& field) {
   field("history", record.history, Limits::kHistory);
 }
 
-/// The fields of a sweep's hash that are submitted.
+/// Calls `field` with the fields of a sweep's hash that are submitted.
 template <class Spec, class Field>
 void visit_sweep(Spec& spec, Field&& field) {
   field("name", spec.name, Limits::kName);
@@ -145,31 +147,26 @@ void visit_sweep(Spec& spec, Field&& field) {
   field("eta", spec.halving.eta);
 }
 
-/// The format of records, in their field `format` (missing: 1). It rises when programs that know the one before must
-/// not run such a job: they leave it to agents that can, and show it with a mark.
-inline constexpr int64_t kRecordFormat = 4;
-/// Of records of sweeps and agents, which are as they were when it was the newest.
-inline constexpr int64_t kSweepFormat = 2;
-
-/// Field, value, field, value… of what is submitted, each by itself, without fields that have their usual value.
+/// Returns field, value, field, value… of what is submitted, each by itself, without fields that have their usual
+/// value.
 std::vector<std::string> spec_fields(const JobSpec& spec);
 std::vector<std::string> sweep_fields(const SweepSpec& sweep);
 
-/// The answer to HGETALL. Throws RedisUnavailable where it is something else.
+/// Returns the fields in an answer to HGETALL. Throws RedisUnavailable where it is something else.
 Fields fields_of(const redisReply& reply);
-/// Names and values, packed as MessagePack by a script (cmsgpack.pack): one string in place of an answer for each.
-/// Throws RedisUnavailable where it is something else.
+/// Returns the names and values that a script packed as MessagePack (cmsgpack.pack): one string in place of an answer
+/// for each. Throws RedisUnavailable where it is something else.
 Fields packed_fields(const std::string& packed);
-/// Fields that are missing or empty keep the default of the struct, but `kind` and `state`, which must be there. Throws
-/// DamagedRecord naming job and field where a value is malformed or above its limit, or the record of a format above
-/// `format`; `key`, where given, stands for the job there.
-JobRecord record_of(const std::string& id, const Fields& fields, const std::string& key = "",
-                    int64_t format = kRecordFormat);
-/// What can be read of a damaged record. Whatever cannot keeps its default, and `unreadable` says what is wrong first.
+/// Returns the record of a job. Fields that are missing or empty keep the default of the struct, but `kind` and
+/// `state`, which must be there. Throws DamagedRecord naming job and field where a value is malformed or above its
+/// limit; `key`, where given, stands for the job there.
+JobRecord record_of(const std::string& id, const Fields& fields, const std::string& key = "");
+/// Returns what can be read of a damaged record. Whatever cannot keeps its default, and `unreadable` says what is wrong
+/// first.
 JobRecord salvaged_record(const std::string& id, const Fields& fields, const std::string& key);
 SweepSpec sweep_of(const std::string& id, const Fields& fields, const std::string& key);
-/// What can be read of a damaged sweep. Fields that cannot be read keep their default and go into `damage`, with what
-/// is wrong.
+/// Returns what can be read of a damaged sweep. Fields that cannot be read keep their default and go into `damage`,
+/// with what is wrong.
 SweepSpec salvaged_sweep(const std::string& id, const Fields& fields, const std::string& key,
                          std::map<std::string, std::string>& damage);
 

@@ -56,9 +56,9 @@ void unpack_lease(const std::string& text, const std::string& who, Fields& field
 
 }  // namespace
 
-std::vector<std::string> submitted_fields(const JobSpec& spec, int64_t format) {
+std::vector<std::string> submitted_fields(const JobSpec& spec) {
   const auto all = spec_fields(spec);
-  std::vector<std::string> fields = {"format", std::to_string(format)};
+  std::vector<std::string> fields;
   std::string packed;
   for (size_t i = 0; i + 1 < all.size(); i += 2) {
     const auto &name = all[i], &value = all[i + 1];
@@ -74,17 +74,16 @@ std::vector<std::string> submitted_fields(const JobSpec& spec, int64_t format) {
   return fields;
 }
 
-std::string waiting_shape(const JobSpec& spec, int64_t format) {
-  return fmt::format("c{}g{}{}{}", spec.resources.total_cpus(), spec.resources.total_gpus(),
-                     spec.program.empty() ? "" : "p" + spec.program, format > 1 ? fmt::format("v{}", format) : "");
+std::string waiting_shape(const JobSpec& spec) {
+  return fmt::format("c{}g{}{}", spec.resources.total_cpus(), spec.resources.total_gpus(),
+                     spec.program.empty() ? "" : "p" + spec.program);
 }
 
-std::optional<WaitingShape> parse_waiting_shape(const std::string& shape) {
-  static const std::regex kShape("c([0-9]{1,18})g([0-9]{1,18})(?:p([0-9a-f]{1,16}))?(?:v([0-9]{1,18}))?");
+std::optional<Demand> parse_waiting_shape(const std::string& shape) {
+  static const std::regex kShape("c([0-9]{1,18})g([0-9]{1,18})(?:p([0-9a-f]{1,16}))?");
   std::smatch parts;
   if (!std::regex_match(shape, parts, kShape)) return std::nullopt;
-  return WaitingShape{{std::stoll(parts[1]), std::stoll(parts[2]), parts[3]},
-                      parts[4].matched ? std::stoll(parts[4]) : 1};
+  return Demand{std::stoll(parts[1]), std::stoll(parts[2]), parts[3]};
 }
 
 Fields unpacked(const Fields& fields, const std::string& who) {
@@ -100,7 +99,7 @@ std::string_view packed_in(std::string_view field) {
 }
 
 std::vector<Fields> transitions_of(Fields entry) {
-  const auto more = entry.extract("more"), next = entry.extract("next"), raised = entry.extract("raised");
+  const auto more = entry.extract("more");
   std::vector<Fields> all = {entry};
   if (more) {
     std::istringstream jobs(more.mapped());
@@ -108,14 +107,6 @@ std::vector<Fields> transitions_of(Fields entry) {
       all.push_back(entry);
       all.back()["job"] = job;
     }
-  }
-  if (next) {
-    all.push_back({{"event", "claim"},
-                   {"job", next.mapped()},
-                   {"from", "waiting"},
-                   {"to", "active"},
-                   {"fence", raised ? raised.mapped() : ""},
-                   {"agent", entry["agent"]}});
   }
   return all;
 }

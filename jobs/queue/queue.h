@@ -94,9 +94,10 @@ struct Demand {
 class WakeUps {
  public:
   virtual ~WakeUps() = default;
-  /// Readable when take() may have something to say; -1: there is none.
+  /// Returns a descriptor that is readable when `take` may have something to say; -1: there is none.
   virtual int descriptor() const = 0;
-  /// Whether any came since the last call. Does not wait. Throws RedisUnavailable, after which it is of no more use.
+  /// Returns whether any came since the last call. Does not wait. Throws RedisUnavailable, after which it is of no more
+  /// use.
   virtual bool take() = 0;
 };
 
@@ -114,11 +115,11 @@ class JobQueue {
  public:
   virtual ~JobQueue() = default;
 
-  /// False: a sweep of that id is there already, and is left as it is but for a larger number of trials. JobRefused: it
-  /// was cancelled.
+  /// Adds a sweep. False: one of that id is there already, and is left as it is but for a larger number of trials.
+  /// Throws JobRefused where that was cancelled.
   virtual bool create_sweep(const SweepSpec& sweep) = 0;
-  /// False: a job of that id is there already, whatever its state. Throws JobRefused where a job in `after` is unknown
-  /// or ended without success, and where the sweep was cancelled.
+  /// Adds a job. False: one of that id is there already, whatever its state. Throws JobRefused where a job in `after`
+  /// is unknown or ended without success, and where the sweep was cancelled.
   virtual bool submit(const JobSpec& job) = 0;
   /// Submits one after the other, with what `submit` says of each; where one is refused, those before it stay and some
   /// after it may have been added. Many at once are far faster than single calls.
@@ -129,10 +130,9 @@ class JobQueue {
   }
 
   /// Leases the first waiting job, by priority and then by age, that fits the free CPUs and GPUs and whose program the
-  /// agent runs. An elastic one fits
-  /// where the least of its ranks do, and takes as many as fit. Promotes retries that are due. Empty when there is
-  /// none, the queue is paused, or so many jobs of paused sweeps and damaged records stand before it that another claim
-  /// must go on: WakeUps then say so.
+  /// agent runs. An elastic one fits where the least of its ranks do, and takes as many as fit. Promotes retries that
+  /// are due. Empty when there is none, the queue is paused, or so many jobs of paused sweeps and damaged records stand
+  /// before it that another claim must go on: WakeUps then say so.
   virtual std::optional<Lease> claim(const ClaimRequest& request) = 0;
   /// Moves the deadline to `term` from now. A lease whose deadline has passed is still renewed as long as nobody reaped
   /// it; one that was reaped comes back to its holder, by this or any other call with it, while nobody took the job.
@@ -148,33 +148,37 @@ class JobQueue {
   /// when the same lease repeats the same call.
   virtual bool finish(const Lease& lease, const JobResult& result, double jitter) = 0;
 
-  /// `finish`, then `claim`, whatever came of the first, in one call: what an agent does whose slot becomes free. May
-  /// be repeated as either may.
+  /// Calls `finish`, then `claim`, whatever came of the first: what an agent does whose slot becomes free. May be
+  /// repeated as either may.
   virtual FinishedAndNext finish_and_claim(const Lease& lease, const JobResult& result, double jitter,
                                            const ClaimRequest& request) {
     return {finish(lease, result, jitter), claim(request)};
   }
 
-  virtual CancelOutcome cancel(const std::string& id) = 0;  // JobRefused: unknown id
+  /// Throws JobRefused where the id is unknown.
+  virtual CancelOutcome cancel(const std::string& id) = 0;
   /// Cancels every job that is not final, and refuses new ones. Returns how many were cancelled or asked to stop.
   virtual int64_t cancel_sweep(const std::string& sweep) = 0;
   /// A failed, dead or cancelled job waits again, with a fresh count of failures; jobs that were cancelled because of
-  /// it are blocked again. JobRefused: unknown, or in another state.
+  /// it are blocked again. Throws JobRefused where it is unknown or in another state.
   virtual void retry(const std::string& id) = 0;
-  virtual void set_priority(const std::string& id, int64_t priority) = 0;  // of a job that is not final
-  /// Empty `sweep`: the whole queue. Active jobs go on; nothing more is claimed.
+  /// Throws JobRefused where the job is unknown or has ended.
+  virtual void set_priority(const std::string& id, int64_t priority) = 0;
+  /// Pauses a sweep, or with an empty one the whole queue: active jobs continue, and nothing more is claimed.
   virtual void pause(const std::string& sweep) = 0;
   virtual void resume(const std::string& sweep) = 0;
 
-  /// Repairs in bounded batches: jobs with an expired lease, and active ones without a lease, wait again: at once,
-  /// after n > 1 of them in a row once half to all of min(cap, base 2^(n-2)) has passed (or are dead after
-  /// `most_losses` of them), due retries wait again, jobs of resumed sweeps wait again, cancellations of sweeps go on,
-  /// finished jobs past their time to live are forgotten. Anybody may call it at any time.
+  /// Repairs in bounded batches. Anybody may call it at any time.
+  /// - Jobs with an expired lease, and active ones without a lease, wait again: at once for the first time, after n > 1
+  ///   losses in a row once half to all of min(cap, base 2^(n-2)) has passed. After `most_losses` they are dead.
+  /// - Retries that are due, and jobs of resumed sweeps, wait again.
+  /// - Cancellations of sweeps continue.
+  /// - Finished jobs past their time to live are forgotten.
   virtual ReapCounts reap() = 0;
   /// Keeps the register of agents, which decides nothing. Agents silent for a day are forgotten.
   virtual void heartbeat_agent(const AgentInfo& agent) = 0;
 
-  /// Whether an artifact of the lease's attempt may be stored, which then has `roles` (kArtifactRoles).
+  /// Returns whether an artifact of the lease's attempt may be stored, which then has `roles` (kArtifactRoles).
   virtual KeptArtifact room_for(const Lease& lease, const Artifact& artifact,
                                 const std::vector<std::string>& roles) = 0;
   /// Notes that all files of an artifact are stored, and gives it these roles; what then has none is dropped. `ended`:
@@ -183,22 +187,23 @@ class JobQueue {
                             bool ended) = 0;
   /// Notes why the newest checkpoint is not stored.
   virtual void note_trouble_of_artifacts(const Lease& lease, const std::string& trouble) = 0;
-  /// What is stored of a job.
+  /// Returns what is stored of a job.
   virtual JobArtifacts artifacts(const std::string& job) = 0;
-  /// Some whose jobs have been forgotten, outside of Redis, until `removed` is called for them.
+  /// Returns some artifacts outside of Redis whose jobs have been forgotten, until `removed` is called for them.
   virtual std::vector<ForgottenArtifacts> forgotten_artifacts() = 0;
   virtual void removed(const ForgottenArtifacts& artifacts) = 0;
 
   virtual std::optional<JobRecord> find(const std::string& id) = 0;
-  /// Empty where this queue cannot tell. Throws RedisUnavailable and RedisRefused.
+  /// Returns what tells when jobs come to wait; empty where this queue cannot. Throws RedisUnavailable and
+  /// RedisRefused.
   virtual std::unique_ptr<WakeUps> wake_ups() { return nullptr; }
-  /// Empty where this queue cannot tell. Throws RedisUnavailable and RedisRefused.
+  /// Returns the state of the store; empty where this queue cannot tell. Throws RedisUnavailable and RedisRefused.
   virtual std::optional<StoreState> store_state() { return std::nullopt; }
-  /// Empty, or what will soon keep the queue from taking jobs: memory that is nearly full.
+  /// Returns nothing, or what will soon keep the queue from taking jobs: memory that is nearly full.
   virtual std::string warning() { return ""; }
-  /// Whether no job is in any of `states`.
+  /// Returns whether no job is in any of `states`.
   virtual bool none_in(const std::vector<JobState>& states) = 0;
-  /// How many jobs wait, by what they need in all.
+  /// Returns how many jobs wait, by what they need in all.
   virtual std::map<Demand, int64_t> waiting() = 0;
 };
 
@@ -210,6 +215,10 @@ struct Retention {
   std::optional<int64_t> artifact_bytes{};
   bool operator==(const Retention&) const = default;
 };
+
+/// The version of a queue's keys and records, which is in {prefix}:settings, field protocol. A program neither reads
+/// nor writes a queue of another one.
+inline constexpr int64_t kQueueProtocol = 1;
 
 struct QueueSettings {
   std::string prefix = "foretime";  // every key starts with {prefix}, which is also the cluster's hash tag
@@ -236,11 +245,11 @@ void check(const AgentInfo& agent);
 JobReport bounded(JobReport report);
 JobResult bounded(JobResult result);
 
-/// Whether it can be JobSpec::program: 1 to 16 lower-case hexadecimal digits.
+/// Returns whether it can be JobSpec::program: 1 to 16 lower-case hexadecimal digits.
 bool is_program_key(const std::string& text);
-/// Whether it can be the id of a job or a sweep: 1 to 64 letters, digits, - and _.
+/// Returns whether it can be the id of a job or a sweep: 1 to 64 letters, digits, - and _.
 bool is_id(const std::string& text);
-/// A number as it stands in Redis: the shortest text that reads back as the same double.
+/// Returns a number as Redis holds it: the shortest text that reads back as the same double.
 std::string number_text(double value);
 
 }  // namespace foretime::jobs

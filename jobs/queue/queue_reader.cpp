@@ -15,17 +15,17 @@
 namespace foretime::jobs {
 namespace {
 
-constexpr int64_t kIdsInAnswer = 100'000;  // of at most 64 bytes: far below Limits::kReply
-constexpr int64_t kMostIds = 1'000'000;    // of one sorted set
-constexpr size_t kListed = 5;              // of several that a prefix could mean
+constexpr int64_t kIdsInAnswer = 100'000;  // of at most 64 bytes: far below kLargestReply
+constexpr int64_t kMostIdsOfSortedSet = 1'000'000;
+constexpr size_t kMostListedMeanings = 5;  // of an ambiguous prefix
 
 std::string shown(const std::string& text) { return fmt::format("'{}'", printable_utf8(text.substr(0, 64))); }
 
 bool begins_with(const std::string& text, const std::string& prefix) { return text.rfind(prefix, 0) == 0; }
 
-constexpr size_t kMostDamage = 20;  // that is named
+constexpr size_t kMostNamedDamage = 20;
 
-/// The one of `found` that `prefix` means. `what`: job or sweep.
+/// Returns the one of `found` that `prefix` means. `what`: job or sweep.
 std::string only(const std::string& what, const std::string& prefix, const std::vector<std::string>& found) {
   if (!found.empty() && (found.size() == 1 || found.front() == prefix)) return found.front();
   if (found.empty())
@@ -33,15 +33,15 @@ std::string only(const std::string& what, const std::string& prefix, const std::
         "no {} has an id that begins with {}; `foretime status` lists jobs, `foretime "
         "leaderboard` and `foretime submit` name sweeps",
         what, shown(prefix));
-  const auto last = found.begin() + std::min(found.size(), kListed);
+  const auto last = found.begin() + std::min(found.size(), kMostListedMeanings);
   throw JobRefused("{} {} is ambiguous: it could be {}{}; give more digits", what, shown(prefix),
-                   fmt::join(found.begin(), last, ", "), found.size() > kListed ? ", …" : "");
+                   fmt::join(found.begin(), last, ", "), found.size() > kMostListedMeanings ? ", …" : "");
 }
 
 constexpr size_t kFieldsInPipeline = 1000;  // one word each
 constexpr int kTornReads = 10;
 
-/// What the queue checks when it writes holds of what is read.
+/// Throws DamagedRecord where what was read breaks a rule that the queue checks when it writes.
 template <class Spec>
 void check_read(const std::string& key, const Spec& spec) {
   try {
@@ -57,7 +57,7 @@ std::string sweep_state(const std::string& state) {
   return state;
 }
 
-/// A span of time that can be shown.
+/// Throws DamagedRecord where a span of time is too long to be shown.
 void check_seconds(const HashReader& read, const std::string& field, double value) {
   if (!(std::abs(value) < 1e12)) read.damaged(field, number_text(value), "a number of seconds");
 }
@@ -71,7 +71,8 @@ JobRecord checked_record(const std::string& key, const std::string& id, const Fi
   return record;
 }
 
-/// One job that cannot be read must not keep people from seeing the others.
+/// Returns what can be read of a record, with a mark where it is damaged: one job must not keep people from seeing the
+/// others.
 JobRecord marked_record(const std::string& key, const std::string& id, const Fields& fields) {
   try {
     return checked_record(key, id, fields);
@@ -89,7 +90,24 @@ JobRecord marked_record(const std::string& key, const std::string& id, const Fie
 QueueReader::QueueReader(RedisClient& client, QueueSettings settings)
     : client_(client), settings_(std::move(settings)), prefix_("{" + settings_.prefix + "}:") {}
 
+void QueueReader::expect_protocol() {
+  if (knows_protocol_) return;
+  try {
+    const auto replies =
+        client_.pipeline({{"HGET", key("settings"), "protocol"}, {"EXISTS", key("ids"), key("sweeps")}});
+    const auto protocol = text_of(*replies[0]);
+    if (protocol.empty() && integer_of(*replies[1]) == 0) return;  // nobody has used the queue
+    if (protocol != std::to_string(kQueueProtocol))
+      throw JobRefused("the queue {} has protocol {}, expected {}: use the foretime that wrote it, or another --prefix",
+                       prefix_, protocol.empty() ? "none" : printable_utf8(protocol.substr(0, 40)), kQueueProtocol);
+    knows_protocol_ = true;
+  } catch (const RedisRefused& error) {  // settings of another type are named where they are read
+    if (std::string(error.what()).find("WRONGTYPE") == std::string::npos) throw;
+  }
+}
+
 std::vector<Reply> QueueReader::ask(const std::vector<Arguments>& calls, std::map<size_t, std::string>* wrong) {
+  expect_protocol();
   try {
     return client_.pipeline(calls);
   } catch (const RedisAnswerTooLarge&) {
@@ -142,7 +160,7 @@ void QueueReader::ask_each(const std::string& kind, const std::vector<std::strin
 }
 
 void QueueReader::note_damage(std::string what) {
-  if (damage_.size() < kMostDamage && std::ranges::find(damage_, what) == damage_.end())
+  if (damage_.size() < kMostNamedDamage && std::ranges::find(damage_, what) == damage_.end())
     damage_.push_back(std::move(what));
 }
 
@@ -177,9 +195,9 @@ std::vector<std::string> QueueReader::ids(const std::string& command, const std:
 std::vector<std::string> QueueReader::jobs_like(const std::string& prefix) {
   if (!is_id(prefix)) return {};
   std::map<size_t, std::string> wrong;
-  const auto replies =
-      ask({{"ZRANGEBYLEX", key("ids"), "[" + prefix, "[" + prefix + "\xff", "LIMIT", "0", std::to_string(kListed + 1)}},
-          &wrong);
+  const auto replies = ask({{"ZRANGEBYLEX", key("ids"), "[" + prefix, "[" + prefix + "\xff", "LIMIT", "0",
+                             std::to_string(kMostListedMeanings + 1)}},
+                           &wrong);
   if (!wrong.empty()) {
     note_damage(wrong.begin()->second);
     return {};
@@ -192,7 +210,7 @@ std::vector<std::string> QueueReader::sweeps_like(const std::string& prefix) {
   std::map<size_t, std::string> wrong;
   const auto replies = ask({{"ZSCORE", key("sweeps"), prefix}}, &wrong);
   if (wrong.empty() && replies[0]->type != REDIS_REPLY_NIL) return {prefix};
-  auto found = ids("ZREVRANGE", key("sweeps"), kMostIds);
+  auto found = ids("ZREVRANGE", key("sweeps"), kMostIdsOfSortedSet);
   std::erase_if(found, [&](const auto& id) { return !begins_with(id, prefix); });
   return found;
 }
@@ -217,7 +235,7 @@ std::vector<std::string> QueueReader::ids_in(JobState state, int64_t limit) {
 }
 
 std::vector<std::string> QueueReader::ids_of_sweep(const std::string& sweep) {
-  return ids("ZRANGE", key("sweep:" + sweep + ":jobs"), kMostIds);
+  return ids("ZRANGE", key("sweep:" + sweep + ":jobs"), kMostIdsOfSortedSet);
 }
 
 std::vector<std::string> QueueReader::sweeps(int64_t limit) { return ids("ZREVRANGE", key("sweeps"), limit); }
@@ -402,11 +420,10 @@ std::optional<SweepRecord> QueueReader::sweep(const std::string& id) {
   marked("state", [&] { record.state = read.word("state", sweep_state); });
   marked("created_ms", [&] { record.created_ms = read.time("created_ms"); });
   marked("proposals", [&] { record.proposals = read.integer("proposals"); });
-  marked("tracked", [&] { record.tracked = read.flag("tracked"); });
   return record;
 }
 
-std::map<JobState, int64_t> QueueReader::no_jobs() {
+std::map<JobState, int64_t> QueueReader::zero_counts() {
   std::map<JobState, int64_t> counts;
   for (int state = 0; state <= static_cast<int>(JobState::dead); ++state) counts[static_cast<JobState>(state)] = 0;
   return counts;

@@ -18,7 +18,6 @@ struct SweepRecord {
   std::string state{};  // running | paused | cancelled
   int64_t created_ms = 0;
   int64_t proposals = 0;               // deferred parameters decided so far
-  bool tracked = false;                // its list of changes is complete (method bayes)
   std::map<JobState, int64_t> jobs{};  // counts, of every state
   int64_t unreadable = 0;              // jobs whose state cannot be read
   /// Fields that are damaged, and what is wrong with each; "record" for a fault of no single field. The other members
@@ -60,54 +59,62 @@ struct QueueStatistics {
 
 /// Reads what the queue's scripts write, with read-only commands, so that a user with read rights can watch. Everything
 /// read is checked against Limits. One damaged item never hides others: a job, a sweep, an agent or statistics whose
-/// record is damaged, or written by a newer program, comes with a mark (`unreadable`, `damage`), and entries of lists
+/// record is damaged comes with a mark (`unreadable`, `damage`), and entries of lists
 /// that are no ids, and lists of another type than documented, are left out and named by `take_damage`. Answers about
 /// many keys come in batches, so a job may move or be forgotten in between; one that is gone is left out.
 class QueueReader {
  public:
   static constexpr int64_t kMostAgents = 1000;
 
-  /// `client` must outlive the reader. Talks to Redis at the first call.
+  /// `client` must outlive the reader. Talks to Redis at the first call. Each call throws JobRefused where the queue is
+  /// of another protocol (kQueueProtocol).
   QueueReader(RedisClient& client, QueueSettings settings);
 
-  /// The full id for a unique prefix of it; a full id stands for itself. JobRefused: unknown or ambiguous.
+  /// Returns the full id for a unique prefix of it; a full id stands for itself. Throws JobRefused where it is unknown
+  /// or ambiguous.
   std::string resolve_job(const std::string& prefix);
   std::string resolve_sweep(const std::string& prefix);
-  /// Whether it names a sweep rather than a job; false where it names neither. JobRefused where it could be both.
+  /// Returns whether it names a sweep rather than a job; false where it names neither. Throws JobRefused where it could
+  /// be both.
   bool is_sweep(const std::string& prefix);
   /// Returns what was left out of lists since the last call: key, what was found and what was expected.
   std::vector<std::string> take_damage() { return std::exchange(damage_, {}); }
-  /// With the settings of its sweep where it has none of its own.
+  /// Returns the record of a job, with the settings of its sweep where it has none of its own.
   std::optional<JobRecord> job(const std::string& id);
-  /// What is stored of a job.
+  /// Returns what is stored of a job.
   JobArtifacts artifacts(const std::string& id);
-  /// In the order of `ids`.
+  /// Returns records in the order of `ids`.
   std::vector<JobRecord> jobs(const std::vector<std::string>& ids);
-  /// Newest in that state first.
+  /// Returns the ids of jobs in that state, the newest first.
   std::vector<std::string> ids_in(JobState state, int64_t limit);
-  std::vector<std::string> ids_of_sweep(const std::string& sweep);  // by trial
-  std::vector<std::string> sweeps(int64_t limit);                   // newest first
-  std::optional<SweepRecord> sweep(const std::string& id);          // without counts of jobs: see `states`
+  /// Returns the ids of a sweep's jobs, by trial.
+  std::vector<std::string> ids_of_sweep(const std::string& sweep);
+  /// Returns the ids of sweeps, the newest first.
+  std::vector<std::string> sweeps(int64_t limit);
+  /// Returns the record of a sweep without counts of its jobs, which `states` tells.
+  std::optional<SweepRecord> sweep(const std::string& id);
+  /// Returns the changes of a Bayesian sweep from number `from` on.
   TrialChanges changes(const std::string& sweep, int64_t from);
-  /// Fields of many jobs as the queue keeps them, without a record of each: `take` gets the place in `ids` and the
-  /// texts, which live as long as the call. Jobs that are gone, or whose key is of another type, are left out.
+  /// Reads fields of many jobs as the queue keeps them, without a record of each: `take` gets the place in `ids` and
+  /// the texts, which live as long as the call. Jobs that are gone, or whose key is of another type, are left out.
   using Take = std::function<void(size_t index, const std::vector<std::string_view>& values)>;
   void scan(const std::vector<std::string>& ids, const std::vector<std::string>& fields, const Take& take);
-  /// In the order of `ids`; empty for jobs that are gone, and for those whose state cannot be read, which are counted.
+  /// Returns states in the order of `ids`; empty for jobs that are gone, and for those whose state cannot be read,
+  /// which are counted.
   std::vector<std::optional<JobState>> states(const std::vector<std::string>& ids, int64_t& unreadable);
-  /// What leaderboards and searches need of trials, and no more: kind, trial, parameters, state and objectives.
+  /// Returns what leaderboards and searches need of trials: kind, trial, parameters, state and objectives.
   std::vector<JobRecord> trials(const std::vector<std::string>& ids);
-  std::vector<std::string> log(const std::string& id,
-                               int64_t& total);  // the ring, and how many lines were ever written
+  /// Returns the last lines of a job's log, at most Limits::kLogLines, and sets `total` to how many were ever written.
+  std::vector<std::string> log(const std::string& id, int64_t& total);
   QueueStatistics statistics();
-  /// As RedisQueue::identity says; empty where the queue has none yet.
+  /// Returns RedisQueue::identity; empty where the queue has none yet.
   std::string identity();
 
  private:
   static constexpr size_t kHashesInPipeline = 64;  // each as large as its Limits
   using Arguments = RedisClient::Arguments;
   std::string key(const std::string& rest) const { return prefix_ + rest; }
-  /// A pipeline; a key of another type than documented, or too large to be read, is a JobsError that names it.
+  /// Runs a pipeline. Throws JobsError naming a key of another type than documented, or too large to be read.
   /// Into `wrong`, where given, go the messages instead, by the index of the call, whose reply is then null.
   std::vector<Reply> ask(const std::vector<Arguments>& calls, std::map<size_t, std::string>* wrong = nullptr);
   /// Asks for the key `kind` + name of each of `names`, as `command` (HGETALL, or HGET and a field behind the key)
@@ -115,15 +122,17 @@ class QueueReader {
   void ask_each(const std::string& kind, const std::vector<std::string>& names, const Arguments& command,
                 const std::function<void(const std::string& name, const redisReply& reply)>& take,
                 const std::function<void(const std::string& name, const std::string& why)>& mark = nullptr);
+  /// Throws JobRefused where the queue is of another protocol.
+  void expect_protocol();
   void note_damage(std::string what);
   /// Returns those of a key's members that are ids, and notes the others as damage.
   std::vector<std::string> only_ids(const std::string& key, std::vector<std::string> members);
-  /// Ids of a sorted set, in the order of `command` (ZRANGE or ZREVRANGE).
+  /// Returns the ids of a sorted set, in the order of `command` (ZRANGE or ZREVRANGE).
   std::vector<std::string> ids(const std::string& command, const std::string& key, int64_t limit);
-  /// A few jobs, or sweeps, that begin so.
+  /// Return a few jobs, or sweeps, whose ids begin so.
   std::vector<std::string> jobs_like(const std::string& prefix);
   std::vector<std::string> sweeps_like(const std::string& prefix);
-  static std::map<JobState, int64_t> no_jobs();  // 0 of every state
+  static std::map<JobState, int64_t> zero_counts();
   /// Sets JobRecord::overdue_ms.
   void find_lost_leases(std::vector<JobRecord>& records);
   void read_rates(QueueStatistics& statistics);
@@ -134,9 +143,10 @@ class QueueReader {
   QueueSettings settings_;
   std::string prefix_;  // {prefix}:
   std::vector<std::string> damage_;
+  bool knows_protocol_ = false;
 };
 
-/// Prometheus' text exposition format, version 0.0.4.
+/// Returns the statistics in Prometheus' text exposition format, version 0.0.4.
 std::string to_prometheus(const QueueStatistics& statistics);
 
 }  // namespace foretime::jobs

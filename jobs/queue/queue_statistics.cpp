@@ -39,10 +39,7 @@ constexpr Counter kCounters[] = {
     {"refused", "foretime_writes_refused_total", "Writes with an old fence or token, which changed nothing."},
     {"results", "foretime_results_total", "Results that were written."},
 };
-/// One count for a success and the claim that came with it; it is not shown as such.
-constexpr const char* kChained = "chained";
-
-/// Which totals a transition raises; the scripts count where they write the event.
+/// Returns which totals a transition raises; the scripts count where they write the event.
 std::vector<std::string> counted(const std::string& event, const std::string& from, const std::string& to) {
   if (event == "refuse") return {"refused"};
   std::vector<std::string> names;
@@ -60,7 +57,7 @@ std::vector<std::string> counted(const std::string& event, const std::string& fr
   return names;
 }
 
-constexpr size_t kMostUnreadable = 20;  // that are named
+constexpr size_t kMostNamedUnreadable = 20;
 
 struct StreamId {
   uint64_t ms = 0, sequence = 0;
@@ -71,7 +68,7 @@ struct StreamId {
     const auto second = std::from_chars(first.ptr + 1, end, sequence);
     return second.ec == std::errc() && second.ptr == end;
   }
-  /// The greatest id before this one.
+  /// Returns the greatest id before this one.
   std::string before() const {
     return sequence > 0 ? fmt::format("{}-{}", ms, sequence - 1) : fmt::format("{}", ms == 0 ? 0 : ms - 1);
   }
@@ -100,7 +97,7 @@ int64_t score_ms(const std::string& key, const std::string& member, const std::s
   return value;
 }
 
-/// A label's value; its escapes are those of the format.
+/// Returns a label's value with the escapes of the format.
 std::string label(const std::string& text) {
   std::string escaped;
   for (const char c : text) {
@@ -124,10 +121,9 @@ std::string family(const std::string& name, const char* type, const std::string&
 
 QueueStatistics QueueReader::statistics() {
   QueueStatistics statistics;
-  statistics.jobs = no_jobs();
+  statistics.jobs = zero_counts();
   Arguments totals = {"HMGET", key("totals")};
   for (const auto& counter : kCounters) totals.emplace_back(counter.total);
-  totals.emplace_back(kChained);
   std::vector<Arguments> calls = {{"TIME"},
                                   totals,
                                   {"EXISTS", key("paused")},
@@ -161,13 +157,6 @@ QueueStatistics QueueReader::statistics() {
   for (size_t i = 0; replies[1] && i < std::size(kCounters); ++i)
     careful([&] { statistics.totals[kCounters[i].total] = counted_so_far(kCounters[i].total, i); });
   if (replies[1]) {
-    careful([&] {
-      const auto chained = counted_so_far(kChained, std::size(kCounters));
-      for (const auto* total : {"claimed", "succeeded"}) {
-        if (const auto found = statistics.totals.find(total); found != statistics.totals.end())
-          found->second += chained;
-      }
-    });
     // Each success has one.
     statistics.totals.erase("results");
     if (const auto found = statistics.totals.find("succeeded"); found != statistics.totals.end())
@@ -213,7 +202,7 @@ int64_t QueueReader::count_waiting_for_programs() {
   std::vector<Arguments> counts;
   for (const auto& text : texts_of(*ask({{"SMEMBERS", key("shapes")}})[0])) {
     const auto shape = parse_waiting_shape(text);
-    if (shape && !shape->demand.program.empty()) counts.push_back({"ZCARD", key("waiting:" + text)});
+    if (shape && !shape->program.empty()) counts.push_back({"ZCARD", key("waiting:" + text)});
   }
   int64_t jobs = 0;
   for (const auto& reply : counts.empty() ? std::vector<Reply>() : ask(counts)) jobs += integer_of(*reply);
@@ -285,7 +274,7 @@ void QueueReader::read_rates(QueueStatistics& statistics) {
             ++counts[name];
         }
       } catch (const JobsError& error) {  // it counts for nothing
-        if (statistics.unreadable.size() < kMostUnreadable) statistics.unreadable.emplace_back(error.what());
+        if (statistics.unreadable.size() < kMostNamedUnreadable) statistics.unreadable.emplace_back(error.what());
       }
     }
     seen += static_cast<int64_t>(page.elements);

@@ -49,7 +49,7 @@ void throw_if_refused(const redisReply& reply, const std::string& script) {
   throw JobRefused(why);
 }
 
-/// A whole number among a script's answers, which Lua may print with an exponent.
+/// Returns a whole number among a script's answers, which Lua may print with an exponent.
 int64_t number_at(const redisReply& reply, size_t index, const std::string& script) {
   constexpr double kMost = 9e18;
   const auto text = text_of(element(reply, index, script));
@@ -76,12 +76,8 @@ class PublishedWakeUps final : public WakeUps {
 
 }  // namespace
 
-RedisQueue::RedisQueue(RedisClient& client, QueueSettings settings, QueueClock clock, Protocol protocol)
-    : client_(client),
-      settings_(std::move(settings)),
-      protocol_(protocol),
-      prefix_("{" + settings_.prefix + "}:"),
-      scripts_(load_scripts(clock, protocol)) {}
+RedisQueue::RedisQueue(RedisClient& client, QueueSettings settings, const Scripts& scripts)
+    : client_(client), settings_(std::move(settings)), prefix_("{" + settings_.prefix + "}:"), scripts_(scripts) {}
 
 Reply RedisQueue::run(const std::string& name, const Arguments& arguments) {
   const auto& script = scripts_.at(name);
@@ -104,7 +100,7 @@ Directive RedisQueue::run_directive(const std::string& name, const Arguments& ar
   return word == "stop" ? Directive::stop : Directive::proceed;
 }
 
-RedisQueue::Arguments RedisQueue::holder(const Lease& lease) const {
+RedisQueue::Arguments RedisQueue::lease_arguments(const Lease& lease) const {
   return {lease.job, std::to_string(lease.fence), lease.token, lease.agent};
 }
 
@@ -133,7 +129,7 @@ std::vector<bool> RedisQueue::submit_all(std::span<const JobSpec> jobs) {
     in_call = 0;
   };
   for (const auto& job : jobs) {
-    const auto fields = submitted_fields(job, protocol_.format);
+    const auto fields = submitted_fields(job);
     size_t bytes = 0;
     for (const auto& field : fields) bytes += field.size();
     if (in_call == kJobsInScript || (in_call > 0 && bytes_in_call + bytes > kBytesInScript)) {
@@ -145,8 +141,8 @@ std::vector<bool> RedisQueue::submit_all(std::span<const JobSpec> jobs) {
       bytes_in_call = 0;
     }
     auto& arguments = calls.back();
-    append(arguments, {job.id, job.sweep, std::to_string(job.trial), waiting_shape(job, protocol_.format),
-                       std::to_string(job.priority), std::to_string(job.after.size())});
+    append(arguments, {job.id, job.sweep, std::to_string(job.trial), waiting_shape(job), std::to_string(job.priority),
+                       std::to_string(job.after.size())});
     append(arguments, job.after);
     arguments.push_back(std::to_string(fields.size()));
     append(arguments, fields);
@@ -168,21 +164,21 @@ RedisQueue::Arguments RedisQueue::claim_arguments(const ClaimRequest& request) c
                                         : fmt::format("{}", fmt::join(request.free_of_hosts, ",")),
           std::to_string(request.free_gpus),
           std::to_string(request.term.count()),
-          shared_.of,
+          shared_.sweep_and_creation,
           request.runs_programs ? fmt::format("any {}", fmt::join(request.lacking_programs, " ")) : ""};
 }
 
-std::optional<Lease> RedisQueue::read_lease(const ClaimRequest& request, const redisReply& reply, size_t at) {
-  const auto part = [&](size_t index) -> const redisReply& { return element(reply, at + index, "claim"); };
+std::optional<Lease> RedisQueue::read_lease(const ClaimRequest& request, const redisReply& reply, size_t first) {
+  const auto part = [&](size_t index) -> const redisReply& { return element(reply, first + index, "claim"); };
   const auto id = text_of(part(1));
   const auto fields = packed_fields(text_of(part(3)));
   try {
-    auto record = record_of(id, fields, "", protocol_.format);
+    auto record = record_of(id, fields);
     if (record.spec.settings == kSweepSettings) {
-      const auto of = fmt::format("{} {}", record.spec.sweep, text_of(part(5)));
-      if (auto settings = text_of(part(4)); settings != kSweepSettings) shared_ = {of, std::move(settings)};
+      const auto sweep = fmt::format("{} {}", record.spec.sweep, text_of(part(5)));
+      if (auto settings = text_of(part(4)); settings != kSweepSettings) shared_ = {sweep, std::move(settings)};
       // Where the sweep is gone, the agent refuses the word and names the job.
-      if (shared_.of == of && !shared_.settings.empty()) record.spec.settings = shared_.settings;
+      if (shared_.sweep_and_creation == sweep && !shared_.settings.empty()) record.spec.settings = shared_.settings;
     }
     check(record.spec);
     return Lease{.job = id,
@@ -191,7 +187,7 @@ std::optional<Lease> RedisQueue::read_lease(const ClaimRequest& request, const r
                  .token = request.token,
                  .attempt = record.attempt,
                  .failed_on = record.failed_on,
-                 .deadline_ms = number_at(reply, at + 2, "claim"),
+                 .deadline_ms = number_at(reply, first + 2, "claim"),
                  .spec = record.spec,
                  .ranks = record.attempt_ranks,
                  .checkpoint = record.checkpoint,
@@ -217,7 +213,7 @@ std::optional<Lease> RedisQueue::claim(const ClaimRequest& request) {
 }
 
 Directive RedisQueue::renew(const Lease& lease, Milliseconds term) {
-  auto arguments = holder(lease);
+  auto arguments = lease_arguments(lease);
   arguments.push_back(std::to_string(term.count()));
   return run_directive("renew", arguments);
 }
@@ -225,7 +221,7 @@ Directive RedisQueue::renew(const Lease& lease, Milliseconds term) {
 Directive RedisQueue::report(const Lease& lease, const JobReport& unbounded) {
   const auto report = bounded(unbounded);
   const bool finite = report.objective && std::isfinite(*report.objective);
-  auto arguments = holder(lease);
+  auto arguments = lease_arguments(lease);
   append(arguments, {std::to_string(report.step), std::to_string(report.total_steps), number_text(report.eta_seconds),
                      report.loss ? number_text(*report.loss) : "", std::to_string(report.iteration),
                      finite ? "finite" : (report.objective ? "nan" : "none"),
@@ -237,7 +233,7 @@ Directive RedisQueue::report(const Lease& lease, const JobReport& unbounded) {
 }
 
 bool RedisQueue::propose(const Lease& lease, const Parameters& parameters) {
-  auto arguments = holder(lease);
+  auto arguments = lease_arguments(lease);
   arguments.push_back(nlohmann::json(parameters).dump());
   return run_word("propose", arguments) == "ok";
 }
@@ -245,7 +241,7 @@ bool RedisQueue::propose(const Lease& lease, const Parameters& parameters) {
 RedisQueue::Arguments RedisQueue::finish_arguments(const Lease& lease, const JobResult& unbounded,
                                                    double jitter) const {
   const auto result = bounded(unbounded);
-  auto arguments = holder(lease);
+  auto arguments = lease_arguments(lease);
   append(arguments, {to_string(result.outcome), json_text(result.metrics),
                      result.objective ? number_text(*result.objective) : "", result.checkpoint, result.error,
                      std::to_string(result.exit_code), number_text(result.seconds), number_text(jitter),
@@ -260,13 +256,11 @@ bool RedisQueue::finish(const Lease& lease, const JobResult& result, double jitt
 
 FinishedAndNext RedisQueue::finish_and_claim(const Lease& lease, const JobResult& result, double jitter,
                                              const ClaimRequest& request) {
-  const auto ending = finish_arguments(lease, result, jitter);
-  Arguments arguments = {std::to_string(ending.size())};
-  append(arguments, ending);
+  auto arguments = finish_arguments(lease, result, jitter);
   append(arguments, claim_arguments(request));
-  const auto reply = run("finish_claim", arguments);
-  FinishedAndNext done{.finished = text_of(element(*reply, 0, "finish_claim")) == "ok"};
-  const auto word = text_of(element(*reply, 1, "finish_claim"));
+  const auto reply = run("finish", arguments);
+  FinishedAndNext done{.finished = text_of(element(*reply, 0, "finish")) == "ok"};
+  const auto word = text_of(element(*reply, 1, "finish"));
   if (word == "none") return done;
   if (word != "again") done.next = read_lease(request, *reply, 1);
   if (!done.next) done.next = claim(request);
@@ -318,10 +312,10 @@ ReapCounts RedisQueue::reap() {
 Retention RedisQueue::agree_to_keep(const Retention& keep, bool change) {
   const auto reply =
       run("agree", {keep.time ? std::to_string(keep.time->count()) : "", keep.jobs ? std::to_string(*keep.jobs) : "",
-                    change ? "1" : "", keep.artifact_bytes ? std::to_string(*keep.artifact_bytes) : ""});
+                    change ? "1" : "", keep.artifact_bytes ? std::to_string(*keep.artifact_bytes) : "", ""});
   const auto number = [&](size_t index) { return number_at(*reply, index, "agree"); };
   Retention rules{Milliseconds(number(1)), number(2), {}};
-  if (reply->elements > 3 && !text_of(*reply->element[3]).empty()) rules.artifact_bytes = number(3);
+  if (!text_of(element(*reply, 3, "agree")).empty()) rules.artifact_bytes = number(3);
   return rules;
 }
 
@@ -349,10 +343,10 @@ void RedisQueue::heartbeat_agent(const AgentInfo& agent) {
                           agent.trouble, agent.runs_programs ? "1" : ""});
 }
 
-KeptArtifact RedisQueue::ask_of_artifact(const std::string& what, const Lease& lease, const Artifact& artifact,
-                                         const std::vector<std::string>& roles, bool ended) {
+KeptArtifact RedisQueue::run_artifact(const std::string& what, const Lease& lease, const Artifact& artifact,
+                                      const std::vector<std::string>& roles, bool ended) {
   const bool here = artifact.store == kRedisStore;
-  auto arguments = holder(lease);
+  auto arguments = lease_arguments(lease);
   append(arguments,
          {what, std::to_string(settings_.artifact_bytes), here ? std::to_string(artifact.bytes()) : "0", artifact.name,
           nlohmann::json(roles).dump(), ended ? "1" : "", artifact_text(artifact), artifact.store});
@@ -375,16 +369,16 @@ KeptArtifact RedisQueue::ask_of_artifact(const std::string& what, const Lease& l
 }
 
 KeptArtifact RedisQueue::room_for(const Lease& lease, const Artifact& artifact, const std::vector<std::string>& roles) {
-  return ask_of_artifact("room", lease, artifact, roles, false);
+  return run_artifact("room", lease, artifact, roles, false);
 }
 
 KeptArtifact RedisQueue::keep(const Lease& lease, const Artifact& artifact, const std::vector<std::string>& roles,
                               bool ended) {
-  return ask_of_artifact("keep", lease, artifact, roles, ended);
+  return run_artifact("keep", lease, artifact, roles, ended);
 }
 
 void RedisQueue::note_trouble_of_artifacts(const Lease& lease, const std::string& trouble) {
-  auto arguments = holder(lease);
+  auto arguments = lease_arguments(lease);
   append(arguments, {"trouble", printable_utf8(trouble.substr(0, Limits::kTrouble))});
   run("artifact", arguments);
 }
@@ -427,7 +421,7 @@ std::map<Demand, int64_t> RedisQueue::waiting() {
   for (size_t i = 0; i < shapes.size(); ++i) {
     const auto jobs = integer_of(*replies[i]);
     const auto shape = parse_waiting_shape(shapes[i]);
-    if (shape && shape->format <= protocol_.format && jobs > 0) found[shape->demand] += jobs;
+    if (shape && jobs > 0) found[*shape] += jobs;
   }
   return found;
 }
@@ -436,7 +430,7 @@ std::optional<JobRecord> RedisQueue::find(const std::string& id) {
   const auto reply = client_.call({"HGETALL", prefix_ + "job:" + id});
   const auto fields = fields_of(*reply);
   if (fields.empty()) return std::nullopt;
-  return record_of(id, fields, "", protocol_.format);
+  return record_of(id, fields);
 }
 
 }  // namespace foretime::jobs

@@ -14,12 +14,12 @@
 namespace foretime::jobs {
 
 /// The queue in Redis; docs/reference/jobs.md has its keys. Each transition is one Lua script (jobs/queue/scripts), so
-/// that it happens whole or not at all; where a transition concerns many jobs its scripts go on in batches. As
+/// that it happens whole or not at all; a transition of many jobs runs its script again for each batch of them. As
 /// thread-safe as its client: one for each thread.
 class RedisQueue final : public JobQueue {
  public:
-  /// `client` must outlive the queue. Talks to Redis at the first call.
-  RedisQueue(RedisClient& client, QueueSettings settings, QueueClock clock = QueueClock::redis, Protocol protocol = {});
+  /// `client` and `scripts` must outlive the queue. Talks to Redis at the first call.
+  RedisQueue(RedisClient& client, QueueSettings settings, const Scripts& scripts = queue_scripts());
 
   bool create_sweep(const SweepSpec& sweep) override;
   bool submit(const JobSpec& job) override;
@@ -38,11 +38,11 @@ class RedisQueue final : public JobQueue {
   void pause(const std::string& sweep) override;
   void resume(const std::string& sweep) override;
   ReapCounts reap() override;
-  /// How long finished jobs are kept is one answer for the queue, not each agent's: the first one's, until `change`.
-  /// Returns what rules.
+  /// Sets how long finished jobs are kept: for the whole queue, as its first agent says, until `change`. Returns what
+  /// holds now.
   Retention agree_to_keep(const Retention& keep, bool change);
-  /// A text that no other queue has, by which what agents leave on disk is known as this one's. It is `proposal` where
-  /// the queue had none; with an empty one, the queue stays without.
+  /// Returns a text that no other queue has, by which what agents leave on disk is known as this one's. It is
+  /// `proposal` where the queue had none; with an empty one, the queue stays without.
   std::string identity(const std::string& proposal);
   void heartbeat_agent(const AgentInfo& agent) override;
   KeptArtifact room_for(const Lease& lease, const Artifact& artifact, const std::vector<std::string>& roles) override;
@@ -61,30 +61,29 @@ class RedisQueue final : public JobQueue {
 
  private:
   using Arguments = std::vector<std::string>;
-  /// The script's answer, an array whose first element is a word; throws JobRefused where that is "refused".
+  /// Returns the script's answer, an array whose first element is a word. Throws JobRefused where that is "refused".
   Reply run(const std::string& script, const Arguments& arguments);
   std::string run_word(const std::string& script, const Arguments& arguments);
   Directive run_directive(const std::string& script, const Arguments& arguments);
-  Arguments holder(const Lease& lease) const;
-  KeptArtifact ask_of_artifact(const std::string& what, const Lease& lease, const Artifact& artifact,
-                               const std::vector<std::string>& roles, bool ended);
+  Arguments lease_arguments(const Lease& lease) const;
+  KeptArtifact run_artifact(const std::string& what, const Lease& lease, const Artifact& artifact,
+                            const std::vector<std::string>& roles, bool ended);
   Arguments claim_arguments(const ClaimRequest& request) const;
   Arguments finish_arguments(const Lease& lease, const JobResult& result, double jitter) const;
-  /// The lease in what a claim answered from `reply`'s element `at` on; empty where its record cannot be read, and has
-  /// ended for that.
-  std::optional<Lease> read_lease(const ClaimRequest& request, const redisReply& reply, size_t at);
+  /// Returns the lease in what a claim answered from `reply`'s element `first` on. Empty: the job's record cannot be
+  /// read, and it has ended for that.
+  std::optional<Lease> read_lease(const ClaimRequest& request, const redisReply& reply, size_t first);
 
   RedisClient& client_;
   QueueSettings settings_;
-  Protocol protocol_;
   std::string prefix_;  // {prefix}:
   /// The settings of the sweep that the last claim met, which need not come with each of its trials.
   struct SharedSettings {
-    std::string of{};  // the sweep's id and when it was created
+    std::string sweep_and_creation{};  // ID CREATED_MS
     std::string settings{};
   };
   SharedSettings shared_;
-  const std::map<std::string, Script>& scripts_;
+  const Scripts& scripts_;
 };
 
 }  // namespace foretime::jobs

@@ -11,7 +11,7 @@
 namespace foretime::jobs {
 namespace {
 
-/// Whether the increments, which are sorted, do not follow each other.
+/// Returns whether the increments, which are sorted, do not follow each other.
 bool has_gap(const AppendOnlyManifest& increments) {
   const auto follows = [](const auto& a, const auto& b) { return b.sequence != a.sequence + 1; };
   return std::ranges::adjacent_find(increments, follows) != increments.end();
@@ -81,8 +81,8 @@ std::string manifest_text(const AppendOnlyManifest& manifest) {
   return text;
 }
 
-std::optional<AppendOnlyManifest> mended(const AppendOnlyManifest& manifest,
-                                         const std::function<bool(const std::string& name)>& exists) {
+std::optional<AppendOnlyManifest> repaired_manifest(const AppendOnlyManifest& manifest,
+                                                    const std::function<bool(const std::string& name)>& exists) {
   const auto of_type = [&](char type) {
     AppendOnlyManifest found;
     for (const auto& file : manifest)

@@ -31,7 +31,7 @@ constexpr int64_t kStopMs = 20'000;                             // from SIGTERM 
 constexpr int64_t kRecordMs = 3'600'000;  // between two records of an append-only file that only grows
 constexpr off_t kLargestLog = 4 << 20;    // bytes of redis.log above which it is emptied
 
-void say(const char* text, int to = 2) { [[maybe_unused]] const auto written = write(to, text, strlen(text)); }
+void write_text(const char* text, int to = 2) { [[maybe_unused]] const auto written = write(to, text, strlen(text)); }
 
 int open_log(const GuardianPlan& plan) {
   return openat(plan.folder, "redis.log", O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0600);
@@ -44,17 +44,17 @@ int open_log(const GuardianPlan& plan) {
   const int log = open_log(plan);
   struct stat found {};
   if (log >= 0 && fstat(log, &found) == 0 && found.st_size > kLargestLog && ftruncate(log, 0) != 0) _exit(127);
-  dup2(log >= 0 ? log : plan.null, 1);
-  dup2(log >= 0 ? log : plan.null, 2);
-  fcntl(plan.server, F_SETFD, 0);  // held until the server has ended, even where the guardian was killed
+  dup2(log >= 0 ? log : plan.dev_null, 1);
+  dup2(log >= 0 ? log : plan.dev_null, 2);
+  fcntl(plan.server_lock, F_SETFD, 0);  // held until the server has ended, even where the guardian was killed
   sigset_t none;
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
-  execve(plan.program, plan.arguments, plan.environment);
+  execve(plan.server_path, plan.arguments, plan.environment);
   const char* why = strerrordesc_np(errno);
-  say("redis-server could not be executed: ");
-  say(why != nullptr ? why : "unknown error");
-  say("\n");
+  write_text("redis-server could not be executed: ");
+  write_text(why != nullptr ? why : "unknown error");
+  write_text("\n");
   _exit(127);
 }
 
@@ -76,7 +76,7 @@ bool receive(int connection, BoundedText<256>& text, size_t count, int64_t limit
 /// One guardian's life with its server.
 class Guardian {
  public:
-  explicit Guardian(const GuardianPlan& plan) : plan_(plan), record_(plan.record) {
+  explicit Guardian(const GuardianPlan& plan) : plan_(plan), record_(plan.store_record) {
     sigset_t watched;
     sigemptyset(&watched);
     sigaddset(&watched, SIGCHLD);
@@ -88,16 +88,16 @@ class Guardian {
     write_number();
     serve();
     if (owns()) unlinkat(plan_.folder, "owner", 0);
-    close(plan_.server);
-    close(plan_.guardian);
+    close(plan_.server_lock);
+    close(plan_.guardian_lock);
   }
 
  private:
   void serve() {
     last_user_ = now_ms();
     // A server whose guardian was killed may still be ending; two must never write the same files.
-    while (flock(plan_.server, LOCK_EX | LOCK_NB) != 0) {
-      if (!rest(kStartMs) || deserted() || !beat()) return;
+    while (flock(plan_.server_lock, LOCK_EX | LOCK_NB) != 0) {
+      if (!rest(kStartMs) || has_no_users() || !beat()) return;
     }
     for (;;) {
       if (server_ < 0 && now_ms() >= next_start_) {
@@ -120,12 +120,12 @@ class Guardian {
         return;
       }
       if (server_ > 0 && is_checked_ && is_record_due()) write_record();
-      if (deserted()) break;
+      if (has_no_users()) break;
     }
     stop();
   }
 
-  /// False: the server has other settings than those that it was given.
+  /// Returns whether the server has the settings that it was given, as far as it answers.
   bool check_settings() {
     const ServerSetting* wrong = nullptr;
     const auto answer = ask_redis("redis.sock", kGuardianAskMs, kServerSettings, &wrong);
@@ -133,17 +133,17 @@ class Guardian {
     served_ = served_ || is_checked_;
     if (answer != Answer::wrong_settings) return true;
     const int log = open_log(plan_);
-    say("foretime: redis-server was stopped, because its setting ", log);
-    say(wrong->name, log);
-    say(" is not ", log);
-    say(wrong->value[0] == '\0' ? "empty" : wrong->value, log);
-    say(", as its arguments say; is the redis-server in PATH a program that changes them?\n", log);
+    write_text("foretime: redis-server was stopped, because its setting ", log);
+    write_text(wrong->name, log);
+    write_text(" is not ", log);
+    write_text(wrong->value[0] == '\0' ? "empty" : wrong->value, log);
+    write_text(", as its arguments say; is the redis-server in PATH a program that changes them?\n", log);
     close(log);
     return false;
   }
 
-  /// The sign that this guardian gave up.
-  void give_up() { [[maybe_unused]] const int emptied = ftruncate(plan_.guardian, 0); }
+  /// Leaves the sign that this guardian gave up.
+  void give_up() { [[maybe_unused]] const int emptied = ftruncate(plan_.guardian_lock, 0); }
 
   void kill_server() {
     if (server_ > 0) kill(server_, SIGKILL);
@@ -153,7 +153,7 @@ class Guardian {
 
   bool is_record_due() const { return now_ms() >= next_record_ || manifest_inode(plan_.folder) != record_.manifest(); }
 
-  /// Where the server was writing, the next look tries again.
+  /// Saves the record of the append-only file. Where the server was writing, the next look tries again.
   void write_record() {
     if (!record_.measure(plan_.folder) || ask_redis("redis.sock", kGuardianAskMs) != Answer::ready) return;
     if (record_.is_current(plan_.folder) && record_.save(plan_.folder)) next_record_ = now_ms() + kRecordMs;
@@ -163,27 +163,27 @@ class Guardian {
     char digits[24];
     size_t at = sizeof(digits);
     digits[--at] = '\n';
-    for (pid_t left = getpid(); left > 0; left /= 10) digits[--at] = ('0' + left % 10);
-    [[maybe_unused]] const auto written = write(plan_.owner, digits + at, sizeof(digits) - at);
+    for (pid_t left = getpid(); left > 0; left /= 10) digits[--at] = '0' + left % 10;
+    [[maybe_unused]] const auto written = write(plan_.owner_file, digits + at, sizeof(digits) - at);
     next_beat_ = now_ms() + kOwnerBeatMs;
   }
 
-  /// Whether the file `owner` is still the one that was made for this guardian. Where that cannot be known (an error of
-  /// the storage) it counts as such.
+  /// Returns whether the file `owner` is still the one that was made for this guardian. Where that cannot be known (an
+  /// error of the storage) it counts as such.
   bool owns() const {
     struct stat ours {
     }, there{};
-    if (fstat(plan_.owner, &ours) != 0) return errno != ESTALE;
+    if (fstat(plan_.owner_file, &ours) != 0) return errno != ESTALE;
     if (fstatat(plan_.folder, "owner", &there, AT_SYMLINK_NOFOLLOW) != 0) return errno != ENOENT;
     return ours.st_ino == there.st_ino;
   }
 
-  /// Shows now and then that this guardian lives. False: it owns the folder no longer.
+  /// Shows now and then that this guardian lives. Returns whether it still owns the folder.
   bool beat() {
     if (!owns()) return false;
     if (now_ms() < next_beat_) return true;
     next_beat_ = now_ms() + kOwnerBeatMs;
-    futimens(plan_.owner, nullptr);
+    futimens(plan_.owner_file, nullptr);
     return true;
   }
 
@@ -195,27 +195,27 @@ class Guardian {
     return left < 0 ? 0 : left < pause ? left : pause;
   }
 
-  /// False: somebody asks for the end.
+  /// Waits. Returns whether nobody asks for the end.
   bool rest(int64_t milliseconds) {
     pollfd wait{signals_, POLLIN, 0};
     poll(&wait, 1, milliseconds);
-    bool go_on = true;
+    bool continues = true;
     signalfd_siginfo info;
     while (read(signals_, &info, sizeof(info)) == sizeof(info)) {
-      if (info.ssi_signo == SIGTERM) go_on = false;
+      if (info.ssi_signo == SIGTERM) continues = false;
     }
-    return go_on;
+    return continues;
   }
 
-  /// True: there was no user for `linger`, and users.lock is held, so that whoever comes now waits until the end and
-  /// then finds no server.
-  bool deserted() {
-    if (flock(plan_.users, LOCK_EX | LOCK_NB) != 0) {
+  /// Returns whether there was no user for `linger`. Then users.lock is held, so that whoever comes now waits until the
+  /// end and then finds no server.
+  bool has_no_users() {
+    if (flock(plan_.users_lock, LOCK_EX | LOCK_NB) != 0) {
       last_user_ = now_ms();
       return false;
     }
     if (now_ms() - last_user_ >= plan_.linger_ms) return true;
-    flock(plan_.users, LOCK_UN);
+    flock(plan_.users_lock, LOCK_UN);
     return false;
   }
 
@@ -235,8 +235,8 @@ class Guardian {
     pause_ = pause_ * 2 < kLongestPauseMs ? pause_ * 2 : kLongestPauseMs;
   }
 
-  /// False: the server ended of itself before it ever answered (damaged data, say): its log says why, and whoever
-  /// waits for it sees that the guardian has gone.
+  /// Collects a server that has ended. False: it ended of itself before it ever answered (damaged data, say): its log
+  /// says why, and whoever waits for it sees that the guardian has gone.
   bool reap() {
     int status = 0;
     if (server_ <= 0 || waitpid(server_, &status, WNOHANG) != server_) return true;
@@ -270,13 +270,13 @@ class Guardian {
 
 [[noreturn]] void run_guardian(const GuardianPlan& plan) {
   prctl(PR_SET_NAME, "ft-redis");
-  if (plan.title_size > 0) {
-    memset(plan.title, 0, plan.title_size);
-    const size_t length = strlen(plan.title_text);
-    memcpy(plan.title, plan.title_text, length < plan.title_size ? length : plan.title_size - 1);
+  if (plan.command_line_size > 0) {
+    memset(plan.command_line, 0, plan.command_line_size);
+    const size_t length = strlen(plan.title);
+    memcpy(plan.command_line, plan.title, length < plan.command_line_size ? length : plan.command_line_size - 1);
   }
-  for (int i = 0; i < 3; ++i) dup2(plan.null, i);
-  int kept[] = {plan.folder, plan.users, plan.guardian, plan.owner, plan.server, plan.null};
+  for (int i = 0; i < 3; ++i) dup2(plan.dev_null, i);
+  int kept[] = {plan.folder, plan.users_lock, plan.guardian_lock, plan.owner_file, plan.server_lock, plan.dev_null};
   close_all_but(kept, sizeof(kept) / sizeof(kept[0]));
   umask(077);
   if (fchdir(plan.folder) == 0) Guardian(plan).live();

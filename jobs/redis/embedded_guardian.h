@@ -38,26 +38,26 @@ inline constexpr std::array<ServerSetting, 13> kServerSettings = {{
 /// async-signal-safe functions are called, since other threads of the starter may have held any lock. All descriptors
 /// are above 2 and close on exec.
 struct GuardianPlan {
-  const char* program = nullptr;  // path of redis-server for execve
+  const char* server_path = nullptr;  // for execve
   char* const* arguments = nullptr;
   char* const* environment = nullptr;
   int64_t linger_ms = 0;
-  int folder = -1;    // of the server; its working folder, and the guardian's
-  int users = -1;     // users.lock, opened for the guardian alone, not locked
-  int guardian = -1;  // guardian.lock, locked by the starter, who closes its copy after the fork; it holds a line, and
-                      // is emptied when the guardian gives up
-  int owner = -1;     // the file `owner` (embedded_owner.h); the guardian adds its number, touches it and removes it
-  int server = -1;    // server.lock, not locked; the server inherits it
-  int null = -1;      // /dev/null
-  char* title = nullptr;  // the starter's command line in memory, which the guardian replaces by title_text
-  size_t title_size = 0;
-  const char* title_text = "";
-  StoreRecord record{};  // of the append-only file, as the starter found it
+  int folder = -1;         // of the server; its working folder, and the guardian's
+  int users_lock = -1;     // opened for the guardian alone, not locked
+  int guardian_lock = -1;  // locked by the starter, who closes its copy after the fork; it holds a line, and is emptied
+                           // when the guardian gives up
+  int owner_file = -1;     // embedded_owner.h; the guardian adds its number, touches it and removes it
+  int server_lock = -1;    // not locked; the server inherits it
+  int dev_null = -1;
+  char* command_line = nullptr;  // the starter's, in memory; the guardian replaces it by `title`
+  size_t command_line_size = 0;
+  const char* title = "";
+  StoreRecord store_record{};  // as the starter found the append-only file
 };
 
-/// The life of the process between starter and guardian, which makes the guardian an orphan in a session of its own, so
-/// that the starter need not wait for it. Called in the child of a fork, with all signals blocked. Its exit status is 0
-/// when the guardian was forked.
+/// Lives the life of the process between starter and guardian, which makes the guardian an orphan in a session of its
+/// own, so that the starter need not wait for it. Called in the child of a fork, with all signals blocked. Its exit
+/// status is 0 when the guardian was forked.
 [[noreturn]] void leave_guardian(const GuardianPlan& plan);
 
 /// How often a guardian shows that it lives.

@@ -26,15 +26,15 @@ std::chrono::nanoseconds modified(const struct stat& status) {
   return std::chrono::seconds(status.st_mtim.tv_sec) + std::chrono::nanoseconds(status.st_mtim.tv_nsec);
 }
 
-/// The time now by the clock of whoever stores the folder.
-std::chrono::nanoseconds time_there(const EmbeddedFolder& folder, const Descriptor& start_lock) {
+/// Returns the time by the clock of whoever stores the folder.
+std::chrono::nanoseconds file_system_time(const EmbeddedFolder& folder, const Descriptor& start_lock) {
   struct stat status {};
   if (futimens(start_lock.get(), nullptr) != 0 || fstat(start_lock.get(), &status) != 0)
     folder.fail_of("start.lock cannot be touched", errno);
   return modified(status);
 }
 
-[[noreturn]] void refuse(const EmbeddedFolder& folder, const Owner& owner) {
+[[noreturn]] void refuse(const EmbeddedFolder& folder, const FolderOwner& owner) {
   folder.fail(fmt::format(
       "process {} on host {} serves it, and its locks are not seen here ({}), as on a mount of NFS with nolock or "
       "local_lock: run foretime there, or start a Redis that all hosts reach and name it with --redis or "
@@ -42,10 +42,11 @@ std::chrono::nanoseconds time_there(const EmbeddedFolder& folder, const Descript
       owner.pid, printable(owner.host), host_name()));
 }
 
-/// Whether that guardian of another machine shows no sign of life. False: its file has gone or was replaced meanwhile.
-bool is_silent(const EmbeddedFolder& folder, const Owner& owner, const Descriptor& start_lock,
+/// Returns whether that guardian of another machine shows no sign of life. False: its file has gone or was replaced
+/// meanwhile.
+bool is_silent(const EmbeddedFolder& folder, const FolderOwner& owner, const Descriptor& start_lock,
                std::chrono::steady_clock::time_point limit) {
-  auto age = time_there(folder, start_lock) - owner.touched;
+  auto age = file_system_time(folder, start_lock) - owner.touched;
   if (age < kOwnerStale)
     print_message("foretime: {}: process {} on {} was the last to serve it; looking for signs of life, up to {} s\n",
                   folder.path().string(), owner.pid, printable(owner.host), kOwnerStale.count());
@@ -53,14 +54,14 @@ bool is_silent(const EmbeddedFolder& folder, const Owner& owner, const Descripto
     if (std::chrono::steady_clock::now() > limit) refuse(folder, owner);
     std::this_thread::sleep_for(kOwnerLook);
     const auto now = owner_of(folder);
-    if (!now || now->file != owner.file) return false;
+    if (!now || now->inode != owner.inode) return false;
     if (now->touched != owner.touched) refuse(folder, *now);
   }
   return true;
 }
 
 /// Removes that file and no other: somebody else may have put a new one in its place.
-void remove_owner(const EmbeddedFolder& folder, const Owner& owner) {
+void remove_owner(const EmbeddedFolder& folder, const FolderOwner& owner) {
   const int at = folder.descriptor();
   const auto aside = fmt::format("{}.{}.{}", kOwnerFile, host_name(), getpid());
   struct stat moved {};
@@ -68,14 +69,14 @@ void remove_owner(const EmbeddedFolder& folder, const Owner& owner) {
     if (errno == ENOENT) return;
     folder.fail_of("owner cannot be replaced", errno);
   }
-  if (fstatat(at, aside.c_str(), &moved, AT_SYMLINK_NOFOLLOW) == 0 && moved.st_ino != owner.file) [[maybe_unused]]
+  if (fstatat(at, aside.c_str(), &moved, AT_SYMLINK_NOFOLLOW) == 0 && moved.st_ino != owner.inode) [[maybe_unused]]
     const int back = linkat(at, aside.c_str(), at, kOwnerFile, 0);
   unlinkat(at, aside.c_str(), 0);
 }
 
 }  // namespace
 
-std::optional<Owner> owner_of(const EmbeddedFolder& folder) {
+std::optional<FolderOwner> owner_of(const EmbeddedFolder& folder) {
   const Descriptor file(openat(folder.descriptor(), kOwnerFile, O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
   struct stat status {};
   if (file.get() < 0 && errno == ENOENT) return std::nullopt;
@@ -87,8 +88,8 @@ std::optional<Owner> owner_of(const EmbeddedFolder& folder) {
   if (got < 0) folder.fail_of("owner cannot be read", errno);
   const std::string_view text(bytes.data(), static_cast<size_t>(got));
   const auto host_end = text.find('\n'), boot_end = text.find('\n', host_end + 1);
-  Owner owner;
-  owner.file = status.st_ino;
+  FolderOwner owner;
+  owner.inode = status.st_ino;
   owner.touched = modified(status);
   if (host_end == std::string_view::npos || boot_end == std::string_view::npos) return owner;
   owner.host = text.substr(0, host_end);

@@ -13,22 +13,22 @@ namespace foretime::jobs {
 
 class EmbeddedFolder;
 
-/// Whose guardian serves the embedded Redis of a folder: the file `owner` in it, with host, boot id and process number
-/// of the guardian, a line each. flock answers for one machine only where a mount keeps locks to itself (NFS with
-/// `nolock` or `local_lock`); this file keeps a second machine's server away from the same data. One process makes it
-/// (O_EXCL, which NFS keeps), the guardian touches it every kOwnerBeatMs and removes it at its end.
-struct Owner {
+/// Says whose guardian serves the embedded Redis of a folder: the file `owner` in it, with host, boot id and process
+/// number of the guardian, a line each. flock answers for one machine only where a mount keeps locks to itself (NFS
+/// with `nolock` or `local_lock`); this file keeps a second machine's server away from the same data. One process makes
+/// it (O_EXCL, which NFS keeps), the guardian touches it every kOwnerBeatMs and removes it at its end.
+struct FolderOwner {
   std::string host, boot;
-  int64_t pid = 0;  // 0: it has not begun yet
-  ino_t file = 0;
+  int64_t pid = 0;  // 0: its guardian has not begun yet
+  ino_t inode = 0;
   std::chrono::nanoseconds touched{};  // by the clock of whoever stores the file
 };
 
 /// After so long a silence another machine's guardian counts as dead.
 constexpr std::chrono::seconds kOwnerStale{30};
 
-/// Empty where there is none. Throws RedisUnavailable or RedisStorageError where it cannot be read.
-std::optional<Owner> owner_of(const EmbeddedFolder& folder);
+/// Returns the owner; empty where there is none. Throws RedisUnavailable or RedisStorageError where it cannot be read.
+std::optional<FolderOwner> owner_of(const EmbeddedFolder& folder);
 
 /// Makes `owner` for a guardian of this process. The caller holds guardian.lock, so that no guardian of this machine
 /// lives; for signs of life of another machine's it is waited up to kOwnerStale, and no longer than `limit`. Throws

@@ -55,7 +55,7 @@ bool has_given_up(const Descriptor& guardian) {
 
 /// Where the kernel finds this process's command line (proc(5): fields 48 and 49 of stat). The guardian puts its own
 /// text there: `pkill -f "foretime agent"` must not hit it, and a list of processes should say what it is.
-void find_title(GuardianPlan& plan) {
+void find_command_line(GuardianPlan& plan) {
   std::stringstream text;
   text << std::ifstream("/proc/self/stat").rdbuf();
   const auto stat = text.str();
@@ -66,8 +66,8 @@ void find_title(GuardianPlan& plan) {
   for (int field = 3; field < 48; ++field) fields >> skipped;
   uintptr_t begin = 0, end = 0;
   if (!(fields >> begin >> end) || begin == 0 || end <= begin) return;
-  plan.title = reinterpret_cast<char*>(begin);
-  plan.title_size = end - begin;
+  plan.command_line = reinterpret_cast<char*>(begin);
+  plan.command_line_size = end - begin;
 }
 
 }  // namespace
@@ -281,15 +281,15 @@ void EmbeddedRedis::lock(const Descriptor& file, const char* name, int operation
 
 StoreRecord EmbeddedRedis::prepare_store() const {
   const auto prepared = prepare_append_only(folder_, accept_loss_);
-  if (prepared.mended)
+  if (prepared.repaired_manifest)
     print_message(
         "foretime: {}: the manifest of the queue's append-only file named files that are not there, as after a "
-        "loss of power, and was mended; if this folder is a copy that was taken while the queue was in use, its "
+        "loss of power, and was repaired; if this folder is a copy that was taken while the queue was in use, its "
         "last changes may be missing\n",
         folder_.path().string());
-  if (!prepared.accepted.empty())
+  if (!prepared.accepted_losses.empty())
     print_message("foretime: {}: the queue continues with what is left: {}\n", folder_.path().string(),
-                  fmt::join(prepared.accepted, "; "));
+                  fmt::join(prepared.accepted_losses, "; "));
   return prepared.record;
 }
 
@@ -332,19 +332,19 @@ void EmbeddedRedis::start_guardian(const Descriptor& guardian, const Descriptor&
 
   const auto variables = environment_without_secrets();
   const auto environment = exec_pointers(variables);
-  GuardianPlan plan{.program = program.c_str(),
+  GuardianPlan plan{.server_path = program.c_str(),
                     .arguments = arguments.data(),
                     .environment = environment.data(),
                     .linger_ms = linger_.count(),
                     .folder = folder_.descriptor(),
-                    .users = users.get(),
-                    .guardian = guardian.get(),
-                    .owner = owner.get(),
-                    .server = server.get(),
-                    .null = null.get(),
-                    .title_text = title.c_str(),
-                    .record = record};
-  find_title(plan);
+                    .users_lock = users.get(),
+                    .guardian_lock = guardian.get(),
+                    .owner_file = owner.get(),
+                    .server_lock = server.get(),
+                    .dev_null = null.get(),
+                    .title = title.c_str(),
+                    .store_record = record};
+  find_command_line(plan);
   pid_t between = -1;
   {
     const BlockedSignals blocked;

@@ -10,7 +10,7 @@
 
 namespace foretime::jobs {
 
-/// Moved above 2, where no stray output can hit it if this process runs with its standard streams closed.
+/// Moves a descriptor above 2, where no stray output can hit it if this process runs with its standard streams closed.
 Descriptor above_standard(int descriptor);
 
 /// The folder of an embedded Redis. Everything is opened relative to its descriptor, so that nobody can put another
@@ -24,20 +24,21 @@ class EmbeddedFolder {
 
   const std::filesystem::path& path() const { return path_; }  // absolute
   int descriptor() const { return descriptor_.get(); }
-  /// Path of redis.sock, always below the 108 bytes of a socket's address; by /proc/self/fd where its name is longer,
-  /// which means something in this process only, and while this object lives.
+  /// Returns the path of redis.sock, always below the 108 bytes of a socket's address; by /proc/self/fd where its name
+  /// is longer, which means something in this process only, and while this object lives.
   std::string socket() const;
 
   Descriptor open_file(const std::string& name, int flags) const;
-  /// Why Redis could not write there: a read-only file system, or too little room, with what to do. "" while it can.
+  /// Returns why Redis could not write there: a read-only file system, or too little room, with what to do. "" while it
+  /// can.
   std::string shortage() const;
   int64_t log_size() const;
-  /// The last lines of redis.log after byte `from`; "" where there are none.
+  /// Returns the last lines of redis.log after byte `from`; "" where there are none.
   std::string end_of_log(int64_t from) const;
 
-  /// RedisUnavailable: "embedded Redis in FOLDER: WHAT".
+  /// Throws RedisUnavailable: "embedded Redis in FOLDER: WHAT".
   [[noreturn]] void fail(const std::string& what) const;
-  /// With what the system says; RedisStorageError, with the shortage, where that tells of the storage.
+  /// Throws the same with what the system says, or RedisStorageError with the shortage where the storage fails.
   [[noreturn]] void fail_of(const std::string& doing, int error) const;
 
  private:
@@ -85,7 +86,8 @@ class EmbeddedRedis {
   /// Throws RedisStorageError where the server would end at one of its next writes.
   void check_room() const;
 
-  /// Where the folder's path is long, the URL means something in this process only, and while this object lives.
+  /// Returns the URL of the server. Where the folder's path is long it means something in this process only, and while
+  /// this object lives.
   RedisUrl url() const;
   const std::filesystem::path& folder() const { return folder_.path(); }
 

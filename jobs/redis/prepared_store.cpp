@@ -59,7 +59,7 @@ std::vector<std::string> names_in(const std::filesystem::path& path) {
   return names;
 }
 
-/// An empty append-only file, and all names that lead to it, on disk.
+/// Writes an empty append-only file, and all names that lead to it, to the disk.
 void make_empty(const EmbeddedFolder& folder) {
   if (mkdirat(folder.descriptor(), kAppendOnlyFolder, 0700) != 0 && errno != EEXIST)
     folder.fail_of(fmt::format("{} cannot be made", kAppendOnlyFolder), errno);
@@ -75,7 +75,7 @@ void make_empty(const EmbeddedFolder& folder) {
   write_manifest(folder, {{kFirstIncrement, 1, 'i'}});
 }
 
-/// The manifest of a folder; empty where there is none, or a line of it is not as Redis writes it.
+/// Returns the manifest of a folder; empty where there is none, or a line of it is not as Redis writes it.
 std::optional<AppendOnlyManifest> read_manifest(const EmbeddedFolder& folder) {
   if (!is_in(folder, kAofManifest)) return std::nullopt;
   const auto file = folder.open_file(kAofManifest, O_RDONLY);
@@ -87,7 +87,7 @@ std::optional<AppendOnlyManifest> read_manifest(const EmbeddedFolder& folder) {
   return parse_manifest(text);
 }
 
-/// Names of the files in appendonlydir that hold data.
+/// Returns the names of the files in appendonlydir that hold data.
 std::vector<std::string> data_files(const EmbeddedFolder& folder) {
   auto names = names_in(folder.path() / kAppendOnlyFolder);
   std::erase_if(names, [&](const std::string& name) {
@@ -111,7 +111,7 @@ std::vector<std::string> data_files(const EmbeddedFolder& folder) {
       folder.path().string(), when, fmt::join(missing, "; "), folder.path().parent_path().string());
 }
 
-/// What the manifest names and is there, or without a manifest, all files; empty where the manifest can stay.
+/// Returns what the manifest names and is there, or without a manifest, all files; empty where the manifest can stay.
 std::optional<AppendOnlyManifest> what_is_left(const EmbeddedFolder& folder,
                                                const std::optional<AppendOnlyManifest>& manifest) {
   if (!manifest && is_in(folder, kAofManifest)) return std::nullopt;  // Redis reports what is wrong with it
@@ -157,14 +157,15 @@ PreparedStore prepare_append_only(const EmbeddedFolder& folder, bool accept_loss
   auto manifest = read_manifest(folder);
   const bool is_new = !manifest && !is_in(folder, kAofManifest) && data_files(folder).empty();
   std::optional<AppendOnlyManifest> better;
-  if (manifest) better = mended(*manifest, [&](const auto& name) { return is_in(folder, in_append_only(name)); });
-  prepared.mended = better.has_value();
+  if (manifest)
+    better = repaired_manifest(*manifest, [&](const auto& name) { return is_in(folder, in_append_only(name)); });
+  prepared.repaired_manifest = better.has_value();
   if (better) manifest = better;
-  prepared.record = checked_record(folder, manifest, prepared.accepted);
-  if (!is_new && !is_in(folder, kAofManifest) && prepared.accepted.empty())
-    prepared.accepted.push_back(fmt::format("{} is missing", kAofManifest));
-  if (!prepared.accepted.empty()) {
-    if (!accept_loss) refuse_loss(folder, prepared.accepted);
+  prepared.record = checked_record(folder, manifest, prepared.accepted_losses);
+  if (!is_new && !is_in(folder, kAofManifest) && prepared.accepted_losses.empty())
+    prepared.accepted_losses.push_back(fmt::format("{} is missing", kAofManifest));
+  if (!prepared.accepted_losses.empty()) {
+    if (!accept_loss) refuse_loss(folder, prepared.accepted_losses);
     if (unlinkat(folder.descriptor(), kStoreRecordFile, 0) != 0 && errno != ENOENT)
       folder.fail_of(fmt::format("{} cannot be removed", kStoreRecordFile), errno);
     prepared.record = {};

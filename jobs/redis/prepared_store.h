@@ -9,17 +9,18 @@ namespace foretime::jobs {
 
 class EmbeddedFolder;
 
-/// What was done to an append-only file before a server loads it.
+/// Says what was done to an append-only file before a server loads it.
 struct PreparedStore {
   StoreRecord record{};  // for the guardian
-  bool mended = false;   // the manifest, as after a loss of power; of a copy that was taken while a server ran, the
-                         // last changes may be missing
-  std::vector<std::string> accepted{};  // what is missing, in words, where that was to be accepted
+  /// After a loss of power, or where the folder is a copy that was taken while a server ran; of that the last changes
+  /// may be missing.
+  bool repaired_manifest = false;
+  std::vector<std::string> accepted_losses{};  // in words
 };
 
 /// Makes the append-only file of a folder fit for a server, whatever a loss of power has left. No server may run.
 /// Where there is none, an empty one is made, whose name is on disk before anything is written to it, which Redis does
-/// not ensure. The manifest is mended. Zero bytes at the ends of increments are cut: some file systems leave them
+/// not ensure. The manifest is repaired. Zero bytes at the ends of increments are cut: some file systems leave them
 /// there, what Redis writes never ends with one, and it refuses to load them. What a rewrite had begun is removed.
 ///
 /// Throws RedisDataLost where less is there than was written (store_record.h), or files without a manifest, unless

@@ -14,8 +14,7 @@
 
 namespace foretime::jobs {
 
-/// Bytes of one answer.
-inline constexpr size_t kLargestReply = 64 << 20;
+inline constexpr size_t kLargestReply = 64 << 20;  // bytes
 
 /// A connection that is made when needed, for one thread. Connects at the first call, authenticates, and checks once
 /// for each connection that this Redis can be trusted with jobs (maxmemory-policy noeviction). After a failure the next
@@ -37,26 +36,26 @@ class RedisClient {
   std::vector<Reply> pipeline(const std::vector<Arguments>& calls);
   /// Runs a Lua script by its SHA-1, loading it where this Redis does not know it (after a restart, say).
   Reply script(const std::string& text, const std::string& sha1, const Arguments& keys, const Arguments& arguments);
-  /// The same script for each of several arguments, in their order, as one pipeline. Where Redis did not know it, those
-  /// from the first unanswered one on are sent again.
+  /// Runs the same script for each of several arguments, in their order, as one pipeline. Where Redis did not know it,
+  /// those from the first unanswered one on are sent again.
   std::vector<Reply> scripts(const std::string& text, const std::string& sha1, const Arguments& keys,
                              const std::vector<Arguments>& arguments);
 
-  /// A connection of its own that gets what is published on a channel, each as an array "message", channel, text; the
-  /// next call connects anew.
+  /// Returns a connection of its own that gets what is published on a channel, each as an array "message", channel,
+  /// text; the next call connects anew.
   std::unique_ptr<RedisTransport> subscribe(const std::string& channel);
 
-  /// Called before each new connection, also the first: where Redis may have to be started first.
+  /// Sets what is called before each new connection, also the first: where Redis may have to be started first.
   void before_connecting(std::function<void()> prepare) { prepare_ = std::move(prepare); }
 
-  /// Called when a connection fails: may throw what is behind that, a full disk of Redis, say.
+  /// Sets what is called when a connection fails: it may throw what is behind that, a full disk of Redis, say.
   void after_loss(std::function<void()> explain) { explain_ = std::move(explain); }
 
-  /// In place of sockets, for simulations: makes the transport of a new connection.
+  /// Makes the transport of a new connection in place of sockets, for simulations.
   using Connect = std::function<std::unique_ptr<RedisTransport>(const RedisUrl&)>;
   void connect_by(Connect connect) { connect_by_ = std::move(connect); }
 
-  /// For messages: without the password.
+  /// Returns the address for messages, without the password.
   std::string name() const;
   const RedisUrl& url() const { return url_; }
   void disconnect();
@@ -64,7 +63,7 @@ class RedisClient {
  private:
   void connect();
   void follow(const std::string& moved);
-  /// Replies as they come, error answers too.
+  /// Returns replies as they come, error answers too.
   std::vector<Reply> exchange(const std::vector<Arguments>& calls);
   [[noreturn]] void throw_error(const std::string& command, const redisReply& reply) const;
   void refuse_eviction();
@@ -77,12 +76,12 @@ class RedisClient {
   std::unique_ptr<RedisTransport> connection_;
 };
 
-/// Text of a string or status reply, "" for nil; throws RedisUnavailable for another type.
+/// Returns the text of a string or status reply, "" for nil. Throws RedisUnavailable for another type.
 std::string text_of(const redisReply& reply);
 int64_t integer_of(const redisReply& reply);
-/// Elements of an array reply as text.
+/// Returns the elements of an array reply as text.
 std::vector<std::string> texts_of(const redisReply& reply);
-/// The value of `name` in the text that INFO answers, or "".
+/// Returns the value of `name` in the text that INFO answers, or "".
 std::string info_field(const std::string& info, const std::string& name);
 
 }  // namespace foretime::jobs

@@ -24,11 +24,11 @@ class RedisTransport {
   using Arguments = std::vector<std::string>;
   virtual ~RedisTransport() = default;
   virtual void send(const std::vector<Arguments>& calls) = 0;
-  /// The next reply; `command` is for messages.
+  /// Returns the next reply; `command` is for messages.
   virtual Reply receive(const std::string& command) = 0;
-  /// A reply that is there already; empty: none yet.
+  /// Returns a reply that is there already; empty: none yet.
   virtual Reply try_receive(const std::string& command) = 0;
-  /// Readable when there may be a reply; -1: there is no such thing.
+  /// Returns a descriptor that is readable when there may be a reply; -1: there is none.
   virtual int descriptor() const { return -1; }
 };
 
@@ -50,7 +50,7 @@ class RedisConnection final : public RedisTransport {
 
  private:
   using Deadline = std::chrono::steady_clock::time_point;
-  /// Deadline::min(): does not wait, and returns nothing where no reply is there.
+  /// Returns the next reply. With Deadline::min() it does not wait, and returns nothing where no reply is there.
   Reply receive_until(Deadline deadline, const std::string& command);
   void wait(short events, Deadline deadline, const std::string& doing);
   [[noreturn]] void fail(const std::string& what) const;
@@ -76,7 +76,7 @@ class RedisConnection final : public RedisTransport {
   std::unique_ptr<redisContext, ContextDeleter> context_;
 };
 
-/// "Redis at ADDRESS: WHAT; ADVICE", without the password: for RedisUnavailable.
+/// Returns "Redis at ADDRESS: WHAT; ADVICE", without the password: for RedisUnavailable.
 std::string unavailable_message(const RedisUrl& url, const std::string& what);
 
 }  // namespace foretime::jobs

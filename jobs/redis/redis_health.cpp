@@ -9,7 +9,7 @@
 namespace foretime::jobs {
 namespace {
 
-/// "" where the user may not ask, or this Redis does not know.
+/// Returns "" where the user may not ask, or this Redis does not know.
 std::string setting(RedisClient& client, const std::string& name) {
   try {
     const auto pair = texts_of(*client.call({"CONFIG", "GET", name}));

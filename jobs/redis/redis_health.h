@@ -7,13 +7,13 @@
 
 namespace foretime::jobs {
 
-/// Empty while there is room, else how much of its memory Redis uses: from four fifths of maxmemory on, or of the
-/// machine's memory where maxmemory is 0. At maxmemory it takes no more jobs. Throws like RedisClient::call; where the
-/// user may not ask, nothing is known.
+/// Returns nothing while there is room, else how much of its memory Redis uses: from four fifths of maxmemory on, or of
+/// the machine's memory where maxmemory is 0. At maxmemory it takes no more jobs. Throws like RedisClient::call; where
+/// the user may not ask, nothing is known.
 std::string memory_warning(RedisClient& client);
 
-/// Empty, or how many keys Redis has evicted since its start. Throws like RedisClient::call; where the user may not
-/// ask, nothing is known.
+/// Returns nothing, or how many keys Redis has evicted since its start. Throws like RedisClient::call; where the user
+/// may not ask, nothing is known.
 std::string eviction_warning(RedisClient& client);
 
 /// What Redis says about durability, for `foretime doctor` and `foretime queue`: appendonly, appendfsync, eviction

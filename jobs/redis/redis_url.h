@@ -14,19 +14,20 @@ struct RedisUrl {
   std::string password_file{};  // read at each new connection, in place of `password`: it may change
   int64_t database = 0;
 
-  /// redis://[user[:password]@]host[:port][/database] or unix://[user[:password]@]/path/redis.sock[?db=n],
+  /// Reads redis://[user[:password]@]host[:port][/database] or unix://[user[:password]@]/path/redis.sock[?db=n],
   /// percent-encoding decoded; an IPv6 host stands in brackets. rediss:// is refused: this build has no TLS. Throws
   /// JobsError, whose message never repeats what could be a password.
   static RedisUrl parse(const std::string& text);
-  /// FORETIME_REDIS with FORETIME_REDIS_USER and FORETIME_REDIS_PASSWORD, or FORETIME_REDIS_PASSWORD_FILE, laid over
-  /// it. `option` (the command line's) wins over FORETIME_REDIS, and must not hold a user or password, which everybody
-  /// on the machine could read in its list of processes: JobsError. `found` is false where neither names one.
+  /// Reads FORETIME_REDIS with FORETIME_REDIS_USER and FORETIME_REDIS_PASSWORD, or FORETIME_REDIS_PASSWORD_FILE, laid
+  /// over it. `option` (the command line's) wins over FORETIME_REDIS, and must not hold a user or password, which
+  /// everybody on the machine could read in its list of processes: JobsError. `found` is false where neither names one.
   static RedisUrl from_environment(const std::string& option, bool& found);
-  /// As it may be shown: the password is ***, and so is a user who stands alone (redis-cli reads such as a password).
+  /// Returns the URL as it may be shown: the password is ***, and so is a user who stands alone (redis-cli reads such
+  /// as a password).
   std::string redacted() const;
 };
 
-/// `text` with every occurrence of the password in it replaced, and the user-info part of any redis:// URL.
+/// Returns `text` with every occurrence of the password in it replaced, and the user-info part of any redis:// URL.
 std::string redact(const std::string& text, const std::string& password);
 
 }  // namespace foretime::jobs

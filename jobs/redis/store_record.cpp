@@ -50,7 +50,7 @@ Descriptor open_data(int folder, const RecordedFile& file) {
   return open_at(appended.get(), file.name.data(), O_RDONLY);
 }
 
-/// In bytes; -1: there is no such file.
+/// Returns the size of a file in bytes; -1: there is none.
 int64_t size_of(int folder, const RecordedFile& file) {
   const auto data = open_data(folder, file);
   struct stat found {};
@@ -87,7 +87,7 @@ struct RecordedLine {
   uint64_t checksum = 0;
 };
 
-/// One word of a line up to the next blank, as a number where `value` is one; false where it is not.
+/// Reads one word of a line up to the next blank, as a number where `value` is one; false where it is not.
 template <class Value>
 bool take_number(std::string_view& line, Value& value, int base) {
   const auto end = line.find(' ');
@@ -118,7 +118,7 @@ int64_t base_sequence(const AppendOnlyManifest& manifest) {
   return newest;
 }
 
-/// What is wrong with a file that must be there; "" where nothing is. Reads it up to the length in `line`.
+/// Returns what is wrong with a file that must be there; "" where nothing is. Reads it up to the length in `line`.
 std::string difference(const EmbeddedFolder& folder, const RecordedLine& line, RecordedFile& file) {
   std::ranges::copy(line.name, file.name.begin());
   file.type = line.type;

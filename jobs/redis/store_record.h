@@ -39,15 +39,16 @@ class StoreRecord {
   /// Reads from Redis' manifest which files there are, and from the file system how long they are. Keeps the checksums
   /// of files that it knew. False: they cannot be read now; then the record is unchanged.
   bool measure(int folder);
-  /// Whether the files are as `measure` found them.
+  /// Returns whether the files are as `measure` found them.
   bool is_current(int folder) const;
-  /// Whether the files can be those of this record, or what a server added to them: nothing was replaced or cut.
+  /// Returns whether the files can be those of this record, or what a server added to them: nothing was replaced or
+  /// cut.
   bool may_be_loaded(int folder) const;
   /// Reads what was added since the last time, syncs the names of the files, and replaces `written`. Does nothing where
   /// `written` holds the same already. False: it could not be written.
   bool save(int folder);
 
-  /// The inode of the manifest that named the files, which each change of it replaces; 0: not known.
+  /// Returns the inode of the manifest that named the files, which each change of it replaces; 0: not known.
   ino_t manifest() const { return manifest_; }
   void set_manifest(ino_t inode) { manifest_ = inode; }
 
@@ -62,7 +63,7 @@ class StoreRecord {
   uint64_t saved_ = 0;  // checksum of the text in `written`; 0: not known
 };
 
-/// The inode of Redis' manifest, which each change of it replaces; 0: there is none. Async-signal-safe.
+/// Returns the inode of Redis' manifest, which each change of it replaces; 0: there is none. Async-signal-safe.
 ino_t manifest_inode(int folder);
 
 /// Compares the append-only file, which has this manifest, if any, with `written`: no file that it names may be shorter
@@ -72,7 +73,7 @@ ino_t manifest_inode(int folder);
 StoreRecord checked_record(const EmbeddedFolder& folder, const std::optional<AppendOnlyManifest>& manifest,
                            std::vector<std::string>& missing);
 
-/// Name of the file in the folder of an embedded Redis. It has a first line `foretime-store 1`, then for each file
+/// Names the file in the folder of an embedded Redis. It has a first line `foretime-store 1`, then for each file
 /// `TYPE SEQUENCE NAME BYTES CHECKSUM`; the checksum is XXH64 in hexadecimal digits.
 inline constexpr char kStoreRecordFile[] = "written";
 

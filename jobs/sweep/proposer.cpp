@@ -15,7 +15,6 @@ class RedisSource final : public TrialSource {
 
   std::optional<SweepRecord> sweep(const std::string& id) override { return reader_.sweep(id); }
   TrialChanges changes(const std::string& sweep, int64_t from) override { return reader_.changes(sweep, from); }
-  std::vector<std::string> ids_of(const std::string& sweep) override { return reader_.ids_of_sweep(sweep); }
   std::vector<JobRecord> jobs(const std::vector<std::string>& ids) override { return reader_.trials(ids); }
 
   ParameterProposer proposer{*this};
@@ -38,8 +37,7 @@ std::optional<Observation> observation_of(const JobRecord& job) {
   return Observation{job.spec.parameters, std::nullopt};
 }
 
-void ParameterProposer::read_all_trials(const std::string& sweep, History& history, TrialChanges& changes,
-                                        std::vector<std::string>& ids) {
+void ParameterProposer::read_all_trials(const std::string& sweep, History& history, TrialChanges& changes) {
   history = {};
   const auto record = source_.sweep(sweep);
   if (!record) return;
@@ -47,8 +45,6 @@ void ParameterProposer::read_all_trials(const std::string& sweep, History& histo
   history.sweep = *record;
   // The changes come before the trials: what changes in between is read twice.
   changes = source_.changes(sweep, 0);
-  // An older version did not write down what it changed.
-  if (!record->tracked) ids = source_.ids_of(sweep);
 }
 
 ParameterProposer::History& ParameterProposer::refresh(const Lease& lease) {
@@ -62,11 +58,10 @@ ParameterProposer::History& ParameterProposer::refresh(const Lease& lease) {
   // The last change that was read comes again, and must be the same: Redis may have been put back to an earlier state,
   // or the sweep forgotten and submitted again.
   auto changes = source_.changes(id, std::max<int64_t>(0, history.read - 1));
-  std::vector<std::string> ids;
   const bool goes_on = history.sweep.created_ms != 0 && changes.created_ms == history.sweep.created_ms &&
                        (history.read == 0 || (!changes.ids.empty() && changes.ids.front() == history.last_change));
   if (!goes_on) {
-    read_all_trials(id, history, changes, ids);
+    read_all_trials(id, history, changes);
   } else if (history.read > 0) {
     changes.ids.erase(changes.ids.begin());
   }
@@ -77,7 +72,7 @@ ParameterProposer::History& ParameterProposer::refresh(const Lease& lease) {
   history.last_use = ++refreshes_;
   history.read += std::ssize(changes.ids);
   if (!changes.ids.empty()) history.last_change = changes.ids.back();
-  ids.insert(ids.end(), changes.ids.begin(), changes.ids.end());
+  auto ids = changes.ids;
   std::sort(ids.begin(), ids.end());
   ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
   try {

@@ -21,7 +21,6 @@ class TrialSource {
   virtual ~TrialSource() = default;
   virtual std::optional<SweepRecord> sweep(const std::string& id) = 0;  // counts of jobs may be missing
   virtual TrialChanges changes(const std::string& sweep, int64_t from) = 0;
-  virtual std::vector<std::string> ids_of(const std::string& sweep) = 0;
   /// Returns the records of the jobs that exist; progress may be missing.
   virtual std::vector<JobRecord> jobs(const std::vector<std::string>& ids) = 0;
 };
@@ -58,8 +57,7 @@ class ParameterProposer {
     std::map<std::pair<int64_t, std::string>, Observation> seen;  // key: trial and id
   };
   History& refresh(const Lease& lease);
-  void read_all_trials(const std::string& sweep, History& history, TrialChanges& changes,
-                       std::vector<std::string>& ids);
+  void read_all_trials(const std::string& sweep, History& history, TrialChanges& changes);
 
   TrialSource& source_;
   std::map<std::string, History> histories_;  // key: sweep

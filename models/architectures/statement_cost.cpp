@@ -123,11 +123,6 @@ ModelGraph statement_cost(const configs::ModelSettings& settings, const InputSch
         schema.feature_count, Columns::count);
   }
   auto inputs = chosen_inputs(settings);
-  if ((inputs.machine || settings.statement_cost.roofline) && schema.feature_count < Columns::count)
-    throw ModelError(
-        "model.statement_cost.{}, for data that say nothing of the machine, which an earlier version packed: pack them "
-        "again",
-        inputs.machine ? "inputs: machine" : "roofline: true");
   if (inputs.machine) inputs.columns.push_back({Columns::machine, Columns::kMachine});
   const bool gpu = data::are_gpu_columns(schema.feature_count);
   if (gpu && !inputs.columns.empty()) inputs.columns.push_back({Columns::gpu, Columns::kGpu});

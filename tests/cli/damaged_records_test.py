@@ -24,10 +24,10 @@ early_terminate: {type: hyperband, min_iter: 1, eta: 2}
 """
 JOB_FIELDS = ("kind name sweep trial settings parameters deferred metric goal after ranks most_ranks cpus gpus priority max_attempts state attempt attempt_ranks failures lost "
               "preemptions fence agent failed_on submitted_ms claimed_ms finished_ms due_ms updated_ms step total_steps eta_s loss seconds objective best_objective metrics "
-              "checkpoint error reason stopped cancel log_lines results history format spec lease iteration sequence pending token").split()
-SWEEP_FIELDS = "name method definition settings metric goal trials seed rungs eta state created_ms proposals tracked format".split()
-AGENT_FIELDS = "host version pid cpus gpus jobs format seen_ms started_ms trouble".split()
-TOTALS = "submitted claimed succeeded stopped failed cancelled dead lost_leases refused chained".split()
+              "checkpoint error reason stopped cancel log_lines results history spec lease iteration sequence pending token").split()
+SWEEP_FIELDS = "name method definition settings metric goal trials seed rungs eta state created_ms proposals".split()
+AGENT_FIELDS = "host version pid cpus gpus jobs seen_ms started_ms trouble".split()
+TOTALS = "submitted claimed succeeded stopped failed cancelled dead lost_leases refused".split()
 GARBAGE = {"control": b"a\x01\x1b[31mb\n", "bytes": b"\xff\xfe\x00", "text": b"x", "negative": b"-1", "huge": b"1e999", "nan": b"nan", "json": b"[1,{}", "object": b'{"a":[null]}', "long": b"9" * 70_000}
 
 
@@ -180,7 +180,7 @@ class DamagedRecordsTest(QueueTest):
                         marked = json.loads(self.read("status", self.mixed, "--json"))["sweep"]["damaged"]
                         self.assertEqual("damaged" in text.split("\n\n")[0], marked is not None)
                         # Any text is a name, and whether a definition is damaged is known where it is needed.
-                        if field not in ("settings", "tracked", "definition") and (name != "json" or field not in ("name", "method", "metric")):
+                        if field not in ("settings", "definition") and (name != "json" or field not in ("name", "method", "metric")):
                             self.assertIn(self.mixed, marked or "", "the message names the record")
                         if field not in ("metric", "goal"):
                             rows = json.loads(self.read("leaderboard", self.mixed, "--json"))["rows"]
@@ -209,14 +209,14 @@ class DamagedRecordsTest(QueueTest):
         for field in AGENT_FIELDS:
             for name, value in GARBAGE.items():
                 names.append(f"agent {field} {name}")
-                self.redis.hset(self.key("agent:" + names[-1]), mapping={"host": "h", "version": "1", "pid": 1, "cpus": 2, "gpus": 0, "jobs": 0, "format": 2, "seen_ms": now, "started_ms": now})
+                self.redis.hset(self.key("agent:" + names[-1]), mapping={"host": "h", "version": "1", "pid": 1, "cpus": 2, "gpus": 0, "jobs": 0, "seen_ms": now, "started_ms": now})
                 self.redis.hset(self.key("agent:" + names[-1]), field, value)
                 self.redis.zadd(self.key("agents"), {names[-1]: now})
-        self.redis.hset(self.key("agent:whole"), mapping={"host": "h", "version": "1", "pid": 1, "cpus": 2, "gpus": 0, "jobs": 0, "format": 2, "seen_ms": now, "started_ms": now})
+        self.redis.hset(self.key("agent:whole"), mapping={"host": "h", "version": "1", "pid": 1, "cpus": 2, "gpus": 0, "jobs": 0, "seen_ms": now, "started_ms": now})
         self.redis.zadd(self.key("agents"), {"whole": now, "x" * 300: now, "a\x01\x1b[31mb": now})
         self.redis.set(self.key("agent:text"), "text")
         self.redis.zadd(self.key("agents"), {"text": now})
-        for field in ("event", "job", "from", "to", "fence", "agent", "why", "more", "next", "raised"):
+        for field in ("event", "job", "from", "to", "fence", "agent", "why", "more"):
             for value in GARBAGE.values():
                 self.redis.xadd(self.key("events"), {field: value})
         for field in TOTALS:

@@ -240,7 +240,6 @@ class FinetuneTest(ProgramTest):
 
         new = self.shared / "new.json"
         refused(self.model, new, code=2, expected="--dags: is missing")
-        refused(self.model, new, "--stages", "none.jsonl", code=2, expected="--stages: is called --dags")
         refused(self.model, new, "--dags", "none.jsonl", expected="none.jsonl")
         empty = self.write("empty.json", "")
         refused(self.model, empty, *self.records, expected="empty.json: found an empty file, expected tuning records")

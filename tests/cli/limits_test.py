@@ -155,8 +155,7 @@ class VersionsTest(ProgramTest):
         "data/files/packed_file.h: kVersion": "here", "inference/bundle/bundle.h: kBundleVersion": "here",
         "inference/python/foretime/trial.py: format": "here",
         "inference/python/foretime/groups.py: version": "numpy's __array_interface__, no file",
-        "jobs/queue/job_hash.h: kRecordFormat": "VersionSkew.AJobOfALaterFormatWaitsForAnAgentThatReadsIt",
-        "jobs/queue/job_hash.h: kSweepFormat": "VersionSkew",
+        "jobs/queue/queue.h: kQueueProtocol": "VersionSkew.AQueueOfAnotherProtocolIsRefused",
     }
 
     def test_every_version_that_is_written_is_known_here(self):

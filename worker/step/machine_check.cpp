@@ -16,8 +16,7 @@ namespace foretime::worker {
 
 MachineCheck::MachineCheck(const configs::Settings& settings, int64_t columns)
     : has_machines_(settings.data.format == configs::DataFormat::programs &&
-                    settings.data.representation == configs::Representation::loops &&
-                    columns >= data::LoopColumns::count),
+                    settings.data.representation == configs::Representation::loops),
       gpu_(data::are_gpu_columns(columns)),
       log_(settings.model.features.log),
       hardware_(data::machine_values(data::hardware_of(settings.data.hardware))) {
@@ -31,11 +30,6 @@ MachineCheck::MachineCheck(const configs::Settings& settings, int64_t columns)
     target_machines_.push_back(data::machine_values(machine.hardware));
   }
   if (files.empty() || has_machines_) return;
-  if (columns == data::LoopColumns::kWithoutMachine)
-    throw configs::SettingsError(
-        "data.targets: names machines ({}), but the {} node features of data.train do not describe machines; pack its "
-        "records again (foretime data pack-records --targets), or leave data.targets out",
-        fmt::join(names_, ", "), columns);
   throw configs::SettingsError(
       "data.targets: names machines ({}), which only programs as loop graphs depend on; set data.format=programs and "
       "data.representation=loops, or leave data.targets out",

@@ -52,7 +52,6 @@ struct LoopColumns {
   static constexpr std::array<int64_t, 5> of_machine_alone = {machine, machine + 4, machine + 5, machine + 6,
                                                               machine + 9};
   static constexpr int64_t count = machine + kMachine;
-  static constexpr int64_t kWithoutMachine = machine;  // number of columns in a row without the machine
   // Additional columns of programs for GPUs, behind all others: of statements, and of accesses
   // (data/frontends/loops/gpu_columns.h).
   static constexpr int64_t gpu = count;
@@ -71,7 +70,7 @@ MachineValues machine_values(const Hardware& hardware);
 
 /// Returns whether graphs with this number of columns are loop graphs.
 constexpr bool are_loop_columns(int64_t columns) {
-  return columns == LoopColumns::count || columns == LoopColumns::kWithoutMachine || columns == LoopColumns::kWithGpu;
+  return columns == LoopColumns::count || columns == LoopColumns::kWithGpu;
 }
 /// Returns whether loop graphs with this number of columns are of programs for GPUs.
 constexpr bool are_gpu_columns(int64_t columns) { return columns == LoopColumns::kWithGpu; }

@@ -194,7 +194,7 @@ class LoopGraphs : public ProgramGraphs {
     const size_t node = types_.size();
     float* row = add_node(types().statement);
     set_statement_columns(shape, place, hardware_, row);
-    if (columns_ > LoopColumns::machine) set_machine_columns(shape, hardware_, row);
+    set_machine_columns(shape, hardware_, row);
     if (are_gpu_columns(columns_)) set_gpu_statement_columns(shape, program, gpu_, hardware_, row);
     const size_t first_loop = types_.size();
     for (size_t d = shape.loop_count(); d-- > 0;) {

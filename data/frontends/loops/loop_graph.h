@@ -37,8 +37,8 @@ int64_t program_columns(configs::Representation representation);
 /// - a statement → the access that reads its result (data flow)
 /// - a statement → the next one
 ///
-/// Every node of a statement follows the statement and precedes the next one. `columns` is the number of leading node
-/// features to keep: for loops LoopColumns::kWithoutMachine, or 0 for all.
+/// Every node of a statement follows the statement and precedes the next one. `columns` is the number of node
+/// features of loop graphs, LoopColumns::count or kWithGpu; 0: the first.
 std::unique_ptr<ProgramGraphs> make_program_graphs(configs::Representation representation, const Hardware& hardware,
                                                    int64_t columns = 0);
 

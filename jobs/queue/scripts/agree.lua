@@ -1,22 +1,27 @@
 #!lua flags=allow-oom
--- ARGV: events, how long finished jobs are kept in ms (0: for ever), how many of them (0: all), 1 where this changes what
--- was said before, how many bytes of artifacts Redis holds; nothing in place of a number says nothing about it;
--- and the identity that the queue gets where it has none.
--- One answer for all agents, or those that keep least would rule. Says what rules.
-local NAMES = {'keep_finished_ms', 'keep_jobs', 'artifact_bytes'}
-local found = fields(P .. 'settings', unpack(NAMES))
-local rules = {}
+-- Sets what holds for the queue as a whole: one answer for all agents, or those that keep least would rule.
+--
+-- KEYS[1] -> prefix of all keys with its hash tag, {foretime}:
+-- ARGV[1] -> entries that the stream of events keeps
+-- ARGV[2] -> how long finished jobs are kept in ms, 0 for ever; '' says nothing about it
+-- ARGV[3] -> how many finished jobs are kept, 0 all; '' says nothing about it
+-- ARGV[4] -> 1 where this replaces what was said before
+-- ARGV[5] -> how many bytes of artifacts Redis holds; '' says nothing about it
+-- ARGV[6] -> the identity that the queue gets where it has none
+--
+-- Answers {'ok', keep_finished_ms, keep_jobs, artifact_bytes, identity}: what holds now.
+local keep_ms, keep_jobs, replaces, artifact_bytes, proposed_identity = unpack(ARGV, 2, 6)
+local NAMES, said = {'keep_finished_ms', 'keep_jobs', 'artifact_bytes'}, {keep_ms, keep_jobs, artifact_bytes}
+local rules = fields(P .. 'settings', unpack(NAMES))
 for i, name in ipairs(NAMES) do
-  local said = ARGV[i < 3 and i + 1 or 5] or ''
-  rules[i] = found[i] or said
-  if said ~= '' and (not found[i] or ARGV[4] == '1') then
-    call('HSET', P .. 'settings', name, said)
-    rules[i] = said
+  if said[i] ~= '' and (not rules[i] or replaces == '1') then
+    call('HSET', P .. 'settings', name, said[i])
+    rules[i] = said[i]
   end
 end
 local identity = fields(P .. 'settings', 'identity')[1]
-if not identity and (ARGV[6] or '') ~= '' then
-  identity = ARGV[6]
+if not identity and proposed_identity ~= '' then
+  identity = proposed_identity
   call('HSET', P .. 'settings', 'identity', identity)
 end
-return {'ok', int(num(rules[1])), int(num(rules[2])), rules[3], identity or ''}
+return {'ok', int(num(rules[1])), int(num(rules[2])), rules[3] or '', identity or ''}

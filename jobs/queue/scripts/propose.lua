@@ -1,10 +1,20 @@
 #!lua flags=allow-oom
--- ARGV: events, job, fence, token, agent, parameters.
-local id, parameters = ARGV[2], ARGV[6]
+-- Fixes the parameters of a trial that were left open. They are fixed once.
+--
+-- KEYS[1] -> prefix of all keys with its hash tag, {foretime}:
+-- ARGV[1] -> entries that the stream of events keeps
+-- ARGV[2] -> job
+-- ARGV[3] -> fence of the lease
+-- ARGV[4] -> token of the lease
+-- ARGV[5] -> agent
+-- ARGV[6] -> parameters, a JSON object
+--
+-- Answers {'ok'}, or {'no'} where the lease was lost or other parameters are fixed.
+local id, fence, token, agent, parameters = unpack(ARGV, 2, 6)
 touch()
-local f = some(id, {'spec', 'lease', 'state', 'fence', 'token', 'deferred', 'sweep', 'parameters'})
-if not holds(id, ARGV[3], ARGV[4], ARGV[5], f) then return {'no'} end
--- Parameters are fixed once. A proposer whose answer was lost is told whether they are the ones that it wanted.
+local f = some(id, {'spec', 'lease', 'state', 'deferred', 'sweep', 'parameters'})
+if not holds(id, fence, token, agent, f) then return {'no'} end
+-- A proposer whose answer was lost is told whether they are the ones that it wanted.
 if f.deferred ~= '1' then
   if f.parameters then return {f.parameters == parameters and 'ok' or 'no'} end
   -- They came with the job.

@@ -1,9 +1,20 @@
 #!lua flags=allow-oom
--- ARGV: events, how long finished jobs are kept in ms (0: for ever) and how many of them (0: all) unless the queue says
--- otherwise, losses in a row that end a job, cap of the back-off and of the one after losses in ms.
--- Answers what it did, whether there is more, and how many agents were heard of within five minutes.
+-- Repairs and tidies, in batches: leases that expired, retries that are due, jobs of resumed sweeps, cancellations, times
+-- that a wrong clock left, logs, and jobs that ended long ago. Anybody may run it at any time.
+--
+-- KEYS[1] -> prefix of all keys with its hash tag, {foretime}:
+-- ARGV[1] -> entries that the stream of events keeps
+-- ARGV[2] -> how long finished jobs are kept in ms unless the queue says otherwise, 0 for ever
+-- ARGV[3] -> how many finished jobs are kept unless the queue says otherwise, 0 all
+-- ARGV[4] -> losses in a row, without progress, that end a job
+-- ARGV[5] -> longest back-off in ms
+-- ARGV[6] -> longest back-off after losses in ms
+--
+-- Answers {'ok', leases that were lost, orphans, jobs promoted, jobs released, jobs forgotten, 1 where there is more,
+-- agents that were heard of within five minutes}.
+local usual_keep_ms, usual_keep_jobs, most_losses, longest_backoff_ms, longest_loss_ms = unpack(ARGV, 2, 6)
 local kept = fields(P .. 'settings', 'keep_finished_ms', 'keep_jobs')
-local keep, most = num(kept[1] or ARGV[2]), num(kept[2] or ARGV[3])
+local keep, most = num(kept[1] or usual_keep_ms), num(kept[2] or usual_keep_jobs)
 local ENDS = {'succeeded', 'failed', 'cancelled', 'dead'}
 local ended = 0
 for _, state in ipairs(ENDS) do ended = ended + call('EXISTS', P .. 'state:' .. state) end
@@ -11,8 +22,8 @@ local trusted = trusted_now(ended > 0)  -- idle agents write nothing
 local more = false
 touch()
 
--- In [0, 1), from the job: jobs that were lost together must part, or one that takes its agent down would take the others
--- with it each time. Squares, or two jobs that are close once would be so after each loss.
+-- Returns a number in [0, 1) that depends on the job: jobs that were lost together must part, or one that takes its agent
+-- down would take the others with it each time. Squares, or two jobs that are close once would be so after each loss.
 local function spread(id, times)
   local sum, prime = times, 67108859
   for i = 1, #id do sum = (sum * 251 + string.byte(id, i)) % prime end
@@ -27,7 +38,7 @@ local first_leases = call('ZRANGE', P .. 'leases', 0, 0, 'WITHSCORES')
 if first_leases[2] and tonumber(first_leases[2]) < now then
   first_leases = call('ZRANGE', P .. 'leases', 0, BATCH - 1, 'WITHSCORES')
   for i = 1, #first_leases, 2 do
-    local f = some(first_leases[i], {'lease', 'agent', 'term_ms'})
+    local f = some(first_leases[i], {'lease'})
     if 2 * (tonumber(first_leases[i + 1]) - now) < num(f.term_ms) then quiet[f.agent or ''] = true end
   end
 end
@@ -54,7 +65,8 @@ local function write_losses()
   call('RPUSH', P .. 'losses', unpack(texts))
 end
 
--- Nobody knows whether the holder is dead, cut off or hung; if it lives, its fence and token no longer count.
+-- Takes an expired lease from its holder. Nobody knows whether it is dead, cut off or hung; if it lives, its fence and token
+-- no longer count.
 local function lose(id, deadline)
   local f, new = record(id), {}
   local reason = 'lease lost by ' .. (f.agent or '')
@@ -64,29 +76,25 @@ local function lose(id, deadline)
     cancel_now(id, 'lost', 'cancelled by request; ' .. reason)
     return
   end
-  local function add(name, value)
-    new[#new + 1] = name
-    new[#new + 1] = value
-  end
-  local times, most = count_in_a_row(new, f, 'lost'), tonumber(ARGV[4])
+  local times, most = count_in_a_row(new, f, 'lost'), tonumber(most_losses)
   local not_its_own = (times > 1 and num(f.lost_shared) or 0) + (shared and 1 or 0)
-  if not_its_own > 0 or f.lost_shared then add('lost_shared', int(not_its_own)) end
+  if not_its_own > 0 or f.lost_shared then add(new, 'lost_shared', int(not_its_own)) end
   if times - not_its_own >= most or times >= 10 * most then
     -- A job that takes its agents down with it must not do so for ever.
     reason = 'lease lost ' .. int(times) .. ' times in a row without progress, last by ' .. (f.agent or '')
-    add('reason', reason)
-    add('error', reason)
+    add(new, 'reason', reason)
+    add(new, 'error', reason)
     count('dead')
     enter_state(id, 'dead', 'lost', new, f)
     settle(id)
   else
-    if f.stop ~= '1' then add('reason', reason) end
+    if f.stop ~= '1' then add(new, 'reason', reason) end
     -- At once for the first time, because a machine died, say. Then later and later, the last time after the longest
     -- wait, so that as many losses as end a job are no single bad hour.
     if times == 1 then
       enter_state(id, 'waiting', 'lost', new, f)
     else
-      local longest = tonumber(ARGV[6]) / 2 ^ math.max(0, most - 1 - times)
+      local longest = tonumber(longest_loss_ms) / 2 ^ math.max(0, most - 1 - times)
       delay(id, longest * (0.5 + spread(id, times) / 2), 'lost', new, f)
     end
   end
@@ -101,7 +109,7 @@ end
 -- A lease that ran out while no agent reached Redis at all, for longer than half of its term, gets another term: Redis
 -- was away, not the holder. Once only until the holder renews it, so that a dead holder is found all the same.
 local function grace(id, deadline)
-  local f = some(id, {'lease', 'term_ms', 'graced'})
+  local f = some(id, {'lease', 'graced'})
   if f.graced == '1' then return false end
   for _, silence in ipairs(silences) do
     if silence[1] <= deadline and deadline <= silence[2] and 2 * (silence[2] - silence[1]) > num(f.term_ms) then
@@ -113,8 +121,8 @@ local function grace(id, deadline)
   return false
 end
 
--- A clock that was ahead for a while leaves times behind that lie too far ahead: of leases, more than their term, of
--- retries, more than the longest back-off, of ends, at all. Looks at those of `ahead`.
+-- Puts times right that a clock left which was ahead for a while: those of leases that lie further ahead than their term,
+-- of retries further than the longest back-off, of ends at all. `ahead` are members and scores to look at.
 local function bring_back(index, ahead, longest, take)
   local moved = 0
   for i = 1, #ahead, 2 do
@@ -131,8 +139,8 @@ local function later_than(index, time)
   return call('ZRANGEBYSCORE', P .. index, '(' .. int(time), '+inf', 'WITHSCORES', 'LIMIT', 0, BATCH)
 end
 bring_back('leases', call('ZREVRANGE', P .. 'leases', 0, BATCH - 1, 'WITHSCORES'),
-           function(id) return num(some(id, {'lease', 'term_ms'}).term_ms) end)
-local longest_delay = math.max(tonumber(ARGV[5]), tonumber(ARGV[6]))
+           function(id) return num(some(id, {'lease'}).term_ms) end)
+local longest_delay = math.max(tonumber(longest_backoff_ms), tonumber(longest_loss_ms))
 bring_back('delayed', later_than('delayed', now + longest_delay), function() return longest_delay end,
            function(id, due) set(id, 'due_ms', int(due)) end)
 for _, state in ipairs(ENDS) do
@@ -193,8 +201,8 @@ local logs = call('ZRANGEBYSCORE', P .. 'logs', '-inf', int(now - LOG_LINGERS), 
 for _, id in ipairs(logs) do trim_log(id) end
 more = more or #logs == BATCH
 
--- Whether a job that has not ended needs this one, as an export needs its training: then it stays, and is as old as one
--- that ended now. Nil: those that needed it are too many for this call.
+-- Returns whether a job that has not ended needs this one, as an export needs its training: then it stays, and is as old
+-- as one that ended now. Nil: those that needed it are too many for this call.
 local looks = 1000
 local function needed(id, state)
   local key = users_key(id)
@@ -215,8 +223,23 @@ local function needed(id, state)
   return nil
 end
 
+-- Removes what a forgotten job had stored in Redis; what lies elsewhere is removed by agents that use that store.
+local function forget_artifacts(id)
+  local key, bytes = job_key(id) .. ':artifacts', 0
+  local all = redis.pcall('HGETALL', key)
+  for i = 1, all.err and 0 or #all, 2 do
+    local kind, rest = string.match(all[i], '^(%a+):(.*)$')
+    if kind == 'bytes' then bytes = bytes + num(all[i + 1]) end
+    if kind == 'parts' then drop_parts(all[i + 1]) end
+    if kind == 'store' then call('SADD', P .. 'artifacts:gone', rest .. ' ' .. id) end
+  end
+  if bytes ~= 0 then call('HINCRBY', P .. 'artifacts:use', 'bytes', int(-bytes)) end
+  call('DEL', key)
+  call('SREM', P .. 'artifacts', id)
+end
+
 local function forget(id, state)
-  local f = some(id, {'spec', 'lease', 'sweep', 'after', 'fence', 'agent'})
+  local f = some(id, {'spec', 'lease', 'sweep', 'after'})
   local sweep = f.sweep or ''
   for _, need in ipairs(list(f.after)) do call('SREM', children_key(need), id) end
   call('DEL', job_key(id), job_key(id) .. ':log', children_key(id), users_key(id))
@@ -272,9 +295,5 @@ if most > 0 and finished > most then
   end
   more = more or finished - most > BATCH and forgotten > before
 end
--- Programs that know nothing of artifacts forget jobs without them.
-for _, id in ipairs(call('SRANDMEMBER', P .. 'artifacts', 4)) do
-  if call('EXISTS', job_key(id)) == 0 then forget_artifacts(id) end
-end
-return {'ok', int(lost), int(orphans), int(promoted), int(released), int(forgotten), more and '1' or '0',
-        int(call('ZCOUNT', P .. 'agents', int(now - 300000), '+inf'))}
+return announce({'ok', int(lost), int(orphans), int(promoted), int(released), int(forgotten), more and '1' or '0',
+                 int(call('ZCOUNT', P .. 'agents', int(now - 300000), '+inf'))})

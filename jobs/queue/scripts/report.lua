@@ -1,25 +1,43 @@
 #!lua flags=allow-oom
--- ARGV: events, job, fence, token, agent, step, total steps, eta, loss or nothing, iteration, kind of objective (none,
--- finite, nan), objective, metrics, checkpoint, number of new log lines, lines kept in the log, history or nothing, then
--- the last of these lines.
-local id = ARGV[2]
-local iteration, kind, objective = tonumber(ARGV[10]), ARGV[11], ARGV[12]
+-- Writes the progress of an attempt and decides whether early stopping ends it.
+--
+-- KEYS[1] -> prefix of all keys with its hash tag, {foretime}:
+-- ARGV[1] -> entries that the stream of events keeps
+-- ARGV[2] -> job
+-- ARGV[3] -> fence of the lease
+-- ARGV[4] -> token of the lease
+-- ARGV[5] -> agent
+-- ARGV[6] -> steps done
+-- ARGV[7] -> steps in all
+-- ARGV[8] -> seconds that it still takes, below 0 where that is unknown
+-- ARGV[9] -> loss, or ''
+-- ARGV[10] -> evaluations so far
+-- ARGV[11] -> kind of the objective: none, finite, or nan
+-- ARGV[12] -> objective, where it is finite
+-- ARGV[13] -> metrics, JSON, or ''
+-- ARGV[14] -> newest checkpoint, or ''
+-- ARGV[15] -> how many new lines of the log there are
+-- ARGV[16] -> how many lines of the log are kept
+-- ARGV[17] -> history, or ''
+-- ARGV[18…] -> the last of the new lines
+--
+-- Answers {'proceed'}, {'stop'}, {'cancel'} or {'lost'}.
+local id, fence, token, agent, step, total_steps, eta_s, loss = unpack(ARGV, 2, 9)
+local evaluations, kind, objective, metrics, checkpoint = unpack(ARGV, 10, 14)
+local new_lines, kept_lines, history, FIRST_LINE = ARGV[15], ARGV[16], ARGV[17], 18
+local iteration = tonumber(evaluations)
 touch()
-local f = some(id, {'spec', 'lease', 'state', 'fence', 'token', 'cancel', 'stop', 'goal', 'best_objective', 'sweep', 'kind', 'log_lines'})
-if not holds(id, ARGV[3], ARGV[4], ARGV[5], f) then return {'lost'} end
-local new = {'step', ARGV[6], 'total_steps', ARGV[7], 'eta_s', ARGV[8], 'updated_ms', int(now)}
-local function add(name, value)
-  new[#new + 1] = name
-  new[#new + 1] = value
-end
-if ARGV[9] ~= '' then add('loss', ARGV[9]) end
-if iteration > 0 then add('iteration', int(iteration)) end
-if ARGV[13] ~= '' then add('metrics', ARGV[13]) end
-if ARGV[14] ~= '' then add('checkpoint', ARGV[14]) end
-if ARGV[17] ~= '' then add('history', ARGV[17]) end
+local f = some(id, {'spec', 'lease', 'state', 'cancel', 'stop', 'goal', 'best_objective', 'sweep', 'kind', 'log_lines'})
+if not holds(id, fence, token, agent, f) then return {'lost'} end
+local new = {'step', step, 'total_steps', total_steps, 'eta_s', eta_s, 'updated_ms', int(now)}
+if loss ~= '' then add(new, 'loss', loss) end
+if iteration > 0 then add(new, 'iteration', int(iteration)) end
+if metrics ~= '' then add(new, 'metrics', metrics) end
+if checkpoint ~= '' then add(new, 'checkpoint', checkpoint) end
+if history ~= '' then add(new, 'history', history) end
 
 if kind == 'finite' then note_objective(new, f, objective) end
-if kind == 'nan' then add('objective', '') end
+if kind == 'nan' then add(new, 'objective', '') end
 
 -- Asynchronous successive halving: decided here, where all values at a rung are seen at once, so that agents need not
 -- agree on anything. A value stands as it was first reported: an attempt that resumes does not count twice.
@@ -43,15 +61,15 @@ if kind ~= 'none' and sweep ~= '' and f.kind == 'train' and f.stop ~= '1' then
   end
   if stopped then
     f.stop = '1'
-    add('stop', '1')
-    add('reason', stopped)
+    add(new, 'stop', '1')
+    add(new, 'reason', stopped)
   end
 end
 
-if tonumber(ARGV[15]) > 0 then
-  call('RPUSH', job_key(id) .. ':log', unpack(ARGV, 18))
-  call('LTRIM', job_key(id) .. ':log', -tonumber(ARGV[16]), -1)
-  add('log_lines', int(num(f.log_lines) + tonumber(ARGV[15])))
+if tonumber(new_lines) > 0 then
+  call('RPUSH', job_key(id) .. ':log', unpack(ARGV, FIRST_LINE))
+  call('LTRIM', job_key(id) .. ':log', -tonumber(kept_lines), -1)
+  add(new, 'log_lines', int(num(f.log_lines) + tonumber(new_lines)))
 end
 set(id, unpack(new))
 return directive(f)

@@ -1,5 +1,11 @@
 #!lua flags=allow-oom
--- ARGV: events, job.
+-- Makes a job that ended without success wait again.
+--
+-- KEYS[1] -> prefix of all keys with its hash tag, {foretime}:
+-- ARGV[1] -> entries that the stream of events keeps
+-- ARGV[2] -> job
+--
+-- Answers {'ok'}.
 local id = ARGV[2]
 local f = some(id, {'spec', 'state', 'sweep', 'pending', 'after', 'kind'})
 local state, pending = f.state, num(f.pending)
@@ -35,4 +41,4 @@ enter_state(id, pending > 0 and 'blocked' or 'waiting', 'retry',
             {'failures', '0', 'failed_on', '', 'cancel', '', 'reason', '', 'error', '', 'finished_ms', '', 'cancelled_by', '',
              'exit_code', '', 'lost', '', 'lost_step', '', 'lost_shared', '', 'preemptions', '', 'preemptions_step', ''})
 settle(id)
-return {'ok'}
+return announce({'ok'})

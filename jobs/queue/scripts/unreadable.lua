@@ -1,10 +1,18 @@
 #!lua flags=allow-oom
--- ARGV: events, job, fence, token, agent, what is wrong.
--- The holder of this lease cannot read the record, and nobody else could: where a newer program wrote it, it waits where
--- only those look that know its format. So that it ends no agent after the other, the job ends here.
-local id = ARGV[2]
+-- Ends a job whose record its holder cannot read, and nobody else could, so that it ends no agent after the other.
+--
+-- KEYS[1] -> prefix of all keys with its hash tag, {foretime}:
+-- ARGV[1] -> entries that the stream of events keeps
+-- ARGV[2] -> job
+-- ARGV[3] -> fence of the lease
+-- ARGV[4] -> token of the lease
+-- ARGV[5] -> agent
+-- ARGV[6] -> what is wrong
+--
+-- Answers {'ok'}, or {'no'} where the lease was lost.
+local id, fence, token, agent, what = unpack(ARGV, 2, 6)
 local f = record(id)
-if not holds(id, ARGV[3], ARGV[4], ARGV[5], f) then return {'no'} end
-end_unreadable(id, ARGV[6], f)
+if not holds(id, fence, token, agent, f) then return {'no'} end
+end_unreadable(id, what, f)
 woken = math.max(woken, 1)  -- a claim ends a bounded number of them; jobs may wait behind
-return {'ok'}
+return announce({'ok'})

@@ -128,8 +128,7 @@ MemoryQueue::Dump MemoryQueue::dump() {
                        {"finished_by", job.finished_by},
                        {"lost_step", text(job.lost_step)},
                        {"lost_shared", text(job.lost_shared)},
-                       {"preemptions_step", text(job.preemptions_step)},
-                       {"format", text(kRecordFormat)}};
+                       {"preemptions_step", text(job.preemptions_step)}};
     hash.insert(more.begin(), more.end());
     all["job:" + id] = hash;
     for (size_t i = 0; i < job.log.size(); ++i) all["job:" + id + ":log"][fmt::format("{:04}", i)] = job.log[i];
@@ -172,10 +171,8 @@ MemoryQueue::Dump MemoryQueue::dump() {
   for (const auto& [id, sweep] : sweeps_) {
     auto hash = pairs(sweep_fields(sweep.spec));
     hash["state"] = sweep.state;
-    hash["format"] = text(kSweepFormat);
     hash["created_ms"] = text(sweep.created_ms);
     hash["proposals"] = text(sweep.proposals);
-    hash["tracked"] = "1";
     for (size_t i = 0; i < sweep.changes.size(); ++i)
       all["sweep:" + id + ":changes"][fmt::format("{:04}", i)] = sweep.changes[i];
     hash["cancelled_jobs"] = text(sweep.cancelled_jobs);
@@ -186,17 +183,11 @@ MemoryQueue::Dump MemoryQueue::dump() {
   }
   for (const auto& [name, agent] : agents_) {
     all["agents"][name] = score(static_cast<double>(agent.seen_ms));
-    all["agent:" + name] = {{"host", agent.info.host},
-                            {"version", agent.info.version},
-                            {"pid", text(agent.info.pid)},
-                            {"cpus", text(agent.info.cpus)},
-                            {"gpus", text(agent.info.gpus)},
-                            {"jobs", text(agent.info.jobs)},
-                            {"format", text(kSweepFormat)},
-                            {"seen_ms", text(agent.seen_ms)},
-                            {"started_ms", text(agent.started_ms)},
-                            {"trouble", agent.info.trouble},
-                            {"programs", flag(agent.info.runs_programs)}};
+    all["agent:" + name] = {{"host", agent.info.host},        {"version", agent.info.version},
+                            {"pid", text(agent.info.pid)},    {"cpus", text(agent.info.cpus)},
+                            {"gpus", text(agent.info.gpus)},  {"jobs", text(agent.info.jobs)},
+                            {"seen_ms", text(agent.seen_ms)}, {"started_ms", text(agent.started_ms)},
+                            {"trouble", agent.info.trouble},  {"programs", flag(agent.info.runs_programs)}};
   }
   for (size_t i = 0; i < silences_.size(); ++i)
     all["silences"][fmt::format("{:04}", i)] = fmt::format("{} {}", silences_[i].from, silences_[i].to);

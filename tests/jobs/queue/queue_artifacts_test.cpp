@@ -153,23 +153,5 @@ TEST(ArtifactText, NamesThatLeaveTheirFolderAreRefused) {
   EXPECT_NE(known.unreadable, "");
 }
 
-/// A program that knows nothing of artifacts forgets a job without them.
-TEST(RedisArtifacts, ThoseOfJobsThatAnEarlierVersionForgotAreRemoved) {
-  RedisBackend backend(shared_server().url(), fresh_settings());
-  backend.queue().submit(job_named("j"));
-  const auto lease = backend.queue().claim({"a", "t", 8, 0, Milliseconds(30000)}).value();
-  RedisStore store(std::make_unique<RedisClient>(shared_server().url()),
-                   backend.key("").substr(1, backend.key("").size() - 3));
-  const auto artifact = artifact_named("1-t/1", "redis", 3);
-  store.put("j/1-t/1/checkpoints/step-00000010/model.safetensors", "abc");
-  EXPECT_EQ(backend.queue().keep(lease, artifact, {"last"}, false).answer, Answer::kept);
-  const auto part = backend.key("artifact:j/1-t/1/checkpoints/step-00000010/model.safetensors:0");
-  EXPECT_EQ(integer_of(*backend.client().call({"PTTL", part})), -1) << "kept until its job is forgotten";
-  backend.client().call({"DEL", backend.key("job:j")});
-  backend.queue().reap();
-  EXPECT_EQ(integer_of(*backend.client().call({"EXISTS", part, backend.key("job:j:artifacts")})), 0);
-  EXPECT_EQ(text_of(*backend.client().call({"HGET", backend.key("artifacts:use"), "bytes"})), "0");
-}
-
 }  // namespace
 }  // namespace foretime::jobs

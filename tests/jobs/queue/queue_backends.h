@@ -40,10 +40,14 @@ class MemoryBackend final : public Backend {
   MemoryQueue queue_;
 };
 
+/// The queue's scripts with the clock of tests/jobs/queue/test_clock.lua in place of Redis' own.
+const Scripts& scripts_by_test_clock();
+
 /// Keys under a prefix of its own, so that many can share one server.
 class RedisBackend final : public Backend {
  public:
-  RedisBackend(const RedisUrl& url, QueueSettings settings, RedisClient::Connect connect = nullptr);
+  RedisBackend(const RedisUrl& url, QueueSettings settings, RedisClient::Connect connect = nullptr,
+               const Scripts& scripts = scripts_by_test_clock());
   RedisQueue& queue() override { return queue_; }
   MemoryQueue::Dump dump() override;
   std::vector<MemoryQueue::Event> events() override;

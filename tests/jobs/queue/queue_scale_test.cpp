@@ -59,7 +59,7 @@ void run(RedisQueue& queue, int i) {
 int64_t memory_of_a_finished_trial(const std::vector<std::string>& configuration) {
   RedisServer server(RedisServer::Options{false, "no", configuration});
   RedisClient client(server.url());
-  RedisQueue queue(client, {.events = 100}, QueueClock::test_key);
+  RedisQueue queue(client, {.events = 100}, scripts_by_test_clock());
   const auto set_clock = [&](int64_t now) { client.call({"SET", "{foretime}:test_clock", std::to_string(now)}); };
   set_clock(kStart);
   queue.create_sweep({.id = "sweep", .name = "quickstart", .method = "random", .settings = std::string(4000, 's')});

@@ -180,7 +180,7 @@ TEST(RedisQueue, AHundredThousandWaitingJobsDoNotSlowItDown) {
         local id, score = 'filler' .. i, redis.call('INCR', P .. 'sequence')
         redis.call('HSET', P .. 'job:' .. id, unpack(fields))
         redis.call('HSET', P .. 'job:' .. id, 'id', id, 'sequence', score)
-        redis.call('ZADD', P .. 'waiting:c1g0v4', score, id)
+        redis.call('ZADD', P .. 'waiting:c1g0', score, id)
         redis.call('ZADD', P .. 'state:waiting', 1, id)
         redis.call('ZADD', P .. 'ids', 0, id)
       end)lua",

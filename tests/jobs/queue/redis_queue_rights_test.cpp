@@ -23,38 +23,6 @@ using testing::eventually;
 using ::testing::HasSubstr;
 using testing::RedisServer;
 
-/// HDEL came later than the other rights (docs/reference/jobs.md).
-TEST(RedisQueue, AUserWithTheRightsOfEarlierVersionsEndsJobs) {
-  RedisServer server({false, "no", {}});
-  RedisClient admin(server.url());
-  auto rights = documented_acl("foretime");
-  ASSERT_EQ(std::erase(rights, "+hdel"), 1U);
-  admin.call(rights);
-  auto url = server.url();
-  url.user = "foretime";
-  url.password = "PASSWORD";
-  RedisClient client(url);
-  RedisQueue queue(client, {});
-  for (const auto* id : {"good", "bad"}) queue.submit(job_named(id));
-  const auto good = queue.claim(claim_request("t1")).value(), bad = queue.claim(claim_request("t2")).value();
-  queue.report(good, {.step = 1, .total_steps = 2, .loss = 0.5});
-  EXPECT_TRUE(queue.finish(good, {.metrics = {{"opa", 0.5}}, .objective = 0.5, .checkpoint = "runs/good"}, 0));
-  EXPECT_TRUE(queue.finish(bad, {.outcome = Outcome::failed, .error = "exit code 2"}, 0));
-  const auto record = queue.find("good").value();
-  EXPECT_EQ(record.state, JobState::succeeded);
-  EXPECT_EQ(record.objective, 0.5);
-  EXPECT_EQ(record.checkpoint, "runs/good");
-  EXPECT_TRUE(record.spec == job_named("good"));
-  EXPECT_EQ(queue.find("bad")->error, "exit code 2");
-  for (const auto* id : {"next", "last"}) queue.submit(job_named(id));
-  const auto next = queue.claim(claim_request("t3")).value();
-  queue.report(next, {.step = 1, .total_steps = 2, .loss = 0.5});
-  EXPECT_EQ(queue.finish_and_claim(next, {.objective = 0.5}, 0, claim_request("t4")).next->job, "last");
-  EXPECT_EQ(queue.find("next")->objective, 0.5);
-  EXPECT_EQ(texts_of(*admin.call({"HMGET", "{foretime}:job:good", "loss", "updated_ms"})),
-            (std::vector<std::string>{"", ""}));
-}
-
 /// What frees memory, and what running jobs need, works when Redis' memory is at its limit.
 class MemoryIsFull : public ::testing::TestWithParam<std::string> {
  protected:
@@ -129,7 +97,7 @@ INSTANTIATE_TEST_SUITE_P(Queues, MemoryIsFull, ::testing::Values("model", "redis
                          [](const auto& info) { return info.param; });
 
 TEST(RedisQueue, EveryScriptDeclaresItsFlags) {
-  for (const auto& [name, script] : load_scripts(QueueClock::redis)) {
+  for (const auto& [name, script] : queue_scripts()) {
     const bool adds = name == "submit" || name == "create_sweep";
     EXPECT_TRUE(script.text.starts_with(adds ? "#!lua\n" : "#!lua flags=allow-oom\n")) << name;
   }

@@ -137,7 +137,7 @@ TEST(RedisQueue, AnActiveJobWithoutALeaseIsAnOrphan) {
 
 /// The first batch of a cancellation, by a client that dies then.
 void begin_to_cancel(RedisBackend& backend, const std::string& sweep) {
-  const auto script = load_scripts(QueueClock::test_key).at("cancel_sweep");
+  const auto script = scripts_by_test_clock().at("cancel_sweep");
   const auto reply = backend.client().script(script.text, script.sha1, {backend.key("")}, {"10000", sweep, "start"});
   EXPECT_EQ(text_of(*reply->element[0]), "again");
 }
@@ -234,7 +234,7 @@ TEST(RedisQueue, TheFirstAnswerHowLongJobsAreKeptHoldsForAllAgents) {
   auto hasty_settings = settings;
   hasty_settings.keep_finished = Milliseconds(1000);
   RedisClient client(shared_server().url());
-  RedisQueue hasty(client, hasty_settings, QueueClock::test_key);
+  RedisQueue hasty(client, hasty_settings, scripts_by_test_clock());
   const Retention first{settings.keep_finished, 7}, other{Milliseconds(1000), 0};
   EXPECT_EQ(backend.queue().agree_to_keep(first, false), first);
   EXPECT_EQ(hasty.agree_to_keep(other, false), first);
@@ -253,7 +253,7 @@ TEST(RedisQueue, HasOneIdentityForEver) {
   const auto settings = fresh_settings();
   RedisBackend backend(shared_server().url(), settings);
   RedisClient client(shared_server().url());
-  RedisQueue queue(client, settings, QueueClock::test_key), other(client, fresh_settings(), QueueClock::test_key);
+  RedisQueue queue(client, settings, scripts_by_test_clock()), other(client, fresh_settings(), scripts_by_test_clock());
   EXPECT_EQ(QueueReader(client, settings).identity(), "");
   EXPECT_EQ(queue.identity("first"), "first");
   EXPECT_EQ(queue.identity("second"), "first");

@@ -17,7 +17,8 @@ constexpr char kRewritten[] =
     "file appendonly.aof.3.incr.aof seq 3 type i\n";
 
 std::string mended_text(const std::string& text, const std::set<std::string>& there) {
-  const auto found = mended(parse_manifest(text).value(), [&](const auto& name) { return there.count(name) != 0; });
+  const auto found =
+      repaired_manifest(parse_manifest(text).value(), [&](const auto& name) { return there.count(name) != 0; });
   return found ? manifest_text(*found) : "unchanged";
 }
 

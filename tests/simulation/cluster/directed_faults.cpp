@@ -54,10 +54,10 @@ bool DirectedFaults::hold_back(int64_t node, const std::vector<std::vector<std::
   if (node < 0 || !absent_.empty() || env_.redis.cut_off.count(node) != 0) return false;
   for (const auto& call : calls) {
     const auto script = invariants_.script_of(call);
-    const bool result = script == "finish" || script == "finish_claim";
+    const bool result = script == "finish";
     if (!result && script != "report") continue;
     auto& armed = armed_[result ? Kind::late_result : Kind::late_report];
-    const auto& job = call.at(script == "finish_claim" ? 6 : 5);
+    const auto& job = call.at(5);
     if (!armed) continue;
     armed = false;
     ++env_.report.faults;

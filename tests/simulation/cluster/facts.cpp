@@ -34,17 +34,15 @@ bool is_index_of_jobs(std::string_view key) {
 
 }  // namespace
 
-/// As `unpacked` in common.lua has it: a field of its own rules, and else what the last claim left in `lease`.
+/// Reads fence and token as `unpacked` does (jobs/queue/scripts/modules/records.lua).
 Facts::Fact Facts::fact_of(const Hash& record) {
   Fact fact;
   fact.state = field_or_nothing(record, "state");
-  fact.fence = field_or_nothing(record, "fence");
-  fact.token = field_or_nothing(record, "token");
   const auto lease = field_or_nothing(record, "lease");
   const auto first = lease.find(' '), second = lease.find(' ', first + 1);
   if (first != std::string::npos && second != std::string::npos) {
-    if (fact.fence.empty()) fact.fence = lease.substr(0, first);
-    if (fact.token.empty()) fact.token = lease.substr(first + 1, second - first - 1);
+    fact.fence = lease.substr(0, first);
+    fact.token = lease.substr(first + 1, second - first - 1);
   }
   if (fact.state == "succeeded")
     fact.result = fmt::format("{} {} {}", field_or_nothing(record, "results"), field_or_nothing(record, "objective"),

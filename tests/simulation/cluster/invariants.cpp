@@ -30,7 +30,7 @@ Invariants::Invariants(Environment& env, JobLedger& ledger, const Agents& agents
       ledger_(ledger),
       agents_(agents),
       facts_(env.redis.model(), [&env](const std::string& what) { env.fail(what); }) {
-  for (const auto& [name, script] : jobs::load_scripts(jobs::QueueClock::redis)) scripts_[script.sha1] = name;
+  for (const auto& [name, script] : jobs::queue_scripts()) scripts_[script.sha1] = name;
 }
 
 void Invariants::after_command(const std::vector<std::string>& call, const Answer& answer) {
@@ -82,7 +82,8 @@ void Invariants::check_transition(const std::map<std::string, std::string>& even
   auto& known = ledger_.submitted[job];
   if (event.at("event") == "forget") {
     if (!is_final(known.state)) env_.fail(job + " was forgotten before it had ended");
-    // A clock that is ahead passes the six hours 24 times as fast (jobs/queue/scripts/common.lua), and no faster.
+    // A clock that is ahead passes the six hours 24 times as fast (jobs/queue/scripts/modules/retention.lua), and no
+    // faster.
     const auto kept = env_.scheduler.now() - known.ended;
     if (kept < 10 * kMinute) env_.fail(fmt::format("{} was forgotten {} s after its end", job, kept / kSecond));
     known.forgotten = true;
@@ -133,11 +134,11 @@ std::string Invariants::script_of(const std::vector<std::string>& call) const {
 void Invariants::check_writer(const std::vector<std::string>& call, const Answer& answer) {
   const auto name = script_of(call);
   if (name.empty() || answer.kind != Answer::Kind::array || answer.elements.empty()) return;
-  const bool ends = name == "finish" || name == "finish_claim";
+  const bool ends = name == "finish";
   if (!ends && name != "renew" && name != "report") return;
   const auto& word = answer.elements.front().text;
   if (word == "lost" || word == "no" || word == "refused") return;
-  const size_t at = name == "finish_claim" ? 6 : 5;
+  constexpr size_t at = 5;
   if (call.size() <= at + 2) return;
   const auto last = last_leases_.find(call[at]);
   const auto lease = call[at + 1] + ":" + call[at + 2];

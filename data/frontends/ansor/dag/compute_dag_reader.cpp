@@ -251,7 +251,7 @@ void read_compute(const element& object, ComputeDag& dag, size_t stage) {
       types.emplace_back(text);
     }
   }
-  // Tables of earlier versions have no dtypes.
+  // Only a stage of several outputs names their types.
   if (types.empty()) types.assign(split_tuple(reader.body_text).size(), reader.types.front());
   reader.types = std::move(types);
   read_bodies(dag, stage);

@@ -7,22 +7,53 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "base/files.h"
 #include "tests/jobs/queue/queue_backends.h"
+#include "tests/support/paths.h"
 
-/// The short way from the end of a job to the next claim (jobs/queue/scripts/chain.lua) beside finish.lua and
-/// claim.lua.
+/// The fast path from the end of a job to the next claim (jobs/queue/scripts/fast_paths/finish.lua) beside finish.lua.
 namespace foretime::jobs {
 namespace {
 
-/// Two queues that are told the same; on one the short way is closed, which knows its protocol by this very text.
-class Chain : public ::testing::Test {
+/// Returns the scripts with `to` in place of `from`, a part of the fast path.
+Scripts edited(const std::string& from, const std::string& to) {
+  auto scripts = scripts_by_test_clock();
+  auto text = scripts.at("finish").text;
+  const auto at = text.find(from);
+  if (at == std::string::npos) throw std::logic_error("finish.lua no longer has " + from.substr(0, 80));
+  scripts["finish"] = script_of(text.replace(at, from.size(), to));
+  return scripts;
+}
+
+/// Returns the scripts with a fast path that counts how often it is taken, in a key of the test.
+const Scripts& counting_scripts() {
+  static const Scripts all = edited("  -- Nothing was written up to here. First what is removed",
+                                    "  call('INCR', P .. 'test_fast_paths')\n  --");
+  return all;
+}
+
+/// Returns the scripts without the fast path.
+const Scripts& slow_scripts() {
+  static const Scripts all =
+      edited(files().read((testing::source_dir() / "jobs/queue/scripts/fast_paths/finish.lua").string()), "");
+  return all;
+}
+
+/// Two queues that are told the same; one has no fast path.
+class FastPath : public ::testing::Test {
  protected:
-  Chain() : short_(shared_server().url(), fresh_settings()), long_(shared_server().url(), fresh_settings()) {
-    long_.client().call({"HSET", long_.key("settings"), "protocol", "03"});
+  FastPath()
+      : short_(shared_server().url(), fresh_settings(), nullptr, counting_scripts()),
+        long_(shared_server().url(), fresh_settings(), nullptr, slow_scripts()) {
     for (auto* queue : {&short_.queue(), &long_.queue()}) {
       for (const auto* sweep : {"s", "t"})
         queue->create_sweep(
             {.id = sweep, .name = sweep, .method = "grid", .settings = "trainer: {}\n", .metric = "opa"});
+    }
+    // The first end writes the clock, which is none of the fast path's work.
+    for (auto* queue : {&short_.queue(), &long_.queue()}) {
+      queue->submit(job_named("very-first"));
+      queue->finish(queue->claim(claim_request("very-first")).value(), {}, 0.5);
     }
   }
 
@@ -51,15 +82,14 @@ class Chain : public ::testing::Test {
     both([&](RedisQueue& queue) { return queue.report(leases_.at(&queue), report); });
   }
 
-  int64_t chained(RedisBackend& backend) {
-    const auto text = text_of(*backend.client().call({"HGET", backend.key("totals"), "chained"}));
+  int64_t taken_so_far(RedisBackend& backend) {
+    const auto text = text_of(*backend.client().call({"GET", backend.key("test_fast_paths")}));
     return text.empty() ? 0 : std::stoll(text);
   }
   void expect_equal() {
     EXPECT_EQ(difference(long_.dump(), short_.dump()), "");
     EXPECT_EQ(long_.events(), short_.events());
     for (const auto& broken : broken_invariants(short_.dump(), short_.events())) ADD_FAILURE() << broken;
-    EXPECT_EQ(chained(long_), 0);
   }
 
   ClaimRequest request_{.agent = "agent", .token = "t", .free_cpus = 4, .free_gpus = 2, .term = Milliseconds(30000)};
@@ -82,7 +112,7 @@ class Chain : public ::testing::Test {
   int tokens_ = 0;
 };
 
-TEST_F(Chain, LeavesWhatTheEndAndAClaimLeave) {
+TEST_F(FastPath, LeavesWhatTheEndAndAClaimLeave) {
   for (int i = 0; i < 120; ++i) {
     auto spec = job_named(fmt::format("j{:03}", i));
     spec.maximize = i % 2 == 0;
@@ -119,11 +149,11 @@ TEST_F(Chain, LeavesWhatTheEndAndAClaimLeave) {
   }
   EXPECT_EQ(end_and_claim({}), "true nothing");
   expect_equal();
-  EXPECT_GT(chained(short_), 40);
+  EXPECT_GT(taken_so_far(short_), 40);
 }
 
-/// Each of these is left to the other scripts, and ends as they end it.
-TEST_F(Chain, IsNotTakenWhereAnythingIsOutOfTheOrdinary) {
+/// Each of these is left to finish.lua, and ends as it ends it.
+TEST_F(FastPath, IsNotTakenWhereAnythingIsOutOfTheOrdinary) {
   const auto job = [](const std::string& id) {
     auto spec = job_named(id);
     spec.sweep = "s";
@@ -136,10 +166,10 @@ TEST_F(Chain, IsNotTakenWhereAnythingIsOutOfTheOrdinary) {
   submit(child);
   claim();
   const auto taken = [&](const JobResult& result) {
-    const auto before = chained(short_);
+    const auto before = taken_so_far(short_);
     EXPECT_EQ(end_and_claim(result).substr(0, 5), "true ");
     expect_equal();
-    return chained(short_) - before;
+    return taken_so_far(short_) - before;
   };
   EXPECT_EQ(taken({}), 1);                                        // a, b
   EXPECT_EQ(taken({}), 0) << "its child is unblocked";            // b, c
@@ -180,8 +210,8 @@ TEST_F(Chain, IsNotTakenWhereAnythingIsOutOfTheOrdinary) {
   expect_equal();
 }
 
-/// The answer to the short way was lost: the same call again, or its halves.
-TEST_F(Chain, IsRepeatedAfterALostAnswer) {
+/// The answer of the fast path was lost: the same call again, or its halves.
+TEST_F(FastPath, IsRepeatedAfterALostAnswer) {
   for (const auto* id : {"a", "b", "c"}) submit(job_named(id));
   claim();
   const auto first = leases_.at(&short_.queue());
@@ -189,7 +219,7 @@ TEST_F(Chain, IsRepeatedAfterALostAnswer) {
   auto& queue = short_.queue();
   const auto done = queue.finish_and_claim(first, {.objective = 0.5}, 0, next);
   ASSERT_TRUE(done.next);
-  EXPECT_EQ(chained(short_), 1);
+  EXPECT_EQ(taken_so_far(short_), 1);
   const auto before = short_.dump();
   const auto again = queue.finish_and_claim(first, {.objective = 0.5}, 0, next);
   EXPECT_TRUE(again.finished);
