@@ -98,7 +98,7 @@ std::vector<std::string> left_out(const data::RecordIndex& index, const data::Re
   };
   note(counts.failed, "programs failed: they rank behind all that ran");
   note(index.malformed, fmt::format("lines that are no records left out, the first: {}", index.first_malformed));
-  note(index.left_out + counts.left_out, "records of workloads with a single one left out");
+  note(index.skipped + counts.skipped, "records of workloads with a single one left out");
   if (index.without_dag > 0)
     note(index.without_dag, fmt::format("records of workloads without a compute DAG in {} left out, among them of {}",
                                         dags, index.missing_keys.front()));
@@ -116,7 +116,7 @@ std::vector<std::string> left_out(const data::RecordIndex& index, const data::Re
       "{}: nothing to learn from: no workload with a compute DAG in {} has two measurements ({} failed, {} lines are "
       "no records, {} records of workloads without a DAG{}, {} of workloads with a single record)",
       index.files.front().string(), dags, index.failed, index.malformed, index.without_dag,
-      index.missing_keys.empty() ? "" : fmt::format(", such as {}", index.missing_keys.front()), index.left_out);
+      index.missing_keys.empty() ? "" : fmt::format(", such as {}", index.missing_keys.front()), index.skipped);
 }
 
 /// Packs tuning records.

@@ -85,7 +85,7 @@ struct RecordPackOptions {
 
 /// Counts the results of packing.
 struct RecordPackCounts {
-  int64_t programs = 0, refused = 0, skipped = 0;  // left_out: records of workloads with too few records
+  int64_t programs = 0, refused = 0, skipped = 0;  // skipped: records of workloads with too few records
   int64_t failed = 0;                              // failed programs, which are included in programs
   std::string first_refusal;
 };
