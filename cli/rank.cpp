@@ -43,7 +43,7 @@ void rank_checkpoints(const RankArguments& arguments) {
   }
   data::check_columns(headers, state.columns, "the model");
   RankOutput output(arguments, arguments.format.empty() ? "csv" : arguments.format);
-  rank_groups(headers, output, [&](const data::GroupHeader& header, const data::Group& group) {
+  rank_groups(headers, output, [&](const data::GroupHeader&, const data::Group& group) {
     auto ranking = worker::ranking_of(ensemble.rank(group));
     ranking.ids.clear();
     if (!group.candidate_ids.empty()) {
