@@ -85,7 +85,8 @@ void measure_sums(const Options& options, Rows& rows) {
           rows.skipped(Kind::target, share, "no GPU");
         if (width != 32 || !near) continue;
         rows.at_most(Kind::must, what + ": sums, from ATen's",
-                     distance(models::csr_matmul(matrix, x), models::csr_sum_aten({{&matrix, x}})), 1e-5, "relative");
+                     distance(models::csr_matmul(matrix, x), models::csr_sum_aten({{&matrix, x}}, {})), 1e-5,
+                     "relative");
       }
     }
   });

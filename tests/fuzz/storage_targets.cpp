@@ -249,8 +249,8 @@ void run_artifacts(std::string_view bytes) {
 
   jobs::ArtifactStores stores([]() -> std::unique_ptr<jobs::RedisClient> { throw jobs::RedisUnavailable("none"); },
                               "foretime");
-  stores.only("folder:/made/up");
-  stores.use(std::make_unique<MadeUpStore>(choices, intact));
+  stores.restrict_to("folder:/made/up");
+  stores.add(std::make_unique<MadeUpStore>(choices, intact));
   const Disk disk;
   const fs::path into = "/data/into";
   disk.put("/data/a.bin", "others'");

@@ -182,9 +182,9 @@ void run_store(std::string_view bytes) {
   const bool accept_loss = choices.flag();
   std::optional<jobs::PreparedStore> prepared;
   if (works([&] { prepared = jobs::prepare_append_only(folder, accept_loss); })) {
-    require(accept_loss || (nothing_lost && prepared->accepted.empty()), "a loss is never accepted unasked",
-            prepared->accepted.empty() ? "" : prepared->accepted.front().c_str());
-    require(works([&] { prepared = jobs::prepare_append_only(folder, false); }) && prepared->accepted.empty(),
+    require(accept_loss || (nothing_lost && prepared->accepted_losses.empty()), "a loss is never accepted unasked",
+            prepared->accepted_losses.empty() ? "" : prepared->accepted_losses.front().c_str());
+    require(works([&] { prepared = jobs::prepare_append_only(folder, false); }) && prepared->accepted_losses.empty(),
             "a prepared store is complete", "");
   }
   expect_kept(before, scene.contents());

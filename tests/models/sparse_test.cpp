@@ -106,7 +106,7 @@ TEST(CsrMatmul, AtenCompositionEqualsKernels) {
   auto a = torch::randn({10, 8}, torch::dtype(torch::kDouble).requires_grad(true));
   auto b = a.detach().clone().requires_grad_(true);
   const auto weight = torch::randn({21, 8}, torch::kDouble);
-  const auto by_kernel = csr_matmul(sparse, a), by_aten = csr_sum_aten({{&sparse, b}});
+  const auto by_kernel = csr_matmul(sparse, a), by_aten = csr_sum_aten({{&sparse, b}}, {});
   EXPECT_TRUE(torch::allclose(by_kernel, by_aten, 1e-12, 1e-12));
   (by_kernel * weight).sum().backward();
   (by_aten * weight).sum().backward();

@@ -46,7 +46,7 @@ class Pack : public testing::ScratchTest {
     MemoryBudget memory(1);  // one group at a time
     for (size_t i = 0; i < lists.size(); ++i) {
       parts.push_back(folder_ / ("part" + std::to_string(i)));
-      if (!lists[i].empty()) pack_groups(parts[i], headers, lists[i], memory, {});
+      if (!lists[i].empty()) pack_groups(parts[i], headers, lists[i], memory);
     }
     std::vector<std::string> names;
     for (const auto& header : headers) names.push_back(header.name);
@@ -57,7 +57,7 @@ class Pack : public testing::ScratchTest {
     MemoryBudget memory(1);
     std::vector<int64_t> all(headers.size());
     std::iota(all.begin(), all.end(), 0);
-    pack_groups(folder_ / "one.foretime", headers, all, memory, {});
+    pack_groups(folder_ / "one.foretime", headers, all, memory);
     return testing::read_text(folder_ / "one.foretime");
   }
 };
