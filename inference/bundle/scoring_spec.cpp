@@ -188,7 +188,7 @@ data::GpuLimits gpu_in(const Reader& machine) {
 data::Hardware hardware_in(const Reader& machine) {
   constexpr int64_t kMost = int64_t{1} << 50;
   const auto rate = [&](const char* key) {
-    const double found = machine.number(key);
+    const double found = machine.has(key) ? machine.number(key) : 0.0;  // 0: was not measured
     if (!(found >= 0.0)) machine.fail(key, fmt::format("{}, expected 0 or more", found));
     return found;
   };
@@ -211,6 +211,7 @@ std::optional<data::Hardware> read_hardware(const Reader& manifest) {
 }
 
 data::Machines read_machines(const Reader& manifest) {
+  if (!manifest.has("machines")) return {};  // a model that does not depend on the machine
   const Json& list = manifest.at("machines");
   manifest.expect("machines", list.is_array(), "a list");
   std::vector<data::Machine> machines;

@@ -256,6 +256,11 @@ class DamagedRecordsTest(QueueTest):
                 kept = self.redis.dump(key)
                 self.redis.delete(key)
                 write(key)
+                if rest == "settings" and self.redis.type(key) == b"hash":  # a queue of another protocol, which is refused
+                    self.redis.delete(key)
+                    if kept:
+                        self.redis.restore(key, 0, kept)
+                    continue
                 with self.subTest(key=rest, type=self.redis.type(key)):
                     found = self.everything()
                     self.assertEqual(found["status"], all_before["status"])

@@ -78,7 +78,7 @@ class MachinesTest(ProgramTest):
         self.assertEqual(predicted("more.foretime", "here.jsonl"), here)
         add = ("bundle", "add-machine", "more.foretime", "third.yaml", "-o", "more.foretime")
         self.assertIn("-o more.foretime: is an input of this command", self.run_foretime(*add, code=2).stderr)
-        self.assertEqual(self.run_foretime(*add, "--force").stdout, "more.foretime: described anew: third\n")
+        self.assertEqual(self.run_foretime(*add, "--force").stdout, "more.foretime: updated third\n")
         # Measured anew under its old name, a machine is still that of the records whose targets name none.
         anew = "".join(line for line in (ANSOR / "machine.yaml").read_text().splitlines(True) if not line.startswith("targets:"))
         self.assertIn("targets", (ANSOR / "machine.yaml").read_text())
@@ -115,9 +115,9 @@ class MachinesTest(ProgramTest):
             done = self.run_foretime("rank", *arguments)
             return {row["id"]: row["score"] for row in self.rows_of(done.stdout)}, " ".join(done.stderr.split())
         by_guess, said = ranked("model.foretime", "there.jsonl", "--dags", DAGS)
-        self.assertIn("there.jsonl: records are of machines that the model does not know " + guessed, said)
+        self.assertIn("there.jsonl: records are from machines that are not in the model " + guessed, said)
         described, said = ranked("model.foretime", "there.jsonl", "--dags", DAGS, "--targets", "other.yaml")
-        self.assertNotIn("does not know", said)
+        self.assertNotIn("not in the model", said)
         self.assertNotEqual(described, by_guess)
         self.assertEqual(ranked("run", "there.jsonl", "--dags", DAGS, "--targets", "other.yaml")[0], described)
 

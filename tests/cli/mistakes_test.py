@@ -173,7 +173,7 @@ class CommandTest(ProgramTest):
             text = self.run_foretime("export", "run", name, code=2).stderr
             self.assertIn("expected NAME.foretime (a bundle), NAME.pt (TorchScript)", text)
             self.assertFalse((self.folder / name).exists())
-        self.assertIn("--format bundle writes no .pt file", self.run_foretime("export", "run", "a.pt", "--format", "bundle", code=2).stderr)
+        self.assertIn("--format bundle does not write .pt files", self.run_foretime("export", "run", "a.pt", "--format", "bundle", code=2).stderr)
         self.run_foretime("export", "run", "v1.5", "--format", "checkpoint")
         self.assertTrue((self.folder / "v1.5/manifest.json").exists())
 
@@ -206,7 +206,7 @@ class IgnoredOptionTest(ProgramTest):
 
     def test_a_licence_that_would_be_noted_nowhere(self):
         self.train()
-        self.refused("export", "run", "out", "--licence", "MIT", expected=("--licence MIT: a checkpoint folder notes none", "out.foretime"))
+        self.refused("export", "run", "out", "--licence", "MIT", expected=("--licence MIT: a checkpoint folder records no licence", "out.foretime"))
         self.assertFalse((self.folder / "out").exists())
 
     def test_options_of_an_agent_whose_jobs_stay_on_this_host(self):
@@ -250,7 +250,7 @@ class AgentTest(ProgramTest):
         self.run_foretime(*agent)
         self.run_foretime("submit", "job.yaml", "data.train=none.npz", "--max-attempts", 1)
         done = self.run_foretime(*agent, code=7)
-        self.assertIn("1 jobs failed or died meanwhile", done.stderr + done.stdout)
+        self.assertIn("1 jobs failed or died while this agent ran", done.stderr + done.stdout)
         self.assertRegex(done.stderr + done.stdout, "ends after 1 jobs: 1 failed\n")
         self.assertNotIn("finished", done.stderr + done.stdout)
         done = self.run_foretime(*agent)  # which ran none
