@@ -205,7 +205,9 @@ std::optional<int64_t> CheckpointStore::noted_best() const {
   const auto text = read_foreign(root_, kBest, kMostManifestBytes);
   if (!text) return std::nullopt;
   try {
-    return Json::parse(*text).at("step").get_ref<const uint64_t&>();
+    const int64_t step = Json::parse(*text).at("step").get_ref<const uint64_t&>();
+    // Step 0 is no checkpoint: no evaluation was the best yet.
+    return step == 0 && !files().is_folder(folder(step)) ? std::nullopt : std::optional(step);
   } catch (const Json::exception& error) {
     throw RunError("{}: {}", path.string(), printable_utf8(error.what()));
   }

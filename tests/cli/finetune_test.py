@@ -250,7 +250,7 @@ class FinetuneTest(ProgramTest):
         self.write("few.json", "".join(new.read_text().splitlines(keepends=True)[:4]))
         refused(self.model, "few.json", *self.records, expected="too few to rank")
         self.finetune(self.model, "few.json", *self.records, "--holdout", "0", out="few.foretime")
-        refused(self.model, "no*.json", *self.records, expected="no such file")
+        refused(self.model, "no*.json", *self.records, expected="nothing of this name")
         refused(self.model, self.model, *self.records, expected="is no packed collection")
         refused(self.model, SAMPLES / "C1.npz", self.shared / "old.foretime", "--holdout", "0.99", "--seed", "3", "--learning-rate", "1e30",
                 expected="diverged")

@@ -112,7 +112,7 @@ TEST(Experiment, MessagesSayWhereAndWhat) {
             "e.yaml: metrics: is missing; an experiment has entries and metrics");
   EXPECT_THAT(with("kendall_tau]", "kendal_tau]"), HasSubstr("did you mean kendall_tau"));
   EXPECT_THAT(with("model.type: mlp,", "model.typ: mlp,"), HasSubstr("e.yaml:7: override model.typ=mlp"));
-  EXPECT_THAT(with("model.type: mlp,", "trainer.seed: 3,"), HasSubstr("trainer.seed: belongs to the experiment"));
+  EXPECT_THAT(with("model.type: mlp,", "trainer.seed: 3,"), HasSubstr("trainer.seed: is set by the experiment"));
   EXPECT_THAT(with("fractions: [1, 0.1]", "fractions: [0]"), HasSubstr("numbers above 0, at most 1"));
   EXPECT_THAT(with("label: mean", "label: mlp"), HasSubstr("a second entry with the file name mlp"));
   EXPECT_THAT(with("kind: mean", "kind: mean, preset: tvm"), HasSubstr("belong to kind xgboost"));

@@ -324,7 +324,7 @@ TEST_F(Packed, SaysWhatIsNotAPackedFile) {
   testing::write_text(file_, bytes);
   EXPECT_TRUE(is_packed(file_));
   EXPECT_THAT(message_of([&] { packed_headers(file_); }),
-              HasSubstr("version 9, expected 3: pack the files that it was made of again"));
+              HasSubstr("version 9, expected 3: pack its source files again"));
 }
 
 TEST_F(Packed, KnowsThatTheFileChangedSinceItWasListed) {

@@ -140,20 +140,6 @@ TEST(LoopGraph, RooflineByHand) {
   EXPECT_GT(roofline_of(measured), 64.0 / 8);
 }
 
-/// The machine is no part of a configuration: what is held out is so on every machine.
-TEST(LoopGraph, ConfigurationsDoNotDependOnTheMachine) {
-  const auto hashes = [](const Hardware& hardware) {
-    const auto graphs = make_program_graphs(configs::Representation::loops, hardware);
-    graphs->add(small_product(), 0.0);
-    Group group;
-    group.kind = CandidateKind::program;
-    group.candidates = 1;
-    group.graphs = graphs->finish();
-    return configuration_hashes(group);
-  };
-  EXPECT_EQ(hashes({}), hashes({.vector_bytes = 32, .vector_registers = 16, .cores = 24}));
-}
-
 TEST(LoopGraph, ColumnsHaveNames) {
   const auto names = loop_column_names();
   ASSERT_EQ(static_cast<int64_t>(names.size()), LoopColumns::count);
