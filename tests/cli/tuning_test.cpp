@@ -26,7 +26,7 @@ worker::TrainedModel small_model() {
   state.settings.model.ensemble_size = 2;
   state.settings.model.statement_cost.inputs = {configs::StatementInput::loops, configs::StatementInput::block};
   state.settings.loss.type = configs::LossType::huber;
-  state.schema = {data::CandidateKind::program, 193, 1};
+  state.schema = {data::CandidateKind::program, 205, 1};
   state.targets = {models::TargetTransform::Kind::log_runtime, 1.0, -6.25, 0.1};
   state.step = 7;
   state.data_fingerprint = 0xfedcba9876543210ULL;
@@ -34,8 +34,8 @@ worker::TrainedModel small_model() {
   torch::manual_seed(3);
   trained.model = models::make_model(state.settings.model, state.schema);
   models::InputStatistics statistics;
-  statistics.mean = torch::rand({193}, torch::kDouble);
-  statistics.deviation = torch::rand({193}, torch::kDouble) + 1;
+  statistics.mean = torch::rand({205}, torch::kDouble);
+  statistics.deviation = torch::rand({205}, torch::kDouble) + 1;
   statistics.minimum = -statistics.deviation;
   statistics.maximum = statistics.deviation;
   trained.model->fit_transform(statistics);
