@@ -124,7 +124,7 @@ class RankBundleTest(BundleTest):
         numpy.savez(self.folder / "bad.npz", config_feat=numpy.full((2, 24), numpy.nan, numpy.float32))
         refused("expected a finite number", candidates="bad.npz", bundle="tile.foretime")
         self.candidates([{"layouts": {}}])
-        refused("candidates[0]: layouts: no field of a candidate, expected id and config", bundle="tile.foretime")
+        refused("candidates[0]: layouts: unknown field of a candidate, expected id and config", bundle="tile.foretime")
         refused("--candidates needs a layout or tile model; trees.foretime is a model of trees", bundle="trees.foretime", code=2)
         refused("2 graph files, expected one", "module.pb", code=2)
         self.write("tiles.pb", TILES)
@@ -149,7 +149,7 @@ class RankBundleTest(BundleTest):
         del bare["r"]
         self.write("more.json.gz", gzip.compress("\n".join([json.dumps(bare), "nonsense", "# no record", lines[1]]).encode()))
         done = self.rank("loops.foretime", "records.json", "more.json.gz", "--dags", "compute_dag.json", "--format", "json")
-        self.assertIn("more.json.gz: 1 lines left out, the first: more.json.gz:2: no JSON", done.stderr)
+        self.assertIn("more.json.gz: 1 lines skipped, the first: more.json.gz:2: no JSON", done.stderr)
         both = {one["id"]: one["score"] for one in json.loads(done.stdout)[0]["ranking"]}
         self.assertEqual(len(both), 32)
         self.assertAlmostEqual(both["more:0"], both["records:0"], delta=1e-6)

@@ -289,7 +289,7 @@ class ServeTest(ServeCase):
         self.assertIn("found neither --socket nor --port", start(code=2))
         start("--port", 70000, code=2)
         self.write("file", b"")
-        self.assertIn("unix:file: exists and is no socket", start("--socket", "file", code=4))
+        self.assertIn("unix:file: exists and is not a socket", start("--socket", "file", code=4))
         self.assertIn("expected 1 … 107", start("--socket", 200 * "x", code=4))
         self.assertIn("cannot listen", start("--socket", "none/socket", code=4))
         server = Server(self, "layout.foretime", port=True)

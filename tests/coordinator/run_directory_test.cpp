@@ -166,12 +166,6 @@ TEST_F(RunDirectoryTest, TestGroupsMayBeOthers) {
   EXPECT_THROW(RunDirectory(settings, {8, 2}), RunError);
   settings.data.valid = {"y.npz"};
   EXPECT_THROW(RunDirectory(settings, {8, 1}), configs::SettingsError);
-  // Of earlier versions, which did not tell them apart.
-  settings.data.valid.clear();
-  write_file_atomically(scratch.path() / "run/data.json", R"({"fingerprint": "0000000000000008"})");
-  EXPECT_NO_THROW(RunDirectory(settings, {8, 1}));
-  write_file_atomically(scratch.path() / "run/data.json", R"({"fingerprint": "0000000000000008"})");
-  EXPECT_THROW(RunDirectory(settings, {9, 1}), RunError);
 }
 
 TEST_F(RunDirectoryTest, RewindsMetricsToTheCheckpoint) {
