@@ -67,7 +67,7 @@ class SlurmTest(OnCluster):
         said = self.run_on("h1", "salloc --nodes=2 --ntasks-per-node=2 sh shell.sh")
         self.assertEqual(re.findall(r"^rank (\d) +(h\d): CPUs", said, re.MULTILINE), [("0", "h1"), ("1", "h1"), ("2", "h2"), ("3", "h2")])
         self.assertEqual(self.weights("by-srun"), self.weights("by-mpirun"))
-        self.assertEqual(said.count("ends after 0 jobs"), 2)
+        self.assertEqual(said.count("finished 0 jobs"), 2)
 
 
 if __name__ == "__main__":
