@@ -161,7 +161,7 @@ class RankBundleTest(BundleTest):
         self.assertEqual(len(json.loads(done.stdout)), 1)
         self.assertIn('compute_dag.json: 1 workloads of the records are not in it, the first: ["matmul", 64, 64, 64]', done.stderr)
         self.write("other.json", other)
-        self.assertIn("no record of a workload that compute_dag.json has", self.rank("loops.foretime", "other.json", "--dags", "compute_dag.json", code=3).stderr)
+        self.assertIn("found no record of a workload in compute_dag.json", self.rank("loops.foretime", "other.json", "--dags", "compute_dag.json", code=3).stderr)
         self.assertIn("give --dags FILE", self.rank("loops.foretime", "records.json", code=2).stderr)
         self.write("bad.json", "{}")
         self.assertIn("bad.json:1: workload_key", self.rank("loops.foretime", "records.json", "--dags", "bad.json", code=3).stderr)
