@@ -170,7 +170,7 @@ class RankBundleTest(BundleTest):
         # Patterns, and files that hold nothing known; where nothing can be scored nothing is ranked.
         dags = ("--dags", "compute_dag.json")
         self.assertEqual(self.rank("loops.foretime", "rec*s.json", *dags).stdout, self.rank("loops.foretime", "records.json", *dags).stdout)
-        self.assertIn("non*.json: nothing of this name", self.rank("loops.foretime", "non*.json", *dags, code=3).stderr)
+        self.assertIn("non*.json: no such file", self.rank("loops.foretime", "non*.json", *dags, code=3).stderr)
         self.write("empty.jsonl", "")
         self.assertIn("empty.jsonl: found an empty file, expected groups", self.rank("loops.foretime", "empty.jsonl", *dags, code=3).stderr)
         split = json.loads(lines[1])
