@@ -9,7 +9,7 @@
 #include "models/baselines/program_rows.h"
 #include "models/baselines/record_rows.h"
 
-/// What the XGBoost baseline is trained and tested on, and how its scores rank programs.
+/// Reads the rows that the XGBoost baseline learns from, and measures how its scores rank programs.
 namespace foretime::models {
 
 /// Reads AutoTVM's loop features (features, row_splits, id), one row a program, with the run times of program files

@@ -324,7 +324,7 @@ void add_finetune_command(CLI::App& app, int& exit_code) {
                  "RATE");
   shown_option(*command, "--holdout", options->holdout,
                "part of the new candidates that is ranked before and after and not learned from; 0: no check",
-               CLI::Range(0.0, 0.99));
+               number_range(0.0, 0.99));
   shown_option(*command, "--tolerance", options->tolerance,
                "how much worse the tuned weights may order the held-out candidates, in standard errors", Least::zero);
   command->add_option("--seed", options->seed,

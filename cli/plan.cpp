@@ -94,7 +94,7 @@ void add_plan_command(CLI::App& app) {
   checked_option(*command, "--candidates", options->assumptions.candidates, "candidates where the CSV has none (11648)",
                  Least::above_zero);
   checked_option(*command, "--configurable", options->assumptions.configurable_share,
-                 "configurable share of the nodes where the CSV has none (0.0721)", CLI::Range(0.0, 1.0));
+                 "configurable share of the nodes where the CSV has none (0.0721)", number_range(0.0, 1.0));
   checked_option(*command, "--groups-per-rank", options->groups_per_rank,
                  "sampler.groups_per_batch = this times the number of ranks", CLI::Range(1, kMostRanks));
   command->add_option("--heaviest", options->heaviest, "how many of the heaviest groups to show (5)");

@@ -40,7 +40,7 @@ void add_serve_command(CLI::App& app) {
   cli::shown_option(*command, "--idle-seconds", limits.idle_seconds,
                     "seconds after which a connection that moves no byte is closed", CLI::Range(1, 3600));
   cli::shown_option(*command, "--drain-seconds", arguments->drain_seconds,
-                    "seconds after SIGTERM for requests that are being answered", CLI::Range(0.1, 3600.0));
+                    "seconds after SIGTERM for requests that are being answered", cli::number_range(0.1, 3600.0));
   command->footer(
       "SIGTERM and SIGINT end it with 0, once requests that it has taken are answered; SIGHUP opens the bundle\n"
       "again (docs/how-to/serve.md).\n"

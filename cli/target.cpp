@@ -238,7 +238,7 @@ void add_target_command(CLI::App& app) {
   add_force_flag(*measured, arguments->force);
   measured->add_flag("--json", arguments->json, "JSON in place of YAML");
   shown_option(*measured, "--runs", arguments->runs, "Runs of each measurement", CLI::Range(3, 1000));
-  shown_option(*measured, "--seconds", arguments->seconds, "Seconds that a run takes", CLI::Range(0.001, 10.0));
+  shown_option(*measured, "--seconds", arguments->seconds, "Seconds that a run takes", number_range(0.001, 10.0));
   checked_option(*measured, "--copy-mib", arguments->copy_mib,
                  "MiB that each thread copies; four times the last cache, from 64 to 512, if left out",
                  CLI::Range(1, 1 << 20));

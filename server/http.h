@@ -33,7 +33,7 @@ struct HttpResponse {
   std::function<std::string()> stream = {};
 };
 
-/// Is thrown for an answer that reports an error.
+/// Thrown for an answer that reports an error.
 struct HttpError {
   int status = 500;
   const char* code = "internal";  // code for programs: bad_input, busy, …

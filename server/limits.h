@@ -15,7 +15,7 @@ struct ServeLimits {
   int64_t max_nodes = 500'000;               // nodes in a graph; four times as many in all graphs
   int64_t max_candidates = 100'000;          // candidates in a request
   std::chrono::microseconds batch_window{};  // time that a request waits for others to the same graph
-  int64_t idle_seconds = 30;                 // after which a connection that moves no byte is closed
+  int64_t idle_seconds = 30;                 // a connection that moves no byte for so long is closed
   std::chrono::milliseconds drain{30'000};   // time for running requests after SIGTERM
 };
 

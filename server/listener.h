@@ -14,7 +14,7 @@ struct ListenError : ErrorOf<kComm> {
   using ErrorOf::ErrorOf;
 };
 
-/// Is a listening socket on this machine: a Unix socket, whose file is removed with this object, or TCP on a loopback
+/// A listening socket on this machine: a Unix socket, whose file is removed with this object, or TCP on a loopback
 /// address.
 class Listener {
  public:

@@ -17,7 +17,7 @@
 
 namespace foretime::cli {
 
-/// Is a file of the board's pages, part of the program.
+/// A file of the board's pages, part of the program.
 struct Asset {
   const char* path;  // URL path, for example /app.js
   const char* content_type;

@@ -9,7 +9,7 @@ namespace foretime::cli {
 /// Says how much of an objective one parameter explains by itself.
 struct Importance {
   std::string parameter{};
-  /// Is ε² (Kelley 1935): the share of the variance of the objective's ranks between trials with different values,
+  /// ε² (Kelley 1935): the share of the variance of the objective's ranks between trials with different values,
   /// minus the share expected by chance; 0 to 1. Numbers with more than eight values, or with more values than half of
   /// the trials, are binned at their quantiles.
   double share = 0;

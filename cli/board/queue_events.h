@@ -13,7 +13,7 @@
 
 namespace foretime::cli {
 
-/// Is one transition of a job (docs/reference/jobs.md, Events).
+/// One transition of a job (docs/reference/jobs.md, Events).
 struct QueueEvent {
   int64_t time_ms = 0;  // Redis' clock
   std::string event{}, job{}, from{}, to{}, fence{}, agent{}, why{};

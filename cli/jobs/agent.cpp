@@ -312,10 +312,10 @@ void add_options(CLI::App& command, AgentCommandOptions& options) {
       command, "--clean-attempts", options.clean_days,
       "remove attempts below --runs as `foretime clean --keep 1 --days D --forgotten D --remove` does, at most "
       "once an hour; default: none is removed",
-      CLI::Range(0.01, 36500.0), "D");
+      number_range(0.01, 36500.0), "D");
   command.option_defaults()->group("Times");
   const auto seconds = [&](const char* name, double& value, const char* meaning, double least = 0.001) {
-    shown_option(command, name, value, meaning, CLI::Range(least, kLongestTime), "S");
+    shown_option(command, name, value, meaning, number_range(least, kLongestTime), "S");
   };
   seconds("--lease-seconds", options.lease_seconds, "a job whose agent is silent for so long is given to another", 0.1);
   seconds("--stall-seconds", agent.stall_seconds, "a job without progress for so long is killed and tried again");
@@ -327,7 +327,7 @@ void add_options(CLI::App& command, AgentCommandOptions& options) {
   shown_option(command, "--keep-days", options.queue.keep_days,
                "jobs that ended so long ago are forgotten (their run folders stay); 0: never. The queue keeps what its "
                "first agent said; `foretime queue --keep-days` changes it",
-               CLI::Range(0.0, 36500.0), "D")
+               number_range(0.0, 36500.0), "D")
       ->envname("FORETIME_KEEP_DAYS");
   checked_option(command, "--keep-jobs", options.queue.keep_jobs,
                  "of more jobs that ended the oldest are forgotten; about 3 KB of Redis each; 0: all are kept",

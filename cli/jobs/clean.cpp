@@ -42,10 +42,10 @@ void add_clean_command(CLI::App& app) {
   auto* command = app.add_subcommand("clean", "Remove attempts of ended jobs that later attempts have replaced");
   shown_option(*command, "--keep", options->keep, "of a job's replaced attempts, keep the newest N", Least::zero, "N");
   shown_option(*command, "--days", options->days, "keep attempts that were written to within D days",
-               CLI::Range(0.0, 36500.0), "D");
+               number_range(0.0, 36500.0), "D");
   checked_option(*command, "--forgotten", options->forgotten,
                  "also attempts of jobs that the queue has forgotten, where nothing was written to any within D days",
-                 CLI::Range(0.0, 36500.0), "D");
+                 number_range(0.0, 36500.0), "D");
   command->add_flag("--remove", options->remove, "remove them; without it they are only named");
   add_queue_options(*command, options->queue);
   command->footer(

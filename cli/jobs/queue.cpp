@@ -121,7 +121,7 @@ void add_queue_command(CLI::App& app) {
   command->add_flag("--prometheus", options->prometheus, "print Prometheus' text format")->excludes(json);
   checked_option(*command, "--keep-days", options->keep_days,
                  "from now on forget jobs that ended so long ago; 0: never. For all agents of the queue",
-                 CLI::Range(0.0, 36500.0), "D");
+                 number_range(0.0, 36500.0), "D");
   checked_option(*command, "--keep-jobs", options->keep_jobs,
                  "from now on keep at most so many jobs that ended; 0: all. For all agents of the queue", Least::zero,
                  "N");

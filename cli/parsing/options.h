@@ -33,7 +33,7 @@ CLI::Option* checked_option(CLI::App& command, const std::string& names, T& valu
   return typed_option(command, names, value, text, type_name)->check(check);
 }
 
-/// Is the smallest allowed value of a number.
+/// The smallest allowed value of a number.
 enum class Least { zero, above_zero };
 
 template <class T>
@@ -60,6 +60,16 @@ CLI::Validator number_check(Least least) {
     }
   };
   return {fault, least == Least::zero ? "NONNEGATIVE" : "POSITIVE", ""};
+}
+
+/// Refuses texts that are not a number from `least` to `most`. CLI::Range lets NaN pass.
+inline CLI::Validator number_range(double least, double most) {
+  const auto fault = [least, most](const std::string& text) -> std::string {
+    const auto value = parse_number<double>(text);
+    if (value && *value >= least && *value <= most) return "";
+    return fmt::format("found {}, expected a number from {:g} to {:.7g}", text, least, most);
+  };
+  return {fault, CLI::Range(least, most).get_description(), ""};
 }
 
 template <class T>

@@ -15,8 +15,7 @@ namespace foretime::data {
 /// appear. Holds only the tables, so that its memory does not grow with the candidates.
 ///
 /// The fast path compares bytes: a row that is bit for bit equal to an earlier row of its node needs no conversion.
-/// That covers nearly all rows of real files (a node has tens of distinct rows, a file tens of thousands of
-/// candidates).
+/// Nearly all rows of real files take it: a node has tens of distinct rows, a file tens of thousands of candidates.
 class LayoutCoder {
  public:
   using Row = std::array<int8_t, kLayoutFeatures>;

@@ -12,13 +12,13 @@
 
 namespace foretime::jobs {
 
-/// Is thrown for a job that no agent with these roots could run, because its settings or paths are wrong. The job then
+/// Thrown for a job that no agent with these roots could run, because its settings or paths are wrong. The job then
 /// ends as failed.
 struct JobUnusable : JobsError {
   using JobsError::JobsError;
 };
 
-/// Is thrown if the program of a job is not a file in the agent's folder of programs. Another agent may have it.
+/// Thrown if the program of a job is not a file in the agent's folder of programs. Another agent may have it.
 struct MissingProgram : JobsError {
   MissingProgram(const std::string& message, std::filesystem::path program)
       : JobsError("{}", message), program(std::move(program)) {}

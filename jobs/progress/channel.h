@@ -21,7 +21,7 @@
 /// that any program can send them.
 namespace foretime::jobs {
 
-/// Is the agent's end of the progress channel: listens, and talks to one peer at a time, which must belong to the same
+/// The agent's end of the progress channel: listens, and talks to one peer at a time, which must belong to the same
 /// user or send the token. No input from a peer is fatal.
 class ProgressReceiver {
  public:
@@ -72,7 +72,7 @@ class ProgressReceiver {
   LineSplitter splitter_{kProgressLine, false};
 };
 
-/// Is the job's end of the progress channel, which only rank 0 opens. If the agent disappears, the training continues
+/// The job's end of the progress channel, which only rank 0 opens. If the agent disappears, the training continues
 /// and sending does nothing.
 class ProgressSender {
  public:

@@ -24,24 +24,24 @@ struct Artifact {
   /// overwrites nothing.
   std::string name{};
   std::string store{};                        // "redis", "folder:/shared/artifacts", "s3://bucket/prefix"
-  std::string path{};                         // what to open of it, relative to the attempt's folder
-  int64_t step = 0;                           // of a checkpoint
-  std::map<std::string, StoredFile> files{};  // by path relative to the attempt's folder
+  std::string path{};                         // file or folder that readers open, relative to the attempt's folder
+  int64_t step = 0;                           // training step of a checkpoint, else 0
+  std::map<std::string, StoredFile> files{};  // key: path relative to the attempt's folder
   uint64_t bytes() const;
   bool operator==(const Artifact&) const = default;
 };
 
-/// What a job may have, one of each. `last`: to go on from, or the product of an export or a fine-tuning. `best`: the
-/// best checkpoint. `run`: what was known of the run at its end.
+/// The artifacts that a job may have, one of each role. `last`: the checkpoint to continue from, or the product of an
+/// export or a fine-tuning. `best`: the best checkpoint. `run`: the run's configuration, metrics and log at its end.
 inline constexpr const char* kArtifactRoles[] = {"last", "best", "run"};
 
-/// Where artifacts are that lie in the queue's Redis.
+/// Artifact::store of artifacts that the queue's Redis holds.
 inline constexpr const char* kRedisStore = "redis";
 
-/// All that is stored of a job.
+/// All stored artifacts of a job.
 struct JobArtifacts {
   std::map<std::string, Artifact> by_role{};
-  std::string trouble{};     // why the newest is not stored; empty: it is
+  std::string trouble{};     // reason why the newest artifact is not stored; empty: it is stored
   std::string unreadable{};  // an entry that cannot be read
 };
 
@@ -56,22 +56,22 @@ JobArtifacts artifacts_of(const std::map<std::string, std::string>& fields);
 /// Returns whether it is a relative path without . and .. of letters, digits and . _ - that every store can hold.
 bool is_artifact_path(const std::string& path);
 
-/// In Redis a file is stored in parts of this size, each a key: PREFIX "artifact:" JOB "/" ARTIFACT "/" FILE ":"
+/// Bytes of a part: Redis stores a file as parts, each under the key PREFIX "artifact:" JOB "/" ARTIFACT "/" FILE ":"
 /// NUMBER.
 inline constexpr size_t kArtifactPart = 4 << 20;
 /// Returns the keys of a file's parts, without the prefix of the queue. `name`: JOB/ARTIFACT/FILE.
 std::vector<std::string> redis_part_keys(const std::string& name, uint64_t bytes);
 
-/// What came of an attempt to have an artifact kept.
+/// The answer of the queue to a holder that asks it to keep an artifact.
 struct KeptArtifact {
   enum class Answer {
     kept,
-    lost,    // the lease is
-    full,    // the quota of this Redis
-    missing  // its parts have gone: they took too long
+    lost,    // the holder has lost its lease
+    full,    // the quota of this Redis is used up
+    missing  // parts of the artifact expired before the last one came
   } answer = Answer::kept;
-  uint64_t used = 0, quota = 0;        // bytes in Redis, of all jobs
-  std::vector<std::string> dropped{};  // names of this job's artifacts outside of Redis that it has no more
+  uint64_t used = 0, quota = 0;        // bytes of the artifacts of all jobs in Redis
+  std::vector<std::string> dropped{};  // names of artifacts outside of Redis that this job no longer has
 };
 
 /// All artifacts of a job that the queue has forgotten are to be removed from a store other than Redis.

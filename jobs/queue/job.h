@@ -13,7 +13,7 @@ namespace foretime::jobs {
 
 FORETIME_CHOICE(JobKind, train, evaluate, export_, finetune);
 
-/// Where a job is. A job that is submitted ends in exactly one of the last four.
+/// The states of a job. A submitted job ends in exactly one of the last four.
 FORETIME_CHOICE(JobState, blocked,  // waits for other jobs to succeed
                 waiting,            // may be claimed
                 delayed,            // waits until a retry is due
@@ -35,11 +35,11 @@ bool is_final(JobState state);
 /// Swept settings: full key -> value as configs::apply_override takes it. Sorted, so equal ones give equal bytes.
 using Parameters = std::map<std::string, std::string>;
 
-/// What one job takes of an agent.
+/// The processors and GPUs that a job takes from an agent.
 struct Resources {
-  int64_t ranks = 1;       // at least, where most_ranks says how many at most
-  int64_t cpus = 1;        // of each rank
-  int64_t gpus = 0;        // of each rank
+  int64_t ranks = 1;       // the least number of ranks if most_ranks is set, else the number
+  int64_t cpus = 1;        // CPUs for each rank
+  int64_t gpus = 0;        // GPUs for each rank
   int64_t most_ranks = 0;  // each attempt takes as many of them as are free; 0: exactly `ranks`
   bool elastic() const { return most_ranks != 0; }
   int64_t total_cpus() const { return ranks * cpus; }
@@ -57,25 +57,26 @@ struct Limits {
   static constexpr size_t kError = 4 << 10;
   static constexpr size_t kTrouble = 512;
   static constexpr size_t kLogLine = 2 << 10;
-  static constexpr int64_t kLogLines = 200;     // kept for each job
-  static constexpr size_t kDependencies = 64;   // of one job
-  static constexpr size_t kHistory = 8 << 10;   // packed, of a job that has not ended
-  static constexpr size_t kEndedHistory = 156;  // of one that has: Redis takes the next of its sizes for one byte more
-  static constexpr size_t kRecord = 4 << 20;    // memory that the record of a job takes in Redis
-  static constexpr int64_t kPriority = 4000;    // absolute value
-  static constexpr int64_t kAttempts = 1000;    // most that a job may ask for
+  static constexpr int64_t kLogLines = 200;    // log lines kept for each job
+  static constexpr size_t kDependencies = 64;  // jobs that one job may wait for
+  static constexpr size_t kHistory = 8 << 10;  // packed, of a job that has not ended
+  static constexpr size_t kEndedHistory =
+      156;  // packed, of an ended job: one byte more takes Redis' next allocation size
+  static constexpr size_t kRecord = 4 << 20;  // memory that the record of a job takes in Redis
+  static constexpr int64_t kPriority = 4000;  // absolute value
+  static constexpr int64_t kAttempts = 1000;  // most that a job may ask for
 };
 
-/// In place of settings: those of the job's sweep (SweepSpec::settings), which stand once for all of its trials. No
-/// YAML begins so: a program that does not know it refuses the job.
+/// JobSpec::settings of a trial whose settings are those of its sweep (SweepSpec::settings), which are stored once for
+/// all trials. No YAML begins with @.
 inline constexpr const char* kSweepSettings = "@sweep";
 
-/// What is submitted: settings, checked by the agent against configs::Settings. A command (jobs/sweep/program_trial.h)
-/// is run only by agents whose operator allows it.
+/// A submitted job: its settings, which the agent checks against configs::Settings, or a command
+/// (jobs/sweep/program_trial.h), which only agents run whose operator allows it.
 struct JobSpec {
   std::string id{};  // see job_id
   JobKind kind = JobKind::train;
-  std::string name{};   // for people; printable, at most Limits::kName
+  std::string name{};   // a name that people read; printable, at most Limits::kName
   std::string sweep{};  // id of the sweep, or empty
   int64_t trial = -1;   // number in the sweep
   /// train: settings as YAML (configs::to_yaml), over which the agent lays `parameters`; or kSweepSettings, which a
@@ -112,11 +113,11 @@ struct Lease {
   std::string token{};  // chosen by the claiming agent; tells two leases of one fence apart after Redis lost a second
   int64_t attempt = 1;  // failures so far + 1
   std::string failed_on{};  // the agent of its first failure
-  int64_t deadline_ms = 0;  // by Redis' clock
+  int64_t deadline_ms = 0;  // end of the lease on Redis' clock
   JobSpec spec{};
-  int64_t ranks = 0;         // that this attempt takes of an elastic job's; 0: those of `spec`
+  int64_t ranks = 0;         // ranks of this attempt of an elastic job; 0: spec.resources.ranks
   std::string checkpoint{};  // newest that was published, relative to the run root; empty: none
-  std::string history{};     // of the attempts before, packed (history/history.h)
+  std::string history{};     // metrics of the earlier attempts, packed (history/history.h)
   /// Returns what this attempt takes of its agent.
   Resources resources() const {
     return {
@@ -124,7 +125,7 @@ struct Lease {
   }
 };
 
-/// How an attempt ended.
+/// The ways in which an attempt ends.
 FORETIME_CHOICE(Outcome,  //
                 succeeded,
                 stopped,    // by early stopping: counts as succeeded, the checkpoint is kept
@@ -135,18 +136,18 @@ FORETIME_CHOICE(Outcome,  //
 );
 std::string to_string(Outcome outcome);
 
-/// As a result's checkpoint: that which was published before is gone.
+/// JobResult::checkpoint if the checkpoint that was published before is gone.
 inline constexpr const char* kNoCheckpoint = "-";
 
 struct JobResult {
   Outcome outcome = Outcome::succeeded;
-  std::map<std::string, double> metrics{};  // of the final evaluation, or the last one
+  std::map<std::string, double> metrics{};  // metrics of the final evaluation, else of the last one
   std::optional<double> objective{};        // value of the job's metric
   std::string checkpoint{};                 // relative to the run root; empty: as published, or kNoCheckpoint
-  std::string error{};                      // for error and failed, and preempted where that is known
+  std::string error{};                      // reason of error, failed and, if known, preempted
   int64_t exit_code = 0;
-  double seconds = 0;     // of this attempt
-  std::string history{};  // what stays of it where the job has ended, packed; empty: as it is
+  double seconds = 0;     // duration of this attempt
+  std::string history{};  // thinned history of an ended job, packed; empty: unchanged
   /// preempted: by somebody whom this agent did not ask, or by the storage. Then the job waits with back-off, and is
   /// dead after too many of these in a row.
   bool unasked = false;
@@ -155,20 +156,20 @@ struct JobResult {
 /// Returns whether an attempt was preempted by storage that failed (exit code 74).
 bool ended_by_storage(const JobResult& result);
 
-/// What an agent tells about a job that runs.
+/// An agent's report about a running job.
 struct JobReport {
   int64_t step = 0, total_steps = 0;
-  double eta_seconds = -1;            // below 0: unknown
+  double eta_seconds = -1;            // expected remaining seconds; below 0: unknown
   std::optional<double> loss{};       // the newest one; empty: the job has sent none
   int64_t iteration = 0;              // evaluations so far; the resource of early stopping
   std::optional<double> objective{};  // value of the job's metric at that evaluation
   std::map<std::string, double> metrics{};
   std::string checkpoint{};              // newly published; empty: none since the last report
   std::vector<std::string> log_lines{};  // new ones
-  std::string history{};                 // of all attempts, packed (history/history.h); empty: as it is
+  std::string history{};                 // metrics of all attempts, packed (history/history.h); empty: unchanged
 };
 
-/// What the holder of a lease is to do.
+/// The queue's instruction to the holder of a lease.
 enum class Directive {
   proceed,
   stop,    // early stopping: checkpoint, then finish as stopped
@@ -182,8 +183,8 @@ struct JobRecord {
   JobState state = JobState::waiting;
   int64_t attempt = 0, failures = 0, fence = 0;
   int64_t lost = 0, preemptions = 0;  // leases, and preemptions unasked: in a row without progress in between
-  int64_t attempt_ranks = 0;          // that the newest attempt of an elastic job took; 0: none yet, or not elastic
-  std::string agent{}, failed_on{};   // failed_on: the agent of the first failure that was its own
+  int64_t attempt_ranks = 0;         // ranks of the newest attempt of an elastic job; 0: no attempt yet, or not elastic
+  std::string agent{}, failed_on{};  // failed_on: the agent of the first failure that was its own
   int64_t submitted_ms = 0, claimed_ms = 0, finished_ms = 0, due_ms = 0, updated_ms = 0;
   int64_t step = 0, total_steps = 0;
   double eta_seconds = -1, seconds = 0;
@@ -198,8 +199,8 @@ struct JobRecord {
   /// Milliseconds since the lease of an active job ran out, so that it waits for an agent to take it over; 0: it has
   /// not. Only QueueReader::job and QueueReader::jobs know it.
   int64_t overdue_ms = 0;
-  /// Empty, or why the record cannot be read. The other members are then what
-  /// could be read of it, or defaults.
+  /// The reason why the record cannot be read; empty: it was read. The other members are then the readable fields, or
+  /// defaults.
   std::string unreadable{};
 };
 

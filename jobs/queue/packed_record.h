@@ -8,8 +8,9 @@
 
 #include "jobs/queue/job_hash.h"
 
-/// What many fields of a job's hash say in one (docs/reference/jobs.md, "Fields of a job"): `spec`, JSON of what was
-/// submitted and never changes, and `lease`, of the newest claim. A field by itself rules over what these say.
+/// Packs many fields of a job's hash into two (docs/reference/jobs.md, "Fields of a job"): `spec`, JSON of the
+/// submitted fields, which never change, and `lease`, the fields of the newest claim. A separate field overrides a
+/// packed one.
 namespace foretime::jobs {
 
 /// Returns field, value, field, value… of the hash of a job that is submitted.

@@ -24,12 +24,12 @@ struct ClaimRequest {
   int64_t free_cpus = 1;
   int64_t free_gpus = 0;
   Milliseconds term{30000};
-  /// Where the CPUs are on several hosts, those of each, which add up to free_cpus: no rank is on two of them.
+  /// The free CPUs of each host of an agent with several hosts; they add up to free_cpus. A rank is on one host.
   std::vector<int64_t> free_of_hosts{};
-  /// Whether the agent runs programs of jobs (JobSpec::program), and the keys of those that it lacks.
+  /// True if the agent runs programs of jobs (JobSpec::program), except those whose keys are in lacking_programs.
   bool runs_programs = false;
   std::vector<std::string> lacking_programs{};
-  /// Whether a job with this program may be claimed; empty: a job that runs foretime.
+  /// Returns whether a job with this program may be claimed; empty: a job that runs foretime.
   bool runs(const std::string& program) const;
 };
 
@@ -61,20 +61,20 @@ struct SweepSpec {
 struct ReapCounts {
   int64_t lost_leases = 0, orphans = 0, promoted = 0, released = 0, expired = 0;
   bool more = false;   // a batch was full: call again
-  int64_t agents = 0;  // that were heard of within five minutes
+  int64_t agents = 0;  // agents that sent a heartbeat within five minutes
 };
 
-/// What an agent tells about itself, for whoever watches.
+/// An agent's description of itself, which `foretime status` and the board show.
 struct AgentInfo {
   std::string name{}, host{}, version{};
   int64_t pid = 0, cpus = 0, gpus = 0, jobs = 0;
   bool leaving = false;        // forget this agent
-  std::string trouble{};       // why it claims nothing, at most Limits::kTrouble bytes; empty: it is well
-  bool runs_programs = false;  // of jobs (JobSpec::program)
+  std::string trouble{};       // reason why it claims nothing, at most Limits::kTrouble bytes; empty: it claims
+  bool runs_programs = false;  // whether it runs jobs with a JobSpec::program
   bool operator==(const AgentInfo&) const = default;
 };
 
-/// What came of `finish` and of the claim after it.
+/// The answers to `finish` and to the claim after it.
 struct FinishedAndNext {
   bool finished = false;
   std::optional<Lease> next{};
@@ -82,7 +82,7 @@ struct FinishedAndNext {
 
 enum class CancelOutcome { cancelled, requested, already_final };
 
-/// What a job needs in all, over its ranks, and the program that it runs (JobSpec::program).
+/// The CPUs and GPUs of all ranks of a job, and the program that it runs (JobSpec::program).
 struct Demand {
   int64_t cpus = 0, gpus = 0;
   std::string program{};
@@ -101,11 +101,11 @@ class WakeUps {
   virtual bool take() = 0;
 };
 
-/// What tells whether the store of a queue still holds all that was written.
+/// The facts that show whether the store of a queue still holds all that was written.
 struct StoreState {
-  std::string identity{};                 // of the queue (RedisQueue::identity); empty: it has none
+  std::string identity{};                 // the queue's identity (RedisQueue::identity); empty: it has none
   std::string eviction_policy{};          // Redis' maxmemory-policy; empty: not known
-  std::optional<int64_t> evicted_keys{};  // since the start of Redis; empty: not known
+  std::optional<int64_t> evicted_keys{};  // keys evicted since the start of Redis; empty: not known
 };
 
 /// Jobs wait, are leased to one agent, then finish or wait again. Each call is one atomic transition; time is the
@@ -207,8 +207,8 @@ class JobQueue {
   virtual std::map<Demand, int64_t> waiting() = 0;
 };
 
-/// How long finished jobs are kept, and how many of them; 0: for ever, all. How many bytes of artifacts Redis holds.
-/// Empty: nothing is said about it.
+/// The rules for finished jobs: how long and how many are kept (0: for ever, all), and the most bytes of artifacts in
+/// Redis. An empty member sets no rule.
 struct Retention {
   std::optional<Milliseconds> time{};
   std::optional<int64_t> jobs{};
@@ -222,15 +222,15 @@ inline constexpr int64_t kQueueProtocol = 1;
 
 struct QueueSettings {
   std::string prefix = "foretime";  // every key starts with {prefix}, which is also the cluster's hash tag
-  Milliseconds backoff_base{5000};  // before the second attempt
+  Milliseconds backoff_base{5000};  // wait before the second attempt
   Milliseconds backoff_cap{600000};
-  Milliseconds loss_backoff_cap{3600000};               // before the last attempt that most_losses leaves
+  Milliseconds loss_backoff_cap{3600000};               // wait before the last attempt that most_losses allows
   Milliseconds keep_finished{30LL * 24 * 3600 * 1000};  // 0: for ever; the queue's own setting wins, where it has one
   int64_t keep_jobs = 200'000;                          // finished ones, the newest; 0: all; likewise
   int64_t most_losses = 10;       // leases lost in a row, without progress in between, after which a job is dead
-  int64_t most_preemptions = 20;  // that nobody asked for, likewise
+  int64_t most_preemptions = 20;  // preemptions in a row that nobody requested, after which a job is dead
   int64_t events = 10000;         // transitions kept in the event stream
-  int64_t artifact_bytes = int64_t{1} << 30;  // of all jobs, in Redis; the queue's own setting wins, where it has one
+  int64_t artifact_bytes = int64_t{1} << 30;  // artifacts of all jobs in Redis; a setting of the queue overrides it
 };
 
 /// Throws SweepError naming job, field, what was found and what was expected.

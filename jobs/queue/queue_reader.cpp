@@ -15,9 +15,9 @@
 namespace foretime::jobs {
 namespace {
 
-constexpr int64_t kIdsInAnswer = 100'000;  // of at most 64 bytes: far below kLargestReply
+constexpr int64_t kIdsInAnswer = 100'000;  // an id has at most 64 bytes, so an answer is far below kLargestReply
 constexpr int64_t kMostIdsOfSortedSet = 1'000'000;
-constexpr size_t kMostListedMeanings = 5;  // of an ambiguous prefix
+constexpr size_t kMostListedMeanings = 5;  // ids that a message about an ambiguous prefix lists
 
 std::string shown(const std::string& text) { return fmt::format("'{}'", printable_utf8(text.substr(0, 64))); }
 
@@ -38,7 +38,7 @@ std::string only(const std::string& what, const std::string& prefix, const std::
                    fmt::join(found.begin(), last, ", "), found.size() > kMostListedMeanings ? ", …" : "");
 }
 
-constexpr size_t kFieldsInPipeline = 1000;  // one word each
+constexpr size_t kFieldsInPipeline = 1000;  // commands that read a single field
 constexpr int kTornReads = 10;
 
 /// Throws DamagedRecord where what was read breaks a rule that the queue checks when it writes.

@@ -27,34 +27,34 @@ struct SweepRecord {
 
 /// Trials of a Bayesian search whose observation changed: they were decided, ended, or wait again.
 struct TrialChanges {
-  int64_t created_ms = 0;          // of the sweep; 0: unknown
+  int64_t created_ms = 0;          // creation time of the sweep; 0: unknown
   std::vector<std::string> ids{};  // oldest change first; a trial may come more than once
 };
 
 struct AgentRecord {
   std::string name{}, host{}, version{};
   int64_t seen_ms = 0, started_ms = 0, pid = 0, cpus = 0, gpus = 0, jobs = 0;
-  bool runs_programs = false;  // of jobs (JobSpec::program)
+  bool runs_programs = false;  // whether it runs jobs with a JobSpec::program
   std::string unreadable{};    // empty, or why its record cannot be read; the numbers are then 0
-  std::string trouble{};       // why it claims nothing; empty: it is well
+  std::string trouble{};       // reason why it claims nothing; empty: it claims
 };
 
 struct QueueStatistics {
-  int64_t now_ms = 0;                       // by Redis' clock
+  int64_t now_ms = 0;                       // the time on Redis' clock
   std::map<JobState, int64_t> jobs{};       // counts, of every state
   std::map<std::string, int64_t> totals{};  // submitted, claimed, succeeded, …, lost_leases, refused; since ever
-  /// Those counts a minute, over the last five minutes of the event stream, or over what it holds where it was trimmed
-  /// within them. `stopped` is missing: the stream does not tell it from succeeded.
+  /// Counts per minute over the last five minutes of the event stream, or over its length if it was trimmed to less.
+  /// `stopped` is missing: the stream does not distinguish it from succeeded.
   std::map<std::string, double> per_minute{};
   int64_t oldest_waiting_ms = 0;     // age; 0: none waits
   int64_t waiting_for_programs = 0;  // waiting jobs that run a program of their own (JobSpec::program)
   bool paused = false;
   std::optional<int64_t> keep_finished_ms{};  // 0: for ever; empty: no agent has said yet
-  std::optional<int64_t> keep_jobs{};         // of those that ended; 0: all; empty: likewise
-  int64_t artifact_bytes = 0;                 // in Redis
-  std::optional<int64_t> artifact_quota{};    // of these; empty: what agents have by themselves
+  std::optional<int64_t> keep_jobs{};         // ended jobs that are kept; 0: all; empty: no agent has said yet
+  int64_t artifact_bytes = 0;                 // bytes of artifacts in Redis
+  std::optional<int64_t> artifact_quota{};    // most of artifact_bytes; empty: the agents' default
   std::vector<AgentRecord> agents{};          // the kMostAgents heard of last, by name
-  std::vector<std::string> unreadable{};      // which of the above are missing, and why: key, field, what was found
+  std::vector<std::string> unreadable{};      // key, field and found value of each number that is missing above
 };
 
 /// Reads what the queue's scripts write, with read-only commands, so that a user with read rights can watch. Everything

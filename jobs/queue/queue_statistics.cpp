@@ -18,7 +18,7 @@ namespace {
 constexpr int64_t kWindowMs = 5 * 60 * 1000;
 constexpr int64_t kEventsInAnswer = 2000;
 constexpr int64_t kMostEvents = 100'000;
-/// What the queue counts, with the names that Prometheus sees.
+/// A counter of the queue, with its name and help in Prometheus' format.
 struct Counter {
   const char *total, *name, *help;
 };
@@ -223,7 +223,7 @@ void QueueReader::read_agents(std::vector<std::string> names, QueueStatistics& s
   };
   const auto take = [&](const std::string& name, const redisReply& reply) {
     const auto fields = fields_of(reply);
-    if (fields.empty()) return;  // it left
+    if (fields.empty()) return;  // the agent left meanwhile
     const HashReader read(key("agent:" + name), fields);
     try {
       statistics.agents.push_back({.name = name,

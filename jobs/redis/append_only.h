@@ -16,7 +16,7 @@ inline constexpr char kAofManifest[] = "appendonlydir/appendonly.aof.manifest";
 /// A line of Redis' appendonly.aof.manifest: `file NAME seq N type T`.
 struct AppendOnlyFile {
   std::string name{};
-  int64_t sequence = 0;  // from 1; bases and increments are counted apart
+  int64_t sequence = 0;  // counted from 1, separately for bases and increments
   char type = 'i';       // b: base, i: increment, h: was replaced by a rewrite and is about to be removed
   bool operator==(const AppendOnlyFile&) const = default;
 };

@@ -22,12 +22,12 @@
 namespace foretime::jobs {
 namespace {
 
-constexpr int64_t kLookMs = 300;  // how often users are looked for
+constexpr int64_t kLookMs = 300;  // interval between checks for users
 constexpr int64_t kStartMs = 20;  // the same until the server has answered for the first time
 constexpr int kGuardianAskMs = 200;
-constexpr int64_t kFirstPauseMs = 100, kLongestPauseMs = 5000;  // before a server that died is started again
+constexpr int64_t kFirstPauseMs = 100, kLongestPauseMs = 5000;  // pause before a dead server is restarted
 constexpr int64_t kSteadyMs = 10'000;                           // a server that lived so long starts without delay
-constexpr int64_t kStopMs = 20'000;                             // from SIGTERM to SIGKILL
+constexpr int64_t kStopMs = 20'000;                             // time between SIGTERM and SIGKILL
 constexpr int64_t kRecordMs = 3'600'000;  // between two records of an append-only file that only grows
 constexpr off_t kLargestLog = 4 << 20;    // bytes of redis.log above which it is emptied
 
@@ -308,7 +308,7 @@ Answer ask_redis(const char* socket_path, int timeout_ms, std::span<const Server
   if (connect(connection, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0 &&
       send(connection, "PING\r\n", 6, MSG_NOSIGNAL) == 6 && receive(connection, start, 7, limit))
     found = start.text() == "-LOADIN" ? Answer::loading : Answer::ready;
-  if (start.text() != "+PONG\r\n") expected = {};  // it is busy, say
+  if (start.text() != "+PONG\r\n") expected = {};  // another answer: the server is busy
   for (const auto& setting : expected) {
     if (found != Answer::ready) break;
     BoundedText<256> question, right, answer;

@@ -38,11 +38,11 @@ inline constexpr std::array<ServerSetting, 13> kServerSettings = {{
 /// async-signal-safe functions are called, since other threads of the starter may have held any lock. All descriptors
 /// are above 2 and close on exec.
 struct GuardianPlan {
-  const char* server_path = nullptr;  // for execve
+  const char* server_path = nullptr;  // redis-server, an absolute path
   char* const* arguments = nullptr;
   char* const* environment = nullptr;
   int64_t linger_ms = 0;
-  int folder = -1;         // of the server; its working folder, and the guardian's
+  int folder = -1;         // working folder of the server and of the guardian
   int users_lock = -1;     // opened for the guardian alone, not locked
   int guardian_lock = -1;  // locked by the starter, who closes its copy after the fork; it holds a line, and is emptied
                            // when the guardian gives up
@@ -52,7 +52,7 @@ struct GuardianPlan {
   char* command_line = nullptr;  // the starter's, in memory; the guardian replaces it by `title`
   size_t command_line_size = 0;
   const char* title = "";
-  StoreRecord store_record{};  // as the starter found the append-only file
+  StoreRecord store_record{};  // the append-only file when the starter read it
 };
 
 /// Lives the life of the process between starter and guardian, which makes the guardian an orphan in a session of its
@@ -60,7 +60,7 @@ struct GuardianPlan {
 /// status is 0 when the guardian was forked.
 [[noreturn]] void leave_guardian(const GuardianPlan& plan);
 
-/// How often a guardian shows that it lives.
+/// The interval at which a guardian touches the owner file.
 constexpr int64_t kOwnerBeatMs = 5000;
 
 enum class Answer { none, loading, ready, wrong_settings };

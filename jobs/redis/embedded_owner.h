@@ -21,7 +21,7 @@ struct FolderOwner {
   std::string host, boot;
   int64_t pid = 0;  // 0: its guardian has not begun yet
   ino_t inode = 0;
-  std::chrono::nanoseconds touched{};  // by the clock of whoever stores the file
+  std::chrono::nanoseconds touched{};  // modification time on the clock of the file's server
 };
 
 /// After so long a silence another machine's guardian counts as dead.

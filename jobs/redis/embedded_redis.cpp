@@ -33,7 +33,7 @@
 namespace foretime::jobs {
 namespace {
 
-constexpr int64_t kLogBytes = 4000;  // of redis.log in a message, at most
+constexpr int64_t kLogBytes = 4000;  // most bytes of redis.log in a message
 constexpr size_t kLogLines = 12;
 
 constexpr char kOwn[] = "or start a Redis of your own and name it with --redis or FORETIME_REDIS";
@@ -53,8 +53,8 @@ bool has_given_up(const Descriptor& guardian) {
   return fstat(guardian.get(), &found) == 0 && found.st_size == 0;
 }
 
-/// Where the kernel finds this process's command line (proc(5): fields 48 and 49 of stat). The guardian puts its own
-/// text there: `pkill -f "foretime agent"` must not hit it, and a list of processes should say what it is.
+/// Finds the memory of this process's command line (proc(5): fields 48 and 49 of stat), where the guardian writes its
+/// title: `pkill -f "foretime agent"` must not hit it, and a list of processes should name it.
 void find_command_line(GuardianPlan& plan) {
   std::stringstream text;
   text << std::ifstream("/proc/self/stat").rdbuf();
@@ -156,7 +156,7 @@ int64_t EmbeddedFolder::log_size() const {
 
 std::string EmbeddedFolder::end_of_log(int64_t from) const {
   const int64_t size = log_size();
-  if (size < from) from = 0;  // it was emptied
+  if (size < from) from = 0;  // the log was emptied
   const int64_t begin = std::max(from, size - kLogBytes);
   if (size == 0 || begin >= size) return "";
   const auto file = open_file("redis.log", O_RDONLY);

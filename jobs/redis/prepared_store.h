@@ -11,11 +11,11 @@ class EmbeddedFolder;
 
 /// Says what was done to an append-only file before a server loads it.
 struct PreparedStore {
-  StoreRecord record{};  // for the guardian
+  StoreRecord record{};  // the record that the guardian continues
   /// After a loss of power, or where the folder is a copy that was taken while a server ran; of that the last changes
   /// may be missing.
   bool repaired_manifest = false;
-  std::vector<std::string> accepted_losses{};  // in words
+  std::vector<std::string> accepted_losses{};  // a sentence for each loss
 };
 
 /// Makes the append-only file of a folder fit for a server, whatever a loss of power has left. No server may run.

@@ -35,7 +35,7 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 10> kPassing
     {"ASK", "its cluster moves keys; try again in a moment"},
 }};
 
-/// Those that need somebody to change something: RedisDenied.
+/// The errors that only a changed configuration or password removes: RedisDenied.
 constexpr std::string_view kNoPassword =
     "set FORETIME_REDIS_USER and FORETIME_REDIS_PASSWORD (or FORETIME_REDIS_PASSWORD_FILE)";
 constexpr std::array<std::pair<std::string_view, std::string_view>, 6> kAdvice = {{
@@ -126,7 +126,7 @@ void RedisClient::connect() {
     if (const auto reply = ask({"SELECT", std::to_string(url_.database)}); is_error(*reply))
       throw_error("SELECT", *reply);
   }
-  ask({"CLIENT", "SETNAME", "foretime"});  // for CLIENT LIST; a user without the right does without
+  ask({"CLIENT", "SETNAME", "foretime"});  // shown by CLIENT LIST; needs a right that a user may lack
   refuse_eviction();
 }
 

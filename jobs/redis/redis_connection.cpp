@@ -20,7 +20,7 @@ namespace {
 
 using std::chrono::steady_clock;
 
-/// What hiredis spends on one element: a redisReply and the pointer to it.
+/// The bytes that hiredis takes for one element: a redisReply and the pointer to it.
 constexpr size_t kElementBytes = sizeof(redisReply) + sizeof(redisReply*);
 
 timeval to_timeval(std::chrono::milliseconds time) {

@@ -58,7 +58,7 @@ class RedisConnection final : public RedisTransport {
   struct ContextDeleter {
     void operator()(redisContext* c) const { redisFree(c); }
   };
-  /// What the reply that is being read may still cost; the parser's callbacks draw on it.
+  /// The bytes that the current reply may still take; the parser's callbacks reduce them.
   struct Budget {
     size_t left = 0;
     bool exceeded = false;

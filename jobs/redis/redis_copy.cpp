@@ -54,7 +54,7 @@ void RedisCopy::make_folder(const fs::path& data) {
     auto name = (parent / "foretime-queue-XXXXXX").string();
     if (parent.empty() || mkdtemp(name.data()) == nullptr) continue;
     folder_ = name;
-    fs::copy(data, folder_ / kCopied, failure);  // what is half written at the end is left out by Redis
+    fs::copy(data, folder_ / kCopied, failure);  // Redis skips a half-written command at the end
     if (!failure) return;
     said += fmt::format("; {}: {}", parent.string(), failure.message());
     fs::remove_all(folder_, failure);

@@ -56,7 +56,7 @@ std::string eviction_warning(RedisClient& client) {
 }
 
 RedisHealth examine(RedisClient& client) {
-  client.call({"PING"});  // what keeps us from connecting at all is no missing right
+  client.call({"PING"});  // fails here if there is no connection, rather than a missing right
   RedisHealth health;
   health.version = info_field(info(client, "server"), "redis_version");
   health.role = info_field(info(client, "replication"), "role");

@@ -16,13 +16,13 @@ std::string memory_warning(RedisClient& client);
 /// may not ask, nothing is known.
 std::string eviction_warning(RedisClient& client);
 
-/// What Redis says about durability, for `foretime doctor` and `foretime queue`: appendonly, appendfsync, eviction
-/// policy, version; a warning where jobs could be lost. Fields that the user may not read are empty.
+/// Redis' settings of durability, for `foretime doctor` and `foretime queue`, with a warning for each that could lose
+/// jobs. Fields that the user may not read are empty.
 struct RedisHealth {
   std::string version, role, appendonly, appendfsync, maxmemory_policy;
   std::vector<std::string> warnings;
   bool usable = true;        // new enough (kLeastRedis), and no replica
-  bool disk_failed = false;  // its last write to the append-only file
+  bool disk_failed = false;  // whether its last write to the append-only file failed
 };
 constexpr int kLeastRedis = 7;  // major version: scripts declare flags, which came with it
 /// Throws RedisUnavailable, and RedisRefused where it may not even connect.

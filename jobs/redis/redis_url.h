@@ -5,7 +5,7 @@
 
 namespace foretime::jobs {
 
-/// Where a Redis is and who we are there.
+/// The address of a Redis and our credentials there.
 struct RedisUrl {
   std::string host{};  // empty for a socket; IPv6 without brackets
   int64_t port = 6379;

@@ -21,7 +21,7 @@ namespace {
 
 constexpr char kNewRecordFile[] = "written.new";
 constexpr std::string_view kFirstLine = "foretime-store 1\n";
-constexpr size_t kLongestText = 8 << 10;  // of manifest and record: a few lines
+constexpr size_t kLongestText = 8 << 10;  // most bytes of a manifest or record, which have a few lines
 constexpr int kHexadecimal = 16;
 
 Descriptor open_at(int folder, const char* name, int flags) {

@@ -18,16 +18,17 @@ class EmbeddedFolder;
 
 /// One file of the append-only file: how long it was, and the checksum of what was read of it.
 struct RecordedFile {
-  std::array<char, 96> name{};  // in appendonlydir; ends with a zero byte
+  std::array<char, 96> name{};  // file name in appendonlydir, ending with a zero byte
   int64_t sequence = 0;         // bases and increments are counted separately
   char type = 'i';              // b: base, i: increment
   int64_t bytes = 0;
-  int64_t summed_bytes = 0;  // that `checksum` covers, at most `bytes`
+  int64_t summed_bytes = 0;  // bytes that `checksum` covers, at most `bytes`
   Checksum checksum = Checksum();
 };
 
-/// What the append-only file of an embedded Redis held at one moment. The guardian writes it to the file `written`
-/// (below), by which the next start notices that something is missing. Its functions are async-signal-safe.
+/// Records the files and lengths of an embedded Redis' append-only file at one moment. The guardian writes it to the
+/// file `written` (below), by which the next start notices that something is missing. Its functions are
+/// async-signal-safe.
 ///
 /// The record never says more than what survives a loss of power. Redis syncs its data before it answers, so a size
 /// that did not change while Redis answered a PING is on disk, and it is the end of a transition, which Redis does not

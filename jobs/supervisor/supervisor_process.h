@@ -26,13 +26,13 @@ struct SupervisorPlan {
   int null = -1;  // /dev/null
 };
 
-/// Is the message that the supervisor writes when no process is left.
+/// The message that the supervisor writes when no process is left.
 struct SupervisorStatus {
   int32_t code = 0, signal = 0;
   int64_t peak_kib = 0;  // resident memory of the largest process
 };
 
-/// Is the message of a supervisor that could not start the command.
+/// The message of a supervisor that could not start the command.
 struct StartFailure {
   enum Step : int32_t { kFork, kFolder, kExecute };
   int32_t step = 0, error = 0;  // error: errno

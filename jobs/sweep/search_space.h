@@ -84,7 +84,7 @@ constexpr size_t kMostOtherTrials = 1000;
 /// Proposes the next trial by a tree-structured Parzen estimator (Bergstra et al. 2011, "Algorithms for hyper-parameter
 /// optimization"; each parameter independently, as in Optuna's default). Depends only on its arguments.
 ///
-/// Of the n trials with a value, the best ceil(n / 10), at most 25, are the good ones. For each parameter the densities
+/// The good trials are the best ceil(n / 10) of the n trials with a value, at most 25. For each parameter the densities
 /// of the good and of the other trials are estimated in the distribution's unit space (its cumulative probability, so
 /// logarithmic for logarithmic distributions): Gaussian kernels, cut to [0, 1], each as wide as the gap to its farther
 /// neighbour, and the distribution itself as one more kernel. Of kCandidates samples of the good density the one with
@@ -143,7 +143,7 @@ class CategoryDensity {
   std::vector<double> probabilities_;
 };
 
-/// Is a mixture of Gaussians on [0, 1], each cut to that interval: one for each trial, and one as wide as the interval
+/// A mixture of Gaussians on [0, 1], each cut to that interval: one for each trial, and one as wide as the interval
 /// for the prior. A kernel's width is the distance to its farther neighbour (the outermost have one neighbour only),
 /// within [1 / min(100, n + 2), 1], as in Optuna's Parzen estimator.
 class ParzenDensity {

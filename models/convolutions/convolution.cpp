@@ -5,7 +5,7 @@
 namespace foretime::models {
 namespace {
 
-/// In the order of configs::ConvolutionType.
+/// Makers of the convolutions, by configs::ConvolutionType.
 constexpr MakeConvolution* kConvolutions[] = {FORETIME_CONVOLUTIONS};
 
 }  // namespace

@@ -16,7 +16,7 @@ struct Hop {
   MatrixRef self;                    // gathers each target's own state one level down
 };
 
-/// What a convolution works on.
+/// The inputs of a convolution.
 struct Messages {
   Value states = {};           // [states below, columns]
   std::vector<Hop> hops = {};  // lowest first
@@ -50,10 +50,10 @@ using MakeConvolution = Convolution(const configs::ModelSettings& settings, cons
 /// One file each.
 MakeConvolution FORETIME_CONVOLUTIONS, preactivated_gcn, residual_gcn;
 
-/// How a graph model passes messages.
+/// The message passing of a graph model.
 struct Propagation {
   std::vector<Convolution> layers = {};
-  std::vector<plans::RelationSpec> relations = {};  // of all convolutions, each once
+  std::vector<plans::RelationSpec> relations = {};  // relations of all convolutions, each once
   bool residual = false;                            // x + act(conv(x)) instead of act(conv(x))
   bool l2_normalize = false;                        // each state over its norm, after each layer
   bool activates_before = false;  // convolutions activate what they get: conv(x), and one activation after the last

@@ -145,7 +145,7 @@ class ArtifactsTest(ProgramTest):
         self.assertIn("not stored", self.foretime("status", job["id"]))
         self.assertIn("its quota is 0 (foretime queue --artifact-mib)", self.foretime("status", job["id"]))
         message = self.foretime("export", job["id"], "best.foretime", code=2)
-        self.assertIn("nor stored: agents store checkpoints with --artifacts", message)
+        self.assertIn("nor in an artifact store: agents store checkpoints with --artifacts", message)
 
     def test_stores_that_there_are_not_are_refused(self):
         for store, expected in (("ftp://x", "expected redis, folder:PATH or s3://BUCKET/PREFIX"), ("folder:none", "expected a folder")):

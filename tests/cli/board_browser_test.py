@@ -436,14 +436,14 @@ class BoardBrowserTest(ProgramTest):
         self.run_foretime("report", sweep, "-o", "many.html")
         self.browser.open((self.folder / "many.html").as_uri())
         shown = lambda: [int(trial) for trial in self.browser.run("return [...document.querySelectorAll('tr[data-id] td:first-child')].map((cell) => cell.dataset.value)")]
-        self.assertTrue(self.until(lambda: one_line() == sorted(kept)[:50]), self.browser.errors())
+        self.assertTrue(self.until(lambda: shown() == sorted(kept)[:50]), self.browser.errors())
         pager = lambda: self.one(".tools:last-of-type").text
         self.assertIn(f"1 to 50 of {most}; {count - most} with worse objectives, or none, are not in this report", pager())
         self.click("[data-key=objective]")
-        self.assertTrue(self.until(lambda: one_line() == sorted(kept, key=objectives.get)[:50]))
+        self.assertTrue(self.until(lambda: shown() == sorted(kept, key=objectives.get)[:50]))
         for _ in range(most // 50 - 1):
             self.click(".tools:last-of-type button:last-child")
-        self.assertTrue(self.until(lambda: one_line() == sorted(kept, key=objectives.get)[-50:]))
+        self.assertTrue(self.until(lambda: shown() == sorted(kept, key=objectives.get)[-50:]))
         self.assertFalse(self.one(".tools:last-of-type button:last-child").is_enabled())
         self.click("h2 + .tools > button")
         rows = self.rows_of(self.saved(".csv"))

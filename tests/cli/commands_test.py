@@ -85,6 +85,20 @@ class CommandsTest(ProgramTest):
             self.assertIn(found, text)
             self.assertLess(len(text), 200)
 
+    def test_no_option_takes_nan_for_a_number(self):
+        command, tried = None, 0
+        for line in (SOURCE / "docs/reference/commands.md").read_text().splitlines():
+            heading = re.match(r"###? (?:`)?foretime ([\w -]+?)`?$", line)
+            command = heading.group(1).split() if heading else command
+            option = re.match(r"\s+(?:-\w,)?(--[\w-]+)\b.*\bFLOAT\b", line)
+            if not option or command is None:
+                continue
+            with self.subTest(command=command, option=option.group(1)):
+                text = self.run_foretime(*command, f"{option.group(1)}=nan", code=2).stderr
+                self.assertIn(f"{option.group(1)}: found nan, expected a number", text)
+                tried += 1
+        self.assertGreater(tried, 12)
+
     def test_data_commands_need_no_libtorch_and_agree_with_the_full_program(self):
         full = pathlib.Path(FORETIME).parent / "core/foretime"
         packed = []

@@ -55,7 +55,7 @@ def flat(settings, before=""):
 
 
 class JobSettingsTest(QueueTest):
-    def one_line(self, job):
+    def shown(self, job):
         """The settings of a job as each command shows them: {command: text}."""
         text = self.foretime("status", job)
         block = text[text.index("\nsettings") :].split("\n")[2:]
@@ -77,7 +77,7 @@ class JobSettingsTest(QueueTest):
             ran_with = flat(yaml.safe_load((self.folder / "runs" / job["id"] / "attempt-1/config.yaml").read_text()))
             self.assertEqual(str(ran_with["model.hidden"]), job["parameters"]["model.hidden"])
             seen.add((ran_with["model.hidden"], ran_with["optimizer.learning_rate"], ran_with["trainer.seed"]))
-            for reader, text in self.one_line(job["id"]).items():
+            for reader, text in self.shown(job["id"]).items():
                 self.assertEqual(flat(yaml.safe_load(text)), ran_with, f"{reader} of trial {job['trial']}")
         self.assertEqual(len(seen), 8, "trials differ")
         # What is printed trains the same model.
@@ -96,7 +96,7 @@ class JobSettingsTest(QueueTest):
         self.write_sweep(text=BAYES)
         jobs = self.jobs(self.json("submit", "sweep.yaml")["sweep"])
         waiting = next(job for job in jobs if job["kind"] == "train")
-        for reader, text in self.one_line(waiting["id"]).items():
+        for reader, text in self.shown(waiting["id"]).items():
             self.assertRegex(text, r"^# The search chooses the parameters", reader)
             self.assertEqual(yaml.safe_load(text)["model"]["hidden"], 8, "the base's")
 
@@ -107,7 +107,7 @@ class JobSettingsTest(QueueTest):
         self.finish(self.agent("--programs", ".", "--until-empty"))
         given = json.loads((self.folder / "runs" / job / "attempt-1/arguments.json").read_text())
         self.assertEqual(given["rate"], 0.5)
-        for reader, text in self.one_line(job).items():
+        for reader, text in self.shown(job).items():
             self.assertEqual(yaml.safe_load(text)["parameters"], given, reader)
 
     def test_numbers_that_are_not_known_are_missing(self):

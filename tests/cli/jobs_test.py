@@ -220,8 +220,8 @@ class JobsTest(QueueTest):
         for options, expected in ((["--hosts", "h1:0"], "--hosts: found 'h1:0', expected names and CPUs such as h1:4,h2:4"),
                                   (["--hosts", "h1,h1"], "--hosts: found h1 twice"),
                                   (["--hosts", "h1", "--host-check", "ping"], "--host-check: found 'ping', expected a program and {host}"),
-                                  (["--hosts", "h1", "--cpus", "2"], "--cpus: found 2, expected none beside --hosts"),
-                                  (["--hosts", "h1", "--gpus", "0", "--assume-gpus"], "--gpus: found 0, which are this host's"),
+                                  (["--hosts", "h1", "--cpus", "2"], "--cpus: found 2, expected none with --hosts, which gives the CPUs of each host"),
+                                  (["--hosts", "h1", "--gpus", "0", "--assume-gpus"], "--gpus: found 0, which are GPUs of this host: expected none with --hosts"),
                                   (["--hosts", "h1", "--launcher", "srun"], "launcher 'srun': no {hosts}"),
                                   (["--launcher", "mpirun --host {hosts} {command}"], "{hosts} is only allowed for an agent with --hosts")):
             self.assertIn(expected, self.foretime("agent", *options, code=2))

@@ -321,7 +321,7 @@ class Jobs(Folder):
         self.assertTrue(any("6" in line for line in queue.log(job)))
         self.assertEqual(queue.run(job).checkpoints, [3, 6])
         self.assertEqual(queue.leaderboard()["metric"], "holdout/mae")
-        with self.assertRaisesRegex(foretime.CommandError, "no trial of 2 succeeded.* lies outside of what this agent may use"):
+        with self.assertRaisesRegex(foretime.CommandError, "no trial of 2 succeeded.* lies outside of the agent's roots"):
             foretime.sweep({**SWEEP, "seed": 2}, runs="elsewhere", cpus=1)
 
     def test_submit_wait_and_cancel(self):

@@ -28,7 +28,7 @@ class AccessPattern {
               int32_t element_bytes, std::vector<LoopAccess>& out);
 
  private:
-  /// Is a loop, or a digit of a fused one: `extent` steps of `stride` elements.
+  /// A loop, or a digit of a fused one: `extent` steps of `stride` elements.
   struct Digit {
     int64_t stride = 0, extent = 1;
   };

@@ -51,13 +51,13 @@ struct LoopAccess {
   double lines = 1.0;      // 64-byte cache lines that this loop and all inner loops reach
 };
 
-/// Is one access of a statement.
+/// One access of a statement.
 struct ProgramAccess {
   int32_t buffer = 0;
   uint32_t first = 0;  // start in LoopProgram::strides, one for each loop of the statement, outermost first
 };
 
-/// Is an assignment with the loops around it.
+/// An assignment with the loops around it.
 struct ProgramStatement {
   uint32_t first_loop = 0, loops = 0;       // range in LoopProgram::loops, outermost first
   uint32_t first_access = 0, accesses = 0;  // range in LoopProgram::accesses; the first one is the store
@@ -93,7 +93,7 @@ struct ProgramKernel {
 /// Bounds the lanes of a warp in LoopProgram::lanes: 32 on NVIDIA's GPUs, 64 on AMD's.
 constexpr size_t kMostLanes = 64;
 
-/// Is a scheduled tensor program as its assignments in execution order: the parts of a loop nest that a cost model
+/// A scheduled tensor program as its assignments in execution order: the parts of a loop nest that a cost model
 /// needs, from a tuning record or a syntax tree. Arrays keep their memory over clear().
 struct LoopProgram {
   std::vector<ProgramStatement> statements;

@@ -24,7 +24,7 @@ namespace foretime::data {
 /// products that TVM's operators define and of Winograd's batched product, if it is an input of the program. Programs
 /// for GPUs are unchanged: TVM rearranges nothing there.
 ///
-/// In a program whose loops are bound to blocks and threads (programs for GPUs), every stage at root is a kernel. A
+/// Every stage at root is a kernel if loops are bound to blocks and threads (programs for GPUs). A
 /// stage without a storage scope gets the one of its position, as in TVM: shared inside a loop over blocks, local
 /// inside one over threads.
 ///

@@ -124,7 +124,7 @@ namespace {
 
 using NodeKind = NestNode::Kind;
 
-/// Are the bits of the axes that a loop covers; a fusion of both kinds of axes has both bits.
+/// The bits of the axes that a loop covers; a fusion of both kinds of axes has both bits.
 constexpr uint8_t kOfSpatial = 1, kOfReduction = 2;
 
 class Builder {

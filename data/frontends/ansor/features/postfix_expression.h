@@ -14,7 +14,7 @@ struct IntegerOperations {
   int64_t add_subtract = 0, multiply = 0, divide_modulo = 0, compare = 0, logic = 0, select = 0;
 };
 
-/// Is one operation of an integer expression in postfix order.
+/// One operation of an integer expression in postfix order.
 struct IndexOperation {
   enum class Kind : uint8_t {
     constant,  // value

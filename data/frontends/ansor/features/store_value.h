@@ -38,7 +38,7 @@ struct StoreValue {
   std::vector<PostfixExpressions::Postfix> forms;
 };
 
-/// Is one access: its memory, and the position of its indices.
+/// One access: its memory, and the position of its indices.
 struct StoreLoad {
   int32_t memory = 0;
   uint32_t first = 0;

@@ -9,7 +9,7 @@
 
 namespace foretime::data {
 
-/// Is an integer expression: base + Σ coefficient × atom. An atom is a variable, floor(expression / constant), or one
+/// An integer expression: base + Σ coefficient × atom. An atom is a variable, floor(expression / constant), or one
 /// of the rarer operations that do not decompose. The terms are in a pool, sorted by atom; remainders are written as x
 /// − c·floor(x/c), and nested divisions are merged, so most equal expressions have equal terms.
 struct Affine {
@@ -67,14 +67,14 @@ struct AffineAtom {
   int32_t depth = 1;                     // nesting depth of atoms, bounds recursion
 };
 
-/// Is one part of a sum: coefficient × (floor(of / divisor) mod modulus). Bounds of such sums are nearly exact.
+/// One part of a sum: coefficient × (floor(of / divisor) mod modulus). Bounds of such sums are nearly exact.
 struct AffinePart {
   int64_t coefficient = 0;
   Affine of;
   int64_t divisor = 1, modulus = 0;  // modulus 0: none
 };
 
-/// Is an interval of expressions, both ends included.
+/// An interval of expressions, both ends included.
 struct AffineInterval {
   Affine low, high;
 };
