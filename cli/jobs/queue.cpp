@@ -11,6 +11,7 @@
 #include "cli/jobs/job_view.h"
 #include "cli/jobs/queue_access.h"
 #include "cli/parsing/commands.h"
+#include "cli/parsing/options.h"
 #include "jobs/redis/redis_health.h"
 
 namespace foretime::cli {
