@@ -6,7 +6,6 @@
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <nlohmann/json.hpp>
 
 #include "base/duration.h"
 #include "base/error.h"
@@ -26,19 +25,9 @@ constexpr size_t kLongestParameterText = 1000;
 
 bool continues_character(char c) { return (static_cast<unsigned char>(c) & 0xC0) == 0x80; }
 
-/// Line by line without control characters; `between` stands where a line ended.
-std::string clean(const std::string& text, const std::string& between = "\n") {
-  std::string lines;
-  for (size_t begin = 0, end = 0; end != std::string::npos; begin = end + 1) {
-    end = text.find('\n', begin);
-    lines += (begin > 0 ? between : "") + printable_utf8(text.substr(begin, end - begin));
-  }
-  return lines;
-}
-
 /// Lines of a longer text, indented.
 std::string block(const std::string& text) {
-  auto lines = "\n    " + clean(text, "\n    ");
+  auto lines = "\n    " + printable_lines(text, "\n    ");
   lines.erase(lines.find_last_not_of(" \n") + 1);
   return lines;
 }
@@ -48,7 +37,7 @@ using Fields = std::vector<std::pair<std::string, std::string>>;
 std::string format_fields(const Fields& fields) {
   std::string text;
   for (const auto& [name, value] : fields) {
-    if (!value.empty() && value != "-") text += fmt::format("{:<12} {}\n", name, clean(value));
+    if (!value.empty() && value != "-") text += fmt::format("{:<12} {}\n", name, printable_lines(value));
   }
   return text;
 }
@@ -80,23 +69,16 @@ std::string short_error(std::string error) {
   return error.substr(0, first) + ": " + last.substr(0, last.find('\n'));
 }
 
-using Json = nlohmann::json;
-
-Json number(const std::optional<double>& value) { return value ? Json(*value) : Json(); }
-
-/// Returns `value`, or null if it is the mark of an unknown number.
-template <class Value>
-Json known(bool is_known, const Value& value) {
-  return is_known ? Json(value) : Json();
-}
-
-Json counts(const std::map<jobs::JobState, int64_t>& jobs) {
-  Json json = Json::object();
-  for (const auto& [state, count] : jobs) json[jobs::to_string(state)] = count;
-  return json;
-}
-
 }  // namespace
+
+std::string printable_lines(const std::string& text, const std::string& between) {
+  std::string lines;
+  for (size_t begin = 0, end = 0; end != std::string::npos; begin = end + 1) {
+    end = text.find('\n', begin);
+    lines += (begin > 0 ? between : "") + printable_utf8(text.substr(begin, end - begin));
+  }
+  return lines;
+}
 
 std::string one_line(const std::string& text, size_t width) {
   std::string line = text;
@@ -291,8 +273,8 @@ std::string settings_text(const jobs::JobRecord& job) {
   } catch (const Error& error) {
     why = error.what();
   }
-  return fmt::format("# Not the settings that the job runs with, which cannot be resolved: {}\n{}", clean(why, " "),
-                     job.spec.settings);
+  return fmt::format("# Not the settings that the job runs with, which cannot be resolved: {}\n{}",
+                     printable_lines(why, " "), job.spec.settings);
 }
 
 std::string describe(const jobs::JobRecord& job, const jobs::JobArtifacts& artifacts) {
@@ -347,7 +329,7 @@ std::string describe(const jobs::JobRecord& job, const jobs::JobArtifacts& artif
 
 std::string damage_text(const jobs::SweepRecord& sweep) {
   std::string text;
-  for (const auto& [field, why] : sweep.damage) text += (text.empty() ? "" : "; ") + clean(why, " ");
+  for (const auto& [field, why] : sweep.damage) text += (text.empty() ? "" : "; ") + printable_lines(why, " ");
   return text;
 }
 
@@ -368,125 +350,6 @@ std::string describe(const jobs::SweepRecord& sweep) {
        {"created", time_text(sweep.created_ms)},
        {"jobs", counts_text(sweep.jobs)},
        {"unreadable", sweep.unreadable > 0 ? fmt::format("{} jobs", sweep.unreadable) : ""}});
-}
-
-Json to_json(const jobs::JobRecord& job) {
-  const auto& spec = job.spec;
-  return {{"id", spec.id},
-          {"kind", jobs::to_string(spec.kind)},
-          {"name", clean(spec.name)},
-          {"sweep", spec.sweep},
-          {"trial", known(spec.trial >= 0, spec.trial)},
-          {"state", job.unreadable.empty() ? jobs::to_string(job.state) : "unreadable"},
-          {"unreadable", job.unreadable.empty() ? Json() : Json(clean(job.unreadable))},
-          {"stopped", job.stopped},
-          {"cancel_requested", job.cancel_requested},
-          {"attempt", job.attempt},
-          {"failures", job.failures},
-          {"failed_on", clean(job.failed_on)},
-          {"lost", job.lost},
-          {"preemptions", job.preemptions},
-          {"max_attempts", spec.max_attempts},
-          {"fence", job.fence},
-          {"agent", clean(job.agent)},
-          {"priority", spec.priority},
-          {"ranks", spec.resources.ranks},
-          {"most_ranks", std::max(spec.resources.ranks, spec.resources.most_ranks)},
-          {"attempt_ranks", job.fence == 0             ? Json()
-                            : spec.resources.elastic() ? Json(job.attempt_ranks)
-                                                       : Json(spec.resources.ranks)},
-          {"cpus", spec.resources.cpus},
-          {"gpus", spec.resources.gpus},
-          {"after", spec.after},
-          {"parameters", spec.parameters},
-          {"metric", clean(spec.metric)},
-          {"goal", spec.maximize ? "maximize" : "minimize"},
-          {"objective", number(job.objective)},
-          {"best_objective", number(job.best_objective)},
-          {"metrics", job.metrics},
-          {"step", job.step},
-          {"total_steps", known(job.total_steps > 0, job.total_steps)},
-          {"loss", number(job.loss)},
-          {"eta_seconds", known(job.eta_seconds >= 0 && job.overdue_ms == 0, job.eta_seconds)},
-          {"overdue_ms", job.overdue_ms},
-          {"seconds", known(job.seconds > 0, job.seconds)},
-          {"submitted_ms", known(job.submitted_ms > 0, job.submitted_ms)},
-          {"claimed_ms", known(job.claimed_ms > 0, job.claimed_ms)},
-          {"finished_ms", known(job.finished_ms > 0, job.finished_ms)},
-          {"due_ms", known(job.due_ms > 0, job.due_ms)},
-          {"updated_ms", known(job.updated_ms > 0, job.updated_ms)},
-          {"checkpoint", clean(job.checkpoint)},
-          {"reason", clean(job.reason)},
-          {"error", clean(job.error)},
-          {"log_lines", job.log_lines},
-          {"results", job.results}};
-}
-
-Json to_json(const jobs::JobArtifacts& artifacts) {
-  Json json = {{"trouble", artifacts.trouble.empty() ? Json() : Json(clean(artifacts.trouble))}};
-  for (const auto& [role, artifact] : artifacts.by_role)
-    json[role] = {{"store", clean(artifact.store)},
-                  {"name", artifact.name},
-                  {"step", artifact.step},
-                  {"path", artifact.path},
-                  {"bytes", artifact.bytes()}};
-  return json;
-}
-
-Json to_json(const jobs::SweepRecord& sweep) {
-  const auto& spec = sweep.spec;
-  return {{"id", spec.id},
-          {"name", clean(spec.name)},
-          {"state", sweep.state},
-          {"damaged", sweep.damage.empty() ? Json() : Json(damage_text(sweep))},
-          {"method", spec.method},
-          {"metric", clean(spec.metric)},
-          {"goal", spec.maximize ? "maximize" : "minimize"},
-          {"trials", spec.trials},
-          {"seed", spec.seed},
-          {"rungs", spec.halving.rungs},
-          {"eta", spec.halving.eta},
-          {"created_ms", sweep.created_ms},
-          {"jobs", counts(sweep.jobs)},
-          {"unreadable", sweep.unreadable}};
-}
-
-Json clean_list(const std::vector<std::string>& texts) {
-  Json list = Json::array();
-  for (const auto& text : texts) list.push_back(clean(text));
-  return list;
-}
-
-Json to_json(const jobs::QueueStatistics& statistics) {
-  Json agents = Json::array();
-  for (const auto& agent : statistics.agents) {
-    const bool readable = agent.unreadable.empty();
-    agents.push_back({{"name", clean(agent.name)},
-                      {"host", clean(agent.host)},
-                      {"version", clean(agent.version)},
-                      {"pid", known(readable, agent.pid)},
-                      {"cpus", known(readable, agent.cpus)},
-                      {"gpus", known(readable, agent.gpus)},
-                      {"jobs", known(readable, agent.jobs)},
-                      {"programs", known(readable, agent.runs_programs)},
-                      {"unreadable", readable ? Json() : Json(clean(agent.unreadable))},
-                      {"trouble", clean(agent.trouble)},
-                      {"started_ms", known(agent.started_ms > 0, agent.started_ms)},
-                      {"seen_ms", known(agent.seen_ms > 0, agent.seen_ms)}});
-  }
-  return {{"now_ms", statistics.now_ms},
-          {"jobs", counts(statistics.jobs)},
-          {"totals", statistics.totals},
-          {"per_minute", statistics.per_minute},
-          {"oldest_waiting_ms", known(statistics.oldest_waiting_ms > 0, statistics.oldest_waiting_ms)},
-          {"waiting_for_programs", statistics.waiting_for_programs},
-          {"paused", statistics.paused},
-          {"keep_finished_ms", statistics.keep_finished_ms ? Json(*statistics.keep_finished_ms) : Json()},
-          {"keep_jobs", statistics.keep_jobs ? Json(*statistics.keep_jobs) : Json()},
-          {"artifact_bytes", statistics.artifact_bytes},
-          {"artifact_quota", statistics.artifact_quota ? Json(*statistics.artifact_quota) : Json()},
-          {"unreadable", clean_list(statistics.unreadable)},
-          {"agents", std::move(agents)}};
 }
 
 }  // namespace foretime::cli

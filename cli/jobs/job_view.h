@@ -14,6 +14,9 @@ namespace foretime::cli {
 /// Returns `text` on one line, without control characters, at most `width` characters with … at the end.
 std::string one_line(const std::string& text, size_t width);
 
+/// Returns `text` line by line without control characters, with `between` in place of the ends of lines.
+std::string printable_lines(const std::string& text, const std::string& between = "\n");
+
 /// Returns the name of a job's state; "stopped" for a success that was ended by early stopping.
 std::string state_text(const jobs::JobRecord& job);
 /// Returns a bar such as [####....]  50 %.
