@@ -222,7 +222,7 @@ void AgentJob::take_file_work(double now) {
       unreadable_checkpoint_ = path;
       log_->note(error.what());
     } catch (const std::exception& error) {
-      if (++bad_messages_ <= kBadMessagesNamed) log_useless(error.what());
+      count_bad_message(error.what());
     }
   }
   if (!exited_ || ended()) return;

@@ -166,6 +166,8 @@ class AgentJob {
   /// Returns at most kProgressMetrics of `numbers`, the job's metric among them, and logs the skipped ones.
   std::map<std::string, double> limited_values(const std::map<std::string, double>& numbers,
                                                const ProgressMessage& message);
+  /// Counts an invalid message and logs the first kBadMessagesNamed of a job.
+  void count_bad_message(const std::string& what);
   /// Logs a useless part of a message. The first such text is added to the error of a missing result.
   void log_useless(const std::string& what);
   /// Returns whether the metrics file of a training without messages has grown; empty while that is not known.

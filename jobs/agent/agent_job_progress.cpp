@@ -21,9 +21,7 @@ constexpr double kOutputTerms = 100;
 
 void AgentJob::receive(double now) {
   command_->receive([&](const ProgressMessage& message) { handle_message(message, now); },
-                    [&](const std::string& what) {
-                      if (++bad_messages_ <= kBadMessagesNamed) log_useless(what);
-                    });
+                    [&](const std::string& what) { count_bad_message(what); });
 }
 
 void AgentJob::read_output(double now, bool all) {
@@ -37,6 +35,10 @@ void AgentJob::read_output(double now, bool all) {
   // A program may report once an epoch, and print meanwhile.
   if (!has_messages_ || (runs_own_program_ && now - last_message_at_ < kOutputTerms * options_.stall_seconds))
     last_progress_at_ = now;
+}
+
+void AgentJob::count_bad_message(const std::string& what) {
+  if (++bad_messages_ <= kBadMessagesNamed) log_useless(what);
 }
 
 void AgentJob::log_useless(const std::string& what) {
