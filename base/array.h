@@ -29,9 +29,7 @@ class Array {
   auto begin() const { return view_.begin(); }
   auto end() const { return view_.end(); }
   std::span<const T> span() const { return view_; }
-  std::span<const T> subspan(int64_t start, int64_t count) const {
-    return view_.subspan(static_cast<size_t>(start), static_cast<size_t>(count));
-  }
+  std::span<const T> subspan(int64_t start, int64_t count) const { return view_.subspan(start, count); }
 
  private:
   std::span<const T> view_;

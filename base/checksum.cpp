@@ -70,7 +70,7 @@ void Checksum::add(std::span<const std::byte> bytes) {
   bytes_ += bytes.size();
   if (held > 0) {
     const size_t taken = std::min(kBlock - held, bytes.size());
-    std::copy_n(bytes.begin(), taken, partial_block_.begin() + static_cast<std::ptrdiff_t>(held));
+    std::copy_n(bytes.begin(), taken, partial_block_.begin() + held);
     bytes = bytes.subspan(taken);
     if (held + taken < kBlock) return;
     mix_block(lanes_, partial_block_.data());

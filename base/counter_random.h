@@ -41,10 +41,17 @@ constexpr uint64_t mix(uint64_t x) {
   return x ^ (x >> 31);
 }
 
+/// Is one word of a key: any integer, or a stream's name.
+struct RandomWord {
+  template <class Integer>
+  constexpr RandomWord(Integer integer) : value(static_cast<uint64_t>(integer)) {}
+  uint64_t value;
+};
+
 /// Returns 64 random bits for a key of several words; the order of the words matters.
-constexpr uint64_t random_bits(std::initializer_list<uint64_t> key) {
+constexpr uint64_t random_bits(std::initializer_list<RandomWord> key) {
   uint64_t state = 0x6a09e667f3bcc909ULL;
-  for (const uint64_t word : key) state = mix(state ^ mix(word));
+  for (const RandomWord word : key) state = mix(state ^ mix(word.value));
   return state;
 }
 
@@ -56,13 +63,13 @@ constexpr uint64_t hash_text(std::string_view text) {
 }
 
 /// Returns a uniform number in [0, 1) with 53 random bits.
-constexpr double random_unit(std::initializer_list<uint64_t> key) {
+constexpr double random_unit(std::initializer_list<RandomWord> key) {
   return static_cast<double>(random_bits(key) >> 11) * 0x1p-53;
 }
 
 /// Returns a standard Gumbel variate. The largest values of log-weight + Gumbel are a sample without replacement in
 /// proportion to the weights.
-inline double random_gumbel(std::initializer_list<uint64_t> key) {
+inline double random_gumbel(std::initializer_list<RandomWord> key) {
   return -std::log(-std::log(random_unit(key) * (1 - 0x1p-52) + 0x1p-54));
 }
 

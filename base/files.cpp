@@ -15,6 +15,7 @@
 
 #include "base/descriptor.h"
 #include "base/foreign_file.h"
+#include "base/index_range.h"
 
 namespace foretime {
 namespace {
@@ -67,7 +68,7 @@ class RealFiles final : public Files {
  public:
   std::unique_ptr<OutputFile> open(const Path& path, Open how) override {
     constexpr std::array kFlags = {O_TRUNC, O_EXCL, O_APPEND};
-    Descriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | kFlags[static_cast<size_t>(how)], 0666));
+    Descriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | kFlags[index_of(how)], 0666));
     if (file.get() < 0 && errno == EEXIST && how == Open::create) return nullptr;
     if (file.get() < 0) throw_write_error(path, "cannot be written: open", errno);
     return std::make_unique<RealOutputFile>(path, std::move(file));

@@ -51,7 +51,7 @@ std::optional<GpuUsage> gpu_usage(int index) {
   NvmlDevice device = nullptr;
   NvmlUtilization use{};
   NvmlMemory memory{};
-  if (nvml.bus_of(bus.data(), static_cast<int>(bus.size()), index) != 0 || nvml.handle_of(bus.data(), &device) != 0 ||
+  if (nvml.bus_of(bus.data(), bus.size(), index) != 0 || nvml.handle_of(bus.data(), &device) != 0 ||
       nvml.utilization(device, &use) != 0 || nvml.memory(device, &memory) != 0)
     return std::nullopt;
   return GpuUsage{static_cast<double>(use.gpu), memory.used / kBytesOfMib};

@@ -1,9 +1,16 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
+#include <type_traits>
 
 namespace foretime {
+
+/// Returns the place of an enumerator in a table that has one entry for each enumerator, in their order.
+template <class Enum>
+requires std::is_enum_v<Enum>
+constexpr size_t index_of(Enum enumerator) { return static_cast<size_t>(enumerator); }
 
 /// The indices `first` … `last - 1`, for range-based loops: the entries of a row of a matrix in CSR form, the nodes of
 /// a graph, the candidates of a group.
@@ -37,7 +44,7 @@ class IndexRange {
 /// Returns the indices of row `row`, where `row_ptr` has the start of each row and the end of the last one.
 template <class Starts>
 [[gnu::always_inline]] inline IndexRange entries_of(const Starts& row_ptr, int64_t row) {
-  return {static_cast<int64_t>(row_ptr[row]), static_cast<int64_t>(row_ptr[row + 1])};
+  return IndexRange(row_ptr[row], row_ptr[row + 1]);
 }
 
 /// Returns the values of row `row`.

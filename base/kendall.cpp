@@ -42,7 +42,7 @@ int64_t sort_counting_inversions(std::vector<double>& values, std::vector<double
       size_t left = first, right = middle;
       for (size_t out = first; out < last; ++out) {
         const bool take_right = left == middle || (right < last && values[right] < values[left]);
-        if (take_right) inversions += static_cast<int64_t>(middle - left);
+        if (take_right) inversions += middle - left;
         spare[out] = take_right ? values[right++] : values[left++];
       }
     }
@@ -73,7 +73,7 @@ double kendall_tau_b(std::span<const double> a, std::span<const double> b) {
   const int64_t discordant = sort_counting_inversions(values, spare);
   const int64_t tied_b = tied_pairs(n, [&](size_t i, size_t j) { return values[i] == values[j]; });
 
-  const int64_t pairs = static_cast<int64_t>(n) * static_cast<int64_t>(n - 1) / 2;
+  const int64_t pairs = n * (n - 1) / 2;
   if (tied_b == pairs) return kNan;
   if (tied_a == pairs) return 0.0;
   const double concordant_minus_discordant = pairs - tied_a - tied_b + tied_both - 2 * discordant;

@@ -112,7 +112,7 @@ MappedFile::MappedFile(int descriptor, const std::filesystem::path& path, uint64
   size_ = last - start_;
   struct stat status {};
   if (::fstat(descriptor, &status) != 0) throw_file_error(path, "cannot be read: fstat", errno);
-  void* address = ::mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, descriptor, static_cast<off_t>(start_));
+  void* address = ::mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, descriptor, start_);
   if (address == MAP_FAILED) throw_file_error(path, "cannot be mapped: mmap", errno);
   address_ = static_cast<const std::byte*>(address);
   handle_bus_errors();

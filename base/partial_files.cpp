@@ -1,7 +1,6 @@
 #include "base/partial_files.h"
 
 #include <algorithm>
-#include <cctype>
 #include <cerrno>
 #include <ctime>
 #include <set>
@@ -25,9 +24,7 @@ namespace fs = std::filesystem;
 
 constexpr time_t kDay = 24 * 3600;
 
-bool is_number(std::string_view text) {
-  return !text.empty() && std::ranges::all_of(text, [](unsigned char c) { return std::isdigit(c) != 0; });
-}
+bool is_number(std::string_view text) { return !text.empty() && std::ranges::all_of(text, is_digit); }
 
 /// WRITING of PATH.WRITING[.NAME].foretime-tmp, for files beside PATH; empty for others.
 std::string writing_of(const fs::path& file, const std::string& path_name) {

@@ -36,7 +36,7 @@ std::string first_bytes(const std::filesystem::path& file, size_t bytes) {
     while ((got = ::read(opened.get(), text.data(), text.size())) < 0 && errno == EINTR) continue;
   }
   if (got < 0 && is_storage_failure(errno)) throw_file_error(file, "cannot be read", errno);
-  text.resize(got > 0 ? static_cast<size_t>(got) : 0);
+  text.resize(std::max<ssize_t>(got, 0));
   return text;
 }
 

@@ -5,10 +5,12 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "base/text.h"
+
 namespace foretime {
 namespace {
 
-bool begins_character(char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }
+bool begins_character(char c) { return !continues_character(c); }
 
 /// The bytes of the first characters of a text.
 size_t bytes_of(std::string_view text, size_t characters) {

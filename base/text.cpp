@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include <fmt/format.h>
+
 namespace foretime {
 namespace {
 
@@ -72,6 +74,29 @@ std::string printable_utf8(std::string_view text) {
   return out;
 }
 
+bool has_only_letters_digits_and(std::string_view others, std::string_view text) {
+  return std::ranges::all_of(
+      text, [&](char c) { return is_letter(c) || is_digit(c) || others.find(c) != std::string_view::npos; });
+}
+
+std::string lower_case(std::string_view text) {
+  std::string lower(text);
+  for (char& c : lower)
+    if (c >= 'A' && c <= 'Z') c += 'a' - 'A';
+  return lower;
+}
+
+std::string percent_encoded(std::string_view text, std::string_view plain) {
+  std::string encoded;
+  for (const char c : text) {
+    if (is_letter(c) || is_digit(c) || plain.find(c) != std::string_view::npos)
+      encoded += c;
+    else
+      encoded += fmt::format("%{:02X}", c & 0xFF);
+  }
+  return encoded;
+}
+
 std::string trimmed(std::string_view text) {
   const auto first = text.find_first_not_of(" \t\r\n");
   if (first == std::string_view::npos) return "";
@@ -111,7 +136,7 @@ std::string nearest_name(const std::string& key, const std::vector<std::string>&
     // One more than the distance of the last parts alone, so that a slip within the same section comes first.
     const std::string part = last_part(key);
     const int part_distance = edit_distance(part, last_part(name));
-    if (part_distance * 3 <= static_cast<int>(part.size())) distance = std::min(distance, part_distance + 1);
+    if (part_distance * 3 <= std::ssize(part)) distance = std::min(distance, part_distance + 1);
     if (distance < best_distance) {
       best_distance = distance;
       best = name;

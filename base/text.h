@@ -40,6 +40,24 @@ std::string trimmed(std::string_view text);
 /// Returns a name from a file for messages: printable ASCII, at most a line long.
 std::string printable(std::string_view name);
 
+/// Returns whether `c` is an ASCII digit, whatever the locale.
+constexpr bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+/// Returns whether `c` is an ASCII letter, whatever the locale.
+constexpr bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
+
+/// Returns whether `text` has only ASCII letters, digits and characters of `others`.
+bool has_only_letters_digits_and(std::string_view others, std::string_view text);
+
+/// Returns `text` with its ASCII letters in lower case.
+std::string lower_case(std::string_view text);
+
+/// Returns `text` as in URLs: bytes other than ASCII letters, digits and the characters of `plain` become %XX.
+std::string percent_encoded(std::string_view text, std::string_view plain);
+
+/// Returns whether `c` is a byte of a UTF-8 character after the character's first byte.
+constexpr bool continues_character(char c) { return (c & 0xC0) == 0x80; }
+
 /// Returns the optimal string alignment distance (Damerau–Levenshtein without repeated edits): the number of
 /// insertions, deletions, substitutions and swaps of neighbours that turn `a` into `b`.
 int edit_distance(const std::string& a, const std::string& b);

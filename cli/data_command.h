@@ -32,6 +32,10 @@ std::vector<data::GroupHeader> groups_to_pack(const PackArguments& arguments);
 /// Returns a summary of the written file for the terminal.
 std::string packed_text(const PackArguments& arguments, const std::vector<data::GroupHeader>& headers);
 
+/// Packs with all ranks of this launch. Needs LibTorch and MPI (pack.cpp).
+void pack_among_ranks(const PackArguments& arguments);
+void pack_records_among_ranks(const data::RecordPackRequest& request);
+
 /// Packs with the threads of this process.
 void pack(const PackArguments& arguments);
 void pack_records(const data::RecordPackRequest& request);

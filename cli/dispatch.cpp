@@ -1,18 +1,15 @@
 #include <array>
 #include <cstdio>
-#include <exception>
+#include <filesystem>
+#include <system_error>
 
 #include <fmt/format.h>
 #include <unistd.h>
 
 #include "base/error.h"
-#include "base/message.h"
 #include "cli/address_space.h"
-#include "cli/data_command.h"
-#include "cli/jobs/board.h"
-#include "cli/parsing/commands.h"
+#include "cli/commands.h"
 #include "cli/programs.h"
-#include "cli/rank_command.h"
 #include "cli/version/build_info.h"
 #include "comm/mpi/launched.h"
 
@@ -23,34 +20,37 @@ namespace {
 using namespace foretime;
 using cli::Program;
 
-void add_light_commands(CLI::App& app, char** argv) {
-  const auto become_full = [argv] { cli::exec_program(Program::light, Program::full, argv); };
-  cli::add_data_command(
-      app,
-      [become_full](const cli::PackArguments& arguments) {
-        if (comm::launched_by_mpi()) become_full();
-        cli::pack(arguments);
-      },
-      [become_full](const data::RecordPackRequest& request) {
-        if (comm::launched_by_mpi()) become_full();
-        cli::pack_records(request);
-      });
-  cli::add_bundle_command(app);
-  cli::add_pretrained_command(app);
-  cli::add_target_command(app);
-  cli::add_rank_command(app, [become_full](const cli::RankArguments&) { become_full(); });
-  cli::add_submit_command(app);
-  cli::add_status_command(app);
-  cli::add_leaderboard_command(app);
-  cli::add_log_command(app);
-  cli::add_history_command(app);
-  cli::add_board_command(
-      app, [argv](const cli::BoardArguments&) { cli::exec_program(Program::light, Program::board, argv); });
-  cli::add_report_command(
-      app, [argv](const cli::ReportArguments&) { cli::exec_program(Program::light, Program::board, argv); });
-  cli::add_queue_command(app);
-  cli::add_clean_command(app);
-  cli::add_control_commands(app);
+/// Returns the implementations of the light program, which is replaced by the full program or by the board where those
+/// are needed. Arguments and settings are checked before.
+cli::Implementations light_implementations(char** argv) {
+  const auto become = [argv](Program program) {
+    return [argv, program](const auto&) { cli::exec_program(Program::light, program, argv); };
+  };
+  const auto become_full = become(Program::full);
+  return {.train =
+              [become_full](const cli::TrainArguments& arguments) {
+                std::error_code unknown;
+                // A pipe can be read only once.
+                if (!std::filesystem::is_other(arguments.file, unknown)) cli::checked_settings(arguments);
+                become_full(arguments);
+              },
+          .evaluate = become_full,
+          .export_model = become_full,
+          .finetune = become_full,
+          .examine_machine = become_full,
+          .rank_checkpoints = become_full,
+          .pack =
+              [become_full](const cli::PackArguments& arguments) {
+                if (comm::launched_by_mpi()) become_full(arguments);
+                cli::pack(arguments);
+              },
+          .pack_records =
+              [become_full](const data::RecordPackRequest& request) {
+                if (comm::launched_by_mpi()) become_full(request);
+                cli::pack_records(request);
+              },
+          .board = become(Program::board),
+          .report = become(Program::board)};
 }
 
 /// Runs before the libraries are initialised: OpenBLAS would loop there.
@@ -65,7 +65,7 @@ void require_address_space(int, char**, char** environment) {
                     "expected at least %llu: 128 MiB for each thread of OpenBLAS; raise the limit (ulimit "
                     "-v unlimited), or set OMP_NUM_THREADS=1\n",
                     static_cast<unsigned long long>(limit >> 10), static_cast<unsigned long long>(least >> 10));
-  [[maybe_unused]] const auto written = ::write(STDERR_FILENO, text.data(), static_cast<size_t>(size));
+  [[maybe_unused]] const auto written = ::write(STDERR_FILENO, text.data(), size);
   ::_exit(kOutOfMemory);
 }
 [[gnu::section(".preinit_array"), gnu::used]] void (*const before_libraries)(int, char**,
@@ -74,14 +74,14 @@ void require_address_space(int, char**, char** environment) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  try {
-    const auto program = cli::program_of(argc > 1 ? argv[1] : "");
-    if (program != Program::light) cli::exec_program(Program::light, program, argv);
-  } catch (const std::exception& error) {
-    print_message("foretime: {}\n", error.what());
-    return exit_code_of(error);
-  }
-  return cli::run_program(
-      argc, argv, [argv](CLI::App& app) { add_light_commands(app, argv); },
+  int exit_code = kSuccess;
+  const int failed = cli::run_program(
+      argc, argv,
+      [&](CLI::App& app) {
+        cli::exec_named_program(Program::light, argv);
+        cli::add_commands(app, light_implementations(argv), exit_code);
+        cli::add_other_programs(app, Program::light, argv);
+      },
       [] { return cli::build_text(cli::kCommit); });
+  return failed != kSuccess ? failed : exit_code;
 }

@@ -9,7 +9,6 @@
 #include <thread>
 #include <vector>
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <sys/resource.h>
@@ -25,7 +24,7 @@
 #include "cli/blas_view.h"
 #include "cli/jobs/queue_access.h"
 #include "cli/launch_view.h"
-#include "cli/parsing/commands.h"
+#include "cli/model_commands.h"
 #include "comm/backends/factory.h"
 #include "comm/mpi/launched.h"
 #include "comm/nccl/nccl_communicator.h"
@@ -169,7 +168,9 @@ int look_at_launch(bool& done) {
   return exit_code;
 }
 
-void run(const QueueOptions& queue) {
+}  // namespace
+
+void examine_machine(const QueueOptions& queue) {
   bool done = false;
   const int launch = look_at_launch(done);
   if (done) return;
@@ -187,8 +188,8 @@ void run(const QueueOptions& queue) {
     advice(
         "its threads and LibTorch's compete for the cores: install libopenblas0-openmp, remove libopenblas0-pthread");
   if (rlimit limit{}; getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY) {
-    line("memory", fmt::format("at most {:.1f} GiB of address space for a process (ulimit -v)",
-                               static_cast<double>(limit.rlim_cur) / (1 << 30)));
+    line("memory",
+         fmt::format("at most {:.1f} GiB of address space for a process (ulimit -v)", limit.rlim_cur / 0x1p30));
     advice("libraries and threads reserve much more than they use: ulimit -v unlimited, and limit memory by a cgroup");
   }
   line("threads", fmt::format("{} cores; ranks x trainer.threads should not exceed them", cores));
@@ -223,16 +224,6 @@ void run(const QueueOptions& queue) {
   std::fflush(stdout);
   if (launch != kSuccess) throw ReportedError(launch, "a training with this launch would be refused");
   if (finding.exit_code != kSuccess) throw ReportedError(finding.exit_code, "queue: " + finding.found);
-}
-
-}  // namespace
-
-void add_doctor_command(CLI::App& app) {
-  auto* command = app.add_subcommand(
-      "doctor", "What was found on this machine and of this launch, with advice; also under srun and mpirun");
-  const auto queue = std::make_shared<QueueOptions>();
-  add_queue_options(*command, *queue);
-  command->callback([queue] { run(*queue); });
 }
 
 }  // namespace foretime::cli

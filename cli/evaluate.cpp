@@ -1,6 +1,5 @@
 #include <memory>
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -8,8 +7,7 @@
 #include "base/output_target.h"
 #include "base/terminal.h"
 #include "cli/job_channel.h"
-#include "cli/parsing/commands.h"
-#include "cli/parsing/options.h"
+#include "cli/model_commands.h"
 #include "comm/communicator.h"
 #include "configs/load.h"
 #include "worker/evaluation/evaluation_run.h"
@@ -19,15 +17,6 @@
 
 namespace foretime::cli {
 namespace {
-
-struct EvaluateOptions {
-  std::string checkpoint;
-  std::vector<std::string> ensemble;
-  std::vector<std::string> files;
-  std::vector<std::string> overrides;
-  std::string rankings;
-  bool json = false, force = false;
-};
 
 void apply(configs::Settings& settings, const std::string& item) {
   const auto equals = item.find('=');
@@ -93,7 +82,7 @@ std::string to_text(const Evaluations& found) {
                      worker::group_table(found.joined, output_width()));
 }
 
-std::vector<worker::EnsembleMember> load_members(const EvaluateOptions& options, comm::Communicator& comm,
+std::vector<worker::EnsembleMember> load_members(const EvaluateArguments& options, comm::Communicator& comm,
                                                  torch::Device device) {
   std::vector<worker::EnsembleMember> members;
   members.push_back({options.checkpoint, worker::load_for_all(options.checkpoint, comm, device)});
@@ -103,7 +92,7 @@ std::vector<worker::EnsembleMember> load_members(const EvaluateOptions& options,
 }
 
 /// Files that are named take the place of these settings, or are nothing that these settings are about.
-void check_files(const EvaluateOptions& options) {
+void check_files(const EvaluateArguments& options) {
   for (const auto& item : options.overrides) {
     const auto key = item.substr(0, item.find('='));
     const bool replaced = key == "data.root" || key == "data.train" || key == "data.valid" || key == "data.test";
@@ -124,7 +113,9 @@ void check_files(const EvaluateOptions& options) {
   }
 }
 
-void run(const EvaluateOptions& options) {
+}  // namespace
+
+void evaluate(const EvaluateArguments& options) {
   check_files(options);
   if (!options.rankings.empty())
     expect_replaceable("--rankings", options.rankings, FileKind::ranking, options.force,
@@ -161,26 +152,6 @@ void run(const EvaluateOptions& options) {
         if (!options.rankings.empty()) write_output(options.rankings, worker::rankings_csv(found.joined));
         fmt::print("{}", options.json ? evaluations_json(found) + "\n" : to_text(found));
       });
-}
-
-}  // namespace
-
-void add_evaluate_command(CLI::App& app) {
-  auto options = std::make_shared<EvaluateOptions>();
-  auto* command = app.add_subcommand("evaluate", "Measure a checkpoint on its own evaluation sets, or on named files");
-  needed_option(*command, "checkpoint", options->checkpoint,
-                "a run directory (its best checkpoint) or one checkpoint folder");
-  command->add_option("files", options->files, "files, folders or globs; without any, the sets of the run's settings");
-  command
-      ->add_option("--ensemble", options->ensemble,
-                   "another checkpoint whose model is measured, alone and together with the first one, on the first "
-                   "one's sets; may be repeated")
-      ->allow_extra_args(false);
-  command->add_option("--set", options->overrides, "key=value, e.g. data.max_eval_candidates=0")->take_all();
-  command->add_option("--rankings", options->rankings, "write all rankings to this CSV file");
-  add_force_flag(*command, options->force);
-  command->add_flag("--json", options->json, "print JSON");
-  command->callback([options] { run(*options); });
 }
 
 }  // namespace foretime::cli

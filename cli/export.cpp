@@ -3,15 +3,13 @@
 #include <memory>
 #include <set>
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include "base/foreign_file.h"
 #include "base/message.h"
 #include "base/output_target.h"
 #include "cli/jobs/queue_access.h"
-#include "cli/parsing/commands.h"
-#include "cli/parsing/options.h"
+#include "cli/model_commands.h"
 #include "configs/load.h"
 #include "coordinator/best_checkpoint.h"
 #include "coordinator/checkpoint_store.h"
@@ -26,12 +24,6 @@ namespace {
 namespace fs = std::filesystem;
 constexpr const char* kManifest = "manifest.json";
 constexpr uint64_t kMostNoteBytes = 64 << 20;
-
-struct ExportOptions {
-  QueueOptions queue;
-  std::string run, out, format = "auto", licence;
-  bool force = false;
-};
 
 /// The run directory that holds a checkpoint, or the checkpoint itself where it lies alone.
 fs::path run_of(const fs::path& checkpoint) {
@@ -61,7 +53,7 @@ class TemporaryFolder {
 
 /// The run of a job's published checkpoint; of a fine-tuning, its bundle. Where it does not lie below --runs, as
 /// another host has stored it, in `scratch`.
-fs::path run_of_job(const ExportOptions& options, TemporaryFolder& scratch) {
+fs::path run_of_job(const ExportArguments& options, TemporaryFolder& scratch) {
   if (options.run.find_first_not_of("0123456789abcdef") != std::string::npos)
     throw configs::SettingsError("{}: not found, expected a run directory, a checkpoint, a bundle or the id of a job",
                                  options.run);
@@ -115,7 +107,7 @@ void expect_replaceable_folder(const fs::path& out, const fs::path& run) {
 
 /// Returns the format of `out`: from --format, or else from its name. Refuses a name that contradicts --format, and
 /// unknown formats.
-std::string format_of(const ExportOptions& options) {
+std::string format_of(const ExportArguments& options) {
   const auto extension = fs::path(options.out).extension().string();
   const std::string named = extension == ".foretime" ? "bundle" : extension == ".pt" ? "torchscript" : "checkpoint";
   const bool known = extension.empty() || named != "checkpoint";
@@ -131,7 +123,7 @@ std::string format_of(const ExportOptions& options) {
 }
 
 /// A single file: a bundle, or TorchScript.
-void export_file(const ExportOptions& options, const inference::Bundle& bundle, const std::string& format,
+void export_file(const ExportArguments& options, const inference::Bundle& bundle, const std::string& format,
                  const std::string& source) {
   const fs::path out = options.out;
   if (format == "bundle") {
@@ -143,7 +135,7 @@ void export_file(const ExportOptions& options, const inference::Bundle& bundle, 
   fmt::print("{}: {}, {} bytes\n", out.string(), source, fs::file_size(out));
 }
 
-void export_checkpoint(const ExportOptions& options, const fs::path& run, const std::string& format) {
+void export_checkpoint(const ExportArguments& options, const fs::path& run, const std::string& format) {
   const auto checkpoint = coordinator::read_best_only(run);
   const auto metrics = worker::metrics_at(run_of(fs::absolute(checkpoint.folder).lexically_normal()), checkpoint.step);
   const auto bundle = worker::make_bundle(worker::load_trained_model(checkpoint), {options.licence, metrics});
@@ -151,7 +143,7 @@ void export_checkpoint(const ExportOptions& options, const fs::path& run, const 
 }
 
 /// Exports a bundle that a fine-tuning has made.
-void export_bundle(const ExportOptions& options, const fs::path& file, const std::string& format) {
+void export_bundle(const ExportArguments& options, const fs::path& file, const std::string& format) {
   auto bundle = inference::read_bundle(file);
   if (format == "checkpoint")
     throw configs::SettingsError("{}: a bundle has no checkpoint, expected OUT.foretime or OUT.pt", file.string());
@@ -159,7 +151,9 @@ void export_bundle(const ExportOptions& options, const fs::path& file, const std
   export_file(options, bundle, format, "from " + file.string());
 }
 
-void run(const ExportOptions& options) {
+}  // namespace
+
+void export_model(const ExportArguments& options) {
   const auto format = format_of(options);
   if (format == "checkpoint" && !options.licence.empty())
     throw configs::SettingsError(
@@ -188,35 +182,6 @@ void run(const ExportOptions& options) {
                             read_foreign(checkpoint.folder, kManifest, kMostNoteBytes).value_or(""));
   coordinator::read_checkpoint(out);
   fmt::print("{}: step {} of {}\n", out.string(), checkpoint.step, checkpoint.folder.string());
-}
-
-}  // namespace
-
-void add_export_command(CLI::App& app) {
-  auto options = std::make_shared<ExportOptions>();
-  auto* command = app.add_subcommand(
-      "export", "Hand on a run's best model: as a bundle for tuners, as TorchScript, or as a checkpoint");
-  needed_option(
-      *command, "run", options->run,
-      "a run directory (its best checkpoint), one checkpoint folder, a bundle, or the id of a job of the queue", "RUN");
-  needed_option(*command, "out", options->out,
-                "what to write: model.foretime, a bundle for libforetime, tuners and foretime rank; model.pt, "
-                "TorchScript; without an extension a folder that foretime evaluate and rank take",
-                "OUT");
-  shown_option(*command, "--format", options->format, "what to write, where the name does not say",
-               CLI::IsMember({"auto", "bundle", "torchscript", "checkpoint"}));
-  command->add_option("--licence", options->licence,
-                      "bundle, TorchScript: under what terms others may use the weights, noted in it");
-  command->add_flag("--force", options->force,
-                    "replace a file of another kind, or the bundle that is exported; never a folder");
-  add_queue_options(*command, options->queue);
-  command->footer(
-      "Examples:\n"
-      "  foretime export runs/quickstart quickstart.foretime --licence Apache-2.0\n"
-      "  foretime export runs/quickstart quickstart.pt\n"
-      "  foretime export runs/quickstart best\n"
-      "  foretime export 3fa9 best              the job whose id begins so");
-  command->callback([options] { run(*options); });
 }
 
 }  // namespace foretime::cli

@@ -8,7 +8,6 @@
 #include <optional>
 #include <utility>
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 #include <unistd.h>
@@ -18,8 +17,7 @@
 #include "base/stop_signals.h"
 #include "base/threads.h"
 #include "cli/job_channel.h"
-#include "cli/parsing/commands.h"
-#include "cli/parsing/options.h"
+#include "cli/model_commands.h"
 #include "comm/backends/factory.h"
 #include "configs/load.h"
 #include "coordinator/checkpoint_store.h"
@@ -40,21 +38,8 @@ namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
 // docs/how-to/finetuning.md has the measurements.
-constexpr int64_t kSteps = 60;
-constexpr double kRate = 0.3;           // factor of the training's learning rate
 constexpr double kShare = 0.5;          // step towards the tuned weights if nothing is replayed
 constexpr int64_t kReplayedGroups = 4;  // largest number in a batch
-
-struct FinetuneOptions {
-  std::string model, out, dags, member;
-  std::optional<std::string> licence;
-  std::vector<std::string> records, replay, confine, targets;
-  int64_t steps = kSteps, threads = 0;
-  std::optional<double> learning_rate;
-  std::optional<uint64_t> seed;
-  double holdout = 0.2, tolerance = 1.0;
-  bool take_worse = false, force = false, json = false;
-};
 
 /// A folder next to the new bundle that is removed when the command ends.
 class ScratchFolder {
@@ -120,7 +105,7 @@ struct TrainingData {
   std::vector<std::string> notes;
 };
 
-void check_measurable(const FinetuneOptions& options, const worker::TuningData& fresh,
+void check_measurable(const FinetuneArguments& options, const worker::TuningData& fresh,
                       const worker::TuningOutcome& outcome) {
   if (options.holdout == 0 || options.take_worse || outcome.measurable()) return;
   throw DataError(
@@ -130,7 +115,7 @@ void check_measurable(const FinetuneOptions& options, const worker::TuningData& 
       fresh.dataset().entries.size());
 }
 
-worker::TuningOutcome tune(const FinetuneOptions& options, const worker::TrainedModel& trained,
+worker::TuningOutcome tune(const FinetuneArguments& options, const worker::TrainedModel& trained,
                            const TrainingData& training_data, const worker::FineTuning& how) {
   const auto& [fresh, replay, notes] = training_data;
   const auto started = std::chrono::steady_clock::now();
@@ -153,7 +138,7 @@ worker::TuningOutcome tune(const FinetuneOptions& options, const worker::Trained
 }
 
 /// Returns the note in a bundle about its fine-tuning.
-Json note_of(const FinetuneOptions& options, const Parent& parent, const TrainingData& training_data,
+Json note_of(const FinetuneArguments& options, const Parent& parent, const TrainingData& training_data,
              const worker::FineTuning& how, const worker::TuningOutcome& outcome) {
   const auto& fresh = *training_data.fresh;
   Json note = {{"parent", jobs::content_id(parent.bytes)},
@@ -171,8 +156,8 @@ Json note_of(const FinetuneOptions& options, const Parent& parent, const Trainin
   return note;
 }
 
-inference::Bundle make_tuned(const FinetuneOptions& options, const Parent& parent, const worker::TuningOutcome& outcome,
-                             Json note) {
+inference::Bundle make_tuned(const FinetuneArguments& options, const Parent& parent,
+                             const worker::TuningOutcome& outcome, Json note) {
   inference::Bundle bundle = parent.bundle;
   if (!outcome.kept_parent) {
     const auto tuned = worker::make_bundle(parent.trained, {});
@@ -187,7 +172,7 @@ inference::Bundle make_tuned(const FinetuneOptions& options, const Parent& paren
   return bundle;
 }
 
-void say(const FinetuneOptions& options, const Json& note, const worker::TuningOutcome& outcome,
+void say(const FinetuneArguments& options, const Json& note, const worker::TuningOutcome& outcome,
          const std::vector<std::string>& notes) {
   if (options.json) {
     Json json = note;
@@ -214,7 +199,7 @@ void say(const FinetuneOptions& options, const Json& note, const worker::TuningO
 
 class TrainingDataReader {
  public:
-  TrainingDataReader(const FinetuneOptions& options, const Parent& parent, const fs::path& scratch,
+  TrainingDataReader(const FinetuneArguments& options, const Parent& parent, const fs::path& scratch,
                      const data::FileCheck& admit)
       : options_(options),
         parent_(parent),
@@ -253,7 +238,7 @@ class TrainingDataReader {
     return data;
   }
 
-  const FinetuneOptions& options_;
+  const FinetuneArguments& options_;
   const Parent& parent_;
   inference::ScoringSpec spec_;
   fs::path scratch_;
@@ -261,9 +246,11 @@ class TrainingDataReader {
   data::FileCheck admit_;
 };
 
-void run(const FinetuneOptions& options, int& exit_code) {
+}  // namespace
+
+void finetune(const FinetuneArguments& options, int& exit_code) {
   worker::make_deterministic();
-  torch::set_num_threads(static_cast<int>(threads_to_use(options.threads, 1)));
+  torch::set_num_threads(threads_to_use(options.threads, 1));
   const auto alone = comm::make_single_communicator();
   JobChannel channel(*alone);
   const auto parent_file = inference::bundle_file(options.model);
@@ -287,7 +274,8 @@ void run(const FinetuneOptions& options, int& exit_code) {
 
   worker::FineTuning how;
   how.steps = options.steps;
-  how.learning_rate = options.learning_rate.value_or(kRate * parent.trained.state.settings.optimizer.learning_rate);
+  how.learning_rate =
+      options.learning_rate.value_or(kFinetuneRate * parent.trained.state.settings.optimizer.learning_rate);
   how.interpolation_weight = training_data.replay ? 1.0 : kShare;
   how.listener = &listener;
   EndAtSignal::check();
@@ -297,54 +285,6 @@ void run(const FinetuneOptions& options, int& exit_code) {
   channel.send_result(how.steps, outcome.job_metrics());
   say(options, note, outcome, training_data.notes);
   if (outcome.kept_parent) exit_code = kParentKept;
-}
-
-}  // namespace
-
-void add_finetune_command(CLI::App& app, int& exit_code) {
-  auto options = std::make_shared<FinetuneOptions>();
-  auto* command = app.add_subcommand("finetune", "Go on training a bundle's model on new measurements, in seconds");
-  needed_option(*command, "model", options->model, "the bundle to tune", "MODEL.foretime");
-  needed_option(*command, "records", options->records,
-                "new measurements: auto_scheduler records (JSON lines, plain or gzip), save_json text with run times, "
-                "or .npz files and packed collections of what the model scores",
-                "RECORDS");
-  needed_option(*command, "-o,--output", options->out, "the new bundle", "NEW.foretime");
-  add_dags_option(*command, options->dags, "compute DAGs of the records' workloads (docs/explanations/schedules.md)");
-  typed_option(*command, "--targets", options->targets,
-               "files of `foretime target measure`: machines that records name by -model= and the bundle does not know",
-               "MACHINE");
-  typed_option(*command, "--member", options->member,
-               "which text of each record of save_json text, where it has several", "NAME");
-  typed_option(*command, "--replay", options->replay, "data that the model has learned from before, against forgetting",
-               "OLD");
-  shown_option(*command, "--steps", options->steps, "optimiser steps", Least::above_zero);
-  checked_option(*command, "--learning-rate", options->learning_rate,
-                 fmt::format("the largest one; {} of that of the training if left out", kRate), Least::above_zero,
-                 "RATE");
-  shown_option(*command, "--holdout", options->holdout,
-               "part of the new candidates that is ranked before and after and not learned from; 0: no check",
-               number_range(0.0, 0.99));
-  shown_option(*command, "--tolerance", options->tolerance,
-               "how much worse the tuned weights may order the held-out candidates, in standard errors", Least::zero);
-  command->add_option("--seed", options->seed,
-                      "of the held-out candidates and the batches; that of the training if left out");
-  command->add_option("--licence", options->licence,
-                      "under what terms others may use the new weights; as the bundle's if left out");
-  command->add_flag("--take-worse", options->take_worse,
-                    "take the tuned weights however they order the held-out candidates");
-  add_force_flag(*command, options->force);
-  shown_option(*command, "--threads", options->threads, "0: all cores", Least::zero);
-  typed_option(*command, "--confine", options->confine,
-               "folders that hold every file that is read (an agent's data roots)", "FOLDER")
-      ->allow_extra_args(false);
-  command->add_flag("--json", options->json, "print JSON");
-  command->footer(
-      "Exit code 6: the tuned weights ordered the held-out candidates worse, and the new bundle has its parent's.\n"
-      "Examples:\n"
-      "  foretime finetune model.foretime round1.json --dags dags.jsonl -o tuned.foretime\n"
-      "  foretime finetune model.foretime round*.json --dags dags.jsonl --replay old.foretime -o tuned.foretime");
-  command->callback([options, &exit_code] { run(*options, exit_code); });
 }
 
 }  // namespace foretime::cli

@@ -120,8 +120,8 @@ void examine_task(const TaskView& task, const SlurmView& slurm, bool alone_on_ho
                      "srun --cpus-per-task={}, or --cpu-bind=none",
                      where, task.host_cpus, task.host_cpus)});
   }
-  if (task.limits.cpus > 0 && task.limits.cpus < static_cast<double>(cpus)) {
-    const auto whole = std::max<int64_t>(1, static_cast<int64_t>(task.limits.cpus));
+  if (task.limits.cpus > 0 && task.limits.cpus < cpus) {
+    const auto whole = std::max<int64_t>(1, task.limits.cpus);
     findings.push_back(
         {fmt::format("{}: {:.1f} of the {} CPUs that are seen may be used, by a quota: foretime agent "
                      "--cpus {}, or trainer.threads={}",
@@ -221,8 +221,7 @@ TaskView task_view_from_json(const std::string& text) {
 std::string describe(const TaskView& view) {
   auto text = fmt::format("{}: CPUs {} of {}", view.host, ranges_of(view.cpus), view.host_cpus);
   if (view.limits.cpus > 0) text += fmt::format(" with a quota of {:.1f}", view.limits.cpus);
-  if (view.limits.memory > 0)
-    text += fmt::format(", {:.1f} GiB of memory", static_cast<double>(view.limits.memory) / (int64_t{1} << 30));
+  if (view.limits.memory > 0) text += fmt::format(", {:.1f} GiB of memory", view.limits.memory / 0x1p30);
   return text + (view.gpus.empty() ? ", no GPU" : fmt::format(", GPU {}", fmt::join(view.gpus, ", ")));
 }
 

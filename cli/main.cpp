@@ -1,42 +1,30 @@
 #include "base/error.h"
-#include "cli/jobs/board.h"
-#include "cli/parsing/commands.h"
+#include "cli/commands.h"
 #include "cli/programs.h"
 #include "jobs/progress/channel.h"
 
+/// The full program, core/foretime: LibTorch, MPI and NCCL.
 int main(int argc, char** argv) {
   using namespace foretime;
+  using cli::Program;
   jobs::die_with_parent_if_job();
   cli::prepare_to_compute(argv);
+  const auto become_board = [argv](const auto&) { cli::exec_program(Program::full, Program::board, argv); };
   int exit_code = kSuccess;
+  const cli::Implementations here = {
+      .train = [&](const cli::TrainArguments& arguments) { cli::train(arguments, exit_code); },
+      .evaluate = cli::evaluate,
+      .export_model = cli::export_model,
+      .finetune = [&](const cli::FinetuneArguments& arguments) { cli::finetune(arguments, exit_code); },
+      .examine_machine = cli::examine_machine,
+      .rank_checkpoints = cli::rank_checkpoints,
+      .pack = cli::pack_among_ranks,
+      .pack_records = cli::pack_records_among_ranks,
+      .board = become_board,
+      .report = become_board};
   const int failed = cli::run_program(argc, argv, [&](CLI::App& app) {
-    cli::add_train_command(app, exit_code);
-    cli::add_evaluate_command(app);
-    cli::add_rank_command(app);
-    cli::add_data_command(app);
-    cli::add_bundle_command(app);
-    cli::add_pretrained_command(app);
-    cli::add_target_command(app);
-    cli::add_config_command(app);
-    cli::add_export_command(app);
-    cli::add_finetune_command(app, exit_code);
-    cli::add_doctor_command(app);
-    cli::add_plan_command(app);
-    cli::add_submit_command(app);
-    cli::add_agent_command(app, exit_code);
-    cli::add_status_command(app);
-    cli::add_leaderboard_command(app);
-    cli::add_log_command(app);
-    cli::add_history_command(app);
-    cli::add_board_command(
-        app, [argv](const cli::BoardArguments&) { cli::exec_program(cli::Program::full, cli::Program::board, argv); });
-    cli::add_report_command(
-        app, [argv](const cli::ReportArguments&) { cli::exec_program(cli::Program::full, cli::Program::board, argv); });
-    cli::add_queue_command(app);
-    cli::add_clean_command(app);
-    cli::add_control_commands(app);
-    cli::add_completion_command(app);
-    cli::add_other_programs(app, cli::Program::full, argv);
+    cli::add_commands(app, here, exit_code);
+    cli::add_other_programs(app, Program::full, argv);
   });
   return failed != kSuccess ? failed : exit_code;
 }

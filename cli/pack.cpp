@@ -2,19 +2,14 @@
 #include <optional>
 #include <vector>
 
-#include <CLI/CLI.hpp>
-
 #include "base/threads.h"
 #include "cli/data_command.h"
-#include "cli/parsing/commands.h"
 #include "comm/communicator.h"
 #include "configs/load.h"
 #include "coordinator/packing.h"
 #include "worker/run/launch.h"
 
 namespace foretime::cli {
-namespace {
-
 void pack_among_ranks(const PackArguments& arguments) {
   configs::CommSettings comm_settings;
   worker::with_communicator(comm_settings, {configs::Device::cpu, 1}, [&](comm::Communicator& comm) {
@@ -46,9 +41,5 @@ void pack_records_among_ranks(const data::RecordPackRequest& request) {
     });
   });
 }
-
-}  // namespace
-
-void add_data_command(CLI::App& app) { add_data_command(app, pack_among_ranks, pack_records_among_ranks); }
 
 }  // namespace foretime::cli

@@ -14,7 +14,7 @@
 namespace foretime::cli {
 namespace {
 
-constexpr int kMostRanks = 1 << 20;
+constexpr int kMostPlannedRanks = 1 << 20;
 
 struct PlanOptions {
   std::string file;
@@ -87,7 +87,7 @@ void add_plan_command(CLI::App& app) {
       app.add_subcommand("plan", "Who would train on what and how even that is: for any number of ranks, without them");
   command->add_option("settings", options->file, "YAML settings; not needed with --sizes");
   command->add_option("overrides", options->overrides, "key=value, e.g. sampler.groups_per_batch=512");
-  checked_option(*command, "--ranks", options->ranks, "numbers of ranks, e.g. 8,64,512", CLI::Range(1, kMostRanks))
+  checked_option(*command, "--ranks", options->ranks, "numbers of ranks, e.g. 8,64,512", CLI::Range(1, kMostPlannedRanks))
       ->delimiter(',');
   command->add_option("--sizes", options->sizes,
                       "CSV of layout graphs in place of files: nodes,edges[,configurable,candidates,name]");
@@ -96,7 +96,7 @@ void add_plan_command(CLI::App& app) {
   checked_option(*command, "--configurable", options->assumptions.configurable_share,
                  "configurable share of the nodes where the CSV has none (0.0721)", number_range(0.0, 1.0));
   checked_option(*command, "--groups-per-rank", options->groups_per_rank,
-                 "sampler.groups_per_batch = this times the number of ranks", CLI::Range(1, kMostRanks));
+                 "sampler.groups_per_batch = this times the number of ranks", CLI::Range(1, kMostPlannedRanks));
   command->add_option("--heaviest", options->heaviest, "how many of the heaviest groups to show (5)");
   command->add_flag("--verbose", options->verbose, "all columns: balance by epoch and step, padding, copies, …");
   command->add_flag("--json", options->json, "print JSON");

@@ -33,30 +33,10 @@ namespace fs = std::filesystem;
 struct Subcommand {
   std::string_view name;
   Program program;
-  const char* text;  // nullptr: in the sources of its program
+  const char* text;
 };
-/// Lists the subcommands outside of the full program, which has all others. `data pack`, `data pack-records` and
-/// `rank` continue in the full program if their arguments need it.
-constexpr Subcommand kSubcommands[] = {
-    {"--version", Program::light, nullptr},
-    {"bundle", Program::light, nullptr},
-    {"target", Program::light, nullptr},
-    {"data", Program::light, nullptr},
-    {"rank", Program::light, nullptr},
-    {"submit", Program::light, nullptr},
-    {"status", Program::light, nullptr},
-    {"leaderboard", Program::light, nullptr},
-    {"log", Program::light, nullptr},
-    {"history", Program::light, nullptr},
-    {"board", Program::light, nullptr},
-    {"report", Program::light, nullptr},
-    {"queue", Program::light, nullptr},
-    {"clean", Program::light, nullptr},
-    {"cancel", Program::light, nullptr},
-    {"pause", Program::light, nullptr},
-    {"resume", Program::light, nullptr},
-    {"retry", Program::light, nullptr},
-    {"priority", Program::light, nullptr},
+/// Lists the subcommands of other programs, of which this one only has the names.
+constexpr Subcommand kOtherSubcommands[] = {
     {"experiment", Program::experiments, "Train and compare models on shares of the data, with tables"},
     {"serve", Program::server, "Score for other programs, over HTTP on this machine"}};
 
@@ -142,13 +122,13 @@ std::string rank_prefix() { return comm::launched_by_mpi() ? fmt::format("rank {
 
 }  // namespace
 
-Program program_of(std::string_view name) {
-  const auto* found = std::ranges::find(kSubcommands, name, &Subcommand::name);
-  return found == std::end(kSubcommands) ? Program::full : found->program;
+void exec_named_program(Program self, char** argv) {
+  for (const auto& [name, program, text] : kOtherSubcommands)
+    if (argv[1] != nullptr && name == argv[1]) exec_program(self, program, argv);
 }
 
 std::string description_of(std::string_view name) {
-  return std::ranges::find(kSubcommands, name, &Subcommand::name)->text;
+  return std::ranges::find(kOtherSubcommands, name, &Subcommand::name)->text;
 }
 
 namespace {
@@ -194,11 +174,10 @@ void exec_program(Program self, Program program, char** argv) {
 }
 
 void add_other_programs(CLI::App& app, Program self, char** argv) {
-  for (const auto& [name, program, text] : kSubcommands)
-    if (text != nullptr)
-      app.add_subcommand(std::string(name), text)->prefix_command()->callback([self, program = program, argv] {
-        exec_program(self, program, argv);
-      });
+  for (const auto& [name, program, text] : kOtherSubcommands)
+    app.add_subcommand(std::string(name), text)->prefix_command()->callback([self, program = program, argv] {
+      exec_program(self, program, argv);
+    });
 }
 
 void prepare_to_compute(char** argv) {

@@ -23,8 +23,8 @@ enum class Program {
   board  // core/foretime-board, with HTTP server and pages of the board; not built if their libraries are missing
 };
 
-/// Returns the program that runs subcommand `name`. For unknown names that is the full program, which refuses them.
-Program program_of(std::string_view name);
+/// Executes the program that has the subcommand argv[1], if that is "experiment" or "serve": it parses all arguments.
+void exec_named_program(Program self, char** argv);
 
 /// Returns the line of help of "experiment" or "serve".
 std::string description_of(std::string_view name);

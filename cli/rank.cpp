@@ -1,6 +1,3 @@
-#include <CLI/CLI.hpp>
-
-#include "cli/parsing/commands.h"
 #include "cli/rank_command.h"
 #include "coordinator/best_checkpoint.h"
 #include "data/dataset/table_pack.h"
@@ -21,7 +18,8 @@ worker::Ensemble load(const RankArguments& arguments) {
   return {std::move(members), torch::kCPU};
 }
 
-/// Ranks by checkpoints: the best of a run, or several as an ensemble.
+}  // namespace
+
 void rank_checkpoints(const RankArguments& arguments) {
   if (needs_bundle(arguments)) {
     const auto trained = worker::load_trained_model(coordinator::read_best_or_newest(arguments.model));
@@ -53,9 +51,5 @@ void rank_checkpoints(const RankArguments& arguments) {
   });
   output.write();
 }
-
-}  // namespace
-
-void add_rank_command(CLI::App& app) { add_rank_command(app, rank_checkpoints); }
 
 }  // namespace foretime::cli

@@ -100,7 +100,7 @@ void rank_groups(const std::vector<data::GroupHeader>& headers, RankOutput& outp
   }
 }
 
-void add_rank_command(CLI::App& app, const CheckpointRanker& rank_checkpoints) {
+void add_rank_command(CLI::App& app, const CheckpointRanker& checkpoint_ranker) {
   auto arguments = std::make_shared<RankArguments>();
   auto* command = app.add_subcommand("rank", "Score the candidates of graph files, fastest first");
   needed_option(*command, "model", arguments->model,
@@ -141,7 +141,7 @@ void add_rank_command(CLI::App& app, const CheckpointRanker& rank_checkpoints) {
       "  foretime rank runs/quickstart samples/resnet18_conv2d/C3.npz --top 10\n"
       "  foretime rank model.foretime module.pb --candidates candidates.json --top 10\n"
       "  foretime rank model.foretime records.jsonl --dags dags.jsonl");
-  command->callback([arguments, rank_checkpoints] { rank(*arguments, rank_checkpoints); });
+  command->callback([arguments, checkpoint_ranker] { rank(*arguments, checkpoint_ranker); });
 }
 
 }  // namespace foretime::cli

@@ -33,8 +33,12 @@ struct RankArguments {
 };
 using CheckpointRanker = std::function<void(const RankArguments&)>;
 
-/// Adds the command. A model that is a file is a bundle and is ranked here; `rank_checkpoints` ranks any other one.
-void add_rank_command(CLI::App& app, const CheckpointRanker& rank_checkpoints);
+/// Ranks with checkpoints: the best of a run, or several as an ensemble. Needs LibTorch (rank.cpp).
+void rank_checkpoints(const RankArguments& arguments);
+
+/// Adds the command. A model that is a file is a bundle and is ranked here; `checkpoint_ranker` ranks with any other
+/// one.
+void add_rank_command(CLI::App& app, const CheckpointRanker& checkpoint_ranker);
 
 /// Returns whether only bundles can rank these files or options: tuning records, save_json text, `--candidates`.
 bool needs_bundle(const RankArguments& arguments);

@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "base/duration.h"
 #include "cli/parsing/options.h"
 #include "cli/programs.h"
 #include "server/serve.h"
@@ -51,7 +52,7 @@ void add_serve_command(CLI::App& app) {
   command->callback([arguments] {
     arguments->limits.max_body = arguments->max_body_mib << 20;
     arguments->limits.batch_window = std::chrono::microseconds(arguments->batch_window_us);
-    arguments->limits.drain = std::chrono::milliseconds(static_cast<int64_t>(1000 * arguments->drain_seconds));
+    arguments->limits.drain = milliseconds_of(arguments->drain_seconds);
     server::serve(*arguments);
   });
 }

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <cctype>
 #include <chrono>
 #include <cmath>
 #include <cstdint>
@@ -64,10 +63,9 @@ std::string machine_name(const MachineFacts& facts) {
   }
   if (facts.family) text += fmt::format(" {}", *facts.family);
   if (facts.model) text += fmt::format(" {}", *facts.model);
-  for (const char c : text) {
-    const bool part = std::isalnum(static_cast<unsigned char>(c)) != 0;
-    if (part)
-      name += std::tolower(static_cast<unsigned char>(c));
+  for (const char c : lower_case(text)) {
+    if (is_letter(c) || is_digit(c))
+      name += c;
     else if (!name.empty() && name.back() != '-')
       name += '-';
   }
@@ -90,8 +88,10 @@ Json hardware_json(const MachineFacts& facts) {
   return json;
 }
 
-/// Bytes that each of so many threads copies: four times the last cache, within a quarter of the memory that is free.
-/// Throws SettingsError where those that were asked for do not fit into it.
+/// Returns the bytes that each thread copies: --copy-mib, or four times the last cache (64 to 512 MiB) with both
+/// buffers of all threads within a quarter of the available memory (at least 8 MiB). Throws SettingsError if two
+/// buffers of
+/// --copy-mib for each thread exceed the available memory.
 int64_t copy_bytes_of(const TargetArguments& arguments, const MachineFacts& facts, int64_t threads) {
   const auto memory = available_memory(read_input("/proc/meminfo"));
   if (arguments.copy_mib > 0) {

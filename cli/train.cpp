@@ -5,16 +5,15 @@
 #include <optional>
 #include <tuple>
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include "base/atomic_file.h"
+#include "base/duration.h"
 #include "base/message.h"
 #include "base/terminal.h"
 #include "cli/job_channel.h"
 #include "cli/launch_view.h"
-#include "cli/parsing/commands.h"
-#include "cli/parsing/options.h"
+#include "cli/model_commands.h"
 #include "comm/communicator.h"
 #include "configs/load.h"
 #include "configs/metrics.h"
@@ -24,14 +23,6 @@
 
 namespace foretime::cli {
 namespace {
-
-struct TrainOptions {
-  std::string file;
-  std::vector<std::string> overrides;
-  bool quiet = false, verbose = false;
-  bool profile = false;
-  bool no_tensorboard = false;
-};
 
 /// Returns the settings of a baseline: the same training with another model, in a separate folder.
 configs::Settings baseline_settings(configs::Settings settings, configs::ModelType type) {
@@ -79,11 +70,10 @@ void warn_of_idle_tasks() {
         slurm.job, slurm.tasks);
 }
 
-void run(const TrainOptions& options, int& exit_code) {
-  const auto settings = configs::load_settings(options.file, options.overrides);
-  const bool is_job = std::getenv("FORETIME_PROGRESS") != nullptr;  // whoever waits for it compares it with others
-  if (const auto conflict = configs::find_metric_conflict(settings, is_job); !conflict.empty())
-    throw configs::SettingsError("{}: {}", options.file, conflict);
+}  // namespace
+
+void train(const TrainArguments& options, int& exit_code) {
+  const auto settings = checked_settings(options);
   if (settings.trainer.deterministic) worker::make_deterministic();
   worker::with_communicator(
       settings.comm, {settings.trainer.device, settings.trainer.threads}, [&](comm::Communicator& comm) {
@@ -91,13 +81,12 @@ void run(const TrainOptions& options, int& exit_code) {
         std::optional<coordinator::RunLock> lock;
         comm::run_together(comm, [&] {
           coordinator::LockTimes times;  // the others wait meanwhile, and not for ever
-          if (comm.size() > 1)
-            times.patience = std::chrono::milliseconds(static_cast<int64_t>(500 * settings.comm.timeout_seconds));
+          if (comm.size() > 1) times.patience = milliseconds_of(settings.comm.timeout_seconds / 2);
           if (root) lock.emplace(settings.run.directory, times);
         });
-        if (const auto warning = configs::metric_warning(settings); root && !warning.empty() && !is_job)
+        if (const auto warning = configs::metric_warning(settings); root && !warning.empty() && !runs_as_job())
           print_message("warning: {}\n", warning);
-        if (comm.size() == 1 && !is_job) warn_of_idle_tasks();
+        if (comm.size() == 1 && !runs_as_job()) warn_of_idle_tasks();
         if (root && options.verbose && !options.quiet) show(stdout, configs::to_yaml(settings) + "\n");
         if (root && !options.verbose && !options.quiet)
           show(stdout, folded(summary_of(settings, comm.size()), output_width()) + "\n");
@@ -136,23 +125,6 @@ void run(const TrainOptions& options, int& exit_code) {
         write_file_atomically(std::filesystem::path(settings.run.directory) / "comparison.txt", tables(0));
         show(stdout, fmt::format("{}\nrun directory: {}\n", tables(output_width()), settings.run.directory));
       });
-}
-
-}  // namespace
-
-void add_train_command(CLI::App& app, int& exit_code) {
-  auto options = std::make_shared<TrainOptions>();
-  auto* command = app.add_subcommand("train", "Train a model, alone or under mpirun; the same command continues a run");
-  needed_option(*command, "settings", options->file, "YAML settings (see foretime config --reference)");
-  command->add_option("overrides", options->overrides, "key=value, e.g. optimizer.learning_rate=3e-4");
-  command->add_flag("--quiet", options->quiet, "do not say at the beginning what is trained");
-  command->add_flag("--verbose", options->verbose, "print all resolved settings, as config.yaml in the run directory");
-  command->add_flag("--profile", options->profile,
-                    "write trace.json (chrome://tracing, Perfetto) of all ranks to the run directory, and print where "
-                    "the time went");
-  command->add_flag("--no-tensorboard", options->no_tensorboard,
-                    "write no event files for TensorBoard (events.out.tfevents.*) to the run directory");
-  command->callback([options, &exit_code] { run(*options, exit_code); });
 }
 
 }  // namespace foretime::cli

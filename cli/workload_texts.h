@@ -82,8 +82,8 @@ class NamedMachines {
   std::set<std::string> found_;
 };
 
-/// Returns the files that match the patterns; other texts are returned unchanged. Throws DataError for files that do
-/// not exist.
+/// Returns the paths that each argument names: itself if such a path exists, else those that it matches as a pattern,
+/// by name. Throws DataError for an argument that names none.
 std::vector<std::string> named_files(const std::vector<std::string>& files);
 
 /// Throws SettingsError if `file` has records and `dags` is empty.

@@ -1,6 +1,7 @@
 #include "comm/communicator.h"
 
 #include <exception>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -47,7 +48,7 @@ void run_together(Communicator& comm, const std::function<void()>& step) {
   const auto reports = comm.all_gather_bytes(report);
   for (size_t rank = 0; rank < reports.size(); ++rank) {
     if (reports[rank].empty()) continue;
-    if (static_cast<int>(rank) == comm.rank()) std::rethrow_exception(own);
+    if (std::cmp_equal(rank, comm.rank())) std::rethrow_exception(own);
     const auto space = reports[rank].find(' ');
     throw RemoteError(std::stoi(reports[rank].substr(0, space)),
                       fmt::format("rank {}: {}", rank, reports[rank].substr(space + 1)));

@@ -13,21 +13,18 @@
 
 namespace foretime::comm {
 
-c10::Device torch_gpu(int gpu) { return {torch::kCUDA, static_cast<c10::DeviceIndex>(gpu)}; }
+c10::Device torch_gpu(int gpu) { return c10::Device(torch::kCUDA, gpu); }
 
 #ifdef FORETIME_TORCH_CUDA
 
 bool torch_built_with_cuda() { return true; }
 bool torch_has_cuda() { return torch::cuda::is_available(); }
-int torch_gpus() { return static_cast<int>(torch::cuda::device_count()); }
-void* torch_current_stream(int gpu) {
-  return c10::cuda::getCurrentCUDAStream(static_cast<c10::DeviceIndex>(gpu)).stream();
-}
-void torch_set_gpu(int gpu) { c10::cuda::set_device(static_cast<c10::DeviceIndex>(gpu)); }
+int torch_gpus() { return torch::cuda::device_count(); }
+void* torch_current_stream(int gpu) { return c10::cuda::getCurrentCUDAStream(gpu).stream(); }
+void torch_set_gpu(int gpu) { c10::cuda::set_device(gpu); }
 
 void torch_on_stream(void* stream, int gpu, const std::function<void()>& body) {
-  const auto external =
-      c10::cuda::getStreamFromExternal(static_cast<cudaStream_t>(stream), static_cast<c10::DeviceIndex>(gpu));
+  const auto external = c10::cuda::getStreamFromExternal(static_cast<cudaStream_t>(stream), gpu);
   const c10::cuda::CUDAStreamGuard guard(external);
   body();
 }

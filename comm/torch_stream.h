@@ -29,9 +29,11 @@ void torch_on_stream(void* stream, int gpu, const std::function<void()>& body);
 class StreamTimer {
  public:
   virtual ~StreamTimer() = default;
+  /// Marks the first point on LibTorch's current stream of this thread.
   virtual void begin() = 0;
+  /// Marks the second point; begin() must precede it.
   virtual void end() = 0;
-  /// Returns the time between the last pair of points that the stream has passed; 0 before the first.
+  /// Returns the seconds between the last pair of points that the stream has passed; 0 before the first pair.
   virtual double seconds() = 0;
 };
 /// Makes a timer for `gpu`, which must be current; null without CUDA.

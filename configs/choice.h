@@ -23,9 +23,10 @@ concept Choice = std::is_enum_v<T> && requires(T value) {
   choice_words(value);
 };
 
-/// Returns the elements of a list in the form of FORETIME_CHOICE.
+/// Returns the words of a comma-separated list of enumerators, each without a final underscore: auto, cpu and cuda for
+/// "auto_, cpu, cuda".
 std::vector<std::string> split_words(std::string_view list);
-/// Returns the word at an index of such a list.
+/// Returns the word at an index of such a list; "" beyond its end.
 std::string word_at(std::string_view list, size_t index);
 /// Returns the index of a word in such a list; nullopt if it is not there.
 std::optional<uint8_t> index_of_word(std::string_view list, std::string_view word);

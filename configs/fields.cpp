@@ -270,15 +270,10 @@ const T& target_of(const T& choice) {
 /// Returns whether every YAML reader takes a text for the same string: it starts with a letter, a dot or a slash (so it
 /// is no number, sign or indicator), has no characters that could end or fold it, and is no reserved word.
 bool is_plain(const std::string& text) {
-  const auto is_letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); };
-  const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
   if (text.empty() || !(is_letter(text[0]) || text[0] == '/' || text[0] == '.')) return false;
   if (text[0] == '.' && (text.size() < 2 || text[1] != '/') && text != "." && text != "..") return false;
-  for (char c : text) {
-    if (!is_letter(c) && !is_digit(c) && std::string("_-./+").find(c) == std::string::npos) return false;
-  }
-  std::string lower;
-  for (char c : text) lower += c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  if (!has_only_letters_digits_and("_-./+", text)) return false;
+  const auto lower = lower_case(text);
   for (const char* word : {"null", "true", "false", "yes", "no", "on", "off", "y", "n", "nan", "inf", "infinity"}) {
     if (lower == word) return false;
   }
@@ -299,12 +294,11 @@ std::string write_string(const std::string& text) {
   if (is_plain(text)) return text;
   std::string quoted = "\"";
   for (char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
     if (c == '"' || c == '\\') {
       quoted += '\\';
       quoted += c;
-    } else if (byte < 0x20 || byte == 0x7f) {
-      quoted += fmt::format("\\x{:02x}", byte);
+    } else if ((c >= 0 && c < 0x20) || c == 0x7f) {
+      quoted += fmt::format("\\x{:02x}", int{c});
     } else {
       quoted += c;
     }
@@ -345,7 +339,7 @@ std::string bound_violation(const Field& field) {
         const auto& value = target_of(pointer);
         using Value = std::remove_cvref_t<decltype(value)>;
         if constexpr (std::is_arithmetic_v<Value>)
-          return field.bound.allows(static_cast<double>(value));
+          return field.bound.allows(value);
         else if constexpr (std::is_same_v<Value, ChoiceListField>)
           return !field.bound.filled || !value.get(value.list).empty();
         else if constexpr (std::is_same_v<Value, ChoiceField>)

@@ -12,7 +12,8 @@ namespace foretime::configs {
 
 /// Reads a YAML file over the defaults, applies `a.b=value` overrides in order, and checks every bound and that
 /// settings do not contradict each other. An override's value that starts with [ { " or ' is YAML, any other is taken
-/// literally; in a file and in overrides a single string means a list of one. Throws SettingsError.
+/// literally; in a file and in overrides a single string means a list of one. Throws SettingsError, and
+/// StorageError if the storage fails.
 Settings load_settings(const std::filesystem::path& file, const std::vector<std::string>& overrides = {});
 
 /// Reads settings from YAML text as load_settings does; `origin` names the text in messages.

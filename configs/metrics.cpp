@@ -1,7 +1,6 @@
 #include "configs/metrics.h"
 
 #include <algorithm>
-#include <cctype>
 #include <vector>
 
 #include <fmt/format.h>
@@ -25,18 +24,17 @@ std::vector<std::string> choosing_names() {
 
 std::string_view set_of(std::string_view metric) { return metric.substr(0, metric.find('/')); }
 
-/// SET/NAME that is most like `metric`: of names that are like nothing, the default's.
-std::string nearest_metric(const std::string& metric) {
+/// Returns " (did you mean SET/NAME?)" with the metric that is most like `metric`; "" if none is like it.
+std::string suggested_metric(const std::string& metric) {
   const auto names = choosing_names();
-  auto part = metric.substr(metric.rfind('/') + 1);
-  std::ranges::transform(part, part.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  const auto part = lower_case(metric.substr(metric.rfind('/') + 1));
   const auto has_part = [&](const std::string& name) {
     return part.size() > 2 && name.find(part) != std::string::npos;
   };
   const auto longer = std::ranges::find_if(names, has_part);  // tau of kendall_tau
   const auto name = longer == names.end() ? nearest_name(trimmed(part), names) : *longer;
   const auto set = std::ranges::find_if(kSets, [&](const auto& each) { return metric.starts_with(each.substr(0, 3)); });
-  return fmt::format("{}/{}", set == kSets.end() ? "valid" : *set, name.empty() ? "kendall_tau" : name);
+  return name.empty() ? "" : fmt::format(" (did you mean {}/{}?)", set == kSets.end() ? "valid" : *set, name);
 }
 
 /// Returns the reason why the set of trainer.metric is not evaluated during a run; "" if it is.
@@ -65,8 +63,8 @@ std::string metric_name_fault(const std::string& metric) {
   const auto slash = std::min(metric.find('/'), metric.size());
   const bool set = slash < metric.size() && std::ranges::find(kSets, set_of(metric)) != kSets.end();
   if (set && std::ranges::find(names, metric.substr(slash + 1)) != names.end()) return "";
-  return fmt::format("found {}, expected SET/METRIC with a set of {} and a metric of {} (did you mean {}?)", metric,
-                     fmt::join(kSets, ", "), fmt::join(names, ", "), nearest_metric(metric));
+  return fmt::format("found {}, expected SET/METRIC with a set of {} and a metric of {}{}", metric,
+                     fmt::join(kSets, ", "), fmt::join(names, ", "), suggested_metric(metric));
 }
 
 std::string find_metric_conflict(const Settings& s, bool needed) {

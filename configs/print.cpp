@@ -13,7 +13,7 @@ constexpr size_t kLineWidth = 120;
 
 std::string indent_of(const std::string& key) {
   const auto depth = std::count(key.begin(), key.end(), '.');
-  return std::string(static_cast<size_t>(2 * depth), ' ');
+  return std::string(2 * depth, ' ');
 }
 
 /// A list too wide for one line goes one element a line.

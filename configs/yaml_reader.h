@@ -30,8 +30,8 @@ YAML::Node parse_document(const std::string& yaml, const std::string& origin);
 /// SettingsError, also for more than kMostYamlBytes of text, nesting deeper than kMostYamlLevels, and more than
 /// kMostYamlValues values, where an alias counts as all values that it repeats.
 YAML::Node parse_yaml(const std::string& yaml, const std::string& origin);
-/// Reads the text of a file, pipe or device. Throws SettingsError, also for more than kMostYamlBytes, without reading
-/// the rest.
+/// Reads the text of a file, pipe or device. Throws StorageError if the storage fails, else SettingsError, also for
+/// more than kMostYamlBytes, without reading the rest.
 std::string read_yaml_text(const std::filesystem::path& file);
 /// Returns `file:line`; `origin` alone for an override and a node without a mark.
 std::string place_of(const YAML::Node& node, const std::string& origin);

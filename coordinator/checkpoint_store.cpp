@@ -227,7 +227,7 @@ void CheckpointStore::prune(int64_t last, bool keep_best) {
     const auto damaged = step_of(root_ / name.substr(std::strlen(kDamaged)));
     if (damaged && *damaged <= all.back()) files().remove(path);  // this run wrote these steps again
   }
-  for (size_t i = 0; i + static_cast<size_t>(last) < all.size(); ++i) {
+  for (int64_t i = 0; i + last < std::ssize(all); ++i) {
     if (best != all[i]) remove_folder(folder(all[i]));
   }
 }

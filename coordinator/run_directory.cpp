@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <cerrno>
 #include <cmath>
 #include <fstream>
@@ -11,8 +10,6 @@
 #include <fmt/format.h>
 #include <malloc.h>
 #include <nlohmann/json.hpp>
-#include <spdlog/sinks/basic_file_sink.h>
-#include <spdlog/sinks/stdout_color_sinks.h>
 #include <sys/utsname.h>
 #include <torch/version.h>
 #include <unistd.h>
@@ -21,6 +18,7 @@
 #include "base/foreign_file.h"
 #include "base/message.h"
 #include "base/partial_files.h"
+#include "base/text.h"
 #include "configs/fields.h"
 #include "configs/load.h"
 #include "configs/metrics.h"
@@ -133,7 +131,7 @@ bool has_no_foreign_log(const fs::path& folder) {
   std::string start(file ? kTime.size() : 0, '\0');
   if (file) start.resize(file->read(start));
   for (char& c : start)
-    if (std::isdigit(static_cast<unsigned char>(c)) != 0) c = '0';
+    if (is_digit(c)) c = '0';
   return start.empty() || start == kTime;
 }
 
@@ -240,37 +238,6 @@ Json describe_environment(int ranks, int threads, const std::string& communicato
           {"kernel", fmt::format("{} {} {}", system.sysname, system.release, system.machine)},
           {"libtorch", TORCH_VERSION},
           {"compiler", __VERSION__}};
-}
-
-std::shared_ptr<spdlog::logger> make_logger(const fs::path& file, spdlog::level::level_enum level) {
-  show(stdout, "");  // flushes before the output on standard error
-  std::vector<spdlog::sink_ptr> sinks = {std::make_shared<spdlog::sinks::stderr_color_sink_mt>()};
-  // On a terminal a message takes the line of the progress bar, which is drawn again below it.
-  sinks.front()->set_pattern(isatty(STDERR_FILENO) != 0 ? "\r\033[K%^%v%$" : "%^%v%$");
-  if (!file.empty()) {
-    open_real_below(file.parent_path(), file.filename());   // whatever is no regular file is refused
-    real_files().open(file, Files::Open::append)->close();  // spdlog does not tell a failing disk from other reasons
-    try {
-      sinks.push_back(std::make_shared<spdlog::sinks::basic_file_sink_mt>(file.string()));
-    } catch (const spdlog::spdlog_ex& error) {
-      throw StorageError("{}: cannot be written: {}", file.string(), error.what());
-    }
-    sinks.back()->set_pattern("%Y-%m-%d %H:%M:%S.%e %l %v");
-  }
-  auto logger = std::make_shared<spdlog::logger>("foretime", sinks.begin(), sinks.end());
-  logger->set_level(level);
-  logger->flush_on(spdlog::level::info);
-  return logger;
-}
-
-void log_to_file(const spdlog::logger& log, const std::string& text) {
-  if (log.sinks().size() < 2) return;  // the terminal alone
-  try {
-    log.sinks().back()->log(spdlog::details::log_msg(log.name(), spdlog::level::info, text));
-    log.sinks().back()->flush();
-  } catch (const spdlog::spdlog_ex&) {
-    // A full disk: the failure that is to be logged says so.
-  }
 }
 
 ResourceMeter::ResourceMeter() {

@@ -64,15 +64,9 @@ class RunDirectory {
 /// checkpoint, run and comm but comm.gradient_dtype.
 std::string config_differences(const configs::Settings& before, const configs::Settings& now);
 
-/// Returns versions, host, ranks and threads, which are needed to repeat a run.
+/// Returns the content of environment.json: ranks, threads of each rank, cores, communicator, device, host, kernel, and
+/// the versions of LibTorch and the compiler.
 nlohmann::json describe_environment(int ranks, int threads, const std::string& communicator, const std::string& device);
-
-/// Adds a line to the file of a logger that make_logger has made with a file, but not to the terminal.
-void log_to_file(const spdlog::logger& log, const std::string& text);
-
-/// Makes a logger that prints to the terminal (stderr) and, if `file` is not empty, to that file. `level` is the lowest
-/// severity that is shown. Throws FileError, or StorageError if the storage failed.
-std::shared_ptr<spdlog::logger> make_logger(const std::filesystem::path& file, spdlog::level::level_enum level);
 
 /// Holds the resources that a training run used, as stored in resources.json of its directory.
 struct RunResources {

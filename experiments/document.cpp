@@ -1,12 +1,12 @@
 #include "experiments/document.h"
 
 #include <algorithm>
-#include <cctype>
 #include <set>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "base/text.h"
 #include "configs/yaml_reader.h"
 #include "experiments/document_part.h"
 #include "jobs/error.h"
@@ -43,9 +43,7 @@ std::string listed(const std::vector<std::string>& names) {
 }
 
 bool is_folder_name(const std::string& name) {
-  return !name.empty() && name.size() <= kLabel && std::all_of(name.begin(), name.end(), [](unsigned char c) {
-    return (std::isalnum(c) != 0 && c < 0x80) || c == '-' || c == '_';
-  });
+  return !name.empty() && name.size() <= kLabel && has_only_letters_digits_and("-_", name);
 }
 
 class FileReader {
@@ -245,10 +243,9 @@ class FileReader {
 
 std::string ExperimentEntry::slug() const {
   std::string slug;
-  for (const char c : label) {
-    const auto code = static_cast<unsigned char>(c);
-    if (std::isalnum(code) != 0 && code < 0x80) {
-      slug += static_cast<char>(std::tolower(code));
+  for (const char c : lower_case(label)) {
+    if (is_letter(c) || is_digit(c)) {
+      slug += c;
     } else if (!slug.empty() && slug.back() != '-') {
       slug += '-';
     }

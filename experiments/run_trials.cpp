@@ -119,7 +119,7 @@ class FeatureTable {
     groups.for_each([&](sharding::Role, const worker::LoadedGroup& loaded) {
       for (const auto* candidates : {&loaded.train, &loaded.evaluated}) {
         for (const int64_t c : *candidates) {
-          const auto& id = loaded.group.candidate_ids.at(static_cast<size_t>(c));
+          const auto& id = loaded.group.candidate_ids.at(c);
           const auto line = parse_number<int64_t>(id);
           if (!line) throw DataError("{}: candidate {}, expected the line of a tuning record", loaded.group.name, id);
           lines.insert(*line);
@@ -247,11 +247,11 @@ std::vector<float> ranks_of(const Array<double>& runtimes, const std::vector<int
   std::iota(order.begin(), order.end(), size_t{0});
   const auto runtime = [&](size_t i) { return runtimes[candidates[i]]; };
   std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return runtime(a) < runtime(b); });
-  const double last = std::max<double>(1, static_cast<double>(order.size()) - 1);
+  const double last = std::max<double>(1, order.size() - 1.0);
   std::vector<float> ranks(order.size());
   for (size_t first = 0, end = 0; first < order.size(); first = end) {
     while (end < order.size() && runtime(order[end]) == runtime(order[first])) ++end;
-    const float rank = static_cast<double>(first + end - 1) / 2 / last;
+    const float rank = (first + end - 1) / 2.0 / last;
     for (size_t i = first; i < end; ++i) ranks[order[i]] = rank;
   }
   return ranks;

@@ -50,7 +50,7 @@ void History::add_bounded(Series& points, int64_t& distance, const Point& point)
   const auto size = std::ssize(points);
   if (size > 1 && points[size - 1].step - points[size - 2].step < distance) points.pop_back();
   if (points.size() >= most_) {
-    const auto most = static_cast<int64_t>(most_), span = point.step - points.front().step;
+    const int64_t most = most_, span = point.step - points.front().step;
     distance = (2 * span + most - 1) / most;
     auto last = points.begin();
     for (const auto& each : points) {

@@ -49,7 +49,7 @@ std::string packed_name(const std::string& name) {
     if (c > ' ' && c < '\x7f' && c != '%') {
       text += c;
     } else {
-      text += fmt::format("%{:02X}", static_cast<unsigned char>(c));
+      text += fmt::format("%{:02X}", c & 0xFF);
     }
   }
   return text;
@@ -88,7 +88,7 @@ class LineReader {
     if (series.empty() || values.empty() || values.size() % series.size() != 0) damaged("values", values);
     const size_t digits = values.size() / series.size();
     if (digits < 2 || digits > 5) damaged("values", values);
-    const int bits = static_cast<int>(digits) * kBitsOfDigit;
+    const int bits = digits * kBitsOfDigit;
     for (size_t i = 0; i < series.size(); ++i) {
       uint32_t code = 0;
       for (const char c : values.substr(i * digits, digits)) {

@@ -58,7 +58,7 @@ PairCounts count_pairs(Values scores, Values runtimes) {
   std::sort(distinct.begin(), distinct.end());
   distinct.erase(std::unique(distinct.begin(), distinct.end()), distinct.end());
   const auto rank_of = [&](size_t i) {
-    return static_cast<size_t>(std::lower_bound(distinct.begin(), distinct.end(), scores[i]) - distinct.begin());
+    return std::lower_bound(distinct.begin(), distinct.end(), scores[i]) - distinct.begin();
   };
   std::vector<size_t> order(n);
   std::iota(order.begin(), order.end(), size_t{0});
@@ -73,7 +73,7 @@ PairCounts count_pairs(Values scores, Values runtimes) {
       const auto below = faster.below(rank);
       counts.right += below;
       counts.tied += faster.below(rank + 1) - below;
-      counts.all += static_cast<int64_t>(first);
+      counts.all += first;
     }
     for (size_t i = first; i < last; ++i) faster.add(rank_of(order[i]));
   }
@@ -134,7 +134,7 @@ double top_k_slowdown(Values scores, Values runtimes, int64_t k) {
   if (best <= 0) return kUndefined;
   std::vector<size_t> order(scores.size());
   std::iota(order.begin(), order.end(), size_t{0});
-  const auto end = order.begin() + std::min<uint64_t>(order.size(), static_cast<uint64_t>(k));
+  const auto end = order.begin() + std::min<uint64_t>(order.size(), k);
   // Positions are distinct, so (score, position) is a total order and the k best are one set.
   const auto before = [&](size_t a, size_t b) { return scores[a] != scores[b] ? scores[a] < scores[b] : a < b; };
   if (end != order.end()) std::nth_element(order.begin(), end, order.end(), before);

@@ -340,7 +340,7 @@ void CostModel::check(const PlanTensors& plan) const {
   const auto& request = model_.graph.request;
   expect(plan.node_features.size(1) == schema_.feature_count, "columns of node features", plan.node_features.size(1),
          schema_.feature_count);
-  expect(plan.layers.size() == static_cast<size_t>(request.layers), "layers", plan.layers.size(), request.layers);
+  expect(std::ssize(plan.layers) == request.layers, "layers", plan.layers.size(), request.layers);
   for (const auto& layer : plan.layers)
     expect(layer->relations.size() == request.relations.size(), "relations of a layer", layer->relations.size(),
            request.relations.size());

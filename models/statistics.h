@@ -32,12 +32,14 @@ class StatisticsAccumulator {
   InputStatistics finish() const;
 
  private:
+  /// Adds the statistics of columns that begin at `first_column` here. Their number of rows is added to sums_[counter]
+  /// (0: nodes, 1: candidates).
   void add_columns(const data::ColumnStatistics& columns, int64_t first_column, int64_t counter);
 
   InputSchema schema_;
   bool log_;
   int64_t tile_columns_;
-  torch::Tensor sums_;             // [2 + 2 columns]: rows of nodes and of candidates, then sums, then sums of squares
+  torch::Tensor sums_;  // [2 + 2 columns]: numbers of node and candidate rows, then sums, then sums of squares
   torch::Tensor minima_, maxima_;  // [columns]: node features, then tile features
 };
 

@@ -44,7 +44,7 @@ CsrMatrix block_diagonal(const std::vector<DiagonalBlock>& blocks) {
     entries += block.entries() * block.copies;
   }
   result.cols = result.rows;
-  result.row_ptr.resize(static_cast<size_t>(result.rows) + 1);
+  result.row_ptr.resize(result.rows + 1);
   result.columns.resize(entries);
   result.values.resize(entries);
 
@@ -173,7 +173,7 @@ struct PlanBuilder::State {
       for (int64_t copy = 0; copy < entry.copies; ++copy, state += entry.nodes) {
         const auto begin = level->node.begin() + state;
         std::iota(begin, begin + entry.nodes, static_cast<int32_t>(node));
-        if (early) std::fill_n(level->candidate.begin() + state, entry.nodes, static_cast<int32_t>(candidate + copy));
+        if (early) std::fill_n(level->candidate.begin() + state, entry.nodes, candidate + copy);
         if (kind != data::CandidateKind::layout) continue;
         const int64_t configurable = entry.layout.configurable();
         const uint8_t* codes = entry.layout.codes.data() + entry.candidates[copy] * configurable;
@@ -203,7 +203,7 @@ struct PlanBuilder::State {
     all.columns.reserve(all_entries);
     some.columns.reserve(some_entries);
     for (CsrMatrix* matrix : {&all, &some}) {
-      matrix->row_ptr.reserve(static_cast<size_t>(candidates) + 1);
+      matrix->row_ptr.reserve(candidates + 1);
       matrix->row_ptr.push_back(0);
     }
 
@@ -214,7 +214,7 @@ struct PlanBuilder::State {
         const bool program = kind == data::CandidateKind::program;
         const int64_t count = program ? entry.graphs.graph_ptr[c + 1] - entry.graphs.graph_ptr[c] : entry.nodes;
         for (int64_t v = 0; v < count; ++v) all.columns.push_back(state + v);
-        for (const int32_t v : entry.layout.nodes) some.columns.push_back(static_cast<int32_t>(state) + v);
+        for (const int32_t v : entry.layout.nodes) some.columns.push_back(state + v);
         all.row_ptr.push_back(all.columns.size());
         some.row_ptr.push_back(some.columns.size());
         if (!candidates_share_states) state += count;
@@ -305,7 +305,7 @@ MessagePlan PlanBuilder::build() && {
     return plan;
   }
   state_->fill_inputs(plan);
-  plan.levels.assign(static_cast<size_t>(request.layers) + 1, state_->make_level());
+  plan.levels.assign(request.layers + 1, state_->make_level());
   plan.readout = state_->make_readout();
   if (request.layers == 0) return plan;
 
@@ -330,7 +330,7 @@ CsrMatrix transpose(const CsrMatrix& matrix) {
   CsrMatrix result;
   result.rows = matrix.cols;
   result.cols = matrix.rows;
-  result.row_ptr.assign(static_cast<size_t>(matrix.cols) + 1, 0);
+  result.row_ptr.assign(matrix.cols + 1, 0);
   result.columns.resize(matrix.columns.size());
   result.values.resize(matrix.values.size());
   for (const int32_t column : matrix.columns) ++result.row_ptr[column + 1];

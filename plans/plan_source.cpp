@@ -183,7 +183,7 @@ CsrMatrix relation_matrix(int64_t first_node, int64_t nodes, std::span<const int
       const size_t v = by_column.rows[i];
       const double weight = entry_weight(relation.norm, row_start[v + 1] - row_start[v], sent);
       const int64_t at = next[v];
-      if (at > row_start[v] && columns[at - 1] == static_cast<int32_t>(u)) {
+      if (at > row_start[v] && std::cmp_equal(columns[at - 1], u)) {
         values[at - 1] += weight;
       } else {
         columns[at] = u;
@@ -198,7 +198,7 @@ CsrMatrix relation_matrix(int64_t first_node, int64_t nodes, std::span<const int
   matrix.row_ptr.reserve(n + 1);
   matrix.row_ptr.push_back(0);
   for (size_t v = 0; v < n; ++v) matrix.row_ptr.push_back(matrix.row_ptr.back() + next[v] - row_start[v]);
-  if (matrix.row_ptr.back() == static_cast<int64_t>(entries)) {
+  if (std::cmp_equal(matrix.row_ptr.back(), entries)) {
     matrix.columns = std::move(columns);
     matrix.values = std::move(values);
     return matrix;
@@ -326,7 +326,7 @@ void PieceSize::observe(const MessagePlan& plan) {
   if (!shares_) return;
   const double fit = static_cast<double>(limit_) / std::max<int64_t>(1, load(plan));
   const double next = plan.candidates() * std::min(fit, kGrowth);
-  candidates_ = std::max<int64_t>(1, static_cast<int64_t>(next));
+  candidates_ = std::max<int64_t>(1, next);
 }
 
 void for_each_plan(const data::Group& group, const std::shared_ptr<const PlanSource>& source,
@@ -334,8 +334,7 @@ void for_each_plan(const data::Group& group, const std::shared_ptr<const PlanSou
                    const std::function<void(const MessagePlan& plan)>& visit) {
   PieceSize piece(group, *source, max_states);
   for (size_t first = 0; first < candidates.size();) {
-    const auto some =
-        candidates.subspan(first, std::min(static_cast<size_t>(piece.candidates()), candidates.size() - first));
+    const auto some = candidates.subspan(first, std::min<size_t>(piece.candidates(), candidates.size() - first));
     PlanBuilder builder(source->request);
     builder.add(group, some, source);
     const auto plan = std::move(builder).build();

@@ -112,7 +112,7 @@ class SharedPlanMaker {
       }
       const auto& layout = sample.entry->layout;
       for (size_t i = 0; i < level.varying.class_of.size(); ++i) {
-        const int64_t column = column_of(symbolic, static_cast<int64_t>(i));
+        const int64_t column = column_of(symbolic, i);
         const auto& first = (*sample.blocks)[level.varying.class_of[i]].first;
         for (const int32_t c : first) {
           const int64_t candidate = sample.candidates[c];

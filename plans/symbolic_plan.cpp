@@ -61,7 +61,7 @@ using HashIndex = std::unordered_map<StateHash, int32_t, HashOfHash>;
 class ClassTable {
  public:
   ClassTable(int64_t configurable, int64_t limit) : limit_(limit) {
-    for (int64_t q = 0; q < configurable; ++q) make({static_cast<int32_t>(q)}, {});
+    for (int32_t q = 0; q < configurable; ++q) make({q}, {});
   }
 
   static constexpr int32_t kEverything = -2;
@@ -202,7 +202,7 @@ class SymbolicPlanMaker {
       if (!merges_) hash = mixed(hash, static_cast<uint64_t>(v) + 1);
       // Equal nodes of two collections are inputs of their own: the model tells them apart.
       if (result_->request.collections) hash = mixed(hash, ~static_cast<uint64_t>(group_.collection));
-      const auto [at, fresh] = index.emplace(hash, static_cast<int32_t>(result_->inputs.hash.size()));
+      const auto [at, fresh] = index.emplace(hash, result_->inputs.hash.size());
       if (fresh) {
         result_->inputs.hash.push_back(hash);
         result_->inputs.graph_node.push_back(v);
@@ -233,7 +233,7 @@ class SymbolicPlanMaker {
       }
       const int32_t row = q >= 0 && rows == 1 ? static_cast<int32_t>(first_row) : -1;
       const StateHash hash = row < 0 ? input : combined(input, result_->row_hash[row]);
-      const auto [at, fresh] = known.emplace(hash, static_cast<int32_t>(level.fixed.states()));
+      const auto [at, fresh] = known.emplace(hash, level.fixed.states());
       reference_.push_back(fixed(at->second));
       if (!fresh) continue;
       level.fixed.hash.push_back(hash);
@@ -279,7 +279,7 @@ class SymbolicPlanMaker {
       }
       const int32_t self = -1 - reference_[v];
       const StateHash hash = combined(below.fixed.hash[self], messages);
-      const auto [at, fresh] = known.emplace(hash, static_cast<int32_t>(level.fixed.states()));
+      const auto [at, fresh] = known.emplace(hash, level.fixed.states());
       above[v] = fixed(at->second);
       if (!fresh) continue;
       level.fixed.hash.push_back(hash);

@@ -129,7 +129,7 @@ struct SymbolicPlan {
     std::vector<int64_t> member_ptr;
     std::vector<int32_t> members;
     int64_t count() const { return std::ssize(member_ptr) - 1; }
-    int32_t everything() const { return static_cast<int32_t>(count()) - 1; }
+    int32_t everything() const { return count() - 1; }
   };
 
   /// Holds states that are equal for all candidates, distinct within their level. Messages of state i under relation r
@@ -181,7 +181,9 @@ struct SymbolicPlan {
   Classes classes;
   std::vector<Level> levels;  // [layers + 1]
   std::vector<Part> node_parts, configurable_parts;
-  std::vector<Part> tied_parts;  // empty unless the request asks for them
+  // Configurable nodes weighted by decision_weights: nodes with equivalent decisions count as one. Empty unless
+  // PlanRequest::tied.
+  std::vector<Part> tied_parts;
 
   int64_t configurable() const { return column.size(); }
 };

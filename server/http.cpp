@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cctype>
 #include <charconv>
 #include <cstring>
 #include <optional>
@@ -12,6 +11,8 @@
 #include <microhttpd.h>
 #include <netinet/in.h>
 #include <nlohmann/json.hpp>
+
+#include "base/text.h"
 
 namespace foretime::server {
 namespace {
@@ -60,10 +61,9 @@ const char* header(MHD_Connection* connection, const char* name) {
 }
 
 std::string media_type(const char* text) {
-  std::string type = text == nullptr ? "" : text;
+  auto type = lower_case(text == nullptr ? "" : text);
   type.resize(std::min(type.size(), type.find(';')));
   while (!type.empty() && type.back() == ' ') type.pop_back();
-  std::transform(type.begin(), type.end(), type.begin(), [](unsigned char c) { return std::tolower(c); });
   return type;
 }
 
@@ -72,10 +72,7 @@ MHD_Result add_argument(void* query, MHD_ValueKind, const char* key, const char*
   return MHD_YES;
 }
 
-bool equal_ignoring_case(std::string_view a, std::string_view b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
-                    [](unsigned char x, unsigned char y) { return std::tolower(x) == std::tolower(y); });
-}
+bool equal_ignoring_case(std::string_view a, std::string_view b) { return lower_case(a) == lower_case(b); }
 
 /// Counts the headers that say where a request ends and whom it is for.
 struct FramingHeaders {
@@ -86,9 +83,7 @@ struct FramingHeaders {
     auto& headers = *static_cast<FramingHeaders*>(self);
     const std::string_view name = key, value = text == nullptr ? "" : text;
     // A proxy may read `Content-Length : 5` as a length while libmicrohttpd reads another name (RFC 9112, 5.1).
-    const bool is_token = !name.empty() && std::all_of(name.begin(), name.end(), [](unsigned char c) {
-      return std::isalnum(c) != 0 || std::string_view("!#$%&'*+-.^_`|~").find(c) != std::string_view::npos;
-    });
+    const bool is_token = !name.empty() && has_only_letters_digits_and("!#$%&'*+-.^_`|~", name);
     if (!is_token) headers.malformed_name = name;
     if (equal_ignoring_case(name, MHD_HTTP_HEADER_HOST)) ++headers.hosts;
     if (equal_ignoring_case(name, MHD_HTTP_HEADER_CONTENT_LENGTH)) {
@@ -115,9 +110,7 @@ void refuse_ambiguous_framing(MHD_Connection* connection, std::string_view versi
   if (headers.content_lengths + headers.transfer_encodings > 1)
     refuse("more than one Content-Length or Transfer-Encoding header, expected one of them");
   const auto& length = headers.content_length;
-  if (headers.content_lengths == 1 &&
-      (length.empty() ||
-       !std::all_of(length.begin(), length.end(), [](unsigned char c) { return std::isdigit(c) != 0; })))
+  if (headers.content_lengths == 1 && (length.empty() || !std::ranges::all_of(length, is_digit)))
     refuse("Content-Length: expected only digits");
   if (headers.transfer_encodings == 1 &&
       (version != MHD_HTTP_VERSION_1_1 || !equal_ignoring_case(headers.transfer_encoding, "chunked")))
@@ -233,7 +226,7 @@ struct HttpServer::State {
     if (!request.error && total > request.held && !request.hold(total - request.held)) request.error = no_room();
     if (request.error) {
       body = {};
-      request.dropped += static_cast<int64_t>(size);
+      request.dropped += size;
       return request.dropped <= limits.max_body;
     }
     if (body.empty()) body.reserve(request.expected + kPadding);
@@ -287,7 +280,7 @@ struct HttpServer::State {
     for (const auto& [name, value] : answer.headers) MHD_add_response_header(response, name.c_str(), value.c_str());
     if (answer.status == 503) MHD_add_response_header(response, MHD_HTTP_HEADER_RETRY_AFTER, "1");
     if (close) MHD_add_response_header(response, MHD_HTTP_HEADER_CONNECTION, "close");
-    const auto sent = MHD_queue_response(connection, static_cast<unsigned>(answer.status), response);
+    const auto sent = MHD_queue_response(connection, answer.status, response);
     MHD_destroy_response(response);
     return sent;
   }
@@ -329,7 +322,7 @@ struct HttpServer::State {
 
 HttpServer::HttpServer(std::vector<Listener> listeners, HttpHandler& handler, const ServeLimits& limits)
     : state_(std::make_unique<State>(std::move(listeners), handler, limits)) {
-  const auto connections = static_cast<unsigned>(limits.max_concurrent + limits.max_queue) + kSpareConnections;
+  const unsigned connections = limits.max_concurrent + limits.max_queue + kSpareConnections;
   for (const auto& listener : state_->listeners) {
     auto* daemon = MHD_start_daemon(
         MHD_USE_POLL_INTERNAL_THREAD | MHD_USE_THREAD_PER_CONNECTION | MHD_USE_ITC, 0, nullptr, nullptr,

@@ -83,7 +83,7 @@ std::vector<T> read_binary(const std::string& body, int64_t row, int64_t most, i
     throw DataError("request: {} bytes, expected {} numbers of {} bytes for each candidate", bytes, row, sizeof(T));
   count = bytes / size;
   check_count(count, most);
-  std::vector<T> values(static_cast<size_t>(count * row));
+  std::vector<T> values(count * row);
   std::memcpy(values.data(), body.data(), body.size());
   return values;
 }
@@ -317,7 +317,7 @@ Service::Served::Served(ModelPtr opened, const ServeLimits& limits)
 Service::Service(ModelPtr model, const ServeLimits& limits)
     : limits_(limits),
       served_(std::make_shared<Served>(std::move(model), limits)),
-      openings_(static_cast<std::ptrdiff_t>(limits.max_concurrent)),
+      openings_(limits.max_concurrent),
       batcher_(limits.max_concurrent, limits.batch_window, limits.max_candidates) {}
 
 void Service::replace_model(ModelPtr model) {

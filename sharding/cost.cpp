@@ -31,7 +31,7 @@ int64_t least_segments(int64_t nodes, const configs::SamplerSettings& sampler) {
 }
 
 double estimate_kept_nodes(const data::GroupHeader& header, const configs::DataSettings& settings) {
-  const auto nodes = static_cast<double>(header.nodes), configurable = static_cast<double>(header.configurable);
+  const double nodes = header.nodes, configurable = header.configurable;
   if (settings.prune_hops < 0 || header.kind != data::CandidateKind::layout || header.configurable == 0) return nodes;
   if (settings.prune_hops == 0) return std::min(configurable, nodes);
   const double reached = 1.7 * std::exp2(std::min<int64_t>(settings.prune_hops, 64));
@@ -44,10 +44,9 @@ ResidentBytes estimate_resident_bytes(const data::GroupHeader& header, const con
   const double nodes = estimate_kept_nodes(header, settings.data);
   const double kept = header.nodes > 0 ? nodes / header.nodes : 1.0;
   const double edges = header.edges * kept;
-  const auto candidates = static_cast<double>(header.candidates), hidden = static_cast<double>(model.hidden);
+  const double candidates = header.candidates, hidden = model.hidden;
   ResidentBytes bytes;
-  bytes.divided =
-      header.configurable * candidates + nodes * (4 * static_cast<double>(header.feature_count) + 9) + 24 * edges;
+  bytes.divided = header.configurable * candidates + nodes * (4.0 * header.feature_count + 9) + 24 * edges;
   if (sampler.max_segment_nodes > 0) {
     const double segments = least_segments(nodes, sampler);
     bytes.divided += 4 * segments * candidates * hidden * model.readout.size();
@@ -62,7 +61,7 @@ int64_t count_parts(const data::GroupHeader& header, const configs::Settings& se
   const int64_t limit = settings.shard.max_rank_bytes;
   if (limit == 0 || header.kind != data::CandidateKind::layout) return 1;
   const auto bytes = estimate_resident_bytes(header, settings);
-  if (bytes.total() <= static_cast<double>(limit)) return 1;
+  if (bytes.total() <= limit) return 1;
   const auto found = fmt::format(
       "{}: group {} needs about {:.0f} bytes ({} nodes, {} configurable, {} candidates), "
       "above shard.max_rank_bytes ({})",
@@ -73,7 +72,7 @@ int64_t count_parts(const data::GroupHeader& header, const configs::Settings& se
                                  "or raise shard.max_rank_bytes");
   const int64_t segments = least_segments(header.nodes, settings.sampler);
   const double room = limit - bytes.whole - bytes.sample;
-  if (room <= 0 || std::ceil(bytes.divided / room) > static_cast<double>(segments))
+  if (room <= 0 || std::ceil(bytes.divided / room) > segments)
     throw configs::SettingsError(
         found +
         fmt::format(
@@ -88,7 +87,7 @@ std::vector<double> estimate_states(const data::GroupHeader& header, const confi
   const auto levels = static_cast<size_t>(configs::message_hops(settings.model)) + 1;
   const int64_t wanted = settings.sampler.candidates_per_group, at_once = wanted == 0 ? header.candidates : wanted;
   const double nodes = std::max(estimate_kept_nodes(header, settings.data), 1.0),
-               drawn = std::clamp(samples * at_once, 1.0, std::max(1.0, static_cast<double>(header.candidates)));
+               drawn = std::clamp(samples * at_once, 1.0, std::max<double>(1.0, header.candidates));
   if (header.kind == data::CandidateKind::program)
     return std::vector<double>(levels, nodes * drawn / std::max<int64_t>(header.graphs, 1));
   if (header.kind == data::CandidateKind::tile) return std::vector<double>(levels, nodes * drawn);
@@ -109,10 +108,9 @@ double estimate_sample_cost(const data::GroupHeader& header, const configs::Sett
   const double inputs = static_cast<double>(header.feature_count + model.node_type_embedding) +
                         (header.kind == data::CandidateKind::layout ? data::kLayoutFeatures : 0);
   const double first = width * inputs + width * width * std::max<int64_t>(0, model.encoder_layers - 1);
-  const double messages =
-      header.kind == data::CandidateKind::layout
-          ? kSharedMessages
-          : 2 * static_cast<double>(header.edges) / std::max<double>(1, static_cast<double>(header.nodes));
+  const double messages = header.kind == data::CandidateKind::layout
+                              ? kSharedMessages
+                              : 2.0 * header.edges / std::max<int64_t>(1, header.nodes);
   const double above = 2 * width * width + kGatherWeight * messages * width;
   const auto states = estimate_states(header, settings, samples);
   double cost = states.front() * first;

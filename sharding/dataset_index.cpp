@@ -90,9 +90,8 @@ std::vector<data::GroupHeader> DatasetIndex::headers() const {
 namespace {
 
 uint64_t mix_entry(uint64_t state, const IndexEntry& entry) {
-  state =
-      random_bits({state, entry.header.fingerprint, mix_text(entry.header.name), static_cast<uint64_t>(entry.role)});
-  return entry.parts > 1 ? random_bits({state, static_cast<uint64_t>(entry.parts)}) : state;
+  state = random_bits({state, entry.header.fingerprint, mix_text(entry.header.name), entry.role});
+  return entry.parts > 1 ? random_bits({state, entry.parts}) : state;
 }
 
 }  // namespace
@@ -285,9 +284,7 @@ SizeList read_size_list(const std::filesystem::path& file, const configs::Settin
     header.configurable = list.assumed_configurable ? std::llround(header.nodes * assumptions.configurable_share)
                                                     : number("configurable", 0, header.nodes);
     header.candidates = list.assumed_candidates ? assumptions.candidates : number("candidates", 1, kMostNodes);
-    header.fingerprint =
-        random_bits({static_cast<uint64_t>(header.nodes), static_cast<uint64_t>(header.edges),
-                     static_cast<uint64_t>(header.configurable), static_cast<uint64_t>(header.candidates)});
+    header.fingerprint = random_bits({header.nodes, header.edges, header.configurable, header.candidates});
     list.dataset.entries.push_back(make_entry(std::move(header), Role::train, settings));
   }
   if (list.dataset.entries.empty())

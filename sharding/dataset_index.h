@@ -29,7 +29,7 @@ struct IndexEntry {
 struct DatasetIndex {
   std::vector<IndexEntry> entries;
 
-  const IndexEntry& operator[](int64_t entry) const { return entries[static_cast<size_t>(entry)]; }
+  const IndexEntry& operator[](int64_t entry) const { return entries[entry]; }
   /// Returns the numbers of all entries with a role, ascending.
   std::vector<int64_t> with_role(Role role) const;
   std::vector<data::GroupHeader> headers() const;

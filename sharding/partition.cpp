@@ -110,7 +110,7 @@ class Partition {
 
   /// Sum over buckets of the largest load.
   double slowest() {
-    operations_ += static_cast<int64_t>(held_.size() * buckets_);
+    operations_ += held_.size() * buckets_;
     double sum = 0;
     for (size_t b = 0; b < buckets_; ++b) {
       double most = 0;
@@ -205,7 +205,7 @@ class Partition {
   }
 
   size_t furthest_above_mean(const std::vector<bool>& settled) {
-    operations_ += static_cast<int64_t>(held_.size() * buckets_);
+    operations_ += held_.size() * buckets_;
     size_t found = held_.size();
     double most = 0;
     for (size_t r = 0; r < held_.size(); ++r) {
@@ -229,7 +229,7 @@ class Partition {
   /// Change of what an exchange makes less, if `give` leaves rank `from` and `take` comes back from rank `to`: the sum
   /// of squares, halved, or `steep`.
   double change(const SlotWork& give, const SlotWork& take, const Held& from, const Held& to) {
-    operations_ += static_cast<int64_t>(buckets_);
+    operations_ += buckets_;
     double sum = 0;
     if (work_.groups.empty()) {
       for (size_t b = 0; b < buckets_; ++b) {

@@ -201,9 +201,7 @@ std::vector<std::vector<int>> deal_evaluation(const DatasetIndex& dataset, const
 
 }  // namespace
 
-uint64_t epoch_key(uint64_t seed, int64_t epoch) {
-  return random_bits({seed, random_stream::batch_order, static_cast<uint64_t>(epoch)});
-}
+uint64_t epoch_key(uint64_t seed, int64_t epoch) { return random_bits({seed, random_stream::batch_order, epoch}); }
 
 std::vector<int64_t> ShardPlan::slots_of(int rank) const {
   std::vector<int64_t> found;
@@ -235,20 +233,20 @@ std::vector<int64_t> ShardPlan::entries_of(int rank) const {
 }
 
 PlannedSample ShardPlan::sample_at(int64_t slot, int64_t position, uint64_t key) const {
-  const auto& own = slots[static_cast<size_t>(slot)];
+  const auto& own = slots[slot];
   FORETIME_CHECK(position >= 0 && position < own.samples, "batch {}: slot {} has samples in {} batches", position, slot,
                  own.samples);
   // The last batch may be short, so it stays last.
   int64_t batch = position;
   if (position + 1 < batches_per_epoch) {
-    const KeyedPermutation batches(static_cast<uint64_t>(batches_per_epoch - 1), key);
+    const KeyedPermutation batches(batches_per_epoch - 1, key);
     batch = batches(position);
   }
   const size_t bucket = std::ranges::upper_bound(buckets, batch) - buckets.begin() - 1;
   const auto shares = own.in_bucket(bucket);
   int64_t samples = 0;
   for (const auto& share : shares) samples += share.count;
-  const KeyedPermutation order(samples, random_bits({key, static_cast<uint64_t>(slot), bucket}));
+  const KeyedPermutation order(samples, random_bits({key, slot, bucket}));
   int64_t index = order(batch - buckets[bucket]);
   auto share = shares.begin();
   for (; index >= share->count; ++share) index -= share->count;

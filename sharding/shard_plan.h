@@ -42,9 +42,11 @@ struct SlotShare {
   bool operator==(const SlotShare&) const = default;
 };
 
+/// Holds the training samples of one slot in an epoch, by cost bucket.
 struct BatchSlot {
   std::vector<SlotShare> shares;
-  std::vector<int64_t> bucket_ptr;  // [buckets + 1] shares of bucket b are bucket_ptr[b] … bucket_ptr[b + 1] - 1
+  std::vector<int64_t> bucket_ptr;  // [cost buckets + 1] shares of cost bucket b are shares[bucket_ptr[b]] …
+                                    // shares[bucket_ptr[b + 1] - 1]
   int64_t samples = 0;
   double cost = 0;
   bool operator==(const BatchSlot&) const = default;

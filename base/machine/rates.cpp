@@ -124,7 +124,7 @@ std::vector<double> rates_of(const RateOptions& options, double amount, const st
 RateSummary summarize(std::vector<double> rates) {
   std::ranges::sort(rates);
   const size_t count = rates.size(), middle = count / 2;
-  RateSummary summary{.low = rates.front(), .high = rates.back(), .runs = static_cast<int64_t>(count)};
+  RateSummary summary{.low = rates.front(), .high = rates.back(), .runs = std::ssize(rates)};
   summary.median = count % 2 == 1 ? rates[middle] : (rates[middle - 1] + rates[middle]) / 2;
   summary.spread = (summary.high - summary.low) / summary.median;
   return summary;

@@ -91,7 +91,7 @@ int64_t whole(const std::map<std::string, std::string>& query, const std::string
   const auto value = parse_number<int64_t>(text);
   if (value.value_or(-1) < 0)
     throw HttpError{400, "bad_input",
-                    key + ": found " + printable_utf8(text.substr(0, 40)) + ", expected a whole number"};
+                    key + ": found " + printable_utf8(text.substr(0, 40)) + ", expected a whole number, 0 or more"};
   return *value;
 }
 

@@ -37,7 +37,7 @@ std::vector<double> ranks_of(const std::vector<double>& values) {
   for (size_t begin = 0; begin < order.size();) {
     size_t end = begin + 1;
     while (end < order.size() && values[order[end]] == values[order[begin]]) ++end;
-    for (size_t i = begin; i < end; ++i) ranks[order[i]] = static_cast<double>(begin + end - 1) / 2;
+    for (size_t i = begin; i < end; ++i) ranks[order[i]] = (begin + end - 1) / 2.0;
     begin = end;
   }
   return ranks;

@@ -97,8 +97,8 @@ class QueueApi {
     CachedCounts counted{};
   };
   const std::vector<Trial>& trials_of(const std::string& sweep);
-  /// Returns the result of `make` for the trials; calls it again only after they have changed, and so rarely that it
-  /// takes at most a tenth of the time.
+  /// Returns the result of `make` for the sweep's trials. Calls `make` again only when they have changed and nine times
+  /// its last duration has passed; until then returns the older result.
   template <class Make>
   nlohmann::json cached(const std::string& sweep, CachedAnswer CachedSweep::*what, const Make& make);
   /// Returns the counts of a sweep whose trials were just read; adds to `unreadable`.

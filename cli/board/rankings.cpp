@@ -83,8 +83,10 @@ Json rankings_of(const std::filesystem::path& root, const std::filesystem::path&
       for (size_t i = 0; i < fields.size(); ++i) columns[fields[i]] = i;
       for (const char* needed : {"set", "group", "score", "predicted_runtime", "runtime"}) {
         if (!columns.contains(needed))
-          throw history::HistoryError("{}: found no column {}, expected one (written by another program?)",
-                                      (root / name).string(), needed);
+          throw history::HistoryError(
+              "{}: found no column {}, expected set, group, score, predicted_runtime and runtime (written by another "
+              "program?)",
+              (root / name).string(), needed);
       }
       count = fields.size();
       continue;

@@ -1,7 +1,6 @@
 #include "cli/board/report.h"
 
 #include <algorithm>
-#include <cctype>
 #include <cstring>
 #include <ctime>
 #include <filesystem>
@@ -46,15 +45,8 @@ std::string source_hash(const std::string& text) {
   return "'sha256-" + code + "'";
 }
 
-/// Returns a text encoded like by encodeURIComponent.
-std::string url_encoded(const std::string& text) {
-  std::string code;
-  for (const unsigned char c : text) {
-    const bool plain = std::isalnum(c) != 0 || std::strchr("-_.!~*'()", c) != nullptr;
-    code += plain && c != 0 ? std::string(1, static_cast<char>(c)) : fmt::format("%{:02X}", c);
-  }
-  return code;
-}
+/// Returns `text` as JavaScript's encodeURIComponent does.
+std::string url_encoded(std::string_view text) { return percent_encoded(text, "-_.!~*'()"); }
 
 void replace(std::string& text, std::string_view what, const std::string& by) {
   const auto found = text.find(what);

@@ -11,12 +11,13 @@
 #include <CLI/CLI.hpp>
 #include <fmt/ranges.h>
 
+#include "base/duration.h"
+#include "base/logger/logger.h"
 #include "base/stop_signals.h"
 #include "cli/jobs/queue_access.h"
 #include "cli/parsing/commands.h"
 #include "cli/parsing/options.h"
 #include "cli/version/build_info.h"
-#include "coordinator/run_directory.h"
 #include "jobs/agent/gpus.h"
 #include "jobs/agent/host_watch.h"
 #include "jobs/agent/old_attempts.h"
@@ -44,7 +45,7 @@ struct AgentCommandOptions {
   bool keeps = false, keeps_jobs = false, checks_hosts = false;  // --keep-days, --keep-jobs, --host-check was given
 };
 
-double days(jobs::Milliseconds time) { return static_cast<double>(time.count()) / 86'400'000; }
+double days(jobs::Milliseconds time) { return time.count() / 86'400'000.0; }
 
 // A signal handler can reach nothing but these.
 std::atomic<jobs::Agent*> running_agent = nullptr;
@@ -85,7 +86,8 @@ std::filesystem::path existing(const std::string& option, const std::filesystem:
 std::unique_ptr<QueueAccess> connect(AgentCommandOptions& options, spdlog::logger& log) {
   for (auto pause = kFirstPause;; pause = std::min(2 * pause, kLongestPause)) {
     try {
-      auto access = std::make_unique<QueueAccess>(options.queue, Start::if_needed);
+      auto access =
+          std::make_unique<QueueAccess>(options.queue, options.agent.until_empty ? Start::never : Start::if_needed);
       options.agent.queue = access->identity(jobs::real_world().random_hex(32));
       return access;
     } catch (const jobs::RedisUnavailable& error) {
@@ -198,15 +200,17 @@ void run(AgentCommandOptions& options, int& exit_code) {
   choose_launcher(options);
   if (!options.assume_gpus && !options.agent.gpus.empty()) jobs::check_gpus(options.agent.gpus, jobs::find_gpus());
   std::error_code failure;
-  std::filesystem::create_directories(options.queue.runs, failure);
-  options.agent.roots.runs = existing("--runs", options.queue.runs);
+  // One that ends when there is no work has none where nothing was submitted: a mistyped --runs makes no folder.
+  if (!options.agent.until_empty) std::filesystem::create_directories(options.queue.runs, failure);
   if (!options.programs.empty()) options.agent.roots.programs = existing("--programs", options.programs);
   for (const auto& root : options.data_roots) options.agent.roots.data.push_back(existing("--data-root", root));
-  options.agent.lease_term = jobs::Milliseconds(static_cast<int64_t>(options.lease_seconds * 1000));
+  options.agent.lease_term = milliseconds_of(options.lease_seconds);
   const auto store = jobs::store_address(options.artifacts);
-  const auto log = coordinator::make_logger("", spdlog::level::info);
+  const auto log = make_logger("", spdlog::level::info);
   const auto connection = connect(options, *log);
   auto& access = *connection;
+  std::filesystem::create_directories(options.queue.runs, failure);
+  options.agent.roots.runs = existing("--runs", options.queue.runs);
   log->info("queue at {}, prefix {}", access.name(), access.settings().prefix);
   agree_to_keep(access, options, *log);
   options.agent.store = jobs::store_of_queue(store, options.agent.queue);

@@ -23,8 +23,6 @@ constexpr size_t kShortId = 8;  // digits of an id where there is little room
 constexpr size_t kNameWidth = 40, kReasonWidth = 90;
 constexpr size_t kLongestParameterText = 1000;
 
-bool continues_character(char c) { return (static_cast<unsigned char>(c) & 0xC0) == 0x80; }
-
 /// Lines of a longer text, indented.
 std::string block(const std::string& text) {
   auto lines = "\n    " + printable_lines(text, "\n    ");
@@ -121,7 +119,7 @@ std::string parameter_text(const std::string& value, size_t width) {
 }
 
 std::string age_text(int64_t milliseconds) {
-  const double seconds = static_cast<double>(std::max<int64_t>(0, milliseconds)) / 1000;
+  const double seconds = std::max<int64_t>(0, milliseconds) / 1000.0;
   if (seconds < 100) return fmt::format("{:.0f} s", seconds);
   if (seconds < 100 * 60) return fmt::format("{:.0f} min", seconds / 60);
   if (seconds < 48 * 3600) return fmt::format("{:.1f} h", seconds / 3600);
@@ -253,7 +251,7 @@ static std::string stored_text(const jobs::JobArtifacts& artifacts) {
     text +=
         fmt::format("{}{}{} in {} ({:.1f} MiB)", text.empty() ? "" : "\n", std::string(role) == "best" ? "best: " : "",
                     artifact.step > 0 ? fmt::format("step {}", artifact.step) : one_line(artifact.path, 60),
-                    one_line(artifact.store, 200), static_cast<double>(artifact.bytes()) / (1 << 20));
+                    one_line(artifact.store, 200), artifact.bytes() / 0x1p20);
   }
   return text + (artifacts.unreadable.empty() ? "" : "\n" + one_line(artifacts.unreadable, 300));
 }

@@ -11,15 +11,18 @@
 /// are removed.
 namespace foretime::cli {
 
-/// Returns `text` on one line, without control characters, at most `width` characters with … at the end.
+/// Returns `text` on one line of at most `width` characters (0: unlimited). Ends of lines become spaces, control
+/// characters except tabs are left out, and a longer text is cut and ends in ….
 std::string one_line(const std::string& text, size_t width);
 
-/// Returns `text` line by line without control characters, with `between` in place of the ends of lines.
+/// Returns `text` line by line without control characters except tabs, with `between` in place of the ends of lines.
 std::string printable_lines(const std::string& text, const std::string& between = "\n");
 
-/// Returns the name of a job's state; "stopped" for a success that was ended by early stopping.
+/// Returns the word for a job's state: "unreadable" for a damaged record, "stopped" for a success that was ended by
+/// early stopping, "lost" for an expired lease, "cancelling" for an active job that was asked to end, else the state's
+/// name.
 std::string state_text(const jobs::JobRecord& job);
-/// Returns a bar such as [####....]  50 %.
+/// Returns a bar such as [######......]  50 %; - if the number of steps is unknown.
 std::string progress_text(const jobs::JobRecord& job);
 /// Returns a number such as 0.8123; - if there is none.
 std::string number_text(const std::optional<double>& value);

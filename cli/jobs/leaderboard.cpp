@@ -160,8 +160,7 @@ Board make_board(jobs::QueueReader& reader, const LeaderboardOptions& options) {
   if (by_table && info != nullptr) board.maximize = !info->lower_is_better;
   board.with = options.with;
   board.ids = reader.ids_of_sweep(id);
-  const auto sample = reader.trials(
-      {board.ids.begin(), board.ids.begin() + static_cast<ptrdiff_t>(std::min(kSample, board.ids.size()))});
+  const auto sample = reader.trials({board.ids.begin(), board.ids.begin() + std::min(kSample, board.ids.size())});
   const auto space = space_of(board.sweep);
   board.joined = !options.trials && repeats_seeds(space, sample);
   for (const auto& parameter : space) board.keys.insert(parameter.key);
@@ -175,7 +174,7 @@ Board make_board(jobs::QueueReader& reader, const LeaderboardOptions& options) {
     throw jobs::JobRefused("metric {}: not a metric of foretime, so its direction is unknown; give --goal",
                            board.metric);
   const auto shown = options.top.value_or(options.csv || options.json ? 0 : kShown);
-  if (shown > 0 && board.rows.size() > static_cast<size_t>(shown)) {
+  if (shown > 0 && std::ssize(board.rows) > shown) {
     board.omitted_rows = board.rows.size() - shown;
     board.rows.resize(shown);
   }

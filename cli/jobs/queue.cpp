@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "base/duration.h"
 #include "base/table.h"
 #include "base/terminal.h"
 #include "cli/jobs/job_view.h"
@@ -65,8 +66,7 @@ void run(const QueueCommandOptions& options) {
   const bool changes = keeps || options.queue.accept_loss;
   QueueAccess access(options.queue, changes ? Start::never : Start::to_read);
   jobs::Retention keep;
-  if (options.keep_days >= 0)
-    keep.time = jobs::Milliseconds(static_cast<int64_t>(options.keep_days * 24 * 3600 * 1000));
+  if (options.keep_days >= 0) keep.time = milliseconds_of(options.keep_days * 24 * 3600);
   if (options.keep_jobs >= 0) keep.jobs = options.keep_jobs;
   if (options.artifact_mib >= 0) keep.artifact_bytes = options.artifact_mib << 20;
   if (keeps) access.agree_to_keep(keep, true);
@@ -98,13 +98,12 @@ void run(const QueueCommandOptions& options) {
   if (statistics.paused) fmt::print("the queue is PAUSED: nothing is claimed (foretime resume)\n");
   if (const auto keep = statistics.keep_finished_ms)
     fmt::print("jobs that ended are kept {}\n",
-               *keep == 0 ? "for ever" : fmt::format("for {:g} days", static_cast<double>(*keep) / 86'400'000));
+               *keep == 0 ? "for ever" : fmt::format("for {:g} days", *keep / 86'400'000.0));
   if (const auto keep = statistics.keep_jobs; keep && *keep > 0)
     fmt::print("of those, the newest {} are kept\n", *keep);
   if (statistics.artifact_bytes > 0)
-    fmt::print("{:.1f} MiB of artifacts are in Redis, of at most {:.0f}\n",
-               static_cast<double>(statistics.artifact_bytes) / (1 << 20),
-               static_cast<double>(statistics.artifact_quota.value_or(access.settings().artifact_bytes)) / (1 << 20));
+    fmt::print("{:.1f} MiB of artifacts are in Redis, of at most {:.0f}\n", statistics.artifact_bytes / 0x1p20,
+               statistics.artifact_quota.value_or(access.settings().artifact_bytes) / 0x1p20);
   fmt::print("\n{}\noldest waiting: {}\n\n{}\n", states_table(statistics),
              statistics.oldest_waiting_ms > 0 ? age_text(statistics.oldest_waiting_ms) : "-", totals_table(statistics));
   fmt::print("{}", programs_notice(statistics));

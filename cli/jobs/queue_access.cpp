@@ -9,7 +9,9 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
+#include "base/duration.h"
 #include "base/process_secrets.h"
+#include "base/text.h"
 #include "cli/parsing/options.h"
 #include "jobs/error.h"
 #include "jobs/queue/redis_queue.h"
@@ -23,9 +25,7 @@ constexpr size_t kLongestPrefix = 100;
 
 /// Keys start with {prefix}: a brace in it would end the cluster's hash tag early.
 void check_prefix(const std::string& prefix) {
-  const bool plain = std::all_of(prefix.begin(), prefix.end(), [](unsigned char c) {
-    return std::isalnum(c) != 0 || c == '_' || c == '-' || c == '.' || c == ':';
-  });
+  const bool plain = has_only_letters_digits_and("_-.:", prefix);
   if (prefix.empty() || prefix.size() > kLongestPrefix || !plain)
     throw jobs::JobsError("--prefix (or FORETIME_PREFIX) '{}': expected 1 to {} letters, digits, _ - . :",
                           prefix.substr(0, 40), kLongestPrefix);
@@ -54,11 +54,11 @@ QueueAccess::QueueAccess(const QueueOptions& options, Start start) {
   check_prefix(options.prefix);
   settings_.prefix = options.prefix;
   runs_ = options.runs;
-  settings_.backoff_base = jobs::Milliseconds(static_cast<int64_t>(options.retry_seconds * 1000));
+  settings_.backoff_base = milliseconds_of(options.retry_seconds);
   settings_.loss_backoff_cap =
       std::clamp(settings_.backoff_base * kLossBackoff, jobs::Milliseconds(1), kLongestBackoff);
   settings_.keep_jobs = options.keep_jobs;
-  settings_.keep_finished = jobs::Milliseconds(static_cast<int64_t>(options.keep_days * 24 * 3600 * 1000));
+  settings_.keep_finished = milliseconds_of(options.keep_days * 24 * 3600);
   protect_secrets();
   bool found = false;
   url_ = jobs::RedisUrl::from_environment(options.redis, found);

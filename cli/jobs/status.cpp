@@ -84,7 +84,7 @@ void print_document(jobs::QueueReader& reader, const std::vector<std::string>& i
   std::string text = compact ? "{\"jobs\":[" : "{\n  \"jobs\": [";
   bool any = false;
   for (size_t from = 0; from < ids.size(); from += kPage) {
-    const auto begin = ids.begin() + static_cast<std::ptrdiff_t>(from);
+    const auto begin = ids.begin() + from;
     std::vector<jobs::JobRecord> page;
     try {
       page = reader.jobs({begin, ids.end() - begin > static_cast<std::ptrdiff_t>(kPage) ? begin + kPage : ids.end()});

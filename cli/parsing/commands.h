@@ -9,10 +9,6 @@ class App;
 /// for outcomes that are not failures (75: pre-empted; 7: jobs failed).
 namespace foretime::cli {
 
-void add_train_command(CLI::App& app, int& exit_code);
-void add_evaluate_command(CLI::App& app);
-void add_rank_command(CLI::App& app);
-void add_data_command(CLI::App& app);
 void add_bundle_command(CLI::App& app);
 void add_pretrained_command(CLI::App& app);
 void add_target_command(CLI::App& app);
@@ -20,9 +16,6 @@ void add_experiment_command(CLI::App& app, int& exit_code);
 /// Adds the command that completes the subcommands of `app`.
 void add_completion_command(CLI::App& app);
 void add_config_command(CLI::App& app);
-void add_doctor_command(CLI::App& app);
-void add_export_command(CLI::App& app);
-void add_finetune_command(CLI::App& app, int& exit_code);
 void add_plan_command(CLI::App& app);
 void add_history_command(CLI::App& app);
 

@@ -102,7 +102,7 @@ torch::Tensor tensor_of(const std::string& bytes, int64_t size) {
 }
 
 std::string string_of(const torch::Tensor& bytes) {
-  return {static_cast<const char*>(bytes.data_ptr()), static_cast<size_t>(bytes.numel())};
+  return {static_cast<const char*>(bytes.data_ptr()), bytes.nbytes()};
 }
 
 void broadcast_pieces(const std::shared_ptr<MpiChannel>& channel, const Call& call, const torch::Tensor& tensor,

@@ -23,7 +23,7 @@ struct MpiChannel {
   // Communicators for an algorithm's transfers by number and scope, except number 0 of all ranks, which uses `comm`.
   // Later transfers begin when earlier ones end, so each number needs a separate order.
   std::map<std::pair<size_t, Scope>, MPI_Comm> later;
-  int host_block = 1;
+  int host_block = 1;  // see Communicator::host_block
   std::weak_ptr<MpiStages> last_stages;
   int64_t max_count = 0;
 };
@@ -40,7 +40,8 @@ class MpiCommunicator final : public Communicator {
   // MPI counts are ints.
   static constexpr int64_t kMaxCount = int64_t{1} << 30;
 
-  /// Longer data are sent in pieces of `max_count` elements. `host_block` 0 means the group's value. Collective.
+  /// Data longer than `max_count` elements are sent in pieces. `host_block` replaces the group's
+  /// Communicator::host_block; 0 keeps it. Collective.
   explicit MpiCommunicator(std::shared_ptr<MpiGroup> group, int64_t max_count = kMaxCount, int host_block = 0);
 
   int rank() const override { return channel_->group->rank(); }

@@ -56,7 +56,7 @@ std::string late_ranks(const Call& call, const MpiGroup& group,
   std::vector<std::string> late, here;
   for (size_t rank = 0; rank < answers.size(); ++rank) {
     const auto& answer = answers[rank];
-    if (static_cast<int>(rank) == group.rank()) continue;
+    if (std::cmp_equal(rank, group.rank())) continue;
     const auto name = group.name_of(rank);
     if (!answer) {
       late.push_back(name + " (no answer)");
@@ -203,7 +203,7 @@ MpiGroup::MpiGroup(Seconds timeout) : timeout_(timeout) {
   check(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, rank_, MPI_INFO_NULL, &host), "MPI_Comm_split_type");
   MPI_Comm_rank(host, &local_rank_);
   MPI_Comm_size(host, &local_size_);
-  std::vector<int> leaders(static_cast<size_t>(size_));  // [ranks] first rank on the rank's host
+  std::vector<int> leaders(size_);  // [ranks] first rank on the rank's host
   int leader = rank_;
   check(MPI_Bcast(&leader, 1, MPI_INT, 0, host), "MPI_Bcast");
   check(MPI_Allgather(&leader, 1, MPI_INT, leaders.data(), 1, MPI_INT, MPI_COMM_WORLD), "MPI_Allgather");

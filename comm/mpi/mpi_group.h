@@ -56,7 +56,7 @@ class PeerWatch {
   /// Returns the answers to the last question by rank; nullopt for a rank that has not answered.
   const std::vector<std::optional<Answer>>& answers() const { return answers_; }
   /// Returns the time of the peer's last answer that it works; the clock's epoch if there is none.
-  std::chrono::steady_clock::time_point worked_at(int rank) const { return worked_at_[static_cast<size_t>(rank)]; }
+  std::chrono::steady_clock::time_point worked_at(int rank) const { return worked_at_[rank]; }
 
   /// Reports to every peer that this rank ends, and waits at most `limit` until the messages are sent.
   void announce_end(const std::string& reason, std::chrono::duration<double> limit);

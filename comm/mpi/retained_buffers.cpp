@@ -26,7 +26,7 @@ int RetainedBuffers::test(bool& done) {
   if (done) return MPI_SUCCESS;
   auto& requests = contents_->requests;
   int all = 0;
-  const int code = MPI_Testall(static_cast<int>(requests.size()), requests.data(), &all, MPI_STATUSES_IGNORE);
+  const int code = MPI_Testall(requests.size(), requests.data(), &all, MPI_STATUSES_IGNORE);
   done = code == MPI_SUCCESS && all != 0;
   if (done) contents_ = std::make_unique<Contents>();
   return code;

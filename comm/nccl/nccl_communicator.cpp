@@ -245,7 +245,7 @@ std::vector<std::string> gpu_addresses() {
   std::vector<std::string> found(visible_gpus());
   for (size_t gpu = 0; gpu < found.size(); ++gpu) {
     char bus[32] = "";
-    const auto named = cudaDeviceGetPCIBusId(bus, sizeof bus, static_cast<int>(gpu));
+    const auto named = cudaDeviceGetPCIBusId(bus, sizeof bus, gpu);
     found[gpu] = named == cudaSuccess ? bus : cuda_text("cudaDeviceGetPCIBusId", named);
   }
   return found;

@@ -248,7 +248,11 @@ EvalIndices read_eval_indices(const std::filesystem::path& file) {
     for (auto& [graph, ids] : read_file(part))
       all.emplace(qualified_name(collection_named(collection), graph), std::move(ids));
   }
-  if (all.empty()) throw DataError("{}: no evaluation indices, expected xla_default.json or its like", file.string());
+  if (all.empty())
+    throw DataError(
+        "{}: found no evaluation indices in this folder, expected xla_random.json, xla_default.json, nlp_random.json "
+        "or nlp_default.json in it",
+        file.string());
   return all;
 }
 

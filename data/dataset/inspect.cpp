@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "base/index_range.h"
 #include "base/kendall.h"
 
 namespace foretime::data {
@@ -30,7 +31,7 @@ void count_configurations(std::vector<uint64_t> hashes, GroupReport& report) {
   for (size_t first = 0, last = 0; first < hashes.size(); first = last) {
     while (last < hashes.size() && hashes[last] == hashes[first]) ++last;
     ++report.distinct_configurations;
-    report.most_repeated = std::max(report.most_repeated, static_cast<int64_t>(last - first));
+    report.most_repeated = std::max<int64_t>(report.most_repeated, last - first);
   }
 }
 
@@ -97,7 +98,7 @@ bool is_synthetic(const std::string& group_name) { return group_name.starts_with
 
 const char* unit_name(RuntimeUnit unit) {
   constexpr const char* kNames[] = {"ns", "s", "× normaliser"};
-  return kNames[static_cast<size_t>(unit)];
+  return kNames[index_of(unit)];
 }
 
 GroupReport inspect_group(const Group& group, const std::string& file) {

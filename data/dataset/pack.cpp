@@ -111,8 +111,7 @@ void join_parts(const std::filesystem::path& file, const std::vector<std::filesy
 }
 
 int64_t pack_workers(size_t groups, int64_t processes, const PackOptions& options) {
-  return std::min(std::max<int64_t>(1, static_cast<int64_t>(groups)),
-                  processes * std::max<int64_t>(1, options.threads));
+  return std::min(std::max<int64_t>(1, groups), processes * std::max<int64_t>(1, options.threads));
 }
 
 PackParts::PackParts(std::filesystem::path file, const std::vector<GroupHeader>& headers, int64_t workers,

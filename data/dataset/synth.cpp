@@ -41,7 +41,7 @@ class Random {
   }
   double uniform() { return (next() >> 11) * 0x1p-53; }
   /// 0 … bound - 1; `bound` is far below 2^64, so the bias of the product is not seen.
-  int64_t below(int64_t bound) { return std::min(static_cast<int64_t>(uniform() * bound), bound - 1); }
+  int64_t below(int64_t bound) { return std::min<int64_t>(uniform() * bound, bound - 1); }
   double normal() { return std::sqrt(-2.0 * std::log(1.0 - uniform())) * std::cos(2.0 * std::numbers::pi * uniform()); }
 
  private:
@@ -79,7 +79,7 @@ void make_edges(GraphBlock& graph, const SynthSettings& settings, const std::vec
   for (int64_t v = 1; v < settings.nodes; ++v) {
     for (int64_t i = random.below(2); i >= 0; --i) {
       const int64_t reach = random.below(10) == 0 ? v : std::min<int64_t>(v, 8);
-      edges.emplace_back(static_cast<int32_t>(v), static_cast<int32_t>(v - 1 - random.below(reach)));
+      edges.emplace_back(v, v - 1 - random.below(reach));
     }
   }
   for (size_t j = 1; j < configurable.size(); ++j) {
@@ -109,7 +109,7 @@ void make_nodes(GraphBlock& graph, const SynthSettings& settings, const std::vec
     const int64_t rank = 2 + random.below(3);
     double sum = 0.0, product = 1.0;
     for (int64_t d = 0; d < rank; ++d) {
-      const double size = std::ldexp(1.0, static_cast<int>(random.below(8)));
+      const double size = std::ldexp(1.0, random.below(8));
       row[kShapeColumn + d] = size;
       sum += size;
       product *= size;
@@ -254,9 +254,8 @@ class Synthesis {
     for (size_t j = 0; j < codes.size(); ++j) {
       const double draw = random.uniform();
       // The lower part of one draw chooses the row where the draw says that there is a change at all.
-      const int64_t rows = layouts_->rows(static_cast<int64_t>(j));
-      codes[j] = draw < changed ? static_cast<uint8_t>(std::min(rows - 1, static_cast<int64_t>(draw / changed * rows)))
-                                : uint8_t{0};
+      const int64_t rows = layouts_->rows(j);
+      codes[j] = draw < changed ? static_cast<uint8_t>(std::min<int64_t>(rows - 1, draw / changed * rows)) : uint8_t{0};
     }
   }
 

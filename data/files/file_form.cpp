@@ -1,7 +1,6 @@
 #include "data/files/file_form.h"
 
 #include <algorithm>
-#include <cctype>
 #include <string>
 
 #include <fmt/format.h>
@@ -72,7 +71,7 @@ struct Start {
   bool is_numbered_list() const {
     std::string packed;
     for (const char c : text.substr(0, 64))
-      if (std::isspace(static_cast<uint8_t>(c)) == 0) packed += c;
+      if (c != ' ' && (c < '\t' || c > '\r')) packed += c;
     const auto end = packed.find_first_not_of("0123456789", 1);
     return packed.starts_with('[') && end > 1 && end != std::string::npos && packed.substr(end).starts_with(",[[");
   }

@@ -22,8 +22,7 @@ Inflater::Inflater(Inflater&&) noexcept = default;
 Inflater::Step Inflater::inflate(std::span<const std::byte> in, std::span<std::byte> out) {
   constexpr size_t kMost = std::numeric_limits<uint32_t>::max() / 2;
   inflate_state& stream = state_->stream;
-  const auto given = static_cast<uint32_t>(std::min(in.size(), kMost)),
-             room = static_cast<uint32_t>(std::min(out.size(), kMost));
+  const uint32_t given = std::min(in.size(), kMost), room = std::min(out.size(), kMost);
   // ISA-L reads only, though its pointer says otherwise.
   stream.next_in = reinterpret_cast<uint8_t*>(const_cast<std::byte*>(in.data()));
   stream.avail_in = given;

@@ -9,6 +9,7 @@
 #include <zip.h>
 
 #include "base/files.h"
+#include "base/index_range.h"
 
 namespace foretime::data {
 namespace {
@@ -161,7 +162,7 @@ uint64_t little_endian(std::string_view bytes) {
 
 std::string NpyType::str() const {
   const char order = kind != NpyKind::text && size == 1 ? '|' : big_endian ? '>' : '<';
-  return fmt::format("{}{}{}", order, kLetters[static_cast<size_t>(kind)], kind == NpyKind::text ? size / 4 : size);
+  return fmt::format("{}{}{}", order, kLetters[index_of(kind)], kind == NpyKind::text ? size / 4 : size);
 }
 
 int64_t NpyHeader::elements() const {
@@ -171,7 +172,7 @@ int64_t NpyHeader::elements() const {
 }
 
 int64_t npy_header_bytes(std::string_view prefix, const std::string& origin) {
-  if (prefix.size() < static_cast<size_t>(kNpyPrefixBytes) || prefix.substr(0, kMagic.size()) != kMagic)
+  if (std::ssize(prefix) < kNpyPrefixBytes || prefix.substr(0, kMagic.size()) != kMagic)
     throw DataError("{}: does not start as an NPY array (\\x93NUMPY)", origin);
   const int version = static_cast<unsigned char>(prefix[6]);
   if (version < 1 || version > 3) throw DataError("{}: NPY version {}, expected 1, 2 or 3", origin, version);
@@ -242,7 +243,7 @@ void NpzWriter::add_array(const std::string& name, const NpyType& type, bool for
                           const std::vector<int64_t>& shape, const void* data, size_t bytes) {
   std::string text = format_npy_header(type, fortran_order, shape);
   const NpyHeader header = parse_npy_header(text, fmt::format("{}: entry {}", path_.string(), name));
-  if (header.payload_bytes() != static_cast<int64_t>(bytes))
+  if (std::cmp_not_equal(header.payload_bytes(), bytes))
     throw DataError("{}: entry {}: {} bytes, expected {} for shape {}", path_.string(), name, bytes,
                     header.payload_bytes(), shape_text(shape));
   text.append(static_cast<const char*>(data), bytes);

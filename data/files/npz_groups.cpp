@@ -46,7 +46,7 @@ int64_t read_features(const NpzReader& file, const FeatureSink& features) {
   std::vector<float> piece(std::min(nodes, kNodesAtOnce) * kHloFeatures);
   while (done < nodes) {
     const size_t now = std::min(nodes - done, kNodesAtOnce) * kHloFeatures;
-    stream.read(piece.data(), static_cast<int64_t>(now));
+    stream.read(piece.data(), now);
     pass(std::span<const float>(piece).first(now));
   }
   stream.finish();
@@ -155,7 +155,7 @@ void code_in_pieces(NpyStream& stream, int64_t candidates, int64_t configurable,
                     const LayoutSink& sink) {
   const int64_t width = configurable * kLayoutFeatures;
   const int64_t at_once = std::max<int64_t>(1, kPieceBytes / std::max<int64_t>(1, width * int64_t{sizeof(T)}));
-  std::vector<T> piece(static_cast<size_t>(std::min(at_once, candidates) * width));
+  std::vector<T> piece(std::min(at_once, candidates) * width);
   std::vector<uint8_t> codes(std::min(at_once, candidates) * configurable);
   for (int64_t done = 0; done < candidates;) {
     const int64_t now = std::min(at_once, candidates - done);

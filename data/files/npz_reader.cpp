@@ -7,6 +7,7 @@
 #include <limits>
 #include <set>
 #include <type_traits>
+#include <utility>
 
 #include <fmt/format.h>
 #include <zip.h>
@@ -245,9 +246,9 @@ bool convert_any(const NpyType& type, const unsigned char* bytes, To* out, int64
 }
 
 NpyHeader read_header(ZipReader& reader, const std::string& origin) {
-  if (reader.entry().size < static_cast<uint64_t>(kNpyPrefixBytes))
+  if (std::cmp_less(reader.entry().size, kNpyPrefixBytes))
     throw DataError("{}: {} bytes, expected an NPY array", origin, reader.entry().size);
-  std::string text(static_cast<size_t>(kNpyPrefixBytes), '\0');
+  std::string text(kNpyPrefixBytes, '\0');
   reader.read(text.data(), text.size());
   const uint64_t bytes = npy_header_bytes(text, origin);
   if (bytes > reader.entry().size)
@@ -256,7 +257,7 @@ NpyHeader read_header(ZipReader& reader, const std::string& origin) {
   reader.read(text.data() + kNpyPrefixBytes, bytes - kNpyPrefixBytes);
   NpyHeader header = parse_npy_header(text, origin);
   const uint64_t held = reader.entry().size - bytes;
-  if (static_cast<uint64_t>(header.payload_bytes()) != held)
+  if (std::cmp_not_equal(header.payload_bytes(), held))
     throw DataError("{}: the header's shape {} of {} needs {} bytes, but the entry holds {}", origin,
                     shape_text(header.shape), header.type.str(), header.payload_bytes(), held);
   return header;
@@ -358,7 +359,7 @@ std::vector<std::string> NpyStream::read_text(int64_t count) {
 
 template <NpyNumber T>
 std::vector<T> NpyStream::read_all() {
-  std::vector<T> values(static_cast<size_t>(remaining_));
+  std::vector<T> values(remaining_);
   read(values.data(), remaining_);
   finish();
   const auto wide = std::ranges::count_if(header_.shape, [](int64_t d) { return d > 1; });

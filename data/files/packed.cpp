@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <cstring>
 #include <limits>
+#include <utility>
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -54,7 +55,7 @@ File::File(const std::filesystem::path& path)
 void File::read(void* to, uint64_t bytes, uint64_t offset, const char* field) const {
   auto* at = static_cast<char*>(to);
   while (bytes > 0) {
-    const ssize_t got = ::pread(descriptor(), at, bytes, static_cast<off_t>(offset));
+    const ssize_t got = ::pread(descriptor(), at, bytes, offset);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0 && is_storage_failure(errno)) throw_file_error(path_, fmt::format("{} cannot be read", field), errno);
     if (got < 0) fail(field, "{}", std::strerror(errno));
@@ -73,7 +74,8 @@ CollectionFile::CollectionFile(const std::filesystem::path& path) : file_(path) 
   }
   if (!S_ISREG(status.st_mode)) file_.fail("file", "not a regular file");
   file_.read(&preamble_, sizeof preamble_, 0, "preamble");
-  if (preamble_.magic != kMagic) file_.fail("preamble", "found found other first bytes, expected a packed collection");
+  if (preamble_.magic != kMagic)
+    file_.fail("preamble", "found other first bytes, expected those of a packed collection");
   if (preamble_.endian_mark != kEndianMark)
     file_.fail("preamble", "endian mark {:#x}, expected {:#x}", preamble_.endian_mark, kEndianMark);
   if (preamble_.version != kVersion) {
@@ -228,7 +230,7 @@ GroupHeader to_header(const std::filesystem::path& file, int64_t member, std::st
 /// The record that the header came from.
 GroupRecord record_of(const CollectionFile& collection, const GroupHeader& header) {
   const uint64_t count = collection.preamble().group_count;
-  if (header.member < 0 || static_cast<uint64_t>(header.member) >= count)
+  if (header.member < 0 || std::cmp_greater_equal(header.member, count))
     collection.file().fail("group", "{}, expected 0 … {}", header.member, count - 1);
   std::string name;
   const GroupRecord record = collection.record(header.member, name);

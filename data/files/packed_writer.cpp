@@ -65,7 +65,7 @@ void Output::add_record(GroupRecord record, const std::string& name) {
 
 void Output::copy_bytes(const File& from, uint64_t offset, uint64_t bytes) {
   file_.flush();
-  auto in_at = static_cast<off_t>(offset), out_at = static_cast<off_t>(position_);
+  off_t in_at = offset, out_at = position_;
   position_ += bytes;
   while (bytes > 0) {
     const ssize_t copied = ::copy_file_range(from.descriptor(), &in_at, file_.descriptor(), &out_at, bytes, 0);
@@ -79,7 +79,7 @@ void Output::copy_bytes(const File& from, uint64_t offset, uint64_t bytes) {
     const uint64_t now = std::min<uint64_t>(bytes, piece.size());
     from.read(piece.data(), now, in_at, "sections");
     file_.write({piece.data(), now});
-    in_at += static_cast<off_t>(now);
+    in_at += now;
   }
 }
 
@@ -257,7 +257,7 @@ struct PackedWriter::State {
     record.collection = static_cast<uint64_t>(group.collection);
     record.sizes = sizes_of(group);
     const auto expect_bytes = [&](Section section, const char* field, int64_t count) {
-      if (record.sections[section].bytes != static_cast<uint64_t>(count))
+      if (std::cmp_not_equal(record.sections[section].bytes, count))
         throw DataError("{}: {}: {} bytes were streamed, expected {}", origin(name), field,
                         record.sections[section].bytes, count);
     };

@@ -48,10 +48,8 @@ std::string nearest_type(const TypeUse& use) {
   if (use.loops > 0) return "For";
   std::vector<std::string> names;
   for (const auto name : tir_type_names()) names.emplace_back(name);
-  const auto same = std::ranges::find_if(names, [&](const std::string& name) {
-    return std::ranges::equal(name, use.name,
-                              [](unsigned char a, unsigned char b) { return std::tolower(a) == std::tolower(b); });
-  });
+  const auto same =
+      std::ranges::find_if(names, [&](const auto& name) { return lower_case(name) == lower_case(use.name); });
   return same != names.end() ? *same : nearest_name(use.name, names);
 }
 

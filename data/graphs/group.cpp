@@ -16,7 +16,7 @@ constexpr std::array<std::string_view, kCollections> kCollectionNames = {
 
 }  // namespace
 
-std::string to_string(Collection collection) { return std::string(kCollectionNames[static_cast<size_t>(collection)]); }
+std::string to_string(Collection collection) { return std::string(kCollectionNames[index_of(collection)]); }
 
 Collection collection_named(std::string_view name) {
   for (size_t i = 1; i < kCollectionNames.size(); ++i) {
@@ -64,8 +64,7 @@ uint64_t graph_hash(const GraphBlock& graphs, int64_t g, int64_t columns) {
   const int64_t first = nodes.first(), count = nodes.size();
   std::vector<int32_t> ends;
   for (const auto* side : {&graphs.edge_source, &graphs.edge_target}) {
-    for (const int32_t node : side->subspan(edges.first(), edges.size()))
-      ends.push_back(node - static_cast<int32_t>(first));
+    for (const int32_t node : side->subspan(edges.first(), edges.size())) ends.push_back(node - first);
   }
   auto features =
       without_negative_zeros(graphs.node_features.subspan(first * graphs.feature_count, count * graphs.feature_count));
@@ -102,7 +101,7 @@ uint64_t configuration_hash(const Group& group, int64_t c) {
 
 const char* kind_name(CandidateKind kind) {
   constexpr const char* kNames[] = {"layout", "tile", "programs"};
-  return kNames[static_cast<size_t>(kind)];
+  return kNames[index_of(kind)];
 }
 
 void GraphBlock::set_edges(std::vector<int32_t> sources, std::vector<int32_t> targets) {

@@ -30,7 +30,7 @@ LayoutCoder::Row LayoutCoder::whole_numbers(const T* row, size_t node) const {
     if (!fits || static_cast<T>(static_cast<int8_t>(row[k])) != row[k])
       throw DataError("{}: {} at candidate {}, node {}, column {}, expected a whole number from -128 to 127", origin_,
                       row[k], candidate_, nodes_[node], k);
-    whole[k] = static_cast<int8_t>(row[k]);
+    whole[k] = row[k];
   }
   return whole;
 }

@@ -46,8 +46,7 @@ namespace {
 
 /// The neighbours of each node, edges taken in both directions.
 struct Neighbours {
-  explicit Neighbours(const GraphBlock& graphs)
-      : first(static_cast<size_t>(graphs.nodes()) + 1, 0), nodes(2 * static_cast<size_t>(graphs.edges())) {
+  explicit Neighbours(const GraphBlock& graphs) : first(graphs.nodes() + 1, 0), nodes(2 * graphs.edges()) {
     for (int64_t e = 0; e < graphs.edges(); ++e) {
       ++first[graphs.edge_source[e] + 1];
       ++first[graphs.edge_target[e] + 1];

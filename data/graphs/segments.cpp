@@ -24,12 +24,12 @@ Adjacency undirected(const GraphBlock& graphs, int64_t first, int64_t last) {
   for (int64_t e = 0; e < graphs.edges(); ++e) {
     const int64_t u = graphs.edge_source[e], v = graphs.edge_target[e];
     if (u == v || u < first || u >= last || v < first || v >= last) continue;
-    ends.emplace_back(static_cast<idx_t>(u - first), static_cast<idx_t>(v - first));
-    ends.emplace_back(static_cast<idx_t>(v - first), static_cast<idx_t>(u - first));
+    ends.emplace_back(u - first, v - first);
+    ends.emplace_back(v - first, u - first);
   }
   std::ranges::sort(ends);
   Adjacency result;
-  result.start.assign(static_cast<size_t>(last - first) + 1, 0);
+  result.start.assign(last - first + 1, 0);
   for (size_t i = 0; i < ends.size(); ++i) {
     if (i > 0 && ends[i] == ends[i - 1]) {
       ++result.weight.back();
@@ -56,7 +56,9 @@ std::vector<idx_t> metis_parts(Adjacency& graph, idx_t parts) {
   const int status =
       METIS_PartGraphKway(&nodes, &constraints, graph.start.data(), graph.neighbour.data(), nullptr, nullptr,
                           graph.weight.data(), &parts, nullptr, nullptr, options.data(), &cut, part.data());
-  if (status != METIS_OK) throw DataError("METIS: {} nodes in {} parts: status {}", nodes, parts, status);
+  if (status != METIS_OK)
+    throw DataError("METIS cannot cut {} nodes into {} parts: status {}, which is {}", nodes, parts, status,
+                    status == METIS_ERROR_MEMORY ? "out of memory" : "an error");
   return part;
 }
 
@@ -175,7 +177,7 @@ class Cutter {
       return;
     }
     const auto part = partition_nodes(graphs_, first, last, rule_.max_nodes);
-    std::vector<std::vector<int32_t>> members(static_cast<size_t>(*std::ranges::max_element(part)) + 1);
+    std::vector<std::vector<int32_t>> members(*std::ranges::max_element(part) + 1);
     for (int64_t v = first; v < last; ++v) members[part[v - first]].push_back(v);
     std::erase_if(members, [](const auto& nodes) { return nodes.empty(); });
     std::ranges::sort(members);
@@ -205,7 +207,7 @@ std::vector<int32_t> Segments::of_nodes() const {
 
 Segments make_segments(const Group& group, const SegmentRule& rule) {
   if (group.kind != CandidateKind::layout)
-    throw DataError("{}: cut into segments, expected a layout group", group.name);
+    throw DataError("group {}: cannot be cut into segments, expected a layout group", group.name);
   Segments whole;
   const int64_t nodes = group.graphs.nodes();
   if (rule.max_nodes <= 0 || nodes <= rule.max_nodes) {

@@ -191,7 +191,7 @@ void check_runtimes(std::span<const double> runtimes, bool may_be_unlabelled, co
 void validate_runtimes(std::span<const double> runtimes, std::span<const double> flops, int64_t candidates,
                        const std::string& origin, bool may_fail) {
   const auto expect_size = [&](const char* field, size_t found) {
-    if (static_cast<int64_t>(found) != candidates) fail_at(origin, field, "{} values, expected {}", found, candidates);
+    if (std::cmp_not_equal(found, candidates)) fail_at(origin, field, "{} values, expected {}", found, candidates);
   };
   expect_size("runtimes", runtimes.size());
   check_runtimes(runtimes, true, origin + ": runtimes", may_fail);

@@ -147,7 +147,7 @@ EventFile::EventFile(const fs::path& folder, int64_t first_step) {
     }
   }
   // The name is later than those of earlier files, so that a running TensorBoard continues with it.
-  auto time = static_cast<int64_t>(wall_time());
+  int64_t time = wall_time();
   const auto path_at = [&] { return folder / fmt::format("{}{:010}.{}{}", kPrefix, time, host_name(), kSuffix); };
   while (files().exists(path_at())) ++time;
   file_ = files().open(path_at(), Files::Open::replace);
@@ -181,7 +181,7 @@ void EventFile::histogram(int64_t step, const std::string& tag, std::span<const 
     sum += value;
     squares += value * value;
     const double place = high > low ? (value - low) / (high - low) * buckets : 0;
-    ++counts[std::min(static_cast<size_t>(place), buckets - 1)];
+    ++counts[std::min<size_t>(place, buckets - 1)];
   }
   histogram->set_sum(sum);
   histogram->set_sum_squares(squares);

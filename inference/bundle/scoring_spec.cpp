@@ -11,6 +11,7 @@
 #include <fmt/ranges.h>
 
 #include "base/checksum.h"
+#include "base/index_range.h"
 #include "data/frontends/hlo/node_features.h"
 #include "data/frontends/loops/loop_columns.h"
 #include "data/frontends/loops/loop_graph.h"
@@ -58,9 +59,8 @@ class Reader {
   }
   int64_t whole(const char* key, int64_t least, int64_t most) const {
     const Json& value = at(key);
-    const bool fits = value.is_number_integer() &&
-                      (!value.is_number_unsigned() ||
-                       value.get<uint64_t>() <= static_cast<uint64_t>(std::numeric_limits<int64_t>::max()));
+    const bool fits =
+        value.is_number_integer() && (!value.is_number_unsigned() || std::in_range<int64_t>(value.get<uint64_t>()));
     if (!fits || value.get<int64_t>() < least || value.get<int64_t>() > most)
       fail(key, fmt::format("{}, expected a whole number from {} to {}", shown(value), least, most));
     return value.get<int64_t>();
@@ -177,7 +177,7 @@ data::GpuLimits gpu_in(const Reader& machine) {
   if (!machine.has("gpu")) return gpu;  // a CPU
   const auto limits = machine.object("gpu");
   for (const auto& [key, field] : kGpuFields) gpu.*field = limits.whole(key, 1, int64_t{1} << 40);
-  if (gpu.warp_size > static_cast<int64_t>(data::kMostLanes))
+  if (std::cmp_greater(gpu.warp_size, data::kMostLanes))
     limits.fail("warp_size", fmt::format("{}, expected at most {}", gpu.warp_size, data::kMostLanes));
   if (gpu.threads_per_multiprocessor < gpu.warp_size)
     limits.fail("threads_per_multiprocessor",
@@ -319,7 +319,7 @@ Json schema_of(data::CandidateKind kind, std::optional<configs::Representation> 
   const auto if_as_many = [](std::vector<std::string> names, int64_t count) {
     return std::ssize(names) == count ? names : std::vector<std::string>();
   };
-  Json schema = {{"kind", kKinds[static_cast<size_t>(kind)]},
+  Json schema = {{"kind", kKinds[index_of(kind)]},
                  {"representation", representation ? word_of(*representation) : ""},
                  {"feature_count", feature_count},
                  {"node_type_count", node_type_count},

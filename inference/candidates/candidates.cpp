@@ -61,7 +61,7 @@ class CandidateReader {
       const Inside inside(json_, name);
       if (name == "id") {
         json_.once(has_id);
-        all_.ids.resize(static_cast<size_t>(all_.count) + 1);
+        all_.ids.resize(all_.count + 1);
         all_.ids.back() = json_.name(value);
       } else if (name == field) {
         json_.once(has_configuration);
@@ -224,7 +224,7 @@ void for_each_number(data::NpyStream stream, int64_t row, Take take) {
     for (const T value : stream.read_all<T>()) take(value);
     return;
   }
-  std::vector<T> values(static_cast<size_t>(row));
+  std::vector<T> values(row);
   while (stream.remaining() > 0) {
     stream.read(values.data(), std::min(row, stream.remaining()));
     for (const T value : values) take(value);
@@ -316,7 +316,7 @@ NodeNames::NodeNames(const data::HloFile& file) {
   }
   for (size_t node = 0; node < names_.size(); ++node) {
     if (names_[node].empty()) continue;
-    const auto [place, fresh] = nodes_.try_emplace(names_[node], static_cast<int32_t>(node));
+    const auto [place, fresh] = nodes_.try_emplace(names_[node], node);
     if (!fresh) place->second = kAmbiguous;
   }
 }

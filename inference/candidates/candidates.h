@@ -29,7 +29,7 @@ class NodeNames {
   int32_t find(std::string_view name) const;
   /// Returns the name of a node; "" if it has none.
   std::string_view of(int32_t node) const {
-    return static_cast<size_t>(node) < names_.size() ? std::string_view(names_[node]) : "";
+    return node >= 0 && node < std::ssize(names_) ? std::string_view(names_[node]) : "";
   }
   bool empty() const { return nodes_.empty(); }
 

@@ -35,7 +35,7 @@ std::vector<size_t> fastest_first(const Ranking& ranking, int64_t top) {
     return scores[a] < scores[b] || (std::isnan(scores[b]) && !std::isnan(scores[a]));
   };
   std::stable_sort(order.begin(), order.end(), faster);
-  if (top > 0) order.resize(std::min(order.size(), static_cast<size_t>(top)));
+  if (top > 0) order.resize(std::min<size_t>(order.size(), top));
   return order;
 }
 

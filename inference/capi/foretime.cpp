@@ -187,7 +187,7 @@ const char* foretime_status_name(foretime_status status) {
   // In the order of foretime_status.
   constexpr const char* kNames[] = {"ok",        "invalid argument", "file error",    "bad bundle",
                                     "bad input", "wrong kind",       "out of memory", "internal error"};
-  return static_cast<size_t>(status) < std::size(kNames) ? kNames[status] : "unknown status";
+  return status >= 0 && status < std::ssize(kNames) ? kNames[status] : "unknown status";
 }
 
 const char* foretime_last_error(void) { return last_error; }

@@ -92,7 +92,7 @@ void list_arrays(foretime_group& group) {
   add(arrays, "flops", from.flops);
 }
 
-bool is_place(int64_t place, size_t count) { return place >= 0 && static_cast<size_t>(place) < count; }
+bool is_place(int64_t place, size_t count) { return place >= 0 && std::cmp_less(place, count); }
 
 }  // namespace
 

@@ -64,13 +64,13 @@ FORETIME_MULTIVERSION void sum_row(const CsrTerm<double>* terms, int64_t term_co
 template <class T>
 void sum_long_row(const CsrTerm<T>* terms, int64_t term_count, int64_t r, const Epilogue<T>& epilogue, int64_t width,
                   T* out) {
-  std::vector<T> total(static_cast<size_t>(width));
+  std::vector<T> total(width);
   for (int64_t t = 0; t < term_count; ++t) {
     const CsrTerm<T>& term = terms[t];
     const int64_t first = term.row_ptr ? term.row_ptr[r] : r, last = term.row_ptr ? term.row_ptr[r + 1] : r + 1;
     const int64_t pieces = (last - first + kPiece - 1) / kPiece;
-    std::vector<T> sums(static_cast<size_t>(pieces * width));
-    std::vector<int64_t> bounds(static_cast<size_t>(pieces) + 1, last);
+    std::vector<T> sums(pieces * width);
+    std::vector<int64_t> bounds(pieces + 1, last);
     for (int64_t p = 0; p < pieces; ++p) bounds[p] = first + p * kPiece;
 #pragma omp parallel for schedule(static)
     for (int64_t p = 0; p < pieces; ++p) {

@@ -24,7 +24,7 @@ Matrix Add::run(const Run& run) const {
   for (size_t i = 0; i < inputs.size(); ++i) {
     const Matrix& x = run.in(inputs[i]);
     run.expect_rows(x.rows, y.rows);
-    const float factor = i < factors.size() ? static_cast<float>(factors[i]) : 1.0F;
+    const float factor = i < factors.size() ? factors[i] : 1.0F;
     for (int64_t at = 0; at < y.size(); ++at) y.values[at] += factor * x.values[at];
   }
   return y;

@@ -74,8 +74,7 @@ def top_nodes(self, m: Dict[str, Tensor], adjacency: str, nodes: str, result: st
 
 int64_t kept_nodes(int64_t nodes, double ratio) {
   const auto wanted = nodes * ratio;
-  return std::clamp<int64_t>(static_cast<int64_t>(std::ceil(wanted * (1 - kWhole))), std::min<int64_t>(1, nodes),
-                             nodes);
+  return std::clamp<int64_t>(std::ceil(wanted * (1 - kWhole)), std::min<int64_t>(1, nodes), nodes);
 }
 
 void choose_nodes(std::span<const double> scores, int64_t count, double tie_part, int64_t first, int64_t* kept) {
@@ -146,7 +145,7 @@ Matrix TopNodes::run(const Run& run) const {
     }
     const int64_t keep = kept_nodes(count, ratio), before = left->graph_ptr.back();
     kept.resize(before + keep);
-    choose_nodes({scores.data() + first, static_cast<size_t>(count)}, keep, tie, first, kept.data() + before);
+    choose_nodes(std::span(scores.data() + first, count), keep, tie, first, kept.data() + before);
     left->graph_ptr.push_back(before + keep);
   }
   auto y = run.made(kept.size(), from.columns);
@@ -156,7 +155,7 @@ Matrix TopNodes::run(const Run& run) const {
     left->nodes.push_back(i);
     const float gate = std::tanh(s.values[kept[i]]);
     const float* row = from.row(kept[i]);
-    for (int64_t k = 0; k < from.columns; ++k) y.row(static_cast<int64_t>(i))[k] = row[k] * gate;
+    for (int64_t k = 0; k < from.columns; ++k) y.row(i)[k] = row[k] * gate;
   }
   run.give(std::move(s.values));
   for (const int64_t node : kept) {

@@ -50,7 +50,7 @@ void Widths::add(int64_t columns) {
 
 int64_t Widths::of(Value value) const {
   if (value.id < 0) fail("a missing input");
-  const auto node = static_cast<size_t>(value.id) - (value.id < kInputs ? 0 : kInputs);
+  const size_t node = value.id - (value.id < kInputs ? 0 : kInputs);
   if (value.id < kInputs ? inputs_[value.id] < 0 : node >= columns_.size())
     fail(fmt::format("input '{}': no earlier operation computes it", to_string(value)));
   return value.id < kInputs ? inputs_[value.id] : columns_[node];

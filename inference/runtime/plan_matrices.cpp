@@ -121,7 +121,7 @@ StatementParts statement_parts(const float* node_features, int64_t nodes, int64_
     } else if (is(i, Columns::access) && accesses < slots.size()) {
       slots[accesses++].add(node);
     }
-    statement_of[i] = static_cast<int32_t>(result.statements.size()) - 1;
+    statement_of[i] = std::ssize(result.statements) - 1;
   }
   if (!result.statements.empty()) close();
   const auto loop_count = std::ssize(result.loops);
@@ -226,7 +226,7 @@ SparseMatrix PlanMatrices::make(const MatrixRef& name) {
       return has_level && !plan_.levels[at]->candidate.empty() ? gather(plan_.levels[at]->candidate, plan_.candidates())
                                                                : missing();
     case Ref::relation:
-      return has_layer && static_cast<size_t>(name.relation) < plan_.layers[at]->relations.size()
+      return has_layer && name.relation >= 0 && name.relation < std::ssize(plan_.layers[at]->relations)
                  ? csr(plan_.layers[at]->relations[name.relation])
                  : missing();
     case Ref::self: {

@@ -62,7 +62,8 @@ class PlanMatrices {
 
   /// Returns a matrix. Throws BundleError if the plan does not have it.
   const SparseMatrix& matrix(const MatrixRef& name);
-  /// Returns a pool; a plain matrix is a pool of one stage.
+  /// Returns the pool of this name, or a pool whose one stage is the matrix of this name. Throws BundleError if the
+  /// plan has neither.
   const Pool& pool(const MatrixRef& name);
   /// Adds a matrix that an operation has made.
   void add(const MatrixRef& name, SparseMatrix matrix);

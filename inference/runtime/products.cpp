@@ -72,7 +72,7 @@ def weighted(self, m: Dict[str, Tensor], name: str, weights: Tensor, x: Tensor) 
 Entries::Entries(const Run& run, const SparseMatrix& matrix) : matrix_(matrix) {
   rows_ = {matrix.rows, matrix.row_ptr, matrix.column_of, nullptr};
   if (matrix.kind == SparseMatrix::Kind::gather) {
-    unit_.resize(static_cast<size_t>(matrix.rows) + 1);
+    unit_.resize(matrix.rows + 1);
     for (size_t r = 0; r < unit_.size(); ++r) unit_[r] = r;
     rows_.row_ptr = unit_.data();
   } else if (matrix.kind != SparseMatrix::Kind::csr) {

@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include "base/index_range.h"
+
 namespace foretime::inference {
 namespace {
 
@@ -68,9 +70,9 @@ std::string to_string(Value value) {
 }
 
 std::string to_string(const MatrixRef& matrix) {
-  const auto kind = static_cast<size_t>(matrix.kind);
+  const auto kind = index_of(matrix.kind);
   if (is_of_graphs(matrix.kind)) {
-    if (matrix.at < 0) return kOfThePlan[kind - static_cast<size_t>(RefKind::adjacency)];
+    if (matrix.at < 0) return kOfThePlan[kind - index_of(RefKind::adjacency)];
     return fmt::format("{}{}", to_string(Value{matrix.at}), kPatterns[kind].after);
   }
   const Pattern& pattern = kPatterns[kind];
@@ -95,7 +97,7 @@ MatrixRef parse_matrix(std::string_view name) {
   for (const auto& [kind, before, after, numbers] : kPatterns) {
     auto rest = name;
     MatrixRef matrix{.kind = kind};
-    if (is_of_graphs(kind) && name == kOfThePlan[static_cast<size_t>(kind) - static_cast<size_t>(RefKind::adjacency)]) {
+    if (is_of_graphs(kind) && name == kOfThePlan[index_of(kind) - index_of(RefKind::adjacency)]) {
       matrix.at = -1;
       return matrix;
     }

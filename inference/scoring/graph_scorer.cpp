@@ -116,7 +116,7 @@ class Pieces {
     if (shares_ && !ids_.empty()) {
       inference::Workspace workspace;
       const OneOpenMpThread guard;
-      done = std::min(ids_.size(), static_cast<size_t>(std::min(size_.candidates(), kFirstShared)));
+      done = std::min<size_t>(ids_.size(), std::min(size_.candidates(), kFirstShared));
       size_.observe(embed_piece(0, done, workspace));
     }
     const size_t step = shares_ ? std::min(size_.candidates(), kMostShared) : size_.candidates();
@@ -143,7 +143,7 @@ class Pieces {
       return embed_piece(first + count / 2, count - count / 2, workspace);
     }
     auto embedded = model_.executor().embed(plan, workspace);
-    std::copy_n(embedded.values.begin(), embedded.size(), result_.row(static_cast<int64_t>(first)));
+    std::copy_n(embedded.values.begin(), embedded.size(), result_.row(first));
     workspace.give(std::move(embedded.values));
     return plan;
   }
@@ -205,7 +205,7 @@ CodedLayouts code_layouts(Array<int32_t> nodes, std::span<const int8_t> layouts,
   std::vector<int8_t> rows;
   for (const Table& table : tables) {
     rows.insert(rows.end(), table.rows.begin(), table.rows.end());
-    row_ptr.push_back(row_ptr.back() + static_cast<int64_t>(table.count()));
+    row_ptr.push_back(row_ptr.back() + table.count());
   }
   result.layout.nodes = std::move(nodes);
   result.layout.row_ptr = std::move(row_ptr);
@@ -225,7 +225,7 @@ std::vector<float> score_candidates(const Model& model, const data::Group& group
     inference::Matrix all{std::ssize(candidates), embedded.columns, {}};
     all.values.resize(all.size());
     for (size_t i = 0; i < candidates.size(); ++i)
-      std::copy_n(embedded.row(distinct.place[i]), embedded.columns, all.row(static_cast<int64_t>(i)));
+      std::copy_n(embedded.row(distinct.place[i]), embedded.columns, all.row(i));
     embedded = std::move(all);
   }
   const OneOpenMpThread guard;

@@ -5,6 +5,7 @@
 #include <numeric>
 #include <utility>
 
+#include "base/index_range.h"
 #include "configs/settings.h"
 #include "data/dataset/table_pack.h"
 #include "data/frontends/loops/loop_graph.h"
@@ -36,7 +37,7 @@ Options checked(Options options) {
 
 const char* kind_name(ModelKind kind) {
   constexpr const char* kNames[] = {"layout", "tile", "loops", "trees"};
-  return kNames[static_cast<size_t>(kind)];
+  return kNames[index_of(kind)];
 }
 
 Model::Model(Bundle bundle, const Options& options)

@@ -58,7 +58,7 @@ class EmbeddedPrograms {
     }
     auto embedded = model_.executor().embed(std::move(builder).build(), workspace);
     for (size_t i = 0; i < places.size(); ++i) {
-      std::copy_n(embedded.row(static_cast<int64_t>(i)), rows_.columns, rows_.row(places[i]));
+      std::copy_n(embedded.row(i), rows_.columns, rows_.row(places[i]));
       read_[places[i]] = 1;
     }
     workspace.give(std::move(embedded.values));
@@ -87,8 +87,7 @@ class EmbeddedPrograms {
     std::vector<size_t> places;
     for (size_t i = 0; i < read_.size(); ++i) {
       if (read_[i] == 0) continue;
-      if (places.size() != i)
-        std::copy_n(rows_.row(static_cast<int64_t>(i)), rows_.columns, rows_.row(std::ssize(places)));
+      if (places.size() != i) std::copy_n(rows_.row(i), rows_.columns, rows_.row(std::ssize(places)));
       places.push_back(i);
     }
     if (places.empty()) return result;

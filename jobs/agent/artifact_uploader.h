@@ -52,7 +52,7 @@ class ArtifactUploader {
     FetchedArtifact fetched{};
     std::string unavailable{};  // reason why the store was not reached
   };
-  /// Starts or continues to fetch an artifact of `job` target_folder the folder `target_folder`. Returns empty while
+  /// Starts or continues to fetch an artifact of `job` into the folder `target_folder`. Returns empty while
   /// the transfer runs. Repeated calls with the same arguments refer to the same transfer.
   std::optional<Outcome> fetch(const Lease& lease, const std::string& job, Want want,
                                const std::filesystem::path& target_folder);

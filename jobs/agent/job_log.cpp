@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "base/text.h"
 #include "jobs/queue/job.h"
 
 namespace foretime::jobs {
@@ -14,7 +15,7 @@ namespace {
 std::string cut(std::string text, size_t limit) {
   if (text.size() <= limit) return text;
   size_t end = limit;
-  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;
+  while (end > 0 && continues_character(text[end])) --end;
   text.resize(end);
   return text;
 }
@@ -78,7 +79,7 @@ void JobLog::add(std::string line) {
   if (tail_.size() > kTailLines) tail_.pop_front();
   pending_.push_back(std::move(line));
   // One less than the ring holds: room for the line that says how many were left out.
-  while (pending_.size() >= static_cast<size_t>(Limits::kLogLines)) {
+  while (std::ssize(pending_) >= Limits::kLogLines) {
     pending_.pop_front();
     ++skipped_lines_;
   }
@@ -101,7 +102,7 @@ std::string JobLog::tail() const {
   constexpr size_t kRoom = Limits::kError - 512;
   if (text.size() <= kRoom) return text;
   size_t begin = text.size() - kRoom;
-  while (begin < text.size() && (static_cast<unsigned char>(text[begin]) & 0xC0) == 0x80) ++begin;
+  while (begin < text.size() && continues_character(text[begin])) ++begin;
   return "\n…" + text.substr(begin);
 }
 

@@ -41,7 +41,7 @@ std::string find_trouble_of_runs(Files& files, const std::filesystem::path& runs
 std::string bounded_text(const std::string& text) {
   auto clean = printable_utf8(text);
   size_t end = std::min(clean.size(), Limits::kTrouble);
-  while (end < clean.size() && end > 0 && (static_cast<unsigned char>(clean[end]) & 0xC0) == 0x80) --end;
+  while (end < clean.size() && end > 0 && continues_character(clean[end])) --end;
   clean.resize(end);
   return clean;
 }
@@ -217,7 +217,7 @@ void NodeHealth::exonerate(const std::string& job) {
   failed_[job] = kExonerated;
   const auto exonerated =
       std::count_if(failed_.begin(), failed_.end(), [](const auto& entry) { return entry.second == kExonerated; });
-  if (trouble_.empty() || !last_found_.empty() || 2 * static_cast<size_t>(exonerated) < failed_.size()) return;
+  if (trouble_.empty() || !last_found_.empty() || 2 * exonerated < std::ssize(failed_)) return;
   log_.info("{}: {} of {} jobs that failed on this machine failed on others too: claims jobs again", who_, exonerated,
             failed_.size());
   forget_failures();

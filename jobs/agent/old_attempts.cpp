@@ -60,8 +60,7 @@ std::set<std::string> needed_by_others(QueueReader& reader) {
     const auto ids = reader.ids_in(state, INT64_MAX / 2);
     for (size_t begin = 0; begin < ids.size(); begin += kJobsAtOnce) {
       const auto end = std::min(ids.size(), begin + kJobsAtOnce);
-      for (const auto& job : reader.jobs(
-               {ids.begin() + static_cast<std::ptrdiff_t>(begin), ids.begin() + static_cast<std::ptrdiff_t>(end)}))
+      for (const auto& job : reader.jobs({ids.begin() + begin, ids.begin() + end}))
         needed.insert(job.spec.after.begin(), job.spec.after.end());
     }
   }
@@ -127,7 +126,7 @@ std::vector<fs::path> old_attempts(const fs::path& runs, const JobRecord& job, c
   }
   if (best) needed.insert(best->second);
   std::erase_if(attempts, [&](const Attempt& attempt) { return needed.contains(attempt.folder); });
-  const auto replaced = attempts.size() - std::min(attempts.size(), static_cast<size_t>(retention.keep));
+  const auto replaced = attempts.size() - std::min<size_t>(attempts.size(), retention.keep);
   for (size_t i = 0; i < replaced; ++i)
     if (now - attempts[i].touched >= retention.age) old.push_back(attempts[i].folder);
   return old;

@@ -15,8 +15,11 @@ namespace foretime::jobs {
 class Reaper {
  public:
   Reaper(std::string agent, QueueLink& link, World& world, spdlog::logger& log);
-  double next() const { return next_; }  // when it is due
-  /// Reaps expired leases if that is due at `now`. `between` is called between the queue's batches.
+  /// Returns when the next reap() is due, in seconds of World::steady_seconds.
+  double next() const { return next_; }
+  /// Reaps expired leases now and sets next(); the caller checks that next() has come. Calls `between` between the
+  /// queue's batches. Also logs the queue's warning every 300 s. An unreachable Redis, or a refusal of this call, is
+  /// logged and not thrown.
   void reap(double now, const std::function<void()>& between);
 
  private:

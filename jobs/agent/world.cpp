@@ -73,7 +73,7 @@ class SupervisedCommand final : public RunningCommand {
         return;
       }
       total += got;
-      sink({buffer.data(), static_cast<size_t>(got)});
+      sink(std::string_view(buffer.data(), got));
     }
   }
 

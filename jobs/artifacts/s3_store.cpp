@@ -57,17 +57,8 @@ std::string first_element(const std::string& xml, const std::string& name) {
   return element_in(xml, name, at);
 }
 
-/// Percent-encoded as signatures want it.
-std::string query_text(const std::string& text) {
-  std::string result;
-  for (const unsigned char c : text) {
-    if ((c < 0x80 && std::isalnum(c) != 0) || c == '-' || c == '.' || c == '_' || c == '~')
-      result += static_cast<char>(c);
-    else
-      result += fmt::format("%{:02X}", c);
-  }
-  return result;
-}
+/// Returns `text` encoded as signatures want it.
+std::string query_text(std::string_view text) { return percent_encoded(text, "-._~"); }
 
 }  // namespace
 

@@ -63,7 +63,8 @@ void add_folder(PackedArtifact& packed, const fs::path& run, const std::string& 
   const auto text = read_foreign(run, fs::path(folder) / kManifestName, kNoteBytes);
   if (!text) throw JobsError("{}: no {}", path.string(), kManifestName);
   const auto manifest = TransferJson::parse(*text, nullptr, false);
-  if (!manifest.is_object()) throw JobsError("{}: not a JSON object", (path / kManifestName).string());
+  if (!manifest.is_object())
+    throw JobsError("{}: found no JSON object, expected a manifest", (path / kManifestName).string());
   const auto listed = manifest.value("files", TransferJson::object());
   for (const auto& file : files().list(path)) {
     if (files().is_folder(file)) continue;
@@ -72,7 +73,7 @@ void add_folder(PackedArtifact& packed, const fs::path& run, const std::string& 
     const auto entry = listed.is_object() ? listed.find(name) : listed.end();
     if (listed.is_object() && entry != listed.end() && entry->is_object() &&
         entry->value("bytes", TransferJson()) != bytes.size())
-      throw JobsError("{}: {} bytes, which differs from the manifest", file.string(), bytes.size());
+      throw JobsError("{}: found {} bytes, expected as many as the manifest says", file.string(), bytes.size());
     add_file(packed, folder + "/" + name, std::move(bytes));
   }
   for (const auto& [name, entry] : listed.items())
@@ -93,11 +94,13 @@ std::map<std::string, std::string> fetch_files(ArtifactStores& stores, const std
   std::map<std::string, std::string> contents;
   for (const auto& [name, stored] : artifact.files) {
     const auto where = fmt::format("{} in {}", name, artifact.name);
-    if (stored.bytes > store.largest_file()) throw JobsError("{}: {} bytes", where, stored.bytes);
+    if (stored.bytes > store.largest_file())
+      throw JobsError("{}: found a recorded size of {} bytes, expected at most {}", where, stored.bytes,
+                      store.largest_file());
     auto bytes = store.get(fmt::format("{}/{}/{}", job, artifact.name, name), stored.bytes);
     if (!bytes) throw JobsError("{}: no longer in the store", where);
     if (bytes->size() != stored.bytes)
-      throw JobsError("{}: found found {} bytes, expected {}: it is damaged", where, bytes->size(), stored.bytes);
+      throw JobsError("{}: found {} bytes, expected {}: it is damaged", where, bytes->size(), stored.bytes);
     if (hex_digest("SHA256", *bytes) != stored.sha256) throw JobsError("{}: its SHA-256 differs: it is damaged", where);
     contents[name] = *std::move(bytes);
   }
@@ -182,7 +185,8 @@ FetchedArtifact fetch_artifact(ArtifactStores& stores, const std::string& job, c
       const auto& artifact = found->second;
       auto joined = fetch_files(stores, job, artifact);
       if (std::strcmp(role, "run") != 0 && !is_among(artifact.path, joined))
-        throw JobsError("{} in {}: the artifact has none of its files", artifact.path, artifact.name);
+        throw JobsError("artifact {}: holds no file at or below its path {}: it is damaged", artifact.name,
+                        artifact.path);
       joined.insert(all.begin(), all.end());
       if (do_collide(joined)) throw JobsError("{}: one of its files has the name of a folder of others", artifact.name);
       all = std::move(joined);

@@ -46,7 +46,7 @@ struct FetchedArtifact {
   bool found() const { return !path.empty(); }
 };
 
-/// Writes the wanted artifact target_folder the folder `target_folder`, which is created. Checks every file's size and
+/// Writes the wanted artifact into the folder `target_folder`, which is created. Checks every file's size and
 /// SHA-256, and skips a damaged artifact for another one that is intact. Leaves nothing behind if none is. Throws
 /// StoreUnavailable if a store is not reached, FileError for `target_folder`.
 FetchedArtifact fetch_artifact(ArtifactStores& stores, const std::string& job, const JobArtifacts& known, Want want,

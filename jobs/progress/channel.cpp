@@ -172,7 +172,7 @@ void ProgressReceiver::receive(const Take& take, const Complain& complain) {
       continue;
     }
     total += got;
-    feed({buffer, static_cast<size_t>(got)});
+    feed(std::string_view(buffer, got));
   }
 }
 

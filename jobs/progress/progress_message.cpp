@@ -40,7 +40,7 @@ int64_t integer(const Json& json, const char* key, bool needed, int64_t fallback
   }
   // As a double, which has all whole numbers of that range: 3.0 is 3.
   const double value = at->is_number() ? at->get<double>() : -1;
-  if (!(value >= 0 && value <= static_cast<double>(kLargestInteger)) || value != std::floor(value))
+  if (!(value >= 0 && value <= kLargestInteger) || value != std::floor(value))
     refuse_message(fmt::format("{}: found {}, expected a whole number from 0 to 2^53", key, shown(*at)));
   return value;
 }

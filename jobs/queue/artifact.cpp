@@ -45,9 +45,7 @@ bool is_artifact_path(const std::string& path) {
   for (size_t begin = 0; begin <= path.size();) {
     const auto end = std::min(path.find('/', begin), path.size());
     const auto part = path.substr(begin, end - begin);
-    const bool plain = std::all_of(part.begin(), part.end(), [](unsigned char c) {
-      return (c < 0x80 && std::isalnum(c) != 0) || c == '.' || c == '_' || c == '-';
-    });
+    const bool plain = has_only_letters_digits_and("._-", part);
     if (part.empty() || part.starts_with('.') || !plain) return false;
     begin = end + 1;
   }

@@ -16,7 +16,8 @@ namespace foretime::jobs {
 /// Returns field, value, field, value… of the hash of a job that is submitted.
 std::vector<std::string> submitted_fields(const JobSpec& spec);
 
-/// Returns the end of the key {prefix}:waiting:… where jobs of this demand and program wait: cCgGpPROGRAM.
+/// Returns the end of the key {prefix}:waiting:… where jobs like this one wait: cCgG, or cCgGpPROGRAM if it has a
+/// program. C and G are its CPUs and GPUs, over all ranks.
 std::string waiting_shape(const JobSpec& spec);
 /// Reads what waiting_shape writes; empty where the text is none.
 std::optional<Demand> parse_waiting_shape(const std::string& shape);

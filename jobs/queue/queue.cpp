@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "base/text.h"
 #include "jobs/error.h"
 
 namespace foretime::jobs {
@@ -67,9 +68,7 @@ bool is_program_key(const std::string& text) {
 }
 
 bool is_id(const std::string& text) {
-  return !text.empty() && text.size() <= kId && std::all_of(text.begin(), text.end(), [](unsigned char c) {
-    return std::isalnum(c) != 0 || c == '-' || c == '_';
-  });
+  return !text.empty() && text.size() <= kId && has_only_letters_digits_and("-_", text);
 }
 
 void check(const JobSpec& job) {

@@ -2,6 +2,7 @@
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -111,7 +112,7 @@ std::string label(const std::string& text) {
   return printable_utf8(escaped);
 }
 
-std::string seconds(int64_t milliseconds) { return fmt::format("{:.3f}", static_cast<double>(milliseconds) / 1000); }
+std::string seconds(int64_t milliseconds) { return fmt::format("{:.3f}", milliseconds / 1000.0); }
 
 std::string family(const std::string& name, const char* type, const std::string& help) {
   return fmt::format("# HELP {0} {1}\n# TYPE {0} {2}\n", name, help, type);
@@ -277,8 +278,8 @@ void QueueReader::read_rates(QueueStatistics& statistics) {
         if (statistics.unreadable.size() < kMostNamedUnreadable) statistics.unreadable.emplace_back(error.what());
       }
     }
-    seen += static_cast<int64_t>(page.elements);
-    whole = static_cast<int64_t>(page.elements) < kEventsInAnswer;
+    seen += page.elements;
+    whole = std::cmp_less(page.elements, kEventsInAnswer);
   }
   // A stream with fewer entries than it is trimmed to was never trimmed: nothing happened before its first one.
   int64_t span = kWindowMs;
@@ -288,7 +289,7 @@ void QueueReader::read_rates(QueueStatistics& statistics) {
     const uint64_t now = std::max<int64_t>(0, statistics.now_ms);
     if (cut) span = oldest.ms < now ? static_cast<int64_t>(now - oldest.ms) : 0;
   }
-  const double minutes = static_cast<double>(std::clamp<int64_t>(span, 1000, kWindowMs)) / 60000;
+  const double minutes = std::clamp<int64_t>(span, 1000, kWindowMs) / 60000.0;
   for (const auto& [name, count] : counts) statistics.per_minute[name] = count / minutes;
 }
 

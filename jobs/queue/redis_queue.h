@@ -15,7 +15,7 @@ namespace foretime::jobs {
 
 /// The queue in Redis; docs/reference/jobs.md has its keys. Each transition is one Lua script (jobs/queue/scripts), so
 /// that it happens whole or not at all; a transition of many jobs runs its script again for each batch of them. As
-/// thread-safe as its client: one for each thread.
+/// thread-safe as its client: one for each thread. Members without a comment are described at JobQueue.
 class RedisQueue final : public JobQueue {
  public:
   /// `client` and `scripts` must outlive the queue. Talks to Redis at the first call.

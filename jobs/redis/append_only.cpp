@@ -61,7 +61,7 @@ std::optional<AppendOnlyManifest> manifest_of_files(const std::vector<std::strin
     if (!name.starts_with(kStart)) return std::nullopt;
     const auto* end = name.data() + name.size();
     const auto [stop, error] = std::from_chars(name.data() + kStart.size(), end, file.sequence);
-    const std::string_view rest(stop, static_cast<size_t>(end - stop));
+    const std::string_view rest(stop, end - stop);
     if (error != std::errc() || file.sequence < 1) return std::nullopt;
     file.type = rest == ".incr.aof" ? 'i' : rest == ".base.rdb" || rest == ".base.aof" ? 'b' : 'h';
     if (file.type == 'h') return std::nullopt;

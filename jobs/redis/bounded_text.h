@@ -16,7 +16,7 @@ class BoundedText {
  public:
   void add(std::string_view more) {
     const size_t taken = std::min(more.size(), capacity - size_);
-    std::copy_n(more.begin(), taken, bytes_.begin() + static_cast<std::ptrdiff_t>(size_));
+    std::copy_n(more.begin(), taken, bytes_.begin() + size_);
     size_ += taken;
   }
   void add(uint64_t number, int base = 10) {

@@ -67,7 +67,7 @@ bool receive(int connection, BoundedText<256>& text, size_t count, int64_t limit
     if (left < 0 || poll(&wait, 1, left) != 1) return false;
     const ssize_t got = recv(connection, bytes, count < sizeof(bytes) ? count : sizeof(bytes), 0);
     if (got <= 0) return false;
-    text.add({bytes, static_cast<size_t>(got)});
+    text.add(std::string_view(bytes, got));
     count -= got;
   }
   return true;

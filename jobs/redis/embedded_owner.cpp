@@ -86,7 +86,7 @@ std::optional<FolderOwner> owner_of(const EmbeddedFolder& folder) {
   ssize_t got = 0;
   while ((got = pread(file.get(), bytes.data(), bytes.size(), 0)) < 0 && errno == EINTR) continue;
   if (got < 0) folder.fail_of("owner cannot be read", errno);
-  const std::string_view text(bytes.data(), static_cast<size_t>(got));
+  const std::string_view text(bytes.data(), got);
   const auto host_end = text.find('\n'), boot_end = text.find('\n', host_end + 1);
   FolderOwner owner;
   owner.inode = status.st_ino;
@@ -105,7 +105,7 @@ Descriptor claim_ownership(const EmbeddedFolder& folder, const Descriptor& start
         openat(folder.descriptor(), kOwnerFile, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
     if (mine.get() >= 0) {
       const auto text = host_name() + "\n" + boot_id() + "\n";
-      if (write(mine.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size())) return mine;
+      if (write(mine.get(), text.data(), text.size()) == std::ssize(text)) return mine;
       const int error = errno;
       unlinkat(folder.descriptor(), kOwnerFile, 0);
       folder.fail_of("owner cannot be written", error);

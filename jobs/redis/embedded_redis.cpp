@@ -19,6 +19,7 @@
 #include <sys/un.h>
 #include <sys/wait.h>
 
+#include "base/duration.h"
 #include "base/files.h"
 #include "base/message.h"
 #include "base/process.h"
@@ -44,7 +45,7 @@ constexpr auto kOtherHostPatience = std::chrono::seconds(2), kOpenPortPatience =
 
 std::chrono::milliseconds milliseconds(double seconds) {
   constexpr double kLongest = 1e9;
-  return std::chrono::milliseconds(seconds > 0 ? static_cast<int64_t>(1e3 * std::min(seconds, kLongest)) : 0);
+  return milliseconds_of(std::clamp(seconds, 0.0, kLongest));
 }
 
 constexpr char kGuardianLine[] = "started\n";
@@ -160,9 +161,9 @@ std::string EmbeddedFolder::end_of_log(int64_t from) const {
   const int64_t begin = std::max(from, size - kLogBytes);
   if (size == 0 || begin >= size) return "";
   const auto file = open_file("redis.log", O_RDONLY);
-  std::string text(static_cast<size_t>(size - begin), '\0');
+  std::string text(size - begin, '\0');
   const ssize_t got = pread(file.get(), text.data(), text.size(), begin);
-  text.resize(got > 0 ? static_cast<size_t>(got) : 0);
+  text.resize(std::max<ssize_t>(got, 0));
   while (!text.empty() && text.back() == '\n') text.pop_back();
   size_t at = text.size();
   for (size_t line = 0; line < kLogLines && at != std::string::npos && at > 0; ++line) at = text.rfind('\n', at - 1);

@@ -44,9 +44,8 @@ void write_manifest(const EmbeddedFolder& folder, const AppendOnlyManifest& mani
   const auto file = folder.open_file(kAofManifestAside, O_WRONLY | O_CREAT | O_TRUNC);
   const int at = folder.descriptor();
   const auto written = write(file.get(), text.data(), text.size());
-  if (written >= 0 && written < static_cast<ssize_t>(text.size())) errno = ENOSPC;
-  if (written < static_cast<ssize_t>(text.size()) || fsync(file.get()) != 0 ||
-      renameat(at, kAofManifestAside, at, kAofManifest) != 0)
+  if (written >= 0 && written < std::ssize(text)) errno = ENOSPC;
+  if (written < std::ssize(text) || fsync(file.get()) != 0 || renameat(at, kAofManifestAside, at, kAofManifest) != 0)
     folder.fail_of("the manifest of the append-only file cannot be written", errno);
   sync_name(folder, kAppendOnlyFolder);
 }
@@ -82,7 +81,7 @@ std::optional<AppendOnlyManifest> read_manifest(const EmbeddedFolder& folder) {
   std::string text(64 << 10, '\0');  // Redis removes what was replaced, so it has a few lines
   const auto got = pread(file.get(), text.data(), text.size(), 0);
   if (got < 0) folder.fail_of("the manifest of the append-only file cannot be read", errno);
-  if (static_cast<size_t>(got) == text.size()) return std::nullopt;
+  if (got == std::ssize(text)) return std::nullopt;
   text.resize(got);
   return parse_manifest(text);
 }
@@ -138,7 +137,7 @@ void cut_zeros(const EmbeddedFolder& folder, const std::string& name) {
   std::array<char, 4096> piece{};
   off_t size = found.st_size;
   for (bool zeros = true; zeros && size > 0;) {
-    const auto count = std::min<off_t>(size, static_cast<off_t>(piece.size()));
+    const auto count = std::min<off_t>(size, piece.size());
     if (pread(file.get(), piece.data(), count, size - count) != count)
       folder.fail_of("the append-only file cannot be read", errno);
     off_t left = count;

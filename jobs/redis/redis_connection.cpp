@@ -27,9 +27,7 @@ timeval to_timeval(std::chrono::milliseconds time) {
   return {time.count() / 1000, static_cast<suseconds_t>(time.count() % 1000 * 1000)};
 }
 
-std::string in_seconds(std::chrono::milliseconds time) {
-  return fmt::format("{:g} s", static_cast<double>(time.count()) / 1000);
-}
+std::string in_seconds(std::chrono::milliseconds time) { return fmt::format("{:g} s", time.count() / 1000.0); }
 
 }  // namespace
 

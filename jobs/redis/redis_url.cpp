@@ -1,13 +1,13 @@
 #include "jobs/redis/redis_url.h"
 
 #include <algorithm>
-#include <cctype>
 #include <charconv>
 #include <cstdlib>
 #include <string_view>
 
 #include <fmt/format.h>
 
+#include "base/text.h"
 #include "jobs/error.h"
 
 namespace foretime::jobs {
@@ -113,15 +113,6 @@ RedisUrl parse_host(std::string_view rest) {
   return url;
 }
 
-std::string encoded(const std::string& text) {
-  std::string out;
-  for (const unsigned char c : text) {
-    const bool plain = c < 0x80 && (std::isalnum(c) != 0 || std::string_view("-._~").find(c) != std::string_view::npos);
-    out += plain ? std::string(1, static_cast<char>(c)) : fmt::format("%{:02X}", c);
-  }
-  return out;
-}
-
 void replace_all(std::string& text, const std::string& what, const std::string& with) {
   if (what.empty()) return;
   for (size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + with.size()))
@@ -168,7 +159,7 @@ RedisUrl RedisUrl::from_environment(const std::string& option, bool& found) {
 std::string RedisUrl::redacted() const {
   std::string credentials;
   if (!password.empty())
-    credentials = fmt::format("{}:{}@", encoded(user), kHidden);
+    credentials = fmt::format("{}:{}@", percent_encoded(user, "-._~"), kHidden);
   else if (!user.empty())
     credentials = fmt::format("{}@", kHidden);
   if (!socket.empty())
@@ -189,7 +180,7 @@ std::string redact(const std::string& text, const std::string& password) {
     }
   }
   replace_all(out, password, kHidden);
-  replace_all(out, encoded(password), kHidden);
+  replace_all(out, percent_encoded(password, "-._~"), kHidden);
   return out;
 }
 

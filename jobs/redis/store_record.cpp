@@ -64,7 +64,7 @@ bool sum(int folder, RecordedFile& file) {
   std::array<std::byte, 64 << 10> piece;
   while (file.summed_bytes < file.bytes) {
     const auto wanted = std::min<int64_t>(file.bytes - file.summed_bytes, std::ssize(piece));
-    const ssize_t got = pread(data.get(), piece.data(), static_cast<size_t>(wanted), file.summed_bytes);
+    const ssize_t got = pread(data.get(), piece.data(), wanted, file.summed_bytes);
     if (got < 0 && errno == EINTR) continue;
     if (got <= 0) return false;
     file.checksum.add(std::span(piece).first(got));

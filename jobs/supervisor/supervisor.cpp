@@ -17,6 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/duration.h"
 #include "base/files.h"
 #include "base/machine/machine.h"
 #include "base/process.h"
@@ -106,8 +107,7 @@ std::multimap<pid_t, pid_t> living_children() {
     std::getline(file, text, '\0');
     const auto name_end = text.rfind(')');  // "pid (name) state parent …"
     if (name_end == std::string::npos || name_end + 4 >= text.size() || text[name_end + 2] == 'Z') continue;
-    children.emplace(static_cast<pid_t>(std::strtol(text.c_str() + name_end + 4, nullptr, 10)),
-                     static_cast<pid_t>(std::strtol(name.c_str(), nullptr, 10)));
+    children.emplace(std::strtol(text.c_str() + name_end + 4, nullptr, 10), std::strtol(name.c_str(), nullptr, 10));
   }
   return children;
 }
@@ -143,7 +143,7 @@ SupervisedProcess::SupervisedProcess(const Options& options) {
                       .arguments = argument_pointers.data(),
                       .environment = environment_pointers.data(),
                       .agent = getpid(),
-                      .grace_ms = static_cast<int64_t>(options.kill_grace_seconds * 1e3),
+                      .grace_ms = milliseconds_of(options.kill_grace_seconds).count(),
                       .control = control_there.get(),
                       .status = status_there.get(),
                       .failure = failure_there.get(),

@@ -20,6 +20,7 @@ class TrialSource {
  public:
   virtual ~TrialSource() = default;
   virtual std::optional<SweepRecord> sweep(const std::string& id) = 0;  // counts of jobs may be missing
+  /// Returns the changes of a sweep's trials from number `from` on; 0: all.
   virtual TrialChanges changes(const std::string& sweep, int64_t from) = 0;
   /// Returns the records of the jobs that exist; progress may be missing.
   virtual std::vector<JobRecord> jobs(const std::vector<std::string>& ids) = 0;

@@ -32,7 +32,7 @@ double nearest_multiple(const ParameterSpace& p, double value) { return std::nea
 
 size_t category_at(const ParameterSpace& p, double u) {
   const size_t n = p.values.size();
-  if (p.probabilities.empty()) return std::min(n - 1, static_cast<size_t>(u * n));
+  if (p.probabilities.empty()) return std::min<size_t>(n - 1, u * n);
   double total = 0;
   for (const double probability : p.probabilities) total += probability;
   double sum = 0;
@@ -85,7 +85,7 @@ Parameters weighted_trial(const SearchSpace& space, int64_t size, uint64_t key, 
       if (!p->probabilities.empty()) weight *= std::max(p->probabilities[rest % count], 1e-12);
       rest /= count;
     }
-    order.emplace_back(-std::log(weight) - random_gumbel({key, static_cast<uint64_t>(index)}), index);
+    order.emplace_back(-std::log(weight) - random_gumbel({key, index}), index);
   }
   std::nth_element(order.begin(), order.begin() + rank, order.end());
   return grid_trial(space, order[rank].second);
@@ -121,14 +121,13 @@ Parameters random_trial(const SearchSpace& space, uint64_t seed, int64_t trial) 
   const auto size = grid_size(space);
   const bool weighted = std::any_of(space.begin(), space.end(), [](const auto& p) { return !p.probabilities.empty(); });
   if (size && *size < (weighted ? kMostWeighted + 1 : kMostPermuted)) {
-    const uint64_t key = random_bits({seed, random_stream::search_order, static_cast<uint64_t>(trial / *size)});
+    const uint64_t key = random_bits({seed, random_stream::search_order, trial / *size});
     if (weighted) return weighted_trial(space, *size, key, trial % *size);
-    const KeyedPermutation order(static_cast<uint64_t>(*size), key);
+    const KeyedPermutation order(*size, key);
     return grid_trial(space, order(trial % *size));
   }
   Parameters parameters;
-  for (const ParameterSpace& p : space)
-    parameters[p.key] = value_at(p, random_unit({seed, static_cast<uint64_t>(trial), hash_text(p.key)}));
+  for (const ParameterSpace& p : space) parameters[p.key] = value_at(p, random_unit({seed, trial, hash_text(p.key)}));
   return parameters;
 }
 

@@ -85,7 +85,7 @@ class Expansion {
   int64_t check() {
     check_owned_keys();
     const int64_t configurations = count_configurations();
-    const int64_t jobs_of_one = seeds() * static_cast<int64_t>(1 + document_.then.size());
+    const int64_t jobs_of_one = seeds() * (1 + std::ssize(document_.then));
     if (configurations > kMostJobs / jobs_of_one) {
       throw SweepError(
           "{}: found a sweep of {} configurations with {} jobs each, expected at most {} jobs: set run_cap, or sweep "

@@ -67,10 +67,11 @@ SweepPlan plan_sweep(const std::filesystem::path& file, const std::vector<std::s
 /// Reads and expands the text of a sweep file like plan_sweep, and returns all jobs at once.
 Sweep parse_sweep(const std::string& yaml, const std::string& origin, const std::filesystem::path& folder,
                   const std::vector<std::string>& overrides = {});
-/// Returns whether a YAML file has one of `keys` at top level; false if it cannot be read.
+/// Returns whether a YAML file has one of `keys` at top level; false if the file is missing or no YAML. Throws
+/// StorageError if the storage fails.
 bool has_key(const std::filesystem::path& file, const std::vector<std::string>& keys);
 /// Returns whether a YAML file is a sweep (has `method` or `parameters` at top level) rather than settings of `foretime
-/// train`; false if it cannot be read.
+/// train`; false if the file is missing or no YAML. Throws StorageError if the storage fails.
 bool is_sweep_file(const std::filesystem::path& file);
 /// Returns a training job from a settings file; an empty `name` means the file's. As in a sweep, the agent chooses
 /// run.directory, and checkpoint.every_steps becomes trainer.eval_every if it is 0, so that a retry can continue.

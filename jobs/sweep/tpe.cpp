@@ -55,7 +55,7 @@ std::string propose_category(const ParameterSpace& p, const Split& split, uint64
   size_t best = 0;
   double best_ratio = -1;
   for (int64_t i = 0; i < kCandidates; ++i) {
-    const size_t category = good.draw(random_unit({salt, static_cast<uint64_t>(i)}));
+    const size_t category = good.draw(random_unit({salt, i}));
     const double ratio = good.probability(category) / rest.probability(category);
     if (ratio > best_ratio) best = category, best_ratio = ratio;
   }
@@ -131,7 +131,7 @@ ParzenDensity::ParzenDensity(const std::vector<UnitInterval>& seen) {
   for (size_t i = 0; i < n; ++i) order[i] = i;
   std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return centers[a] < centers[b]; });
 
-  const double narrowest = 1.0 / std::min(100.0, static_cast<double>(n) + 1);
+  const double narrowest = 1.0 / std::min(100.0, n + 1.0);
   for (size_t i = 0; i < n; ++i) {
     const double center = centers[order[i]];
     double width = 1;
@@ -146,7 +146,7 @@ ParzenDensity::ParzenDensity(const std::vector<UnitInterval>& seen) {
 }
 
 double ParzenDensity::draw(double which, double where) const {
-  const size_t index = std::min(kernels_.size() - 1, static_cast<size_t>(which * kernels_.size()));
+  const size_t index = std::min<size_t>(kernels_.size() - 1, which * kernels_.size());
   const Kernel& kernel = kernels_[index];
   const double p = std::clamp(kernel.below + where * kernel.mass, 1e-300, 1 - 0x1p-53);
   return std::clamp(kernel.center + kernel.width * normal_quantile(p), 0.0, std::nextafter(1.0, 0.0));

@@ -53,7 +53,7 @@ class Member {
     const Value pooled = readout_(b_, propagate(inputs), model_.pools);
     const bool late = schema_.kind == data::CandidateKind::tile && settings_.tile_join == configs::TileJoin::late;
     const Value embedded = late ? b_.join({pooled, inputs.tile_features}) : pooled;
-    std::vector<int64_t> widths(static_cast<size_t>(settings_.head_layers) + 1, settings_.hidden);
+    std::vector<int64_t> widths(settings_.head_layers + 1, settings_.hidden);
     widths.front() = b_.width(embedded);
     if (settings_.candidate_attention) {
       log_temperature_ = b_.parameter("candidates.log_temperature", {1}, {});
@@ -122,7 +122,7 @@ class Member {
         const auto known = std::find(propagation_.relations.begin(), propagation_.relations.end(), relation);
         MatrixRef matrix{Kind::relation, at, static_cast<int32_t>(known - propagation_.relations.begin())};
         if (drops) {
-          matrix.drop_set = static_cast<int32_t>(model_.drop_sets.size()) - 1;
+          matrix.drop_set = std::ssize(model_.drop_sets) - 1;
           model_.drop_sets.back().push_back(matrix);
         }
         hop.relations.push_back(matrix);

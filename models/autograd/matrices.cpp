@@ -62,8 +62,8 @@ std::shared_ptr<const StatementTensors> statements_of(const PlanTensors& plan) {
   const auto row_ptr = nodes_of.row_ptr.defined() ? nodes_of.row_ptr.to(torch::kCPU, torch::kLong).contiguous()
                                                   : torch::arange(nodes_of.rows + 1, torch::kLong);
   const auto parts = inference::statement_parts(features.data_ptr<float>(), features.size(0), features.size(1),
-                                                {row_ptr.data_ptr<int64_t>(), static_cast<size_t>(row_ptr.numel())},
-                                                {columns.data_ptr<int32_t>(), static_cast<size_t>(columns.numel())});
+                                                std::span(row_ptr.data_ptr<int64_t>(), row_ptr.numel()),
+                                                std::span(columns.data_ptr<int32_t>(), columns.numel()));
   return to_tensors(parts, {.device = plan.node_features.device(), .dtype = plan.node_features.scalar_type()});
 }
 

@@ -19,11 +19,11 @@ namespace foretime::models {
 /// Holds the graphs of a batch, concatenated, after some number of poolings.
 struct GraphBatch {
   std::vector<int64_t> graph_ptr;  // [graphs + 1] nodes of graph g are graph_ptr[g] … graph_ptr[g + 1] - 1
-  // [nodes, nodes] A + Aᵀ + I, which is symmetric and so its own transpose. If models/device made it, `columns` and
-  // `values` are longer than the number of entries in row_ptr.
+  // [nodes, nodes] A + Aᵀ + I, which is symmetric and so its own transpose. If device::uses_device_kernels, `columns`
+  // and `values` are longer than the number of entries in row_ptr.
   CsrTensor adjacency;
   torch::Tensor entry_rows;  // [entries] int32: row of each entry of the adjacency; set on the CPU only
-  // The members below are set if models/device runs; the host does not know which nodes are kept.
+  // The members below are set if device::uses_device_kernels; the host does not then know which nodes are kept.
   torch::Tensor device_ptr;  // [graphs + 1] int32, copy of graph_ptr
   torch::Tensor graph_of;    // [nodes] int32: number of the node's graph
   torch::Tensor counts;      // [graphs] nodes of each graph; undefined before pooling
@@ -32,8 +32,9 @@ struct GraphBatch {
   int64_t nodes() const { return graph_ptr.back(); }
 };
 
-/// Returns the graphs of a plan of programs, whose only relation has both directions and a self loop. Throws ModelError
-/// if the states of a candidate are shared or not consecutive.
+/// Returns the graphs of a batch of programs, one for each candidate, before any pooling. `plan` must have one
+/// relation, with Direction::both and a self loop. Throws ModelError if candidates share states or a candidate's states
+/// are not consecutive.
 GraphBatch graphs_of(const PlanTensors& plan);
 
 /// Returns D^-½ (A + Aᵀ + I) D^-½ with the degrees of these graphs, without nodes that were pooled away.
@@ -69,7 +70,8 @@ class AutogradMatrices {
 
   /// Returns a matrix; null for the identity. Throws ModelError if the plan does not have it.
   const CsrTensor* matrix(const MatrixRef& name);
-  /// Returns whether the matrix has no entries, as layouts have if no state is configurable.
+  /// Returns whether `name` is the layout rows of a level and the plan has none, since no state is configurable: their
+  /// product is 0. False for every other matrix, even one without entries.
   bool is_zero(const MatrixRef& name) const;
   /// Returns a pool. Throws ModelError if the plan does not have it.
   const PoolTensors& pool(const MatrixRef& name);

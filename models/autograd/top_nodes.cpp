@@ -147,7 +147,7 @@ std::vector<int64_t> top_nodes(const torch::Tensor& scores, std::span<const int6
 #pragma omp parallel for schedule(static) if (graph_ptr.back() > kWorthThreads)
   for (int64_t g = 0; g < graphs; ++g) {
     const auto own = entries_of(graph_ptr, g), chosen = entries_of(kept_ptr, g);
-    inference::choose_nodes({values + own.first(), static_cast<size_t>(own.size())}, chosen.size(), tie, own.first(),
+    inference::choose_nodes(std::span(values + own.first(), own.size()), chosen.size(), tie, own.first(),
                             kept.data() + chosen.first());
   }
   return kept;

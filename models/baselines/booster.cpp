@@ -1,6 +1,7 @@
 #include "models/baselines/booster.h"
 
 #include <limits>
+#include <utility>
 
 #include <fmt/format.h>
 #include <xgboost/c_api.h>
@@ -15,7 +16,7 @@ void check(int status, const char* call) {
 }
 
 void check_length(const char* what, size_t found, int64_t rows) {
-  if (static_cast<int64_t>(found) != rows)
+  if (std::cmp_not_equal(found, rows))
     throw ModelError("XGBoost: {} {} for {} rows, expected one a row", found, what, rows);
 }
 

@@ -41,7 +41,7 @@ std::vector<int32_t> read_workloads(const NpzReader& file, const std::string& me
   std::vector<int32_t> workloads;
   for (const Index index : file.read<Index>(member, {{programs}, "(programs,)"})) {
     if (index < 0 || index >= limit) throw DataError("{}: {}, expected 0 … {}", file.origin(member), index, limit - 1);
-    workloads.push_back(static_cast<int32_t>(index));
+    workloads.push_back(index);
   }
   return workloads;
 }
@@ -107,7 +107,7 @@ ProgramRows read_loop_features(const std::filesystem::path& path) {
     const auto own = entries_of(splits, p);
     rows.features.insert(rows.features.end(), features.begin() + own.first(), features.begin() + own.last());
     rows.features.resize((p + 1) * rows.columns, 0.0f);
-    rows.row_ptr.push_back(static_cast<int64_t>(p) + 1);
+    rows.row_ptr.push_back(p + 1);
   }
   return rows;
 }

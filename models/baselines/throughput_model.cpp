@@ -37,7 +37,7 @@ std::vector<double> sums(const ProgramRows& rows, std::span<const float> predict
 std::vector<float> spread(const ProgramRows& rows, std::span<const double> values) {
   std::vector<float> out(rows.rows());
   for (size_t p = 0; p < values.size(); ++p)
-    for (const int64_t r : entries_of(rows.row_ptr, p)) out[r] = static_cast<float>(values[p]);
+    for (const int64_t r : entries_of(rows.row_ptr, p)) out[r] = values[p];
   return out;
 }
 

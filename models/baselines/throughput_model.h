@@ -24,7 +24,7 @@ struct ThroughputSettings {
   BoosterSettings booster;
   int64_t rounds = 300;
   bool weighted = false;  // sum_squares: weigh each program by its throughput, as TVM does
-  double margin = 0.0;    // sum losses: initial prediction of each statement
+  double margin = 0.0;    // sum_squares, sum_pairs: prediction of each statement before the first tree
 };
 
 /// Returns the settings of a named baseline:

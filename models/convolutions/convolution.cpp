@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/index_range.h"
+
 namespace foretime::models {
 namespace {
 
@@ -53,7 +55,7 @@ Propagation make_propagation(const configs::ModelSettings& settings, const Input
     result = {.residual = settings.residual, .l2_normalize = settings.l2_normalize};
     const auto one = configs::choice_named<configs::ConvolutionType>(word_of(settings.type));
     for (const auto type : one ? std::vector(layers, *one) : settings.stacked.convolutions)
-      result.layers.push_back(kConvolutions[static_cast<size_t>(type)](settings, schema));
+      result.layers.push_back(kConvolutions[index_of(type)](settings, schema));
   }
   for (const auto& layer : result.layers) {
     for (const auto& relation : layer.relations) {

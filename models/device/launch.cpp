@@ -117,7 +117,7 @@ void launch_on_gpu(torch::Device device, const std::string& type, const void* fu
   const auto& kernels = kernels_of(gpu, type.find("double") == std::string::npos ? torch::kFloat : torch::kDouble);
   const auto kernel = kernels.find(type);
   if (kernel == kernels.end()) throw models::ModelError("kernels: {} is not in kernel_functors()", type);
-  int count = static_cast<int>(items);
+  int count = items;
   void* arguments[] = {const_cast<void*>(functor), &count};
   launch(kernel->second, static_cast<unsigned>((items + kThreads - 1) / kThreads), kThreads,
          c10::cuda::getCurrentCUDAStream().stream(), arguments);

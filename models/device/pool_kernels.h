@@ -36,7 +36,7 @@ struct KeptPointers {
   int graphs = 0;
   double ratio = 1;
   int* kept_ptr = nullptr;  // [graphs + 1]
-  T* counts = nullptr;      // [graphs]
+  T* counts = nullptr;      // [graphs] number of kept nodes
 
   FORETIME_KERNEL void operator()(int item) const {
     int before = 0;
@@ -79,9 +79,10 @@ struct TieSpans {
   const int* ptr = nullptr;
   const int* kept_ptr = nullptr;
   const double* sorted = nullptr;
-  double tie_part = 0;   // fraction of the largest score below which a difference is a tie
-  int* begin = nullptr;  // [graphs]
-  int* end = nullptr;    // [graphs]
+  double tie_part = 0;  // fraction of the largest score below which a difference is a tie
+  // [graphs] the tied nodes of a graph are places begin … end - 1 by descending score
+  int* begin = nullptr;
+  int* end = nullptr;
 
   FORETIME_KERNEL void operator()(int item) const {
     const int nodes = ptr[item + 1] - ptr[item], count = kept_ptr[item + 1] - kept_ptr[item];
@@ -150,6 +151,7 @@ template <class T>
 struct Restriction {
   MatrixRows from;
   const T* values = nullptr;  // null: ones
+  // As in KeptPlaces.
   const int* kept = nullptr;
   const int* stays = nullptr;
   const int* before = nullptr;
@@ -159,7 +161,7 @@ struct Restriction {
 template <class T>
 struct KeptEntryCounts {
   Restriction<T> restriction;
-  int* counts = nullptr;  // [kept + 1]
+  int* counts = nullptr;  // [kept + 1] counts[i + 1]: remaining entries of kept row i
 
   FORETIME_KERNEL void operator()(int item) const {
     const int row = restriction.kept[item];

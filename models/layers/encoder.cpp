@@ -41,7 +41,7 @@ class InputEncoder {
       inputs.states = joined_columns(inputs, nodes, joins_tiles);
       return inputs;
     }
-    std::vector<int64_t> widths(static_cast<size_t>(settings_.encoder_layers) + 1, settings_.hidden);
+    std::vector<int64_t> widths(settings_.encoder_layers + 1, settings_.hidden);
     widths[0] = joined;
     if (settings_.encoder_hidden > 0) std::fill(widths.begin() + 1, widths.end() - 1, settings_.encoder_hidden);
     const DenseStack dense(b_, "dense", widths, activation_slope(settings_),

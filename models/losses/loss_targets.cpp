@@ -77,7 +77,7 @@ class BlockMaker {
 
   void add_places() {
     const int64_t candidates = of_.targets.size(), places = block_.groups * block_.longest;
-    std::vector<int64_t> starts(static_cast<size_t>(places) + 1), place_of(candidates, -1);
+    std::vector<int64_t> starts(places + 1), place_of(candidates, -1);
     std::vector<int32_t> columns, turned;
     for_each_place([&](size_t place, const Ranking&, int64_t, int64_t candidate) {
       starts[place + 1] = 1;
@@ -159,7 +159,7 @@ class BlockMaker {
   void for_each_place(const Visit& visit) const {
     for (size_t g = 0; g < rankings_.size(); ++g) {
       const auto& of = rankings_[g];
-      const int64_t end = static_cast<int64_t>(g + 1) * block_.longest;
+      const int64_t end = (g + 1) * block_.longest;
       for (int64_t i = 0; i < of.size(); ++i) visit(static_cast<size_t>(end - 1 - i), of, i, of.order[i]);
     }
   }

@@ -6,6 +6,7 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include "base/check.h"
+#include "base/index_range.h"
 #include "models/device/launch.h"
 #include "models/graph/error.h"
 #include "models/sparse/sparse_ops.h"
@@ -93,7 +94,7 @@ Tensor block_loss(const LossSettings& settings, const LossBlock& block, const Te
   const auto placed = csr_matmul(block.places, tells ? outputs : outputs.unsqueeze(1));
   const auto column = [&](int64_t i) { return placed.select(1, i).view({block.groups, block.longest}); };
   const auto scores = column(0);
-  auto sum = kLosses[static_cast<size_t>(settings.type)](settings, block, scores);
+  auto sum = kLosses[index_of(settings.type)](settings, block, scores);
   if (settings.mse_weight > 0.0) sum = sum + settings.mse_weight * mse(settings, block, scores);
   if (settings.huber_weight > 0.0) sum = sum + settings.huber_weight * huber(settings, block, scores);
   if (settings.mse_weight > 0.0 || settings.huber_weight > 0.0)

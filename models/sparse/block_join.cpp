@@ -37,7 +37,7 @@ void WordRuns<Word>::add(const void* from, Word* to, int64_t count, int64_t plus
 
 template <class Word>
 void WordRuns<Word>::place(device::Arena& arena) {
-  table_ = arena.add_bytes(list_.data(), static_cast<int64_t>(list_.size() * sizeof(device::WordRun<Word>)));
+  table_ = arena.add_bytes(list_.data(), list_.size() * sizeof(device::WordRun<Word>));
 }
 
 template <class Word>

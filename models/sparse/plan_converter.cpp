@@ -55,7 +55,7 @@ CsrTensor PlanConverter::gather(const std::vector<int32_t>& index, int64_t cols,
   result.rows = index.size();
   result.cols = cols;
   result.columns = copy(index, torch::kInt);
-  std::vector<int64_t> row_ptr(static_cast<size_t>(cols) + 1);
+  std::vector<int64_t> row_ptr(cols + 1);
   for (const int32_t i : index) {
     if (i < 0 || i >= cols) throw ModelError("message plan: {}: {}, expected 0 … {}", what, i, cols - 1);
     ++row_ptr[i + 1];

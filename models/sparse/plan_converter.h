@@ -29,7 +29,7 @@ struct PlanBytes {
     return of_rows_and_entries(std::max(matrix.rows, matrix.cols), matrix.columns.size());
   }
   int64_t of_gather(size_t rows, int64_t cols) const {
-    return of_rows_and_entries(std::max(static_cast<int64_t>(rows), cols), rows);
+    return of_rows_and_entries(std::max<int64_t>(rows, cols), rows);
   }
   int64_t of(const inference::StatementParts& parts) const {
     int64_t bytes = of_gather(parts.statements.size(), 0) + of_gather(parts.loops.size(), 0);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 #include <unordered_map>
+#include <utility>
 
 #include "models/device/launch.h"
 #include "models/graph/error.h"
@@ -44,7 +45,7 @@ CsrTensor transposed(const CsrTensor& matrix) {
 static bool has_own_states(const plans::CsrMatrix& rows) {
   if (std::ssize(rows.columns) != rows.cols) return false;
   for (size_t e = 0; e < rows.columns.size(); ++e) {
-    if (rows.columns[e] != static_cast<int32_t>(e)) return false;
+    if (std::cmp_not_equal(rows.columns[e], e)) return false;
   }
   return true;
 }

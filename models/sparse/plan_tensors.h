@@ -36,7 +36,7 @@ struct CsrTensor {
   bool defined() const { return columns.defined(); }
 };
 
-/// Returns kInt if models/device runs, kLong on the CPU.
+/// Returns kInt if device::uses_device_kernels(device), else kLong.
 torch::Dtype row_ptr_type_on(torch::Device device);
 
 /// Returns the transpose. The plan must be made with gradients.
@@ -72,9 +72,11 @@ struct StatementTensors {
 /// Holds a message plan as tensors, all of them views of one buffer (device::Arena). Layers and levels that the plan
 /// shares are shared here too.
 struct PlanTensors {
-  torch::Tensor node_features;       // [nodes, features] float
-  CsrTensor node_types;              // [nodes, node types] a gather
-  CsrTensor node_collections;        // [nodes, data::kCollections] a gather, undefined unless the request asks for it
+  torch::Tensor node_features;  // [nodes, features] float
+  CsrTensor node_types;         // [nodes, node types] a single 1 in each row, at the node's type
+  // [nodes, data::kCollections] a single 1 in each row, at the collection of the node's graph; undefined unless
+  // requested
+  CsrTensor node_collections;
   int64_t node_type_count = 0;       // columns of node_types: the largest type + 1
   torch::Tensor layout_rows;         // [rows, 18] float, undefined without layouts
   torch::Tensor is_layout;           // [rows, 1] float: 0 for rows without a layout; undefined: row 0 alone has none

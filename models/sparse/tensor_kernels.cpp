@@ -50,7 +50,7 @@ Value* as(const Tensor& bytes) {
 template <class Reduction>
 void reduce_rows(Reduction reduction, const CsrRows& matrix, int64_t lanes, torch::Device device) {
   reduction.matrix = device_rows(matrix);
-  reduction.lanes = static_cast<int>(lanes);
+  reduction.lanes = lanes;
   const auto room = room_for_pieces<typename Reduction::Value>(matrix.long_rows, lanes, device);
   reduction.scratch = as<typename Reduction::Value>(room);
   if (room.defined()) {
@@ -75,14 +75,14 @@ void sum_on_device(const std::vector<RowsTerm>& terms, const Tensor& bias, doubl
   for (size_t first = 0; first < terms.size(); first += device::kMaxTerms) {
     device::Sum<T, V> sum;
     const size_t last = std::min(terms.size(), first + device::kMaxTerms);
-    sum.term_count = static_cast<int>(last - first);
-    sum.lanes = static_cast<int>(lanes);
+    sum.term_count = last - first;
+    sum.lanes = lanes;
     sum.width = width;
     sum.accumulate = first > 0;
     sum.out = out.data_ptr<T>();
     if (last == terms.size()) {
       sum.bias = pointer<T>(bias);
-      sum.slope = static_cast<T>(slope);
+      sum.slope = slope;
     }
     std::vector<Tensor> rooms;
     for (size_t t = first; t < last; ++t) {
@@ -218,8 +218,8 @@ torch::Tensor weighted_rows(const CsrRows& matrix, const torch::Tensor& weights,
       functor.position = pointer<int32_t>(matrix.position);
       functor.weights = weights.data_ptr<scalar_t>();
       functor.x = x.data_ptr<scalar_t>();
-      functor.heads = static_cast<int>(heads);
-      functor.head_width = static_cast<int>(width);
+      functor.heads = heads;
+      functor.head_width = width;
       functor.out = out.data_ptr<scalar_t>();
       reduce_rows(functor, matrix, lanes, x.device());
     };
@@ -243,8 +243,8 @@ torch::Tensor entry_dots(const CsrRows& matrix, const torch::Tensor& a, const to
       functor.columns = matrix.columns.data_ptr<int32_t>();
       functor.a = a.data_ptr<scalar_t>();
       functor.b = b.data_ptr<scalar_t>();
-      functor.heads = static_cast<int>(heads);
-      functor.head_width = static_cast<int>(width);
+      functor.heads = heads;
+      functor.head_width = width;
       functor.out = out.data_ptr<scalar_t>();
       for_each(a.device(), functor, entries * heads);
     };

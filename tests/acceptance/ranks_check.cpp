@@ -1,5 +1,6 @@
 #include <numeric>
 
+#include "base/logger/logger.h"
 #include "comm/algorithms/gradient_reducer.h"
 #include "comm/backends/factory.h"
 #include "comm/mpi/launched.h"
@@ -24,7 +25,7 @@ torch::Tensor ten_steps(configs::Settings settings, comm::Communicator& comm, co
     settings.trainer.steps = 10;
     settings.checkpoint.every_steps = 10;
     settings.run.directory = folder.string();
-    const auto log = coordinator::make_logger("", spdlog::level::err);
+    const auto log = make_logger("", spdlog::level::err);
     worker::Trainer trainer(settings, comm, *log);
     trainer.set_up();
     trainer.run();

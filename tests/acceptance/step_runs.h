@@ -3,8 +3,8 @@
 #include <memory>
 #include <utility>
 
+#include "base/logger/logger.h"
 #include "comm/backends/factory.h"
-#include "coordinator/run_directory.h"
 #include "tests/acceptance/place.h"
 #include "worker/step/training_step.h"
 
@@ -39,7 +39,7 @@ class StepRun {
 
  private:
   std::unique_ptr<comm::Communicator> comm_ = comm::make_single_communicator();
-  std::shared_ptr<spdlog::logger> log_ = coordinator::make_logger("", spdlog::level::err);
+  std::shared_ptr<spdlog::logger> log_ = make_logger("", spdlog::level::err);
   worker::TrainingListener nobody_;
   std::unique_ptr<worker::RunContext> run_;
   std::unique_ptr<worker::TrainingStep> training_;

@@ -3,6 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/logger/logger.h"
 #include "comm/backends/factory.h"
 #include "coordinator/checkpoint_store.h"
 #include "coordinator/run_directory.h"
@@ -52,7 +53,7 @@ Trained train_in(const std::filesystem::path& folder, configs::Settings settings
     settings.checkpoint.every_steps = kHalf;
     settings.checkpoint.keep_last = 10;
     const auto comm = comm::make_single_communicator();
-    const auto log = coordinator::make_logger("", spdlog::level::err);
+    const auto log = make_logger("", spdlog::level::err);
     worker::Trainer trainer(settings, *comm, *log);
     trainer.set_up();
     Trained result;

@@ -15,6 +15,7 @@
 #include "base/descriptor.h"
 #include "base/files.h"
 #include "base/glob.h"
+#include "base/logger/logger.h"
 #include "base/output_target.h"
 #include "configs/load.h"
 #include "coordinator/checkpoint_store.h"
@@ -166,7 +167,7 @@ TEST(FailingStorageOfRuns, ALockThatCannotBeReadIsNotTakenOver) {
 TEST(FailingStorageOfRuns, ALogThatCannotBeOpenedForWantOfDescriptorsIsAStorageError) {
   const testing::Scratch scratch;
   const testing::NoDescriptors none;
-  EXPECT_THROW(coordinator::make_logger(scratch.path() / "log.txt", spdlog::level::info), StorageError);
+  EXPECT_THROW(make_logger(scratch.path() / "log.txt", spdlog::level::info), StorageError);
 }
 
 TEST(FailingStorageOfSystems, ErrorsOfNetworkAndDamagedFileSystemsTellOfTheStorage) {

@@ -94,4 +94,4 @@ class GpuRecordsTest(ProgramTest):
         self.assertIn("the hardware that was chosen for all records is a CPU (no multiprocessors)", done.stderr)
         self.write("cpu.yaml", CARD.replace('"multiprocessors": 20', '"multiprocessors": 0').replace("TARGET", TARGET))
         done = self.pack("--targets", "cpu.yaml", code=3)
-        self.assertIn("is that of a GPU, and machine card is a CPU", done.stderr)
+        self.assertIn("is that of a GPU, but machine card is a CPU", done.stderr)

@@ -32,7 +32,7 @@ class MetricTest(ProgramTest):
 
     def test_training_for_an_unknown_metric_is_refused_at_its_start(self):
         self.refused(("trainer.metric: found holdout/mea", "did you mean holdout/mae?"), trainer__metric="holdout/mea")
-        self.refused("did you mean valid/kendall_tau?", trainer__metric="val_loss")
+        self.refused("trainer.metric: found val_loss, expected SET/METRIC", trainer__metric="val_loss")
         self.refused("did you mean holdout/kendall_tau?", trainer__metric="holdout/tau")
         self.refused("did you mean holdout/opa?", trainer__metric="holdout/OPA")
 

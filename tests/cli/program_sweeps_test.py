@@ -108,7 +108,9 @@ class ProgramSweepsTest(QueueTest):
 
     def test_an_agent_says_where_nothing_was_ever_submitted(self):
         done = self.run_foretime("agent", "--until-empty", "--runs", "typo")
-        self.assertRegex(done.stderr, "no job was ever submitted to the queue at .*typo")
+        self.assertEqual(done.returncode, 4)
+        self.assertIn("no job was ever submitted to the run folder 'typo'", done.stderr)
+        self.assertFalse((self.folder / "typo").exists())
 
     def test_a_file_of_a_python_call_gets_its_program_on_the_command_line(self):
         self.write("sweep.yaml", "method: bayes\nrun_cap: 4\nmetric: {name: final_accuracy, goal: maximize}\n"

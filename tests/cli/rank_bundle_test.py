@@ -199,7 +199,7 @@ class RankBundleTest(BundleTest):
         done = self.rank("trees.foretime", "trees.jsonl", "--member", "after", "--format", "json")
         self.assertIn("w: 1 of 2 programs not scored, the first: ", done.stderr)
         self.assertEqual([one["score"] is None for one in json.loads(done.stdout)[0]["ranking"]], [False, True])
-        self.assertIn("name one of them", self.rank("trees.foretime", "trees.jsonl", code=3).stderr)
+        self.assertIn("expected the name of one of them", self.rank("trees.foretime", "trees.jsonl", code=3).stderr)
 
     def test_bundles_and_options_that_do_not_fit(self):
         content = self.read("layout.foretime")

@@ -38,4 +38,4 @@ class TensorProgramsTest(ProgramTest):
             self.assertIn("node 1 (tir.Add): b: 9, expected one of the 2 nodes", done.stderr)
         self.assertFalse((self.folder / "out.foretime").exists())
         done = self.run_foretime("data", "pack-tir", "-o", "out.foretime", PROGRAMS, code=3)
-        self.assertIn("before_lowering, lowered: name one of them", done.stderr)
+        self.assertIn("found several texts (before_lowering, lowered), expected the name of one of them", done.stderr)

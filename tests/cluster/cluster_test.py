@@ -34,7 +34,7 @@ class ClusterTest(OnCluster):
         code = process.wait(LIMIT)
         said = (self.work / f"{name}.log").read_text()
         self.assertEqual((code, said.count(": succeeded after")), (0, 4), said)
-        return set(re.findall(r"^agent (h\d):\S+ ends after [1-9]", said, re.MULTILINE))
+        return set(re.findall(r"agent (h\d):\S+: finished [1-9]", said))
 
     def test_hosts_are_apart(self):
         for host in ("h1", "h2", "h3"):

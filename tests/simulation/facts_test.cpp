@@ -68,7 +68,7 @@ TEST_F(FactsTest, IndexesAgreeWithTheStateAfterEachCommand) {
 
 TEST_F(FactsTest, AFenceMovesWithAWordOnly) {
   EXPECT_THAT(look({"HSET", key("job:a"), "lease", "4 t 1 0 0 agent"}), HasSubstr("(fence 3) to waiting (fence 4)"));
-  EXPECT_EQ(look({"HSET", key("job:a"), "fence", "4"}, {"a"}), "");
+  EXPECT_EQ(look({"HSET", key("job:a"), "lease", "4 t 1 0 0 agent"}, {"a"}), "");
 }
 
 TEST_F(FactsTest, AResultStaysAsItWasWritten) {
@@ -82,7 +82,7 @@ TEST_F(FactsTest, AResultStaysAsItWasWritten) {
 
 TEST_F(FactsTest, ACrashTakesTheLastMomentsAtMost) {
   model_.fsync();
-  model_.run({"HSET", key("job:a"), "fence", "4"});
+  model_.run({"HSET", key("job:a"), "lease", "4 t 1 0 0 agent"});
   EXPECT_EQ(broken([&] { facts_.after_command({"a"}, now_); }), "");
   model_.crash(0);
   now_ += kSecond;

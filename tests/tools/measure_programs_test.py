@@ -92,7 +92,7 @@ class MeasureProgramsTest(unittest.TestCase):
         tvm = types.ModuleType("tvm")
         tvm.build, tvm.cpu = build, lambda number: number
         self.enterContext(unittest.mock.patch.dict(sys.modules, tvm=tvm))
-        for name, value in {"BUILD_TIMEOUT": 100.0, "TRIES": 1, "REPEAT_SECONDS": 0.001}.items():
+        for name, value in {"BUILD_TIMEOUT": 100.0, "TRIES": 1, "REPEAT_SECONDS": 0.001, "MOST_SECONDS": 100.0}.items():
             self.enterContext(unittest.mock.patch.object(programs, name, value))
         self.folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
 

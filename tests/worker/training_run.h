@@ -13,6 +13,7 @@
 #include <torch/types.h>
 #include <torch/utils.h>
 
+#include "base/logger/logger.h"
 #include "coordinator/checkpoint_store.h"
 #include "models/safetensors.h"
 #include "tests/support/device_kernels_on_cpu.h"
@@ -40,7 +41,7 @@ inline TrainingRun train(configs::Settings settings, int ranks, const std::files
   TrainingRun result;
   const auto run = [&](comm::Communicator& comm) {
     torch::set_num_threads(1);
-    const auto log = coordinator::make_logger("", spdlog::level::err);
+    const auto log = make_logger("", spdlog::level::err);
     Trainer trainer(settings, comm, *log);
     trainer.set_up();
     const auto outcome = trainer.run();

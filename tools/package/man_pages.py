@@ -12,7 +12,8 @@ import re
 import subprocess
 import sys
 
-import commands_page
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "check"))
+import commands_page  # noqa: E402
 
 
 def escaped(line):

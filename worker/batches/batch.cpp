@@ -34,7 +34,7 @@ int64_t max_loss_bytes(const LossForm& form, const Batch& batch) {
 
 torch::Tensor member_loss(const configs::LossSettings& settings, const torch::Tensor& scores, int64_t member,
                           const Batch& batch) {
-  const auto at = batch.folds.empty() ? 0 : static_cast<size_t>(member);
+  const int64_t at = batch.folds.empty() ? 0 : member;
   return models::batch_loss(settings, scores, batch.losses.at(at));
 }
 
@@ -45,7 +45,7 @@ torch::Tensor mean_loss(const configs::LossSettings& settings, const std::vector
     const auto own = member_loss(settings, scores[member], member, batch);
     sum = sum.defined() ? sum + own : own;
   }
-  return sum / static_cast<double>(std::ssize(scores) * parts);
+  return sum / (std::ssize(scores) * parts);
 }
 
 Batch BatchLoader::prepare(int64_t number) const {

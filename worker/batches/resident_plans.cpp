@@ -78,9 +78,9 @@ std::shared_ptr<const models::ResidentPlan> ResidentPlans::make(const LoadedGrou
     // More candidates never have fewer states: if some candidates have too many states, all of them have.
     constexpr int64_t kSome = 16;
     const double most = most_work(options_.device) * states_of(plan_of_first(drawn));
-    if (static_cast<double>(states_of(plan_of_first(kSome * drawn))) > most) return nullptr;
+    if (states_of(plan_of_first(kSome * drawn)) > most) return nullptr;
     all = plan_of_first(loaded.group.candidates);
-    if (static_cast<double>(states_of(*all)) > most) return nullptr;
+    if (states_of(*all) > most) return nullptr;
   }
   if (!all) all = plan_of_first(loaded.group.candidates);
   using models::ResidentPlan;

@@ -18,7 +18,7 @@ std::vector<int64_t> Sampler::choose(const LoadedGroup& loaded, int64_t entry, i
   const auto total = std::ssize(loaded.train);
   const int64_t most = settings_.candidates_per_group;
   const int64_t wanted = most == 0 ? total : std::min(most, total);
-  const auto e = static_cast<uint64_t>(entry), t = static_cast<uint64_t>(epoch);
+  const uint64_t e = entry, t = epoch;
   std::vector<int64_t> chosen;
   chosen.reserve(wanted);
   if (settings_.fast_bias == 0) {
@@ -33,7 +33,7 @@ std::vector<int64_t> Sampler::choose(const LoadedGroup& loaded, int64_t entry, i
   // The top of log-weight + Gumbel is a sample without replacement with weights exp(-bias * rank).
   std::vector<std::pair<double, int64_t>> keyed(total);
   for (int64_t i = 0; i < total; ++i) {
-    const double gumbel = random_gumbel({seed_, kBias, e, t, static_cast<uint64_t>(round), static_cast<uint64_t>(i)});
+    const double gumbel = random_gumbel({seed_, kBias, e, t, round, i});
     keyed[i] = {settings_.fast_bias * loaded.speed_rank[i] - gumbel, i};
   }
   std::partial_sort(keyed.begin(), keyed.begin() + wanted, keyed.end());
@@ -64,8 +64,7 @@ std::vector<Sample> Sampler::samples(int64_t batch, int rank, const GroupStore& 
   for (const int64_t index : plan_.slots_of(rank)) {
     if (position >= plan_.slots[index].samples) continue;
     const auto [entry, part, round] = plan_.sample_at(index, position, key);
-    const auto left = random_bits({seed_, kSegments, static_cast<uint64_t>(entry), static_cast<uint64_t>(part),
-                                   static_cast<uint64_t>(epoch), static_cast<uint64_t>(round)});
+    const auto left = random_bits({seed_, kSegments, entry, part, epoch, round});
     samples.push_back({entry, weight, choose(store.get(entry), entry, epoch, round), part, left,
                        batch * std::ssize(plan_.slots) + index});
   }

@@ -149,7 +149,7 @@ std::map<std::string, double> mean_metrics(const std::vector<GroupEvaluation>& o
       const auto found = group.metrics.find(std::string(reported[m].name));
       if (found == group.metrics.end()) continue;
       const auto ran = std::ranges::count_if(group.runtimes, [](double time) { return std::isfinite(time); });
-      const double count = reported[m].over_candidates() ? static_cast<double>(ran) : 1.0;
+      const double count = reported[m].over_candidates() ? ran : 1.0;
       const bool root = reported[m].mean == metrics::Mean::root_of_candidates;
       sums[place(set, m)] += (root ? found->second * found->second : found->second) * count;
       sums[place(set, m) + 1] += count;
@@ -180,7 +180,7 @@ Evaluation evaluate(const Scorer& scorer, const std::vector<std::string>& sets, 
     if (data.plan.eval_rank(entry) != comm.rank()) continue;
     const auto set = set_of(entries[entry].role);
     if (std::find(sets.begin(), sets.end(), set) == sets.end()) continue;
-    const auto& loaded = data.store.get(static_cast<int64_t>(entry));
+    const auto& loaded = data.store.get(entry);
     if (loaded.evaluated.empty()) continue;
     comm.keep_alive();
     const auto there = known.find(entry);

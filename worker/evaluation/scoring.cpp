@@ -120,7 +120,7 @@ bool SegmentScorer::scores_segments() const {
 Scores SegmentScorer::score(const LoadedGroup& loaded, const std::vector<int64_t>& candidates) const {
   Scores all;
   for (size_t first = 0; first < candidates.size(); first += kCandidatesAtOnce) {
-    const auto begin = candidates.begin() + static_cast<std::ptrdiff_t>(first);
+    const auto begin = candidates.begin() + first;
     const std::vector<int64_t> some(begin, begin + std::min(kCandidatesAtOnce, candidates.size() - first));
     const auto scores = finish(loaded.group, some, score_parts(loaded, some, 1, {0}));
     all.scores.insert(all.scores.end(), scores.scores.begin(), scores.scores.end());
@@ -219,7 +219,7 @@ std::map<int64_t, Scores> score_spanning(const SegmentScorer& scorer, const std:
       if (ranks[part] == comm.rank()) parts.push_back(part);
     }
     if (parts.empty()) continue;
-    const auto& loaded = data.store.get(static_cast<int64_t>(entry));
+    const auto& loaded = data.store.get(entry);
     if (loaded.evaluated.empty()) continue;
     own.emplace_back(std::to_string(entry), scorer.score_parts(loaded, loaded.evaluated, ranks.size(), parts));
   }

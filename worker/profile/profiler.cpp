@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "base/index_range.h"
 #include "base/process.h"
 
 namespace foretime::worker {
@@ -343,7 +344,7 @@ std::vector<std::vector<std::string>> profile_rows(const std::vector<RankProfile
     const bool rest = key == other;
     const auto [least, most] = std::minmax_element(row.by_rank.begin(), row.by_rank.end());
     table.push_back(
-        {key.second, kPlaces[static_cast<int>(key.first)], rest ? "-" : std::to_string(row.all.count),
+        {key.second, kPlaces[index_of(key.first)], rest ? "-" : std::to_string(row.all.count),
          cell(row.all.self_seconds),
          wall > 0 && key.first != SpanPlace::wire ? fmt::format("{:.1f} %", 100 * row.all.self_seconds / wall) : "-",
          rest ? "-" : cell(1e3 * row.all.seconds / row.all.count), rest ? "-" : cell(1e3 * row.all.longest),

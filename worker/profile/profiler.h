@@ -65,6 +65,7 @@ class Profiler {
 
   /// Begins a span of the calling thread, inside its open spans. Use ProfileSpan.
   void begin(std::string_view name, std::string_view detail = {});
+  /// Ends the innermost open span of the calling thread; without one, does nothing.
   void end();
   /// Adds a span of the calling thread that was measured elsewhere, inside its open span.
   void add(std::string_view name, Clock::time_point begin, Clock::time_point end);

@@ -165,7 +165,7 @@ void find_waited_for(const std::vector<RankSteps>& all, StepReport& report) {
   const auto units = units_of(all);
   if (units.size() < 2 || report.steps == 0) return;
   std::vector<double> waited(units.size()), times(units.size());
-  for (size_t step = 0; step < static_cast<size_t>(report.steps); ++step) {
+  for (int64_t step = 0; step < report.steps; ++step) {
     std::vector<std::pair<double, size_t>> waits;
     for (size_t unit = 0; unit < units.size(); ++unit) {
       float least = all[units[unit].second[0]].waits[step];
@@ -185,7 +185,7 @@ void find_waited_for(const std::vector<RankSteps>& all, StepReport& report) {
 
 /// The lower one of two in the middle: what most others see.
 double median_of(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<ptrdiff_t>((values.size() - 1) / 2);
+  const auto middle = values.begin() + (values.size() - 1) / 2;
   std::ranges::nth_element(values, middle);
   return *middle;
 }

@@ -23,7 +23,7 @@ std::string group_table(const worker::Evaluation& evaluation, size_t width = 0);
 /// Converts an evaluation for the functions that write rankings (inference/candidates/ranking.h).
 inference::Ranking ranking_of(const worker::GroupEvaluation& group);
 
-/// Returns the submission_line of a group's ranking.
+/// Returns the line of a contest submission for a group's ranking.
 std::string submission_line(const std::string& collection, const worker::GroupEvaluation& group);
 
 /// Returns the text of a progress line in at most `width` characters. If it is too long, the bar and the least

@@ -36,7 +36,7 @@ void with_communicator(const configs::CommSettings& settings, const RankResource
                        const std::function<void(comm::Communicator&)>& body) {
   const auto comm = comm::make_communicator({settings.backend, std::chrono::duration<double>(settings.timeout_seconds),
                                              resources.device != configs::Device::cpu});
-  torch::set_num_threads(static_cast<int>(threads_to_use(resources.threads, comm->local_size())));
+  torch::set_num_threads(threads_to_use(resources.threads, comm->local_size()));
   try {
     body(*comm);
     comm->finish();

@@ -31,11 +31,11 @@ std::vector<double> places_of(const std::vector<double>& values) {
   std::iota(order.begin(), order.end(), size_t{0});
   std::ranges::stable_sort(order, {}, [&](size_t i) { return values[i]; });
   std::vector<double> places(values.size());
-  const double last = std::max<double>(1, static_cast<double>(values.size()) - 1);
+  const double last = std::max<double>(1, values.size() - 1.0);
   for (size_t begin = 0; begin < order.size();) {
     size_t end = begin + 1;
     while (end < order.size() && values[order[end]] == values[order[begin]]) ++end;
-    for (size_t i = begin; i < end; ++i) places[order[i]] = static_cast<double>(begin + end - 1) / 2 / last;
+    for (size_t i = begin; i < end; ++i) places[order[i]] = (begin + end - 1) / 2.0 / last;
     begin = end;
   }
   return places;

@@ -9,6 +9,7 @@
 
 #include "base/atomic_file.h"
 #include "base/files.h"
+#include "base/logger/logger.h"
 #include "base/message.h"
 #include "base/table.h"
 #include "base/terminal.h"
@@ -75,9 +76,9 @@ std::optional<int64_t> train_model(const configs::Settings& settings, comm::Comm
     earlier = earlier_attempts(settings);
   }
   // Rank 0 says everything, the others only warn.
-  const auto log = coordinator::make_logger(
-      root ? std::filesystem::path(settings.run.directory) / "log.txt" : std::filesystem::path(),
-      root ? spdlog::level::info : spdlog::level::warn);
+  const auto log =
+      make_logger(root ? std::filesystem::path(settings.run.directory) / "log.txt" : std::filesystem::path(),
+                  root ? spdlog::level::info : spdlog::level::warn);
   ProgressDisplay display(word_of(settings.model.type), settings.trainer.metric);
   Profiler profiler(events_per_rank(comm.size()));
   TrainerOptions training{.listeners = {&display}, .metric_required = options.metric_required};
@@ -99,10 +100,10 @@ std::optional<int64_t> train_model(const configs::Settings& settings, comm::Comm
     }
     rows.emplace_back(word_of(settings.model.type), std::move(outcome.final_evaluation));
     if (options.evaluate_constant) rows.emplace_back("mean", trainer.evaluate_constant());
-    coordinator::log_to_file(*log, fmt::format("finished at step {}", outcome.steps));
+    log_to_file(*log, fmt::format("finished at step {}", outcome.steps));
     return outcome.steps;
   } catch (const std::exception& error) {
-    coordinator::log_to_file(*log, "failed: " + text_of_error(error));  // whoever prints it is further up
+    log_to_file(*log, "failed: " + text_of_error(error));  // whoever prints it is further up
     throw;
   }
 }

@@ -91,7 +91,7 @@ HistoryTable::Block& HistoryTable::block_for(const HistoryKey& key) {
     const size_t values = rows_per_block_ * columns_;
     block.rows = std::make_unique_for_overwrite<float[]>(values);
     std::fill_n(block.rows.get(), values, std::numeric_limits<float>::quiet_NaN());
-    bytes_ += static_cast<int64_t>(values * sizeof(float)) + kAgeBytes;
+    bytes_ += values * sizeof(float) + kAgeBytes;
   }
   return block;
 }
@@ -115,7 +115,7 @@ void HistoryTable::forget_oldest(const Block* keep) {
     auto& block = tables_.at(table)[index];
     if (&block == keep) return;  // the table may exceed its limit by one block
     block.rows.reset();
-    bytes_ -= rows_per_block_ * columns_ * static_cast<int64_t>(sizeof(float)) + kAgeBytes;
+    bytes_ -= rows_per_block_ * columns_ * sizeof(float) + kAgeBytes;
     ages_.erase(oldest);
   }
 }

@@ -94,8 +94,7 @@ SegmentMix mix_segments(const MixRequest& request, const std::function<bool(int6
         continue;
       }
       missing += 1 - p;
-      const double drawn =
-          random_unit({request.key, random_stream::kept_segments, static_cast<uint64_t>(c), static_cast<uint64_t>(s)});
+      const double drawn = random_unit({request.key, random_stream::kept_segments, c, s});
       if (drawn < p) kept[s] = 1.0F;
     }
     factor[c] = 1 + missing / fresh;

@@ -117,7 +117,8 @@ class SegmentTraining final : public ForwardPass {
 
   /// Chooses the live segment of a sample and returns the sample with it.
   SampledGraph choose(const Sample& sample, const LoadedGroup& loaded) const;
-  /// Adds the live segment to a batch's plan.
+  /// Adds the live segment of `graph` to a batch's plan: the whole graph if it has one segment. With segments.stale
+  /// full_forward, sets graph.whole, the plan of all segments, which score() needs.
   void add(SampledGraph& graph, const LoadedGroup& loaded, plans::PlanBuilder& builder) const;
 
   /// Returns the scores of a batch whose plan holds the live segments: [candidates], with gradients.

@@ -6,7 +6,7 @@ namespace foretime::worker {
 
 torch::Device choose_device(configs::Device wanted, const comm::Communicator& comm) {
   if (wanted == configs::Device::cpu) return torch::kCPU;  // must not initialise CUDA
-  return choose_device(wanted, comm, torch::cuda::is_available() ? static_cast<int>(torch::cuda::device_count()) : 0);
+  return choose_device(wanted, comm, torch::cuda::is_available() ? torch::cuda::device_count() : 0);
 }
 
 torch::Device choose_device(configs::Device wanted, const comm::Communicator& comm, int gpus) {

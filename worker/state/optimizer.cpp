@@ -123,7 +123,7 @@ torch::Tensor Adam::fused_step(double learning_rate) {
   const double exponent = steps_;
   device::AdamStep<T> update;
   update.segments = segments;
-  update.segment_count = static_cast<int>(segment_count_);
+  update.segment_count = segment_count_;
   update.gradient = flat.data_ptr<T>();
   update.first_moments = all_first_.data_ptr<T>();
   update.second_moments = all_second_.data_ptr<T>();

@@ -31,7 +31,9 @@ models::Safetensors tensors_of(const StoredCheckpoint& checkpoint, const char* n
 Json state_json(const StoredCheckpoint& checkpoint) {
   const auto state = Json::parse(file_of(checkpoint, kStateFile), nullptr, false);
   const auto file = checkpoint.folder / kStateFile;
-  if (!state.is_object()) throw RunError("{}: not a JSON object", file.string());
+  if (!state.is_object())
+    throw RunError("{}: found no JSON object, expected a training state: resume from another checkpoint",
+                   file.string());
   coordinator::require_format(state.value("format", Json()), kFormat, file);
   return state;
 }

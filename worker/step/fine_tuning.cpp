@@ -151,7 +151,7 @@ void fine_tune(const TrainedModel& trained, const TuningData& fresh, const Tunin
   set_to_training(*trained.model);
   for (int64_t step = 0; step < how.steps; ++step) {
     const bool more = step + 1 < how.steps;
-    torch::manual_seed(random_bits({fresh.settings().trainer.seed, kTuningDropout, static_cast<uint64_t>(step)}));
+    torch::manual_seed(random_bits({fresh.settings().trainer.seed, kTuningDropout, step}));
     optimizer.zero_grad();
     auto loss = fresh_batches.loss(step, more);
     const double fresh_loss = loss.item<double>();

@@ -41,7 +41,7 @@ bool MachineCheck::is_described(const data::GroupHeader& group, const data::Colu
   // The largest value of a column is that of its statements, or the 0 of other nodes.
   const auto is = [&](const data::MachineValues& values) {
     for (size_t i = 0; i < values.size(); ++i) {
-      const double value = std::max(0.0, static_cast<double>(values[i])), expected = log_ ? std::log1p(value) : value;
+      const double value = std::max<double>(0.0, values[i]), expected = log_ ? std::log1p(value) : value;
       if (std::abs(features.maxima[data::LoopColumns::of_machine_alone[i]] - expected) > 1e-6 * (1.0 + expected))
         return false;
     }

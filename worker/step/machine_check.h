@@ -14,8 +14,8 @@ namespace foretime::worker {
 class MachineCheck {
  public:
   /// Reads the files of data.targets. `columns` is the number of columns of node features. Throws
-  /// configs::SettingsError if a file is invalid, or if these columns do not describe machines; DataError if
-  /// data.allowed_roots does not allow a file.
+  /// configs::SettingsError if a file is invalid, or if data.targets names machines and these columns do not describe
+  /// any; DataError if data.allowed_roots does not allow a file.
   MachineCheck(const configs::Settings& settings, int64_t columns);
 
   /// Returns whether a training group was packed for one of data.targets (all its programs have one machine). Throws

@@ -88,7 +88,7 @@ int threads_of_a_step(const sharding::ShardPlan& plan, int rank, int available) 
   double cost = 0;
   for (const int64_t slot : plan.slots_of(rank)) cost += plan.slots[slot].cost;
   const double step = cost / std::max<int64_t>(1, plan.batches_per_epoch);
-  return std::clamp(step / kWorthAThread, 1.0, static_cast<double>(available));
+  return std::clamp<double>(step / kWorthAThread, 1.0, available);
 }
 
 Trainer::Trainer(const configs::Settings& settings, comm::Communicator& comm, spdlog::logger& log,

@@ -87,9 +87,13 @@ class Trainer {
  private:
   /// Returns whether the results of all steps up to `step` are needed now. On a GPU the host must wait for them.
   bool results_are_due(int64_t step) const;
-  /// Evaluates holdout and valid, and saves a new best checkpoint. Returns whether to stop early.
+  /// Evaluates holdout and valid, sends the evaluation event, and saves a checkpoint if the metric is a new best and
+  /// checkpoint.keep_best is set. Returns whether to stop early. Throws configs::SettingsError if a required
+  /// trainer.metric is missing.
   bool evaluate(int64_t step, StepReports& reports);
-  /// Evaluates all sets with the best model if one is kept, else with the last one.
+  /// Evaluates holdout, valid and test, and sends the end event. First loads the best checkpoint's weights into the
+  /// model if one is kept and intact; otherwise the model of `step`, the last one, counts as the best. Throws
+  /// configs::SettingsError if a required trainer.metric is missing.
   Evaluation evaluate_final(int64_t step);
   /// Throws configs::SettingsError if an evaluation lacks trainer.metric.
   void require_metric(const Evaluation& evaluation) const;

@@ -63,8 +63,7 @@ void TrainingStep::begin(int64_t step) {
   own_ = {.step = step + 1};
   own_loss_ = torch::zeros({1}, torch::dtype(torch::kDouble).device(run_.device));
   // Dropout's generator is seeded for each step and rank, so that checkpoints need not store its state.
-  torch::manual_seed(random_bits({run_.settings.trainer.seed, kTrainingDropout, static_cast<uint64_t>(step),
-                                  static_cast<uint64_t>(run_.comm.rank())}));
+  torch::manual_seed(random_bits({run_.settings.trainer.seed, kTrainingDropout, step, run_.comm.rank()}));
   run_.optimizer->zero_grad();
 }
 

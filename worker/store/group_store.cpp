@@ -22,7 +22,7 @@ std::vector<double> ranks_of(const data::Group& group, const std::vector<int64_t
   std::stable_sort(order.begin(), order.end(),
                    [&](int64_t a, int64_t b) { return group.runtimes[candidates[a]] < group.runtimes[candidates[b]]; });
   std::vector<double> rank(candidates.size());
-  const double last = std::max<double>(1.0, static_cast<double>(candidates.size()) - 1);
+  const double last = std::max(1.0, candidates.size() - 1.0);
   for (size_t i = 0; i < order.size(); ++i) rank[order[i]] = i / last;
   return rank;
 }

@@ -39,7 +39,7 @@ size_t file_of(int64_t place) { return place >> kFileShift; }
 int64_t line_of(int64_t place) { return place & ((int64_t{1} << kFileShift) - 1); }
 
 void choose(std::vector<int64_t>& places, const RecordChoice& choice) {
-  if (choice.most <= 0 || places.size() <= static_cast<size_t>(choice.most)) return;
+  if (choice.most <= 0 || std::ssize(places) <= choice.most) return;
   const auto rank = [&](int64_t place) { return mix(mix(choice.seed) ^ place); };
   std::nth_element(places.begin(), places.begin() + choice.most, places.end(),
                    [&](int64_t a, int64_t b) { return rank(a) < rank(b); });

@@ -17,16 +17,19 @@ struct RecordPackRequest {
   configs::Representation representation = configs::Representation::loops;
   std::string out, dags;                  // output collection, and file of compute DAGs
   std::vector<std::filesystem::path> in;  // tuning records
-  std::string lines, member;              // JSON (or a member of it) with the 0-based lines of in[0] to take; "": all
-  std::string networks;                   // JSON that maps networks to lines of in[0]; "": none
-  std::vector<std::string> take, never;   // networks to take, and networks whose workloads are always skipped
-  std::vector<std::string> hardware;      // KEY=VALUE of data.hardware; empty: from each record
-  std::vector<std::string> targets;       // machine files, see configs::read_machine_file
-  int64_t most = 0, least = 2;            // records per workload; most 0: all
-  bool without_failures = false;          // failed measurements are skipped
-  bool force = false;                     // replace a file of another kind, or an input
-  int64_t threads = 0, memory_mib = 1024;
-  uint64_t seed = 1;  // seed of the selection of records
+  std::string lines;                      // JSON file with the 0-based lines of in[0] to take; "": all lines
+  std::string member;                     // member of that JSON file that has them; "": the whole file
+  // JSON file: list of {network, first_line, lines}, the lines of in[0] that belong to each network; "": none
+  std::string networks;
+  std::vector<std::string> take, never;  // networks to take, and networks whose workloads are always skipped
+  std::vector<std::string> hardware;     // KEY=VALUE of data.hardware; empty: from each record
+  std::vector<std::string> targets;      // machine files, see configs::read_machine_file
+  int64_t most = 0,
+          least = 2;  // records kept of a workload (0: all), and the fewest that a workload must have to be taken
+  bool without_failures = false;           // failed measurements are skipped
+  bool force = false;                      // replace a file of another kind, or an input
+  int64_t threads = 0, memory_mib = 1024;  // workers of each rank (0: its share of the cores), MiB that a rank may take
+  uint64_t seed = 1;                       // seed of the selection of records
 };
 
 /// Identifies one process of a packing by several processes that see the same folder and have the same `token`, which

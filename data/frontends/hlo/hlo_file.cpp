@@ -17,6 +17,7 @@
 #include "base/descriptor.h"
 #include "base/error.h"
 #include "base/files.h"
+#include "base/index_range.h"
 #include "base/mapped_file.h"
 #include "data/files/byte_source.h"
 #include "data/files/file_form.h"
@@ -36,7 +37,7 @@ void HloSource::fail(const std::string& what) const { throw DataError("{}: {}", 
 const char* WireReader::take(WireField& field, bool may_be_cut) {
   constexpr size_t kMost = std::numeric_limits<int>::max();  // protobuf's messages are not larger
   google::protobuf::io::CodedInputStream in(reinterpret_cast<const uint8_t*>(left_.data()),
-                                            static_cast<int>(std::min(left_.size(), kMost)));
+                                            std::min(left_.size(), kMost));
   uint64_t tag = 0, length = 0;
   if (!in.ReadVarint64(&tag)) return "no tag of a field";
   const uint64_t number = tag >> 3;
@@ -124,7 +125,7 @@ std::optional<HloMessage> find_message(const HloSource& source) {
 
 const char* message_name(HloMessage message) {
   constexpr std::array<const char*, 4> kNames = {"HloModuleProto", "HloProto", "ModuleTuningData", "TuningData"};
-  return kNames[static_cast<size_t>(message)];
+  return kNames[index_of(message)];
 }
 
 namespace {
@@ -258,7 +259,7 @@ void read_tile_features(const HloSource& source, std::string_view bytes, float* 
 }
 
 void read_layout_features(const HloSource& source, std::string_view bytes, int64_t nodes, float* features) {
-  const size_t most = (64 << 10) + 256 * static_cast<size_t>(nodes);
+  const size_t most = (64 << 10) + 256 * nodes;
   Run run;
   parse(source, bytes, most, run);
   const auto& layouts = run.module_config().layout_config().nodes();

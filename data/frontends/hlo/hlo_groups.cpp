@@ -52,7 +52,7 @@ void read_layouts(const HloSource& source, const TuningOutline& tuning, const st
     if (!runs.empty()) read_layout_features(source, runs[c], configurable, as_given.data());
     for (size_t j = 0; j < sorted.place.size(); ++j)
       std::copy_n(as_given.begin() + static_cast<int64_t>(sorted.place[j]) * kLayoutFeatures, kLayoutFeatures,
-                  rows.begin() + static_cast<int64_t>(j) * kLayoutFeatures);
+                  rows.begin() + j * kLayoutFeatures);
     coder.add_candidate(rows.data(), codes.data());
     if (sink != nullptr)
       sink->codes(codes, configurable);

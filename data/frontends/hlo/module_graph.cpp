@@ -1,6 +1,7 @@
 #include "data/frontends/hlo/module_graph.h"
 
 #include <algorithm>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -216,7 +217,7 @@ class GraphReader {
   int64_t callee_root(int64_t id) const {
     const int64_t callee = module_.find_computation(id);
     if (callee < 0) fail(fmt::format("it calls computation {}, which the module does not have", id));
-    if (callee >= static_cast<int64_t>(computation_))
+    if (std::cmp_greater_equal(callee, computation_))
       fail(
           fmt::format("it calls computation {}, which does not come before it, expected callees before their callers "
                       "as XLA writes them, which a cycle does not allow",
@@ -230,7 +231,7 @@ class GraphReader {
     for (const int64_t id : instruction_.called_computation_ids()) producers_.push_back(callee_root(id));
     std::ranges::sort(producers_);
     producers_.erase(std::unique(producers_.begin(), producers_.end()), producers_.end());
-    if (static_cast<int64_t>(source_ids_.size() + producers_.size()) > limits_.edges)
+    if (std::ssize(source_ids_) + std::ssize(producers_) > limits_.edges)
       source_.fail(
           fmt::format("module {}: more than {} edges, which is the limit", printable(module_.name), limits_.edges));
     source_ids_.insert(source_ids_.end(), producers_.begin(), producers_.end());

@@ -30,7 +30,7 @@ class FeatureRow {
   /// Writes the first `columns` values of a list, padded with 0.
   template <class List>
   void values(const List& list, int columns) {
-    const int given = std::min(columns, static_cast<int>(list.size()));
+    const int given = std::min<int>(columns, list.size());
     for (int i = 0; i < given; ++i) number(list.Get(i));
     for (int i = given; i < columns; ++i) number(0);
   }

@@ -3,6 +3,7 @@
 #include <array>
 #include <cstdlib>
 
+#include "base/index_range.h"
 #include "data/frontends/loops/loop_columns.h"
 
 namespace foretime::data {
@@ -34,7 +35,7 @@ GpuTraffic gpu_traffic(const StatementShape& shape, const LoopProgram& program, 
     const ProgramBuffer& buffer = program.buffers[accesses[a].buffer];
     const WarpAccess& touched = all.accesses[statement.first_access + a];
     const double each = thread_accesses(program, statement, accesses[a]) / repeats;
-    if (a > 0 || statement.update) traffic.reads[static_cast<size_t>(buffer.scope)] += 1.0;
+    if (a > 0 || statement.update) traffic.reads[index_of(buffer.scope)] += 1.0;
     if (buffer.scope == BufferScope::global) {
       traffic.sectors += each * touched.sectors;
       traffic.global_bytes += each * touched.sectors * kSectorBytes / lanes;
@@ -141,10 +142,10 @@ double gpu_roofline(const StatementShape& shape, const LoopProgram& program, con
   const auto& counts = shape.statement.arithmetic;
   double instructions = 0.0;
   for (const int32_t count : counts) instructions += count;
-  instructions -= std::min(counts[static_cast<size_t>(Arithmetic::add)],
-                           counts[static_cast<size_t>(Arithmetic::multiply)]);  // fused
+  instructions -= std::min(counts[index_of(Arithmetic::add)],
+                           counts[index_of(Arithmetic::multiply)]);  // fused
   const double blocks = program.kernels[shape.statement.kernel].blocks;
-  const double busy = std::max(1.0, std::min(blocks, static_cast<double>(hardware.gpu.multiprocessors)));
+  const double busy = std::max(1.0, std::min<double>(blocks, hardware.gpu.multiprocessors));
   const double bandwidth = std::min(hardware.copy_gb_s, hardware.all_copy_gb_s / busy);
   return std::max({kLeastOfGpu, instructions / (hardware.multiply_add_gflop_s / 2.0), traffic.global_bytes / bandwidth,
                    traffic.shared_cycles / kGhz});

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <utility>
 
 namespace foretime::data {
 namespace {
@@ -28,7 +29,7 @@ KernelShape::KernelShape(const LoopProgram& program, std::span<const WarpAccess>
   std::vector<bool> counted(program.buffers.size());
   iterations = operations = 0.0;
   for (const ProgramStatement& statement : program.statements) {
-    if (static_cast<size_t>(statement.kernel) != kernel) continue;
+    if (std::cmp_not_equal(statement.kernel, kernel)) continue;
     const double repeats = thread_iterations(program, statement);
     iterations += repeats;
     for (const int32_t count : statement.arithmetic) operations += repeats * count;
@@ -50,8 +51,7 @@ KernelShape::KernelShape(const LoopProgram& program, std::span<const WarpAccess>
   iterations = std::max(1.0, iterations);
   operations = std::max(1.0, operations);
   registers = local_bytes / 4.0 + kOtherRegisters;
-  fits = threads <= static_cast<double>(gpu.threads_per_block) &&
-         shared_bytes <= static_cast<double>(gpu.shared_bytes_per_block);
+  fits = threads <= gpu.threads_per_block && shared_bytes <= gpu.shared_bytes_per_block;
   const double multiprocessors = std::max<int64_t>(1, gpu.multiprocessors);
   const double most_warps = std::max(1.0, std::floor(gpu.threads_per_multiprocessor / warp));
   const double given = std::min(std::ceil(registers / kRegisterUnit) * kRegisterUnit,

@@ -36,7 +36,7 @@ size_t thread_dimension(Annotation annotation) {
 }
 
 void lane_positions(const LoopNest& nest, const Affine& index, const ProgramKernel& kernel, std::span<int64_t> lanes) {
-  lanes = lanes.first(std::min(lanes.size(), static_cast<size_t>(kernel.block_threads())));
+  lanes = lanes.first(std::min<size_t>(lanes.size(), kernel.block_threads()));
   const auto bound = [&](int32_t variable) { return nest.variables[variable].thread; };
   std::array<int64_t, 3> thread = {0, 0, 0};
   bool depends = false;

@@ -3,10 +3,12 @@
 #include <array>
 #include <cstdlib>
 #include <stdexcept>
+#include <utility>
 
 #include <fmt/format.h>
 
 #include "base/check.h"
+#include "base/index_range.h"
 #include "data/frontends/loops/column_writer.h"
 #include "data/frontends/loops/gpu_columns.h"
 #include "data/frontends/loops/roofline.h"
@@ -41,7 +43,7 @@ void put_block(const StatementShape& shape, const UnrolledBlock& block, const ch
   out.put(name, "copies", ratio(block.copies));
   out.put(name, "outputs", ratio(block.outputs));
   out.put(name, "repeats", ratio(block.repeats));
-  out.put(name, "loops", static_cast<double>(shape.loop_count() - block.first));
+  out.put(name, "loops", shape.loop_count() - block.first);
   out.put(name, "instructions", ratio(instructions));
   out.put(name, "accumulators", ratio(accumulators));
   out.put(name, "accumulators_over", log_excess(accumulators, 0.75 * shape.registers));
@@ -75,7 +77,7 @@ void put_caches(const StatementShape& shape, Writer& out) {
 
 void put_inner_loops(const StatementShape& shape, Writer& out) {
   for (int k = 0; k < kInnerLoops; ++k) {
-    const bool there = static_cast<size_t>(k) < shape.loop_count();
+    const bool there = std::cmp_less(k, shape.loop_count());
     const size_t d = there ? shape.loop_count() - 1 - k : 0;
     out.put("inner", k, "extent", there ? ratio(shape.loops[d].extent) : -1.0);
     out.put("inner", k, "reduction", there ? shape.loops[d].reduction : -1.0);
@@ -122,17 +124,17 @@ void put_statement(const StatementShape& shape, const StatementPlace& place, con
   int32_t all = 0;
   for (size_t i = 0; i < kArithmetic; ++i) {
     out.put(kNames[i], log_of(s.arithmetic[i]));
-    if (i <= static_cast<size_t>(Arithmetic::select)) all += s.arithmetic[i];
+    if (i <= index_of(Arithmetic::select)) all += s.arithmetic[i];
   }
   out.put("moves_only", all == 0);
   out.put("unroll_limit", log_of(s.unroll_limit));
   out.put("never_unrolled", s.unroll_limit == 0);
   out.put("initial", s.initial);
   out.put("update", s.update);
-  out.put("accesses", static_cast<double>(shape.all_steps.size()));
-  out.put("loops", static_cast<double>(shape.loop_count()));
-  out.put("statements", static_cast<double>(place.statements));
-  out.put("position", static_cast<double>(place.index));
+  out.put("accesses", shape.all_steps.size());
+  out.put("loops", shape.loop_count());
+  out.put("statements", place.statements);
+  out.put("position", place.index);
   out.put("is_last", place.index + 1 == place.statements);
   const double block_instructions =
       shape.block.copies * shape.vector_instructions * (shape.operations + shape.all_steps.size());

@@ -44,7 +44,7 @@ class CurveGraphs : public ProgramGraphs {
  public:
   void add(const LoopProgram& program, double) override {
     features_.resize(features_.size() + CurveColumns::count, 0.0F);
-    float* row = features_.data() + features_.size() - static_cast<size_t>(CurveColumns::count);
+    float* row = features_.data() + features_.size() - CurveColumns::count;
     ++programs_;
     const auto order = heaviest(program);
     for (int64_t s = 0; s < CurveColumns::kStatements && s < std::ssize(order); ++s) {
@@ -58,7 +58,7 @@ class CurveGraphs : public ProgramGraphs {
           for (int64_t t = 0; t < CurveColumns::kThresholds; ++t) {
             if (x > std::exp2(2.0 * t)) continue;
             float& column = row[CurveColumns::column(s, a, curve, t)];
-            column = std::max(column, static_cast<float>(log_of(value)));
+            column = std::max<float>(column, log_of(value));
           }
         };
         double inside = 1.0;
@@ -77,10 +77,10 @@ class CurveGraphs : public ProgramGraphs {
     GraphBlock block;
     block.feature_count = CurveColumns::count;
     block.node_type_count = kTirTypes;
-    std::vector<int64_t> graph_ptr(static_cast<size_t>(programs_) + 1);
+    std::vector<int64_t> graph_ptr(programs_ + 1);
     std::iota(graph_ptr.begin(), graph_ptr.end(), int64_t{0});
     block.graph_ptr = std::move(graph_ptr);
-    block.edge_ptr = std::vector<int64_t>(static_cast<size_t>(programs_) + 1, 0);
+    block.edge_ptr = std::vector<int64_t>(programs_ + 1, 0);
     block.node_features = std::exchange(features_, {});
     block.node_types = std::vector<uint8_t>(programs_, tir_type_id("PrimFunc"));
     programs_ = 0;
@@ -105,7 +105,7 @@ const NodeTypes& types() {
 }
 
 int32_t narrow(size_t value) {
-  if (value > static_cast<size_t>(std::numeric_limits<int32_t>::max()))
+  if (!std::in_range<int32_t>(value))
     throw DataError("loop graphs with more than 2^31 - 1 nodes or edges, expected fewer programs in a group");
   return value;
 }
@@ -182,7 +182,7 @@ class LoopGraphs : public ProgramGraphs {
   float* add_node(uint8_t type) {
     types_.push_back(type);
     features_.resize(features_.size() + columns_, 0.0F);
-    return features_.data() + features_.size() - static_cast<size_t>(columns_);
+    return features_.data() + features_.size() - columns_;
   }
   void add_edge(size_t source, size_t target) {
     sources_.push_back(source);

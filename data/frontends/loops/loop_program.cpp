@@ -30,7 +30,7 @@ std::span<const int64_t> LoopProgram::lanes_of(const ProgramStatement& statement
                                                int64_t warp_size) const {
   const size_t place = &access - accesses.data();
   const int64_t threads = kernels[statement.kernel].block_threads();
-  const size_t count = std::min({warp_size, threads, static_cast<int64_t>(kMostLanes)});
+  const size_t count = std::min<int64_t>({warp_size, threads, kMostLanes});
   return std::span(lanes).subspan(place * kMostLanes, count);
 }
 

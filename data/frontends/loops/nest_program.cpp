@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/index_range.h"
 #include "data/frontends/ansor/dag/expression.h"
 #include "data/frontends/loops/lane_positions.h"
 
@@ -217,7 +218,7 @@ void NestProgram::emit(LoopNest& nest, size_t stage, LoopProgram& program) {
     }
     open(i, iterators[i].variable);
     for (const auto& [iterator, attached] : attached_[stage]) {
-      if (iterator == static_cast<int32_t>(i)) emit(nest, attached, program);
+      if (std::cmp_equal(iterator, i)) emit(nest, attached, program);
     }
   }
   if (!started) add_statements(true);
@@ -247,7 +248,7 @@ void NestProgram::add_statement(LoopNest& nest, size_t stage, size_t output, boo
     axis_values(nest, stage, values_);
     const auto rank = nest.dag->stages[stage].axes.size();
     accesses_.assign(1, {.memory = nest.dag->memory(stage, output),
-                         .indices = {values_.begin(), values_.begin() + static_cast<int64_t>(rank)},
+                         .indices = {values_.begin(), values_.begin() + rank},
                          .unknown = std::vector<uint8_t>(rank, 0)});
   } else {
     stage_accesses(nest, stage, output, accesses_);
@@ -257,7 +258,7 @@ void NestProgram::add_statement(LoopNest& nest, size_t stage, size_t output, boo
     add_access(nest, accesses_[i], statement.loops, program);
     if (is_rewritten(nest, stage, i)) rearrange(statement, program.accesses.back(), program);
   }
-  statement.accesses = static_cast<uint32_t>(program.accesses.size()) - statement.first_access;
+  statement.accesses = std::ssize(program.accesses) - statement.first_access;
   if (!initial) count_arithmetic(nest, stage, output, statement);
   if (program.is_gpu()) drop_repeated_threads(statement, program);
   program.statements.push_back(statement);
@@ -332,7 +333,7 @@ void NestProgram::rearrange(const ProgramStatement& statement, const ProgramAcce
     LoopAccess& step = program.strides[access.first + i];
     if (step.stride != 0) step.stride = inside;
     inside *= step.distinct;
-    step.footprint = std::min(inside, static_cast<double>(buffer.elements));
+    step.footprint = std::min<double>(inside, buffer.elements);
     step.lines = std::max(1.0, step.footprint * buffer.element_bytes / kLineBytes);
   }
 }
@@ -358,7 +359,7 @@ void NestProgram::insert_transform(LoopProgram& program) {
     to[i].stride = inside;
     to[i].distinct = transform_loops_[i].extent;
     inside *= to[i].distinct;
-    to[i].footprint = std::min(inside, static_cast<double>(rearranged.elements));
+    to[i].footprint = std::min<double>(inside, rearranged.elements);
     to[i].lines = std::max(1.0, to[i].footprint * rearranged.element_bytes / kLineBytes);
   }
   for (ProgramLoop& loop : transform_loops_) loop.id = -1 - loop.id;  // loops of their own
@@ -379,7 +380,7 @@ void NestProgram::count_arithmetic(const LoopNest& nest, size_t stage, size_t ou
   }
   if (statement.update) {
     const bool sums = definition.combiner == "sum" || definition.combiner.empty();
-    ++statement.arithmetic[static_cast<size_t>(sums ? Arithmetic::add : Arithmetic::minmax)];
+    ++statement.arithmetic[index_of(sums ? Arithmetic::add : Arithmetic::minmax)];
   }
   if (!definition.bodies.empty()) count_expression(nest, definition.bodies[output], false, statement);
 }
@@ -408,7 +409,7 @@ void NestProgram::count_expression(const LoopNest& nest, int32_t expression, boo
   }
   auto kind = arithmetic_of(node.kind);
   if (kind == Arithmetic::call && tree.name(expression).ends_with("if_then_else")) kind = Arithmetic::select;
-  if (kind && !compared) ++statement.arithmetic[static_cast<size_t>(*kind)];
+  if (kind && !compared) ++statement.arithmetic[index_of(*kind)];
   for (const int32_t child : tree.children(expression))
     count_expression(nest, child, compared || is_condition(node.kind), statement);
 }

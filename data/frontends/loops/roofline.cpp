@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 
+#include "base/index_range.h"
+
 namespace foretime::data {
 namespace {
 
@@ -18,7 +20,7 @@ double arithmetic(const StatementShape& shape) {
   const auto& counts = shape.statement.arithmetic;
   double instructions = 0.0;
   for (size_t i = 0; i < counts.size(); ++i) instructions += kInstructions[i] * counts[i];
-  const auto of = [&](Arithmetic kind) { return static_cast<double>(counts[static_cast<size_t>(kind)]); };
+  const auto of = [&](Arithmetic kind) { return static_cast<double>(counts[index_of(kind)]); };
   instructions -= std::min(of(Arithmetic::add), of(Arithmetic::multiply));  // fused
   return instructions * shape.vector_instructions / shape.vector;
 }
@@ -44,7 +46,7 @@ double roofline(const StatementShape& shape, const Hardware& machine) {
     for (size_t a = 0; a < shape.all_steps.size(); ++a) sum += shape.traffic(a, shape.fitting[cache]);
     return sum / shape.iterations;
   };
-  const double busy = std::max(1.0, std::min(shape.parallel, static_cast<double>(machine.cores)));
+  const double busy = std::max(1.0, std::min<double>(shape.parallel, machine.cores));
   const double copied = std::min(machine.copy_gb_s, machine.all_copy_gb_s / busy);
   return std::max({kLeast, arithmetic(shape) / kPorts / cycles, accesses(shape) / kPorts / cycles,
                    bytes(1) / kBytesOfLine2 / cycles, bytes(2) / kBytesOfLine3 / cycles, bytes(3) / copied});

@@ -5,6 +5,7 @@
 #include <cstdlib>
 
 #include "base/error.h"
+#include "base/index_range.h"
 
 namespace foretime::data {
 
@@ -136,7 +137,7 @@ StatementShape::StatementShape(const LoopProgram& program, const ProgramStatemen
   critical = is_parallel ? iterations / parallel * std::ceil(parallel / cores) : iterations;
   vector_instructions = std::ceil(vector / lanes);
   double counted = 0.0;
-  for (size_t i = 0; i <= static_cast<size_t>(Arithmetic::select); ++i) counted += of.arithmetic[i];
+  for (size_t i = 0; i <= index_of(Arithmetic::select); ++i) counted += of.arithmetic[i];
   operations = std::max(operations, counted);
   const auto measure = [&](size_t first) {
     UnrolledBlock found;
@@ -154,7 +155,7 @@ StatementShape::StatementShape(const LoopProgram& program, const ProgramStatemen
   block = measure(first);
   double instructions = block.copies * vector_instructions * (operations + all_steps.size());
   while (first > 0 && loops[first - 1].kind == LoopKind::serial &&
-         instructions * static_cast<double>(loops[first - 1].extent) <= kUnrollThreshold)
+         instructions * loops[first - 1].extent <= kUnrollThreshold)
     instructions *= loops[--first].extent;
   widened = measure(first);
   const double l1 = hardware.l1_bytes;

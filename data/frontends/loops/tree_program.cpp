@@ -195,7 +195,7 @@ void TreeProgram::add_statement(const Tree& tree, int32_t node, LoopProgram& pro
       add_access(tree, inside, program);
   }
   statement.initial = constant;
-  statement.accesses = static_cast<uint32_t>(program.accesses.size()) - statement.first_access;
+  statement.accesses = std::ssize(program.accesses) - statement.first_access;
   program.statements.push_back(statement);
 }
 
@@ -211,7 +211,7 @@ void TreeProgram::count_arithmetic(const Tree& tree, int32_t node, ProgramStatem
   if (!kind) return;
   static const uint8_t if_then_else = call_op_index("if_then_else");
   if (*kind == Arithmetic::call && tree.nodes.call_op[tree.at(node)] == if_then_else) kind = Arithmetic::select;
-  ++statement.arithmetic[static_cast<size_t>(*kind)];
+  ++statement.arithmetic[index_of(*kind)];
 }
 
 int32_t TreeProgram::buffer_of(const Tree& tree, int32_t node, LoopProgram& program) {
@@ -222,7 +222,7 @@ int32_t TreeProgram::buffer_of(const Tree& tree, int32_t node, LoopProgram& prog
   buffers_.push_back(identity);
   program.buffers.push_back(
       {.elements = std::max<int64_t>(1, tree.nodes.buffer_elements[tree.at(node)]), .element_bytes = kElementBytes});
-  return static_cast<int32_t>(buffers_.size()) - 1;
+  return std::ssize(buffers_) - 1;
 }
 
 }  // namespace foretime::data

@@ -20,7 +20,7 @@ struct Positions {
 
   void add(int64_t value) { values[count++] = value; }
   auto begin() { return values.begin(); }
-  auto end() { return values.begin() + static_cast<int64_t>(count); }
+  auto end() { return values.begin() + count; }
   void sort_and_merge() {
     if (!std::is_sorted(begin(), end())) std::sort(begin(), end());
     count = std::unique(begin(), end()) - begin();

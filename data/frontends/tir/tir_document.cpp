@@ -251,7 +251,7 @@ void TirDocument::add_node(const Parser& parser) {
       if (!parser.has_data) break;
       for (const dom::element element : parser.data)
         values_.push_back(parser.get<int64_t>(element, "data", "a list of node numbers"));
-      node.count = static_cast<uint32_t>(values_.size()) - node.first;
+      node.count = std::ssize(values_) - node.first;
       break;
     }
     default: {
@@ -273,7 +273,7 @@ std::string decode_tir_repr(std::string_view base64, const std::string& origin) 
     if (c == '=' || c == '\n') continue;
     const size_t digit = kAlphabet.find(c);
     if (digit == std::string_view::npos) fail(origin, "repr_b64: a character that is not of base64");
-    bits = bits << 6 | static_cast<uint32_t>(digit);
+    bits = bits << 6 | digit;
     count += 6;
     if (count < 8) continue;
     count -= 8;

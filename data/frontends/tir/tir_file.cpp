@@ -5,6 +5,7 @@
 #include <limits>
 #include <set>
 #include <unordered_map>
+#include <utility>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -134,8 +135,10 @@ const std::string& choose_text(const TirRecord& record, const std::string& membe
     if (name == member || (member.empty() && record.texts.size() == 1)) return text;
     names += names.empty() ? name : ", " + name;
   }
-  throw DataError(member.empty() ? fmt::format("{}: texts {}: name one of them", origin, names)
-                                 : fmt::format("{}: no text {}, only {}", origin, member, names));
+  throw DataError(
+      member.empty()
+          ? fmt::format("{}: found several texts ({}), expected the name of one of them (--member)", origin, names)
+          : fmt::format("{}: no text '{}' (--member), expected one of {}", origin, member, names));
 }
 
 namespace {
@@ -178,7 +181,7 @@ class Workloads {
       const std::string origin = fmt::format("{}: {}", path.string(), record.id);
       const int64_t trees = reader_.read(choose_text(record, member_, origin), origin, workload.trees);
       if (trees != 1) throw DataError("{}: {} functions, expected one program a record", origin, trees);
-      if (workload.trees.nodes() > static_cast<size_t>(std::numeric_limits<int32_t>::max()))
+      if (!std::in_range<int32_t>(workload.trees.nodes()))
         throw DataError("{}: workload {}: more than 2^31 - 1 nodes", path.string(), name);
       workload.runtimes.push_back(record.runtime);
       workload.ids.push_back(prefix + record.id);

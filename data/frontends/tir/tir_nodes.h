@@ -45,7 +45,7 @@ struct TirNodes {
   /// Returns the nodes of an Array with at most kMaxDimensions entries.
   std::span<const int64_t> dimensions(int64_t node, const TirField& field, int64_t reference) const {
     const auto sizes = list(node, field, reference);
-    if (sizes.size() > static_cast<size_t>(kMaxDimensions))
+    if (std::ssize(sizes) > kMaxDimensions)
       fail(node, fmt::format("{}: {} dimensions, expected at most {}", field.name, sizes.size(), kMaxDimensions));
     return sizes;
   }

@@ -74,7 +74,7 @@ int64_t TirReader::read(std::string_view text, const std::string& origin, Progra
   summary_.dag_nodes += document_.size();
   summary_.deepest_tree = std::max(summary_.deepest_tree, deepest);
   for (const auto& [key, number] : unfolder_->unknown_types()) summary_.unknown_types[key] += number;
-  count(trees, static_cast<int64_t>(graphs) - 1);
+  count(trees, graphs - 1);
   return roots.size();
 }
 

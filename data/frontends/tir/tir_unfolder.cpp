@@ -191,7 +191,7 @@ void TirUnfolder::measure(int64_t root) {
   const auto enter = [&](int64_t node) {
     collect(node);
     state_[node] = State::open;
-    open.emplace_back(static_cast<uint32_t>(node), 0);
+    open.emplace_back(node, 0);
   };
   if (state_[root] == State::fresh) enter(root);
   while (!open.empty()) {

@@ -19,9 +19,10 @@ class TirUnfolder {
 
   /// Starts a document, which must outlive the calls of `unfold`.
   void start(const TirDocument& document, const std::string& origin);
-  /// Appends the tree below `root`, a node of the document, and returns its depth in levels. Identities count from 0 in
-  /// each tree: first variables and buffers of the function's parameters (parameters, then each one's buffer with its
-  /// variable), then the others in order of occurrence. Throws DataError, and then has appended nothing.
+  /// Appends the tree below `root`, a node of the document, and returns its depth in levels. Variables and
+  /// buffers are numbered separately from 0 in each tree: first the function's parameters and the buffers of its
+  /// buffer_map, in the map's order, each with its variable; then the others in order of occurrence. Throws DataError,
+  /// and then has appended nothing.
   int64_t unfold(int64_t root, ProgramNodes& trees);
   /// Returns the type keys of the nodes that became Unknown since `start`, with their number in the trees. Keys after
   /// the first 256 are counted as "(others)".

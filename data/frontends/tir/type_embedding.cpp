@@ -1,7 +1,9 @@
 #include "data/frontends/tir/type_embedding.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <cmath>
+#include <cstring>
 #include <exception>
 #include <fstream>
 #include <random>
@@ -29,7 +31,7 @@ struct Neighbours {
   std::vector<int64_t> ptr;
   std::vector<int32_t> node;
 
-  explicit Neighbours(const GraphBlock& graphs) : ptr(static_cast<size_t>(graphs.nodes()) + 1, 0) {
+  explicit Neighbours(const GraphBlock& graphs) : ptr(graphs.nodes() + 1, 0) {
     for (int64_t e = 0; e < graphs.edges(); ++e) {
       ++ptr[graphs.edge_source[e] + 1];
       ++ptr[graphs.edge_target[e] + 1];
@@ -72,7 +74,8 @@ void grow(const Neighbours& neighbours, const GraphBlock& graphs, int32_t at, in
 class MemoryFile {
  public:
   MemoryFile() : descriptor_(memfd_create("foretime-walks", MFD_CLOEXEC)) {
-    if (descriptor_ < 0) throw DataError("walks over node types: no memory for their text");
+    if (descriptor_ < 0)
+      throw DataError("node-type embeddings: found no file in memory for the text of walks: {}", std::strerror(errno));
   }
   ~MemoryFile() { close(descriptor_); }
   MemoryFile(const MemoryFile&) = delete;
@@ -210,7 +213,7 @@ TypeEmbeddings train_type_embeddings(std::span<const Group* const> groups, std::
     for (size_t t = 0; t < names.size(); ++t) {
       if (embeddings.occurrences[t] == 0) continue;
       model.getWordVector(vector, embeddings.names[t]);
-      std::copy_n(vector.data(), settings.dims, embeddings.vectors.begin() + static_cast<int64_t>(t) * settings.dims);
+      std::copy_n(vector.data(), settings.dims, embeddings.vectors.begin() + t * settings.dims);
     }
   } catch (const std::exception& error) {
     throw DataError("node-type embeddings: FastText: {}", error.what());
@@ -284,7 +287,7 @@ TypeEmbeddings read_type_vectors(const std::filesystem::path& file, std::span<co
     const size_t type = std::ranges::find(names, name) - names.begin();
     if (type == names.size()) continue;
     if (embeddings.occurrences[type]++ > 0) line.fail(fmt::format("'{}' for the second time", name));
-    for (size_t d = 0; d < static_cast<size_t>(dims); ++d) {
+    for (int64_t d = 0; d < dims; ++d) {
       const auto value = line.number<float>("a number");
       if (!std::isfinite(value)) line.fail(fmt::format("'{}': {}, expected a finite number", name, value));
       embeddings.vectors[type * dims + d] = value;

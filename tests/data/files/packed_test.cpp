@@ -316,7 +316,7 @@ TEST_F(Packed, SaysWhatIsNotAPackedFile) {
   EXPECT_THAT(message_of([&] { packed_headers(file_); }), HasSubstr("No such file"));
   testing::write_text(file_, std::string(100, 'x'));
   EXPECT_FALSE(is_packed(file_));
-  EXPECT_THAT(message_of([&] { packed_headers(file_); }), HasSubstr("expected a packed collection"));
+  EXPECT_THAT(message_of([&] { packed_headers(file_); }), HasSubstr("expected those of a packed collection"));
   EXPECT_THAT(message_of([&] { packed_headers(folder_); }), HasSubstr("not a regular file"));
   write(CandidateKind::tile, 1);
   auto bytes = testing::read_text(file_);

@@ -314,7 +314,7 @@ TEST_F(ArtifactTransfer, WhatIsDamagedIsPassedOverForAnOlderOneThatIsIntact) {
   const auto found = fetch(Want::resume);
   EXPECT_EQ(found.step, 10);
   ASSERT_EQ(found.notes.size(), 1U);
-  EXPECT_THAT(found.notes[0], HasSubstr("model.safetensors in 1-t/last: its SHA-256 is another"));
+  EXPECT_THAT(found.notes[0], HasSubstr("model.safetensors in 1-t/last: its SHA-256 differs"));
   EXPECT_FALSE(fs::exists(into_ / "checkpoints/step-00000020"));
 }
 
@@ -345,7 +345,8 @@ TEST_F(ArtifactTransfer, ARecordWithoutTheFilesThatItNamesIsPassedOver) {
   const auto found = fetch(Want::resume);
   EXPECT_EQ(found.step, 10);
   ASSERT_EQ(found.notes.size(), 1U);
-  EXPECT_THAT(found.notes[0], HasSubstr("checkpoints/step-0000002 in 1-t/last: the artifact has none of its files"));
+  EXPECT_THAT(found.notes[0],
+              HasSubstr("artifact 1-t/last: holds no file at or below its path checkpoints/step-0000002"));
 }
 
 TEST_F(ArtifactTransfer, ARecordWithAFileThatIsAFolderOfOthersIsPassedOver) {
@@ -365,7 +366,7 @@ TEST_F(ArtifactTransfer, ARecordWithAFileThatIsAFolderOfOthersIsPassedOver) {
 TEST_F(ArtifactTransfer, ACheckpointThatIsNotWholeIsNotPacked) {
   write("checkpoints/step-00000020/model.safetensors", "half");
   EXPECT_THAT(message_of<JobsError>([&] { pack_checkpoint(runs_, "checkpoints/step-00000020"); }),
-              HasSubstr("4 bytes, which differs from the manifest"));
+              HasSubstr("found 4 bytes, expected as many as the manifest says"));
   fs::remove(runs_ / "checkpoints/step-00000020/model.safetensors");
   EXPECT_THAT(message_of<JobsError>([&] { pack_checkpoint(runs_, "checkpoints/step-00000020"); }),
               HasSubstr("is not there"));

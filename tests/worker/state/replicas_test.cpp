@@ -7,6 +7,7 @@
 
 #include <gmock/gmock.h>
 
+#include "base/logger/logger.h"
 #include "coordinator/checkpoint_store.h"
 #include "coordinator/run_directory.h"
 #include "tests/support/message_of.h"
@@ -30,7 +31,7 @@ std::vector<std::string> save_spoilt(configs::Settings settings, const std::file
   std::vector<std::string> messages(2);
   foretime::testing::run_threads(2, [&](comm::Communicator& comm) {
     torch::set_num_threads(1);
-    const auto log = coordinator::make_logger("", spdlog::level::err);
+    const auto log = make_logger("", spdlog::level::err);
     RunContext run(settings, comm, *log, nullptr);
     load_data(run);
     build_model(run);

@@ -5,9 +5,9 @@
 
 #include <gtest/gtest.h>
 
+#include "base/logger/logger.h"
 #include "comm/backends/factory.h"
 #include "configs/load.h"
-#include "coordinator/run_directory.h"
 #include "data/dataset/synth.h"
 #include "models/device/launch.h"
 #include "tests/support/op_counter.h"
@@ -30,7 +30,7 @@ Counts count_steps(const configs::Settings& settings) {
   torch::set_num_threads(1);
   const device::DeviceKernelsOnCpu on_device_kernels;
   const auto comm = comm::make_single_communicator();
-  const auto log = coordinator::make_logger("", spdlog::level::err);
+  const auto log = make_logger("", spdlog::level::err);
   RunContext run(settings, *comm, *log, nullptr);
   load_data(run);
   build_model(run);

@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/logger/logger.h"
 #include "comm/backends/factory.h"
 #include "data/dataset/hlo_convert.h"
 #include "data/dataset/synth.h"
@@ -147,7 +148,7 @@ TEST_F(TrainerTest, LearnsTheSamples) {
   settings.optimizer.learning_rate = 5e-3;
   settings.run.directory = folder("run").string();
   auto group = foretime::testing::make_thread_group(1, std::chrono::seconds(60));
-  const auto log = coordinator::make_logger("", spdlog::level::err);
+  const auto log = make_logger("", spdlog::level::err);
   Trainer trainer(settings, *group[0], *log);
   trainer.set_up();
   const auto outcome = trainer.run();

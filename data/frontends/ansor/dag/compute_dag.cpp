@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <span>
+#include <utility>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -20,10 +21,10 @@ using Kind = ExpressionKind;
 /// Variables point to axes below `axes`, loads to stages before `stage`.
 void check_targets(const ComputeDag& dag, size_t stage, int32_t root, size_t axes) {
   const auto& node = dag.expressions.node(root);
-  if (node.kind == Kind::variable && (node.target < 0 || static_cast<size_t>(node.target) >= axes))
+  if (node.kind == Kind::variable && (node.target < 0 || std::cmp_greater_equal(node.target, axes)))
     fail(dag, stage, fmt::format("variable {}, expected an axis of the stage", dag.expressions.name(root)));
   if (node.kind == Kind::load) {
-    if (node.target < 0 || static_cast<size_t>(node.target) >= stage)
+    if (node.target < 0 || std::cmp_greater_equal(node.target, stage))
       fail(dag, stage, fmt::format("reads {}, expected a stage before it", dag.expressions.name(root)));
     const DagStage& source = dag.stages[node.target];
     const size_t rank = source.shape.size();
@@ -90,10 +91,10 @@ void validate(const ComputeDag& dag) {
     }
     check_axes(dag, i);
     for (const DagRead& read : stage.reads) {
-      if (read.stage < 0 || static_cast<size_t>(read.stage) >= i)
+      if (read.stage < 0 || std::cmp_greater_equal(read.stage, i))
         fail(dag, i, fmt::format("reads stage {}, expected a stage before it", read.stage));
       const DagStage& source = dag.stages[read.stage];
-      if (read.output < 0 || static_cast<size_t>(read.output) >= source.outputs())
+      if (read.output < 0 || std::cmp_greater_equal(read.output, source.outputs()))
         fail(dag, i,
              fmt::format("reads tensor {} of {}, expected 0 to {}", read.output, source.name, source.outputs() - 1));
       if (read.indices.size() != source.shape.size())

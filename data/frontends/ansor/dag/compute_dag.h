@@ -13,7 +13,7 @@ namespace foretime::data {
 struct DagAxis {
   std::string name;
   int64_t extent = 0;     // 0 if it depends on the stage's spatial axes, as in adaptive pooling
-  int32_t symbolic = -1;  // expression of a dependent extent; -1: constant
+  int32_t symbolic = -1;  // index in ComputeDag::expressions of the extent if it depends on spatial axes; -1: constant
 };
 
 /// Describes one access of a stage's body to another stage.
@@ -36,8 +36,8 @@ struct DagStage {
   std::vector<DagAxis> axes, reduce_axes;
   std::vector<DagRead> reads;   // order of the body; a repeated access may be repeated
   std::string body_text;        // reduction: the combined expressions, separated by commas
-  std::vector<int32_t> bodies;  // expression of each tensor, variables and loads resolved; empty if parse_expression
-                                // cannot parse TVM's text what parse_expression does not know
+  std::vector<int32_t> bodies;  // expression of each tensor, variables and loads resolved; empty if TVM's text has
+                                // what parse_expression does not know
   /// Holds the combiner of a tuple: the new value of each tensor. Variable t is the value of tensor t so far, variable
   /// outputs() + t the value of body t. Empty if the table does not give it.
   std::vector<int32_t> combine;

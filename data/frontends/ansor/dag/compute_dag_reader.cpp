@@ -29,7 +29,7 @@ bool reads_stage(std::string_view name, const DagStage& stage, int64_t& value) {
   if (name.empty()) return true;
   if (stage.outputs() == 1 || !name.starts_with(".v")) return false;
   value = parse_number<int64_t>(name.substr(2)).value_or(-1);
-  return value >= 0 && value++ < static_cast<int64_t>(stage.outputs());
+  return value >= 0 && std::cmp_less(value++, stage.outputs());
 }
 
 /// Resolves the variables of the expression `root` to the axes of `stage` and its loads to stages of the same name
@@ -230,12 +230,12 @@ void read_compute(const element& object, ComputeDag& dag, size_t stage) {
   for (const element item : reads) {
     DagRead read;
     const auto source = field<int64_t>(item, "op", "the id of a stage");
-    if (source < 0 || static_cast<size_t>(source) >= stage)
+    if (source < 0 || std::cmp_greater_equal(source, stage))
       throw DataError("reads: stage {}, expected one before it", source);
     read.stage = source;
     const auto output = field_or<int64_t>(item, "output", 0);
     const auto& read_from = dag.stages[source];
-    if (output < 0 || static_cast<size_t>(output) >= read_from.outputs())
+    if (output < 0 || std::cmp_greater_equal(output, read_from.outputs()))
       throw DataError("reads: tensor {} of {}, expected 0 to {}", output, read_from.name, read_from.outputs() - 1);
     read.output = output;
     const auto indices = field<array>(item, "indices", "a list of expressions");
@@ -261,7 +261,7 @@ void read_compute(const element& object, ComputeDag& dag, size_t stage) {
 void read_stage(const element& object, ComputeDag& dag) {
   const size_t stage = dag.stages.size();
   const auto id = field<int64_t>(object, "id", "an integer");
-  if (id != static_cast<int64_t>(stage)) throw DataError("id {}, expected {}", id, stage);
+  if (std::cmp_not_equal(id, stage)) throw DataError("id {}, expected {}", id, stage);
   dag.stages.emplace_back();
   DagStage& added = dag.stages.back();
   added.name = field<std::string_view>(object, "name", "a name");

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "base/numbers.h"
+#include "base/text.h"
 
 namespace foretime::data {
 namespace {
@@ -50,7 +51,6 @@ bool is_type_name(std::string_view name) {
 }
 
 bool starts_name(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
 class Parser {
  public:
@@ -231,7 +231,7 @@ std::span<const int32_t> ExpressionTree::children(int32_t id) const {
 
 int32_t ExpressionTree::add_integer(int64_t value) {
   nodes_.push_back({.kind = ExpressionKind::integer, .value = value});
-  return static_cast<int32_t>(nodes_.size()) - 1;
+  return std::ssize(nodes_) - 1;
 }
 
 int32_t ExpressionTree::add(ExpressionKind kind, std::string_view name, std::span<const int32_t> children) {
@@ -246,7 +246,7 @@ int32_t ExpressionTree::add(ExpressionKind kind, std::string_view name, std::spa
   }
   for (const int32_t child : children) added.depth = std::max(added.depth, node(child).depth + 1);
   nodes_.push_back(added);
-  return static_cast<int32_t>(nodes_.size()) - 1;
+  return std::ssize(nodes_) - 1;
 }
 
 int32_t parse_expression(std::string_view text, ExpressionTree& tree) { return Parser(text, tree).parse(); }
@@ -271,7 +271,7 @@ std::string to_text(const ExpressionTree& tree, int32_t root, std::span<const st
   if (node.kind == Kind::text) return '"' + tree.name(root) + '"';
   if (node.kind == Kind::logical_not) return '!' + child(0);
   if (node.kind == Kind::load) {
-    const bool tensor = node.value > 0 && node.target >= 0 && static_cast<size_t>(node.target) < stage_names.size();
+    const bool tensor = node.value > 0 && node.target >= 0 && node.target < std::ssize(stage_names);
     return fmt::format("{}{}[{}]", named(stage_names), tensor ? fmt::format(".v{}", node.value - 1) : "", list());
   }
   if (node.kind == Kind::cast && tree.node(tree.child(root, 0)).kind == Kind::integer)

@@ -77,7 +77,7 @@ void sort_store_features(std::span<float> rows) {
     });
     std::ranges::copy(row, sorted[r].begin());
     for (size_t b = 0; b < kFeatureBuffers; ++b)
-      std::ranges::copy(blocks[b], sorted[r].begin() + static_cast<std::ptrdiff_t>(kFirst + b * kBufferFeatures));
+      std::ranges::copy(blocks[b], sorted[r].begin() + kFirst + b * kBufferFeatures);
   }
   std::ranges::sort(sorted, std::greater<>());
   for (size_t r = 0; r < sorted.size(); ++r) std::ranges::copy(sorted[r], rows.begin() + r * kStoreFeatures);

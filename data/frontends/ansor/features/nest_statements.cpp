@@ -1,6 +1,7 @@
 #include "data/frontends/ansor/features/nest_statements.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/error.h"
 #include "data/frontends/ansor/replay/index_interval.h"
@@ -18,7 +19,7 @@ class Accesses {
   void read(size_t reader, size_t output, const std::vector<IndexInterval>& axes) {
     const ComputeDag& dag = *nest_.dag;
     for (const DagRead& read : dag.stages[reader].reads) {
-      if (static_cast<size_t>(read.body) != output) continue;
+      if (std::cmp_not_equal(read.body, output)) continue;
       if (++looked_at_ > kMostAccesses) throw DataError("more than {} accesses", kMostAccesses);
       std::vector<IndexInterval> indices;
       for (const int32_t index : read.indices) {
@@ -151,12 +152,12 @@ class Builder {
 
  private:
   NestVariable& variable(int32_t id) { return nest_.variables[id]; }
-  int32_t initial_number(int32_t id) const { return id + static_cast<int32_t>(nest_.variables.size()); }
+  int32_t initial_number(int32_t id) const { return id + std::ssize(nest_.variables); }
 
   int32_t add(NestNode node) {
     if (out_.nodes.size() >= kMostNestNodes) throw DataError("more than {} statements", kMostNestNodes);
     out_.nodes.push_back(node);
-    return static_cast<int32_t>(out_.nodes.size()) - 1;
+    return std::ssize(out_.nodes) - 1;
   }
 
   /// Memory, loops and stores of a stage and of those attached to it; gives the allocation, around what comes after.
@@ -174,7 +175,7 @@ class Builder {
       allocation.output = k;
       allocation.parent = add(allocation);
     }
-    allocation.output = static_cast<int32_t>(defined.outputs()) - 1;
+    allocation.output = defined.outputs() - 1;
     const int32_t memory = add(allocation);
     find_owners(number);
     const bool reduction = !defined.reduce_axes.empty();

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "base/error.h"
+#include "base/index_range.h"
 #include "data/frontends/ansor/dag/expression.h"
 
 namespace foretime::data {
@@ -69,7 +70,7 @@ PostfixExpressions::Postfix PostfixExpressions::write(const Affine& value, const
   Postfix form;
   form.begin = operations_.size();
   write_value(value, subtracted);
-  form.size = static_cast<uint32_t>(operations_.size()) - form.begin;
+  form.size = std::ssize(operations_) - form.begin;
   for (const auto& operation : operations(form)) {
     if (operation.kind == OperationKind::variable) form.variables |= uint64_t{1} << (operation.value & 63);
   }
@@ -176,7 +177,7 @@ void PostfixExpressions::write_atom(uint32_t id) {
   static constexpr OperationKind kOperations[] = {variable,   divide,          divide, minimum, maximum,
                                                   multiply,   truncate_divide, equal,  less,    logical_and,
                                                   logical_or, logical_not,     select};
-  const OperationKind kind = kOperations[static_cast<size_t>(atom.kind)];
+  const OperationKind kind = kOperations[index_of(atom.kind)];
   if (kind == variable) return push(variable, atom.variable);
   const bool by_number = atom.kind == AtomKind::floor_divide;
   for (size_t i = 0; i < (by_number ? 1 : operands(kind)); ++i) write_value(atom.arguments[i]);

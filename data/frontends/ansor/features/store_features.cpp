@@ -31,7 +31,7 @@ int thread_place(Annotation annotation) {
   using enum Annotation;
   static constexpr Annotation kPlaces[] = {block_x, block_y, block_z, thread_x, thread_y, thread_z, vthread};
   const auto* found = std::ranges::find(kPlaces, annotation);
-  return found == std::end(kPlaces) ? -1 : static_cast<int>(found - kPlaces);
+  return found == std::end(kPlaces) ? -1 : found - kPlaces;
 }
 
 }  // namespace
@@ -80,7 +80,7 @@ struct StoreFeatures::Work {
       const NestNode& around = statements.nodes[at];
       if (around.kind == NestNode::Kind::loop) loops.push_back(at);
       if (around.kind == NestNode::Kind::pragma && !pragma) {
-        unroll_step = static_cast<int16_t>(around.count);
+        unroll_step = around.count;
         pragma = true;
       }
     }
@@ -169,7 +169,7 @@ struct StoreFeatures::Work {
             all = {std::min(all.low, one.low), std::max(all.high, one.high)};
           }
           // TVM keeps lengths in 32 bits.
-          region[d] = static_cast<int32_t>(static_cast<uint64_t>(all.high) - all.low + 1);
+          region[d] = static_cast<uint64_t>(all.high) - all.low + 1;
           elements = static_cast<uint64_t>(elements) * region[d];
         }
         elements = std::max<int64_t>(elements, 0);
@@ -219,7 +219,7 @@ struct StoreFeatures::Work {
           run *= region[d];
           break;
         }
-        block.unique_lines = std::max(block.unique_bytes / std::min(run, static_cast<float>(cache_line)), 1.0F);
+        block.unique_lines = std::max(block.unique_bytes / std::min<float>(run, cache_line), 1.0F);
       }
       reuse(access, block);
       buffer.blocks.push_back(block);
@@ -254,7 +254,7 @@ struct StoreFeatures::Work {
       for (const Touch& touch : touched) {
         if (touch.memory != access.memory) continue;
         ++times;
-        least = std::min(least, static_cast<float>(touch.elements));
+        least = std::min<float>(least, touch.elements);
       }
       if (times < 2) continue;
       block.reuse = 1;
@@ -320,7 +320,7 @@ struct StoreFeatures::Work {
         const int64_t coefficient = forms.coefficient(value.forms[access.first + k * access.rank + d], variable, found);
         if (found) {
           any = true;
-          least = std::min(least, static_cast<int64_t>(static_cast<uint64_t>(std::abs(coefficient)) * elements));
+          least = std::min<int64_t>(least, static_cast<uint64_t>(std::abs(coefficient)) * elements);
           break;
         }
         elements = static_cast<uint64_t>(elements) * shape[d];

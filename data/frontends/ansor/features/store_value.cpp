@@ -9,7 +9,7 @@
 namespace foretime::data {
 
 void StoreValues::find(LoopNest& nest, const NestStatements& statements, const NestNode& store, StoreValue& value) {
-  const auto stage = static_cast<size_t>(store.stage), output = static_cast<size_t>(store.output);
+  const size_t stage = store.stage, output = store.output;
   const DagStage& defined = nest.dag->stages[stage];
   const bool tuple = store.update && !defined.combine.empty();
   value.operations = {};

@@ -89,7 +89,7 @@ KnownValue StoreWalk::of(int32_t id, std::span<const KnownValue> axes) {
       return KnownValue::real(std::strtod(tree.name(id).c_str(), nullptr));
     case Kind::variable:
       if (axes.empty() && !combination.axes.empty()) return operand(node.target);
-      if (static_cast<size_t>(node.target) >= axes.size()) throw DataError("a variable that is no axis");
+      if (node.target < 0 || node.target >= std::ssize(axes)) throw DataError("a variable that is no axis");
       return axes[node.target];
     case Kind::load:
       return load(id, axes);

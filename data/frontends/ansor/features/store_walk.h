@@ -36,7 +36,8 @@ struct StoreWalk {
   KnownValue body(size_t stage, size_t output, std::span<const KnownValue> axes);
   /// Returns the new value of tensor `output` of a tuple, whose combiner reads the current values of the others.
   KnownValue combined(size_t stage, size_t output, std::span<const KnownValue> axes);
-  /// Returns the value of a combiner's variable.
+  /// Returns the value of variable `number` of the combiner that combined() walks: first the current value of each
+  /// output (all but its own are counted as loads), then the bodies that are combined with them.
   KnownValue operand(size_t number);
   /// Returns the value of a loaded element of this type.
   static KnownValue loaded(const std::string& type);

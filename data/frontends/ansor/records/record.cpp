@@ -5,20 +5,21 @@
 #include <numeric>
 
 #include "base/checksum.h"
+#include "base/index_range.h"
 
 namespace foretime::data {
 
 const char* step_name(StepKind kind) {
   constexpr const char* kNames[kStepKinds] = {"AN", "FU", "PR", "RE", "SP",  "FSP", "FFSP",
                                               "SA", "CA", "CI", "CR", "CHR", "CHW", "RF"};
-  return kNames[static_cast<size_t>(kind)];
+  return kNames[index_of(kind)];
 }
 
 const char* annotation_name(Annotation annotation) {
   constexpr const char* kNames[kAnnotations] = {"none",        "unroll",     "vectorize",   "parallel",
                                                 "vthread",     "blockIdx.x", "threadIdx.x", "blockIdx.y",
                                                 "threadIdx.y", "blockIdx.z", "threadIdx.z", "tensorize"};
-  return kNames[static_cast<size_t>(annotation)];
+  return kNames[index_of(annotation)];
 }
 
 uint64_t schedule_hash(const ScheduleSteps& schedule) {
@@ -55,7 +56,7 @@ const char* record_error_name(RecordError error) {
   constexpr const char* kNames[kRecordErrors] = {"none",           "instantiation", "host compile",
                                                  "device compile", "run time",      "wrong answer",
                                                  "build timeout",  "run timeout",   "unknown"};
-  return kNames[static_cast<size_t>(error)];
+  return kNames[index_of(error)];
 }
 
 double TuningRecord::mean_cost() const {

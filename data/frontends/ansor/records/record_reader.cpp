@@ -3,11 +3,13 @@
 #include <limits>
 #include <map>
 #include <numeric>
+#include <utility>
 
 #include <fmt/format.h>
 #include <simdjson.h>
 
 #include "base/error.h"
+#include "base/index_range.h"
 #include "data/files/file_form.h"
 
 namespace foretime::data {
@@ -71,7 +73,7 @@ class Arguments {
         fail(expected);
       steps_.numbers.push_back(number);
     }
-    step.list_size = static_cast<uint32_t>(steps_.numbers.size()) - step.list_begin;
+    step.list_size = std::ssize(steps_.numbers) - step.list_begin;
     if (step.list_size > kLongestList) fail(fmt::format("{}, at most {}", expected, kLongestList));
   }
 
@@ -229,7 +231,7 @@ void read_result(const array& result, TuningRecord& record) {
   const auto costs = get<array>(*item, "r[0]", "a list of costs");
   for (const element cost : costs) record.costs.push_back(get<double>(cost, "r[0]", "seconds"));
   const auto error = get<int64_t>(*++item, "r[1]", "an error number");
-  if (error < 0 || error >= static_cast<int64_t>(kRecordErrors))
+  if (error < 0 || std::cmp_greater_equal(error, kRecordErrors))
     throw DataError("r[1]: error {}, expected 0 to {}", error, kRecordErrors - 1);
   record.error = static_cast<RecordError>(error);
   record.all_cost = get<double>(*++item, "r[2]", "seconds");
@@ -286,7 +288,7 @@ std::shared_ptr<const std::vector<bool>> line_set(const std::vector<int64_t>& li
   for (const int64_t line : lines) {
     if (line < 0 || line > std::numeric_limits<int32_t>::max())
       throw DataError("{}: line {}, expected 0 or more", origin, line);
-    if (set->size() <= static_cast<size_t>(line)) set->resize(static_cast<size_t>(line) + 1);
+    if (std::ssize(*set) <= line) set->resize(line + 1);
     (*set)[line] = true;
   }
   return set;
@@ -344,7 +346,7 @@ bool RecordReader::read(TuningRecord& record, bool with_failed) {
     }
     record.line = lines_.line_number();
     if (record.error != RecordError::none) {
-      ++counts_.errors[static_cast<size_t>(record.error)];
+      ++counts_.errors[index_of(record.error)];
       if (!with_failed) continue;
     }
     ++counts_.records;

@@ -43,7 +43,7 @@ struct RecordShare {
   /// Returns whether the reader takes a line; `line` is 1-based.
   bool has(int64_t line) const {
     if ((line - 1) / kBlock % parts != part) return false;
-    return !lines || (static_cast<size_t>(line) <= lines->size() && (*lines)[line - 1]);
+    return !lines || (line <= std::ssize(*lines) && (*lines)[line - 1]);
   }
 };
 

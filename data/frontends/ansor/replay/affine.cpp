@@ -238,7 +238,7 @@ int64_t AffinePool::decompose(const Affine& a) {
       digits[count++] = {by, all[j].coefficient};
       group |= uint64_t{1} << j;
     }
-    std::sort(digits.begin(), digits.begin() + static_cast<std::ptrdiff_t>(count),
+    std::sort(digits.begin(), digits.begin() + count,
               [](const Digit& x, const Digit& y) { return x.divisor < y.divisor; });
     bool chain = true;
     for (size_t j = 1; j < count; ++j) chain &= digits[j].divisor % digits[j - 1].divisor == 0;

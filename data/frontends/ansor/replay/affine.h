@@ -107,9 +107,10 @@ class AffinePool {
   /// Returns the quotient truncated towards 0; modulo() returns the remainder that goes with it.
   Affine divide(const Affine& a, const Affine& b);
   Affine modulo(const Affine& a, const Affine& b);
-  /// Comparisons and logic return expressions with the values 0 and 1.
+  /// Returns a or b if their bounds decide, else a new atom; maximum() likewise.
   Affine minimum(const Affine& a, const Affine& b);
   Affine maximum(const Affine& a, const Affine& b);
+  /// Comparisons and logic return expressions with the values 0 and 1.
   Affine equal(const Affine& a, const Affine& b);
   Affine less(const Affine& a, const Affine& b);
   Affine logical(AtomKind kind, const Affine& a, const Affine& b);

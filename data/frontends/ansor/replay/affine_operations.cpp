@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "base/index_range.h"
 #include "data/frontends/ansor/dag/expression.h"
 #include "data/frontends/ansor/replay/affine.h"
 
@@ -339,8 +340,8 @@ std::string AffinePool::to_text(const Affine& a, const std::function<std::string
     const auto argument = [&](size_t i) { return to_text(atom.arguments[i], name_of); };
     std::string text = atom.kind == AtomKind::variable
                            ? name_of(atom.variable)
-                           : fmt::format(fmt::runtime(kFormats[static_cast<size_t>(atom.kind)]), argument(0),
-                                         argument(1), argument(2), atom.divisor);
+                           : fmt::format(fmt::runtime(kFormats[index_of(atom.kind)]), argument(0), argument(1),
+                                         argument(2), atom.divisor);
     if (term.coefficient != 1) text = fmt::format("({}*{})", text, term.coefficient);
     out = out.empty() ? text : fmt::format("({} + {})", out, text);
   }

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -22,7 +23,7 @@ void check_depth(const ExpressionTree& tree, int32_t id) {
 void insert_stage(ComputeDag& dag, size_t place) {
   const int32_t first = place;
   for (size_t i = 0; i < dag.expressions.size(); ++i) {
-    auto& node = dag.expressions.node(static_cast<int32_t>(i));
+    auto& node = dag.expressions.node(i);
     if (node.kind == Kind::load && node.target >= first) ++node.target;
   }
   for (DagStage& stage : dag.stages) {
@@ -179,7 +180,7 @@ struct Touched {
 ComputeDag with_cache_read(const ComputeDag& dag, int32_t stage, std::string_view scope,
                            std::span<const int32_t> readers) {
   ComputeDag made = dag;
-  const auto source = static_cast<size_t>(stage), place = source + 1;
+  const size_t source = stage, place = source + 1;
   // Several copies of one stage have different names.
   std::string name = dag.stages[source].name;
   const auto taken = [&] {
@@ -201,7 +202,7 @@ ComputeDag with_cache_read(const ComputeDag& dag, int32_t stage, std::string_vie
   }
   read_only(made, cache, source, indices);
   for (const int32_t reader : readers) {
-    if (reader <= stage || static_cast<size_t>(reader) >= dag.stages.size())
+    if (reader <= stage || reader >= std::ssize(dag.stages))
       throw DataError("reader {}, expected a stage after {}", reader, stage);
     DagStage& redirected = made.stages[reader + 1];
     bool reads = false;
@@ -289,7 +290,7 @@ ComputeDag with_rfactor(const LoopNest& nest, int32_t stage, int32_t variable, i
   for (size_t i = 0; i < before.axis_count(); ++i) {
     const int32_t axis = scheduled.axes[i];
     if (i < before.axes.size()) {
-      const size_t moved = i + (static_cast<int32_t>(i) >= position ? 1 : 0);
+      const size_t moved = i + (std::cmp_greater_equal(i, position) ? 1 : 0);
       replacements.push_back(axis_node(tree, before.axis(i).name, moved));
     } else if (touched.is(axis)) {
       replacements.push_back(values[axis]);

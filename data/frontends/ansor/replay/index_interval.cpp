@@ -1,6 +1,7 @@
 #include "data/frontends/ansor/replay/index_interval.h"
 
 #include "base/error.h"
+#include "base/index_range.h"
 
 namespace foretime::data {
 namespace {
@@ -134,7 +135,7 @@ class Values {
     const auto& node = tree_.node(id);
     const auto child = [&](size_t i) { return of(tree_.child(id, i)); };
     if (node.kind == Kind::integer) return Affine::of(checked(node.value));
-    if (node.kind == Kind::variable && static_cast<size_t>(node.target) < axes_.size()) return axes_[node.target];
+    if (node.kind == Kind::variable && node.target >= 0 && node.target < std::ssize(axes_)) return axes_[node.target];
     if (node.kind == Kind::cast) return child(0);
     if (node.kind == Kind::logical_not) return pool_.negate(child(0));
     if (node.kind == Kind::select) return pool_.select(child(0), child(1), child(2));
@@ -176,7 +177,7 @@ Affine integer_arithmetic(ExpressionKind kind, const Affine& a, const Affine& b,
       &AffinePool::add,          &AffinePool::subtract, &AffinePool::multiply,
       &AffinePool::divide,       &AffinePool::modulo,   &AffinePool::floor_divide,
       &AffinePool::floor_modulo, &AffinePool::minimum,  &AffinePool::maximum};
-  return (pool.*kOperations[static_cast<size_t>(kind) - static_cast<size_t>(Kind::add)])(a, b);
+  return (pool.*kOperations[index_of(kind) - index_of(Kind::add)])(a, b);
 }
 
 }  // namespace foretime::data

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/index_range.h"
 #include "base/numbers.h"
 #include "data/frontends/ansor/dag/expression.h"
 #include "data/frontends/ansor/replay/replay_work.h"
@@ -75,7 +76,7 @@ struct Replayer::Work {
                                                  &Work::cache_read,
                                                  &Work::cache_write,
                                                  &Work::rfactor};
-    (this->*kApply[static_cast<size_t>(step.kind)])(step);
+    (this->*kApply[index_of(step.kind)])(step);
   }
   void split_as_said(const ScheduleStep& step) {
     check_length(step);
@@ -88,7 +89,7 @@ struct Replayer::Work {
     const NestIterator& whole = iterator_of(stage_of(step.stage), step.iterator);
     const NestVariable& variable = nest_->variables[whole.variable];
     if (step.extent <= 0 || variable.origin != NestVariable::Origin::axis) return;
-    const DagAxis& axis = nest_->dag->stages[step.stage].axis(static_cast<size_t>(variable.first));
+    const DagAxis& axis = nest_->dag->stages[step.stage].axis(variable.first);
     if (axis.symbolic < 0 && axis.extent != step.extent)
       throw DataError("splits {} iterations of {}, which has {}", step.extent, axis.name, axis.extent);
   }
@@ -114,7 +115,8 @@ struct Replayer::Work {
     const auto positions = schedule_->list(step);
     NestIterator fused;
     if (positions.empty()) {
-      if (!stage.iterators.empty()) throw DataError("fuses nothing, expected that of a stage without loops only");
+      if (!stage.iterators.empty())
+        throw DataError("fuses no iterators, expected at least one, since the stage has some");
       fused.variable = add_variable({.origin = NestVariable::Origin::single, .serial = stage.serial});
       fused.kind = IteratorKind::special;
       stage.iterators.push_back(fused);
@@ -139,7 +141,7 @@ struct Replayer::Work {
     const int32_t begin = positions.front(), end = positions.back();
     for (const NestStage& attached : nest_->stages) {
       if (attached.attach_stage == step.stage && attached.attach_iterator >= begin && attached.attach_iterator < end)
-        throw DataError("fuses iterators that stages are attached to, expected that of the last one only");
+        throw DataError("fuses iterators that stages are attached to, expected attachments to the last fused one only");
     }
     stage.iterators[begin] = fused;
     stage.iterators.erase(stage.iterators.begin() + begin + 1, stage.iterators.begin() + end + 1);
@@ -182,7 +184,7 @@ struct Replayer::Work {
     NestStage& stage = stage_of(step.stage);
     const NestIterator whole = iterator_of(stage, step.iterator);
     if (stage.iterators.size() + lengths_.size() > kMostIterators)
-      throw DataError("expected at most {} iterators of a stage", kMostIterators);
+      throw DataError("found more iterators of a stage, expected at most {}", kMostIterators);
     const size_t count = lengths_.size();
     const auto begin = stage.iterators.begin() + step.iterator;
     NestIterator part = whole;
@@ -192,7 +194,8 @@ struct Replayer::Work {
     int32_t rest = whole.variable;
     for (size_t i = 0; i < count; ++i) {
       const size_t place = inner_to_outer ? count - 1 - i : i;
-      if (lengths_[place] <= 0) throw DataError("length {} is open, expected a complete schedule", place);
+      if (lengths_[place] <= 0)
+        throw DataError("split length number {} (from 0) is not set, expected a complete schedule", place);
       using Origin = NestVariable::Origin;
       const int32_t outer = add_variable({.origin = Origin::split_outer, .serial = stage.serial, .first = rest});
       const int32_t inner = add_variable({.origin = Origin::split_inner, .serial = stage.serial, .first = rest});
@@ -217,7 +220,8 @@ struct Replayer::Work {
     int64_t last = 1;
     for (size_t i = count - 1; i < lengths.size(); ++i) {
       last = checked_multiply(last, lengths[i]);
-      if (last > kLargestExtent) throw DataError("length {}, expected at most {}", last, kLargestExtent);
+      if (last > kLargestExtent)
+        throw DataError("found a split length of {}, expected at most {}", last, kLargestExtent);
     }
     lengths_.push_back(std::min<int64_t>(last, INT32_MAX));
     split(step, true);
@@ -230,7 +234,8 @@ struct Replayer::Work {
       if (level >= lengths.size())
         throw DataError("level {}, expected 0 to {} as step {} has", level, lengths.size() - 1, number);
       length = checked_multiply(length, lengths[level]);
-      if (length > kLargestExtent) throw DataError("length {}, expected at most {}", length, kLargestExtent);
+      if (length > kLargestExtent)
+        throw DataError("found a split length of {}, expected at most {}", length, kLargestExtent);
     }
     lengths_.assign(1, std::min<int64_t>(length, INT32_MAX));
     split(step, step.inner_to_outer);
@@ -267,12 +272,12 @@ struct Replayer::Work {
   }
   void cache_write(const ScheduleStep& step) {
     const NestStage& stage = stage_of(step.stage);
-    if (nest_->dag->stages[step.stage].input) throw DataError("an input, expected a stage that computes");
+    if (nest_->dag->stages[step.stage].input) throw DataError("found an input stage, expected one that computes");
     if (!stage.relations.empty()) throw DataError("cached after splits or fusions of it, expected it before them");
     derive(step, {static_cast<int64_t>(step.kind), step.stage},
            [&](const ComputeDag& dag) { return with_cache_write(dag, step.stage, schedule_->text_of(step)); });
     insert_stage(step.stage);
-    const auto place = static_cast<size_t>(step.stage) + 1;
+    const size_t place = step.stage + 1;
     std::swap(nest_->stages[place], spare_.emplace_back());
     nest_->stages[place] = fresh_stage(nest_->dag->stages[place]);
   }
@@ -281,10 +286,10 @@ struct Replayer::Work {
     const NestIterator factored = iterator_of(stage, step.iterator);
     if (number_ == 0 || schedule_->steps[number_ - 1].kind != StepKind::split ||
         schedule_->steps[number_ - 1].stage != step.stage)
-      throw DataError("expected it just after SP of the same stage");
+      throw DataError("found rfactor in another place, expected it just after a split (SP) of the same stage");
     const auto attached_to =
         std::ranges::any_of(nest_->stages, [&](const NestStage& other) { return other.attach_stage == step.stage; });
-    if (attached_to) throw DataError("rfactor of a stage that others are attached to");
+    if (attached_to) throw DataError("found stages attached to this one, expected none before rfactor");
     std::vector<int64_t> numbers = {static_cast<int64_t>(step.kind), step.stage, factored.variable, step.source};
     for (const NestRelation& relation : stage.relations) {
       for (const int64_t number : {static_cast<int64_t>(relation.kind), int64_t{relation.parent},
@@ -295,7 +300,7 @@ struct Replayer::Work {
     derive(step, std::move(numbers),
            [&](const ComputeDag&) { return with_rfactor(*nest_, step.stage, factored.variable, step.source); });
     insert_stage(step.stage);
-    const auto place = static_cast<size_t>(step.stage) + 1;
+    const size_t place = step.stage + 1;
     NestStage old = std::exchange(nest_->stages[place], fresh_stage(nest_->dag->stages[place]));
     NestStage& made = nest_->stages[place];
     made.compute_at = old.compute_at;
@@ -306,17 +311,17 @@ struct Replayer::Work {
   }
 
   NestStage& stage_of(int32_t stage) {
-    if (stage < 0 || static_cast<size_t>(stage) >= nest_->stages.size())
+    if (stage < 0 || stage >= std::ssize(nest_->stages))
       throw DataError("stage {}, expected 0 to {}", stage, nest_->stages.size() - 1);
     return nest_->stages[stage];
   }
   NestIterator& iterator_of(NestStage& stage, int32_t position) {
-    if (position < 0 || static_cast<size_t>(position) >= stage.iterators.size())
+    if (position < 0 || position >= std::ssize(stage.iterators))
       throw DataError("iterator {}, expected one of the stage's {}", position, stage.iterators.size());
     return stage.iterators[position];
   }
   const ScheduleStep& split_step(int32_t number) const {
-    if (number < 0 || static_cast<size_t>(number) >= number_)
+    if (number < 0 || std::cmp_greater_equal(number, number_))
       throw DataError("follows step {}, expected one before it", number);
     const ScheduleStep& followed = schedule_->steps[number];
     if (followed.kind != StepKind::split)
@@ -327,7 +332,7 @@ struct Replayer::Work {
     if (nest_->variables.size() == kMostVariables)
       throw DataError("expected at most {} loop variables", kMostVariables);
     nest_->variables.push_back(made);
-    return static_cast<int32_t>(nest_->variables.size()) - 1;
+    return std::ssize(nest_->variables) - 1;
   }
   NestStage fresh_stage(const DagStage& defined) {
     NestStage stage;
