@@ -70,7 +70,7 @@ std::vector<GroupHeader> headers_of(const fs::path& file) {
 /// Files of other names are data only where they are named themselves.
 bool is_data_file(const fs::path& path) {
   const auto ending = path.extension() == ".gz" ? path.stem().extension() : path.extension();
-  return path.extension() == ".npz" || path.extension() == ".foretime" || ending == ".pb";
+  return path.extension() == ".npz" || path.extension() == ".foretime" || ending == ".pb" || ending == ".hlo";
 }
 
 /// The data files below a folder, in the order of their names.

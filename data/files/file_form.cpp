@@ -144,6 +144,8 @@ constexpr KnownForm kForms[] = {
      }},
     {FileForm::foreign, "MLIR bytecode", kAsProto, [](const Start& s) { return s.bytes.starts_with("ML\xefR"); }},
     // Field 1 is there in all messages; the other tag is that of an opcode or of an entry computation's name.
+    {FileForm::hlo, "HLO text", "foretime data inspect, pack and convert read it",
+     [](const Start& s) { return s.text.starts_with("HloModule ") || contains(s.text, "\nHloModule "); }},
     {FileForm::hlo, "protobuf, as HLO modules are", "foretime data inspect, pack and convert read it",
      [](const Start& s) { return s.bytes.starts_with("\x0a") && contains(s.bytes, "\x12"); }},
 
@@ -154,7 +156,6 @@ constexpr KnownForm kForms[] = {
      [](const Start& s) {
        return starts_with_any(s.text, {"<!DOCTYPE", "<!doctype", "<html", "<HTML"});
      }},
-    {FileForm::foreign, "HLO text", kAsProto, [](const Start& s) { return s.text.starts_with("HloModule "); }},
     {FileForm::foreign, "HLO as protobuf text", kAsProto,
      [](const Start& s) {
        return starts_with_any(s.text, {"name: \"", "hlo_module {"}) &&

@@ -12,7 +12,7 @@ namespace foretime::data {
 enum class FileForm : uint8_t {
   packed,     // packed groups
   npz,        // .npz of NumPy
-  hlo,        // protobuf: HLO modules and tuning data
+  hlo,        // HLO modules as protobuf or text, and tuning data
   records,    // tuning records of auto_scheduler
   dag_table,  // compute DAGs as JSON lines
   save_json,  // text of tvm.ir.save_json, or JSON lines that hold it

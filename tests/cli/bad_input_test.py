@@ -133,8 +133,6 @@ class OtherFilesTest(ProgramTest):
                     "bundle": ("bundle", "show", "./{}"), "serve": ("serve", "./{}", "--port", "0")}
         files = {"autotvm.log": (self.AUTOTVM, "an AutoTVM log", "auto_scheduler"),
                  "database_tuning_record.json": (self.METASCHEDULE, "a database of MetaSchedule", "tools/data/export_metaschedule.py"),
-                 "before_optimizations.txt": (self.HLO_TEXT, "HLO text", "--xla_dump_hlo_as_proto"),
-                 "text.pb": (self.HLO_TEXT, "HLO text", "--xla_dump_hlo_as_proto"),
                  "f.autotune.json": (self.TRITON, "Triton's autotuning cache", "pack-table"),
                  "array.json": ('[{"i": []}]', "a JSON array", "jq -c"), "empty.json": ("", "an empty file", "copied completely"),
                  "pointer.npz": ("version https://git-lfs.github.com/spec/v1\n", "a Git LFS pointer", "git lfs pull"),
@@ -146,6 +144,16 @@ class OtherFilesTest(ProgramTest):
                     done = self.run_foretime(*(str(word).replace("{}", name) for word in command), code=3)
                     self.assertRegex(done.stderr, rf"{name}: found {what}\b.*, expected ")
                     self.assertIn(way, done.stderr)
+
+    def test_hlo_text_is_read_wherever_protobuf_is(self):
+        for name in ("module_0001.before_optimizations.txt", "text.pb", "module.hlo"):
+            self.write(name, self.HLO_TEXT)
+            self.assertIn("1", self.run_foretime("data", "inspect", name).stdout)
+            self.run_foretime("data", "convert", name, "o.npz", "--force")
+            done = self.run_foretime("data", "pack-records", "-o", "o.foretime", name, "--dags", SOURCE / "samples/ansor/dags.jsonl.gz", code=3)
+            self.assertRegex(done.stderr, f"{name}: found HLO text, expected tuning records")
+        self.write("cut.txt", self.HLO_TEXT[:60])
+        self.assertRegex(self.run_foretime("data", "inspect", "cut.txt", code=3).stderr, "cut.txt: line 4: found ")
 
     def test_what_is_of_another_command_names_it(self):
         samples = SOURCE / "samples"

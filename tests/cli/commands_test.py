@@ -117,11 +117,11 @@ class CommandsTest(ProgramTest):
         alone = self.folder / "bin/foretime"
         alone.parent.mkdir()
         shutil.copy(FORETIME, alone)
-        done = subprocess.run([alone, "train"], capture_output=True, text=True, env=environment())
+        done = subprocess.run([alone, "doctor"], capture_output=True, text=True, env=environment())
         self.assertEqual(done.returncode, 1)
         self.assertIn("libexec/foretime/foretime: No such file", done.stderr)
         shutil.copytree(pathlib.Path(FORETIME).parent / "core", self.folder / "libexec/foretime")
-        self.assertEqual(subprocess.run([alone, "--help"], capture_output=True, env=environment()).returncode, 0)
+        self.assertEqual(subprocess.run([alone, "experiment", "--help"], capture_output=True, env=environment()).returncode, 0)
 
     def test_the_light_program_alone_has_the_commit(self):
         # A new commit of the same sources links one small program, and saying it loads no LibTorch.

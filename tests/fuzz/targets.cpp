@@ -434,7 +434,16 @@ std::vector<std::string> seeds(const std::string& target) {
   const std::vector<std::string> modules = {module, testing::bytes_field(1, module),
                                             testing::module_tuning(module, {testing::layout_run({{{0, 1}}}, 10)}, {4}),
                                             testing::module_tuning(module, {testing::tile_run({8, 16}, 10, true)})};
-  if (target == "hlo") return modules;
+  if (target == "hlo") {
+    auto seeds = modules;
+    seeds.push_back(
+        "HloModule m\n\n%f (a: f32[2]) -> f32[2] {\n  ROOT %a = f32[2]{0} parameter(0)\n}\n\nENTRY %e {\n"
+        "  %p = (f32[2]{0}, s32[]) parameter(0)\n  %q = f32[2]{0} get-tuple-element(%p), index=0\n"
+        "  %c = f32[1,2,3]{2,1,0} convolution(%q, %q), window={size=3 stride=2 pad=1_1}, dim_labels=b0f_0io->b0f\n"
+        "  %s = f32[1]{0} slice(%q), slice={[0:1]}\n  %d = f32[4]{0} pad(%q, %c), padding=0_2_1\n"
+        "  ROOT %r = f32[2]{0} fusion(%q), kind=kLoop, calls=%f, metadata={op_name=\"a\"}\n}\n");
+    return seeds;
+  }
   std::vector<std::string> files = {"0" + modules[2], "1" + modules[3], R"(4{"graph": [0, 1, 1]})",
                                     "5m,n,tile,runtime\n1,2,a,0.5\n1,3,b,0.25\n2,2,a,inf\n2,3,b,0.125\n",
                                     "6p0 = PLACEHOLDER [4, 8]\nT(i0, i1) = max(p0[i0, i1], 0f)\n"};

@@ -22,6 +22,7 @@
 #include "data/files/byte_source.h"
 #include "data/files/file_form.h"
 #include "data/frontends/hlo/hlo.pb.h"
+#include "data/frontends/hlo/hlo_text.h"
 #include "data/frontends/hlo/node_features.h"
 
 namespace foretime::data {
@@ -287,6 +288,7 @@ constexpr uint32_t kModule = 1;           // field of ModuleTuningData and HloPr
 constexpr uint32_t kModuleName = 1;       // field of HloModuleProto
 constexpr size_t kMostModules = 200'000;  // TpuGraphs' tile collection has 7,229
 constexpr size_t kNameBytes = 120;        // longest module name in a group's name
+constexpr size_t kTextStart = 64 << 10;   // bytes that show whether a file is text
 
 /// The bytes of a file: read, so that it may change, or mapped where it is large, as tuning data may be.
 std::shared_ptr<const void> open_bytes(const std::string& path, std::string_view& bytes) {
@@ -352,11 +354,16 @@ HloFile::HloFile(std::string_view bytes, std::string name, std::optional<HloMess
 }
 
 void HloFile::open(const std::string& stem, std::optional<HloMessage> message) {
+  if (is_hlo_text(source_.bytes.substr(0, kTextStart))) {
+    auto converted = std::make_shared<const std::string>(hlo_text_to_proto(source_.bytes, source_.name));
+    source_.bytes = *converted;
+    content_ = std::move(converted);
+  }
   const auto found = message ? message : find_message(source_);
   if (!found)
     source_.fail(
         "no instruction with an opcode in it, expected HloModuleProto, HloProto, ModuleTuningData or "
-        "TuningData as binary protobuf");
+        "TuningData as binary protobuf, or a module as XLA's text");
   message_ = *found;
   list_modules(stem);
 }

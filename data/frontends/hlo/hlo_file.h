@@ -107,7 +107,8 @@ const char* message_name(HloMessage message);  // HloModuleProto, …
 /// record it. Empty if none of the four fits.
 std::optional<HloMessage> find_message(const HloSource& source);
 
-/// Opens a .pb file, plain or gzip; a large plain one is mapped as long as this object lives.
+/// Opens a .pb file or a module as XLA's text (hlo_text.h), plain or gzip; a large plain .pb is mapped as long as this
+/// object lives.
 class HloFile {
  public:
   /// Opens a file. `message` overrides the type found from its content. Throws DataError if the file cannot be read or

@@ -74,7 +74,7 @@ TEST_F(FileForms, WhatForetimeReads) {
 TEST_F(FileForms, NeighboursAreNamedWithTheWayForward) {
   const std::pair<std::string, const char*> cases[] = {
       {"", "an empty file"},
-      {"HloModule jit_f, entry\n\nENTRY main.5 {\n", "HLO text, expected records; have XLA dump binary protobuf"},
+      {"HloModule jit_f, entry\n\nENTRY main.5 {\n", "HLO text, expected records; foretime data inspect"},
       {"name: \"jit_f\"\ncomputations {\n", "HLO as protobuf text"},
       {"version: 3\nresults {\n  device: \"x\"\n", "autotuning results of XLA"},
       {"module @jit_f attributes {a = 1} {\n  func.func public @main(", "StableHLO or other MLIR text"},
