@@ -107,8 +107,7 @@ class ProgramSweepsTest(QueueTest):
         self.assertIn("program: found no file train.py in this folder", done.stderr)
 
     def test_an_agent_says_where_nothing_was_ever_submitted(self):
-        done = self.run_foretime("agent", "--until-empty", "--runs", "typo")
-        self.assertEqual(done.returncode, 4)
+        done = self.run_foretime("agent", "--until-empty", "--runs", "typo", code=4)
         self.assertIn("no job was ever submitted to the run folder 'typo'", done.stderr)
         self.assertFalse((self.folder / "typo").exists())
 

@@ -20,24 +20,23 @@ namespace foretime::data {
 namespace {
 
 /// Names of PrimitiveType (xla_data.proto) in texts, with their numbers.
-constexpr std::array<std::pair<std::string_view, int32_t>, 34> kElementTypes = {
-    {{"pred", 1},        {"s8", 2},
-     {"s16", 3},         {"s32", 4},
-     {"s64", 5},         {"u8", 6},
-     {"u16", 7},         {"u32", 8},
-     {"u64", 9},         {"f16", 10},
-     {"f32", 11},        {"f64", 12},
-     {"opaque", 14},     {"c64", 15},
-     {"bf16", 16},       {"token", 17},
-     {"c128", 18},       {"f8e5m2", 19},
-     {"f8e4m3fn", 20},   {"s4", 21},
-     {"u4", 22},         {"f8e4m3b11fnuz", 23},
-     {"f8e5m2fnuz", 24}, {"f8e4m3fnuz", 25},
-     {"s2", 26},         {"u2", 27},
-     {"f8e4m3", 28},     {"f8e3m4", 29},
-     {"s1", 30},         {"u1", 31},
-     {"f4e2m1fn", 32},   {"f8e8m0fnu", 33},
-     {"buffer", 34},     {"opaque_type", 14}}};
+constexpr std::array<std::pair<std::string_view, int32_t>, 34> kTypeNames = {{{"pred", 1},        {"s8", 2},
+                                                                              {"s16", 3},         {"s32", 4},
+                                                                              {"s64", 5},         {"u8", 6},
+                                                                              {"u16", 7},         {"u32", 8},
+                                                                              {"u64", 9},         {"f16", 10},
+                                                                              {"f32", 11},        {"f64", 12},
+                                                                              {"opaque", 14},     {"c64", 15},
+                                                                              {"bf16", 16},       {"token", 17},
+                                                                              {"c128", 18},       {"f8e5m2", 19},
+                                                                              {"f8e4m3fn", 20},   {"s4", 21},
+                                                                              {"u4", 22},         {"f8e4m3b11fnuz", 23},
+                                                                              {"f8e5m2fnuz", 24}, {"f8e4m3fnuz", 25},
+                                                                              {"s2", 26},         {"u2", 27},
+                                                                              {"f8e4m3", 28},     {"f8e3m4", 29},
+                                                                              {"s1", 30},         {"u1", 31},
+                                                                              {"f4e2m1fn", 32},   {"f8e8m0fnu", 33},
+                                                                              {"buffer", 34},     {"opaque_type", 14}}};
 constexpr int32_t kTuple = 13;
 
 /// Attributes that name computations which an instruction calls.
@@ -144,7 +143,9 @@ class Scanner {
       } else if (c == '(' || c == '[' || c == '{') {
         open += c == '(' ? ')' : c == '[' ? ']' : '}';
       } else if (c == ')' || c == ']' || c == '}') {
-        if (open.empty() || open.back() != c) fail(fmt::format("found {} without its opening bracket", c));
+        if (open.empty() || open.back() != c)
+          fail(
+              fmt::format("found {}, expected {}", c, open.empty() ? ends.substr(0, 1) : open.substr(open.size() - 1)));
         open.pop_back();
       }
     }
@@ -302,9 +303,8 @@ class ModuleReader {
       return;
     }
     const auto type = in_.expect_word("the type of a shape");
-    const auto* known = std::ranges::find(kElementTypes, type, [](const auto& entry) { return entry.first; });
-    if (known == kElementTypes.end())
-      in_.fail(fmt::format("found type '{}', expected one of XLA's, such as f32", type));
+    const auto* known = std::ranges::find(kTypeNames, type, [](const auto& entry) { return entry.first; });
+    if (known == kTypeNames.end()) in_.fail(fmt::format("found type '{}', expected one of XLA's, such as f32", type));
     shape.set_element_type(known->second);
     if (in_.peek() != '[') in_.fail(fmt::format("found {}, expected '['", in_.next_text()));
     for (auto size : parts_of(in_.take_group(), ',', in_)) {
@@ -507,7 +507,7 @@ class ModuleReader {
   Scanner in_;
   std::string module_;
   std::map<std::string, int64_t> computations_;  // ids by name
-  std::map<std::string, int64_t> instructions_;  // of the current computation: ids by name
+  std::map<std::string, int64_t> instructions_;  // ids by name, in the current computation
   int64_t instruction_count_ = 0;
 };
 
@@ -515,7 +515,8 @@ class ModuleReader {
 
 bool is_hlo_text(std::string_view start) {
   static const std::string kNoName;
-  if (start.find('\0') != std::string_view::npos) return false;
+  const auto is_binary = [](char c) { return c >= 0 && c < ' ' && c != '\t' && c != '\n' && c != '\r'; };
+  if (std::ranges::any_of(start.substr(0, 4096), is_binary)) return false;
   Scanner scanner(start, kNoName);
   return start.find("HloModule") != std::string_view::npos && scanner.takes("HloModule");
 }

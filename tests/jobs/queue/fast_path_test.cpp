@@ -152,6 +152,16 @@ TEST_F(FastPath, LeavesWhatTheEndAndAClaimLeave) {
   EXPECT_GT(taken_so_far(short_), 40);
 }
 
+TEST_F(FastPath, ALeaseThatWasGracedBeforeTheFirstReportLeavesNoMark) {
+  submit(job_named("a"));
+  submit(job_named("b"));
+  claim();
+  for (auto* backend : {&short_, &long_}) backend->client().call({"HSET", backend->key("job:a"), "graced", "1"});
+  EXPECT_NE(end_and_claim({}), "true nothing");
+  expect_equal();
+  EXPECT_EQ(taken_so_far(short_), 1);
+}
+
 /// Each of these is left to finish.lua, and ends as it ends it.
 TEST_F(FastPath, IsNotTakenWhereAnythingIsOutOfTheOrdinary) {
   const auto job = [](const std::string& id) {

@@ -90,7 +90,7 @@ TEST(ProgramTrial, FilesOfWandbTrainWithSettingsAndRename) {
   EXPECT_THAT(fault_of(kRandomHyperband + settings + "rename: {val_loss: holdout/mae}\n", {"run_cap=3"}),
               HasSubstr("rename: {dropout: …} gives it the name of a setting, and {dropout: ~} leaves it out"));
   EXPECT_THAT(fault_of(kRandomHyperband + settings + "rename: {vall_loss: holdout/mae}\n", {"run_cap=3"}),
-              HasSubstr("valid/kendall_tau"));
+              HasSubstr("metric.name: found val_loss, expected SET/METRIC"));
   EXPECT_THAT(fault_of(std::string(kConstants) + "rename: {epoch: x}\n", {"run_cap=3"}),
               HasSubstr("rename.epoch: found no parameter epoch, and no metric of that name"));
 }

@@ -84,7 +84,7 @@ local function finish_and_claim()
 
   -- Nothing was written up to here. First what is removed, as in settle_down.
   local gone, m = {}, 0
-  if f.updated_ms then
+  if f.updated_ms or f.graced then  -- a lease can be graced before the first report
     for i = 1, #all, 2 do
       if all[i + 1] == '' then m = m + 1 gone[m] = all[i] end
     end

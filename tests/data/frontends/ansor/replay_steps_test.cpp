@@ -301,7 +301,7 @@ INSTANTIATE_TEST_SUITE_P(
         WrongStep{R"([["CI", 7]])", "step 0 (CI of stage 7): stage 7, expected 0 to 2"},
         WrongStep{R"([["AN", 2, 5, 3]])", "iterator 5, expected one of the stage's 3"},
         WrongStep{R"([["AN", 2, 0, 3], ["AN", 2, 0, 2]])", "step 1 (AN of stage 2): iterator 0: has parallel"},
-        WrongStep{R"([["SP", 2, 0, 64, [null], 1]])", "length 0 is open"},
+        WrongStep{R"([["SP", 2, 0, 64, [null], 1]])", "split length number 0 (from 0) is not set"},
         WrongStep{R"([["FU", 2, [0, 2]]])", "fuses iterator 2 after 0, expected neighbours"},
         WrongStep{R"([["FU", 2, []]])", "fuses no iterators"},
         WrongStep{R"([["RE", 2, [0, 1]]])", "2 iterators, expected all 3"},
@@ -316,7 +316,7 @@ INSTANTIATE_TEST_SUITE_P(
         WrongStep{R"([["CA", 2, 2, 0]])", "step 0 (CA of stage 2): attached to itself, expected another stage"},
         WrongStep{R"([["CHW", 2, "local"], ["CA", 2, 3, 0], ["CI", 3]])", "inlined, though stages are attached"},
         WrongStep{R"([["CI", 2]])", "inlined, though it is an output"},
-        WrongStep{R"([["CHW", 0, "local"]])", "an input, expected a stage that computes"},
+        WrongStep{R"([["CHW", 0, "local"]])", "found an input stage, expected one that computes"},
         WrongStep{R"([["SP", 2, 0, 64, [4], 1], ["CHW", 2, "local"]])", "cached after splits"},
         WrongStep{R"([["CHR", 0, "shared", [1]]])", "reader 1: does not read stage 0"},
         WrongStep{R"([["CHR", 1, "shared", [0]]])", "reader 0, expected a stage after 1"},
@@ -502,7 +502,7 @@ TEST(ReplayFuzz, HostileSchedulesAreBounded) {
   EXPECT_LT(loop_name(nest, nest.stages[2].iterators[0].variable).size(), 20000u);
   std::string many = "[";
   for (int i = 0; i < 600; ++i) many += R"(["SP", 2, 0, 64, [2], 1], )";
-  EXPECT_THAT(message(many + R"(["CI", 1]])"), HasSubstr("at most 512 iterators"));
+  EXPECT_THAT(message(many + R"(["CI", 1]])"), HasSubstr("more iterators of a stage, expected at most 512"));
   std::string caches = "[";
   for (int i = 0; i < 100; ++i) caches += R"(["CHW", 2, "local"], )";
   EXPECT_THAT(message(caches + R"(["CI", 1]])"), HasSubstr("at most 64 inserted stages"));

@@ -215,7 +215,7 @@ TEST(HloText, ASmallModuleHasTheGraphOfItsProtobuf) {
 }
 
 // Forms that XLA prints: names with and without %, operands with their shapes, tables of files, tuples, loops.
-constexpr const char* kModule = R"(// a comment
+constexpr const char* kPrinted = R"(// a comment
 HloModule jit_step.12, is_scheduled=false, entry_computation_layout={(f32[8,4]{1,0}, (s32[], pred[]))->(f32[8,4]{1,0}, s32[])}
 
 FileNames
@@ -253,7 +253,7 @@ ENTRY %main.9 (a: f32[8,4], s: (s32[], pred[])) -> (f32[8,4], s32[]) {
 )";
 
 TEST(HloText, FormsThatXlaPrintsAreRead) {
-  std::string text = kModule;
+  std::string text = kPrinted;
   text.replace(text.find("f32[] constant), padding"), 14, "%a");
   std::vector<float> rows;
   const auto graph = read_graph(hlo_text_to_proto(text, "text"), &rows);
@@ -269,7 +269,7 @@ TEST(HloText, FormsThatXlaPrintsAreRead) {
 }
 
 TEST(HloText, ItIsRecognisedByItsFirstWordAndReadAsAFile) {
-  EXPECT_TRUE(is_hlo_text(kModule));
+  EXPECT_TRUE(is_hlo_text(kPrinted));
   EXPECT_FALSE(is_hlo_text("HloModules x"));
   EXPECT_FALSE(is_hlo_text(testing::small_module("HloModule ")));
   const testing::Scratch scratch;
@@ -289,7 +289,7 @@ TEST(HloText, WhatIsWrongIsNamedWithItsLine) {
   };
   wrong("  ROOT %r = f32[2]{0} add(%p, %q)\n",
         "x.txt: line 5: r: found operand 'q', expected an instruction of the same computation");
-  wrong("  %r = f32[2]{0} add(%p, %p\n", "line 5: found '(%p, %p', expected its closing bracket");
+  wrong("  %r = f32[2]{0} add(%p, %p\n", "line 6: found }, expected )");
   wrong("  %r = f33[2]{0} add(%p)\n", "line 5: found type 'f33'");
   wrong("  %r = f32[a]{0} add(%p)\n", "found size 'a', expected an integer");
   wrong("  %r = f32[2]{0} fusion(%p), kind=kLoop, calls=%f\n",
