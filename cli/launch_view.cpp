@@ -5,6 +5,7 @@
 #include <map>
 #include <set>
 #include <sstream>
+#include <string_view>
 #include <system_error>
 #include <thread>
 
@@ -64,10 +65,12 @@ std::string plural(int64_t count, const char* word) {
 }
 
 /// The largest of Slurm's "2(x3),1".
-int largest_count(const std::string& text) {
+int largest_count(std::string_view text) {
   int most = 1;
-  for (size_t at = 0; at < text.size(); at = std::min(text.find(',', at), text.size() - 1) + 1)
-    most = std::max(most, std::atoi(text.c_str() + at));
+  while (!text.empty()) {
+    most = std::max(most, take_number<int>(text).value_or(0));
+    text.remove_prefix(std::min(text.find(','), text.size() - 1) + 1);
+  }
   return most;
 }
 
@@ -186,7 +189,10 @@ TaskView view_of_this_task() {
   view.host_cpus = std::max(view.host_cpus, std::ssize(view.cpus));
   view.limits = read_cgroup_limits(kernel_text("/proc/self/cgroup"), "/sys/fs/cgroup");
   view.host_gpus = jobs::find_gpus().size();
-  if (const char* threads = std::getenv("OMP_NUM_THREADS")) view.openmp_threads = std::max(0, std::atoi(threads));
+  if (const char* threads = std::getenv("OMP_NUM_THREADS")) {
+    std::string_view text = threads;  // 4, or 4,2 for nested regions
+    view.openmp_threads = std::max(0, take_number<int>(text).value_or(0));
+  }
   return view;
 }
 
@@ -232,7 +238,7 @@ SlurmView view_of_slurm(const std::function<const char*(const char*)>& variable)
   };
   const auto number = [&](const char* name, int otherwise) {
     const char* value = variable(name);
-    return value == nullptr ? otherwise : std::atoi(value);
+    return value == nullptr ? otherwise : parse_number<int>(value).value_or(otherwise);
   };
   SlurmView view;
   view.job = text("SLURM_JOB_ID");

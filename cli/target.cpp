@@ -18,6 +18,7 @@
 #include "base/machine/machine.h"
 #include "base/machine/rates.h"
 #include "base/message.h"
+#include "base/numbers.h"
 #include "base/output_target.h"
 #include "base/read_input.h"
 #include "base/text.h"
@@ -41,7 +42,7 @@ constexpr double kGiga = 1e9;
 constexpr int64_t kMib = int64_t{1} << 20;
 
 /// To four digits, as the shortest text that says so.
-double rounded(double value) { return std::stod(fmt::format("{:.4g}", value)); }
+double rounded(double value) { return parse_number<double>(fmt::format("{:.4g}", value)).value_or(value); }
 
 Json rate_json(const std::vector<double>& rates) {
   auto summary = summarize(rates);

@@ -11,6 +11,7 @@
 #include <fmt/ranges.h>
 #include <yaml-cpp/yaml.h>
 
+#include "base/numbers.h"
 #include "base/text.h"
 
 namespace foretime::configs {
@@ -170,11 +171,10 @@ template <class Number>
 requires std::is_arithmetic_v<Number>
 void read(const YAML::Node& node, Number& value, const char* type) {
   const std::string text = plain_text(node, type);
-  const char* begin = text.data();
-  const char* end = begin + text.size();
-  if (text.size() > 1 && text[0] == '+' && text[1] != '-') ++begin;  // YAML allows the sign, from_chars does not
+  const auto digits = without_plus(text);
+  const char* end = digits.data() + digits.size();
   Number parsed{};
-  const auto [stop, error] = std::from_chars(begin, end, parsed);
+  const auto [stop, error] = std::from_chars(digits.data(), end, parsed);  // parse_number gives no reason
   if (error == std::errc::result_out_of_range && stop == end) {
     if constexpr (std::is_integral_v<Number>) {
       using Limits = std::numeric_limits<Number>;

@@ -257,8 +257,7 @@ std::string choice_in(const YamlEntry& entry, const std::vector<std::string>& ch
 
 bool is_integer(const YAML::Node& node) {
   if (!node.IsScalar() || node.Tag() == "!") return false;
-  const std::string_view text = node.Scalar();
-  return parse_number<int64_t>(text.substr(text.starts_with('+') ? 1 : 0)).has_value();
+  return parse_number<int64_t>(without_plus(node.Scalar())).has_value();
 }
 
 std::string override_text(const YamlEntry& entry) {

@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <bit>
-#include <charconv>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -36,9 +35,8 @@ double value_of(uint32_t code, int bits) {
   if (!std::isfinite(exact)) return exact;
   for (int digits = 1; digits < 9; ++digits) {
     const auto text = fmt::format("{:.{}g}", exact, digits);
-    double value = 0;
-    std::from_chars(text.data(), text.data() + text.size(), value);
-    if (code_of(value, bits) == code) return value;
+    const auto value = parse_number<double>(text);
+    if (value && code_of(*value, bits) == code) return *value;
   }
   return exact;
 }
@@ -116,11 +114,10 @@ class LineReader {
   }
 
   static int64_t number(std::string_view& text) {
-    int64_t value = 0;
-    const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (failure != std::errc() || value < 0 || value > kMostSteps) damaged("steps", text);
-    text.remove_prefix(end - text.data());
-    return value;
+    const auto found = text;
+    const auto value = take_number<int64_t>(text);
+    if (!value || *value < 0 || *value > kMostSteps) damaged("steps", found);
+    return *value;
   }
 
   static Series series_of(std::string_view text) {

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <charconv>
-#include <cstring>
 #include <optional>
 #include <utility>
 
@@ -12,6 +10,7 @@
 #include <netinet/in.h>
 #include <nlohmann/json.hpp>
 
+#include "base/numbers.h"
 #include "base/text.h"
 
 namespace foretime::server {
@@ -199,10 +198,8 @@ struct HttpServer::State {
     try {
       refuse_ambiguous_framing(connection, version);
       const char* length = header(connection, MHD_HTTP_HEADER_CONTENT_LENGTH);
-      const char* end = length == nullptr ? nullptr : length + std::strlen(length);
-      int64_t bytes = 0;
-      if (length != nullptr && (std::from_chars(length, end, bytes).ec != std::errc() || bytes > limits.max_body))
-        throw too_large(limits.max_body);
+      const int64_t bytes = length == nullptr ? 0 : parse_number<int64_t>(length).value_or(INT64_MAX);
+      if (bytes > limits.max_body) throw too_large(limits.max_body);
       try {
         refuse_foreign(connection, request.method);
         handler.admit(request);

@@ -1,7 +1,6 @@
 #include "cli/board/board_service.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cstring>
 #include <thread>
 #include <utility>
@@ -49,11 +48,10 @@ std::string dump(const Json& json) { return json.dump(-1, ' ', false, Json::erro
 std::string decoded(std::string_view text) {
   std::string plain;
   for (size_t i = 0; i < text.size(); ++i) {
-    unsigned value = 0;
     const auto hex = text.substr(i + 1, 2);
-    if (text[i] == '%' && hex.size() == 2 &&
-        std::from_chars(hex.data(), hex.data() + 2, value, 16).ptr == hex.data() + 2) {
-      plain += static_cast<char>(value);
+    const auto value = parse_number<uint8_t>(hex, 16);
+    if (text[i] == '%' && hex.size() == 2 && value) {
+      plain += *value;
       i += 2;
     } else {
       plain += text[i] == '+' ? ' ' : text[i];

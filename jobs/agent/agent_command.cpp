@@ -10,6 +10,7 @@
 
 #include "base/atomic_file.h"
 #include "base/files.h"
+#include "base/numbers.h"
 #include "base/open_mpi.h"
 #include "base/process_secrets.h"
 #include "configs/load.h"
@@ -68,11 +69,9 @@ fs::path stored_checkpoint(const std::string& job, const std::string& path, cons
 
 /// The step of a checkpoint's folder; -1 where it is none.
 int64_t step_of_folder(const fs::path& folder) {
+  constexpr std::string_view kStep = "step-";
   const auto name = folder.filename().string();
-  const auto digits = name.substr(std::min<size_t>(name.size(), 5));
-  const bool number = name.starts_with("step-") && !digits.empty() && digits.size() <= 18 &&
-                      digits.find_first_not_of("0123456789") == std::string::npos;
-  return number ? std::stoll(digits) : -1;
+  return name.starts_with(kStep) ? parse_number<int64_t>(name.substr(kStep.size())).value_or(-1) : -1;
 }
 
 /// Returns the checkpoint from which a training continues: the published one, or, if it is missing or damaged (the

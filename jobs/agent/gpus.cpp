@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -11,6 +10,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "base/numbers.h"
 #include "base/text.h"
 #include "jobs/error.h"
 
@@ -107,10 +107,7 @@ std::string text_of(const std::vector<Gpu>& gpus) {
 
 /// Returns the number of devices that an id may mean.
 int64_t count_named(const std::string& id, const std::vector<Gpu>& gpus) {
-  int index = 0;
-  const char* end = id.data() + id.size();
-  if (const auto [stop, error] = std::from_chars(id.data(), end, index); error == std::errc() && stop == end)
-    return std::ranges::count(gpus, index, &Gpu::index);
+  if (const auto index = parse_number<int>(id)) return std::ranges::count(gpus, *index, &Gpu::index);
   if (!id.starts_with("GPU-") && !id.starts_with("MIG-")) return 0;
   int64_t count = 0;
   for (const auto& gpu : gpus) {

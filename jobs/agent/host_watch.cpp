@@ -1,7 +1,6 @@
 #include "jobs/agent/host_watch.h"
 
 #include <algorithm>
-#include <charconv>
 #include <chrono>
 #include <csignal>
 #include <map>
@@ -15,6 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/numbers.h"
 #include "base/process.h"
 #include "base/process_secrets.h"
 #include "base/text.h"
@@ -61,9 +61,8 @@ std::vector<AgentHost> parse_hosts(const std::string& text) {
     if (host.name.empty() || host.name.find_first_of(" \t\n/{}'\"") != std::string::npos || host.name.front() == '-')
       throw JobsError("--hosts: found '{}', {}", printable(entry), expected);
     if (colon != std::string::npos) {
-      const auto number = entry.substr(colon + 1);
-      const auto [stop, error] = std::from_chars(number.data(), number.data() + number.size(), host.cpus);
-      if (error != std::errc() || stop != number.data() + number.size() || host.cpus < 1 || host.cpus > kMostCpusOfHost)
+      host.cpus = parse_number<int64_t>(entry.substr(colon + 1)).value_or(0);
+      if (host.cpus < 1 || host.cpus > kMostCpusOfHost)
         throw JobsError("--hosts: found '{}', {}", printable(entry), expected);
     }
     if (std::ranges::any_of(hosts, [&](const AgentHost& other) { return other.name == host.name; }))

@@ -13,6 +13,7 @@
 #include "base/files.h"
 #include "base/foreign_file.h"
 #include "base/hex_digest.h"
+#include "base/numbers.h"
 #include "base/text.h"
 #include "history/run_history.h"
 #include "jobs/queue/job.h"
@@ -81,10 +82,7 @@ void add_folder(PackedArtifact& packed, const fs::path& run, const std::string& 
 }
 
 int64_t step_in_name(const std::string& name) {
-  const auto digits = name.substr(name.rfind('-') + 1);
-  const bool number =
-      !digits.empty() && digits.size() <= 18 && digits.find_first_not_of("0123456789") == std::string::npos;
-  return number ? std::stoll(digits) : 0;
+  return parse_number<int64_t>(name.substr(name.rfind('-') + 1)).value_or(0);
 }
 
 /// The files of one artifact, all intact; else throws JobsError saying what is wrong.

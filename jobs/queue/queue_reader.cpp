@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "base/numbers.h"
 #include "base/text.h"
 #include "jobs/error.h"
 #include "jobs/queue/job_hash.h"
@@ -300,14 +301,14 @@ void QueueReader::find_lost_leases(std::vector<JobRecord>& records) {
   const auto replies = ask(calls, &wrong);
   const auto clock = texts_of(*replies[0]);
   if (clock.size() != 2) return;
-  const double now = 1e3 * std::stod(clock[0]) + 1e-3 * std::stod(clock[1]);
+  const double now =
+      1e3 * parse_number<double>(clock[0]).value_or(0) + 1e-3 * parse_number<double>(clock[1]).value_or(0);
   for (size_t i = 0; i < active.size(); ++i) {
     if (!replies[i + 1]) continue;
-    const auto deadline = text_of(*replies[i + 1]);
+    const double overdue_ms = now - parse_number<double>(text_of(*replies[i + 1])).value_or(now);
     // Agents hear of a lost lease and take the job at the next reaping: a moment is nothing to show.
     constexpr double kMoment = 2000;
-    if (deadline.empty() || now - std::strtod(deadline.c_str(), nullptr) < kMoment) continue;
-    active[i]->overdue_ms = (now - std::strtod(deadline.c_str(), nullptr));
+    if (overdue_ms >= kMoment) active[i]->overdue_ms = overdue_ms;
   }
 }
 

@@ -1,11 +1,10 @@
 #include <algorithm>
-#include <charconv>
 #include <cmath>
-#include <cstdlib>
 #include <utility>
 
 #include <fmt/format.h>
 
+#include "base/numbers.h"
 #include "base/text.h"
 #include "jobs/error.h"
 #include "jobs/queue/job_hash.h"
@@ -62,12 +61,12 @@ constexpr size_t kMostNamedUnreadable = 20;
 
 struct StreamId {
   uint64_t ms = 0, sequence = 0;
-  bool parse(const std::string& text) {
-    const auto end = text.data() + text.size();
-    const auto first = std::from_chars(text.data(), end, ms);
-    if (first.ec != std::errc() || first.ptr == end || *first.ptr != '-') return false;
-    const auto second = std::from_chars(first.ptr + 1, end, sequence);
-    return second.ec == std::errc() && second.ptr == end;
+  bool parse(std::string_view text) {
+    const auto first = take_number<uint64_t>(text);
+    const auto second = text.starts_with('-') ? parse_number<uint64_t>(text.substr(1)) : std::nullopt;
+    ms = first.value_or(0);
+    sequence = second.value_or(0);
+    return first && second;
   }
   /// Returns the greatest id before this one.
   std::string before() const {
@@ -91,11 +90,9 @@ std::string damage(const std::string& key, const std::string& what, const std::s
 }
 
 int64_t score_ms(const std::string& key, const std::string& member, const std::string& score) {
-  char* stopped = nullptr;
-  const double value = std::strtod(score.c_str(), &stopped);
-  if (stopped != score.c_str() + score.size() || !(std::abs(value) < 9e15))
-    damaged(key, "score of " + member, score, "milliseconds since 1970");
-  return value;
+  const auto value = parse_number<double>(score);
+  if (!value || !(std::abs(*value) < 9e15)) damaged(key, "score of " + member, score, "milliseconds since 1970");
+  return *value;
 }
 
 /// Returns a label's value with the escapes of the format.

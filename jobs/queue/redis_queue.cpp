@@ -2,13 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <utility>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
+#include "base/numbers.h"
 #include "base/text.h"
 #include "jobs/error.h"
 #include "jobs/queue/job_hash.h"
@@ -53,11 +53,10 @@ void throw_if_refused(const redisReply& reply, const std::string& script) {
 int64_t number_at(const redisReply& reply, size_t index, const std::string& script) {
   constexpr double kMost = 9e18;
   const auto text = text_of(element(reply, index, script));
-  char* end = nullptr;
-  const double value = std::strtod(text.c_str(), &end);
-  if (text.empty() || *end != '\0' || !(std::abs(value) < kMost))
+  const auto value = parse_number<double>(text);
+  if (!value || !(std::abs(*value) < kMost))
     throw RedisRefused("script {}: answer {} is '{}', expected a whole number", script, index, printable(text));
-  return value;
+  return *value;
 }
 
 class PublishedWakeUps final : public WakeUps {
@@ -329,8 +328,7 @@ std::optional<StoreState> RedisQueue::store_state() {
   try {
     const auto info = client_.pipeline({{"INFO", "memory"}, {"INFO", "stats"}});
     state.eviction_policy = info_field(text_of(*info[0]), "maxmemory_policy");
-    if (const auto keys = info_field(text_of(*info[1]), "evicted_keys"); !keys.empty())
-      state.evicted_keys = std::atoll(keys.c_str());
+    state.evicted_keys = parse_number<int64_t>(info_field(text_of(*info[1]), "evicted_keys"));
   } catch (const RedisRefused&) {  // this user may not ask
   }
   return state;

@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <charconv>
 #include <string_view>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "base/files.h"
+#include "base/numbers.h"
 #include "base/text.h"
 #include "jobs/error.h"
 
@@ -135,7 +135,7 @@ void RedisClient::follow(const std::string& moved) {
   const auto space = moved.rfind(' '), colon = moved.rfind(':');
   int64_t port = 0;
   if (space != std::string::npos && colon != std::string::npos && space < colon)
-    std::from_chars(moved.data() + colon + 1, moved.data() + moved.size(), port);
+    port = parse_number<int64_t>(moved.substr(colon + 1)).value_or(0);
   const auto host = port > 0 ? moved.substr(space + 1, colon - space - 1) : "";
   if (port < 1 || port > 65535 || (host.empty() && url_.host.empty()))
     throw RedisUnavailable(

@@ -12,6 +12,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/counter_random.h"
+#include "base/numbers.h"
 #include "jobs/error.h"
 
 namespace foretime::jobs {
@@ -21,7 +22,9 @@ using D = Distribution;
 using nlohmann::json;
 
 /// Fifteen digits: 3 x 0.1 is 0.3.
-double without_rounding_noise(double value) { return std::stod(fmt::format("{:.15g}", value)); }
+double without_rounding_noise(double value) {
+  return parse_number<double>(fmt::format("{:.15g}", value)).value_or(value);
+}
 
 std::string multiple_text(const ParameterSpace& p, double count) {
   return value_text(without_rounding_noise(count * p.q) + 0.0);  // + 0.0: never -0
@@ -311,11 +314,9 @@ std::string value_text(double value) {
 }
 
 UnitInterval unit_interval(const ParameterSpace& p, const std::string& value) {
-  double x = 0;
-  const char* end = value.data() + value.size();
-  const auto [stop, error] = std::from_chars(value.data(), end, x);
-  if (error != std::errc() || stop != end)
-    throw SweepError("{}: found '{}' in an earlier trial, expected a number", p.key, value.substr(0, 100));
+  const auto number = parse_number<double>(value);
+  if (!number) throw SweepError("{}: found '{}' in an earlier trial, expected a number", p.key, value.substr(0, 100));
+  const double x = *number;
   if (p.distribution == D::int_uniform) {
     const double count = p.max - p.min + 1;
     return {std::clamp((x - p.min) / count, 0.0, 1.0), std::clamp((x - p.min + 1) / count, 0.0, 1.0)};

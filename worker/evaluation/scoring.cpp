@@ -6,6 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/numbers.h"
 #include "comm/communicator.h"
 #include "data/graphs/group.h"
 #include "metrics/tie_thresholds.h"
@@ -228,7 +229,7 @@ std::map<int64_t, Scores> score_spanning(const SegmentScorer& scorer, const std:
   std::map<int64_t, std::vector<torch::Tensor>> of_parts;
   for (const auto& bytes : comm.all_gather_bytes(models::serialize_safetensors(own))) {
     for (const auto& [name, tensor] : models::parse_safetensors(bytes, "scores of another rank").tensors) {
-      const int64_t entry = std::stoll(name);
+      const int64_t entry = parse_number<int64_t>(name).value();
       if (data.plan.eval_rank(entry) == comm.rank()) of_parts[entry].push_back(tensor);
     }
   }

@@ -1,7 +1,5 @@
 #include "worker/export/bundles.h"
 
-#include <stdexcept>
-
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
@@ -9,6 +7,7 @@
 
 #include "base/atomic_file.h"
 #include "base/foreign_file.h"
+#include "base/numbers.h"
 #include "configs/load.h"
 #include "configs/metrics.h"
 #include "data/frontends/loops/loop_graph.h"
@@ -137,7 +136,10 @@ worker::TrainedModel trained_model(const inference::Bundle& bundle, const std::s
     const auto& training = bundle.manifest.at("training");
     state.settings = configs::parse_settings(bundle.manifest.at("settings"), origin + ": settings");
     state.step = training.at("step");
-    state.data_fingerprint = std::stoull(training.at("data_fingerprint").get<std::string>(), nullptr, 16);
+    const auto fingerprint = parse_number<uint64_t>(training.at("data_fingerprint").get<std::string>(), 16);
+    if (!fingerprint)
+      throw inference::BundleError("{}: training.data_fingerprint: expected a hexadecimal number", origin);
+    state.data_fingerprint = *fingerprint;
     state.train_mean_runtime = training.at("mean_runtime");
     state.schema = {spec.kind, spec.feature_count, spec.node_type_count};
     state.targets = {spec.targets};
@@ -149,8 +151,6 @@ worker::TrainedModel trained_model(const inference::Bundle& bundle, const std::s
     throw inference::BundleError(error.what());
   } catch (const models::ModelError& error) {
     throw inference::BundleError("{}: settings: {}", origin, error.what());
-  } catch (const std::logic_error& error) {
-    throw inference::BundleError("{}: training.data_fingerprint: {}", origin, error.what());
   }
   copy_weights(bundle.weights, *trained.model, origin);
   trained.model->eval();

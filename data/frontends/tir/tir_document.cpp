@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <charconv>
 #include <unordered_map>
 
 #include <fmt/format.h>
@@ -118,9 +117,8 @@ void refuse_later_forms(dom::element document, std::string_view origin) {
   dom::element root;
   const bool renamed = document["root_index"].get(root) == simdjson::SUCCESS;
   if (document[renamed ? "metadata" : "attrs"]["tvm_version"].get(version) != simdjson::SUCCESS) version = "";
-  int64_t minor = 0;
-  const auto digits = version.substr(std::min<size_t>(version.size(), 2));
-  std::from_chars(digits.data(), digits.data() + digits.size(), minor);
+  auto digits = version.substr(std::min<size_t>(version.size(), 2));
+  const auto minor = take_number<int64_t>(digits).value_or(0);
   if (!renamed && (!version.starts_with("0.") || minor <= kNewestMinor)) return;
   fail(origin, fmt::format("TVM {} wrote it. From 0.21 on, tvm.ir.save_json has another form, which Foretime does not "
                            "read: expected that of TVM 0.8 to 0.20",
