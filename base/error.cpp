@@ -20,6 +20,17 @@ void fail_check(const char* condition, std::string_view file, int line, const st
                         detail.empty() ? "" : ": ", detail);
 }
 
+namespace {
+
+/// Returns the error of the storage that fmt::print met, which writes standard output; null for any other error.
+const std::system_error* output_failure(const std::exception& error) {
+  const auto* system = dynamic_cast<const std::system_error*>(&error);
+  const bool of_file = dynamic_cast<const std::filesystem::filesystem_error*>(&error) != nullptr;
+  return system != nullptr && !of_file && is_storage_failure(system->code().value()) ? system : nullptr;
+}
+
+}  // namespace
+
 bool is_out_of_memory(const std::exception& error) {
   if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr) return true;
   if (const auto* known = dynamic_cast<const Error*>(&error)) return known->exit_code() == kOutOfMemory;
@@ -35,12 +46,15 @@ bool is_out_of_memory(const std::exception& error) {
 int exit_code_of(const std::exception& error) {
   if (const auto* known = dynamic_cast<const Error*>(&error)) return known->exit_code();
   if (is_out_of_memory(error)) return kOutOfMemory;
+  if (output_failure(error) != nullptr) return kStorage;
   if (const auto* file = dynamic_cast<const std::filesystem::filesystem_error*>(&error))
     return is_storage_failure(file->code().value()) ? kStorage : kData;
   return kInternal;
 }
 
 std::string text_of_error(const std::exception& error) {
+  if (const auto* failure = output_failure(error))
+    return "standard output: cannot be written: " + failure->code().message();
   const std::string_view text = error.what();
   if (!is_out_of_memory(error) || dynamic_cast<const Error*>(&error) != nullptr) return std::string(text);
   return fmt::format(

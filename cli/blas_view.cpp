@@ -1,10 +1,13 @@
 #include "cli/blas_view.h"
 
+#include <sstream>
+
 namespace foretime::cli {
 
-std::string mapped_blas(std::istream& maps) {
+std::string mapped_blas(const std::string& maps) {
+  std::istringstream lines(maps);
   std::string mkl;
-  for (std::string text; std::getline(maps, text);) {
+  for (std::string text; std::getline(lines, text);) {
     const auto slash = text.find('/');
     if (slash == std::string::npos) continue;
     const std::string file = text.substr(slash), name = file.substr(file.rfind('/') + 1);

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include <CLI/CLI.hpp>
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <malloc.h>
 #include <unistd.h>
@@ -188,6 +189,8 @@ void prepare_to_compute(char** argv) {
 int run_program(int argc, char** argv, const std::function<void(CLI::App&)>& add_commands,
                 const std::function<std::string()>& version) {
   ignore_write_signals();
+  // Otherwise the next file that is opened would become standard output.
+  if (::fcntl(STDOUT_FILENO, F_GETFD) < 0 && std::freopen("/dev/null", "w", stdout) == nullptr) return kInternal;
   try {
     CLI::App app("Foretime: learned cost models for machine-learning compilers", "foretime");
     app.set_version_flag("--version", version, "Print version, commit, and what this was built against");

@@ -94,7 +94,7 @@ Json hardware_json(const MachineFacts& facts) {
 /// buffers of
 /// --copy-mib for each thread exceed the available memory.
 int64_t copy_bytes_of(const TargetArguments& arguments, const MachineFacts& facts, int64_t threads) {
-  const auto memory = available_memory(read_input("/proc/meminfo"));
+  const auto memory = available_memory(kernel_text("/proc/meminfo"));
   if (arguments.copy_mib > 0) {
     const auto bytes = arguments.copy_mib * kMib;
     if (memory && 2 * threads * bytes > *memory)
@@ -118,7 +118,7 @@ double own_seconds() {
 
 /// CPU seconds that everything but this process used so far; absent where the system does not say.
 std::optional<double> seconds_of_others() {
-  const auto busy = busy_seconds(read_input("/proc/stat"), sysconf(_SC_CLK_TCK));
+  const auto busy = busy_seconds(kernel_text("/proc/stat"), sysconf(_SC_CLK_TCK));
   return busy ? std::optional(*busy - own_seconds()) : std::nullopt;
 }
 

@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <cmath>
 #include <fstream>
+#include <sstream>
 #include <thread>
 
 #include <fmt/format.h>
@@ -18,6 +19,7 @@
 #include "base/foreign_file.h"
 #include "base/message.h"
 #include "base/partial_files.h"
+#include "base/read_input.h"
 #include "base/text.h"
 #include "configs/fields.h"
 #include "configs/load.h"
@@ -249,7 +251,7 @@ ResourceMeter::ResourceMeter() {
 double ResourceMeter::seconds() const { return std::chrono::duration<double>(Clock::now() - start_).count(); }
 
 double ResourceMeter::peak_memory() const {
-  std::ifstream status("/proc/self/status");
+  std::istringstream status(kernel_text("/proc/self/status"));
   for (std::string word; status >> word;) {
     double kib = 0;
     if (word == "VmHWM:" && status >> kib) return kib / kKibPerMib;

@@ -5,7 +5,6 @@
 #include <cstdio>
 #include <cstring>
 #include <ctime>
-#include <fstream>
 #include <optional>
 #include <sstream>
 
@@ -21,6 +20,7 @@
 #include "base/files.h"
 #include "base/message.h"
 #include "base/process.h"
+#include "base/read_input.h"
 #include "base/text.h"
 #include "configs/load.h"
 
@@ -33,9 +33,7 @@ using Json = nlohmann::json;
 /// Returns the start time of a process in ticks since the machine started, which distinguishes it from later processes
 /// with its number; "" if there is no such process.
 std::string start_of(int64_t pid) {
-  std::ifstream file(fmt::format("/proc/{}/stat", pid));
-  std::string text;
-  std::getline(file, text);
+  const auto text = kernel_text(fmt::format("/proc/{}/stat", pid));
   const auto name_end = text.rfind(')');  // the name may hold blanks
   if (name_end == std::string::npos) return "";
   std::istringstream fields(text.substr(name_end + 1));

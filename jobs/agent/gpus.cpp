@@ -3,14 +3,15 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
-#include <fstream>
 #include <memory>
+#include <sstream>
 
 #include <dlfcn.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include "base/numbers.h"
+#include "base/read_input.h"
 #include "base/text.h"
 #include "jobs/error.h"
 
@@ -87,8 +88,8 @@ std::vector<Gpu> gpus_of_proc() {
   std::vector<Gpu> gpus;
   for (const auto& folder : folders) {
     auto& gpu = gpus.emplace_back(Gpu{.index = static_cast<int>(gpus.size()), .uuid = {}});
-    std::ifstream file(folder / "information");
-    for (std::string line; std::getline(file, line);)
+    std::istringstream lines(kernel_text(folder / "information"));
+    for (std::string line; std::getline(lines, line);)
       if (const auto at = line.find("GPU-"); line.starts_with("GPU UUID") && at != std::string::npos)
         gpu.uuid = trimmed(line.substr(at));
   }

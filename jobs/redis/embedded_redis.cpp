@@ -4,7 +4,6 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
 #include <sstream>
 #include <system_error>
 #include <thread>
@@ -24,6 +23,7 @@
 #include "base/message.h"
 #include "base/process.h"
 #include "base/process_secrets.h"
+#include "base/read_input.h"
 #include "base/text.h"
 #include "jobs/error.h"
 #include "jobs/redis/embedded_guardian.h"
@@ -57,9 +57,7 @@ bool has_given_up(const Descriptor& guardian) {
 /// Finds the memory of this process's command line (proc(5): fields 48 and 49 of stat), where the guardian writes its
 /// title: `pkill -f "foretime agent"` must not hit it, and a list of processes should name it.
 void find_command_line(GuardianPlan& plan) {
-  std::stringstream text;
-  text << std::ifstream("/proc/self/stat").rdbuf();
-  const auto stat = text.str();
+  const auto stat = kernel_text("/proc/self/stat");
   const auto name_end = stat.rfind(')');
   if (name_end == std::string::npos) return;
   std::istringstream fields(stat.substr(name_end + 1));
