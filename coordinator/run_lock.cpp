@@ -12,7 +12,6 @@
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -166,14 +165,10 @@ bool RunLock::is_ours() const {
 bool RunLock::try_lock() {
   file_ = Descriptor(::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
   if (file_.get() < 0) fail(path_, "cannot be opened", errno);
-  struct flock whole {};
-  whole.l_type = F_WRLCK;
-  if (::fcntl(file_.get(), F_OFD_SETLK, &whole) != 0) {
-    if (errno == EAGAIN || errno == EACCES) refuse(path_, holder_in(path_, file_.get()));
-    if (errno == EINTR) return false;
-    if (is_storage_failure(errno)) throw_file_error(path_, "cannot be locked", errno);
-    kernel_locks_ = false;  // this file system has no locks
-  }
+  const auto state = try_to_lock(file_.get());
+  if (state == LockState::held) refuse(path_, holder_in(path_, file_.get()));
+  kernel_locks_ = state == LockState::taken;
+  if (!kernel_locks_ && is_storage_failure(errno)) throw_file_error(path_, "cannot be locked", errno);
   struct stat own {
   }, there{};
   if (::fstat(file_.get(), &own) != 0) fail(path_, "cannot be examined", errno);

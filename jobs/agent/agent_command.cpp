@@ -6,7 +6,6 @@
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 #include <unistd.h>
-#include <yaml-cpp/yaml.h>
 
 #include "base/atomic_file.h"
 #include "base/files.h"
@@ -15,6 +14,7 @@
 #include "base/process_secrets.h"
 #include "configs/load.h"
 #include "configs/run_mark.h"
+#include "configs/yaml_reader.h"
 #include "jobs/agent/attempt_folder.h"
 #include "jobs/agent/run_folder.h"
 #include "jobs/artifacts/s3_store.h"
@@ -229,19 +229,21 @@ void check_override(const std::string& key, const std::string& value) {
 std::vector<std::string> evaluate_arguments(const JobSpec& spec, const AgentOptions& options,
                                             const std::optional<JobRecord>& needed, const FetchedArtifact& fetched) {
   std::vector<std::string> files, sets;
-  try {
-    const auto yaml = YAML::Load(spec.settings);
-    if (yaml.IsMap()) {
-      for (const auto& file : yaml["files"]) files.push_back(file.as<std::string>());
-      for (const auto& item : yaml["set"]) {
-        check_override(item.first.as<std::string>(), item.second.as<std::string>());
-        sets.push_back(item.first.as<std::string>() + "=" + item.second.as<std::string>());
-      }
-    } else if (!yaml.IsNull()) {
-      throw JobUnusable("job {}: settings: expected a map with files and set", spec.id);
+  const auto origin = fmt::format("job {}: settings", spec.id);
+  const configs::YamlEntry map{"", configs::parse_document(spec.settings, origin), origin};
+  std::vector<configs::YamlEntry> entries;
+  if (!map.node.IsNull()) entries = configs::items_of(map, origin, "", {"files", "set"});
+  for (const auto& entry : entries) {
+    if (entry.key == "files") {
+      for (const YAML::Node& file : entry.node)
+        files.push_back(configs::text_in({entry.key, file, entry.place}, Limits::kPath));
+      continue;
     }
-  } catch (const YAML::Exception& error) {
-    throw JobUnusable("job {}: settings: not YAML, expected a map with files and set: {}", spec.id, error.what());
+    for (const auto& item : configs::items_of(entry, origin, "", {})) {
+      if (!item.node.IsScalar()) configs::fail(item, "found no text, expected the value of a setting");
+      check_override(item.key, item.node.Scalar());
+      sets.push_back(item.key + "=" + item.node.Scalar());
+    }
   }
   if (files.size() > kEvaluatedFiles)
     throw JobUnusable("files: {}, at most {}; use patterns", files.size(), kEvaluatedFiles);

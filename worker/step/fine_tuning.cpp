@@ -15,8 +15,6 @@
 namespace foretime::worker {
 namespace {
 
-constexpr uint64_t kTuningDropout = 32;  // purpose of random numbers
-
 /// Batches of one TuningData, and the model's loss on them.
 class BatchSource {
  public:
@@ -151,7 +149,7 @@ void fine_tune(const TrainedModel& trained, const TuningData& fresh, const Tunin
   set_to_training(*trained.model);
   for (int64_t step = 0; step < how.steps; ++step) {
     const bool more = step + 1 < how.steps;
-    torch::manual_seed(random_bits({fresh.settings().trainer.seed, kTuningDropout, step}));
+    torch::manual_seed(random_bits({fresh.settings().trainer.seed, random_stream::tuning_dropout, step}));
     optimizer.zero_grad();
     auto loss = fresh_batches.loss(step, more);
     const double fresh_loss = loss.item<double>();

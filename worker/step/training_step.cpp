@@ -12,8 +12,6 @@
 namespace foretime::worker {
 namespace {
 
-constexpr uint64_t kTrainingDropout = 31;  // purpose of random numbers
-
 /// The numbers of a step that ranks sum, [5] on `device`, without a copy from the host where there is none there now.
 torch::Tensor summed_numbers(const StepResult& own, const torch::Tensor& loss, torch::Device device) {
   const auto number = [&](double value) {
@@ -63,7 +61,7 @@ void TrainingStep::begin(int64_t step) {
   own_ = {.step = step + 1};
   own_loss_ = torch::zeros({1}, torch::dtype(torch::kDouble).device(run_.device));
   // Dropout's generator is seeded for each step and rank, so that checkpoints need not store its state.
-  torch::manual_seed(random_bits({run_.settings.trainer.seed, kTrainingDropout, step, run_.comm.rank()}));
+  torch::manual_seed(random_bits({run_.settings.trainer.seed, random_stream::dropout, step, run_.comm.rank()}));
   run_.optimizer->zero_grad();
 }
 

@@ -13,9 +13,6 @@
 namespace foretime::worker {
 namespace {
 
-// What a random number is for, so that numbers for different ends are independent.
-enum Purpose : uint64_t { kHoldout = 11, kFraction = 12, kEvaluation = 13 };
-
 std::vector<double> ranks_of(const data::Group& group, const std::vector<int64_t>& candidates) {
   std::vector<int64_t> order(candidates.size());
   std::iota(order.begin(), order.end(), 0);
@@ -31,7 +28,7 @@ std::vector<double> ranks_of(const data::Group& group, const std::vector<int64_t
 std::vector<int64_t> limited(std::vector<int64_t> candidates, int64_t limit, uint64_t seed) {
   const auto count = std::ssize(candidates);
   if (limit <= 0 || count <= limit) return candidates;
-  const KeyedPermutation permutation(count, random_bits({seed, kEvaluation}));
+  const KeyedPermutation permutation(count, random_bits({seed, random_stream::evaluation}));
   std::vector<int64_t> chosen;
   for (int64_t i = 0; i < limit; ++i) chosen.push_back(candidates[permutation(i)]);
   std::sort(chosen.begin(), chosen.end());
@@ -73,8 +70,6 @@ void check_official(const std::vector<int64_t>& indices, const std::string& name
   }
 }
 
-constexpr uint64_t kFold = 14;  // purpose of the random number
-
 }  // namespace
 
 EvalIndices load_official_indices(const configs::DataSettings& settings) {
@@ -103,9 +98,9 @@ void divide_candidates(LoadedGroup& loaded, sharding::Role role, const configs::
     if (hashes.empty()) hashes = data::configuration_hashes(group);
     for (int64_t c = 0; c < group.candidates; ++c) {
       const uint64_t hash = hashes[c];
-      if (random_unit({seed, kHoldout, hash}) < settings.data.holdout) {
+      if (random_unit({seed, random_stream::holdout, hash}) < settings.data.holdout) {
         held_out.push_back(c);
-      } else if (random_unit({seed, kFraction, hash}) < settings.data.train_fraction) {
+      } else if (random_unit({seed, random_stream::train_fraction, hash}) < settings.data.train_fraction) {
         loaded.train.push_back(c);
       }
     }
@@ -302,7 +297,7 @@ std::vector<uint8_t> folds_of(std::span<const uint64_t> configurations, int64_t 
   std::vector<uint8_t> folds;
   folds.reserve(configurations.size());
   for (const uint64_t hash : configurations) {
-    const double drawn = random_unit({seed, kFold, hash});
+    const double drawn = random_unit({seed, random_stream::cross_fitting, hash});
     folds.push_back(drawn * members);
   }
   return folds;
