@@ -60,8 +60,7 @@ std::string text_of_error(const std::exception& error) {
   return fmt::format(
       "out of memory: {}; a training needs less with sampler.max_segment_nodes, smaller sampler.groups_per_batch, "
       "sampler.candidates_per_group and trainer.eval_states, and fewer ranks on this machine; or allow more (ulimit "
-      "-v, "
-      "memory of the batch job)",
+      "-v, memory of the batch job)",
       text.substr(0, text.find('\n')));
 }
 

@@ -43,9 +43,8 @@ void write_inputs(const Options& options) {
   const auto model = inference::Model::open(options.bundle);
   const auto headers = inference::list_groups(*model, {options.file});
   const auto* chosen = headers.empty() ? nullptr : &headers.front();
-  for (const auto& header : headers) {
+  for (const auto& header : headers)
     if (!options.group.empty() && header.name == options.group) chosen = &header;
-  }
   if (!chosen || (!options.group.empty() && chosen->name != options.group))
     throw DataError("{}: no group {}", options.file, options.group);
   const auto group = data::load_group(*chosen);
@@ -113,8 +112,7 @@ void add_bundle_command(CLI::App& app) {
   machines->add_option("--output,-o", options->output, "the bundle to write")->required();
   add_force_flag(*machines, options->force);
   machines->footer(
-      "What scores with the new bundle (rank, serve, Python, TVM) takes the caches and rates of these "
-      "machines\n"
+      "What scores with the new bundle (rank, serve, Python, TVM) takes the caches and rates of these machines\n"
       "for records that name them by -model=; of a machine that no bundle knows they are guessed.\n"
       "Example:\n"
       "  foretime bundle add-machine x86-cpu machine.yaml -o mine.foretime");

@@ -45,9 +45,8 @@ struct SynthArguments {
 };
 
 CandidateKind kind_of_format(const std::string& format) {
-  for (const auto kind : {CandidateKind::layout, CandidateKind::tile, CandidateKind::program}) {
+  for (const auto kind : {CandidateKind::layout, CandidateKind::tile, CandidateKind::program})
     if (format == data::kind_name(kind)) return kind;
-  }
   throw DataError("format '{}', expected layout, tile or programs", format);
 }
 
@@ -140,10 +139,9 @@ void add_pack(CLI::App& data_command, const Packer& pack) {
 }
 
 void add_pack_records(CLI::App& data_command, const RecordPacker& run) {
-  auto* command = data_command.add_subcommand(
-      "pack-records",
-      "Pack auto_scheduler tuning records into a collection of loop graphs, a group a workload; mpirun shares the "
-      "workloads among ranks");
+  auto* command = data_command.add_subcommand("pack-records",
+                                              "Pack auto_scheduler tuning records into a collection of loop graphs, a "
+                                              "group a workload; mpirun shares the workloads among ranks");
   const auto arguments = std::make_shared<data::RecordPackRequest>();
   add_output(*command, arguments->out, arguments->force);
   needed_option(*command, "in", arguments->in, "Tuning records: JSON lines, plain or gzip", "IN");
@@ -161,12 +159,11 @@ void add_pack_records(CLI::App& data_command, const RecordPacker& run) {
                                     "JSON with places of records in the first file, as in TenSet's lists: 0 is its "
                                     "first line; a list, or an object of lists");
   command->add_option("--member", arguments->member, "Member of that JSON")->needs(lines);
-  auto* networks =
-      command
-          ->add_option("--networks", arguments->networks,
-                       "JSON that says which lines of the first file belong to which network: a list of objects with "
-                       "network, first_line and lines")
-          ->excludes(lines);
+  auto* networks = command
+                       ->add_option("--networks", arguments->networks,
+                                    "JSON that says which lines of the first file belong to which network: a list of "
+                                    "objects with network, first_line and lines")
+                       ->excludes(lines);
   command->add_option("--take", arguments->take, "Networks to take; all but --never if left out")
       ->needs(networks)
       ->delimiter(',');
@@ -224,11 +221,10 @@ void add_pack_table(CLI::App& data_command) {
       typed_option(*command, "--group", request->group,
                    "Columns that describe the problem: candidates that agree in them are ranked together", "COLUMNS")
           ->delimiter(',');
-  typed_option(
-      *command, "--failed", request->failed,
-      "Run times that mark failures, such as 0 or 1e20; known: empty, inf, nan, NA, null, None, and what Kernel "
-      "Tuner writes",
-      "WORDS")
+  typed_option(*command, "--failed", request->failed,
+               "Run times that mark failures, such as 0 or 1e20; known: empty, inf, nan, NA, null, None, and what "
+               "Kernel Tuner writes",
+               "WORDS")
       ->delimiter(',');
   typed_option(*command, "--leave-out", request->skipped_columns, "Columns that say nothing, such as names", "COLUMNS")
       ->delimiter(',');
@@ -310,9 +306,8 @@ struct ConvertArguments {
 constexpr HloMessage kMessages[] = {HloMessage::module, HloMessage::hlo, HloMessage::module_tuning, HloMessage::tuning};
 
 std::optional<HloMessage> message_of(const std::string& name) {
-  for (const auto message : kMessages) {
+  for (const auto message : kMessages)
     if (name == data::message_name(message)) return message;
-  }
   return {};
 }
 

@@ -72,8 +72,7 @@ fs::path run_of_job(const ExportArguments& options, TemporaryFolder& scratch) {
   if (fetched.found()) return fetched.path;
   throw jobs::JobRefused(
       "job {}: found its checkpoint neither in {} (--runs is the run folder of its agent) nor in an artifact store: "
-      "agents "
-      "store checkpoints with --artifacts",
+      "agents store checkpoints with --artifacts",
       id, here.string());
 }
 

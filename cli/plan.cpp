@@ -87,7 +87,8 @@ void add_plan_command(CLI::App& app) {
       app.add_subcommand("plan", "Who would train on what and how even that is: for any number of ranks, without them");
   command->add_option("settings", options->file, "YAML settings; not needed with --sizes");
   command->add_option("overrides", options->overrides, "key=value, e.g. sampler.groups_per_batch=512");
-  checked_option(*command, "--ranks", options->ranks, "numbers of ranks, e.g. 8,64,512", CLI::Range(1, kMostPlannedRanks))
+  checked_option(*command, "--ranks", options->ranks, "numbers of ranks, e.g. 8,64,512",
+                 CLI::Range(1, kMostPlannedRanks))
       ->delimiter(',');
   command->add_option("--sizes", options->sizes,
                       "CSV of layout graphs in place of files: nodes,edges[,configurable,candidates,name]");

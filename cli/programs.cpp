@@ -137,12 +137,11 @@ namespace {
 void require_address_space() {
   const uint64_t least = least_address_space(kFullProgramBytes, environ), limit = address_space_limit();
   if (limit >= least) return;
-  throw Error(
-      kOutOfMemory,
-      fmt::format("out of memory: a process may have {} KiB of address space (ulimit -v), expected at least {}: "
-                  "LibTorch does not fit, with 128 MiB for each thread of OpenBLAS; raise the limit (ulimit -v "
-                  "unlimited), set OMP_NUM_THREADS=1, or ask for a batch job",
-                  limit >> 10, least >> 10));
+  throw Error(kOutOfMemory,
+              fmt::format("out of memory: a process may have {} KiB of address space (ulimit -v), expected at least "
+                          "{}: LibTorch does not fit, with 128 MiB for each thread of OpenBLAS; raise the limit "
+                          "(ulimit -v unlimited), set OMP_NUM_THREADS=1, or ask for a batch job",
+                          limit >> 10, least >> 10));
 }
 
 }  // namespace
@@ -202,11 +201,10 @@ int run_program(int argc, char** argv, const std::function<void(CLI::App&)>& add
       flush_output();
     } catch (const CLI::ParseError& error) {
       if (error.get_exit_code() == 0) {  // help, or the version
-        if (error.get_name() == "CallForHelp") {
+        if (error.get_name() == "CallForHelp")
           fmt::print("{}", folded(app.help(), output_width()));
-        } else {
+        else
           app.exit(error);
-        }
         flush_output();
         return kSuccess;
       }

@@ -44,9 +44,8 @@ void rank_checkpoints(const RankArguments& arguments) {
   rank_groups(headers, output, [&](const data::GroupHeader&, const data::Group& group) {
     auto ranking = worker::ranking_of(ensemble.rank(group));
     ranking.ids.clear();
-    if (!group.candidate_ids.empty()) {
+    if (!group.candidate_ids.empty())
       for (const int64_t c : ranking.candidates) ranking.ids.push_back(group.candidate_ids[c]);
-    }
     return ranking;
   });
   output.write();

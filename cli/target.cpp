@@ -229,10 +229,9 @@ void measure(const TargetArguments& arguments) {
 void add_target_command(CLI::App& app) {
   auto* command = app.add_subcommand("target", "What machine tensor programs run on");
   command->require_subcommand(1);
-  auto* measured = command->add_subcommand(
-      "measure",
-      "Print what the system says of this machine, and measure how fast it multiplies, adds and copies; "
-      "docs/how-to/describe-a-machine.md");
+  auto* measured = command->add_subcommand("measure",
+                                           "Print what the system says of this machine, and measure how fast it "
+                                           "multiplies, adds and copies; docs/how-to/describe-a-machine.md");
   const auto arguments = std::make_shared<TargetArguments>();
   typed_option(*measured, "--name", arguments->name, "Name of the machine; made of its CPU if left out", "NAME");
   typed_option(*measured, "--output,-o", arguments->output, "File to write; without it, standard output", "FILE");

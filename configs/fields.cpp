@@ -127,9 +127,8 @@ bool Bound::allows(double value) const {
 
 std::string Bound::text() const {
   if (filled) return "not empty";
-  if (std::isfinite(low) && std::isfinite(high)) {
+  if (std::isfinite(low) && std::isfinite(high))
     return fmt::format("in {}{}, {}{}", low_open ? '(' : '[', low, high, high_open ? ')' : ']');
-  }
   return std::isfinite(low) ? fmt::format("{} {}", low_open ? ">" : ">=", low) : "";
 }
 
@@ -183,9 +182,8 @@ void read(const YAML::Node& node, Number& value, const char* type) {
     throw ValueError{expected(describe(node), "a number that a double holds")};
   }
   if (error != std::errc() || stop != end) throw ValueError{expected(describe(node), type)};
-  if constexpr (std::is_floating_point_v<Number>) {
+  if constexpr (std::is_floating_point_v<Number>)
     if (!std::isfinite(parsed)) throw ValueError{expected(describe(node), "a finite number")};
-  }
   value = parsed;
 }
 
@@ -274,9 +272,8 @@ bool is_plain(const std::string& text) {
   if (text[0] == '.' && (text.size() < 2 || text[1] != '/') && text != "." && text != "..") return false;
   if (!has_only_letters_digits_and("_-./+", text)) return false;
   const auto lower = lower_case(text);
-  for (const char* word : {"null", "true", "false", "yes", "no", "on", "off", "y", "n", "nan", "inf", "infinity"}) {
+  for (const char* word : {"null", "true", "false", "yes", "no", "on", "off", "y", "n", "nan", "inf", "infinity"})
     if (lower == word) return false;
-  }
   return true;
 }
 

@@ -63,9 +63,8 @@ std::string read_stream(const std::filesystem::path& file) {
 /// Replaces `<<`, whose value is a map or a list of maps, by those of their items that the map does not have itself; an
 /// earlier map of a list wins over a later one.
 void merge_maps(YAML::Node node, const std::string& origin) {
-  if (node.IsSequence()) {
+  if (node.IsSequence())
     for (const YAML::Node& item : node) merge_maps(item, origin);
-  }
   if (!node.IsMap()) return;
   for (const auto& item : node) merge_maps(item.second, origin);
   const YAML::Node merged = std::as_const(node)["<<"];

@@ -145,8 +145,8 @@ void require_run_or_empty_folder(const fs::path& folder) {
   const auto found = std::ranges::find_if(kWritten, [&](const char* name) { return files().exists(folder / name); });
   if (found != kWritten.end() || !own_log)
     throw configs::SettingsError(
-        "{}: exists, but is not a run of Foretime (the first line of its config.yaml would say so); name "
-        "another run.directory",
+        "{}: exists, but is not a run of Foretime (the first line of its config.yaml would say so); name another "
+        "run.directory",
         (folder / (own_log ? *found : kLog)).string());
 }
 

@@ -207,9 +207,8 @@ bool RunLock::is_vacant() {
 
 void RunLock::beat() {
   std::unique_lock lock(mutex_);
-  while (!ends_.wait_for(lock, times_.beat, [this] { return ended_; })) {
+  while (!ends_.wait_for(lock, times_.beat, [this] { return ended_; }))
     if (is_ours()) ::futimens(file_.get(), nullptr);
-  }
 }
 
 }  // namespace foretime::coordinator

@@ -154,9 +154,8 @@ class PartReader {
           experiment_.base.data.format != configs::DataFormat::layout)
         configs::fail({"entries: " + entry.label, {}, place()}, "rows: layout_codes need data.format: layout");
     }
-    if (has("references")) {
+    if (has("references"))
       for (const YamlEntry& item : list_of(keys_.at("references"))) read_reference(item);
-    }
     if (has("classes")) {
       for (const YamlEntry& item : items_of(keys_.at("classes"), experiment_.origin, "", {}))
         experiment_.classes.push_back({item.key, texts_of(item)});
@@ -211,8 +210,8 @@ class PartReader {
     experiment_.base.run = {};
     if (experiment_.base.data.train.empty() && experiment_.folds.count == 0)
       throw ExperimentError(
-          "{}: data.train: found no files to train on; name the settings (settings: my.yaml) "
-          "or set data.train under overrides",
+          "{}: data.train: found no files to train on; name the settings (settings: my.yaml) or set data.train under "
+          "overrides",
           place());
   }
 
@@ -261,13 +260,11 @@ class PartReader {
         metrics.push_back(configs::choice_in(item, metric_names()));
       if (metrics.empty()) fail(keys_.at("metrics"), "found an empty list, expected a metric");
     } else {
-      for (const auto& column : experiment_.columns) {
+      for (const auto& column : experiment_.columns)
         if (std::find(metrics.begin(), metrics.end(), column.metric) == metrics.end()) metrics.push_back(column.metric);
-      }
     }
-    if (!experiment_.has_columns) {
+    if (!experiment_.has_columns)
       for (const auto& metric : metrics) experiment_.columns.push_back({{}, metric, {}, {}});
-    }
   }
 
   void read_column(const YamlEntry& map) {
@@ -313,16 +310,14 @@ class PartReader {
   void read_reference(const YamlEntry& map) {
     Reference reference;
     auto known = metric_names();
-    for (const auto& column : experiment_.columns) {
+    for (const auto& column : experiment_.columns)
       if (!column.title.empty()) known.push_back(column.title);
-    }
     known.emplace_back("label");
     for (const YamlEntry& item : items_of(map, experiment_.origin, "", known)) {
-      if (item.key == "label") {
+      if (item.key == "label")
         reference.label = configs::text_in(item, kPartLabel);
-      } else {
+      else
         reference.values[item.key] = configs::number_in(item);
-      }
     }
     if (reference.label.empty()) fail(map, "found a reference without label");
     experiment_.references.push_back(std::move(reference));

@@ -102,9 +102,8 @@ std::string submission_text(const std::vector<Submission>& parts) {
   std::string text = "ID,TopConfigs\n";
   std::set<std::string> known;
   for (const auto& part : parts) {
-    for (const auto& [id, line] : part.lines) {
+    for (const auto& [id, line] : part.lines)
       if (known.insert(id).second) text += line;
-    }
   }
   return text;
 }

@@ -39,8 +39,8 @@ void check_measured(const Experiment& experiment, const ExperimentEntry& entry, 
   const auto need = [&](const char* name, const auto& found, const auto& expected) {
     if (found != expected)
       throw ExperimentError(
-          "{}: {}: {}: found {}, expected {} as the experiment has it: entries are measured on the same "
-          "candidates; set it under overrides",
+          "{}: {}: {}: found {}, expected {} as the experiment has it: entries are measured on the same candidates; "
+          "set it under overrides",
           experiment.origin, entry.label, name, found, expected);
   };
   need("data.format", word_of(own.format), word_of(base.format));
@@ -122,8 +122,8 @@ std::vector<Fold> make_folds(const Experiment& experiment) {
     const auto& group = groups[g];
     if (group.member >= 0)
       throw DataError(
-          "{}: a packed collection, whose groups cannot lie in different folds; name the .npz files that it "
-          "was made from under folds",
+          "{}: a packed collection, whose groups cannot lie in different folds; name the .npz files that it was made "
+          "from under folds",
           group.file.string());
     if (group.name != data::plain_name(group.name))
       throw DataError("{}: another collection has a group of this name; folds need groups with different names",
@@ -317,15 +317,14 @@ Collection collect(const Experiment& experiment, const std::vector<Trial>& trial
   for (size_t t = 0; t < trials.size(); ++t) {
     if (experiment.entries[trials[t].entry].kind != EntryKind::model) continue;
     const auto found = records.find(sweep.jobs[next++].id);
-    if (found == records.end()) {
+    if (found == records.end())
       ++collection.others["not submitted"];
-    } else if (!found->second.unreadable.empty()) {
+    else if (!found->second.unreadable.empty())
       ++collection.others["unreadable"];
-    } else if (found->second.state != jobs::JobState::succeeded) {
+    else if (found->second.state != jobs::JobState::succeeded)
       ++collection.others[to_string(found->second.state)];
-    } else {
+    else
       collection.trials.push_back({t, attempt_of(found->second, runs), found->second.seconds});
-    }
   }
   return collection;
 }

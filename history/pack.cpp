@@ -44,11 +44,10 @@ double value_of(uint32_t code, int bits) {
 std::string packed_name(const std::string& name) {
   std::string text;
   for (const char c : name) {
-    if (c > ' ' && c < '\x7f' && c != '%') {
+    if (c > ' ' && c < '\x7f' && c != '%')
       text += c;
-    } else {
+    else
       text += fmt::format("%{:02X}", c & 0xFF);
-    }
   }
   return text;
 }
@@ -167,9 +166,8 @@ std::string pack(const History& history, const PackRequest& request) {
     const auto found = all.find(name);
     if (found != all.end() && std::ranges::find(order, found) == order.end()) order.push_back(found);
   }
-  for (auto each = all.begin(); request.others && each != all.end(); ++each) {
+  for (auto each = all.begin(); request.others && each != all.end(); ++each)
     if (std::ranges::find(request.first, each->first) == request.first.end()) order.push_back(each);
-  }
   // As many points as fit; where too few do, without the last series.
   for (size_t count = order.size(); count > 0; --count) {
     size_t longest = 0;

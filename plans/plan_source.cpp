@@ -24,12 +24,10 @@ template <class Visit>
 void for_each_entry(int64_t first, std::span<const int32_t> sources, std::span<const int32_t> targets,
                     Direction direction, Visit&& visit) {
   const int32_t base = first;
-  if (direction != Direction::out) {
+  if (direction != Direction::out)
     for (size_t e = 0; e < sources.size(); ++e) visit(targets[e] - base, sources[e] - base);
-  }
-  if (direction != Direction::in) {
+  if (direction != Direction::in)
     for (size_t e = 0; e < sources.size(); ++e) visit(sources[e] - base, targets[e] - base);
-  }
 }
 
 void counts_to_starts(std::vector<int64_t>& counts) {
@@ -169,9 +167,8 @@ CsrMatrix relation_matrix(int64_t first_node, int64_t nodes, std::span<const int
   std::vector<int64_t> next(by_column.begin.begin(), by_column.begin.end() - 1);
   for_each_entry(first_node, sources, targets, relation.direction,
                  [&](int32_t row, int32_t column) { by_column.rows[next[column]++] = row; });
-  if (relation.self_loop) {
+  if (relation.self_loop)
     for (size_t v = 0; v < n; ++v) by_column.rows[next[v]++] = v;
-  }
 
   // Equal columns of a row arrive one after the other, so merging looks at the row's last entry only.
   std::vector<int32_t> columns(entries);
@@ -225,11 +222,10 @@ std::shared_ptr<const GroupTopology> make_topology(const data::Group& group, con
 std::shared_ptr<const PlanSource> make_plan_source(const data::Group& group, const PlanRequest& request) {
   auto source = std::make_shared<PlanSource>();
   source->request = request;
-  if (group.kind == data::CandidateKind::layout && request.sharing != Sharing::none) {
+  if (group.kind == data::CandidateKind::layout && request.sharing != Sharing::none)
     source->symbolic = make_symbolic_plan(group, request, {});
-  } else {
+  else
     source->topology = make_topology(group, request);
-  }
   return source;
 }
 
@@ -290,9 +286,8 @@ data::Group induced_group(const data::Group& group, std::span<const int32_t> nod
   }
   std::vector<uint8_t> codes;
   codes.reserve(group.candidates * columns.size());
-  for (int64_t c = 0; c < group.candidates; ++c) {
+  for (int64_t c = 0; c < group.candidates; ++c)
     for (const int64_t j : columns) codes.push_back(layout.codes[c * layout.configurable() + j]);
-  }
   result.layout.nodes = std::move(configurable);
   result.layout.row_ptr = std::move(row_ptr);
   result.layout.rows = std::move(rows);

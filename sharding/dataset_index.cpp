@@ -47,8 +47,8 @@ data::FileCheck allowed_roots_check(const configs::DataSettings& settings) {
     const auto real = resolved(file, "");
     if (std::ranges::any_of(folders, [&](const auto& folder) { return lies_in(real, folder); })) return;
     throw DataError(
-        "{}: lies outside of the folders that may be read, expected a file in {} "
-        "(data.allowed_roots; an agent's --data-root)",
+        "{}: lies outside of the folders that may be read, expected a file in {} (data.allowed_roots; an agent's "
+        "--data-root)",
         file == real ? file.string() : file.string() + " (really " + real.string() + ")", fmt::join(named, ", "));
   };
 }
@@ -75,9 +75,8 @@ std::string to_string(Role role) { return role == Role::train ? "train" : role =
 
 std::vector<int64_t> DatasetIndex::with_role(Role role) const {
   std::vector<int64_t> found;
-  for (size_t i = 0; i < entries.size(); ++i) {
+  for (size_t i = 0; i < entries.size(); ++i)
     if (entries[i].role == role) found.push_back(i);
-  }
   return found;
 }
 
@@ -104,9 +103,8 @@ uint64_t DatasetIndex::fingerprint() const {
 
 uint64_t DatasetIndex::training_fingerprint() const {
   uint64_t state = 0;
-  for (const auto& entry : entries) {
+  for (const auto& entry : entries)
     if (entry.role != Role::test) state = mix_entry(state, entry);
-  }
   return state;
 }
 

@@ -74,8 +74,8 @@ std::string remarks(const std::vector<PlanView>& views) {
                           report.ranks, report.idle_ranks, view.groups_per_batch);
     } else if (report.step_bound > 0.02) {
       text += fmt::format(
-          "{} ranks: the heaviest draw is {:.2f} of a rank's share of a step, so no plan is better than {}: "
-          "raise sampler.groups_per_batch, or cut large graphs with sampler.max_segment_nodes\n",
+          "{} ranks: the heaviest draw is {:.2f} of a rank's share of a step, so no plan is better than {}: raise "
+          "sampler.groups_per_batch, or cut large graphs with sampler.max_segment_nodes\n",
           report.ranks, report.heaviest_sample_share, percent(report.step_bound));
     }
   }
@@ -93,13 +93,10 @@ constexpr const char* kShortMeaning =
     "the fullest rank, estimated.\n";
 constexpr const char* kMeaning =
     "\nbatch: groups in a batch. imbalance: most cost of a rank in an epoch over the mean. by step: sum over steps of "
-    "the"
-    "\nslowest rank's cost over the mean's, which is what a run waits for. bound: the same where each step took as "
-    "long as"
-    "\nits heaviest draw or the mean. heaviest draw: over a rank's mean cost of a step. memory: of the fullest rank,"
-    "\nestimated. copies: ranks that hold a training part. repeated: work that ranks do each for itself on states of "
-    "one "
-    "graph. speed-up: over one rank, without communication.\n";
+    "the\nslowest rank's cost over the mean's, which is what a run waits for. bound: the same where each step took as "
+    "long as\nits heaviest draw or the mean. heaviest draw: over a rank's mean cost of a step. memory: of the fullest "
+    "rank,\nestimated. copies: ranks that hold a training part. repeated: work that ranks do each for itself on states "
+    "of one graph. speed-up: over one rank, without communication.\n";
 
 Rows short_rows(const std::vector<PlanView>& views) {
   Rows rows = {{"ranks", "speed-up", "memory"}};

@@ -75,9 +75,8 @@ std::vector<int> usable_cpus() {
   cpu_set_t usable;
   CPU_ZERO(&usable);
   if (sched_getaffinity(0, sizeof usable, &usable) != 0) return {0};
-  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu)
     if (CPU_ISSET(cpu, &usable)) cpus.push_back(cpu);
-  }
   return cpus;
 }
 

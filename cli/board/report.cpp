@@ -29,9 +29,8 @@ namespace {
 constexpr size_t kMostReported = 24;
 
 std::string asset(const char* path) {
-  for (const auto* each = kAssets; each->path != nullptr; ++each) {
+  for (const auto* each = kAssets; each->path != nullptr; ++each)
     if (std::strcmp(each->path, path) == 0) return each->text;
-  }
   throw jobs::JobsError("{}: not part of this program", path);
 }
 
@@ -58,11 +57,10 @@ void replace(std::string& text, std::string_view what, const std::string& by) {
 std::string html_text(const std::string& text) {
   std::string safe;
   for (const char c : printable_utf8(text)) {
-    if (c == '<' || c == '&') {
+    if (c == '<' || c == '&')
       safe += c == '<' ? "&lt;" : "&amp;";
-    } else {
+    else
       safe += c;
-    }
   }
   return safe;
 }

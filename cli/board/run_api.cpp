@@ -117,9 +117,8 @@ static void check_name(const fs::path& root, const std::string& name,
 Json show_run(const fs::path& root, const std::string& name) {
   check_name(root, name);
   Json json = {{"name", name}, {"history", Json::object()}, {"files", Json::array()}, {"damaged", Json::array()}};
-  for (const std::string file : kRunFiles) {
+  for (const std::string file : kRunFiles)
     if (!history::file_of_run(root, name, file).empty()) json["files"].push_back(file);
-  }
   if (history::is_run(root, name))
     read_marked(json, root, [&] { json["history"] = curves_of(history::read_run(root, name, kMostDrawn)); });
   for (const auto& [field, file] : {std::pair("settings", "config.yaml"), std::pair("comparison", "comparison.txt"),

@@ -316,11 +316,10 @@ void run(const SubmitOptions& options) {
     json["added"] = is_new;
     text.add(json);
   });
-  if (options.json) {
+  if (options.json)
     text.end(plan.sweep, added);
-  } else {
+  else
     fmt::print("{}", summary(options, plan, added, first, access.reader()));
-  }
 }
 
 }  // namespace
@@ -329,8 +328,8 @@ void add_submit_command(CLI::App& app) {
   auto options = std::make_shared<SubmitOptions>();
   auto* command = app.add_subcommand("submit", "Submit a sweep, one training job or one fine-tuning, to the queue");
   needed_option(*command, "file", options->file,
-                "a sweep (W&B's grammar, docs/reference/sweep-files.md), settings of foretime train, or a "
-                "fine-tuning (docs/how-to/finetuning.md)",
+                "a sweep (W&B's grammar, docs/reference/sweep-files.md), settings of foretime train, or a fine-tuning "
+                "(docs/how-to/finetuning.md)",
                 "FILE");
   typed_option(*command, "overrides", options->overrides, "settings that replace the file's, for every trial",
                "KEY=VALUE");
@@ -342,11 +341,11 @@ void add_submit_command(CLI::App& app) {
     checked_option(*command, name, value, meaning, CLI::Range(least, most), "N")->group("Each job (over the file's)");
   };
   const auto ranks_fault = [](const std::string& text) {
-    return parse_ranks(text) ? ""
-                             : fmt::format(
-                                   "found {}, expected a number from 1 to {} such as 4, or the least and the "
-                                   "most such as 2-8",
-                                   text, kMostRanks);
+    return parse_ranks(text)
+               ? ""
+               : fmt::format(
+                     "found {}, expected a number from 1 to {} such as 4, or the least and the most such as 2-8", text,
+                     kMostRanks);
   };
   checked_option(*command, "--ranks", options->ranks,
                  "processes of mpirun: a number, or as many from MIN to MAX as are free when an attempt starts",

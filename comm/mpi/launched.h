@@ -11,9 +11,8 @@ namespace foretime::comm {
 
 /// Returns the number in the first of these environment variables that is set; empty if it has another text.
 inline std::optional<int> launched_number(std::initializer_list<const char*> names) {
-  for (const char* name : names) {
+  for (const char* name : names)
     if (const char* text = std::getenv(name)) return parse_number<int>(text);
-  }
   return std::nullopt;
 }
 
@@ -21,9 +20,8 @@ inline std::optional<int> launched_number(std::initializer_list<const char*> nam
 /// mpirun, the PMI of MPICH and Intel MPI, or srun. SLURM_NTASKS is not sufficient, since sbatch scripts have it
 /// outside of steps.
 inline bool launched_by_mpi() {
-  for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"}) {
+  for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"})
     if (launched_number({name}).value_or(0) > 1) return true;
-  }
   return false;
 }
 
@@ -43,9 +41,8 @@ inline int launched_local_rank() {
 inline std::string missing_ranks_reason() {
   const auto tasks = launched_number({"SLURM_STEP_NUM_TASKS"});
   if (tasks.value_or(1) <= 1) return "";
-  for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_RANK"}) {
+  for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_RANK"})
     if (std::getenv(name) != nullptr) return "";
-  }
   return "srun has started " + std::to_string(*tasks) +
          " tasks without PMIx, so that each believes itself to be alone; start them by srun --mpi=pmix (srun "
          "--mpi=list says what this Slurm has)";

@@ -77,9 +77,8 @@ bool is_data_file(const fs::path& path) {
 std::vector<fs::path> files_below(const fs::path& folder) {
   std::vector<fs::path> files;
   try {
-    for (const auto& entry : fs::recursive_directory_iterator(folder)) {
+    for (const auto& entry : fs::recursive_directory_iterator(folder))
       if (entry.is_regular_file() && is_data_file(entry.path())) files.push_back(entry.path());
-    }
   } catch (const fs::filesystem_error& error) {
     if (is_storage_failure(error.code().value())) throw_file_error(folder, "cannot be listed", error.code().value());
     throw DataError("{}: cannot be listed ({})", folder.string(), error.code().message());
@@ -118,8 +117,8 @@ void set_featurizer(GroupHeader& header, const FeaturizerPtr& featurizer) {
   } else if (header.feature_count != featurizer->feature_count() &&
              !(featurizer->feature_count() == kLoopGraphColumns && header.feature_count == kGpuGraphColumns)) {
     throw DataError(
-        "{}: its programs have {} node features, expected {} of data.representation {}; pack "
-        "them again with --representation {}",
+        "{}: its programs have {} node features, expected {} of data.representation {}; pack them again with "
+        "--representation {}",
         header.file.string(), header.feature_count, featurizer->feature_count(), featurizer->name(),
         featurizer->name());
   }

@@ -65,8 +65,7 @@ TableColumn column_of(const MeasuredTable& table, size_t place) {
   for (const TableRow& row : table.rows) words.insert(row.values[place]);
   if (words.size() > kMostWords)
     throw DataError(
-        "{}: found {} different words such as {}, expected numbers or at most {} words; leave it out "
-        "(--leave-out {})",
+        "{}: found {} different words such as {}, expected numbers or at most {} words; leave it out (--leave-out {})",
         column.name, words.size(), *words.begin(), kMostWords, column.name);
   column.words.assign(words.begin(), words.end());
   return column;
@@ -86,11 +85,10 @@ std::string text_of(const TableColumns& columns) {
 std::vector<TableColumn> columns_from(const Json& list) {
   std::vector<TableColumn> columns;
   for (const Json& item : list) {
-    if (item.is_string()) {
+    if (item.is_string())
       columns.push_back({item.get<std::string>()});
-    } else {
+    else
       columns.push_back({item.begin().key(), item.begin().value().get<std::vector<std::string>>()});
-    }
   }
   return columns;
 }

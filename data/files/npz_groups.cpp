@@ -354,9 +354,8 @@ void describe_program(const NpzReader& file, GroupHeader& header) {
 ProgramNodes read_program_nodes(const NpzReader& file) {
   auto graph_ptr = read_graph_ptr(file);
   ProgramNodes trees = read_trees(file, graph_ptr.back());
-  for (size_t g = 0; g + 1 < graph_ptr.size(); ++g) {
+  for (size_t g = 0; g + 1 < graph_ptr.size(); ++g)
     for (const int64_t i : entries_of(graph_ptr, g)) check_node(file, trees, i, i - graph_ptr[g]);
-  }
   if (std::find(trees.type.begin(), trees.type.end(), tir_type_id("For")) == trees.type.end())
     refuse_unknown_loops(file);
   trees.graph_ptr = std::move(graph_ptr);

@@ -79,9 +79,7 @@ CollectionFile::CollectionFile(const std::filesystem::path& path) : file_(path) 
   if (preamble_.endian_mark != kEndianMark)
     file_.fail("preamble", "endian mark {:#x}, expected {:#x}", preamble_.endian_mark, kEndianMark);
   if (preamble_.version != kVersion) {
-    file_.fail("preamble",
-               "version {}, expected {}: pack its source files again, with "
-               "`foretime data pack`",
+    file_.fail("preamble", "version {}, expected {}: pack its source files again, with `foretime data pack`",
                preamble_.version, kVersion);
   }
   if (preamble_.checksum != own_checksum(preamble_))

@@ -19,9 +19,8 @@ constexpr std::array<std::string_view, kCollections> kCollectionNames = {
 std::string to_string(Collection collection) { return std::string(kCollectionNames[index_of(collection)]); }
 
 Collection collection_named(std::string_view name) {
-  for (size_t i = 1; i < kCollectionNames.size(); ++i) {
+  for (size_t i = 1; i < kCollectionNames.size(); ++i)
     if (kCollectionNames[i] == name) return static_cast<Collection>(i);
-  }
   return Collection::none;
 }
 
@@ -63,9 +62,8 @@ uint64_t graph_hash(const GraphBlock& graphs, int64_t g, int64_t columns) {
   const auto nodes = entries_of(graphs.graph_ptr, g), edges = entries_of(graphs.edge_ptr, g);
   const int64_t first = nodes.first(), count = nodes.size();
   std::vector<int32_t> ends;
-  for (const auto* side : {&graphs.edge_source, &graphs.edge_target}) {
+  for (const auto* side : {&graphs.edge_source, &graphs.edge_target})
     for (const int32_t node : side->subspan(edges.first(), edges.size())) ends.push_back(node - first);
-  }
   auto features =
       without_negative_zeros(graphs.node_features.subspan(first * graphs.feature_count, count * graphs.feature_count));
   if (columns < graphs.feature_count) {

@@ -83,9 +83,8 @@ std::vector<int32_t> nodes_near_configurable(const Group& group, int64_t hops) {
     frontier = std::move(next);
   }
   std::vector<int32_t> nodes;
-  for (size_t v = 0; v < near.size(); ++v) {
+  for (size_t v = 0; v < near.size(); ++v)
     if (near[v]) nodes.push_back(v);
-  }
   return nodes;
 }
 

@@ -196,9 +196,8 @@ void validate_runtimes(std::span<const double> runtimes, std::span<const double>
   expect_size("runtimes", runtimes.size());
   check_runtimes(runtimes, true, origin + ": runtimes", may_fail);
   if (!flops.empty()) expect_size("flops", flops.size());
-  for (size_t i = 0; i < flops.size(); ++i) {
+  for (size_t i = 0; i < flops.size(); ++i)
     if (!std::isfinite(flops[i])) fail_at(origin, "flops", "{} at position {}, expected finite numbers", flops[i], i);
-  }
 }
 
 int64_t first_not_finite(std::span<const float> values) {
@@ -213,9 +212,8 @@ int64_t first_not_finite(std::span<const float> values) {
       largest = std::max(largest, std::bit_cast<uint32_t>(values[first + i]) & kExponent);
     if (largest == kExponent) break;
   }
-  for (; first < values.size(); ++first) {
+  for (; first < values.size(); ++first)
     if (!std::isfinite(values[first])) return first;
-  }
   return -1;
 }
 

@@ -50,9 +50,8 @@ Bundle read(std::string_view bytes, const std::string& origin) {
       throw BundleError("metadata format: '{:.40}', expected {}", format, kFormat);
     if (const auto& version = metadatum(stored, "format_version"); version != fmt::to_string(kBundleVersion)) {
       throw BundleError(
-          "metadata format_version: '{:.40}'; this library, Foretime {}, reads version {}: export the run "
-          "again (foretime "
-          "export RUN FILE), or use the library of the bundle's version",
+          "metadata format_version: '{:.40}'; this library, Foretime {}, reads version {}: export the run again "
+          "(foretime export RUN FILE), or use the library of the bundle's version",
           version, FORETIME_VERSION, kBundleVersion);
     }
     bundle.manifest = parse_manifest(metadatum(stored, "manifest"));

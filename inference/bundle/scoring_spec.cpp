@@ -115,9 +115,9 @@ std::string difference(const Json& stored, const Json& ours) {
 void check_schema(const Json& stored, const Json& ours, const std::string& version) {
   const auto refuse = [&](const std::string& field, const std::string& what) {
     throw BundleError(
-        "manifest: schema.{}: {}: the bundle was exported by Foretime {}, whose inputs have another meaning "
-        "than those of this library, Foretime {}: export the run again with this version, or use the "
-        "library of the bundle's version",
+        "manifest: schema.{}: {}: the bundle was exported by Foretime {}, whose inputs have another meaning than those "
+        "of this library, Foretime {}: export the run again with this version, or use the library of the bundle's "
+        "version",
         field, what, version, FORETIME_VERSION);
   };
   for (const auto& [field, value] : ours.items()) {
@@ -125,9 +125,8 @@ void check_schema(const Json& stored, const Json& ours, const std::string& versi
     if (found == stored.end()) refuse(field, "missing");
     if (*found != value) refuse(field, difference(*found, value));
   }
-  for (const auto& [field, value] : stored.items()) {
+  for (const auto& [field, value] : stored.items())
     if (!ours.contains(field)) refuse(field, "not known here");
-  }
 }
 
 void read_schema(const Reader& manifest, const std::string& version, ScoringSpec& spec) {
@@ -293,9 +292,8 @@ void check_description(const Reader& manifest) {
 
 std::vector<std::string> feature_names(data::CandidateKind kind, std::optional<configs::Representation> representation,
                                        int64_t columns) {
-  if (representation == configs::Representation::loops) {
+  if (representation == configs::Representation::loops)
     return data::loop_column_names(data::are_loop_columns(columns) ? columns : data::LoopColumns::count);
-  }
   if (representation != configs::Representation::curve) return data::feature_names(kind);
   std::vector<std::string> names;  // CurveColumns: curves of one kind each, told apart by their place only
   for (int64_t i = 0; i < data::program_columns(*representation); ++i) names.push_back(fmt::format("curve_{}", i));
@@ -342,9 +340,8 @@ Json to_json(const data::Hardware& hardware) {
                {"all_multiply_add_gflop_s", hardware.all_multiply_add_gflop_s},
                {"copy_gb_s", hardware.copy_gb_s},
                {"all_copy_gb_s", hardware.all_copy_gb_s}};
-  if (hardware.is_gpu()) {
+  if (hardware.is_gpu())
     for (const auto& [key, field] : kGpuFields) json["gpu"][key] = hardware.gpu.*field;
-  }
   return json;
 }
 
@@ -367,8 +364,8 @@ ScoringSpec read_scoring_spec(const Bundle& bundle) {
   const auto version = Reader::shown(manifest.at("foretime_version"));
   if (const auto& found = manifest.at("format_version"); found != kBundleVersion) {
     throw BundleError(
-        "manifest: format_version: {}, written by Foretime {}; this library, Foretime {}, reads version {}: "
-        "use the library of the bundle's version, or export the run again with this one",
+        "manifest: format_version: {}, written by Foretime {}; this library, Foretime {}, reads version {}: use the "
+        "library of the bundle's version, or export the run again with this one",
         Reader::shown(found), version, FORETIME_VERSION, kBundleVersion);
   }
   const auto exported_by = manifest.text("foretime_version");

@@ -310,9 +310,8 @@ NodeNames::NodeNames(const data::HloFile& file) {
   for (const auto& instruction : module.instructions) {
     auto& name = names_.emplace_back();
     data::WireReader reader(source, instruction.bytes);
-    for (data::WireField field; reader.next(field);) {
+    for (data::WireField field; reader.next(field);)
       if (field.is_bytes(kInstructionName)) name = field.bytes;
-    }
   }
   for (size_t node = 0; node < names_.size(); ++node) {
     if (names_[node].empty()) continue;

@@ -52,9 +52,8 @@ Json to_json(const Node& node, size_t place) {
       std::visit([](const auto& o) { return std::pair(fields_of(o), fields_of(std::remove_cvref_t<decltype(o)>{})); },
                  node.operation);
   Json json = fields;
-  for (const auto& [name, value] : defaults.items()) {
+  for (const auto& [name, value] : defaults.items())
     if (json[name] == value) json.erase(name);
-  }
   json["op"] = name_of(node.operation);
   json["result"] = to_string(value_of(place));
   return json;

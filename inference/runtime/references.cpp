@@ -79,9 +79,8 @@ std::string to_string(const MatrixRef& matrix) {
 }
 
 Value parse_value(std::string_view name) {
-  for (int32_t i = 0; i < kInputs; ++i) {
+  for (int32_t i = 0; i < kInputs; ++i)
     if (name == kInputNames[i]) return {i};
-  }
   auto rest = name;
   if (take(rest, "v")) {
     const auto number = take_index(rest);

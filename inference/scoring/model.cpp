@@ -111,9 +111,8 @@ std::vector<double> Model::seconds(std::span<const float> scores, std::span<cons
   auto runtimes = this->runtimes(scores, flops);
   if (spec_.unit == data::RuntimeUnit::normalized)
     throw WrongKind("the model predicts run times relative to the default tile's, not in seconds");
-  if (spec_.unit == data::RuntimeUnit::nanoseconds) {
+  if (spec_.unit == data::RuntimeUnit::nanoseconds)
     for (double& runtime : runtimes) runtime *= 1e-9;
-  }
   return runtimes;
 }
 

@@ -60,10 +60,8 @@ fs::path stored_checkpoint(const std::string& job, const std::string& path, cons
   const auto [real, own] = find_published(job, path, options);
   if (!own && files().exists(real)) throw JobsError("{}: {}: {}", what, real.string(), not_made_by(job));
   if (!files().exists(real / kManifest))
-    throw JobsError(
-        "{}: {}: no whole checkpoint there (no {}); is {} the run root of the agent that wrote "
-        "it?",
-        what, real.string(), kManifest, roots.runs.string());
+    throw JobsError("{}: {}: no whole checkpoint there (no {}); is {} the run root of the agent that wrote it?", what,
+                    real.string(), kManifest, roots.runs.string());
   return real;
 }
 
@@ -174,8 +172,8 @@ std::vector<std::string> program_words(const Lease& lease, const Parameters& par
   const auto& programs = options.roots.programs;
   if (programs.empty())
     throw JobUnusable(
-        "job {}: runs {}, and this agent runs no programs of sweeps; start agents with --programs FOLDER, "
-        "the folder to run them in, where you trust whoever may submit; then foretime retry {}",
+        "job {}: runs {}, and this agent runs no programs of sweeps; start agents with --programs FOLDER, the folder "
+        "to run them in, where you trust whoever may submit; then foretime retry {}",
         lease.job, trial.program.empty() ? "a command" : trial.program,
         lease.spec.sweep.empty() ? lease.job : lease.spec.sweep);
   const auto program = trial.program.empty() ? fs::path() : programs / trial.program;

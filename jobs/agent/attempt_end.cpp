@@ -144,9 +144,8 @@ void AttemptEnd::read_printed_metrics() {
   if (!json.is_object()) return;
   const auto listed = json.find("metrics");
   if (listed == json.end() || !listed->is_object()) return;
-  for (const auto& [name, value] : listed->items()) {
+  for (const auto& [name, value] : listed->items())
     if (value.is_number() && metrics.size() < kProgressMetrics) metrics[name] = value.get<double>();
-  }
 }
 
 }  // namespace foretime::jobs

@@ -79,9 +79,8 @@ Json json_of(const std::map<std::string, double>& numbers) {
 Kind kind_of(const Json& json) {
   const auto at = json.find("type");
   if (at != json.end() && at->is_string()) {
-    for (const auto& [kind, name] : kMessageKinds) {
+    for (const auto& [kind, name] : kMessageKinds)
       if (at->get_ref<const std::string&>() == name) return kind;
-    }
   }
   refuse_message(fmt::format("type: found {}, expected hello, progress, evaluation, checkpoint or result",
                              at == json.end() ? "nothing" : shown(*at)));
@@ -117,9 +116,8 @@ std::string finished_line(const Json& json) {
 
 std::string to_line(const ProgressMessage& message) {
   Json json;
-  for (const auto& [kind, name] : kMessageKinds) {
+  for (const auto& [kind, name] : kMessageKinds)
     if (kind == message.kind) json["type"] = name;
-  }
   if (message.kind == Kind::hello) {
     json["pid"] = message.pid;
     return finished_line(json);

@@ -202,9 +202,8 @@ Fields packed_fields(const std::string& packed) {
   const auto size = [&](size_t small, size_t most, std::initializer_list<std::pair<size_t, size_t>> longer) {
     const auto head = number(1);
     if (head >= small && head <= small + most) return head - small;
-    for (const auto& [code, bytes] : longer) {
+    for (const auto& [code, bytes] : longer)
       if (head == code) return number(bytes);
-    }
     throw RedisUnavailable("Redis: a packed answer with byte {:#x}; is this really Redis?", head);
   };
   Fields fields;

@@ -31,8 +31,8 @@ std::string only(const std::string& what, const std::string& prefix, const std::
   if (!found.empty() && (found.size() == 1 || found.front() == prefix)) return found.front();
   if (found.empty())
     throw JobRefused(
-        "no {} has an id that begins with {}; `foretime status` lists jobs, `foretime "
-        "leaderboard` and `foretime submit` name sweeps",
+        "no {} has an id that begins with {}; `foretime status` lists jobs, `foretime leaderboard` and `foretime "
+        "submit` name sweeps",
         what, shown(prefix));
   const auto last = found.begin() + std::min(found.size(), kMostListedMeanings);
   throw JobRefused("{} {} is ambiguous: it could be {}{}; give more digits", what, shown(prefix),
@@ -151,11 +151,10 @@ void QueueReader::ask_each(const std::string& kind, const std::vector<std::strin
     std::map<size_t, std::string> wrong;
     const auto replies = ask(calls, mark ? &wrong : nullptr);
     for (size_t i = from; i < to; ++i) {
-      if (const auto found = wrong.find(i - from); found != wrong.end()) {
+      if (const auto found = wrong.find(i - from); found != wrong.end())
         mark(names[i], found->second);
-      } else {
+      else
         take(names[i], *replies[i - from]);
-      }
     }
   }
 }
@@ -261,11 +260,10 @@ JobArtifacts QueueReader::artifacts(const std::string& id) {
   std::map<size_t, std::string> wrong;
   const auto replies = ask({{"HGETALL", key("job:" + id + ":artifacts")}}, &wrong);
   JobArtifacts found;
-  if (wrong.empty()) {
+  if (wrong.empty())
     found = artifacts_of(fields_of(*replies[0]));
-  } else {
+  else
     found.unreadable = wrong.begin()->second;
-  }
   return found;
 }
 
@@ -328,19 +326,17 @@ void QueueReader::scan(const std::vector<std::string>& ids, const std::vector<st
       const bool text = i < reply.elements && reply.element[i]->type == REDIS_REPLY_STRING;
       const auto value = text ? std::string_view(reply.element[i]->str, reply.element[i]->len) : std::string_view();
       any = any || text;
-      if (i < fields.size()) {
+      if (i < fields.size())
         values[i] = value;
-      } else if (text) {
+      else if (text)
         packed[command[i + 1]] = value;
-      }
     }
     try {
       all = unpacked(packed, id);
     } catch (const JobsError&) {  // what it would say is missing
     }
-    for (size_t i = 0; i < fields.size(); ++i) {
+    for (size_t i = 0; i < fields.size(); ++i)
       if (const auto said = all.find(fields[i]); values[i].empty() && said != all.end()) values[i] = said->second;
-    }
     if (any) take(at, values);
     ++at;
   };

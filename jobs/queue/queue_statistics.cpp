@@ -100,11 +100,10 @@ std::string label(const std::string& text) {
   std::string escaped;
   for (const char c : text) {
     if (c == '\\' || c == '"') escaped += '\\';
-    if (c == '\n') {
+    if (c == '\n')
       escaped += "\\n";
-    } else {
+    else
       escaped += c;
-    }
   }
   return printable_utf8(escaped);
 }
@@ -187,9 +186,8 @@ QueueStatistics QueueReader::statistics() {
     careful([&] { statistics.artifact_bytes = HashReader(key("artifacts:use"), use).integer("bytes"); });
   }
   size_t at = first_count;
-  for (auto& [state, count] : statistics.jobs) {
+  for (auto& [state, count] : statistics.jobs)
     if (const auto& reply = replies[at++]) count = integer_of(*reply);
-  }
   careful([&] { statistics.waiting_for_programs = count_waiting_for_programs(); });
   if (replies[4]) careful([&] { read_agents(texts_of(*replies[4]), statistics); });
   careful([&] { read_rates(statistics); });
@@ -248,9 +246,8 @@ void QueueReader::read_rates(QueueStatistics& statistics) {
   const auto stream = key("events");
   const int64_t window_start = statistics.now_ms - kWindowMs;
   std::map<std::string, int64_t> counts;
-  for (const auto& counter : kCounters) {
+  for (const auto& counter : kCounters)
     if (std::string_view(counter.total) != "stopped") counts[counter.total] = 0;
-  }
   // Newest first, so that a bound cuts the oldest.
   StreamId oldest;
   int64_t seen = 0;

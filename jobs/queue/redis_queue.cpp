@@ -35,9 +35,8 @@ void append(std::vector<std::string>& arguments, const std::vector<std::string>&
 const redisReply& element(const redisReply& reply, size_t index, const std::string& script) {
   if (index >= reply.elements)
     throw RedisRefused(
-        "script {}: {} answers, expected more than {}; do programs of different versions "
-        "share this Redis?",
-        script, reply.elements, index);
+        "script {}: {} answers, expected more than {}; do programs of different versions share this Redis?", script,
+        reply.elements, index);
   return *reply.element[index];
 }
 

@@ -142,8 +142,7 @@ std::string EmbeddedFolder::shortage() const {
   constexpr double kMiB = 1 << 20;
   return fmt::format(
       "its file system is full: {:.1f} of {:.1f} MiB are free, and Redis needs {:.1f} MiB to go on (its append-only "
-      "file "
-      "has {:.1f} MiB and is written anew now and then); make room there, for example among the runs in {}, {}",
+      "file has {:.1f} MiB and is written anew now and then); make room there, for example among the runs in {}, {}",
       room / kMiB, (found.f_frsize * found.f_blocks) / kMiB, (kLeastRoom + held) / kMiB, held / kMiB,
       path_.parent_path().string(), kOwn);
 }
@@ -232,8 +231,8 @@ void EmbeddedRedis::ensure() {
     const auto now = std::chrono::steady_clock::now();
     if (answer == Answer::none && !elsewhere.empty() && now - begin > kOtherHostPatience)
       folder_.fail(
-          fmt::format("the server runs on host {}, and its socket reaches no other host ({}): run foretime "
-                      "there, or start a Redis that all hosts reach and name it with --redis or FORETIME_REDIS",
+          fmt::format("the server runs on host {}, and its socket reaches no other host ({}): run foretime there, or "
+                      "start a Redis that all hosts reach and name it with --redis or FORETIME_REDIS",
                       elsewhere, host_name()));
     // The guardian stops a server that was started so.
     if (answer == Answer::wrong_settings && !started && now - begin > kOpenPortPatience)
@@ -260,8 +259,8 @@ bool EmbeddedRedis::try_lock(const Descriptor& file, const char* name, int opera
     if (errno == EWOULDBLOCK) return false;
     if (errno != EINTR)
       folder_.fail(
-          fmt::format("{} cannot be locked: {}; name a folder of runs on a local disk, or a Redis of your own "
-                      "with --redis or FORETIME_REDIS",
+          fmt::format("{} cannot be locked: {}; name a folder of runs on a local disk, or a Redis of your own with "
+                      "--redis or FORETIME_REDIS",
                       name, std::strerror(errno)));
   }
   return true;
@@ -271,8 +270,8 @@ void EmbeddedRedis::lock(const Descriptor& file, const char* name, int operation
   while (!try_lock(file, name, operation)) {
     if (std::chrono::steady_clock::now() > limit)
       folder_.fail(
-          fmt::format("{} was held by others for {:g} s: a server that does not end, or a start that does not "
-                      "come to an end; look at the processes ft-redis and redis-server, and at {}",
+          fmt::format("{} was held by others for {:g} s: a server that does not end, or a start that does not come to "
+                      "an end; look at the processes ft-redis and redis-server, and at {}",
                       name, std::chrono::duration<double>(patience_).count(), (folder_.path() / "redis.log").string()));
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
@@ -282,9 +281,9 @@ StoreRecord EmbeddedRedis::prepare_store() const {
   const auto prepared = prepare_append_only(folder_, accept_loss_);
   if (prepared.repaired_manifest)
     print_message(
-        "foretime: {}: the manifest of the queue's append-only file named files that are not there, as after a "
-        "loss of power, and was repaired; if this folder is a copy that was taken while the queue was in use, its "
-        "last changes may be missing\n",
+        "foretime: {}: the manifest of the queue's append-only file named files that are not there, as after a loss of "
+        "power, and was repaired; if this folder is a copy that was taken while the queue was in use, its last changes "
+        "may be missing\n",
         folder_.path().string());
   if (!prepared.accepted_losses.empty())
     print_message("foretime: {}: the queue continues with what is left: {}\n", folder_.path().string(),
@@ -296,8 +295,8 @@ void EmbeddedRedis::start_guardian(const Descriptor& guardian, const Descriptor&
   const auto program = find_program("redis-server");
   if (program.empty())
     folder_.fail(
-        "redis-server is in none of the folders of PATH: install it (apt install redis-server), or name a "
-        "Redis that runs with --redis or FORETIME_REDIS");
+        "redis-server is in none of the folders of PATH: install it (apt install redis-server), or name a Redis that "
+        "runs with --redis or FORETIME_REDIS");
   check_room();
   const auto owner = claim_ownership(folder_, starting, limit);
   // From here on nobody reaches a server that a killed guardian has left behind.

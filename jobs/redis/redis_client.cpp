@@ -78,9 +78,8 @@ void RedisClient::throw_error(const std::string& command, const redisReply& repl
   const auto refusal = [&](const auto& advice) {
     return redacted(fmt::format("Redis at {} refused {}: {}{}", name(), command, quoted, advice));
   };
-  for (const auto& [word, what] : kAdvice) {
+  for (const auto& [word, what] : kAdvice)
     if (text.find(word) < 8) throw RedisDenied(refusal(fmt::format("; {}", what)));
-  }
   if (command == "AUTH" || command == "SELECT") throw RedisDenied(refusal(""));  // connect()
   // The scripts declare flags, which came with Redis 7.0.
   const bool old = text.find("Error compiling script") != std::string_view::npos;
@@ -96,8 +95,8 @@ void RedisClient::refuse_eviction() {
   // Where we may read neither, whoever set up the user is trusted with the rest.
   if (!policy.empty() && policy != "noeviction")
     throw RedisDenied(
-        "Redis at {}: maxmemory-policy is {}, so it may drop jobs when memory is short; set "
-        "maxmemory-policy noeviction (redis-cli config set maxmemory-policy noeviction, and in redis.conf)",
+        "Redis at {}: maxmemory-policy is {}, so it may drop jobs when memory is short; set maxmemory-policy "
+        "noeviction (redis-cli config set maxmemory-policy noeviction, and in redis.conf)",
         name(), policy.substr(0, 100));
 }
 
@@ -204,9 +203,8 @@ Reply RedisClient::call(const Arguments& arguments) { return std::move(pipeline(
 
 std::vector<Reply> RedisClient::pipeline(const std::vector<Arguments>& calls) {
   auto replies = exchange(calls);
-  for (size_t i = 0; i < replies.size(); ++i) {
+  for (size_t i = 0; i < replies.size(); ++i)
     if (is_error(*replies[i])) throw_error(calls[i].front(), *replies[i]);
-  }
   return replies;
 }
 
@@ -234,9 +232,8 @@ std::vector<Reply> RedisClient::scripts(const std::string& text, const std::stri
     replies.erase(unknown, replies.end());
     for (auto& reply : exchange(calls)) replies.push_back(std::move(reply));
   }
-  for (const auto& reply : replies) {
+  for (const auto& reply : replies)
     if (is_error(*reply)) throw_error("EVALSHA", *reply);
-  }
   return replies;
 }
 

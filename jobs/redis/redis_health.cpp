@@ -39,8 +39,7 @@ std::string memory_warning(RedisClient& client) {
   if (most <= 0 || used < kMuch * most) return "";
   return fmt::format(
       "Redis uses {:.0f} of {:.0f} MiB of {} ({:.0f} %); when it is full, no jobs are taken: raise it, or keep fewer "
-      "jobs "
-      "that ended (foretime agent --keep-jobs, --keep-days)",
+      "jobs that ended (foretime agent --keep-jobs, --keep-days)",
       used / kMiB, most / kMiB, limited ? "maxmemory" : "the machine's memory", 100 * used / most);
 }
 

@@ -79,9 +79,8 @@ std::vector<std::string> merged_environment(const std::map<std::string, std::str
     const std::string entry = *at;
     if (changes.count(entry.substr(0, entry.find('='))) == 0) merged.push_back(entry);
   }
-  for (const auto& [name, value] : changes) {
+  for (const auto& [name, value] : changes)
     if (!value.empty()) merged.push_back(name + "=" + value);
-  }
   return merged;
 }
 
@@ -174,9 +173,8 @@ SupervisedProcess::SupervisedProcess(const Options& options) {
                                                  : program,
            found.error);
   }
-  for (const auto* end : {&output, &status, &standard.first}) {
+  for (const auto* end : {&output, &status, &standard.first})
     if (end->get() >= 0) fcntl(end->get(), F_SETFL, O_NONBLOCK);
-  }
   control_ = std::move(control);
   output_ = std::move(output);
   status_ = std::move(status);

@@ -33,9 +33,8 @@ void summarize(LeaderboardRow& row, const std::string& metric, bool maximize) {
   const double mean = sum / row.counted;
   row.value = mean;
   if (row.counted < 2) return;
-  for (const auto& job : row.trials) {
+  for (const auto& job : row.trials)
     if (const auto value = metric_of(job, metric)) squares += (*value - mean) * (*value - mean);
-  }
   row.spread = std::sqrt(squares / (row.counted - 1));
 }
 
@@ -96,9 +95,8 @@ std::vector<RankedRow> ranked_rows(const std::vector<Standing>& standings, const
     sums[place] += *standings[i].value;
     ++counts[place];
   }
-  for (size_t i = 0; i < rows.size(); ++i) {
+  for (size_t i = 0; i < rows.size(); ++i)
     if (counts[i] > 0) rows[i].value = sums[i] / counts[i];
-  }
   std::stable_sort(rows.begin(), rows.end(),
                    [&](const auto& a, const auto& b) { return better(a.value, b.value, maximize); });
   return rows;

@@ -126,9 +126,8 @@ ProgramTrial parse_program(const std::string& settings) {
   const Json json = Json::parse(settings, nullptr, false);
   try {
     ProgramTrial trial{json.at("program"), json.at("command"), json.at("nested")};
-    for (const std::string& word : trial.command) {
+    for (const std::string& word : trial.command)
       if (const auto fault = word_fault(word); !fault.empty()) throw JobsError("command: {}", fault);
-    }
     return trial;
   } catch (const Json::exception&) {
     throw JobsError(
@@ -150,12 +149,11 @@ std::string word_fault(const std::string& word) {
     if (variable || (name == name_in(word) && is_filled(name))) continue;
     if (is_filled(name))
       return fmt::format(
-          "found ${{{}}} inside of '{}', expected it as a separate word: only ${{envvar:NAME}} is filled in "
-          "inside of a word",
+          "found ${{{}}} inside of '{}', expected it as a separate word: only ${{envvar:NAME}} is filled in inside of "
+          "a word",
           name, word);
     return fmt::format(
-        "found ${{{}}}, expected one of ${{{}}} as a separate word, or ${{envvar:NAME}}; parameters come by "
-        "${{args}}",
+        "found ${{{}}}, expected one of ${{{}}} as a separate word, or ${{envvar:NAME}}; parameters come by ${{args}}",
         name, fmt::join(kFilledWords, "}, ${"));
   }
   return "";

@@ -187,9 +187,8 @@ std::string check(const ParameterSpace& p) {
     if (std::abs(total - 1) > 1e-6) return fmt::format("found probabilities that add up to {}, expected 1", total);
     return "";
   }
-  for (const auto& [name, number] : kParameterNumbers) {
+  for (const auto& [name, number] : kParameterNumbers)
     if (!std::isfinite(p.*number)) return "found a number that is not finite";
-  }
   if (!(p.q > 0)) return fmt::format("found q {}, expected > 0", p.q);
   if (family == D::normal || family == D::log_normal)
     return p.sigma >= 0 ? "" : fmt::format("found sigma {}, expected >= 0", p.sigma);
@@ -201,8 +200,7 @@ std::string check(const ParameterSpace& p) {
   const bool exponents = family == D::log_uniform || family == D::inv_log_uniform;
   if (exponents && std::max(std::abs(p.min), std::abs(p.max)) > 700) {
     return fmt::format(
-        "found min {} and max {}, expected exponents within -700 and 700: {} takes logarithms, {}_values "
-        "takes values",
+        "found min {} and max {}, expected exponents within -700 and 700: {} takes logarithms, {}_values takes values",
         p.min, p.max, to_string(d), to_string(d));
   }
   if (d == D::int_uniform &&

@@ -214,9 +214,8 @@ class Expansion {
     if (!conflict.empty()) throw SweepError("{}: {} ({}): {}", document_.origin, what, list_of(parameters), conflict);
     if (document_.halving.enabled() && settings.trainer.eval_every == 0) {
       throw SweepError(
-          "{}: {}: trainer.eval_every: found 0, expected > 0: early_terminate compares trials at their "
-          "evaluations; set "
-          "it under overrides or as trainer.eval_every=… on the command line",
+          "{}: {}: trainer.eval_every: found 0, expected > 0: early_terminate compares trials at their evaluations; "
+          "set it under overrides or as trainer.eval_every=… on the command line",
           document_.origin, what);
     }
   }
@@ -332,9 +331,8 @@ void prepare_for_queue(configs::Settings& settings) {
 
 bool has_key(const std::filesystem::path& file, const std::vector<std::string>& keys) {
   try {
-    for (const auto& item : configs::parse_yaml(configs::read_yaml_text(file.string()), file.string())) {
+    for (const auto& item : configs::parse_yaml(configs::read_yaml_text(file.string()), file.string()))
       if (item.first.IsScalar() && std::find(keys.begin(), keys.end(), item.first.Scalar()) != keys.end()) return true;
-    }
   } catch (const configs::SettingsError&) {
     // Whoever reads it as settings says what is wrong with it.
   }
@@ -378,13 +376,11 @@ std::string gpus_conflict(const Resources& resources) {
 std::string elastic_conflict(const configs::Settings& settings) {
   if (settings.comm.gradient_dtype != configs::GradientType::float32)
     return "comm.gradient_dtype: found bfloat16, expected float32, or one number of ranks: each rank rounds its own "
-           "part "
-           "of a gradient, so that attempts on other numbers of ranks (resources.ranks: min and max) would train "
+           "part of a gradient, so that attempts on other numbers of ranks (resources.ranks: min and max) would train "
            "something else";
   if (settings.model.norm != configs::Norm::batch) return "";
   return "model.norm: found batch, expected none, layer or graph, or one number of ranks: each rank standardises its "
-         "own "
-         "part of a batch, so that attempts on other numbers of ranks (resources.ranks: min and max) would train "
+         "own part of a batch, so that attempts on other numbers of ranks (resources.ranks: min and max) would train "
          "something else";
 }
 
@@ -452,8 +448,8 @@ HalvingRule halving_from_max(int64_t max_iter, int64_t brackets, double eta) {
   }
   if (rule.rungs.empty()) {
     throw SweepError(
-        "max_iter: found {} with eta {}, which leaves no rung of at least one evaluation; raise max_iter, "
-        "lower eta, or use min_iter",
+        "max_iter: found {} with eta {}, which leaves no rung of at least one evaluation; raise max_iter, lower eta, "
+        "or use min_iter",
         max_iter, eta);
   }
   return rule;

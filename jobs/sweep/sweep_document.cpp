@@ -63,9 +63,8 @@ class DocumentReader {
         if (says_what_runs || (key != "metric" && key != "parameters")) throw;
         throw SweepError(
             "{}: found neither program nor settings, expected one: program=train.py (in the file: program: train.py) "
-            "sweeps a script "
-            "of your own, settings=my.yaml sweeps those settings of foretime train; as a sweep of the default "
-            "settings: {}",
+            "sweeps a script of your own, settings=my.yaml sweeps those settings of foretime train; as a sweep of the "
+            "default settings: {}",
             origin_, error.what());
       }
     }
@@ -74,11 +73,10 @@ class DocumentReader {
     if (document_.method == "bayes" && !entries.contains("metric"))
       fail(entries.at("method"), "found bayes without metric, which says what to optimise");
     check_rename();
-    if (document_.program) {
+    if (document_.program)
       read_constants(entries, from_command_line);
-    } else {
+    else
       read_settings(entries, from_command_line);
-    }
     if (const auto seeds = entries.find("seeds"); seeds != entries.end()) read_seeds(seeds->second);
     return std::move(document_);
   }
@@ -180,9 +178,9 @@ class DocumentReader {
       const YamlEntry& words = command->second;
       if (!words.node.IsSequence() || words.node.size() > kMostWords)
         fail(words,
-             fmt::format("expected a list of at most {} words such as [${{env}}, ${{interpreter}}, ${{program}}, "
-                         "${{args}}]",
-                         kMostWords));
+             fmt::format(
+                 "expected a list of at most {} words such as [${{env}}, ${{interpreter}}, ${{program}}, ${{args}}]",
+                 kMostWords));
       if (words.node.size() > 0) trial.command.clear();  // none: the default, as W&B has it
       for (const YAML::Node& node : words.node) {
         const YamlEntry word{"command", node, words.place};
@@ -398,9 +396,10 @@ class DocumentReader {
     } else {
       const std::filesystem::path file = settings_folder_.value_or(folder_) / text_in(settings->second, 4096);
       if (!std::filesystem::exists(file))
-        fail(settings->second, fmt::format("found {}, which does not exist; expected the settings file that is swept, "
-                                           "relative to the sweep file",
-                                           file.string()));
+        fail(settings->second,
+             fmt::format(
+                 "found {}, which does not exist; expected the settings file that is swept, relative to the sweep file",
+                 file.string()));
       document_.base = configs::load_settings(file, texts);
     }
     if (document_.base.data.train.empty() && !document_.places.contains("data.train")) {

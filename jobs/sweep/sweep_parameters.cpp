@@ -160,9 +160,8 @@ class Reader {
     if (const YamlEntry* named = find(items, prefix, "distribution")) {
       const std::string name = text_in(*named, 100);
       if (const auto distribution = find_distribution(name)) return *distribution;
-      for (const auto& [others, ours] : kNamesElsewhere) {
+      for (const auto& [others, ours] : kNamesElsewhere)
         if (name == others) fail(*named, fmt::format("found '{}', which is {} here", name, ours));
-      }
       return *find_distribution(choice_in(*named, configs::words_of<Distribution>()));  // throws with the names
     }
     // W&B's defaults.
@@ -192,9 +191,8 @@ class Reader {
       } else if (name == "values" || name == "probabilities") {
         read_list(item, name, p);
       } else {
-        for (const auto& [known, number] : kParameterNumbers) {
+        for (const auto& [known, number] : kParameterNumbers)
           if (name == known) p.*number = number_in(item);
-        }
       }
     }
   }
@@ -203,11 +201,10 @@ class Reader {
     if (!item.node.IsSequence() || item.node.size() == 0) fail(item, "expected a list of at least one");
     for (const YAML::Node& element : item.node) {
       const YamlEntry one{item.key, element, item.place};
-      if (name == "values") {
+      if (name == "values")
         p.values.push_back(text_of(one));
-      } else {
+      else
         p.probabilities.push_back(number_in(one));
-      }
     }
     if (name != "values") return;
     for (size_t i = 0; i < p.values.size(); ++i) {
@@ -224,9 +221,10 @@ class Reader {
         std::holds_alternative<int64_t*>(field->value) || std::holds_alternative<uint64_t*>(field->value);
     const bool whole = is_quantized(p.distribution) && p.q == std::floor(p.q);
     if (integer && !whole) {
-      fail(parameter, fmt::format("found distribution {}, expected int_uniform or a q_ one with a whole q: the setting "
-                                  "takes integers",
-                                  to_string(p.distribution)));
+      fail(parameter,
+           fmt::format(
+               "found distribution {}, expected int_uniform or a q_ one with a whole q: the setting takes integers",
+               to_string(p.distribution)));
     }
     if (!integer && !std::holds_alternative<double*>(field->value)) {
       fail(parameter, fmt::format("found distribution {}, expected value or values: the setting takes {}",

@@ -84,8 +84,8 @@ class Member {
       const Convolution& convolution = propagation_.layers[i];
       if (propagation_.residual && b_.width(x) != settings_.hidden) {
         throw ModelError(
-            "model.encoder_layers: 0, with {} input columns and model.hidden {}: a residual sum "
-            "needs equal widths; set model.residual to false",
+            "model.encoder_layers: 0, with {} input columns and model.hidden {}: a residual sum needs equal widths; "
+            "set model.residual to false",
             b_.width(x), settings_.hidden);
       }
       Messages messages{.states = x,

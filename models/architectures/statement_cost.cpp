@@ -118,8 +118,7 @@ StatementOutputs statement_outputs(GraphBuilder& b, const configs::ModelSettings
 ModelGraph statement_cost(const configs::ModelSettings& settings, const InputSchema& schema) {
   if (schema.kind != data::CandidateKind::program || !data::are_loop_columns(schema.feature_count)) {
     throw ModelError(
-        "model.type: statement_cost with {} node features, expected programs with {}: set "
-        "data.representation to loops",
+        "model.type: statement_cost with {} node features, expected programs with {}: set data.representation to loops",
         schema.feature_count, Columns::count);
   }
   auto inputs = chosen_inputs(settings);

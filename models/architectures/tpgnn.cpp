@@ -21,9 +21,8 @@ void check_tpgnn(const configs::ModelSettings& settings, const InputSchema& sche
         "model.type: tpgnn, with layout or tile data; expected programs (data.format): its pooling ranks the nodes of "
         "each candidate's own graph");
   }
-  if (settings.norm != configs::Norm::none) {
+  if (settings.norm != configs::Norm::none)
     throw ModelError("model.norm: {}, with model.type tpgnn, which has none; set it to none", word_of(settings.norm));
-  }
   const auto at_least = [](int64_t least, int64_t found, const char* setting) {
     if (found < least) throw ModelError("{}: {}, expected at least {}", setting, found, least);
   };

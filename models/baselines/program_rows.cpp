@@ -127,9 +127,8 @@ ProgramRows select(const ProgramRows& rows, const std::vector<int64_t>& programs
 
 std::vector<int64_t> programs_of(const ProgramRows& rows, const std::vector<bool>& chosen) {
   std::vector<int64_t> programs;
-  for (int64_t p = 0; p < rows.programs(); ++p) {
+  for (int64_t p = 0; p < rows.programs(); ++p)
     if (chosen[rows.workload[p]]) programs.push_back(p);
-  }
   return programs;
 }
 

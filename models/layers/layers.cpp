@@ -101,8 +101,7 @@ Readout::Readout(const std::vector<configs::ReadoutPart>& parts, data::Candidate
     if (parts_.back().over != Over::nodes && kind != data::CandidateKind::layout)
       throw ModelError(
           "model.readout: '{}' needs configurable nodes, which only layout data have; for data.format {} set mean, "
-          "sum, "
-          "max or normalized_sum, such as model.readout: [mean]",
+          "sum, max or normalized_sum, such as model.readout: [mean]",
           word_of(part), data::kind_name(kind));
   }
 }

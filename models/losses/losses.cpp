@@ -134,9 +134,8 @@ double TargetTransform::to_target(double runtime, double flop) const {
 
 torch::Tensor TargetTransform::targets(const data::Group& group, const std::vector<int64_t>& ids) const {
   const bool per_flop = kind == Kind::log_runtime_per_flop;
-  if (per_flop && group.flops.empty()) {
+  if (per_flop && group.flops.empty())
     throw ModelError("{}: no flop counts, expected them for loss.target log_runtime_per_flop", group.name);
-  }
   auto result = torch::empty({std::ssize(ids)}, torch::kDouble);
   double* out = result.data_ptr<double>();
   try {

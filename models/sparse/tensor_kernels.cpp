@@ -53,18 +53,16 @@ void reduce_rows(Reduction reduction, const CsrRows& matrix, int64_t lanes, torc
   reduction.lanes = lanes;
   const auto room = room_for_pieces<typename Reduction::Value>(matrix.long_rows, lanes, device);
   reduction.scratch = as<typename Reduction::Value>(room);
-  if (room.defined()) {
+  if (room.defined())
     for_each(device, device::Pieces<Reduction>{reduction, 0}, matrix.long_rows.piece_rows.size(0) * lanes);
-  }
   for_each(device, device::Rows<Reduction>{reduction}, matrix.rows * lanes);
 }
 
 template <class T>
 bool packs(std::initializer_list<Tensor> tensors, int64_t width) {
   if (width % 4 != 0) return false;
-  for (const auto& tensor : tensors) {
+  for (const auto& tensor : tensors)
     if (tensor.defined() && reinterpret_cast<uintptr_t>(tensor.data_ptr()) % (4 * sizeof(T)) != 0) return false;
-  }
   return true;
 }
 

@@ -19,9 +19,7 @@ std::vector<int64_t> Sampler::choose(const LoadedGroup& loaded, int64_t entry, i
   if (settings_.fast_bias == 0) {
     // Consecutive pieces of one permutation a group and epoch: no candidate twice before all were sampled.
     const KeyedPermutation permutation(total, random_bits({seed_, random_stream::candidates, e, t}));
-    for (int64_t i = 0; i < wanted; ++i) {
-      chosen.push_back(loaded.train[permutation((round * wanted + i) % total)]);
-    }
+    for (int64_t i = 0; i < wanted; ++i) chosen.push_back(loaded.train[permutation((round * wanted + i) % total)]);
     return chosen;
   }
   FORETIME_CHECK(loaded.speed_rank.size() == loaded.train.size(), "its candidates were not ranked by speed");

@@ -145,9 +145,8 @@ GroupEvaluation Ensemble::rank(const data::Group& group) const {
     const auto& settings = trained.state.settings;
     LoadedGroup loaded{.group = data::pruned_group(group, settings.data.prune_hops)};
     loaded.segments = segments_of(loaded.group, settings);
-    if (!loaded.segments || settings.segments.stale == configs::Stale::full_forward) {
+    if (!loaded.segments || settings.segments.stale == configs::Stale::full_forward)
       loaded.plan_source = plans::make_plan_source(loaded.group, trained.model->plan_request());
-    }
     scores.push_back(scorers_[m](loaded, all));
   }
   const Scorer joined = [&](const LoadedGroup&, const std::vector<int64_t>&) { return metrics::joined_scores(scores); };

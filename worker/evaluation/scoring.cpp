@@ -66,9 +66,8 @@ std::vector<double> out_of_fold_scores(const std::vector<Scorer>& scorers, const
   for (size_t fold = 0; fold < scorers.size(); ++fold) {
     const auto [own_mean, own_deviation] = mean_and_deviation(of_members[fold]);
     const double scale = own_deviation > 0 ? deviation / own_deviation : 0;
-    for (size_t i = 0; i < candidates.size(); ++i) {
+    for (size_t i = 0; i < candidates.size(); ++i)
       if (loaded.folds[candidates[i]] == fold) scores[i] = mean + (of_members[fold][i] - own_mean) * scale;
-    }
   }
   return scores;
 }
@@ -216,9 +215,8 @@ std::map<int64_t, Scores> score_spanning(const SegmentScorer& scorer, const std:
     any = true;
     const auto& ranks = data.plan.eval_parts[entry];
     std::vector<int64_t> parts;
-    for (size_t part = 0; part < ranks.size(); ++part) {
+    for (size_t part = 0; part < ranks.size(); ++part)
       if (ranks[part] == comm.rank()) parts.push_back(part);
-    }
     if (parts.empty()) continue;
     const auto& loaded = data.store.get(entry);
     if (loaded.evaluated.empty()) continue;

@@ -63,8 +63,8 @@ inference::Bundle make_bundle(const worker::TrainedModel& trained, const BundleN
   settings.data.allowed_roots = {};
   if (worker::SegmentScorer(trained.model, {.settings = settings, .targets = state.targets}).scores_segments()) {
     throw models::ModelError(
-        "sampler.max_segment_nodes: {}, segments.stale: {}: this model scores graphs in segments, which a "
-        "bundle cannot; train with segments.stale full_forward, or on whole graphs",
+        "sampler.max_segment_nodes: {}, segments.stale: {}: this model scores graphs in segments, which a bundle "
+        "cannot; train with segments.stale full_forward, or on whole graphs",
         settings.sampler.max_segment_nodes, word_of(settings.segments.stale));
   }
   const auto graph = trained.model->inference_graph();
@@ -121,9 +121,8 @@ std::map<std::string, double> metrics_at(const std::filesystem::path& run, int64
     const bool of_best = kind == "final" && (at == step || json.value("best_step", Json()) == step);
     if (!of_best && (kind != "eval" || !at.is_number() || at > step)) return;
     metrics.clear();
-    for (const auto& [key, value] : json.items()) {
+    for (const auto& [key, value] : json.items())
       if (key.find('/') != std::string::npos && value.is_number()) metrics[key] = value;
-    }
   });
   return metrics;
 }

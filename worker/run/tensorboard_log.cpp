@@ -70,9 +70,8 @@ tensorboard::Parameters parameters_of(configs::Settings settings) {
   if (const auto text = read_foreign(settings.run.directory, "parameters.json", kMostBytes)) {
     const auto json = nlohmann::json::parse(*text, nullptr, false);
     if (json.is_object()) {
-      for (const auto& [key, value] : json.items()) {
+      for (const auto& [key, value] : json.items())
         if (value.is_string()) parameters[key] = value.get<std::string>();
-      }
       return parameters;
     }
   }

@@ -255,9 +255,8 @@ torch::Tensor SegmentTraining::head_scores(models::CostModel& model, const Sampl
     const auto each = model.score_pools(apart).view({candidates, fresh});
     scores = each.sum(1) * mixed.fresh.to(each.options()) +
              (before.values.squeeze(2) * mixed.stale).sum(1).to(each.options());
-    if (stale_ == Stale::scores) {
+    if (stale_ == Stale::scores)
       for (int64_t i = 0; i < fresh; ++i) write(graph, graph.part_first + i, each.detach().narrow(1, i, 1));
-    }
   }
   return scores;
 }

@@ -28,9 +28,8 @@ void read_ahead(RunContext& run) {
   auto order = Sampler(run.plan, run.settings.sampler, run.settings.trainer.seed).first_uses(0, run.comm.rank());
   // What is evaluated only comes last.
   const std::set<int64_t> sampled(order.begin(), order.end());
-  for (const int64_t entry : run.store->entries()) {
+  for (const int64_t entry : run.store->entries())
     if (!sampled.contains(entry)) order.push_back(entry);
-  }
   run.store->read_ahead(order);
 }
 
@@ -231,8 +230,7 @@ void fit_transforms(RunContext& run) {
   if (failed == 0 && run.settings.model.failure_output)
     run.log.warn(
         "model.failure_output: true, but no training candidate failed: predicted chances of failure will be "
-        "meaningless; set "
-        "it to false, or pack records with those that failed");
+        "meaningless; set it to false, or pack records with those that failed");
 }
 
 }  // namespace foretime::worker

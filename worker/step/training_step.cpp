@@ -31,9 +31,8 @@ TrainingStep::TrainingStep(RunContext& run, TrainingListener& events)
               run.profiler),
       monitor_(run.profiler) {
   reduce_parameters(run.optimizer->parameters());
-  for (const auto& buffer : run.model->named_buffers()) {
+  for (const auto& buffer : run.model->named_buffers())
     if (models::is_running_statistic(buffer.key())) running_statistics_.push_back(buffer.value());
-  }
 }
 
 std::vector<StepResult> TrainingStep::take(int64_t step, bool read_back) {
@@ -150,9 +149,9 @@ std::vector<StepResult> TrainingStep::read_results() {
     if (result.failed_stores > 0) comm::run_together(run_.comm, [&] { run_.store->check(); });
     if (!std::isfinite(result.loss) || !std::isfinite(result.gradient_norm)) {
       throw coordinator::RunError(
-          "step {}: loss {} and gradient norm {}: training has diverged; try a lower "
-          "optimizer.learning_rate, or a smaller optimizer.clip_norm (where the run has checkpoints, with "
-          "run.overwrite=true or another run.directory)",
+          "step {}: loss {} and gradient norm {}: training has diverged; try a lower optimizer.learning_rate, or a "
+          "smaller optimizer.clip_norm (where the run has checkpoints, with run.overwrite=true or another "
+          "run.directory)",
           result.step, result.loss, result.gradient_norm);
     }
   }
@@ -190,11 +189,10 @@ void TrainingStep::train_head_only() {
   if (std::exchange(head_only_, true)) return;
   NamedTensors head;
   for (const auto& [name, tensor] : run_.optimizer->parameters()) {
-    if (is_head_parameter(name)) {
+    if (is_head_parameter(name))
       head.emplace_back(name, tensor);
-    } else {
+    else
       torch::Tensor(tensor).requires_grad_(false);
-    }
   }
   run_.optimizer->zero_grad();
   reduce_parameters(head);

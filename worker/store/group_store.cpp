@@ -56,9 +56,8 @@ void merge_duplicates(LoadedGroup& loaded, const std::vector<uint64_t>& hashes, 
   for (const auto& [candidate, sum, ran] : kept) loaded.train.push_back(candidate);
   if (!mean) return;
   std::vector<double> runtimes(loaded.group.runtimes.begin(), loaded.group.runtimes.end());
-  for (const auto& [candidate, sum, ran] : kept) {
+  for (const auto& [candidate, sum, ran] : kept)
     if (ran > 0) runtimes[candidate] = sum / ran;
-  }
   loaded.group.runtimes = std::move(runtimes);
 }
 
@@ -98,11 +97,10 @@ void divide_candidates(LoadedGroup& loaded, sharding::Role role, const configs::
     if (hashes.empty()) hashes = data::configuration_hashes(group);
     for (int64_t c = 0; c < group.candidates; ++c) {
       const uint64_t hash = hashes[c];
-      if (random_unit({seed, random_stream::holdout, hash}) < settings.data.holdout) {
+      if (random_unit({seed, random_stream::holdout, hash}) < settings.data.holdout)
         held_out.push_back(c);
-      } else if (random_unit({seed, random_stream::train_fraction, hash}) < settings.data.train_fraction) {
+      else if (random_unit({seed, random_stream::train_fraction, hash}) < settings.data.train_fraction)
         loaded.train.push_back(c);
-      }
     }
     if (loaded.train.empty()) {
       throw DataError("{}: no candidate is left to train on (of {}, with data.holdout {} and data.train_fraction {})",

@@ -58,10 +58,8 @@ void check_records(const fs::path& first, const TuningSources& sources, const in
 void check_runtimes(const data::Group& group, const std::string& file) {
   const auto wrong = std::find_if(group.runtimes.begin(), group.runtimes.end(), [](double t) { return !(t > 0.0); });
   if (wrong != group.runtimes.end())
-    throw DataError(
-        "{}: workload {}: programs without a run time, expected \"runtime\", seconds, of "
-        "each",
-        file, group.name);
+    throw DataError("{}: workload {}: programs without a run time, expected \"runtime\", seconds, of each", file,
+                    group.name);
 }
 
 /// Packs save_json text.

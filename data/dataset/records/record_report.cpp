@@ -82,9 +82,8 @@ ordered_json to_object(const RecordReport& report) {
   json["records"] = report.counts.records;
   json["failed"] = report.counts.failed();
   ordered_json errors = ordered_json::object();
-  for (size_t i = 1; i < kRecordErrors; ++i) {
+  for (size_t i = 1; i < kRecordErrors; ++i)
     if (report.counts.errors[i] > 0) errors[record_error_name(static_cast<RecordError>(i))] = report.counts.errors[i];
-  }
   json["errors"] = errors;
   json["copies"] = report.copies;
   json["malformed"] = report.counts.malformed;

@@ -93,9 +93,8 @@ bool is_opcode(std::string_view text) {
 bool leads_to_opcode(const HloSource& source, std::string_view message, std::span<const uint32_t> path) {
   if (path.empty()) return is_opcode(message);
   WireReader reader(source, message);
-  for (WireField field; reader.next_if_any(field);) {
+  for (WireField field; reader.next_if_any(field);)
     if (field.is_bytes(path[0]) && leads_to_opcode(source, field.bytes, path.subspan(1))) return true;
-  }
   return false;
 }
 
@@ -106,9 +105,8 @@ bool has_buffers(const HloSource& source) {
   for (WireField field; reader.next_if_any(field);) {
     if (!field.is_bytes(kRunsOrBuffers)) continue;
     WireReader inner(source, field.bytes);
-    for (WireField part; inner.next_if_any(part);) {
+    for (WireField part; inner.next_if_any(part);)
       if (part.is_bytes(kRunsOrBuffers)) return true;
-    }
   }
   return false;
 }
@@ -148,9 +146,8 @@ struct RunState {
 int64_t run_time(const HloSource& source, std::string_view profile) {
   int64_t time = 0;
   WireReader reader(source, profile);
-  for (WireField field; reader.next(field);) {
+  for (WireField field; reader.next(field);)
     if (field.is_varint(hlo::ExecutionProfile::kComputeTimeNsFieldNumber)) time = field.value;
-  }
   return time;
 }
 
@@ -233,10 +230,9 @@ TuningCandidates choose_candidates(const HloSource& source, const TuningOutline&
       continue;
     }
     if (!chosen.runs.empty() && state.kind != chosen.kind)
-      source.fail(
-          fmt::format("byte {}: run {} has another kind of configuration than those before it, expected tiles "
-                      "or layouts for all",
-                      source.offset(tuning.runs[i]), i));
+      source.fail(fmt::format(
+          "byte {}: run {} has another kind of configuration than those before it, expected tiles or layouts for all",
+          source.offset(tuning.runs[i]), i));
     chosen.kind = state.kind;
     chosen.runs.push_back(tuning.runs[i]);
     chosen.runtimes.push_back(state.runtime);
@@ -355,8 +351,8 @@ void HloFile::open(const std::string& stem, std::optional<HloMessage> message) {
   const auto found = message ? message : find_message(source_);
   if (!found)
     source_.fail(
-        "no instruction with an opcode in it, expected HloModuleProto, HloProto, ModuleTuningData or "
-        "TuningData as binary protobuf");
+        "no instruction with an opcode in it, expected HloModuleProto, HloProto, ModuleTuningData or TuningData as "
+        "binary protobuf");
   message_ = *found;
   list_modules(stem);
 }
@@ -387,9 +383,8 @@ TuningOutline HloFile::outline(const Module& module) const {
     case HloMessage::hlo: {
       TuningOutline outline;
       WireReader reader(source_, module.bytes);
-      for (WireField field; reader.next(field);) {
+      for (WireField field; reader.next(field);)
         if (field.is_bytes(kModule)) outline.module.push_back(field.bytes);
-      }
       return outline;
     }
     default:

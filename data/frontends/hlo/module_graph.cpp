@@ -20,9 +20,8 @@ constexpr uint32_t kInstructionId = 35;
 int64_t read_id(const HloSource& source, std::string_view instruction) {
   int64_t id = 0;
   WireReader reader(source, instruction);
-  for (WireField field; reader.next(field);) {
+  for (WireField field; reader.next(field);)
     if (field.is_varint(kInstructionId)) id = field.value;
-  }
   return id;
 }
 
@@ -124,9 +123,8 @@ bool is_read(uint32_t field) {
 
 /// TpuGraphs' rule for the computations after which node_splits cuts.
 bool ends_split(std::string_view computation) {
-  for (const char* part : {"cluster", "while", "cond"}) {
+  for (const char* part : {"cluster", "while", "cond"})
     if (computation.find(part) != std::string_view::npos) return true;
-  }
   return false;
 }
 

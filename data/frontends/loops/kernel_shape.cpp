@@ -69,17 +69,15 @@ KernelShape::KernelShape(const LoopProgram& program, std::span<const WarpAccess>
 VectorLoop vector_loop(const LoopProgram& program, const ProgramStatement& statement) {
   const auto loops = program.loops_of(statement);
   VectorLoop found{loops.size(), 1};
-  for (size_t d = 0; d < loops.size(); ++d) {
+  for (size_t d = 0; d < loops.size(); ++d)
     if (loops[d].kind == LoopKind::vectorized) found = {d, loops[d].extent};
-  }
   return found;
 }
 
 double thread_iterations(const LoopProgram& program, const ProgramStatement& statement) {
   double product = 1.0;
-  for (const ProgramLoop& loop : program.loops_of(statement)) {
+  for (const ProgramLoop& loop : program.loops_of(statement))
     if (is_of_thread(loop)) product *= loop.extent;
-  }
   return product;
 }
 

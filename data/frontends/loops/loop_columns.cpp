@@ -28,9 +28,8 @@ constexpr size_t kSlots = Columns::kSlots;
 /// The depth after the last parallel loop: from there on one task runs.
 size_t task_depth(const StatementShape& shape) {
   size_t depth = 0;
-  for (size_t d = 0; d < shape.loop_count(); ++d) {
+  for (size_t d = 0; d < shape.loop_count(); ++d)
     if (runs_in_parallel(shape.loops[d])) depth = d + 1;
-  }
   return depth;
 }
 
@@ -141,9 +140,8 @@ void put_statement(const StatementShape& shape, const StatementPlace& place, con
   out.put("code", ratio(block_instructions));
   out.put("code_over", std::max(0.0, ratio(block_instructions) - kDecodedInstructions));
   double reductions = 1.0;
-  for (size_t d = 0; d < shape.loop_count(); ++d) {
+  for (size_t d = 0; d < shape.loop_count(); ++d)
     if (shape.loops[d].reduction) reductions *= shape.loops[d].extent;
-  }
   out.put("reductions", ratio(reductions));
   const double stored = shape.loop_count() > 0 ? std::max(1.0, shape.steps(0)[0].footprint) : 1.0;
   out.put("recomputed", ratio(shape.iterations / reductions / stored));

@@ -60,9 +60,8 @@ WarpAccess warp_access(std::span<const int64_t> lanes, int64_t vector, int64_t s
   vector = std::clamp<int64_t>(vector, 1, kMostVector);
   stride = std::clamp(stride, -kFarthestStride, kFarthestStride);
   Positions all;
-  for (const int64_t lane : lanes) {
+  for (const int64_t lane : lanes)
     for (int64_t v = 0; v < vector; ++v) all.add(lane + v * stride);
-  }
   WarpAccess result;
   result.bytes = static_cast<double>(all.count) * element_bytes;
   all.sort_and_merge();

@@ -238,9 +238,8 @@ constexpr size_t kFailuresShown = 5;
 template <class Names, class Counts>
 std::vector<std::pair<std::string, int64_t>> by_count(const Names& names, const Counts& counts) {
   std::vector<std::pair<std::string, int64_t>> rows;
-  for (size_t i = 0; i < counts.size(); ++i) {
+  for (size_t i = 0; i < counts.size(); ++i)
     if (counts[i] > 0) rows.emplace_back(names[i], counts[i]);
-  }
   std::ranges::stable_sort(rows, [](const auto& a, const auto& b) { return a.second > b.second; });
   return rows;
 }
@@ -299,9 +298,8 @@ TirReport inspect_tir(const std::filesystem::path& path, const TirLimits& limits
     }
   }
   report.workloads = workloads.size();
-  for (const auto& [member, reader] : readers) {
+  for (const auto& [member, reader] : readers)
     if (reader.summary().documents > 0) report.members[member] = reader.summary();
-  }
   if (report.members.empty())
     throw DataError(report.first_failures.empty() ? fmt::format("{}: no programs", report.file)
                                                   : report.first_failures.front());

@@ -53,9 +53,8 @@ struct Neighbours {
     const auto back = static_cast<uint64_t>(std::count(begin, end, from)), all = static_cast<uint64_t>(end - begin);
     if (back == all) return -1;
     uint64_t left = random() % (all - back);
-    for (auto other = begin;; ++other) {
+    for (auto other = begin;; ++other)
       if (*other != from && left-- == 0) return *other;
-    }
   }
 };
 

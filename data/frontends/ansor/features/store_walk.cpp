@@ -150,11 +150,10 @@ KnownValue StoreWalk::choice(int32_t id, std::span<const KnownValue> axes, bool 
   count_integer(a);
   count_integer(b);
   const bool integer = a.type == KnownValue::Type::integer;
-  if (!lazy) {
+  if (!lazy)
     ++count.integer.select;
-  } else {
+  else
     ++(integer ? count.integer_math : count.float_math);
-  }
   if (!integer) return a.type == KnownValue::Type::truth ? KnownValue::truth() : KnownValue::real();
   KnownValue chosen = a;
   chosen.constant = false;

@@ -308,9 +308,8 @@ std::vector<std::string> record_file_names(const std::vector<std::filesystem::pa
 
 std::string group_name(const std::string& workload_key) {
   std::string name;
-  for (const char c : workload_key) {
+  for (const char c : workload_key)
     if (c != '"' && c != ' ' && c != '\\') name += c == '/' ? '_' : c;
-  }
   return name;
 }
 

@@ -252,9 +252,8 @@ struct Replayer::Work {
   void compute_inline(const ScheduleStep& step) {
     NestStage& stage = stage_of(step.stage);
     const DagStage& defined = nest_->dag->stages[step.stage];
-    for (const NestStage& attached : nest_->stages) {
+    for (const NestStage& attached : nest_->stages)
       if (attached.attach_stage == step.stage) throw DataError("inlined, though stages are attached to it");
-    }
     if (defined.input || !defined.reduce_axes.empty() || defined.output)
       throw DataError("inlined, though it is {}", defined.input    ? "an input"
                                                   : defined.output ? "an output"
@@ -359,9 +358,8 @@ struct Replayer::Work {
   /// Attachments to iterators of `stage` go where `map` sends their numbers, all at once.
   template <class Map>
   void move_attachments(int32_t stage, Map map) {
-    for (NestStage& attached : nest_->stages) {
+    for (NestStage& attached : nest_->stages)
       if (attached.attach_stage == stage) attached.attach_iterator = map(attached.attach_iterator);
-    }
   }
   /// The nest's DAG becomes what `make` makes of it, which depends on `numbers` and the step's text only.
   template <class Make>
@@ -378,9 +376,8 @@ struct Replayer::Work {
   }
   /// A stage is put before `place`; the stage there, and all after it, move by one.
   void insert_stage(int32_t place) {
-    for (NestStage& stage : nest_->stages) {
+    for (NestStage& stage : nest_->stages)
       if (stage.attach_stage >= place) ++stage.attach_stage;
-    }
     const size_t position = place;
     nest_->stages.insert(nest_->stages.begin() + place, fresh_stage(nest_->dag->stages[position]));
   }
