@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <string_view>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

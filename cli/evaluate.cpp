@@ -1,4 +1,3 @@
-#include <memory>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>

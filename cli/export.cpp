@@ -1,6 +1,4 @@
-#include <algorithm>
 #include <filesystem>
-#include <memory>
 #include <set>
 
 #include <fmt/format.h>

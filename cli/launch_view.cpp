@@ -7,7 +7,6 @@
 #include <sstream>
 #include <string_view>
 #include <system_error>
-#include <thread>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -1,7 +1,6 @@
 #include "cli/workload_texts.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <filesystem>
 
 #include <fmt/format.h>

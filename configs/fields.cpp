@@ -4,7 +4,6 @@
 #include <charconv>
 #include <cmath>
 #include <concepts>
-#include <limits>
 #include <type_traits>
 
 #include <fmt/format.h>

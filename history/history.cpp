@@ -1,6 +1,5 @@
 #include "history/history.h"
 
-#include <algorithm>
 #include <cmath>
 #include <set>
 

@@ -1,8 +1,6 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <cstring>
-#include <limits>
 #include <string_view>
 
 #include <fmt/format.h>

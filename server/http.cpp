@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <atomic>
 #include <optional>
-#include <utility>
 
 #include <arpa/inet.h>
 #include <microhttpd.h>

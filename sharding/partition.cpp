@@ -1,6 +1,5 @@
 #include "sharding/partition.h"
 
-#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <map>

@@ -2,9 +2,7 @@
 
 #include <algorithm>
 #include <functional>
-#include <string>
 #include <utility>
-#include <vector>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

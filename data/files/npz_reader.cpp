@@ -7,7 +7,6 @@
 #include <limits>
 #include <set>
 #include <type_traits>
-#include <utility>
 
 #include <fmt/format.h>
 #include <zip.h>

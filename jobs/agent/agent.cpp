@@ -1,9 +1,7 @@
 #include "jobs/agent/agent.h"
 
 #include <algorithm>
-#include <atomic>
 #include <functional>
-#include <memory>
 #include <string>
 #include <utility>
 #include <vector>

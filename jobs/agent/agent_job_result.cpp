@@ -1,5 +1,4 @@
 // How the exit of an attempt becomes its result.
-#include <algorithm>
 #include <cmath>
 #include <csignal>
 #include <cstring>

@@ -1,7 +1,6 @@
 #include "jobs/agent/attempt_end.h"
 
 #include <algorithm>
-#include <optional>
 #include <utility>
 
 #include <fmt/format.h>

@@ -1,7 +1,5 @@
 #include "jobs/agent/attempt_folder.h"
 
-#include <algorithm>
-
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 #include <unistd.h>

@@ -1,7 +1,6 @@
 #include "jobs/agent/old_attempts.h"
 
 #include <algorithm>
-#include <optional>
 #include <set>
 #include <utility>
 
@@ -12,7 +11,6 @@
 #include "base/atomic_file.h"
 #include "base/files.h"
 #include "base/foreign_file.h"
-#include "jobs/agent/attempt_folder.h"
 
 namespace foretime::jobs {
 namespace {

@@ -1,7 +1,6 @@
 #include "jobs/artifacts/artifact_store.h"
 
 #include <algorithm>
-#include <filesystem>
 #include <utility>
 
 #include <fmt/format.h>

@@ -4,7 +4,6 @@
 #include <array>
 #include <regex>
 #include <sstream>
-#include <utility>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>

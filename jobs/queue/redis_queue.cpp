@@ -11,7 +11,6 @@
 #include "base/numbers.h"
 #include "base/text.h"
 #include "jobs/error.h"
-#include "jobs/queue/job_hash.h"
 #include "jobs/queue/packed_record.h"
 
 namespace foretime::jobs {

@@ -1,7 +1,6 @@
 #include "worker/batches/sampler.h"
 
 #include <algorithm>
-#include <stdexcept>
 #include <unordered_set>
 
 #include "base/check.h"

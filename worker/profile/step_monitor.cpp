@@ -1,9 +1,7 @@
 #include "worker/profile/step_monitor.h"
 
 #include <algorithm>
-#include <chrono>
 #include <numeric>
-#include <utility>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>

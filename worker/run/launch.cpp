@@ -1,7 +1,6 @@
 #include "worker/run/launch.h"
 
 #include <chrono>
-#include <cstdio>
 #include <cstdlib>
 #include <string>
 #include <system_error>

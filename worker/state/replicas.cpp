@@ -1,6 +1,5 @@
 #include "worker/state/replicas.h"
 
-#include <cstring>
 #include <string>
 #include <vector>
 

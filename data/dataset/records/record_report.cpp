@@ -1,7 +1,6 @@
 #include "data/dataset/records/record_report.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <limits>
 #include <unordered_map>

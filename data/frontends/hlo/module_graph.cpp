@@ -1,7 +1,6 @@
 #include "data/frontends/hlo/module_graph.h"
 
 #include <algorithm>
-#include <utility>
 
 #include <fmt/format.h>
 

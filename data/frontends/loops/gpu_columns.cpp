@@ -1,6 +1,5 @@
 #include "data/frontends/loops/gpu_columns.h"
 
-#include <array>
 #include <cstdlib>
 
 #include "base/index_range.h"

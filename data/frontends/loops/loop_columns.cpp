@@ -1,8 +1,6 @@
 #include "data/frontends/loops/loop_columns.h"
 
-#include <array>
 #include <cstdlib>
-#include <stdexcept>
 #include <utility>
 
 #include <fmt/format.h>

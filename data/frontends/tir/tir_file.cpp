@@ -5,7 +5,6 @@
 #include <limits>
 #include <set>
 #include <unordered_map>
-#include <utility>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>

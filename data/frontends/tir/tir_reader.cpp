@@ -1,7 +1,6 @@
 #include "data/frontends/tir/tir_reader.h"
 
 #include <algorithm>
-#include <utility>
 #include <vector>
 
 #include <fmt/format.h>

@@ -1,6 +1,5 @@
 #include "data/frontends/ansor/dag/expression.h"
 
-#include <algorithm>
 #include <array>
 
 #include <fmt/format.h>
