@@ -121,19 +121,6 @@ bool has_no_reader(const std::exception& error) {
 /// Returns "rank N: " for one of several ranks, each of which prints its own errors.
 std::string rank_prefix() { return comm::launched_by_mpi() ? fmt::format("rank {}: ", comm::launched_rank()) : ""; }
 
-}  // namespace
-
-void exec_named_program(Program self, char** argv) {
-  for (const auto& [name, program, text] : kOtherSubcommands)
-    if (argv[1] != nullptr && name == argv[1]) exec_program(self, program, argv);
-}
-
-std::string description_of(std::string_view name) {
-  return std::ranges::find(kOtherSubcommands, name, &Subcommand::name)->text;
-}
-
-namespace {
-
 void require_address_space() {
   const uint64_t least = least_address_space(kFullProgramBytes, environ), limit = address_space_limit();
   if (limit >= least) return;
@@ -145,6 +132,15 @@ void require_address_space() {
 }
 
 }  // namespace
+
+void exec_named_program(Program self, char** argv) {
+  for (const auto& [name, program, text] : kOtherSubcommands)
+    if (argv[1] != nullptr && name == argv[1]) exec_program(self, program, argv);
+}
+
+std::string description_of(std::string_view name) {
+  return std::ranges::find(kOtherSubcommands, name, &Subcommand::name)->text;
+}
 
 void exec_program(Program self, Program program, char** argv) {
   if (program == Program::full || program == Program::experiments) require_address_space();

@@ -63,25 +63,6 @@ constexpr double kKibPerMib = 1024;
 
 double rounded(double value) { return std::round(value * 1000) / 1000; }
 
-}  // namespace
-
-std::string config_differences(const configs::Settings& before, const configs::Settings& now) {
-  auto old_settings = result_shaping(before), new_settings = result_shaping(now);
-  const auto old_fields = configs::list_fields(old_settings).fields,
-             new_fields = configs::list_fields(new_settings).fields;
-  const auto text = [](const configs::Settings& settings, const configs::Field& field) {
-    return configs::is_read(settings, field.key) ? configs::write_value(field.value) : std::string("unused");
-  };
-  std::string differences;
-  for (size_t i = 0; i < new_fields.size(); ++i) {
-    const auto left = text(old_settings, old_fields[i]), right = text(new_settings, new_fields[i]);
-    if (left != right) differences += fmt::format("\n  {}: {} -> {}", new_fields[i].key, left, right);
-  }
-  return differences;
-}
-
-namespace {
-
 constexpr uint64_t kMostNoteBytes = 1 << 20, kMostSettingsBytes = 64 << 20;
 
 // What a run writes into its directory.
@@ -138,6 +119,21 @@ bool has_no_foreign_log(const fs::path& folder) {
 }
 
 }  // namespace
+
+std::string config_differences(const configs::Settings& before, const configs::Settings& now) {
+  auto old_settings = result_shaping(before), new_settings = result_shaping(now);
+  const auto old_fields = configs::list_fields(old_settings).fields,
+             new_fields = configs::list_fields(new_settings).fields;
+  const auto text = [](const configs::Settings& settings, const configs::Field& field) {
+    return configs::is_read(settings, field.key) ? configs::write_value(field.value) : std::string("unused");
+  };
+  std::string differences;
+  for (size_t i = 0; i < new_fields.size(); ++i) {
+    const auto left = text(old_settings, old_fields[i]), right = text(new_settings, new_fields[i]);
+    if (left != right) differences += fmt::format("\n  {}: {} -> {}", new_fields[i].key, left, right);
+  }
+  return differences;
+}
 
 void require_run_or_empty_folder(const fs::path& folder) {
   const bool own_log = has_no_foreign_log(folder);

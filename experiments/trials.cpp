@@ -150,46 +150,6 @@ void apply_fold(const Fold& fold, configs::Settings& settings, const std::string
   trainer.metric = "test/" + trainer.metric.substr(trainer.metric.find('/') + 1);
 }
 
-}  // namespace
-
-std::vector<Trial> trials_of(const Experiment& experiment, const fs::path& out) {
-  std::vector<Trial> trials;
-  const auto folds = make_folds(experiment);
-  const auto count = std::max<int64_t>(1, std::ssize(folds));
-  auto fractions = experiment.fractions;
-  std::reverse(fractions.begin(), fractions.end());
-  for (const uint64_t seed : experiment.seeds) {
-    for (const double fraction : fractions) {
-      for (size_t e = 0; e < experiment.entries.size(); ++e) {
-        const auto& entry = experiment.entries[e];
-        for (int64_t f = 0; f < count; ++f) {
-          Trial trial{e, fraction, seed, settings_of(experiment, entry), {}, folds.empty() ? -1 : f};
-          trial.settings.data.train_fraction = fraction;
-          trial.settings.trainer.seed = seed;
-          if (!folds.empty()) apply_fold(folds[f], trial.settings, experiment.origin);
-          auto conflict = configs::find_conflict(trial.settings);
-          if (conflict.empty() && entry.kind == EntryKind::model)
-            conflict = configs::find_metric_conflict(trial.settings, /*needed=*/false);
-          if (!conflict.empty()) throw ExperimentError("{}: {}: {}", experiment.origin, entry.label, conflict);
-          trial.folder = out / "trials" / folder_name(entry, trial);
-          trial.settings.run.directory = trial.folder.string();
-          trials.push_back(std::move(trial));
-        }
-      }
-    }
-  }
-  return trials;
-}
-
-std::string describe(const Experiment& experiment, const Trial& trial) {
-  auto text = fmt::format("{}, {:.4g} % of the training data, seed {}", experiment.entries[trial.entry].label,
-                          100 * trial.fraction, trial.seed);
-  if (trial.fold >= 0) text += fmt::format(", fold {}", trial.fold);
-  return text;
-}
-
-namespace {
-
 std::string key_of(const ExperimentEntry& entry, const configs::Settings& settings, bool measured) {
   auto own = settings;
   const configs::Settings defaults;
@@ -229,6 +189,42 @@ std::string key_of(const ExperimentEntry& entry, const configs::Settings& settin
 }
 
 }  // namespace
+
+std::vector<Trial> trials_of(const Experiment& experiment, const fs::path& out) {
+  std::vector<Trial> trials;
+  const auto folds = make_folds(experiment);
+  const auto count = std::max<int64_t>(1, std::ssize(folds));
+  auto fractions = experiment.fractions;
+  std::reverse(fractions.begin(), fractions.end());
+  for (const uint64_t seed : experiment.seeds) {
+    for (const double fraction : fractions) {
+      for (size_t e = 0; e < experiment.entries.size(); ++e) {
+        const auto& entry = experiment.entries[e];
+        for (int64_t f = 0; f < count; ++f) {
+          Trial trial{e, fraction, seed, settings_of(experiment, entry), {}, folds.empty() ? -1 : f};
+          trial.settings.data.train_fraction = fraction;
+          trial.settings.trainer.seed = seed;
+          if (!folds.empty()) apply_fold(folds[f], trial.settings, experiment.origin);
+          auto conflict = configs::find_conflict(trial.settings);
+          if (conflict.empty() && entry.kind == EntryKind::model)
+            conflict = configs::find_metric_conflict(trial.settings, /*needed=*/false);
+          if (!conflict.empty()) throw ExperimentError("{}: {}: {}", experiment.origin, entry.label, conflict);
+          trial.folder = out / "trials" / folder_name(entry, trial);
+          trial.settings.run.directory = trial.folder.string();
+          trials.push_back(std::move(trial));
+        }
+      }
+    }
+  }
+  return trials;
+}
+
+std::string describe(const Experiment& experiment, const Trial& trial) {
+  auto text = fmt::format("{}, {:.4g} % of the training data, seed {}", experiment.entries[trial.entry].label,
+                          100 * trial.fraction, trial.seed);
+  if (trial.fold >= 0) text += fmt::format(", fold {}", trial.fold);
+  return text;
+}
 
 std::string trial_key(const ExperimentEntry& entry, const configs::Settings& settings) {
   return key_of(entry, settings, /*measured=*/true);

@@ -101,6 +101,10 @@ void check_subset(const data::Group& group, const NodeSubset& subset) {
     FORETIME_CHECK(pool >= 0 && pool < subset.pools, "{}: pool {} of {}", group.name, pool, subset.pools);
 }
 
+constexpr int64_t kFirst = 4096;
+constexpr int64_t kSharedPerState = 16;  // numbers per candidate that cost as much memory as a state
+constexpr double kGrowth = 16;
+
 }  // namespace
 
 double largest_laplacian_eigenvalue(const CsrMatrix& symmetric, int64_t first, int64_t last) {
@@ -294,14 +298,6 @@ data::Group induced_group(const data::Group& group, std::span<const int32_t> nod
   result.layout.codes = std::move(codes);
   return result;
 }
-
-namespace {
-
-constexpr int64_t kFirst = 4096;
-constexpr int64_t kSharedPerState = 16;  // numbers per candidate that cost as much memory as a state
-constexpr double kGrowth = 16;
-
-}  // namespace
 
 PieceSize::PieceSize(const data::Group& group, const PlanSource& source, int64_t max_states)
     : limit_(max_states), candidates_(1), shares_(source.symbolic != nullptr) {

@@ -36,6 +36,55 @@ bool lies_in(const fs::path& file, const fs::path& folder) {
   return std::mismatch(folder.begin(), folder.end(), file.begin(), file.end()).first == folder.end();
 }
 
+using Json = nlohmann::json;
+
+uint64_t mix_text(const std::string& text) {
+  uint64_t state = 0;
+  for (const char c : text) state = mix(state ^ static_cast<uint8_t>(c));
+  return state;
+}
+
+int64_t samples_per_epoch(const data::GroupHeader& header, const configs::SamplerSettings& sampler) {
+  if (sampler.samples_per_group > 0) return sampler.samples_per_group;
+  const int64_t at_once = sampler.candidates_per_group;
+  return at_once == 0 ? 1 : std::max<int64_t>(1, (header.candidates + at_once - 1) / at_once);
+}
+
+uint64_t mix_entry(uint64_t state, const IndexEntry& entry) {
+  state = random_bits({state, entry.header.fingerprint, mix_text(entry.header.name), entry.role});
+  return entry.parts > 1 ? random_bits({state, entry.parts}) : state;
+}
+
+/// All that goes to the other ranks, in one order.
+void each_field(auto& entry, const auto& field) {
+  const auto all = [&](auto&... values) { (field(values), ...); };
+  auto& header = entry.header;
+  all(header.file, header.member, header.name, header.kind, header.collection, header.graphs, header.nodes,
+      header.edges, header.candidates, header.configurable, header.feature_count, header.node_type_count,
+      header.fingerprint, entry.role, entry.parts, entry.sample_cost, entry.sharing, entry.samples);
+}
+
+constexpr int64_t kMostNodes = int64_t{1} << 31;  // node ids are 32 bits wide
+
+/// Position of each column of a size list.
+std::map<std::string, size_t> size_columns(const CsvTable& table) {
+  constexpr const char* kKnown[] = {"nodes", "edges", "configurable", "candidates", "name"};
+  std::map<std::string, size_t> columns;
+  for (const auto& column : table.columns) {
+    const auto name = trimmed(column);
+    if (std::ranges::find(kKnown, name) == std::end(kKnown))
+      throw DataError("{}: line 1: column '{}'; expected nodes, edges and, if known, configurable, candidates, name",
+                      table.origin, name);
+    if (!columns.emplace(name, columns.size()).second)
+      throw DataError("{}: line 1: column {} occurs twice", table.origin, name);
+  }
+  for (const char* needed : {"nodes", "edges"}) {
+    if (!columns.contains(needed))
+      throw DataError("{}: line 1: no column {}; expected at least nodes and edges", table.origin, needed);
+  }
+  return columns;
+}
+
 }  // namespace
 
 data::FileCheck allowed_roots_check(const configs::DataSettings& settings) {
@@ -53,24 +102,6 @@ data::FileCheck allowed_roots_check(const configs::DataSettings& settings) {
   };
 }
 
-namespace {
-
-using Json = nlohmann::json;
-
-uint64_t mix_text(const std::string& text) {
-  uint64_t state = 0;
-  for (const char c : text) state = mix(state ^ static_cast<uint8_t>(c));
-  return state;
-}
-
-int64_t samples_per_epoch(const data::GroupHeader& header, const configs::SamplerSettings& sampler) {
-  if (sampler.samples_per_group > 0) return sampler.samples_per_group;
-  const int64_t at_once = sampler.candidates_per_group;
-  return at_once == 0 ? 1 : std::max<int64_t>(1, (header.candidates + at_once - 1) / at_once);
-}
-
-}  // namespace
-
 std::string to_string(Role role) { return role == Role::train ? "train" : role == Role::valid ? "valid" : "test"; }
 
 std::vector<int64_t> DatasetIndex::with_role(Role role) const {
@@ -85,15 +116,6 @@ std::vector<data::GroupHeader> DatasetIndex::headers() const {
   for (const IndexEntry& entry : entries) all.push_back(entry.header);
   return all;
 }
-
-namespace {
-
-uint64_t mix_entry(uint64_t state, const IndexEntry& entry) {
-  state = random_bits({state, entry.header.fingerprint, mix_text(entry.header.name), entry.role});
-  return entry.parts > 1 ? random_bits({state, entry.parts}) : state;
-}
-
-}  // namespace
 
 uint64_t DatasetIndex::fingerprint() const {
   uint64_t state = 0;
@@ -175,19 +197,6 @@ void check_representation(const DatasetIndex& dataset, const configs::DataSettin
   }
 }
 
-namespace {
-
-/// All that goes to the other ranks, in one order.
-void each_field(auto& entry, const auto& field) {
-  const auto all = [&](auto&... values) { (field(values), ...); };
-  auto& header = entry.header;
-  all(header.file, header.member, header.name, header.kind, header.collection, header.graphs, header.nodes,
-      header.edges, header.candidates, header.configurable, header.feature_count, header.node_type_count,
-      header.fingerprint, entry.role, entry.parts, entry.sample_cost, entry.sharing, entry.samples);
-}
-
-}  // namespace
-
 std::string serialize(const DatasetIndex& dataset) {
   Json list = Json::array();
   for (const auto& entry : dataset.entries) {
@@ -228,31 +237,6 @@ void verify_files(const DatasetIndex& dataset, const std::vector<int64_t>& entri
                       expected.file.string(), expected.name, found->second, expected.fingerprint);
   }
 }
-
-namespace {
-
-constexpr int64_t kMostNodes = int64_t{1} << 31;  // node ids are 32 bits wide
-
-/// Position of each column of a size list.
-std::map<std::string, size_t> size_columns(const CsvTable& table) {
-  constexpr const char* kKnown[] = {"nodes", "edges", "configurable", "candidates", "name"};
-  std::map<std::string, size_t> columns;
-  for (const auto& column : table.columns) {
-    const auto name = trimmed(column);
-    if (std::ranges::find(kKnown, name) == std::end(kKnown))
-      throw DataError("{}: line 1: column '{}'; expected nodes, edges and, if known, configurable, candidates, name",
-                      table.origin, name);
-    if (!columns.emplace(name, columns.size()).second)
-      throw DataError("{}: line 1: column {} occurs twice", table.origin, name);
-  }
-  for (const char* needed : {"nodes", "edges"}) {
-    if (!columns.contains(needed))
-      throw DataError("{}: line 1: no column {}; expected at least nodes and edges", table.origin, needed);
-  }
-  return columns;
-}
-
-}  // namespace
 
 SizeList read_size_list(const std::filesystem::path& file, const configs::Settings& settings,
                         const SizeAssumptions& assumptions) {

@@ -126,6 +126,22 @@ TrialQuery trial_query(const std::map<std::string, std::string>& query) {
   return trials;
 }
 
+/// A place among those who read files, for as long as this lives. Throws HttpError where none becomes free.
+template <class Semaphore>
+class Place {
+ public:
+  explicit Place(Semaphore& places) : places_(places) {
+    if (!places_.try_acquire_for(kPatience))
+      throw HttpError{503, "busy", "other requests are still reading files of runs; try again"};
+  }
+  ~Place() { places_.release(); }
+  Place(const Place&) = delete;
+  Place& operator=(const Place&) = delete;
+
+ private:
+  Semaphore& places_;
+};
+
 }  // namespace
 
 BoardService::BoardService(std::unique_ptr<QueueApi> queue, std::filesystem::path runs, BoardAccess access)
@@ -197,26 +213,6 @@ Json BoardService::make(const std::string& path, const Query& query) {
   if (!queue_) throw HttpError{404, "no_queue", "this board shows only run directories and no queue"};
   return path == "/api/job" ? answer_of_job(needed(query, "id")) : answer_of_queue(path, query);
 }
-
-namespace {
-
-/// A place among those who read files, for as long as this lives. Throws HttpError where none becomes free.
-template <class Semaphore>
-class Place {
- public:
-  explicit Place(Semaphore& places) : places_(places) {
-    if (!places_.try_acquire_for(kPatience))
-      throw HttpError{503, "busy", "other requests are still reading files of runs; try again"};
-  }
-  ~Place() { places_.release(); }
-  Place(const Place&) = delete;
-  Place& operator=(const Place&) = delete;
-
- private:
-  Semaphore& places_;
-};
-
-}  // namespace
 
 Json BoardService::answer_of_runs(const std::string& path, const Query& query) {
   const Place place(readers_);

@@ -133,6 +133,32 @@ bool has_name_of_two_collections(const std::vector<GroupHeader>& groups) {
   return false;
 }
 
+EvalIndices read_file(const std::filesystem::path& file) {
+  const std::string origin = file.string();
+  const auto text = read_input(file);
+  nlohmann::json json;
+  try {
+    json = nlohmann::json::parse(text);
+  } catch (const nlohmann::json::exception& error) {
+    throw DataError("{}: {}, expected {{\"graph\": [candidate ids]}}", origin, error.what());
+  }
+  if (!json.is_object() || json.empty())
+    throw DataError("{}: {}, expected an object with graphs' names", origin, json.type_name());
+  EvalIndices indices;
+  for (const auto& [name, ids] : json.items()) {
+    if (!ids.is_array() || ids.empty())
+      throw DataError("{}: graph {}: {}, expected a list of candidate ids", origin, name,
+                      ids.is_array() ? "an empty list" : ids.type_name());
+    for (const auto& id : ids) {
+      if (!id.is_number_integer() || (id.is_number_unsigned() && id.get<uint64_t>() > INT64_MAX) ||
+          id.get<int64_t>() < 0)
+        throw DataError("{}: graph {}: {}, expected a candidate id", origin, name, id.dump());
+      indices[name].push_back(id.get<int64_t>());
+    }
+  }
+  return indices;
+}
+
 }  // namespace
 
 std::vector<GroupHeader> list_groups(const std::vector<std::string>& patterns, const fs::path& root, CandidateKind kind,
@@ -205,36 +231,6 @@ std::vector<std::string> oddities_of(const GroupHeader& header) {
 GroupSummary load_summary(const GroupHeader& header) {
   return header.member >= 0 ? load_packed_summary(header) : summarize(load_group(header));
 }
-
-namespace {
-
-EvalIndices read_file(const std::filesystem::path& file) {
-  const std::string origin = file.string();
-  const auto text = read_input(file);
-  nlohmann::json json;
-  try {
-    json = nlohmann::json::parse(text);
-  } catch (const nlohmann::json::exception& error) {
-    throw DataError("{}: {}, expected {{\"graph\": [candidate ids]}}", origin, error.what());
-  }
-  if (!json.is_object() || json.empty())
-    throw DataError("{}: {}, expected an object with graphs' names", origin, json.type_name());
-  EvalIndices indices;
-  for (const auto& [name, ids] : json.items()) {
-    if (!ids.is_array() || ids.empty())
-      throw DataError("{}: graph {}: {}, expected a list of candidate ids", origin, name,
-                      ids.is_array() ? "an empty list" : ids.type_name());
-    for (const auto& id : ids) {
-      if (!id.is_number_integer() || (id.is_number_unsigned() && id.get<uint64_t>() > INT64_MAX) ||
-          id.get<int64_t>() < 0)
-        throw DataError("{}: graph {}: {}, expected a candidate id", origin, name, id.dump());
-      indices[name].push_back(id.get<int64_t>());
-    }
-  }
-  return indices;
-}
-
-}  // namespace
 
 EvalIndices read_eval_indices(const std::filesystem::path& file) {
   if (!files().is_folder(file)) return read_file(file);

@@ -22,37 +22,6 @@ namespace fs = std::filesystem;
 constexpr const char *kCommand = "{command}", *kHosts = "{hosts}";
 constexpr std::array<const char*, 4> kVariables = {"{ranks}", "{cpus}", "{gpus}", "{threads}"};
 
-}  // namespace
-
-std::vector<std::string> split_words(const std::string& text) {
-  std::vector<std::string> words;
-  std::string word;
-  bool inside = false;
-  char quote = 0;
-  for (const char c : text) {
-    if (quote != 0) {
-      if (c == quote)
-        quote = 0;
-      else
-        word += c;
-    } else if (c == '"' || c == '\'') {
-      quote = c;
-      inside = true;
-    } else if (c == ' ' || c == '\t' || c == '\n') {
-      if (inside) words.push_back(std::exchange(word, ""));
-      inside = false;
-    } else {
-      word += c;
-      inside = true;
-    }
-  }
-  if (quote != 0) throw JobsError("launcher '{}': {} is not closed", text, quote);
-  if (inside) words.push_back(word);
-  return words;
-}
-
-namespace {
-
 void check_names(const std::string& text, const std::string& word, bool over_hosts) {
   for (size_t open = word.find('{'); open != std::string::npos; open = word.find('{', open + 1)) {
     const auto close = word.find('}', open);
@@ -94,6 +63,33 @@ fs::path real_folder(const char* what, const fs::path& path) {
 }
 
 }  // namespace
+
+std::vector<std::string> split_words(const std::string& text) {
+  std::vector<std::string> words;
+  std::string word;
+  bool inside = false;
+  char quote = 0;
+  for (const char c : text) {
+    if (quote != 0) {
+      if (c == quote)
+        quote = 0;
+      else
+        word += c;
+    } else if (c == '"' || c == '\'') {
+      quote = c;
+      inside = true;
+    } else if (c == ' ' || c == '\t' || c == '\n') {
+      if (inside) words.push_back(std::exchange(word, ""));
+      inside = false;
+    } else {
+      word += c;
+      inside = true;
+    }
+  }
+  if (quote != 0) throw JobsError("launcher '{}': {} is not closed", text, quote);
+  if (inside) words.push_back(word);
+  return words;
+}
 
 Launcher::Launcher(const std::string& text, bool in_step, bool over_hosts)
     : text_(over_hosts && text == "auto" ? "mpirun" : text) {

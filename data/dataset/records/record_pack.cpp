@@ -188,29 +188,6 @@ class RecordPacker {
   LoopProgram program_;
 };
 
-}  // namespace
-
-Hardware RecordMachines::hardware_of(const TuningRecord& record) const {
-  return all ? *all : known.hardware_of(record.target, record.hardware);
-}
-
-std::string RecordMachines::group_key(const TuningRecord& record) const {
-  if (all) return record.workload_key;
-  const auto* machine = known.find(record.target);
-  const auto name = machine ? std::string_view(machine->name) : model_of_target(record.target);
-  if (is_gpu_target(record.target)) {
-    const auto& parameters = record.hardware;
-    return fmt::format("{}@{} {} {} {} {}", record.workload_key, name,
-                       machine ? "" : architecture_of_target(record.target).name, parameters.threads_per_block,
-                       parameters.shared_memory_per_block, parameters.warp_size);
-  }
-  const auto hardware = hardware_of_target(record.target, record.hardware.cores);
-  return fmt::format("{}@{} {} {} {}", record.workload_key, name, hardware.vector_bytes, hardware.vector_registers,
-                     hardware.cores);
-}
-
-namespace {
-
 /// Finds out about the machine of a group's first record. Throws DataError, with the record's place, where nothing is
 /// known of it, and where it is a GPU among CPUs, whose graphs have other columns.
 void add_machine(RecordIndex& index, const TuningRecord& record, const std::filesystem::path& file) {
@@ -245,6 +222,25 @@ void name_groups(std::vector<RecordGroup>& groups) {
 }
 
 }  // namespace
+
+Hardware RecordMachines::hardware_of(const TuningRecord& record) const {
+  return all ? *all : known.hardware_of(record.target, record.hardware);
+}
+
+std::string RecordMachines::group_key(const TuningRecord& record) const {
+  if (all) return record.workload_key;
+  const auto* machine = known.find(record.target);
+  const auto name = machine ? std::string_view(machine->name) : model_of_target(record.target);
+  if (is_gpu_target(record.target)) {
+    const auto& parameters = record.hardware;
+    return fmt::format("{}@{} {} {} {} {}", record.workload_key, name,
+                       machine ? "" : architecture_of_target(record.target).name, parameters.threads_per_block,
+                       parameters.shared_memory_per_block, parameters.warp_size);
+  }
+  const auto hardware = hardware_of_target(record.target, record.hardware.cores);
+  return fmt::format("{}@{} {} {} {}", record.workload_key, name, hardware.vector_bytes, hardware.vector_registers,
+                     hardware.cores);
+}
 
 RecordIndex index_records(const std::vector<std::filesystem::path>& files, const DagTable& dags,
                           const RecordChoice& choice, RecordMachines machines) {

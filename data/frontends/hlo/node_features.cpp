@@ -36,23 +36,6 @@ std::array<Entry, kCount - 1> sorted_by_name() {
   return entries;
 }
 
-}  // namespace
-
-uint8_t hlo_opcode_number(std::string_view name) {
-  static const auto entries = sorted_by_name();
-  const auto found = std::ranges::lower_bound(entries, Entry{name, 0});
-  return found != entries.end() && found->first == name ? found->second : 0;
-}
-
-std::string_view hlo_opcode_name(uint8_t number) { return number < kCount ? kByNumber[number] : std::string_view(); }
-
-bool has_layout_choice(uint8_t number) {
-  const std::string_view name = hlo_opcode_name(number);
-  return name == "convolution" || name == "dot" || name == "reshape";
-}
-
-namespace {
-
 /// Values of PrimitiveType in xla_data.proto, in the order of their columns, of which they have one each. Types that
 /// came later (4-bit integers, 8-bit floats) have none.
 constexpr std::array<int32_t, 19> kElementTypes = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 16, 15, 18, 13, 14, 17};
@@ -108,6 +91,19 @@ void write_padding(FeatureRow& row, const hlo::PaddingConfig& padding) {
 }
 
 }  // namespace
+
+uint8_t hlo_opcode_number(std::string_view name) {
+  static const auto entries = sorted_by_name();
+  const auto found = std::ranges::lower_bound(entries, Entry{name, 0});
+  return found != entries.end() && found->first == name ? found->second : 0;
+}
+
+std::string_view hlo_opcode_name(uint8_t number) { return number < kCount ? kByNumber[number] : std::string_view(); }
+
+bool has_layout_choice(uint8_t number) {
+  const std::string_view name = hlo_opcode_name(number);
+  return name == "convolution" || name == "dot" || name == "reshape";
+}
 
 std::string node_features(const hlo::HloInstructionProto& instruction, bool is_root, float* to) {
   FeatureRow row(to);

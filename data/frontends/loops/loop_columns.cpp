@@ -290,6 +290,17 @@ void expect(const char* kind, int64_t written, int64_t expected) {
   FORETIME_CHECK(written == expected, "{} columns: {}, LoopColumns has {}", kind, written, expected);
 }
 
+/// One statement in one loop.
+LoopProgram smallest_program() {
+  LoopProgram program;
+  program.loops.push_back({.extent = 2});
+  program.strides.resize(1);
+  program.accesses.push_back({});
+  program.buffers.push_back({});
+  program.statements.push_back({.loops = 1, .accesses = 1});
+  return program;
+}
+
 }  // namespace
 
 void set_statement_columns(const StatementShape& shape, const StatementPlace& place, const Hardware& hardware,
@@ -317,21 +328,6 @@ void set_operation_columns(int32_t count, float* row) {
   Writer out(row + Columns::operation);
   put_operation(count, out);
 }
-
-namespace {
-
-/// One statement in one loop.
-LoopProgram smallest_program() {
-  LoopProgram program;
-  program.loops.push_back({.extent = 2});
-  program.strides.resize(1);
-  program.accesses.push_back({});
-  program.buffers.push_back({});
-  program.statements.push_back({.loops = 1, .accesses = 1});
-  return program;
-}
-
-}  // namespace
 
 MachineValues machine_values(const Hardware& hardware) {
   const LoopProgram program = smallest_program();

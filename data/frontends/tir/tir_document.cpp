@@ -77,36 +77,12 @@ std::vector<TirType> all_types() {
   return types;
 }
 
-}  // namespace
-
-const TirType& tir_type(std::string_view key) {
-  static const TirType unknown = {"", {}, TirClass::unknown, tir_type_id("")};
-  static const std::unordered_map<std::string_view, TirType> table = [] {
-    std::unordered_map<std::string_view, TirType> by_key;
-    for (TirType& type : all_types()) by_key[type.key] = type;
-    return by_key;
-  }();
-  const auto found = table.find(key);
-  return found == table.end() ? unknown : found->second;
-}
-
-size_t tir_field(const TirType& type, std::string_view name) {
-  const auto found = std::ranges::find_if(type.fields, [name](const TirField& field) { return field.name == name; });
-  return found - type.fields.begin();
-}
-
-namespace {
-
 namespace dom = simdjson::dom;
 
 /// The text is copied beside its parsed form; JSON of this size would be a program of a million statements.
 constexpr size_t kMaxTextBytes = size_t{1} << 28;
 
 [[noreturn]] void fail(std::string_view origin, const std::string& what) { throw DataError("{}: {}", origin, what); }
-
-}  // namespace
-
-namespace {
 
 /// Throws DataError for a text of TVM 0.21 or later. 0.21 names containers "ffi.Array" and writes null for 0; from
 /// 0.22, `root_index` and `metadata` replace `root` and `attrs`, and a node's members are in `data`
@@ -126,6 +102,22 @@ void refuse_later_forms(dom::element document, std::string_view origin) {
 }
 
 }  // namespace
+
+const TirType& tir_type(std::string_view key) {
+  static const TirType unknown = {"", {}, TirClass::unknown, tir_type_id("")};
+  static const std::unordered_map<std::string_view, TirType> table = [] {
+    std::unordered_map<std::string_view, TirType> by_key;
+    for (TirType& type : all_types()) by_key[type.key] = type;
+    return by_key;
+  }();
+  const auto found = table.find(key);
+  return found == table.end() ? unknown : found->second;
+}
+
+size_t tir_field(const TirType& type, std::string_view name) {
+  const auto found = std::ranges::find_if(type.fields, [name](const TirField& field) { return field.name == name; });
+  return found - type.fields.begin();
+}
 
 /// simdjson's parser, and the members of the node that is being read.
 struct TirDocument::Parser {

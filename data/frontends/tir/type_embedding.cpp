@@ -132,6 +132,39 @@ fasttext::Args to_args(const TypeEmbeddingSettings& settings, const std::string&
   return args;
 }
 
+constexpr uintmax_t kMaxFileBytes = uintmax_t{1} << 28;
+
+/// The parts of one line, by position.
+class Line {
+ public:
+  Line(std::string_view text, std::string where) : text_(text), where_(std::move(where)) {}
+
+  [[noreturn]] void fail(const std::string& what) const { throw DataError("{}: {}", where_, what); }
+
+  /// Returns the next word; empty at the end.
+  std::string_view word() {
+    const auto begin = std::min(text_.find_first_not_of(" \t\r"), text_.size());
+    text_.remove_prefix(begin);
+    const auto word = text_.substr(0, text_.find_first_of(" \t\r"));
+    text_.remove_prefix(word.size());
+    return word;
+  }
+  template <class Number>
+  Number number(const char* what) {
+    const auto text = word();
+    const auto value = parse_number<Number>(text);
+    if (!value) fail(fmt::format("'{}', expected {}", text, what));
+    return *value;
+  }
+  void end() {
+    if (const auto rest = word(); !rest.empty()) fail(fmt::format("'{}', expected the end of the line", rest));
+  }
+
+ private:
+  std::string_view text_;
+  std::string where_;
+};
+
 }  // namespace
 
 void fill_unmet(TypeEmbeddings& embeddings) {
@@ -220,43 +253,6 @@ TypeEmbeddings train_type_embeddings(std::span<const Group* const> groups, std::
   fill_unmet(embeddings);
   return embeddings;
 }
-
-namespace {
-
-constexpr uintmax_t kMaxFileBytes = uintmax_t{1} << 28;
-
-/// The parts of one line, by position.
-class Line {
- public:
-  Line(std::string_view text, std::string where) : text_(text), where_(std::move(where)) {}
-
-  [[noreturn]] void fail(const std::string& what) const { throw DataError("{}: {}", where_, what); }
-
-  /// Returns the next word; empty at the end.
-  std::string_view word() {
-    const auto begin = std::min(text_.find_first_not_of(" \t\r"), text_.size());
-    text_.remove_prefix(begin);
-    const auto word = text_.substr(0, text_.find_first_of(" \t\r"));
-    text_.remove_prefix(word.size());
-    return word;
-  }
-  template <class Number>
-  Number number(const char* what) {
-    const auto text = word();
-    const auto value = parse_number<Number>(text);
-    if (!value) fail(fmt::format("'{}', expected {}", text, what));
-    return *value;
-  }
-  void end() {
-    if (const auto rest = word(); !rest.empty()) fail(fmt::format("'{}', expected the end of the line", rest));
-  }
-
- private:
-  std::string_view text_;
-  std::string where_;
-};
-
-}  // namespace
 
 TypeEmbeddings read_type_vectors(const std::filesystem::path& file, std::span<const std::string_view> names,
                                  int64_t dims) {
