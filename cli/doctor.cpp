@@ -21,7 +21,6 @@
 #include "base/process.h"
 #include "base/read_input.h"
 #include "base/terminal.h"
-#include "cli/blas_view.h"
 #include "cli/jobs/queue_access.h"
 #include "cli/launch_view.h"
 #include "cli/model_commands.h"

@@ -35,10 +35,6 @@ void count_configurations(std::vector<uint64_t> hashes, GroupReport& report) {
   }
 }
 
-nlohmann::ordered_json number(double value) {
-  return std::isfinite(value) ? nlohmann::ordered_json(value) : nlohmann::ordered_json(nullptr);
-}
-
 nlohmann::ordered_json to_object(const GroupReport& report) {
   nlohmann::ordered_json json;
   json["file"] = report.file;
@@ -70,7 +66,7 @@ nlohmann::ordered_json to_object(const GroupReport& report) {
     runtimes["distinct"] = report.runtimes.distinct;
     json["runtimes"] = runtimes;
     json["failed"] = report.failed;
-    json["noise_ceiling_tau"] = number(report.noise_ceiling);
+    json["noise_ceiling_tau"] = report.noise_ceiling;
   }
   json["odd"] = report.odd;
   return json;

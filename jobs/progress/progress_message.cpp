@@ -70,9 +70,7 @@ std::map<std::string, double> numbers_of(const Json& json, const std::string& ke
 Json json_of(const std::map<std::string, double>& numbers) {
   if (numbers.size() > kProgressMetrics)
     refuse_message(fmt::format("{} metrics, at most {}", numbers.size(), kProgressMetrics));
-  auto json = Json::object();
-  for (const auto& [name, value] : numbers) json[name] = std::isfinite(value) ? Json(value) : Json();
-  return json;
+  return numbers;
 }
 
 Kind kind_of(const Json& json) {
@@ -125,7 +123,7 @@ std::string to_line(const ProgressMessage& message) {
   if (message.total_steps > 0) json["total_steps"] = message.total_steps;
   switch (message.kind) {
     case Kind::progress:
-      json["loss"] = std::isfinite(message.loss) ? Json(message.loss) : Json();
+      json["loss"] = message.loss;  // written as null unless it is finite
       if (std::isfinite(message.eta_seconds) && message.eta_seconds >= 0) json["eta_seconds"] = message.eta_seconds;
       if (message.scored > 0) json["scored"] = message.scored;
       if (!message.values.empty()) json["values"] = json_of(message.values);

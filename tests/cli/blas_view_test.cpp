@@ -1,9 +1,9 @@
-#include "cli/blas_view.h"
-
 #include <initializer_list>
 #include <sstream>
 
 #include <gtest/gtest.h>
+
+#include "cli/launch_view.h"
 
 namespace foretime::cli {
 namespace {

@@ -60,8 +60,6 @@ void inspect_workload(const Measured* first, const Measured* last, RecordReport&
   if (std::isfinite(ceiling)) ceilings.push_back(ceiling);
 }
 
-ordered_json number(double value) { return std::isfinite(value) ? ordered_json(value) : ordered_json(nullptr); }
-
 ordered_json to_object(const RuntimeSummary& summary) {
   ordered_json json;
   json["min"] = summary.minimum;
@@ -103,7 +101,7 @@ ordered_json to_object(const RecordReport& report) {
   json["distinct_schedules"] = report.distinct_schedules;
   json["measured_again"] = report.measured_again;
   json["retest_spread"] = to_object(report.retest_spread);
-  json["noise_ceiling_tau"] = number(report.noise_ceiling);
+  json["noise_ceiling_tau"] = report.noise_ceiling;
   return json;
 }
 
