@@ -77,10 +77,9 @@ bool matches(std::string_view pattern, std::string_view name) {
 }
 
 bool matches_any(const std::vector<std::string>& patterns, std::string_view name) {
-  for (const auto& pattern : patterns) {
+  for (const auto& pattern : patterns)
     for (const auto& each : expand_braces(pattern))
       if (matches(each, name)) return true;
-  }
   return false;
 }
 

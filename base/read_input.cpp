@@ -16,10 +16,9 @@ namespace foretime {
 
 std::string read_input(const std::filesystem::path& file, uint64_t most) {
   try {
-    if (most != UINT64_MAX) {
+    if (most != UINT64_MAX)
       if (const auto size = files().size(file); size > most)
         throw DataError("{}: {} bytes, expected at most {}", file.string(), size, most);
-    }
     return files().read(file);
   } catch (const StorageError&) {
     throw;

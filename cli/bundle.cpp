@@ -68,12 +68,11 @@ void add_machines(const Options& options) {
     throw configs::SettingsError("{}: its model does not score loop programs, so it has no machines", from.string());
   const auto machines = data::read_machines(options.machines, "");
   const bool of_gpus = data::are_gpu_columns(spec.feature_count);
-  for (const auto& machine : machines.all()) {
+  for (const auto& machine : machines.all())
     if (machine.hardware.is_gpu() != of_gpus)
       throw configs::SettingsError("machine {}: a {}, and {} scores programs for {}", machine.name,
                                    of_gpus ? "CPU (no multiprocessors)" : "GPU", from.string(),
                                    of_gpus ? "GPUs" : "CPUs");
-  }
   inference::add_machines(bundle, machines);
   inference::write_bundle(options.output, bundle);
   for (const auto& machine : machines.all()) {

@@ -174,10 +174,9 @@ TaskView view_of_this_task() {
   view.host = host_name();
   cpu_set_t cores;
   CPU_ZERO(&cores);
-  if (sched_getaffinity(0, sizeof cores, &cores) == 0) {
+  if (sched_getaffinity(0, sizeof cores, &cores) == 0)
     for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu)
       if (CPU_ISSET(cpu, &cores)) view.cpus.push_back(cpu);
-  }
   std::error_code unknown;
   for (const auto& entry : fs::directory_iterator("/sys/devices/system/cpu", unknown)) {
     const auto name = entry.path().filename().string();
@@ -272,12 +271,11 @@ std::vector<LaunchFinding> examine_launch(const SlurmView& slurm, const std::vec
     findings.push_back(
         {"this Open MPI is likely to want PMIx: where MPI_Init fails, start the step by srun --mpi=pmix"});
   }
-  if (!slurm.job.empty() && slurm.step.empty() && slurm.tasks > 1 && tasks.size() == 1) {
+  if (!slurm.job.empty() && slurm.step.empty() && slurm.tasks > 1 && tasks.size() == 1)
     findings.push_back(
         {fmt::format("what is started here without srun or mpirun runs once, on {}: a training over all tasks is srun "
                      "--mpi=pmix foretime train …",
                      tasks.front().host)});
-  }
   std::map<std::string, std::vector<const TaskView*>> hosts;
   for (const auto& task : tasks) hosts[task.host].push_back(&task);
   for (const auto& [host, own] : hosts) {

@@ -187,11 +187,10 @@ std::string heaviest_text(const sharding::DatasetIndex& dataset, size_t count, c
 /// Returns the ranks that train on and evaluate each part, one row a part.
 std::string assignments_text(const sharding::DatasetIndex& dataset, const PlanView& view, const TextForm& form) {
   Rows rows = {{fmt::format("{} ranks: group", view.report.ranks), "role", "part", "trained by", "evaluated by"}};
-  for (const auto& row : assignments_json(dataset, view.plan)) {
+  for (const auto& row : assignments_json(dataset, view.plan))
     rows.push_back({row["group"], row["role"], fmt::to_string(row["part"].get<int64_t>()),
                     fmt::format("{}", fmt::join(row["trained_by"].get<std::vector<int>>(), " ")),
                     fmt::to_string(row["evaluated_by"].get<int>())});
-  }
   return format_table(rows, form.width);
 }
 

@@ -27,10 +27,9 @@ Json describe(const inference::PretrainedBundle& pretrained) {
                {"licence", manifest.at("licence").get<std::string>()},
                {"machines", Json::array()},
                {"metrics", manifest.at("metrics")}};
-  if (manifest.contains("machines")) {
+  if (manifest.contains("machines"))
     for (const auto& machine : manifest.at("machines"))
       json["machines"].push_back(machine.at("name").get<std::string>());
-  }
   return json;
 }
 

@@ -58,10 +58,9 @@ Json rate_json(const std::vector<double>& rates) {
 std::string machine_name(const MachineFacts& facts) {
   std::string name;
   auto text = facts.cpu.substr(0, facts.cpu.find('@'));
-  for (const char* mark : {"(R)", "(TM)"}) {
+  for (const char* mark : {"(R)", "(TM)"})
     for (auto at = text.find(mark); at != std::string::npos; at = text.find(mark))
       text.erase(at, std::string(mark).size());
-  }
   if (facts.family) text += fmt::format(" {}", *facts.family);
   if (facts.model) text += fmt::format(" {}", *facts.model);
   for (const char c : lower_case(text)) {
@@ -185,10 +184,9 @@ MeasuredTarget measure_target(const TargetArguments& arguments) {
       target.warnings.push_back(fmt::format(
           "others kept {:.2f} cores busy meanwhile: rates may be too low; measure when nothing else runs", busy));
   }
-  for (const char* name : {"l1_bytes", "l2_bytes", "l3_bytes"}) {
+  for (const char* name : {"l1_bytes", "l2_bytes", "l3_bytes"})
     if (!json["hardware"].contains(name))
       target.warnings.push_back(fmt::format("the system does not say {}: add it by hand", name));
-  }
   return target;
 }
 

@@ -56,11 +56,10 @@ void NamedMachines::add(const Workload& workload) {
 }
 
 void NamedMachines::print(const std::string& origin) const {
-  for (const auto& machine : machines_.all()) {
+  for (const auto& machine : machines_.all())
     if (!found_.contains(machine.name))
       print_message("foretime: {}: found no record from machine {} of --targets (-model={}, or a target of its file)\n",
                     origin, machine.name, machine.name);
-  }
 }
 
 std::vector<std::string> named_files(const std::vector<std::string>& files) {

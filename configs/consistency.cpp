@@ -126,12 +126,11 @@ std::string find_conflict(const Settings& s) {
       !conflict.empty())
     return conflict;
   const int64_t before = s.averaging.start * s.trainer.steps;
-  if (s.averaging.type == AveragingType::swa && s.averaging.every_steps > s.trainer.steps - before) {
+  if (s.averaging.type == AveragingType::swa && s.averaging.every_steps > s.trainer.steps - before)
     return fmt::format(
         "averaging.every_steps: found {}, expected at most {}, the steps that are left of trainer.steps ({}) after "
         "averaging.start ({}): else no step would count",
         s.averaging.every_steps, s.trainer.steps - before, s.trainer.steps, s.averaging.start);
-  }
   return find_pruning_conflict(s);
 }
 

@@ -111,10 +111,9 @@ class Loader {
 void Loader::read_document(const std::string& yaml, const std::string& origin) {
   const YAML::Node root = parse_document(yaml, origin);
   if (root.IsNull()) fail(origin, "found no settings, expected a map such as 'trainer: {{steps: 100}}'");
-  if (!root.IsMap()) {
+  if (!root.IsMap())
     fail(place_of(root, origin), "found a {}, expected a map of settings such as 'trainer: {{steps: 100}}'",
          root.IsSequence() ? "list" : "single value");
-  }
   // The files of other commands.
   constexpr struct {
     const char *key, *what, *command;

@@ -31,10 +31,9 @@ std::string kind_of(const YAML::Node& node) {
 }
 
 void check_size(const YAML::Node& node, const std::string& origin, int depth, int64_t& count) {
-  if (++count > kMostYamlValues) {
+  if (++count > kMostYamlValues)
     throw SettingsError("{}: found more than {} values (an alias counts as all values that it repeats)", origin,
                         kMostYamlValues);
-  }
   if (depth > kMostYamlLevels)
     throw SettingsError("{}: found more than {} nested levels", place_of(node, origin), kMostYamlLevels);
   if (node.IsSequence()) {
@@ -79,10 +78,9 @@ void merge_maps(YAML::Node node, const std::string& origin) {
   for (const YAML::Node& map : maps) {
     if (!map.IsMap())
       throw SettingsError("{}: <<: found {}, expected a map or a list of maps", place_of(merged, origin), kind_of(map));
-    for (const auto& item : map) {
+    for (const auto& item : map)
       if (item.first.IsScalar() && !std::as_const(node)[item.first.Scalar()])
         node.force_insert(item.first, item.second);
-    }
   }
 }
 

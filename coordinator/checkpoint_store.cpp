@@ -63,10 +63,9 @@ StoredCheckpoint read_folder(const fs::path& folder) {
         throw RunError("{}: {} bytes, the manifest says {}", (folder / name).string(), file->size(), size);
       std::string bytes(size, '\0');
       bytes.resize(file->read(bytes));
-      if (checksum(bytes) != crc) {
+      if (checksum(bytes) != crc)
         throw RunError("{}: CRC-32 {:08x}, the manifest says {:08x}: the file is damaged", (folder / name).string(),
                        checksum(bytes), crc);
-      }
       checkpoint.files.emplace(name, std::move(bytes));
     }
   } catch (const Json::exception& error) {

@@ -160,21 +160,19 @@ RunDirectory::RunDirectory(const configs::Settings& settings, DataFingerprints d
     clear_run(path_);
   } else if (begun) {
     const auto differences = config_differences(configs::settings_of_run(path_), settings);
-    if (!differences.empty()) {
+    if (!differences.empty())
       throw configs::SettingsError(
           "{}: holds a run with another configuration:{}\nname another run.directory, or set run.overwrite=true to "
           "start again there",
           path_.string(), differences);
-    }
     if (const auto text = read_foreign(path_, "data.json", kMostNoteBytes)) {
       const auto stored = Json::parse(*text, nullptr, false);
       const auto found = stored.is_object() ? stored.value("training", Json()) : Json();
       const auto before = found.is_string() ? found.get<std::string>() : "none";
       const auto now = own.at("training").get<std::string>();
-      if (before != now) {
+      if (before != now)
         throw RunError("{}: trained on data with fingerprint {}, the files have {} now", (path_ / "data.json").string(),
                        before, now);
-      }
     }
   }
   if (begun) remove_partial_files(path_);

@@ -190,10 +190,9 @@ bool RunLock::is_vacant() {
   if (::fstat(file_.get(), &first) != 0) fail(path_, "cannot be read", errno);
   auto age = time_there(path_) - modified(first);
   if (times_.stale - age > times_.patience) refuse(path_, holder);
-  if (age < times_.stale) {
+  if (age < times_.stale)
     print_message("foretime: {}: held by process {} on {}; looking for signs of life, up to {:.0f} s\n", path_.string(),
                   holder->pid, printable(holder->host), std::chrono::duration<double>(times_.stale).count());
-  }
   for (; age < times_.stale; age += times_.beat / 4) {
     std::this_thread::sleep_for(times_.beat / 4);
     struct stat now {};

@@ -128,10 +128,9 @@ class FileReader {
     }
     if (parts_.empty() || parts_.size() > kMostParts)
       fail(parts->second, fmt::format("found {} parts, expected 1 to {}", parts_.size(), kMostParts));
-    for (const auto& wanted : choice_.parts) {
+    for (const auto& wanted : choice_.parts)
       if (!part_names_contain(wanted))
         fail(parts->second, fmt::format("found no {}, there {}", wanted, listed(part_names())));
-    }
   }
 
   std::vector<std::string> part_names() const {
@@ -218,11 +217,10 @@ class FileReader {
       }
       part.entries = std::move(chosen);
     }
-    for (const auto& wanted : choice_.entries) {
+    for (const auto& wanted : choice_.entries)
       if (!found.contains(wanted))
         configs::fail({"entries", {}, file_.origin},
                       fmt::format("found no entry {}, expected some of {}", wanted, fmt::join(labels, ", ")));
-    }
     std::erase_if(file_.parts, [](const auto& part) { return part.entries.empty(); });
   }
 

@@ -374,11 +374,10 @@ std::string predictions_csv(const Results& results) {
   for (const auto& trial : results.trials) {
     if (trial.fraction != results.whole()) continue;
     for (const auto& group : trial.groups) {
-      for (size_t i = 0; i < group.ids.size(); ++i) {
+      for (size_t i = 0; i < group.ids.size(); ++i)
         csv += fmt::format("{},{},{},{},{},{},{}\n", csv_field(results.experiment.entries[trial.entry].label),
                            trial.seed, csv_field(group.group), csv_field(group.ids[i]), group.scores[i],
                            group.predicted.empty() ? "" : fmt::format("{}", group.predicted[i]), group.measured[i]);
-      }
     }
   }
   return csv;

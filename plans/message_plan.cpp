@@ -153,10 +153,9 @@ struct PlanBuilder::State {
         copy_nodes(0, entry.nodes);
       }
       if (kind == data::CandidateKind::layout) append(plan.layout_rows, entry.layout.rows, 0, entry.layout.rows.size());
-      if (kind == data::CandidateKind::tile) {
+      if (kind == data::CandidateKind::tile)
         for (const int64_t c : entry.candidates)
           append(plan.candidate_features, entry.tile_features, c * data::kTileFeatures, data::kTileFeatures);
-      }
       plan.group_ptr.push_back(plan.group_ptr.back() + std::ssize(entry.candidates));
     }
   }
@@ -224,10 +223,9 @@ struct PlanBuilder::State {
     if (!request.tied) return readout;
     auto& tied = readout.tied.stages.emplace_back(some);
     tied.values.clear();
-    for (const Entry& entry : entries) {
+    for (const Entry& entry : entries)
       for (size_t c = 0; c < entry.candidates.size(); ++c)
         tied.values.insert(tied.values.end(), entry.tied.begin(), entry.tied.end());
-    }
     return readout;
   }
 };

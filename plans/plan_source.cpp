@@ -215,11 +215,10 @@ CsrMatrix relation_matrix(int64_t first_node, int64_t nodes, std::span<const int
 
 std::shared_ptr<const GroupTopology> make_topology(const data::Group& group, const PlanRequest& request) {
   auto topology = std::make_shared<GroupTopology>();
-  for (const RelationSpec& relation : request.relations) {
+  for (const RelationSpec& relation : request.relations)
     topology->relations.push_back(relation_matrix(0, group.graphs.nodes(), group.graphs.edge_source.span(),
                                                   group.graphs.edge_target.span(), relation,
                                                   group.graphs.graph_ptr.span()));
-  }
   return topology;
 }
 

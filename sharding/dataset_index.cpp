@@ -78,10 +78,9 @@ std::map<std::string, size_t> size_columns(const CsvTable& table) {
     if (!columns.emplace(name, columns.size()).second)
       throw DataError("{}: line 1: column {} occurs twice", table.origin, name);
   }
-  for (const char* needed : {"nodes", "edges"}) {
+  for (const char* needed : {"nodes", "edges"})
     if (!columns.contains(needed))
       throw DataError("{}: line 1: no column {}; expected at least nodes and edges", table.origin, needed);
-  }
   return columns;
 }
 
@@ -224,10 +223,9 @@ void verify_files(const DatasetIndex& dataset, const std::vector<int64_t>& entri
   for (const int64_t i : entries) {
     const auto& expected = dataset.entries[i].header;
     const auto [file, first] = seen.try_emplace(expected.file);
-    if (first) {
+    if (first)
       for (const auto& header : data::list_groups({expected.file.string()}, {}, expected.kind, admit))
         file->second.emplace(std::pair(header.member, data::plain_name(header.name)), header.fingerprint);
-    }
     // A file alone has no names to tell apart, which the whole listing may have qualified.
     const auto found = file->second.find({expected.member, data::plain_name(expected.name)});
     if (found == file->second.end())

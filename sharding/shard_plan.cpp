@@ -110,10 +110,9 @@ void deal_samples(const DatasetIndex& dataset, int64_t slot_count, ShardPlan& pl
 void merge_buckets(const DatasetIndex& dataset, double slack, ShardPlan& plan) {
   const size_t buckets = plan.buckets.size() - 1;
   std::vector<double> heaviest(buckets);
-  for (const auto& slot : plan.slots) {
+  for (const auto& slot : plan.slots)
     for (size_t b = 0; b < buckets; ++b)
       for (const auto& share : slot.in_bucket(b)) heaviest[b] = std::max(heaviest[b], dataset[share.entry].sample_cost);
-  }
   std::vector<size_t> kept = {0};  // first buckets of the merged ones
   int64_t samples = 0;
   for (const auto& slot : plan.slots) samples += slot.samples;
@@ -169,10 +168,9 @@ std::vector<double> rank_costs(const DatasetIndex& dataset, const ShardPlan& pla
   for (size_t b = 0; b + 1 < plan.buckets.size(); ++b) {
     const double batches = plan.buckets[b + 1] - plan.buckets[b];
     std::map<std::pair<int, int64_t>, double> in_batch;  // samples of each rank and entry
-    for (size_t slot = 0; slot < plan.slots.size(); ++slot) {
+    for (size_t slot = 0; slot < plan.slots.size(); ++slot)
       for (const auto& share : plan.slots[slot].in_bucket(b))
         in_batch[{plan.slot_rank[slot], share.entry}] += share.count / batches;
-    }
     for (const auto& [place, samples] : in_batch) cost[place.first] += batches * dataset[place.second].cost_of(samples);
   }
   return cost;

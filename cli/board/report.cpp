@@ -181,10 +181,9 @@ void write_report(const ReportArguments& arguments) {
   std::error_code failure;
   const bool is_folder = std::filesystem::is_directory(arguments.target, failure);
   const auto answers = is_folder ? report_of_runs(arguments.target) : report_of_queue(arguments);
-  for (const auto& answer : answers) {
+  for (const auto& answer : answers)
     for (const auto& message : answer.is_object() ? answer.value("damaged", Json::array()) : Json::array())
       print_message("foretime: warning: skipped in the report: {}\n", message.get<std::string>());
-  }
   const auto subject = is_folder ? std::filesystem::canonical(arguments.target, failure).filename().string()
                                  : answers.at("view").get<std::string>().substr(1);
   const auto page = report_page(answers, subject);

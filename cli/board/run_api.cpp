@@ -142,13 +142,12 @@ Json rankings_of(const fs::path& root, const fs::path& name) {
     begin = end == std::string::npos ? text.size() : end + 1;
     if (columns.empty()) {
       for (size_t i = 0; i < fields.size(); ++i) columns[fields[i]] = i;
-      for (const char* needed : {"set", "group", "score", "predicted_runtime", "runtime"}) {
+      for (const char* needed : {"set", "group", "score", "predicted_runtime", "runtime"})
         if (!columns.contains(needed))
           throw history::HistoryError(
               "{}: found no column {}, expected set, group, score, predicted_runtime and runtime (written by another "
               "program?)",
               (root / name).string(), needed);
-      }
       count = fields.size();
       continue;
     }

@@ -85,10 +85,9 @@ void TrialTable::read(jobs::QueueReader& reader, const std::vector<std::string>&
     trial.seconds = parse_number<double>(values[6]);
     trial.finished = parse_number<double>(values[7]);
     trial.parameters.clear();
-    if (const auto parameters = nlohmann::json::parse(values[8], nullptr, false); parameters.is_object()) {
+    if (const auto parameters = nlohmann::json::parse(values[8], nullptr, false); parameters.is_object())
       for (const auto& [name, value] : parameters.items())
         if (value.is_string()) trial.parameters[name] = value.get<std::string>();
-    }
     if (trial != before) ++version_;
   });
   if (gone.empty()) return;

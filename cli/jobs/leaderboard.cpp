@@ -106,10 +106,9 @@ void rank(jobs::QueueReader& reader, const jobs::SearchSpace& space, Board& boar
     if (fields.size() == parameters) return;
     jobs::Parameters swept;
     const auto json = Json::parse(values[parameters], nullptr, false);
-    if (json.is_object()) {
+    if (json.is_object())
       for (const auto& [key, value] : json.items())
         if (value.is_string() && !(board.joined && key == "trainer.seed")) swept[key] = value.get<std::string>();
-    }
     for (const auto& [key, value] : swept) board.keys.insert(key);
     if (board.joined) join.push_back(configurations.emplace(swept, join.size()).first->second);
   });
@@ -160,10 +159,9 @@ Board make_board(jobs::QueueReader& reader, const LeaderboardOptions& options) {
   const auto space = space_of(board.sweep);
   board.joined = !options.trials && repeats_seeds(space, sample);
   for (const auto& parameter : space) board.keys.insert(parameter.key);
-  for (const auto& job : sample) {
+  for (const auto& job : sample)
     for (const auto& [key, value] : job.spec.parameters)
       if (!(board.joined && key == "trainer.seed")) board.keys.insert(key);
-  }
   rank(reader, space, board);  // refuses a metric that no trial has
   if (by_table && info == nullptr)
     throw jobs::JobRefused("metric {}: not a metric of foretime, so its direction is unknown; give --goal",

@@ -74,12 +74,11 @@ QueueAccess::QueueAccess(const QueueOptions& options, Start start) {
           "the run folder '{}' cannot be searched for a Redis: {}; allow it (chmod u+x), or name another folder with "
           "--runs, or a Redis with --redis or FORETIME_REDIS",
           options.runs, failure.message());
-    if (start != Start::if_needed && !was_there) {
+    if (start != Start::if_needed && !was_there)
       throw jobs::RedisUnavailable(
           "found no Redis URL, and no job was ever submitted to the run folder '{}': give --redis URL (or "
           "FORETIME_REDIS), or the --runs DIR that jobs were submitted to; `foretime submit` starts a Redis there",
           options.runs);
-    }
     try {
       embedded_ = std::make_unique<jobs::EmbeddedRedis>(options.runs, jobs::EmbeddedRedis::kLinger,
                                                         jobs::EmbeddedRedis::kPatience, options.accept_loss);

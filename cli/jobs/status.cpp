@@ -230,11 +230,10 @@ View view_jobs(jobs::QueueReader& reader, const StatusOptions& options) {
   view.text += programs_notice(statistics);
   for (const auto& what : statistics.unreadable)
     view.text += fmt::format("damaged: {}\n", one_line(what, kDamageShown));
-  for (const auto& agent : statistics.agents) {
+  for (const auto& agent : statistics.agents)
     if (!agent.trouble.empty() && is_heard(agent, statistics))
       view.text += fmt::format("agent {} claims nothing: {}\n", one_line(agent.name, 60),
                                one_line(agent.trouble, Limits::kTrouble));
-  }
   return view;
 }
 

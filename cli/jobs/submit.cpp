@@ -256,10 +256,9 @@ std::string data_root_options(const jobs::SweepPlan& plan) {
 std::string advice_about_failures(const SubmitOptions& options, jobs::QueueReader& reader, const std::string& sweep,
                                   const std::string& id) {
   int64_t unreadable = 0, failed = 0;
-  for (const auto& state : reader.states(sweep.empty() ? std::vector{id} : reader.ids_of_sweep(sweep), unreadable)) {
+  for (const auto& state : reader.states(sweep.empty() ? std::vector{id} : reader.ids_of_sweep(sweep), unreadable))
     if (state == jobs::JobState::failed || state == jobs::JobState::dead || state == jobs::JobState::cancelled)
       ++failed;
-  }
   if (failed == 0) return "";
   return fmt::format("{} of them ended without success and {} not run again by this: foretime retry {}{}{}\n", failed,
                      failed == 1 ? "is" : "are", sweep.empty() ? id : sweep, where(options),
@@ -272,12 +271,11 @@ std::string summary(const SubmitOptions& options, const jobs::SweepPlan& plan, i
   const int64_t there = plan.count - added;
   const auto& spec = plan.sweep.spec;
   const auto advice = there > 0 ? advice_about_failures(options, reader, spec.id, first) : "";
-  if (spec.id.empty()) {
+  if (spec.id.empty())
     return there > 0 ? fmt::format("job {} was there already; nothing was added (foretime status {})\n{}", first, first,
                                    advice)
                      : fmt::format("job {} added; run it with: foretime agent{}{}\n", first, data_root_options(plan),
                                    where(options));
-  }
   auto text = fmt::format("sweep {} ({}{}{} {} trials): {} jobs added", spec.id, one_line(spec.name, 60),
                           spec.name.empty() ? "" : ", ", spec.trials, spec.method, added);
   if (there > 0) text += fmt::format(", {} were there already", there);

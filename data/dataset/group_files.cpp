@@ -183,14 +183,13 @@ std::vector<GroupHeader> list_groups(const std::vector<std::string>& patterns, c
     for (auto& group : groups) group.name = qualified_name(group.collection, group.name);
     std::ranges::stable_sort(groups, by_name);
   }
-  for (size_t i = 1; i < groups.size(); ++i) {
+  for (size_t i = 1; i < groups.size(); ++i)
     if (groups[i].name == groups[i - 1].name && groups[i].fingerprint != groups[i - 1].fingerprint)
       throw DataError("{}: group {} has other contents in {}, expected one group of a name{}", groups[i].file.string(),
                       groups[i].name, groups[i - 1].file.string(),
                       groups[i].kind == CandidateKind::program
                           ? "; pack the records of a workload from several files, or machines, in one pack-records"
                           : "");
-  }
   const auto same = [](const auto& a, const auto& b) { return a.name == b.name; };
   groups.erase(std::unique(groups.begin(), groups.end(), same), groups.end());
   return groups;

@@ -140,10 +140,9 @@ std::string to_text(const GroupReport& report) {
   text += fmt::format("  features    {} a node, {} of them constant\n", report.feature_count, report.constant_features);
   text += fmt::format("  candidates  {}, of which {} distinct; the commonest occurs {} times\n", report.candidates,
                       report.distinct_configurations, report.most_repeated);
-  if (report.kind == CandidateKind::layout) {
+  if (report.kind == CandidateKind::layout)
     text += fmt::format("  layouts     {} configurable nodes with {} to {} distinct rows each, {:.2f} on average\n",
                         report.configurable, report.fewest_rows, report.most_rows, report.mean_rows);
-  }
   for (const auto& line : report.odd) text += fmt::format("  looks odd   {}\n", line);
   if (!report.labelled) return text + "  run times   none: the file is unlabelled\n";
   const RuntimeSummary& times = report.runtimes;

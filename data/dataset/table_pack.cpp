@@ -176,11 +176,10 @@ TableColumns same_columns(const MeasuredTable& table, const TablePackRequest& re
                         fmt::join(table.names, ","));
     }
   }
-  for (const std::string& name : table.names) {
+  for (const std::string& name : table.names)
     if (!wanted.contains(name))
       throw DataError("{}: column {}, which --like does not have; leave it out (--leave-out {})",
                       request.in.front().string(), name, name);
-  }
   return columns;
 }
 
@@ -349,11 +348,10 @@ TablePackReport pack_table(const TablePackRequest& request) {
   if (request.like.empty() && !table.find(request.runtime))
     throw DataError("--runtime {}: no such column in {}: {}", request.runtime, request.in.front().string(),
                     fmt::join(table.names, ","));
-  for (const std::string& name : request.skipped_columns) {
+  for (const std::string& name : request.skipped_columns)
     if (!table.find(name))
       throw DataError("--leave-out {}: no such column in {}: {}", name, request.in.front().string(),
                       fmt::join(table.names, ","));
-  }
   const auto columns = request.like.empty() ? own_columns(table, request) : same_columns(table, request);
   TableGroups groups(table, request, columns);
   PackedWriter writer(request.out, text_of(columns));

@@ -187,11 +187,10 @@ NpyHeader parse_npy_header(std::string_view header, const std::string& origin) {
   parsed.header_bytes = bytes;
   // Zero dimensions count as one here: the product of the others must not overflow on its way to zero either.
   int64_t product = std::max<int64_t>(parsed.type.size, 1);
-  for (const int64_t dimension : parsed.shape) {
+  for (const int64_t dimension : parsed.shape)
     if (dimension != 0 && __builtin_mul_overflow(product, dimension, &product))
       throw DataError("{}: NPY header: shape {} of {} overflows 64 bits", origin, shape_text(parsed.shape),
                       parsed.type.str());
-  }
   return parsed;
 }
 

@@ -207,11 +207,10 @@ template <class From, class To>
 void convert(const unsigned char* bytes, bool big_endian, To* out, int64_t count, const std::string& origin) {
   for (int64_t i = 0; i < count; ++i) {
     const From value = load<From>(bytes + i * static_cast<int64_t>(sizeof(From)), big_endian);
-    if constexpr (std::is_integral_v<To>) {
+    if constexpr (std::is_integral_v<To>)
       if (!std::in_range<To>(value))
         throw DataError("{}: value {}, expected {} bits {}", origin, value, sizeof(To) * 8,
                         std::is_signed_v<To> ? "with a sign" : "without a sign");
-    }
     out[i] = static_cast<To>(value);
   }
 }

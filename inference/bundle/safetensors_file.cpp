@@ -83,12 +83,11 @@ class Reader {
     uint64_t length = 0;
     std::memcpy(&length, bytes_.data(), kLengthBytes);
     const auto rest = bytes_.substr(kLengthBytes);
-    if (length > rest.size() || length > kLargestHeader) {
+    if (length > rest.size() || length > kLargestHeader)
       fail(
           "not a safetensors file, as bundles are, or truncated: header length {}, expected at most {} (the bytes "
           "after it) and {}",
           length, rest.size(), kLargestHeader);
-    }
     data_ = rest.substr(length);
     const auto text = rest.substr(0, length);
     if (text.empty() || text.front() != '{') fail("header: does not begin with '{{'");
@@ -147,14 +146,12 @@ class Reader {
       bytes *= extent;
     }
     const auto [begin, end] = std::pair(offsets[0], offsets[1]);
-    if (begin <= end && end > data_.size()) {
+    if (begin <= end && end > data_.size())
       fail("truncated: {} bytes of data, expected at least {} (tensor {}); was it copied completely?", data_.size(),
            end, name);
-    }
-    if (begin > end) {
+    if (begin > end)
       fail_at(name, "data_offsets [{}, {}], expected an ascending range of the {} bytes of data", begin, end,
               data_.size());
-    }
     if (end - begin != bytes)
       fail_at(name, "{} bytes, expected {} for {} of shape [{}]", end - begin, bytes, type, fmt::join(shape, ", "));
     return {name, type, std::vector<int64_t>(shape.begin(), shape.end()), begin, end};
@@ -168,10 +165,9 @@ class Reader {
               [](const Entry* a, const Entry* b) { return std::tie(a->begin, a->end) < std::tie(b->begin, b->end); });
     uint64_t covered = 0;
     for (const auto* entry : sorted) {
-      if (entry->begin != covered) {
+      if (entry->begin != covered)
         fail_at(entry->name, "data start at byte {}, expected {}: tensors must neither overlap nor leave gaps",
                 entry->begin, covered);
-      }
       covered = entry->end;
     }
     if (covered != data_.size()) fail("{} bytes of data, expected {} by the header", data_.size(), covered);

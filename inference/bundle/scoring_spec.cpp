@@ -103,10 +103,9 @@ class Reader {
 /// Returns the difference between two versions of a field, for a message.
 std::string difference(const Json& stored, const Json& ours) {
   if (stored.is_array() && ours.is_array()) {
-    for (size_t i = 0; i < std::min(stored.size(), ours.size()); ++i) {
+    for (size_t i = 0; i < std::min(stored.size(), ours.size()); ++i)
       if (stored[i] != ours[i])
         return fmt::format("{} at place {}, here {}", Reader::shown(stored[i]), i, Reader::shown(ours[i]));
-    }
     return fmt::format("{} entries, here {}", stored.size(), ours.size());
   }
   return fmt::format("{}, here {}", Reader::shown(stored), Reader::shown(ours));
@@ -282,10 +281,9 @@ void check_description(const Reader& manifest) {
   training.expect("mean_runtime", training.at("mean_runtime").is_number() || training.at("mean_runtime").is_null(),
                   "a number");
   manifest.object("metrics");
-  for (const auto& [name, value] : manifest.at("metrics").items()) {
+  for (const auto& [name, value] : manifest.at("metrics").items())
     if (!value.is_number() && !value.is_null())
       manifest.fail("metrics", fmt::format("{}: {}, expected a number", name, value.type_name()));
-  }
   manifest.text("licence");
   manifest.object("libraries");
 }
@@ -362,12 +360,11 @@ void add_machines(Bundle& bundle, const data::Machines& machines) {
 ScoringSpec read_scoring_spec(const Bundle& bundle) {
   const Reader manifest(bundle.manifest, "");
   const auto version = Reader::shown(manifest.at("foretime_version"));
-  if (const auto& found = manifest.at("format_version"); found != kBundleVersion) {
+  if (const auto& found = manifest.at("format_version"); found != kBundleVersion)
     throw BundleError(
         "manifest: format_version: {}, written by Foretime {}; this library, Foretime {}, reads version {}: use the "
         "library of the bundle's version, or export the run again with this one",
         Reader::shown(found), version, FORETIME_VERSION, kBundleVersion);
-  }
   const auto exported_by = manifest.text("foretime_version");
   for (const auto& [name, weight] : bundle.weights) check_size(name, weight);
   ScoringSpec spec;

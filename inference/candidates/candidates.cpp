@@ -240,11 +240,10 @@ void check_count(int64_t count, const CandidateSchema& schema, const std::string
 void check_nodes(const data::NpzReader& npz, const std::string& member, const CandidateSchema& schema) {
   const auto given = npz.read<int64_t>(member, {{kAnySize}, "(configurable nodes)"});
   const auto& nodes = schema.configurable;
-  for (size_t i = 0; i < std::min(given.size(), nodes.size()); ++i) {
+  for (size_t i = 0; i < std::min(given.size(), nodes.size()); ++i)
     if (given[i] != nodes[i])
       throw DataError("{}: node {} at place {}, expected {}: the graph's configurable nodes, ascending",
                       npz.origin(member), given[i], i, nodes[i]);
-  }
   if (given.size() != nodes.size())
     throw DataError("{}: {} nodes, expected the graph's {} configurable ones", npz.origin(member), given.size(),
                     nodes.size());

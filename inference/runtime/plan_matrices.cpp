@@ -45,10 +45,9 @@ SparseMatrix normalized(const SparseMatrix& matrix) {
     for (const int64_t e : entries_of(matrix.row_ptr, r)) degree += value(e);
     root[r] = 1.0F / std::sqrt(degree);
   }
-  for (int64_t r = 0; r < matrix.rows; ++r) {
+  for (int64_t r = 0; r < matrix.rows; ++r)
     for (const int64_t e : entries_of(matrix.row_ptr, r))
       values->push_back(value(e) * root[r] * root[matrix.column_of[e]]);
-  }
   auto result = matrix;
   result.values = values->data();
   result.owner =

@@ -169,10 +169,9 @@ class AgentLoop {
   }
 
   void obey_directives(double now) {
-    for (const auto& [token, directive] : heartbeat_.take_directives()) {
+    for (const auto& [token, directive] : heartbeat_.take_directives())
       for (auto& held : jobs_)
         if (held.job->lease().token == token) obey(*held.job, directive, now);
-    }
   }
 
   void obey(AgentJob& job, Directive directive, double now) {

@@ -246,10 +246,9 @@ std::vector<std::string> evaluate_arguments(const JobSpec& spec, const AgentOpti
   if (files.size() > kEvaluatedFiles)
     throw JobUnusable("files: {}, at most {}; use patterns", files.size(), kEvaluatedFiles);
   std::vector<std::string> arguments = {"evaluate", needed_run(spec, options, needed, fetched).string()};
-  for (const auto& file : files) {
+  for (const auto& file : files)
     arguments.push_back(
         or_unusable([&] { return allowed_pattern("files", file, data_base(options.roots), options.roots.data); }));
-  }
   std::vector<std::string> roots;
   for (const auto& root : options.roots.data) roots.push_back(root.string());
   sets.push_back("data.allowed_roots=" + nlohmann::json(roots).dump());

@@ -107,7 +107,7 @@ Launcher::Launcher(const std::string& text, bool in_step, bool over_hosts)
   const auto commands = std::count(words_.begin(), words_.end(), kCommand);
   for (const auto& word : words_)
     if (word != kCommand) check_names(text, word, over_hosts);
-  if (commands != 1 || words_.front() == kCommand) {
+  if (commands != 1 || words_.front() == kCommand)
     throw JobsError(
         "launcher '{}': {}, expected auto, direct, mpirun, srun, or words with one {{command}} after the program, such "
         "as '{}'",
@@ -116,7 +116,6 @@ Launcher::Launcher(const std::string& text, bool in_step, bool over_hosts)
         : commands > 1 ? "more than one {command}"
                        : "no program",
         kMpirun);
-  }
 }
 
 std::vector<std::string> Launcher::arguments(const Resources& resources, const std::vector<std::string>& command,
@@ -124,12 +123,11 @@ std::vector<std::string> Launcher::arguments(const Resources& resources, const s
   auto words = words_;
   if (words.empty()) {
     if (resources.ranks == 1) return command;
-    if (text_ == "direct") {
+    if (text_ == "direct")
       throw JobsError(
           "a job of {} ranks cannot be started by the launcher 'direct'; expected mpirun, srun or a template (foretime "
           "agent --launcher)",
           resources.ranks);
-    }
     words = split_words(kMpirun);
   }
   std::vector<std::string> result;

@@ -77,10 +77,9 @@ void AttemptEnd::require_result() {
 std::string AttemptEnd::unpublished_checkpoint() {
   const auto& runs = roots.runs;
   const auto own = folder / "checkpoints";
-  if (files().is_folder(own)) {
+  if (files().is_folder(own))
     if (const auto newest = newest_whole_checkpoint(own); !newest.empty())
       return newest.lexically_relative(runs).string();
-  }
   // The previous attempt may still run behind a broken network, and remove that checkpoint when it writes newer ones.
   if (!resumed_from.empty() && keep_checkpoints(resumed_from, folder))
     return (own / resumed_from.filename()).lexically_relative(runs).string();

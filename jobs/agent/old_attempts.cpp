@@ -108,10 +108,9 @@ std::vector<fs::path> old_attempts(const fs::path& runs, const JobRecord& job, c
       attempts.push_back(std::move(attempt));
   }
   std::set<fs::path> needed;
-  if (!attempts.empty()) {
+  if (!attempts.empty())
     for (const auto& attempt : attempts)  // several, where Redis gave one fence out twice
       if (attempt.name.fence == attempts.back().name.fence) needed.insert(attempt.folder);
-  }
   const auto checkpoint = (runs / job.checkpoint).lexically_normal();
   std::optional<std::pair<double, fs::path>> best;
   for (const auto& attempt : attempts) {

@@ -161,11 +161,10 @@ int64_t best_step_of(const fs::path& run) {
 }
 
 void store_artifact(ArtifactStore& store, const std::string& job, const PackedArtifact& packed) {
-  for (const auto& [name, bytes] : packed.contents) {
+  for (const auto& [name, bytes] : packed.contents)
     if (bytes.size() > store.largest_file())
       throw StoreRefused("{}: {} bytes, and {} takes files of at most {}", name, bytes.size(), store.address(),
                          store.largest_file());
-  }
   for (const auto& [name, bytes] : packed.contents)
     store.put(fmt::format("{}/{}/{}", job, packed.artifact.name, name), bytes);
 }

@@ -75,10 +75,9 @@ Json json_of(const std::map<std::string, double>& numbers) {
 
 Kind kind_of(const Json& json) {
   const auto at = json.find("type");
-  if (at != json.end() && at->is_string()) {
+  if (at != json.end() && at->is_string())
     for (const auto& [kind, name] : kMessageKinds)
       if (at->get_ref<const std::string&>() == name) return kind;
-  }
   refuse_message(fmt::format("type: found {}, expected hello, progress, evaluation, checkpoint or result",
                              at == json.end() ? "nothing" : shown(*at)));
 }

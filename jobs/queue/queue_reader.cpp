@@ -441,11 +441,10 @@ std::vector<std::string> QueueReader::log(const std::string& id, int64_t& total)
   if (wrong.contains(1)) throw DamagedRecord("{}", wrong.at(1));
   auto lines = texts_of(*replies[1]);
   const auto marked = [](const std::string& what) { return "[damaged: " + what + "]"; };
-  for (auto& line : lines) {
+  for (auto& line : lines)
     if (line.size() > Limits::kLogLine)
       line = marked(fmt::format("{}: a line of {} bytes, expected at most {}; was it written by another program?", list,
                                 line.size(), Limits::kLogLine));
-  }
   try {
     if (!wrong.empty()) throw DamagedRecord("{}", wrong.begin()->second);
     const Fields fields = {{"log_lines", text_of(*replies[2])}};

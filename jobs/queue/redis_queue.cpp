@@ -346,10 +346,9 @@ KeptArtifact RedisQueue::run_artifact(const std::string& what, const Lease& leas
   append(arguments,
          {what, std::to_string(settings_.artifact_bytes), here ? std::to_string(artifact.bytes()) : "0", artifact.name,
           nlohmann::json(roles).dump(), ended ? "1" : "", artifact_text(artifact), artifact.store});
-  for (const auto& [file, stored] : artifact.files) {
+  for (const auto& [file, stored] : artifact.files)
     if (here && what == "keep")
       append(arguments, redis_part_keys(fmt::format("{}/{}/{}", lease.job, artifact.name, file), stored.bytes));
-  }
   const auto reply = run("artifact", arguments);
   const auto word = text_of(element(*reply, 0, "artifact"));
   KeptArtifact kept;

@@ -68,10 +68,9 @@ void RedisClient::throw_error(const std::string& command, const redisReply& repl
   const auto text = error_text(reply);
   const auto quoted = std::string(text.substr(0, kLongestError));
   const auto redacted = [&](const std::string& message) { return redact(message, url_.password); };
-  for (const auto& [word, meaning] : kPassing) {
+  for (const auto& [word, meaning] : kPassing)
     if (starts_with(text, word))
       throw RedisUnavailable(redacted(fmt::format("Redis at {}: {} ({}: {})", name(), meaning, command, quoted)));
-  }
   if (text.find("max number of clients") != std::string_view::npos)
     throw RedisUnavailable("Redis at {}: it has as many clients as it accepts; raise maxclients", name());
   const auto refusal = [&](const auto& advice) {
@@ -120,10 +119,9 @@ void RedisClient::connect() {
     arguments.push_back(url_.password);
     if (const auto reply = ask(arguments); is_error(*reply)) throw_error("AUTH", *reply);
   }
-  if (url_.database != 0) {
+  if (url_.database != 0)
     if (const auto reply = ask({"SELECT", std::to_string(url_.database)}); is_error(*reply))
       throw_error("SELECT", *reply);
-  }
   ask({"CLIENT", "SETNAME", "foretime"});  // shown by CLIENT LIST; needs a right that a user may lack
   refuse_eviction();
 }

@@ -198,11 +198,10 @@ std::string check(const ParameterSpace& p) {
   const bool real_logs = family == D::log_uniform_values || family == D::inv_log_uniform_values;
   if (real_logs && !(p.min > 0)) return fmt::format("found min {}, expected > 0, since its logarithm is taken", p.min);
   const bool exponents = family == D::log_uniform || family == D::inv_log_uniform;
-  if (exponents && std::max(std::abs(p.min), std::abs(p.max)) > 700) {
+  if (exponents && std::max(std::abs(p.min), std::abs(p.max)) > 700)
     return fmt::format(
         "found min {} and max {}, expected exponents within -700 and 700: {} takes logarithms, {}_values takes values",
         p.min, p.max, to_string(d), to_string(d));
-  }
   if (d == D::int_uniform &&
       (p.min != std::floor(p.min) || p.max != std::floor(p.max) || std::max(std::abs(p.min), std::abs(p.max)) > 0x1p52))
     return fmt::format("found min {} and max {}, expected integers of at most 52 bits", p.min, p.max);

@@ -176,10 +176,9 @@ class Reader {
   void read_numbers(const YamlEntry& parameter, const std::vector<YamlEntry>& items, ParameterSpace& p) const {
     const std::string prefix = parameter.key + ".";
     const Shape shape = shape_of(p.distribution);
-    for (size_t i = 0; i < shape.needed; ++i) {
+    for (size_t i = 0; i < shape.needed; ++i)
       if (find(items, prefix, shape.keys[i]) == nullptr)
         fail(parameter, fmt::format("found no {}, which {} needs", shape.keys[i], to_string(p.distribution)));
-    }
     for (const YamlEntry& item : items) {
       const std::string name = item.key.substr(prefix.size());
       if (name == "distribution") continue;
@@ -207,10 +206,9 @@ class Reader {
         p.probabilities.push_back(number_in(one));
     }
     if (name != "values") return;
-    for (size_t i = 0; i < p.values.size(); ++i) {
+    for (size_t i = 0; i < p.values.size(); ++i)
       if (std::find(p.values.begin(), p.values.begin() + i, p.values[i]) != p.values.begin() + i)
         fail(item, fmt::format("found {} a second time", p.values[i]));
-    }
   }
 
   /// A number with a fraction would be refused only in the trials that sample one.
@@ -220,16 +218,14 @@ class Reader {
     const bool integer =
         std::holds_alternative<int64_t*>(field->value) || std::holds_alternative<uint64_t*>(field->value);
     const bool whole = is_quantized(p.distribution) && p.q == std::floor(p.q);
-    if (integer && !whole) {
+    if (integer && !whole)
       fail(parameter,
            fmt::format(
                "found distribution {}, expected int_uniform or a q_ one with a whole q: the setting takes integers",
                to_string(p.distribution)));
-    }
-    if (!integer && !std::holds_alternative<double*>(field->value)) {
+    if (!integer && !std::holds_alternative<double*>(field->value))
       fail(parameter, fmt::format("found distribution {}, expected value or values: the setting takes {}",
                                   to_string(p.distribution), configs::type_name(field->value)));
-    }
   }
 
   std::string origin_;

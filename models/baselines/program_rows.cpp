@@ -28,10 +28,9 @@ void check_row_ptr(const NpzReader& file, const std::string& member, const std::
 }
 
 void check_runtimes(const NpzReader& file, const std::string& member, const std::vector<double>& runtimes) {
-  for (size_t p = 0; p < runtimes.size(); ++p) {
+  for (size_t p = 0; p < runtimes.size(); ++p)
     if (!std::isfinite(runtimes[p]) || runtimes[p] <= 0.0)
       throw DataError("{}: {} at program {}, expected seconds above 0", file.origin(member), runtimes[p], p);
-  }
 }
 
 /// Checks indices of workloads; returns how many there must be names for.

@@ -103,10 +103,9 @@ CompiledKernels compile_kernels(const char* source, const std::vector<std::strin
   for (const auto& name : kernels) check_nvrtc(program("nvrtcAddNameExpression", name.c_str()), name);
   const auto target = "--gpu-architecture=" + architecture;
   const char* options[] = {target.c_str(), "--std=c++17"};
-  if (const int result = program("nvrtcCompileProgram", 2, static_cast<const char**>(options)); result != 0) {
+  if (const int result = program("nvrtcCompileProgram", 2, static_cast<const char**>(options)); result != 0)
     throw ModelError("kernels: {} for {}: {}", nvrtc().text("nvrtcGetErrorString", result), architecture,
                      program.text("nvrtcGetProgramLog"));
-  }
   CompiledKernels compiled{program.text("nvrtcGetCUBIN"), {}};
   for (const auto& name : kernels) {
     const char* lowered = nullptr;

@@ -56,7 +56,7 @@ Normalization::Normalization(GraphBuilder& builder, const std::string& name, con
 Value Normalization::operator()(GraphBuilder& b, Value x, int64_t level) const {
   if (type_ == configs::Norm::layer)
     return b.emit(inference::LayerNorm{.x = x, .weight = weight_, .bias = bias_, .epsilon = kEpsilon});
-  if (type_ == configs::Norm::batch) {
+  if (type_ == configs::Norm::batch)
     return b.emit(inference::BatchNorm{.x = x,
                                        .weight = weight_,
                                        .bias = bias_,
@@ -64,7 +64,6 @@ Value Normalization::operator()(GraphBuilder& b, Value x, int64_t level) const {
                                        .variance = running_variance_,
                                        .epsilon = kEpsilon,
                                        .level = level});
-  }
   const MatrixRef nodes{MatrixRef::Kind::nodes}, candidate_of{MatrixRef::Kind::candidate_of};
   const auto mean_of = [&](Value v) { return b.pool_mean(b.pool(v, nodes, inference::PoolStates::Mode::sum), nodes); };
   const Value mean = b.emit(inference::Scale{.x = b.csr_sum({{candidate_of, mean_of(x)}}), .factors = mean_scale_});

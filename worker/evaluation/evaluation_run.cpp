@@ -91,10 +91,9 @@ Evaluation evaluate_trained(const TrainedModel& trained, const configs::Settings
       const auto& ranks = plan.eval_parts[entry];
       if (std::find(ranks.begin(), ranks.end(), comm.rank()) == ranks.end()) continue;
       const auto& header = catalogue.entries[entry].header;
-      if (header.feature_count != trained.state.schema.feature_count) {
+      if (header.feature_count != trained.state.schema.feature_count)
         throw coordinator::RunError("{}: {} node features, the model was trained on {}", header.file.string(),
                                     header.feature_count, trained.state.schema.feature_count);
-      }
       entries.push_back(entry);
     }
     sharding::verify_files(catalogue, entries, sharding::allowed_roots_check(settings.data));

@@ -90,10 +90,9 @@ TieThresholds fit_tie_thresholds(const std::vector<Scorer>& scorers, int64_t can
   // CBOR keeps every bit of a number, and a threshold of a model that has diverged, which JSON cannot say.
   const auto packed = Json::to_cbor(own);
   TieThresholds all;
-  for (const auto& bytes : comm.all_gather_bytes(std::string(packed.begin(), packed.end()))) {
+  for (const auto& bytes : comm.all_gather_bytes(std::string(packed.begin(), packed.end())))
     for (const auto& item : Json::from_cbor(bytes))
       all.emplace(item[0].get<uint64_t>(), item[1].get<std::vector<double>>());
-  }
   return all;
 }
 

@@ -44,10 +44,9 @@ void copy_weights(const inference::Weights& weights, const models::CostModel& mo
     if (found == weights.end())
       throw inference::BundleError("{}: tensor {}: missing, expected by its settings", origin, name);
     const auto& [shape, values] = found->second;
-    if (tensor.sizes().vec() != shape) {
+    if (tensor.sizes().vec() != shape)
       throw inference::BundleError("{}: tensor {}: shape [{}], expected [{}] by its settings", origin, name,
                                    fmt::join(shape, ", "), fmt::join(tensor.sizes().vec(), ", "));
-    }
     // Copied at once: the tensor on the right only borrows.
     tensor.copy_(torch::from_blob(const_cast<float*>(values.data()), shape, torch::kFloat));
   }
@@ -61,12 +60,11 @@ inference::Bundle make_bundle(const worker::TrainedModel& trained, const BundleN
   settings.run = {};
   settings.comm = {};
   settings.data.allowed_roots = {};
-  if (worker::SegmentScorer(trained.model, {.settings = settings, .targets = state.targets}).scores_segments()) {
+  if (worker::SegmentScorer(trained.model, {.settings = settings, .targets = state.targets}).scores_segments())
     throw models::ModelError(
         "sampler.max_segment_nodes: {}, segments.stale: {}: this model scores graphs in segments, which a bundle "
         "cannot; train with segments.stale full_forward, or on whole graphs",
         settings.sampler.max_segment_nodes, word_of(settings.segments.stale));
-  }
   const auto graph = trained.model->inference_graph();
   const auto& schema = state.schema;
   const bool programs = schema.kind == data::CandidateKind::program;

@@ -32,10 +32,9 @@ std::string packed(const ProfileSnapshot& snapshot, const std::vector<int64_t>& 
   // Bytes and not objects: nothing but numbers travels for an event.
   const auto* events = reinterpret_cast<const uint8_t*>(snapshot.events.data());
   Json totals = Json::array();
-  for (const auto& [key, total] : snapshot.totals) {
+  for (const auto& [key, total] : snapshot.totals)
     totals.push_back(
         {static_cast<int>(key.first), key.second, total.count, total.seconds, total.self_seconds, total.longest});
-  }
   const Json all = {{"wall", snapshot.wall_ns},
                     {"dropped", snapshot.dropped},
                     {"texts", snapshot.texts},
@@ -126,14 +125,13 @@ void add_rank(TraceText& text, int rank, const RankProfile& profile) {
   add_name(text, "process", rank, 0, fmt::format("rank {}", rank), rank);
   add_name(text, "thread", rank, 0, "training", 0);
   const auto microseconds = [shift = shift](int64_t ns) { return (ns + shift) / 1e3; };
-  if (snapshot.dropped > 0 && !snapshot.events.empty()) {
+  if (snapshot.dropped > 0 && !snapshot.events.empty())
     text.add({{"ph", "i"},
               {"s", "p"},
               {"name", fmt::format("{} earlier spans were dropped", snapshot.dropped)},
               {"pid", rank},
               {"tid", 0},
               {"ts", microseconds(snapshot.events.front().begin_ns)}});
-  }
   const auto lanes = wire_lanes(snapshot.events);
   std::map<int, std::string> threads;
   for (size_t i = 0; i < snapshot.events.size(); ++i) {
@@ -175,10 +173,9 @@ uint32_t Profiler::number_of(std::string_view text, bool needed) {
 
 /// Threads that come and go share lanes, so that a trace has as many as there were threads at one time.
 uint16_t Profiler::free_lane() const {
-  for (uint16_t lane = 1;; ++lane) {
+  for (uint16_t lane = 1;; ++lane)
     if (std::none_of(threads_.begin(), threads_.end(), [&](const auto& item) { return item.second.lane == lane; }))
       return lane;
-  }
 }
 
 Profiler::Thread& Profiler::thread() {

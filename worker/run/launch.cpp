@@ -65,11 +65,10 @@ void make_deterministic() {
   // The two values under which cuBLAS promises the same results with several streams.
   setenv(kWorkspace, ":4096:8", 0);
   const std::string workspace = std::getenv(kWorkspace);
-  if (workspace != ":4096:8" && workspace != ":16:8") {
+  if (workspace != ":4096:8" && workspace != ":16:8")
     throw configs::SettingsError(
         "trainer.deterministic: the environment's {} is '{}', expected :4096:8 or :16:8; unset it", kWorkspace,
         workspace);
-  }
   // NCCL chooses by measured speeds otherwise. What the user has set is as fixed.
   setenv("NCCL_ALGO", "Ring", 0);
   setenv("NCCL_PROTO", "Simple", 0);

@@ -125,12 +125,11 @@ SegmentTraining::SegmentTraining(const configs::Settings& settings, const shardi
                        word_of(settings.segments.stale), word_of(settings.segments.method),
                        settings.sampler.max_segment_nodes, dataset.training_fingerprint());
   if (settings.data.prune_hops >= 0) label_ += fmt::format(", pruned to {} hops", settings.data.prune_hops);
-  if (stale_ == Stale::full_forward && request().sharing == plans::Sharing::none) {
+  if (stale_ == Stale::full_forward && request().sharing == plans::Sharing::none)
     throw configs::SettingsError(
         "segments.stale: found full_forward with a model whose candidates share no states: its pass over the whole "
         "graph would hold a state for each node and candidate; set model.sharing to states, or segments.stale to "
         "scores or pools");
-  }
 }
 
 std::optional<plans::MessagePlan> SegmentTraining::plan(Batch& batch, const GroupStore& store) const {
@@ -312,10 +311,9 @@ SegmentMix SegmentTraining::mix(const SampledGraph& graph, const Past& past, int
 void SegmentTraining::write(const SampledGraph& graph, int64_t segment, const torch::Tensor& values) {
   if (graph.segments == 1 || !keeps_history()) return;
   const auto rows = values.to(torch::kCPU, torch::kFloat).contiguous();
-  for (int64_t c = 0; c < candidates_of(graph); ++c) {
+  for (int64_t c = 0; c < candidates_of(graph); ++c)
     history_.write({graph.sample.entry, segment, graph.sample.candidates[c]}, graph.sample.index,
                    rows.data_ptr<float>() + c * history_.columns());
-  }
 }
 
 void SegmentTraining::end_step(int64_t step, comm::Communicator& comm) {

@@ -166,10 +166,9 @@ torch::Tensor Adam::gradients() {
   }
   // One after another already, where a reducer has left them so.
   bool joined = !parts.empty();
-  for (size_t i = 1; joined && i < parts.size(); ++i) {
+  for (size_t i = 1; joined && i < parts.size(); ++i)
     joined = static_cast<char*>(parts[i - 1].data_ptr()) + parts[i - 1].nbytes() == parts[i].data_ptr() &&
              parts[i].storage().is_alias_of(parts[0].storage());
-  }
   if (!joined) return parts.empty() ? all_first_.narrow(0, 0, 0) : torch::cat(parts);
   int64_t count = 0;
   for (const auto& part : parts) count += part.numel();

@@ -133,16 +133,14 @@ void copy_tensors(const models::Safetensors& stored, const NamedTensors& own, co
   for (const auto& [name, tensor] : own) {
     const auto found = stored.tensors.find(name);
     if (found == stored.tensors.end()) throw RunError("{}: no tensor {}: a checkpoint of another model", origin, name);
-    if (found->second.sizes() != tensor.sizes() || found->second.scalar_type() != tensor.scalar_type()) {
+    if (found->second.sizes() != tensor.sizes() || found->second.scalar_type() != tensor.scalar_type())
       throw RunError("{}: tensor {}: {} {}, expected {} {}: a checkpoint of another model", origin, name,
                      c10::toString(found->second.scalar_type()), shape_text(found->second),
                      c10::toString(tensor.scalar_type()), shape_text(tensor));
-    }
   }
-  if (stored.tensors.size() != own.size()) {
+  if (stored.tensors.size() != own.size())
     throw RunError("{}: {} tensors, expected {}: a checkpoint of another model", origin, stored.tensors.size(),
                    own.size());
-  }
   for (auto [name, tensor] : own) tensor.copy_(stored.tensors.at(name));
 }
 

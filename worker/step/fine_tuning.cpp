@@ -82,14 +82,12 @@ void TuningData::check_inputs(const TrainedModel& trained) const {
   const auto& schema = trained.state.schema;
   for (const auto& entry : dataset_.entries) {
     const auto& header = entry.header;
-    if (header.feature_count != schema.feature_count) {
+    if (header.feature_count != schema.feature_count)
       throw coordinator::RunError("{}: {} node features, the model was trained on {}", header.file.string(),
                                   header.feature_count, schema.feature_count);
-    }
-    if (header.node_type_count > schema.node_type_count) {
+    if (header.node_type_count > schema.node_type_count)
       throw coordinator::RunError("{}: node types up to {}, the model knows those below {}", header.file.string(),
                                   header.node_type_count - 1, schema.node_type_count);
-    }
   }
 }
 
@@ -156,11 +154,10 @@ void fine_tune(const TrainedModel& trained, const TuningData& fresh, const Tunin
     if (replay_batches) loss = loss + how.replay_weight * replay_batches->loss(step, more);
     loss.backward();
     const double norm = clip_gradients(parameters, settings);
-    if (!std::isfinite(fresh_loss) || !std::isfinite(norm)) {
+    if (!std::isfinite(fresh_loss) || !std::isfinite(norm))
       throw coordinator::RunError(
           "step {}: loss {} and gradient norm {}: fine-tuning has diverged; try a lower learning rate", step + 1,
           fresh_loss, norm);
-    }
     optimizer.step(learning_rate_at(settings, step, how.steps));
     if (how.listener != nullptr) how.listener->on_step({step + 1, how.steps, fresh_loss, timer.after(step + 1), {}});
   }

@@ -138,22 +138,20 @@ std::vector<StepResult> TrainingStep::read_results() {
   for (const auto& each : std::exchange(unread_, {})) {
     auto& result = results.emplace_back(each.known);
     result.loss = *value++;
-    if (run_.comm.size() > 1) {
+    if (run_.comm.size() > 1)
       for (double* sum :
            {&result.candidates, &result.stop_requests, &result.checkpoint_requests, &result.failed_stores})
         *sum = *value++;
-    }
     result.gradient_norm = *value++;
   }
   for (const auto& result : results) {
     if (result.failed_stores > 0) comm::run_together(run_.comm, [&] { run_.store->check(); });
-    if (!std::isfinite(result.loss) || !std::isfinite(result.gradient_norm)) {
+    if (!std::isfinite(result.loss) || !std::isfinite(result.gradient_norm))
       throw coordinator::RunError(
           "step {}: loss {} and gradient norm {}: training has diverged; try a lower optimizer.learning_rate, or a "
           "smaller optimizer.clip_norm (where the run has checkpoints, with run.overwrite=true or another "
           "run.directory)",
           result.step, result.loss, result.gradient_norm);
-    }
   }
   return results;
 }

@@ -63,10 +63,9 @@ void merge_duplicates(LoadedGroup& loaded, const std::vector<uint64_t>& hashes, 
 
 void check_official(const std::vector<int64_t>& indices, const std::string& name, int64_t candidates,
                     const configs::Settings& settings) {
-  for (const int64_t id : indices) {
+  for (const int64_t id : indices)
     if (id < 0 || id >= candidates)
       throw DataError("{}: {}: candidate {}, expected 0 … {}", settings.data.eval_indices, name, id, candidates - 1);
-  }
 }
 
 }  // namespace
@@ -102,10 +101,9 @@ void divide_candidates(LoadedGroup& loaded, sharding::Role role, const configs::
       else if (random_unit({seed, random_stream::train_fraction, hash}) < settings.data.train_fraction)
         loaded.train.push_back(c);
     }
-    if (loaded.train.empty()) {
+    if (loaded.train.empty())
       throw DataError("{}: no candidate is left to train on (of {}, with data.holdout {} and data.train_fraction {})",
                       group.name, group.candidates, settings.data.holdout, settings.data.train_fraction);
-    }
     if (settings.data.duplicates != configs::Duplicates::keep)
       merge_duplicates(loaded, hashes, settings.data.duplicates == configs::Duplicates::mean);
     if (settings.trainer.cross_fitting) loaded.folds = folds_of(hashes, settings.model.ensemble_size, seed);
@@ -177,10 +175,9 @@ std::vector<int64_t> GroupStore::entries() const {
 /// The slot's mutex is held.
 void GroupStore::prune(Slot& slot) const {
   auto& group = slot.loaded.group;
-  if (slot.item.role == sharding::Role::train && slot.item.header.member < 0) {
+  if (slot.item.role == sharding::Role::train && slot.item.header.member < 0)
     slot.features = data::column_statistics(group.graphs.node_features.span(), group.graphs.feature_count,
                                             settings_.model.features.log);
-  }
   group = data::pruned_group(group, settings_.data.prune_hops);
 }
 

@@ -43,12 +43,11 @@ const char* candidates_of(const inference::ScoringSpec& spec) {
 
 void check_records(const fs::path& first, const TuningSources& sources, const inference::ScoringSpec& spec) {
   const auto file = first.string();
-  if (spec.kind != data::CandidateKind::program || spec.representation == configs::Representation::ast) {
+  if (spec.kind != data::CandidateKind::program || spec.representation == configs::Representation::ast)
     throw DataError(
         "{}: taken for tuning records, which become loop programs, but {} scores {}: expected .npz files or packed "
         "collections of these",
         file, sources.model, candidates_of(spec));
-  }
   if (first.extension() == ".foretime") throw DataError("{}: is no packed collection, expected new measurements", file);
   if (sources.dags.empty())
     throw configs::SettingsError(

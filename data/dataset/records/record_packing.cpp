@@ -87,10 +87,9 @@ void choose_networks(const RecordPackRequest& request, RecordChoice& choice) {
                     error.what());
   }
   for (const auto* names : {&take, &never}) {
-    for (const auto& name : *names) {
+    for (const auto& name : *names)
       if (!seen.contains(name))
         throw DataError("{}: no network {}, expected one of {}", request.networks, name, fmt::join(seen, ", "));
-    }
   }
   choice.lines = {lines_of(taken)};
   if (refused.empty()) return;

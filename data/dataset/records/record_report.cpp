@@ -177,10 +177,9 @@ std::string to_text(const RecordReport& report) {
   if (report.copies > 0)
     out += fmt::format("  {} copies of other lines (equal in all, also in their time): each measurement counts once\n",
                        report.copies);
-  for (size_t i = 1; i < kRecordErrors; ++i) {
+  for (size_t i = 1; i < kRecordErrors; ++i)
     if (counts.errors[i] > 0)
       out += fmt::format("    {}: {}\n", record_error_name(static_cast<RecordError>(i)), counts.errors[i]);
-  }
   constexpr size_t kShown = 5;
   for (size_t i = 0; i < std::min(kShown, counts.first_malformed.size()); ++i)
     out +=

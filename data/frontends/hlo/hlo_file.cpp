@@ -52,10 +52,9 @@ const char* WireReader::take(WireField& field, bool may_be_cut) {
   }
   const auto rest = left_.substr(in.CurrentPosition());
   if (field.type != WireField::Type::bytes) may_be_cut = false;
-  if (length > rest.size() && !may_be_cut) {
+  if (length > rest.size() && !may_be_cut)
     return field.type == WireField::Type::bytes ? "a length past the end of its message"
                                                 : "a number past the end of its message";
-  }
   const auto contents = rest.substr(0, std::min<uint64_t>(length, rest.size()));
   if (field.type == WireField::Type::bytes) field.bytes = contents;
   field.whole = left_.substr(0, left_.size() - rest.size() + contents.size());

@@ -125,10 +125,9 @@ Affine TreeProgram::index_value(const Tree& tree, int32_t node) {
   }
   if (kind == ExpressionKind::variable) {
     const int32_t variable = tree.nodes.variable[tree.at(node)];
-    for (int32_t above = place.loop; above >= 0; above = loop_around(tree, above)) {
+    for (int32_t above = place.loop; above >= 0; above = loop_around(tree, above))
       if (tree.nodes.variable[tree.at(above)] == variable && variable >= 0)
         return pool_.variable(above, {0, std::max<int64_t>(0, tree.nodes.extent[tree.at(above)] - 1)});
-    }
     return Affine::of(0);
   }
   if (kind == ExpressionKind::cast || tree.role(node) == Role::ramp) return child(0);

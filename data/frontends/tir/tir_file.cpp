@@ -251,10 +251,9 @@ std::string join(const std::vector<std::pair<std::string, int64_t>>& rows) {
 
 std::string versions_of(const TirSummary& summary) {
   std::string text;
-  for (const auto& [version, count] : summary.versions) {
+  for (const auto& [version, count] : summary.versions)
     text += fmt::format("{}{}{} ({})", text.empty() ? "" : ", ", version.empty() ? "not named" : version,
                         is_known_tvm_version(version) ? "" : ", outside v0.8 to v0.14", count);
-  }
   return text;
 }
 

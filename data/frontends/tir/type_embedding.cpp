@@ -84,11 +84,10 @@ void check_settings(std::span<const Group* const> groups, std::span<const std::s
            kMaxWalkBytes / (settings.walks.length * static_cast<int64_t>(std::max<size_t>(1, longest))));
   if (!(settings.learning_rate > 0.0))
     fail(fmt::format("learning rate {}, expected more than 0", settings.learning_rate));
-  for (const Group* group : groups) {
+  for (const Group* group : groups)
     if (group->graphs.node_type_count > std::ssize(names))
       fail(fmt::format("group {}: {} node types, but {} names", group->name, group->graphs.node_type_count,
                        names.size()));
-  }
 }
 
 fasttext::Args to_args(const TypeEmbeddingSettings& settings, const std::string& input) {

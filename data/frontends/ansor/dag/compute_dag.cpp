@@ -99,10 +99,9 @@ void validate(const ComputeDag& dag) {
     const DagStage& stage = dag.stages[i];
     if (stage.shape.size() > kMostAxes)
       fail(dag, i, fmt::format("rank {}, expected at most {}", stage.shape.size(), kMostAxes));
-    for (const int64_t extent : stage.shape) {
+    for (const int64_t extent : stage.shape)
       if (extent < 1 || extent > kLargestExtent)
         fail(dag, i, fmt::format("shape with {}, expected 1 to {}", extent, kLargestExtent));
-    }
     if (stage.types.empty() || stage.types.size() > kMostOutputs)
       fail(dag, i, fmt::format("{} tensors, expected 1 to {}", stage.types.size(), kMostOutputs));
     if (stage.input) {

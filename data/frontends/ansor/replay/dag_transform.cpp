@@ -26,10 +26,9 @@ void insert_stage(ComputeDag& dag, size_t place) {
     auto& node = dag.expressions.node(i);
     if (node.kind == Kind::load && node.target >= first) ++node.target;
   }
-  for (DagStage& stage : dag.stages) {
+  for (DagStage& stage : dag.stages)
     for (DagRead& read : stage.reads)
       if (read.stage >= first) ++read.stage;
-  }
   dag.stages.emplace(dag.stages.begin() + place);
 }
 

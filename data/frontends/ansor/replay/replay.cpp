@@ -139,10 +139,9 @@ struct Replayer::Work {
       stage.relations.push_back({NestRelation::Kind::fuse, fused.variable, outer, inner.variable, 0});
     }
     const int32_t begin = positions.front(), end = positions.back();
-    for (const NestStage& attached : nest_->stages) {
+    for (const NestStage& attached : nest_->stages)
       if (attached.attach_stage == step.stage && attached.attach_iterator >= begin && attached.attach_iterator < end)
         throw DataError("fuses iterators that stages are attached to, expected attachments to the last fused one only");
-    }
     stage.iterators[begin] = fused;
     stage.iterators.erase(stage.iterators.begin() + begin + 1, stage.iterators.begin() + end + 1);
     move_attachments(step.stage, [&](int32_t position) {
@@ -290,11 +289,10 @@ struct Replayer::Work {
         std::ranges::any_of(nest_->stages, [&](const NestStage& other) { return other.attach_stage == step.stage; });
     if (attached_to) throw DataError("found stages attached to this one, expected none before rfactor");
     std::vector<int64_t> numbers = {static_cast<int64_t>(step.kind), step.stage, factored.variable, step.source};
-    for (const NestRelation& relation : stage.relations) {
+    for (const NestRelation& relation : stage.relations)
       for (const int64_t number : {static_cast<int64_t>(relation.kind), int64_t{relation.parent},
                                    int64_t{relation.outer}, int64_t{relation.inner}, relation.factor})
         numbers.push_back(number);
-    }
     for (const NestIterator& iterator : stage.iterators) numbers.push_back(iterator.variable);
     derive(step, std::move(numbers),
            [&](const ComputeDag&) { return with_rfactor(*nest_, step.stage, factored.variable, step.source); });
