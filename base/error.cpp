@@ -43,6 +43,11 @@ bool is_out_of_memory(const std::exception& error) {
   return std::ranges::any_of(kTexts, [&](auto each) { return text.find(each) != std::string_view::npos; });
 }
 
+bool is_broken_pipe(const std::exception& error) {
+  const auto* system = dynamic_cast<const std::system_error*>(&error);
+  return system != nullptr && system->code() == std::errc::broken_pipe;
+}
+
 int exit_code_of(const std::exception& error) {
   if (const auto* known = dynamic_cast<const Error*>(&error)) return known->exit_code();
   if (is_out_of_memory(error)) return kOutOfMemory;

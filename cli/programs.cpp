@@ -112,12 +112,6 @@ std::string unexpected_text(const CLI::App& app, const std::string& argument) {
                      nearest.empty() ? "; " : "; did you mean ", nearest.empty() ? help : nearest + "?");
 }
 
-/// Returns whether standard output is a pipe without a reader, as in `foretime leaderboard | head`.
-bool has_no_reader(const std::exception& error) {
-  const auto* system = dynamic_cast<const std::system_error*>(&error);
-  return system != nullptr && system->code() == std::errc::broken_pipe;
-}
-
 /// Returns "rank N: " for one of several ranks, each of which prints its own errors.
 std::string rank_prefix() { return comm::launched_by_mpi() ? fmt::format("rank {}: ", comm::launched_rank()) : ""; }
 
@@ -217,7 +211,7 @@ int run_program(int argc, char** argv, const std::function<void(CLI::App&)>& add
   } catch (const ReportedError& error) {
     return error.exit_code();
   } catch (const std::exception& error) {
-    if (has_no_reader(error)) return 128 + SIGPIPE;
+    if (is_broken_pipe(error)) return 128 + SIGPIPE;
     print_message("foretime: {}{}\n", rank_prefix(), text_of_error(error));
     return exit_code_of(error);
   }

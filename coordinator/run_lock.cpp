@@ -45,16 +45,6 @@ struct Holder {
   int64_t pid = 0;
 };
 
-Holder this_process() {
-  return {host_name(), boot_id(), start_of(getpid()),
-          fmt::format("{:%Y-%m-%d %H:%M:%S}", fmt::gmtime(std::time(nullptr))), getpid()};
-}
-
-std::string to_text(const Holder& h) {
-  return Json{{"host", h.host}, {"pid", h.pid}, {"since", h.since}, {"kernel", h.kernel}, {"start", h.start}}.dump() +
-         "\n";
-}
-
 [[noreturn]] void fail(const fs::path& path, const char* doing, int error) {
   if (is_storage_failure(error)) throw_file_error(path, doing, error);
   throw configs::SettingsError("run.directory: {}: {}: {}; name a folder that can be written to", path.string(), doing,
@@ -127,7 +117,12 @@ RunLock::RunLock(const fs::path& folder, LockTimes times) : path_(folder / "run.
   if (failure) fail(folder, "cannot be made", failure.value());
   while (!try_lock() || !is_vacant()) {
   }
-  const auto text = to_text(this_process());
+  const Json holder = {{"host", host_name()},
+                       {"pid", getpid()},
+                       {"since", fmt::format("{:%Y-%m-%d %H:%M:%S}", fmt::gmtime(std::time(nullptr)))},
+                       {"kernel", boot_id()},
+                       {"start", start_of(getpid())}};
+  const auto text = holder.dump() + "\n";
   if (::ftruncate(file_.get(), 0) != 0 || ::pwrite(file_.get(), text.data(), text.size(), 0) < 0 ||
       ::fsync(file_.get()) != 0)
     fail(path_, "cannot be written", errno);

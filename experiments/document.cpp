@@ -42,10 +42,6 @@ std::string listed(const std::vector<std::string>& names) {
   return names.empty() ? "is none" : fmt::format("{} {}", names.size() == 1 ? "is" : "are", fmt::join(names, ", "));
 }
 
-bool is_folder_name(const std::string& name) {
-  return !name.empty() && name.size() <= kLabel && has_only_letters_digits_and("-_", name);
-}
-
 class FileReader {
  public:
   FileReader(const std::string& origin, const fs::path& folder, const ExperimentChoice& choice)
@@ -123,7 +119,8 @@ class FileReader {
     }
     file_.has_parts = true;
     for (const auto& [name, item] : named_items(parts->second, file_.origin, "parts")) {
-      if (!is_folder_name(name)) fail(item, "expected a part's name of letters, digits, - and _: it is a folder");
+      if (name.empty() || name.size() > kLabel || !has_only_letters_digits_and("-_", name))
+        fail(item, "expected a part's name of letters, digits, - and _: it is a folder");
       parts_.emplace_back(name, items_of(item, file_.origin, "", part_keys()));
     }
     if (parts_.empty() || parts_.size() > kMostParts)

@@ -40,8 +40,6 @@ HttpError too_large(int64_t most) {
   return {413, "too_large", "a body of more than " + std::to_string(most) + " bytes, which is the limit (--max-body)"};
 }
 
-HttpError no_room() { return {503, "busy", "the bodies of other requests take all memory for bodies; try again"}; }
-
 HttpResponse answer(HttpHandler& handler, const HttpRequest& request) noexcept {
   try {
     return handler.answer(request);
@@ -219,7 +217,8 @@ struct HttpServer::State {
     auto& body = request.request.body;
     const int64_t total = body.size() + size;
     if (!request.error && total > limits.max_body) request.error = too_large(limits.max_body);
-    if (!request.error && total > request.held && !request.hold(total - request.held)) request.error = no_room();
+    if (!request.error && total > request.held && !request.hold(total - request.held))
+      request.error = HttpError{503, "busy", "the bodies of other requests take all memory for bodies; try again"};
     if (request.error) {
       body = {};
       request.dropped += size;

@@ -31,11 +31,6 @@ fs::path resolved(const fs::path& path, const char* what) {
   return real;
 }
 
-/// Compares components of paths: /data2 is not inside /data.
-bool lies_in(const fs::path& file, const fs::path& folder) {
-  return std::mismatch(folder.begin(), folder.end(), file.begin(), file.end()).first == folder.end();
-}
-
 using Json = nlohmann::json;
 
 uint64_t mix_text(const std::string& text) {
@@ -93,7 +88,7 @@ data::FileCheck allowed_roots_check(const configs::DataSettings& settings) {
     folders.push_back(resolved(folder, "folder of data.allowed_roots: "));
   return [folders = std::move(folders), named = settings.allowed_roots](const fs::path& file) {
     const auto real = resolved(file, "");
-    if (std::ranges::any_of(folders, [&](const auto& folder) { return lies_in(real, folder); })) return;
+    if (std::ranges::any_of(folders, [&](const auto& folder) { return is_inside(real, folder); })) return;
     throw DataError(
         "{}: lies outside of the folders that may be read, expected a file in {} (data.allowed_roots; an agent's "
         "--data-root)",

@@ -44,9 +44,6 @@ std::string source_hash(const std::string& text) {
   return "'sha256-" + code + "'";
 }
 
-/// Returns `text` as JavaScript's encodeURIComponent does.
-std::string url_encoded(std::string_view text) { return percent_encoded(text, "-_.!~*'()"); }
-
 void replace(std::string& text, std::string_view what, const std::string& by) {
   const auto found = text.find(what);
   if (found == std::string::npos) throw jobs::JobsError("index.html: found no '{}'", what);
@@ -109,7 +106,7 @@ Json report_of_runs(const std::string& folder) {
   for (const auto& name : names) {
     // A run that is the folder itself has the folder's name.
     const auto shown = name == "." ? printable_utf8(std::filesystem::canonical(root).filename().string()) : name;
-    const auto query = url_encoded(shown);
+    const auto query = percent_encoded(shown, "-_.!~*'()");  // as JavaScript's encodeURIComponent does
     auto run = show_run(root, name), rankings = show_rankings(root, name);
     run["name"] = rankings["name"] = shown;
     if (std::ranges::find(run["files"], "trace.json") != run["files"].end())

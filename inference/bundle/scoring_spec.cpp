@@ -203,11 +203,6 @@ data::Hardware hardware_in(const Reader& machine) {
                         .gpu = gpu_in(machine)};
 }
 
-std::optional<data::Hardware> read_hardware(const Reader& manifest) {
-  if (manifest.at("hardware").is_null()) return std::nullopt;
-  return hardware_in(manifest.object("hardware"));
-}
-
 data::Machines read_machines(const Reader& manifest) {
   if (!manifest.has("machines")) return {};  // a model that does not depend on the machine
   const Json& list = manifest.at("machines");
@@ -376,7 +371,7 @@ ScoringSpec read_scoring_spec(const Bundle& bundle) {
     spec.columns = columns->dump();
   }
   spec.prune_hops = manifest.whole("prune_hops", data::kNoPruning, 1 << 20);
-  spec.hardware = read_hardware(manifest);
+  if (!manifest.at("hardware").is_null()) spec.hardware = hardware_in(manifest.object("hardware"));
   spec.machines = read_machines(manifest);
   spec.graph = parse_graph(manifest.at("graph"), shapes_of(bundle.weights), spec.feature_count);
   check_weights(bundle.weights, spec.graph);

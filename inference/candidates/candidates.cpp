@@ -232,11 +232,6 @@ void for_each_number(data::NpyStream stream, int64_t row, Take take) {
   stream.finish();
 }
 
-void check_count(int64_t count, const CandidateSchema& schema, const std::string& origin) {
-  if (count < 1 || count > schema.most)
-    throw DataError("{}: {} candidates, expected 1 … {}", origin, count, schema.most);
-}
-
 void check_nodes(const data::NpzReader& npz, const std::string& member, const CandidateSchema& schema) {
   const auto given = npz.read<int64_t>(member, {{kAnySize}, "(configurable nodes)"});
   const auto& nodes = schema.configurable;
@@ -264,7 +259,8 @@ Candidates read_npz(const std::filesystem::path& file, const CandidateSchema& sc
   auto stream = npz.open(member, rule);
   Candidates candidates;
   candidates.count = stream.header().shape.at(0);
-  check_count(candidates.count, schema, origin);
+  if (candidates.count < 1 || candidates.count > schema.most)
+    throw DataError("{}: {} candidates, expected 1 … {}", origin, candidates.count, schema.most);
   const bool floating = stream.header().type.kind == data::NpyKind::floating;
   const int64_t row = schema.row();
   if (row == 0) {

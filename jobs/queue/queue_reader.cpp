@@ -22,8 +22,6 @@ constexpr size_t kMostListedMeanings = 5;  // ids that a message about an ambigu
 
 std::string shown(const std::string& text) { return fmt::format("'{}'", printable_utf8(text.substr(0, 64))); }
 
-bool begins_with(const std::string& text, const std::string& prefix) { return text.rfind(prefix, 0) == 0; }
-
 constexpr size_t kMostNamedDamage = 20;
 
 /// Returns the one of `found` that `prefix` means. `what`: job or sweep.
@@ -211,7 +209,7 @@ std::vector<std::string> QueueReader::sweeps_like(const std::string& prefix) {
   const auto replies = ask({{"ZSCORE", key("sweeps"), prefix}}, &wrong);
   if (wrong.empty() && replies[0]->type != REDIS_REPLY_NIL) return {prefix};
   auto found = ids("ZREVRANGE", key("sweeps"), kMostIdsOfSortedSet);
-  std::erase_if(found, [&](const auto& id) { return !begins_with(id, prefix); });
+  std::erase_if(found, [&](const auto& id) { return !id.starts_with(prefix); });
   return found;
 }
 

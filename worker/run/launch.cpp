@@ -3,7 +3,6 @@
 #include <chrono>
 #include <cstdlib>
 #include <string>
-#include <system_error>
 #include <thread>
 
 #include <ATen/Context.h>
@@ -11,6 +10,7 @@
 #include <torch/types.h>
 #include <torch/utils.h>
 
+#include "base/error.h"
 #include "base/message.h"
 #include "base/threads.h"
 #include "comm/backends/factory.h"
@@ -44,8 +44,7 @@ void with_communicator(const configs::CommSettings& settings, const RankResource
     std::this_thread::sleep_for(kLinger);
     throw ReportedError(error.exit_code(), error.what());
   } catch (const std::exception& error) {
-    if (const auto* system = dynamic_cast<const std::system_error*>(&error);
-        system != nullptr && system->code() == std::errc::broken_pipe) {
+    if (is_broken_pipe(error)) {
       comm->abort("nobody reads standard output any more");
       throw;  // main ends quietly
     }

@@ -18,10 +18,6 @@ GraphPiece pooled_by_segment(const data::Group& group, const plans::PlanRequest&
   return {group, plans::make_plan_source(group, request, {{}, pool, segments.count()})};
 }
 
-int64_t history_columns(Stale stale, const models::CostModel& model) {
-  return stale == Stale::pools ? model.pool_columns() : 1;
-}
-
 int64_t candidates_of(const SampledGraph& graph) { return graph.sample.candidates.size(); }
 
 models::PlanTensors forward_plan(const data::Group& group, std::shared_ptr<const plans::PlanSource> source,
@@ -119,7 +115,7 @@ SegmentTraining::SegmentTraining(const configs::Settings& settings, const shardi
       keep_(settings.segments.keep_probability),
       refresh_interval_(settings.segments.refresh_interval),
       plans_(std::make_unique<SegmentPlans>(model.plan_request())),
-      history_(plan, rank, history_columns(stale_, model), settings.segments.history_bytes) {
+      history_(plan, rank, stale_ == Stale::pools ? model.pool_columns() : 1, settings.segments.history_bytes) {
   for (const auto& entry : dataset.entries) parts_.push_back(entry.parts);
   label_ = fmt::format("{} {} of {} segments of at most {} nodes, data {:016x}", history_.columns(),
                        word_of(settings.segments.stale), word_of(settings.segments.method),

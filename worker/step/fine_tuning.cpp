@@ -38,12 +38,6 @@ class BatchSource {
   BatchLoader loader_;
 };
 
-/// Dropout as in training; batch normalisation by its running statistics, which few candidates would spoil.
-void set_to_training(models::CostModel& model) {
-  model.train();
-  model.freeze_statistics(true);
-}
-
 }  // namespace
 
 configs::Settings tuning_settings(const configs::Settings& trained) {
@@ -144,7 +138,8 @@ void fine_tune(const TrainedModel& trained, const TuningData& fresh, const Tunin
   if (replay != nullptr) replay_batches = std::make_unique<BatchSource>(trained, *replay);
   StepTimer timer;
 
-  set_to_training(*trained.model);
+  trained.model->train();
+  trained.model->freeze_statistics(true);  // few candidates would spoil the running ones of batch normalisation
   for (int64_t step = 0; step < how.steps; ++step) {
     const bool more = step + 1 < how.steps;
     torch::manual_seed(random_bits({fresh.settings().trainer.seed, random_stream::tuning_dropout, step}));

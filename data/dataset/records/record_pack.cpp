@@ -25,9 +25,6 @@ constexpr double kNodesOfProgram = 48, kEdgesOfProgram = 110;
 double nodes_of_program(configs::Representation representation) {
   return representation == configs::Representation::curve ? 1.0 : kNodesOfProgram;
 }
-double bytes_of_program(configs::Representation representation, int64_t columns) {
-  return nodes_of_program(representation) * 8.0 * columns + kEdgesOfProgram * 16.0;
-}
 /// Node features that graphs of the index's programs have where nobody asks for less.
 int64_t columns_of(const RecordIndex& index, configs::Representation representation) {
   if (index.gpu && representation == configs::Representation::loops) return LoopColumns::kWithGpu;
@@ -83,7 +80,8 @@ class RecordPacker {
 
   /// Returns the number of groups that can be read in one pass: the open ones must fit into memory.
   size_t batch(std::span<const int64_t> groups) const {
-    const int64_t most = options_.memory / bytes_of_program(options_.representation, columns_);
+    const double bytes_of_program = nodes_of_program(options_.representation) * 8.0 * columns_ + kEdgesOfProgram * 16.0;
+    const int64_t most = options_.memory / bytes_of_program;
     size_t fits = 1, beyond = groups.size() + 1;  // more groups have no fewer records open
     while (fits + 1 < beyond) {
       const size_t middle = fits + (beyond - fits) / 2;

@@ -57,8 +57,6 @@ std::string text_of(dom::element value) {
   return simdjson::minify(value);
 }
 
-bool holds_text(std::string_view value) { return trimmed(value).starts_with('{'); }
-
 }  // namespace
 
 struct TirFile::Stream {
@@ -108,7 +106,7 @@ struct TirFile::Stream {
           fail("runtime: expected seconds");
       } else if (name == "failed") {
         if (value.get(failed) != simdjson::SUCCESS) fail("failed: expected true or false");
-      } else if (value.get(text) == simdjson::SUCCESS && holds_text(text)) {
+      } else if (value.get(text) == simdjson::SUCCESS && trimmed(text).starts_with('{')) {
         record.texts.emplace_back(name, text);
       }
     }
