@@ -22,10 +22,6 @@ uint64_t read(const std::byte* from) {
 
 uint64_t mix(uint64_t lane, uint64_t input) { return std::rotl(lane + input * kPrime2, 31) * kPrime1; }
 
-std::array<uint64_t, 4> first_lanes(uint64_t seed) {
-  return {seed + kPrime1 + kPrime2, seed + kPrime2, seed, seed - kPrime1};
-}
-
 void mix_block(std::array<uint64_t, 4>& lanes, const std::byte* at) {
   lanes[0] = mix(lanes[0], read<uint64_t>(at));  // written out: a loop over the lanes keeps them in memory at -O2
   lanes[1] = mix(lanes[1], read<uint64_t>(at + 8));
@@ -63,7 +59,8 @@ uint64_t checksum(std::span<const std::byte> bytes, uint64_t seed) {
   return whole.value();
 }
 
-Checksum::Checksum(uint64_t seed) : seed_(seed), lanes_(first_lanes(seed)) {}
+Checksum::Checksum(uint64_t seed)
+    : seed_(seed), lanes_{seed + kPrime1 + kPrime2, seed + kPrime2, seed, seed - kPrime1} {}
 
 void Checksum::add(std::span<const std::byte> bytes) {
   const size_t held = bytes_ % kBlock;

@@ -14,10 +14,10 @@ namespace foretime {
 /// run. Two streams of equal value have keys with different numbers of further words.
 namespace random_stream {
 enum Id : uint64_t {
-  holdout = 11,         // which training groups are held out for validation
-  train_fraction = 12,  // which training groups are used
+  holdout = 11,         // which candidates of training groups are held out for validation
+  train_fraction = 12,  // which other candidates of training groups are used
   evaluation = 13,      // which candidates are evaluated
-  cross_fitting = 14,   // which fold a group is in
+  cross_fitting = 14,   // which fold a candidate is in
   batch_order = 21,     // the order of batches, and of samples in a batch slot
   candidates = 22,      // the order in which a group's candidates are sampled
   candidate_bias = 23,  // sampling of candidates in proportion to weights

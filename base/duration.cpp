@@ -1,7 +1,5 @@
 #include "base/duration.h"
 
-#include <cstdint>
-
 #include <fmt/format.h>
 
 namespace foretime {

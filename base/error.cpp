@@ -20,6 +20,17 @@ void fail_check(const char* condition, std::string_view file, int line, const st
                         detail.empty() ? "" : ": ", detail);
 }
 
+namespace {
+
+/// Returns the error of the storage that fmt::print met, which writes standard output; null for any other error.
+const std::system_error* output_failure(const std::exception& error) {
+  const auto* system = dynamic_cast<const std::system_error*>(&error);
+  const bool of_file = dynamic_cast<const std::filesystem::filesystem_error*>(&error) != nullptr;
+  return system != nullptr && !of_file && is_storage_failure(system->code().value()) ? system : nullptr;
+}
+
+}  // namespace
+
 bool is_out_of_memory(const std::exception& error) {
   if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr) return true;
   if (const auto* known = dynamic_cast<const Error*>(&error)) return known->exit_code() == kOutOfMemory;
@@ -32,22 +43,29 @@ bool is_out_of_memory(const std::exception& error) {
   return std::ranges::any_of(kTexts, [&](auto each) { return text.find(each) != std::string_view::npos; });
 }
 
+bool is_broken_pipe(const std::exception& error) {
+  const auto* system = dynamic_cast<const std::system_error*>(&error);
+  return system != nullptr && system->code() == std::errc::broken_pipe;
+}
+
 int exit_code_of(const std::exception& error) {
   if (const auto* known = dynamic_cast<const Error*>(&error)) return known->exit_code();
   if (is_out_of_memory(error)) return kOutOfMemory;
+  if (output_failure(error) != nullptr) return kStorage;
   if (const auto* file = dynamic_cast<const std::filesystem::filesystem_error*>(&error))
     return is_storage_failure(file->code().value()) ? kStorage : kData;
   return kInternal;
 }
 
 std::string text_of_error(const std::exception& error) {
+  if (const auto* failure = output_failure(error))
+    return "standard output: cannot be written: " + failure->code().message();
   const std::string_view text = error.what();
   if (!is_out_of_memory(error) || dynamic_cast<const Error*>(&error) != nullptr) return std::string(text);
   return fmt::format(
       "out of memory: {}; a training needs less with sampler.max_segment_nodes, smaller sampler.groups_per_batch, "
       "sampler.candidates_per_group and trainer.eval_states, and fewer ranks on this machine; or allow more (ulimit "
-      "-v, "
-      "memory of the batch job)",
+      "-v, memory of the batch job)",
       text.substr(0, text.find('\n')));
 }
 

@@ -69,5 +69,7 @@ int exit_code_of(const std::exception& error);
 /// Returns the text that users see for an exception: its message; for exhausted memory the first line of the message,
 /// without C++ frames, and a remedy.
 std::string text_of_error(const std::exception& error);
+/// Returns whether an error says that standard output has no reader any more, as in `foretime leaderboard | head`.
+bool is_broken_pipe(const std::exception& error);
 
 }  // namespace foretime

@@ -9,7 +9,7 @@ enum class LockState {
 };
 
 /// Tries to take the lock of a file that is open for writing, without waiting: an open-file-description lock, which the
-/// kernel releases when the file is closed or the process ends.
+/// kernel releases when the file is closed or the process ends. errno is the reason of LockState::unknown.
 LockState try_to_lock(int file);
 
 /// Returns whether other machines may see the file system of an open file. Their kernels know its locks only if it has

@@ -182,6 +182,10 @@ class RealFiles final : public Files {
 
 }  // namespace
 
+bool is_inside(const fs::path& path, const fs::path& folder) {
+  return std::mismatch(folder.begin(), folder.end(), path.begin(), path.end()).first == folder.end();
+}
+
 bool is_storage_failure(int error) {
   // EUCLEAN and EBADMSG: a file system that found itself damaged.
   constexpr std::array kErrors = {ENOSPC, EDQUOT, EIO,    EROFS,   ESTALE,  EREMOTEIO, ETIMEDOUT, ENOTCONN,     ENXIO,

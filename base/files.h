@@ -126,6 +126,9 @@ class Files {
   virtual void sync_folder(const Path& path) = 0;
 };
 
+/// Returns whether `path` is `folder` or inside it, by the components of both: /data2 is not inside /data.
+bool is_inside(const std::filesystem::path& path, const std::filesystem::path& folder);
+
 /// Returns the file system of this machine.
 Files& real_files();
 /// Returns the file system of this thread: that of the machine, unless a FilesScope is alive.

@@ -1,6 +1,5 @@
 #include "base/foreign_file.h"
 
-#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <chrono>

@@ -77,11 +77,9 @@ bool matches(std::string_view pattern, std::string_view name) {
 }
 
 bool matches_any(const std::vector<std::string>& patterns, std::string_view name) {
-  for (const auto& pattern : patterns) {
-    for (const auto& each : expand_braces(pattern)) {
+  for (const auto& pattern : patterns)
+    for (const auto& each : expand_braces(pattern))
       if (matches(each, name)) return true;
-    }
-  }
   return false;
 }
 
@@ -90,9 +88,8 @@ std::vector<fs::path> glob(const std::string& pattern, const fs::path& root) {
   for (const auto& plain : expand_braces(pattern)) {
     const fs::path path(plain);
     std::vector<std::string> parts;
-    for (const auto& part : path.relative_path()) {
+    for (const auto& part : path.relative_path())
       if (!part.empty()) parts.push_back(part.string());
-    }
     walk(path.is_absolute() ? path.root_path() : root, parts, 0, found);
   }
   return {found.begin(), found.end()};

@@ -84,9 +84,8 @@ double kendall_tau_b(std::span<const double> a, std::span<const double> b) {
 double noise_ceiling_tau(std::span<const uint64_t> configuration_hashes, std::span<const double> runtimes) {
   require_equal_lengths(configuration_hashes.size(), runtimes.size());
   std::vector<size_t> order;
-  for (size_t i = 0; i < runtimes.size(); ++i) {
+  for (size_t i = 0; i < runtimes.size(); ++i)
     if (!std::isinf(runtimes[i])) order.push_back(i);
-  }
   std::ranges::stable_sort(order,
                            [&](size_t i, size_t j) { return configuration_hashes[i] < configuration_hashes[j]; });
   std::vector<double> oracle, measured;

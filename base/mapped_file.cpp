@@ -5,7 +5,6 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
-#include <memory>
 #include <mutex>
 #include <string>
 #include <vector>
@@ -68,9 +67,8 @@ void end_process(const Slot& slot) {
 }
 
 void on_bus_error(int signal, siginfo_t* info, void* context) {
-  if (info->si_code > 0 && info->si_addr != nullptr) {
+  if (info->si_code > 0 && info->si_addr != nullptr)
     if (const auto* slot = slot_of(reinterpret_cast<uintptr_t>(info->si_addr))) end_process(*slot);
-  }
   if ((before.sa_flags & SA_SIGINFO) != 0 && before.sa_sigaction != nullptr)
     return before.sa_sigaction(signal, info, context);
   if ((before.sa_flags & SA_SIGINFO) == 0 && before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN)

@@ -1,7 +1,6 @@
 #include "base/message.h"
 
 #include <cerrno>
-#include <iostream>
 #include <system_error>
 
 #include <fcntl.h>
@@ -43,10 +42,8 @@ void show(std::FILE* stream, std::string_view text) {
 }
 
 void flush_output() {
-  if (::fcntl(STDOUT_FILENO, F_GETFD) < 0) return;  // whoever closed it wants none
   errno = 0;
-  std::cout.flush();
-  if (std::cout && std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return;
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return;
   if (errno == EPIPE || is_pipe_without_reader(STDOUT_FILENO))  // the write that failed may be some time ago
     throw std::system_error(EPIPE, std::generic_category(), "standard output");
   if (errno != 0) throw_file_error("standard output", "cannot be written", errno);

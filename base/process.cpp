@@ -5,10 +5,12 @@
 #include <cstdint>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
+#include <sstream>
 
 #include <sys/resource.h>
 #include <unistd.h>
+
+#include "base/read_input.h"
 
 namespace foretime {
 
@@ -43,17 +45,13 @@ std::string host_name() {
   return gethostname(name.data(), name.size() - 1) == 0 && name[0] != '\0' ? name.data() : "unknown";
 }
 
-std::string boot_id() {
-  std::string id;
-  std::ifstream("/proc/sys/kernel/random/boot_id") >> id;
-  return id;
-}
+std::string boot_id() { return kernel_text("/proc/sys/kernel/random/boot_id"); }
 
 ProcessUsage process_usage() {
   constexpr double kBytesOfMib = 1 << 20, kMicrosecond = 1e-6;
   ProcessUsage usage;
   int64_t pages = 0, resident = 0;
-  if (std::ifstream("/proc/self/statm") >> pages >> resident)
+  if (std::istringstream(kernel_text("/proc/self/statm")) >> pages >> resident)
     usage.memory_mib = static_cast<double>(resident) * sysconf(_SC_PAGESIZE) / kBytesOfMib;
   rusage used{};
   getrusage(RUSAGE_SELF, &used);

@@ -1,7 +1,6 @@
 #include "base/process_secrets.h"
 
 #include <cstdlib>
-#include <cstring>
 #include <mutex>
 #include <string_view>
 

@@ -16,10 +16,9 @@ namespace foretime {
 
 std::string read_input(const std::filesystem::path& file, uint64_t most) {
   try {
-    if (most != UINT64_MAX) {
+    if (most != UINT64_MAX)
       if (const auto size = files().size(file); size > most)
         throw DataError("{}: {} bytes, expected at most {}", file.string(), size, most);
-    }
     return files().read(file);
   } catch (const StorageError&) {
     throw;
@@ -32,9 +31,8 @@ std::string first_bytes(const std::filesystem::path& file, size_t bytes) {
   const Descriptor opened(::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   std::string text(bytes, '\0');
   ssize_t got = -1;
-  if (opened.get() >= 0) {
+  if (opened.get() >= 0)
     while ((got = ::read(opened.get(), text.data(), text.size())) < 0 && errno == EINTR) continue;
-  }
   if (got < 0 && is_storage_failure(errno)) throw_file_error(file, "cannot be read", errno);
   text.resize(std::max<ssize_t>(got, 0));
   return text;

@@ -15,9 +15,8 @@ bool begins_character(char c) { return !continues_character(c); }
 /// The bytes of the first characters of a text.
 size_t bytes_of(std::string_view text, size_t characters) {
   size_t bytes = 0;
-  for (; bytes < text.size(); ++bytes) {
+  for (; bytes < text.size(); ++bytes)
     if (begins_character(text[bytes]) && characters-- == 0) break;
-  }
   return bytes;
 }
 

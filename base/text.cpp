@@ -106,9 +106,8 @@ std::string trimmed(std::string_view text) {
 std::string printable(std::string_view name) {
   constexpr size_t kPrintedBytes = 80;
   std::string text(name.substr(0, kPrintedBytes));
-  for (char& c : text) {
+  for (char& c : text)
     if (c <= ' ' || c > '~') c = '?';
-  }
   if (name.size() > kPrintedBytes) text += "…";
   return text.empty() ? "without a name" : text;
 }

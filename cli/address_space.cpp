@@ -1,11 +1,12 @@
 #include "cli/address_space.h"
 
 #include <algorithm>
-#include <cstdlib>
-#include <cstring>
+#include <string_view>
 
 #include <sched.h>
 #include <sys/resource.h>
+
+#include "base/numbers.h"
 
 namespace foretime::cli {
 namespace {
@@ -19,11 +20,13 @@ constexpr int kMostBlasThreads = 128;
 int blas_threads(char** environment) {
   cpu_set_t cores;
   const int usable = sched_getaffinity(0, sizeof(cores), &cores) == 0 ? CPU_COUNT(&cores) : kMostBlasThreads;
-  for (const char* name : {"OPENBLAS_NUM_THREADS=", "GOTO_NUM_THREADS=", "OMP_NUM_THREADS="}) {
+  for (const std::string_view name : {"OPENBLAS_NUM_THREADS=", "GOTO_NUM_THREADS=", "OMP_NUM_THREADS="}) {
     for (char** variable = environment; variable != nullptr && *variable != nullptr; ++variable) {
-      if (std::strncmp(*variable, name, std::strlen(name)) != 0) continue;
-      const int asked = std::atoi(*variable + std::strlen(name));
-      if (asked > 0) return std::min({asked, usable, kMostBlasThreads});
+      std::string_view text = *variable;
+      if (!text.starts_with(name)) continue;
+      text.remove_prefix(name.size());
+      if (const int asked = take_number<int>(text).value_or(0); asked > 0)
+        return std::min({asked, usable, kMostBlasThreads});
     }
   }
   return std::min(usable, kMostBlasThreads);

@@ -43,9 +43,8 @@ void write_inputs(const Options& options) {
   const auto model = inference::Model::open(options.bundle);
   const auto headers = inference::list_groups(*model, {options.file});
   const auto* chosen = headers.empty() ? nullptr : &headers.front();
-  for (const auto& header : headers) {
+  for (const auto& header : headers)
     if (!options.group.empty() && header.name == options.group) chosen = &header;
-  }
   if (!chosen || (!options.group.empty() && chosen->name != options.group))
     throw DataError("{}: no group {}", options.file, options.group);
   const auto group = data::load_group(*chosen);
@@ -69,12 +68,11 @@ void add_machines(const Options& options) {
     throw configs::SettingsError("{}: its model does not score loop programs, so it has no machines", from.string());
   const auto machines = data::read_machines(options.machines, "");
   const bool of_gpus = data::are_gpu_columns(spec.feature_count);
-  for (const auto& machine : machines.all()) {
+  for (const auto& machine : machines.all())
     if (machine.hardware.is_gpu() != of_gpus)
       throw configs::SettingsError("machine {}: a {}, and {} scores programs for {}", machine.name,
                                    of_gpus ? "CPU (no multiprocessors)" : "GPU", from.string(),
                                    of_gpus ? "GPUs" : "CPUs");
-  }
   inference::add_machines(bundle, machines);
   inference::write_bundle(options.output, bundle);
   for (const auto& machine : machines.all()) {
@@ -113,8 +111,7 @@ void add_bundle_command(CLI::App& app) {
   machines->add_option("--output,-o", options->output, "the bundle to write")->required();
   add_force_flag(*machines, options->force);
   machines->footer(
-      "What scores with the new bundle (rank, serve, Python, TVM) takes the caches and rates of these "
-      "machines\n"
+      "What scores with the new bundle (rank, serve, Python, TVM) takes the caches and rates of these machines\n"
       "for records that name them by -model=; of a machine that no bundle knows they are guessed.\n"
       "Example:\n"
       "  foretime bundle add-machine x86-cpu machine.yaml -o mine.foretime");

@@ -1,4 +1,3 @@
-#include <iostream>
 #include <memory>
 #include <string>
 #include <vector>
@@ -113,8 +112,8 @@ void add_completion_command(CLI::App& app) {
     collect(app, "", commands);
     configs::Settings settings;
     const auto list = configs::list_fields(settings);
-    if (*shell == "zsh") std::cout << "autoload -U +X compinit bashcompinit && compinit && bashcompinit\n";
-    std::cout << (*shell == "fish" ? fish_script(commands, list) : bash_script(commands, list)) << std::flush;
+    if (*shell == "zsh") fmt::print("autoload -U +X compinit bashcompinit && compinit && bashcompinit\n");
+    fmt::print("{}", *shell == "fish" ? fish_script(commands, list) : bash_script(commands, list));
   });
 }
 

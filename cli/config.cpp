@@ -1,12 +1,10 @@
-#include <algorithm>
-#include <cctype>
 #include <filesystem>
-#include <iostream>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include <CLI/CLI.hpp>
+#include <fmt/core.h>
 
 #include "cli/jobs/queue_access.h"
 #include "cli/parsing/commands.h"
@@ -30,7 +28,7 @@ struct Arguments {
 /// Returns whether `text` looks like the beginning of a job's id and no file has this name.
 bool names_job(const std::string& text) {
   constexpr size_t kLeastDigits = 4;
-  const bool digits = std::ranges::all_of(text, [](unsigned char c) { return std::isxdigit(c) != 0; });
+  const bool digits = text.find_first_not_of("0123456789abcdefABCDEF") == std::string::npos;
   return text.size() >= kLeastDigits && digits && !std::filesystem::exists(text);
 }
 
@@ -58,16 +56,16 @@ std::string settings_of_job(const Arguments& arguments) {
 
 void run(const Arguments& arguments) {
   if (arguments.reference) {
-    std::cout << configs::reference_page();
+    fmt::print("{}", configs::reference_page());
   } else if (arguments.file.empty()) {
     throw CLI::RequiredError("FILE, or --reference");
   } else if (names_job(arguments.file)) {
-    std::cout << settings_of_job(arguments);
+    fmt::print("{}", settings_of_job(arguments));
   } else {
     const auto settings = configs::load_settings(arguments.file, arguments.overrides);
     if (const auto conflict = configs::find_metric_conflict(settings, /*needed=*/false); !conflict.empty())
       throw configs::SettingsError("{}: {}", arguments.file, conflict);
-    std::cout << configs::to_yaml(settings);
+    fmt::print("{}", configs::to_yaml(settings));
   }
 }
 

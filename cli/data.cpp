@@ -1,4 +1,3 @@
-#include <iostream>
 #include <memory>
 #include <set>
 #include <string>
@@ -46,9 +45,8 @@ struct SynthArguments {
 };
 
 CandidateKind kind_of_format(const std::string& format) {
-  for (const auto kind : {CandidateKind::layout, CandidateKind::tile, CandidateKind::program}) {
+  for (const auto kind : {CandidateKind::layout, CandidateKind::tile, CandidateKind::program})
     if (format == data::kind_name(kind)) return kind;
-  }
   throw DataError("format '{}', expected layout, tile or programs", format);
 }
 
@@ -73,15 +71,15 @@ void inspect_record_files(const InspectArguments& arguments) {
   std::vector<data::RecordReport> reports;
   for (const std::string& file : arguments.files) {
     reports.push_back(data::inspect_records(file));
-    if (!arguments.json) std::cout << folded(data::to_text(reports.back()), output_width()) << std::flush;
+    if (!arguments.json) fmt::print("{}", folded(data::to_text(reports.back()), output_width()));
   }
-  if (arguments.json) std::cout << data::to_json(reports);
+  if (arguments.json) fmt::print("{}", data::to_json(reports));
 }
 
 void inspect_tir_files(const InspectArguments& arguments) {
   for (const std::string& file : arguments.files) {
     const auto report = data::inspect_tir(file);
-    std::cout << (arguments.json ? data::to_json(report) : folded(data::to_text(report), output_width())) << std::flush;
+    fmt::print("{}", arguments.json ? data::to_json(report) : folded(data::to_text(report), output_width()));
   }
 }
 
@@ -97,11 +95,11 @@ void inspect(const InspectArguments& arguments) {
       reports.push_back(data::inspect_group(data::load_group(header), header.file.string()));
       reports.back().odd = data::oddities_of(header);
       if (arguments.json) continue;
-      std::cout << folded(data::to_text(reports.back()), output_width()) << std::flush;
+      fmt::print("{}", folded(data::to_text(reports.back()), output_width()));
       reports.clear();  // a collection may have thousands
     }
   }
-  if (arguments.json) std::cout << data::to_json(reports);
+  if (arguments.json) fmt::print("{}", data::to_json(reports));
 }
 
 /// Adds `-o OUT`, the packed data set that a command writes, and `--force`.
@@ -116,13 +114,13 @@ void synth(const SynthArguments& arguments) {
   expect_replaceable("", arguments.out, packed ? FileKind::collection : FileKind::graph, arguments.force);
   data::write_synthetic(arguments.out, arguments.settings);
   const auto& settings = arguments.settings;
-  std::cout << fmt::format("{}: SYNTHETIC layout graph with {} nodes, {} configurable, {} configurations, seed {}\n",
-                           arguments.out, settings.nodes, settings.configurable, settings.candidates, settings.seed);
+  fmt::print("{}: SYNTHETIC layout graph with {} nodes, {} configurable, {} configurations, seed {}\n", arguments.out,
+             settings.nodes, settings.configurable, settings.candidates, settings.seed);
 }
 
 void verify(const std::vector<std::string>& files) {
   for (const std::string& file : files)
-    std::cout << fmt::format("{}: {} groups, all checksums and values right\n", file, data::verify_packed(file));
+    fmt::print("{}: {} groups, all checksums and values right\n", file, data::verify_packed(file));
 }
 
 void add_pack(CLI::App& data_command, const Packer& pack) {
@@ -141,10 +139,9 @@ void add_pack(CLI::App& data_command, const Packer& pack) {
 }
 
 void add_pack_records(CLI::App& data_command, const RecordPacker& run) {
-  auto* command = data_command.add_subcommand(
-      "pack-records",
-      "Pack auto_scheduler tuning records into a collection of loop graphs, a group a workload; mpirun shares the "
-      "workloads among ranks");
+  auto* command = data_command.add_subcommand("pack-records",
+                                              "Pack auto_scheduler tuning records into a collection of loop graphs, a "
+                                              "group a workload; mpirun shares the workloads among ranks");
   const auto arguments = std::make_shared<data::RecordPackRequest>();
   add_output(*command, arguments->out, arguments->force);
   needed_option(*command, "in", arguments->in, "Tuning records: JSON lines, plain or gzip", "IN");
@@ -162,12 +159,11 @@ void add_pack_records(CLI::App& data_command, const RecordPacker& run) {
                                     "JSON with places of records in the first file, as in TenSet's lists: 0 is its "
                                     "first line; a list, or an object of lists");
   command->add_option("--member", arguments->member, "Member of that JSON")->needs(lines);
-  auto* networks =
-      command
-          ->add_option("--networks", arguments->networks,
-                       "JSON that says which lines of the first file belong to which network: a list of objects with "
-                       "network, first_line and lines")
-          ->excludes(lines);
+  auto* networks = command
+                       ->add_option("--networks", arguments->networks,
+                                    "JSON that says which lines of the first file belong to which network: a list of "
+                                    "objects with network, first_line and lines")
+                       ->excludes(lines);
   command->add_option("--take", arguments->take, "Networks to take; all but --never if left out")
       ->needs(networks)
       ->delimiter(',');
@@ -225,11 +221,10 @@ void add_pack_table(CLI::App& data_command) {
       typed_option(*command, "--group", request->group,
                    "Columns that describe the problem: candidates that agree in them are ranked together", "COLUMNS")
           ->delimiter(',');
-  typed_option(
-      *command, "--failed", request->failed,
-      "Run times that mark failures, such as 0 or 1e20; known: empty, inf, nan, NA, null, None, and what Kernel "
-      "Tuner writes",
-      "WORDS")
+  typed_option(*command, "--failed", request->failed,
+               "Run times that mark failures, such as 0 or 1e20; known: empty, inf, nan, NA, null, None, and what "
+               "Kernel Tuner writes",
+               "WORDS")
       ->delimiter(',');
   typed_option(*command, "--leave-out", request->skipped_columns, "Columns that say nothing, such as names", "COLUMNS")
       ->delimiter(',');
@@ -243,15 +238,14 @@ void add_pack_table(CLI::App& data_command) {
     expect_replaceable("-o", request->out, FileKind::collection, *force, inputs);
     if (!like->empty()) request->like = columns_of_file(*like);
     const auto done = data::pack_table(*request);
-    std::cout << fmt::format("{}: {} groups, {} candidates{}\n", request->out.string(), done.groups, done.rows,
-                             done.labelled ? "" : ", without run times");
+    fmt::print("{}: {} groups, {} candidates{}\n", request->out.string(), done.groups, done.rows,
+               done.labelled ? "" : ", without run times");
     if (done.skipped_index_column)
       print_message("foretime: skipped the first column, which has no name and numbers the rows\n");
     if (done.failed > 0) print_message("foretime: skipped {} rows without a run time\n", done.failed);
-    std::cout << fmt::format(
-        "  problem: {}\n  candidates: {}\n",
-        done.group_columns.empty() ? "one" : fmt::format("{}", fmt::join(done.group_columns, ", ")),
-        fmt::join(done.candidate_columns, ", "));
+    fmt::print("  problem: {}\n  candidates: {}\n",
+               done.group_columns.empty() ? "one" : fmt::format("{}", fmt::join(done.group_columns, ", ")),
+               fmt::join(done.candidate_columns, ", "));
   });
 }
 
@@ -297,8 +291,7 @@ void add_pack_tir(CLI::App& data_command) {
   command->callback([arguments] {
     expect_replaceable("-o", arguments->out, FileKind::collection, arguments->force, arguments->in);
     const int64_t groups = data::pack_tir(arguments->out, arguments->in, arguments->member);
-    std::cout << fmt::format("{}: {} groups, {} bytes\n", arguments->out, groups,
-                             std::filesystem::file_size(arguments->out));
+    fmt::print("{}: {} groups, {} bytes\n", arguments->out, groups, std::filesystem::file_size(arguments->out));
   });
 }
 
@@ -313,9 +306,8 @@ struct ConvertArguments {
 constexpr HloMessage kMessages[] = {HloMessage::module, HloMessage::hlo, HloMessage::module_tuning, HloMessage::tuning};
 
 std::optional<HloMessage> message_of(const std::string& name) {
-  for (const auto message : kMessages) {
+  for (const auto message : kMessages)
     if (name == data::message_name(message)) return message;
-  }
   return {};
 }
 
@@ -341,7 +333,7 @@ void convert(const ConvertArguments& arguments) {
   const data::HloConvertOptions options{
       .message = message_of(arguments.message), .limits = {.nodes = arguments.nodes}, .force = arguments.force};
   data::convert_hlo(arguments.in, arguments.out, options,
-                    [](const data::HloConversion& done) { std::cout << conversion_text(done) << std::flush; });
+                    [](const data::HloConversion& done) { show(stdout, conversion_text(done)); });
 }
 
 void add_convert(CLI::App& data_command) {
@@ -394,14 +386,14 @@ void pack(const PackArguments& arguments) {
   data::pack_collection(
       arguments.out, headers,
       {.threads = threads_to_use(arguments.threads), .memory = static_cast<uint64_t>(arguments.memory_mib) << 20});
-  std::cout << packed_text(arguments, headers);
+  fmt::print("{}", packed_text(arguments, headers));
 }
 
 void pack_records(const data::RecordPackRequest& request) {
   data::RecordPacking packing(request,
                               {.threads = threads_to_use(request.threads), .token = std::to_string(::getpid())});
   packing.pack();
-  std::cout << packing.join();
+  fmt::print("{}", packing.join());
 }
 
 void add_data_command(CLI::App& app, const Packer& pack, const RecordPacker& pack_records) {

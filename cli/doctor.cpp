@@ -4,7 +4,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <memory>
 #include <thread>
 #include <vector>
@@ -20,8 +19,8 @@
 
 #include "base/open_mpi.h"
 #include "base/process.h"
+#include "base/read_input.h"
 #include "base/terminal.h"
-#include "cli/blas_view.h"
 #include "cli/jobs/queue_access.h"
 #include "cli/launch_view.h"
 #include "cli/model_commands.h"
@@ -178,8 +177,7 @@ void examine_machine(const QueueOptions& queue) {
   line("LibTorch", fmt::format("{}, {} threads by default", TORCH_VERSION, torch::get_num_threads()));
   torch::set_num_threads(cores);
   const double speed = measure_product(1024);
-  std::ifstream maps("/proc/self/maps");
-  const std::string blas = mapped_blas(maps);
+  const std::string blas = mapped_blas(kernel_text("/proc/self/maps"));
   line("BLAS",
        fmt::format("{}, {:.0f} GFLOP/s on {} threads", blas.empty() ? "built into LibTorch" : blas, speed, cores));
   if (blas.find("openblas") == std::string::npos && blas.find("mkl") == std::string::npos && !blas.empty())

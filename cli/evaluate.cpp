@@ -1,5 +1,3 @@
-#include <memory>
-
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -101,15 +99,12 @@ void check_files(const EvaluateArguments& options) {
     if (options.files.empty()) continue;
     if (of_training)
       throw configs::SettingsError(
-          "--set {}: found files as well, which are evaluated whole, as a test set, regardless of this setting; "
-          "leave "
+          "--set {}: found files as well, which are evaluated whole, as a test set, regardless of this setting; leave "
           "it out, or leave out the files to evaluate the sets of the run",
           key);
     if (replaced)
       throw configs::SettingsError(
-          "--set {}: found files as well, which replace this setting; leave out one of "
-          "the two",
-          key);
+          "--set {}: found files as well, which replace this setting; leave out one of the two", key);
   }
 }
 
@@ -122,9 +117,8 @@ void evaluate(const EvaluateArguments& options) {
                        {options.files.begin(), options.files.end()});
   // Communication settings come from the command line alone: a checkpoint does not know how it is evaluated.
   configs::Settings launch;
-  for (const auto& item : options.overrides) {
+  for (const auto& item : options.overrides)
     if (item.starts_with("comm.") || item.starts_with("trainer.")) apply(launch, item);
-  }
   worker::with_communicator(
       launch.comm, {launch.trainer.device, launch.trainer.threads}, [&](comm::Communicator& comm) {
         JobChannel channel(comm);
@@ -143,8 +137,8 @@ void evaluate(const EvaluateArguments& options) {
           sets = {"valid", "test"};
           if (comm.rank() == 0)
             print_message(
-                "foretime: skips the held-out candidates: a member was trained on them, with another "
-                "trainer.seed or a smaller data.holdout\n");
+                "foretime: skips the held-out candidates: a member was trained on them, with another trainer.seed or a "
+                "smaller data.holdout\n");
         }
         const auto found = evaluate_all(std::move(members), settings, sets, comm, device, channel.scored());
         if (comm.rank() != 0) return;

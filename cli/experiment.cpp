@@ -162,9 +162,8 @@ void collect_jobs(const ExperimentOptions& options, const Plan& plan) {
   std::vector<std::vector<experiments::Trial>> own;
   for (const auto& part : plan.parts) {
     own.emplace_back();
-    for (const auto& trial : part.trials) {
+    for (const auto& trial : part.trials)
       if (part.experiment.entries[trial.entry].kind != experiments::EntryKind::model) own.back().push_back(trial);
-    }
   }
   worker::with_communicator(plan.settings().comm, resources_of(plan), [&](comm::Communicator& comm) {
     for (size_t p = 0; p < own.size(); ++p)

@@ -1,6 +1,4 @@
-#include <algorithm>
 #include <filesystem>
-#include <memory>
 #include <set>
 
 #include <fmt/format.h>
@@ -72,8 +70,7 @@ fs::path run_of_job(const ExportArguments& options, TemporaryFolder& scratch) {
   if (fetched.found()) return fetched.path;
   throw jobs::JobRefused(
       "job {}: found its checkpoint neither in {} (--runs is the run folder of its agent) nor in an artifact store: "
-      "agents "
-      "store checkpoints with --artifacts",
+      "agents store checkpoints with --artifacts",
       id, here.string());
 }
 

@@ -5,8 +5,8 @@
 #include <map>
 #include <set>
 #include <sstream>
+#include <string_view>
 #include <system_error>
-#include <thread>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -64,10 +64,12 @@ std::string plural(int64_t count, const char* word) {
 }
 
 /// The largest of Slurm's "2(x3),1".
-int largest_count(const std::string& text) {
+int largest_count(std::string_view text) {
   int most = 1;
-  for (size_t at = 0; at < text.size(); at = std::min(text.find(',', at), text.size() - 1) + 1)
-    most = std::max(most, std::atoi(text.c_str() + at));
+  while (!text.empty()) {
+    most = std::max(most, take_number<int>(text).value_or(0));
+    text.remove_prefix(std::min(text.find(','), text.size() - 1) + 1);
+  }
   return most;
 }
 
@@ -95,10 +97,9 @@ void examine_host(const std::string& host, const std::vector<const TaskView*>& t
   if (gpus.empty()) return;
   const auto own_gpus = std::ssize(gpus);
   if (count > own_gpus) {
-    findings.push_back(
-        {fmt::format("{}: {} share {}, which NCCL refuses: --ntasks-per-node={}, or --gpus-per-task=1 "
-                     "with a GPU for each",
-                     host, plural(count, "rank"), plural(own_gpus, "GPU"), own_gpus)});
+    findings.push_back({fmt::format(
+        "{}: {} share {}, which NCCL refuses: --ntasks-per-node={}, or --gpus-per-task=1 with a GPU for each", host,
+        plural(count, "rank"), plural(own_gpus, "GPU"), own_gpus)});
   } else if (some_without_gpu) {
     findings.push_back(
         {fmt::format("{}: some ranks see a GPU and others none, so all will use CPUs: --gpus-per-task=1", host)});
@@ -111,20 +112,20 @@ void examine_task(const TaskView& task, const SlurmView& slurm, bool alone_on_ho
   const auto where = fmt::format("rank {} on {}", task.rank, task.host);
   if (!slurm.step.empty() && cpus > 0 && cpus < slurm.cpus_per_task) {
     findings.push_back(
-        {fmt::format("{}: {} CPUs for each task were asked for, and {} may be used: srun "
-                     "--cpus-per-task={} (since Slurm 22.05 a step does not take it from its job)",
+        {fmt::format("{}: {} CPUs for each task were asked for, and {} may be used: srun --cpus-per-task={} (since "
+                     "Slurm 22.05 a step does not take it from its job)",
                      where, slurm.cpus_per_task, cpus, slurm.cpus_per_task)});
   } else if (!slurm.step.empty() && alone_on_host && cpus == 1 && task.host_cpus > 1) {
     findings.push_back(
-        {fmt::format("{}: 1 of {} CPUs may be used, also by an agent for all of its jobs: "
-                     "srun --cpus-per-task={}, or --cpu-bind=none",
+        {fmt::format("{}: 1 of {} CPUs may be used, also by an agent for all of its jobs: srun --cpus-per-task={}, or "
+                     "--cpu-bind=none",
                      where, task.host_cpus, task.host_cpus)});
   }
   if (task.limits.cpus > 0 && task.limits.cpus < cpus) {
     const auto whole = std::max<int64_t>(1, task.limits.cpus);
     findings.push_back(
-        {fmt::format("{}: {:.1f} of the {} CPUs that are seen may be used, by a quota: foretime agent "
-                     "--cpus {}, or trainer.threads={}",
+        {fmt::format("{}: {:.1f} of the {} CPUs that are seen may be used, by a quota: foretime agent --cpus {}, or "
+                     "trainer.threads={}",
                      where, task.limits.cpus, cpus, whole, whole)});
   }
   if (task.openmp_threads > cpus && cpus > 0)
@@ -133,8 +134,8 @@ void examine_task(const TaskView& task, const SlurmView& slurm, bool alone_on_ho
   if (!slurm.job.empty() && task.gpus.empty()) {
     if (!slurm.gpus.empty()) {
       findings.push_back(
-          {fmt::format("{}: Slurm gives this job GPUs ({}), and none can be used: is LibTorch built with "
-                       "CUDA? else --gpus-per-task=1",
+          {fmt::format("{}: Slurm gives this job GPUs ({}), and none can be used: is LibTorch built with CUDA? else "
+                       "--gpus-per-task=1",
                        where, slurm.gpus)});
     } else if (task.host_gpus > 0) {
       findings.push_back({fmt::format("{}: the node has {}, and this job none: --gpus-per-task=1", where,
@@ -154,11 +155,10 @@ CgroupLimits read_cgroup_limits(const std::string& memberships, const fs::path& 
     const auto controllers = line.substr(first + 1, second - first - 1);
     fs::path group = fs::path(line.substr(second + 1)).relative_path();
     std::vector<fs::path> mounts;
-    if (controllers.empty()) {
+    if (controllers.empty())
       mounts = {root, root / "unified"};
-    } else if (controllers.find("memory") != std::string::npos || controllers.find("cpu") != std::string::npos) {
+    else if (controllers.find("memory") != std::string::npos || controllers.find("cpu") != std::string::npos)
       mounts = {root / controllers};
-    }
     for (const auto& mount : mounts) {
       for (auto at = group;; at = at.parent_path()) {
         take_limits(mount / at, limits);
@@ -174,10 +174,9 @@ TaskView view_of_this_task() {
   view.host = host_name();
   cpu_set_t cores;
   CPU_ZERO(&cores);
-  if (sched_getaffinity(0, sizeof cores, &cores) == 0) {
+  if (sched_getaffinity(0, sizeof cores, &cores) == 0)
     for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu)
       if (CPU_ISSET(cpu, &cores)) view.cpus.push_back(cpu);
-  }
   std::error_code unknown;
   for (const auto& entry : fs::directory_iterator("/sys/devices/system/cpu", unknown)) {
     const auto name = entry.path().filename().string();
@@ -186,7 +185,10 @@ TaskView view_of_this_task() {
   view.host_cpus = std::max(view.host_cpus, std::ssize(view.cpus));
   view.limits = read_cgroup_limits(kernel_text("/proc/self/cgroup"), "/sys/fs/cgroup");
   view.host_gpus = jobs::find_gpus().size();
-  if (const char* threads = std::getenv("OMP_NUM_THREADS")) view.openmp_threads = std::max(0, std::atoi(threads));
+  if (const char* threads = std::getenv("OMP_NUM_THREADS")) {
+    std::string_view text = threads;  // 4, or 4,2 for nested regions
+    view.openmp_threads = std::max(0, take_number<int>(text).value_or(0));
+  }
   return view;
 }
 
@@ -232,7 +234,7 @@ SlurmView view_of_slurm(const std::function<const char*(const char*)>& variable)
   };
   const auto number = [&](const char* name, int otherwise) {
     const char* value = variable(name);
-    return value == nullptr ? otherwise : std::atoi(value);
+    return value == nullptr ? otherwise : parse_number<int>(value).value_or(otherwise);
   };
   SlurmView view;
   view.job = text("SLURM_JOB_ID");
@@ -269,12 +271,11 @@ std::vector<LaunchFinding> examine_launch(const SlurmView& slurm, const std::vec
     findings.push_back(
         {"this Open MPI is likely to want PMIx: where MPI_Init fails, start the step by srun --mpi=pmix"});
   }
-  if (!slurm.job.empty() && slurm.step.empty() && slurm.tasks > 1 && tasks.size() == 1) {
+  if (!slurm.job.empty() && slurm.step.empty() && slurm.tasks > 1 && tasks.size() == 1)
     findings.push_back(
-        {fmt::format("what is started here without srun or mpirun runs once, on {}: a training over all "
-                     "tasks is srun --mpi=pmix foretime train …",
+        {fmt::format("what is started here without srun or mpirun runs once, on {}: a training over all tasks is srun "
+                     "--mpi=pmix foretime train …",
                      tasks.front().host)});
-  }
   std::map<std::string, std::vector<const TaskView*>> hosts;
   for (const auto& task : tasks) hosts[task.host].push_back(&task);
   for (const auto& [host, own] : hosts) {
@@ -283,8 +284,7 @@ std::vector<LaunchFinding> examine_launch(const SlurmView& slurm, const std::vec
     const auto count = std::ssize(own);
     if (memory > 0 && memory / count < kLeastMemory)
       findings.push_back(
-          {fmt::format("{}: {} MiB of memory for each of {}, and LibTorch alone takes 170: --mem, or "
-                       "--mem-per-cpu",
+          {fmt::format("{}: {} MiB of memory for each of {}, and LibTorch alone takes 170: --mem, or --mem-per-cpu",
                        host, memory / count >> 20, plural(count, "rank"))});
   }
   std::set<std::string> said;  // once, though all ranks may have it
@@ -296,6 +296,20 @@ std::vector<LaunchFinding> examine_launch(const SlurmView& slurm, const std::vec
       if (said.insert(finding.text.substr(finding.text.find(": "))).second) findings.push_back(std::move(finding));
   }
   return findings;
+}
+
+std::string mapped_blas(const std::string& maps) {
+  std::istringstream lines(maps);
+  std::string mkl;
+  for (std::string text; std::getline(lines, text);) {
+    const auto slash = text.find('/');
+    if (slash == std::string::npos) continue;
+    const std::string file = text.substr(slash), name = file.substr(file.rfind('/') + 1);
+    if (name.starts_with("libcublas") || name.starts_with("libnvblas")) continue;
+    if (file.find("blas") != std::string::npos) return file;
+    if (mkl.empty() && file.find("mkl") != std::string::npos) mkl = file;
+  }
+  return mkl;
 }
 
 }  // namespace foretime::cli

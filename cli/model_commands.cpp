@@ -29,9 +29,9 @@ void add_train_command(CLI::App& app, std::function<void(const TrainArguments&)>
   command->add_option("overrides", options->overrides, "key=value, e.g. optimizer.learning_rate=3e-4");
   command->add_flag("--quiet", options->quiet, "do not say at the beginning what is trained");
   command->add_flag("--verbose", options->verbose, "print all resolved settings, as config.yaml in the run directory");
-  command->add_flag("--profile", options->profile,
-                    "write trace.json (chrome://tracing, Perfetto) of all ranks to the run directory, and print where "
-                    "the time went");
+  command->add_flag(
+      "--profile", options->profile,
+      "write trace.json (chrome://tracing, Perfetto) of all ranks to the run directory, and print where the time went");
   command->add_flag("--no-tensorboard", options->no_tensorboard,
                     "write no event files for TensorBoard (events.out.tfevents.*) to the run directory");
   command->callback([options, run = std::move(run)] { run(*options); });

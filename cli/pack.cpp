@@ -1,6 +1,8 @@
-#include <iostream>
 #include <optional>
 #include <vector>
+
+#include <fmt/core.h>
+#include <unistd.h>
 
 #include "base/threads.h"
 #include "cli/data_command.h"
@@ -22,7 +24,7 @@ void pack_among_ranks(const PackArguments& arguments) {
     options.threads = threads_to_use(arguments.threads, comm.local_size());
     options.memory = static_cast<uint64_t>(arguments.memory_mib) << 20;
     coordinator::pack_collection(comm, arguments.out, headers, options);
-    if (comm.rank() == 0) std::cout << packed_text(arguments, headers);
+    if (comm.rank() == 0) fmt::print("{}", packed_text(arguments, headers));
   });
 }
 
@@ -37,7 +39,7 @@ void pack_records_among_ranks(const data::RecordPackRequest& request) {
     comm::run_together(comm, [&] { packing.emplace(request, share); });
     comm::run_together(comm, [&] { packing->pack(); });
     comm::run_together(comm, [&] {
-      if (comm.rank() == 0) std::cout << packing->join();
+      if (comm.rank() == 0) fmt::print("{}", packing->join());
     });
   });
 }

@@ -27,10 +27,9 @@ Json describe(const inference::PretrainedBundle& pretrained) {
                {"licence", manifest.at("licence").get<std::string>()},
                {"machines", Json::array()},
                {"metrics", manifest.at("metrics")}};
-  if (manifest.contains("machines")) {
+  if (manifest.contains("machines"))
     for (const auto& machine : manifest.at("machines"))
       json["machines"].push_back(machine.at("name").get<std::string>());
-  }
   return json;
 }
 
@@ -61,9 +60,8 @@ void list(bool as_json) {
 }  // namespace
 
 void add_pretrained_command(CLI::App& app) {
-  auto* command = app.add_subcommand("pretrained",
-                                     "Models that come with Foretime: rank, serve and finetune take "
-                                     "their names in place of a file");
+  auto* command = app.add_subcommand(
+      "pretrained", "Models that come with Foretime: rank, serve and finetune take their names in place of a file");
   command->require_subcommand(1);
   auto* listing = command->add_subcommand("list", "Name each, with its size, licence and the machines that it knows");
   const auto as_json = std::make_shared<bool>(false);

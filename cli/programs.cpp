@@ -12,6 +12,7 @@
 #include <vector>
 
 #include <CLI/CLI.hpp>
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <malloc.h>
 #include <unistd.h>
@@ -111,14 +112,18 @@ std::string unexpected_text(const CLI::App& app, const std::string& argument) {
                      nearest.empty() ? "; " : "; did you mean ", nearest.empty() ? help : nearest + "?");
 }
 
-/// Returns whether standard output is a pipe without a reader, as in `foretime leaderboard | head`.
-bool has_no_reader(const std::exception& error) {
-  const auto* system = dynamic_cast<const std::system_error*>(&error);
-  return system != nullptr && system->code() == std::errc::broken_pipe;
-}
-
 /// Returns "rank N: " for one of several ranks, each of which prints its own errors.
 std::string rank_prefix() { return comm::launched_by_mpi() ? fmt::format("rank {}: ", comm::launched_rank()) : ""; }
+
+void require_address_space() {
+  const uint64_t least = least_address_space(kFullProgramBytes, environ), limit = address_space_limit();
+  if (limit >= least) return;
+  throw Error(kOutOfMemory,
+              fmt::format("out of memory: a process may have {} KiB of address space (ulimit -v), expected at least "
+                          "{}: LibTorch does not fit, with 128 MiB for each thread of OpenBLAS; raise the limit "
+                          "(ulimit -v unlimited), set OMP_NUM_THREADS=1, or ask for a batch job",
+                          limit >> 10, least >> 10));
+}
 
 }  // namespace
 
@@ -130,21 +135,6 @@ void exec_named_program(Program self, char** argv) {
 std::string description_of(std::string_view name) {
   return std::ranges::find(kOtherSubcommands, name, &Subcommand::name)->text;
 }
-
-namespace {
-
-void require_address_space() {
-  const uint64_t least = least_address_space(kFullProgramBytes, environ), limit = address_space_limit();
-  if (limit >= least) return;
-  throw Error(
-      kOutOfMemory,
-      fmt::format("out of memory: a process may have {} KiB of address space (ulimit -v), expected at least {}: "
-                  "LibTorch does not fit, with 128 MiB for each thread of OpenBLAS; raise the limit (ulimit -v "
-                  "unlimited), set OMP_NUM_THREADS=1, or ask for a batch job",
-                  limit >> 10, least >> 10));
-}
-
-}  // namespace
 
 void exec_program(Program self, Program program, char** argv) {
   if (program == Program::full || program == Program::experiments) require_address_space();
@@ -188,6 +178,8 @@ void prepare_to_compute(char** argv) {
 int run_program(int argc, char** argv, const std::function<void(CLI::App&)>& add_commands,
                 const std::function<std::string()>& version) {
   ignore_write_signals();
+  // Otherwise the next file that is opened would become standard output.
+  if (::fcntl(STDOUT_FILENO, F_GETFD) < 0 && std::freopen("/dev/null", "w", stdout) == nullptr) return kInternal;
   try {
     CLI::App app("Foretime: learned cost models for machine-learning compilers", "foretime");
     app.set_version_flag("--version", version, "Print version, commit, and what this was built against");
@@ -199,11 +191,10 @@ int run_program(int argc, char** argv, const std::function<void(CLI::App&)>& add
       flush_output();
     } catch (const CLI::ParseError& error) {
       if (error.get_exit_code() == 0) {  // help, or the version
-        if (error.get_name() == "CallForHelp") {
+        if (error.get_name() == "CallForHelp")
           fmt::print("{}", folded(app.help(), output_width()));
-        } else {
+        else
           app.exit(error);
-        }
         flush_output();
         return kSuccess;
       }
@@ -220,7 +211,7 @@ int run_program(int argc, char** argv, const std::function<void(CLI::App&)>& add
   } catch (const ReportedError& error) {
     return error.exit_code();
   } catch (const std::exception& error) {
-    if (has_no_reader(error)) return 128 + SIGPIPE;
+    if (is_broken_pipe(error)) return 128 + SIGPIPE;
     print_message("foretime: {}{}\n", rank_prefix(), text_of_error(error));
     return exit_code_of(error);
   }

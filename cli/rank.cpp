@@ -34,19 +34,17 @@ void rank_checkpoints(const RankArguments& arguments) {
   const auto& state = ensemble.state();
   const auto headers = data::list_groups(arguments.files, ".", state.schema.kind, {},
                                          data::make_featurizer(state.settings.data, state.schema.feature_count));
-  for (const auto& header : headers) {
+  for (const auto& header : headers)
     if (header.feature_count != state.schema.feature_count)
       throw DataError("{}: found {} node features, expected {} as in the model's training data", header.file.string(),
                       header.feature_count, state.schema.feature_count);
-  }
   data::check_columns(headers, state.columns, "the model");
   RankOutput output(arguments, arguments.format.empty() ? "csv" : arguments.format);
   rank_groups(headers, output, [&](const data::GroupHeader&, const data::Group& group) {
     auto ranking = worker::ranking_of(ensemble.rank(group));
     ranking.ids.clear();
-    if (!group.candidate_ids.empty()) {
+    if (!group.candidate_ids.empty())
       for (const int64_t c : ranking.candidates) ranking.ids.push_back(group.candidate_ids[c]);
-    }
     return ranking;
   });
   output.write();

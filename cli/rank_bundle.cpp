@@ -1,6 +1,4 @@
 #include <cmath>
-#include <cstdio>
-#include <filesystem>
 #include <numeric>
 #include <span>
 #include <string>

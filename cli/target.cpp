@@ -18,6 +18,7 @@
 #include "base/machine/machine.h"
 #include "base/machine/rates.h"
 #include "base/message.h"
+#include "base/numbers.h"
 #include "base/output_target.h"
 #include "base/read_input.h"
 #include "base/text.h"
@@ -41,7 +42,7 @@ constexpr double kGiga = 1e9;
 constexpr int64_t kMib = int64_t{1} << 20;
 
 /// To four digits, as the shortest text that says so.
-double rounded(double value) { return std::stod(fmt::format("{:.4g}", value)); }
+double rounded(double value) { return parse_number<double>(fmt::format("{:.4g}", value)).value_or(value); }
 
 Json rate_json(const std::vector<double>& rates) {
   auto summary = summarize(rates);
@@ -57,10 +58,9 @@ Json rate_json(const std::vector<double>& rates) {
 std::string machine_name(const MachineFacts& facts) {
   std::string name;
   auto text = facts.cpu.substr(0, facts.cpu.find('@'));
-  for (const char* mark : {"(R)", "(TM)"}) {
+  for (const char* mark : {"(R)", "(TM)"})
     for (auto at = text.find(mark); at != std::string::npos; at = text.find(mark))
       text.erase(at, std::string(mark).size());
-  }
   if (facts.family) text += fmt::format(" {}", *facts.family);
   if (facts.model) text += fmt::format(" {}", *facts.model);
   for (const char c : lower_case(text)) {
@@ -93,7 +93,7 @@ Json hardware_json(const MachineFacts& facts) {
 /// buffers of
 /// --copy-mib for each thread exceed the available memory.
 int64_t copy_bytes_of(const TargetArguments& arguments, const MachineFacts& facts, int64_t threads) {
-  const auto memory = available_memory(read_input("/proc/meminfo"));
+  const auto memory = available_memory(kernel_text("/proc/meminfo"));
   if (arguments.copy_mib > 0) {
     const auto bytes = arguments.copy_mib * kMib;
     if (memory && 2 * threads * bytes > *memory)
@@ -117,7 +117,7 @@ double own_seconds() {
 
 /// CPU seconds that everything but this process used so far; absent where the system does not say.
 std::optional<double> seconds_of_others() {
-  const auto busy = busy_seconds(read_input("/proc/stat"), sysconf(_SC_CLK_TCK));
+  const auto busy = busy_seconds(kernel_text("/proc/stat"), sysconf(_SC_CLK_TCK));
   return busy ? std::optional(*busy - own_seconds()) : std::nullopt;
 }
 
@@ -184,10 +184,9 @@ MeasuredTarget measure_target(const TargetArguments& arguments) {
       target.warnings.push_back(fmt::format(
           "others kept {:.2f} cores busy meanwhile: rates may be too low; measure when nothing else runs", busy));
   }
-  for (const char* name : {"l1_bytes", "l2_bytes", "l3_bytes"}) {
+  for (const char* name : {"l1_bytes", "l2_bytes", "l3_bytes"})
     if (!json["hardware"].contains(name))
       target.warnings.push_back(fmt::format("the system does not say {}: add it by hand", name));
-  }
   return target;
 }
 
@@ -228,10 +227,9 @@ void measure(const TargetArguments& arguments) {
 void add_target_command(CLI::App& app) {
   auto* command = app.add_subcommand("target", "What machine tensor programs run on");
   command->require_subcommand(1);
-  auto* measured = command->add_subcommand(
-      "measure",
-      "Print what the system says of this machine, and measure how fast it multiplies, adds and copies; "
-      "docs/how-to/describe-a-machine.md");
+  auto* measured = command->add_subcommand("measure",
+                                           "Print what the system says of this machine, and measure how fast it "
+                                           "multiplies, adds and copies; docs/how-to/describe-a-machine.md");
   const auto arguments = std::make_shared<TargetArguments>();
   typed_option(*measured, "--name", arguments->name, "Name of the machine; made of its CPU if left out", "NAME");
   typed_option(*measured, "--output,-o", arguments->output, "File to write; without it, standard output", "FILE");

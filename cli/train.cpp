@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
-#include <memory>
 #include <optional>
 #include <tuple>
 
@@ -65,8 +64,8 @@ void warn_of_idle_tasks() {
   const auto slurm = view_of_slurm([](const char* name) -> const char* { return std::getenv(name); });
   if (!slurm.job.empty() && slurm.step.empty() && slurm.tasks > 1)
     print_message(
-        "warning: Slurm job {} has {} tasks, and this training uses one of them; all train with srun "
-        "--mpi=pmix foretime train …\n",
+        "warning: Slurm job {} has {} tasks, and this training uses one of them; all train with srun --mpi=pmix "
+        "foretime train …\n",
         slurm.job, slurm.tasks);
 }
 
@@ -91,9 +90,8 @@ void train(const TrainArguments& options, int& exit_code) {
         if (root && !options.verbose && !options.quiet)
           show(stdout, folded(summary_of(settings, comm.size()), output_width()) + "\n");
         std::vector<configs::ModelType> types = {settings.model.type};
-        for (const auto baseline : settings.trainer.baselines) {
+        for (const auto baseline : settings.trainer.baselines)
           if (const auto type = configs::choice_named<configs::ModelType>(word_of(baseline))) types.push_back(*type);
-        }
         const auto& baselines = settings.trainer.baselines;
         const bool mean = std::ranges::find(baselines, configs::Baseline::mean) != baselines.end();
         std::vector<worker::NamedEvaluation> rows;

@@ -1,7 +1,6 @@
 #include "cli/workload_texts.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <filesystem>
 
 #include <fmt/format.h>
@@ -21,9 +20,8 @@ namespace {
 /// Returns a key without quotes and blanks, like the group names of data::index_records.
 std::string plain_key(const std::string& key) {
   std::string name;
-  for (const char c : key) {
+  for (const char c : key)
     if (c != '"' && c != ' ') name += c;
-  }
   return name;
 }
 
@@ -45,25 +43,23 @@ void UnknownMachines::add(const data::Machines& known, const Workload& workload)
 void UnknownMachines::print(const std::string& origin, const char* remedy) const {
   if (names_.empty()) return;
   print_message(
-      "foretime: {}: records are from machines that are not in the model ({}): their caches and rates are "
-      "guessed; describe them (foretime target measure; GPUs by hand) {}\n",
+      "foretime: {}: records are from machines that are not in the model ({}): their caches and rates are guessed; "
+      "describe them (foretime target measure; GPUs by hand) {}\n",
       origin, fmt::join(names_, ", "), remedy);
 }
 
 NamedMachines::NamedMachines(const std::vector<std::string>& files) : machines_(data::read_machines(files, "")) {}
 
 void NamedMachines::add(const Workload& workload) {
-  for (const auto& target : workload.targets) {
+  for (const auto& target : workload.targets)
     if (const auto* machine = machines_.find(target); machine != nullptr) found_.insert(machine->name);
-  }
 }
 
 void NamedMachines::print(const std::string& origin) const {
-  for (const auto& machine : machines_.all()) {
+  for (const auto& machine : machines_.all())
     if (!found_.contains(machine.name))
       print_message("foretime: {}: found no record from machine {} of --targets (-model={}, or a target of its file)\n",
                     origin, machine.name, machine.name);
-  }
 }
 
 std::vector<std::string> named_files(const std::vector<std::string>& files) {
@@ -79,8 +75,8 @@ std::vector<std::string> named_files(const std::vector<std::string>& files) {
 void expect_dags(const std::string& dags, const std::string& file) {
   if (dags.empty())
     throw configs::SettingsError(
-        "{}: tuning records hold schedules without programs; give --dags FILE, the compute DAGs "
-        "of their workloads (docs/explanations/schedules.md)",
+        "{}: tuning records hold schedules without programs; give --dags FILE, the compute DAGs of their workloads "
+        "(docs/explanations/schedules.md)",
         file);
 }
 

@@ -1,11 +1,13 @@
 #include "comm/communicator.h"
 
 #include <exception>
+#include <string_view>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "base/check.h"
+#include "base/numbers.h"
 
 namespace foretime::comm {
 
@@ -49,9 +51,10 @@ void run_together(Communicator& comm, const std::function<void()>& step) {
   for (size_t rank = 0; rank < reports.size(); ++rank) {
     if (reports[rank].empty()) continue;
     if (std::cmp_equal(rank, comm.rank())) std::rethrow_exception(own);
-    const auto space = reports[rank].find(' ');
-    throw RemoteError(std::stoi(reports[rank].substr(0, space)),
-                      fmt::format("rank {}: {}", rank, reports[rank].substr(space + 1)));
+    std::string_view text = reports[rank];
+    const auto exit_code = take_number<int>(text);
+    FORETIME_CHECK(exit_code && text.starts_with(' '), "rank {}: report '{}'", rank, reports[rank]);
+    throw RemoteError(*exit_code, fmt::format("rank {}: {}", rank, text.substr(1)));
   }
 }
 

@@ -13,14 +13,12 @@ class EventTimer final : public StreamTimer {
  public:
   /// Makes events on the current GPU, which must be `gpu`.
   explicit EventTimer(int gpu) : gpu_(gpu) {
-    for (auto& pair : pairs_) {
+    for (auto& pair : pairs_)
       for (auto& event : pair.events) cudaEventCreateWithFlags(&event, cudaEventDefault);
-    }
   }
   ~EventTimer() override {
-    for (auto& pair : pairs_) {
+    for (auto& pair : pairs_)
       for (auto& event : pair.events) cudaEventDestroy(event);
-    }
   }
   EventTimer(const EventTimer&) = delete;
   EventTimer& operator=(const EventTimer&) = delete;

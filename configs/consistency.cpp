@@ -54,12 +54,11 @@ int64_t message_hops(const ModelSettings& settings) {
 
 std::string find_pruning_conflict(const Settings& s) {
   const bool prunes = s.data.prune_hops >= 0;
-  return first_conflict(
-      s, {{prunes && s.data.format != DataFormat::layout, "data.prune_hops", "data.format",
-           "only layout graphs have configurable nodes to stay near; set it to -1"},
-          {prunes && s.shard.max_rank_bytes > 0, "data.prune_hops", "shard.max_rank_bytes",
-           "parts are counted from headers, which do not tell how many nodes pruning leaves; set one of them to its "
-           "default"}});
+  return first_conflict(s, {{prunes && s.data.format != DataFormat::layout, "data.prune_hops", "data.format",
+                             "only layout graphs have configurable nodes to stay near; set it to -1"},
+                            {prunes && s.shard.max_rank_bytes > 0, "data.prune_hops", "shard.max_rank_bytes",
+                             "parts are counted from headers, which do not tell how many nodes pruning leaves; set one "
+                             "of them to its default"}});
 }
 
 std::string find_conflict(const Settings& s) {
@@ -116,8 +115,8 @@ std::string find_conflict(const Settings& s) {
            {always_resident && m.sharing == StateSharing::none, "sampler.resident_plans", "model.sharing",
             "without shared states each candidate has its own; set it to auto, or the other to states"},
            {s.segments.finetune_steps > 0 && !segments, "segments.finetune_steps", "sampler.max_segment_nodes",
-            "whole graphs are trained as they are evaluated; set sampler.max_segment_nodes, or "
-            "segments.finetune_steps to 0"},
+            "whole graphs are trained as they are evaluated; set sampler.max_segment_nodes, or segments.finetune_steps "
+            "to 0"},
            {s.segments.finetune_steps >= s.trainer.steps, "segments.finetune_steps", "trainer.steps",
             "expected fewer, because the steps before train the whole model"},
            {segments && s.segments.stale == Stale::full_forward && s.shard.max_rank_bytes > 0, "segments.stale",
@@ -127,12 +126,11 @@ std::string find_conflict(const Settings& s) {
       !conflict.empty())
     return conflict;
   const int64_t before = s.averaging.start * s.trainer.steps;
-  if (s.averaging.type == AveragingType::swa && s.averaging.every_steps > s.trainer.steps - before) {
+  if (s.averaging.type == AveragingType::swa && s.averaging.every_steps > s.trainer.steps - before)
     return fmt::format(
         "averaging.every_steps: found {}, expected at most {}, the steps that are left of trainer.steps ({}) after "
         "averaging.start ({}): else no step would count",
         s.averaging.every_steps, s.trainer.steps - before, s.trainer.steps, s.averaging.start);
-  }
   return find_pruning_conflict(s);
 }
 

@@ -4,13 +4,13 @@
 #include <charconv>
 #include <cmath>
 #include <concepts>
-#include <limits>
 #include <type_traits>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <yaml-cpp/yaml.h>
 
+#include "base/numbers.h"
 #include "base/text.h"
 
 namespace foretime::configs {
@@ -126,9 +126,8 @@ bool Bound::allows(double value) const {
 
 std::string Bound::text() const {
   if (filled) return "not empty";
-  if (std::isfinite(low) && std::isfinite(high)) {
+  if (std::isfinite(low) && std::isfinite(high))
     return fmt::format("in {}{}, {}{}", low_open ? '(' : '[', low, high, high_open ? ')' : ']');
-  }
   return std::isfinite(low) ? fmt::format("{} {}", low_open ? ">" : ">=", low) : "";
 }
 
@@ -170,11 +169,10 @@ template <class Number>
 requires std::is_arithmetic_v<Number>
 void read(const YAML::Node& node, Number& value, const char* type) {
   const std::string text = plain_text(node, type);
-  const char* begin = text.data();
-  const char* end = begin + text.size();
-  if (text.size() > 1 && text[0] == '+' && text[1] != '-') ++begin;  // YAML allows the sign, from_chars does not
+  const auto digits = without_plus(text);
+  const char* end = digits.data() + digits.size();
   Number parsed{};
-  const auto [stop, error] = std::from_chars(begin, end, parsed);
+  const auto [stop, error] = std::from_chars(digits.data(), end, parsed);  // parse_number gives no reason
   if (error == std::errc::result_out_of_range && stop == end) {
     if constexpr (std::is_integral_v<Number>) {
       using Limits = std::numeric_limits<Number>;
@@ -183,9 +181,8 @@ void read(const YAML::Node& node, Number& value, const char* type) {
     throw ValueError{expected(describe(node), "a number that a double holds")};
   }
   if (error != std::errc() || stop != end) throw ValueError{expected(describe(node), type)};
-  if constexpr (std::is_floating_point_v<Number>) {
+  if constexpr (std::is_floating_point_v<Number>)
     if (!std::isfinite(parsed)) throw ValueError{expected(describe(node), "a finite number")};
-  }
   value = parsed;
 }
 
@@ -274,9 +271,8 @@ bool is_plain(const std::string& text) {
   if (text[0] == '.' && (text.size() < 2 || text[1] != '/') && text != "." && text != "..") return false;
   if (!has_only_letters_digits_and("_-./+", text)) return false;
   const auto lower = lower_case(text);
-  for (const char* word : {"null", "true", "false", "yes", "no", "on", "off", "y", "n", "nan", "inf", "infinity"}) {
+  for (const char* word : {"null", "true", "false", "yes", "no", "on", "off", "y", "n", "nan", "inf", "infinity"})
     if (lower == word) return false;
-  }
   return true;
 }
 

@@ -111,10 +111,9 @@ class Loader {
 void Loader::read_document(const std::string& yaml, const std::string& origin) {
   const YAML::Node root = parse_document(yaml, origin);
   if (root.IsNull()) fail(origin, "found no settings, expected a map such as 'trainer: {{steps: 100}}'");
-  if (!root.IsMap()) {
+  if (!root.IsMap())
     fail(place_of(root, origin), "found a {}, expected a map of settings such as 'trainer: {{steps: 100}}'",
          root.IsSequence() ? "list" : "single value");
-  }
   // The files of other commands.
   constexpr struct {
     const char *key, *what, *command;
@@ -196,9 +195,8 @@ void Loader::check_bounds() const {
 }
 
 void Loader::check_bounds_of_override() const {
-  for (const auto& [key, source] : set_) {
+  for (const auto& [key, source] : set_)
     if (source.order == order_) check_bound(*found_.at(key));
-  }
 }
 
 void Loader::check_sections() const {
@@ -208,9 +206,8 @@ void Loader::check_sections() const {
     if (is_read(settings_, key) || (type_set != set_.end() && type_set->second.order > source.order)) continue;
     const std::string type = list_.field(key)->section().substr(std::string("model.").size());
     fail(source.place,
-         "{}: only a model of type {} reads it, and model.type is {}; set model.type to {}, or "
-         "leave it out",
-         key, type, word_of(settings_.model.type), type);
+         "{}: only a model of type {} reads it, and model.type is {}; set model.type to {}, or leave it out", key, type,
+         word_of(settings_.model.type), type);
   }
 }
 

@@ -29,9 +29,8 @@ void read_rate(const YamlEntry& entry, const std::string& origin, double& one, d
       rate = rate_in(which);
       continue;
     }
-    for (const auto& figure : items_of(which, origin, which.key + ".", {"median", "low", "high", "spread", "runs"})) {
+    for (const auto& figure : items_of(which, origin, which.key + ".", {"median", "low", "high", "spread", "runs"}))
       if (figure.key.ends_with(".median")) rate = rate_in(figure);
-    }
   }
 }
 

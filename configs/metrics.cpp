@@ -76,29 +76,29 @@ std::string find_metric_conflict(const Settings& s, bool needed) {
                                    "loss.huber_weight above 0, or choose a metric such as {}/kendall_tau",
                                    word_of(s.loss.type), set_of(trainer.metric)));
   if (info.name == "contest_score" && s.data.format == DataFormat::programs)
-    return conflict(s, fmt::format("it is of layouts and tiles, and data.format is programs; choose a metric such as "
-                                   "{}/kendall_tau",
-                                   set_of(trainer.metric)));
+    return conflict(
+        s,
+        fmt::format("it is of layouts and tiles, and data.format is programs; choose a metric such as {}/kendall_tau",
+                    set_of(trainer.metric)));
   if (info.name == "failure_auc" && s.data.format != DataFormat::programs)
     return conflict(s, fmt::format("only tensor programs may fail; choose a metric such as {}/kendall_tau",
                                    set_of(trainer.metric)));
   if (info.name == "kendall_tau_of_scores" &&
       (trainer.tie_threshold_candidates == 0 || set_of(trainer.metric) != "holdout"))
-    return conflict(s, fmt::format("it is measured where tie thresholds are: on holdout, with "
-                                   "trainer.tie_threshold_candidates above 0; choose {}/kendall_tau, which is the same "
-                                   "without them",
-                                   set_of(trainer.metric)));
+    return conflict(
+        s, fmt::format("it is measured where tie thresholds are: on holdout, with trainer.tie_threshold_candidates "
+                       "above 0; choose {}/kendall_tau, which is the same without them",
+                       set_of(trainer.metric)));
   const bool lower = trainer.metric_goal == Goal::minimize;
   if (trainer.metric_goal != Goal::auto_ && lower != info.lower_is_better)
     return fmt::format(
-        "trainer.metric_goal: found {} while trainer.metric is {}, which is better when it is {}; set "
-        "it to auto",
+        "trainer.metric_goal: found {} while trainer.metric is {}, which is better when it is {}; set it to auto",
         word_of(trainer.metric_goal), trainer.metric, lower ? "larger" : "smaller");
   const bool stops = trainer.early_stop.patience > 0;
   if (stops && set_of(trainer.metric) == "test")
     return conflict(s,
-                    "the test set is evaluated once, at the end, so that trainer.early_stop.patience cannot follow "
-                    "it; choose a metric of valid or holdout");
+                    "the test set is evaluated once, at the end, so that trainer.early_stop.patience cannot follow it; "
+                    "choose a metric of valid or holdout");
   const bool asked_for = needed || stops || trainer.metric != TrainerSettings().metric;
   const auto unmeasured = unmeasured_set(s);
   return asked_for && !unmeasured.empty() ? conflict(s, unmeasured) : "";

@@ -41,9 +41,8 @@ std::string names_of(const Field& field) {
 
 std::string type_of(const Field& field) {
   std::string type = type_name(field.value);
-  for (const char* article : {"a ", "an "}) {
+  for (const char* article : {"a ", "an "})
     if (type.starts_with(article)) return type.substr(type.find(' ') + 1);
-  }
   return type;
 }
 
@@ -94,9 +93,8 @@ std::string reference_page() {
     page +=
         fmt::format("\n## {}\n\n{}\n\n| key | type | default | allowed | meaning |\n| --- | --- | --- | --- | --- |\n",
                     section.key, section.meaning);
-    for (const Field& field : list.fields) {
+    for (const Field& field : list.fields)
       if (field.section() == section.key) page += row_of(field);
-    }
   }
   return page;
 }

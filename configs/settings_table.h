@@ -61,10 +61,9 @@ STRUCT(DataSettings) {
   FIELD(Strings, allowed_roots, {}, anything,
         "folders, relative to the working folder, outside of which no data file is read, symbolic links resolved; "
         "empty: anywhere");
-  FIELD(
-      Strings, targets, {}, anything,
-      "files of `foretime target measure`, relative to data.root: the machines that tuning records name by -model= in "
-      "their targets; a bundle keeps what they say");
+  FIELD(Strings, targets, {}, anything,
+        "files of `foretime target measure`, relative to data.root: the machines that tuning records name by -model= "
+        "in their targets; a bundle keeps what they say");
   SECTION(HardwareSettings, hardware,
           "The machine that tensor programs were measured on, where columns of loop graphs depend on it.");
 };
@@ -234,10 +233,9 @@ STRUCT(OptimizerSettings) {
 };
 
 STRUCT(AveragingSettings) {
-  CHOICE(
-      AveragingType, type, none,
-      "ema: exponential moving average over the steps, corrected for its beginning; swa: mean of the weights of some "
-      "steps (stochastic weight averaging)");
+  CHOICE(AveragingType, type, none,
+         "ema: exponential moving average over the steps, corrected for its beginning; swa: mean of the weights of "
+         "some steps (stochastic weight averaging)");
   FIELD(double, decay, 0.999, from_to_below(0, 1), "ema: weight of the past in each step");
   FIELD(double, start, 0.0, from_to_below(0, 1),
         "fraction of the steps that comes before the first one that counts; swa was published with 0.75");
@@ -251,10 +249,9 @@ STRUCT(SamplerSettings) {
   FIELD(int64_t, samples_per_group, 1, at_least(0),
         "samples of one group in an epoch; 0: enough to see each candidate about once");
   FIELD(int64_t, max_segment_nodes, 0, at_least(0), "largest number of nodes of a training segment; 0: whole graphs");
-  CHOICE(
-      ResidentPlans, resident_plans, auto_,
-      "whether the states of all candidates of a layout graph are laid out once and computed in each step, instead of "
-      "those of the drawn ones; auto: where that is little more work");
+  CHOICE(ResidentPlans, resident_plans, auto_,
+         "whether the states of all candidates of a layout graph are laid out once and computed in each step, instead "
+         "of those of the drawn ones; auto: where that is little more work");
   FIELD(int64_t, resident_bytes, 2147483648, at_least(0),
         "largest memory of such plans on a rank, where it computes; each graph has an equal share");
   FIELD(int64_t, resident_host_bytes, 4294967296, at_least(0),

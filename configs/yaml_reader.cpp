@@ -31,10 +31,9 @@ std::string kind_of(const YAML::Node& node) {
 }
 
 void check_size(const YAML::Node& node, const std::string& origin, int depth, int64_t& count) {
-  if (++count > kMostYamlValues) {
+  if (++count > kMostYamlValues)
     throw SettingsError("{}: found more than {} values (an alias counts as all values that it repeats)", origin,
                         kMostYamlValues);
-  }
   if (depth > kMostYamlLevels)
     throw SettingsError("{}: found more than {} nested levels", place_of(node, origin), kMostYamlLevels);
   if (node.IsSequence()) {
@@ -63,9 +62,8 @@ std::string read_stream(const std::filesystem::path& file) {
 /// Replaces `<<`, whose value is a map or a list of maps, by those of their items that the map does not have itself; an
 /// earlier map of a list wins over a later one.
 void merge_maps(YAML::Node node, const std::string& origin) {
-  if (node.IsSequence()) {
+  if (node.IsSequence())
     for (const YAML::Node& item : node) merge_maps(item, origin);
-  }
   if (!node.IsMap()) return;
   for (const auto& item : node) merge_maps(item.second, origin);
   const YAML::Node merged = std::as_const(node)["<<"];
@@ -80,10 +78,9 @@ void merge_maps(YAML::Node node, const std::string& origin) {
   for (const YAML::Node& map : maps) {
     if (!map.IsMap())
       throw SettingsError("{}: <<: found {}, expected a map or a list of maps", place_of(merged, origin), kind_of(map));
-    for (const auto& item : map) {
+    for (const auto& item : map)
       if (item.first.IsScalar() && !std::as_const(node)[item.first.Scalar()])
         node.force_insert(item.first, item.second);
-    }
   }
 }
 
@@ -257,8 +254,7 @@ std::string choice_in(const YamlEntry& entry, const std::vector<std::string>& ch
 
 bool is_integer(const YAML::Node& node) {
   if (!node.IsScalar() || node.Tag() == "!") return false;
-  const std::string_view text = node.Scalar();
-  return parse_number<int64_t>(text.substr(text.starts_with('+') ? 1 : 0)).has_value();
+  return parse_number<int64_t>(without_plus(node.Scalar())).has_value();
 }
 
 std::string override_text(const YamlEntry& entry) {

@@ -1,6 +1,5 @@
 #include "coordinator/best_checkpoint.h"
 
-#include <cstdio>
 #include <functional>
 #include <ranges>
 

@@ -63,10 +63,9 @@ StoredCheckpoint read_folder(const fs::path& folder) {
         throw RunError("{}: {} bytes, the manifest says {}", (folder / name).string(), file->size(), size);
       std::string bytes(size, '\0');
       bytes.resize(file->read(bytes));
-      if (checksum(bytes) != crc) {
+      if (checksum(bytes) != crc)
         throw RunError("{}: CRC-32 {:08x}, the manifest says {:08x}: the file is damaged", (folder / name).string(),
                        checksum(bytes), crc);
-      }
       checkpoint.files.emplace(name, std::move(bytes));
     }
   } catch (const Json::exception& error) {
@@ -106,9 +105,8 @@ void write_folder(const fs::path& folder, const std::map<std::string, std::strin
   }
   try {
     // What a process left that was killed between two renames: this folder, as it was before.
-    for (const auto& path : files().list(folder.parent_path())) {
+    for (const auto& path : files().list(folder.parent_path()))
       if (is_partial_file_of(path, folder.filename().string())) files().remove(path);
-    }
   } catch (const FileError&) {
     // The new one is in place.
   }
@@ -227,9 +225,8 @@ void CheckpointStore::prune(int64_t last, bool keep_best) {
     const auto damaged = step_of(root_ / name.substr(std::strlen(kDamaged)));
     if (damaged && *damaged <= all.back()) files().remove(path);  // this run wrote these steps again
   }
-  for (int64_t i = 0; i + last < std::ssize(all); ++i) {
+  for (int64_t i = 0; i + last < std::ssize(all); ++i)
     if (best != all[i]) remove_folder(folder(all[i]));
-  }
 }
 
 std::optional<fs::path> folder_of_checkpoints(const fs::path& path) {

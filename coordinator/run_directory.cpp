@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <cmath>
 #include <fstream>
+#include <sstream>
 #include <thread>
 
 #include <fmt/format.h>
@@ -18,6 +19,7 @@
 #include "base/foreign_file.h"
 #include "base/message.h"
 #include "base/partial_files.h"
+#include "base/read_input.h"
 #include "base/text.h"
 #include "configs/fields.h"
 #include "configs/load.h"
@@ -60,25 +62,6 @@ constexpr const char* kResources = "resources.json";
 constexpr double kKibPerMib = 1024;
 
 double rounded(double value) { return std::round(value * 1000) / 1000; }
-
-}  // namespace
-
-std::string config_differences(const configs::Settings& before, const configs::Settings& now) {
-  auto old_settings = result_shaping(before), new_settings = result_shaping(now);
-  const auto old_fields = configs::list_fields(old_settings).fields,
-             new_fields = configs::list_fields(new_settings).fields;
-  const auto text = [](const configs::Settings& settings, const configs::Field& field) {
-    return configs::is_read(settings, field.key) ? configs::write_value(field.value) : std::string("unused");
-  };
-  std::string differences;
-  for (size_t i = 0; i < new_fields.size(); ++i) {
-    const auto left = text(old_settings, old_fields[i]), right = text(new_settings, new_fields[i]);
-    if (left != right) differences += fmt::format("\n  {}: {} -> {}", new_fields[i].key, left, right);
-  }
-  return differences;
-}
-
-namespace {
 
 constexpr uint64_t kMostNoteBytes = 1 << 20, kMostSettingsBytes = 64 << 20;
 
@@ -137,14 +120,29 @@ bool has_no_foreign_log(const fs::path& folder) {
 
 }  // namespace
 
+std::string config_differences(const configs::Settings& before, const configs::Settings& now) {
+  auto old_settings = result_shaping(before), new_settings = result_shaping(now);
+  const auto old_fields = configs::list_fields(old_settings).fields,
+             new_fields = configs::list_fields(new_settings).fields;
+  const auto text = [](const configs::Settings& settings, const configs::Field& field) {
+    return configs::is_read(settings, field.key) ? configs::write_value(field.value) : std::string("unused");
+  };
+  std::string differences;
+  for (size_t i = 0; i < new_fields.size(); ++i) {
+    const auto left = text(old_settings, old_fields[i]), right = text(new_settings, new_fields[i]);
+    if (left != right) differences += fmt::format("\n  {}: {} -> {}", new_fields[i].key, left, right);
+  }
+  return differences;
+}
+
 void require_run_or_empty_folder(const fs::path& folder) {
   const bool own_log = has_no_foreign_log(folder);
   if (is_run(folder)) return;
   const auto found = std::ranges::find_if(kWritten, [&](const char* name) { return files().exists(folder / name); });
   if (found != kWritten.end() || !own_log)
     throw configs::SettingsError(
-        "{}: exists, but is not a run of Foretime (the first line of its config.yaml would say so); name "
-        "another run.directory",
+        "{}: exists, but is not a run of Foretime (the first line of its config.yaml would say so); name another "
+        "run.directory",
         (folder / (own_log ? *found : kLog)).string());
 }
 
@@ -162,21 +160,19 @@ RunDirectory::RunDirectory(const configs::Settings& settings, DataFingerprints d
     clear_run(path_);
   } else if (begun) {
     const auto differences = config_differences(configs::settings_of_run(path_), settings);
-    if (!differences.empty()) {
+    if (!differences.empty())
       throw configs::SettingsError(
           "{}: holds a run with another configuration:{}\nname another run.directory, or set run.overwrite=true to "
           "start again there",
           path_.string(), differences);
-    }
     if (const auto text = read_foreign(path_, "data.json", kMostNoteBytes)) {
       const auto stored = Json::parse(*text, nullptr, false);
       const auto found = stored.is_object() ? stored.value("training", Json()) : Json();
       const auto before = found.is_string() ? found.get<std::string>() : "none";
       const auto now = own.at("training").get<std::string>();
-      if (before != now) {
+      if (before != now)
         throw RunError("{}: trained on data with fingerprint {}, the files have {} now", (path_ / "data.json").string(),
                        before, now);
-      }
     }
   }
   if (begun) remove_partial_files(path_);
@@ -249,7 +245,7 @@ ResourceMeter::ResourceMeter() {
 double ResourceMeter::seconds() const { return std::chrono::duration<double>(Clock::now() - start_).count(); }
 
 double ResourceMeter::peak_memory() const {
-  std::ifstream status("/proc/self/status");
+  std::istringstream status(kernel_text("/proc/self/status"));
   for (std::string word; status >> word;) {
     double kib = 0;
     if (word == "VmHWM:" && status >> kib) return kib / kKibPerMib;

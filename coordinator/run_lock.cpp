@@ -2,10 +2,8 @@
 
 #include <array>
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
 #include <ctime>
-#include <fstream>
 #include <optional>
 #include <sstream>
 
@@ -13,7 +11,6 @@
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -21,6 +18,7 @@
 #include "base/files.h"
 #include "base/message.h"
 #include "base/process.h"
+#include "base/read_input.h"
 #include "base/text.h"
 #include "configs/load.h"
 
@@ -33,9 +31,7 @@ using Json = nlohmann::json;
 /// Returns the start time of a process in ticks since the machine started, which distinguishes it from later processes
 /// with its number; "" if there is no such process.
 std::string start_of(int64_t pid) {
-  std::ifstream file(fmt::format("/proc/{}/stat", pid));
-  std::string text;
-  std::getline(file, text);
+  const auto text = kernel_text(fmt::format("/proc/{}/stat", pid));
   const auto name_end = text.rfind(')');  // the name may hold blanks
   if (name_end == std::string::npos) return "";
   std::istringstream fields(text.substr(name_end + 1));
@@ -48,16 +44,6 @@ struct Holder {
   std::string host, kernel, start, since;
   int64_t pid = 0;
 };
-
-Holder this_process() {
-  return {host_name(), boot_id(), start_of(getpid()),
-          fmt::format("{:%Y-%m-%d %H:%M:%S}", fmt::gmtime(std::time(nullptr))), getpid()};
-}
-
-std::string to_text(const Holder& h) {
-  return Json{{"host", h.host}, {"pid", h.pid}, {"since", h.since}, {"kernel", h.kernel}, {"start", h.start}}.dump() +
-         "\n";
-}
 
 [[noreturn]] void fail(const fs::path& path, const char* doing, int error) {
   if (is_storage_failure(error)) throw_file_error(path, doing, error);
@@ -131,7 +117,12 @@ RunLock::RunLock(const fs::path& folder, LockTimes times) : path_(folder / "run.
   if (failure) fail(folder, "cannot be made", failure.value());
   while (!try_lock() || !is_vacant()) {
   }
-  const auto text = to_text(this_process());
+  const Json holder = {{"host", host_name()},
+                       {"pid", getpid()},
+                       {"since", fmt::format("{:%Y-%m-%d %H:%M:%S}", fmt::gmtime(std::time(nullptr)))},
+                       {"kernel", boot_id()},
+                       {"start", start_of(getpid())}};
+  const auto text = holder.dump() + "\n";
   if (::ftruncate(file_.get(), 0) != 0 || ::pwrite(file_.get(), text.data(), text.size(), 0) < 0 ||
       ::fsync(file_.get()) != 0)
     fail(path_, "cannot be written", errno);
@@ -168,14 +159,10 @@ bool RunLock::is_ours() const {
 bool RunLock::try_lock() {
   file_ = Descriptor(::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
   if (file_.get() < 0) fail(path_, "cannot be opened", errno);
-  struct flock whole {};
-  whole.l_type = F_WRLCK;
-  if (::fcntl(file_.get(), F_OFD_SETLK, &whole) != 0) {
-    if (errno == EAGAIN || errno == EACCES) refuse(path_, holder_in(path_, file_.get()));
-    if (errno == EINTR) return false;
-    if (is_storage_failure(errno)) throw_file_error(path_, "cannot be locked", errno);
-    kernel_locks_ = false;  // this file system has no locks
-  }
+  const auto state = try_to_lock(file_.get());
+  if (state == LockState::held) refuse(path_, holder_in(path_, file_.get()));
+  kernel_locks_ = state == LockState::taken;
+  if (!kernel_locks_ && is_storage_failure(errno)) throw_file_error(path_, "cannot be locked", errno);
   struct stat own {
   }, there{};
   if (::fstat(file_.get(), &own) != 0) fail(path_, "cannot be examined", errno);
@@ -198,10 +185,9 @@ bool RunLock::is_vacant() {
   if (::fstat(file_.get(), &first) != 0) fail(path_, "cannot be read", errno);
   auto age = time_there(path_) - modified(first);
   if (times_.stale - age > times_.patience) refuse(path_, holder);
-  if (age < times_.stale) {
+  if (age < times_.stale)
     print_message("foretime: {}: held by process {} on {}; looking for signs of life, up to {:.0f} s\n", path_.string(),
                   holder->pid, printable(holder->host), std::chrono::duration<double>(times_.stale).count());
-  }
   for (; age < times_.stale; age += times_.beat / 4) {
     std::this_thread::sleep_for(times_.beat / 4);
     struct stat now {};
@@ -214,9 +200,8 @@ bool RunLock::is_vacant() {
 
 void RunLock::beat() {
   std::unique_lock lock(mutex_);
-  while (!ends_.wait_for(lock, times_.beat, [this] { return ended_; })) {
+  while (!ends_.wait_for(lock, times_.beat, [this] { return ended_; }))
     if (is_ours()) ::futimens(file_.get(), nullptr);
-  }
 }
 
 }  // namespace foretime::coordinator

@@ -42,10 +42,6 @@ std::string listed(const std::vector<std::string>& names) {
   return names.empty() ? "is none" : fmt::format("{} {}", names.size() == 1 ? "is" : "are", fmt::join(names, ", "));
 }
 
-bool is_folder_name(const std::string& name) {
-  return !name.empty() && name.size() <= kLabel && has_only_letters_digits_and("-_", name);
-}
-
 class FileReader {
  public:
   FileReader(const std::string& origin, const fs::path& folder, const ExperimentChoice& choice)
@@ -59,13 +55,12 @@ class FileReader {
     const YamlEntry root{"", configs::parse_yaml(yaml, file_.origin), file_.origin};
     PartKeys whole;
     for (const YamlEntry& item : items_of(root, file_.origin, "", with(part_keys(), {"name", "parts", "variants"}))) {
-      if (item.key == "name") {
+      if (item.key == "name")
         file_.name = configs::text_in(item, kLabel);
-      } else if (item.key == "parts" || item.key == "variants") {
+      else if (item.key == "parts" || item.key == "variants")
         own_.emplace(item.key, item);
-      } else {
+      else
         add(item, whole);
-      }
     }
     read_parts();
     read_variants();
@@ -83,11 +78,10 @@ class FileReader {
 
  private:
   static void add(const YamlEntry& item, PartKeys& keys) {
-    if (item.key == "overrides") {
+    if (item.key == "overrides")
       keys.overrides.push_back(item);
-    } else {
+    else
       replace(item, keys);
-    }
   }
 
   /// Assigning a YAML::Node would change the node that other parts share.
@@ -125,15 +119,15 @@ class FileReader {
     }
     file_.has_parts = true;
     for (const auto& [name, item] : named_items(parts->second, file_.origin, "parts")) {
-      if (!is_folder_name(name)) fail(item, "expected a part's name of letters, digits, - and _: it is a folder");
+      if (name.empty() || name.size() > kLabel || !has_only_letters_digits_and("-_", name))
+        fail(item, "expected a part's name of letters, digits, - and _: it is a folder");
       parts_.emplace_back(name, items_of(item, file_.origin, "", part_keys()));
     }
     if (parts_.empty() || parts_.size() > kMostParts)
       fail(parts->second, fmt::format("found {} parts, expected 1 to {}", parts_.size(), kMostParts));
-    for (const auto& wanted : choice_.parts) {
+    for (const auto& wanted : choice_.parts)
       if (!part_names_contain(wanted))
         fail(parts->second, fmt::format("found no {}, there {}", wanted, listed(part_names())));
-    }
   }
 
   std::vector<std::string> part_names() const {
@@ -185,15 +179,13 @@ class FileReader {
   Experiment read_one(PartKeys keys, const std::string& part) const {
     for (const auto& variant : variants_) {
       std::vector<YamlEntry> items;
-      for (const YamlEntry& item : variant) {
+      for (const YamlEntry& item : variant)
         if (part.empty() || !is_title(item.key)) items.push_back(item);
-      }
       lay_over(items, keys);
       for (const YamlEntry& item : variant) {
         if (item.key != "parts") continue;
-        for (const auto& [name, own] : named_items(item, file_.origin, "parts")) {
+        for (const auto& [name, own] : named_items(item, file_.origin, "parts"))
           if (name == part) lay_over(items_of(own, file_.origin, "", part_keys()), keys);
-        }
       }
     }
     Experiment named;
@@ -210,9 +202,8 @@ class FileReader {
     std::vector<std::string> labels;
     std::set<std::string> found;
     for (auto& part : file_.parts) {
-      for (const auto& entry : part.entries) {
+      for (const auto& entry : part.entries)
         if (std::find(labels.begin(), labels.end(), entry.label) == labels.end()) labels.push_back(entry.label);
-      }
       std::vector<ExperimentEntry> chosen;
       for (const auto& wanted : choice_.entries) {
         for (const auto& entry : part.entries) {
@@ -223,11 +214,10 @@ class FileReader {
       }
       part.entries = std::move(chosen);
     }
-    for (const auto& wanted : choice_.entries) {
+    for (const auto& wanted : choice_.entries)
       if (!found.contains(wanted))
         configs::fail({"entries", {}, file_.origin},
                       fmt::format("found no entry {}, expected some of {}", wanted, fmt::join(labels, ", ")));
-    }
     std::erase_if(file_.parts, [](const auto& part) { return part.entries.empty(); });
   }
 
@@ -244,11 +234,10 @@ class FileReader {
 std::string ExperimentEntry::slug() const {
   std::string slug;
   for (const char c : lower_case(label)) {
-    if (is_letter(c) || is_digit(c)) {
+    if (is_letter(c) || is_digit(c))
       slug += c;
-    } else if (!slug.empty() && slug.back() != '-') {
+    else if (!slug.empty() && slug.back() != '-')
       slug += '-';
-    }
   }
   while (!slug.empty() && slug.back() == '-') slug.pop_back();
   return slug.empty() ? "entry" : slug;
@@ -260,9 +249,8 @@ fs::path find_experiment(const std::string& name) {
   if (fs::is_regular_file(file)) return file;
   std::set<std::string> known;
   std::error_code failure;
-  for (const auto& item : fs::directory_iterator(kFolder, failure)) {
+  for (const auto& item : fs::directory_iterator(kFolder, failure))
     if (item.path().extension() == ".yaml") known.insert(item.path().stem().string());
-  }
   throw ExperimentError(
       "{}: no such experiment: expected a YAML file, or a name in {}/ of the working folder ({})", name, kFolder,
       known.empty() ? "there is none; start in the project's folder" : fmt::format("{}", fmt::join(known, ", ")));

@@ -46,11 +46,10 @@ std::vector<std::string> texts_of(const YamlEntry& entry) {
 
 /// Refuses settings that belong to the experiment: its fractions and seeds, the folders of its runs.
 void check_own(const std::vector<jobs::SettingOverride>& overrides) {
-  for (const auto& item : overrides) {
+  for (const auto& item : overrides)
     if (std::find(kOwn.begin(), kOwn.end(), item.key) != kOwn.end() || item.key.starts_with("run."))
       configs::fail({item.key, {}, item.entry.place},
                     "is set by the experiment: use fractions, seeds, entries and --out");
-  }
 }
 
 void read_xgboost(const YamlEntry& item, XgboostSettings& xgboost) {
@@ -119,10 +118,9 @@ std::vector<ExperimentEntry> read_entries(const YamlEntry& list, const std::stri
   for (const YamlEntry& item : list_of(list)) {
     auto entry = read_entry(item, origin, folder, overrides);
     const auto where = YamlEntry{"entries: " + entry.label, item.node, item.place};
-    for (const auto& other : entries) {
+    for (const auto& other : entries)
       if (other.slug() == entry.slug())
         fail(where, fmt::format("found a second entry with the file name {}", entry.slug()));
-    }
     if (entries.size() == kMostEntries) fail(where, fmt::format("found more than {} entries", kMostEntries));
     entries.push_back(std::move(entry));
   }
@@ -149,18 +147,15 @@ class PartReader {
     read_fractions();
     read_seeds();
     experiment_.entries = read_entries(keys_.at("entries"), experiment_.origin, folder_, overrides_);
-    for (const auto& entry : experiment_.entries) {
+    for (const auto& entry : experiment_.entries)
       if (entry.kind == EntryKind::xgboost && entry.xgboost.rows == BoostedRows::layout_codes &&
           experiment_.base.data.format != configs::DataFormat::layout)
         configs::fail({"entries: " + entry.label, {}, place()}, "rows: layout_codes need data.format: layout");
-    }
-    if (has("references")) {
+    if (has("references"))
       for (const YamlEntry& item : list_of(keys_.at("references"))) read_reference(item);
-    }
-    if (has("classes")) {
+    if (has("classes"))
       for (const YamlEntry& item : items_of(keys_.at("classes"), experiment_.origin, "", {}))
         experiment_.classes.push_back({item.key, texts_of(item)});
-    }
     return std::move(experiment_);
   }
 
@@ -211,8 +206,8 @@ class PartReader {
     experiment_.base.run = {};
     if (experiment_.base.data.train.empty() && experiment_.folds.count == 0)
       throw ExperimentError(
-          "{}: data.train: found no files to train on; name the settings (settings: my.yaml) "
-          "or set data.train under overrides",
+          "{}: data.train: found no files to train on; name the settings (settings: my.yaml) or set data.train under "
+          "overrides",
           place());
   }
 
@@ -261,13 +256,11 @@ class PartReader {
         metrics.push_back(configs::choice_in(item, metric_names()));
       if (metrics.empty()) fail(keys_.at("metrics"), "found an empty list, expected a metric");
     } else {
-      for (const auto& column : experiment_.columns) {
+      for (const auto& column : experiment_.columns)
         if (std::find(metrics.begin(), metrics.end(), column.metric) == metrics.end()) metrics.push_back(column.metric);
-      }
     }
-    if (!experiment_.has_columns) {
+    if (!experiment_.has_columns)
       for (const auto& metric : metrics) experiment_.columns.push_back({{}, metric, {}, {}});
-    }
   }
 
   void read_column(const YamlEntry& map) {
@@ -313,16 +306,14 @@ class PartReader {
   void read_reference(const YamlEntry& map) {
     Reference reference;
     auto known = metric_names();
-    for (const auto& column : experiment_.columns) {
+    for (const auto& column : experiment_.columns)
       if (!column.title.empty()) known.push_back(column.title);
-    }
     known.emplace_back("label");
     for (const YamlEntry& item : items_of(map, experiment_.origin, "", known)) {
-      if (item.key == "label") {
+      if (item.key == "label")
         reference.label = configs::text_in(item, kPartLabel);
-      } else {
+      else
         reference.values[item.key] = configs::number_in(item);
-      }
     }
     if (reference.label.empty()) fail(map, "found a reference without label");
     experiment_.references.push_back(std::move(reference));

@@ -228,9 +228,8 @@ Remeasurement as_prediction(const Predictions& measured, const std::unordered_ma
   }
   result.drift = median(ratios);
   for (auto& group : result.groups) {
-    if (without_drift) {
+    if (without_drift)
       for (double& predicted : group.predicted) predicted /= result.drift;
-    }
     group.scores = group.predicted;
   }
   return result;

@@ -101,11 +101,9 @@ Submission make_submission(const Results& results, const std::vector<Trial>& tri
 std::string submission_text(const std::vector<Submission>& parts) {
   std::string text = "ID,TopConfigs\n";
   std::set<std::string> known;
-  for (const auto& part : parts) {
-    for (const auto& [id, line] : part.lines) {
+  for (const auto& part : parts)
+    for (const auto& [id, line] : part.lines)
       if (known.insert(id).second) text += line;
-    }
-  }
   return text;
 }
 

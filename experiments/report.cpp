@@ -31,9 +31,8 @@ bool takes(const Column& column, const GroupPredictions& group) {
 Predictions chosen(const Column& column, const Predictions& groups) {
   if (!column.is_filtered()) return groups;
   Predictions own;
-  for (const auto& group : groups) {
+  for (const auto& group : groups)
     if (takes(column, group)) own.push_back(group);
-  }
   return own;
 }
 
@@ -69,9 +68,8 @@ std::string unit_of(const std::string& metric, const TimeUnit& unit) {
 /// The experiment's metrics first, then the others.
 std::vector<std::string> all_metrics(const Experiment& experiment) {
   auto names = experiment.metrics;
-  for (const auto& name : metric_names()) {
+  for (const auto& name : metric_names())
     if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
-  }
   return names;
 }
 
@@ -95,9 +93,8 @@ std::vector<Spread> column_spreads(const Results& results, size_t entry, double 
   std::vector<std::vector<double>> seeds(results.experiment.columns.size());
   for (const auto* trial : results.of(entry, fraction)) {
     const auto values = column_values(results, *trial);
-    for (size_t c = 0; c < values.size(); ++c) {
+    for (size_t c = 0; c < values.size(); ++c)
       if (values[c] == values[c]) seeds[c].push_back(values[c]);
-    }
   }
   std::vector<Spread> spreads;
   for (const auto& values : seeds) spreads.push_back(spread_of(values));
@@ -152,9 +149,8 @@ Spread class_spread(const Results& results, size_t entry, double fraction, const
   std::vector<double> values;
   for (const auto* trial : results.of(entry, fraction)) {
     Predictions own;
-    for (const auto& group : trial->groups) {
+    for (const auto& group : trial->groups)
       if (std::find(groups.begin(), groups.end(), group.group) != groups.end()) own.push_back(group);
-    }
     const double value = value_of(results.shown(metrics_of(own, results.kind)), metric);
     if (!std::isnan(value)) values.push_back(value);
   }
@@ -164,9 +160,8 @@ Spread class_spread(const Results& results, size_t entry, double fraction, const
 Metrics class_ceiling(const Results& results, const std::vector<std::string>& groups) {
   Predictions own;
   if (!results.ceiling) return {};
-  for (const auto& group : results.ceiling->groups) {
+  for (const auto& group : results.ceiling->groups)
     if (std::find(groups.begin(), groups.end(), group.group) != groups.end()) own.push_back(group);
-  }
   return results.shown(metrics_of(own, results.kind));
 }
 
@@ -284,9 +279,8 @@ std::string summary_md(const Results& results) {
   if (!experiment.description.empty()) text += experiment.description + "\n\n";
   size_t candidates = 0;
   const auto groups = results.groups();
-  if (!results.trials.empty()) {
+  if (!results.trials.empty())
     for (const auto& group : results.trials.front().groups) candidates += group.ids.size();
-  }
   text += fmt::format("`{}`{}; {} of {} trials; measured on {} candidates of {} groups (set: {}). ", experiment.origin,
                       variant_text(experiment.variant), results.complete, results.expected, candidates, groups.size(),
                       fmt::join(experiment.sets, ", "));
@@ -302,8 +296,7 @@ std::string summary_md(const Results& results) {
   if (results.ceiling)
     text += fmt::format(
         "The second measurement is that of {} of the candidates. In the median it is {:.1f} % {}, which is taken out "
-        "but "
-        "for the row that says so. It is no model: it shows what noise leaves to reach.\n\n",
+        "but for the row that says so. It is no model: it shows what noise leaves to reach.\n\n",
         results.ceiling->candidates, 100 * std::abs(results.ceiling->drift - 1),
         results.ceiling->drift < 1 ? "faster" : "slower");
   if (experiment.fractions.size() > 1)
@@ -381,11 +374,10 @@ std::string predictions_csv(const Results& results) {
   for (const auto& trial : results.trials) {
     if (trial.fraction != results.whole()) continue;
     for (const auto& group : trial.groups) {
-      for (size_t i = 0; i < group.ids.size(); ++i) {
+      for (size_t i = 0; i < group.ids.size(); ++i)
         csv += fmt::format("{},{},{},{},{},{},{}\n", csv_field(results.experiment.entries[trial.entry].label),
                            trial.seed, csv_field(group.group), csv_field(group.ids[i]), group.scores[i],
                            group.predicted.empty() ? "" : fmt::format("{}", group.predicted[i]), group.measured[i]);
-      }
     }
   }
   return csv;

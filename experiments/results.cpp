@@ -83,9 +83,8 @@ void Results::compare_remeasured() {
 
 std::vector<const TrialResult*> Results::of(size_t entry, double fraction) const {
   std::vector<const TrialResult*> found;
-  for (const auto& trial : trials) {
+  for (const auto& trial : trials)
     if (trial.entry == entry && trial.fraction == fraction) found.push_back(&trial);
-  }
   return found;
 }
 
@@ -122,9 +121,8 @@ Metrics Results::joined_metrics(size_t entry, double fraction) const {
 
 std::vector<std::string> Results::groups() const {
   std::set<std::string> names;
-  for (const auto& trial : trials) {
+  for (const auto& trial : trials)
     for (const auto& group : trial.groups) names.insert(group.group);
-  }
   std::vector<std::string> sorted(names.begin(), names.end());
   // C3 before C10: shorter names first where a number ends them.
   std::stable_sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) {

@@ -140,9 +140,8 @@ using GroupScorer = std::function<worker::Scores(const data::Group& group, const
 GroupScorer mean_scorer(const Groups& groups) {
   double sum = 0, count = 0;
   groups.for_each([&](sharding::Role, const worker::LoadedGroup& loaded) {
-    for (const int64_t c : loaded.train) {
+    for (const int64_t c : loaded.train)
       if (std::isfinite(loaded.group.runtimes[c])) sum += loaded.group.runtimes[c], ++count;
-    }
   });
   return [mean = sum / count](const data::Group&, const std::vector<int64_t>& candidates) {
     return worker::Scores{std::vector<double>(candidates.size(), mean), std::vector<double>(candidates.size(), mean)};
@@ -211,9 +210,8 @@ GroupScorer ceiling_scorer() {
   return [](const data::Group& group, const std::vector<int64_t>& candidates) {
     if (!group.labelled()) return worker::Scores{std::vector<double>(candidates.size(), 0.0), {}};
     auto means = worker::oracle_runtimes(group, candidates);
-    if (means.empty()) {
+    if (means.empty())
       for (const int64_t c : candidates) means.push_back(group.runtimes[c]);
-    }
     return worker::Scores{means, means};
   };
 }
@@ -362,8 +360,8 @@ TrialState TrialStates::find(const ExperimentEntry& entry, const Trial& trial, b
   state.stale = !differences.empty();
   if (state.stale && !overwrite)
     throw configs::SettingsError(
-        "{}: holds a trial with other settings:{}\ngive another folder with "
-        "--out, or repeat such trials with --overwrite",
+        "{}: holds a trial with other settings:{}\ngive another folder with --out, or repeat such trials with "
+        "--overwrite",
         trial.folder.string(), differences);
   return state;
 }

@@ -39,8 +39,8 @@ void check_measured(const Experiment& experiment, const ExperimentEntry& entry, 
   const auto need = [&](const char* name, const auto& found, const auto& expected) {
     if (found != expected)
       throw ExperimentError(
-          "{}: {}: {}: found {}, expected {} as the experiment has it: entries are measured on the same "
-          "candidates; set it under overrides",
+          "{}: {}: {}: found {}, expected {} as the experiment has it: entries are measured on the same candidates; "
+          "set it under overrides",
           experiment.origin, entry.label, name, found, expected);
   };
   need("data.format", word_of(own.format), word_of(base.format));
@@ -122,8 +122,8 @@ std::vector<Fold> make_folds(const Experiment& experiment) {
     const auto& group = groups[g];
     if (group.member >= 0)
       throw DataError(
-          "{}: a packed collection, whose groups cannot lie in different folds; name the .npz files that it "
-          "was made from under folds",
+          "{}: a packed collection, whose groups cannot lie in different folds; name the .npz files that it was made "
+          "from under folds",
           group.file.string());
     if (group.name != data::plain_name(group.name))
       throw DataError("{}: another collection has a group of this name; folds need groups with different names",
@@ -149,46 +149,6 @@ void apply_fold(const Fold& fold, configs::Settings& settings, const std::string
                           origin, trainer.early_stop.patience);
   trainer.metric = "test/" + trainer.metric.substr(trainer.metric.find('/') + 1);
 }
-
-}  // namespace
-
-std::vector<Trial> trials_of(const Experiment& experiment, const fs::path& out) {
-  std::vector<Trial> trials;
-  const auto folds = make_folds(experiment);
-  const auto count = std::max<int64_t>(1, std::ssize(folds));
-  auto fractions = experiment.fractions;
-  std::reverse(fractions.begin(), fractions.end());
-  for (const uint64_t seed : experiment.seeds) {
-    for (const double fraction : fractions) {
-      for (size_t e = 0; e < experiment.entries.size(); ++e) {
-        const auto& entry = experiment.entries[e];
-        for (int64_t f = 0; f < count; ++f) {
-          Trial trial{e, fraction, seed, settings_of(experiment, entry), {}, folds.empty() ? -1 : f};
-          trial.settings.data.train_fraction = fraction;
-          trial.settings.trainer.seed = seed;
-          if (!folds.empty()) apply_fold(folds[f], trial.settings, experiment.origin);
-          auto conflict = configs::find_conflict(trial.settings);
-          if (conflict.empty() && entry.kind == EntryKind::model)
-            conflict = configs::find_metric_conflict(trial.settings, /*needed=*/false);
-          if (!conflict.empty()) throw ExperimentError("{}: {}: {}", experiment.origin, entry.label, conflict);
-          trial.folder = out / "trials" / folder_name(entry, trial);
-          trial.settings.run.directory = trial.folder.string();
-          trials.push_back(std::move(trial));
-        }
-      }
-    }
-  }
-  return trials;
-}
-
-std::string describe(const Experiment& experiment, const Trial& trial) {
-  auto text = fmt::format("{}, {:.4g} % of the training data, seed {}", experiment.entries[trial.entry].label,
-                          100 * trial.fraction, trial.seed);
-  if (trial.fold >= 0) text += fmt::format(", fold {}", trial.fold);
-  return text;
-}
-
-namespace {
 
 std::string key_of(const ExperimentEntry& entry, const configs::Settings& settings, bool measured) {
   auto own = settings;
@@ -229,6 +189,42 @@ std::string key_of(const ExperimentEntry& entry, const configs::Settings& settin
 }
 
 }  // namespace
+
+std::vector<Trial> trials_of(const Experiment& experiment, const fs::path& out) {
+  std::vector<Trial> trials;
+  const auto folds = make_folds(experiment);
+  const auto count = std::max<int64_t>(1, std::ssize(folds));
+  auto fractions = experiment.fractions;
+  std::reverse(fractions.begin(), fractions.end());
+  for (const uint64_t seed : experiment.seeds) {
+    for (const double fraction : fractions) {
+      for (size_t e = 0; e < experiment.entries.size(); ++e) {
+        const auto& entry = experiment.entries[e];
+        for (int64_t f = 0; f < count; ++f) {
+          Trial trial{e, fraction, seed, settings_of(experiment, entry), {}, folds.empty() ? -1 : f};
+          trial.settings.data.train_fraction = fraction;
+          trial.settings.trainer.seed = seed;
+          if (!folds.empty()) apply_fold(folds[f], trial.settings, experiment.origin);
+          auto conflict = configs::find_conflict(trial.settings);
+          if (conflict.empty() && entry.kind == EntryKind::model)
+            conflict = configs::find_metric_conflict(trial.settings, /*needed=*/false);
+          if (!conflict.empty()) throw ExperimentError("{}: {}: {}", experiment.origin, entry.label, conflict);
+          trial.folder = out / "trials" / folder_name(entry, trial);
+          trial.settings.run.directory = trial.folder.string();
+          trials.push_back(std::move(trial));
+        }
+      }
+    }
+  }
+  return trials;
+}
+
+std::string describe(const Experiment& experiment, const Trial& trial) {
+  auto text = fmt::format("{}, {:.4g} % of the training data, seed {}", experiment.entries[trial.entry].label,
+                          100 * trial.fraction, trial.seed);
+  if (trial.fold >= 0) text += fmt::format(", fold {}", trial.fold);
+  return text;
+}
 
 std::string trial_key(const ExperimentEntry& entry, const configs::Settings& settings) {
   return key_of(entry, settings, /*measured=*/true);
@@ -317,15 +313,14 @@ Collection collect(const Experiment& experiment, const std::vector<Trial>& trial
   for (size_t t = 0; t < trials.size(); ++t) {
     if (experiment.entries[trials[t].entry].kind != EntryKind::model) continue;
     const auto found = records.find(sweep.jobs[next++].id);
-    if (found == records.end()) {
+    if (found == records.end())
       ++collection.others["not submitted"];
-    } else if (!found->second.unreadable.empty()) {
+    else if (!found->second.unreadable.empty())
       ++collection.others["unreadable"];
-    } else if (found->second.state != jobs::JobState::succeeded) {
+    else if (found->second.state != jobs::JobState::succeeded)
       ++collection.others[to_string(found->second.state)];
-    } else {
+    else
       collection.trials.push_back({t, attempt_of(found->second, runs), found->second.seconds});
-    }
   }
   return collection;
 }

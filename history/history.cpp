@@ -1,6 +1,5 @@
 #include "history/history.h"
 
-#include <algorithm>
 #include <cmath>
 #include <set>
 
@@ -12,9 +11,8 @@
 namespace foretime::history {
 
 void History::rewind(int64_t step) {
-  for (auto& [name, points] : series_) {
+  for (auto& [name, points] : series_)
     while (!points.empty() && points.back().step > step) points.pop_back();
-  }
   std::erase_if(series_, [](const auto& entry) { return entry.second.empty(); });
 }
 
@@ -36,13 +34,12 @@ void History::add(int64_t step, const std::map<std::string, double>& values) {
       found = series_.try_emplace(name).first;
     }
     auto& points = found->second;
-    if (!points.empty() && points.back().step == step) {
+    if (!points.empty() && points.back().step == step)
       points.back().value = value;
-    } else if (most_ == 0) {
+    else if (most_ == 0)
       points.push_back({step, value});
-    } else {
+    else
       add_bounded(points, distances_[name], {step, value});
-    }
   }
 }
 
@@ -53,9 +50,8 @@ void History::add_bounded(Series& points, int64_t& distance, const Point& point)
     const int64_t most = most_, span = point.step - points.front().step;
     distance = (2 * span + most - 1) / most;
     auto last = points.begin();
-    for (const auto& each : points) {
+    for (const auto& each : points)
       if (each.step - last->step >= distance) *++last = each;
-    }
     points.erase(last + 1, points.end());
   }
   points.push_back(point);

@@ -1,9 +1,6 @@
 #include <algorithm>
 #include <bit>
-#include <charconv>
 #include <cmath>
-#include <cstring>
-#include <limits>
 #include <string_view>
 
 #include <fmt/format.h>
@@ -36,9 +33,8 @@ double value_of(uint32_t code, int bits) {
   if (!std::isfinite(exact)) return exact;
   for (int digits = 1; digits < 9; ++digits) {
     const auto text = fmt::format("{:.{}g}", exact, digits);
-    double value = 0;
-    std::from_chars(text.data(), text.data() + text.size(), value);
-    if (code_of(value, bits) == code) return value;
+    const auto value = parse_number<double>(text);
+    if (value && code_of(*value, bits) == code) return *value;
   }
   return exact;
 }
@@ -46,11 +42,10 @@ double value_of(uint32_t code, int bits) {
 std::string packed_name(const std::string& name) {
   std::string text;
   for (const char c : name) {
-    if (c > ' ' && c < '\x7f' && c != '%') {
+    if (c > ' ' && c < '\x7f' && c != '%')
       text += c;
-    } else {
+    else
       text += fmt::format("%{:02X}", c & 0xFF);
-    }
   }
   return text;
 }
@@ -116,11 +111,10 @@ class LineReader {
   }
 
   static int64_t number(std::string_view& text) {
-    int64_t value = 0;
-    const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (failure != std::errc() || value < 0 || value > kMostSteps) damaged("steps", text);
-    text.remove_prefix(end - text.data());
-    return value;
+    const auto found = text;
+    const auto value = take_number<int64_t>(text);
+    if (!value || *value < 0 || *value > kMostSteps) damaged("steps", found);
+    return *value;
   }
 
   static Series series_of(std::string_view text) {
@@ -170,9 +164,8 @@ std::string pack(const History& history, const PackRequest& request) {
     const auto found = all.find(name);
     if (found != all.end() && std::ranges::find(order, found) == order.end()) order.push_back(found);
   }
-  for (auto each = all.begin(); request.others && each != all.end(); ++each) {
+  for (auto each = all.begin(); request.others && each != all.end(); ++each)
     if (std::ranges::find(request.first, each->first) == request.first.end()) order.push_back(each);
-  }
   // As many points as fit; where too few do, without the last series.
   for (size_t count = order.size(); count > 0; --count) {
     size_t longest = 0;

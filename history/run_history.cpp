@@ -46,9 +46,8 @@ void add_line(std::string_view line, History& history) {
   const auto at = step.get<int64_t>();
   if (at < 0 || at > kLargestStep) return;
   std::map<std::string, double> values;
-  for (const auto& [name, value] : json.items()) {
+  for (const auto& [name, value] : json.items())
     if (value.is_number() && !kNoSeries.contains(name)) values[name] = value.get<double>();
-  }
   history.add(at, values);
 }
 
@@ -69,9 +68,8 @@ bool is_run(const fs::path& folder, const fs::path& run) {
 fs::path file_of_run(const fs::path& folder, const fs::path& run, const std::string& name) {
   if (foreign_exists(folder, run / name)) return run / name;
   const auto attempts = attempts_of(folder, run);
-  for (auto attempt = attempts.rbegin(); attempt != attempts.rend(); ++attempt) {
+  for (auto attempt = attempts.rbegin(); attempt != attempts.rend(); ++attempt)
     if (foreign_exists(folder, *attempt / name)) return *attempt / name;
-  }
   return {};
 }
 

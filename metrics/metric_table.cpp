@@ -109,9 +109,8 @@ constexpr Metric kMetrics[] = {
 /// The values of the candidates that ran; none where `values` are none.
 std::vector<double> that_ran(Values values, Values runtimes) {
   std::vector<double> kept;
-  for (size_t i = 0; i < values.size(); ++i) {
+  for (size_t i = 0; i < values.size(); ++i)
     if (!std::isinf(runtimes[i])) kept.push_back(values[i]);
-  }
   return kept;
 }
 

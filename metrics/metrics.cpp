@@ -183,9 +183,8 @@ Scores joined_scores(const std::vector<Scores>& members) {
   }
   const bool tell = std::ranges::none_of(members, [](const Scores& member) { return member.failures.empty(); });
   if (tell) joined.failures.resize(joined.scores.size());
-  for (const Scores& member : members) {
+  for (const Scores& member : members)
     for (size_t i = 0; i < joined.failures.size(); ++i) joined.failures[i] += member.failures[i] / count;
-  }
   if (!times) return joined;
   for (double& score : joined.scores) score = std::exp(score);
   joined.predicted = joined.scores;

@@ -89,12 +89,11 @@ void fit_loop_columns(torch::Tensor offset, torch::Tensor scale, const InputStat
 }
 
 void fit_type_vectors(torch::Tensor table, const torch::Tensor& vectors) {
-  if (!vectors.defined() || vectors.sizes() != table.sizes()) {
+  if (!vectors.defined() || vectors.sizes() != table.sizes())
     throw ModelError(
         "vectors of node types: {}, expected {} of {} columns (model.node_type_embedding)",
         vectors.defined() ? fmt::format("{} of {} columns", vectors.size(0), vectors.size(1)) : std::string("none"),
         table.size(0), table.size(1));
-  }
   table.copy_(vectors);
 }
 

@@ -22,9 +22,8 @@ constexpr TypeCode kTypeCodes[] = {{"F64", torch::kFloat64},   {"F32", torch::kF
 const char* code_of(const torch::Tensor& tensor, const std::string& name) {
   if (!tensor.defined()) throw ModelError("safetensors: tensor {}: undefined", name);
   if (tensor.layout() != torch::kStrided) throw ModelError("safetensors: tensor {}: not a dense tensor", name);
-  for (const auto& [code, type] : kTypeCodes) {
+  for (const auto& [code, type] : kTypeCodes)
     if (type == tensor.scalar_type()) return code;
-  }
   throw ModelError("safetensors: tensor {}: type {} has no code in the format", name,
                    c10::toString(tensor.scalar_type()));
 }

@@ -65,10 +65,9 @@ InputStatistics StatisticsAccumulator::finish() const {
   };
   InputStatistics result;
   of(0, features, 0, result.minimum, result.maximum, result.mean, result.deviation);
-  if (tile_columns_ > 0) {
+  if (tile_columns_ > 0)
     of(features, tile_columns_, 1, result.candidate_minimum, result.candidate_maximum, result.candidate_mean,
        result.candidate_deviation);
-  }
   return result;
 }
 

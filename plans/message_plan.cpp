@@ -89,11 +89,10 @@ CsrMatrix relation_of_batch(const std::vector<Entry>& entries, data::CandidateKi
     }
     for (const int64_t c : entry.candidates) {
       const auto nodes = entries_of(entry.graphs.graph_ptr, c);
-      if (entry.topology) {
+      if (entry.topology)
         blocks.push_back({&entry.topology->relations[index], nodes.first(), nodes.last(), 1});
-      } else {
+      else
         blocks.push_back({own(entry.graphs, c), 0, nodes.size(), 1});
-      }
     }
   }
   return block_diagonal(blocks);
@@ -154,10 +153,9 @@ struct PlanBuilder::State {
         copy_nodes(0, entry.nodes);
       }
       if (kind == data::CandidateKind::layout) append(plan.layout_rows, entry.layout.rows, 0, entry.layout.rows.size());
-      if (kind == data::CandidateKind::tile) {
+      if (kind == data::CandidateKind::tile)
         for (const int64_t c : entry.candidates)
           append(plan.candidate_features, entry.tile_features, c * data::kTileFeatures, data::kTileFeatures);
-      }
       plan.group_ptr.push_back(plan.group_ptr.back() + std::ssize(entry.candidates));
     }
   }
@@ -225,10 +223,9 @@ struct PlanBuilder::State {
     if (!request.tied) return readout;
     auto& tied = readout.tied.stages.emplace_back(some);
     tied.values.clear();
-    for (const Entry& entry : entries) {
+    for (const Entry& entry : entries)
       for (size_t c = 0; c < entry.candidates.size(); ++c)
         tied.values.insert(tied.values.end(), entry.tied.begin(), entry.tied.end());
-    }
     return readout;
   }
 };
@@ -273,8 +270,8 @@ void PlanBuilder::add(const data::Group& group, std::span<const int64_t> candida
   const bool too_many = entry.copies > 0 && entry.nodes > (kMaximumStates - state_->states) / entry.copies;
   if (too_many || entry.nodes > kMaximumStates - state_->nodes)
     throw DataError(
-        "{}: {} nodes × {} candidates after {} states of other groups: expected at most {} states in a "
-        "batch; use fewer candidates or groups",
+        "{}: {} nodes × {} candidates after {} states of other groups: expected at most {} states in a batch; use "
+        "fewer candidates or groups",
         group.name, entry.nodes, count, state_->states, kMaximumStates);
   state_->kind = group.kind;
   state_->feature_count = group.graphs.feature_count;
@@ -320,9 +317,8 @@ MessagePlan PlanBuilder::build() && {
 
 bool PlanLayer::keeps_states(int64_t below) const {
   if (std::ssize(self) != below) return false;
-  for (int64_t i = 0; i < below; ++i) {
+  for (int64_t i = 0; i < below; ++i)
     if (self[i] != i) return false;
-  }
   return true;
 }
 

@@ -24,12 +24,10 @@ template <class Visit>
 void for_each_entry(int64_t first, std::span<const int32_t> sources, std::span<const int32_t> targets,
                     Direction direction, Visit&& visit) {
   const int32_t base = first;
-  if (direction != Direction::out) {
+  if (direction != Direction::out)
     for (size_t e = 0; e < sources.size(); ++e) visit(targets[e] - base, sources[e] - base);
-  }
-  if (direction != Direction::in) {
+  if (direction != Direction::in)
     for (size_t e = 0; e < sources.size(); ++e) visit(sources[e] - base, targets[e] - base);
-  }
 }
 
 void counts_to_starts(std::vector<int64_t>& counts) {
@@ -103,6 +101,10 @@ void check_subset(const data::Group& group, const NodeSubset& subset) {
     FORETIME_CHECK(pool >= 0 && pool < subset.pools, "{}: pool {} of {}", group.name, pool, subset.pools);
 }
 
+constexpr int64_t kFirst = 4096;
+constexpr int64_t kSharedPerState = 16;  // numbers per candidate that cost as much memory as a state
+constexpr double kGrowth = 16;
+
 }  // namespace
 
 double largest_laplacian_eigenvalue(const CsrMatrix& symmetric, int64_t first, int64_t last) {
@@ -169,9 +171,8 @@ CsrMatrix relation_matrix(int64_t first_node, int64_t nodes, std::span<const int
   std::vector<int64_t> next(by_column.begin.begin(), by_column.begin.end() - 1);
   for_each_entry(first_node, sources, targets, relation.direction,
                  [&](int32_t row, int32_t column) { by_column.rows[next[column]++] = row; });
-  if (relation.self_loop) {
+  if (relation.self_loop)
     for (size_t v = 0; v < n; ++v) by_column.rows[next[v]++] = v;
-  }
 
   // Equal columns of a row arrive one after the other, so merging looks at the row's last entry only.
   std::vector<int32_t> columns(entries);
@@ -214,22 +215,20 @@ CsrMatrix relation_matrix(int64_t first_node, int64_t nodes, std::span<const int
 
 std::shared_ptr<const GroupTopology> make_topology(const data::Group& group, const PlanRequest& request) {
   auto topology = std::make_shared<GroupTopology>();
-  for (const RelationSpec& relation : request.relations) {
+  for (const RelationSpec& relation : request.relations)
     topology->relations.push_back(relation_matrix(0, group.graphs.nodes(), group.graphs.edge_source.span(),
                                                   group.graphs.edge_target.span(), relation,
                                                   group.graphs.graph_ptr.span()));
-  }
   return topology;
 }
 
 std::shared_ptr<const PlanSource> make_plan_source(const data::Group& group, const PlanRequest& request) {
   auto source = std::make_shared<PlanSource>();
   source->request = request;
-  if (group.kind == data::CandidateKind::layout && request.sharing != Sharing::none) {
+  if (group.kind == data::CandidateKind::layout && request.sharing != Sharing::none)
     source->symbolic = make_symbolic_plan(group, request, {});
-  } else {
+  else
     source->topology = make_topology(group, request);
-  }
   return source;
 }
 
@@ -290,23 +289,14 @@ data::Group induced_group(const data::Group& group, std::span<const int32_t> nod
   }
   std::vector<uint8_t> codes;
   codes.reserve(group.candidates * columns.size());
-  for (int64_t c = 0; c < group.candidates; ++c) {
+  for (int64_t c = 0; c < group.candidates; ++c)
     for (const int64_t j : columns) codes.push_back(layout.codes[c * layout.configurable() + j]);
-  }
   result.layout.nodes = std::move(configurable);
   result.layout.row_ptr = std::move(row_ptr);
   result.layout.rows = std::move(rows);
   result.layout.codes = std::move(codes);
   return result;
 }
-
-namespace {
-
-constexpr int64_t kFirst = 4096;
-constexpr int64_t kSharedPerState = 16;  // numbers per candidate that cost as much memory as a state
-constexpr double kGrowth = 16;
-
-}  // namespace
 
 PieceSize::PieceSize(const data::Group& group, const PlanSource& source, int64_t max_states)
     : limit_(max_states), candidates_(1), shares_(source.symbolic != nullptr) {

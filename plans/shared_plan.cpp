@@ -1,4 +1,3 @@
-#include <algorithm>
 #include <limits>
 #include <utility>
 
@@ -185,9 +184,8 @@ class SharedPlanMaker {
         for (size_t r = 0; r < rows.size(); ++r) {
           const size_t at = static_cast<int64_t>(r) * fixed.states() + i;
           entries_of_row_.clear();
-          for (const int64_t e : entries_of(fixed.row_ptr, at)) {
+          for (const int64_t e : entries_of(fixed.row_ptr, at))
             entries_of_row_.emplace_back(sample.below_fixed[fixed.columns[e]], fixed.values[e]);
-          }
           append_merged(entries_of_row_, rows[r].columns, rows[r].values);
         }
         add_state(sample.below_fixed[fixed.self[i]]);
@@ -315,11 +313,10 @@ class SharedPlanMaker {
         counts.clear();
         for (size_t i = 0; i < part.members.size(); ++i) {
           const size_t member = part.members[i];
-          if (part.class_of < 0) {
+          if (part.class_of < 0)
             counts.emplace_back(sample.fixed[member], part.counts[i]);
-          } else {
+          else
             counts.emplace_back(sample.states[sample.first[member] + b], part.counts[i]);
-          }
         }
         append_merged(counts, parts.columns, parts.values);
         parts.end_row();

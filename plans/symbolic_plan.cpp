@@ -150,12 +150,10 @@ class SymbolicPlanMaker {
       result_->tied_parts = make_parts(true, decision_weights(group_.layout, group_.candidates));
     result_->classes = std::move(*classes_).finish();
     const int32_t everything = result_->classes.everything();
-    for (auto& level : result_->levels) {
+    for (auto& level : result_->levels)
       for (int32_t& q : level.varying.class_of) q = q == ClassTable::kEverything ? everything : q;
-    }
-    for (auto* parts : {&result_->node_parts, &result_->configurable_parts, &result_->tied_parts}) {
+    for (auto* parts : {&result_->node_parts, &result_->configurable_parts, &result_->tied_parts})
       for (auto& part : *parts) part.class_of = part.class_of == ClassTable::kEverything ? everything : part.class_of;
-    }
     return result_;
   }
 
@@ -251,9 +249,8 @@ class SymbolicPlanMaker {
       if (at >= 0) classes.push_back(below.class_of[at]);
     };
     note(v);
-    for (const CsrMatrix& relation : relations_) {
+    for (const CsrMatrix& relation : relations_)
       for (const int64_t e : entries_of(relation.row_ptr, v)) note(relation.columns[e]);
-    }
     if (classes.empty()) return -1;
     std::ranges::sort(classes);
     classes.erase(std::unique(classes.begin(), classes.end()), classes.end());

@@ -82,7 +82,8 @@ class Batcher {
   const int64_t most_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::deque<std::shared_ptr<Batch>> waiting_;  // in order of arrival; the earliest `start` need not come first
+  // In order of arrival; the earliest `start` need not come first.
+  std::deque<std::shared_ptr<Batch>> waiting_;
   std::map<const Target*, std::shared_ptr<Batch>> joinable_;  // batches in waiting_ that may grow
   bool waits_no_more_ = false, ended_ = false;
   std::vector<std::thread> threads_;

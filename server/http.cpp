@@ -2,16 +2,14 @@
 
 #include <algorithm>
 #include <atomic>
-#include <charconv>
-#include <cstring>
 #include <optional>
-#include <utility>
 
 #include <arpa/inet.h>
 #include <microhttpd.h>
 #include <netinet/in.h>
 #include <nlohmann/json.hpp>
 
+#include "base/numbers.h"
 #include "base/text.h"
 
 namespace foretime::server {
@@ -41,8 +39,6 @@ class BodyBudget {
 HttpError too_large(int64_t most) {
   return {413, "too_large", "a body of more than " + std::to_string(most) + " bytes, which is the limit (--max-body)"};
 }
-
-HttpError no_room() { return {503, "busy", "the bodies of other requests take all memory for bodies; try again"}; }
 
 HttpResponse answer(HttpHandler& handler, const HttpRequest& request) noexcept {
   try {
@@ -199,10 +195,8 @@ struct HttpServer::State {
     try {
       refuse_ambiguous_framing(connection, version);
       const char* length = header(connection, MHD_HTTP_HEADER_CONTENT_LENGTH);
-      const char* end = length == nullptr ? nullptr : length + std::strlen(length);
-      int64_t bytes = 0;
-      if (length != nullptr && (std::from_chars(length, end, bytes).ec != std::errc() || bytes > limits.max_body))
-        throw too_large(limits.max_body);
+      const int64_t bytes = length == nullptr ? 0 : parse_number<int64_t>(length).value_or(INT64_MAX);
+      if (bytes > limits.max_body) throw too_large(limits.max_body);
       try {
         refuse_foreign(connection, request.method);
         handler.admit(request);
@@ -223,7 +217,8 @@ struct HttpServer::State {
     auto& body = request.request.body;
     const int64_t total = body.size() + size;
     if (!request.error && total > limits.max_body) request.error = too_large(limits.max_body);
-    if (!request.error && total > request.held && !request.hold(total - request.held)) request.error = no_room();
+    if (!request.error && total > request.held && !request.hold(total - request.held))
+      request.error = HttpError{503, "busy", "the bodies of other requests take all memory for bodies; try again"};
     if (request.error) {
       body = {};
       request.dropped += size;

@@ -1,7 +1,6 @@
 #include "server/service.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstring>
 #include <deque>

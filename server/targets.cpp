@@ -23,6 +23,10 @@ enum Field : uint8_t { kFeatures, kTypes, kEdges, kConfigurable, kCollection, kF
 constexpr std::array<std::string_view, kFields> kNames = {"node_features", "node_types", "edges", "configurable_nodes",
                                                           "collection"};
 
+/// Reads a graph in the terms of TpuGraphs' .npz files, without candidates (docs/how-to/serve.md): {"node_features":
+/// [[…], …], "node_types": […], "edges": [[consumer, producer], …], "configurable_nodes": […], "collection":
+/// "layout:xla:random"}. The last two are for layouts, and the last one is optional. Throws DataError; what
+/// validate_group checks is left to it.
 class GraphReader {
  public:
   GraphReader(JsonReader& json, data::CandidateKind kind, const data::HloLimits& limits)
@@ -127,15 +131,6 @@ class GraphReader {
   data::Group group_;
 };
 
-/// A graph in the terms of TpuGraphs' .npz files, without candidates (docs/how-to/serve.md):
-/// {"node_features": [[…], …], "node_types": […], "edges": [[consumer, producer], …], "configurable_nodes": […],
-///  "collection": "layout:xla:random"}; the last two are for layouts, and the very last need not be there. Throws
-/// DataError; what validate_group checks is left to it.
-data::Group read_graph_json(JsonReader& reader, const simdjson::dom::element& root, data::CandidateKind kind,
-                            const data::HloLimits& limits) {
-  return GraphReader(reader, kind, limits).read(root);
-}
-
 Scored to_scored(inference::ProgramScores scores) {
   return {.scores = std::move(scores.scores),
           .failures = std::move(scores.failures),
@@ -162,7 +157,7 @@ std::shared_ptr<const GraphTarget> GraphTarget::open(const ModelPtr& model, cons
   const data::HloLimits limits{.nodes = most_nodes, .edges = kMeanEdgesPerNode * most_nodes};
   if (json) {
     JsonReader reader("graph");
-    return made(read_graph_json(reader, reader.parse(body), kind, limits), {});
+    return made(GraphReader(reader, kind, limits).read(reader.parse(body)), {});
   }
   const data::HloFile file(body, "module");
   inference::NodeNames names(file);

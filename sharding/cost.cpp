@@ -63,22 +63,21 @@ int64_t count_parts(const data::GroupHeader& header, const configs::Settings& se
   const auto bytes = estimate_resident_bytes(header, settings);
   if (bytes.total() <= limit) return 1;
   const auto found = fmt::format(
-      "{}: group {} needs about {:.0f} bytes ({} nodes, {} configurable, {} candidates), "
-      "above shard.max_rank_bytes ({})",
+      "{}: group {} needs about {:.0f} bytes ({} nodes, {} configurable, {} candidates), above shard.max_rank_bytes "
+      "({})",
       header.file.string(), header.name, bytes.total(), header.nodes, header.configurable, header.candidates, limit);
   if (settings.sampler.max_segment_nodes == 0)
-    throw configs::SettingsError(found +
-                                 "; only graphs with segments can span ranks: set sampler.max_segment_nodes, "
-                                 "or raise shard.max_rank_bytes");
+    throw configs::SettingsError(
+        found +
+        "; only graphs with segments can span ranks: set sampler.max_segment_nodes, or raise shard.max_rank_bytes");
   const int64_t segments = least_segments(header.nodes, settings.sampler);
   const double room = limit - bytes.whole - bytes.sample;
   if (room <= 0 || std::ceil(bytes.divided / room) > segments)
     throw configs::SettingsError(
         found +
-        fmt::format(
-            "; its {} segments are not enough parts, since each part needs {:.0f} bytes whatever its size: lower "
-            "sampler.max_segment_nodes or sampler.candidates_per_group, or raise shard.max_rank_bytes",
-            segments, bytes.whole + bytes.sample));
+        fmt::format("; its {} segments are not enough parts, since each part needs {:.0f} bytes whatever its size: "
+                    "lower sampler.max_segment_nodes or sampler.candidates_per_group, or raise shard.max_rank_bytes",
+                    segments, bytes.whole + bytes.sample));
   return std::ceil(bytes.divided / room);
 }
 

@@ -31,30 +31,6 @@ fs::path resolved(const fs::path& path, const char* what) {
   return real;
 }
 
-/// Compares components of paths: /data2 is not inside /data.
-bool lies_in(const fs::path& file, const fs::path& folder) {
-  return std::mismatch(folder.begin(), folder.end(), file.begin(), file.end()).first == folder.end();
-}
-
-}  // namespace
-
-data::FileCheck allowed_roots_check(const configs::DataSettings& settings) {
-  if (settings.allowed_roots.empty()) return {};
-  std::vector<fs::path> folders;
-  for (const auto& folder : settings.allowed_roots)
-    folders.push_back(resolved(folder, "folder of data.allowed_roots: "));
-  return [folders = std::move(folders), named = settings.allowed_roots](const fs::path& file) {
-    const auto real = resolved(file, "");
-    if (std::ranges::any_of(folders, [&](const auto& folder) { return lies_in(real, folder); })) return;
-    throw DataError(
-        "{}: lies outside of the folders that may be read, expected a file in {} "
-        "(data.allowed_roots; an agent's --data-root)",
-        file == real ? file.string() : file.string() + " (really " + real.string() + ")", fmt::join(named, ", "));
-  };
-}
-
-namespace {
-
 using Json = nlohmann::json;
 
 uint64_t mix_text(const std::string& text) {
@@ -69,15 +45,63 @@ int64_t samples_per_epoch(const data::GroupHeader& header, const configs::Sample
   return at_once == 0 ? 1 : std::max<int64_t>(1, (header.candidates + at_once - 1) / at_once);
 }
 
+uint64_t mix_entry(uint64_t state, const IndexEntry& entry) {
+  state = random_bits({state, entry.header.fingerprint, mix_text(entry.header.name), entry.role});
+  return entry.parts > 1 ? random_bits({state, entry.parts}) : state;
+}
+
+/// All that goes to the other ranks, in one order.
+void each_field(auto& entry, const auto& field) {
+  const auto all = [&](auto&... values) { (field(values), ...); };
+  auto& header = entry.header;
+  all(header.file, header.member, header.name, header.kind, header.collection, header.graphs, header.nodes,
+      header.edges, header.candidates, header.configurable, header.feature_count, header.node_type_count,
+      header.fingerprint, entry.role, entry.parts, entry.sample_cost, entry.sharing, entry.samples);
+}
+
+constexpr int64_t kMostNodes = int64_t{1} << 31;  // node ids are 32 bits wide
+
+/// Position of each column of a size list.
+std::map<std::string, size_t> size_columns(const CsvTable& table) {
+  constexpr const char* kKnown[] = {"nodes", "edges", "configurable", "candidates", "name"};
+  std::map<std::string, size_t> columns;
+  for (const auto& column : table.columns) {
+    const auto name = trimmed(column);
+    if (std::ranges::find(kKnown, name) == std::end(kKnown))
+      throw DataError("{}: line 1: column '{}'; expected nodes, edges and, if known, configurable, candidates, name",
+                      table.origin, name);
+    if (!columns.emplace(name, columns.size()).second)
+      throw DataError("{}: line 1: column {} occurs twice", table.origin, name);
+  }
+  for (const char* needed : {"nodes", "edges"})
+    if (!columns.contains(needed))
+      throw DataError("{}: line 1: no column {}; expected at least nodes and edges", table.origin, needed);
+  return columns;
+}
+
 }  // namespace
+
+data::FileCheck allowed_roots_check(const configs::DataSettings& settings) {
+  if (settings.allowed_roots.empty()) return {};
+  std::vector<fs::path> folders;
+  for (const auto& folder : settings.allowed_roots)
+    folders.push_back(resolved(folder, "folder of data.allowed_roots: "));
+  return [folders = std::move(folders), named = settings.allowed_roots](const fs::path& file) {
+    const auto real = resolved(file, "");
+    if (std::ranges::any_of(folders, [&](const auto& folder) { return is_inside(real, folder); })) return;
+    throw DataError(
+        "{}: lies outside of the folders that may be read, expected a file in {} (data.allowed_roots; an agent's "
+        "--data-root)",
+        file == real ? file.string() : file.string() + " (really " + real.string() + ")", fmt::join(named, ", "));
+  };
+}
 
 std::string to_string(Role role) { return role == Role::train ? "train" : role == Role::valid ? "valid" : "test"; }
 
 std::vector<int64_t> DatasetIndex::with_role(Role role) const {
   std::vector<int64_t> found;
-  for (size_t i = 0; i < entries.size(); ++i) {
+  for (size_t i = 0; i < entries.size(); ++i)
     if (entries[i].role == role) found.push_back(i);
-  }
   return found;
 }
 
@@ -87,15 +111,6 @@ std::vector<data::GroupHeader> DatasetIndex::headers() const {
   return all;
 }
 
-namespace {
-
-uint64_t mix_entry(uint64_t state, const IndexEntry& entry) {
-  state = random_bits({state, entry.header.fingerprint, mix_text(entry.header.name), entry.role});
-  return entry.parts > 1 ? random_bits({state, entry.parts}) : state;
-}
-
-}  // namespace
-
 uint64_t DatasetIndex::fingerprint() const {
   uint64_t state = 0;
   for (const auto& entry : entries) state = mix_entry(state, entry);
@@ -104,9 +119,8 @@ uint64_t DatasetIndex::fingerprint() const {
 
 uint64_t DatasetIndex::training_fingerprint() const {
   uint64_t state = 0;
-  for (const auto& entry : entries) {
+  for (const auto& entry : entries)
     if (entry.role != Role::test) state = mix_entry(state, entry);
-  }
   return state;
 }
 
@@ -177,19 +191,6 @@ void check_representation(const DatasetIndex& dataset, const configs::DataSettin
   }
 }
 
-namespace {
-
-/// All that goes to the other ranks, in one order.
-void each_field(auto& entry, const auto& field) {
-  const auto all = [&](auto&... values) { (field(values), ...); };
-  auto& header = entry.header;
-  all(header.file, header.member, header.name, header.kind, header.collection, header.graphs, header.nodes,
-      header.edges, header.candidates, header.configurable, header.feature_count, header.node_type_count,
-      header.fingerprint, entry.role, entry.parts, entry.sample_cost, entry.sharing, entry.samples);
-}
-
-}  // namespace
-
 std::string serialize(const DatasetIndex& dataset) {
   Json list = Json::array();
   for (const auto& entry : dataset.entries) {
@@ -217,10 +218,9 @@ void verify_files(const DatasetIndex& dataset, const std::vector<int64_t>& entri
   for (const int64_t i : entries) {
     const auto& expected = dataset.entries[i].header;
     const auto [file, first] = seen.try_emplace(expected.file);
-    if (first) {
+    if (first)
       for (const auto& header : data::list_groups({expected.file.string()}, {}, expected.kind, admit))
         file->second.emplace(std::pair(header.member, data::plain_name(header.name)), header.fingerprint);
-    }
     // A file alone has no names to tell apart, which the whole listing may have qualified.
     const auto found = file->second.find({expected.member, data::plain_name(expected.name)});
     if (found == file->second.end())
@@ -230,31 +230,6 @@ void verify_files(const DatasetIndex& dataset, const std::vector<int64_t>& entri
                       expected.file.string(), expected.name, found->second, expected.fingerprint);
   }
 }
-
-namespace {
-
-constexpr int64_t kMostNodes = int64_t{1} << 31;  // node ids are 32 bits wide
-
-/// Position of each column of a size list.
-std::map<std::string, size_t> size_columns(const CsvTable& table) {
-  constexpr const char* kKnown[] = {"nodes", "edges", "configurable", "candidates", "name"};
-  std::map<std::string, size_t> columns;
-  for (const auto& column : table.columns) {
-    const auto name = trimmed(column);
-    if (std::ranges::find(kKnown, name) == std::end(kKnown))
-      throw DataError("{}: line 1: column '{}'; expected nodes, edges and, if known, configurable, candidates, name",
-                      table.origin, name);
-    if (!columns.emplace(name, columns.size()).second)
-      throw DataError("{}: line 1: column {} occurs twice", table.origin, name);
-  }
-  for (const char* needed : {"nodes", "edges"}) {
-    if (!columns.contains(needed))
-      throw DataError("{}: line 1: no column {}; expected at least nodes and edges", table.origin, needed);
-  }
-  return columns;
-}
-
-}  // namespace
 
 SizeList read_size_list(const std::filesystem::path& file, const configs::Settings& settings,
                         const SizeAssumptions& assumptions) {

@@ -1,6 +1,5 @@
 #include "sharding/partition.h"
 
-#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <map>
@@ -260,10 +259,9 @@ class Partition {
     }
     for (const auto& [group, count] : take.shared)
       if (count_in(give, group) == 0) move(group, -count);
-    for (size_t b = 0; b < buckets_; ++b) {
+    for (size_t b = 0; b < buckets_; ++b)
       sum += steep(from.load[b] + change_from_[b]) - steep(from.load[b]) + steep(to.load[b] + change_to_[b]) -
              steep(to.load[b]);
-    }
     return sum;
   }
 
@@ -315,10 +313,9 @@ class Partition {
 /// Returns `work` without sharing of states.
 Work apart(const Work& work) {
   Work found{.slots = work.slots};
-  for (auto& slot : found.slots) {
+  for (auto& slot : found.slots)
     for (const auto& [group, count] : std::exchange(slot.shared, {}))
       slot.costs[work.groups[group].bucket] += work.groups[group].cost * count;
-  }
   return found;
 }
 

@@ -4,7 +4,6 @@
 #include <map>
 #include <set>
 #include <utility>
-#include <vector>
 
 #include "sharding/cost.h"
 
@@ -14,13 +13,11 @@ namespace {
 /// (entry, part) that each rank trains on or evaluates.
 std::vector<std::set<std::pair<int64_t, int64_t>>> held_pieces(const ShardPlan& plan, int ranks) {
   std::vector<std::set<std::pair<int64_t, int64_t>>> held(ranks);
-  for (const auto& [piece, trainers] : plan.trainers()) {
+  for (const auto& [piece, trainers] : plan.trainers())
     for (const int rank : trainers) held[rank].insert(piece);
-  }
-  for (size_t e = 0; e < plan.eval_parts.size(); ++e) {
+  for (size_t e = 0; e < plan.eval_parts.size(); ++e)
     for (size_t part = 0; part < plan.eval_parts[e].size(); ++part)
       held[plan.eval_parts[e][part]].insert({static_cast<int64_t>(e), static_cast<int64_t>(part)});
-  }
   return held;
 }
 

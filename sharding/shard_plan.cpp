@@ -110,11 +110,9 @@ void deal_samples(const DatasetIndex& dataset, int64_t slot_count, ShardPlan& pl
 void merge_buckets(const DatasetIndex& dataset, double slack, ShardPlan& plan) {
   const size_t buckets = plan.buckets.size() - 1;
   std::vector<double> heaviest(buckets);
-  for (const auto& slot : plan.slots) {
-    for (size_t b = 0; b < buckets; ++b) {
+  for (const auto& slot : plan.slots)
+    for (size_t b = 0; b < buckets; ++b)
       for (const auto& share : slot.in_bucket(b)) heaviest[b] = std::max(heaviest[b], dataset[share.entry].sample_cost);
-    }
-  }
   std::vector<size_t> kept = {0};  // first buckets of the merged ones
   int64_t samples = 0;
   for (const auto& slot : plan.slots) samples += slot.samples;
@@ -145,9 +143,8 @@ Work work_of(const DatasetIndex& dataset, const ShardPlan& plan) {
   for (size_t b = 0; b + 1 < plan.buckets.size(); ++b) {
     const double batches = plan.buckets[b + 1] - plan.buckets[b];
     std::map<int64_t, std::map<size_t, int64_t>> samples;  // key: entry, then slot
-    for (size_t slot = 0; slot < plan.slots.size(); ++slot) {
+    for (size_t slot = 0; slot < plan.slots.size(); ++slot)
       for (const auto& share : plan.slots[slot].in_bucket(b)) samples[share.entry][slot] += share.count;
-    }
     for (const auto& [e, by_slot] : samples) {
       const auto& entry = dataset[e];
       double in_batch = 0;
@@ -171,10 +168,9 @@ std::vector<double> rank_costs(const DatasetIndex& dataset, const ShardPlan& pla
   for (size_t b = 0; b + 1 < plan.buckets.size(); ++b) {
     const double batches = plan.buckets[b + 1] - plan.buckets[b];
     std::map<std::pair<int, int64_t>, double> in_batch;  // samples of each rank and entry
-    for (size_t slot = 0; slot < plan.slots.size(); ++slot) {
+    for (size_t slot = 0; slot < plan.slots.size(); ++slot)
       for (const auto& share : plan.slots[slot].in_bucket(b))
         in_batch[{plan.slot_rank[slot], share.entry}] += share.count / batches;
-    }
     for (const auto& [place, samples] : in_batch) cost[place.first] += batches * dataset[place.second].cost_of(samples);
   }
   return cost;
@@ -205,28 +201,24 @@ uint64_t epoch_key(uint64_t seed, int64_t epoch) { return random_bits({seed, ran
 
 std::vector<int64_t> ShardPlan::slots_of(int rank) const {
   std::vector<int64_t> found;
-  for (size_t slot = 0; slot < slots.size(); ++slot) {
+  for (size_t slot = 0; slot < slots.size(); ++slot)
     if (slot_rank[slot] == rank) found.push_back(slot);
-  }
   return found;
 }
 
 std::map<std::pair<int64_t, int64_t>, std::set<int>> ShardPlan::trainers() const {
   std::map<std::pair<int64_t, int64_t>, std::set<int>> found;
-  for (size_t slot = 0; slot < slots.size(); ++slot) {
+  for (size_t slot = 0; slot < slots.size(); ++slot)
     for (const auto& share : slots[slot].shares) found[{share.entry, share.part}].insert(slot_rank[slot]);
-  }
   return found;
 }
 
 std::vector<int64_t> ShardPlan::entries_of(int rank) const {
   std::vector<int64_t> found;
-  for (const int64_t slot : slots_of(rank)) {
+  for (const int64_t slot : slots_of(rank))
     for (const auto& share : slots[slot].shares) found.push_back(share.entry);
-  }
-  for (size_t entry = 0; entry < eval_parts.size(); ++entry) {
+  for (size_t entry = 0; entry < eval_parts.size(); ++entry)
     if (std::ranges::find(eval_parts[entry], rank) != eval_parts[entry].end()) found.push_back(entry);
-  }
   std::ranges::sort(found);
   found.erase(std::unique(found.begin(), found.end()), found.end());
   return found;

@@ -1,7 +1,6 @@
 #include "base/machine/machine.h"
 
 #include <algorithm>
-#include <fstream>
 #include <map>
 #include <set>
 #include <sstream>
@@ -76,9 +75,8 @@ std::vector<int> usable_cpus() {
   cpu_set_t usable;
   CPU_ZERO(&usable);
   if (sched_getaffinity(0, sizeof usable, &usable) != 0) return {0};
-  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu)
     if (CPU_ISSET(cpu, &usable)) cpus.push_back(cpu);
-  }
   return cpus;
 }
 
@@ -152,7 +150,7 @@ std::optional<double> busy_seconds(std::string_view proc_stat, double ticks_a_se
 }
 
 std::optional<int64_t> oom_kills(const std::filesystem::path& root) {
-  std::ifstream cgroups(root / "proc/self/cgroup");
+  std::istringstream cgroups(kernel_text(root / "proc/self/cgroup"));
   for (std::string line; std::getline(cgroups, line);) {  // NUMBER:CONTROLLERS:/PATH; version 2 names no controllers
     const auto first = line.find(':'), second = line.find(':', first + 1);
     if (second == std::string::npos || second + 1 >= line.size()) continue;
@@ -160,7 +158,7 @@ std::optional<int64_t> oom_kills(const std::filesystem::path& root) {
     const bool unified = controllers == ",,";
     if (!unified && controllers.find(",memory,") == std::string::npos) continue;
     const auto folder = root / "sys/fs/cgroup" / (unified ? "" : "memory") / line.substr(second + 2);
-    std::ifstream events(folder / (unified ? "memory.events" : "memory.oom_control"));
+    std::istringstream events(kernel_text(folder / (unified ? "memory.events" : "memory.oom_control")));
     int64_t count = 0;
     for (std::string word; events >> word;)
       if (word == "oom_kill" && events >> count) return count;

@@ -1,7 +1,5 @@
 #include "cli/board/answers.h"
 
-#include <utility>
-
 #include "server/http.h"
 
 namespace foretime::cli {

@@ -1,7 +1,6 @@
 #include "cli/board/board_service.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cstring>
 #include <thread>
 #include <utility>
@@ -32,8 +31,7 @@ constexpr size_t kMostFollowed = 8;
 /// Allows only this program's files in the pages and their requests, and forbids framing.
 constexpr const char* kContentPolicy =
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; base-uri "
-    "'none'; "
-    "form-action 'none'; frame-ancestors 'none'";
+    "'none'; form-action 'none'; frame-ancestors 'none'";
 
 HttpResponse guarded(HttpResponse response) {
   response.headers.insert(response.headers.end(), {{"Content-Security-Policy", kContentPolicy},
@@ -49,11 +47,10 @@ std::string dump(const Json& json) { return json.dump(-1, ' ', false, Json::erro
 std::string decoded(std::string_view text) {
   std::string plain;
   for (size_t i = 0; i < text.size(); ++i) {
-    unsigned value = 0;
     const auto hex = text.substr(i + 1, 2);
-    if (text[i] == '%' && hex.size() == 2 &&
-        std::from_chars(hex.data(), hex.data() + 2, value, 16).ptr == hex.data() + 2) {
-      plain += static_cast<char>(value);
+    const auto value = parse_number<uint8_t>(hex, 16);
+    if (text[i] == '%' && hex.size() == 2 && value) {
+      plain += *value;
       i += 2;
     } else {
       plain += text[i] == '+' ? ' ' : text[i];
@@ -129,6 +126,22 @@ TrialQuery trial_query(const std::map<std::string, std::string>& query) {
   return trials;
 }
 
+/// A place among those who read files, for as long as this lives. Throws HttpError where none becomes free.
+template <class Semaphore>
+class Place {
+ public:
+  explicit Place(Semaphore& places) : places_(places) {
+    if (!places_.try_acquire_for(kPatience))
+      throw HttpError{503, "busy", "other requests are still reading files of runs; try again"};
+  }
+  ~Place() { places_.release(); }
+  Place(const Place&) = delete;
+  Place& operator=(const Place&) = delete;
+
+ private:
+  Semaphore& places_;
+};
+
 }  // namespace
 
 BoardService::BoardService(std::unique_ptr<QueueApi> queue, std::filesystem::path runs, BoardAccess access)
@@ -200,26 +213,6 @@ Json BoardService::make(const std::string& path, const Query& query) {
   if (!queue_) throw HttpError{404, "no_queue", "this board shows only run directories and no queue"};
   return path == "/api/job" ? answer_of_job(needed(query, "id")) : answer_of_queue(path, query);
 }
-
-namespace {
-
-/// A place among those who read files, for as long as this lives. Throws HttpError where none becomes free.
-template <class Semaphore>
-class Place {
- public:
-  explicit Place(Semaphore& places) : places_(places) {
-    if (!places_.try_acquire_for(kPatience))
-      throw HttpError{503, "busy", "other requests are still reading files of runs; try again"};
-  }
-  ~Place() { places_.release(); }
-  Place(const Place&) = delete;
-  Place& operator=(const Place&) = delete;
-
- private:
-  Semaphore& places_;
-};
-
-}  // namespace
 
 Json BoardService::answer_of_runs(const std::string& path, const Query& query) {
   const Place place(readers_);

@@ -49,9 +49,8 @@ std::vector<fs::path> main_trials(const fs::path& root, const fs::path& folder) 
 void add_results(const CsvTable& table, Json& json) {
   std::map<std::string, size_t> columns;
   for (size_t i = 0; i < table.columns.size(); ++i) columns[table.columns[i]] = i;
-  for (const char* needed : {"entry", "kind", "fraction", "seed", "metric", "unit", "value"}) {
+  for (const char* needed : {"entry", "kind", "fraction", "seed", "metric", "unit", "value"})
     if (!columns.contains(needed)) return;
-  }
   std::map<std::tuple<std::string, std::string, std::string, std::string>, size_t> places;
   for (const auto& row : table.rows) {
     const auto text = [&](const char* column) { return printable_utf8(row[columns[column]]); };

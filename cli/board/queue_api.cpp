@@ -42,9 +42,8 @@ std::map<JobState, int64_t> no_jobs() {
 /// [[when a trial ended, the best value of those that had ended by then], …], thinned from the front.
 Json best_so_far(const std::vector<Trial>& all, bool maximize) {
   std::vector<const Trial*> trials;
-  for (const auto& trial : all) {
+  for (const auto& trial : all)
     if (trial.finished && trial.best && std::isfinite(*trial.best)) trials.push_back(&trial);
-  }
   std::ranges::stable_sort(trials, {}, [](const Trial* trial) { return *trial->finished; });
   std::vector<std::pair<double, double>> best;
   for (const auto* trial : trials) {
@@ -182,11 +181,10 @@ std::map<JobState, int64_t> QueueApi::counts_of(const std::string& sweep, int64_
     std::map<std::string_view, int64_t> texts;
     for (const auto& trial : kept.table.trials()) ++texts[trial.state];
     for (const auto& [text, count] : texts) {
-      if (const auto state = configs::choice_named<JobState>(std::string(text))) {
+      if (const auto state = configs::choice_named<JobState>(std::string(text)))
         counted.jobs[*state] += count;
-      } else {
+      else
         counted.unreadable += count;
-      }
     }
   }
   unreadable += counted.unreadable;
@@ -211,21 +209,19 @@ static std::vector<uint32_t> chosen(const std::vector<Trial>& all, const TrialQu
     if ((!query.state.empty() && trial.state != query.state) || (!query.search.empty() && !trial.has(query.search)))
       continue;
     auto [number, text] = trial.key(query.sort);
-    if (number && !std::isnan(*number)) {
+    if (number && !std::isnan(*number))
       numbers.push_back({*number, i});
-    } else if (!text.empty()) {
+    else if (!text.empty())
       texts.push_back({std::move(text), i});
-    } else {
+    else
       places.push_back(i);
-    }
   }
   // Numbers, then texts; what has no value comes last in either direction.
   const auto sorted = [&](auto& rows, auto key) {
-    if (query.descending) {
+    if (query.descending)
       std::ranges::stable_sort(rows, std::greater(), key);
-    } else {
+    else
       std::ranges::stable_sort(rows, std::less(), key);
-    }
   };
   sorted(numbers, &Row::number);
   sorted(texts, &Text::text);
@@ -282,9 +278,8 @@ std::string QueueApi::trials_csv(const std::string& prefix, const TrialQuery& qu
   if (!sweep) throw HttpError{404, "not_found", "sweep " + id + ": unknown"};
   const auto& all = trials_of(id);
   std::set<std::string> names;
-  for (const auto& trial : all) {
+  for (const auto& trial : all)
     for (const auto& [name, value] : trial.parameters) names.insert(name);
-  }
   std::string text = "trial,id,state," + spreadsheet_field(sweep->spec.metric) + ",best,step,seconds,finished_ms";
   for (const auto& name : names) text += "," + spreadsheet_field(name);
   text += "\n";
@@ -357,17 +352,15 @@ Json QueueApi::curves(const std::string& prefix) {
   if (!sweep) throw HttpError{404, "not_found", "sweep " + id + ": unknown"};
   return cached(id, &CachedSweep::curves, [&](const std::vector<Trial>& all) -> Json {
     std::vector<const Trial*> trials;
-    for (const auto& trial : all) {
+    for (const auto& trial : all)
       if (trial.objective) trials.push_back(&trial);
-    }
     // The best ones, and of the others evenly many.
     const auto best = [&](const Trial* trial) { return sweep->spec.maximize ? -*trial->best : *trial->best; };
     std::ranges::stable_sort(trials, {}, best);
     const size_t total = trials.size(), stride = total / kCurves + 1;
     std::vector<std::string> ids;
-    for (size_t i = 0; i < total; ++i) {
+    for (size_t i = 0; i < total; ++i)
       if (i < kBestCurves || i % stride == 0) ids.push_back(trials[i]->id);
-    }
     Json curves = Json::array();
     for (const auto& job : reader.jobs(ids)) {
       auto curve = curve_of(job);

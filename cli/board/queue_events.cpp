@@ -1,12 +1,13 @@
 #include "cli/board/queue_events.h"
 
 #include <algorithm>
-#include <charconv>
+#include <string_view>
 #include <utility>
 
 #include <hiredis/hiredis.h>
 #include <nlohmann/json.hpp>
 
+#include "base/numbers.h"
 #include "base/text.h"
 #include "jobs/error.h"
 #include "jobs/queue/packed_record.h"
@@ -20,11 +21,7 @@ namespace {
 constexpr size_t kPage = 2000;
 constexpr int64_t kSpans = 60;
 
-int64_t time_of(const std::string& id) {
-  int64_t time = 0;
-  std::from_chars(id.data(), id.data() + id.size(), time);
-  return time;
-}
+int64_t time_of(std::string_view id) { return take_number<int64_t>(id).value_or(0); }
 
 /// Fields that are none of an event's are left out.
 QueueEvent event_of(const std::string& id, const jobs::Fields& fields) {

@@ -29,9 +29,8 @@ namespace {
 constexpr size_t kMostReported = 24;
 
 std::string asset(const char* path) {
-  for (const auto* each = kAssets; each->path != nullptr; ++each) {
+  for (const auto* each = kAssets; each->path != nullptr; ++each)
     if (std::strcmp(each->path, path) == 0) return each->text;
-  }
   throw jobs::JobsError("{}: not part of this program", path);
 }
 
@@ -45,9 +44,6 @@ std::string source_hash(const std::string& text) {
   return "'sha256-" + code + "'";
 }
 
-/// Returns `text` as JavaScript's encodeURIComponent does.
-std::string url_encoded(std::string_view text) { return percent_encoded(text, "-_.!~*'()"); }
-
 void replace(std::string& text, std::string_view what, const std::string& by) {
   const auto found = text.find(what);
   if (found == std::string::npos) throw jobs::JobsError("index.html: found no '{}'", what);
@@ -58,11 +54,10 @@ void replace(std::string& text, std::string_view what, const std::string& by) {
 std::string html_text(const std::string& text) {
   std::string safe;
   for (const char c : printable_utf8(text)) {
-    if (c == '<' || c == '&') {
+    if (c == '<' || c == '&')
       safe += c == '<' ? "&lt;" : "&amp;";
-    } else {
+    else
       safe += c;
-    }
   }
   return safe;
 }
@@ -111,7 +106,7 @@ Json report_of_runs(const std::string& folder) {
   for (const auto& name : names) {
     // A run that is the folder itself has the folder's name.
     const auto shown = name == "." ? printable_utf8(std::filesystem::canonical(root).filename().string()) : name;
-    const auto query = url_encoded(shown);
+    const auto query = percent_encoded(shown, "-_.!~*'()");  // as JavaScript's encodeURIComponent does
     auto run = show_run(root, name), rankings = show_rankings(root, name);
     run["name"] = rankings["name"] = shown;
     if (std::ranges::find(run["files"], "trace.json") != run["files"].end())
@@ -183,10 +178,9 @@ void write_report(const ReportArguments& arguments) {
   std::error_code failure;
   const bool is_folder = std::filesystem::is_directory(arguments.target, failure);
   const auto answers = is_folder ? report_of_runs(arguments.target) : report_of_queue(arguments);
-  for (const auto& answer : answers) {
+  for (const auto& answer : answers)
     for (const auto& message : answer.is_object() ? answer.value("damaged", Json::array()) : Json::array())
       print_message("foretime: warning: skipped in the report: {}\n", message.get<std::string>());
-  }
   const auto subject = is_folder ? std::filesystem::canonical(arguments.target, failure).filename().string()
                                  : answers.at("view").get<std::string>().substr(1);
   const auto page = report_page(answers, subject);

@@ -36,8 +36,11 @@ std::function<std::string()> run_file(const std::filesystem::path& root, const s
                                       const std::string& file);
 inline constexpr const char* kRunFiles[] = {"config.yaml",    "metrics.jsonl", "rankings.csv",
                                             "comparison.txt", "trace.json",    "profile.txt"};
-/// Returns how well the run ranked the candidates of each group (cli/board/rankings.h), with "damaged" if the file
-/// cannot be read. Throws the errors of show_run.
+/// Returns how well the run ranked the candidates of each group, from its rankings.csv: {"groups": [{"set", "group",
+/// "candidates", "failed", "kendall_tau", "top1_slowdown", "top5_slowdown", "points": [[rank, score, predicted,
+/// measured], …]}], "total", "cut"}, with "damaged" if the file cannot be read. Metrics cover the successful
+/// candidates; undefined ones are null. `points` has at most 300 candidates of a group, evenly chosen by rank, for the
+/// first 400 groups. `cut`: the file was only read in part. Throws the errors of show_run.
 nlohmann::json show_rankings(const std::filesystem::path& root, const std::string& name);
 
 }  // namespace foretime::cli

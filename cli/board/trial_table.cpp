@@ -42,9 +42,8 @@ void TrialTable::refresh(jobs::QueueReader& reader, const QueueEvents& events) {
   loaded_ = false;  // set again when all is read
   if (others) read_ids(reader);
   std::vector<std::string> ids;
-  for (const auto& trial : trials_) {
+  for (const auto& trial : trials_)
     if (missed || trial.state.empty() || trial.state == "active" || changed.contains(trial.id)) ids.push_back(trial.id);
-  }
   read(reader, ids);
   loaded_ = true;
 }
@@ -86,11 +85,9 @@ void TrialTable::read(jobs::QueueReader& reader, const std::vector<std::string>&
     trial.seconds = parse_number<double>(values[6]);
     trial.finished = parse_number<double>(values[7]);
     trial.parameters.clear();
-    if (const auto parameters = nlohmann::json::parse(values[8], nullptr, false); parameters.is_object()) {
-      for (const auto& [name, value] : parameters.items()) {
+    if (const auto parameters = nlohmann::json::parse(values[8], nullptr, false); parameters.is_object())
+      for (const auto& [name, value] : parameters.items())
         if (value.is_string()) trial.parameters[name] = value.get<std::string>();
-      }
-    }
     if (trial != before) ++version_;
   });
   if (gone.empty()) return;

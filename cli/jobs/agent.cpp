@@ -104,10 +104,8 @@ void agree_to_keep(QueueAccess& access, const AgentCommandOptions& options, spdl
   try {
     const auto kept = access.agree_to_keep(wanted, false);
     const auto differs = [&](const std::string& option, auto asked, auto rules) {
-      log.warn(
-          "{} {}: the queue already keeps {}, which this agent uses; `foretime queue {} {}` changes it for "
-          "all",
-          option, asked, rules, option, asked);
+      log.warn("{} {}: the queue already keeps {}, which this agent uses; `foretime queue {} {}` changes it for all",
+               option, asked, rules, option, asked);
     };
     if (options.keeps && kept.time != wanted.time) differs("--keep-days", options.queue.keep_days, days(*kept.time));
     if (options.keeps_jobs && kept.jobs != wanted.jobs) differs("--keep-jobs", *wanted.jobs, *kept.jobs);
@@ -165,8 +163,8 @@ void use_hosts(AgentCommandOptions& options) {
   auto& agent = options.agent;
   if (!agent.gpus.empty())
     throw jobs::JobsError(
-        "--gpus: found {}, which are GPUs of this host: expected none with --hosts, whose jobs see the "
-        "GPUs of their own hosts only where the launcher gives them; use an agent on each host",
+        "--gpus: found {}, which are GPUs of this host: expected none with --hosts, whose jobs see the GPUs of their "
+        "own hosts only where the launcher gives them; use an agent on each host",
         fmt::join(agent.gpus, ","));
   if (agent.cpus > 0)
     throw jobs::JobsError("--cpus: found {}, expected none with --hosts, which gives the CPUs of each host",
@@ -180,13 +178,11 @@ void use_hosts(AgentCommandOptions& options) {
 void choose_launcher(AgentCommandOptions& options) {
   if (options.hosts.empty() && options.checks_hosts)
     throw jobs::JobsError(
-        "--host-check: found no --hosts, expected the hosts to check, such as --hosts h1:8,h2:8, "
-        "or leave it out");
-  if (options.hosts.empty()) {
+        "--host-check: found no --hosts, expected the hosts to check, such as --hosts h1:8,h2:8, or leave it out");
+  if (options.hosts.empty())
     options.agent.launcher = jobs::Launcher(options.launcher);
-  } else {
+  else
     use_hosts(options);
-  }
   if (options.listen == "auto" || options.listen == "none") return;
   jobs::parse_listen_address(options.listen);
   if (!options.agent.launcher.may_leave_host())
@@ -246,9 +242,7 @@ void run(AgentCommandOptions& options, int& exit_code) {
     if (const auto earlier = of(jobs::JobState::failed) + of(jobs::JobState::dead); earlier > 0)
       log->info(
           "{} jobs of the queue failed or died earlier and will not run by themselves: foretime retry ID runs a job, "
-          "or those "
-          "of "
-          "a sweep, again",
+          "or those of a sweep, again",
           earlier);
   }
   if (failed <= 0) return;
@@ -262,8 +256,7 @@ void add_options(CLI::App& command, AgentCommandOptions& options) {
   auto& agent = options.agent;
   command.add_flag("--until-empty", agent.until_empty,
                    "end when no job is left that this agent could ever run; exit code 7 where jobs failed or died "
-                   "meanwhile, 75 where a "
-                   "signal ended it before");
+                   "meanwhile, 75 where a signal ended it before");
   typed_option(command, "--name", agent.name, "name of this agent; default: host, process and a random number", "TEXT");
   command.option_defaults()->group("Slots");
   checked_option(command, "--cpus", agent.cpus, "CPUs that jobs may use; 0: all cores", Least::zero, "N");
@@ -288,35 +281,31 @@ void add_options(CLI::App& command, AgentCommandOptions& options) {
       ->capture_default_str();
   typed_option(command, "--programs", options.programs,
                "run the programs that sweeps name, in this folder; default: such jobs are left to other agents. "
-               "Whoever may submit "
-               "can then run anything as this user",
+               "Whoever may submit can then run anything as this user",
                "DIR");
   typed_option(command, "--launcher", options.launcher,
-               "auto (mpirun for more than one rank), direct, mpirun, srun, or a template such as 'srun -n {ranks} "
-               "-c {cpus} {command}'",
+               "auto (mpirun for more than one rank), direct, mpirun, srun, or a template such as 'srun -n {ranks} -c "
+               "{cpus} {command}'",
                "TEXT")
       ->capture_default_str();
   typed_option(command, "--program", agent.program, "the foretime that runs jobs; default: this one", "FILE");
-  typed_option(
-      command, "--listen", options.listen,
-      "where jobs report whose rank 0 runs on another host: HOST, HOST:PORT or HOST:FIRST-LAST, or none; auto: "
-      "the address that reaches Redis, with launchers other than auto and direct",
-      "WHERE")
+  typed_option(command, "--listen", options.listen,
+               "where jobs report whose rank 0 runs on another host: HOST, HOST:PORT or HOST:FIRST-LAST, or none; "
+               "auto: the address that reaches Redis, with launchers other than auto and direct",
+               "WHERE")
       ->capture_default_str();
-  typed_option(
-      command, "--artifacts", options.artifacts,
-      "where checkpoints are stored for other hosts: redis (up to a quota), folder:PATH, or s3://BUCKET/PREFIX; "
-      "default: nowhere, all agents share --runs",
-      "WHERE")
+  typed_option(command, "--artifacts", options.artifacts,
+               "where checkpoints are stored for other hosts: redis (up to a quota), folder:PATH, or "
+               "s3://BUCKET/PREFIX; default: nowhere, all agents share --runs",
+               "WHERE")
       ->envname("FORETIME_ARTIFACTS");
   checked_option(command, "--pause-after", agent.most_failures,
                  "different jobs in a row that fail within 10 s before this agent pauses claiming; 0: never pauses",
                  Least::zero, "N");
-  checked_option(
-      command, "--clean-attempts", options.clean_days,
-      "remove attempts below --runs as `foretime clean --keep 1 --days D --forgotten D --remove` does, at most "
-      "once an hour; default: none is removed",
-      number_range(0.01, 36500.0), "D");
+  checked_option(command, "--clean-attempts", options.clean_days,
+                 "remove attempts below --runs as `foretime clean --keep 1 --days D --forgotten D --remove` does, at "
+                 "most once an hour; default: none is removed",
+                 number_range(0.01, 36500.0), "D");
   command.option_defaults()->group("Times");
   const auto seconds = [&](const char* name, double& value, const char* meaning, double least = 0.001) {
     shown_option(command, name, value, meaning, number_range(least, kLongestTime), "S");

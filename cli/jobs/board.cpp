@@ -41,11 +41,10 @@ void add_report_command(CLI::App& app, std::function<void(const ReportArguments&
   auto arguments = std::make_shared<ReportArguments>();
   auto* command =
       app.add_subcommand("report", "Write one HTML file with the curves, tables and rankings of runs or a sweep");
-  needed_option(
-      *command, "target", arguments->target,
-      "a run directory, a folder with several (an experiment), or the id of a sweep or job; the first digits are "
-      "enough",
-      "DIR|ID");
+  needed_option(*command, "target", arguments->target,
+                "a run directory, a folder with several (an experiment), or the id of a sweep or job; the first digits "
+                "are enough",
+                "DIR|ID");
   command->add_option("-o,--output", arguments->output, "the file to write")->type_name("FILE")->capture_default_str();
   add_force_flag(*command, arguments->force);
   add_queue_options(*command, arguments->queue);

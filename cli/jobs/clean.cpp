@@ -1,4 +1,3 @@
-#include <chrono>
 #include <memory>
 
 #include <CLI/CLI.hpp>

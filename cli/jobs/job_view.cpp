@@ -34,9 +34,8 @@ using Fields = std::vector<std::pair<std::string, std::string>>;
 
 std::string format_fields(const Fields& fields) {
   std::string text;
-  for (const auto& [name, value] : fields) {
+  for (const auto& [name, value] : fields)
     if (!value.empty() && value != "-") text += fmt::format("{:<12} {}\n", name, printable_lines(value));
-  }
   return text;
 }
 
@@ -194,27 +193,26 @@ std::string job_table(const std::vector<jobs::JobRecord>& jobs, size_t width) {
       column -= std::min({column - least, widest - width, size_t{4}});
     };
     // What is least missed goes first.
-    if (columns.reason > kNameWidth) {
+    if (columns.reason > kNameWidth)
       shrink(columns.reason, kNameWidth);
-    } else if (!columns.short_form) {
+    else if (!columns.short_form)
       columns.short_form = true;
-    } else if (columns.agent) {
+    else if (columns.agent)
       columns.agent = false;
-    } else if (columns.name > kNameWidth / 2) {
+    else if (columns.name > kNameWidth / 2)
       shrink(columns.name, kNameWidth / 2);
-    } else if (columns.reason > kLeastReason) {
+    else if (columns.reason > kLeastReason)
       shrink(columns.reason, kLeastReason);
-    } else if (columns.name > kLeastName) {
+    else if (columns.name > kLeastName)
       shrink(columns.name, kLeastName);
-    } else if (columns.reason > 0) {
+    else if (columns.reason > 0)
       columns.reason = 0;
-    } else if (columns.name > 0) {
+    else if (columns.name > 0)
       columns.name = 0;
-    } else if (columns.sweep) {
+    else if (columns.sweep)
       columns.sweep = false;
-    } else {
+    else
       return table;
-    }
   }
 }
 
@@ -235,9 +233,8 @@ std::string programs_notice(const jobs::QueueStatistics& statistics) {
 
 std::string counts_text(const std::map<jobs::JobState, int64_t>& counts) {
   std::string text;
-  for (const auto& [state, count] : counts) {
+  for (const auto& [state, count] : counts)
     if (count > 0) text += fmt::format("{}{} {}", text.empty() ? "" : ", ", count, jobs::to_string(state));
-  }
   return text.empty() ? "no jobs" : text;
 }
 

@@ -70,9 +70,8 @@ void check_metrics(const Board& board, jobs::QueueReader& reader, const std::set
     std::set<std::string> known = {board.sweep.spec.metric};
     for (const auto& row : board.rows) {
       if (known.size() > 1) break;
-      for (const auto& job : reader.jobs({board.ids[row.trials.front()]})) {
+      for (const auto& job : reader.jobs({board.ids[row.trials.front()]}))
         for (const auto& [each, value] : job.metrics) known.insert(each);
-      }
     }
     std::string names;
     for (const auto& each : known) names += " " + each;
@@ -94,26 +93,22 @@ void rank(jobs::QueueReader& reader, const jobs::SearchSpace& space, Board& boar
   wanted.insert(board.metric);
   bool any = false;
   reader.scan(board.ids, fields, [&](size_t index, const std::vector<std::string_view>& values) {
-    if (const auto state = configs::choice_named<jobs::JobState>(std::string(values[1]))) {
+    if (const auto state = configs::choice_named<jobs::JobState>(std::string(values[1])))
       ++board.sweep.jobs[*state];
-    } else {
+    else
       ++board.sweep.unreadable;
-    }
     any = any || values[6].size() > 2;
-    for (const auto& name : wanted) {
+    for (const auto& name : wanted)
       if (!found.contains(name) && jobs::number_in(values[6], name)) found.insert(name);
-    }
     const auto standing = jobs::standing_of(index, values, board.metric);
     if (!standing) return;
     standings.push_back(*standing);
     if (fields.size() == parameters) return;
     jobs::Parameters swept;
     const auto json = Json::parse(values[parameters], nullptr, false);
-    if (json.is_object()) {
-      for (const auto& [key, value] : json.items()) {
+    if (json.is_object())
+      for (const auto& [key, value] : json.items())
         if (value.is_string() && !(board.joined && key == "trainer.seed")) swept[key] = value.get<std::string>();
-      }
-    }
     for (const auto& [key, value] : swept) board.keys.insert(key);
     if (board.joined) join.push_back(configurations.emplace(swept, join.size()).first->second);
   });
@@ -164,11 +159,9 @@ Board make_board(jobs::QueueReader& reader, const LeaderboardOptions& options) {
   const auto space = space_of(board.sweep);
   board.joined = !options.trials && repeats_seeds(space, sample);
   for (const auto& parameter : space) board.keys.insert(parameter.key);
-  for (const auto& job : sample) {
-    for (const auto& [key, value] : job.spec.parameters) {
+  for (const auto& job : sample)
+    for (const auto& [key, value] : job.spec.parameters)
       if (!(board.joined && key == "trainer.seed")) board.keys.insert(key);
-    }
-  }
   rank(reader, space, board);  // refuses a metric that no trial has
   if (by_table && info == nullptr)
     throw jobs::JobRefused("metric {}: not a metric of foretime, so its direction is unknown; give --goal",
@@ -187,9 +180,8 @@ void each_row(jobs::QueueReader& reader, const Board& board, const Take& take) {
   for (size_t from = 0; from < board.rows.size(); from += kRowsAtOnce) {
     const size_t to = std::min(board.rows.size(), from + kRowsAtOnce);
     std::vector<std::string> ids;
-    for (size_t i = from; i < to; ++i) {
+    for (size_t i = from; i < to; ++i)
       for (const auto trial : board.rows[i].trials) ids.push_back(board.ids[trial]);
-    }
     std::map<std::string, jobs::JobRecord> records;
     for (auto& job : reader.jobs(ids)) records[job.spec.id] = std::move(job);
     for (size_t i = from; i < to; ++i) {
@@ -324,13 +316,12 @@ void run(const LeaderboardOptions& options) {
   for (const auto& what : reader.take_damage()) print_message("warning: damaged: {}\n", what);
   if (!board.sweep.damage.empty())
     print_message("warning: sweep {} is damaged: {}\n", board.sweep.spec.id, damage_text(board.sweep));
-  if (options.json) {
+  if (options.json)
     print_json(reader, board);
-  } else if (options.csv) {
+  else if (options.csv)
     print_csv(reader, board);
-  } else {
+  else
     fmt::print("{}", table_of(reader, board));
-  }
 }
 
 }  // namespace

@@ -46,18 +46,16 @@ std::string totals_table(const jobs::QueueStatistics& statistics) {
 
 std::string agents_table(const jobs::QueueStatistics& statistics) {
   std::vector<std::vector<std::string>> rows = {{"agent", "host", "pid", "CPUs", "GPUs", "jobs", "version", "seen"}};
-  for (const auto& agent : statistics.agents) {
+  for (const auto& agent : statistics.agents)
     rows.push_back({one_line(agent.name, 40), one_line(agent.host, 40), fmt::format("{}", agent.pid),
                     fmt::format("{}", agent.cpus), fmt::format("{}", agent.gpus), fmt::format("{}", agent.jobs),
                     one_line(agent.version, 20),
                     agent.unreadable.empty() ? age_text(statistics.now_ms - agent.seen_ms) + " ago"
                                              : one_line(agent.unreadable, 200)});
-  }
   auto text = format_table(rows, output_width());
-  for (const auto& agent : statistics.agents) {
+  for (const auto& agent : statistics.agents)
     if (!agent.trouble.empty() && is_heard(agent, statistics))
       text += fmt::format("agent {} claims nothing: {}\n", one_line(agent.name, 40), one_line(agent.trouble, 400));
-  }
   return text;
 }
 
@@ -76,10 +74,9 @@ void run(const QueueCommandOptions& options) {
     return;
   }
   auto health = jobs::examine(access.client());
-  for (auto& warning : access.warnings()) {
+  for (auto& warning : access.warnings())
     if (std::find(health.warnings.begin(), health.warnings.end(), warning) == health.warnings.end())
       health.warnings.push_back(std::move(warning));
-  }
   if (options.json) {
     auto json = cli::to_json(statistics);
     json["redis"] = {{"address", access.name()},
@@ -125,14 +122,13 @@ void add_queue_command(CLI::App& app) {
   checked_option(*command, "--keep-jobs", options->keep_jobs,
                  "from now on keep at most so many jobs that ended; 0: all. For all agents of the queue", Least::zero,
                  "N");
-  checked_option(
-      *command, "--artifact-mib", options->artifact_mib,
-      "from now on Redis holds at most so many MiB of checkpoints (foretime agent --artifacts redis). For all "
-      "agents of the queue",
-      CLI::Range(int64_t{0}, int64_t{1} << 30), "N");
-  command->add_flag("--accept-loss", options->queue.accept_loss,
-                    "continue with what is left where data of the Redis inside --runs are lost, which other commands "
-                    "refuse");
+  checked_option(*command, "--artifact-mib", options->artifact_mib,
+                 "from now on Redis holds at most so many MiB of checkpoints (foretime agent --artifacts redis). For "
+                 "all agents of the queue",
+                 CLI::Range(int64_t{0}, int64_t{1} << 30), "N");
+  command->add_flag(
+      "--accept-loss", options->queue.accept_loss,
+      "continue with what is left where data of the Redis inside --runs are lost, which other commands refuse");
   add_queue_options(*command, options->queue);
   command->footer("Rates are those of the last five minutes.");
   command->callback([options] { run(*options); });

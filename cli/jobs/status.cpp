@@ -219,9 +219,8 @@ View view_jobs(jobs::QueueReader& reader, const StatusOptions& options) {
   auto jobs = reader.jobs(found.shown);
   if (!chosen) sort_by_sweep(jobs);
   int64_t all = chosen ? static_cast<int64_t>(found.all) : 0;
-  for (const auto& [state, count] : statistics.jobs) {
+  for (const auto& [state, count] : statistics.jobs)
     if (!chosen && (options.state.empty() || state == jobs::parse_job_state(options.state))) all += count;
-  }
   if (!jobs.empty()) view.text = job_table(jobs, output_width());
   view.text += omitted_text(all, jobs.size());
   const auto alive = std::count_if(statistics.agents.begin(), statistics.agents.end(),
@@ -231,11 +230,10 @@ View view_jobs(jobs::QueueReader& reader, const StatusOptions& options) {
   view.text += programs_notice(statistics);
   for (const auto& what : statistics.unreadable)
     view.text += fmt::format("damaged: {}\n", one_line(what, kDamageShown));
-  for (const auto& agent : statistics.agents) {
+  for (const auto& agent : statistics.agents)
     if (!agent.trouble.empty() && is_heard(agent, statistics))
       view.text += fmt::format("agent {} claims nothing: {}\n", one_line(agent.name, 60),
                                one_line(agent.trouble, Limits::kTrouble));
-  }
   return view;
 }
 
@@ -248,8 +246,7 @@ View look(jobs::QueueReader& reader, const StatusOptions& options) {
     if (!options.state.empty())
       throw jobs::JobsError(
           "--state {}: found job {}, but a single job is shown in any state; leave --state out, give its sweep, or "
-          "list all jobs "
-          "in that state: foretime status --state {}",
+          "list all jobs in that state: foretime status --state {}",
           options.state, id, options.state);
     return view_job(reader, id, options);
   }
@@ -304,8 +301,7 @@ void add_status_command(CLI::App& app) {
       ->type_name("");
   command->add_flag("--json", options->json, "print JSON; with --watch one document a line");
   typed_option(*command, "--state", options->state,
-               "only jobs in this state: blocked, waiting, delayed, held, active, succeeded, failed, cancelled, "
-               "dead",
+               "only jobs in this state: blocked, waiting, delayed, held, active, succeeded, failed, cancelled, dead",
                "STATE");
   typed_option(*command, "--sweep", options->sweep, "only this sweep", "ID");
   shown_option(*command, "--limit", options->limit, "show at most so many jobs",

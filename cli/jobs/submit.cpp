@@ -256,10 +256,9 @@ std::string data_root_options(const jobs::SweepPlan& plan) {
 std::string advice_about_failures(const SubmitOptions& options, jobs::QueueReader& reader, const std::string& sweep,
                                   const std::string& id) {
   int64_t unreadable = 0, failed = 0;
-  for (const auto& state : reader.states(sweep.empty() ? std::vector{id} : reader.ids_of_sweep(sweep), unreadable)) {
+  for (const auto& state : reader.states(sweep.empty() ? std::vector{id} : reader.ids_of_sweep(sweep), unreadable))
     if (state == jobs::JobState::failed || state == jobs::JobState::dead || state == jobs::JobState::cancelled)
       ++failed;
-  }
   if (failed == 0) return "";
   return fmt::format("{} of them ended without success and {} not run again by this: foretime retry {}{}{}\n", failed,
                      failed == 1 ? "is" : "are", sweep.empty() ? id : sweep, where(options),
@@ -272,12 +271,11 @@ std::string summary(const SubmitOptions& options, const jobs::SweepPlan& plan, i
   const int64_t there = plan.count - added;
   const auto& spec = plan.sweep.spec;
   const auto advice = there > 0 ? advice_about_failures(options, reader, spec.id, first) : "";
-  if (spec.id.empty()) {
+  if (spec.id.empty())
     return there > 0 ? fmt::format("job {} was there already; nothing was added (foretime status {})\n{}", first, first,
                                    advice)
                      : fmt::format("job {} added; run it with: foretime agent{}{}\n", first, data_root_options(plan),
                                    where(options));
-  }
   auto text = fmt::format("sweep {} ({}{}{} {} trials): {} jobs added", spec.id, one_line(spec.name, 60),
                           spec.name.empty() ? "" : ", ", spec.trials, spec.method, added);
   if (there > 0) text += fmt::format(", {} were there already", there);
@@ -316,11 +314,10 @@ void run(const SubmitOptions& options) {
     json["added"] = is_new;
     text.add(json);
   });
-  if (options.json) {
+  if (options.json)
     text.end(plan.sweep, added);
-  } else {
+  else
     fmt::print("{}", summary(options, plan, added, first, access.reader()));
-  }
 }
 
 }  // namespace
@@ -329,8 +326,8 @@ void add_submit_command(CLI::App& app) {
   auto options = std::make_shared<SubmitOptions>();
   auto* command = app.add_subcommand("submit", "Submit a sweep, one training job or one fine-tuning, to the queue");
   needed_option(*command, "file", options->file,
-                "a sweep (W&B's grammar, docs/reference/sweep-files.md), settings of foretime train, or a "
-                "fine-tuning (docs/how-to/finetuning.md)",
+                "a sweep (W&B's grammar, docs/reference/sweep-files.md), settings of foretime train, or a fine-tuning "
+                "(docs/how-to/finetuning.md)",
                 "FILE");
   typed_option(*command, "overrides", options->overrides, "settings that replace the file's, for every trial",
                "KEY=VALUE");
@@ -342,11 +339,11 @@ void add_submit_command(CLI::App& app) {
     checked_option(*command, name, value, meaning, CLI::Range(least, most), "N")->group("Each job (over the file's)");
   };
   const auto ranks_fault = [](const std::string& text) {
-    return parse_ranks(text) ? ""
-                             : fmt::format(
-                                   "found {}, expected a number from 1 to {} such as 4, or the least and the "
-                                   "most such as 2-8",
-                                   text, kMostRanks);
+    return parse_ranks(text)
+               ? ""
+               : fmt::format(
+                     "found {}, expected a number from 1 to {} such as 4, or the least and the most such as 2-8", text,
+                     kMostRanks);
   };
   checked_option(*command, "--ranks", options->ranks,
                  "processes of mpirun: a number, or as many from MIN to MAX as are free when an attempt starts",

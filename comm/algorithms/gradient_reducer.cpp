@@ -48,9 +48,8 @@ struct Place {
 
 struct GradientReducer::State {
   State(Communicator& c, std::vector<Parameter> all, Wire w, Route r) : communicator(c), wire(w), route(r) {
-    for (auto& parameter : all) {
+    for (auto& parameter : all)
       if (parameter.tensor.requires_grad()) parameters.push_back(std::move(parameter));
-    }
     touched.assign(parameters.size(), false);
   }
 
@@ -156,11 +155,10 @@ void GradientReducer::State::fill(size_t parameter) {
   auto& bucket = buckets[places[parameter].bucket];
   auto& window = bucket.windows[places[parameter].member];
   const auto& gradient = parameters[parameter].tensor.grad();
-  if (gradient.defined()) {
+  if (gradient.defined())
     window.copy_(gradient.is_sparse() ? gradient.to_dense() : gradient);
-  } else {
+  else
     window.zero_();
-  }
   filled[parameter] = true;
   --bucket.waiting;
 }
@@ -186,9 +184,8 @@ void GradientReducer::State::flush() {
   if (std::exchange(flushed, true)) return;
   const torch::NoGradGuard no_grad;
   timing.started_early = next;
-  for (size_t i = parameters.size(); i-- > 0;) {
+  for (size_t i = parameters.size(); i-- > 0;)
     if (!filled[i]) fill(i);
-  }
   start_full_buckets();
 }
 
@@ -220,19 +217,17 @@ void GradientReducer::State::finish() {
     const auto& window = buckets[places[i].bucket].windows[places[i].member];
     auto& gradient = parameters[i].tensor.mutable_grad();
     // In place where possible: optimisers and callers may hold on to the gradient.
-    if (gradient.defined() && !gradient.is_sparse()) {
+    if (gradient.defined() && !gradient.is_sparse())
       gradient.copy_(window);
-    } else {
+    else
       gradient = window.clone();
-    }
   }
 }
 
 void GradientReducer::State::note_unused() {
   const bool worked = std::find(touched.begin(), touched.end(), true) != touched.end();
-  for (size_t i = 0; worked && i < parameters.size(); ++i) {
+  for (size_t i = 0; worked && i < parameters.size(); ++i)
     if (!touched[i] && named_unused.insert(i).second) unused.push_back(parameters[i].name);
-  }
   touched.assign(parameters.size(), false);
 }
 

@@ -16,9 +16,8 @@ torch::Tensor add_rows(const torch::Tensor& rows) {
   const torch::NoGradGuard no_grad;
   const auto sums = rows.to(torch::kFloat);
   const int64_t count = sums.size(0);
-  for (int64_t stride = 1; stride < count; stride *= 2) {
+  for (int64_t stride = 1; stride < count; stride *= 2)
     for (int64_t row = 0; row + stride < count; row += 2 * stride) sums[row].add_(sums[row + stride]);
-  }
   return sums[0];
 }
 

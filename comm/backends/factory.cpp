@@ -74,28 +74,25 @@ std::unique_ptr<Communicator> make_communicator(const CommOptions& options) {
     throw CommError("timeout of a collective: {} s, expected more than 0", options.timeout.count());
   const auto no_ranks = missing_ranks_reason();
   if (backend == Backend::single) {
-    if (launched_by_mpi() && no_ranks.empty()) {
+    if (launched_by_mpi() && no_ranks.empty())
       throw CommError(
           "backend single under mpirun: every rank would train alone; use backend auto, or start one process");
-    }
     return make_single_communicator();
   }
   if (backend == Backend::auto_ && !launched_by_mpi()) return make_single_communicator();
   if (!no_ranks.empty())
     throw CommError("{}; or give each task a separate run.directory and comm.backend=single", no_ranks);
 
-  if (backend == Backend::nccl && !options.gpus) {
+  if (backend == Backend::nccl && !options.gpus)
     throw CommError(
         "backend nccl sums on GPUs, and trainer.device is cpu; use backend auto or mpi, or trainer.device auto");
-  }
   if (options.gpus && launched_by_mpi()) choose_gpu_before_mpi();
   const auto group = std::make_shared<MpiGroup>(options.timeout);
-  if (group->size() == 1 && launched_by_mpi()) {
+  if (group->size() == 1 && launched_by_mpi())
     throw CommError(
         "the launcher has started several processes, and MPI has one rank in each: it belongs to another MPI than the "
         "one that this program was built with ({}); foretime doctor names both",
         mpi_version());
-  }
   auto by_mpi = std::make_unique<MpiCommunicator>(group);
   if (backend == Backend::nccl) return make_nccl_communicator(std::move(by_mpi));
   if (backend == Backend::mpi || !options.gpus) return by_mpi;

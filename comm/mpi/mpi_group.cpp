@@ -58,13 +58,12 @@ std::string late_ranks(const Call& call, const MpiGroup& group,
     const auto& answer = answers[rank];
     if (std::cmp_equal(rank, group.rank())) continue;
     const auto name = group.name_of(rank);
-    if (!answer) {
+    if (!answer)
       late.push_back(name + " (no answer)");
-    } else if (answer->entered < call.sequence) {
+    else if (answer->entered < call.sequence)
       late.push_back(fmt::format("{} ({})", name, answer->action));
-    } else {
+    else
       here.push_back(fmt::format("{} {}", name, answer->action));
-    }
   }
   // Different names for one number mean ranks that took different ways through the program; equal ones, a stalled
   // connection.
@@ -75,9 +74,8 @@ std::string late_ranks(const Call& call, const MpiGroup& group,
 /// See Communicator::host_block; `leaders` has the first rank of each rank's host.
 int largest_block(const std::vector<int>& leaders) {
   const auto shares_hosts = [&](size_t block) {
-    for (size_t rank = 0; rank < leaders.size(); ++rank) {
+    for (size_t rank = 0; rank < leaders.size(); ++rank)
       if (leaders[rank] != leaders[rank / block * block]) return false;
-    }
     return true;
   };
   size_t block = 1;
@@ -140,15 +138,13 @@ void PeerWatch::serve(int64_t entered, const std::string& action, bool works) {
 void PeerWatch::ask() {
   ++round_;
   std::fill(answers_.begin(), answers_.end(), std::nullopt);
-  for (int peer = 0; peer < size_; ++peer) {
+  for (int peer = 0; peer < size_; ++peer)
     if (peer != rank_) send(peer, {.kind = Kind::question, .round = round_}, "");
-  }
 }
 
 void PeerWatch::announce_end(const std::string& reason, std::chrono::duration<double> limit) {
-  for (int peer = 0; peer < size_; ++peer) {
+  for (int peer = 0; peer < size_; ++peer)
     if (peer != rank_) send(peer, {.kind = Kind::end}, reason);
-  }
   const auto deadline = std::chrono::steady_clock::now() + limit;
   for (;;) {
     drop_sent();

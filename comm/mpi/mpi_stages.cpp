@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <utility>
 #include <variant>
-#include <vector>
 
 #include "base/check.h"
 #include "comm/mpi/mpi_communicator.h"

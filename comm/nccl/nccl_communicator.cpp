@@ -192,9 +192,8 @@ std::string problem_of_all(MpiCommunicator& host, int& index) {
   GpuPlace place;
   const auto problems = host.all_gather_bytes(choose_gpu(*host.shared_group(), index, place));
   const auto gathered = host.all_gather_bytes(to_bytes(place));
-  for (int rank = 0; rank < host.size(); ++rank) {
+  for (int rank = 0; rank < host.size(); ++rank)
     if (!problems[rank].empty()) return fmt::format("rank {}: backend nccl: {}", rank, problems[rank]);
-  }
   std::vector<GpuPlace> places;
   for (const auto& bytes : gathered) places.push_back(gpu_place_of(bytes));
   const auto shared = shared_gpu(places);

@@ -98,9 +98,8 @@ void Gpu::cuda(cudaError_t code, const char* what) {
 }
 
 void Gpu::nccl(ncclResult_t code, const char* what) {
-  if (code != ncclSuccess && code != ncclInProgress) {
+  if (code != ncclSuccess && code != ncclInProgress)
     fail(fmt::format("{}: {} ({})", what, ncclGetErrorString(code), ncclGetLastError(comm)));
-  }
 }
 
 bool Gpu::idle(const char* what) {

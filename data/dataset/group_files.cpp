@@ -77,9 +77,8 @@ bool is_data_file(const fs::path& path) {
 std::vector<fs::path> files_below(const fs::path& folder) {
   std::vector<fs::path> files;
   try {
-    for (const auto& entry : fs::recursive_directory_iterator(folder)) {
+    for (const auto& entry : fs::recursive_directory_iterator(folder))
       if (entry.is_regular_file() && is_data_file(entry.path())) files.push_back(entry.path());
-    }
   } catch (const fs::filesystem_error& error) {
     if (is_storage_failure(error.code().value())) throw_file_error(folder, "cannot be listed", error.code().value());
     throw DataError("{}: cannot be listed ({})", folder.string(), error.code().message());
@@ -118,8 +117,8 @@ void set_featurizer(GroupHeader& header, const FeaturizerPtr& featurizer) {
   } else if (header.feature_count != featurizer->feature_count() &&
              !(featurizer->feature_count() == kLoopGraphColumns && header.feature_count == kGpuGraphColumns)) {
     throw DataError(
-        "{}: its programs have {} node features, expected {} of data.representation {}; pack "
-        "them again with --representation {}",
+        "{}: its programs have {} node features, expected {} of data.representation {}; pack them again with "
+        "--representation {}",
         header.file.string(), header.feature_count, featurizer->feature_count(), featurizer->name(),
         featurizer->name());
   }
@@ -132,6 +131,32 @@ bool has_name_of_two_collections(const std::vector<GroupHeader>& groups) {
     if (a.name == b.name && a.fingerprint != b.fingerprint && a.collection != b.collection) return true;
   }
   return false;
+}
+
+EvalIndices read_file(const std::filesystem::path& file) {
+  const std::string origin = file.string();
+  const auto text = read_input(file);
+  nlohmann::json json;
+  try {
+    json = nlohmann::json::parse(text);
+  } catch (const nlohmann::json::exception& error) {
+    throw DataError("{}: {}, expected {{\"graph\": [candidate ids]}}", origin, error.what());
+  }
+  if (!json.is_object() || json.empty())
+    throw DataError("{}: {}, expected an object with graphs' names", origin, json.type_name());
+  EvalIndices indices;
+  for (const auto& [name, ids] : json.items()) {
+    if (!ids.is_array() || ids.empty())
+      throw DataError("{}: graph {}: {}, expected a list of candidate ids", origin, name,
+                      ids.is_array() ? "an empty list" : ids.type_name());
+    for (const auto& id : ids) {
+      if (!id.is_number_integer() || (id.is_number_unsigned() && id.get<uint64_t>() > INT64_MAX) ||
+          id.get<int64_t>() < 0)
+        throw DataError("{}: graph {}: {}, expected a candidate id", origin, name, id.dump());
+      indices[name].push_back(id.get<int64_t>());
+    }
+  }
+  return indices;
 }
 
 }  // namespace
@@ -158,14 +183,13 @@ std::vector<GroupHeader> list_groups(const std::vector<std::string>& patterns, c
     for (auto& group : groups) group.name = qualified_name(group.collection, group.name);
     std::ranges::stable_sort(groups, by_name);
   }
-  for (size_t i = 1; i < groups.size(); ++i) {
+  for (size_t i = 1; i < groups.size(); ++i)
     if (groups[i].name == groups[i - 1].name && groups[i].fingerprint != groups[i - 1].fingerprint)
       throw DataError("{}: group {} has other contents in {}, expected one group of a name{}", groups[i].file.string(),
                       groups[i].name, groups[i - 1].file.string(),
                       groups[i].kind == CandidateKind::program
                           ? "; pack the records of a workload from several files, or machines, in one pack-records"
                           : "");
-  }
   const auto same = [](const auto& a, const auto& b) { return a.name == b.name; };
   groups.erase(std::unique(groups.begin(), groups.end(), same), groups.end());
   return groups;
@@ -206,36 +230,6 @@ std::vector<std::string> oddities_of(const GroupHeader& header) {
 GroupSummary load_summary(const GroupHeader& header) {
   return header.member >= 0 ? load_packed_summary(header) : summarize(load_group(header));
 }
-
-namespace {
-
-EvalIndices read_file(const std::filesystem::path& file) {
-  const std::string origin = file.string();
-  const auto text = read_input(file);
-  nlohmann::json json;
-  try {
-    json = nlohmann::json::parse(text);
-  } catch (const nlohmann::json::exception& error) {
-    throw DataError("{}: {}, expected {{\"graph\": [candidate ids]}}", origin, error.what());
-  }
-  if (!json.is_object() || json.empty())
-    throw DataError("{}: {}, expected an object with graphs' names", origin, json.type_name());
-  EvalIndices indices;
-  for (const auto& [name, ids] : json.items()) {
-    if (!ids.is_array() || ids.empty())
-      throw DataError("{}: graph {}: {}, expected a list of candidate ids", origin, name,
-                      ids.is_array() ? "an empty list" : ids.type_name());
-    for (const auto& id : ids) {
-      if (!id.is_number_integer() || (id.is_number_unsigned() && id.get<uint64_t>() > INT64_MAX) ||
-          id.get<int64_t>() < 0)
-        throw DataError("{}: graph {}: {}, expected a candidate id", origin, name, id.dump());
-      indices[name].push_back(id.get<int64_t>());
-    }
-  }
-  return indices;
-}
-
-}  // namespace
 
 EvalIndices read_eval_indices(const std::filesystem::path& file) {
   if (!files().is_folder(file)) return read_file(file);

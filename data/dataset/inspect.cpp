@@ -35,10 +35,6 @@ void count_configurations(std::vector<uint64_t> hashes, GroupReport& report) {
   }
 }
 
-nlohmann::ordered_json number(double value) {
-  return std::isfinite(value) ? nlohmann::ordered_json(value) : nlohmann::ordered_json(nullptr);
-}
-
 nlohmann::ordered_json to_object(const GroupReport& report) {
   nlohmann::ordered_json json;
   json["file"] = report.file;
@@ -70,7 +66,7 @@ nlohmann::ordered_json to_object(const GroupReport& report) {
     runtimes["distinct"] = report.runtimes.distinct;
     json["runtimes"] = runtimes;
     json["failed"] = report.failed;
-    json["noise_ceiling_tau"] = number(report.noise_ceiling);
+    json["noise_ceiling_tau"] = report.noise_ceiling;
   }
   json["odd"] = report.odd;
   return json;
@@ -144,10 +140,9 @@ std::string to_text(const GroupReport& report) {
   text += fmt::format("  features    {} a node, {} of them constant\n", report.feature_count, report.constant_features);
   text += fmt::format("  candidates  {}, of which {} distinct; the commonest occurs {} times\n", report.candidates,
                       report.distinct_configurations, report.most_repeated);
-  if (report.kind == CandidateKind::layout) {
+  if (report.kind == CandidateKind::layout)
     text += fmt::format("  layouts     {} configurable nodes with {} to {} distinct rows each, {:.2f} on average\n",
                         report.configurable, report.fewest_rows, report.most_rows, report.mean_rows);
-  }
   for (const auto& line : report.odd) text += fmt::format("  looks odd   {}\n", line);
   if (!report.labelled) return text + "  run times   none: the file is unlabelled\n";
   const RuntimeSummary& times = report.runtimes;

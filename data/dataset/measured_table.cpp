@@ -21,7 +21,7 @@ std::optional<double> table_number(const std::string& text) {
     if (text == word) return 1.0;
   for (const char* word : {"false", "False", "FALSE"})
     if (text == word) return 0.0;
-  return parse_number<double>(std::string_view(text).substr(text.size() > 1 && text[0] == '+' ? 1 : 0));
+  return parse_number<double>(without_plus(text));
 }
 
 namespace {

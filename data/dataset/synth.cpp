@@ -82,9 +82,8 @@ void make_edges(GraphBlock& graph, const SynthSettings& settings, const std::vec
       edges.emplace_back(v, v - 1 - random.below(reach));
     }
   }
-  for (size_t j = 1; j < configurable.size(); ++j) {
+  for (size_t j = 1; j < configurable.size(); ++j)
     if (random.below(2) == 0) edges.emplace_back(configurable[j], configurable[j - 1]);
-  }
   std::ranges::sort(edges);
   std::vector<int32_t> source, target;
   source.reserve(edges.size());
@@ -184,9 +183,8 @@ class Layouts {
   double cost(const uint8_t* codes) const {
     double sum = 0.0;
     for (size_t j = 0; j < nodes_.size(); ++j) sum += costs_[row_ptr_[j] + codes[j]];
-    for (const auto& [from, to] : pairs_) {
+    for (const auto& [from, to] : pairs_)
       if (output_differs(from, codes[from], to, codes[to])) sum += sizes_[from];
-    }
     return sum;
   }
 

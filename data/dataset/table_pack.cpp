@@ -5,7 +5,6 @@
 #include <map>
 #include <optional>
 #include <set>
-#include <span>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -65,8 +64,7 @@ TableColumn column_of(const MeasuredTable& table, size_t place) {
   for (const TableRow& row : table.rows) words.insert(row.values[place]);
   if (words.size() > kMostWords)
     throw DataError(
-        "{}: found {} different words such as {}, expected numbers or at most {} words; leave it out "
-        "(--leave-out {})",
+        "{}: found {} different words such as {}, expected numbers or at most {} words; leave it out (--leave-out {})",
         column.name, words.size(), *words.begin(), kMostWords, column.name);
   column.words.assign(words.begin(), words.end());
   return column;
@@ -86,11 +84,10 @@ std::string text_of(const TableColumns& columns) {
 std::vector<TableColumn> columns_from(const Json& list) {
   std::vector<TableColumn> columns;
   for (const Json& item : list) {
-    if (item.is_string()) {
+    if (item.is_string())
       columns.push_back({item.get<std::string>()});
-    } else {
+    else
       columns.push_back({item.begin().key(), item.begin().value().get<std::vector<std::string>>()});
-    }
   }
   return columns;
 }
@@ -179,11 +176,10 @@ TableColumns same_columns(const MeasuredTable& table, const TablePackRequest& re
                         fmt::join(table.names, ","));
     }
   }
-  for (const std::string& name : table.names) {
+  for (const std::string& name : table.names)
     if (!wanted.contains(name))
       throw DataError("{}: column {}, which --like does not have; leave it out (--leave-out {})",
                       request.in.front().string(), name, name);
-  }
   return columns;
 }
 
@@ -352,11 +348,10 @@ TablePackReport pack_table(const TablePackRequest& request) {
   if (request.like.empty() && !table.find(request.runtime))
     throw DataError("--runtime {}: no such column in {}: {}", request.runtime, request.in.front().string(),
                     fmt::join(table.names, ","));
-  for (const std::string& name : request.skipped_columns) {
+  for (const std::string& name : request.skipped_columns)
     if (!table.find(name))
       throw DataError("--leave-out {}: no such column in {}: {}", name, request.in.front().string(),
                       fmt::join(table.names, ","));
-  }
   const auto columns = request.like.empty() ? own_columns(table, request) : same_columns(table, request);
   TableGroups groups(table, request, columns);
   PackedWriter writer(request.out, text_of(columns));

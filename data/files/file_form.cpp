@@ -40,8 +40,6 @@ std::string outside_quotes(std::string_view line) {
   return outside;
 }
 
-bool is_blank(std::string_view line) { return line.find_first_not_of(" \t\r\n") == std::string_view::npos; }
-
 /// The start of a file.
 struct Start {
   std::string_view bytes;     // decompressed bytes of gzip
@@ -58,7 +56,7 @@ struct Start {
     if (text.starts_with("\xef\xbb\xbf")) text.remove_prefix(3);
     for (auto rest = text; !rest.empty(); text = rest) {
       const auto line = take_line(rest);
-      if (!is_blank(line) && !line.starts_with('#')) break;
+      if (line.find_first_not_of(" \t\r\n") != std::string_view::npos && !line.starts_with('#')) break;
     }
     text.remove_prefix(std::min(text.size(), text.find_first_not_of(" \t")));
     if (text.starts_with('{')) {

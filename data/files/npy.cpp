@@ -1,7 +1,6 @@
 #include "data/files/npy.h"
 
 #include <algorithm>
-#include <charconv>
 #include <limits>
 #include <utility>
 
@@ -10,6 +9,7 @@
 
 #include "base/files.h"
 #include "base/index_range.h"
+#include "base/numbers.h"
 
 namespace foretime::data {
 namespace {
@@ -94,14 +94,14 @@ class DictParser {
   }
   int64_t integer() {
     skip_space();
-    int64_t value = 0;
-    const char* end = text_.data() + text_.size();
-    const auto [stop, code] = std::from_chars(text_.data() + position_, end, value);
-    if (code == std::errc::result_out_of_range) fail("a dimension beyond 2^63");
-    if (code != std::errc()) fail("no number at byte {}", position_);
-    position_ = stop - text_.data();
+    auto rest = text_.substr(position_);
+    const auto value = take_number<int64_t>(rest);
+    const size_t sign = rest.starts_with('-');
+    if (!value && rest.find_first_of("0123456789") == sign) fail("a dimension beyond 2^63");
+    if (!value) fail("no number at byte {}", position_);
+    position_ = text_.size() - rest.size();
     accept_word("L");  // Python 2 wrote long integers so
-    return value;
+    return *value;
   }
   std::vector<int64_t> tuple() {
     std::vector<int64_t> shape;
@@ -127,12 +127,7 @@ class DictParser {
       rest.remove_prefix(1);
     }
     const char letter = rest.empty() ? '\0' : rest[0];
-    int64_t number = -1;
-    if (!rest.empty()) {
-      const char* end = rest.data() + rest.size();
-      const auto [stop, code] = std::from_chars(rest.data() + 1, end, number);
-      if (code != std::errc() || stop != end) number = -1;
-    }
+    const int64_t number = rest.empty() ? -1 : parse_number<int64_t>(rest.substr(1)).value_or(-1);
     const bool power = number == 1 || number == 2 || number == 4 || number == 8;
     const bool known = letter == 'b'                    ? number == 1
                        : letter == 'f'                  ? number == 2 || number == 4 || number == 8
@@ -192,11 +187,10 @@ NpyHeader parse_npy_header(std::string_view header, const std::string& origin) {
   parsed.header_bytes = bytes;
   // Zero dimensions count as one here: the product of the others must not overflow on its way to zero either.
   int64_t product = std::max<int64_t>(parsed.type.size, 1);
-  for (const int64_t dimension : parsed.shape) {
+  for (const int64_t dimension : parsed.shape)
     if (dimension != 0 && __builtin_mul_overflow(product, dimension, &product))
       throw DataError("{}: NPY header: shape {} of {} overflows 64 bits", origin, shape_text(parsed.shape),
                       parsed.type.str());
-  }
   return parsed;
 }
 

@@ -69,18 +69,16 @@ GraphBlock read_hlo_graph(const NpzReader& file, const FeatureSink& features) {
   graph.node_type_count = kHloOpcodes;
   const int64_t nodes = read_features(file, features);
   auto opcodes = file.read<uint8_t>("node_opcode", {{nodes}, "(nodes,)"});
-  for (size_t i = 0; i < opcodes.size(); ++i) {
+  for (size_t i = 0; i < opcodes.size(); ++i)
     if (opcodes[i] >= kHloOpcodes)
       throw DataError("{}: opcode {} at node {}, expected 0 … {}", file.origin("node_opcode"), opcodes[i], i,
                       kHloOpcodes - 1);
-  }
   const auto ends = file.read<int64_t>("edge_index", kEdgeRule);
   std::vector<int32_t> source(ends.size() / 2), target(source.size());
   for (size_t e = 0; e < source.size(); ++e) {
-    for (const int64_t end : {ends[2 * e], ends[2 * e + 1]}) {
+    for (const int64_t end : {ends[2 * e], ends[2 * e + 1]})
       if (end < 0 || end >= nodes)
         throw DataError("{}: edge {} ends at node {}, expected 0 … {}", file.origin("edge_index"), e, end, nodes - 1);
-    }
     target[e] = ends[2 * e];
     source[e] = ends[2 * e + 1];
   }
@@ -141,11 +139,10 @@ std::vector<int64_t> read_splits(const NpzReader& file, int64_t nodes) {
   if (shape.size() != 1 && !(shape.size() == 2 && shape[0] == 1))
     throw DataError("{}: shape {}, expected (1, k) or (k,)", stream.origin(), shape_text(shape));
   auto splits = stream.read_all<int64_t>();
-  for (size_t i = 0; i < splits.size(); ++i) {
+  for (size_t i = 0; i < splits.size(); ++i)
     if (splits[i] < 0 || splits[i] > nodes || (i > 0 && splits[i] < splits[i - 1]))
       throw DataError("{}: {} at position {}, expected ascending values from 0 to {}", stream.origin(), splits[i], i,
                       nodes);
-  }
   return splits;
 }
 
@@ -249,11 +246,10 @@ Group read_tile(const NpzReader& file) {
   auto features = file.read<float>("config_feat", kTileFeatureRule);
   group.candidates = std::ssize(features) / kTileFeatures;
   if (group.candidates == 0) throw DataError("{}: no candidates, expected one or more", file.origin("config_feat"));
-  for (size_t i = 0; i < features.size(); ++i) {
+  for (size_t i = 0; i < features.size(); ++i)
     if (!std::isfinite(features[i]))
       throw DataError("{}: {} at candidate {}, column {}, expected finite numbers", file.origin("config_feat"),
                       features[i], i / kTileFeatures, i % kTileFeatures);
-  }
   const ShapeRule rule{{group.candidates}, "(configs,)"};
   const auto runtimes = read_runtimes(file, "config_runtime", rule);
   const auto normalizers = read_runtimes(file, "config_runtime_normalizers", rule);
@@ -297,11 +293,10 @@ std::vector<int64_t> read_graph_ptr(const NpzReader& file) {
   auto graph_ptr = file.read<int64_t>("graph_ptr", {{kAnySize}, "(graphs + 1,)"});
   if (graph_ptr.size() < 2 || graph_ptr[0] != 0)
     throw DataError("{}: {} values, expected two or more, the first one 0", file.origin("graph_ptr"), graph_ptr.size());
-  for (size_t g = 1; g < graph_ptr.size(); ++g) {
+  for (size_t g = 1; g < graph_ptr.size(); ++g)
     if (graph_ptr[g] <= graph_ptr[g - 1])
       throw DataError("{}: {} after {}, expected ascending values (no graph is empty)", file.origin("graph_ptr"),
                       graph_ptr[g], graph_ptr[g - 1]);
-  }
   if (graph_ptr.back() > std::numeric_limits<int32_t>::max())
     throw DataError("{}: {} nodes, expected at most 2^31 - 1", file.origin("graph_ptr"), graph_ptr.back());
   return graph_ptr;
@@ -354,9 +349,8 @@ void describe_program(const NpzReader& file, GroupHeader& header) {
 ProgramNodes read_program_nodes(const NpzReader& file) {
   auto graph_ptr = read_graph_ptr(file);
   ProgramNodes trees = read_trees(file, graph_ptr.back());
-  for (size_t g = 0; g + 1 < graph_ptr.size(); ++g) {
+  for (size_t g = 0; g + 1 < graph_ptr.size(); ++g)
     for (const int64_t i : entries_of(graph_ptr, g)) check_node(file, trees, i, i - graph_ptr[g]);
-  }
   if (std::find(trees.type.begin(), trees.type.end(), tir_type_id("For")) == trees.type.end())
     refuse_unknown_loops(file);
   trees.graph_ptr = std::move(graph_ptr);
@@ -372,18 +366,16 @@ Group read_program(const NpzReader& file, const Featurizer* featurizer) {
   const ShapeRule rule{{group.candidates}, "(graphs,)"};
   auto runtimes = file.read<double>("runtime", rule);
   check_runtimes(runtimes, false, file.origin("runtime"));
-  for (size_t g = 0; g < runtimes.size(); ++g) {
+  for (size_t g = 0; g < runtimes.size(); ++g)
     if (runtimes[g] > kLongestRuntime)
       throw DataError(
           "{}: run time {} of candidate {}, expected seconds of at most {:g}; leave out programs that failed",
           file.origin("runtime"), runtimes[g], g, kLongestRuntime);
-  }
   if (file.has("flop")) {
     auto flops = file.read<double>("flop", rule);
-    for (size_t g = 0; g < flops.size(); ++g) {
+    for (size_t g = 0; g < flops.size(); ++g)
       if (!std::isfinite(flops[g]) || flops[g] < 0.0)
         throw DataError("{}: {} at graph {}, expected 0 or more", file.origin("flop"), flops[g], g);
-    }
     group.flops = std::move(flops);
   }
   group.candidate_ids = file.read_text("id", rule);

@@ -7,7 +7,6 @@
 #include <limits>
 #include <set>
 #include <type_traits>
-#include <utility>
 
 #include <fmt/format.h>
 #include <zip.h>
@@ -169,7 +168,7 @@ ZipReader ZipArchive::open(const ZipEntry& entry) const {
 
 namespace {
 
-static_assert(std::endian::native == std::endian::little, "elements are copied as they stand in little-endian files");
+static_assert(std::endian::native == std::endian::little, "elements are copied unchanged from little-endian files");
 
 constexpr int64_t kPieceElements = 1 << 14;
 
@@ -208,11 +207,10 @@ template <class From, class To>
 void convert(const unsigned char* bytes, bool big_endian, To* out, int64_t count, const std::string& origin) {
   for (int64_t i = 0; i < count; ++i) {
     const From value = load<From>(bytes + i * static_cast<int64_t>(sizeof(From)), big_endian);
-    if constexpr (std::is_integral_v<To>) {
+    if constexpr (std::is_integral_v<To>)
       if (!std::in_range<To>(value))
         throw DataError("{}: value {}, expected {} bits {}", origin, value, sizeof(To) * 8,
                         std::is_signed_v<To> ? "with a sign" : "without a sign");
-    }
     out[i] = static_cast<To>(value);
   }
 }

@@ -78,12 +78,9 @@ CollectionFile::CollectionFile(const std::filesystem::path& path) : file_(path) 
     file_.fail("preamble", "found other first bytes, expected those of a packed collection");
   if (preamble_.endian_mark != kEndianMark)
     file_.fail("preamble", "endian mark {:#x}, expected {:#x}", preamble_.endian_mark, kEndianMark);
-  if (preamble_.version != kVersion) {
-    file_.fail("preamble",
-               "version {}, expected {}: pack its source files again, with "
-               "`foretime data pack`",
+  if (preamble_.version != kVersion)
+    file_.fail("preamble", "version {}, expected {}: pack its source files again, with `foretime data pack`",
                preamble_.version, kVersion);
-  }
   if (preamble_.checksum != own_checksum(preamble_))
     file_.fail("preamble", "wrong checksum, expected an undamaged file");
   const uint64_t size = status.st_size;
@@ -235,12 +232,11 @@ GroupRecord record_of(const CollectionFile& collection, const GroupHeader& heade
   std::string name;
   const GroupRecord record = collection.record(header.member, name);
   const bool same_name = name == header.name || qualified_name(header.collection, name) == header.name;
-  if (!same_name || record.fingerprint != header.fingerprint) {
+  if (!same_name || record.fingerprint != header.fingerprint)
     collection.file().fail(
         header.name,
         "now holds {} with fingerprint {:016x}, expected {:016x}: the file has changed since it was listed", name,
         record.fingerprint, header.fingerprint);
-  }
   return record;
 }
 

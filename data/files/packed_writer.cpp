@@ -94,9 +94,8 @@ void Output::copy_group(const CollectionFile& from, uint64_t member) {
   }
   pad();
   const uint64_t shift = position_ - begin;  // modulo 2^64; both are multiples of 64, so places stay aligned
-  for (SectionRecord& section : record.sections) {
+  for (SectionRecord& section : record.sections)
     if (section.bytes != 0) section.offset += shift;
-  }
   if (end > 0) copy_bytes(from.file(), begin, end - begin);
   record.checksum = 0;  // commit() computes it
   add_record(record, name);

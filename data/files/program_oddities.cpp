@@ -77,8 +77,8 @@ std::vector<std::string> runtime_oddities(std::span<const double> runtimes) {
         median));
   if (median > 0 && longest > kOutlier * median)
     lines.push_back(
-        fmt::format("the longest run time, {:.6g} s, is {:.2g} times the one in the middle, {:.6g} s: does it "
-                    "mark a failure? leave such programs out",
+        fmt::format("the longest run time, {:.6g} s, is {:.2g} times the one in the middle, {:.6g} s: does it mark a "
+                    "failure? leave such programs out",
                     longest, longest / median, median));
   return lines;
 }
@@ -89,9 +89,8 @@ std::vector<std::string> program_oddities(const NpzReader& file) {
   int64_t nodes = 0;
   for (const auto& use : uses) nodes += use.nodes;
   std::vector<std::string> unknown;
-  for (const auto& use : uses) {
+  for (const auto& use : uses)
     if (!use.known && use.nodes > 0) unknown.push_back(described(use, nodes));
-  }
   if (!unknown.empty()) {
     const auto more = std::ssize(unknown) - kNamed;
     if (more > 0) unknown.resize(kNamed);

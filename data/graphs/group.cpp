@@ -14,43 +14,6 @@ namespace {
 constexpr std::array<std::string_view, kCollections> kCollectionNames = {
     "", "layout:xla:random", "layout:xla:default", "layout:nlp:random", "layout:nlp:default", "tile:xla"};
 
-}  // namespace
-
-std::string to_string(Collection collection) { return std::string(kCollectionNames[index_of(collection)]); }
-
-Collection collection_named(std::string_view name) {
-  for (size_t i = 1; i < kCollectionNames.size(); ++i) {
-    if (kCollectionNames[i] == name) return static_cast<Collection>(i);
-  }
-  return Collection::none;
-}
-
-std::string collection_in(const std::filesystem::path& path) {
-  std::vector<std::string> parts;
-  for (const auto& part : path) parts.push_back(part.string());
-  for (size_t i = 0; i + 2 < parts.size(); ++i) {
-    if (parts[i] == "tile") return "tile:" + parts[i + 1];
-    if (parts[i] == "layout" && i + 3 < parts.size()) return "layout:" + parts[i + 1] + ":" + parts[i + 2];
-  }
-  return "";
-}
-
-std::string qualified_name(Collection collection, std::string_view name) {
-  if (collection == Collection::none) return std::string(name);
-  return to_string(collection) + ":" + plain_name(name);
-}
-
-std::string plain_name(std::string_view name) {
-  for (size_t i = 1; i < kCollectionNames.size(); ++i) {
-    const auto prefix = kCollectionNames[i];
-    if (name.starts_with(prefix) && name.size() > prefix.size() && name[prefix.size()] == ':')
-      return std::string(name.substr(prefix.size() + 1));
-  }
-  return std::string(name);
-}
-
-namespace {
-
 /// So that 0.0 and -0.0, which are equal, hash alike.
 std::vector<float> without_negative_zeros(std::span<const float> values) {
   std::vector<float> out(values.begin(), values.end());
@@ -63,9 +26,8 @@ uint64_t graph_hash(const GraphBlock& graphs, int64_t g, int64_t columns) {
   const auto nodes = entries_of(graphs.graph_ptr, g), edges = entries_of(graphs.edge_ptr, g);
   const int64_t first = nodes.first(), count = nodes.size();
   std::vector<int32_t> ends;
-  for (const auto* side : {&graphs.edge_source, &graphs.edge_target}) {
+  for (const auto* side : {&graphs.edge_source, &graphs.edge_target})
     for (const int32_t node : side->subspan(edges.first(), edges.size())) ends.push_back(node - first);
-  }
   auto features =
       without_negative_zeros(graphs.node_features.subspan(first * graphs.feature_count, count * graphs.feature_count));
   if (columns < graphs.feature_count) {
@@ -98,6 +60,38 @@ uint64_t configuration_hash(const Group& group, int64_t c) {
 }
 
 }  // namespace
+
+std::string to_string(Collection collection) { return std::string(kCollectionNames[index_of(collection)]); }
+
+Collection collection_named(std::string_view name) {
+  for (size_t i = 1; i < kCollectionNames.size(); ++i)
+    if (kCollectionNames[i] == name) return static_cast<Collection>(i);
+  return Collection::none;
+}
+
+std::string collection_in(const std::filesystem::path& path) {
+  std::vector<std::string> parts;
+  for (const auto& part : path) parts.push_back(part.string());
+  for (size_t i = 0; i + 2 < parts.size(); ++i) {
+    if (parts[i] == "tile") return "tile:" + parts[i + 1];
+    if (parts[i] == "layout" && i + 3 < parts.size()) return "layout:" + parts[i + 1] + ":" + parts[i + 2];
+  }
+  return "";
+}
+
+std::string qualified_name(Collection collection, std::string_view name) {
+  if (collection == Collection::none) return std::string(name);
+  return to_string(collection) + ":" + plain_name(name);
+}
+
+std::string plain_name(std::string_view name) {
+  for (size_t i = 1; i < kCollectionNames.size(); ++i) {
+    const auto prefix = kCollectionNames[i];
+    if (name.starts_with(prefix) && name.size() > prefix.size() && name[prefix.size()] == ':')
+      return std::string(name.substr(prefix.size() + 1));
+  }
+  return std::string(name);
+}
 
 const char* kind_name(CandidateKind kind) {
   constexpr const char* kNames[] = {"layout", "tile", "programs"};

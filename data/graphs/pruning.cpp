@@ -21,6 +21,20 @@ Array<T> taken(const Array<T>& values, std::span<const int32_t> ids, int64_t wid
 
 }  // namespace
 
+Neighbours::Neighbours(const GraphBlock& graphs) : first(graphs.nodes() + 1, 0), nodes(2 * graphs.edges()) {
+  for (int64_t e = 0; e < graphs.edges(); ++e) {
+    ++first[graphs.edge_source[e] + 1];
+    ++first[graphs.edge_target[e] + 1];
+  }
+  for (size_t v = 1; v < first.size(); ++v) first[v] += first[v - 1];
+  auto next = first;
+  for (int64_t e = 0; e < graphs.edges(); ++e) {
+    const int32_t u = graphs.edge_source[e], v = graphs.edge_target[e];
+    nodes[next[u]++] = v;
+    nodes[next[v]++] = u;
+  }
+}
+
 InducedGraph induced_graph(const GraphBlock& whole, std::span<const int32_t> nodes) {
   InducedGraph induced;
   induced.local.assign(whole.nodes(), -1);
@@ -42,29 +56,6 @@ InducedGraph induced_graph(const GraphBlock& whole, std::span<const int32_t> nod
   return induced;
 }
 
-namespace {
-
-/// The neighbours of each node, edges taken in both directions.
-struct Neighbours {
-  explicit Neighbours(const GraphBlock& graphs) : first(graphs.nodes() + 1, 0), nodes(2 * graphs.edges()) {
-    for (int64_t e = 0; e < graphs.edges(); ++e) {
-      ++first[graphs.edge_source[e] + 1];
-      ++first[graphs.edge_target[e] + 1];
-    }
-    for (size_t v = 1; v < first.size(); ++v) first[v] += first[v - 1];
-    auto next = first;
-    for (int64_t e = 0; e < graphs.edges(); ++e) {
-      const int32_t u = graphs.edge_source[e], v = graphs.edge_target[e];
-      nodes[next[u]++] = v;
-      nodes[next[v]++] = u;
-    }
-  }
-  std::vector<size_t> first;   // [nodes + 1]
-  std::vector<int32_t> nodes;  // [2 edges]
-};
-
-}  // namespace
-
 std::vector<int32_t> nodes_near_configurable(const Group& group, int64_t hops) {
   const Neighbours neighbours(group.graphs);
   std::vector<bool> near(group.graphs.nodes(), false);
@@ -83,9 +74,8 @@ std::vector<int32_t> nodes_near_configurable(const Group& group, int64_t hops) {
     frontier = std::move(next);
   }
   std::vector<int32_t> nodes;
-  for (size_t v = 0; v < near.size(); ++v) {
+  for (size_t v = 0; v < near.size(); ++v)
     if (near[v]) nodes.push_back(v);
-  }
   return nodes;
 }
 

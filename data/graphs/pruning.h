@@ -8,6 +8,13 @@
 
 namespace foretime::data {
 
+/// Holds the neighbours of each node of a block, edges taken in both directions.
+struct Neighbours {
+  explicit Neighbours(const GraphBlock& graphs);
+  std::vector<int64_t> first;  // [nodes + 1]
+  std::vector<int32_t> nodes;  // [2 edges]
+};
+
 /// Holds some nodes of a graph and the edges between them, renumbered in order.
 struct InducedGraph {
   GraphBlock graph;

@@ -12,9 +12,9 @@ namespace {
 
 constexpr auto kTirTypeNames = split_words<kTirTypes>(
     "PrimFunc LetStmt AttrStmt IfThenElse For While Allocate AllocateConst DeclBuffer BufferStore BufferRealize "
-    "AssertStmt ProducerStore ProducerRealize Prefetch SeqStmt Evaluate Block BlockRealize Var SizeVar "
-    "BufferLoad ProducerLoad Let Call Add Sub Mul Div Mod FloorDiv FloorMod Min Max EQ NE LT LE GT GE And Or "
-    "Reduce Cast Not Select Ramp Broadcast Shuffle IntImm FloatImm StringImm Any Load Store Unknown");
+    "AssertStmt ProducerStore ProducerRealize Prefetch SeqStmt Evaluate Block BlockRealize Var SizeVar BufferLoad "
+    "ProducerLoad Let Call Add Sub Mul Div Mod FloorDiv FloorMod Min Max EQ NE LT LE GT GE And Or Reduce Cast Not "
+    "Select Ramp Broadcast Shuffle IntImm FloatImm StringImm Any Load Store Unknown");
 static_assert(kTirTypeNames.back() == "Unknown");
 
 constexpr std::array<std::string_view, kCallOps> kCallOpNames = {"if_then_else", "likely", "exp",   "log", "tanh",

@@ -71,9 +71,8 @@ class Balancer {
   }
 
   void run() {
-    for (size_t p = 0; p < size_.size(); ++p) {
+    for (size_t p = 0; p < size_.size(); ++p)
       while (size_[p] > max_nodes_) move_one(p);
-    }
   }
 
  private:
@@ -199,9 +198,8 @@ std::span<const int32_t> Segments::operator[](int64_t segment) const { return ro
 
 std::vector<int32_t> Segments::of_nodes() const {
   std::vector<int32_t> result(nodes.size());
-  for (int64_t s = 0; s < count(); ++s) {
+  for (int64_t s = 0; s < count(); ++s)
     for (const int32_t v : (*this)[s]) result[v] = s;
-  }
   return result;
 }
 

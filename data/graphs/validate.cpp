@@ -66,10 +66,9 @@ class Validator {
   void expect_pointers(const char* field, const Array<int64_t>& pointers, int64_t last) const {
     if (pointers.size() < 2 || pointers[0] != 0 || pointers[pointers.size() - 1] != last)
       fail(field, "{} values, expected at least 2, from 0 to {}", pointers.size(), last);
-    for (int64_t i = 1; i < pointers.size(); ++i) {
+    for (int64_t i = 1; i < pointers.size(); ++i)
       if (pointers[i] < pointers[i - 1])
         fail(field, "{} after {}, expected ascending values", pointers[i], pointers[i - 1]);
-    }
   }
 
   void check_graphs() const {
@@ -97,10 +96,9 @@ class Validator {
     const GraphBlock& graphs = group_.graphs;
     const int64_t first = entries_of(graphs.graph_ptr, g).first(), last = entries_of(graphs.graph_ptr, g).last();
     for (const int64_t e : entries_of(graphs.edge_ptr, g)) {
-      for (const int32_t node : {graphs.edge_source[e], graphs.edge_target[e]}) {
+      for (const int32_t node : {graphs.edge_source[e], graphs.edge_target[e]})
         if (node < first || node >= last)
           fail("edges", "edge {} ends at node {}, expected {} … {}", e, node, first, last - 1);
-      }
     }
   }
 
@@ -196,9 +194,8 @@ void validate_runtimes(std::span<const double> runtimes, std::span<const double>
   expect_size("runtimes", runtimes.size());
   check_runtimes(runtimes, true, origin + ": runtimes", may_fail);
   if (!flops.empty()) expect_size("flops", flops.size());
-  for (size_t i = 0; i < flops.size(); ++i) {
+  for (size_t i = 0; i < flops.size(); ++i)
     if (!std::isfinite(flops[i])) fail_at(origin, "flops", "{} at position {}, expected finite numbers", flops[i], i);
-  }
 }
 
 int64_t first_not_finite(std::span<const float> values) {
@@ -213,9 +210,8 @@ int64_t first_not_finite(std::span<const float> values) {
       largest = std::max(largest, std::bit_cast<uint32_t>(values[first + i]) & kExponent);
     if (largest == kExponent) break;
   }
-  for (; first < values.size(); ++first) {
+  for (; first < values.size(); ++first)
     if (!std::isfinite(values[first])) return first;
-  }
   return -1;
 }
 

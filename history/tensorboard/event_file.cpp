@@ -4,12 +4,12 @@
 #include <bit>
 #include <chrono>
 #include <cmath>
-#include <cstring>
 
 #include <boost/crc.hpp>
 #include <fmt/format.h>
 
 #include "base/foreign_file.h"
+#include "base/numbers.h"
 #include "base/process.h"
 #include "base/text.h"
 #include "history/tensorboard/event.pb.h"
@@ -85,13 +85,6 @@ void add_hparams(Event& event, const char* tag, const HParamsPluginData& data) {
   tensor->set_dtype(kFloat);
   tensor->mutable_tensor_shape();
   tensor->add_float_val(0);
-}
-
-/// A number where the text is one.
-bool parse_number(const std::string& text, double& number) {
-  char* end = nullptr;
-  number = std::strtod(text.c_str(), &end);
-  return !text.empty() && *end == '\0' && std::isfinite(number);
 }
 
 }  // namespace
@@ -214,13 +207,13 @@ void EventFile::begin_hparams(const Parameters& parameters, const std::string& m
     auto* info = about.mutable_experiment()->add_hparam_infos();
     info->set_name(printable_utf8(name));
     auto& stored = (*start.mutable_session_start_info()->mutable_hparams())[info->name()];
-    double number = 0;
+    const auto number = parse_number<double>(without_plus(value));
     if (value == "true" || value == "false") {
       info->set_type(kBoolParameter);
       stored.set_bool_value(value == "true");
-    } else if (parse_number(value, number)) {
+    } else if (number && std::isfinite(*number)) {
       info->set_type(kNumberParameter);
-      stored.set_number_value(number);
+      stored.set_number_value(*number);
     } else {
       info->set_type(kStringParameter);
       stored.set_string_value(printable_utf8(value));

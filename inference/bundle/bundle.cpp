@@ -48,13 +48,11 @@ Bundle read(std::string_view bytes, const std::string& origin) {
   try {
     if (const auto& format = metadatum(stored, "format"); format != kFormat)
       throw BundleError("metadata format: '{:.40}', expected {}", format, kFormat);
-    if (const auto& version = metadatum(stored, "format_version"); version != fmt::to_string(kBundleVersion)) {
+    if (const auto& version = metadatum(stored, "format_version"); version != fmt::to_string(kBundleVersion))
       throw BundleError(
-          "metadata format_version: '{:.40}'; this library, Foretime {}, reads version {}: export the run "
-          "again (foretime "
-          "export RUN FILE), or use the library of the bundle's version",
+          "metadata format_version: '{:.40}'; this library, Foretime {}, reads version {}: export the run again "
+          "(foretime export RUN FILE), or use the library of the bundle's version",
           version, FORETIME_VERSION, kBundleVersion);
-    }
     bundle.manifest = parse_manifest(metadatum(stored, "manifest"));
     for (const auto& [name, array] : stored.arrays) bundle.weights.emplace(name, to_weight(name, array));
     read_scoring_spec(bundle);

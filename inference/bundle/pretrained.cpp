@@ -67,9 +67,8 @@ std::vector<PretrainedBundle> pretrained_bundles() {
   std::map<std::string, fs::path> found;
   for (const auto& folder : pretrained_folders()) {
     std::error_code failure;
-    for (const auto& entry : fs::directory_iterator(folder, failure)) {
+    for (const auto& entry : fs::directory_iterator(folder, failure))
       if (entry.path().extension() == kEnding) found.emplace(entry.path().stem().string(), entry.path());
-    }
   }
   std::vector<PretrainedBundle> bundles;
   for (const auto& [name, file] : found) bundles.push_back({name, file});
@@ -87,9 +86,7 @@ fs::path bundle_file(const fs::path& name) {
   }
   if (names.empty())
     throw FileError(
-        "{}: no such file, and no pretrained models are installed (FORETIME_PRETRAINED names a folder of "
-        "them)",
-        text);
+        "{}: no such file, and no pretrained models are installed (FORETIME_PRETRAINED names a folder of them)", text);
   const auto near = nearest_name(text, names);
   throw FileError(
       "{}: no such file or folder, and no pretrained model: {}", text,

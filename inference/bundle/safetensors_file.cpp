@@ -32,9 +32,8 @@ uint64_t element_size(std::string_view type) {
   constexpr std::pair<std::string_view, uint64_t> kSizes[] = {{"F64", 8}, {"F32", 4}, {"F16", 2}, {"BF16", 2},
                                                               {"I64", 8}, {"I32", 4}, {"I16", 2}, {"I8", 1},
                                                               {"U8", 1},  {"BOOL", 1}};
-  for (const auto& [name, size] : kSizes) {
+  for (const auto& [name, size] : kSizes)
     if (name == type) return size;
-  }
   return 0;
 }
 
@@ -48,11 +47,10 @@ class Reader {
     StoredArrays result;
     std::vector<Entry> entries;
     for (const auto& [name, value] : header.items()) {
-      if (name == kMetadataKey) {
+      if (name == kMetadataKey)
         result.metadata = read_metadata(value);
-      } else {
+      else
         entries.push_back(read_entry(name, value));
-      }
     }
     check_ranges(entries);
     for (auto& entry : entries) {
@@ -80,18 +78,16 @@ class Reader {
   }
 
   json parse_header() {
-    if (bytes_.size() < kLengthBytes) {
+    if (bytes_.size() < kLengthBytes)
       fail("{} bytes, expected a header length of {} bytes", bytes_.size(), kLengthBytes);
-    }
     uint64_t length = 0;
     std::memcpy(&length, bytes_.data(), kLengthBytes);
     const auto rest = bytes_.substr(kLengthBytes);
-    if (length > rest.size() || length > kLargestHeader) {
+    if (length > rest.size() || length > kLargestHeader)
       fail(
           "not a safetensors file, as bundles are, or truncated: header length {}, expected at most {} (the bytes "
           "after it) and {}",
           length, rest.size(), kLargestHeader);
-    }
     data_ = rest.substr(length);
     const auto text = rest.substr(0, length);
     if (text.empty() || text.front() != '{') fail("header: does not begin with '{{'");
@@ -124,9 +120,7 @@ class Reader {
     if (array.size() > most) fail_at(name, "{}: {} numbers, expected at most {}", key, array.size(), most);
     std::vector<uint64_t> numbers;
     for (const auto& number : array) {
-      if (!number.is_number_unsigned()) {
-        fail_at(name, "{}: a value that is no whole number from 0 to 2^64 - 1", key);
-      }
+      if (!number.is_number_unsigned()) fail_at(name, "{}: a value that is no whole number from 0 to 2^64 - 1", key);
       numbers.push_back(number.get<uint64_t>());
     }
     return numbers;
@@ -138,9 +132,7 @@ class Reader {
     if (!code.is_string()) fail_at(name, "dtype: {}, expected a string", code.type_name());
     const auto type = code.get<std::string>();
     const uint64_t size = element_size(type);
-    if (size == 0) {
-      fail_at(name, "dtype: {}, expected F64, F32, F16, BF16, I64, I32, I16, I8, U8 or BOOL", type);
-    }
+    if (size == 0) fail_at(name, "dtype: {}, expected F64, F32, F16, BF16, I64, I32, I16, I8, U8 or BOOL", type);
     const auto shape = read_numbers(name, value, "shape", kMostDimensions);
     const auto offsets = read_numbers(name, value, "data_offsets", 2);
     if (offsets.size() != 2) fail_at(name, "data_offsets: {} numbers, expected 2", offsets.size());
@@ -154,17 +146,14 @@ class Reader {
       bytes *= extent;
     }
     const auto [begin, end] = std::pair(offsets[0], offsets[1]);
-    if (begin <= end && end > data_.size()) {
+    if (begin <= end && end > data_.size())
       fail("truncated: {} bytes of data, expected at least {} (tensor {}); was it copied completely?", data_.size(),
            end, name);
-    }
-    if (begin > end) {
+    if (begin > end)
       fail_at(name, "data_offsets [{}, {}], expected an ascending range of the {} bytes of data", begin, end,
               data_.size());
-    }
-    if (end - begin != bytes) {
+    if (end - begin != bytes)
       fail_at(name, "{} bytes, expected {} for {} of shape [{}]", end - begin, bytes, type, fmt::join(shape, ", "));
-    }
     return {name, type, std::vector<int64_t>(shape.begin(), shape.end()), begin, end};
   }
 
@@ -176,10 +165,9 @@ class Reader {
               [](const Entry* a, const Entry* b) { return std::tie(a->begin, a->end) < std::tie(b->begin, b->end); });
     uint64_t covered = 0;
     for (const auto* entry : sorted) {
-      if (entry->begin != covered) {
+      if (entry->begin != covered)
         fail_at(entry->name, "data start at byte {}, expected {}: tensors must neither overlap nor leave gaps",
                 entry->begin, covered);
-      }
       covered = entry->end;
     }
     if (covered != data_.size()) fail("{} bytes of data, expected {} by the header", data_.size(), covered);

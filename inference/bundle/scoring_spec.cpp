@@ -103,10 +103,9 @@ class Reader {
 /// Returns the difference between two versions of a field, for a message.
 std::string difference(const Json& stored, const Json& ours) {
   if (stored.is_array() && ours.is_array()) {
-    for (size_t i = 0; i < std::min(stored.size(), ours.size()); ++i) {
+    for (size_t i = 0; i < std::min(stored.size(), ours.size()); ++i)
       if (stored[i] != ours[i])
         return fmt::format("{} at place {}, here {}", Reader::shown(stored[i]), i, Reader::shown(ours[i]));
-    }
     return fmt::format("{} entries, here {}", stored.size(), ours.size());
   }
   return fmt::format("{}, here {}", Reader::shown(stored), Reader::shown(ours));
@@ -115,9 +114,9 @@ std::string difference(const Json& stored, const Json& ours) {
 void check_schema(const Json& stored, const Json& ours, const std::string& version) {
   const auto refuse = [&](const std::string& field, const std::string& what) {
     throw BundleError(
-        "manifest: schema.{}: {}: the bundle was exported by Foretime {}, whose inputs have another meaning "
-        "than those of this library, Foretime {}: export the run again with this version, or use the "
-        "library of the bundle's version",
+        "manifest: schema.{}: {}: the bundle was exported by Foretime {}, whose inputs have another meaning than those "
+        "of this library, Foretime {}: export the run again with this version, or use the library of the bundle's "
+        "version",
         field, what, version, FORETIME_VERSION);
   };
   for (const auto& [field, value] : ours.items()) {
@@ -125,9 +124,8 @@ void check_schema(const Json& stored, const Json& ours, const std::string& versi
     if (found == stored.end()) refuse(field, "missing");
     if (*found != value) refuse(field, difference(*found, value));
   }
-  for (const auto& [field, value] : stored.items()) {
+  for (const auto& [field, value] : stored.items())
     if (!ours.contains(field)) refuse(field, "not known here");
-  }
 }
 
 void read_schema(const Reader& manifest, const std::string& version, ScoringSpec& spec) {
@@ -205,11 +203,6 @@ data::Hardware hardware_in(const Reader& machine) {
                         .gpu = gpu_in(machine)};
 }
 
-std::optional<data::Hardware> read_hardware(const Reader& manifest) {
-  if (manifest.at("hardware").is_null()) return std::nullopt;
-  return hardware_in(manifest.object("hardware"));
-}
-
 data::Machines read_machines(const Reader& manifest) {
   if (!manifest.has("machines")) return {};  // a model that does not depend on the machine
   const Json& list = manifest.at("machines");
@@ -283,19 +276,17 @@ void check_description(const Reader& manifest) {
   training.expect("mean_runtime", training.at("mean_runtime").is_number() || training.at("mean_runtime").is_null(),
                   "a number");
   manifest.object("metrics");
-  for (const auto& [name, value] : manifest.at("metrics").items()) {
+  for (const auto& [name, value] : manifest.at("metrics").items())
     if (!value.is_number() && !value.is_null())
       manifest.fail("metrics", fmt::format("{}: {}, expected a number", name, value.type_name()));
-  }
   manifest.text("licence");
   manifest.object("libraries");
 }
 
 std::vector<std::string> feature_names(data::CandidateKind kind, std::optional<configs::Representation> representation,
                                        int64_t columns) {
-  if (representation == configs::Representation::loops) {
+  if (representation == configs::Representation::loops)
     return data::loop_column_names(data::are_loop_columns(columns) ? columns : data::LoopColumns::count);
-  }
   if (representation != configs::Representation::curve) return data::feature_names(kind);
   std::vector<std::string> names;  // CurveColumns: curves of one kind each, told apart by their place only
   for (int64_t i = 0; i < data::program_columns(*representation); ++i) names.push_back(fmt::format("curve_{}", i));
@@ -342,9 +333,8 @@ Json to_json(const data::Hardware& hardware) {
                {"all_multiply_add_gflop_s", hardware.all_multiply_add_gflop_s},
                {"copy_gb_s", hardware.copy_gb_s},
                {"all_copy_gb_s", hardware.all_copy_gb_s}};
-  if (hardware.is_gpu()) {
+  if (hardware.is_gpu())
     for (const auto& [key, field] : kGpuFields) json["gpu"][key] = hardware.gpu.*field;
-  }
   return json;
 }
 
@@ -365,12 +355,11 @@ void add_machines(Bundle& bundle, const data::Machines& machines) {
 ScoringSpec read_scoring_spec(const Bundle& bundle) {
   const Reader manifest(bundle.manifest, "");
   const auto version = Reader::shown(manifest.at("foretime_version"));
-  if (const auto& found = manifest.at("format_version"); found != kBundleVersion) {
+  if (const auto& found = manifest.at("format_version"); found != kBundleVersion)
     throw BundleError(
-        "manifest: format_version: {}, written by Foretime {}; this library, Foretime {}, reads version {}: "
-        "use the library of the bundle's version, or export the run again with this one",
+        "manifest: format_version: {}, written by Foretime {}; this library, Foretime {}, reads version {}: use the "
+        "library of the bundle's version, or export the run again with this one",
         Reader::shown(found), version, FORETIME_VERSION, kBundleVersion);
-  }
   const auto exported_by = manifest.text("foretime_version");
   for (const auto& [name, weight] : bundle.weights) check_size(name, weight);
   ScoringSpec spec;
@@ -382,7 +371,7 @@ ScoringSpec read_scoring_spec(const Bundle& bundle) {
     spec.columns = columns->dump();
   }
   spec.prune_hops = manifest.whole("prune_hops", data::kNoPruning, 1 << 20);
-  spec.hardware = read_hardware(manifest);
+  if (!manifest.at("hardware").is_null()) spec.hardware = hardware_in(manifest.object("hardware"));
   spec.machines = read_machines(manifest);
   spec.graph = parse_graph(manifest.at("graph"), shapes_of(bundle.weights), spec.feature_count);
   check_weights(bundle.weights, spec.graph);

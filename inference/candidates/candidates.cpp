@@ -232,19 +232,13 @@ void for_each_number(data::NpyStream stream, int64_t row, Take take) {
   stream.finish();
 }
 
-void check_count(int64_t count, const CandidateSchema& schema, const std::string& origin) {
-  if (count < 1 || count > schema.most)
-    throw DataError("{}: {} candidates, expected 1 … {}", origin, count, schema.most);
-}
-
 void check_nodes(const data::NpzReader& npz, const std::string& member, const CandidateSchema& schema) {
   const auto given = npz.read<int64_t>(member, {{kAnySize}, "(configurable nodes)"});
   const auto& nodes = schema.configurable;
-  for (size_t i = 0; i < std::min(given.size(), nodes.size()); ++i) {
+  for (size_t i = 0; i < std::min(given.size(), nodes.size()); ++i)
     if (given[i] != nodes[i])
       throw DataError("{}: node {} at place {}, expected {}: the graph's configurable nodes, ascending",
                       npz.origin(member), given[i], i, nodes[i]);
-  }
   if (given.size() != nodes.size())
     throw DataError("{}: {} nodes, expected the graph's {} configurable ones", npz.origin(member), given.size(),
                     nodes.size());
@@ -265,7 +259,8 @@ Candidates read_npz(const std::filesystem::path& file, const CandidateSchema& sc
   auto stream = npz.open(member, rule);
   Candidates candidates;
   candidates.count = stream.header().shape.at(0);
-  check_count(candidates.count, schema, origin);
+  if (candidates.count < 1 || candidates.count > schema.most)
+    throw DataError("{}: {} candidates, expected 1 … {}", origin, candidates.count, schema.most);
   const bool floating = stream.header().type.kind == data::NpyKind::floating;
   const int64_t row = schema.row();
   if (row == 0) {
@@ -310,9 +305,8 @@ NodeNames::NodeNames(const data::HloFile& file) {
   for (const auto& instruction : module.instructions) {
     auto& name = names_.emplace_back();
     data::WireReader reader(source, instruction.bytes);
-    for (data::WireField field; reader.next(field);) {
+    for (data::WireField field; reader.next(field);)
       if (field.is_bytes(kInstructionName)) name = field.bytes;
-    }
   }
   for (size_t node = 0; node < names_.size(); ++node) {
     if (names_[node].empty()) continue;

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/csv.h"
+#include "base/numbers.h"
 #include "data/graphs/group.h"
 
 namespace foretime::inference {
@@ -19,7 +20,7 @@ namespace {
 std::string float_text(double value) { return fmt::format("{}", static_cast<float>(value)); }
 
 /// The double that JSON writes as float_text does.
-double float_digits(double value) { return std::isfinite(value) ? std::stod(float_text(value)) : value; }
+double float_digits(double value) { return parse_number<double>(float_text(value)).value_or(value); }
 
 bool any_has(std::span<const Ranking> rankings, const auto& list) {
   return std::ranges::any_of(rankings, [&](const Ranking& ranking) { return !(ranking.*list).empty(); });

@@ -6,11 +6,8 @@
 #include <cstring>
 #include <iterator>
 #include <limits>
-#include <memory>
-#include <new>
 #include <numeric>
 #include <span>
-#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <vector>

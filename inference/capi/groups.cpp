@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <cstddef>
-#include <cstring>
 #include <numeric>
 #include <string>
 #include <string_view>
@@ -32,9 +31,8 @@ namespace data = foretime::data;
 using namespace foretime::capi;
 
 data::CandidateKind kind_named(std::string_view format) {
-  for (const auto kind : {data::CandidateKind::layout, data::CandidateKind::tile, data::CandidateKind::program}) {
+  for (const auto kind : {data::CandidateKind::layout, data::CandidateKind::tile, data::CandidateKind::program})
     if (format == data::kind_name(kind)) return kind;
-  }
   throw Invalid(fmt::format("format: \"{}\", expected layout, tile or programs", format));
 }
 

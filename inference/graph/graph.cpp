@@ -52,9 +52,8 @@ Json to_json(const Node& node, size_t place) {
       std::visit([](const auto& o) { return std::pair(fields_of(o), fields_of(std::remove_cvref_t<decltype(o)>{})); },
                  node.operation);
   Json json = fields;
-  for (const auto& [name, value] : defaults.items()) {
+  for (const auto& [name, value] : defaults.items())
     if (json[name] == value) json.erase(name);
-  }
   json["op"] = name_of(node.operation);
   json["result"] = to_string(value_of(place));
   return json;
@@ -118,11 +117,10 @@ std::vector<Node> parse_list(const Json& json, const char* name) {
 
 Json to_json(const plans::PlanRequest& request) {
   Json relations = Json::array();
-  for (const auto& relation : request.relations) {
+  for (const auto& relation : request.relations)
     relations.push_back({{"direction", configs::word_of(relation.direction)},
                          {"norm", configs::word_of(relation.norm)},
                          {"self_loop", relation.self_loop}});
-  }
   return {{"layers", request.layers},
           {"relations", relations},
           {"tile_join", configs::word_of(request.tile_join)},
@@ -157,14 +155,13 @@ plans::PlanRequest parse_request(const Json& json) {
 }
 
 int64_t check_list(const std::vector<Node>& nodes, Value last, Widths& widths) {
-  for (size_t i = 0; i < nodes.size(); ++i) {
+  for (size_t i = 0; i < nodes.size(); ++i)
     std::visit(
         [&](const auto& o) {
           widths.begin(o.kName);
           widths.add(o.columns(widths));
         },
         nodes[i].operation);
-  }
   widths.begin("result");
   return widths.of(last);
 }

@@ -58,9 +58,8 @@ void dense_product(const Matrix& x, const float* weight, int64_t stride, const f
   }
   for (int64_t first = 0; first < x.rows; first += kMostRows) {
     const int64_t rows = std::min(kMostRows, x.rows - first);
-    if (bias) {
+    if (bias)
       for (int64_t r = first; r < first + rows; ++r) std::copy(bias, bias + outputs, y.row(r));
-    }
     cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, rows, outputs, inputs, 1.0F, x.row(first), inputs, weight,
                 stride, bias ? 1.0F : 0.0F, y.row(first), outputs);
     activate_leaky(y.row(first), rows * outputs, slope);

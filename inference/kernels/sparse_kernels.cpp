@@ -77,9 +77,8 @@ void sum_long_row(const CsrTerm<T>* terms, int64_t term_count, int64_t r, const 
       const CsrTerm<T> piece{bounds.data(), term.columns, term.values, term.x};
       sum_row(&piece, 1, p, Epilogue<T>{}, width, sums.data() + p * width);
     }
-    for (int64_t p = 0; p < pieces; ++p) {
+    for (int64_t p = 0; p < pieces; ++p)
       for (int64_t k = 0; k < width; ++k) total[k] += sums[p * width + k];
-    }
   }
   for (int64_t k = 0; k < width; ++k) {
     const T x = total[k] + (epilogue.bias ? epilogue.bias[k] : T(0));
@@ -98,9 +97,8 @@ void sum_terms(int64_t rows, const CsrTerm<T>* terms, int64_t term_count, const 
                T* out) {
   const auto entries_of = [&](int64_t r) {
     int64_t count = 0;
-    for (int64_t t = 0; t < term_count; ++t) {
+    for (int64_t t = 0; t < term_count; ++t)
       count += terms[t].row_ptr ? terms[t].row_ptr[r + 1] - terms[t].row_ptr[r] : 1;
-    }
     return count;
   };
   int64_t work = rows;
@@ -111,15 +109,13 @@ void sum_terms(int64_t rows, const CsrTerm<T>* terms, int64_t term_count, const 
   bool any_long = false;
 #pragma omp parallel for schedule(dynamic, turn) reduction(|| : any_long) if (!small)
   for (int64_t r = 0; r < rows; ++r) {
-    if (entries_of(r) <= kLongRow) {
+    if (entries_of(r) <= kLongRow)
       sum_row(terms, term_count, r, epilogue, width, out + r * width);
-    } else {
+    else
       any_long = true;
-    }
   }
-  for (int64_t r = 0; any_long && r < rows; ++r) {
+  for (int64_t r = 0; any_long && r < rows; ++r)
     if (entries_of(r) > kLongRow) sum_long_row(terms, term_count, r, epilogue, width, out + r * width);
-  }
 }
 
 template <class T>
@@ -158,9 +154,8 @@ void max_rows_gradient(int64_t cols, const int64_t* transposed_row_ptr, const in
     int64_t before = -1;  // a column that stands twice in a row has won once
     for (int64_t e = transposed_row_ptr[c]; e < transposed_row_ptr[c + 1]; ++e) {
       const int64_t r = transposed_columns[e];
-      for (int64_t k = 0; r != before && k < width; ++k) {
+      for (int64_t k = 0; r != before && k < width; ++k)
         if (winner[r * width + k] == c) sum[k] += from[r * width + k];
-      }
       before = r;
     }
   }
@@ -188,9 +183,8 @@ void weighted_rows(const EntryRows& matrix, const T* weights, const T* x, int64_
     for (int64_t e = matrix.row_ptr[r]; e < matrix.row_ptr[r + 1]; ++e) {
       const T* weight = weights + (matrix.position ? matrix.position[e] : e) * heads;
       const T* row = x + matrix.columns[e] * all;
-      for (int64_t h = 0; h < heads; ++h) {
+      for (int64_t h = 0; h < heads; ++h)
         for (int64_t k = 0; k < width; ++k) sum[h * width + k] += weight[h] * row[h * width + k];
-      }
     }
   }
 }

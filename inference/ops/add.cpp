@@ -18,9 +18,8 @@ Matrix Add::run(const Run& run) const {
   const Matrix& first = run.in(inputs[0]);
   auto y = run.made(first.rows, first.columns);
   const float* offsets = run.vector(bias);
-  for (int64_t r = 0; r < y.rows; ++r) {
+  for (int64_t r = 0; r < y.rows; ++r)
     for (int64_t k = 0; k < y.columns; ++k) y.row(r)[k] = static_cast<float>(constant) + (offsets ? offsets[k] : 0.0F);
-  }
   for (size_t i = 0; i < inputs.size(); ++i) {
     const Matrix& x = run.in(inputs[i]);
     run.expect_rows(x.rows, y.rows);

@@ -22,9 +22,8 @@ Matrix BatchNorm::run(const Run& run) const {
     shift[k] = b[k] - m[k] * factor[k];
   }
   auto y = run.made(from.rows, from.columns);
-  for (int64_t r = 0; r < y.rows; ++r) {
+  for (int64_t r = 0; r < y.rows; ++r)
     for (size_t k = 0; k < width; ++k) y.row(r)[k] = from.row(r)[k] * factor[k] + shift[k];
-  }
   return y;
 }
 

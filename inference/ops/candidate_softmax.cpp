@@ -40,9 +40,8 @@ Matrix CandidateSoftmax::run(const Run& run) const {
     const double count = last - first;
     std::fill(sums.begin(), sums.end(), 0.0);
     std::fill(most.begin(), most.end(), -std::numeric_limits<float>::infinity());
-    for (int64_t r = first; r < last; ++r) {
+    for (int64_t r = first; r < last; ++r)
       for (size_t k = 0; k < width; ++k) most[k] = std::max(most[k], from.row(r)[k] * scale);
-    }
     for (int64_t r = first; r < last; ++r) {
       for (size_t k = 0; k < width; ++k) {
         const float exponential = std::exp(from.row(r)[k] * scale - most[k]);

@@ -20,9 +20,8 @@ Matrix Scale::run(const Run& run) const {
   if (weight.values.size() == factor.size())
     std::transform(weight.values.begin(), weight.values.end(), factor.begin(), [&](float f) { return plus + f; });
   auto y = run.made(from.rows, from.columns);
-  for (int64_t r = 0; r < y.rows; ++r) {
+  for (int64_t r = 0; r < y.rows; ++r)
     for (int64_t k = 0; k < y.columns; ++k) y.row(r)[k] = from.row(r)[k] * factor[k];
-  }
   return y;
 }
 

@@ -15,9 +15,8 @@ int64_t Select::columns(const Widths& widths) const {
 Matrix Select::run(const Run& run) const {
   const Matrix& from = run.in(x);
   auto y = run.made(from.rows, chosen.size());
-  for (int64_t r = 0; r < y.rows; ++r) {
+  for (int64_t r = 0; r < y.rows; ++r)
     for (size_t k = 0; k < chosen.size(); ++k) y.row(r)[k] = from.row(r)[chosen[k]];
-  }
   return y;
 }
 

@@ -36,9 +36,8 @@ Matrix Standardize::run(const Run& run) const {
     const double count = last - first;
     std::fill(mean.begin(), mean.end(), 0.0);
     std::fill(factor.begin(), factor.end(), 0.0);
-    for (int64_t r = first; r < last; ++r) {
+    for (int64_t r = first; r < last; ++r)
       for (size_t k = 0; k < mean.size(); ++k) mean[k] += from.row(r)[k];
-    }
     for (double& sum : mean) sum /= count;
     for (int64_t r = first; r < last; ++r) {
       for (size_t k = 0; k < mean.size(); ++k) {
@@ -47,9 +46,8 @@ Matrix Standardize::run(const Run& run) const {
       }
     }
     for (double& square : factor) square = 1.0 / std::sqrt(square / count + epsilon);
-    for (int64_t r = first; r < last; ++r) {
+    for (int64_t r = first; r < last; ++r)
       for (size_t k = 0; k < mean.size(); ++k) y.row(r)[k] = ((from.row(r)[k] - mean[k]) * factor[k]);
-    }
   }
   return y;
 }

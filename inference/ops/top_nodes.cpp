@@ -1,4 +1,3 @@
-
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -140,9 +139,8 @@ Matrix TopNodes::run(const Run& run) const {
   std::vector<int64_t> kept;
   for (int64_t g = 0; g < graphs.rows; ++g) {
     const int64_t first = graphs.row_ptr[g], count = graphs.row_ptr[g + 1] - first;
-    for (int64_t i = first; i < first + count; ++i) {
+    for (int64_t i = first; i < first + count; ++i)
       if (graphs.column_of[i] != i) run.fail("nodes that are not each of one graph");
-    }
     const int64_t keep = kept_nodes(count, ratio), before = left->graph_ptr.back();
     kept.resize(before + keep);
     choose_nodes(std::span(scores.data() + first, count), keep, tie, first, kept.data() + before);

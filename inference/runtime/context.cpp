@@ -104,9 +104,8 @@ const SparseMatrix& Run::matrix(const MatrixRef& name, int64_t columns) const {
 }
 
 std::string ScriptWriter::weight(const WeightRef& weight) {
-  for (const auto& [attribute, name] : attributes_) {
+  for (const auto& [attribute, name] : attributes_)
     if (name == weight.name) return "self." + attribute;
-  }
   auto attribute = fmt::format("weight_{}", attributes_.size());
   attributes_.emplace(attribute, weight.name);
   return "self." + attribute;

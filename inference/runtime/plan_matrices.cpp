@@ -45,10 +45,9 @@ SparseMatrix normalized(const SparseMatrix& matrix) {
     for (const int64_t e : entries_of(matrix.row_ptr, r)) degree += value(e);
     root[r] = 1.0F / std::sqrt(degree);
   }
-  for (int64_t r = 0; r < matrix.rows; ++r) {
+  for (int64_t r = 0; r < matrix.rows; ++r)
     for (const int64_t e : entries_of(matrix.row_ptr, r))
       values->push_back(value(e) * root[r] * root[matrix.column_of[e]]);
-  }
   auto result = matrix;
   result.values = values->data();
   result.owner =
@@ -59,9 +58,8 @@ SparseMatrix normalized(const SparseMatrix& matrix) {
 /// The row of each column, where each column has one entry.
 std::vector<int32_t> row_of_columns(const plans::CsrMatrix& of, int64_t columns) {
   std::vector<int32_t> rows(columns, -1);
-  for (int64_t row = 0; row < of.rows; ++row) {
+  for (int64_t row = 0; row < of.rows; ++row)
     for (const int64_t e : entries_of(of.row_ptr, row)) rows[of.columns[e]] = row;
-  }
   return rows;
 }
 
@@ -174,15 +172,14 @@ const Pool& PlanMatrices::pool(const MatrixRef& name) {
     }
     if (source.stages.empty()) throw BundleError("message plan: pool {}: no stages", to_string(name));
   };
-  if (name.kind == MatrixRef::Kind::nodes) {
+  if (name.kind == MatrixRef::Kind::nodes)
     stages(plan_.readout.nodes);
-  } else if (name.kind == MatrixRef::Kind::configurable) {
+  else if (name.kind == MatrixRef::Kind::configurable)
     stages(plan_.readout.configurable);
-  } else if (name.kind == MatrixRef::Kind::tied) {
+  else if (name.kind == MatrixRef::Kind::tied)
     stages(plan_.readout.tied);
-  } else {
+  else
     result.stages.push_back(&matrix(name));
-  }
   for (const SparseMatrix* stage : result.stages) {
     std::vector<double> sums(stage->rows);
     for (size_t r = 0; r < sums.size(); ++r) {

@@ -1,12 +1,12 @@
 #include "inference/runtime/references.h"
 
 #include <array>
-#include <charconv>
 #include <optional>
 
 #include <fmt/format.h>
 
 #include "base/index_range.h"
+#include "base/numbers.h"
 
 namespace foretime::inference {
 namespace {
@@ -54,12 +54,9 @@ bool take(std::string_view& text, std::string_view beginning) {
   return true;
 }
 
-std::optional<int32_t> take_number(std::string_view& text) {
-  int32_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || value < 0 || value > (1 << 24)) return std::nullopt;
-  text.remove_prefix(end - text.data());
-  return value;
+std::optional<int32_t> take_index(std::string_view& text) {
+  const auto value = take_number<int32_t>(text);
+  return value && *value >= 0 && *value <= (1 << 24) ? value : std::nullopt;
 }
 
 }  // namespace
@@ -82,12 +79,11 @@ std::string to_string(const MatrixRef& matrix) {
 }
 
 Value parse_value(std::string_view name) {
-  for (int32_t i = 0; i < kInputs; ++i) {
+  for (int32_t i = 0; i < kInputs; ++i)
     if (name == kInputNames[i]) return {i};
-  }
   auto rest = name;
   if (take(rest, "v")) {
-    const auto number = take_number(rest);
+    const auto number = take_index(rest);
     if (number && rest.empty()) return {*number + kInputs};
   }
   throw BundleError("graph: value '{:.60}', expected an input or v0, v1, …", name);
@@ -103,12 +99,12 @@ MatrixRef parse_matrix(std::string_view name) {
     }
     if (!take(rest, before)) continue;
     if (numbers > 0) {
-      const auto number = take_number(rest);
+      const auto number = take_index(rest);
       if (!number || !take(rest, after)) continue;
       matrix.at = is_of_graphs(kind) ? *number + kInputs : *number;
     }
     if (numbers > 1) {
-      const auto number = take_number(rest);
+      const auto number = take_index(rest);
       if (!number) continue;
       matrix.relation = *number;
     }

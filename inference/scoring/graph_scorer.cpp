@@ -273,8 +273,8 @@ std::vector<float> GraphScorer::score_layouts(std::span<const int8_t> layouts, i
     auto coded = code_layouts(group_.layout.nodes, layouts.subspan(first * row), candidates - first);
     if (coded.full >= 0 && model_->spec().compares_candidates)
       throw DataError(
-          "layouts: candidate {} has the 257th distinct layout of node {}, expected at most 256 in one call "
-          "of a model that compares candidates",
+          "layouts: candidate {} has the 257th distinct layout of node {}, expected at most 256 in one call of a model "
+          "that compares candidates",
           coded.candidates, configurable_[coded.full]);
     data::Group group = group_;
     group.candidates = coded.candidates;

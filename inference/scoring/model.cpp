@@ -67,20 +67,18 @@ void Model::check_graphs(const data::Group& group) const {
   if (graphs.feature_count != spec_.feature_count)
     throw DataError("{}: {} columns of node features, expected {} as the model was trained on", group.name,
                     graphs.feature_count, spec_.feature_count);
-  for (const uint8_t type : graphs.node_types) {
+  for (const uint8_t type : graphs.node_types)
     if (type >= spec_.node_type_count)
       throw DataError("{}: node type {}, expected below {} as the model was trained on", group.name, type,
                       spec_.node_type_count);
-  }
 }
 
 std::vector<float> Model::score_group(const data::Group& group, std::span<const int64_t> candidates,
                                       std::vector<float>* failures) const {
   check_graphs(group);
-  for (const int64_t c : candidates) {
+  for (const int64_t c : candidates)
     if (c < 0 || c >= group.candidates)
       throw DataError("{}: candidate {}, expected 0 … {}", group.name, c, group.candidates - 1);
-  }
   const auto pruned = data::pruned_group(group, spec_.prune_hops);
   return score_candidates(*this, pruned, plans::make_plan_source(pruned, spec_.graph.request), candidates, failures);
 }
@@ -111,9 +109,8 @@ std::vector<double> Model::seconds(std::span<const float> scores, std::span<cons
   auto runtimes = this->runtimes(scores, flops);
   if (spec_.unit == data::RuntimeUnit::normalized)
     throw WrongKind("the model predicts run times relative to the default tile's, not in seconds");
-  if (spec_.unit == data::RuntimeUnit::nanoseconds) {
+  if (spec_.unit == data::RuntimeUnit::nanoseconds)
     for (double& runtime : runtimes) runtime *= 1e-9;
-  }
   return runtimes;
 }
 
@@ -125,11 +122,10 @@ data::FeaturizerPtr featurizer_of(const ScoringSpec& spec) {
 std::vector<data::GroupHeader> list_groups(const Model& model, const std::vector<std::string>& files) {
   const auto& spec = model.spec();
   auto headers = data::list_groups(files, ".", spec.kind, {}, featurizer_of(spec));
-  for (const auto& header : headers) {
+  for (const auto& header : headers)
     if (header.feature_count != spec.feature_count)
       throw DataError("{}: {} node features, the model was trained on {}", header.file.string(), header.feature_count,
                       spec.feature_count);
-  }
   data::check_columns(headers, spec.columns, "the model");
   return headers;
 }

@@ -1,9 +1,7 @@
 #include "jobs/agent/agent.h"
 
 #include <algorithm>
-#include <atomic>
 #include <functional>
-#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -171,11 +169,9 @@ class AgentLoop {
   }
 
   void obey_directives(double now) {
-    for (const auto& [token, directive] : heartbeat_.take_directives()) {
-      for (auto& held : jobs_) {
+    for (const auto& [token, directive] : heartbeat_.take_directives())
+      for (auto& held : jobs_)
         if (held.job->lease().token == token) obey(*held.job, directive, now);
-      }
-    }
   }
 
   void obey(AgentJob& job, Directive directive, double now) {
@@ -271,11 +267,10 @@ class AgentLoop {
         if (result.outcome != Outcome::preempted && result.outcome != Outcome::error) ++finished_;
       }
       job.mark_recorded();
-      if (done.next) {
+      if (done.next)
         accept(*done.next);
-      } else if (claimed && !options_.until_empty) {
+      else if (claimed && !options_.until_empty)
         schedule_.wait_after_claim(true);
-      }
     });
   }
 
@@ -363,9 +358,8 @@ class AgentLoop {
     const auto blamed_jobs = classifier_.health().blamed_jobs();
     if (blamed_jobs.empty()) return;
     link_.reach_or_pause([&] {
-      for (const auto& job : blamed_jobs) {
+      for (const auto& job : blamed_jobs)
         if (const auto record = link_.queue().find(job)) classifier_.health().update_failures(job, record->failures);
-      }
     });
   }
 

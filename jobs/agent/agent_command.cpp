@@ -6,14 +6,15 @@
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 #include <unistd.h>
-#include <yaml-cpp/yaml.h>
 
 #include "base/atomic_file.h"
 #include "base/files.h"
+#include "base/numbers.h"
 #include "base/open_mpi.h"
 #include "base/process_secrets.h"
 #include "configs/load.h"
 #include "configs/run_mark.h"
+#include "configs/yaml_reader.h"
 #include "jobs/agent/attempt_folder.h"
 #include "jobs/agent/run_folder.h"
 #include "jobs/artifacts/s3_store.h"
@@ -59,20 +60,16 @@ fs::path stored_checkpoint(const std::string& job, const std::string& path, cons
   const auto [real, own] = find_published(job, path, options);
   if (!own && files().exists(real)) throw JobsError("{}: {}: {}", what, real.string(), not_made_by(job));
   if (!files().exists(real / kManifest))
-    throw JobsError(
-        "{}: {}: no whole checkpoint there (no {}); is {} the run root of the agent that wrote "
-        "it?",
-        what, real.string(), kManifest, roots.runs.string());
+    throw JobsError("{}: {}: no whole checkpoint there (no {}); is {} the run root of the agent that wrote it?", what,
+                    real.string(), kManifest, roots.runs.string());
   return real;
 }
 
 /// The step of a checkpoint's folder; -1 where it is none.
 int64_t step_of_folder(const fs::path& folder) {
+  constexpr std::string_view kStep = "step-";
   const auto name = folder.filename().string();
-  const auto digits = name.substr(std::min<size_t>(name.size(), 5));
-  const bool number = name.starts_with("step-") && !digits.empty() && digits.size() <= 18 &&
-                      digits.find_first_not_of("0123456789") == std::string::npos;
-  return number ? std::stoll(digits) : -1;
+  return name.starts_with(kStep) ? parse_number<int64_t>(name.substr(kStep.size())).value_or(-1) : -1;
 }
 
 /// Returns the checkpoint from which a training continues: the published one, or, if it is missing or damaged (the
@@ -175,8 +172,8 @@ std::vector<std::string> program_words(const Lease& lease, const Parameters& par
   const auto& programs = options.roots.programs;
   if (programs.empty())
     throw JobUnusable(
-        "job {}: runs {}, and this agent runs no programs of sweeps; start agents with --programs FOLDER, "
-        "the folder to run them in, where you trust whoever may submit; then foretime retry {}",
+        "job {}: runs {}, and this agent runs no programs of sweeps; start agents with --programs FOLDER, the folder "
+        "to run them in, where you trust whoever may submit; then foretime retry {}",
         lease.job, trial.program.empty() ? "a command" : trial.program,
         lease.spec.sweep.empty() ? lease.job : lease.spec.sweep);
   const auto program = trial.program.empty() ? fs::path() : programs / trial.program;
@@ -230,27 +227,28 @@ void check_override(const std::string& key, const std::string& value) {
 std::vector<std::string> evaluate_arguments(const JobSpec& spec, const AgentOptions& options,
                                             const std::optional<JobRecord>& needed, const FetchedArtifact& fetched) {
   std::vector<std::string> files, sets;
-  try {
-    const auto yaml = YAML::Load(spec.settings);
-    if (yaml.IsMap()) {
-      for (const auto& file : yaml["files"]) files.push_back(file.as<std::string>());
-      for (const auto& item : yaml["set"]) {
-        check_override(item.first.as<std::string>(), item.second.as<std::string>());
-        sets.push_back(item.first.as<std::string>() + "=" + item.second.as<std::string>());
-      }
-    } else if (!yaml.IsNull()) {
-      throw JobUnusable("job {}: settings: expected a map with files and set", spec.id);
+  const auto origin = fmt::format("job {}: settings", spec.id);
+  const configs::YamlEntry map{"", configs::parse_document(spec.settings, origin), origin};
+  std::vector<configs::YamlEntry> entries;
+  if (!map.node.IsNull()) entries = configs::items_of(map, origin, "", {"files", "set"});
+  for (const auto& entry : entries) {
+    if (entry.key == "files") {
+      for (const YAML::Node& file : entry.node)
+        files.push_back(configs::text_in({entry.key, file, entry.place}, Limits::kPath));
+      continue;
     }
-  } catch (const YAML::Exception& error) {
-    throw JobUnusable("job {}: settings: not YAML, expected a map with files and set: {}", spec.id, error.what());
+    for (const auto& item : configs::items_of(entry, origin, "", {})) {
+      if (!item.node.IsScalar()) configs::fail(item, "found no text, expected the value of a setting");
+      check_override(item.key, item.node.Scalar());
+      sets.push_back(item.key + "=" + item.node.Scalar());
+    }
   }
   if (files.size() > kEvaluatedFiles)
     throw JobUnusable("files: {}, at most {}; use patterns", files.size(), kEvaluatedFiles);
   std::vector<std::string> arguments = {"evaluate", needed_run(spec, options, needed, fetched).string()};
-  for (const auto& file : files) {
+  for (const auto& file : files)
     arguments.push_back(
         or_unusable([&] { return allowed_pattern("files", file, data_base(options.roots), options.roots.data); }));
-  }
   std::vector<std::string> roots;
   for (const auto& root : options.roots.data) roots.push_back(root.string());
   sets.push_back("data.allowed_roots=" + nlohmann::json(roots).dump());

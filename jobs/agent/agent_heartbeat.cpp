@@ -107,9 +107,8 @@ void Heartbeat::renew_all() {
   }
   queue_->heartbeat_agent(info);
   lock.lock();
-  for (const auto& [token, directive] : found) {
+  for (const auto& [token, directive] : found)
     if (leases_.count(token) != 0) directives_[token] = directive;
-  }
   const bool any = !directives_.empty();
   lock.unlock();
   if (any) wake_();

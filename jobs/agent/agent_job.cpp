@@ -1,10 +1,6 @@
 #include "jobs/agent/agent_job.h"
 
 #include <algorithm>
-#include <cerrno>
-#include <cmath>
-#include <cstring>
-#include <utility>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -14,7 +10,6 @@
 #include "base/foreign_file.h"
 #include "base/process.h"
 #include "configs/load.h"
-#include "jobs/agent/agent_command.h"
 #include "jobs/agent/run_folder.h"
 #include "jobs/error.h"
 #include "jobs/queue/job.h"

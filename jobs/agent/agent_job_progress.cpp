@@ -49,10 +49,9 @@ void AgentJob::log_useless(const std::string& what) {
 std::map<std::string, double> AgentJob::limited_values(const std::map<std::string, double>& numbers,
                                                        const ProgressMessage& message) {
   std::string invalid_entries;
-  for (const auto& [name, found] : message.invalid_entries) {
+  for (const auto& [name, found] : message.invalid_entries)
     if (logged_entries_.size() < kProgressMetrics && logged_entries_.insert(name).second)
       invalid_entries += fmt::format("{}{}: found {}", invalid_entries.empty() ? "" : "; ", name, found);
-  }
   if (!invalid_entries.empty()) log_useless(invalid_entries + ": left out, expected numbers");
   if (numbers.size() <= kProgressMetrics) return numbers;
   std::map<std::string, double> some;

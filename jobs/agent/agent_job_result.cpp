@@ -1,5 +1,4 @@
 // How the exit of an attempt becomes its result.
-#include <algorithm>
 #include <cmath>
 #include <csignal>
 #include <cstring>
@@ -72,9 +71,8 @@ void AgentJob::finish_end() {
   metrics_ = std::move(end_.metrics);
   checkpoint_ = end_.checkpoint;
   if (result_.checkpoint.empty()) result_.checkpoint = checkpoint_;
-  for (const auto& [name, value] : metrics_) {
+  for (const auto& [name, value] : metrics_)
     if (std::isfinite(value)) result_.metrics[name] = value;
-  }
   if (const auto found = result_.metrics.find(lease_.spec.metric); found != result_.metrics.end())
     result_.objective = found->second;
   result_.history = history::pack(

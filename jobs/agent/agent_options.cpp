@@ -22,37 +22,6 @@ namespace fs = std::filesystem;
 constexpr const char *kCommand = "{command}", *kHosts = "{hosts}";
 constexpr std::array<const char*, 4> kVariables = {"{ranks}", "{cpus}", "{gpus}", "{threads}"};
 
-}  // namespace
-
-std::vector<std::string> split_words(const std::string& text) {
-  std::vector<std::string> words;
-  std::string word;
-  bool inside = false;
-  char quote = 0;
-  for (const char c : text) {
-    if (quote != 0) {
-      if (c == quote)
-        quote = 0;
-      else
-        word += c;
-    } else if (c == '"' || c == '\'') {
-      quote = c;
-      inside = true;
-    } else if (c == ' ' || c == '\t' || c == '\n') {
-      if (inside) words.push_back(std::exchange(word, ""));
-      inside = false;
-    } else {
-      word += c;
-      inside = true;
-    }
-  }
-  if (quote != 0) throw JobsError("launcher '{}': {} is not closed", text, quote);
-  if (inside) words.push_back(word);
-  return words;
-}
-
-namespace {
-
 void check_names(const std::string& text, const std::string& word, bool over_hosts) {
   for (size_t open = word.find('{'); open != std::string::npos; open = word.find('{', open + 1)) {
     const auto close = word.find('}', open);
@@ -95,6 +64,33 @@ fs::path real_folder(const char* what, const fs::path& path) {
 
 }  // namespace
 
+std::vector<std::string> split_words(const std::string& text) {
+  std::vector<std::string> words;
+  std::string word;
+  bool inside = false;
+  char quote = 0;
+  for (const char c : text) {
+    if (quote != 0) {
+      if (c == quote)
+        quote = 0;
+      else
+        word += c;
+    } else if (c == '"' || c == '\'') {
+      quote = c;
+      inside = true;
+    } else if (c == ' ' || c == '\t' || c == '\n') {
+      if (inside) words.push_back(std::exchange(word, ""));
+      inside = false;
+    } else {
+      word += c;
+      inside = true;
+    }
+  }
+  if (quote != 0) throw JobsError("launcher '{}': {} is not closed", text, quote);
+  if (inside) words.push_back(word);
+  return words;
+}
+
 Launcher::Launcher(const std::string& text, bool in_step, bool over_hosts)
     : text_(over_hosts && text == "auto" ? "mpirun" : text) {
   if (text_ == "auto" || (text_ == "direct" && !over_hosts)) return;
@@ -109,19 +105,17 @@ Launcher::Launcher(const std::string& text, bool in_step, bool over_hosts)
         "which say where jobs run",
         text);
   const auto commands = std::count(words_.begin(), words_.end(), kCommand);
-  for (const auto& word : words_) {
+  for (const auto& word : words_)
     if (word != kCommand) check_names(text, word, over_hosts);
-  }
-  if (commands != 1 || words_.front() == kCommand) {
+  if (commands != 1 || words_.front() == kCommand)
     throw JobsError(
-        "launcher '{}': {}, expected auto, direct, mpirun, srun, or words with one {{command}} after the "
-        "program, such as '{}'",
+        "launcher '{}': {}, expected auto, direct, mpirun, srun, or words with one {{command}} after the program, such "
+        "as '{}'",
         text,
         commands == 0  ? "no {command}"
         : commands > 1 ? "more than one {command}"
                        : "no program",
         kMpirun);
-  }
 }
 
 std::vector<std::string> Launcher::arguments(const Resources& resources, const std::vector<std::string>& command,
@@ -129,12 +123,11 @@ std::vector<std::string> Launcher::arguments(const Resources& resources, const s
   auto words = words_;
   if (words.empty()) {
     if (resources.ranks == 1) return command;
-    if (text_ == "direct") {
+    if (text_ == "direct")
       throw JobsError(
-          "a job of {} ranks cannot be started by the launcher 'direct'; expected mpirun, srun "
-          "or a template (foretime agent --launcher)",
+          "a job of {} ranks cannot be started by the launcher 'direct'; expected mpirun, srun or a template (foretime "
+          "agent --launcher)",
           resources.ranks);
-    }
     words = split_words(kMpirun);
   }
   std::vector<std::string> result;

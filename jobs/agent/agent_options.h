@@ -46,9 +46,9 @@ class Launcher {
   /// these options shorten that. Open MPI waits about twice the SIGKILL time-out whenever it ends a rank, even a dead
   /// one, so the time-out is short; checkpoints are requested over the socket long before SIGTERM.
   static constexpr const char* kMpirun =
-      "mpirun -n {ranks} --bind-to none --oversubscribe -x FORETIME_PROGRESS -x FORETIME_PROGRESS_TCP "
-      "-x FORETIME_PROGRESS_TOKEN -x OMP_NUM_THREADS --mca odls_base_sigkill_timeout 5 "
-      "--mca oob_tcp_keepalive_time 5 --mca oob_tcp_keepalive_intvl 2 --mca oob_tcp_keepalive_probes 3 {command}";
+      "mpirun -n {ranks} --bind-to none --oversubscribe -x FORETIME_PROGRESS -x FORETIME_PROGRESS_TCP -x "
+      "FORETIME_PROGRESS_TOKEN -x OMP_NUM_THREADS --mca odls_base_sigkill_timeout 5 --mca oob_tcp_keepalive_time 5 "
+      "--mca oob_tcp_keepalive_intvl 2 --mca oob_tcp_keepalive_probes 3 {command}";
   /// Runs ranks with srun for an agent that is not itself a step. Jobs get separate CPUs and share the allocation's
   /// memory: otherwise the first step would take all memory, and the next one would wait. srun returns the highest exit
   /// code of its ranks; --wait gives slower ranks a minute, since killing them would hide their codes.

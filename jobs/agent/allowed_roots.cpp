@@ -76,14 +76,6 @@ fs::path resolve(const std::string& what, const fs::path& path) {
   return real;
 }
 
-bool lies_in(const fs::path& path, const fs::path& root) {
-  return std::mismatch(root.begin(), root.end(), path.begin(), path.end()).first == root.end();
-}
-
-bool has_parent_component(const fs::path& path) {
-  return std::any_of(path.begin(), path.end(), [](const fs::path& part) { return part == ".."; });
-}
-
 }  // namespace
 
 std::string trouble_of_root(Files& files, const std::string& what, const fs::path& root) {
@@ -106,7 +98,7 @@ fs::path allowed_path(const std::string& what, const fs::path& path, const fs::p
   const auto real = resolve(what, fs::absolute(base / path));
   std::string names;
   for (const auto& root : roots) {
-    if (lies_in(real, resolve(what, fs::absolute(root)))) return real;
+    if (is_inside(real, resolve(what, fs::absolute(root)))) return real;
     names.append(names.empty() ? "" : ", ").append(root.string());
   }
   refuse(
@@ -127,9 +119,9 @@ std::string allowed_pattern(const std::string& what, const std::string& pattern,
   const auto rest = slash == std::string::npos ? pattern : pattern.substr(slash + 1);
   if (rest.find('\\') != std::string::npos) refuse(what, pattern, "holds a backslash");
   try {
-    for (const auto& one : expand_braces(rest, kExpansions)) {
-      if (has_parent_component(one)) refuse(what, pattern, "'..' after the first of * ? [ {, expected none");
-    }
+    for (const fs::path one : expand_braces(rest, kExpansions))
+      if (std::find(one.begin(), one.end(), "..") != one.end())
+        refuse(what, pattern, "'..' after the first of * ? [ {, expected none");
   } catch (const DataError& error) {
     throw JobsError("{}: {}", what, std::string(error.what()).substr(0, 300));
   }

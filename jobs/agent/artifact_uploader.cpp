@@ -2,12 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
+#include <string_view>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "base/numbers.h"
 #include "jobs/error.h"
 
 namespace foretime::jobs {
@@ -223,7 +224,8 @@ void ArtifactUploader::State::remove_leftovers(const Lease& lease) {
   for (const auto& [role, artifact] : queue->artifacts(lease.job).by_role) kept.insert(artifact.name);
   auto& store = stores->at(address);
   for (const auto& name : store.list(lease.job)) {
-    const auto fence = std::atoll(name.c_str());
+    std::string_view text = name;
+    const auto fence = take_number<int64_t>(text).value_or(0);
     if (!kept.contains(name) && fence >= 1 && fence <= lease.fence) store.remove(lease.job + "/" + name);
   }
 }

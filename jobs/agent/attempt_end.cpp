@@ -1,7 +1,6 @@
 #include "jobs/agent/attempt_end.h"
 
 #include <algorithm>
-#include <optional>
 #include <utility>
 
 #include <fmt/format.h>
@@ -78,10 +77,9 @@ void AttemptEnd::require_result() {
 std::string AttemptEnd::unpublished_checkpoint() {
   const auto& runs = roots.runs;
   const auto own = folder / "checkpoints";
-  if (files().is_folder(own)) {
+  if (files().is_folder(own))
     if (const auto newest = newest_whole_checkpoint(own); !newest.empty())
       return newest.lexically_relative(runs).string();
-  }
   // The previous attempt may still run behind a broken network, and remove that checkpoint when it writes newer ones.
   if (!resumed_from.empty() && keep_checkpoints(resumed_from, folder))
     return (own / resumed_from.filename()).lexically_relative(runs).string();
@@ -144,9 +142,8 @@ void AttemptEnd::read_printed_metrics() {
   if (!json.is_object()) return;
   const auto listed = json.find("metrics");
   if (listed == json.end() || !listed->is_object()) return;
-  for (const auto& [name, value] : listed->items()) {
+  for (const auto& [name, value] : listed->items())
     if (value.is_number() && metrics.size() < kProgressMetrics) metrics[name] = value.get<double>();
-  }
 }
 
 }  // namespace foretime::jobs

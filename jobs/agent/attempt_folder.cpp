@@ -1,8 +1,5 @@
 #include "jobs/agent/attempt_folder.h"
 
-#include <algorithm>
-#include <charconv>
-
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 #include <unistd.h>
@@ -10,6 +7,7 @@
 #include "base/atomic_file.h"
 #include "base/files.h"
 #include "base/foreign_file.h"
+#include "base/numbers.h"
 #include "jobs/queue/queue.h"
 
 namespace foretime::jobs {
@@ -23,12 +21,8 @@ constexpr const char* kMark = "attempt.json";
 constexpr uint64_t kMarkBytes = 4096;
 
 /// Reads the digits at the start of `text` and removes them from it. Empty where there are none, or too many.
-std::optional<int64_t> take_number(std::string_view& text) {
-  int64_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || number < 0 || text.starts_with('-')) return std::nullopt;
-  text.remove_prefix(end - text.data());
-  return number;
+std::optional<int64_t> take_digits(std::string_view& text) {
+  return text.starts_with('-') ? std::nullopt : take_number<int64_t>(text);
 }
 
 Json mark_of(const fs::path& attempt, const AttemptOwner& owner) {
@@ -42,14 +36,14 @@ std::optional<AttemptName> parse_attempt_name(std::string_view name) {
   AttemptName parsed;
   if (const auto at = name.rfind(kRemoved); at != std::string_view::npos && name.ends_with(kAsideSuffix)) {
     auto pid = name.substr(at + kRemoved.size());
-    if (!take_number(pid) || pid != kAsideSuffix) return std::nullopt;
+    if (!take_digits(pid) || pid != kAsideSuffix) return std::nullopt;
     parsed.half_removed = true;
     name = name.substr(0, at);
   }
   parsed.name = name;
   if (!name.starts_with(kAttempt)) return std::nullopt;
   name.remove_prefix(kAttempt.size());
-  const auto fence = take_number(name);
+  const auto fence = take_digits(name);
   if (!fence) return std::nullopt;
   parsed.fence = *fence;
   if (!name.empty() && (name.front() != '-' || !is_id(std::string(name.substr(1))))) return std::nullopt;

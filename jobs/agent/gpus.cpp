@@ -2,15 +2,16 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <filesystem>
-#include <fstream>
 #include <memory>
+#include <sstream>
 
 #include <dlfcn.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "base/numbers.h"
+#include "base/read_input.h"
 #include "base/text.h"
 #include "jobs/error.h"
 
@@ -87,8 +88,8 @@ std::vector<Gpu> gpus_of_proc() {
   std::vector<Gpu> gpus;
   for (const auto& folder : folders) {
     auto& gpu = gpus.emplace_back(Gpu{.index = static_cast<int>(gpus.size()), .uuid = {}});
-    std::ifstream file(folder / "information");
-    for (std::string line; std::getline(file, line);)
+    std::istringstream lines(kernel_text(folder / "information"));
+    for (std::string line; std::getline(lines, line);)
       if (const auto at = line.find("GPU-"); line.starts_with("GPU UUID") && at != std::string::npos)
         gpu.uuid = trimmed(line.substr(at));
   }
@@ -107,10 +108,7 @@ std::string text_of(const std::vector<Gpu>& gpus) {
 
 /// Returns the number of devices that an id may mean.
 int64_t count_named(const std::string& id, const std::vector<Gpu>& gpus) {
-  int index = 0;
-  const char* end = id.data() + id.size();
-  if (const auto [stop, error] = std::from_chars(id.data(), end, index); error == std::errc() && stop == end)
-    return std::ranges::count(gpus, index, &Gpu::index);
+  if (const auto index = parse_number<int>(id)) return std::ranges::count(gpus, *index, &Gpu::index);
   if (!id.starts_with("GPU-") && !id.starts_with("MIG-")) return 0;
   int64_t count = 0;
   for (const auto& gpu : gpus) {

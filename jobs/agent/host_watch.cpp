@@ -1,7 +1,6 @@
 #include "jobs/agent/host_watch.h"
 
 #include <algorithm>
-#include <charconv>
 #include <chrono>
 #include <csignal>
 #include <map>
@@ -15,6 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/numbers.h"
 #include "base/process.h"
 #include "base/process_secrets.h"
 #include "base/text.h"
@@ -61,9 +61,8 @@ std::vector<AgentHost> parse_hosts(const std::string& text) {
     if (host.name.empty() || host.name.find_first_of(" \t\n/{}'\"") != std::string::npos || host.name.front() == '-')
       throw JobsError("--hosts: found '{}', {}", printable(entry), expected);
     if (colon != std::string::npos) {
-      const auto number = entry.substr(colon + 1);
-      const auto [stop, error] = std::from_chars(number.data(), number.data() + number.size(), host.cpus);
-      if (error != std::errc() || stop != number.data() + number.size() || host.cpus < 1 || host.cpus > kMostCpusOfHost)
+      host.cpus = parse_number<int64_t>(entry.substr(colon + 1)).value_or(0);
+      if (host.cpus < 1 || host.cpus > kMostCpusOfHost)
         throw JobsError("--hosts: found '{}', {}", printable(entry), expected);
     }
     if (std::ranges::any_of(hosts, [&](const AgentHost& other) { return other.name == host.name; }))
@@ -89,11 +88,10 @@ HostProbe command_probe(const std::string& text, double seconds) {
         for (auto at = word.find(kHost); at != std::string::npos; at = word.find(kHost, at + host.size()))
           word.replace(at, std::string_view(kHost).size(), host);
       const auto process = spawn_quiet(filled);
-      if (process < 0) {
+      if (process < 0)
         silent.insert(host);
-      } else {
+      else
         asked[process] = host;
-      }
     }
     for (const double end = steady_seconds() + seconds; !asked.empty();) {
       const bool late = steady_seconds() >= end;

@@ -5,7 +5,6 @@
 
 #include <fmt/format.h>
 
-#include "base/text.h"
 #include "jobs/queue/job.h"
 
 namespace foretime::jobs {

@@ -202,9 +202,8 @@ void NodeHealth::ended(const Lease& lease, const JobResult& result, double now) 
 std::vector<std::string> NodeHealth::blamed_jobs() const {
   std::vector<std::string> jobs;
   if (trouble_.empty() || !last_found_.empty()) return jobs;
-  for (const auto& [job, failures] : failed_) {
+  for (const auto& [job, failures] : failed_)
     if (failures != kExonerated && jobs.size() < kBlamedJobs) jobs.push_back(job);
-  }
   return jobs;
 }
 

@@ -1,7 +1,6 @@
 #include "jobs/agent/old_attempts.h"
 
 #include <algorithm>
-#include <optional>
 #include <set>
 #include <utility>
 
@@ -12,7 +11,6 @@
 #include "base/atomic_file.h"
 #include "base/files.h"
 #include "base/foreign_file.h"
-#include "jobs/agent/attempt_folder.h"
 
 namespace foretime::jobs {
 namespace {
@@ -110,10 +108,9 @@ std::vector<fs::path> old_attempts(const fs::path& runs, const JobRecord& job, c
       attempts.push_back(std::move(attempt));
   }
   std::set<fs::path> needed;
-  if (!attempts.empty()) {
+  if (!attempts.empty())
     for (const auto& attempt : attempts)  // several, where Redis gave one fence out twice
       if (attempt.name.fence == attempts.back().name.fence) needed.insert(attempt.folder);
-  }
   const auto checkpoint = (runs / job.checkpoint).lexically_normal();
   std::optional<std::pair<double, fs::path>> best;
   for (const auto& attempt : attempts) {

@@ -170,9 +170,8 @@ std::string checkpoint_damage(const std::filesystem::path& folder) {
 std::filesystem::path newest_whole_checkpoint(const std::filesystem::path& checkpoints) {
   auto found = files().list(checkpoints);
   std::ranges::reverse(found);  // names have their step with leading zeros
-  for (const auto& folder : found) {
+  for (const auto& folder : found)
     if (folder.filename().string().starts_with("step-") && checkpoint_damage(folder).empty()) return folder;
-  }
   return {};
 }
 

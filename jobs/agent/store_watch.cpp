@@ -44,8 +44,8 @@ std::string StoreWatch::trouble_of(const StoreState& state) {
   }
   if (state.identity != identity_ && state.identity.empty())
     return fmt::format(
-        "the queue was emptied ({}): its identity {} is gone, and so are its jobs; submit them "
-        "again, and then start the agents again",
+        "the queue was emptied ({}): its identity {} is gone, and so are its jobs; submit them again, and then start "
+        "the agents again",
         evicted_ > 0 ? fmt::format("Redis has evicted {} keys, by its maxmemory-policy {}", evicted_,
                                    printable(state.eviction_policy))
                      : "by FLUSHALL, for example",

@@ -32,9 +32,8 @@ class SupervisedCommand final : public RunningCommand {
 
   void add_descriptors(std::vector<pollfd>& descriptors) const override {
     descriptors.push_back({process_.status_descriptor(), POLLIN, 0});
-    for (const int stream : streams_) {
+    for (const int stream : streams_)
       if (stream >= 0) descriptors.push_back({stream, POLLIN, 0});
-    }
     channel_.add_descriptors(descriptors);
   }
   std::optional<ExitStatus> poll_exit() override { return process_.poll_exit(); }

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <set>
 #include <string_view>
 #include <utility>
 
@@ -13,6 +12,7 @@
 #include "base/files.h"
 #include "base/foreign_file.h"
 #include "base/hex_digest.h"
+#include "base/numbers.h"
 #include "base/text.h"
 #include "history/run_history.h"
 #include "jobs/queue/job.h"
@@ -81,10 +81,7 @@ void add_folder(PackedArtifact& packed, const fs::path& run, const std::string& 
 }
 
 int64_t step_in_name(const std::string& name) {
-  const auto digits = name.substr(name.rfind('-') + 1);
-  const bool number =
-      !digits.empty() && digits.size() <= 18 && digits.find_first_not_of("0123456789") == std::string::npos;
-  return number ? std::stoll(digits) : 0;
+  return parse_number<int64_t>(name.substr(name.rfind('-') + 1)).value_or(0);
 }
 
 /// The files of one artifact, all intact; else throws JobsError saying what is wrong.
@@ -164,11 +161,10 @@ int64_t best_step_of(const fs::path& run) {
 }
 
 void store_artifact(ArtifactStore& store, const std::string& job, const PackedArtifact& packed) {
-  for (const auto& [name, bytes] : packed.contents) {
+  for (const auto& [name, bytes] : packed.contents)
     if (bytes.size() > store.largest_file())
       throw StoreRefused("{}: {} bytes, and {} takes files of at most {}", name, bytes.size(), store.address(),
                          store.largest_file());
-  }
   for (const auto& [name, bytes] : packed.contents)
     store.put(fmt::format("{}/{}/{}", job, packed.artifact.name, name), bytes);
 }

@@ -8,7 +8,6 @@
 #include <utility>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include "jobs/error.h"
 #include "jobs/queue/job.h"
@@ -71,18 +70,14 @@ std::map<std::string, double> numbers_of(const Json& json, const std::string& ke
 Json json_of(const std::map<std::string, double>& numbers) {
   if (numbers.size() > kProgressMetrics)
     refuse_message(fmt::format("{} metrics, at most {}", numbers.size(), kProgressMetrics));
-  auto json = Json::object();
-  for (const auto& [name, value] : numbers) json[name] = std::isfinite(value) ? Json(value) : Json();
-  return json;
+  return numbers;
 }
 
 Kind kind_of(const Json& json) {
   const auto at = json.find("type");
-  if (at != json.end() && at->is_string()) {
-    for (const auto& [kind, name] : kMessageKinds) {
+  if (at != json.end() && at->is_string())
+    for (const auto& [kind, name] : kMessageKinds)
       if (at->get_ref<const std::string&>() == name) return kind;
-    }
-  }
   refuse_message(fmt::format("type: found {}, expected hello, progress, evaluation, checkpoint or result",
                              at == json.end() ? "nothing" : shown(*at)));
 }
@@ -117,9 +112,8 @@ std::string finished_line(const Json& json) {
 
 std::string to_line(const ProgressMessage& message) {
   Json json;
-  for (const auto& [kind, name] : kMessageKinds) {
+  for (const auto& [kind, name] : kMessageKinds)
     if (kind == message.kind) json["type"] = name;
-  }
   if (message.kind == Kind::hello) {
     json["pid"] = message.pid;
     return finished_line(json);
@@ -128,7 +122,7 @@ std::string to_line(const ProgressMessage& message) {
   if (message.total_steps > 0) json["total_steps"] = message.total_steps;
   switch (message.kind) {
     case Kind::progress:
-      json["loss"] = std::isfinite(message.loss) ? Json(message.loss) : Json();
+      json["loss"] = message.loss;  // written as null unless it is finite
       if (std::isfinite(message.eta_seconds) && message.eta_seconds >= 0) json["eta_seconds"] = message.eta_seconds;
       if (message.scored > 0) json["scored"] = message.scored;
       if (!message.values.empty()) json["values"] = json_of(message.values);

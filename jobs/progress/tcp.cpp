@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <cstring>
 #include <memory>
 
@@ -19,6 +18,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/numbers.h"
 #include "base/text.h"
 #include "jobs/error.h"
 
@@ -43,10 +43,8 @@ Addresses look_up(const std::string& host, int port, int type, int flags, std::s
 }
 
 int port_of(const std::string& text) {
-  int port = -1;
-  const char* end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, port);
-  return error == std::errc() && stop == end && port >= 1 && port <= kLargestPort ? port : -1;
+  const int port = parse_number<int>(text).value_or(-1);
+  return port >= 1 && port <= kLargestPort ? port : -1;
 }
 
 /// HOST and what follows its colon, or nothing.

@@ -1,27 +1,16 @@
 #include "jobs/queue/job_hash.h"
 
 #include <algorithm>
-#include <charconv>
-#include <cstdlib>
 #include <functional>
 #include <initializer_list>
 #include <string_view>
 #include <utility>
 
+#include "base/numbers.h"
 #include "jobs/queue/packed_record.h"
 #include "jobs/redis/redis_client.h"
 
 namespace foretime::jobs {
-namespace {
-
-template <class Number>
-bool parse_whole(const std::string& text, Number& number) {
-  const auto end = text.data() + text.size();
-  const auto [stopped, error] = std::from_chars(text.data(), end, number);
-  return error == std::errc() && stopped == end;
-}
-
-}  // namespace
 
 std::string HashReader::text(const std::string& field, size_t limit) const {
   const auto found = fields_.find(field);
@@ -34,17 +23,17 @@ std::string HashReader::text(const std::string& field, size_t limit) const {
 int64_t HashReader::integer(const std::string& field, int64_t missing) const {
   const auto value = text(field, kNumber);
   if (value.empty()) return missing;
-  int64_t number = 0;
-  if (!parse_whole(value, number)) damaged(field, quoted(value), "an integer");
-  return number;
+  const auto number = parse_number<int64_t>(value);
+  if (!number) damaged(field, quoted(value), "an integer");
+  return *number;
 }
 
 uint64_t HashReader::natural(const std::string& field, uint64_t missing) const {
   const auto value = text(field, kNumber);
   if (value.empty()) return missing;
-  uint64_t number = 0;
-  if (!parse_whole(value, number)) damaged(field, quoted(value), "an integer of 0 or more");
-  return number;
+  const auto number = parse_number<uint64_t>(value);
+  if (!number) damaged(field, quoted(value), "an integer of 0 or more");
+  return *number;
 }
 
 int64_t HashReader::time(const std::string& field) const {
@@ -57,9 +46,8 @@ int64_t HashReader::time(const std::string& field) const {
 std::optional<double> HashReader::number(const std::string& field) const {
   const auto value = text(field, kNumber);
   if (value.empty()) return std::nullopt;
-  char* stopped = nullptr;
-  const double parsed = std::strtod(value.c_str(), &stopped);
-  if (stopped != value.c_str() + value.size()) damaged(field, quoted(value), "a number");
+  const auto parsed = parse_number<double>(value);
+  if (!parsed) damaged(field, quoted(value), "a number");
   return parsed;
 }
 
@@ -214,9 +202,8 @@ Fields packed_fields(const std::string& packed) {
   const auto size = [&](size_t small, size_t most, std::initializer_list<std::pair<size_t, size_t>> longer) {
     const auto head = number(1);
     if (head >= small && head <= small + most) return head - small;
-    for (const auto& [code, bytes] : longer) {
+    for (const auto& [code, bytes] : longer)
       if (head == code) return number(bytes);
-    }
     throw RedisUnavailable("Redis: a packed answer with byte {:#x}; is this really Redis?", head);
   };
   Fields fields;

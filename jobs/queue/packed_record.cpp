@@ -4,11 +4,11 @@
 #include <array>
 #include <regex>
 #include <sstream>
-#include <utility>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "base/numbers.h"
 #include "base/text.h"
 #include "jobs/error.h"
 
@@ -83,7 +83,7 @@ std::optional<Demand> parse_waiting_shape(const std::string& shape) {
   static const std::regex kShape("c([0-9]{1,18})g([0-9]{1,18})(?:p([0-9a-f]{1,16}))?");
   std::smatch parts;
   if (!std::regex_match(shape, parts, kShape)) return std::nullopt;
-  return Demand{std::stoll(parts[1]), std::stoll(parts[2]), parts[3]};
+  return Demand{*parse_number<int64_t>(parts.str(1)), *parse_number<int64_t>(parts.str(2)), parts[3]};
 }
 
 Fields unpacked(const Fields& fields, const std::string& who) {

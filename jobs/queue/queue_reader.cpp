@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "base/numbers.h"
 #include "base/text.h"
 #include "jobs/error.h"
 #include "jobs/queue/job_hash.h"
@@ -21,8 +22,6 @@ constexpr size_t kMostListedMeanings = 5;  // ids that a message about an ambigu
 
 std::string shown(const std::string& text) { return fmt::format("'{}'", printable_utf8(text.substr(0, 64))); }
 
-bool begins_with(const std::string& text, const std::string& prefix) { return text.rfind(prefix, 0) == 0; }
-
 constexpr size_t kMostNamedDamage = 20;
 
 /// Returns the one of `found` that `prefix` means. `what`: job or sweep.
@@ -30,8 +29,8 @@ std::string only(const std::string& what, const std::string& prefix, const std::
   if (!found.empty() && (found.size() == 1 || found.front() == prefix)) return found.front();
   if (found.empty())
     throw JobRefused(
-        "no {} has an id that begins with {}; `foretime status` lists jobs, `foretime "
-        "leaderboard` and `foretime submit` name sweeps",
+        "no {} has an id that begins with {}; `foretime status` lists jobs, `foretime leaderboard` and `foretime "
+        "submit` name sweeps",
         what, shown(prefix));
   const auto last = found.begin() + std::min(found.size(), kMostListedMeanings);
   throw JobRefused("{} {} is ambiguous: it could be {}{}; give more digits", what, shown(prefix),
@@ -150,11 +149,10 @@ void QueueReader::ask_each(const std::string& kind, const std::vector<std::strin
     std::map<size_t, std::string> wrong;
     const auto replies = ask(calls, mark ? &wrong : nullptr);
     for (size_t i = from; i < to; ++i) {
-      if (const auto found = wrong.find(i - from); found != wrong.end()) {
+      if (const auto found = wrong.find(i - from); found != wrong.end())
         mark(names[i], found->second);
-      } else {
+      else
         take(names[i], *replies[i - from]);
-      }
     }
   }
 }
@@ -211,7 +209,7 @@ std::vector<std::string> QueueReader::sweeps_like(const std::string& prefix) {
   const auto replies = ask({{"ZSCORE", key("sweeps"), prefix}}, &wrong);
   if (wrong.empty() && replies[0]->type != REDIS_REPLY_NIL) return {prefix};
   auto found = ids("ZREVRANGE", key("sweeps"), kMostIdsOfSortedSet);
-  std::erase_if(found, [&](const auto& id) { return !begins_with(id, prefix); });
+  std::erase_if(found, [&](const auto& id) { return !id.starts_with(prefix); });
   return found;
 }
 
@@ -260,11 +258,10 @@ JobArtifacts QueueReader::artifacts(const std::string& id) {
   std::map<size_t, std::string> wrong;
   const auto replies = ask({{"HGETALL", key("job:" + id + ":artifacts")}}, &wrong);
   JobArtifacts found;
-  if (wrong.empty()) {
+  if (wrong.empty())
     found = artifacts_of(fields_of(*replies[0]));
-  } else {
+  else
     found.unreadable = wrong.begin()->second;
-  }
   return found;
 }
 
@@ -300,14 +297,14 @@ void QueueReader::find_lost_leases(std::vector<JobRecord>& records) {
   const auto replies = ask(calls, &wrong);
   const auto clock = texts_of(*replies[0]);
   if (clock.size() != 2) return;
-  const double now = 1e3 * std::stod(clock[0]) + 1e-3 * std::stod(clock[1]);
+  const double now =
+      1e3 * parse_number<double>(clock[0]).value_or(0) + 1e-3 * parse_number<double>(clock[1]).value_or(0);
   for (size_t i = 0; i < active.size(); ++i) {
     if (!replies[i + 1]) continue;
-    const auto deadline = text_of(*replies[i + 1]);
+    const double overdue_ms = now - parse_number<double>(text_of(*replies[i + 1])).value_or(now);
     // Agents hear of a lost lease and take the job at the next reaping: a moment is nothing to show.
     constexpr double kMoment = 2000;
-    if (deadline.empty() || now - std::strtod(deadline.c_str(), nullptr) < kMoment) continue;
-    active[i]->overdue_ms = (now - std::strtod(deadline.c_str(), nullptr));
+    if (overdue_ms >= kMoment) active[i]->overdue_ms = overdue_ms;
   }
 }
 
@@ -327,19 +324,17 @@ void QueueReader::scan(const std::vector<std::string>& ids, const std::vector<st
       const bool text = i < reply.elements && reply.element[i]->type == REDIS_REPLY_STRING;
       const auto value = text ? std::string_view(reply.element[i]->str, reply.element[i]->len) : std::string_view();
       any = any || text;
-      if (i < fields.size()) {
+      if (i < fields.size())
         values[i] = value;
-      } else if (text) {
+      else if (text)
         packed[command[i + 1]] = value;
-      }
     }
     try {
       all = unpacked(packed, id);
     } catch (const JobsError&) {  // what it would say is missing
     }
-    for (size_t i = 0; i < fields.size(); ++i) {
+    for (size_t i = 0; i < fields.size(); ++i)
       if (const auto said = all.find(fields[i]); values[i].empty() && said != all.end()) values[i] = said->second;
-    }
     if (any) take(at, values);
     ++at;
   };
@@ -444,11 +439,10 @@ std::vector<std::string> QueueReader::log(const std::string& id, int64_t& total)
   if (wrong.contains(1)) throw DamagedRecord("{}", wrong.at(1));
   auto lines = texts_of(*replies[1]);
   const auto marked = [](const std::string& what) { return "[damaged: " + what + "]"; };
-  for (auto& line : lines) {
+  for (auto& line : lines)
     if (line.size() > Limits::kLogLine)
       line = marked(fmt::format("{}: a line of {} bytes, expected at most {}; was it written by another program?", list,
                                 line.size(), Limits::kLogLine));
-  }
   try {
     if (!wrong.empty()) throw DamagedRecord("{}", wrong.begin()->second);
     const Fields fields = {{"log_lines", text_of(*replies[2])}};

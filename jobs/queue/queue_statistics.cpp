@@ -1,11 +1,10 @@
 #include <algorithm>
-#include <charconv>
 #include <cmath>
-#include <cstdlib>
 #include <utility>
 
 #include <fmt/format.h>
 
+#include "base/numbers.h"
 #include "base/text.h"
 #include "jobs/error.h"
 #include "jobs/queue/job_hash.h"
@@ -62,12 +61,12 @@ constexpr size_t kMostNamedUnreadable = 20;
 
 struct StreamId {
   uint64_t ms = 0, sequence = 0;
-  bool parse(const std::string& text) {
-    const auto end = text.data() + text.size();
-    const auto first = std::from_chars(text.data(), end, ms);
-    if (first.ec != std::errc() || first.ptr == end || *first.ptr != '-') return false;
-    const auto second = std::from_chars(first.ptr + 1, end, sequence);
-    return second.ec == std::errc() && second.ptr == end;
+  bool parse(std::string_view text) {
+    const auto first = take_number<uint64_t>(text);
+    const auto second = text.starts_with('-') ? parse_number<uint64_t>(text.substr(1)) : std::nullopt;
+    ms = first.value_or(0);
+    sequence = second.value_or(0);
+    return first && second;
   }
   /// Returns the greatest id before this one.
   std::string before() const {
@@ -91,11 +90,9 @@ std::string damage(const std::string& key, const std::string& what, const std::s
 }
 
 int64_t score_ms(const std::string& key, const std::string& member, const std::string& score) {
-  char* stopped = nullptr;
-  const double value = std::strtod(score.c_str(), &stopped);
-  if (stopped != score.c_str() + score.size() || !(std::abs(value) < 9e15))
-    damaged(key, "score of " + member, score, "milliseconds since 1970");
-  return value;
+  const auto value = parse_number<double>(score);
+  if (!value || !(std::abs(*value) < 9e15)) damaged(key, "score of " + member, score, "milliseconds since 1970");
+  return *value;
 }
 
 /// Returns a label's value with the escapes of the format.
@@ -103,11 +100,10 @@ std::string label(const std::string& text) {
   std::string escaped;
   for (const char c : text) {
     if (c == '\\' || c == '"') escaped += '\\';
-    if (c == '\n') {
+    if (c == '\n')
       escaped += "\\n";
-    } else {
+    else
       escaped += c;
-    }
   }
   return printable_utf8(escaped);
 }
@@ -190,9 +186,8 @@ QueueStatistics QueueReader::statistics() {
     careful([&] { statistics.artifact_bytes = HashReader(key("artifacts:use"), use).integer("bytes"); });
   }
   size_t at = first_count;
-  for (auto& [state, count] : statistics.jobs) {
+  for (auto& [state, count] : statistics.jobs)
     if (const auto& reply = replies[at++]) count = integer_of(*reply);
-  }
   careful([&] { statistics.waiting_for_programs = count_waiting_for_programs(); });
   if (replies[4]) careful([&] { read_agents(texts_of(*replies[4]), statistics); });
   careful([&] { read_rates(statistics); });
@@ -251,9 +246,8 @@ void QueueReader::read_rates(QueueStatistics& statistics) {
   const auto stream = key("events");
   const int64_t window_start = statistics.now_ms - kWindowMs;
   std::map<std::string, int64_t> counts;
-  for (const auto& counter : kCounters) {
+  for (const auto& counter : kCounters)
     if (std::string_view(counter.total) != "stopped") counts[counter.total] = 0;
-  }
   // Newest first, so that a bound cuts the oldest.
   StreamId oldest;
   int64_t seen = 0;

@@ -2,16 +2,15 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <utility>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
+#include "base/numbers.h"
 #include "base/text.h"
 #include "jobs/error.h"
-#include "jobs/queue/job_hash.h"
 #include "jobs/queue/packed_record.h"
 
 namespace foretime::jobs {
@@ -35,9 +34,8 @@ void append(std::vector<std::string>& arguments, const std::vector<std::string>&
 const redisReply& element(const redisReply& reply, size_t index, const std::string& script) {
   if (index >= reply.elements)
     throw RedisRefused(
-        "script {}: {} answers, expected more than {}; do programs of different versions "
-        "share this Redis?",
-        script, reply.elements, index);
+        "script {}: {} answers, expected more than {}; do programs of different versions share this Redis?", script,
+        reply.elements, index);
   return *reply.element[index];
 }
 
@@ -53,11 +51,10 @@ void throw_if_refused(const redisReply& reply, const std::string& script) {
 int64_t number_at(const redisReply& reply, size_t index, const std::string& script) {
   constexpr double kMost = 9e18;
   const auto text = text_of(element(reply, index, script));
-  char* end = nullptr;
-  const double value = std::strtod(text.c_str(), &end);
-  if (text.empty() || *end != '\0' || !(std::abs(value) < kMost))
+  const auto value = parse_number<double>(text);
+  if (!value || !(std::abs(*value) < kMost))
     throw RedisRefused("script {}: answer {} is '{}', expected a whole number", script, index, printable(text));
-  return value;
+  return *value;
 }
 
 class PublishedWakeUps final : public WakeUps {
@@ -329,8 +326,7 @@ std::optional<StoreState> RedisQueue::store_state() {
   try {
     const auto info = client_.pipeline({{"INFO", "memory"}, {"INFO", "stats"}});
     state.eviction_policy = info_field(text_of(*info[0]), "maxmemory_policy");
-    if (const auto keys = info_field(text_of(*info[1]), "evicted_keys"); !keys.empty())
-      state.evicted_keys = std::atoll(keys.c_str());
+    state.evicted_keys = parse_number<int64_t>(info_field(text_of(*info[1]), "evicted_keys"));
   } catch (const RedisRefused&) {  // this user may not ask
   }
   return state;
@@ -350,10 +346,9 @@ KeptArtifact RedisQueue::run_artifact(const std::string& what, const Lease& leas
   append(arguments,
          {what, std::to_string(settings_.artifact_bytes), here ? std::to_string(artifact.bytes()) : "0", artifact.name,
           nlohmann::json(roles).dump(), ended ? "1" : "", artifact_text(artifact), artifact.store});
-  for (const auto& [file, stored] : artifact.files) {
+  for (const auto& [file, stored] : artifact.files)
     if (here && what == "keep")
       append(arguments, redis_part_keys(fmt::format("{}/{}/{}", lease.job, artifact.name, file), stored.bytes));
-  }
   const auto reply = run("artifact", arguments);
   const auto word = text_of(element(*reply, 0, "artifact"));
   KeptArtifact kept;

@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <sstream>
-#include <system_error>
 
 #include <fmt/format.h>
+
+#include "base/numbers.h"
 
 namespace foretime::jobs {
 namespace {
@@ -29,13 +29,11 @@ std::optional<ManifestLine> parse_manifest_line(std::string_view line) {
     at = end;
   }
   const auto [file, name, seq, number, type, kind] = words;
-  ManifestLine found{.name = name};
-  const auto [stop, error] = std::from_chars(number.data(), number.data() + number.size(), found.sequence);
-  if (count != words.size() || error != std::errc() || stop != number.data() + number.size()) return std::nullopt;
-  if (file != "file" || seq != "seq" || type != "type" || kind.size() != 1 || found.sequence < 1 ||
+  if (count != words.size() || file != "file" || seq != "seq" || type != "type" || kind.size() != 1 ||
       name.find('/') != std::string_view::npos)
     return std::nullopt;
-  found.type = kind.front();
+  const ManifestLine found{.name = name, .sequence = parse_number<int64_t>(number).value_or(0), .type = kind.front()};
+  if (found.sequence < 1) return std::nullopt;
   if (found.type != 'b' && found.type != 'i' && found.type != 'h') return std::nullopt;
   return found;
 }
@@ -57,12 +55,10 @@ std::optional<AppendOnlyManifest> manifest_of_files(const std::vector<std::strin
   for (const auto& name : names) {
     // appendonly.aof.SEQUENCE.base.rdb, ….base.aof or ….incr.aof
     constexpr std::string_view kStart = "appendonly.aof.";
-    AppendOnlyFile file{.name = name};
     if (!name.starts_with(kStart)) return std::nullopt;
-    const auto* end = name.data() + name.size();
-    const auto [stop, error] = std::from_chars(name.data() + kStart.size(), end, file.sequence);
-    const std::string_view rest(stop, end - stop);
-    if (error != std::errc() || file.sequence < 1) return std::nullopt;
+    auto rest = std::string_view(name).substr(kStart.size());
+    AppendOnlyFile file{.name = name, .sequence = take_number<int64_t>(rest).value_or(0)};
+    if (file.sequence < 1) return std::nullopt;
     file.type = rest == ".incr.aof" ? 'i' : rest == ".base.rdb" || rest == ".base.aof" ? 'b' : 'h';
     if (file.type == 'h') return std::nullopt;
     (file.type == 'b' ? bases : all).push_back(file);

@@ -96,9 +96,8 @@ class Guardian {
   void serve() {
     last_user_ = now_ms();
     // A server whose guardian was killed may still be ending; two must never write the same files.
-    while (flock(plan_.server_lock, LOCK_EX | LOCK_NB) != 0) {
+    while (flock(plan_.server_lock, LOCK_EX | LOCK_NB) != 0)
       if (!rest(kStartMs) || has_no_users() || !beat()) return;
-    }
     for (;;) {
       if (server_ < 0 && now_ms() >= next_start_) {
         // What a server lost with its files must be reported, which the next user's start does.
@@ -201,9 +200,8 @@ class Guardian {
     poll(&wait, 1, milliseconds);
     bool continues = true;
     signalfd_siginfo info;
-    while (read(signals_, &info, sizeof(info)) == sizeof(info)) {
+    while (read(signals_, &info, sizeof(info)) == sizeof(info))
       if (info.ssi_signo == SIGTERM) continues = false;
-    }
     return continues;
   }
 

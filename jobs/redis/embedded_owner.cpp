@@ -2,7 +2,6 @@
 
 #include <array>
 #include <cerrno>
-#include <charconv>
 #include <cstdio>
 #include <thread>
 
@@ -12,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/message.h"
+#include "base/numbers.h"
 #include "base/process.h"
 #include "base/text.h"
 #include "jobs/redis/embedded_redis.h"
@@ -35,11 +35,11 @@ std::chrono::nanoseconds file_system_time(const EmbeddedFolder& folder, const De
 }
 
 [[noreturn]] void refuse(const EmbeddedFolder& folder, const FolderOwner& owner) {
-  folder.fail(fmt::format(
-      "process {} on host {} serves it, and its locks are not seen here ({}), as on a mount of NFS with nolock or "
-      "local_lock: run foretime there, or start a Redis that all hosts reach and name it with --redis or "
-      "FORETIME_REDIS",
-      owner.pid, printable(owner.host), host_name()));
+  folder.fail(
+      fmt::format("process {} on host {} serves it, and its locks are not seen here ({}), as on a mount of NFS with "
+                  "nolock or local_lock: run foretime there, or start a Redis that all hosts reach and name it with "
+                  "--redis or FORETIME_REDIS",
+                  owner.pid, printable(owner.host), host_name()));
 }
 
 /// Returns whether that guardian of another machine shows no sign of life. False: its file has gone or was replaced
@@ -94,7 +94,8 @@ std::optional<FolderOwner> owner_of(const EmbeddedFolder& folder) {
   if (host_end == std::string_view::npos || boot_end == std::string_view::npos) return owner;
   owner.host = text.substr(0, host_end);
   owner.boot = text.substr(host_end + 1, boot_end - host_end - 1);
-  std::from_chars(text.data() + boot_end + 1, text.data() + text.size(), owner.pid);
+  auto digits = text.substr(boot_end + 1);
+  owner.pid = take_number<int64_t>(digits).value_or(0);
   return owner;
 }
 

@@ -2,9 +2,7 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
-#include <fstream>
 #include <sstream>
 #include <system_error>
 #include <thread>
@@ -24,6 +22,7 @@
 #include "base/message.h"
 #include "base/process.h"
 #include "base/process_secrets.h"
+#include "base/read_input.h"
 #include "base/text.h"
 #include "jobs/error.h"
 #include "jobs/redis/embedded_guardian.h"
@@ -57,9 +56,7 @@ bool has_given_up(const Descriptor& guardian) {
 /// Finds the memory of this process's command line (proc(5): fields 48 and 49 of stat), where the guardian writes its
 /// title: `pkill -f "foretime agent"` must not hit it, and a list of processes should name it.
 void find_command_line(GuardianPlan& plan) {
-  std::stringstream text;
-  text << std::ifstream("/proc/self/stat").rdbuf();
-  const auto stat = text.str();
+  const auto stat = kernel_text("/proc/self/stat");
   const auto name_end = stat.rfind(')');
   if (name_end == std::string::npos) return;
   std::istringstream fields(stat.substr(name_end + 1));
@@ -144,8 +141,7 @@ std::string EmbeddedFolder::shortage() const {
   constexpr double kMiB = 1 << 20;
   return fmt::format(
       "its file system is full: {:.1f} of {:.1f} MiB are free, and Redis needs {:.1f} MiB to go on (its append-only "
-      "file "
-      "has {:.1f} MiB and is written anew now and then); make room there, for example among the runs in {}, {}",
+      "file has {:.1f} MiB and is written anew now and then); make room there, for example among the runs in {}, {}",
       room / kMiB, (found.f_frsize * found.f_blocks) / kMiB, (kLeastRoom + held) / kMiB, held / kMiB,
       path_.parent_path().string(), kOwn);
 }
@@ -234,8 +230,8 @@ void EmbeddedRedis::ensure() {
     const auto now = std::chrono::steady_clock::now();
     if (answer == Answer::none && !elsewhere.empty() && now - begin > kOtherHostPatience)
       folder_.fail(
-          fmt::format("the server runs on host {}, and its socket reaches no other host ({}): run foretime "
-                      "there, or start a Redis that all hosts reach and name it with --redis or FORETIME_REDIS",
+          fmt::format("the server runs on host {}, and its socket reaches no other host ({}): run foretime there, or "
+                      "start a Redis that all hosts reach and name it with --redis or FORETIME_REDIS",
                       elsewhere, host_name()));
     // The guardian stops a server that was started so.
     if (answer == Answer::wrong_settings && !started && now - begin > kOpenPortPatience)
@@ -262,8 +258,8 @@ bool EmbeddedRedis::try_lock(const Descriptor& file, const char* name, int opera
     if (errno == EWOULDBLOCK) return false;
     if (errno != EINTR)
       folder_.fail(
-          fmt::format("{} cannot be locked: {}; name a folder of runs on a local disk, or a Redis of your own "
-                      "with --redis or FORETIME_REDIS",
+          fmt::format("{} cannot be locked: {}; name a folder of runs on a local disk, or a Redis of your own with "
+                      "--redis or FORETIME_REDIS",
                       name, std::strerror(errno)));
   }
   return true;
@@ -273,8 +269,8 @@ void EmbeddedRedis::lock(const Descriptor& file, const char* name, int operation
   while (!try_lock(file, name, operation)) {
     if (std::chrono::steady_clock::now() > limit)
       folder_.fail(
-          fmt::format("{} was held by others for {:g} s: a server that does not end, or a start that does not "
-                      "come to an end; look at the processes ft-redis and redis-server, and at {}",
+          fmt::format("{} was held by others for {:g} s: a server that does not end, or a start that does not come to "
+                      "an end; look at the processes ft-redis and redis-server, and at {}",
                       name, std::chrono::duration<double>(patience_).count(), (folder_.path() / "redis.log").string()));
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
@@ -284,9 +280,9 @@ StoreRecord EmbeddedRedis::prepare_store() const {
   const auto prepared = prepare_append_only(folder_, accept_loss_);
   if (prepared.repaired_manifest)
     print_message(
-        "foretime: {}: the manifest of the queue's append-only file named files that are not there, as after a "
-        "loss of power, and was repaired; if this folder is a copy that was taken while the queue was in use, its "
-        "last changes may be missing\n",
+        "foretime: {}: the manifest of the queue's append-only file named files that are not there, as after a loss of "
+        "power, and was repaired; if this folder is a copy that was taken while the queue was in use, its last changes "
+        "may be missing\n",
         folder_.path().string());
   if (!prepared.accepted_losses.empty())
     print_message("foretime: {}: the queue continues with what is left: {}\n", folder_.path().string(),
@@ -298,8 +294,8 @@ void EmbeddedRedis::start_guardian(const Descriptor& guardian, const Descriptor&
   const auto program = find_program("redis-server");
   if (program.empty())
     folder_.fail(
-        "redis-server is in none of the folders of PATH: install it (apt install redis-server), or name a "
-        "Redis that runs with --redis or FORETIME_REDIS");
+        "redis-server is in none of the folders of PATH: install it (apt install redis-server), or name a Redis that "
+        "runs with --redis or FORETIME_REDIS");
   check_room();
   const auto owner = claim_ownership(folder_, starting, limit);
   // From here on nobody reaches a server that a killed guardian has left behind.

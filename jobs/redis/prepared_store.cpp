@@ -123,8 +123,7 @@ std::optional<AppendOnlyManifest> what_is_left(const EmbeddedFolder& folder,
   const auto left = manifest_of_files(names);
   if (!left)
     folder.fail(
-        fmt::format("the queue cannot be read from what is left, {}: remove the folder {}, and submit the jobs "
-                    "again",
+        fmt::format("the queue cannot be read from what is left, {}: remove the folder {}, and submit the jobs again",
                     fmt::join(names, ", "), folder.path().string()));
   if (names.empty()) make_empty(folder);
   return names.empty() ? std::nullopt : left;

@@ -3,13 +3,12 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <charconv>
 #include <string_view>
-#include <utility>
 
 #include <fmt/format.h>
 
 #include "base/files.h"
+#include "base/numbers.h"
 #include "base/text.h"
 #include "jobs/error.h"
 
@@ -69,18 +68,16 @@ void RedisClient::throw_error(const std::string& command, const redisReply& repl
   const auto text = error_text(reply);
   const auto quoted = std::string(text.substr(0, kLongestError));
   const auto redacted = [&](const std::string& message) { return redact(message, url_.password); };
-  for (const auto& [word, meaning] : kPassing) {
+  for (const auto& [word, meaning] : kPassing)
     if (starts_with(text, word))
       throw RedisUnavailable(redacted(fmt::format("Redis at {}: {} ({}: {})", name(), meaning, command, quoted)));
-  }
   if (text.find("max number of clients") != std::string_view::npos)
     throw RedisUnavailable("Redis at {}: it has as many clients as it accepts; raise maxclients", name());
   const auto refusal = [&](const auto& advice) {
     return redacted(fmt::format("Redis at {} refused {}: {}{}", name(), command, quoted, advice));
   };
-  for (const auto& [word, what] : kAdvice) {
+  for (const auto& [word, what] : kAdvice)
     if (text.find(word) < 8) throw RedisDenied(refusal(fmt::format("; {}", what)));
-  }
   if (command == "AUTH" || command == "SELECT") throw RedisDenied(refusal(""));  // connect()
   // The scripts declare flags, which came with Redis 7.0.
   const bool old = text.find("Error compiling script") != std::string_view::npos;
@@ -96,8 +93,8 @@ void RedisClient::refuse_eviction() {
   // Where we may read neither, whoever set up the user is trusted with the rest.
   if (!policy.empty() && policy != "noeviction")
     throw RedisDenied(
-        "Redis at {}: maxmemory-policy is {}, so it may drop jobs when memory is short; set "
-        "maxmemory-policy noeviction (redis-cli config set maxmemory-policy noeviction, and in redis.conf)",
+        "Redis at {}: maxmemory-policy is {}, so it may drop jobs when memory is short; set maxmemory-policy "
+        "noeviction (redis-cli config set maxmemory-policy noeviction, and in redis.conf)",
         name(), policy.substr(0, 100));
 }
 
@@ -122,10 +119,9 @@ void RedisClient::connect() {
     arguments.push_back(url_.password);
     if (const auto reply = ask(arguments); is_error(*reply)) throw_error("AUTH", *reply);
   }
-  if (url_.database != 0) {
+  if (url_.database != 0)
     if (const auto reply = ask({"SELECT", std::to_string(url_.database)}); is_error(*reply))
       throw_error("SELECT", *reply);
-  }
   ask({"CLIENT", "SETNAME", "foretime"});  // shown by CLIENT LIST; needs a right that a user may lack
   refuse_eviction();
 }
@@ -135,7 +131,7 @@ void RedisClient::follow(const std::string& moved) {
   const auto space = moved.rfind(' '), colon = moved.rfind(':');
   int64_t port = 0;
   if (space != std::string::npos && colon != std::string::npos && space < colon)
-    std::from_chars(moved.data() + colon + 1, moved.data() + moved.size(), port);
+    port = parse_number<int64_t>(moved.substr(colon + 1)).value_or(0);
   const auto host = port > 0 ? moved.substr(space + 1, colon - space - 1) : "";
   if (port < 1 || port > 65535 || (host.empty() && url_.host.empty()))
     throw RedisUnavailable(
@@ -204,9 +200,8 @@ Reply RedisClient::call(const Arguments& arguments) { return std::move(pipeline(
 
 std::vector<Reply> RedisClient::pipeline(const std::vector<Arguments>& calls) {
   auto replies = exchange(calls);
-  for (size_t i = 0; i < replies.size(); ++i) {
+  for (size_t i = 0; i < replies.size(); ++i)
     if (is_error(*replies[i])) throw_error(calls[i].front(), *replies[i]);
-  }
   return replies;
 }
 
@@ -234,9 +229,8 @@ std::vector<Reply> RedisClient::scripts(const std::string& text, const std::stri
     replies.erase(unknown, replies.end());
     for (auto& reply : exchange(calls)) replies.push_back(std::move(reply));
   }
-  for (const auto& reply : replies) {
+  for (const auto& reply : replies)
     if (is_error(*reply)) throw_error("EVALSHA", *reply);
-  }
   return replies;
 }
 

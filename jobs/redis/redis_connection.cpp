@@ -27,8 +27,6 @@ timeval to_timeval(std::chrono::milliseconds time) {
   return {time.count() / 1000, static_cast<suseconds_t>(time.count() % 1000 * 1000)};
 }
 
-std::string in_seconds(std::chrono::milliseconds time) { return fmt::format("{:g} s", time.count() / 1000.0); }
-
 }  // namespace
 
 std::string unavailable_message(const RedisUrl& url, const std::string& what) {
@@ -82,7 +80,7 @@ void RedisConnection::wait(short events, Deadline deadline, const std::string& d
     pollfd descriptor{context_->fd, events, 0};
     const int ready = left.count() < 0 ? 0 : poll(&descriptor, 1, left.count());
     if (ready > 0) return;
-    if (ready == 0) fail(fmt::format("no answer to {} within {}", doing, in_seconds(timeout_)));
+    if (ready == 0) fail(fmt::format("no answer to {} within {:g} s", doing, timeout_.count() / 1000.0));
     if (errno != EINTR) fail(fmt::format("{}: poll: {}", doing, std::strerror(errno)));
   }
 }

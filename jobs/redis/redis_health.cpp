@@ -1,9 +1,10 @@
 #include "jobs/redis/redis_health.h"
 
-#include <cstdlib>
+#include <string_view>
 
 #include <fmt/format.h>
 
+#include "base/numbers.h"
 #include "jobs/error.h"
 
 namespace foretime::jobs {
@@ -32,17 +33,13 @@ std::string info(RedisClient& client, const std::string& section) {
 std::string memory_warning(RedisClient& client) {
   constexpr double kMuch = 0.8, kMiB = 1 << 20;
   const auto text = info(client, "memory");
-  const auto bytes = [&](const char* field) {
-    const auto value = info_field(text, field);
-    return value.empty() ? 0.0 : std::atof(value.c_str());
-  };
+  const auto bytes = [&](const char* field) { return parse_number<double>(info_field(text, field)).value_or(0); };
   const bool limited = bytes("maxmemory") > 0;
   const double used = bytes("used_memory"), most = bytes(limited ? "maxmemory" : "total_system_memory");
   if (most <= 0 || used < kMuch * most) return "";
   return fmt::format(
       "Redis uses {:.0f} of {:.0f} MiB of {} ({:.0f} %); when it is full, no jobs are taken: raise it, or keep fewer "
-      "jobs "
-      "that ended (foretime agent --keep-jobs, --keep-days)",
+      "jobs that ended (foretime agent --keep-jobs, --keep-days)",
       used / kMiB, most / kMiB, limited ? "maxmemory" : "the machine's memory", 100 * used / most);
 }
 
@@ -71,7 +68,8 @@ RedisHealth examine(RedisClient& client) {
   if (health.maxmemory_policy.empty()) health.maxmemory_policy = info_field(info(client, "memory"), "maxmemory_policy");
 
   auto& warnings = health.warnings;
-  if (!health.version.empty() && std::atoi(health.version.c_str()) < kLeastRedis) {
+  std::string_view version = health.version;
+  if (!version.empty() && take_number<int>(version).value_or(0) < kLeastRedis) {
     health.usable = false;
     warnings.push_back(fmt::format("version {}: Foretime needs Redis {}.0 or newer", health.version, kLeastRedis));
   }

@@ -1,12 +1,12 @@
 #include "jobs/redis/redis_url.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cstdlib>
 #include <string_view>
 
 #include <fmt/format.h>
 
+#include "base/numbers.h"
 #include "base/text.h"
 #include "jobs/error.h"
 
@@ -34,23 +34,22 @@ std::string decoded(std::string_view text, const char* part) {
       continue;
     }
     const auto digits = text.substr(i + 1, 2);
-    unsigned char value = 0;
-    if (digits.size() < 2 || std::from_chars(digits.begin(), digits.end(), value, 16).ptr != digits.end())
+    const auto value = parse_number<unsigned char>(digits, 16);
+    if (digits.size() < 2 || !value)
       refuse_url(fmt::format("the {} has a % without two hexadecimal digits (% itself is %25)", part));
-    if (value == '\0') refuse_url(fmt::format("the {} holds %00", part));
-    out += value;
+    if (*value == '\0') refuse_url(fmt::format("the {} holds %00", part));
+    out += *value;
     i += 2;
   }
   return out;
 }
 
 int64_t number(std::string_view text, const char* part, int64_t lowest, int64_t highest) {
-  int64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || value < lowest || value > highest)
+  const auto value = parse_number<int64_t>(text);
+  if (!value || *value < lowest || *value > highest)
     refuse_url(
         fmt::format("{} '{}': expected a whole number from {} to {}", part, text.substr(0, 40), lowest, highest));
-  return value;
+  return *value;
 }
 
 /// Takes `user:password@` off the front of what follows the scheme.

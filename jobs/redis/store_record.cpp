@@ -2,9 +2,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
-#include <cstring>
-#include <optional>
 #include <string_view>
 
 #include <fcntl.h>
@@ -13,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/descriptor.h"
+#include "base/numbers.h"
 #include "jobs/redis/bounded_text.h"
 #include "jobs/redis/embedded_redis.h"
 
@@ -87,14 +85,14 @@ struct RecordedLine {
   uint64_t checksum = 0;
 };
 
-/// Reads one word of a line up to the next blank, as a number where `value` is one; false where it is not.
+/// Takes one word off a line, up to the next blank, as a number; false where it is none.
 template <class Value>
-bool take_number(std::string_view& line, Value& value, int base) {
+bool take_value(std::string_view& line, Value& value, int base) {
   const auto end = line.find(' ');
-  const auto word = line.substr(0, end);
+  const auto number = parse_number<Value>(line.substr(0, end), base);
   line.remove_prefix(end == std::string_view::npos ? line.size() : end + 1);
-  const auto [stop, error] = std::from_chars(word.data(), word.data() + word.size(), value, base);
-  return error == std::errc() && stop == word.data() + word.size();
+  value = number.value_or(0);
+  return number.has_value();
 }
 
 std::optional<RecordedLine> parse_line(std::string_view line) {
@@ -102,12 +100,12 @@ std::optional<RecordedLine> parse_line(std::string_view line) {
   if (line.size() < 2 || (line[0] != 'b' && line[0] != 'i') || line[1] != ' ') return std::nullopt;
   found.type = line[0];
   line.remove_prefix(2);
-  if (!take_number(line, found.sequence, 10)) return std::nullopt;
+  if (!take_value(line, found.sequence, 10)) return std::nullopt;
   const auto end = line.find(' ');
   if (end == std::string_view::npos || end == 0 || end >= RecordedFile().name.size()) return std::nullopt;
   found.name = line.substr(0, end);
   line.remove_prefix(end + 1);
-  const bool sound = take_number(line, found.bytes, 10) && take_number(line, found.checksum, kHexadecimal);
+  const bool sound = take_value(line, found.bytes, 10) && take_value(line, found.checksum, kHexadecimal);
   return sound && line.empty() && found.bytes >= 0 ? std::optional(found) : std::nullopt;
 }
 

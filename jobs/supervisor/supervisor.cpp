@@ -5,9 +5,8 @@
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
-#include <filesystem>
-#include <fstream>
 #include <functional>
+#include <string_view>
 #include <utility>
 
 #include <fcntl.h>
@@ -20,7 +19,9 @@
 #include "base/duration.h"
 #include "base/files.h"
 #include "base/machine/machine.h"
+#include "base/numbers.h"
 #include "base/process.h"
+#include "base/read_input.h"
 #include "jobs/error.h"
 #include "jobs/supervisor/supervisor_process.h"
 
@@ -77,9 +78,8 @@ std::vector<std::string> merged_environment(const std::map<std::string, std::str
     const std::string entry = *at;
     if (changes.count(entry.substr(0, entry.find('='))) == 0) merged.push_back(entry);
   }
-  for (const auto& [name, value] : changes) {
+  for (const auto& [name, value] : changes)
     if (!value.empty()) merged.push_back(name + "=" + value);
-  }
   return merged;
 }
 
@@ -100,14 +100,13 @@ std::multimap<pid_t, pid_t> living_children() {
   std::multimap<pid_t, pid_t> children;
   std::error_code failure;
   for (std::filesystem::directory_iterator at("/proc", failure), end; !failure && at != end; at.increment(failure)) {
-    const auto name = at->path().filename().string();
-    if (name.find_first_not_of("0123456789") != std::string::npos) continue;
-    std::ifstream file(at->path() / "stat");
-    std::string text;
-    std::getline(file, text, '\0');
+    const auto pid = parse_number<pid_t>(at->path().filename().string());
+    if (!pid) continue;
+    const auto text = kernel_text(at->path() / "stat");
     const auto name_end = text.rfind(')');  // "pid (name) state parent …"
     if (name_end == std::string::npos || name_end + 4 >= text.size() || text[name_end + 2] == 'Z') continue;
-    children.emplace(std::strtol(text.c_str() + name_end + 4, nullptr, 10), std::strtol(name.c_str(), nullptr, 10));
+    auto parent = std::string_view(text).substr(name_end + 4);
+    children.emplace(take_number<pid_t>(parent).value_or(0), *pid);
   }
   return children;
 }
@@ -173,9 +172,8 @@ SupervisedProcess::SupervisedProcess(const Options& options) {
                                                  : program,
            found.error);
   }
-  for (const auto* end : {&output, &status, &standard.first}) {
+  for (const auto* end : {&output, &status, &standard.first})
     if (end->get() >= 0) fcntl(end->get(), F_SETFL, O_NONBLOCK);
-  }
   control_ = std::move(control);
   output_ = std::move(output);
   status_ = std::move(status);

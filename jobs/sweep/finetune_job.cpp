@@ -112,11 +112,10 @@ JobSpec finetune_job(const std::filesystem::path& file, const std::vector<std::s
   }
   if (!name.empty()) spec.name = name;
   const bool has_model = settings.contains("model");
-  if (has_model != spec.after.empty()) {
+  if (has_model != spec.after.empty())
     throw SweepError(
         "{}: found {}, expected one of them: the bundle to tune, or the fine-tuning job whose bundle it is", origin,
         has_model ? "finetune.model and after" : "neither finetune.model nor after");
-  }
   spec.settings = to_yaml(settings);
   try {
     spec.id = job_id(spec);

@@ -1,12 +1,12 @@
 #include "jobs/sweep/leaderboard.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <map>
-#include <system_error>
 
 #include <nlohmann/json.hpp>
+
+#include "base/numbers.h"
 
 namespace foretime::jobs {
 namespace {
@@ -33,9 +33,8 @@ void summarize(LeaderboardRow& row, const std::string& metric, bool maximize) {
   const double mean = sum / row.counted;
   row.value = mean;
   if (row.counted < 2) return;
-  for (const auto& job : row.trials) {
+  for (const auto& job : row.trials)
     if (const auto value = metric_of(job, metric)) squares += (*value - mean) * (*value - mean);
-  }
   row.spread = std::sqrt(squares / (row.counted - 1));
 }
 
@@ -59,10 +58,9 @@ std::optional<double> number_in(std::string_view object, const std::string& name
   const auto key = nlohmann::json(name).dump() + ":";
   const auto at = object.find(key);
   if (at == std::string_view::npos) return std::nullopt;
-  const auto rest = object.substr(at + key.size());
-  double value = 0;
-  const auto [end, failure] = std::from_chars(rest.data(), rest.data() + rest.size(), value);
-  return failure == std::errc() && std::isfinite(value) ? std::optional(value) : std::nullopt;
+  object.remove_prefix(at + key.size());
+  const auto value = take_number<double>(object);
+  return value && std::isfinite(*value) ? value : std::nullopt;
 }
 
 std::optional<Standing> standing_of(uint32_t index, const std::vector<std::string_view>& values,
@@ -70,16 +68,11 @@ std::optional<Standing> standing_of(uint32_t index, const std::vector<std::strin
   // A kind that nobody knows is damage: the trial is shown, without a value.
   if (!configs::choice_named<JobKind>(std::string(values[0]))) return Standing{index, std::nullopt};
   if (values[0] != "train") return std::nullopt;
-  const auto number = [](std::string_view text) {
-    double value = 0;
-    const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), value);
-    return failure == std::errc() && !text.empty() ? std::optional(value) : std::nullopt;
-  };
   const bool succeeded = values[1] == "succeeded";
   const auto reported = number_in(values[6], metric);
   if (values[3] != metric || (succeeded && values[2] != "1" && reported)) return Standing{index, reported};
-  auto best = number(values[4]);
-  if (!best && succeeded) best = number(values[5]);
+  auto best = parse_number<double>(values[4]);
+  if (!best && succeeded) best = parse_number<double>(values[5]);
   return Standing{index, best ? best : reported};
 }
 
@@ -102,9 +95,8 @@ std::vector<RankedRow> ranked_rows(const std::vector<Standing>& standings, const
     sums[place] += *standings[i].value;
     ++counts[place];
   }
-  for (size_t i = 0; i < rows.size(); ++i) {
+  for (size_t i = 0; i < rows.size(); ++i)
     if (counts[i] > 0) rows[i].value = sums[i] / counts[i];
-  }
   std::stable_sort(rows.begin(), rows.end(),
                    [&](const auto& a, const auto& b) { return better(a.value, b.value, maximize); });
   return rows;

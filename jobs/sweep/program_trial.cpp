@@ -1,13 +1,13 @@
 #include "jobs/sweep/program_trial.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <utility>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "base/numbers.h"
 #include "configs/load.h"
 #include "jobs/error.h"
 
@@ -59,16 +59,9 @@ Json plain_value(const std::string& text) {
     if (text == word) return true;
   for (const char* word : {"false", "False", "FALSE", "no", "No", "NO", "off", "Off", "OFF"})
     if (text == word) return false;
-  const char* begin = text.data() + (text.size() > 1 && text[0] == '+' ? 1 : 0);
-  const char* end = text.data() + text.size();
-  int64_t whole = 0;
-  if (const auto [stop, error] = std::from_chars(begin, end, whole); error == std::errc() && stop == end) return whole;
-  double number = 0;
-  const bool digits = text.find_first_of("0123456789") != std::string::npos;  // neither inf nor nan: JSON has none
-  if (const auto [stop, error] = std::from_chars(begin, end, number);
-      digits && error == std::errc() && stop == end && std::isfinite(number))
-    return number;
-  return text;
+  if (const auto whole = parse_number<int64_t>(without_plus(text))) return *whole;
+  const auto number = parse_number<double>(without_plus(text));
+  return number && std::isfinite(*number) ? Json(*number) : Json(text);  // JSON has neither inf nor nan
 }
 
 Json value_of_node(const configs::YamlEntry& entry, const YAML::Node& node) {
@@ -133,9 +126,8 @@ ProgramTrial parse_program(const std::string& settings) {
   const Json json = Json::parse(settings, nullptr, false);
   try {
     ProgramTrial trial{json.at("program"), json.at("command"), json.at("nested")};
-    for (const std::string& word : trial.command) {
+    for (const std::string& word : trial.command)
       if (const auto fault = word_fault(word); !fault.empty()) throw JobsError("command: {}", fault);
-    }
     return trial;
   } catch (const Json::exception&) {
     throw JobsError(
@@ -157,12 +149,11 @@ std::string word_fault(const std::string& word) {
     if (variable || (name == name_in(word) && is_filled(name))) continue;
     if (is_filled(name))
       return fmt::format(
-          "found ${{{}}} inside of '{}', expected it as a separate word: only ${{envvar:NAME}} is filled in "
-          "inside of a word",
+          "found ${{{}}} inside of '{}', expected it as a separate word: only ${{envvar:NAME}} is filled in inside of "
+          "a word",
           name, word);
     return fmt::format(
-        "found ${{{}}}, expected one of ${{{}}} as a separate word, or ${{envvar:NAME}}; parameters come by "
-        "${{args}}",
+        "found ${{{}}}, expected one of ${{{}}} as a separate word, or ${{envvar:NAME}}; parameters come by ${{args}}",
         name, fmt::join(kFilledWords, "}, ${"));
   }
   return "";

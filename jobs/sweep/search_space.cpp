@@ -12,6 +12,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/counter_random.h"
+#include "base/numbers.h"
 #include "jobs/error.h"
 
 namespace foretime::jobs {
@@ -21,7 +22,9 @@ using D = Distribution;
 using nlohmann::json;
 
 /// Fifteen digits: 3 x 0.1 is 0.3.
-double without_rounding_noise(double value) { return std::stod(fmt::format("{:.15g}", value)); }
+double without_rounding_noise(double value) {
+  return parse_number<double>(fmt::format("{:.15g}", value)).value_or(value);
+}
 
 std::string multiple_text(const ParameterSpace& p, double count) {
   return value_text(without_rounding_noise(count * p.q) + 0.0);  // + 0.0: never -0
@@ -184,9 +187,8 @@ std::string check(const ParameterSpace& p) {
     if (std::abs(total - 1) > 1e-6) return fmt::format("found probabilities that add up to {}, expected 1", total);
     return "";
   }
-  for (const auto& [name, number] : kParameterNumbers) {
+  for (const auto& [name, number] : kParameterNumbers)
     if (!std::isfinite(p.*number)) return "found a number that is not finite";
-  }
   if (!(p.q > 0)) return fmt::format("found q {}, expected > 0", p.q);
   if (family == D::normal || family == D::log_normal)
     return p.sigma >= 0 ? "" : fmt::format("found sigma {}, expected >= 0", p.sigma);
@@ -196,12 +198,10 @@ std::string check(const ParameterSpace& p) {
   const bool real_logs = family == D::log_uniform_values || family == D::inv_log_uniform_values;
   if (real_logs && !(p.min > 0)) return fmt::format("found min {}, expected > 0, since its logarithm is taken", p.min);
   const bool exponents = family == D::log_uniform || family == D::inv_log_uniform;
-  if (exponents && std::max(std::abs(p.min), std::abs(p.max)) > 700) {
+  if (exponents && std::max(std::abs(p.min), std::abs(p.max)) > 700)
     return fmt::format(
-        "found min {} and max {}, expected exponents within -700 and 700: {} takes logarithms, {}_values "
-        "takes values",
+        "found min {} and max {}, expected exponents within -700 and 700: {} takes logarithms, {}_values takes values",
         p.min, p.max, to_string(d), to_string(d));
-  }
   if (d == D::int_uniform &&
       (p.min != std::floor(p.min) || p.max != std::floor(p.max) || std::max(std::abs(p.min), std::abs(p.max)) > 0x1p52))
     return fmt::format("found min {} and max {}, expected integers of at most 52 bits", p.min, p.max);
@@ -311,11 +311,9 @@ std::string value_text(double value) {
 }
 
 UnitInterval unit_interval(const ParameterSpace& p, const std::string& value) {
-  double x = 0;
-  const char* end = value.data() + value.size();
-  const auto [stop, error] = std::from_chars(value.data(), end, x);
-  if (error != std::errc() || stop != end)
-    throw SweepError("{}: found '{}' in an earlier trial, expected a number", p.key, value.substr(0, 100));
+  const auto number = parse_number<double>(value);
+  if (!number) throw SweepError("{}: found '{}' in an earlier trial, expected a number", p.key, value.substr(0, 100));
+  const double x = *number;
   if (p.distribution == D::int_uniform) {
     const double count = p.max - p.min + 1;
     return {std::clamp((x - p.min) / count, 0.0, 1.0), std::clamp((x - p.min + 1) / count, 0.0, 1.0)};

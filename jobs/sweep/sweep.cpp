@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdint>
 #include <memory>
 #include <utility>
 
@@ -86,12 +85,11 @@ class Expansion {
     check_owned_keys();
     const int64_t configurations = count_configurations();
     const int64_t jobs_of_one = seeds() * (1 + std::ssize(document_.then));
-    if (configurations > kMostJobs / jobs_of_one) {
+    if (configurations > kMostJobs / jobs_of_one)
       throw SweepError(
           "{}: found a sweep of {} configurations with {} jobs each, expected at most {} jobs: set run_cap, or sweep "
           "fewer values",
           document_.origin, configurations, jobs_of_one, kMostJobs);
-    }
     configurations_ = configurations;
     leave_to_the_agent(document_.base);
     describe(configurations * seeds());
@@ -119,29 +117,26 @@ class Expansion {
 
   void check_owned_keys() const {
     if (document_.program) return;
-    for (const ParameterSpace& p : document_.space) {
+    for (const ParameterSpace& p : document_.space)
       if (p.key.starts_with("run.") || p.key == "data.allowed_roots")
         fail_at(p.key, fmt::format("{}: cannot be swept: the agent sets it for each job", p.key));
-    }
   }
 
   int64_t count_configurations() const {
     if (document_.method == "grid") {
       const auto size = grid_size(document_.space);
       if (size) return std::min(*size, document_.run_cap.value_or(*size));
-      for (const ParameterSpace& p : document_.space) {
+      for (const ParameterSpace& p : document_.space)
         if (!grid_size({p}))
           fail_at(p.key, fmt::format("{}: found distribution {}, which has no grid; give values, or integers min and "
                                      "max, or use method random",
                                      p.key, to_string(p.distribution)));
-      }
     }
-    if (!document_.run_cap) {
+    if (!document_.run_cap)
       throw SweepError(
           "{}: run_cap: is missing; {} search has no end, set the number of trials (run_cap: 20 in the file, or "
           "run_cap=20 on the command line)",
           document_.origin, document_.method);
-    }
     return *document_.run_cap;
   }
 
@@ -172,11 +167,10 @@ class Expansion {
                        Limits::kSettings);
     sweep_.space = document_.space;
     sweep_.warnings = document_.warnings;
-    if (const auto distinct = grid_size(document_.space); distinct && document_.run_cap.value_or(0) > *distinct) {
+    if (const auto distinct = grid_size(document_.space); distinct && document_.run_cap.value_or(0) > *distinct)
       sweep_.warnings.push_back(fmt::format(
           "{}: run_cap: found {}, and the parameters have {} combinations: {}", document_.origin, *document_.run_cap,
           *distinct, document_.method == "grid" ? "there are no more trials" : "later trials repeat earlier ones"));
-    }
     const configs::TrainerSettings& trainer = document_.base.trainer;
     if (!document_.program && spec.halving.enabled() && trainer.eval_every > 0 && trainer.epochs == 0 &&
         trainer.steps / trainer.eval_every <= spec.halving.rungs.front()) {
@@ -212,13 +206,11 @@ class Expansion {
     if (conflict.empty() && document_.resources.elastic()) conflict = elastic_conflict(settings);
     if (conflict.empty()) conflict = gpus_conflict(document_.resources);
     if (!conflict.empty()) throw SweepError("{}: {} ({}): {}", document_.origin, what, list_of(parameters), conflict);
-    if (document_.halving.enabled() && settings.trainer.eval_every == 0) {
+    if (document_.halving.enabled() && settings.trainer.eval_every == 0)
       throw SweepError(
-          "{}: {}: trainer.eval_every: found 0, expected > 0: early_terminate compares trials at their "
-          "evaluations; set "
-          "it under overrides or as trainer.eval_every=… on the command line",
+          "{}: {}: trainer.eval_every: found 0, expected > 0: early_terminate compares trials at their evaluations; "
+          "set it under overrides or as trainer.eval_every=… on the command line",
           document_.origin, what);
-    }
   }
 
   /// Each parameter at its ends and at each of its values, while the others are at their lower end, middle and upper
@@ -332,9 +324,8 @@ void prepare_for_queue(configs::Settings& settings) {
 
 bool has_key(const std::filesystem::path& file, const std::vector<std::string>& keys) {
   try {
-    for (const auto& item : configs::parse_yaml(configs::read_yaml_text(file.string()), file.string())) {
+    for (const auto& item : configs::parse_yaml(configs::read_yaml_text(file.string()), file.string()))
       if (item.first.IsScalar() && std::find(keys.begin(), keys.end(), item.first.Scalar()) != keys.end()) return true;
-    }
   } catch (const configs::SettingsError&) {
     // Whoever reads it as settings says what is wrong with it.
   }
@@ -353,10 +344,9 @@ JobSpec single_job(const std::filesystem::path& file, const std::vector<std::str
   if (spec.name.size() > Limits::kName)
     throw SweepError("name: found {} bytes, expected at most {}", spec.name.size(), Limits::kName);
   spec.settings = configs::to_yaml(settings);
-  if (spec.settings.size() > Limits::kSettings) {
+  if (spec.settings.size() > Limits::kSettings)
     throw SweepError("{}: found {} bytes of settings, expected at most {}: shorten its lists of files", file.string(),
                      spec.settings.size(), Limits::kSettings);
-  }
   spec.metric = settings.trainer.metric;
   spec.maximize = configs::maximizes(settings.trainer);
   try {
@@ -378,13 +368,11 @@ std::string gpus_conflict(const Resources& resources) {
 std::string elastic_conflict(const configs::Settings& settings) {
   if (settings.comm.gradient_dtype != configs::GradientType::float32)
     return "comm.gradient_dtype: found bfloat16, expected float32, or one number of ranks: each rank rounds its own "
-           "part "
-           "of a gradient, so that attempts on other numbers of ranks (resources.ranks: min and max) would train "
+           "part of a gradient, so that attempts on other numbers of ranks (resources.ranks: min and max) would train "
            "something else";
   if (settings.model.norm != configs::Norm::batch) return "";
   return "model.norm: found batch, expected none, layer or graph, or one number of ranks: each rank standardises its "
-         "own "
-         "part of a batch, so that attempts on other numbers of ranks (resources.ranks: min and max) would train "
+         "own part of a batch, so that attempts on other numbers of ranks (resources.ranks: min and max) would train "
          "something else";
 }
 
@@ -450,12 +438,11 @@ HalvingRule halving_from_max(int64_t max_iter, int64_t brackets, double eta) {
     const int64_t whole = rung;
     if (rule.rungs.empty() || whole < rule.rungs.front()) rule.rungs.insert(rule.rungs.begin(), whole);
   }
-  if (rule.rungs.empty()) {
+  if (rule.rungs.empty())
     throw SweepError(
-        "max_iter: found {} with eta {}, which leaves no rung of at least one evaluation; raise max_iter, "
-        "lower eta, or use min_iter",
+        "max_iter: found {} with eta {}, which leaves no rung of at least one evaluation; raise max_iter, lower eta, "
+        "or use min_iter",
         max_iter, eta);
-  }
   return rule;
 }
 

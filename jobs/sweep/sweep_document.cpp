@@ -49,10 +49,9 @@ class DocumentReader {
     std::vector<SettingOverride> from_command_line;
     for (const std::string& text : overrides) read_override(text, entries, from_command_line);
 
-    for (const char* needed : {"method", "parameters"}) {
+    for (const char* needed : {"method", "parameters"})
       if (!entries.contains(needed))
         configs::fail({needed, {}, origin_}, "is missing; a sweep has method and parameters");
-    }
     read_program(entries);
     if (const auto rename = entries.find("rename"); rename != entries.end()) read_rename(rename->second);
     const bool says_what_runs = document_.program || entries.contains("settings") || entries.contains("overrides");
@@ -63,9 +62,8 @@ class DocumentReader {
         if (says_what_runs || (key != "metric" && key != "parameters")) throw;
         throw SweepError(
             "{}: found neither program nor settings, expected one: program=train.py (in the file: program: train.py) "
-            "sweeps a script "
-            "of your own, settings=my.yaml sweeps those settings of foretime train; as a sweep of the default "
-            "settings: {}",
+            "sweeps a script of your own, settings=my.yaml sweeps those settings of foretime train; as a sweep of the "
+            "default settings: {}",
             origin_, error.what());
       }
     }
@@ -74,11 +72,10 @@ class DocumentReader {
     if (document_.method == "bayes" && !entries.contains("metric"))
       fail(entries.at("method"), "found bayes without metric, which says what to optimise");
     check_rename();
-    if (document_.program) {
+    if (document_.program)
       read_constants(entries, from_command_line);
-    } else {
+    else
       read_settings(entries, from_command_line);
-    }
     if (const auto seeds = entries.find("seeds"); seeds != entries.end()) read_seeds(seeds->second);
     return std::move(document_);
   }
@@ -168,10 +165,9 @@ class DocumentReader {
   void read_program(const std::map<std::string, YamlEntry>& entries) {
     const auto program = entries.find("program"), command = entries.find("command");
     if (entries.contains("settings")) {
-      for (const auto& found : {program, command}) {
+      for (const auto& found : {program, command})
         if (found != entries.end())
           warn(found->second, "has no meaning beside settings: every trial runs foretime train");
-      }
       return;
     }
     if (program == entries.end() && command == entries.end()) return;
@@ -180,9 +176,9 @@ class DocumentReader {
       const YamlEntry& words = command->second;
       if (!words.node.IsSequence() || words.node.size() > kMostWords)
         fail(words,
-             fmt::format("expected a list of at most {} words such as [${{env}}, ${{interpreter}}, ${{program}}, "
-                         "${{args}}]",
-                         kMostWords));
+             fmt::format(
+                 "expected a list of at most {} words such as [${{env}}, ${{interpreter}}, ${{program}}, ${{args}}]",
+                 kMostWords));
       if (words.node.size() > 0) trial.command.clear();  // none: the default, as W&B has it
       for (const YAML::Node& node : words.node) {
         const YamlEntry word{"command", node, words.place};
@@ -193,13 +189,12 @@ class DocumentReader {
     }
     const bool needed = std::find(trial.command.begin(), trial.command.end(), "${program}") != trial.command.end();
     if (needed && trial.program.empty()) fail(command->second, "found ${program}but no program, expected one");
-    for (const char* of_training : {"seeds", "then"}) {
+    for (const char* of_training : {"seeds", "then"})
       if (const auto found = entries.find(of_training); found != entries.end())
         fail(found->second,
              fmt::format(
                  "is for trials of foretime train, and this sweep has a program: {}",
                  of_training == std::string("seeds") ? "sweep a parameter of the program for seeds" : "leave it out"));
-    }
     document_.program = std::move(trial);
   }
 
@@ -210,11 +205,10 @@ class DocumentReader {
     }
   }
   void check_rename() const {
-    for (const auto& [key, entry] : rename_entries_) {
+    for (const auto& [key, entry] : rename_entries_)
       if (!used_names_.contains(key))
         configs::fail({"rename." + key, entry.node, entry.place},
                       fmt::format("found no parameter {}, and no metric of that name", key));
-    }
   }
 
   /// Overrides of a sweep of a program: parameters with one value.
@@ -343,10 +337,9 @@ class DocumentReader {
     }
     for (const YamlEntry& job : jobs) {
       const JobKind kind = parse_job_kind(job.key);
-      for (const FollowUp& earlier : document_.then) {
+      for (const FollowUp& earlier : document_.then)
         if (earlier.kind == kind)
           configs::fail({"then", job.node, job.place}, fmt::format("found {} a second time", job.key));
-      }
       document_.then.push_back({kind, kind == JobKind::evaluate ? evaluation(job) : ""});
       if (kind == JobKind::export_ && !job.node.IsNull() && (!job.node.IsMap() || job.node.size() > 0))
         configs::fail({"then.export", job.node, job.place}, "found options, but export takes none");
@@ -398,17 +391,17 @@ class DocumentReader {
     } else {
       const std::filesystem::path file = settings_folder_.value_or(folder_) / text_in(settings->second, 4096);
       if (!std::filesystem::exists(file))
-        fail(settings->second, fmt::format("found {}, which does not exist; expected the settings file that is swept, "
-                                           "relative to the sweep file",
-                                           file.string()));
+        fail(settings->second,
+             fmt::format(
+                 "found {}, which does not exist; expected the settings file that is swept, relative to the sweep file",
+                 file.string()));
       document_.base = configs::load_settings(file, texts);
     }
-    if (document_.base.data.train.empty() && !document_.places.contains("data.train")) {
+    if (document_.base.data.train.empty() && !document_.places.contains("data.train"))
       throw SweepError(
           "{}: data.train: found no files to train on; name the settings file that is swept (settings: my.yaml in the "
           "sweep file, or settings=my.yaml on the command line) or set data.train",
           origin_);
-    }
     const auto fixed = [&](const std::string& key) {
       return document_.places.contains(key) ||
              std::any_of(all.begin(), all.end(), [&](const SettingOverride& item) { return item.key == key; });

@@ -160,9 +160,8 @@ class Reader {
     if (const YamlEntry* named = find(items, prefix, "distribution")) {
       const std::string name = text_in(*named, 100);
       if (const auto distribution = find_distribution(name)) return *distribution;
-      for (const auto& [others, ours] : kNamesElsewhere) {
+      for (const auto& [others, ours] : kNamesElsewhere)
         if (name == others) fail(*named, fmt::format("found '{}', which is {} here", name, ours));
-      }
       return *find_distribution(choice_in(*named, configs::words_of<Distribution>()));  // throws with the names
     }
     // W&B's defaults.
@@ -177,10 +176,9 @@ class Reader {
   void read_numbers(const YamlEntry& parameter, const std::vector<YamlEntry>& items, ParameterSpace& p) const {
     const std::string prefix = parameter.key + ".";
     const Shape shape = shape_of(p.distribution);
-    for (size_t i = 0; i < shape.needed; ++i) {
+    for (size_t i = 0; i < shape.needed; ++i)
       if (find(items, prefix, shape.keys[i]) == nullptr)
         fail(parameter, fmt::format("found no {}, which {} needs", shape.keys[i], to_string(p.distribution)));
-    }
     for (const YamlEntry& item : items) {
       const std::string name = item.key.substr(prefix.size());
       if (name == "distribution") continue;
@@ -192,9 +190,8 @@ class Reader {
       } else if (name == "values" || name == "probabilities") {
         read_list(item, name, p);
       } else {
-        for (const auto& [known, number] : kParameterNumbers) {
+        for (const auto& [known, number] : kParameterNumbers)
           if (name == known) p.*number = number_in(item);
-        }
       }
     }
   }
@@ -203,17 +200,15 @@ class Reader {
     if (!item.node.IsSequence() || item.node.size() == 0) fail(item, "expected a list of at least one");
     for (const YAML::Node& element : item.node) {
       const YamlEntry one{item.key, element, item.place};
-      if (name == "values") {
+      if (name == "values")
         p.values.push_back(text_of(one));
-      } else {
+      else
         p.probabilities.push_back(number_in(one));
-      }
     }
     if (name != "values") return;
-    for (size_t i = 0; i < p.values.size(); ++i) {
+    for (size_t i = 0; i < p.values.size(); ++i)
       if (std::find(p.values.begin(), p.values.begin() + i, p.values[i]) != p.values.begin() + i)
         fail(item, fmt::format("found {} a second time", p.values[i]));
-    }
   }
 
   /// A number with a fraction would be refused only in the trials that sample one.
@@ -223,15 +218,14 @@ class Reader {
     const bool integer =
         std::holds_alternative<int64_t*>(field->value) || std::holds_alternative<uint64_t*>(field->value);
     const bool whole = is_quantized(p.distribution) && p.q == std::floor(p.q);
-    if (integer && !whole) {
-      fail(parameter, fmt::format("found distribution {}, expected int_uniform or a q_ one with a whole q: the setting "
-                                  "takes integers",
-                                  to_string(p.distribution)));
-    }
-    if (!integer && !std::holds_alternative<double*>(field->value)) {
+    if (integer && !whole)
+      fail(parameter,
+           fmt::format(
+               "found distribution {}, expected int_uniform or a q_ one with a whole q: the setting takes integers",
+               to_string(p.distribution)));
+    if (!integer && !std::holds_alternative<double*>(field->value))
       fail(parameter, fmt::format("found distribution {}, expected value or values: the setting takes {}",
                                   to_string(p.distribution), configs::type_name(field->value)));
-    }
   }
 
   std::string origin_;

@@ -82,12 +82,11 @@ class Member {
     const bool activates_in_convolution = !normalizes && !propagation_.activates_before;
     for (size_t i = 0; i < propagation_.layers.size(); ++i) {
       const Convolution& convolution = propagation_.layers[i];
-      if (propagation_.residual && b_.width(x) != settings_.hidden) {
+      if (propagation_.residual && b_.width(x) != settings_.hidden)
         throw ModelError(
-            "model.encoder_layers: 0, with {} input columns and model.hidden {}: a residual sum "
-            "needs equal widths; set model.residual to false",
+            "model.encoder_layers: 0, with {} input columns and model.hidden {}: a residual sum needs equal widths; "
+            "set model.residual to false",
             b_.width(x), settings_.hidden);
-      }
       Messages messages{.states = x,
                         .hops = hops_of(convolution, level),
                         .layout_rows = inputs.layout_rows,

@@ -116,12 +116,10 @@ StatementOutputs statement_outputs(GraphBuilder& b, const configs::ModelSettings
 /// Parameters: members.N.loops.…, .body.…, .failure.…, .context.…, .cost.…, .launch_cost; buffers offset, scale.
 /// Throws ModelError for graphs of another form than data.representation loops, and for inputs that overlap.
 ModelGraph statement_cost(const configs::ModelSettings& settings, const InputSchema& schema) {
-  if (schema.kind != data::CandidateKind::program || !data::are_loop_columns(schema.feature_count)) {
+  if (schema.kind != data::CandidateKind::program || !data::are_loop_columns(schema.feature_count))
     throw ModelError(
-        "model.type: statement_cost with {} node features, expected programs with {}: set "
-        "data.representation to loops",
+        "model.type: statement_cost with {} node features, expected programs with {}: set data.representation to loops",
         schema.feature_count, Columns::count);
-  }
   auto inputs = chosen_inputs(settings);
   if (inputs.machine) inputs.columns.push_back({Columns::machine, Columns::kMachine});
   const bool gpu = data::are_gpu_columns(schema.feature_count);

@@ -16,14 +16,12 @@ constexpr double kTieUlps = 256;  // scores nearer to each other than so many ul
 constexpr double kTie = kTieUlps * 0x1p-23;
 
 void check_tpgnn(const configs::ModelSettings& settings, const InputSchema& schema) {
-  if (schema.kind != data::CandidateKind::program) {
+  if (schema.kind != data::CandidateKind::program)
     throw ModelError(
         "model.type: tpgnn, with layout or tile data; expected programs (data.format): its pooling ranks the nodes of "
         "each candidate's own graph");
-  }
-  if (settings.norm != configs::Norm::none) {
+  if (settings.norm != configs::Norm::none)
     throw ModelError("model.norm: {}, with model.type tpgnn, which has none; set it to none", word_of(settings.norm));
-  }
   const auto at_least = [](int64_t least, int64_t found, const char* setting) {
     if (found < least) throw ModelError("{}: {}, expected at least {}", setting, found, least);
   };

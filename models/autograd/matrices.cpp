@@ -185,9 +185,8 @@ torch::Tensor state_counts(const PlanTensors& plan, size_t level) {
   auto counts = torch::ones_like(plan.nodes.counts);
   for (size_t i = plan.nodes.stages.size(); i-- > 0;) counts = csr_matmul(transposed(plan.nodes.stages[i]), counts);
   // Every pair has one state in each level, and the one above knows which it was below.
-  for (size_t i = plan.layers.size(); i-- > level;) {
+  for (size_t i = plan.layers.size(); i-- > level;)
     if (plan.layers[i]->self.defined()) counts = csr_matmul(transposed(plan.layers[i]->self), counts);
-  }
   return counts;
 }
 

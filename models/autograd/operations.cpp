@@ -57,9 +57,8 @@ torch::Tensor compute(const Dense& o, const AutogradRun& run) {
 torch::Tensor compute(const Join& o, const AutogradRun& run) {
   std::vector<torch::Tensor> columns;
   torch::Tensor some;
-  for (const Value input : o.inputs) {
+  for (const Value input : o.inputs)
     if (run.in(input).defined()) some = run.in(input);
-  }
   for (const Value input : o.inputs) {
     const auto& x = run.in(input);
     columns.push_back(x.defined() ? x : torch::zeros({some.size(0), run.columns(input)}, some.options()));

@@ -20,9 +20,8 @@ std::vector<bool> needed_nodes(const std::vector<Node>& nodes, const std::vector
     if (value.id >= kInputs && !provided.contains(value)) needed[value.id - kInputs] = true;
   };
   for (const Value value : wanted) need(value);
-  for (size_t i = nodes.size(); i-- > 0;) {
+  for (size_t i = nodes.size(); i-- > 0;)
     if (needed[i]) inference::visit_all<Value>(nodes[i].operation, need);
-  }
   return needed;
 }
 
@@ -121,9 +120,8 @@ std::vector<torch::Tensor> AutogradGraph::run(const std::vector<Node>& nodes, Au
                                               const std::vector<Value>& wanted, const Provided& provided) const {
   const auto needed = needed_nodes(nodes, wanted, provided);
   std::vector<int> uses(nodes.size() + kInputs, 0);
-  for (size_t i = 0; i < nodes.size(); ++i) {
+  for (size_t i = 0; i < nodes.size(); ++i)
     if (needed[i]) inference::visit_all<Value>(nodes[i].operation, [&](Value v) { ++uses[v.id]; });
-  }
   for (const Value value : wanted) ++uses[value.id];
   for (const auto& [value, tensor] : provided) run.at(value) = tensor;
   std::optional<Autocast> full;

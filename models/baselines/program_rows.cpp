@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <limits>
 
 #include <fmt/format.h>
@@ -29,10 +28,9 @@ void check_row_ptr(const NpzReader& file, const std::string& member, const std::
 }
 
 void check_runtimes(const NpzReader& file, const std::string& member, const std::vector<double>& runtimes) {
-  for (size_t p = 0; p < runtimes.size(); ++p) {
+  for (size_t p = 0; p < runtimes.size(); ++p)
     if (!std::isfinite(runtimes[p]) || runtimes[p] <= 0.0)
       throw DataError("{}: {} at program {}, expected seconds above 0", file.origin(member), runtimes[p], p);
-  }
 }
 
 /// Checks indices of workloads; returns how many there must be names for.
@@ -127,9 +125,8 @@ ProgramRows select(const ProgramRows& rows, const std::vector<int64_t>& programs
 
 std::vector<int64_t> programs_of(const ProgramRows& rows, const std::vector<bool>& chosen) {
   std::vector<int64_t> programs;
-  for (int64_t p = 0; p < rows.programs(); ++p) {
+  for (int64_t p = 0; p < rows.programs(); ++p)
     if (chosen[rows.workload[p]]) programs.push_back(p);
-  }
   return programs;
 }
 

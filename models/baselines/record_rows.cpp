@@ -82,10 +82,9 @@ RecordRows read_record_rows(const std::filesystem::path& records, const std::fil
   RecordRows out;
   Gathered gathered;
   gather(records, dags, lines, gathered, out);
-  if (gathered.programs.empty()) {
+  if (gathered.programs.empty())
     throw DataError("{}: no record has features ({} without a DAG in {}){}{}", records.string(), out.without_dag,
                     dags.string(), out.first_reason.empty() ? "" : ": ", out.first_reason);
-  }
   std::vector<int32_t> order(gathered.workloads.size()), place(order.size());
   std::iota(order.begin(), order.end(), 0);
   std::sort(order.begin(), order.end(),

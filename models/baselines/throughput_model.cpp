@@ -27,9 +27,8 @@ std::vector<std::vector<size_t>> by_workload(std::span<const int32_t> workloads)
 
 std::vector<double> sums(const ProgramRows& rows, std::span<const float> predictions) {
   std::vector<double> scores(rows.programs(), 0.0);
-  for (size_t p = 0; p < scores.size(); ++p) {
+  for (size_t p = 0; p < scores.size(); ++p)
     for (const int64_t r : entries_of(rows.row_ptr, p)) scores[p] += predictions[r];
-  }
   return scores;
 }
 

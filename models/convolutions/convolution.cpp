@@ -58,10 +58,9 @@ Propagation make_propagation(const configs::ModelSettings& settings, const Input
       result.layers.push_back(kConvolutions[index_of(type)](settings, schema));
   }
   for (const auto& layer : result.layers) {
-    for (const auto& relation : layer.relations) {
+    for (const auto& relation : layer.relations)
       if (std::find(result.relations.begin(), result.relations.end(), relation) == result.relations.end())
         result.relations.push_back(relation);
-    }
   }
   return result;
 }

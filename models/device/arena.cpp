@@ -3,7 +3,6 @@
 #include <atomic>
 #include <map>
 #include <mutex>
-#include <stdexcept>
 #include <utility>
 
 #include <fmt/format.h>

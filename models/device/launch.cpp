@@ -6,7 +6,6 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <typeinfo>
 
 #include <cxxabi.h>
 
@@ -76,12 +75,11 @@ std::vector<std::string> kernel_names(torch::ScalarType type) {
 namespace detail {
 
 void check_items(int64_t items) {
-  if (items > std::numeric_limits<int>::max()) {
+  if (items > std::numeric_limits<int>::max())
     throw models::ModelError(
-        "a batch of {} numbers in one tensor, expected fewer than 2^31: lower "
-        "sampler.groups_per_batch or sampler.candidates_per_group",
+        "a batch of {} numbers in one tensor, expected fewer than 2^31: lower sampler.groups_per_batch or "
+        "sampler.candidates_per_group",
         items);
-  }
 }
 
 void count_launch() { ++launched; }

@@ -16,9 +16,8 @@ using models::ModelError;
 class Library {
  public:
   Library(const char* what, std::initializer_list<const char*> names) : what_(what) {
-    for (const char* name : names) {
+    for (const char* name : names)
       if ((handle_ = ::dlopen(name, RTLD_NOW | RTLD_LOCAL)) != nullptr) return;
-    }
   }
   bool found() const { return handle_ != nullptr; }
   /// A function whose result is a code of errors, 0 for none.
@@ -104,10 +103,9 @@ CompiledKernels compile_kernels(const char* source, const std::vector<std::strin
   for (const auto& name : kernels) check_nvrtc(program("nvrtcAddNameExpression", name.c_str()), name);
   const auto target = "--gpu-architecture=" + architecture;
   const char* options[] = {target.c_str(), "--std=c++17"};
-  if (const int result = program("nvrtcCompileProgram", 2, static_cast<const char**>(options)); result != 0) {
+  if (const int result = program("nvrtcCompileProgram", 2, static_cast<const char**>(options)); result != 0)
     throw ModelError("kernels: {} for {}: {}", nvrtc().text("nvrtcGetErrorString", result), architecture,
                      program.text("nvrtcGetProgramLog"));
-  }
   CompiledKernels compiled{program.text("nvrtcGetCUBIN"), {}};
   for (const auto& name : kernels) {
     const char* lowered = nullptr;
@@ -122,9 +120,8 @@ std::vector<KernelHandle> load_kernels(const CompiledKernels& kernels) {
   check_driver(driver()("cuModuleLoadData", &module, static_cast<const void*>(kernels.code.data())),
                "cuModuleLoadData");
   std::vector<KernelHandle> handles;
-  for (const auto& name : kernels.names) {
+  for (const auto& name : kernels.names)
     check_driver(driver()("cuModuleGetFunction", &handles.emplace_back(), module, name.c_str()), name.c_str());
-  }
   return handles;
 }
 

@@ -119,11 +119,10 @@ class InputEncoder {
     const std::vector<int64_t> shape = {schema_.node_type_count, settings_.node_type_embedding};
     if (settings_.node_types.vectors == configs::NodeTypeVectors::learned)
       return b_.parameter("node_types.weight", shape, {Initial::Kind::normal});
-    if (schema_.kind != data::CandidateKind::program) {
+    if (schema_.kind != data::CandidateKind::program)
       throw ModelError(
           "model.node_types.vectors: fasttext, with layout or tile data, whose node types have no names; set it to "
           "learned");
-    }
     const auto table = b_.buffer("type_vectors", shape, 0.0);
     fits_.push_back({FitSpec::Source::type_vectors, table, {}});
     return table;
@@ -155,12 +154,11 @@ std::vector<int64_t> chosen_columns(const std::vector<std::string>& names, data:
   const bool loops = kind == data::CandidateKind::program && data::are_loop_columns(feature_count);
   auto known = loops ? data::loop_column_names() : data::feature_names(kind);
   if (loops) known.resize(feature_count);
-  if (std::ssize(known) != feature_count) {
+  if (std::ssize(known) != feature_count)
     throw ModelError(
         "model.features.columns: the data have {} columns of node features, expected the {} that have names; leave the "
         "list empty",
         feature_count, known.size());
-  }
   std::set<int64_t> chosen;
   for (const std::string& name : names) {
     const bool begins = name.ends_with('*');

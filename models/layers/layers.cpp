@@ -56,7 +56,7 @@ Normalization::Normalization(GraphBuilder& builder, const std::string& name, con
 Value Normalization::operator()(GraphBuilder& b, Value x, int64_t level) const {
   if (type_ == configs::Norm::layer)
     return b.emit(inference::LayerNorm{.x = x, .weight = weight_, .bias = bias_, .epsilon = kEpsilon});
-  if (type_ == configs::Norm::batch) {
+  if (type_ == configs::Norm::batch)
     return b.emit(inference::BatchNorm{.x = x,
                                        .weight = weight_,
                                        .bias = bias_,
@@ -64,7 +64,6 @@ Value Normalization::operator()(GraphBuilder& b, Value x, int64_t level) const {
                                        .variance = running_variance_,
                                        .epsilon = kEpsilon,
                                        .level = level});
-  }
   const MatrixRef nodes{MatrixRef::Kind::nodes}, candidate_of{MatrixRef::Kind::candidate_of};
   const auto mean_of = [&](Value v) { return b.pool_mean(b.pool(v, nodes, inference::PoolStates::Mode::sum), nodes); };
   const Value mean = b.emit(inference::Scale{.x = b.csr_sum({{candidate_of, mean_of(x)}}), .factors = mean_scale_});
@@ -101,8 +100,7 @@ Readout::Readout(const std::vector<configs::ReadoutPart>& parts, data::Candidate
     if (parts_.back().over != Over::nodes && kind != data::CandidateKind::layout)
       throw ModelError(
           "model.readout: '{}' needs configurable nodes, which only layout data have; for data.format {} set mean, "
-          "sum, "
-          "max or normalized_sum, such as model.readout: [mean]",
+          "sum, max or normalized_sum, such as model.readout: [mean]",
           word_of(part), data::kind_name(kind));
   }
 }

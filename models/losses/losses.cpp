@@ -19,9 +19,6 @@ using torch::Tensor;
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-/// Zero that backward passes through, whatever the scores hold.
-Tensor connected_zero(const Tensor& scores) { return scores.narrow(0, 0, 0).sum(); }
-
 /// logcumsumexp of each row. Beside another one, a GPU scans a row always in one order; a lone row it may give to an
 /// algorithm whose rounding depends on which threads are first.
 Tensor log_cumulative_sums(const Tensor& rows) {
@@ -134,9 +131,8 @@ double TargetTransform::to_target(double runtime, double flop) const {
 
 torch::Tensor TargetTransform::targets(const data::Group& group, const std::vector<int64_t>& ids) const {
   const bool per_flop = kind == Kind::log_runtime_per_flop;
-  if (per_flop && group.flops.empty()) {
+  if (per_flop && group.flops.empty())
     throw ModelError("{}: no flop counts, expected them for loss.target log_runtime_per_flop", group.name);
-  }
   auto result = torch::empty({std::ssize(ids)}, torch::kDouble);
   double* out = result.data_ptr<double>();
   try {
@@ -173,7 +169,8 @@ Tensor batch_loss(const LossSettings& settings, const Tensor& outputs, const Los
     const auto own = block_loss(settings, block, outputs);
     total = total.defined() ? total + own : own;
   }
-  return total.defined() ? total : connected_zero(outputs);
+  // Otherwise a zero that backward passes through, whatever the outputs hold.
+  return total.defined() ? total : outputs.narrow(0, 0, 0).sum();
 }
 
 }  // namespace foretime::models

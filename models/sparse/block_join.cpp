@@ -104,9 +104,8 @@ void BlockJoin::bring_up(const Tensor& home, int64_t bytes) {
 /// Returns the address of a tensor's data at the time of the join: on the device if `bring_up` copies it.
 const void* BlockJoin::address(const Tensor& of) const {
   const auto* at = static_cast<const char*>(of.data_ptr());
-  for (const auto& each : moved_) {
+  for (const auto& each : moved_)
     if (at >= each.begin && at < each.end) return each.to + (at - each.begin);
-  }
   return at;
 }
 

@@ -64,9 +64,7 @@ CsrTensor PlanConverter::gather(const std::vector<int32_t>& index, int64_t cols,
   for (size_t i = 1; i < row_ptr.size(); ++i) row_ptr[i] += row_ptr[i - 1];
   std::vector<int32_t> positions(index.size());
   std::vector<int64_t> next(row_ptr.begin(), row_ptr.end() - 1);
-  for (size_t i = 0; i < index.size(); ++i) {
-    positions[next[index[i]]++] = i;
-  }
+  for (size_t i = 0; i < index.size(); ++i) positions[next[index[i]]++] = i;
   result.transposed_row_ptr = copy(row_ptr, row_ptr_type());
   result.transposed_columns = copy(positions, torch::kInt);
   result.transposed_long_rows = long_rows(row_ptr);
@@ -125,12 +123,11 @@ PoolTensors PlanConverter::pool(const plans::PlanPool& source) {
 
 LongRows PlanConverter::long_rows(const std::vector<int64_t>& row_ptr) {
   if (!device::uses_device_kernels(options_.device)) return {};
-  if (row_ptr.back() > std::numeric_limits<int32_t>::max()) {
+  if (row_ptr.back() > std::numeric_limits<int32_t>::max())
     throw ModelError(
-        "message plan: a matrix of {} entries, expected fewer than 2^31 on a GPU: lower "
-        "sampler.groups_per_batch or sampler.candidates_per_group",
+        "message plan: a matrix of {} entries, expected fewer than 2^31 on a GPU: lower sampler.groups_per_batch or "
+        "sampler.candidates_per_group",
         row_ptr.back());
-  }
   std::vector<int32_t> rows, piece_ptr = {0}, piece_rows;
   for (size_t r = 0; r + 1 < row_ptr.size(); ++r) {
     const int64_t entries = row_ptr[r + 1] - row_ptr[r];
@@ -146,11 +143,9 @@ LongRows PlanConverter::long_rows(const std::vector<int64_t>& row_ptr) {
 
 std::vector<double> row_sums(const plans::CsrMatrix& matrix, const std::vector<double>& factor) {
   std::vector<double> sums(matrix.rows);
-  for (size_t r = 0; r < sums.size(); ++r) {
-    for (const int64_t e : entries_of(matrix.row_ptr, r)) {
+  for (size_t r = 0; r < sums.size(); ++r)
+    for (const int64_t e : entries_of(matrix.row_ptr, r))
       sums[r] += matrix.values[e] * (factor.empty() ? 1.0 : factor[matrix.columns[e]]);
-    }
-  }
   return sums;
 }
 

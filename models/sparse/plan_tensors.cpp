@@ -44,9 +44,8 @@ CsrTensor transposed(const CsrTensor& matrix) {
 /// Each column has one entry, in the order of the rows.
 static bool has_own_states(const plans::CsrMatrix& rows) {
   if (std::ssize(rows.columns) != rows.cols) return false;
-  for (size_t e = 0; e < rows.columns.size(); ++e) {
+  for (size_t e = 0; e < rows.columns.size(); ++e)
     if (std::cmp_not_equal(rows.columns[e], e)) return false;
-  }
   return true;
 }
 
@@ -81,9 +80,8 @@ int64_t PlanConversion::max_bytes() const {
     bytes += bound.of_gather(plan.layers[i]->self.size(), plan.levels[i]->states());
   }
   for (const auto* pool : {&plan.readout.nodes, &plan.readout.configurable, &plan.readout.tied}) {
-    for (const auto& stage : pool->stages) {
+    for (const auto& stage : pool->stages)
       if (options_.candidate_rows || &stage != &pool->stages.back()) bytes += bound.of(stage);
-    }
     bytes += Arena::max_bytes<double>(plan.candidates() * plan.readout.pools);
   }
   return bytes + (statements_ ? bound.of(*statements_) : 0);
@@ -103,12 +101,9 @@ PlanTensors PlanConversion::copy_into(Arena& arena) const {
     const std::vector<int32_t> collections(plan.node_collections.begin(), plan.node_collections.end());
     result.node_collections = convert.gather(collections, data::kCollections, "collection of a node");
   }
-  if (!plan.layout_rows.empty()) {
-    result.layout_rows = convert.copy_rows(plan.layout_rows, data::kLayoutFeatures);
-  }
-  if (!plan.candidate_features.empty()) {
+  if (!plan.layout_rows.empty()) result.layout_rows = convert.copy_rows(plan.layout_rows, data::kLayoutFeatures);
+  if (!plan.candidate_features.empty())
     result.candidate_features = convert.copy_rows(plan.candidate_features, data::kTileFeatures);
-  }
 
   std::unordered_map<const plans::PlanLevel*, std::shared_ptr<const LevelTensors>> levels;
   for (const auto& level : plan.levels) {

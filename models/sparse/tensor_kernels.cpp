@@ -53,18 +53,16 @@ void reduce_rows(Reduction reduction, const CsrRows& matrix, int64_t lanes, torc
   reduction.lanes = lanes;
   const auto room = room_for_pieces<typename Reduction::Value>(matrix.long_rows, lanes, device);
   reduction.scratch = as<typename Reduction::Value>(room);
-  if (room.defined()) {
+  if (room.defined())
     for_each(device, device::Pieces<Reduction>{reduction, 0}, matrix.long_rows.piece_rows.size(0) * lanes);
-  }
   for_each(device, device::Rows<Reduction>{reduction}, matrix.rows * lanes);
 }
 
 template <class T>
 bool packs(std::initializer_list<Tensor> tensors, int64_t width) {
   if (width % 4 != 0) return false;
-  for (const auto& tensor : tensors) {
+  for (const auto& tensor : tensors)
     if (tensor.defined() && reinterpret_cast<uintptr_t>(tensor.data_ptr()) % (4 * sizeof(T)) != 0) return false;
-  }
   return true;
 }
 
@@ -103,10 +101,9 @@ void sum_on_device(const std::vector<RowsTerm>& terms, const Tensor& bias, doubl
 template <class T>
 void sum_on_host(const std::vector<RowsTerm>& terms, const Tensor& bias, double slope, Tensor& out) {
   std::vector<inference::CsrTerm<T>> raw;
-  for (const RowsTerm& term : terms) {
+  for (const RowsTerm& term : terms)
     raw.push_back({pointer<int64_t>(term.matrix.row_ptr), term.matrix.columns.data_ptr<int32_t>(),
                    pointer<T>(term.matrix.values), term.x.data_ptr<T>()});
-  }
   const inference::Epilogue<T> after{pointer<T>(bias), static_cast<T>(slope)};
   inference::sum_terms<T>(out.size(0), raw.data(), std::ssize(raw), after, out.size(1), out.data_ptr<T>());
 }
@@ -210,10 +207,9 @@ torch::Tensor weighted_rows(const CsrRows& matrix, const torch::Tensor& weights,
   const int64_t heads = weights.size(1), width = x.size(1) / heads;
   auto out = torch::empty({matrix.rows, x.size(1)}, x.options());
   AT_DISPATCH_FLOATING_TYPES(x.scalar_type(), "weighted_rows", [&] {
-    if (!uses_device_kernels(x.device())) {
+    if (!uses_device_kernels(x.device()))
       return inference::weighted_rows<scalar_t>(host_rows(matrix), weights.data_ptr<scalar_t>(), x.data_ptr<scalar_t>(),
                                                 heads, width, out.data_ptr<scalar_t>());
-    }
     const auto by = [&](auto functor, int64_t lanes) {
       functor.position = pointer<int32_t>(matrix.position);
       functor.weights = weights.data_ptr<scalar_t>();
@@ -233,10 +229,9 @@ torch::Tensor entry_dots(const CsrRows& matrix, const torch::Tensor& a, const to
   const int64_t entries = matrix.columns.size(0), width = a.size(1) / heads;
   auto out = torch::empty({entries, heads}, a.options());
   AT_DISPATCH_FLOATING_TYPES(a.scalar_type(), "entry_dots", [&] {
-    if (!uses_device_kernels(a.device())) {
+    if (!uses_device_kernels(a.device()))
       return inference::entry_dots<scalar_t>(host_rows(matrix), a.data_ptr<scalar_t>(), b.data_ptr<scalar_t>(), heads,
                                              width, out.data_ptr<scalar_t>());
-    }
     const auto rows = device_entry_rows(matrix.row_ptr, entries);
     const auto by = [&](auto functor) {
       functor.entry_rows = rows.template data_ptr<int32_t>();
@@ -257,10 +252,9 @@ torch::Tensor softmax_rows(const CsrRows& matrix, const torch::Tensor& logits) {
   const int64_t heads = logits.size(1), entries = matrix.columns.size(0);
   auto weights = torch::empty_like(logits);
   AT_DISPATCH_FLOATING_TYPES(logits.scalar_type(), "softmax_rows", [&] {
-    if (!uses_device_kernels(logits.device())) {
+    if (!uses_device_kernels(logits.device()))
       return inference::softmax_rows<scalar_t>(host_rows(matrix), pointer<scalar_t>(matrix.values),
                                                logits.data_ptr<scalar_t>(), heads, weights.data_ptr<scalar_t>());
-    }
     const auto largest = torch::empty({matrix.rows, heads}, logits.options());
     const auto sums = torch::empty_like(largest);
     device::SoftmaxSums<scalar_t> sum;
@@ -283,11 +277,10 @@ torch::Tensor softmax_rows_gradient(const CsrRows& matrix, const torch::Tensor& 
   const int64_t heads = weights.size(1), entries = matrix.columns.size(0);
   auto result = torch::empty_like(gradient);
   AT_DISPATCH_FLOATING_TYPES(gradient.scalar_type(), "softmax_rows_gradient", [&] {
-    if (!uses_device_kernels(gradient.device())) {
+    if (!uses_device_kernels(gradient.device()))
       return inference::softmax_rows_gradient<scalar_t>(host_rows(matrix), weights.data_ptr<scalar_t>(),
                                                         gradient.data_ptr<scalar_t>(), heads,
                                                         result.data_ptr<scalar_t>());
-    }
     const auto shares = torch::empty({matrix.rows, heads}, gradient.options());
     device::SoftmaxShare<scalar_t> share;
     share.weights = weights.data_ptr<scalar_t>();

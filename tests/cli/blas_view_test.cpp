@@ -1,9 +1,9 @@
-#include "cli/blas_view.h"
-
 #include <initializer_list>
 #include <sstream>
 
 #include <gtest/gtest.h>
+
+#include "cli/launch_view.h"
 
 namespace foretime::cli {
 namespace {
@@ -14,7 +14,7 @@ std::string found_among(std::initializer_list<const char*> files) {
   for (const char* file : files)
     maps << "7f10c2400000-7f10c2428000 r--p 00000000 fe:00 1049                       " << file << "\n"
          << "7f10c25f0000-7f10c25fd000 rw-p 00000000 00:00 0 \n";
-  return mapped_blas(maps);
+  return mapped_blas(maps.str());
 }
 
 TEST(MappedBlas, IsTheCpusAlsoBesideCudas) {

@@ -65,9 +65,8 @@ Batch BatchLoader::prepare(int64_t number) const {
       batch.largest_group = loaded.group.name;
     }
     batch.weights.push_back(sample.weight);
-    if (!loaded.folds.empty()) {
+    if (!loaded.folds.empty())
       for (const int64_t c : sample.candidates) batch.folds.push_back(loaded.folds[c]);
-    }
     const auto targets = targets_.targets(loaded.group, sample.candidates);
     batch.targets.insert(batch.targets.end(), targets.data_ptr<double>(), targets.data_ptr<double>() + candidates);
     batch.plan.group_ptr.push_back(batch.targets.size());

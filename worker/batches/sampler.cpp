@@ -1,18 +1,12 @@
 #include "worker/batches/sampler.h"
 
 #include <algorithm>
-#include <stdexcept>
 #include <unordered_set>
 
 #include "base/check.h"
 #include "base/counter_random.h"
 
 namespace foretime::worker {
-namespace {
-
-enum SamplePurpose : uint64_t { kCandidates = 22, kBias = 23, kSegments = 24 };
-
-}  // namespace
 
 std::vector<int64_t> Sampler::choose(const LoadedGroup& loaded, int64_t entry, int64_t epoch, int64_t round) const {
   const auto total = std::ssize(loaded.train);
@@ -23,17 +17,15 @@ std::vector<int64_t> Sampler::choose(const LoadedGroup& loaded, int64_t entry, i
   chosen.reserve(wanted);
   if (settings_.fast_bias == 0) {
     // Consecutive pieces of one permutation a group and epoch: no candidate twice before all were sampled.
-    const KeyedPermutation permutation(total, random_bits({seed_, kCandidates, e, t}));
-    for (int64_t i = 0; i < wanted; ++i) {
-      chosen.push_back(loaded.train[permutation((round * wanted + i) % total)]);
-    }
+    const KeyedPermutation permutation(total, random_bits({seed_, random_stream::candidates, e, t}));
+    for (int64_t i = 0; i < wanted; ++i) chosen.push_back(loaded.train[permutation((round * wanted + i) % total)]);
     return chosen;
   }
   FORETIME_CHECK(loaded.speed_rank.size() == loaded.train.size(), "its candidates were not ranked by speed");
   // The top of log-weight + Gumbel is a sample without replacement with weights exp(-bias * rank).
   std::vector<std::pair<double, int64_t>> keyed(total);
   for (int64_t i = 0; i < total; ++i) {
-    const double gumbel = random_gumbel({seed_, kBias, e, t, round, i});
+    const double gumbel = random_gumbel({seed_, random_stream::candidate_bias, e, t, round, i});
     keyed[i] = {settings_.fast_bias * loaded.speed_rank[i] - gumbel, i};
   }
   std::partial_sort(keyed.begin(), keyed.begin() + wanted, keyed.end());
@@ -64,7 +56,7 @@ std::vector<Sample> Sampler::samples(int64_t batch, int rank, const GroupStore& 
   for (const int64_t index : plan_.slots_of(rank)) {
     if (position >= plan_.slots[index].samples) continue;
     const auto [entry, part, round] = plan_.sample_at(index, position, key);
-    const auto left = random_bits({seed_, kSegments, entry, part, epoch, round});
+    const auto left = random_bits({seed_, random_stream::segments, entry, part, epoch, round});
     samples.push_back({entry, weight, choose(store.get(entry), entry, epoch, round), part, left,
                        batch * std::ssize(plan_.slots) + index});
   }

@@ -91,10 +91,9 @@ Evaluation evaluate_trained(const TrainedModel& trained, const configs::Settings
       const auto& ranks = plan.eval_parts[entry];
       if (std::find(ranks.begin(), ranks.end(), comm.rank()) == ranks.end()) continue;
       const auto& header = catalogue.entries[entry].header;
-      if (header.feature_count != trained.state.schema.feature_count) {
+      if (header.feature_count != trained.state.schema.feature_count)
         throw coordinator::RunError("{}: {} node features, the model was trained on {}", header.file.string(),
                                     header.feature_count, trained.state.schema.feature_count);
-      }
       entries.push_back(entry);
     }
     sharding::verify_files(catalogue, entries, sharding::allowed_roots_check(settings.data));
@@ -145,9 +144,8 @@ GroupEvaluation Ensemble::rank(const data::Group& group) const {
     const auto& settings = trained.state.settings;
     LoadedGroup loaded{.group = data::pruned_group(group, settings.data.prune_hops)};
     loaded.segments = segments_of(loaded.group, settings);
-    if (!loaded.segments || settings.segments.stale == configs::Stale::full_forward) {
+    if (!loaded.segments || settings.segments.stale == configs::Stale::full_forward)
       loaded.plan_source = plans::make_plan_source(loaded.group, trained.model->plan_request());
-    }
     scores.push_back(scorers_[m](loaded, all));
   }
   const Scorer joined = [&](const LoadedGroup&, const std::vector<int64_t>&) { return metrics::joined_scores(scores); };

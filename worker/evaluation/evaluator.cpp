@@ -126,9 +126,8 @@ GroupEvaluation evaluate_group(const Scorer& scorer, const std::string& set, con
   GroupEvaluation result{.set = set, .group = group.name, .unit = group.unit};
   result.scores = scorer(loaded, candidates);
   result.candidates = std::move(candidates);
-  if (!group.candidate_ids.empty()) {
+  if (!group.candidate_ids.empty())
     for (const int64_t c : result.candidates) result.ids.push_back(group.candidate_ids[c]);
-  }
   if (!group.labelled()) return result;
   for (const int64_t c : result.candidates) result.runtimes.push_back(group.runtimes[c]);
   result.metrics = measure(result, group.kind);
@@ -196,9 +195,8 @@ Evaluation evaluate(const Scorer& scorer, const std::vector<std::string>& sets, 
   const auto packed = Json::to_cbor(rows);
   const auto gathered = comm.all_gather_bytes(std::string(packed.begin(), packed.end()));
   if (comm.rank() != 0) return result;
-  for (const auto& bytes : gathered) {
+  for (const auto& bytes : gathered)
     for (const auto& row : Json::from_cbor(bytes)) result.groups.push_back(from_json(row));
-  }
   std::sort(result.groups.begin(), result.groups.end(),
             [](const auto& a, const auto& b) { return std::tie(a.set, a.group) < std::tie(b.set, b.group); });
   return result;

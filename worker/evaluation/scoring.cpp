@@ -6,6 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/numbers.h"
 #include "comm/communicator.h"
 #include "data/graphs/group.h"
 #include "metrics/tie_thresholds.h"
@@ -65,9 +66,8 @@ std::vector<double> out_of_fold_scores(const std::vector<Scorer>& scorers, const
   for (size_t fold = 0; fold < scorers.size(); ++fold) {
     const auto [own_mean, own_deviation] = mean_and_deviation(of_members[fold]);
     const double scale = own_deviation > 0 ? deviation / own_deviation : 0;
-    for (size_t i = 0; i < candidates.size(); ++i) {
+    for (size_t i = 0; i < candidates.size(); ++i)
       if (loaded.folds[candidates[i]] == fold) scores[i] = mean + (of_members[fold][i] - own_mean) * scale;
-    }
   }
   return scores;
 }
@@ -90,10 +90,9 @@ TieThresholds fit_tie_thresholds(const std::vector<Scorer>& scorers, int64_t can
   // CBOR keeps every bit of a number, and a threshold of a model that has diverged, which JSON cannot say.
   const auto packed = Json::to_cbor(own);
   TieThresholds all;
-  for (const auto& bytes : comm.all_gather_bytes(std::string(packed.begin(), packed.end()))) {
+  for (const auto& bytes : comm.all_gather_bytes(std::string(packed.begin(), packed.end())))
     for (const auto& item : Json::from_cbor(bytes))
       all.emplace(item[0].get<uint64_t>(), item[1].get<std::vector<double>>());
-  }
   return all;
 }
 
@@ -215,9 +214,8 @@ std::map<int64_t, Scores> score_spanning(const SegmentScorer& scorer, const std:
     any = true;
     const auto& ranks = data.plan.eval_parts[entry];
     std::vector<int64_t> parts;
-    for (size_t part = 0; part < ranks.size(); ++part) {
+    for (size_t part = 0; part < ranks.size(); ++part)
       if (ranks[part] == comm.rank()) parts.push_back(part);
-    }
     if (parts.empty()) continue;
     const auto& loaded = data.store.get(entry);
     if (loaded.evaluated.empty()) continue;
@@ -228,7 +226,7 @@ std::map<int64_t, Scores> score_spanning(const SegmentScorer& scorer, const std:
   std::map<int64_t, std::vector<torch::Tensor>> of_parts;
   for (const auto& bytes : comm.all_gather_bytes(models::serialize_safetensors(own))) {
     for (const auto& [name, tensor] : models::parse_safetensors(bytes, "scores of another rank").tensors) {
-      const int64_t entry = std::stoll(name);
+      const int64_t entry = parse_number<int64_t>(name).value();
       if (data.plan.eval_rank(entry) == comm.rank()) of_parts[entry].push_back(tensor);
     }
   }

@@ -1,7 +1,5 @@
 #include "worker/export/bundles.h"
 
-#include <stdexcept>
-
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
@@ -9,6 +7,7 @@
 
 #include "base/atomic_file.h"
 #include "base/foreign_file.h"
+#include "base/numbers.h"
 #include "configs/load.h"
 #include "configs/metrics.h"
 #include "data/frontends/loops/loop_graph.h"
@@ -45,10 +44,9 @@ void copy_weights(const inference::Weights& weights, const models::CostModel& mo
     if (found == weights.end())
       throw inference::BundleError("{}: tensor {}: missing, expected by its settings", origin, name);
     const auto& [shape, values] = found->second;
-    if (tensor.sizes().vec() != shape) {
+    if (tensor.sizes().vec() != shape)
       throw inference::BundleError("{}: tensor {}: shape [{}], expected [{}] by its settings", origin, name,
                                    fmt::join(shape, ", "), fmt::join(tensor.sizes().vec(), ", "));
-    }
     // Copied at once: the tensor on the right only borrows.
     tensor.copy_(torch::from_blob(const_cast<float*>(values.data()), shape, torch::kFloat));
   }
@@ -62,12 +60,11 @@ inference::Bundle make_bundle(const worker::TrainedModel& trained, const BundleN
   settings.run = {};
   settings.comm = {};
   settings.data.allowed_roots = {};
-  if (worker::SegmentScorer(trained.model, {.settings = settings, .targets = state.targets}).scores_segments()) {
+  if (worker::SegmentScorer(trained.model, {.settings = settings, .targets = state.targets}).scores_segments())
     throw models::ModelError(
-        "sampler.max_segment_nodes: {}, segments.stale: {}: this model scores graphs in segments, which a "
-        "bundle cannot; train with segments.stale full_forward, or on whole graphs",
+        "sampler.max_segment_nodes: {}, segments.stale: {}: this model scores graphs in segments, which a bundle "
+        "cannot; train with segments.stale full_forward, or on whole graphs",
         settings.sampler.max_segment_nodes, word_of(settings.segments.stale));
-  }
   const auto graph = trained.model->inference_graph();
   const auto& schema = state.schema;
   const bool programs = schema.kind == data::CandidateKind::program;
@@ -122,9 +119,8 @@ std::map<std::string, double> metrics_at(const std::filesystem::path& run, int64
     const bool of_best = kind == "final" && (at == step || json.value("best_step", Json()) == step);
     if (!of_best && (kind != "eval" || !at.is_number() || at > step)) return;
     metrics.clear();
-    for (const auto& [key, value] : json.items()) {
+    for (const auto& [key, value] : json.items())
       if (key.find('/') != std::string::npos && value.is_number()) metrics[key] = value;
-    }
   });
   return metrics;
 }
@@ -137,7 +133,10 @@ worker::TrainedModel trained_model(const inference::Bundle& bundle, const std::s
     const auto& training = bundle.manifest.at("training");
     state.settings = configs::parse_settings(bundle.manifest.at("settings"), origin + ": settings");
     state.step = training.at("step");
-    state.data_fingerprint = std::stoull(training.at("data_fingerprint").get<std::string>(), nullptr, 16);
+    const auto fingerprint = parse_number<uint64_t>(training.at("data_fingerprint").get<std::string>(), 16);
+    if (!fingerprint)
+      throw inference::BundleError("{}: training.data_fingerprint: expected a hexadecimal number", origin);
+    state.data_fingerprint = *fingerprint;
     state.train_mean_runtime = training.at("mean_runtime");
     state.schema = {spec.kind, spec.feature_count, spec.node_type_count};
     state.targets = {spec.targets};
@@ -149,8 +148,6 @@ worker::TrainedModel trained_model(const inference::Bundle& bundle, const std::s
     throw inference::BundleError(error.what());
   } catch (const models::ModelError& error) {
     throw inference::BundleError("{}: settings: {}", origin, error.what());
-  } catch (const std::logic_error& error) {
-    throw inference::BundleError("{}: training.data_fingerprint: {}", origin, error.what());
   }
   copy_weights(bundle.weights, *trained.model, origin);
   trained.model->eval();

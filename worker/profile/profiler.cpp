@@ -32,10 +32,9 @@ std::string packed(const ProfileSnapshot& snapshot, const std::vector<int64_t>& 
   // Bytes and not objects: nothing but numbers travels for an event.
   const auto* events = reinterpret_cast<const uint8_t*>(snapshot.events.data());
   Json totals = Json::array();
-  for (const auto& [key, total] : snapshot.totals) {
+  for (const auto& [key, total] : snapshot.totals)
     totals.push_back(
         {static_cast<int>(key.first), key.second, total.count, total.seconds, total.self_seconds, total.longest});
-  }
   const Json all = {{"wall", snapshot.wall_ns},
                     {"dropped", snapshot.dropped},
                     {"texts", snapshot.texts},
@@ -58,9 +57,8 @@ RankProfile unpacked(const Json& all) {
   const auto& events = all.at("events").get_binary();
   snapshot.events.resize(events.size() / sizeof(ProfileEvent));
   std::copy(events.begin(), events.end(), reinterpret_cast<uint8_t*>(snapshot.events.data()));
-  for (const auto& total : all.at("totals")) {
+  for (const auto& total : all.at("totals"))
     snapshot.totals[{static_cast<SpanPlace>(total[0].get<int>()), total[1]}] = {total[2], total[3], total[4], total[5]};
-  }
   return rank;
 }
 
@@ -68,9 +66,8 @@ RankProfile unpacked(const Json& all) {
 int64_t clock_difference(const Json& root, const Json& other) {
   if (!root.at("host").get<std::string>().empty() && root.at("host") == other.at("host")) return 0;
   std::vector<int64_t> differences;
-  for (size_t i = 0; i < root.at("barriers").size(); ++i) {
+  for (size_t i = 0; i < root.at("barriers").size(); ++i)
     differences.push_back(root.at("barriers")[i].get<int64_t>() - other.at("barriers")[i].get<int64_t>());
-  }
   const auto middle = differences.begin() + differences.size() / 2;
   std::nth_element(differences.begin(), middle, differences.end());
   return *middle;
@@ -79,9 +76,8 @@ int64_t clock_difference(const Json& root, const Json& other) {
 /// Gives transfers that overlap lanes of their own. The lane of each event, in the order of `events`; -1 for others.
 std::vector<int> wire_lanes(const std::vector<ProfileEvent>& events) {
   std::vector<size_t> order;
-  for (size_t i = 0; i < events.size(); ++i) {
+  for (size_t i = 0; i < events.size(); ++i)
     if (events[i].lane == ProfileEvent::kWireLane) order.push_back(i);
-  }
   std::stable_sort(order.begin(), order.end(),
                    [&](size_t a, size_t b) { return events[a].begin_ns < events[b].begin_ns; });
   std::vector<int> lanes(events.size(), -1);
@@ -129,14 +125,13 @@ void add_rank(TraceText& text, int rank, const RankProfile& profile) {
   add_name(text, "process", rank, 0, fmt::format("rank {}", rank), rank);
   add_name(text, "thread", rank, 0, "training", 0);
   const auto microseconds = [shift = shift](int64_t ns) { return (ns + shift) / 1e3; };
-  if (snapshot.dropped > 0 && !snapshot.events.empty()) {
+  if (snapshot.dropped > 0 && !snapshot.events.empty())
     text.add({{"ph", "i"},
               {"s", "p"},
               {"name", fmt::format("{} earlier spans were dropped", snapshot.dropped)},
               {"pid", rank},
               {"tid", 0},
               {"ts", microseconds(snapshot.events.front().begin_ns)}});
-  }
   const auto lanes = wire_lanes(snapshot.events);
   std::map<int, std::string> threads;
   for (size_t i = 0; i < snapshot.events.size(); ++i) {
@@ -178,10 +173,9 @@ uint32_t Profiler::number_of(std::string_view text, bool needed) {
 
 /// Threads that come and go share lanes, so that a trace has as many as there were threads at one time.
 uint16_t Profiler::free_lane() const {
-  for (uint16_t lane = 1;; ++lane) {
+  for (uint16_t lane = 1;; ++lane)
     if (std::none_of(threads_.begin(), threads_.end(), [&](const auto& item) { return item.second.lane == lane; }))
       return lane;
-  }
 }
 
 Profiler::Thread& Profiler::thread() {
@@ -235,11 +229,10 @@ void Profiler::record(SpanPlace place, uint16_t lane, uint32_t name, uint32_t de
   totals.self_seconds += seconds(end - begin - inner);
   totals.longest = std::max(totals.longest, seconds(end - begin));
   const ProfileEvent event{nanoseconds(begin - start_), nanoseconds(end - begin), name, detail, lane};
-  if (ring_.size() < limit_) {
+  if (ring_.size() < limit_)
     ring_.push_back(event);
-  } else {
+  else
     ring_[recorded_ % limit_] = event;
-  }
   ++recorded_;
 }
 

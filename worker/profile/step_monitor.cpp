@@ -1,9 +1,7 @@
 #include "worker/profile/step_monitor.h"
 
 #include <algorithm>
-#include <chrono>
 #include <numeric>
-#include <utility>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -55,8 +53,7 @@ bool is_waited_for(const StepReport& report) {
 
 std::string describe_waited_for(const StepReport& report) {
   return fmt::format(
-      "{} is slow: it came last in {:.0f} % of the steps, and all others waited {:.1f} ms of {:.1f} ms "
-      "a step for it",
+      "{} is slow: it came last in {:.0f} % of the steps, and all others waited {:.1f} ms of {:.1f} ms a step for it",
       report.waited_for, 100 * report.waited_for_share, report.waited_for_ms, report.step_ms);
 }
 
@@ -64,8 +61,8 @@ bool has_slow_link(const StepReport& report) { return report.link && report.link
 
 std::string describe_slow_link(const StepReport& report) {
   return fmt::format(
-      "the network of {} is slow: {} KiB to or from it take {:.1f} ms, and {:.1f} ms between the others; "
-      "communication takes {:.0f} % of the steps",
+      "the network of {} is slow: {} KiB to or from it take {:.1f} ms, and {:.1f} ms between the others; communication "
+      "takes {:.0f} % of the steps",
       report.link->host, LinkReport::kBytes >> 10, report.link->ms, report.link->others,
       100 * report.comm_exposed_share);
 }
@@ -150,11 +147,10 @@ std::vector<std::pair<std::string, std::vector<size_t>>> units_of(const std::vec
   for (size_t rank = 0; rank < all.size(); ++rank) {
     const auto name = several ? all[rank].host : fmt::format("rank {}", rank);
     const auto found = std::ranges::find_if(units, [&](const auto& unit) { return unit.first == name; });
-    if (found == units.end()) {
+    if (found == units.end())
       units.push_back({name, {rank}});
-    } else {
+    else
       found->second.push_back(rank);
-    }
   }
   return units;
 }

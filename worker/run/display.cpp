@@ -101,9 +101,8 @@ std::string group_table(const worker::Evaluation& evaluation, size_t width) {
   for (const auto& group : evaluation.groups) {
     const auto& m = group.metrics;
     double sum = 0, ran = 0;
-    for (const double runtime : group.runtimes) {
+    for (const double runtime : group.runtimes)
       if (std::isfinite(runtime)) sum += runtime, ++ran;
-    }
     const double mean = sum / std::max(1.0, ran);
     rows.push_back({group.group, group.set, fmt::format("{}", group.candidates.size()), cell(m, "kendall_tau"),
                     cell(m, "noise_ceiling_tau"), cell(m, "top1_slowdown", 100, "{:.1f} %"),
@@ -155,9 +154,8 @@ std::string progress_line(const std::string& label, const std::string& metric, c
                              {fmt::format("eta {}", seconds < 0 ? "-" : duration_text(seconds)), 2}};
   for (int most = width == kAnyWidth ? 8 : 9;; --most) {
     std::string line;
-    for (const auto& part : parts) {
+    for (const auto& part : parts)
       if (part.order <= most && !part.text.empty()) line += (line.empty() ? "" : " ") + part.text;
-    }
     if (text_width(line) <= width || most == 0) return cut_to_width(line, width);
   }
 }

@@ -1,10 +1,8 @@
 #include "worker/run/launch.h"
 
 #include <chrono>
-#include <cstdio>
 #include <cstdlib>
 #include <string>
-#include <system_error>
 #include <thread>
 
 #include <ATen/Context.h>
@@ -12,6 +10,7 @@
 #include <torch/types.h>
 #include <torch/utils.h>
 
+#include "base/error.h"
 #include "base/message.h"
 #include "base/threads.h"
 #include "comm/backends/factory.h"
@@ -45,8 +44,7 @@ void with_communicator(const configs::CommSettings& settings, const RankResource
     std::this_thread::sleep_for(kLinger);
     throw ReportedError(error.exit_code(), error.what());
   } catch (const std::exception& error) {
-    if (const auto* system = dynamic_cast<const std::system_error*>(&error);
-        system != nullptr && system->code() == std::errc::broken_pipe) {
+    if (is_broken_pipe(error)) {
       comm->abort("nobody reads standard output any more");
       throw;  // main ends quietly
     }
@@ -66,11 +64,10 @@ void make_deterministic() {
   // The two values under which cuBLAS promises the same results with several streams.
   setenv(kWorkspace, ":4096:8", 0);
   const std::string workspace = std::getenv(kWorkspace);
-  if (workspace != ":4096:8" && workspace != ":16:8") {
+  if (workspace != ":4096:8" && workspace != ":16:8")
     throw configs::SettingsError(
         "trainer.deterministic: the environment's {} is '{}', expected :4096:8 or :16:8; unset it", kWorkspace,
         workspace);
-  }
   // NCCL chooses by measured speeds otherwise. What the user has set is as fixed.
   setenv("NCCL_ALGO", "Ring", 0);
   setenv("NCCL_PROTO", "Simple", 0);

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
-#include <set>
 
 #include <nlohmann/json.hpp>
 
@@ -70,9 +69,8 @@ tensorboard::Parameters parameters_of(configs::Settings settings) {
   if (const auto text = read_foreign(settings.run.directory, "parameters.json", kMostBytes)) {
     const auto json = nlohmann::json::parse(*text, nullptr, false);
     if (json.is_object()) {
-      for (const auto& [key, value] : json.items()) {
+      for (const auto& [key, value] : json.items())
         if (value.is_string()) parameters[key] = value.get<std::string>();
-      }
       return parameters;
     }
   }

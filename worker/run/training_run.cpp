@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <string>
 #include <utility>
 
 #include <fmt/format.h>
@@ -11,6 +10,7 @@
 #include "base/files.h"
 #include "base/logger/logger.h"
 #include "base/message.h"
+#include "base/numbers.h"
 #include "base/table.h"
 #include "base/terminal.h"
 #include "coordinator/checkpoint_store.h"
@@ -52,7 +52,7 @@ void write_resources(const coordinator::ResourceMeter& meter, const coordinator:
   coordinator::RunResources now;
   now.seconds = earlier.seconds + meter.seconds();
   for (const auto& peak : comm.all_gather_bytes(fmt::format("{}", meter.peak_memory())))
-    now.all_memory += std::stod(peak);
+    now.all_memory += parse_number<double>(peak).value();
   now.memory = std::max(earlier.memory, meter.peak_memory());
   now.all_memory = std::max(earlier.all_memory, now.all_memory);
   comm::run_together(comm, [&] {

@@ -210,9 +210,8 @@ void SegmentHistory::exchange(comm::Communicator& comm) {
 
 std::string SegmentHistory::gather(comm::Communicator& comm, const std::string& label) const {
   HistoryRows visible, waiting;
-  for (const int64_t entry : own_entries_) {
+  for (const int64_t entry : own_entries_)
     if (first_rank_.at(entry) == rank_) visible.append(table_.rows(entry));
-  }
   for (const auto& [key, row] : outbox_) waiting.append(key, row.first, row.second.data(), table_.columns());
   const auto file = [&](const HistoryRows& rows, const HistoryRows& pending) {
     models::NamedTensors tensors;

@@ -18,10 +18,6 @@ GraphPiece pooled_by_segment(const data::Group& group, const plans::PlanRequest&
   return {group, plans::make_plan_source(group, request, {{}, pool, segments.count()})};
 }
 
-int64_t history_columns(Stale stale, const models::CostModel& model) {
-  return stale == Stale::pools ? model.pool_columns() : 1;
-}
-
 int64_t candidates_of(const SampledGraph& graph) { return graph.sample.candidates.size(); }
 
 models::PlanTensors forward_plan(const data::Group& group, std::shared_ptr<const plans::PlanSource> source,
@@ -119,18 +115,17 @@ SegmentTraining::SegmentTraining(const configs::Settings& settings, const shardi
       keep_(settings.segments.keep_probability),
       refresh_interval_(settings.segments.refresh_interval),
       plans_(std::make_unique<SegmentPlans>(model.plan_request())),
-      history_(plan, rank, history_columns(stale_, model), settings.segments.history_bytes) {
+      history_(plan, rank, stale_ == Stale::pools ? model.pool_columns() : 1, settings.segments.history_bytes) {
   for (const auto& entry : dataset.entries) parts_.push_back(entry.parts);
   label_ = fmt::format("{} {} of {} segments of at most {} nodes, data {:016x}", history_.columns(),
                        word_of(settings.segments.stale), word_of(settings.segments.method),
                        settings.sampler.max_segment_nodes, dataset.training_fingerprint());
   if (settings.data.prune_hops >= 0) label_ += fmt::format(", pruned to {} hops", settings.data.prune_hops);
-  if (stale_ == Stale::full_forward && request().sharing == plans::Sharing::none) {
+  if (stale_ == Stale::full_forward && request().sharing == plans::Sharing::none)
     throw configs::SettingsError(
         "segments.stale: found full_forward with a model whose candidates share no states: its pass over the whole "
         "graph would hold a state for each node and candidate; set model.sharing to states, or segments.stale to "
         "scores or pools");
-  }
 }
 
 std::optional<plans::MessagePlan> SegmentTraining::plan(Batch& batch, const GroupStore& store) const {
@@ -255,9 +250,8 @@ torch::Tensor SegmentTraining::head_scores(models::CostModel& model, const Sampl
     const auto each = model.score_pools(apart).view({candidates, fresh});
     scores = each.sum(1) * mixed.fresh.to(each.options()) +
              (before.values.squeeze(2) * mixed.stale).sum(1).to(each.options());
-    if (stale_ == Stale::scores) {
+    if (stale_ == Stale::scores)
       for (int64_t i = 0; i < fresh; ++i) write(graph, graph.part_first + i, each.detach().narrow(1, i, 1));
-    }
   }
   return scores;
 }
@@ -313,10 +307,9 @@ SegmentMix SegmentTraining::mix(const SampledGraph& graph, const Past& past, int
 void SegmentTraining::write(const SampledGraph& graph, int64_t segment, const torch::Tensor& values) {
   if (graph.segments == 1 || !keeps_history()) return;
   const auto rows = values.to(torch::kCPU, torch::kFloat).contiguous();
-  for (int64_t c = 0; c < candidates_of(graph); ++c) {
+  for (int64_t c = 0; c < candidates_of(graph); ++c)
     history_.write({graph.sample.entry, segment, graph.sample.candidates[c]}, graph.sample.index,
                    rows.data_ptr<float>() + c * history_.columns());
-  }
 }
 
 void SegmentTraining::end_step(int64_t step, comm::Communicator& comm) {

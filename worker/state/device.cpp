@@ -13,10 +13,9 @@ torch::Device choose_device(configs::Device wanted, const comm::Communicator& co
   if (wanted == configs::Device::cpu) return torch::kCPU;
   if (!comm.device().is_cpu()) return comm.device();
   if (gpus > 0) return {torch::kCUDA, static_cast<torch::DeviceIndex>(comm.local_rank() % gpus)};
-  if (wanted == configs::Device::cuda) {
+  if (wanted == configs::Device::cuda)
     throw comm::CommError(
         "trainer.device: cuda, but LibTorch finds no GPU; set trainer.device=cpu, or see `foretime doctor`");
-  }
   return torch::kCPU;
 }
 

@@ -32,9 +32,8 @@ double clip_gradients(const NamedTensors& parameters, const configs::OptimizerSe
   }
   const double norm = std::sqrt(square);
   if (each || limit <= 0 || !(norm > limit)) return norm;
-  for (const auto& [name, parameter] : parameters) {
+  for (const auto& [name, parameter] : parameters)
     if (parameter.grad().defined()) parameter.grad().mul_(limit / norm);
-  }
   return norm;
 }
 
@@ -62,9 +61,8 @@ static double within_float(double factor) {
 }
 
 void Adam::zero_grad() {
-  for (auto& [name, parameter] : parameters_) {
+  for (auto& [name, parameter] : parameters_)
     if (parameter.grad().defined()) parameter.mutable_grad() = torch::Tensor();
-  }
 }
 
 void Adam::step(double learning_rate) {
@@ -79,11 +77,10 @@ void Adam::step(double learning_rate) {
     auto gradient = parameter.grad();
     if (!gradient.defined()) continue;
     if (settings_.weight_decay != 0) {
-      if (decoupled) {
+      if (decoupled)
         parameter.mul_(within_float(1 - learning_rate * settings_.weight_decay));
-      } else {
+      else
         gradient = gradient.add(parameter, settings_.weight_decay);
-      }
     }
     first_[i].mul_(settings_.beta1).add_(gradient, 1 - settings_.beta1);
     second_[i].mul_(settings_.beta2).addcmul_(gradient, gradient, 1 - settings_.beta2);
@@ -169,10 +166,9 @@ torch::Tensor Adam::gradients() {
   }
   // One after another already, where a reducer has left them so.
   bool joined = !parts.empty();
-  for (size_t i = 1; joined && i < parts.size(); ++i) {
+  for (size_t i = 1; joined && i < parts.size(); ++i)
     joined = static_cast<char*>(parts[i - 1].data_ptr()) + parts[i - 1].nbytes() == parts[i].data_ptr() &&
              parts[i].storage().is_alias_of(parts[0].storage());
-  }
   if (!joined) return parts.empty() ? all_first_.narrow(0, 0, 0) : torch::cat(parts);
   int64_t count = 0;
   for (const auto& part : parts) count += part.numel();

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "base/numbers.h"
+#include "base/text.h"
 #include "configs/load.h"
 #include "worker/state/weight_average.h"
 
@@ -100,14 +102,19 @@ TrainingState read_state(const StoredCheckpoint& checkpoint) {
     state.targets = {static_cast<models::TargetTransform::Kind>(targets.at("kind").get<int>()), targets.at("scale"),
                      targets.at("mean"), targets.at("deviation")};
     state.settings = configs::parse_settings(json.at("settings"), (checkpoint.folder / kStateFile).string());
-    state.data_fingerprint = std::stoull(json.at("data_fingerprint").get<std::string>(), nullptr, 16);
+    const auto hexadecimal = [&](const std::string& text) {
+      const auto number = parse_number<uint64_t>(text, 16);
+      if (!number)
+        throw RunError("{}: found '{}', expected a hexadecimal number", (checkpoint.folder / kStateFile).string(),
+                       printable(text));
+      return *number;
+    };
+    state.data_fingerprint = hexadecimal(json.at("data_fingerprint").get<std::string>());
     state.train_mean_runtime = json.at("train_mean_runtime");
     const auto levels = json.value("levels", Json::object());  // items() does not keep what it is called on
     for (const auto& [graph, thresholds] : levels.items())
-      state.tie_thresholds[std::stoull(graph, nullptr, 16)] = thresholds.get<std::vector<double>>();
+      state.tie_thresholds[hexadecimal(graph)] = thresholds.get<std::vector<double>>();
   } catch (const Json::exception& error) {
-    throw RunError("{}: {}", (checkpoint.folder / kStateFile).string(), error.what());
-  } catch (const std::logic_error& error) {
     throw RunError("{}: {}", (checkpoint.folder / kStateFile).string(), error.what());
   }
   return state;
@@ -126,16 +133,14 @@ void copy_tensors(const models::Safetensors& stored, const NamedTensors& own, co
   for (const auto& [name, tensor] : own) {
     const auto found = stored.tensors.find(name);
     if (found == stored.tensors.end()) throw RunError("{}: no tensor {}: a checkpoint of another model", origin, name);
-    if (found->second.sizes() != tensor.sizes() || found->second.scalar_type() != tensor.scalar_type()) {
+    if (found->second.sizes() != tensor.sizes() || found->second.scalar_type() != tensor.scalar_type())
       throw RunError("{}: tensor {}: {} {}, expected {} {}: a checkpoint of another model", origin, name,
                      c10::toString(found->second.scalar_type()), shape_text(found->second),
                      c10::toString(tensor.scalar_type()), shape_text(tensor));
-    }
   }
-  if (stored.tensors.size() != own.size()) {
+  if (stored.tensors.size() != own.size())
     throw RunError("{}: {} tensors, expected {}: a checkpoint of another model", origin, stored.tensors.size(),
                    own.size());
-  }
   for (auto [name, tensor] : own) tensor.copy_(stored.tensors.at(name));
 }
 

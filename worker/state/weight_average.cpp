@@ -44,11 +44,10 @@ void WeightAverage::update(int64_t step) {
   for (size_t i = 0; i < average_.size(); ++i) {
     auto& mean = average_[i].second;
     const auto& value = current[i].second;
-    if (mean.is_floating_point()) {
+    if (mean.is_floating_point())
       mean.add_(value - mean, rate);
-    } else {
+    else
       mean.copy_(value);
-    }
   }
 }
 

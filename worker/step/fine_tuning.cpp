@@ -15,8 +15,6 @@
 namespace foretime::worker {
 namespace {
 
-constexpr uint64_t kTuningDropout = 32;  // purpose of random numbers
-
 /// Batches of one TuningData, and the model's loss on them.
 class BatchSource {
  public:
@@ -39,12 +37,6 @@ class BatchSource {
   WholeGraphs forward_;
   BatchLoader loader_;
 };
-
-/// Dropout as in training; batch normalisation by its running statistics, which few candidates would spoil.
-void set_to_training(models::CostModel& model) {
-  model.train();
-  model.freeze_statistics(true);
-}
 
 }  // namespace
 
@@ -84,14 +76,12 @@ void TuningData::check_inputs(const TrainedModel& trained) const {
   const auto& schema = trained.state.schema;
   for (const auto& entry : dataset_.entries) {
     const auto& header = entry.header;
-    if (header.feature_count != schema.feature_count) {
+    if (header.feature_count != schema.feature_count)
       throw coordinator::RunError("{}: {} node features, the model was trained on {}", header.file.string(),
                                   header.feature_count, schema.feature_count);
-    }
-    if (header.node_type_count > schema.node_type_count) {
+    if (header.node_type_count > schema.node_type_count)
       throw coordinator::RunError("{}: node types up to {}, the model knows those below {}", header.file.string(),
                                   header.node_type_count - 1, schema.node_type_count);
-    }
   }
 }
 
@@ -117,8 +107,8 @@ void TuningData::divide(const sharding::DatasetIndex& listed) {
   if (dataset_.entries.empty()) {
     const auto& first = listed.entries.front().header;
     throw DataError(
-        "{}: all {} candidates would be held out{}, expected some to learn from: measure "
-        "more, or hold out less than {}",
+        "{}: all {} candidates would be held out{}, expected some to learn from: measure more, or hold out less than "
+        "{}",
         first.name, first.candidates, skipped_groups_.size() > 1 ? ", and those of all other groups" : "",
         settings_.data.holdout);
   }
@@ -148,21 +138,21 @@ void fine_tune(const TrainedModel& trained, const TuningData& fresh, const Tunin
   if (replay != nullptr) replay_batches = std::make_unique<BatchSource>(trained, *replay);
   StepTimer timer;
 
-  set_to_training(*trained.model);
+  trained.model->train();
+  trained.model->freeze_statistics(true);  // few candidates would spoil the running ones of batch normalisation
   for (int64_t step = 0; step < how.steps; ++step) {
     const bool more = step + 1 < how.steps;
-    torch::manual_seed(random_bits({fresh.settings().trainer.seed, kTuningDropout, step}));
+    torch::manual_seed(random_bits({fresh.settings().trainer.seed, random_stream::tuning_dropout, step}));
     optimizer.zero_grad();
     auto loss = fresh_batches.loss(step, more);
     const double fresh_loss = loss.item<double>();
     if (replay_batches) loss = loss + how.replay_weight * replay_batches->loss(step, more);
     loss.backward();
     const double norm = clip_gradients(parameters, settings);
-    if (!std::isfinite(fresh_loss) || !std::isfinite(norm)) {
+    if (!std::isfinite(fresh_loss) || !std::isfinite(norm))
       throw coordinator::RunError(
           "step {}: loss {} and gradient norm {}: fine-tuning has diverged; try a lower learning rate", step + 1,
           fresh_loss, norm);
-    }
     optimizer.step(learning_rate_at(settings, step, how.steps));
     if (how.listener != nullptr) how.listener->on_step({step + 1, how.steps, fresh_loss, timer.after(step + 1), {}});
   }

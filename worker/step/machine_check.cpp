@@ -21,9 +21,8 @@ MachineCheck::MachineCheck(const configs::Settings& settings, int64_t columns)
       log_(settings.model.features.log),
       hardware_(data::machine_values(data::hardware_of(settings.data.hardware))) {
   const auto& files = settings.data.targets;
-  if (const auto admit = sharding::allowed_roots_check(settings.data)) {
+  if (const auto admit = sharding::allowed_roots_check(settings.data))
     for (const auto& file : files) admit(std::filesystem::path(settings.data.root) / file);
-  }
   const auto machines = data::read_machines(files, settings.data.root);
   for (const auto& machine : machines.all()) {
     names_.push_back(machine.name);
@@ -62,9 +61,9 @@ bool MachineCheck::is_described(const data::GroupHeader& group, const data::Colu
 void MachineCheck::require_described(double groups) const {
   if (names_.empty() || groups > 0.0) return;
   throw configs::SettingsError(
-      "data.targets: names machines ({}), but no group of data.train was packed with these files: the model "
-      "would learn from guesses and score by measurements; pack the records with the same files (foretime data "
-      "pack-records --targets), or leave data.targets out",
+      "data.targets: names machines ({}), but no group of data.train was packed with these files: the model would "
+      "learn from guesses and score by measurements; pack the records with the same files (foretime data pack-records "
+      "--targets), or leave data.targets out",
       fmt::join(names_, ", "));
 }
 

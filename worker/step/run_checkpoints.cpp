@@ -98,12 +98,11 @@ void RunCheckpoints::resume() {
     if (!run_.root()) return;
     const auto& wanted = run_.settings.checkpoint.resume;
     const auto steps = run_.directory->checkpoints().steps();
-    if (wanted == "never" && !steps.empty()) {
+    if (wanted == "never" && !steps.empty())
       throw configs::SettingsError(
           "{}: holds checkpoints, and checkpoint.resume is never; name another run.directory, or set "
           "run.overwrite=true",
           run_.directory->path().string());
-    }
     const auto warn = [&](const std::string& what) { run_.log.warn("{}; looking for another checkpoint", what); };
     if (wanted == "auto" && !steps.empty()) {
       const auto checkpoint = run_.directory->checkpoints().read_intact(steps.back(), warn);
@@ -123,11 +122,10 @@ void RunCheckpoints::restore(const coordinator::StoredCheckpoint& checkpoint) {
   const auto stored = read_state(checkpoint);
   const auto folder = checkpoint.folder.string();
   auto& state = run_.state;
-  if (!(stored.schema == state.schema)) {
+  if (!(stored.schema == state.schema))
     throw coordinator::RunError("{}: made for other data: {} node features and {} node types, expected {} and {}",
                                 folder, stored.schema.feature_count, stored.schema.node_type_count,
                                 state.schema.feature_count, state.schema.node_type_count);
-  }
   if (stored.columns != state.columns)
     throw coordinator::RunError("{}: made for other data: a table of other columns", folder);
   restore_model(checkpoint, *run_.model);

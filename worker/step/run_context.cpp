@@ -28,9 +28,8 @@ void read_ahead(RunContext& run) {
   auto order = Sampler(run.plan, run.settings.sampler, run.settings.trainer.seed).first_uses(0, run.comm.rank());
   // What is evaluated only comes last.
   const std::set<int64_t> sampled(order.begin(), order.end());
-  for (const int64_t entry : run.store->entries()) {
+  for (const int64_t entry : run.store->entries())
     if (!sampled.contains(entry)) order.push_back(entry);
-  }
   run.store->read_ahead(order);
 }
 
@@ -38,11 +37,10 @@ void report_sharing(const RunContext& run) {
   const auto& model = run.settings.model;
   if (run.settings.data.format != configs::DataFormat::layout) return;
   const auto sharing = run.model->plan_request().sharing;
-  if (sharing == plans::Sharing::none && model.sharing != configs::StateSharing::none) {
+  if (sharing == plans::Sharing::none && model.sharing != configs::StateSharing::none)
     run.log.warn(
         "model.norm {} depends on all nodes of a candidate: every node of every candidate is computed separately",
         word_of(model.norm));
-  }
   if (sharing == plans::Sharing::states && model.dropout > 0)
     run.log.info("nodes and candidates that share a state share its dropout (model.sharing)");
 }
@@ -103,10 +101,9 @@ void load_data(RunContext& run) {
     run.index = sharding::make_dataset_index(run.settings);
     sharding::check_representation(run.index, run.settings.data);
     check_overlap(run);
-    for (const auto& entry : run.index.entries) {
+    for (const auto& entry : run.index.entries)
       for (const auto& line : data::oddities_of(entry.header))
         run.log.warn("{} looks odd: {}", entry.header.file.string(), line);
-    }
     if (run.index.with_role(sharding::Role::train).empty()) throw DataError("data.train: names no groups");
     run.directory = std::make_unique<coordinator::RunDirectory>(
         run.settings, coordinator::DataFingerprints{run.index.fingerprint(), run.index.training_fingerprint()});
@@ -216,13 +213,12 @@ void fit_transforms(RunContext& run) {
   auto statistics = inputs.finish();
   statistics.type_vectors =
       make_type_vectors(run.settings, run.index, run.state.schema.node_type_count, *run.store, run.comm);
-  if (statistics.type_vectors.defined()) {
+  if (statistics.type_vectors.defined())
     run.log.info("vectors of {} node types, {} columns, {}", statistics.type_vectors.size(0),
                  statistics.type_vectors.size(1),
                  run.settings.data.node_type_vectors.empty()
                      ? fmt::format("from {} walks through the training programs", run.settings.model.node_types.walks)
                      : "from " + run.settings.data.node_type_vectors);
-  }
   run.model->fit_transform(statistics);
   run.state.targets =
       run.settings.loss.standardize_target ? targets.fit() : models::TargetTransform::from(run.settings.loss);
@@ -231,8 +227,7 @@ void fit_transforms(RunContext& run) {
   if (failed == 0 && run.settings.model.failure_output)
     run.log.warn(
         "model.failure_output: true, but no training candidate failed: predicted chances of failure will be "
-        "meaningless; set "
-        "it to false, or pack records with those that failed");
+        "meaningless; set it to false, or pack records with those that failed");
 }
 
 }  // namespace foretime::worker

@@ -12,8 +12,6 @@
 namespace foretime::worker {
 namespace {
 
-constexpr uint64_t kTrainingDropout = 31;  // purpose of random numbers
-
 /// The numbers of a step that ranks sum, [5] on `device`, without a copy from the host where there is none there now.
 torch::Tensor summed_numbers(const StepResult& own, const torch::Tensor& loss, torch::Device device) {
   const auto number = [&](double value) {
@@ -33,9 +31,8 @@ TrainingStep::TrainingStep(RunContext& run, TrainingListener& events)
               run.profiler),
       monitor_(run.profiler) {
   reduce_parameters(run.optimizer->parameters());
-  for (const auto& buffer : run.model->named_buffers()) {
+  for (const auto& buffer : run.model->named_buffers())
     if (models::is_running_statistic(buffer.key())) running_statistics_.push_back(buffer.value());
-  }
 }
 
 std::vector<StepResult> TrainingStep::take(int64_t step, bool read_back) {
@@ -63,7 +60,7 @@ void TrainingStep::begin(int64_t step) {
   own_ = {.step = step + 1};
   own_loss_ = torch::zeros({1}, torch::dtype(torch::kDouble).device(run_.device));
   // Dropout's generator is seeded for each step and rank, so that checkpoints need not store its state.
-  torch::manual_seed(random_bits({run_.settings.trainer.seed, kTrainingDropout, step, run_.comm.rank()}));
+  torch::manual_seed(random_bits({run_.settings.trainer.seed, random_stream::dropout, step, run_.comm.rank()}));
   run_.optimizer->zero_grad();
 }
 
@@ -141,22 +138,20 @@ std::vector<StepResult> TrainingStep::read_results() {
   for (const auto& each : std::exchange(unread_, {})) {
     auto& result = results.emplace_back(each.known);
     result.loss = *value++;
-    if (run_.comm.size() > 1) {
+    if (run_.comm.size() > 1)
       for (double* sum :
            {&result.candidates, &result.stop_requests, &result.checkpoint_requests, &result.failed_stores})
         *sum = *value++;
-    }
     result.gradient_norm = *value++;
   }
   for (const auto& result : results) {
     if (result.failed_stores > 0) comm::run_together(run_.comm, [&] { run_.store->check(); });
-    if (!std::isfinite(result.loss) || !std::isfinite(result.gradient_norm)) {
+    if (!std::isfinite(result.loss) || !std::isfinite(result.gradient_norm))
       throw coordinator::RunError(
-          "step {}: loss {} and gradient norm {}: training has diverged; try a lower "
-          "optimizer.learning_rate, or a smaller optimizer.clip_norm (where the run has checkpoints, with "
-          "run.overwrite=true or another run.directory)",
+          "step {}: loss {} and gradient norm {}: training has diverged; try a lower optimizer.learning_rate, or a "
+          "smaller optimizer.clip_norm (where the run has checkpoints, with run.overwrite=true or another "
+          "run.directory)",
           result.step, result.loss, result.gradient_norm);
-    }
   }
   return results;
 }
@@ -192,11 +187,10 @@ void TrainingStep::train_head_only() {
   if (std::exchange(head_only_, true)) return;
   NamedTensors head;
   for (const auto& [name, tensor] : run_.optimizer->parameters()) {
-    if (is_head_parameter(name)) {
+    if (is_head_parameter(name))
       head.emplace_back(name, tensor);
-    } else {
+    else
       torch::Tensor(tensor).requires_grad_(false);
-    }
   }
   run_.optimizer->zero_grad();
   reduce_parameters(head);

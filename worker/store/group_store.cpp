@@ -13,9 +13,6 @@
 namespace foretime::worker {
 namespace {
 
-// What a random number is for, so that numbers for different ends are independent.
-enum Purpose : uint64_t { kHoldout = 11, kFraction = 12, kEvaluation = 13 };
-
 std::vector<double> ranks_of(const data::Group& group, const std::vector<int64_t>& candidates) {
   std::vector<int64_t> order(candidates.size());
   std::iota(order.begin(), order.end(), 0);
@@ -31,7 +28,7 @@ std::vector<double> ranks_of(const data::Group& group, const std::vector<int64_t
 std::vector<int64_t> limited(std::vector<int64_t> candidates, int64_t limit, uint64_t seed) {
   const auto count = std::ssize(candidates);
   if (limit <= 0 || count <= limit) return candidates;
-  const KeyedPermutation permutation(count, random_bits({seed, kEvaluation}));
+  const KeyedPermutation permutation(count, random_bits({seed, random_stream::evaluation}));
   std::vector<int64_t> chosen;
   for (int64_t i = 0; i < limit; ++i) chosen.push_back(candidates[permutation(i)]);
   std::sort(chosen.begin(), chosen.end());
@@ -59,21 +56,17 @@ void merge_duplicates(LoadedGroup& loaded, const std::vector<uint64_t>& hashes, 
   for (const auto& [candidate, sum, ran] : kept) loaded.train.push_back(candidate);
   if (!mean) return;
   std::vector<double> runtimes(loaded.group.runtimes.begin(), loaded.group.runtimes.end());
-  for (const auto& [candidate, sum, ran] : kept) {
+  for (const auto& [candidate, sum, ran] : kept)
     if (ran > 0) runtimes[candidate] = sum / ran;
-  }
   loaded.group.runtimes = std::move(runtimes);
 }
 
 void check_official(const std::vector<int64_t>& indices, const std::string& name, int64_t candidates,
                     const configs::Settings& settings) {
-  for (const int64_t id : indices) {
+  for (const int64_t id : indices)
     if (id < 0 || id >= candidates)
       throw DataError("{}: {}: candidate {}, expected 0 … {}", settings.data.eval_indices, name, id, candidates - 1);
-  }
 }
-
-constexpr uint64_t kFold = 14;  // purpose of the random number
 
 }  // namespace
 
@@ -103,16 +96,14 @@ void divide_candidates(LoadedGroup& loaded, sharding::Role role, const configs::
     if (hashes.empty()) hashes = data::configuration_hashes(group);
     for (int64_t c = 0; c < group.candidates; ++c) {
       const uint64_t hash = hashes[c];
-      if (random_unit({seed, kHoldout, hash}) < settings.data.holdout) {
+      if (random_unit({seed, random_stream::holdout, hash}) < settings.data.holdout)
         held_out.push_back(c);
-      } else if (random_unit({seed, kFraction, hash}) < settings.data.train_fraction) {
+      else if (random_unit({seed, random_stream::train_fraction, hash}) < settings.data.train_fraction)
         loaded.train.push_back(c);
-      }
     }
-    if (loaded.train.empty()) {
+    if (loaded.train.empty())
       throw DataError("{}: no candidate is left to train on (of {}, with data.holdout {} and data.train_fraction {})",
                       group.name, group.candidates, settings.data.holdout, settings.data.train_fraction);
-    }
     if (settings.data.duplicates != configs::Duplicates::keep)
       merge_duplicates(loaded, hashes, settings.data.duplicates == configs::Duplicates::mean);
     if (settings.trainer.cross_fitting) loaded.folds = folds_of(hashes, settings.model.ensemble_size, seed);
@@ -184,10 +175,9 @@ std::vector<int64_t> GroupStore::entries() const {
 /// The slot's mutex is held.
 void GroupStore::prune(Slot& slot) const {
   auto& group = slot.loaded.group;
-  if (slot.item.role == sharding::Role::train && slot.item.header.member < 0) {
+  if (slot.item.role == sharding::Role::train && slot.item.header.member < 0)
     slot.features = data::column_statistics(group.graphs.node_features.span(), group.graphs.feature_count,
                                             settings_.model.features.log);
-  }
   group = data::pruned_group(group, settings_.data.prune_hops);
 }
 
@@ -302,7 +292,7 @@ std::vector<uint8_t> folds_of(std::span<const uint64_t> configurations, int64_t 
   std::vector<uint8_t> folds;
   folds.reserve(configurations.size());
   for (const uint64_t hash : configurations) {
-    const double drawn = random_unit({seed, kFold, hash});
+    const double drawn = random_unit({seed, random_stream::cross_fitting, hash});
     folds.push_back(drawn * members);
   }
   return folds;

@@ -43,12 +43,11 @@ const char* candidates_of(const inference::ScoringSpec& spec) {
 
 void check_records(const fs::path& first, const TuningSources& sources, const inference::ScoringSpec& spec) {
   const auto file = first.string();
-  if (spec.kind != data::CandidateKind::program || spec.representation == configs::Representation::ast) {
+  if (spec.kind != data::CandidateKind::program || spec.representation == configs::Representation::ast)
     throw DataError(
         "{}: taken for tuning records, which become loop programs, but {} scores {}: expected .npz files or packed "
         "collections of these",
         file, sources.model, candidates_of(spec));
-  }
   if (first.extension() == ".foretime") throw DataError("{}: is no packed collection, expected new measurements", file);
   if (sources.dags.empty())
     throw configs::SettingsError(
@@ -58,10 +57,8 @@ void check_records(const fs::path& first, const TuningSources& sources, const in
 void check_runtimes(const data::Group& group, const std::string& file) {
   const auto wrong = std::find_if(group.runtimes.begin(), group.runtimes.end(), [](double t) { return !(t > 0.0); });
   if (wrong != group.runtimes.end())
-    throw DataError(
-        "{}: workload {}: programs without a run time, expected \"runtime\", seconds, of "
-        "each",
-        file, group.name);
+    throw DataError("{}: workload {}: programs without a run time, expected \"runtime\", seconds, of each", file,
+                    group.name);
 }
 
 /// Packs save_json text.

@@ -25,9 +25,6 @@ constexpr double kNodesOfProgram = 48, kEdgesOfProgram = 110;
 double nodes_of_program(configs::Representation representation) {
   return representation == configs::Representation::curve ? 1.0 : kNodesOfProgram;
 }
-double bytes_of_program(configs::Representation representation, int64_t columns) {
-  return nodes_of_program(representation) * 8.0 * columns + kEdgesOfProgram * 16.0;
-}
 /// Node features that graphs of the index's programs have where nobody asks for less.
 int64_t columns_of(const RecordIndex& index, configs::Representation representation) {
   if (index.gpu && representation == configs::Representation::loops) return LoopColumns::kWithGpu;
@@ -83,7 +80,8 @@ class RecordPacker {
 
   /// Returns the number of groups that can be read in one pass: the open ones must fit into memory.
   size_t batch(std::span<const int64_t> groups) const {
-    const int64_t most = options_.memory / bytes_of_program(options_.representation, columns_);
+    const double bytes_of_program = nodes_of_program(options_.representation) * 8.0 * columns_ + kEdgesOfProgram * 16.0;
+    const int64_t most = options_.memory / bytes_of_program;
     size_t fits = 1, beyond = groups.size() + 1;  // more groups have no fewer records open
     while (fits + 1 < beyond) {
       const size_t middle = fits + (beyond - fits) / 2;
@@ -188,29 +186,6 @@ class RecordPacker {
   LoopProgram program_;
 };
 
-}  // namespace
-
-Hardware RecordMachines::hardware_of(const TuningRecord& record) const {
-  return all ? *all : known.hardware_of(record.target, record.hardware);
-}
-
-std::string RecordMachines::group_key(const TuningRecord& record) const {
-  if (all) return record.workload_key;
-  const auto* machine = known.find(record.target);
-  const auto name = machine ? std::string_view(machine->name) : model_of_target(record.target);
-  if (is_gpu_target(record.target)) {
-    const auto& parameters = record.hardware;
-    return fmt::format("{}@{} {} {} {} {}", record.workload_key, name,
-                       machine ? "" : architecture_of_target(record.target).name, parameters.threads_per_block,
-                       parameters.shared_memory_per_block, parameters.warp_size);
-  }
-  const auto hardware = hardware_of_target(record.target, record.hardware.cores);
-  return fmt::format("{}@{} {} {} {}", record.workload_key, name, hardware.vector_bytes, hardware.vector_registers,
-                     hardware.cores);
-}
-
-namespace {
-
 /// Finds out about the machine of a group's first record. Throws DataError, with the record's place, where nothing is
 /// known of it, and where it is a GPU among CPUs, whose graphs have other columns.
 void add_machine(RecordIndex& index, const TuningRecord& record, const std::filesystem::path& file) {
@@ -245,6 +220,25 @@ void name_groups(std::vector<RecordGroup>& groups) {
 }
 
 }  // namespace
+
+Hardware RecordMachines::hardware_of(const TuningRecord& record) const {
+  return all ? *all : known.hardware_of(record.target, record.hardware);
+}
+
+std::string RecordMachines::group_key(const TuningRecord& record) const {
+  if (all) return record.workload_key;
+  const auto* machine = known.find(record.target);
+  const auto name = machine ? std::string_view(machine->name) : model_of_target(record.target);
+  if (is_gpu_target(record.target)) {
+    const auto& parameters = record.hardware;
+    return fmt::format("{}@{} {} {} {} {}", record.workload_key, name,
+                       machine ? "" : architecture_of_target(record.target).name, parameters.threads_per_block,
+                       parameters.shared_memory_per_block, parameters.warp_size);
+  }
+  const auto hardware = hardware_of_target(record.target, record.hardware.cores);
+  return fmt::format("{}@{} {} {} {}", record.workload_key, name, hardware.vector_bytes, hardware.vector_registers,
+                     hardware.cores);
+}
 
 RecordIndex index_records(const std::vector<std::filesystem::path>& files, const DagTable& dags,
                           const RecordChoice& choice, RecordMachines machines) {

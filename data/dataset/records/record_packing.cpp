@@ -60,9 +60,8 @@ using LineRanges = std::vector<std::pair<int64_t, int64_t>>;  // first, after th
 
 std::vector<int64_t> lines_of(const LineRanges& ranges) {
   std::vector<int64_t> lines;
-  for (const auto& [first, last] : ranges) {
+  for (const auto& [first, last] : ranges)
     for (int64_t line = first; line < last; ++line) lines.push_back(line);
-  }
   return lines;
 }
 
@@ -88,10 +87,9 @@ void choose_networks(const RecordPackRequest& request, RecordChoice& choice) {
                     error.what());
   }
   for (const auto* names : {&take, &never}) {
-    for (const auto& name : *names) {
+    for (const auto& name : *names)
       if (!seen.contains(name))
         throw DataError("{}: no network {}, expected one of {}", request.networks, name, fmt::join(seen, ", "));
-    }
   }
   choice.lines = {lines_of(taken)};
   if (refused.empty()) return;

@@ -1,7 +1,6 @@
 #include "data/dataset/records/record_report.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <limits>
 #include <unordered_map>
@@ -61,8 +60,6 @@ void inspect_workload(const Measured* first, const Measured* last, RecordReport&
   if (std::isfinite(ceiling)) ceilings.push_back(ceiling);
 }
 
-ordered_json number(double value) { return std::isfinite(value) ? ordered_json(value) : ordered_json(nullptr); }
-
 ordered_json to_object(const RuntimeSummary& summary) {
   ordered_json json;
   json["min"] = summary.minimum;
@@ -82,9 +79,8 @@ ordered_json to_object(const RecordReport& report) {
   json["records"] = report.counts.records;
   json["failed"] = report.counts.failed();
   ordered_json errors = ordered_json::object();
-  for (size_t i = 1; i < kRecordErrors; ++i) {
+  for (size_t i = 1; i < kRecordErrors; ++i)
     if (report.counts.errors[i] > 0) errors[record_error_name(static_cast<RecordError>(i))] = report.counts.errors[i];
-  }
   json["errors"] = errors;
   json["copies"] = report.copies;
   json["malformed"] = report.counts.malformed;
@@ -105,7 +101,7 @@ ordered_json to_object(const RecordReport& report) {
   json["distinct_schedules"] = report.distinct_schedules;
   json["measured_again"] = report.measured_again;
   json["retest_spread"] = to_object(report.retest_spread);
-  json["noise_ceiling_tau"] = number(report.noise_ceiling);
+  json["noise_ceiling_tau"] = report.noise_ceiling;
   return json;
 }
 
@@ -181,10 +177,9 @@ std::string to_text(const RecordReport& report) {
   if (report.copies > 0)
     out += fmt::format("  {} copies of other lines (equal in all, also in their time): each measurement counts once\n",
                        report.copies);
-  for (size_t i = 1; i < kRecordErrors; ++i) {
+  for (size_t i = 1; i < kRecordErrors; ++i)
     if (counts.errors[i] > 0)
       out += fmt::format("    {}: {}\n", record_error_name(static_cast<RecordError>(i)), counts.errors[i]);
-  }
   constexpr size_t kShown = 5;
   for (size_t i = 0; i < std::min(kShown, counts.first_malformed.size()); ++i)
     out +=

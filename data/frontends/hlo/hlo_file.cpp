@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <cstring>
 #include <limits>
 #include <set>
 #include <span>
@@ -54,10 +53,9 @@ const char* WireReader::take(WireField& field, bool may_be_cut) {
   }
   const auto rest = left_.substr(in.CurrentPosition());
   if (field.type != WireField::Type::bytes) may_be_cut = false;
-  if (length > rest.size() && !may_be_cut) {
+  if (length > rest.size() && !may_be_cut)
     return field.type == WireField::Type::bytes ? "a length past the end of its message"
                                                 : "a number past the end of its message";
-  }
   const auto contents = rest.substr(0, std::min<uint64_t>(length, rest.size()));
   if (field.type == WireField::Type::bytes) field.bytes = contents;
   field.whole = left_.substr(0, left_.size() - rest.size() + contents.size());
@@ -94,9 +92,8 @@ bool is_opcode(std::string_view text) {
 bool leads_to_opcode(const HloSource& source, std::string_view message, std::span<const uint32_t> path) {
   if (path.empty()) return is_opcode(message);
   WireReader reader(source, message);
-  for (WireField field; reader.next_if_any(field);) {
+  for (WireField field; reader.next_if_any(field);)
     if (field.is_bytes(path[0]) && leads_to_opcode(source, field.bytes, path.subspan(1))) return true;
-  }
   return false;
 }
 
@@ -107,9 +104,8 @@ bool has_buffers(const HloSource& source) {
   for (WireField field; reader.next_if_any(field);) {
     if (!field.is_bytes(kRunsOrBuffers)) continue;
     WireReader inner(source, field.bytes);
-    for (WireField part; inner.next_if_any(part);) {
+    for (WireField part; inner.next_if_any(part);)
       if (part.is_bytes(kRunsOrBuffers)) return true;
-    }
   }
   return false;
 }
@@ -149,9 +145,8 @@ struct RunState {
 int64_t run_time(const HloSource& source, std::string_view profile) {
   int64_t time = 0;
   WireReader reader(source, profile);
-  for (WireField field; reader.next(field);) {
+  for (WireField field; reader.next(field);)
     if (field.is_varint(hlo::ExecutionProfile::kComputeTimeNsFieldNumber)) time = field.value;
-  }
   return time;
 }
 
@@ -234,10 +229,9 @@ TuningCandidates choose_candidates(const HloSource& source, const TuningOutline&
       continue;
     }
     if (!chosen.runs.empty() && state.kind != chosen.kind)
-      source.fail(
-          fmt::format("byte {}: run {} has another kind of configuration than those before it, expected tiles "
-                      "or layouts for all",
-                      source.offset(tuning.runs[i]), i));
+      source.fail(fmt::format(
+          "byte {}: run {} has another kind of configuration than those before it, expected tiles or layouts for all",
+          source.offset(tuning.runs[i]), i));
     chosen.kind = state.kind;
     chosen.runs.push_back(tuning.runs[i]);
     chosen.runtimes.push_back(state.runtime);
@@ -394,9 +388,8 @@ TuningOutline HloFile::outline(const Module& module) const {
     case HloMessage::hlo: {
       TuningOutline outline;
       WireReader reader(source_, module.bytes);
-      for (WireField field; reader.next(field);) {
+      for (WireField field; reader.next(field);)
         if (field.is_bytes(kModule)) outline.module.push_back(field.bytes);
-      }
       return outline;
     }
     default:

@@ -198,9 +198,8 @@ std::string skip_reason_of(const HloFile& file, const HloFile::Module& module) {
 
 std::vector<HloFile::Module> groups_of(const HloFile& file) {
   std::vector<HloFile::Module> groups;
-  for (const auto& module : file.modules()) {
+  for (const auto& module : file.modules())
     if (skip_reason_of(file, module).empty()) groups.push_back(module);
-  }
   if (groups.empty())
     file.source().fail(fmt::format("none of its {} modules has runs that are candidates", file.modules().size()));
   return groups;

@@ -1,7 +1,6 @@
 #include "data/frontends/hlo/module_graph.h"
 
 #include <algorithm>
-#include <utility>
 
 #include <fmt/format.h>
 
@@ -20,9 +19,8 @@ constexpr uint32_t kInstructionId = 35;
 int64_t read_id(const HloSource& source, std::string_view instruction) {
   int64_t id = 0;
   WireReader reader(source, instruction);
-  for (WireField field; reader.next(field);) {
+  for (WireField field; reader.next(field);)
     if (field.is_varint(kInstructionId)) id = field.value;
-  }
   return id;
 }
 
@@ -65,37 +63,6 @@ int64_t find(const std::vector<std::pair<int64_t, int64_t>>& sorted, int64_t id)
   return found != sorted.end() && found->first == id ? found->second : -1;
 }
 
-}  // namespace
-
-int64_t ModuleOutline::find_instruction(int64_t id) const { return find(instructions_by_id, id); }
-int64_t ModuleOutline::find_computation(int64_t id) const { return find(computations_by_id, id); }
-
-ModuleOutline outline_module(const HloSource& source, std::span<const std::string_view> pieces,
-                             const HloLimits& limits) {
-  ModuleOutline module;
-  const int64_t most = std::min<int64_t>(limits.nodes, std::numeric_limits<int32_t>::max());
-  for (const auto piece : pieces) {
-    WireReader reader(source, piece);
-    for (WireField field; reader.next(field);) {
-      if (field.is_bytes(kNameOfModule)) module.name = field.bytes;
-      if (field.is_bytes(kComputations)) add_computation(source, field.bytes, most, module);
-    }
-  }
-  if (module.computations.empty())
-    source.fail(fmt::format("module {}: no computations, expected at least one", printable(module.name)));
-  module.instructions_by_id = by_id(source, module.instructions, "instruction");
-  module.computations_by_id = by_id(source, module.computations, "computation");
-  for (auto& computation : module.computations) {
-    computation.root = module.find_instruction(computation.root_id);
-    if (computation.root < computation.first || computation.root >= computation.last)
-      source.fail(fmt::format("computation {} (id {}): its root, instruction {}, is not among its instructions",
-                              printable(computation.name), computation.id, computation.root_id));
-  }
-  return module;
-}
-
-namespace {
-
 constexpr size_t kRowsAtOnce = 1024;           // half a megabyte of features
 constexpr size_t kInstructionBytes = 4 << 20;  // limit for the fields that are read: a million operands
 constexpr size_t kMostNames = 24;              // distinct unknown opcodes
@@ -124,9 +91,8 @@ bool is_read(uint32_t field) {
 
 /// TpuGraphs' rule for the computations after which node_splits cuts.
 bool ends_split(std::string_view computation) {
-  for (const char* part : {"cluster", "while", "cond"}) {
+  for (const char* part : {"cluster", "while", "cond"})
     if (computation.find(part) != std::string_view::npos) return true;
-  }
   return false;
 }
 
@@ -266,6 +232,33 @@ class GraphReader {
 };
 
 }  // namespace
+
+int64_t ModuleOutline::find_instruction(int64_t id) const { return find(instructions_by_id, id); }
+int64_t ModuleOutline::find_computation(int64_t id) const { return find(computations_by_id, id); }
+
+ModuleOutline outline_module(const HloSource& source, std::span<const std::string_view> pieces,
+                             const HloLimits& limits) {
+  ModuleOutline module;
+  const int64_t most = std::min<int64_t>(limits.nodes, std::numeric_limits<int32_t>::max());
+  for (const auto piece : pieces) {
+    WireReader reader(source, piece);
+    for (WireField field; reader.next(field);) {
+      if (field.is_bytes(kNameOfModule)) module.name = field.bytes;
+      if (field.is_bytes(kComputations)) add_computation(source, field.bytes, most, module);
+    }
+  }
+  if (module.computations.empty())
+    source.fail(fmt::format("module {}: no computations, expected at least one", printable(module.name)));
+  module.instructions_by_id = by_id(source, module.instructions, "instruction");
+  module.computations_by_id = by_id(source, module.computations, "computation");
+  for (auto& computation : module.computations) {
+    computation.root = module.find_instruction(computation.root_id);
+    if (computation.root < computation.first || computation.root >= computation.last)
+      source.fail(fmt::format("computation {} (id {}): its root, instruction {}, is not among its instructions",
+                              printable(computation.name), computation.id, computation.root_id));
+  }
+  return module;
+}
 
 HloGraph read_module_graph(const HloSource& source, std::span<const std::string_view> pieces, const HloLimits& limits,
                            const FeatureSink& features) {

@@ -16,15 +16,14 @@ constexpr auto kByNumber = split_words<kCount>(
     "batch-norm-training bitcast bitcast-convert broadcast call ceil cholesky clamp collective-permute "
     "count-leading-zeros compare complex concatenate conditional constant convert convolution copy copy-done "
     "copy-start cosine custom-call divide domain dot dynamic-slice dynamic-update-slice exponential "
-    "exponential-minus-one fft floor fusion gather get-dimension-size set-dimension-size get-tuple-element "
-    "imag infeed iota is-finite log log-plus-one and not or xor map maximum minimum multiply negate outfeed "
-    "pad parameter partition-id popcnt power real recv recv-done reduce reduce-precision reduce-window "
-    "remainder replica-id reshape reverse rng rng-get-and-update-state rng-bit-generator round-nearest-afz "
-    "rsqrt scatter select select-and-scatter send send-done shift-left shift-right-arithmetic "
-    "shift-right-logical sign sine slice sort sqrt subtract tanh trace transpose triangular-solve tuple "
-    "tuple-select while cbrt all-gather collective-permute-start collective-permute-done logistic "
-    "dynamic-reshape all-reduce-start all-reduce-done reduce-scatter all-gather-start all-gather-done "
-    "opt-barrier async-start async-update async-done round-nearest-even stochastic-convert tan");
+    "exponential-minus-one fft floor fusion gather get-dimension-size set-dimension-size get-tuple-element imag infeed "
+    "iota is-finite log log-plus-one and not or xor map maximum minimum multiply negate outfeed pad parameter "
+    "partition-id popcnt power real recv recv-done reduce reduce-precision reduce-window remainder replica-id reshape "
+    "reverse rng rng-get-and-update-state rng-bit-generator round-nearest-afz rsqrt scatter select select-and-scatter "
+    "send send-done shift-left shift-right-arithmetic shift-right-logical sign sine slice sort sqrt subtract tanh "
+    "trace transpose triangular-solve tuple tuple-select while cbrt all-gather collective-permute-start "
+    "collective-permute-done logistic dynamic-reshape all-reduce-start all-reduce-done reduce-scatter all-gather-start "
+    "all-gather-done opt-barrier async-start async-update async-done round-nearest-even stochastic-convert tan");
 static_assert(kByNumber[26] == "convolution" && kByNumber[75] == "reshape" && kByNumber[120] == "tan");
 
 using Entry = std::pair<std::string_view, uint8_t>;
@@ -37,32 +36,14 @@ std::array<Entry, kCount - 1> sorted_by_name() {
   return entries;
 }
 
-}  // namespace
-
-uint8_t hlo_opcode_number(std::string_view name) {
-  static const auto entries = sorted_by_name();
-  const auto found = std::ranges::lower_bound(entries, Entry{name, 0});
-  return found != entries.end() && found->first == name ? found->second : 0;
-}
-
-std::string_view hlo_opcode_name(uint8_t number) { return number < kCount ? kByNumber[number] : std::string_view(); }
-
-bool has_layout_choice(uint8_t number) {
-  const std::string_view name = hlo_opcode_name(number);
-  return name == "convolution" || name == "dot" || name == "reshape";
-}
-
-namespace {
-
 /// Values of PrimitiveType in xla_data.proto, in the order of their columns, of which they have one each. Types that
 /// came later (4-bit integers, 8-bit floats) have none.
 constexpr std::array<int32_t, 19> kElementTypes = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 16, 15, 18, 13, 14, 17};
 
 void write_shape(FeatureRow& row, const hlo::ShapeProto& shape) {
   for (const int32_t type : kElementTypes) row.number(shape.element_type() == type);
-  for (const int64_t size : shape.dimensions()) {
+  for (const int64_t size : shape.dimensions())
     if (size < 0) row.fail(fmt::format("its shape has a size of {}, expected 0 or more", size));
-  }
   row.totals("sizes", shape.dimensions(), 6);
   row.number(shape.tuple_shapes_size());
 }
@@ -110,6 +91,19 @@ void write_padding(FeatureRow& row, const hlo::PaddingConfig& padding) {
 }
 
 }  // namespace
+
+uint8_t hlo_opcode_number(std::string_view name) {
+  static const auto entries = sorted_by_name();
+  const auto found = std::ranges::lower_bound(entries, Entry{name, 0});
+  return found != entries.end() && found->first == name ? found->second : 0;
+}
+
+std::string_view hlo_opcode_name(uint8_t number) { return number < kCount ? kByNumber[number] : std::string_view(); }
+
+bool has_layout_choice(uint8_t number) {
+  const std::string_view name = hlo_opcode_name(number);
+  return name == "convolution" || name == "dot" || name == "reshape";
+}
 
 std::string node_features(const hlo::HloInstructionProto& instruction, bool is_root, float* to) {
   FeatureRow row(to);

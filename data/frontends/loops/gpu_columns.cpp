@@ -1,6 +1,5 @@
 #include "data/frontends/loops/gpu_columns.h"
 
-#include <array>
 #include <cstdlib>
 
 #include "base/index_range.h"
@@ -15,9 +14,8 @@ constexpr double kLeastOfGpu = 1e-6;  // nanoseconds of an iteration, of which t
 /// Threads of a block that differ in what they do in this statement.
 double own_threads(const StatementShape& shape) {
   double product = 1.0;
-  for (const ProgramLoop& loop : shape.loops) {
+  for (const ProgramLoop& loop : shape.loops)
     if (loop.axis == ThreadAxis::thread) product *= loop.extent;
-  }
   return product;
 }
 

@@ -60,9 +60,8 @@ bool is_gpu_target(std::string_view target) {
 }
 
 const GpuArchitecture* named_architecture(std::string_view target) {
-  for (const auto* option : {"-arch", "-mcpu"}) {
+  for (const auto* option : {"-arch", "-mcpu"})
     if (const auto* named = architecture(option_of(target, option))) return named;
-  }
   return nullptr;
 }
 

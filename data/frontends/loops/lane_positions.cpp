@@ -69,11 +69,10 @@ void lane_positions(const LoopNest& nest, const Affine& index, const ProgramKern
     depends = false;
     const auto value = [&] { return checked_multiply(term.coefficient, nest.pool.evaluate(atom.self, value_of)); };
     const int64_t first = value();
-    if (depends) {
+    if (depends)
       each_lane(value);
-    } else {
+    else
       constant = checked_add(constant, first);
-    }
   }
   each_lane([&] {
     int64_t sum = constant;

@@ -1,8 +1,6 @@
 #include "data/frontends/loops/loop_columns.h"
 
-#include <array>
 #include <cstdlib>
-#include <stdexcept>
 #include <utility>
 
 #include <fmt/format.h>
@@ -28,9 +26,8 @@ constexpr size_t kSlots = Columns::kSlots;
 /// The depth after the last parallel loop: from there on one task runs.
 size_t task_depth(const StatementShape& shape) {
   size_t depth = 0;
-  for (size_t d = 0; d < shape.loop_count(); ++d) {
+  for (size_t d = 0; d < shape.loop_count(); ++d)
     if (runs_in_parallel(shape.loops[d])) depth = d + 1;
-  }
   return depth;
 }
 
@@ -141,9 +138,8 @@ void put_statement(const StatementShape& shape, const StatementPlace& place, con
   out.put("code", ratio(block_instructions));
   out.put("code_over", std::max(0.0, ratio(block_instructions) - kDecodedInstructions));
   double reductions = 1.0;
-  for (size_t d = 0; d < shape.loop_count(); ++d) {
+  for (size_t d = 0; d < shape.loop_count(); ++d)
     if (shape.loops[d].reduction) reductions *= shape.loops[d].extent;
-  }
   out.put("reductions", ratio(reductions));
   const double stored = shape.loop_count() > 0 ? std::max(1.0, shape.steps(0)[0].footprint) : 1.0;
   out.put("recomputed", ratio(shape.iterations / reductions / stored));
@@ -294,6 +290,17 @@ void expect(const char* kind, int64_t written, int64_t expected) {
   FORETIME_CHECK(written == expected, "{} columns: {}, LoopColumns has {}", kind, written, expected);
 }
 
+/// One statement in one loop.
+LoopProgram smallest_program() {
+  LoopProgram program;
+  program.loops.push_back({.extent = 2});
+  program.strides.resize(1);
+  program.accesses.push_back({});
+  program.buffers.push_back({});
+  program.statements.push_back({.loops = 1, .accesses = 1});
+  return program;
+}
+
 }  // namespace
 
 void set_statement_columns(const StatementShape& shape, const StatementPlace& place, const Hardware& hardware,
@@ -321,21 +328,6 @@ void set_operation_columns(int32_t count, float* row) {
   Writer out(row + Columns::operation);
   put_operation(count, out);
 }
-
-namespace {
-
-/// One statement in one loop.
-LoopProgram smallest_program() {
-  LoopProgram program;
-  program.loops.push_back({.extent = 2});
-  program.strides.resize(1);
-  program.accesses.push_back({});
-  program.buffers.push_back({});
-  program.statements.push_back({.loops = 1, .accesses = 1});
-  return program;
-}
-
-}  // namespace
 
 MachineValues machine_values(const Hardware& hardware) {
   const LoopProgram program = smallest_program();

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <numeric>
 #include <set>
 #include <utility>
@@ -220,9 +219,8 @@ class LoopGraphs : public ProgramGraphs {
       set_access_columns(shape, a, program, row);
       if (are_gpu_columns(columns_)) set_gpu_access_columns(shape, a, program, gpu_, row);
       add_edge(here, node);
-      for (size_t d = 0; d < shape.loop_count(); ++d) {
+      for (size_t d = 0; d < shape.loop_count(); ++d)
         if (shape.steps(a)[d].distinct > 1.0) add_edge(here, first_loop + shape.loop_count() - 1 - d);
-      }
       const int32_t writer = writers_[accesses[a].buffer];
       if (writer >= 0 && (a > 0 || shape.statement.update)) add_edge(writer, here);
     }

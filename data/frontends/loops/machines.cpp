@@ -17,10 +17,9 @@ Machines::Machines(std::vector<Machine> machines) : machines_(std::move(machines
   for (const Machine& machine : machines_) {
     if (!names.insert(machine.name).second)
       throw DataError("two machines are named {}, expected names that tell them apart", machine.name);
-    for (const auto& target : machine.targets) {
+    for (const auto& target : machine.targets)
       if (!targets.insert(target).second)
         throw DataError("machine {}: target '{}' is that of another machine, too", machine.name, target);
-    }
   }
 }
 
@@ -34,10 +33,9 @@ std::string_view model_of_target(std::string_view target) {
 
 const Machine* Machines::find(std::string_view target) const {
   const auto name = model_of_target(target);
-  for (const Machine& machine : machines_) {
+  for (const Machine& machine : machines_)
     if ((!name.empty() && machine.name == name) || std::ranges::find(machine.targets, target) != machine.targets.end())
       return &machine;
-  }
   return nullptr;
 }
 

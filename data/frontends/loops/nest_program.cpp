@@ -217,9 +217,8 @@ void NestProgram::emit(LoopNest& nest, size_t stage, LoopProgram& program) {
       threads_around_ = threads_before;
     }
     open(i, iterators[i].variable);
-    for (const auto& [iterator, attached] : attached_[stage]) {
+    for (const auto& [iterator, attached] : attached_[stage])
       if (std::cmp_equal(iterator, i)) emit(nest, attached, program);
-    }
   }
   if (!started) add_statements(true);
   add_statements(false);
@@ -341,9 +340,8 @@ void NestProgram::rearrange(const ProgramStatement& statement, const ProgramAcce
 void NestProgram::insert_transform(LoopProgram& program) {
   ProgramBuffer rearranged = program.buffers[transformed_];
   const int32_t target = program.buffers.size();
-  for (ProgramAccess& access : program.accesses) {
+  for (ProgramAccess& access : program.accesses)
     if (access.buffer == transformed_) access.buffer = target;
-  }
   ProgramStatement statement;
   statement.first_loop = program.loops.size();
   statement.loops = transform_loops_.size();

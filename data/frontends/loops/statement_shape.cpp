@@ -19,6 +19,11 @@ std::string_view option_of_target(std::string_view target, std::string_view opti
   return value.substr(0, value.find(' '));
 }
 
+constexpr double kFloatBytes = 4.0;
+constexpr double kUnrollThreshold = 300.0;  // instructions: LLVM's -unroll-threshold at -O3
+
+bool vectorized(const ProgramLoop& loop) { return loop.kind == LoopKind::vectorized; }
+
 }  // namespace
 
 Hardware hardware_of_target(std::string_view target, int64_t cores) {
@@ -102,15 +107,6 @@ Hardware with_rates(Hardware hardware) {
   set(hardware.all_copy_gb_s, std::max(hardware.copy_gb_s, std::min(cores * hardware.copy_gb_s, kAllCopy)));
   return hardware;
 }
-
-namespace {
-
-constexpr double kFloatBytes = 4.0;
-constexpr double kUnrollThreshold = 300.0;  // instructions: LLVM's -unroll-threshold at -O3
-
-bool vectorized(const ProgramLoop& loop) { return loop.kind == LoopKind::vectorized; }
-
-}  // namespace
 
 StatementShape::StatementShape(const LoopProgram& program, const ProgramStatement& of, const Hardware& hardware)
     : statement(of),

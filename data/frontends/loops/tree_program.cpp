@@ -68,9 +68,8 @@ void TreeProgram::read(const ProgramNodes& nodes, int64_t graph, LoopProgram& pr
   pool_.clear();
   find_places(tree);
   read_indices(tree);
-  for (int32_t node = 0; node < tree.count; ++node) {
+  for (int32_t node = 0; node < tree.count; ++node)
     if (tree.role(node) == Role::store) add_statement(tree, node, program);
-  }
   program.finish();
 }
 
@@ -126,10 +125,9 @@ Affine TreeProgram::index_value(const Tree& tree, int32_t node) {
   }
   if (kind == ExpressionKind::variable) {
     const int32_t variable = tree.nodes.variable[tree.at(node)];
-    for (int32_t above = place.loop; above >= 0; above = loop_around(tree, above)) {
+    for (int32_t above = place.loop; above >= 0; above = loop_around(tree, above))
       if (tree.nodes.variable[tree.at(above)] == variable && variable >= 0)
         return pool_.variable(above, {0, std::max<int64_t>(0, tree.nodes.extent[tree.at(above)] - 1)});
-    }
     return Affine::of(0);
   }
   if (kind == ExpressionKind::cast || tree.role(node) == Role::ramp) return child(0);
@@ -165,9 +163,8 @@ void TreeProgram::add_statement(const Tree& tree, int32_t node, LoopProgram& pro
   statement.first_loop = program.loops.size();
   statement.first_access = program.accesses.size();
   loop_nodes_.clear();
-  for (int32_t above = place.loop; above >= 0; above = loop_around(tree, above)) {
+  for (int32_t above = place.loop; above >= 0; above = loop_around(tree, above))
     if (tree.nodes.extent[tree.at(above)] > 1) loop_nodes_.push_back(above);
-  }
   if (loop_nodes_.size() > kMostStatementLoops)
     throw DataError("a statement in more than {} loops", kMostStatementLoops);
   std::ranges::reverse(loop_nodes_);
@@ -216,9 +213,8 @@ void TreeProgram::count_arithmetic(const Tree& tree, int32_t node, ProgramStatem
 
 int32_t TreeProgram::buffer_of(const Tree& tree, int32_t node, LoopProgram& program) {
   const int32_t identity = tree.nodes.buffer[tree.at(node)];
-  for (size_t i = 0; i < buffers_.size(); ++i) {
+  for (size_t i = 0; i < buffers_.size(); ++i)
     if (buffers_[i] == identity) return i;
-  }
   buffers_.push_back(identity);
   program.buffers.push_back(
       {.elements = std::max<int64_t>(1, tree.nodes.buffer_elements[tree.at(node)]), .element_bytes = kElementBytes});

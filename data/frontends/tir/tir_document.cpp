@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <charconv>
 #include <unordered_map>
 
 #include <fmt/format.h>
@@ -78,6 +77,30 @@ std::vector<TirType> all_types() {
   return types;
 }
 
+namespace dom = simdjson::dom;
+
+/// The text is copied beside its parsed form; JSON of this size would be a program of a million statements.
+constexpr size_t kMaxTextBytes = size_t{1} << 28;
+
+[[noreturn]] void fail(std::string_view origin, const std::string& what) { throw DataError("{}: {}", origin, what); }
+
+/// Throws DataError for a text of TVM 0.21 or later. 0.21 names containers "ffi.Array" and writes null for 0; from
+/// 0.22, `root_index` and `metadata` replace `root` and `attrs`, and a node's members are in `data`
+/// (src/ffi/extra/serialization.cc of tvm-ffi).
+void refuse_later_forms(dom::element document, std::string_view origin) {
+  constexpr int64_t kNewestMinor = 20;
+  std::string_view version;
+  dom::element root;
+  const bool renamed = document["root_index"].get(root) == simdjson::SUCCESS;
+  if (document[renamed ? "metadata" : "attrs"]["tvm_version"].get(version) != simdjson::SUCCESS) version = "";
+  auto digits = version.substr(std::min<size_t>(version.size(), 2));
+  const auto minor = take_number<int64_t>(digits).value_or(0);
+  if (!renamed && (!version.starts_with("0.") || minor <= kNewestMinor)) return;
+  fail(origin, fmt::format("TVM {} wrote it. From 0.21 on, tvm.ir.save_json has another form, which Foretime does not "
+                           "read: expected that of TVM 0.8 to 0.20",
+                           version.empty() ? "0.22 or later" : version));
+}
+
 }  // namespace
 
 const TirType& tir_type(std::string_view key) {
@@ -95,39 +118,6 @@ size_t tir_field(const TirType& type, std::string_view name) {
   const auto found = std::ranges::find_if(type.fields, [name](const TirField& field) { return field.name == name; });
   return found - type.fields.begin();
 }
-
-namespace {
-
-namespace dom = simdjson::dom;
-
-/// The text is copied beside its parsed form; JSON of this size would be a program of a million statements.
-constexpr size_t kMaxTextBytes = size_t{1} << 28;
-
-[[noreturn]] void fail(std::string_view origin, const std::string& what) { throw DataError("{}: {}", origin, what); }
-
-}  // namespace
-
-namespace {
-
-/// Throws DataError for a text of TVM 0.21 or later. 0.21 names containers "ffi.Array" and writes null for 0; from
-/// 0.22, `root_index` and `metadata` replace `root` and `attrs`, and a node's members are in `data`
-/// (src/ffi/extra/serialization.cc of tvm-ffi).
-void refuse_later_forms(dom::element document, std::string_view origin) {
-  constexpr int64_t kNewestMinor = 20;
-  std::string_view version;
-  dom::element root;
-  const bool renamed = document["root_index"].get(root) == simdjson::SUCCESS;
-  if (document[renamed ? "metadata" : "attrs"]["tvm_version"].get(version) != simdjson::SUCCESS) version = "";
-  int64_t minor = 0;
-  const auto digits = version.substr(std::min<size_t>(version.size(), 2));
-  std::from_chars(digits.data(), digits.data() + digits.size(), minor);
-  if (!renamed && (!version.starts_with("0.") || minor <= kNewestMinor)) return;
-  fail(origin, fmt::format("TVM {} wrote it. From 0.21 on, tvm.ir.save_json has another form, which Foretime does not "
-                           "read: expected that of TVM 0.8 to 0.20",
-                           version.empty() ? "0.22 or later" : version));
-}
-
-}  // namespace
 
 /// simdjson's parser, and the members of the node that is being read.
 struct TirDocument::Parser {

@@ -5,7 +5,6 @@
 #include <limits>
 #include <set>
 #include <unordered_map>
-#include <utility>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -58,8 +57,6 @@ std::string text_of(dom::element value) {
   return simdjson::minify(value);
 }
 
-bool holds_text(std::string_view value) { return trimmed(value).starts_with('{'); }
-
 }  // namespace
 
 struct TirFile::Stream {
@@ -109,7 +106,7 @@ struct TirFile::Stream {
           fail("runtime: expected seconds");
       } else if (name == "failed") {
         if (value.get(failed) != simdjson::SUCCESS) fail("failed: expected true or false");
-      } else if (value.get(text) == simdjson::SUCCESS && holds_text(text)) {
+      } else if (value.get(text) == simdjson::SUCCESS && trimmed(text).starts_with('{')) {
         record.texts.emplace_back(name, text);
       }
     }
@@ -238,9 +235,8 @@ constexpr size_t kFailuresShown = 5;
 template <class Names, class Counts>
 std::vector<std::pair<std::string, int64_t>> by_count(const Names& names, const Counts& counts) {
   std::vector<std::pair<std::string, int64_t>> rows;
-  for (size_t i = 0; i < counts.size(); ++i) {
+  for (size_t i = 0; i < counts.size(); ++i)
     if (counts[i] > 0) rows.emplace_back(names[i], counts[i]);
-  }
   std::ranges::stable_sort(rows, [](const auto& a, const auto& b) { return a.second > b.second; });
   return rows;
 }
@@ -253,10 +249,9 @@ std::string join(const std::vector<std::pair<std::string, int64_t>>& rows) {
 
 std::string versions_of(const TirSummary& summary) {
   std::string text;
-  for (const auto& [version, count] : summary.versions) {
+  for (const auto& [version, count] : summary.versions)
     text += fmt::format("{}{}{} ({})", text.empty() ? "" : ", ", version.empty() ? "not named" : version,
                         is_known_tvm_version(version) ? "" : ", outside v0.8 to v0.14", count);
-  }
   return text;
 }
 
@@ -299,9 +294,8 @@ TirReport inspect_tir(const std::filesystem::path& path, const TirLimits& limits
     }
   }
   report.workloads = workloads.size();
-  for (const auto& [member, reader] : readers) {
+  for (const auto& [member, reader] : readers)
     if (reader.summary().documents > 0) report.members[member] = reader.summary();
-  }
   if (report.members.empty())
     throw DataError(report.first_failures.empty() ? fmt::format("{}: no programs", report.file)
                                                   : report.first_failures.front());

@@ -1,13 +1,12 @@
 #include "data/frontends/tir/tir_reader.h"
 
 #include <algorithm>
-#include <charconv>
-#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "base/numbers.h"
 #include "data/frontends/tir/tir_unfolder.h"
 
 namespace foretime::data {
@@ -51,8 +50,8 @@ TirReader& TirReader::operator=(TirReader&&) noexcept = default;
 bool is_known_tvm_version(std::string_view version) {
   constexpr std::string_view kMajor = "0.";
   if (!version.starts_with(kMajor)) return false;
-  int64_t minor = 0;
-  std::from_chars(version.data() + kMajor.size(), version.data() + version.size(), minor);
+  version.remove_prefix(kMajor.size());
+  const auto minor = take_number<int64_t>(version).value_or(0);
   return minor >= kOldestMinor && minor <= kNewestMinor;
 }
 

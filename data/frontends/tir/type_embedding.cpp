@@ -18,6 +18,7 @@
 #include "base/index_range.h"
 #include "base/numbers.h"
 #include "base/read_input.h"
+#include "data/graphs/pruning.h"
 
 namespace foretime::data {
 namespace {
@@ -26,45 +27,22 @@ constexpr int64_t kMaxWalkBytes = int64_t{1} << 28;
 constexpr int kShortestSubword = 3, kLongestSubword = 6;
 constexpr int kSubwordBuckets = 4096;  // 56 names have some 700 n-grams
 
-/// Neighbours of each node of a block, in both directions.
-struct Neighbours {
-  std::vector<int64_t> ptr;
-  std::vector<int32_t> node;
+/// Returns one of the neighbours of `at` that are not `from`; -1 if there is none.
+int32_t next_node(const Neighbours& neighbours, int32_t at, int32_t from, std::mt19937_64& random) {
+  const auto own = row_of(neighbours.nodes, neighbours.first, at);
+  const uint64_t others = own.size() - std::ranges::count(own, from);
+  if (others == 0) return -1;
+  uint64_t left = random() % others;
+  for (auto other = own.begin();; ++other)
+    if (*other != from && left-- == 0) return *other;
+}
 
-  explicit Neighbours(const GraphBlock& graphs) : ptr(graphs.nodes() + 1, 0) {
-    for (int64_t e = 0; e < graphs.edges(); ++e) {
-      ++ptr[graphs.edge_source[e] + 1];
-      ++ptr[graphs.edge_target[e] + 1];
-    }
-    for (size_t v = 1; v < ptr.size(); ++v) ptr[v] += ptr[v - 1];
-    node.resize(2 * graphs.edges());
-    auto next = ptr;
-    for (int64_t e = 0; e < graphs.edges(); ++e) {
-      const int32_t a = graphs.edge_source[e], b = graphs.edge_target[e];
-      node[next[a]++] = b;
-      node[next[b]++] = a;
-    }
-  }
-
-  /// One of the neighbours that are not `from`; -1 where there is none.
-  int32_t next(int32_t at, int32_t from, std::mt19937_64& random) const {
-    const auto own = entries_of(ptr, at);
-    const auto begin = node.begin() + own.first(), end = node.begin() + own.last();
-    const auto back = static_cast<uint64_t>(std::count(begin, end, from)), all = static_cast<uint64_t>(end - begin);
-    if (back == all) return -1;
-    uint64_t left = random() % (all - back);
-    for (auto other = begin;; ++other) {
-      if (*other != from && left-- == 0) return *other;
-    }
-  }
-};
-
-/// Goes on from `from` to `at` and further, to a dead end or until the walk is long enough.
+/// Continues a walk from `from` to `at` and further, to a dead end or until the walk is long enough.
 void grow(const Neighbours& neighbours, const GraphBlock& graphs, int32_t at, int32_t from, int64_t length,
           std::mt19937_64& random, std::vector<uint8_t>& types) {
   while (at >= 0 && std::ssize(types) < length) {
     types.push_back(graphs.node_types[at]);
-    const int32_t next = neighbours.next(at, from, random);
+    const int32_t next = next_node(neighbours, at, from, random);
     from = at;
     at = next;
   }
@@ -106,11 +84,10 @@ void check_settings(std::span<const Group* const> groups, std::span<const std::s
            kMaxWalkBytes / (settings.walks.length * static_cast<int64_t>(std::max<size_t>(1, longest))));
   if (!(settings.learning_rate > 0.0))
     fail(fmt::format("learning rate {}, expected more than 0", settings.learning_rate));
-  for (const Group* group : groups) {
+  for (const Group* group : groups)
     if (group->graphs.node_type_count > std::ssize(names))
       fail(fmt::format("group {}: {} node types, but {} names", group->name, group->graphs.node_type_count,
                        names.size()));
-  }
 }
 
 fasttext::Args to_args(const TypeEmbeddingSettings& settings, const std::string& input) {
@@ -132,6 +109,39 @@ fasttext::Args to_args(const TypeEmbeddingSettings& settings, const std::string&
   args.seed = (settings.walks.seed & 0x7fffffff);
   return args;
 }
+
+constexpr uintmax_t kMaxFileBytes = uintmax_t{1} << 28;
+
+/// The parts of one line, by position.
+class Line {
+ public:
+  Line(std::string_view text, std::string where) : text_(text), where_(std::move(where)) {}
+
+  [[noreturn]] void fail(const std::string& what) const { throw DataError("{}: {}", where_, what); }
+
+  /// Returns the next word; empty at the end.
+  std::string_view word() {
+    const auto begin = std::min(text_.find_first_not_of(" \t\r"), text_.size());
+    text_.remove_prefix(begin);
+    const auto word = text_.substr(0, text_.find_first_of(" \t\r"));
+    text_.remove_prefix(word.size());
+    return word;
+  }
+  template <class Number>
+  Number number(const char* what) {
+    const auto text = word();
+    const auto value = parse_number<Number>(text);
+    if (!value) fail(fmt::format("'{}', expected {}", text, what));
+    return *value;
+  }
+  void end() {
+    if (const auto rest = word(); !rest.empty()) fail(fmt::format("'{}', expected the end of the line", rest));
+  }
+
+ private:
+  std::string_view text_;
+  std::string where_;
+};
 
 }  // namespace
 
@@ -169,11 +179,11 @@ void walk_node_types(std::span<const Group* const> groups, const TypeWalkSetting
       types.clear();
       const int32_t start = random() % graphs.nodes();
       types.push_back(graphs.node_types[start]);
-      const int32_t first = neighbours.next(start, -1, random);
+      const int32_t first = next_node(neighbours, start, -1, random);
       grow(neighbours, graphs, first, start, settings.length, random, types);
       std::ranges::reverse(types);
       if (first >= 0)
-        grow(neighbours, graphs, neighbours.next(start, first, random), start, settings.length, random, types);
+        grow(neighbours, graphs, next_node(neighbours, start, first, random), start, settings.length, random, types);
       if (types.size() > 1) visit(types);
     }
   }
@@ -221,43 +231,6 @@ TypeEmbeddings train_type_embeddings(std::span<const Group* const> groups, std::
   fill_unmet(embeddings);
   return embeddings;
 }
-
-namespace {
-
-constexpr uintmax_t kMaxFileBytes = uintmax_t{1} << 28;
-
-/// The parts of one line, by position.
-class Line {
- public:
-  Line(std::string_view text, std::string where) : text_(text), where_(std::move(where)) {}
-
-  [[noreturn]] void fail(const std::string& what) const { throw DataError("{}: {}", where_, what); }
-
-  /// Returns the next word; empty at the end.
-  std::string_view word() {
-    const auto begin = std::min(text_.find_first_not_of(" \t\r"), text_.size());
-    text_.remove_prefix(begin);
-    const auto word = text_.substr(0, text_.find_first_of(" \t\r"));
-    text_.remove_prefix(word.size());
-    return word;
-  }
-  template <class Number>
-  Number number(const char* what) {
-    const auto text = word();
-    const auto value = parse_number<Number>(text);
-    if (!value) fail(fmt::format("'{}', expected {}", text, what));
-    return *value;
-  }
-  void end() {
-    if (const auto rest = word(); !rest.empty()) fail(fmt::format("'{}', expected the end of the line", rest));
-  }
-
- private:
-  std::string_view text_;
-  std::string where_;
-};
-
-}  // namespace
 
 TypeEmbeddings read_type_vectors(const std::filesystem::path& file, std::span<const std::string_view> names,
                                  int64_t dims) {

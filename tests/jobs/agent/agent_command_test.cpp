@@ -219,7 +219,7 @@ TEST_F(AgentCommandTest, EvaluationsThatReachBeyondTheirMeansFail) {
       {"{set: {run.directory: /}}", "belongs to the agent"},
       {"{set: {no.such: 1}}", "no.such"},
       {"{set: {data.max_eval_candidates: many}}", "many"},
-      {"[1", "not YAML"},
+      {"[1", "no YAML"},
       {"[1]", "expected a map"}};
   const auto nothing = submit("untrained", "connect\nresult 1\n");
   std::vector<std::pair<std::string, std::string>> errors = {

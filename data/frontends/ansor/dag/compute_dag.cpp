@@ -53,6 +53,26 @@ void check_axes(const ComputeDag& dag, size_t stage) {
   }
 }
 
+/// Returns ` += body`, as TVM prints tensor `k` of a stage; for a tuple it prints only the first body.
+std::string assignment(const ComputeDag& dag, const DagStage& stage, size_t k, std::span<const std::string> axes,
+                       std::span<const std::string> stages) {
+  const auto body = [&](size_t i) {
+    return stage.bodies.empty() ? stage.body_text : to_text(dag.expressions, stage.bodies[i], axes, stages);
+  };
+  std::string_view combiner = stage.combiner;
+  if (!stage.combine.empty()) {
+    const int32_t result = stage.combine[k];
+    const Kind kind = dag.expressions.node(result).kind;
+    if (kind == Kind::select)
+      return fmt::format(" {}= ({},{})", to_text(dag.expressions, result, stage.operands), body(0), body(1));
+    combiner = kind == Kind::add ? "sum" : kind == Kind::maximum ? "max" : kind == Kind::minimum ? "min" : "tuple";
+    if (combiner == "tuple") return "reduce" + to_text(dag.expressions, result, stage.operands);
+  }
+  if (combiner == "sum") return " += " + body(0);
+  if (combiner == "max" || combiner == "min") return fmt::format(" {}= {}", combiner, body(0));
+  return " = " + body(stage.bodies.empty() ? 0 : k);
+}
+
 }  // namespace
 
 std::vector<std::string> DagStage::axis_names() const {
@@ -79,10 +99,9 @@ void validate(const ComputeDag& dag) {
     const DagStage& stage = dag.stages[i];
     if (stage.shape.size() > kMostAxes)
       fail(dag, i, fmt::format("rank {}, expected at most {}", stage.shape.size(), kMostAxes));
-    for (const int64_t extent : stage.shape) {
+    for (const int64_t extent : stage.shape)
       if (extent < 1 || extent > kLargestExtent)
         fail(dag, i, fmt::format("shape with {}, expected 1 to {}", extent, kLargestExtent));
-    }
     if (stage.types.empty() || stage.types.size() > kMostOutputs)
       fail(dag, i, fmt::format("{} tensors, expected 1 to {}", stage.types.size(), kMostOutputs));
     if (stage.input) {
@@ -115,30 +134,6 @@ void validate(const ComputeDag& dag) {
     }
   }
 }
-
-namespace {
-
-/// Returns ` += body`, as TVM prints tensor `k` of a stage; for a tuple it prints only the first body.
-std::string assignment(const ComputeDag& dag, const DagStage& stage, size_t k, std::span<const std::string> axes,
-                       std::span<const std::string> stages) {
-  const auto body = [&](size_t i) {
-    return stage.bodies.empty() ? stage.body_text : to_text(dag.expressions, stage.bodies[i], axes, stages);
-  };
-  std::string_view combiner = stage.combiner;
-  if (!stage.combine.empty()) {
-    const int32_t result = stage.combine[k];
-    const Kind kind = dag.expressions.node(result).kind;
-    if (kind == Kind::select)
-      return fmt::format(" {}= ({},{})", to_text(dag.expressions, result, stage.operands), body(0), body(1));
-    combiner = kind == Kind::add ? "sum" : kind == Kind::maximum ? "max" : kind == Kind::minimum ? "min" : "tuple";
-    if (combiner == "tuple") return "reduce" + to_text(dag.expressions, result, stage.operands);
-  }
-  if (combiner == "sum") return " += " + body(0);
-  if (combiner == "max" || combiner == "min") return fmt::format(" {}= {}", combiner, body(0));
-  return " = " + body(stage.bodies.empty() ? 0 : k);
-}
-
-}  // namespace
 
 std::string to_text(const ComputeDag& dag) {
   std::vector<std::string> stage_names;

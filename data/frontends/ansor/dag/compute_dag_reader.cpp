@@ -39,9 +39,8 @@ void resolve_names(ComputeDag& dag, size_t stage, int32_t root) {
   const DagStage& reader = dag.stages[stage];
   if (node.kind == Kind::variable) {
     const std::string& name = dag.expressions.name(root);
-    for (size_t i = 0; i < reader.axis_count(); ++i) {
+    for (size_t i = 0; i < reader.axis_count(); ++i)
       if (reader.axis(i).name == name) node.target = i;
-    }
     if (node.target < 0)
       throw DataError("stage {} ({}): variable {}, expected one of {}", stage, reader.name, name,
                       fmt::join(reader.axis_names(), ", "));

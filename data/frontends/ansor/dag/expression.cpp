@@ -1,6 +1,5 @@
 #include "data/frontends/ansor/dag/expression.h"
 
-#include <algorithm>
 #include <array>
 
 #include <fmt/format.h>
@@ -210,9 +209,8 @@ class Parser {
     if (!at('(')) return tree_.add(Kind::variable, name, {});
     ++position_;
     const auto list = arguments(')');
-    for (const auto& function : kFunctions) {
+    for (const auto& function : kFunctions)
       if (function.name == name && function.arguments == list.size()) return tree_.add(function.kind, {}, list);
-    }
     return tree_.add(is_type_name(name) && list.size() == 1 ? Kind::cast : Kind::call, name, list);
   }
 

@@ -2,7 +2,6 @@
 // (src/auto_scheduler/compute_dag.cc).
 #include <algorithm>
 
-#include "base/error.h"
 #include "data/frontends/ansor/dag/compute_dag.h"
 
 namespace foretime::data {

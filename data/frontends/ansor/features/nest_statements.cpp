@@ -145,9 +145,8 @@ class Builder {
 
   void build() {
     int32_t parent = -1;
-    for (size_t i = 0; i < nest_.stages.size(); ++i) {
+    for (size_t i = 0; i < nest_.stages.size(); ++i)
       if (!nest_.dag->stages[i].input && nest_.stages[i].compute_at == ComputeAt::root) parent = stage(i, parent);
-    }
   }
 
  private:
@@ -194,9 +193,8 @@ class Builder {
     if (reduction) {
       int32_t init = inner;
       const size_t before = threads_.size();
-      for (size_t i = common; i < count; ++i) {
+      for (size_t i = common; i < count; ++i)
         if (of_init[i - common]) init = loop(number, i, init, true);
-      }
       find_owners(number);
       store(number, init, true, common);
       threads_.resize(before);
@@ -216,11 +214,10 @@ class Builder {
     for (const NestIterator& iterator : loops.iterators) belongs(iterator.variable) = 0;
     for (size_t i = 0; i < loops.axes.size(); ++i) belongs(loops.axes[i]) = i < rank ? kOfSpatial : kOfReduction;
     for (const NestRelation& relation : loops.relations) {
-      if (relation.kind == NestRelation::Kind::fuse) {
+      if (relation.kind == NestRelation::Kind::fuse)
         belongs(relation.parent) = belongs(relation.outer) | belongs(relation.inner);
-      } else {
+      else
         belongs(relation.outer) = belongs(relation.inner) = belongs(relation.parent);
-      }
     }
   }
 

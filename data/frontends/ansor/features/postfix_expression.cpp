@@ -71,9 +71,8 @@ PostfixExpressions::Postfix PostfixExpressions::write(const Affine& value, const
   form.begin = operations_.size();
   write_value(value, subtracted);
   form.size = std::ssize(operations_) - form.begin;
-  for (const auto& operation : operations(form)) {
+  for (const auto& operation : operations(form))
     if (operation.kind == OperationKind::variable) form.variables |= uint64_t{1} << (operation.value & 63);
-  }
   return form;
 }
 
@@ -155,11 +154,10 @@ void PostfixExpressions::write_part(AffinePart part, int64_t scale) {
 /// (of mod upper mod second) / divisor × scale; moduli of 0 are left out.
 void PostfixExpressions::write_divided(const Affine& of, int64_t upper, int64_t second, int64_t divisor,
                                        int64_t scale) {
-  if (pool_->is_atom(of)) {
+  if (pool_->is_atom(of))
     write_atom(pool_->terms(of)[0].atom);
-  } else {
+  else
     write_value(of);
-  }
   const auto apply = [&](int64_t number, OperationKind kind) {
     push(OperationKind::constant, number);
     push(kind);

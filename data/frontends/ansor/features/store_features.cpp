@@ -64,12 +64,10 @@ struct StoreFeatures::Work {
     largest.assign(2 * scheduled.variables.size(), 0);
     if (touches.size() < statements.nodes.size()) touches.resize(statements.nodes.size());
     for (size_t i = 0; i < statements.nodes.size(); ++i) touches[i].clear();
-    for (const NestNode& node : statements.nodes) {
+    for (const NestNode& node : statements.nodes)
       if (node.kind == NestNode::Kind::store) store(node);
-    }
-    for (const NestNode& node : statements.nodes) {
+    for (const NestNode& node : statements.nodes)
       if (node.kind == NestNode::Kind::allocation) allocation(node);
-    }
   }
   /// The loops around a store, outermost first, and the innermost pragma.
   void enter(const NestNode& node) {
@@ -329,9 +327,8 @@ struct StoreFeatures::Work {
     return any ? least : 0;
   }
   bool mentions(const BufferAccess& access, int32_t variable) const {
-    for (uint32_t i = 0; i < access.count * access.rank; ++i) {
+    for (uint32_t i = 0; i < access.count * access.rank; ++i)
       if (forms.mentions(value.forms[access.first + i], variable)) return true;
-    }
     return false;
   }
   float product_of(size_t count) const {

@@ -25,9 +25,8 @@ void StoreValues::find(LoopNest& nest, const NestStatements& statements, const N
   }
   walk.add_load(nest.dag->memory(stage, output), std::span(axes).first(defined.axes.size()));
   if (!store.initial) {
-    if (store.update && !tuple) {
+    if (store.update && !tuple)
       for (size_t i = 0; i < defined.axes.size(); ++i) forms_->count(load_forms_[i], value.operations.integer);
-    }
     const bool symbolic =
         std::ranges::any_of(defined.reduce_axes, [](const DagAxis& axis) { return axis.symbolic >= 0; });
     nest.pool.keep_divisors(symbolic);
@@ -36,13 +35,12 @@ void StoreValues::find(LoopNest& nest, const NestStatements& statements, const N
     walk.count_integer(result);
     if (store.update && !tuple) {
       const bool integer = result.type == KnownValue::Type::integer;
-      if (defined.combiner == "sum") {
+      if (defined.combiner == "sum")
         ++(integer ? value.operations.integer.add_subtract : value.operations.float_add_subtract);
-      } else if (defined.combiner == "max" || defined.combiner == "min") {
+      else if (defined.combiner == "max" || defined.combiner == "min")
         ++(integer ? value.operations.integer.compare : value.operations.float_compare);
-      } else {
+      else
         throw DataError("stage {} ({}): combiner {}, expected sum, max or min", stage, defined.name, defined.combiner);
-      }
     }
   }
   // Accesses of one memory stand together; what is read and written is an update, whose indices are the same.

@@ -1,9 +1,10 @@
 #include "data/frontends/ansor/features/store_walk.h"
 
 #include <algorithm>
-#include <cstdlib>
+#include <string_view>
 
 #include "base/error.h"
+#include "base/numbers.h"
 #include "data/frontends/ansor/replay/index_interval.h"
 
 namespace foretime::data {
@@ -85,8 +86,10 @@ KnownValue StoreWalk::of(int32_t id, std::span<const KnownValue> axes) {
   switch (node.kind) {
     case Kind::integer:
       return KnownValue::of(Affine::of(checked(node.value)));
-    case Kind::real:
-      return KnownValue::real(std::strtod(tree.name(id).c_str(), nullptr));
+    case Kind::real: {
+      std::string_view literal = tree.name(id);  // 1.5f
+      return KnownValue::real(take_number<double>(literal).value_or(0));
+    }
     case Kind::variable:
       if (axes.empty() && !combination.axes.empty()) return operand(node.target);
       if (node.target < 0 || node.target >= std::ssize(axes)) throw DataError("a variable that is no axis");
@@ -147,11 +150,10 @@ KnownValue StoreWalk::choice(int32_t id, std::span<const KnownValue> axes, bool 
   count_integer(a);
   count_integer(b);
   const bool integer = a.type == KnownValue::Type::integer;
-  if (!lazy) {
+  if (!lazy)
     ++count.integer.select;
-  } else {
+  else
     ++(integer ? count.integer_math : count.float_math);
-  }
   if (!integer) return a.type == KnownValue::Type::truth ? KnownValue::truth() : KnownValue::real();
   KnownValue chosen = a;
   chosen.constant = false;

@@ -238,10 +238,9 @@ void read_result(const array& result, TuningRecord& record) {
   record.timestamp = get<double>(*++item, "r[3]", "seconds since 1970");
   if (record.error != RecordError::none) return;
   if (record.costs.empty()) throw DataError("r[0]: no cost, though error is 0");
-  for (const double cost : record.costs) {
+  for (const double cost : record.costs)
     if (!(cost > 0.0) || cost >= kFailedCost)
       throw DataError("r[0]: cost {}, though error is 0: expected seconds above 0 and below {:g}", cost, kFailedCost);
-  }
 }
 
 /// All of a record but its line number and its result.
@@ -308,9 +307,8 @@ std::vector<std::string> record_file_names(const std::vector<std::filesystem::pa
 
 std::string group_name(const std::string& workload_key) {
   std::string name;
-  for (const char c : workload_key) {
+  for (const char c : workload_key)
     if (c != '"' && c != ' ' && c != '\\') name += c == '/' ? '_' : c;
-  }
   return name;
 }
 

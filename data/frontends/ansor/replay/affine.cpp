@@ -117,9 +117,8 @@ Affine AffinePool::intern(AffineAtom atom) {
     if (equals(known, atom)) return known.self;
   }
   if (atom.kind != AtomKind::variable) {
-    for (const Affine& argument : atom.arguments) {
+    for (const Affine& argument : atom.arguments)
       for (const auto& term : terms(argument)) atom.depth = std::max(atom.depth, atoms_[term.atom].depth + 1);
-    }
     if (atom.depth > kMostDepth) throw DataError("bounds nested deeper than those of any real schedule");
     atom.argument_bounds = bounds(atom.arguments[0]);
     atom.bounds = atom_bounds(atom);

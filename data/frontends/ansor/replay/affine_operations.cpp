@@ -70,9 +70,8 @@ Affine AffinePool::floor_divide(const Affine& a, int64_t divisor) {
   // Multiples of the divisor come out.
   int64_t base = floor_remainder(a.base, divisor), common = divisor;
   scratch_.clear();
-  for (const auto& term : terms(a)) {
+  for (const auto& term : terms(a))
     if (term.coefficient % divisor == 0) scratch_.push_back({term.coefficient / divisor, term.atom});
-  }
   const Affine quotient = from_terms(floor_quotient(a.base, divisor));
   if (quotient.count == a.count) return quotient;
   scratch_.clear();

@@ -298,11 +298,10 @@ struct BoundInference::Work {
     const auto bound = [&](int32_t id) -> uint8_t& { return bound_[id]; };
     if (threads) {
       for (auto relation = stage.relations.rbegin(); relation != stage.relations.rend(); ++relation) {
-        if (relation->kind == NestRelation::Kind::fuse) {
+        if (relation->kind == NestRelation::Kind::fuse)
           bound(relation->outer) = bound(relation->inner) = bound(relation->parent);
-        } else {
+        else
           bound(relation->parent) = bound(relation->inner) || bound(relation->outer);
-        }
       }
     }
     for (const NestRelation& relation : stage.relations) {

@@ -26,11 +26,9 @@ void insert_stage(ComputeDag& dag, size_t place) {
     auto& node = dag.expressions.node(i);
     if (node.kind == Kind::load && node.target >= first) ++node.target;
   }
-  for (DagStage& stage : dag.stages) {
-    for (DagRead& read : stage.reads) {
+  for (DagStage& stage : dag.stages)
+    for (DagRead& read : stage.reads)
       if (read.stage >= first) ++read.stage;
-    }
-  }
   dag.stages.emplace(dag.stages.begin() + place);
 }
 
@@ -269,9 +267,8 @@ ComputeDag with_rfactor(const LoopNest& nest, int32_t stage, int32_t variable, i
   factored.axes.insert(factored.axes.begin() + position, factor);
   factored.shape.insert(factored.shape.begin() + position, factor.extent);
   factored.reduce_axes.clear();
-  for (size_t i = 0; i < before.reduce_axes.size(); ++i) {
+  for (size_t i = 0; i < before.reduce_axes.size(); ++i)
     if (!touched.is(scheduled.axes[before.axes.size() + i])) factored.reduce_axes.push_back(before.reduce_axes[i]);
-  }
   Arithmetic arithmetic(tree);
   std::vector<int32_t> values(nest.variables.size(), -1);
   for (const NestIterator& iterator : scheduled.iterators) {
@@ -298,13 +295,11 @@ ComputeDag with_rfactor(const LoopNest& nest, int32_t stage, int32_t variable, i
       replacements.push_back(axis_node(tree, before.axis(i).name, untouched++));
     }
   }
-  for (DagAxis& axis : factored.reduce_axes) {
+  for (DagAxis& axis : factored.reduce_axes)
     if (axis.symbolic >= 0) axis.symbolic = substitute(tree, axis.symbolic, replacements);
-  }
   for (int32_t& body : factored.bodies) body = substitute(tree, body, replacements);
-  for (DagRead& read : factored.reads) {
+  for (DagRead& read : factored.reads)
     for (int32_t& index : read.indices) index = substitute(tree, index, replacements);
-  }
 
   // The old stage sums over the new axis.
   DagStage& last = made.stages[place + 1];

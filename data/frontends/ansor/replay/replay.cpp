@@ -139,10 +139,9 @@ struct Replayer::Work {
       stage.relations.push_back({NestRelation::Kind::fuse, fused.variable, outer, inner.variable, 0});
     }
     const int32_t begin = positions.front(), end = positions.back();
-    for (const NestStage& attached : nest_->stages) {
+    for (const NestStage& attached : nest_->stages)
       if (attached.attach_stage == step.stage && attached.attach_iterator >= begin && attached.attach_iterator < end)
         throw DataError("fuses iterators that stages are attached to, expected attachments to the last fused one only");
-    }
     stage.iterators[begin] = fused;
     stage.iterators.erase(stage.iterators.begin() + begin + 1, stage.iterators.begin() + end + 1);
     move_attachments(step.stage, [&](int32_t position) {
@@ -252,9 +251,8 @@ struct Replayer::Work {
   void compute_inline(const ScheduleStep& step) {
     NestStage& stage = stage_of(step.stage);
     const DagStage& defined = nest_->dag->stages[step.stage];
-    for (const NestStage& attached : nest_->stages) {
+    for (const NestStage& attached : nest_->stages)
       if (attached.attach_stage == step.stage) throw DataError("inlined, though stages are attached to it");
-    }
     if (defined.input || !defined.reduce_axes.empty() || defined.output)
       throw DataError("inlined, though it is {}", defined.input    ? "an input"
                                                   : defined.output ? "an output"
@@ -291,11 +289,10 @@ struct Replayer::Work {
         std::ranges::any_of(nest_->stages, [&](const NestStage& other) { return other.attach_stage == step.stage; });
     if (attached_to) throw DataError("found stages attached to this one, expected none before rfactor");
     std::vector<int64_t> numbers = {static_cast<int64_t>(step.kind), step.stage, factored.variable, step.source};
-    for (const NestRelation& relation : stage.relations) {
+    for (const NestRelation& relation : stage.relations)
       for (const int64_t number : {static_cast<int64_t>(relation.kind), int64_t{relation.parent},
                                    int64_t{relation.outer}, int64_t{relation.inner}, relation.factor})
         numbers.push_back(number);
-    }
     for (const NestIterator& iterator : stage.iterators) numbers.push_back(iterator.variable);
     derive(step, std::move(numbers),
            [&](const ComputeDag&) { return with_rfactor(*nest_, step.stage, factored.variable, step.source); });
@@ -359,9 +356,8 @@ struct Replayer::Work {
   /// Attachments to iterators of `stage` go where `map` sends their numbers, all at once.
   template <class Map>
   void move_attachments(int32_t stage, Map map) {
-    for (NestStage& attached : nest_->stages) {
+    for (NestStage& attached : nest_->stages)
       if (attached.attach_stage == stage) attached.attach_iterator = map(attached.attach_iterator);
-    }
   }
   /// The nest's DAG becomes what `make` makes of it, which depends on `numbers` and the step's text only.
   template <class Make>
@@ -378,9 +374,8 @@ struct Replayer::Work {
   }
   /// A stage is put before `place`; the stage there, and all after it, move by one.
   void insert_stage(int32_t place) {
-    for (NestStage& stage : nest_->stages) {
+    for (NestStage& stage : nest_->stages)
       if (stage.attach_stage >= place) ++stage.attach_stage;
-    }
     const size_t position = place;
     nest_->stages.insert(nest_->stages.begin() + place, fresh_stage(nest_->dag->stages[position]));
   }
