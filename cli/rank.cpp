@@ -1,4 +1,5 @@
 #include "cli/rank_command.h"
+#include "configs/settings_error.h"
 #include "coordinator/best_checkpoint.h"
 #include "data/dataset/table_pack.h"
 #include "data/frontends/loops/loop_graph.h"
