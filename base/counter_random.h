@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <initializer_list>
 #include <string_view>
+#include <type_traits>
 
 /// Random numbers as pure functions of a key (seed, stream, epoch, group, …) instead of generators with a state: any
 /// rank can compute any of them, and a resumed run computes the same ones. The mixing function is SplitMix64's
@@ -44,6 +45,7 @@ constexpr uint64_t mix(uint64_t x) {
 /// Is one word of a key: any integer, or a stream's name.
 struct RandomWord {
   template <class Integer>
+  requires std::is_integral_v<Integer> || std::is_enum_v<Integer>
   constexpr RandomWord(Integer integer) : value(static_cast<uint64_t>(integer)) {}
   uint64_t value;
 };

@@ -25,7 +25,7 @@ for load in idle busy; do
   fi
   for ((run = 1; run <= times; ++run)); do
     began=$SECONDS log=$logs/$load-$run.log
-    ctest --preset release --no-tests=error -j 4 "$@" > "$log" 2>&1 && result=passed || { result=FAILED; status=1; }
+    ctest --preset release --no-tests=error -j 6 "$@" > "$log" 2>&1 && result=passed || { result=FAILED; status=1; }
     echo "$load, run $run of $times: $result in $((SECONDS - began)) s: $(grep -m 1 'tests passed' "$log" || tail -n 1 "$log")"
     sed -n '/The following tests FAILED/,$p' "$log"
   done

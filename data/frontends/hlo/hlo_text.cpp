@@ -9,199 +9,33 @@
 #include <vector>
 
 #include <fmt/format.h>
+#include <google/protobuf/io/coded_stream.h>
+#include <google/protobuf/io/zero_copy_stream_impl_lite.h>
 
 #include "base/error.h"
 #include "base/numbers.h"
 #include "base/text.h"
 #include "data/frontends/hlo/hlo.pb.h"
+#include "data/frontends/hlo/hlo_scanner.h"
 #include "data/frontends/hlo/node_features.h"
 
 namespace foretime::data {
 namespace {
 
-/// Names of PrimitiveType (xla_data.proto) in texts, with their numbers.
-constexpr std::array<std::pair<std::string_view, int32_t>, 34> kTypeNames = {{{"pred", 1},        {"s8", 2},
-                                                                              {"s16", 3},         {"s32", 4},
-                                                                              {"s64", 5},         {"u8", 6},
-                                                                              {"u16", 7},         {"u32", 8},
-                                                                              {"u64", 9},         {"f16", 10},
-                                                                              {"f32", 11},        {"f64", 12},
-                                                                              {"opaque", 14},     {"c64", 15},
-                                                                              {"bf16", 16},       {"token", 17},
-                                                                              {"c128", 18},       {"f8e5m2", 19},
-                                                                              {"f8e4m3fn", 20},   {"s4", 21},
-                                                                              {"u4", 22},         {"f8e4m3b11fnuz", 23},
-                                                                              {"f8e5m2fnuz", 24}, {"f8e4m3fnuz", 25},
-                                                                              {"s2", 26},         {"u2", 27},
-                                                                              {"f8e4m3", 28},     {"f8e3m4", 29},
-                                                                              {"s1", 30},         {"u1", 31},
-                                                                              {"f4e2m1fn", 32},   {"f8e8m0fnu", 33},
-                                                                              {"buffer", 34},     {"opaque_type", 14}}};
+/// Names of PrimitiveType (xla_data.proto) by number; 0 has none.
+constexpr auto kTypes = split_words<34>(
+    " pred s8 s16 s32 s64 u8 u16 u32 u64 f16 f32 f64 tuple opaque c64 bf16 token c128 f8e5m2 f8e4m3fn s4 u4 "
+    "f8e4m3b11fnuz f8e5m2fnuz f8e4m3fnuz s2 u2 f8e4m3 f8e3m4 s1 u1 f4e2m1fn f8e8m0fnu");
 constexpr int32_t kTuple = 13;
+static_assert(kTypes[kTuple] == "tuple" && kTypes[16] == "bf16" && kTypes[33] == "f8e8m0fnu");
 
 /// Attributes that name computations which an instruction calls.
-constexpr std::array<std::string_view, 10> kCalls = {"calls",
-                                                     "to_apply",
-                                                     "body",
-                                                     "condition",
-                                                     "select",
-                                                     "scatter",
-                                                     "branch_computations",
-                                                     "true_computation",
-                                                     "false_computation",
-                                                     "called_computations"};
+constexpr auto kCalls = split_words<10>(
+    "calls to_apply body condition select scatter branch_computations true_computation false_computation "
+    "called_computations");
 
-bool is_word(char c) { return is_letter(c) || is_digit(c) || c == '_' || c == '-' || c == '.'; }
-
-/// Reads the characters of a module one after another.
-class Scanner {
- public:
-  Scanner(std::string_view text, const std::string& name) : text_(text), name_(name) {}
-
-  [[noreturn]] void fail(const std::string& what) const {
-    const auto line = 1 + std::ranges::count(text_.substr(0, std::min(at_, text_.size())), '\n');
-    throw DataError("{}: line {}: {}", name_, line, what);
-  }
-  /// Returns the next characters for a message.
-  std::string next_text() const {
-    const auto rest = text_.substr(at_, text_.substr(at_).find('\n')).substr(0, 40);
-    return rest.empty() ? "the end" : "'" + printable_utf8(rest) + "'";
-  }
-
-  /// Skips blanks and comments, and ends of lines unless `in_line`.
-  void skip_blanks(bool in_line = false) {
-    while (at_ < text_.size()) {
-      const char c = text_[at_];
-      if (c == ' ' || c == '\t' || c == '\r' || (c == '\n' && !in_line)) {
-        ++at_;
-      } else if (text_.substr(at_, 2) == "/*") {
-        const auto end = text_.find("*/", at_ + 2);
-        if (end == std::string_view::npos) fail("found a comment that does not end");
-        at_ = end + 2;
-      } else if (text_.substr(at_, 2) == "//") {
-        at_ = std::min(text_.find('\n', at_), text_.size());
-      } else {
-        return;
-      }
-    }
-  }
-  bool at_end() {
-    skip_blanks();
-    return at_ == text_.size();
-  }
-  /// Returns the next character after blanks within the line; '\n' at the end of the line or of the text.
-  char peek() {
-    skip_blanks(true);
-    return at_ < text_.size() ? text_[at_] : '\n';
-  }
-  bool takes(char c) {
-    if (peek() != c) return false;
-    ++at_;
-    return true;
-  }
-  /// Takes the } that ends a computation. Throws DataError at the end of the text.
-  bool takes_closing() {
-    if (at_end()) fail("found the end, expected } after the last instruction");
-    if (text_[at_] != '}') return false;
-    ++at_;
-    return true;
-  }
-  /// Returns whether the next character, without any blanks before it, is `c`.
-  bool is_next(char c) const { return at_ < text_.size() && text_[at_] == c; }
-  bool takes(std::string_view word) {
-    skip_blanks();
-    const auto end = at_ + word.size();
-    if (text_.substr(at_, word.size()) != word || (end < text_.size() && is_word(text_[end]))) return false;
-    at_ = end;
-    return true;
-  }
-  void expect(char c) {
-    if (!takes(c)) fail(fmt::format("found {}, expected '{}'", next_text(), c));
-  }
-  /// Takes a word of letters, digits, _, - and . with an optional % before it; "" if there is none.
-  std::string_view take_word() {
-    peek();
-    if (at_ < text_.size() && text_[at_] == '%') ++at_;
-    const auto begin = at_;
-    while (at_ < text_.size() && is_word(text_[at_])) ++at_;
-    return text_.substr(begin, at_ - begin);
-  }
-  std::string_view expect_word(const char* what) {
-    const auto word = take_word();
-    if (word.empty()) fail(fmt::format("found {}, expected {}", next_text(), what));
-    return word;
-  }
-  /// Takes text up to a character of `ends` outside of brackets and quotes; that character remains.
-  std::string_view take_until(std::string_view ends) {
-    const auto begin = at_;
-    std::string open;
-    for (; at_ < text_.size(); ++at_) {
-      const char c = text_[at_];
-      if (open.empty() && ends.find(c) != std::string_view::npos) break;
-      if (c == '"') {
-        skip_quoted();
-      } else if (c == '(' || c == '[' || c == '{') {
-        open += c == '(' ? ')' : c == '[' ? ']' : '}';
-      } else if (c == ')' || c == ']' || c == '}') {
-        if (open.empty() || open.back() != c)
-          fail(
-              fmt::format("found {}, expected {}", c, open.empty() ? ends.substr(0, 1) : open.substr(open.size() - 1)));
-        open.pop_back();
-      }
-    }
-    if (!open.empty()) fail(fmt::format("found the end, expected {}", open.back()));
-    return text_.substr(begin, at_ - begin);
-  }
-  /// Takes the group of brackets that begins here and returns what is inside.
-  std::string_view take_group() {
-    const auto begin = at_;
-    const char close = text_[at_] == '(' ? ')' : text_[at_] == '[' ? ']' : '}';
-    ++at_;
-    const auto contents = take_until({&close, 1});
-    if (at_ >= text_.size()) {
-      at_ = begin;
-      fail(fmt::format("found {}, expected its closing bracket", next_text()));
-    }
-    ++at_;
-    return contents;
-  }
-  /// Skips the rest of the line.
-  void skip_line() { at_ = std::min(text_.find('\n', at_), text_.size()); }
-  size_t position() const { return at_; }
-  void go_to(size_t position) { at_ = position; }
-  const std::string& name() const { return name_; }
-
- private:
-  /// Moves to the closing quote.
-  void skip_quoted() {
-    for (++at_; at_ < text_.size() && text_[at_] != '"'; ++at_)
-      if (text_[at_] == '\\') ++at_;
-    if (at_ >= text_.size()) fail("found a quoted text that does not end");
-  }
-
-  std::string_view text_;
-  const std::string& name_;
-  size_t at_ = 0;
-};
-
-/// Splits text at a separator outside of brackets and quotes; parts have no blanks at their ends.
-std::vector<std::string_view> parts_of(std::string_view text, char separator, const Scanner& whole) {
-  std::vector<std::string_view> parts;
-  Scanner scanner(text, whole.name());
-  while (!text.empty()) {
-    auto part = scanner.take_until({&separator, 1});
-    scanner.go_to(scanner.position() + 1);
-    const auto first = part.find_first_not_of(" \t\r\n"), last = part.find_last_not_of(" \t\r\n");
-    parts.push_back(first == std::string_view::npos ? "" : part.substr(first, last - first + 1));
-    if (scanner.position() > text.size()) break;
-  }
-  return parts;
-}
-
-/// Returns a text without one pair of brackets around it.
-std::string_view inside(std::string_view text, char open, char close) {
-  return text.size() >= 2 && text.front() == open && text.back() == close ? text.substr(1, text.size() - 2) : text;
-}
+/// Tables of file and function names, to which metadata refer by number.
+constexpr auto kTables = split_words<4>("FileNames FunctionNames FileLocations StackFrames");
 
 class ModuleReader {
  public:
@@ -212,13 +46,12 @@ class ModuleReader {
     add_bytes(module_, kModuleName, in_.expect_word("the module's name"));
     in_.take_until("\n");
     while (!in_.at_end()) {
-      if (!begins_computation()) {
-        in_.skip_line();  // tables of files and functions, to which metadata refer
-        continue;
-      }
-      read_computation();
+      if (begins_computation())
+        read_computation();
+      else
+        skip_table_line();
     }
-    if (computations_.empty()) in_.fail("found no computation, expected at least one");
+    if (!has_entry_) in_.fail("found no ENTRY computation, expected one");
     return std::move(module_);
   }
 
@@ -226,18 +59,18 @@ class ModuleReader {
   enum : uint32_t { kModuleName = 1, kComputations = 3 };
   enum : uint32_t { kComputationName = 1, kInstructions = 2, kComputationId = 5, kRootId = 6 };
 
-  static void add_varint(std::string& to, uint64_t value) {
-    for (; value >= 0x80; value >>= 7) to += char(value | 0x80);
-    to += char(value);
-  }
   static void add_bytes(std::string& to, uint32_t field, std::string_view bytes) {
-    add_varint(to, field << 3 | 2);
-    add_varint(to, bytes.size());
-    to += bytes;
+    google::protobuf::io::StringOutputStream stream(&to);
+    google::protobuf::io::CodedOutputStream out(&stream);
+    out.WriteVarint32(field << 3 | 2);
+    out.WriteVarint64(bytes.size());
+    out.WriteRaw(bytes.data(), bytes.size());
   }
   static void add_number(std::string& to, uint32_t field, uint64_t number) {
-    add_varint(to, field << 3);
-    add_varint(to, number);
+    google::protobuf::io::StringOutputStream stream(&to);
+    google::protobuf::io::CodedOutputStream out(&stream);
+    out.WriteVarint32(field << 3);
+    out.WriteVarint64(number);
   }
 
   int64_t integer(std::string_view text, const char* what) const {
@@ -256,8 +89,19 @@ class ModuleReader {
     return entry || (!name.empty() && !is_digit(name.front()) && (next == '(' || next == '{'));
   }
 
+  /// Skips a line `FileNames` or `1 "a.py"`.
+  void skip_table_line() {
+    const auto word = in_.take_word();
+    if (!(std::ranges::find(kTables, word) != kTables.end() && in_.peek() == '\n') &&
+        (word.empty() || !is_digit(word.front())))
+      in_.fail(fmt::format("found '{}', expected a computation: NAME (PARAMETERS) -> SHAPE {{, in a text of one module",
+                           printable_utf8(word.empty() ? in_.next_text() : word)));
+    in_.skip_line();
+  }
+
   void read_computation() {
-    in_.takes("ENTRY");
+    if (in_.takes("ENTRY") && std::exchange(has_entry_, true))
+      in_.fail("found a second ENTRY, expected one module in a text");
     const std::string name(in_.expect_word("a computation's name"));
     if (in_.peek() == '(') {
       in_.take_group();
@@ -303,18 +147,19 @@ class ModuleReader {
       return;
     }
     const auto type = in_.expect_word("the type of a shape");
-    const auto* known = std::ranges::find(kTypeNames, type, [](const auto& entry) { return entry.first; });
-    if (known == kTypeNames.end()) in_.fail(fmt::format("found type '{}', expected one of XLA's, such as f32", type));
-    shape.set_element_type(known->second);
+    const auto* known = std::ranges::find(kTypes, type);
+    if (known == kTypes.end() || known - kTypes.begin() == kTuple)
+      in_.fail(fmt::format("found type '{}', expected one of XLA's, such as f32", type));
+    shape.set_element_type(known - kTypes.begin());
     if (in_.peek() != '[') in_.fail(fmt::format("found {}, expected '['", in_.next_text()));
-    for (auto size : parts_of(in_.take_group(), ',', in_)) {
+    for (auto size : in_.parts_of(in_.take_group(), ',')) {
       if (size.starts_with("<=")) size.remove_prefix(2);  // dynamic, with its bound
       shape.add_dimensions(size == "?" ? std::numeric_limits<int64_t>::min() : integer(size, "size"));
     }
     // A computation's body begins like a layout, after a blank.
     if (!in_.is_next('{')) return;
     const auto layout = in_.take_group();
-    for (const auto dimension : parts_of(layout.substr(0, layout.find(':')), ',', in_))
+    for (const auto dimension : in_.parts_of(layout.substr(0, layout.find(':')), ','))
       shape.mutable_layout()->add_minor_to_major(integer(dimension, "dimension of a layout"));
     shape.mutable_layout();
   }
@@ -361,7 +206,7 @@ class ModuleReader {
       instruction.set_parameter_number(integer(operands, "parameter number"));
       return;
     }
-    for (auto operand : parts_of(operands, ',', in_)) {
+    for (auto operand : in_.parts_of(operands, ',')) {
       if (const auto comment = operand.rfind("*/"); comment != std::string_view::npos)
         operand.remove_prefix(comment + 2);
       if (const auto blank = operand.find_last_of(" \t\n"); blank != std::string_view::npos)
@@ -377,12 +222,12 @@ class ModuleReader {
 
   std::vector<int64_t> integers(std::string_view list, char separator, const char* what) const {
     std::vector<int64_t> found;
-    for (const auto part : parts_of(list, separator, in_)) found.push_back(integer(part, what));
+    for (const auto part : in_.parts_of(list, separator)) found.push_back(integer(part, what));
     return found;
   }
 
   void read_attribute(std::string_view key, std::string_view value, hlo::HloInstructionProto& instruction) {
-    const auto list = inside(value, '{', '}');
+    const auto list = HloScanner::inside(value, '{', '}');
     if (key == "dimensions") {
       for (const int64_t dimension : integers(list, ',', "dimension")) instruction.add_dimensions(dimension);
     } else if (key == "iota_dimension") {
@@ -404,7 +249,7 @@ class ModuleReader {
     } else if (key == "is_stable") {
       instruction.set_is_stable(value == "true");
     } else if (std::ranges::find(kCalls, key) != kCalls.end()) {
-      for (auto called : parts_of(list, ',', in_)) {
+      for (auto called : in_.parts_of(list, ',')) {
         if (called.starts_with('%')) called.remove_prefix(1);
         const auto found = computations_.find(std::string(called));
         if (found == computations_.end())
@@ -417,11 +262,11 @@ class ModuleReader {
 
   /// Reads `size=3x3 stride=2x2 pad=0_1x0_1 lhs_dilate=2x2 rhs_dilate=1x1 rhs_reversal=1x0`.
   void read_window(std::string_view text, hlo::Window& window) {
-    for (const auto part : parts_of(text, ' ', in_)) {
+    for (const auto part : in_.parts_of(text, ' ')) {
       if (part.empty()) continue;
       const auto equals = std::min(part.find('='), part.size());
       const auto key = part.substr(0, equals);
-      const auto values = parts_of(part.substr(std::min(equals + 1, part.size())), 'x', in_);
+      const auto values = in_.parts_of(part.substr(std::min(equals + 1, part.size())), 'x');
       if (window.dimensions().empty()) {
         for (size_t d = 0; d < values.size(); ++d) {
           auto& dimension = *window.add_dimensions();
@@ -481,8 +326,8 @@ class ModuleReader {
 
   /// Reads `[0:10], [2:8:2]`: start, limit and stride of each dimension.
   void read_slices(std::string_view text, hlo::HloInstructionProto& instruction) {
-    for (const auto part : parts_of(text, ',', in_)) {
-      const auto numbers = integers(inside(part, '[', ']'), ':', "slice");
+    for (const auto part : in_.parts_of(text, ',')) {
+      const auto numbers = integers(HloScanner::inside(part, '[', ']'), ':', "slice");
       if (numbers.size() < 2 || numbers.size() > 3)
         in_.fail(
             fmt::format("slice: found '{}', expected [START:LIMIT] or [START:LIMIT:STRIDE]", printable_utf8(part)));
@@ -495,7 +340,7 @@ class ModuleReader {
 
   /// Reads `0_1x2_3_1`: low, high and, where it is not 0, interior padding of each dimension.
   void read_padding(std::string_view text, hlo::PaddingConfig& padding) {
-    for (const auto part : parts_of(text, 'x', in_)) {
+    for (const auto part : in_.parts_of(text, 'x')) {
       const auto numbers = integers(part, '_', "padding");
       if (numbers.size() < 2) in_.fail(fmt::format("padding: found '{}', expected LOW_HIGH", printable_utf8(part)));
       auto& dimension = *padding.add_dimensions();
@@ -504,11 +349,12 @@ class ModuleReader {
     }
   }
 
-  Scanner in_;
+  HloScanner in_;
   std::string module_;
   std::map<std::string, int64_t> computations_;  // ids by name
   std::map<std::string, int64_t> instructions_;  // ids by name, in the current computation
   int64_t instruction_count_ = 0;
+  bool has_entry_ = false;
 };
 
 }  // namespace
@@ -517,7 +363,7 @@ bool is_hlo_text(std::string_view start) {
   static const std::string kNoName;
   const auto is_binary = [](char c) { return c >= 0 && c < ' ' && c != '\t' && c != '\n' && c != '\r'; };
   if (std::ranges::any_of(start.substr(0, 4096), is_binary)) return false;
-  Scanner scanner(start, kNoName);
+  HloScanner scanner(start, kNoName);
   return start.find("HloModule") != std::string_view::npos && scanner.takes("HloModule");
 }
 

@@ -299,7 +299,13 @@ TEST(HloText, WhatIsWrongIsNamedWithItsLine) {
   wrong("  %r = f32[2]{0} custom-call-start(%p), custom_call_target=\"x\"\n",
         "the short form of an asynchronous operation");
   wrong("  %r = f32[2]{0} add(%p), metadata={op_name=\"x\n", "a quoted text that does not end");
-  EXPECT_THAT(testing::message_of([] { hlo_text_to_proto("HloModule m\n", "x"); }), HasSubstr("no computation"));
+  EXPECT_THAT(testing::message_of([] { hlo_text_to_proto("HloModule m\n", "x"); }), HasSubstr("no ENTRY computation"));
+  const std::string one = "HloModule m\n\nENTRY %e {\n  %p = f32[2]{0} parameter(0)\n}\n";
+  EXPECT_THAT(testing::message_of([&] { hlo_text_to_proto(one + "\n" + one, "x"); }),
+              HasSubstr("line 7: found 'HloModule', expected a computation"));
+  EXPECT_THAT(testing::message_of([&] { hlo_text_to_proto(one + one.substr(12), "x"); }), HasSubstr("a second ENTRY"));
+  EXPECT_THAT(testing::message_of([&] { hlo_text_to_proto(one + "some garbage\n", "x"); }),
+              HasSubstr("found 'some', expected a computation"));
   EXPECT_THAT(testing::message_of([] { hlo_text_to_proto("HloModule m\nENTRY %e () -> f32[] {\n", "x"); }),
               HasSubstr("found the end, expected } after the last instruction"));
 }
