@@ -112,7 +112,7 @@ def pages(tree):
 
 # name: (what it counts, limit or None, at most or at least, function of the tree that lists it)
 FIGURES = {
-    "lines": ("product lines of C++", 91990, lambda tree: lines(tree, tree.product(".h", ".cpp"))),
+    "lines": ("product lines of C++", 92000, lambda tree: lines(tree, tree.product(".h", ".cpp"))),
     "lua": ("lines of Lua", 1880, lambda tree: lines(tree, tree.product(".lua"))),
     "words": ("words in hand-written pages", 54800, lambda tree: words(tree, pages(tree))),
     "casts": ("lines with a static_cast", 345, lambda tree: matching(tree, tree.product(".h", ".cpp"), re.compile("static_cast"))),
