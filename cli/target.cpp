@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <cstdint>
 #include <memory>
@@ -20,6 +19,7 @@
 #include "base/message.h"
 #include "base/numbers.h"
 #include "base/output_target.h"
+#include "base/process.h"
 #include "base/read_input.h"
 #include "base/text.h"
 #include "cli/parsing/commands.h"
@@ -148,7 +148,7 @@ MeasuredTarget measure_target(const TargetArguments& arguments) {
   put(clock, "highest", facts.clock.highest);
   if (!clock.empty()) json["mhz"] = clock;
 
-  const auto begin = std::chrono::steady_clock::now();
+  const double begin = steady_seconds();
   const auto others = seconds_of_others();
   Json copies, multiply_adds;
   int64_t smallest = INT64_MAX;
@@ -176,7 +176,7 @@ MeasuredTarget measure_target(const TargetArguments& arguments) {
                     "--copy-mib measures memory",
                     smallest / kMib, *caches.l3 / kMib));
   if (others) {
-    const double passed = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    const double passed = steady_seconds() - begin;
     const double busy = std::max(0.0, seconds_of_others().value_or(*others) - *others) / passed;
     json["busy_cores_of_others"] = std::round(busy * 100) / 100;
     constexpr double kDisturbed = 0.03;

@@ -188,7 +188,7 @@ class DocumentReader {
       }
     }
     const bool needed = std::find(trial.command.begin(), trial.command.end(), "${program}") != trial.command.end();
-    if (needed && trial.program.empty()) fail(command->second, "found ${program}but no program, expected one");
+    if (needed && trial.program.empty()) fail(command->second, "found ${program} but no program, expected one");
     for (const char* of_training : {"seeds", "then"})
       if (const auto found = entries.find(of_training); found != entries.end())
         fail(found->second,

@@ -16,6 +16,13 @@ constexpr int64_t kMostOperations = 100000;
 
 bool is_real(std::string_view type) { return type.starts_with("float") || type.starts_with("bfloat"); }
 
+/// Returns a value of which only the type is known.
+KnownValue opaque(KnownValue value) {
+  value.constant = false;
+  value.opaque = true;
+  return value;
+}
+
 /// Returns whether a stage is topi's form of a constant matrix: a chain of choices among numbers.
 bool is_constant_matrix(const ComputeDag& dag, size_t stage) {
   const DagStage& defined = dag.stages[stage];
@@ -56,11 +63,7 @@ KnownValue StoreWalk::operand(size_t number) {
 }
 
 KnownValue StoreWalk::loaded(const std::string& type) {
-  if (is_real(type)) return KnownValue::real();
-  KnownValue value = KnownValue::of(Affine::of(0));
-  value.constant = false;
-  value.opaque = true;
-  return value;
+  return is_real(type) ? KnownValue::real() : opaque(KnownValue::of(Affine::of(0)));
 }
 
 void StoreWalk::add_load(size_t memory, std::span<const KnownValue> indices) {
@@ -155,10 +158,7 @@ KnownValue StoreWalk::choice(int32_t id, std::span<const KnownValue> axes, bool 
   else
     ++(integer ? count.integer_math : count.float_math);
   if (!integer) return a.type == KnownValue::Type::truth ? KnownValue::truth() : KnownValue::real();
-  KnownValue chosen = a;
-  chosen.constant = false;
-  chosen.opaque = true;
-  return chosen;
+  return opaque(a);
 }
 
 KnownValue StoreWalk::call(int32_t id, std::span<const KnownValue> axes) {
@@ -180,9 +180,7 @@ KnownValue StoreWalk::call(int32_t id, std::span<const KnownValue> axes) {
     return KnownValue::real();
   }
   ++count.integer_math;
-  first.constant = false;
-  first.opaque = true;
-  return first;
+  return opaque(first);
 }
 
 KnownValue StoreWalk::cast(int32_t id, std::span<const KnownValue> axes) {
@@ -201,13 +199,7 @@ KnownValue StoreWalk::cast(int32_t id, std::span<const KnownValue> axes) {
     count_integer(value);
     return KnownValue::truth();
   }
-  if (!is_real(type)) {
-    if (value.type == KnownValue::Type::integer) return value;
-    KnownValue made = KnownValue::of(Affine::of(0));
-    made.constant = false;
-    made.opaque = true;
-    return made;
-  }
+  if (!is_real(type)) return value.type == KnownValue::Type::integer ? value : opaque(KnownValue::of(Affine::of(0)));
   if (value.type != KnownValue::Type::integer) return value;
   if (value.constant) return KnownValue::real(static_cast<double>(value.affine.base));
   count_integer(value);
@@ -249,10 +241,7 @@ KnownValue StoreWalk::known_arithmetic(Kind kind, const KnownValue& a, const Kno
        : compares               ? counts.compare
        : kind == Kind::multiply ? counts.multiply
                                 : counts.divide_modulo);
-    KnownValue made = a;
-    made.constant = false;
-    made.opaque = true;
-    return made;
+    return opaque(a);
   }
   KnownValue made = KnownValue::of(integer_arithmetic(kind, a.affine, b.affine, pool));
   if (kind == Kind::add) made.subtracted = pool.add(a.subtracted, b.subtracted);
