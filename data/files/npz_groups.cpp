@@ -323,7 +323,7 @@ void check_node(const NpzReader& file, const ProgramNodes& m, size_t i, int64_t 
   };
   if (position == 0 && m.parent[i] != -1) fail("parent", m.parent[i], "-1: each graph starts with its root");
   if (position > 0 && (m.parent[i] < 0 || m.parent[i] >= position))
-    fail("parent", m.parent[i], fmt::format("0 … {}: a parent stands before its child", position - 1));
+    fail("parent", m.parent[i], fmt::format("0 … {}: parents precede their children", position - 1));
   static const uint8_t loop = tir_type_id("For"), integer = tir_type_id("IntImm"), real = tir_type_id("FloatImm");
   if (m.extent[i] < 0) fail("extent", m.extent[i], "0 or more");
   if (m.buffer_elements[i] < 0) fail("buffer_elements", m.buffer_elements[i], "0 or more");

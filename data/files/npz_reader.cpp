@@ -168,7 +168,7 @@ ZipReader ZipArchive::open(const ZipEntry& entry) const {
 
 namespace {
 
-static_assert(std::endian::native == std::endian::little, "elements are copied as they stand in little-endian files");
+static_assert(std::endian::native == std::endian::little, "elements of little-endian files are copied unchanged");
 
 constexpr int64_t kPieceElements = 1 << 14;
 

@@ -96,7 +96,7 @@ RedisUrl parse_host(std::string_view rest) {
   } else {
     const auto colon = place.find(':');
     if (colon != std::string_view::npos && place.find(':', colon + 1) != std::string_view::npos)
-      refuse_url("more than one : after the host (an IPv6 address stands in [ and ])");
+      refuse_url("more than one : after the host (an IPv6 address is written in [ and ])");
     url.host = decoded(place.substr(0, colon), "host");
     place.remove_prefix(colon == std::string_view::npos ? place.size() : colon);
   }
