@@ -106,7 +106,7 @@ Json report_of_runs(const std::string& folder) {
   for (const auto& name : names) {
     // A run that is the folder itself has the folder's name.
     const auto shown = name == "." ? printable_utf8(std::filesystem::canonical(root).filename().string()) : name;
-    const auto query = percent_encoded(shown, "-_.!~*'()");  // as JavaScript's encodeURIComponent does
+    const auto query = percent_encoded(shown, "-_.!~*'()");  // JavaScript's encodeURIComponent
     auto run = show_run(root, name), rankings = show_rankings(root, name);
     run["name"] = rankings["name"] = shown;
     if (std::ranges::find(run["files"], "trace.json") != run["files"].end())
