@@ -64,10 +64,8 @@ std::string machine_name(const MachineFacts& facts) {
   if (facts.family) text += fmt::format(" {}", *facts.family);
   if (facts.model) text += fmt::format(" {}", *facts.model);
   for (const char c : lower_case(text)) {
-    if (is_letter(c) || is_digit(c))
-      name += c;
-    else if (!name.empty() && name.back() != '-')
-      name += '-';
+    if (is_letter(c) || is_digit(c)) name += c;
+    else if (!name.empty() && name.back() != '-') name += '-';
   }
   while (name.ends_with('-')) name.pop_back();
   return name.empty() ? "unknown" : name;
@@ -216,10 +214,8 @@ void measure(const TargetArguments& arguments) {
   const auto target = measure_target(arguments);
   const auto text = arguments.json ? target.json.dump(2) + "\n" : to_yaml(target.json);
   for (const auto& warning : target.warnings) print_message("foretime: {}\n", warning);
-  if (arguments.output.empty())
-    fmt::print("{}", text);
-  else
-    write_output(arguments.output, text);
+  if (arguments.output.empty()) fmt::print("{}", text);
+  else write_output(arguments.output, text);
 }
 
 }  // namespace

@@ -188,10 +188,8 @@ std::map<JobState, int64_t> QueueApi::counts_of(const std::string& sweep, int64_
     std::map<std::string_view, int64_t> texts;
     for (const auto& trial : kept.table.trials()) ++texts[trial.state];
     for (const auto& [text, count] : texts) {
-      if (const auto state = configs::choice_named<JobState>(std::string(text)))
-        counted.jobs[*state] += count;
-      else
-        counted.unreadable += count;
+      if (const auto state = configs::choice_named<JobState>(std::string(text))) counted.jobs[*state] += count;
+      else counted.unreadable += count;
     }
   }
   unreadable += counted.unreadable;
@@ -216,19 +214,14 @@ static std::vector<uint32_t> chosen(const std::vector<Trial>& all, const TrialQu
     if ((!query.state.empty() && trial.state != query.state) || (!query.search.empty() && !trial.has(query.search)))
       continue;
     auto [number, text] = trial.key(query.sort);
-    if (number && !std::isnan(*number))
-      numbers.push_back({*number, i});
-    else if (!text.empty())
-      texts.push_back({std::move(text), i});
-    else
-      places.push_back(i);
+    if (number && !std::isnan(*number)) numbers.push_back({*number, i});
+    else if (!text.empty()) texts.push_back({std::move(text), i});
+    else places.push_back(i);
   }
   // Numbers, then texts; what has no value comes last in either direction.
   const auto sorted = [&](auto& rows, auto key) {
-    if (query.descending)
-      std::ranges::stable_sort(rows, std::greater(), key);
-    else
-      std::ranges::stable_sort(rows, std::less(), key);
+    if (query.descending) std::ranges::stable_sort(rows, std::greater(), key);
+    else std::ranges::stable_sort(rows, std::less(), key);
   };
   sorted(numbers, &Row::number);
   sorted(texts, &Text::text);

@@ -54,10 +54,8 @@ void replace(std::string& text, std::string_view what, const std::string& by) {
 std::string html_text(const std::string& text) {
   std::string safe;
   for (const char c : printable_utf8(text)) {
-    if (c == '<' || c == '&')
-      safe += c == '<' ? "&lt;" : "&amp;";
-    else
-      safe += c;
+    if (c == '<' || c == '&') safe += c == '<' ? "&lt;" : "&amp;";
+    else safe += c;
   }
   return safe;
 }

@@ -84,10 +84,8 @@ std::string text_of(const TableColumns& columns) {
 std::vector<TableColumn> columns_from(const Json& list) {
   std::vector<TableColumn> columns;
   for (const Json& item : list) {
-    if (item.is_string())
-      columns.push_back({item.get<std::string>()});
-    else
-      columns.push_back({item.begin().key(), item.begin().value().get<std::vector<std::string>>()});
+    if (item.is_string()) columns.push_back({item.get<std::string>()});
+    else columns.push_back({item.begin().key(), item.begin().value().get<std::vector<std::string>>()});
   }
   return columns;
 }

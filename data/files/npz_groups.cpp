@@ -187,14 +187,10 @@ LayoutCandidates read_candidates(const NpzReader& file, std::vector<int32_t> con
   const NpyHeader& header = stream.header();
   LayoutCoder coder(std::move(configurable_nodes), stream.origin());
   // Only C-ordered floats occur in the public files; the rest is read whole, which is slower and needs memory.
-  if (header.type.kind != NpyKind::floating)
-    code_all(stream.read_all<int8_t>(), candidates, configurable, coder, sink);
-  else if (header.fortran_order)
-    code_all(stream.read_all<double>(), candidates, configurable, coder, sink);
-  else if (header.type.size == 8)
-    code_in_pieces<double>(stream, candidates, configurable, coder, sink);
-  else
-    code_in_pieces<float>(stream, candidates, configurable, coder, sink);
+  if (header.type.kind != NpyKind::floating) code_all(stream.read_all<int8_t>(), candidates, configurable, coder, sink);
+  else if (header.fortran_order) code_all(stream.read_all<double>(), candidates, configurable, coder, sink);
+  else if (header.type.size == 8) code_in_pieces<double>(stream, candidates, configurable, coder, sink);
+  else code_in_pieces<float>(stream, candidates, configurable, coder, sink);
   return std::move(coder).finish(candidates);
 }
 

@@ -147,10 +147,8 @@ PackedArtifact pack_run(const fs::path& run) {
 PackedArtifact pack_product(const fs::path& run, const std::string& path) {
   PackedArtifact packed;
   packed.artifact = {.name = "product", .path = path};
-  if (files().is_folder(run / path))
-    add_folder(packed, run, path);
-  else
-    add_file(packed, path, needed(run, path));
+  if (files().is_folder(run / path)) add_folder(packed, run, path);
+  else add_file(packed, path, needed(run, path));
   return packed;
 }
 

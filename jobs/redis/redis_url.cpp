@@ -157,10 +157,8 @@ RedisUrl RedisUrl::from_environment(const std::string& option, bool& found) {
 
 std::string RedisUrl::redacted() const {
   std::string credentials;
-  if (!password.empty())
-    credentials = fmt::format("{}:{}@", percent_encoded(user, "-._~"), kHidden);
-  else if (!user.empty())
-    credentials = fmt::format("{}@", kHidden);
+  if (!password.empty()) credentials = fmt::format("{}:{}@", percent_encoded(user, "-._~"), kHidden);
+  else if (!user.empty()) credentials = fmt::format("{}@", kHidden);
   if (!socket.empty())
     return fmt::format("unix://{}{}{}", credentials, socket, database ? fmt::format("?db={}", database) : "");
   const auto place = host.find(':') == std::string::npos ? host : "[" + host + "]";

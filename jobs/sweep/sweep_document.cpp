@@ -72,10 +72,8 @@ class DocumentReader {
     if (document_.method == "bayes" && !entries.contains("metric"))
       fail(entries.at("method"), "found bayes without metric, which says what to optimise");
     check_rename();
-    if (document_.program)
-      read_constants(entries, from_command_line);
-    else
-      read_settings(entries, from_command_line);
+    if (document_.program) read_constants(entries, from_command_line);
+    else read_settings(entries, from_command_line);
     if (const auto seeds = entries.find("seeds"); seeds != entries.end()) read_seeds(seeds->second);
     return std::move(document_);
   }

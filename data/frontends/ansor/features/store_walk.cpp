@@ -87,8 +87,7 @@ KnownValue StoreWalk::of(int32_t id, std::span<const KnownValue> axes) {
   count_visit();
   const auto& node = tree.node(id);
   switch (node.kind) {
-    case Kind::integer:
-      return KnownValue::of(Affine::of(checked(node.value)));
+    case Kind::integer: return KnownValue::of(Affine::of(checked(node.value)));
     case Kind::real: {
       std::string_view literal = tree.name(id);  // 1.5f
       return KnownValue::real(take_number<double>(literal).value_or(0));
@@ -97,26 +96,19 @@ KnownValue StoreWalk::of(int32_t id, std::span<const KnownValue> axes) {
       if (axes.empty() && !combination.axes.empty()) return operand(node.target);
       if (node.target < 0 || node.target >= std::ssize(axes)) throw DataError("a variable that is no axis");
       return axes[node.target];
-    case Kind::load:
-      return load(id, axes);
-    case Kind::cast:
-      return cast(id, axes);
-    case Kind::call:
-      return call(id, axes);
-    case Kind::select:
-      return choice(id, axes, false);
+    case Kind::load: return load(id, axes);
+    case Kind::cast: return cast(id, axes);
+    case Kind::call: return call(id, axes);
+    case Kind::select: return choice(id, axes, false);
     case Kind::logical_and:
-    case Kind::logical_or:
-      return logical(node, id, axes);
+    case Kind::logical_or: return logical(node, id, axes);
     case Kind::logical_not: {
       const KnownValue value = of(tree.child(id, 0), axes);
       if (value.constant) return KnownValue::truth(value.number == 0.0);
       return value;  // negated value of a comparison
     }
-    case Kind::text:
-      return KnownValue::real();
-    default:
-      break;
+    case Kind::text: return KnownValue::real();
+    default: break;
   }
   const KnownValue a = of(tree.child(id, 0), axes), b = of(tree.child(id, 1), axes);
   const auto is = [&](Kind kind, Kind other) { return node.kind == kind || node.kind == other; };
@@ -153,10 +145,8 @@ KnownValue StoreWalk::choice(int32_t id, std::span<const KnownValue> axes, bool 
   count_integer(a);
   count_integer(b);
   const bool integer = a.type == KnownValue::Type::integer;
-  if (!lazy)
-    ++count.integer.select;
-  else
-    ++(integer ? count.integer_math : count.float_math);
+  if (!lazy) ++count.integer.select;
+  else ++(integer ? count.integer_math : count.float_math);
   if (!integer) return a.type == KnownValue::Type::truth ? KnownValue::truth() : KnownValue::real();
   return opaque(a);
 }
@@ -285,9 +275,7 @@ KnownValue StoreWalk::real_arithmetic(Kind kind, const KnownValue& a, const Know
         return KnownValue::real(kind == Kind::minimum ? std::min(a.number, b.number) : std::max(a.number, b.number));
       ++count.float_compare;
       return KnownValue::real();
-    default:
-      ++count.float_divide_modulo;
-      return KnownValue::real();
+    default: ++count.float_divide_modulo; return KnownValue::real();
   }
 }
 
