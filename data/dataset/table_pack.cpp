@@ -77,10 +77,6 @@ Json to_json(const std::vector<TableColumn>& columns) {
   return list;
 }
 
-std::string text_of(const TableColumns& columns) {
-  return Json{{"candidate", to_json(columns.candidate)}, {"group", to_json(columns.group)}}.dump();
-}
-
 std::vector<TableColumn> columns_from(const Json& list) {
   std::vector<TableColumn> columns;
   for (const Json& item : list) {
@@ -352,7 +348,8 @@ TablePackReport pack_table(const TablePackRequest& request) {
                       fmt::join(table.names, ","));
   const auto columns = request.like.empty() ? own_columns(table, request) : same_columns(table, request);
   TableGroups groups(table, request, columns);
-  PackedWriter writer(request.out, text_of(columns));
+  const Json note = {{"candidate", to_json(columns.candidate)}, {"group", to_json(columns.group)}};
+  PackedWriter writer(request.out, note.dump());
   TablePackReport report{.labelled = groups.labelled(),
                          .skipped_index_column = table.skipped_index_column,
                          .group_columns = names_of(columns.group),
