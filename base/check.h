@@ -23,8 +23,8 @@ struct BrokenInvariant : ErrorOf<kFault> {
 
 /// Throws BrokenInvariant if `condition` is false, in all builds. The further arguments, which are optional, are a
 /// format with its values: FORETIME_CHECK(rows == labels, "group {}: {} labels", group.name, labels). They are
-/// evaluated only on failure. What a file, a setting, the storage or another process can cause is an Error of its own
-/// type.
+/// evaluated only on failure. What a file, a setting, the storage or another process can cause is an Error of a
+/// separate type.
 #define FORETIME_CHECK(condition, ...)                                                                           \
   do {                                                                                                           \
     if (!(condition)) [[unlikely]]                                                                               \

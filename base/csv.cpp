@@ -145,14 +145,10 @@ std::vector<std::string> csv_line(std::string_view line, char delimiter, const s
   bool quoted = false;
   for (size_t i = 0; i < line.size(); ++i) {
     const char c = line[i];
-    if (quoted && c == '"' && i + 1 < line.size() && line[i + 1] == '"')
-      fields.back() += line[++i];
-    else if (c == '"')
-      quoted = !quoted;
-    else if (c == delimiter && !quoted)
-      fields.emplace_back();
-    else
-      fields.back() += c;
+    if (quoted && c == '"' && i + 1 < line.size() && line[i + 1] == '"') fields.back() += line[++i];
+    else if (c == '"') quoted = !quoted;
+    else if (c == delimiter && !quoted) fields.emplace_back();
+    else fields.back() += c;
   }
   if (quoted) throw DataError("{}: found an open quote; a value may not hold the end of a line", place);
   return fields;

@@ -4,6 +4,7 @@
 #include <array>
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <mutex>
 #include <utility>
@@ -181,6 +182,17 @@ class RealFiles final : public Files {
 };
 
 }  // namespace
+
+ScratchFolder::ScratchFolder(const fs::path& beginning) {
+  auto name = beginning.string() + "XXXXXX";
+  if (mkdtemp(name.data()) == nullptr) throw_file_error(name, "cannot be made", errno);
+  path_ = name;
+}
+
+ScratchFolder::~ScratchFolder() {
+  std::error_code ignored;
+  fs::remove_all(path_, ignored);
+}
 
 bool is_inside(const fs::path& path, const fs::path& folder) {
   return std::mismatch(folder.begin(), folder.end(), path.begin(), path.end()).first == folder.end();

@@ -134,6 +134,20 @@ Files& real_files();
 /// Returns the file system of this thread: that of the machine, unless a FilesScope is alive.
 Files& files();
 
+/// Holds a new folder that is removed with its content at the end.
+class ScratchFolder {
+ public:
+  /// Makes a folder whose path is `beginning` and six characters. Throws FileError.
+  explicit ScratchFolder(const std::filesystem::path& beginning);
+  ~ScratchFolder();
+  ScratchFolder(const ScratchFolder&) = delete;
+  ScratchFolder& operator=(const ScratchFolder&) = delete;
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+};
+
 /// Replaces the file system of this thread for a scope.
 class FilesScope {
  public:

@@ -55,10 +55,8 @@ std::vector<std::string> expand_braces(const std::string& pattern, size_t limit)
     const char c = pattern[at];
     if (c == '{' && depth++ == 0) continue;
     if (c == '}' && --depth == 0) break;
-    if (c == ',' && depth == 1)
-      choices.emplace_back();
-    else
-      choices.back().push_back(c);
+    if (c == ',' && depth == 1) choices.emplace_back();
+    else choices.back().push_back(c);
   }
   if (at == pattern.size()) throw DataError("{}: '{{' without '}}'", pattern);
   std::vector<std::string> expanded;

@@ -14,10 +14,8 @@ std::optional<Number> take_number(std::string_view& text, int base = 10) {
   Number value{};
   const char* end = text.data() + text.size();
   std::from_chars_result read{};
-  if constexpr (std::is_integral_v<Number>)
-    read = std::from_chars(text.data(), end, value, base);
-  else
-    read = std::from_chars(text.data(), end, value);
+  if constexpr (std::is_integral_v<Number>) read = std::from_chars(text.data(), end, value, base);
+  else read = std::from_chars(text.data(), end, value);
   if (read.ec != std::errc()) return std::nullopt;
   text.remove_prefix(read.ptr - text.data());
   return value;

@@ -111,14 +111,10 @@ std::string description_of(const Ends& ends) {
     if (kind.recognises(ends)) return kind.name;
   if (ends.bytes < 0) return "a file that cannot be read";
   const char* what = "a text file";
-  if (ends.first.starts_with("#!"))
-    what = "a script";
-  else if (ends.first.starts_with("PK\3\4"))
-    what = "a .npz or another zip file";
-  else if (ends.first.starts_with("\x1f\x8b"))
-    what = "a gzip file";
-  else if (contains(ends.first, "\0"sv))
-    what = "a binary file";
+  if (ends.first.starts_with("#!")) what = "a script";
+  else if (ends.first.starts_with("PK\3\4")) what = "a .npz or another zip file";
+  else if (ends.first.starts_with("\x1f\x8b")) what = "a gzip file";
+  else if (contains(ends.first, "\0"sv)) what = "a binary file";
   return fmt::format("{} of {} bytes", what, ends.bytes);
 }
 

@@ -1,6 +1,7 @@
 #include "base/process_secrets.h"
 
 #include <cstdlib>
+#include <cstring>
 #include <mutex>
 #include <string_view>
 

@@ -89,10 +89,8 @@ std::string lower_case(std::string_view text) {
 std::string percent_encoded(std::string_view text, std::string_view plain) {
   std::string encoded;
   for (const char c : text) {
-    if (is_letter(c) || is_digit(c) || plain.find(c) != std::string_view::npos)
-      encoded += c;
-    else
-      encoded += fmt::format("%{:02X}", c & 0xFF);
+    if (is_letter(c) || is_digit(c) || plain.find(c) != std::string_view::npos) encoded += c;
+    else encoded += fmt::format("%{:02X}", c & 0xFF);
   }
   return encoded;
 }

@@ -318,10 +318,8 @@ std::string conversion_text(const data::HloConversion& done) {
   auto text = fmt::format("{}: {}, {} nodes, {} edges, ", done.out.string(), data::kind_name(group.kind),
                           group.graphs.nodes(), group.graphs.edges());
   if (group.kind == data::CandidateKind::layout) text += fmt::format("{} configurable, ", group.layout.configurable());
-  if (read.without_runs)
-    text += "no runs: one candidate without layouts and run time";
-  else
-    text += fmt::format("{} candidates{}", group.candidates, group.labelled() ? "" : " without run times");
+  if (read.without_runs) text += "no runs: one candidate without layouts and run time";
+  else text += fmt::format("{} candidates{}", group.candidates, group.labelled() ? "" : " without run times");
   if (read.skipped_runs > 0) text += fmt::format(" ({} runs failed and left out)", read.skipped_runs);
   text += '\n';
   for (const auto& [opcode, nodes] : read.unknown_opcodes)

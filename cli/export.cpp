@@ -1,8 +1,10 @@
 #include <filesystem>
+#include <optional>
 #include <set>
 
 #include <fmt/format.h>
 
+#include "base/files.h"
 #include "base/foreign_file.h"
 #include "base/message.h"
 #include "base/output_target.h"
@@ -29,29 +31,9 @@ fs::path run_of(const fs::path& checkpoint) {
   return folder.filename() == "checkpoints" ? folder.parent_path() : checkpoint;
 }
 
-/// A folder of this process, until its end.
-class TemporaryFolder {
- public:
-  TemporaryFolder() = default;
-  ~TemporaryFolder() {
-    std::error_code ignored;
-    if (!path_.empty()) fs::remove_all(path_, ignored);
-  }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-  const fs::path& make() {
-    auto name = (fs::temp_directory_path() / "foretime-XXXXXX").string();
-    if (mkdtemp(name.data()) == nullptr) throw_file_error(name, "cannot be made", errno);
-    return path_ = name;
-  }
-
- private:
-  fs::path path_;
-};
-
 /// The run of a job's published checkpoint; of a fine-tuning, its bundle. Where it does not lie below --runs, as
 /// another host has stored it, in `scratch`.
-fs::path run_of_job(const ExportArguments& options, TemporaryFolder& scratch) {
+fs::path run_of_job(const ExportArguments& options, std::optional<ScratchFolder>& scratch) {
   if (options.run.find_first_not_of("0123456789abcdef") != std::string::npos)
     throw configs::SettingsError("{}: not found, expected a run directory, a checkpoint, a bundle or the id of a job",
                                  options.run);
@@ -65,7 +47,7 @@ fs::path run_of_job(const ExportArguments& options, TemporaryFolder& scratch) {
   const auto here = jobs::allowed_path("checkpoint of job " + id, job->checkpoint, root, {root});
   if (fs::exists(here)) return run_of(here);
   auto fetched = jobs::fetch_artifact(*access.make_stores(), id, access.reader().artifacts(id), jobs::Want::result,
-                                      scratch.make() / "stored");
+                                      scratch.emplace(fs::temp_directory_path() / "foretime-").path() / "stored");
   for (const auto& note : fetched.notes) print_message("warning: {}\n", note);
   if (fetched.found()) return fetched.path;
   throw jobs::JobRefused(
@@ -159,7 +141,7 @@ void export_model(const ExportArguments& options) {
   if (format != "checkpoint")
     expect_replaceable("", options.out, format == "bundle" ? FileKind::bundle : FileKind::torchscript, options.force,
                        {options.run});
-  TemporaryFolder scratch;
+  std::optional<ScratchFolder> scratch;
   const auto run = fs::exists(options.run) ? fs::path(options.run) : run_of_job(options, scratch);
   if (fs::is_regular_file(run)) return export_bundle(options, run, format);
   if (format != "checkpoint") return export_checkpoint(options, run, format);

@@ -1,18 +1,14 @@
 #include <algorithm>
-#include <cerrno>
-#include <chrono>
-#include <cstdlib>
-#include <cstring>
 #include <filesystem>
 #include <memory>
 #include <utility>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
-#include <unistd.h>
 
 #include "base/files.h"
 #include "base/output_target.h"
+#include "base/process.h"
 #include "base/stop_signals.h"
 #include "base/threads.h"
 #include "cli/job_channel.h"
@@ -40,30 +36,16 @@ using Json = nlohmann::json;
 constexpr double kShare = 0.5;          // step towards the tuned weights if nothing is replayed
 constexpr int64_t kReplayedGroups = 4;  // largest number in a batch
 
-/// A folder next to the new bundle that is removed when the command ends.
-class ScratchFolder {
- public:
-  explicit ScratchFolder(const fs::path& bundle) {
-    auto name =
-        fs::absolute(bundle).replace_filename(fmt::format(".{}.tuning-XXXXXX", bundle.filename().string())).string();
-    if (mkdtemp(name.data()) == nullptr) {
-      if (is_storage_failure(errno)) throw_file_error(name, "cannot be made", errno);
-      throw configs::SettingsError("{}: cannot be made ({}), expected a folder to write the new bundle to", name,
-                                   std::strerror(errno));
-    }
-    path_ = name;
+/// Returns a new folder next to the new bundle.
+ScratchFolder scratch_folder(const fs::path& bundle) {
+  try {
+    return ScratchFolder(fs::absolute(bundle).replace_filename(fmt::format(".{}.tuning-", bundle.filename().string())));
+  } catch (const StorageError&) {
+    throw;
+  } catch (const FileError& error) {
+    throw configs::SettingsError("{}, expected a folder to write the new bundle to", error.what());
   }
-  ~ScratchFolder() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-  }
-  ScratchFolder(const ScratchFolder&) = delete;
-  ScratchFolder& operator=(const ScratchFolder&) = delete;
-  const fs::path& path() const { return path_; }
-
- private:
-  fs::path path_;
-};
+}
 
 /// Holds the bundle that continues to learn.
 struct Parent {
@@ -117,7 +99,7 @@ void check_measurable(const FinetuneArguments& options, const worker::TuningData
 worker::TuningOutcome tune(const FinetuneArguments& options, const worker::TrainedModel& trained,
                            const TrainingData& training_data, const worker::FineTuning& how) {
   const auto& [fresh, replay, notes] = training_data;
-  const auto started = std::chrono::steady_clock::now();
+  const double started = steady_seconds();
   worker::TuningOutcome outcome;
   const auto before = fresh->evaluate(trained);
   outcome.before = worker::finite_metrics(before);
@@ -132,7 +114,7 @@ worker::TuningOutcome tune(const FinetuneArguments& options, const worker::Train
   if (replay) outcome.replay_after = worker::finite_metrics(replay->evaluate(trained));
   outcome.change = worker::order_change(before, after);
   outcome.kept_parent = !options.take_worse && outcome.change.mean < -options.tolerance * outcome.change.error;
-  outcome.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
+  outcome.seconds = steady_seconds() - started;
   return outcome;
 }
 
@@ -268,7 +250,7 @@ void finetune(const FinetuneArguments& options, int& exit_code) {
   const Parent parent(parent_file, options.targets);
   const auto job_listener = channel.listener(0, 1);
   EndAtSignal listener(*job_listener);
-  const ScratchFolder scratch(options.out);
+  const auto scratch = scratch_folder(options.out);
   const auto training_data = TrainingDataReader(options, parent, scratch.path(), admit).read();
 
   worker::FineTuning how;

@@ -155,8 +155,7 @@ CgroupLimits read_cgroup_limits(const std::string& memberships, const fs::path& 
     const auto controllers = line.substr(first + 1, second - first - 1);
     fs::path group = fs::path(line.substr(second + 1)).relative_path();
     std::vector<fs::path> mounts;
-    if (controllers.empty())
-      mounts = {root, root / "unified"};
+    if (controllers.empty()) mounts = {root, root / "unified"};
     else if (controllers.find("memory") != std::string::npos || controllers.find("cpu") != std::string::npos)
       mounts = {root / controllers};
     for (const auto& mount : mounts) {

@@ -191,10 +191,8 @@ int run_program(int argc, char** argv, const std::function<void(CLI::App&)>& add
       flush_output();
     } catch (const CLI::ParseError& error) {
       if (error.get_exit_code() == 0) {  // help, or the version
-        if (error.get_name() == "CallForHelp")
-          fmt::print("{}", folded(app.help(), output_width()));
-        else
-          app.exit(error);
+        if (error.get_name() == "CallForHelp") fmt::print("{}", folded(app.help(), output_width()));
+        else app.exit(error);
         flush_output();
         return kSuccess;
       }

@@ -124,7 +124,7 @@ void add_rank_command(CLI::App& app, const CheckpointRanker& checkpoint_ranker) 
   checked_option(*command, "--top", arguments->top, "csv, json: the fastest so many of each group; 0: all",
                  Least::zero);
   typed_option(*command, "--candidates", arguments->candidates,
-               "layout and tile models: rank these configurations of the graph in FILE instead of its own; .json or "
+               "layout and tile models: rank these configurations of the graph in FILE, not those in it; .json or "
                ".npz, see docs/how-to/rank-xla-layouts.md",
                "FILE");
   add_dags_option(*command, arguments->dags,

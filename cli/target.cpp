@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <cstdint>
 #include <memory>
@@ -20,6 +19,7 @@
 #include "base/message.h"
 #include "base/numbers.h"
 #include "base/output_target.h"
+#include "base/process.h"
 #include "base/read_input.h"
 #include "base/text.h"
 #include "cli/parsing/commands.h"
@@ -64,10 +64,8 @@ std::string machine_name(const MachineFacts& facts) {
   if (facts.family) text += fmt::format(" {}", *facts.family);
   if (facts.model) text += fmt::format(" {}", *facts.model);
   for (const char c : lower_case(text)) {
-    if (is_letter(c) || is_digit(c))
-      name += c;
-    else if (!name.empty() && name.back() != '-')
-      name += '-';
+    if (is_letter(c) || is_digit(c)) name += c;
+    else if (!name.empty() && name.back() != '-') name += '-';
   }
   while (name.ends_with('-')) name.pop_back();
   return name.empty() ? "unknown" : name;
@@ -148,7 +146,7 @@ MeasuredTarget measure_target(const TargetArguments& arguments) {
   put(clock, "highest", facts.clock.highest);
   if (!clock.empty()) json["mhz"] = clock;
 
-  const auto begin = std::chrono::steady_clock::now();
+  const double begin = steady_seconds();
   const auto others = seconds_of_others();
   Json copies, multiply_adds;
   int64_t smallest = INT64_MAX;
@@ -176,7 +174,7 @@ MeasuredTarget measure_target(const TargetArguments& arguments) {
                     "--copy-mib measures memory",
                     smallest / kMib, *caches.l3 / kMib));
   if (others) {
-    const double passed = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    const double passed = steady_seconds() - begin;
     const double busy = std::max(0.0, seconds_of_others().value_or(*others) - *others) / passed;
     json["busy_cores_of_others"] = std::round(busy * 100) / 100;
     constexpr double kDisturbed = 0.03;
@@ -216,10 +214,8 @@ void measure(const TargetArguments& arguments) {
   const auto target = measure_target(arguments);
   const auto text = arguments.json ? target.json.dump(2) + "\n" : to_yaml(target.json);
   for (const auto& warning : target.warnings) print_message("foretime: {}\n", warning);
-  if (arguments.output.empty())
-    fmt::print("{}", text);
-  else
-    write_output(arguments.output, text);
+  if (arguments.output.empty()) fmt::print("{}", text);
+  else write_output(arguments.output, text);
 }
 
 }  // namespace

@@ -1,1 +1,1 @@
-// Exists so that the precompiled LibTorch header belongs to a target of its own.
+// Exists so that the precompiled LibTorch header belongs to a separate target.

@@ -25,8 +25,7 @@ void require_reducible(int rank, const char* call, const torch::Tensor& tensor) 
     case torch::kDouble:
     case torch::kLong:
     case torch::kInt:
-    case torch::kByte:
-      return;
+    case torch::kByte: return;
     default:
       FORETIME_CHECK(false, "rank {}: {}: type {} cannot be sent", rank, call, c10::toString(tensor.scalar_type()));
   }

@@ -82,7 +82,7 @@ class Communicator {
   /// The largest power of two b such that ranks k b … k b + b - 1 share a host, for each k; the same on all ranks.
   /// 1 where a backend does not divide its ranks (nccl, which knows hosts by itself).
   virtual int host_block() const { return 1; }
-  /// Returns single, mpi, nccl or threads.
+  /// Returns the word of configs::Backend for this implementation: single, mpi or nccl.
   virtual std::string name() const = 0;
   /// Returns the device of the tensors of its collectives: torch::kCPU, or this rank's GPU (nccl).
   virtual torch::Device device() const = 0;

@@ -334,14 +334,11 @@ std::string bound_violation(const Field& field) {
       [&](const auto& pointer) {
         const auto& value = target_of(pointer);
         using Value = std::remove_cvref_t<decltype(value)>;
-        if constexpr (std::is_arithmetic_v<Value>)
-          return field.bound.allows(value);
+        if constexpr (std::is_arithmetic_v<Value>) return field.bound.allows(value);
         else if constexpr (std::is_same_v<Value, ChoiceListField>)
           return !field.bound.filled || !value.get(value.list).empty();
-        else if constexpr (std::is_same_v<Value, ChoiceField>)
-          return true;
-        else
-          return !field.bound.filled || !value.empty();
+        else if constexpr (std::is_same_v<Value, ChoiceField>) return true;
+        else return !field.bound.filled || !value.empty();
       },
       field.value);
   return allowed ? "" : expected(write_value(field.value), allowed_text(field));

@@ -155,7 +155,7 @@ STRUCT(ModelSettings) {
         "dense layers before propagation (prenet); 0: inputs are the first states as they are");
   FIELD(int64_t, encoder_hidden, 0, at_least(0), "width of these layers but the last; 0: model.hidden");
   FIELD(bool, layout_gate, false, anything,
-        "layout: a node's layout also adds a vector of its own to the state, scaled by a gate that the node's other "
+        "layout: a node's layout also adds a separate vector to the state, scaled by a gate that the node's other "
         "columns decide; of graphs that no training saw, layouts are ranked better");
   FIELD(
       int64_t, head_layers, 2, at_least(1),
@@ -184,7 +184,7 @@ STRUCT(ModelSettings) {
         "the readout gives, beside each column, its softmax over the candidates of the group: scores then depend on "
         "which candidates are ranked together");
   FIELD(bool, failure_output, false, anything,
-        "programs: the chance that a candidate does not build or run, as an output of its own (loss.failure_weight)");
+        "programs: the chance that a candidate does not build or run, as a separate output (loss.failure_weight)");
   CHOICE(TileJoin, tile_join, early,
          "tile: where the candidate's features join the nodes' (before or after propagation)");
   FIELD(int64_t, ensemble_size, 1, at_least(1),
@@ -262,7 +262,7 @@ STRUCT(SamplerSettings) {
 STRUCT(SegmentSettings) {
   CHOICE(SegmentMethod, method, contiguous, "how computations of more than sampler.max_segment_nodes nodes are cut");
   CHOICE(Stale, stale, scores,
-         "what stands for the segments of a graph that are not trained: their past scores, their past pools, a forward "
+         "what replaces the segments of a graph that are not trained: their past scores, their past pools, a forward "
          "pass over the whole graph without gradient, or nothing");
   FIELD(double, keep_probability, 0.5, between(0, 1),
         "probability that a segment that is not trained counts in a sample; the trained one makes up for the others");
@@ -325,8 +325,8 @@ STRUCT(CommSettings) {
   CHOICE(Backend, backend, auto_, "auto: single for one rank, nccl where every rank has a GPU, else mpi");
   FIELD(int64_t, bucket_bytes, 1 << 20, at_least(1), "bytes of gradients reduced in one call");
   CHOICE(GradientType, gradient_dtype, float32,
-         "how gradients travel between ranks: bfloat16 halves the bytes and rounds each rank's gradient and their sum, "
-         "which is made in float32");
+         "how gradients travel between ranks: bfloat16 takes half the bytes and rounds each rank's gradient and their "
+         "sum, which is made in float32");
   FIELD(bool, hierarchical, true, anything,
         "gradients are summed within hosts, then between them, where hosts have several ranks (mpi); the sums are the "
         "same either way");
@@ -346,7 +346,7 @@ STRUCT(ShardSettings) {
 
 STRUCT(RunSettings) {
   FIELD(std::string, directory, "runs/default", not_empty(), "run directory: checkpoints, metrics, rankings and log");
-  FIELD(bool, overwrite, false, anything, "begin anew: delete the run that the directory holds");
+  FIELD(bool, overwrite, false, anything, "begin again: delete the run that the directory holds");
 };
 
 STRUCT(Settings) {

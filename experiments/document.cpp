@@ -55,12 +55,9 @@ class FileReader {
     const YamlEntry root{"", configs::parse_yaml(yaml, file_.origin), file_.origin};
     PartKeys whole;
     for (const YamlEntry& item : items_of(root, file_.origin, "", with(part_keys(), {"name", "parts", "variants"}))) {
-      if (item.key == "name")
-        file_.name = configs::text_in(item, kLabel);
-      else if (item.key == "parts" || item.key == "variants")
-        own_.emplace(item.key, item);
-      else
-        add(item, whole);
+      if (item.key == "name") file_.name = configs::text_in(item, kLabel);
+      else if (item.key == "parts" || item.key == "variants") own_.emplace(item.key, item);
+      else add(item, whole);
     }
     read_parts();
     read_variants();
@@ -78,10 +75,8 @@ class FileReader {
 
  private:
   static void add(const YamlEntry& item, PartKeys& keys) {
-    if (item.key == "overrides")
-      keys.overrides.push_back(item);
-    else
-      replace(item, keys);
+    if (item.key == "overrides") keys.overrides.push_back(item);
+    else replace(item, keys);
   }
 
   /// Assigning a YAML::Node would change the node that other parts share.
@@ -234,10 +229,8 @@ class FileReader {
 std::string ExperimentEntry::slug() const {
   std::string slug;
   for (const char c : lower_case(label)) {
-    if (is_letter(c) || is_digit(c))
-      slug += c;
-    else if (!slug.empty() && slug.back() != '-')
-      slug += '-';
+    if (is_letter(c) || is_digit(c)) slug += c;
+    else if (!slug.empty() && slug.back() != '-') slug += '-';
   }
   while (!slug.empty() && slug.back() == '-') slug.pop_back();
   return slug.empty() ? "entry" : slug;

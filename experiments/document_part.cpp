@@ -310,10 +310,8 @@ class PartReader {
       if (!column.title.empty()) known.push_back(column.title);
     known.emplace_back("label");
     for (const YamlEntry& item : items_of(map, experiment_.origin, "", known)) {
-      if (item.key == "label")
-        reference.label = configs::text_in(item, kPartLabel);
-      else
-        reference.values[item.key] = configs::number_in(item);
+      if (item.key == "label") reference.label = configs::text_in(item, kPartLabel);
+      else reference.values[item.key] = configs::number_in(item);
     }
     if (reference.label.empty()) fail(map, "found a reference without label");
     experiment_.references.push_back(std::move(reference));

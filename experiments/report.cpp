@@ -23,16 +23,13 @@ constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 /// Holds the set and the group patterns that select a column's groups.
 using Filter = std::pair<std::string, std::vector<std::string>>;
 
-bool takes(const Column& column, const GroupPredictions& group) {
-  if (!column.set.empty() && column.set != group.set) return false;
-  return column.groups.empty() || matches_any(column.groups, group.name);
-}
-
 Predictions chosen(const Column& column, const Predictions& groups) {
   if (!column.is_filtered()) return groups;
   Predictions own;
   for (const auto& group : groups)
-    if (takes(column, group)) own.push_back(group);
+    if ((column.set.empty() || column.set == group.set) &&
+        (column.groups.empty() || matches_any(column.groups, group.name)))
+      own.push_back(group);
   return own;
 }
 

@@ -313,14 +313,10 @@ Collection collect(const Experiment& experiment, const std::vector<Trial>& trial
   for (size_t t = 0; t < trials.size(); ++t) {
     if (experiment.entries[trials[t].entry].kind != EntryKind::model) continue;
     const auto found = records.find(sweep.jobs[next++].id);
-    if (found == records.end())
-      ++collection.others["not submitted"];
-    else if (!found->second.unreadable.empty())
-      ++collection.others["unreadable"];
-    else if (found->second.state != jobs::JobState::succeeded)
-      ++collection.others[to_string(found->second.state)];
-    else
-      collection.trials.push_back({t, attempt_of(found->second, runs), found->second.seconds});
+    if (found == records.end()) ++collection.others["not submitted"];
+    else if (!found->second.unreadable.empty()) ++collection.others["unreadable"];
+    else if (found->second.state != jobs::JobState::succeeded) ++collection.others[to_string(found->second.state)];
+    else collection.trials.push_back({t, attempt_of(found->second, runs), found->second.seconds});
   }
   return collection;
 }

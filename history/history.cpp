@@ -34,12 +34,9 @@ void History::add(int64_t step, const std::map<std::string, double>& values) {
       found = series_.try_emplace(name).first;
     }
     auto& points = found->second;
-    if (!points.empty() && points.back().step == step)
-      points.back().value = value;
-    else if (most_ == 0)
-      points.push_back({step, value});
-    else
-      add_bounded(points, distances_[name], {step, value});
+    if (!points.empty() && points.back().step == step) points.back().value = value;
+    else if (most_ == 0) points.push_back({step, value});
+    else add_bounded(points, distances_[name], {step, value});
   }
 }
 

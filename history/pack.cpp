@@ -42,10 +42,8 @@ double value_of(uint32_t code, int bits) {
 std::string packed_name(const std::string& name) {
   std::string text;
   for (const char c : name) {
-    if (c > ' ' && c < '\x7f' && c != '%')
-      text += c;
-    else
-      text += fmt::format("%{:02X}", c & 0xFF);
+    if (c > ' ' && c < '\x7f' && c != '%') text += c;
+    else text += fmt::format("%{:02X}", c & 0xFF);
   }
   return text;
 }

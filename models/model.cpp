@@ -27,20 +27,16 @@ torch::Tensor initial(const TensorSpec& spec) {
   auto values = torch::empty(spec.shape);
   const double number = spec.initial.number;
   switch (spec.initial.kind) {
-    case Initial::Kind::constant:
-      return values.fill_(number);
+    case Initial::Kind::constant: return values.fill_(number);
     case Initial::Kind::linear_weight:
       return torch::nn::init::kaiming_uniform_(values, std::sqrt(5));  // initialisation of torch::nn::Linear
     case Initial::Kind::linear_bias: {
       const double bound = 1 / std::sqrt(number);
       return torch::nn::init::uniform_(values, -bound, bound);
     }
-    case Initial::Kind::normal:
-      return torch::nn::init::normal_(values);
-    case Initial::Kind::xavier_uniform:
-      return torch::nn::init::xavier_uniform_(values);
-    case Initial::Kind::uniform:
-      return values.uniform_(-number, number);
+    case Initial::Kind::normal: return torch::nn::init::normal_(values);
+    case Initial::Kind::xavier_uniform: return torch::nn::init::xavier_uniform_(values);
+    case Initial::Kind::uniform: return values.uniform_(-number, number);
   }
   return values;
 }
@@ -307,12 +303,8 @@ void CostModel::fit_transform(const InputStatistics& statistics) {
         fit_columns(fit, offset, scale, statistics.candidate_minimum, statistics.candidate_maximum,
                     statistics.candidate_mean, statistics.candidate_deviation);
         break;
-      case FitSpec::Source::loop_columns:
-        fit_loop_columns(offset, scale, statistics);
-        break;
-      case FitSpec::Source::type_vectors:
-        fit_type_vectors(offset, statistics.type_vectors);
-        break;
+      case FitSpec::Source::loop_columns: fit_loop_columns(offset, scale, statistics); break;
+      case FitSpec::Source::type_vectors: fit_type_vectors(offset, statistics.type_vectors); break;
     }
   }
 }

@@ -52,12 +52,9 @@ CandidateBlocks::CandidateBlocks(const SymbolicPlan& symbolic, const data::Layou
   const auto& classes = symbolic.classes;
   blocks_.reserve(classes.count());
   for (int32_t q = 0; q < classes.count(); ++q) {
-    if (q == classes.everything())
-      blocks_.push_back(each_alone());
-    else if (q < symbolic.configurable())
-      blocks_.push_back(by_code(layout, symbolic.column[q], candidates));
-    else
-      blocks_.push_back(by_members(row_of(classes.members, classes.member_ptr, q)));
+    if (q == classes.everything()) blocks_.push_back(each_alone());
+    else if (q < symbolic.configurable()) blocks_.push_back(by_code(layout, symbolic.column[q], candidates));
+    else blocks_.push_back(by_members(row_of(classes.members, classes.member_ptr, q)));
   }
 }
 

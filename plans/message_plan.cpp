@@ -89,10 +89,8 @@ CsrMatrix relation_of_batch(const std::vector<Entry>& entries, data::CandidateKi
     }
     for (const int64_t c : entry.candidates) {
       const auto nodes = entries_of(entry.graphs.graph_ptr, c);
-      if (entry.topology)
-        blocks.push_back({&entry.topology->relations[index], nodes.first(), nodes.last(), 1});
-      else
-        blocks.push_back({own(entry.graphs, c), 0, nodes.size(), 1});
+      if (entry.topology) blocks.push_back({&entry.topology->relations[index], nodes.first(), nodes.last(), 1});
+      else blocks.push_back({own(entry.graphs, c), 0, nodes.size(), 1});
     }
   }
   return block_diagonal(blocks);

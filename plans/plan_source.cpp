@@ -36,16 +36,12 @@ void counts_to_starts(std::vector<int64_t>& counts) {
 
 double entry_weight(EdgeNorm norm, int64_t received, int64_t sent) {
   switch (norm) {
-    case EdgeNorm::sum:
-      return 1.0;
-    case EdgeNorm::mean:
-      return 1.0 / received;
-    case EdgeNorm::sender:
-      return 1.0 / sent;
+    case EdgeNorm::sum: return 1.0;
+    case EdgeNorm::mean: return 1.0 / received;
+    case EdgeNorm::sender: return 1.0 / sent;
     case EdgeNorm::symmetric:
     case EdgeNorm::laplacian:
-    case EdgeNorm::laplacian_of_two:
-      return 1.0 / std::sqrt(static_cast<double>(received) * sent);
+    case EdgeNorm::laplacian_of_two: return 1.0 / std::sqrt(static_cast<double>(received) * sent);
   }
   return 0.0;
 }
@@ -227,8 +223,7 @@ std::shared_ptr<const PlanSource> make_plan_source(const data::Group& group, con
   source->request = request;
   if (group.kind == data::CandidateKind::layout && request.sharing != Sharing::none)
     source->symbolic = make_symbolic_plan(group, request, {});
-  else
-    source->topology = make_topology(group, request);
+  else source->topology = make_topology(group, request);
   return source;
 }
 

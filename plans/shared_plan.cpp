@@ -313,10 +313,8 @@ class SharedPlanMaker {
         counts.clear();
         for (size_t i = 0; i < part.members.size(); ++i) {
           const size_t member = part.members[i];
-          if (part.class_of < 0)
-            counts.emplace_back(sample.fixed[member], part.counts[i]);
-          else
-            counts.emplace_back(sample.states[sample.first[member] + b], part.counts[i]);
+          if (part.class_of < 0) counts.emplace_back(sample.fixed[member], part.counts[i]);
+          else counts.emplace_back(sample.states[sample.first[member] + b], part.counts[i]);
         }
         append_merged(counts, parts.columns, parts.values);
         parts.end_row();

@@ -89,12 +89,9 @@ std::vector<T> read_binary(const std::string& body, int64_t row, int64_t most, i
 
 void append_number(fmt::memory_buffer& text, double value, bool is_float) {
   const auto out = std::back_inserter(text);
-  if (!std::isfinite(value))
-    fmt::format_to(out, "null");
-  else if (is_float)
-    fmt::format_to(out, "{}", static_cast<float>(value));
-  else
-    fmt::format_to(out, "{}", value);
+  if (!std::isfinite(value)) fmt::format_to(out, "null");
+  else if (is_float) fmt::format_to(out, "{}", static_cast<float>(value));
+  else fmt::format_to(out, "{}", value);
 }
 
 /// Candidates of a graph: {"candidates": […], "top": …}, or as application/octet-stream their numbers, int8 layouts or
@@ -113,8 +110,7 @@ void read_graph_request(const HttpRequest& request, const GraphTarget& target, d
   if (request.content_type == kBinary) {
     if (kind == data::CandidateKind::layout)
       work.layouts = read_binary<int8_t>(request.body, schema.row(), most, work.count);
-    else
-      work.tiles = read_binary<float>(request.body, schema.row(), most, work.count);
+    else work.tiles = read_binary<float>(request.body, schema.row(), most, work.count);
     return;
   }
   read_fields(request, "candidates", score, [&](const Element& list) {
@@ -349,16 +345,11 @@ HttpResponse Service::answer(const HttpRequest& request) {
   const Place place(working_, limits_.max_concurrent + limits_.max_queue);
   try {
     switch (found.route) {
-      case Route::graphs:
-        return open_graph(*served, request);
-      case Route::workloads:
-        return open_workload(*served, request);
-      case Route::graph_score:
-        return score_graph(*served, request, found.id);
-      case Route::workload_score:
-        return score_workload(*served, request, found.id);
-      default:
-        return score_tir(*served, request);
+      case Route::graphs: return open_graph(*served, request);
+      case Route::workloads: return open_workload(*served, request);
+      case Route::graph_score: return score_graph(*served, request, found.id);
+      case Route::workload_score: return score_workload(*served, request, found.id);
+      default: return score_tir(*served, request);
     }
   } catch (const DataError& error) {
     throw HttpError{400, "bad_input", error.what()};

@@ -100,10 +100,8 @@ class Partition {
     while (operations_ < kOperations && slowest() > kEnough * sum_of(mean_)) {
       const auto rank = furthest_above_mean(settled);
       if (rank == held_.size()) return;
-      if (improve(rank))
-        std::fill(settled.begin(), settled.end(), false);
-      else
-        settled[rank] = true;
+      if (improve(rank)) std::fill(settled.begin(), settled.end(), false);
+      else settled[rank] = true;
     }
   }
 

@@ -151,10 +151,8 @@ Work work_of(const DatasetIndex& dataset, const ShardPlan& plan) {
       for (const auto& [slot, count] : by_slot) in_batch += count / batches;
       const bool shared = entry.sharing < 1 && by_slot.size() > 1 && in_batch > 1;
       for (const auto& [slot, count] : by_slot) {
-        if (shared)
-          work.slots[slot].shared.push_back({work.groups.size(), count / batches});
-        else
-          work.slots[slot].costs[b] += entry.sample_cost * count;
+        if (shared) work.slots[slot].shared.push_back({work.groups.size(), count / batches});
+        else work.slots[slot].costs[b] += entry.sample_cost * count;
       }
       if (shared) work.groups.push_back({.bucket = b, .cost = batches * entry.sample_cost, .exponent = entry.sharing});
     }

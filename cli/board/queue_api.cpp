@@ -147,6 +147,13 @@ Json QueueApi::queue() {
   return json;
 }
 
+jobs::SweepRecord QueueApi::sweep_named(const std::string& prefix) {
+  const auto id = access_.reader().resolve_sweep(prefix);
+  auto sweep = access_.reader().sweep(id);
+  if (!sweep) throw HttpError{404, "not_found", "sweep " + id + ": unknown"};
+  return *std::move(sweep);
+}
+
 const std::vector<Trial>& QueueApi::trials_of(const std::string& sweep) {
   events_.refresh();
   if (!tables_.contains(sweep) && tables_.size() >= kTables) {
@@ -181,10 +188,8 @@ std::map<JobState, int64_t> QueueApi::counts_of(const std::string& sweep, int64_
     std::map<std::string_view, int64_t> texts;
     for (const auto& trial : kept.table.trials()) ++texts[trial.state];
     for (const auto& [text, count] : texts) {
-      if (const auto state = configs::choice_named<JobState>(std::string(text)))
-        counted.jobs[*state] += count;
-      else
-        counted.unreadable += count;
+      if (const auto state = configs::choice_named<JobState>(std::string(text))) counted.jobs[*state] += count;
+      else counted.unreadable += count;
     }
   }
   unreadable += counted.unreadable;
@@ -209,19 +214,14 @@ static std::vector<uint32_t> chosen(const std::vector<Trial>& all, const TrialQu
     if ((!query.state.empty() && trial.state != query.state) || (!query.search.empty() && !trial.has(query.search)))
       continue;
     auto [number, text] = trial.key(query.sort);
-    if (number && !std::isnan(*number))
-      numbers.push_back({*number, i});
-    else if (!text.empty())
-      texts.push_back({std::move(text), i});
-    else
-      places.push_back(i);
+    if (number && !std::isnan(*number)) numbers.push_back({*number, i});
+    else if (!text.empty()) texts.push_back({std::move(text), i});
+    else places.push_back(i);
   }
   // Numbers, then texts; what has no value comes last in either direction.
   const auto sorted = [&](auto& rows, auto key) {
-    if (query.descending)
-      std::ranges::stable_sort(rows, std::greater(), key);
-    else
-      std::ranges::stable_sort(rows, std::less(), key);
+    if (query.descending) std::ranges::stable_sort(rows, std::greater(), key);
+    else std::ranges::stable_sort(rows, std::less(), key);
   };
   sorted(numbers, &Row::number);
   sorted(texts, &Text::text);
@@ -272,19 +272,16 @@ Json QueueApi::agents() {
 }
 
 std::string QueueApi::trials_csv(const std::string& prefix, const TrialQuery& query) {
-  auto& reader = access_.reader();
-  const auto id = reader.resolve_sweep(prefix);
-  const auto sweep = reader.sweep(id);
-  if (!sweep) throw HttpError{404, "not_found", "sweep " + id + ": unknown"};
-  const auto& all = trials_of(id);
+  const auto spec = sweep_named(prefix).spec;
+  const auto& all = trials_of(spec.id);
   std::set<std::string> names;
   for (const auto& trial : all)
     for (const auto& [name, value] : trial.parameters) names.insert(name);
-  std::string text = "trial,id,state," + spreadsheet_field(sweep->spec.metric) + ",best,step,seconds,finished_ms";
+  std::string text = "trial,id,state," + spreadsheet_field(spec.metric) + ",best,step,seconds,finished_ms";
   for (const auto& name : names) text += "," + spreadsheet_field(name);
   text += "\n";
   const auto number = [](const std::optional<double>& value) { return value ? fmt::format(",{}", *value) : ","; };
-  for (const auto place : order_of(id, query)) {
+  for (const auto place : order_of(spec.id, query)) {
     const auto* trial = &all[place];
     text += fmt::format("{},{},{}", trial->trial, trial->id, spreadsheet_field(trial->state)) +
             number(trial->objective) + number(trial->best) + number(trial->step) + number(trial->seconds) +
@@ -299,20 +296,17 @@ std::string QueueApi::trials_csv(const std::string& prefix, const TrialQuery& qu
 }
 
 Json QueueApi::sweep(const std::string& prefix, const TrialQuery& query) {
-  auto& reader = access_.reader();
-  const auto id = reader.resolve_sweep(prefix);
-  auto sweep = reader.sweep(id);
-  if (!sweep) throw HttpError{404, "not_found", "sweep " + id + ": unknown"};
-  const auto& all = trials_of(id);
-  sweep->jobs = counts_of(id, sweep->unreadable);
-  const auto& trials = order_of(id, query);
+  auto sweep = sweep_named(prefix);
+  const auto& all = trials_of(sweep.spec.id);
+  sweep.jobs = counts_of(sweep.spec.id, sweep.unreadable);
+  const auto& trials = order_of(sweep.spec.id, query);
   const auto size = std::ssize(trials);
   const auto from = std::clamp<int64_t>(query.from, 0, size);
   const auto to = std::min(size, from + std::clamp<int64_t>(query.limit, 1, kMostRows));
   std::vector<std::string> ids;
   for (auto i = from; i < to; ++i) ids.push_back(all[trials[i]].id);
-  Json json = {{"sweep", to_json(*sweep)}, {"total", size}, {"from", from}, {"trials", Json::array()}};
-  for (const auto& job : reader.jobs(ids)) {
+  Json json = {{"sweep", to_json(sweep)}, {"total", size}, {"from", from}, {"trials", Json::array()}};
+  for (const auto& job : access_.reader().jobs(ids)) {
     auto row = to_json(job);
     row["curve"] = curve_of(job);
     json["trials"].push_back(std::move(row));
@@ -321,11 +315,8 @@ Json QueueApi::sweep(const std::string& prefix, const TrialQuery& query) {
 }
 
 Json QueueApi::overview(const std::string& prefix) {
-  auto& reader = access_.reader();
-  const auto id = reader.resolve_sweep(prefix);
-  const auto sweep = reader.sweep(id);
-  if (!sweep) throw HttpError{404, "not_found", "sweep " + id + ": unknown"};
-  return cached(id, &CachedSweep::overview, [&](const std::vector<Trial>& trials) -> Json {
+  const auto spec = sweep_named(prefix).spec;
+  return cached(spec.id, &CachedSweep::overview, [&](const std::vector<Trial>& trials) -> Json {
     Json points = Json::array();
     const size_t stride = trials.size() / kPlotted + 1;
     for (size_t i = 0; i < trials.size(); i += stride) {
@@ -337,41 +328,38 @@ Json QueueApi::overview(const std::string& prefix) {
                         {"finished_ms", json_number(trial.finished)},
                         {"parameters", trial.parameters}});
     }
-    return {{"sweep", id},
+    return {{"sweep", spec.id},
             {"points", std::move(points)},
-            {"best", best_so_far(trials, sweep->spec.maximize)},
+            {"best", best_so_far(trials, spec.maximize)},
             {"importance", importances(trials)},
             {"every", stride}};
   });
 }
 
 Json QueueApi::curves(const std::string& prefix) {
-  auto& reader = access_.reader();
-  const auto id = reader.resolve_sweep(prefix);
-  const auto sweep = reader.sweep(id);
-  if (!sweep) throw HttpError{404, "not_found", "sweep " + id + ": unknown"};
-  return cached(id, &CachedSweep::curves, [&](const std::vector<Trial>& all) -> Json {
+  const auto spec = sweep_named(prefix).spec;
+  return cached(spec.id, &CachedSweep::curves, [&](const std::vector<Trial>& all) -> Json {
     std::vector<const Trial*> trials;
     for (const auto& trial : all)
       if (trial.objective) trials.push_back(&trial);
     // The best ones, and of the others evenly many.
-    const auto best = [&](const Trial* trial) { return sweep->spec.maximize ? -*trial->best : *trial->best; };
+    const auto best = [&](const Trial* trial) { return spec.maximize ? -*trial->best : *trial->best; };
     std::ranges::stable_sort(trials, {}, best);
     const size_t total = trials.size(), stride = total / kCurves + 1;
     std::vector<std::string> ids;
     for (size_t i = 0; i < total; ++i)
       if (i < kBestCurves || i % stride == 0) ids.push_back(trials[i]->id);
     Json curves = Json::array();
-    for (const auto& job : reader.jobs(ids)) {
+    for (const auto& job : access_.reader().jobs(ids)) {
       auto curve = curve_of(job);
       if (curve.is_null()) continue;
       curves.push_back(
           {{"id", job.spec.id}, {"trial", job.spec.trial}, {"state", state_text(job)}, {"curve", std::move(curve)}});
     }
-    return {{"sweep", id},
-            {"metric", printable_utf8(sweep->spec.metric)},
-            {"goal", sweep->spec.maximize ? "maximize" : "minimize"},
-            {"rungs", sweep->spec.halving.rungs},
+    return {{"sweep", spec.id},
+            {"metric", printable_utf8(spec.metric)},
+            {"goal", spec.maximize ? "maximize" : "minimize"},
+            {"rungs", spec.halving.rungs},
             {"curves", std::move(curves)},
             {"best",
              total == 0

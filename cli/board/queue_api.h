@@ -96,6 +96,8 @@ class QueueApi {
     CachedOrder order{};
     CachedCounts counted{};
   };
+  /// Returns the sweep whose id begins with `prefix`. Throws server::HttpError if it is unknown.
+  jobs::SweepRecord sweep_named(const std::string& prefix);
   const std::vector<Trial>& trials_of(const std::string& sweep);
   /// Returns the result of `make` for the sweep's trials. Calls `make` again only when they have changed and nine times
   /// its last duration has passed; until then returns the older result.

@@ -54,10 +54,8 @@ void replace(std::string& text, std::string_view what, const std::string& by) {
 std::string html_text(const std::string& text) {
   std::string safe;
   for (const char c : printable_utf8(text)) {
-    if (c == '<' || c == '&')
-      safe += c == '<' ? "&lt;" : "&amp;";
-    else
-      safe += c;
+    if (c == '<' || c == '&') safe += c == '<' ? "&lt;" : "&amp;";
+    else safe += c;
   }
   return safe;
 }
@@ -106,7 +104,7 @@ Json report_of_runs(const std::string& folder) {
   for (const auto& name : names) {
     // A run that is the folder itself has the folder's name.
     const auto shown = name == "." ? printable_utf8(std::filesystem::canonical(root).filename().string()) : name;
-    const auto query = percent_encoded(shown, "-_.!~*'()");  // as JavaScript's encodeURIComponent does
+    const auto query = percent_encoded(shown, "-_.!~*'()");  // JavaScript's encodeURIComponent
     auto run = show_run(root, name), rankings = show_rankings(root, name);
     run["name"] = rankings["name"] = shown;
     if (std::ranges::find(run["files"], "trace.json") != run["files"].end())

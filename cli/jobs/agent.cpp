@@ -179,10 +179,8 @@ void choose_launcher(AgentCommandOptions& options) {
   if (options.hosts.empty() && options.checks_hosts)
     throw jobs::JobsError(
         "--host-check: found no --hosts, expected the hosts to check, such as --hosts h1:8,h2:8, or leave it out");
-  if (options.hosts.empty())
-    options.agent.launcher = jobs::Launcher(options.launcher);
-  else
-    use_hosts(options);
+  if (options.hosts.empty()) options.agent.launcher = jobs::Launcher(options.launcher);
+  else use_hosts(options);
   if (options.listen == "auto" || options.listen == "none") return;
   jobs::parse_listen_address(options.listen);
   if (!options.agent.launcher.may_leave_host())

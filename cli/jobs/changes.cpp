@@ -57,12 +57,10 @@ Change cancel(QueueAccess& access, const std::string& prefix) {
   }
   const auto id = access.reader().resolve_job(prefix);
   switch (access.queue().cancel(id)) {
-    case jobs::CancelOutcome::cancelled:
-      return {fmt::format("job {}: cancelled", id)};
+    case jobs::CancelOutcome::cancelled: return {fmt::format("job {}: cancelled", id)};
     case jobs::CancelOutcome::requested:
       return {fmt::format("job {}: runs; it ends after its next step, with a checkpoint", id)};
-    case jobs::CancelOutcome::already_final:
-      break;
+    case jobs::CancelOutcome::already_final: break;
   }
   return {fmt::format("job {}: had ended already", id)};
 }

@@ -76,12 +76,10 @@ history::History history_of_job(const HistoryOptions& options) {
 void run(const HistoryOptions& options) {
   const bool folder = std::filesystem::is_directory(options.run) || options.run.find('/') != std::string::npos;
   const auto history = folder ? history::read_run(options.run) : history_of_job(options);
-  if (options.csv)
-    fmt::print("{}", history::to_csv(history));
+  if (options.csv) fmt::print("{}", history::to_csv(history));
   else if (options.json)
     fmt::print("{}\n", history::to_json(history).dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
-  else
-    fmt::print("{}", history.empty() ? "nothing was measured yet\n" : table(history));
+  else fmt::print("{}", history.empty() ? "nothing was measured yet\n" : table(history));
 }
 
 }  // namespace

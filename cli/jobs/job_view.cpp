@@ -193,26 +193,16 @@ std::string job_table(const std::vector<jobs::JobRecord>& jobs, size_t width) {
       column -= std::min({column - least, widest - width, size_t{4}});
     };
     // What is least missed goes first.
-    if (columns.reason > kNameWidth)
-      shrink(columns.reason, kNameWidth);
-    else if (!columns.short_form)
-      columns.short_form = true;
-    else if (columns.agent)
-      columns.agent = false;
-    else if (columns.name > kNameWidth / 2)
-      shrink(columns.name, kNameWidth / 2);
-    else if (columns.reason > kLeastReason)
-      shrink(columns.reason, kLeastReason);
-    else if (columns.name > kLeastName)
-      shrink(columns.name, kLeastName);
-    else if (columns.reason > 0)
-      columns.reason = 0;
-    else if (columns.name > 0)
-      columns.name = 0;
-    else if (columns.sweep)
-      columns.sweep = false;
-    else
-      return table;
+    if (columns.reason > kNameWidth) shrink(columns.reason, kNameWidth);
+    else if (!columns.short_form) columns.short_form = true;
+    else if (columns.agent) columns.agent = false;
+    else if (columns.name > kNameWidth / 2) shrink(columns.name, kNameWidth / 2);
+    else if (columns.reason > kLeastReason) shrink(columns.reason, kLeastReason);
+    else if (columns.name > kLeastName) shrink(columns.name, kLeastName);
+    else if (columns.reason > 0) columns.reason = 0;
+    else if (columns.name > 0) columns.name = 0;
+    else if (columns.sweep) columns.sweep = false;
+    else return table;
   }
 }
 

@@ -93,10 +93,8 @@ void rank(jobs::QueueReader& reader, const jobs::SearchSpace& space, Board& boar
   wanted.insert(board.metric);
   bool any = false;
   reader.scan(board.ids, fields, [&](size_t index, const std::vector<std::string_view>& values) {
-    if (const auto state = configs::choice_named<jobs::JobState>(std::string(values[1])))
-      ++board.sweep.jobs[*state];
-    else
-      ++board.sweep.unreadable;
+    if (const auto state = configs::choice_named<jobs::JobState>(std::string(values[1]))) ++board.sweep.jobs[*state];
+    else ++board.sweep.unreadable;
     any = any || values[6].size() > 2;
     for (const auto& name : wanted)
       if (!found.contains(name) && jobs::number_in(values[6], name)) found.insert(name);
@@ -316,12 +314,9 @@ void run(const LeaderboardOptions& options) {
   for (const auto& what : reader.take_damage()) print_message("warning: damaged: {}\n", what);
   if (!board.sweep.damage.empty())
     print_message("warning: sweep {} is damaged: {}\n", board.sweep.spec.id, damage_text(board.sweep));
-  if (options.json)
-    print_json(reader, board);
-  else if (options.csv)
-    print_csv(reader, board);
-  else
-    fmt::print("{}", table_of(reader, board));
+  if (options.json) print_json(reader, board);
+  else if (options.csv) print_csv(reader, board);
+  else fmt::print("{}", table_of(reader, board));
 }
 
 }  // namespace

@@ -314,10 +314,8 @@ void run(const SubmitOptions& options) {
     json["added"] = is_new;
     text.add(json);
   });
-  if (options.json)
-    text.end(plan.sweep, added);
-  else
-    fmt::print("{}", summary(options, plan, added, first, access.reader()));
+  if (options.json) text.end(plan.sweep, added);
+  else fmt::print("{}", summary(options, plan, added, first, access.reader()));
 }
 
 }  // namespace

@@ -155,10 +155,8 @@ void GradientReducer::State::fill(size_t parameter) {
   auto& bucket = buckets[places[parameter].bucket];
   auto& window = bucket.windows[places[parameter].member];
   const auto& gradient = parameters[parameter].tensor.grad();
-  if (gradient.defined())
-    window.copy_(gradient.is_sparse() ? gradient.to_dense() : gradient);
-  else
-    window.zero_();
+  if (gradient.defined()) window.copy_(gradient.is_sparse() ? gradient.to_dense() : gradient);
+  else window.zero_();
   filled[parameter] = true;
   --bucket.waiting;
 }
@@ -217,10 +215,8 @@ void GradientReducer::State::finish() {
     const auto& window = buckets[places[i].bucket].windows[places[i].member];
     auto& gradient = parameters[i].tensor.mutable_grad();
     // In place where possible: optimisers and callers may hold on to the gradient.
-    if (gradient.defined() && !gradient.is_sparse())
-      gradient.copy_(window);
-    else
-      gradient = window.clone();
+    if (gradient.defined() && !gradient.is_sparse()) gradient.copy_(window);
+    else gradient = window.clone();
   }
 }
 

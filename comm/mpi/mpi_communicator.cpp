@@ -11,29 +11,20 @@ namespace {
 
 MPI_Datatype mpi_type(torch::ScalarType type) {
   switch (type) {
-    case torch::kFloat:
-      return MPI_FLOAT;
-    case torch::kDouble:
-      return MPI_DOUBLE;
-    case torch::kLong:
-      return MPI_INT64_T;
-    case torch::kInt:
-      return MPI_INT32_T;
-    case torch::kByte:
-      return MPI_UINT8_T;
-    default:
-      return MPI_DATATYPE_NULL;
+    case torch::kFloat: return MPI_FLOAT;
+    case torch::kDouble: return MPI_DOUBLE;
+    case torch::kLong: return MPI_INT64_T;
+    case torch::kInt: return MPI_INT32_T;
+    case torch::kByte: return MPI_UINT8_T;
+    default: return MPI_DATATYPE_NULL;
   }
 }
 
 MPI_Op mpi_op(ReduceOp op) {
   switch (op) {
-    case ReduceOp::sum:
-      return MPI_SUM;
-    case ReduceOp::max:
-      return MPI_MAX;
-    case ReduceOp::min:
-      return MPI_MIN;
+    case ReduceOp::sum: return MPI_SUM;
+    case ReduceOp::max: return MPI_MAX;
+    case ReduceOp::min: return MPI_MIN;
   }
   return MPI_OP_NULL;
 }

@@ -58,12 +58,9 @@ std::string late_ranks(const Call& call, const MpiGroup& group,
     const auto& answer = answers[rank];
     if (std::cmp_equal(rank, group.rank())) continue;
     const auto name = group.name_of(rank);
-    if (!answer)
-      late.push_back(name + " (no answer)");
-    else if (answer->entered < call.sequence)
-      late.push_back(fmt::format("{} ({})", name, answer->action));
-    else
-      here.push_back(fmt::format("{} {}", name, answer->action));
+    if (!answer) late.push_back(name + " (no answer)");
+    else if (answer->entered < call.sequence) late.push_back(fmt::format("{} ({})", name, answer->action));
+    else here.push_back(fmt::format("{} {}", name, answer->action));
   }
   // Different names for one number mean ranks that took different ways through the program; equal ones, a stalled
   // connection.

@@ -18,33 +18,22 @@ static_assert(NCCL_VERSION_CODE >= NCCL_VERSION(2, 14, 0), "non-blocking communi
 
 ncclDataType_t nccl_type(torch::ScalarType type) {
   switch (type) {
-    case torch::kHalf:
-      return ncclFloat16;
-    case torch::kBFloat16:
-      return ncclBfloat16;
-    case torch::kDouble:
-      return ncclFloat64;
-    case torch::kLong:
-      return ncclInt64;
-    case torch::kInt:
-      return ncclInt32;
-    case torch::kByte:
-      return ncclUint8;
-    case torch::kFloat:
-      return ncclFloat32;
-    default:
-      FORETIME_CHECK(false, "NCCL has no type for {}", c10::toString(type));
+    case torch::kHalf: return ncclFloat16;
+    case torch::kBFloat16: return ncclBfloat16;
+    case torch::kDouble: return ncclFloat64;
+    case torch::kLong: return ncclInt64;
+    case torch::kInt: return ncclInt32;
+    case torch::kByte: return ncclUint8;
+    case torch::kFloat: return ncclFloat32;
+    default: FORETIME_CHECK(false, "NCCL has no type for {}", c10::toString(type));
   }
 }
 
 ncclRedOp_t nccl_op(ReduceOp op) {
   switch (op) {
-    case ReduceOp::sum:
-      return ncclSum;
-    case ReduceOp::max:
-      return ncclMax;
-    case ReduceOp::min:
-      return ncclMin;
+    case ReduceOp::sum: return ncclSum;
+    case ReduceOp::max: return ncclMax;
+    case ReduceOp::min: return ncclMin;
   }
   FORETIME_CHECK(false, "an unknown reduction");
 }

@@ -40,15 +40,9 @@ GroupHeader npz_header(const fs::path& path) {
   header.collection = collection_named(collection_in(path));
   header.fingerprint = file.fingerprint();
   switch (header.kind) {
-    case CandidateKind::layout:
-      describe_layout(file, header);
-      break;
-    case CandidateKind::tile:
-      describe_tile(file, header);
-      break;
-    case CandidateKind::program:
-      describe_program(file, header);
-      break;
+    case CandidateKind::layout: describe_layout(file, header); break;
+    case CandidateKind::tile: describe_tile(file, header); break;
+    case CandidateKind::program: describe_program(file, header); break;
   }
   return header;
 }
@@ -94,8 +88,7 @@ std::vector<fs::path> files_of(const std::string& pattern, const fs::path& root)
   if (found.empty()) throw DataError("{}: no such file, expected data files or a folder", (root / pattern).string());
   std::vector<fs::path> files;
   for (const auto& path : found) {
-    if (!foretime::files().is_folder(path))
-      files.push_back(path);
+    if (!foretime::files().is_folder(path)) files.push_back(path);
     else
       for (auto& file : files_below(path)) files.push_back(std::move(file));
   }

@@ -35,14 +35,10 @@ class ExpandedLayouts {
   static zip_int64_t answer(void* self, void* data, zip_uint64_t length, zip_source_cmd_t command) {
     auto& source = *static_cast<ExpandedLayouts*>(self);
     switch (command) {
-      case ZIP_SOURCE_OPEN:
-        source.position_ = 0;
-        return 0;
-      case ZIP_SOURCE_READ:
-        return source.read(static_cast<char*>(data), length);
+      case ZIP_SOURCE_OPEN: source.position_ = 0; return 0;
+      case ZIP_SOURCE_READ: return source.read(static_cast<char*>(data), length);
       case ZIP_SOURCE_CLOSE:
-      case ZIP_SOURCE_FREE:
-        return 0;
+      case ZIP_SOURCE_FREE: return 0;
       case ZIP_SOURCE_STAT: {
         auto* stat = static_cast<zip_stat_t*>(data);
         zip_stat_init(stat);
@@ -50,14 +46,11 @@ class ExpandedLayouts {
         stat->size = source.total_;
         return sizeof *stat;
       }
-      case ZIP_SOURCE_ERROR:
-        return zip_error_to_data(&source.error_, data, length);
+      case ZIP_SOURCE_ERROR: return zip_error_to_data(&source.error_, data, length);
       case ZIP_SOURCE_SUPPORTS:
         return zip_source_make_command_bitmap(ZIP_SOURCE_OPEN, ZIP_SOURCE_READ, ZIP_SOURCE_CLOSE, ZIP_SOURCE_STAT,
                                               ZIP_SOURCE_ERROR, ZIP_SOURCE_FREE, -1);
-      default:
-        zip_error_set(&source.error_, ZIP_ER_OPNOTSUPP, 0);
-        return -1;
+      default: zip_error_set(&source.error_, ZIP_ER_OPNOTSUPP, 0); return -1;
     }
   }
 
@@ -180,8 +173,7 @@ void convert_hlo(const std::filesystem::path& in, const std::filesystem::path& o
       if (conversion.converted.group.kind == CandidateKind::tile)
         write_tile_npz(conversion.out, conversion.converted.group, conversion.converted.runtimes,
                        conversion.converted.normalizer);
-      else
-        write_layout_npz(conversion.out, conversion.converted.group);
+      else write_layout_npz(conversion.out, conversion.converted.group);
     }
     done(conversion);
   }

@@ -77,17 +77,11 @@ Json to_json(const std::vector<TableColumn>& columns) {
   return list;
 }
 
-std::string text_of(const TableColumns& columns) {
-  return Json{{"candidate", to_json(columns.candidate)}, {"group", to_json(columns.group)}}.dump();
-}
-
 std::vector<TableColumn> columns_from(const Json& list) {
   std::vector<TableColumn> columns;
   for (const Json& item : list) {
-    if (item.is_string())
-      columns.push_back({item.get<std::string>()});
-    else
-      columns.push_back({item.begin().key(), item.begin().value().get<std::vector<std::string>>()});
+    if (item.is_string()) columns.push_back({item.get<std::string>()});
+    else columns.push_back({item.begin().key(), item.begin().value().get<std::vector<std::string>>()});
   }
   return columns;
 }
@@ -354,7 +348,8 @@ TablePackReport pack_table(const TablePackRequest& request) {
                       fmt::join(table.names, ","));
   const auto columns = request.like.empty() ? own_columns(table, request) : same_columns(table, request);
   TableGroups groups(table, request, columns);
-  PackedWriter writer(request.out, text_of(columns));
+  const Json note = {{"candidate", to_json(columns.candidate)}, {"group", to_json(columns.group)}};
+  PackedWriter writer(request.out, note.dump());
   TablePackReport report{.labelled = groups.labelled(),
                          .skipped_index_column = table.skipped_index_column,
                          .group_columns = names_of(columns.group),

@@ -35,12 +35,9 @@ class DictParser {
       if (&seen == &seen_shape && key != "shape") fail("unknown key '{}'", key);
       if (seen) fail("key '{}' occurs twice", key);
       seen = true;
-      if (key == "descr")
-        header_.type = type();
-      else if (key == "fortran_order")
-        header_.fortran_order = boolean();
-      else
-        header_.shape = tuple();
+      if (key == "descr") header_.type = type();
+      else if (key == "fortran_order") header_.fortran_order = boolean();
+      else header_.shape = tuple();
       if (!accept(',')) {
         expect('}');
         break;

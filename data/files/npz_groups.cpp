@@ -187,14 +187,10 @@ LayoutCandidates read_candidates(const NpzReader& file, std::vector<int32_t> con
   const NpyHeader& header = stream.header();
   LayoutCoder coder(std::move(configurable_nodes), stream.origin());
   // Only C-ordered floats occur in the public files; the rest is read whole, which is slower and needs memory.
-  if (header.type.kind != NpyKind::floating)
-    code_all(stream.read_all<int8_t>(), candidates, configurable, coder, sink);
-  else if (header.fortran_order)
-    code_all(stream.read_all<double>(), candidates, configurable, coder, sink);
-  else if (header.type.size == 8)
-    code_in_pieces<double>(stream, candidates, configurable, coder, sink);
-  else
-    code_in_pieces<float>(stream, candidates, configurable, coder, sink);
+  if (header.type.kind != NpyKind::floating) code_all(stream.read_all<int8_t>(), candidates, configurable, coder, sink);
+  else if (header.fortran_order) code_all(stream.read_all<double>(), candidates, configurable, coder, sink);
+  else if (header.type.size == 8) code_in_pieces<double>(stream, candidates, configurable, coder, sink);
+  else code_in_pieces<float>(stream, candidates, configurable, coder, sink);
   return std::move(coder).finish(candidates);
 }
 
@@ -323,7 +319,7 @@ void check_node(const NpzReader& file, const ProgramNodes& m, size_t i, int64_t 
   };
   if (position == 0 && m.parent[i] != -1) fail("parent", m.parent[i], "-1: each graph starts with its root");
   if (position > 0 && (m.parent[i] < 0 || m.parent[i] >= position))
-    fail("parent", m.parent[i], fmt::format("0 … {}: a parent stands before its child", position - 1));
+    fail("parent", m.parent[i], fmt::format("0 … {}: parents precede their children", position - 1));
   static const uint8_t loop = tir_type_id("For"), integer = tir_type_id("IntImm"), real = tir_type_id("FloatImm");
   if (m.extent[i] < 0) fail("extent", m.extent[i], "0 or more");
   if (m.buffer_elements[i] < 0) fail("buffer_elements", m.buffer_elements[i], "0 or more");

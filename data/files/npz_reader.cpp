@@ -168,7 +168,7 @@ ZipReader ZipArchive::open(const ZipEntry& entry) const {
 
 namespace {
 
-static_assert(std::endian::native == std::endian::little, "elements are copied unchanged from little-endian files");
+static_assert(std::endian::native == std::endian::little, "elements of little-endian files are copied unchanged");
 
 constexpr int64_t kPieceElements = 1 << 14;
 
@@ -196,8 +196,7 @@ struct Half {
     float value = std::ldexp(static_cast<float>(fraction), -24);
     if (exponent == 31)
       value = fraction == 0 ? std::numeric_limits<float>::infinity() : std::numeric_limits<float>::quiet_NaN();
-    else if (exponent > 0)
-      value = std::ldexp(1024 + fraction, exponent - 25);
+    else if (exponent > 0) value = std::ldexp(1024 + fraction, exponent - 25);
     return (bits & 0x8000) != 0 ? -value : value;
   }
   explicit operator double() const { return static_cast<float>(*this); }
@@ -231,14 +230,10 @@ bool convert_any(const NpyType& type, const unsigned char* bytes, To* out, int64
     const bool sign = type.kind == NpyKind::signed_integer;
     if (!sign && type.kind != NpyKind::unsigned_integer) return false;
     switch (type.size) {
-      case 1:
-        return sign ? run(int8_t{}) : run(uint8_t{});
-      case 2:
-        return sign ? run(int16_t{}) : run(uint16_t{});
-      case 4:
-        return sign ? run(int32_t{}) : run(uint32_t{});
-      default:
-        return sign ? run(int64_t{}) : run(uint64_t{});
+      case 1: return sign ? run(int8_t{}) : run(uint8_t{});
+      case 2: return sign ? run(int16_t{}) : run(uint16_t{});
+      case 4: return sign ? run(int32_t{}) : run(uint32_t{});
+      default: return sign ? run(int64_t{}) : run(uint64_t{});
     }
   }
 }

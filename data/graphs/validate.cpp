@@ -32,17 +32,10 @@ class Validator {
     if (group_.candidates < 1) fail("candidates", "{}, expected at least 1", group_.candidates);
     check_graphs();
     switch (group_.kind) {
-      case CandidateKind::layout:
-        check_layout();
-        break;
-      case CandidateKind::tile:
-        check_tile();
-        break;
-      case CandidateKind::program:
-        check_programs();
-        break;
-      default:
-        fail("kind", "{}, expected 0, 1 or 2", static_cast<int>(group_.kind));
+      case CandidateKind::layout: check_layout(); break;
+      case CandidateKind::tile: check_tile(); break;
+      case CandidateKind::program: check_programs(); break;
+      default: fail("kind", "{}, expected 0, 1 or 2", static_cast<int>(group_.kind));
     }
     validate_runtimes(group_.runtimes.span(), group_.flops.span(), group_.candidates, origin_,
                       group_.kind == CandidateKind::program);

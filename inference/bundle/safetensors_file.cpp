@@ -47,10 +47,8 @@ class Reader {
     StoredArrays result;
     std::vector<Entry> entries;
     for (const auto& [name, value] : header.items()) {
-      if (name == kMetadataKey)
-        result.metadata = read_metadata(value);
-      else
-        entries.push_back(read_entry(name, value));
+      if (name == kMetadataKey) result.metadata = read_metadata(value);
+      else entries.push_back(read_entry(name, value));
     }
     check_ranges(entries);
     for (auto& entry : entries) {

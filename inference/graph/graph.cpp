@@ -28,10 +28,8 @@ Json field_json(const WeightRef& weight) { return weight.name; }
 Json field_json(const MatrixRef& matrix) { return to_string(matrix); }
 template <class T>
 Json field_json(const T& plain) {
-  if constexpr (configs::Choice<T>)
-    return configs::word_of(plain);
-  else
-    return plain;
+  if constexpr (configs::Choice<T>) return configs::word_of(plain);
+  else return plain;
 }
 template <class T>
 Json field_json(const std::vector<T>& list) {
@@ -87,10 +85,8 @@ Operation parse_fields(const Json& json, const std::string& name, std::index_seq
       if (!json.contains(field_name)) return;
       ++read;
       using Field = std::remove_cvref_t<decltype(field)>;
-      if constexpr (configs::Choice<Field>)
-        field = choice<Field>(json, field_name);
-      else
-        read_field(json.at(field_name), field);
+      if constexpr (configs::Choice<Field>) field = choice<Field>(json, field_name);
+      else read_field(json.at(field_name), field);
     });
     operation = std::move(parsed);
     return true;

@@ -109,10 +109,8 @@ void sum_terms(int64_t rows, const CsrTerm<T>* terms, int64_t term_count, const 
   bool any_long = false;
 #pragma omp parallel for schedule(dynamic, turn) reduction(|| : any_long) if (!small)
   for (int64_t r = 0; r < rows; ++r) {
-    if (entries_of(r) <= kLongRow)
-      sum_row(terms, term_count, r, epilogue, width, out + r * width);
-    else
-      any_long = true;
+    if (entries_of(r) <= kLongRow) sum_row(terms, term_count, r, epilogue, width, out + r * width);
+    else any_long = true;
   }
   for (int64_t r = 0; any_long && r < rows; ++r)
     if (entries_of(r) > kLongRow) sum_long_row(terms, term_count, r, epilogue, width, out + r * width);

@@ -16,21 +16,11 @@ Matrix Activate::run(const Run& run) const {
   };
   const float n = number;
   switch (mode) {
-    case Mode::leaky:
-      each([n](float v) { return v < 0.0F ? v * n : v; });
-      break;
-    case Mode::tanh:
-      each([](float v) { return std::tanh(v); });
-      break;
-    case Mode::exp:
-      each([](float v) { return std::exp(v); });
-      break;
-    case Mode::log:
-      each([](float v) { return std::log(v); });
-      break;
-    case Mode::rsqrt:
-      each([n](float v) { return 1.0F / std::sqrt(v + n); });
-      break;
+    case Mode::leaky: each([n](float v) { return v < 0.0F ? v * n : v; }); break;
+    case Mode::tanh: each([](float v) { return std::tanh(v); }); break;
+    case Mode::exp: each([](float v) { return std::exp(v); }); break;
+    case Mode::log: each([](float v) { return std::log(v); }); break;
+    case Mode::rsqrt: each([n](float v) { return 1.0F / std::sqrt(v + n); }); break;
   }
   return y;
 }

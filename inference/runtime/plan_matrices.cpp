@@ -172,14 +172,10 @@ const Pool& PlanMatrices::pool(const MatrixRef& name) {
     }
     if (source.stages.empty()) throw BundleError("message plan: pool {}: no stages", to_string(name));
   };
-  if (name.kind == MatrixRef::Kind::nodes)
-    stages(plan_.readout.nodes);
-  else if (name.kind == MatrixRef::Kind::configurable)
-    stages(plan_.readout.configurable);
-  else if (name.kind == MatrixRef::Kind::tied)
-    stages(plan_.readout.tied);
-  else
-    result.stages.push_back(&matrix(name));
+  if (name.kind == MatrixRef::Kind::nodes) stages(plan_.readout.nodes);
+  else if (name.kind == MatrixRef::Kind::configurable) stages(plan_.readout.configurable);
+  else if (name.kind == MatrixRef::Kind::tied) stages(plan_.readout.tied);
+  else result.stages.push_back(&matrix(name));
   for (const SparseMatrix* stage : result.stages) {
     std::vector<double> sums(stage->rows);
     for (size_t r = 0; r < sums.size(); ++r) {
@@ -206,12 +202,10 @@ SparseMatrix PlanMatrices::make(const MatrixRef& name) {
   const size_t at = name.at;
   const bool has_level = name.at >= 0 && at < plan_.levels.size(), has_layer = name.at >= 0 && at < plan_.layers.size();
   switch (name.kind) {
-    case Ref::node_types:
-      return types(plan_.node_types, 256);
+    case Ref::node_types: return types(plan_.node_types, 256);
     case Ref::collections:
       return plan_.node_collections.empty() ? missing() : types(plan_.node_collections, data::kCollections);
-    case Ref::level_node:
-      return has_level ? gather(plan_.levels[at]->node, plan_.nodes()) : missing();
+    case Ref::level_node: return has_level ? gather(plan_.levels[at]->node, plan_.nodes()) : missing();
     case Ref::level_layout_row: {
       if (!has_level) return missing();
       const auto rows = std::ssize(plan_.layout_rows) / data::kLayoutFeatures;
@@ -246,39 +240,28 @@ SparseMatrix PlanMatrices::make(const MatrixRef& name) {
         throw BundleError("message plan: candidates share states, expected a state for each node and candidate");
       return owned_gather(std::move(candidate), of.rows);
     }
-    case Ref::adjacency:
-      return name.at < 0 ? matrix({.kind = Ref::relation}) : missing();
+    case Ref::adjacency: return name.at < 0 ? matrix({.kind = Ref::relation}) : missing();
     case Ref::normalized_adjacency: {
       const auto& adjacency = matrix({.kind = Ref::adjacency, .at = name.at});
       return adjacency.kind == Kind::csr && adjacency.rows == adjacency.columns ? normalized(adjacency) : missing();
     }
-    case Ref::kept_nodes:
-      return name.at < 0 ? matrix({.kind = Ref::nodes}) : missing();
-    default:
-      break;
+    case Ref::kept_nodes: return name.at < 0 ? matrix({.kind = Ref::nodes}) : missing();
+    default: break;
   }
   if (!parts_) return missing();
   switch (name.kind) {
-    case Ref::statements:
-      return gather(parts_->statements, plan_.nodes());
-    case Ref::loops:
-      return gather(parts_->loops, plan_.nodes());
-    case Ref::loops_of:
-      return csr(parts_->loops_of);
-    case Ref::innermost:
-      return csr(parts_->innermost);
-    case Ref::second:
-      return csr(parts_->second);
-    case Ref::access:
-      return name.at >= 0 && at < parts_->accesses.size() ? csr(parts_->accesses[at]) : missing();
-    case Ref::statements_of:
-      return csr(parts_->statements_of);
+    case Ref::statements: return gather(parts_->statements, plan_.nodes());
+    case Ref::loops: return gather(parts_->loops, plan_.nodes());
+    case Ref::loops_of: return csr(parts_->loops_of);
+    case Ref::innermost: return csr(parts_->innermost);
+    case Ref::second: return csr(parts_->second);
+    case Ref::access: return name.at >= 0 && at < parts_->accesses.size() ? csr(parts_->accesses[at]) : missing();
+    case Ref::statements_of: return csr(parts_->statements_of);
     case Ref::program_of: {
       const auto& of = parts_->statements_of;
       return owned_gather(row_of_columns(of, parts_->statements.size()), of.rows);
     }
-    default:
-      return missing();
+    default: return missing();
   }
 }
 

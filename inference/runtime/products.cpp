@@ -23,10 +23,8 @@ Matrix sum_of_products(const Run& run, const std::vector<SumTerm>& terms, const 
   std::vector<CsrTerm<float>> raw;
   for (const auto& [matrix, x] : terms) {
     if (matrix && matrix->kind == Kind::zero) continue;
-    if (!matrix || matrix->kind == Kind::identity)
-      raw.push_back({nullptr, identity.data(), nullptr, x->values.data()});
-    else
-      raw.push_back({matrix->row_ptr, matrix->column_of, matrix->values, x->values.data()});
+    if (!matrix || matrix->kind == Kind::identity) raw.push_back({nullptr, identity.data(), nullptr, x->values.data()});
+    else raw.push_back({matrix->row_ptr, matrix->column_of, matrix->values, x->values.data()});
   }
   auto y = run.made(rows, terms.front().x->columns);
   sum_terms<float>(rows, raw.data(), std::ssize(raw), {bias, slope}, y.columns, y.values.data());

@@ -18,12 +18,9 @@ namespace {
 
 ModelKind kind_of(const ScoringSpec& spec) {
   switch (spec.kind) {
-    case data::CandidateKind::layout:
-      return ModelKind::layout;
-    case data::CandidateKind::tile:
-      return ModelKind::tile;
-    default:
-      return spec.representation == configs::Representation::ast ? ModelKind::trees : ModelKind::loops;
+    case data::CandidateKind::layout: return ModelKind::layout;
+    case data::CandidateKind::tile: return ModelKind::tile;
+    default: return spec.representation == configs::Representation::ast ? ModelKind::trees : ModelKind::loops;
   }
 }
 

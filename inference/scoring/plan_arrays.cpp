@@ -34,8 +34,7 @@ void add_matrix(data::NpzWriter& file, const std::string& name, const SparseMatr
         columns.push_back(r);
         values.push_back(1.0F);
         break;
-      case SparseMatrix::Kind::zero:
-        break;
+      case SparseMatrix::Kind::zero: break;
     }
     row_ptr.push_back(columns.size());
   }

@@ -267,10 +267,8 @@ class AgentLoop {
         if (result.outcome != Outcome::preempted && result.outcome != Outcome::error) ++finished_;
       }
       job.mark_recorded();
-      if (done.next)
-        accept(*done.next);
-      else if (claimed && !options_.until_empty)
-        schedule_.wait_after_claim(true);
+      if (done.next) accept(*done.next);
+      else if (claimed && !options_.until_empty) schedule_.wait_after_claim(true);
     });
   }
 
@@ -319,10 +317,8 @@ class AgentLoop {
     const auto claim = [&] {
       const auto lease = link_.queue().claim(request);
       claim_token_.clear();
-      if (lease)
-        accept(*lease);
-      else if (jobs_.empty())
-        drained_ = backlog_.is_drained(link_.queue());
+      if (lease) accept(*lease);
+      else if (jobs_.empty()) drained_ = backlog_.is_drained(link_.queue());
     };
     link_.reach_or_pause(claim);
     const bool got_one = !accepted_.empty();

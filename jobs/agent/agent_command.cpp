@@ -392,16 +392,12 @@ SupervisedProcess::Options attempt_command(const Lease& lease, const Parameters&
       }
       arguments = train_arguments(lease, parameters, options, place);
       break;
-    case JobKind::evaluate:
-      arguments = evaluate_arguments(spec, options, needed, place.fetched);
-      break;
+    case JobKind::evaluate: arguments = evaluate_arguments(spec, options, needed, place.fetched); break;
     case JobKind::export_:
       arguments = {"export", needed_run(spec, options, needed, place.fetched).string(),
                    (place.folder / "export").string()};
       break;
-    case JobKind::finetune:
-      arguments = finetune_arguments(spec, options, needed, place);
-      break;
+    case JobKind::finetune: arguments = finetune_arguments(spec, options, needed, place); break;
   }
   command.insert(command.end(), arguments.begin(), arguments.end());
   SupervisedProcess::Options process;

@@ -107,8 +107,7 @@ void AgentJob::handle_message(const ProgressMessage& message, double now) {
       metrics_ = limited_values(message.metrics, message);
       has_result_ = true;
       break;
-    case Kind::hello:
-      break;
+    case Kind::hello: break;
   }
 }
 

@@ -95,10 +95,6 @@ namespace {
 /// as an exit code.
 bool was_killed(const ExitStatus& status) { return status.signal == SIGKILL || status.code == 128 + SIGKILL; }
 
-bool ran_out_of_memory(const ExitStatus& status) {
-  return (was_killed(status) && status.oom_kills > 0) || (status.signal == 0 && status.code == kOutOfMemory);
-}
-
 std::string end_text(const ExitStatus& status) {
   auto text = status.signal != 0 ? fmt::format("killed by signal {} ({})", status.signal, strsignal(status.signal))
                                  : fmt::format("exit code {}", status.code);
@@ -139,7 +135,9 @@ void AgentJob::set_outcome(const ExitStatus& status) {
     result.error = how + log_->tail();
   } else {
     // Memory may have been short for a while, or another machine may have more. It is not tried a third time.
-    const bool is_final = ran_out_of_memory(status) && lease_.attempt > 1;
+    const bool out_of_memory =
+        was_killed(status) ? status.oom_kills > 0 : status.signal == 0 && status.code == kOutOfMemory;
+    const bool is_final = out_of_memory && lease_.attempt > 1;
     result.outcome = is_final ? Outcome::failed : Outcome::error;
     result.error = how + log_->tail();
   }

@@ -71,10 +71,8 @@ std::vector<std::string> split_words(const std::string& text) {
   char quote = 0;
   for (const char c : text) {
     if (quote != 0) {
-      if (c == quote)
-        quote = 0;
-      else
-        word += c;
+      if (c == quote) quote = 0;
+      else word += c;
     } else if (c == '"' || c == '\'') {
       quote = c;
       inside = true;
@@ -132,8 +130,7 @@ std::vector<std::string> Launcher::arguments(const Resources& resources, const s
   }
   std::vector<std::string> result;
   for (const auto& word : words) {
-    if (word == kCommand)
-      result.insert(result.end(), command.begin(), command.end());
+    if (word == kCommand) result.insert(result.end(), command.begin(), command.end());
     else if (resources.gpus > 0 || word.find("{gpus}") == std::string::npos)
       result.push_back(filled(word, resources, hosts));
   }

@@ -195,16 +195,12 @@ bool ArtifactUploader::State::store_kept(Upload& upload, PackedArtifact packed, 
     room = queue->keep(upload.lease, packed.artifact, roles, ended);
   }
   switch (room.answer) {
-    case KeptArtifact::Answer::kept:
-      break;
-    case KeptArtifact::Answer::lost:
-      upload.lost = true;
-      return false;
+    case KeptArtifact::Answer::kept: break;
+    case KeptArtifact::Answer::lost: upload.lost = true; return false;
     case KeptArtifact::Answer::full:
       throw NotStored("{} bytes of artifacts are in Redis, and its quota is {} (foretime queue --artifact-mib)",
                       room.used, room.quota);
-    case KeptArtifact::Answer::missing:
-      throw StoreUnavailable("the upload took longer than Redis keeps its parts");
+    case KeptArtifact::Answer::missing: throw StoreUnavailable("the upload took longer than Redis keeps its parts");
   }
   for (const auto& name : room.dropped) stores->at(address).remove(upload.lease.job + "/" + name);
   return true;

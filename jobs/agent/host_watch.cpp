@@ -88,10 +88,8 @@ HostProbe command_probe(const std::string& text, double seconds) {
         for (auto at = word.find(kHost); at != std::string::npos; at = word.find(kHost, at + host.size()))
           word.replace(at, std::string_view(kHost).size(), host);
       const auto process = spawn_quiet(filled);
-      if (process < 0)
-        silent.insert(host);
-      else
-        asked[process] = host;
+      if (process < 0) silent.insert(host);
+      else asked[process] = host;
     }
     for (const double end = steady_seconds() + seconds; !asked.empty();) {
       const bool late = steady_seconds() >= end;

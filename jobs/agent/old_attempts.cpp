@@ -102,10 +102,8 @@ std::vector<fs::path> old_attempts(const fs::path& runs, const JobRecord& job, c
   std::vector<Attempt> attempts;
   std::vector<fs::path> old;
   for (auto& attempt : attempts_of(runs, {job.spec.id, queue})) {
-    if (attempt.name.half_removed)
-      old.push_back(attempt.folder);
-    else
-      attempts.push_back(std::move(attempt));
+    if (attempt.name.half_removed) old.push_back(attempt.folder);
+    else attempts.push_back(std::move(attempt));
   }
   std::set<fs::path> needed;
   if (!attempts.empty())

@@ -27,10 +27,8 @@ void StoreWatch::check(double now) {
   if (!state) return;
   auto found = trouble_of(*state);
   if (found == trouble_) return;
-  if (found.empty())
-    log_.info("agent {}: claims jobs again", agent_);
-  else
-    log_.error("agent {}: claims no jobs: {}", agent_, found);
+  if (found.empty()) log_.info("agent {}: claims jobs again", agent_);
+  else log_.error("agent {}: claims no jobs: {}", agent_, found);
   trouble_ = std::move(found);
   if (!trouble_.empty()) next_ = std::min(next_, now + kTroubleInterval);
 }

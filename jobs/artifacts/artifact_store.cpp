@@ -125,14 +125,11 @@ ArtifactStore& ArtifactStores::at(const std::string& address) {
     throw StoreRefused("artifacts in {}: this agent uses {} (--artifacts)", printable(address),
                        only_->empty() ? "none but those in Redis" : *only_);
   std::unique_ptr<ArtifactStore> made;
-  if (address == kRedisStore)
-    made = std::make_unique<RedisStore>(make_client_(), prefix_);
-  else if (is_s3_address(address))
-    made = std::make_unique<S3Store>(address, S3Access::from_environment());
+  if (address == kRedisStore) made = std::make_unique<RedisStore>(make_client_(), prefix_);
+  else if (is_s3_address(address)) made = std::make_unique<S3Store>(address, S3Access::from_environment());
   else if (address.starts_with(kFolderScheme))
     made = std::make_unique<FolderStore>(address.substr(std::string(kFolderScheme).size()));
-  else
-    throw StoreRefused("artifacts in {}: unknown store; was it written by a newer program?", printable(address));
+  else throw StoreRefused("artifacts in {}: unknown store; was it written by a newer program?", printable(address));
   return *(stores_[address] = std::move(made));
 }
 

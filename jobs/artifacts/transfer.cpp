@@ -80,10 +80,6 @@ void add_folder(PackedArtifact& packed, const fs::path& run, const std::string& 
     if (!packed.contents.contains(folder + "/" + name)) throw JobsError("{}: is not there", (path / name).string());
 }
 
-int64_t step_in_name(const std::string& name) {
-  return parse_number<int64_t>(name.substr(name.rfind('-') + 1)).value_or(0);
-}
-
 /// The files of one artifact, all intact; else throws JobsError saying what is wrong.
 std::map<std::string, std::string> fetch_files(ArtifactStores& stores, const std::string& job,
                                                const Artifact& artifact) {
@@ -131,7 +127,8 @@ void write_files(const std::map<std::string, std::string>& contents, const fs::p
 PackedArtifact pack_checkpoint(const fs::path& run, const std::string& checkpoint) {
   PackedArtifact packed;
   const auto name = fs::path(checkpoint).filename().string();
-  packed.artifact = {.name = name, .path = checkpoint, .step = step_in_name(name)};
+  const auto step = parse_number<int64_t>(name.substr(name.rfind('-') + 1)).value_or(0);
+  packed.artifact = {.name = name, .path = checkpoint, .step = step};
   add_folder(packed, run, checkpoint);
   add_run(packed, run);
   return packed;
@@ -147,10 +144,8 @@ PackedArtifact pack_run(const fs::path& run) {
 PackedArtifact pack_product(const fs::path& run, const std::string& path) {
   PackedArtifact packed;
   packed.artifact = {.name = "product", .path = path};
-  if (files().is_folder(run / path))
-    add_folder(packed, run, path);
-  else
-    add_file(packed, path, needed(run, path));
+  if (files().is_folder(run / path)) add_folder(packed, run, path);
+  else add_file(packed, path, needed(run, path));
   return packed;
 }
 

@@ -127,17 +127,10 @@ std::string to_line(const ProgressMessage& message) {
       if (message.scored > 0) json["scored"] = message.scored;
       if (!message.values.empty()) json["values"] = json_of(message.values);
       break;
-    case Kind::evaluation:
-      json["iteration"] = message.iteration;
-      [[fallthrough]];
-    case Kind::result:
-      json["metrics"] = json_of(message.metrics);
-      break;
-    case Kind::checkpoint:
-      json["path"] = message.path;
-      break;
-    case Kind::hello:
-      break;
+    case Kind::evaluation: json["iteration"] = message.iteration; [[fallthrough]];
+    case Kind::result: json["metrics"] = json_of(message.metrics); break;
+    case Kind::checkpoint: json["path"] = message.path; break;
+    case Kind::hello: break;
   }
   return finished_line(json);
 }

@@ -19,7 +19,7 @@ FORETIME_CHOICE(JobState, blocked,  // waits for other jobs to succeed
                 delayed,            // waits until a retry is due
                 held,               // belongs to a paused sweep, and was set aside by a claim
                 active,             // leased to an agent
-                succeeded,          // has a result; `stopped` tells whether early stopping ended it
+                succeeded,          // has a result; `stopped` says whether early stopping ended it
                 failed,             // will not work however often it is tried: settings, data
                 cancelled,          // by a user, or because a job that it needed did not succeed
                 dead                // failed max_attempts times

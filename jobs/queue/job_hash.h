@@ -159,7 +159,7 @@ Fields fields_of(const redisReply& reply);
 Fields packed_fields(const std::string& packed);
 /// Returns the record of a job. Fields that are missing or empty keep the default of the struct, but `kind` and
 /// `state`, which must be there. Throws DamagedRecord naming job and field where a value is malformed or above its
-/// limit; `key`, where given, stands for the job there.
+/// limit; the message has `key`, if given, in place of the job.
 JobRecord record_of(const std::string& id, const Fields& fields, const std::string& key = "");
 /// Returns what can be read of a damaged record. Whatever cannot keeps its default, and `unreadable` says what is wrong
 /// first.

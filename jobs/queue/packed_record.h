@@ -28,7 +28,7 @@ Fields unpacked(const Fields& fields, const std::string& who);
 /// Returns the field that holds this one where it is none by itself: spec, lease or nothing.
 std::string_view packed_in(std::string_view field);
 
-/// Returns the transitions that one entry of the stream of events stands for, oldest first, each with the fields of
+/// Returns the transitions that one entry of the stream of events describes, oldest first, each with the fields of
 /// docs/reference/jobs.md: a submission may name more jobs.
 std::vector<Fields> transitions_of(Fields entry);
 

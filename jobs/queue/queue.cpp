@@ -79,7 +79,7 @@ void check(const JobSpec& job) {
   check.name("metric", job.metric);
   check.size("settings", job.settings.size(), Limits::kSettings);
   check.need(job.settings != kSweepSettings || (!job.sweep.empty() && job.kind == JobKind::train), "settings",
-             kSweepSettings, "settings of its own where it is no trial of a sweep");
+             kSweepSettings, "own settings where it is no trial of a sweep");
   check.size("parameters", nlohmann::json(job.parameters).dump().size(), Limits::kParameters);
   check.need(job.after.size() <= Limits::kDependencies, "after", fmt::format("{} jobs", job.after.size()),
              fmt::format("at most {}", Limits::kDependencies));

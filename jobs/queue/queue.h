@@ -34,8 +34,8 @@ struct ClaimRequest {
 };
 
 /// Early stopping of a sweep: asynchronous successive halving (Li et al. 2018, "A system for massively parallel
-/// hyperparameter tuning", stopping variant). At each rung, which is a number of evaluations, a trial goes on while its
-/// objective is among the best max(1, n / eta) of the n values seen at that rung so far.
+/// hyperparameter tuning", stopping variant). At each rung, which is a number of evaluations, a trial continues while
+/// its objective is among the best max(1, n / eta) of the n values seen at that rung so far.
 struct HalvingRule {
   std::vector<int64_t> rungs{};  // rising
   double eta = 3;
@@ -131,13 +131,13 @@ class JobQueue {
 
   /// Leases the first waiting job, by priority and then by age, that fits the free CPUs and GPUs and whose program the
   /// agent runs. An elastic one fits where the least of its ranks do, and takes as many as fit. Promotes retries that
-  /// are due. Empty when there is none, the queue is paused, or so many jobs of paused sweeps and damaged records stand
-  /// before it that another claim must go on: WakeUps then say so.
+  /// are due. Empty when there is none, the queue is paused, or so many jobs of paused sweeps and damaged records
+  /// precede it that another claim must continue: WakeUps then say so.
   virtual std::optional<Lease> claim(const ClaimRequest& request) = 0;
   /// Moves the deadline to `term` from now. A lease whose deadline has passed is still renewed as long as nobody reaped
   /// it; one that was reaped comes back to its holder, by this or any other call with it, while nobody took the job.
   virtual Directive renew(const Lease& lease, Milliseconds term) = 0;
-  /// Writes progress; where the report carries an objective at a new rung, decides whether the trial goes on. A trial
+  /// Writes progress; where the report carries an objective at a new rung, decides whether the trial continues. A trial
   /// that was told to stop is told so again at each report.
   virtual Directive report(const Lease& lease, const JobReport& report) = 0;
   /// Fixes deferred parameters. False: the lease was lost, or others are fixed already, which stand and come with the
@@ -182,7 +182,7 @@ class JobQueue {
   virtual KeptArtifact room_for(const Lease& lease, const Artifact& artifact,
                                 const std::vector<std::string>& roles) = 0;
   /// Notes that all files of an artifact are stored, and gives it these roles; what then has none is dropped. `ended`:
-  /// the attempt has succeeded, and what was only there to go on from is dropped too. May be repeated.
+  /// the attempt has succeeded, and what was only there to continue from is dropped too. May be repeated.
   virtual KeptArtifact keep(const Lease& lease, const Artifact& artifact, const std::vector<std::string>& roles,
                             bool ended) = 0;
   /// Notes why the newest checkpoint is not stored.

@@ -149,10 +149,8 @@ void QueueReader::ask_each(const std::string& kind, const std::vector<std::strin
     std::map<size_t, std::string> wrong;
     const auto replies = ask(calls, mark ? &wrong : nullptr);
     for (size_t i = from; i < to; ++i) {
-      if (const auto found = wrong.find(i - from); found != wrong.end())
-        mark(names[i], found->second);
-      else
-        take(names[i], *replies[i - from]);
+      if (const auto found = wrong.find(i - from); found != wrong.end()) mark(names[i], found->second);
+      else take(names[i], *replies[i - from]);
     }
   }
 }
@@ -258,10 +256,8 @@ JobArtifacts QueueReader::artifacts(const std::string& id) {
   std::map<size_t, std::string> wrong;
   const auto replies = ask({{"HGETALL", key("job:" + id + ":artifacts")}}, &wrong);
   JobArtifacts found;
-  if (wrong.empty())
-    found = artifacts_of(fields_of(*replies[0]));
-  else
-    found.unreadable = wrong.begin()->second;
+  if (wrong.empty()) found = artifacts_of(fields_of(*replies[0]));
+  else found.unreadable = wrong.begin()->second;
   return found;
 }
 
@@ -324,10 +320,8 @@ void QueueReader::scan(const std::vector<std::string>& ids, const std::vector<st
       const bool text = i < reply.elements && reply.element[i]->type == REDIS_REPLY_STRING;
       const auto value = text ? std::string_view(reply.element[i]->str, reply.element[i]->len) : std::string_view();
       any = any || text;
-      if (i < fields.size())
-        values[i] = value;
-      else if (text)
-        packed[command[i + 1]] = value;
+      if (i < fields.size()) values[i] = value;
+      else if (text) packed[command[i + 1]] = value;
     }
     try {
       all = unpacked(packed, id);

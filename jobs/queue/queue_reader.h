@@ -70,8 +70,8 @@ class QueueReader {
   /// of another protocol (kQueueProtocol).
   QueueReader(RedisClient& client, QueueSettings settings);
 
-  /// Returns the full id for a unique prefix of it; a full id stands for itself. Throws JobRefused where it is unknown
-  /// or ambiguous.
+  /// Returns the full id for a unique prefix of it, which may be all of it. Throws JobRefused where it is unknown or
+  /// ambiguous.
   std::string resolve_job(const std::string& prefix);
   std::string resolve_sweep(const std::string& prefix);
   /// Returns whether it names a sweep rather than a job; false where it names neither. Throws JobRefused where it could
@@ -79,7 +79,7 @@ class QueueReader {
   bool is_sweep(const std::string& prefix);
   /// Returns what was left out of lists since the last call: key, what was found and what was expected.
   std::vector<std::string> take_damage() { return std::exchange(damage_, {}); }
-  /// Returns the record of a job, with the settings of its sweep where it has none of its own.
+  /// Returns the record of a job, with the settings of its sweep if it has no own ones.
   std::optional<JobRecord> job(const std::string& id);
   /// Returns what is stored of a job.
   JobArtifacts artifacts(const std::string& id);

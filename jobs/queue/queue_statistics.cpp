@@ -100,10 +100,8 @@ std::string label(const std::string& text) {
   std::string escaped;
   for (const char c : text) {
     if (c == '\\' || c == '"') escaped += '\\';
-    if (c == '\n')
-      escaped += "\\n";
-    else
-      escaped += c;
+    if (c == '\n') escaped += "\\n";
+    else escaped += c;
   }
   return printable_utf8(escaped);
 }

@@ -140,8 +140,8 @@ std::string EmbeddedFolder::shortage() const {
   }
   constexpr double kMiB = 1 << 20;
   return fmt::format(
-      "its file system is full: {:.1f} of {:.1f} MiB are free, and Redis needs {:.1f} MiB to go on (its append-only "
-      "file has {:.1f} MiB and is written anew now and then); make room there, for example among the runs in {}, {}",
+      "its file system is full: {:.1f} of {:.1f} MiB are free, and Redis needs {:.1f} MiB to continue (its append-only "
+      "file has {:.1f} MiB and is rewritten now and then); make room there, for example among the runs in {}, {}",
       room / kMiB, (found.f_frsize * found.f_blocks) / kMiB, (kLeastRoom + held) / kMiB, held / kMiB,
       path_.parent_path().string(), kOwn);
 }

@@ -53,7 +53,7 @@ class EmbeddedFolder {
 /// releases when a process is killed):
 ///
 /// - users.lock: held shared by every living user.
-/// - guardian.lock: held by the guardian, a process of its own that runs the server as its child. It restarts a server
+/// - guardian.lock: held by the guardian, a separate process that runs the server as its child. It restarts a server
 ///   that dies while there are users, and ends it (SIGTERM; everything is in the append-only file) when there has been
 ///   no user for `linger`. The file holds a line, or nothing once a server ended of itself without ever having
 ///   answered.
@@ -79,7 +79,7 @@ class EmbeddedRedis {
   EmbeddedRedis(const EmbeddedRedis&) = delete;  // the end lets go of users.lock, and does nothing else
   EmbeddedRedis& operator=(const EmbeddedRedis&) = delete;
 
-  /// Starts the server anew where its guardian was killed, and returns when it answers: for long-lived users, after
+  /// Restarts the server if its guardian was killed, and returns when it answers: for long-lived users, after
   /// their Redis was lost. Throws like the constructor.
   void ensure();
 

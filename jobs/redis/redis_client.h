@@ -18,7 +18,7 @@ inline constexpr size_t kLargestReply = 64 << 20;  // bytes
 
 /// A connection that is made when needed, for one thread. Connects at the first call, authenticates, and checks once
 /// for each connection that this Redis can be trusted with jobs (maxmemory-policy noeviction). After a failure the next
-/// call connects anew; nothing is repeated behind the caller's back, since a transition may have happened although its
+/// call connects again; nothing is repeated behind the caller's back, since a transition may have happened although its
 /// answer was lost.
 class RedisClient {
  public:
@@ -41,8 +41,8 @@ class RedisClient {
   std::vector<Reply> scripts(const std::string& text, const std::string& sha1, const Arguments& keys,
                              const std::vector<Arguments>& arguments);
 
-  /// Returns a connection of its own that gets what is published on a channel, each as an array "message", channel,
-  /// text; the next call connects anew.
+  /// Returns a separate connection that gets what is published on a channel, each as an array "message", channel,
+  /// text; the next call connects again.
   std::unique_ptr<RedisTransport> subscribe(const std::string& channel);
 
   /// Sets what is called before each new connection, also the first: where Redis may have to be started first.

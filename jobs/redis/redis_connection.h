@@ -34,7 +34,7 @@ class RedisTransport {
 
 /// One socket to Redis: commands out, replies in, each within a time limit, and no reply above a size. hiredis makes
 /// the connection, formats and parses; sending and receiving are ours, because hiredis raises SIGPIPE, starts its time
-/// limit anew with every byte, and allocates arrays by the length that they announce.
+/// limit again with every byte, and allocates arrays by the length that they announce.
 class RedisConnection final : public RedisTransport {
  public:
   /// Connects. `largest_reply` in bytes, as on the wire or as held in memory, whichever is more.

@@ -9,7 +9,7 @@
 namespace foretime::jobs {
 
 /// A private Redis over a copy of what the embedded Redis of a run root has written, for reading while the original
-/// cannot be started: its file system is full or read-only. It lives as long as this object, in a folder of its own in
+/// cannot be started: its file system is full or read-only. It lives as long as this object, in a separate folder in
 /// the system's folder for temporary files (or /dev/shm), and refuses every write.
 class RedisCopy {
  public:

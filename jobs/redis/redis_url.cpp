@@ -96,7 +96,7 @@ RedisUrl parse_host(std::string_view rest) {
   } else {
     const auto colon = place.find(':');
     if (colon != std::string_view::npos && place.find(':', colon + 1) != std::string_view::npos)
-      refuse_url("more than one : after the host (an IPv6 address stands in [ and ])");
+      refuse_url("more than one : after the host (an IPv6 address is written in [ and ])");
     url.host = decoded(place.substr(0, colon), "host");
     place.remove_prefix(colon == std::string_view::npos ? place.size() : colon);
   }
@@ -157,10 +157,8 @@ RedisUrl RedisUrl::from_environment(const std::string& option, bool& found) {
 
 std::string RedisUrl::redacted() const {
   std::string credentials;
-  if (!password.empty())
-    credentials = fmt::format("{}:{}@", percent_encoded(user, "-._~"), kHidden);
-  else if (!user.empty())
-    credentials = fmt::format("{}@", kHidden);
+  if (!password.empty()) credentials = fmt::format("{}:{}@", percent_encoded(user, "-._~"), kHidden);
+  else if (!user.empty()) credentials = fmt::format("{}@", kHidden);
   if (!socket.empty())
     return fmt::format("unix://{}{}{}", credentials, socket, database ? fmt::format("?db={}", database) : "");
   const auto place = host.find(':') == std::string::npos ? host : "[" + host + "]";

@@ -15,7 +15,7 @@ struct RedisUrl {
   int64_t database = 0;
 
   /// Reads redis://[user[:password]@]host[:port][/database] or unix://[user[:password]@]/path/redis.sock[?db=n],
-  /// percent-encoding decoded; an IPv6 host stands in brackets. rediss:// is refused: this build has no TLS. Throws
+  /// percent-encoding decoded; an IPv6 host is in brackets. rediss:// is refused: this build has no TLS. Throws
   /// JobsError, whose message never repeats what could be a password.
   static RedisUrl parse(const std::string& text);
   /// Reads FORETIME_REDIS with FORETIME_REDIS_USER and FORETIME_REDIS_PASSWORD, or FORETIME_REDIS_PASSWORD_FILE, laid

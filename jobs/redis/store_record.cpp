@@ -247,10 +247,8 @@ StoreRecord checked_record(const EmbeddedFolder& folder, const std::optional<App
     RecordedFile file;
     auto wrong = difference(folder, line, file);
     if (wrong.empty() && !named(line)) wrong = fmt::format("{} does not name {}", kAofManifest, line.name);
-    if (wrong.empty())
-      record.files_[record.file_count_++] = file;
-    else
-      missing.push_back(std::move(wrong));
+    if (wrong.empty()) record.files_[record.file_count_++] = file;
+    else missing.push_back(std::move(wrong));
   }
   return record;
 }

@@ -195,8 +195,7 @@ std::optional<ExitStatus> SupervisedProcess::poll_exit() {
   if (got < 0) return std::nullopt;
   int ended = 0;
   wait_for(supervisor_, &ended);
-  if (got == sizeof(status))
-    exit_ = ExitStatus{status.code, status.signal, status.peak_kib / 1024};
+  if (got == sizeof(status)) exit_ = ExitStatus{status.code, status.signal, status.peak_kib / 1024};
   else
     exit_ = ExitStatus{128 + (WIFSIGNALED(ended) ? WTERMSIG(ended) : SIGKILL),
                        WIFSIGNALED(ended) ? WTERMSIG(ended) : SIGKILL};

@@ -60,10 +60,8 @@ ParameterProposer::History& ParameterProposer::refresh(const Lease& lease) {
   auto changes = source_.changes(id, std::max<int64_t>(0, history.read - 1));
   const bool goes_on = history.sweep.created_ms != 0 && changes.created_ms == history.sweep.created_ms &&
                        (history.read == 0 || (!changes.ids.empty() && changes.ids.front() == history.last_change));
-  if (!goes_on)
-    read_all_trials(id, history, changes);
-  else if (history.read > 0)
-    changes.ids.erase(changes.ids.begin());
+  if (!goes_on) read_all_trials(id, history, changes);
+  else if (history.read > 0) changes.ids.erase(changes.ids.begin());
   if (history.sweep.created_ms == 0) {
     histories_.erase(id);
     throw JobRefused("job {}: its sweep {} is unknown; its record has expired or was deleted", lease.job, id);
@@ -76,10 +74,8 @@ ParameterProposer::History& ParameterProposer::refresh(const Lease& lease) {
   ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
   try {
     for (const JobRecord& job : source_.jobs(ids)) {
-      if (auto observation = observation_of(job))
-        history.seen[{job.spec.trial, job.spec.id}] = std::move(*observation);
-      else
-        history.seen.erase({job.spec.trial, job.spec.id});
+      if (auto observation = observation_of(job)) history.seen[{job.spec.trial, job.spec.id}] = std::move(*observation);
+      else history.seen.erase({job.spec.trial, job.spec.id});
     }
   } catch (...) {
     histories_.erase(id);  // counted as read, and was not

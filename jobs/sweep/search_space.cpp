@@ -49,27 +49,19 @@ size_t category_at(const ParameterSpace& p, double u) {
 /// Number of values in a grid; 0: not enumerable.
 double count_of(const ParameterSpace& p) {
   switch (p.distribution) {
-    case D::constant:
-      return 1;
-    case D::categorical:
-      return p.values.size();
-    case D::int_uniform:
-      return p.max - p.min + 1;
-    case D::q_uniform:
-      return nearest_multiple(p, p.max) - nearest_multiple(p, p.min) + 1;
-    default:
-      return 0;
+    case D::constant: return 1;
+    case D::categorical: return p.values.size();
+    case D::int_uniform: return p.max - p.min + 1;
+    case D::q_uniform: return nearest_multiple(p, p.max) - nearest_multiple(p, p.min) + 1;
+    default: return 0;
   }
 }
 
 std::string grid_value(const ParameterSpace& p, int64_t index) {
   switch (p.distribution) {
-    case D::int_uniform:
-      return value_text(p.min + index);
-    case D::q_uniform:
-      return multiple_text(p, nearest_multiple(p, p.min) + index);
-    default:
-      return p.values.at(index);
+    case D::int_uniform: return value_text(p.min + index);
+    case D::q_uniform: return multiple_text(p, nearest_multiple(p, p.min) + index);
+    default: return p.values.at(index);
   }
 }
 
@@ -106,14 +98,10 @@ double log_or_lowest(double x) { return x > 0 ? std::log(x) : -std::numeric_limi
 std::string value_at(const ParameterSpace& p, double u) {
   u = std::clamp(u, 0.0, std::nextafter(1.0, 0.0));
   switch (p.distribution) {
-    case D::constant:
-      return p.values.at(0);
-    case D::categorical:
-      return p.values.at(category_at(p, u));
-    case D::int_uniform:
-      return value_text(std::min(p.max, p.min + std::floor(u * (p.max - p.min + 1))));
-    default:
-      break;
+    case D::constant: return p.values.at(0);
+    case D::categorical: return p.values.at(category_at(p, u));
+    case D::int_uniform: return value_text(std::min(p.max, p.min + std::floor(u * (p.max - p.min + 1))));
+    default: break;
   }
   const double value = quantile(p, u);
   if (is_quantized(p.distribution)) return multiple_text(p, nearest_multiple(p, value));
@@ -260,47 +248,32 @@ double beta_quantile(double p, double a, double b) { return boost::math::ibeta_i
 double quantile(const ParameterSpace& p, double u) {
   const auto between = [&](double low, double high) { return low + u * (high - low); };
   switch (family_of(p.distribution)) {
-    case D::uniform:
-      return std::clamp(between(p.min, p.max), p.min, p.max);
-    case D::log_uniform:
-      return std::exp(between(p.min, p.max));
-    case D::inv_log_uniform:
-      return std::exp(-between(p.max, p.min));
+    case D::uniform: return std::clamp(between(p.min, p.max), p.min, p.max);
+    case D::log_uniform: return std::exp(between(p.min, p.max));
+    case D::inv_log_uniform: return std::exp(-between(p.max, p.min));
     case D::log_uniform_values:
     case D::inv_log_uniform_values:  // log(1/x) uniform is log(x) uniform: the same values
       if (u <= 0) return p.min;      // rather than exp(log(min)), which is rounded
       return std::clamp(std::exp(between(std::log(p.min), std::log(p.max))), p.min, p.max);
-    case D::normal:
-      return p.mu + p.sigma * normal_quantile(std::clamp(u, kTail, 1 - kTail));
-    case D::log_normal:
-      return std::exp(p.mu + p.sigma * normal_quantile(std::clamp(u, kTail, 1 - kTail)));
-    case D::beta:
-      return beta_quantile(u, p.alpha, p.beta);
-    default:
-      throw SweepError("{}: has no continuous distribution", p.key);
+    case D::normal: return p.mu + p.sigma * normal_quantile(std::clamp(u, kTail, 1 - kTail));
+    case D::log_normal: return std::exp(p.mu + p.sigma * normal_quantile(std::clamp(u, kTail, 1 - kTail)));
+    case D::beta: return beta_quantile(u, p.alpha, p.beta);
+    default: throw SweepError("{}: has no continuous distribution", p.key);
   }
 }
 
 double cumulative(const ParameterSpace& p, double x) {
   const auto normal = [&](double z) { return p.sigma > 0 ? normal_cdf((z - p.mu) / p.sigma) : (z < p.mu ? 0.0 : 1.0); };
   switch (family_of(p.distribution)) {
-    case D::uniform:
-      return fraction_between(x, p.min, p.max);
-    case D::log_uniform:
-      return fraction_between(log_or_lowest(x), p.min, p.max);
-    case D::inv_log_uniform:
-      return fraction_between(log_or_lowest(x), -p.max, -p.min);
+    case D::uniform: return fraction_between(x, p.min, p.max);
+    case D::log_uniform: return fraction_between(log_or_lowest(x), p.min, p.max);
+    case D::inv_log_uniform: return fraction_between(log_or_lowest(x), -p.max, -p.min);
     case D::log_uniform_values:
-    case D::inv_log_uniform_values:
-      return fraction_between(log_or_lowest(x), std::log(p.min), std::log(p.max));
-    case D::normal:
-      return normal(x);
-    case D::log_normal:
-      return normal(log_or_lowest(x));
-    case D::beta:
-      return beta_cdf(x, p.alpha, p.beta);
-    default:
-      throw SweepError("{}: has no continuous distribution", p.key);
+    case D::inv_log_uniform_values: return fraction_between(log_or_lowest(x), std::log(p.min), std::log(p.max));
+    case D::normal: return normal(x);
+    case D::log_normal: return normal(log_or_lowest(x));
+    case D::beta: return beta_cdf(x, p.alpha, p.beta);
+    default: throw SweepError("{}: has no continuous distribution", p.key);
   }
 }
 

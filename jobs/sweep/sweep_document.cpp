@@ -72,10 +72,8 @@ class DocumentReader {
     if (document_.method == "bayes" && !entries.contains("metric"))
       fail(entries.at("method"), "found bayes without metric, which says what to optimise");
     check_rename();
-    if (document_.program)
-      read_constants(entries, from_command_line);
-    else
-      read_settings(entries, from_command_line);
+    if (document_.program) read_constants(entries, from_command_line);
+    else read_settings(entries, from_command_line);
     if (const auto seeds = entries.find("seeds"); seeds != entries.end()) read_seeds(seeds->second);
     return std::move(document_);
   }
@@ -188,7 +186,7 @@ class DocumentReader {
       }
     }
     const bool needed = std::find(trial.command.begin(), trial.command.end(), "${program}") != trial.command.end();
-    if (needed && trial.program.empty()) fail(command->second, "found ${program}but no program, expected one");
+    if (needed && trial.program.empty()) fail(command->second, "found ${program} but no program, expected one");
     for (const char* of_training : {"seeds", "then"})
       if (const auto found = entries.find(of_training); found != entries.end())
         fail(found->second,

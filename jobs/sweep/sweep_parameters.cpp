@@ -200,10 +200,8 @@ class Reader {
     if (!item.node.IsSequence() || item.node.size() == 0) fail(item, "expected a list of at least one");
     for (const YAML::Node& element : item.node) {
       const YamlEntry one{item.key, element, item.place};
-      if (name == "values")
-        p.values.push_back(text_of(one));
-      else
-        p.probabilities.push_back(number_in(one));
+      if (name == "values") p.values.push_back(text_of(one));
+      else p.probabilities.push_back(number_in(one));
     }
     if (name != "values") return;
     for (size_t i = 0; i < p.values.size(); ++i)

@@ -21,10 +21,8 @@ Split split_trials(const std::vector<const Observation*>& seen, bool maximize) {
   std::vector<const Observation*> finished;
   Split split;
   for (const Observation* trial : seen) {
-    if (trial->value && std::isfinite(*trial->value))
-      finished.push_back(trial);
-    else
-      split.rest.push_back(&trial->parameters);
+    if (trial->value && std::isfinite(*trial->value)) finished.push_back(trial);
+    else split.rest.push_back(&trial->parameters);
   }
   std::stable_sort(finished.begin(), finished.end(), [&](const Observation* a, const Observation* b) {
     return maximize ? *a->value > *b->value : *a->value < *b->value;
@@ -155,10 +153,8 @@ double ParzenDensity::log_density(const UnitInterval& at) const {
   double sum = 0;
   for (const Kernel& kernel : kernels_) {
     const double low = (at.low - kernel.center) / kernel.width;
-    if (at.high > at.low)
-      sum += (normal_cdf((at.high - kernel.center) / kernel.width) - normal_cdf(low)) / kernel.mass;
-    else
-      sum += std::exp(-0.5 * low * low) / (std::sqrt(2 * M_PI) * kernel.width * kernel.mass);
+    if (at.high > at.low) sum += (normal_cdf((at.high - kernel.center) / kernel.width) - normal_cdf(low)) / kernel.mass;
+    else sum += std::exp(-0.5 * low * low) / (std::sqrt(2 * M_PI) * kernel.width * kernel.mass);
   }
   return std::log(std::max(sum, 1e-300) / kernels_.size());
 }
@@ -181,12 +177,9 @@ Parameters propose_trial(const SearchSpace& space, const std::vector<const Obser
   for (uint64_t attempt = 0; attempt < kAttempts; ++attempt) {
     for (const ParameterSpace& p : space) {
       const uint64_t salt = mix(mix(mix(mix(seed ^ random_stream::search) ^ trial) ^ hash_text(p.key)) ^ attempt);
-      if (p.distribution == Distribution::constant)
-        parameters[p.key] = p.values.at(0);
-      else if (p.distribution == Distribution::categorical)
-        parameters[p.key] = propose_category(p, split, salt);
-      else
-        parameters[p.key] = propose_number(p, split, salt);
+      if (p.distribution == Distribution::constant) parameters[p.key] = p.values.at(0);
+      else if (p.distribution == Distribution::categorical) parameters[p.key] = propose_category(p, split, salt);
+      else parameters[p.key] = propose_number(p, split, salt);
     }
     if (!is_seen(parameters)) return parameters;
   }

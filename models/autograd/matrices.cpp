@@ -87,18 +87,12 @@ const CsrTensor* AutogradMatrices::matrix(const MatrixRef& name) {
     return &matrix;
   };
   switch (name.kind) {
-    case Kind::identity:
-      return nullptr;
-    case Kind::node_types:
-      return found(plan_.node_types);
-    case Kind::collections:
-      return found(plan_.node_collections);
-    case Kind::level_node:
-      return found(plan_.levels.at(at)->node);
-    case Kind::level_layout_row:
-      return found(plan_.levels.at(at)->layout_row);
-    case Kind::level_candidate:
-      return found(plan_.levels.at(at)->candidate);
+    case Kind::identity: return nullptr;
+    case Kind::node_types: return found(plan_.node_types);
+    case Kind::collections: return found(plan_.node_collections);
+    case Kind::level_node: return found(plan_.levels.at(at)->node);
+    case Kind::level_layout_row: return found(plan_.levels.at(at)->layout_row);
+    case Kind::level_candidate: return found(plan_.levels.at(at)->candidate);
     case Kind::self: {
       const auto& self = plan_.layers.at(at)->self;
       return self.defined() ? &self : nullptr;
@@ -106,19 +100,14 @@ const CsrTensor* AutogradMatrices::matrix(const MatrixRef& name) {
     case Kind::relation:
       if (training_ && name.drop_set >= 0) break;
       return found(plan_.layers.at(at)->relations.at(name.relation));
-    case Kind::adjacency:
-      return &graphs(name.at).adjacency;
-    default:
-      break;
+    case Kind::adjacency: return &graphs(name.at).adjacency;
+    default: break;
   }
   auto known = made_.find(name);
   if (known == made_.end()) {
-    if (name.drop_set >= 0)
-      drop(name.drop_set);
-    else if (name.kind >= Kind::statements && name.kind <= Kind::program_of)
-      make_statements();
-    else
-      made_[name] = make(name);
+    if (name.drop_set >= 0) drop(name.drop_set);
+    else if (name.kind >= Kind::statements && name.kind <= Kind::program_of) make_statements();
+    else made_[name] = make(name);
     known = made_.find(name);
     if (known == made_.end()) missing(name);
   }

@@ -72,10 +72,8 @@ torch::Tensor compute(const Add& o, const AutogradRun& run) {
     const auto& x = run.in(o.inputs[i]);
     const double factor = i < o.factors.size() ? o.factors[i] : 1.0;
     if (!x.defined()) continue;
-    if (!sum.defined())
-      sum = factor == 1.0 ? x : factor == -1.0 ? -x : x * factor;
-    else
-      sum = factor == 1.0 ? sum + x : factor == -1.0 ? sum - x : sum + x * factor;
+    if (!sum.defined()) sum = factor == 1.0 ? x : factor == -1.0 ? -x : x * factor;
+    else sum = factor == 1.0 ? sum + x : factor == -1.0 ? sum - x : sum + x * factor;
   }
   if (!sum.defined()) return sum;
   if (o.bias.defined()) sum = sum + run.weight(o.bias);
@@ -103,16 +101,11 @@ torch::Tensor compute(const Scale& o, const AutogradRun& run) {
 torch::Tensor compute(const Activate& o, const AutogradRun& run) {
   const auto& x = run.in(o.x);
   switch (o.mode) {
-    case Activate::Mode::leaky:
-      return leaky(x, o.number);
-    case Activate::Mode::tanh:
-      return torch::tanh(x);
-    case Activate::Mode::exp:
-      return torch::exp(x);
-    case Activate::Mode::log:
-      return torch::log(x);
-    case Activate::Mode::rsqrt:
-      return torch::rsqrt(x + o.number);
+    case Activate::Mode::leaky: return leaky(x, o.number);
+    case Activate::Mode::tanh: return torch::tanh(x);
+    case Activate::Mode::exp: return torch::exp(x);
+    case Activate::Mode::log: return torch::log(x);
+    case Activate::Mode::rsqrt: return torch::rsqrt(x + o.number);
   }
   return x;
 }
@@ -200,10 +193,8 @@ torch::Tensor compute(const CsrSum& o, const AutogradRun& run) {
     const auto& x = run.in(o.inputs[t]);
     if (!x.defined() || run.matrices().is_zero(o.matrices[t])) continue;
     const CsrTensor* matrix = run.matrices().matrix(o.matrices[t]);
-    if (matrix)
-      terms.emplace_back(matrix, x);
-    else
-      own.push_back(x);
+    if (matrix) terms.emplace_back(matrix, x);
+    else own.push_back(x);
   }
   if (own.empty()) return terms.empty() ? torch::Tensor() : csr_sum(terms, {run.weight(o.bias), o.slope});
   // A value that stays where it is costs no pass over the rows.
@@ -250,10 +241,8 @@ torch::Tensor compute(const CsrDense& o, const AutogradRun& run) {
   torch::Tensor own;
   for (size_t t = 0; t < matrices.size(); ++t) {
     auto product = torch::linear(x, weights[t]);
-    if (matrices[t])
-      terms.emplace_back(matrices[t], std::move(product));
-    else
-      own = own.defined() ? own + product : product;
+    if (matrices[t]) terms.emplace_back(matrices[t], std::move(product));
+    else own = own.defined() ? own + product : product;
   }
   if (!own.defined()) return csr_sum(terms, {bias, o.slope});
   return leaky(csr_sum(terms, {bias, 1.0}) + own, o.slope);

@@ -11,7 +11,7 @@ constexpr double kScoreSlope = 0.2;  // as published
 ///   α_ij = softmax over the neighbours j of i, itself among them, of LeakyReLU(a · [z_i, z_j])
 ///   result_i = Σ_j α_ij z_j, the heads side by side, + b.
 /// a · [z_i, z_j] is the sum of two products, each taken once a state. Parameters: linear.weight, target and source
-/// [heads, width of a head] (the halves of a), bias.
+/// [heads, width of a head] (the two parts of a), bias.
 Convolution gat(const configs::ModelSettings& settings, const InputSchema&) {
   const int64_t width = settings.hidden, heads = settings.gat.heads, of_head = head_width(width, heads);
   const auto build = [width, heads, of_head](GraphBuilder& b, const Messages& m) {

@@ -27,10 +27,8 @@ struct JoinWords {
     int low = 0, high = count;  // [low, high) contains the last run that begins at or before the item
     while (high - low > 1) {
       const int middle = low + (high - low) / 2;
-      if (runs[middle].first <= item)
-        low = middle;
-      else
-        high = middle;
+      if (runs[middle].first <= item) low = middle;
+      else high = middle;
     }
     const WordRun<Word>& run = runs[low];
     const long long at = item - run.first;

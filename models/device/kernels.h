@@ -66,10 +66,8 @@ struct MatrixRows {
     int low = 0, high = long_count;
     while (low < high) {
       const int middle = (low + high) / 2;
-      if (long_rows[middle] < row)
-        low = middle + 1;
-      else
-        high = middle;
+      if (long_rows[middle] < row) low = middle + 1;
+      else high = middle;
     }
     return low < long_count && long_rows[low] == row ? low : -1;
   }
@@ -385,10 +383,8 @@ struct EntryRows {
     int low = 0, high = rows;  // [low, high) contains the last row that begins at or before the entry
     while (high - low > 1) {
       const int middle = low + (high - low) / 2;
-      if (row_ptr[middle] <= item)
-        low = middle;
-      else
-        high = middle;
+      if (row_ptr[middle] <= item) low = middle;
+      else high = middle;
     }
     out[item] = low;
   }

@@ -81,10 +81,8 @@ struct AdamStep {
     int low = 0, high = segment_count;  // [low, high) contains the last segment that begins at or before the item
     while (high - low > 1) {
       const int middle = low + (high - low) / 2;
-      if (segments[middle].first <= item)
-        low = middle;
-      else
-        high = middle;
+      if (segments[middle].first <= item) low = middle;
+      else high = middle;
     }
     return low;
   }
@@ -95,10 +93,8 @@ struct AdamStep {
     const double norm = norms[clips_each ? which : 0];
     double g = gradient[item], p = segment.parameter[at];
     if (clip_norm > 0 && norm > clip_norm) g *= clip_norm / norm;
-    if (decoupled)
-      p *= 1 - learning_rate * weight_decay;
-    else
-      g += weight_decay * p;
+    if (decoupled) p *= 1 - learning_rate * weight_decay;
+    else g += weight_decay * p;
     const double m = beta1 * first_moments[moment] + (1 - beta1) * g;
     const double s = beta2 * second_moments[moment] + (1 - beta2) * g * g;
     first_moments[moment] = T(m);

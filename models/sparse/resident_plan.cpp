@@ -58,10 +58,8 @@ ResidentPlan::ResidentPlan(const plans::MessagePlan& plan, const PlanTensorOptio
                                   : device::Arena(options.device, conversion.max_bytes());
   tensors_ = conversion.copy_into(arena);
   bytes_ = arena.used();
-  if (home == Home::host)
-    on_host_ = arena.memory();
-  else
-    tensors_.upload = arena.upload();
+  if (home == Home::host) on_host_ = arena.memory();
+  else tensors_.upload = arena.upload();
 }
 
 ResidentBatch::ResidentBatch(std::vector<Entry> entries, const PlanTensorOptions& options)

@@ -101,10 +101,8 @@ void measure(const Workload& workload, const Workload& small, const Options& opt
   const auto counted = count_step(small.settings);
   rows.figure(name + ": kernels of a step", counted.operations + counted.kernels, "",
               fmt::format("{} of LibTorch, {} of our own; counted on the CPU", counted.operations, counted.kernels));
-  if (waits == Kind::must)
-    rows.at_most(waits, name + ": waits of a step", counted.waits, 0, "", "counted on the CPU");
-  else
-    rows.figure(name + ": waits of a step", counted.waits, "", "counted on the CPU");
+  if (waits == Kind::must) rows.at_most(waits, name + ": waits of a step", counted.waits, 0, "", "counted on the CPU");
+  else rows.figure(name + ": waits of a step", counted.waits, "", "counted on the CPU");
   const auto device = options.device();
   const auto by_device = device.run([&] {
     if (options.gpu) forget_gpu_peak();

@@ -81,8 +81,7 @@ void measure_sums(const Options& options, Rows& rows) {
         const auto share = what + ": of a copy's rate";
         if (device.is_gpu())
           rows.at_least(near ? Kind::target : Kind::figure, share, bytes / each / copy_rate, kShareOfCopy, "");
-        else
-          rows.skipped(Kind::target, share, "no GPU");
+        else rows.skipped(Kind::target, share, "no GPU");
         if (width != 32 || !near) continue;
         rows.at_most(Kind::must, what + ": sums, from ATen's",
                      distance(models::csr_matmul(matrix, x), models::csr_sum_aten({{&matrix, x}}, {})), 1e-5,

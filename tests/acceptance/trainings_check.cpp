@@ -30,10 +30,8 @@ torch::Tensor final_scores(const std::filesystem::path& folder) {
   for (std::getline(file, line); std::getline(file, line);) {
     std::vector<std::string> words(1);
     for (const char c : line) {
-      if (c == ',')
-        words.emplace_back();
-      else
-        words.back() += c;
+      if (c == ',') words.emplace_back();
+      else words.back() += c;
     }
     scores[{words.at(1), words.at(3)}] = std::stod(words.at(5));
   }

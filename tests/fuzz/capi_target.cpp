@@ -33,41 +33,18 @@ class Caller {
     constexpr int kMostCalls = 40;
     for (int i = 0; i < kMostCalls && !choices_.done(); ++i) {
       switch (choices_.below(12)) {
-        case 0:
-          open();
-          break;
-        case 1:
-          close();
-          break;
-        case 2:
-          describe();
-          break;
-        case 3:
-          open_graph();
-          break;
-        case 4:
-          open_module();
-          break;
-        case 5:
-          score_layouts();
-          break;
-        case 6:
-          score_tiles();
-          break;
-        case 7:
-          open_workload();
-          break;
-        case 8:
-          score_records();
-          break;
-        case 9:
-          score_tir();
-          break;
-        case 10:
-          rank();
-          break;
-        default:
-          runtimes();
+        case 0: open(); break;
+        case 1: close(); break;
+        case 2: describe(); break;
+        case 3: open_graph(); break;
+        case 4: open_module(); break;
+        case 5: score_layouts(); break;
+        case 6: score_tiles(); break;
+        case 7: open_workload(); break;
+        case 8: score_records(); break;
+        case 9: score_tir(); break;
+        case 10: rank(); break;
+        default: runtimes();
       }
     }
   }
@@ -129,12 +106,9 @@ class Caller {
   }
   void close() {
     switch (choices_.below(3)) {
-      case 0:
-        return close(models_, foretime_close);
-      case 1:
-        return close(graphs_, foretime_graph_close);
-      default:
-        close(workloads_, foretime_workload_close);
+      case 0: return close(models_, foretime_close);
+      case 1: return close(graphs_, foretime_graph_close);
+      default: close(workloads_, foretime_workload_close);
     }
   }
 
@@ -169,41 +143,18 @@ class Caller {
     bool wrong = false;
     for (int i = 0; i < 3 && choices_.flag(); ++i) {
       switch (choices_.below(12)) {
-        case 0:
-          data.size = choices_.below(200);
-          break;
-        case 1:
-          data.nodes = std::min<int64_t>(choices_.number(), kNodes);
-          break;
-        case 2:
-          data.features = std::min<int64_t>(choices_.number(), kFeatures);
-          break;
-        case 3:
-          data.node_features = nullptr;
-          break;
-        case 4:
-          data.node_types = nullptr;
-          break;
-        case 5:
-          data.edges = std::min<int64_t>(choices_.number(), kNodes);
-          break;
-        case 6:
-          data.edge_consumer = nullptr;
-          break;
-        case 7:
-          choices_.of(consumer) = static_cast<int32_t>(choices_.number());
-          break;
-        case 8:
-          choices_.of(producer) = static_cast<int32_t>(choices_.number());
-          break;
-        case 9:
-          data.configurable = std::min<int64_t>(choices_.number(), kNodes);
-          break;
-        case 10:
-          choices_.of(configurable) = static_cast<int32_t>(choices_.number());
-          break;
-        default:
-          data.collection = static_cast<int32_t>(choices_.number());
+        case 0: data.size = choices_.below(200); break;
+        case 1: data.nodes = std::min<int64_t>(choices_.number(), kNodes); break;
+        case 2: data.features = std::min<int64_t>(choices_.number(), kFeatures); break;
+        case 3: data.node_features = nullptr; break;
+        case 4: data.node_types = nullptr; break;
+        case 5: data.edges = std::min<int64_t>(choices_.number(), kNodes); break;
+        case 6: data.edge_consumer = nullptr; break;
+        case 7: choices_.of(consumer) = static_cast<int32_t>(choices_.number()); break;
+        case 8: choices_.of(producer) = static_cast<int32_t>(choices_.number()); break;
+        case 9: data.configurable = std::min<int64_t>(choices_.number(), kNodes); break;
+        case 10: choices_.of(configurable) = static_cast<int32_t>(choices_.number()); break;
+        default: data.collection = static_cast<int32_t>(choices_.number());
       }
     }
     auto* model = any(models_);

@@ -54,17 +54,10 @@ std::string changed(const std::string& input, std::mt19937& random) {
   std::string result = input;
   const size_t at = random() % result.size(), size = std::min<size_t>(1 + random() % 20, result.size() - at);
   switch (random() % 4) {
-    case 0:
-      result.erase(at, size);
-      break;
-    case 1:
-      result.insert(at, result.substr(at, size));
-      break;
-    case 2:
-      result.replace(at, size, result.substr(random() % result.size(), size));
-      break;
-    default:
-      result[at] = static_cast<char>(random());
+    case 0: result.erase(at, size); break;
+    case 1: result.insert(at, result.substr(at, size)); break;
+    case 2: result.replace(at, size, result.substr(random() % result.size(), size)); break;
+    default: result[at] = static_cast<char>(random());
   }
   return result;
 }

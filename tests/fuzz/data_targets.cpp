@@ -255,9 +255,7 @@ void edit_members(std::vector<Member>& members, Choices& choices) {
   if (members.empty()) return;
   auto& chosen = choices.of(members);
   switch (choices.below(9)) {
-    case 0:
-      chosen.type = choices.of(kTypes);
-      return;
+    case 0: chosen.type = choices.of(kTypes); return;
     case 1:
       if (!chosen.shape.empty()) choices.of(chosen.shape) = choices.number();
       return;
@@ -268,18 +266,10 @@ void edit_members(std::vector<Member>& members, Choices& choices) {
       chosen.values.resize(chosen.values.size() + chosen.values.size() % 97 + choices.below(64));
       return;
     }
-    case 3:
-      chosen.shape.push_back(static_cast<int64_t>(choices.below(3)));
-      return;
-    case 4:
-      chosen.fortran = !chosen.fortran;
-      return;
-    case 5:
-      members.erase(members.begin() + static_cast<std::ptrdiff_t>(choices.below(members.size())));
-      return;
-    case 6:
-      chosen.name = choices.flag() ? choices.of(members).name : std::string(choices.take(4));
-      return;
+    case 3: chosen.shape.push_back(static_cast<int64_t>(choices.below(3))); return;
+    case 4: chosen.fortran = !chosen.fortran; return;
+    case 5: members.erase(members.begin() + static_cast<std::ptrdiff_t>(choices.below(members.size()))); return;
+    case 6: chosen.name = choices.flag() ? choices.of(members).name : std::string(choices.take(4)); return;
     default: {  // a value
       const size_t width = size_t{1} << choices.below(4);
       if (chosen.values.size() < width) return;
@@ -498,8 +488,7 @@ void run_files(std::string_view bytes) {
       });
       return;
     }
-    default:
-      done([&] { data::read_eval_indices(write("indices.json", content)); });
+    default: done([&] { data::read_eval_indices(write("indices.json", content)); });
   }
 }
 

@@ -120,19 +120,15 @@ class MadeUpRedis final : public jobs::RedisTransport {
 
   jobs::Reply answer(int depth) {
     switch (choices_.below(depth > 3 ? 5 : 9)) {
-      case 0:
-        return make(REDIS_REPLY_NIL);
+      case 0: return make(REDIS_REPLY_NIL);
       case 1: {
         auto reply = make(REDIS_REPLY_INTEGER);
         reply->integer = choices_.number();
         return reply;
       }
-      case 2:
-        return text(REDIS_REPLY_STATUS, value());
-      case 3:
-        return choices_.below(4) == 0 ? text(REDIS_REPLY_ERROR, value()) : text(REDIS_REPLY_STRING, value());
-      case 4:
-        return text(REDIS_REPLY_STRING, value());
+      case 2: return text(REDIS_REPLY_STATUS, value());
+      case 3: return choices_.below(4) == 0 ? text(REDIS_REPLY_ERROR, value()) : text(REDIS_REPLY_STRING, value());
+      case 4: return text(REDIS_REPLY_STRING, value());
       case 5: {  // a hash
         std::vector<std::string> pairs;
         for (size_t i = choices_.below(20); i > 0 && !choices_.done(); --i) {

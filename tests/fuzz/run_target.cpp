@@ -135,10 +135,8 @@ class Scene {
       std::error_code is_no_folder;
       fs::create_directories(runs() / run, is_no_folder);
       for (const auto* folder : kFolders) {
-        if (choices.below(6) == 0)
-          place(choices, fs::path(run) / folder, folder);
-        else
-          fs::create_directories(runs() / run / folder, is_no_folder);
+        if (choices.below(6) == 0) place(choices, fs::path(run) / folder, folder);
+        else fs::create_directories(runs() / run / folder, is_no_folder);
       }
       for (const auto& file : kFiles) place(choices, fs::path(run) / file.name, file.name);
     }
@@ -161,26 +159,15 @@ class Scene {
           own.replace(at, std::strlen(kSecret), "own");
         return write(path, own);
       }
-      case 3:
-        return write(path, choices.take(choices.below(200)));
-      case 4:
-        write(path, "");
-        return fs::resize_file(path, uint64_t{1} << 42, failure);  // takes no room
-      case 5:
-        ::mkfifo(path.c_str(), 0600);
-        return;
-      case 6:
-        return bind_socket(path);
-      case 7:
-        return fs::create_symlink(secret, path, failure);
-      case 8:
-        return fs::create_symlink(secret.lexically_relative(path.parent_path()), path, failure);
-      case 9:
-        return fs::create_symlink(choices.flag() ? "/dev/zero" : "/proc/self/environ", path, failure);
-      case 10:
-        return fs::create_symlink(path.filename(), path, failure);
-      case 11:
-        return fs::create_symlink("/dev/stdin", path, failure);
+      case 3: return write(path, choices.take(choices.below(200)));
+      case 4: write(path, ""); return fs::resize_file(path, uint64_t{1} << 42, failure);  // takes no room
+      case 5: ::mkfifo(path.c_str(), 0600); return;
+      case 6: return bind_socket(path);
+      case 7: return fs::create_symlink(secret, path, failure);
+      case 8: return fs::create_symlink(secret.lexically_relative(path.parent_path()), path, failure);
+      case 9: return fs::create_symlink(choices.flag() ? "/dev/zero" : "/proc/self/environ", path, failure);
+      case 10: return fs::create_symlink(path.filename(), path, failure);
+      case 11: return fs::create_symlink("/dev/stdin", path, failure);
       case 12:
         if (::mknod(path.c_str(), S_IFCHR | 0600, makedev(1, 5)) != 0) ::mkfifo(path.c_str(), 0600);  // root alone may
         return;
@@ -190,11 +177,8 @@ class Scene {
         fs::create_directories(deep, failure);
         return;
       }
-      case 14:
-        write(path, known);
-        return fs::permissions(path, fs::perms::none, failure);
-      default:
-        return;
+      case 14: write(path, known); return fs::permissions(path, fs::perms::none, failure);
+      default: return;
     }
   }
 

@@ -65,26 +65,16 @@ constexpr const char* kStoredNames[] = {
 
 Json odd_value(Choices& choices) {
   switch (choices.below(10)) {
-    case 0:
-      return nullptr;
-    case 1:
-      return choices.number();
-    case 2:
-      return static_cast<uint64_t>(choices.number());
-    case 3:
-      return choices.flag() ? 1e300 : -0.5;
-    case 4:
-      return Json::array();
-    case 5:
-      return Json::object();
-    case 6:
-      return choices.flag();
-    case 7:
-      return std::string(64, 'a');
-    case 8:
-      return choices.of(kStoredNames);
-    default:
-      return printable(std::string(choices.take(choices.below(40))));
+    case 0: return nullptr;
+    case 1: return choices.number();
+    case 2: return static_cast<uint64_t>(choices.number());
+    case 3: return choices.flag() ? 1e300 : -0.5;
+    case 4: return Json::array();
+    case 5: return Json::object();
+    case 6: return choices.flag();
+    case 7: return std::string(64, 'a');
+    case 8: return choices.of(kStoredNames);
+    default: return printable(std::string(choices.take(choices.below(40))));
   }
 }
 
@@ -130,16 +120,11 @@ class MadeUpStore final : public ArtifactStore {
     for (const auto& [file, content] : intact_) {
       if (!name.ends_with("/" + file)) continue;
       switch (choices_.below(12)) {
-        case 0:
-          return std::nullopt;
-        case 1:
-          return content + "x";
-        case 2:
-          return std::string(content.size(), 'x');
-        case 3:
-          throw jobs::StoreUnavailable("away");
-        default:
-          return content;
+        case 0: return std::nullopt;
+        case 1: return content + "x";
+        case 2: return std::string(content.size(), 'x');
+        case 3: throw jobs::StoreUnavailable("away");
+        default: return content;
       }
     }
     return choices_.flag() ? std::optional(std::string(choices_.below(64), 'y')) : std::nullopt;

@@ -87,12 +87,8 @@ class StoreScene {
       if (!fs::is_regular_file(fs::symlink_status(file, failure))) continue;
       auto bytes = contents_of(file);
       switch (choices.below(4)) {
-        case 0:
-          fs::remove(file);
-          continue;
-        case 1:
-          bytes.resize(bytes.size() - choices.below(bytes.size() + 1));
-          break;
+        case 0: fs::remove(file); continue;
+        case 1: bytes.resize(bytes.size() - choices.below(bytes.size() + 1)); break;
         case 2:
           if (!bytes.empty()) bytes[choices.below(bytes.size())] ^= static_cast<char>(1 + choices.below(255));
           break;
@@ -118,20 +114,14 @@ class StoreScene {
   void place(Choices& choices, const fs::path& path) {
     std::error_code failure;
     switch (choices.below(12)) {
-      case 0:
-        return fs::create_symlink(root_ / "private", path, failure);
-      case 1:
-        ::mkfifo(path.c_str(), 0600);
-        return;
-      case 2:
-        fs::create_directories(path, failure);
-        return;
+      case 0: return fs::create_symlink(root_ / "private", path, failure);
+      case 1: ::mkfifo(path.c_str(), 0600); return;
+      case 2: fs::create_directories(path, failure); return;
       case 3:
         std::ofstream(path, std::ios::binary)
             << choices.take(choices.below(20)) << std::string(choices.below(9000), '\0');
         return;
-      default:
-        std::ofstream(path, std::ios::binary) << choices.take(choices.below(60));
+      default: std::ofstream(path, std::ios::binary) << choices.take(choices.below(60));
     }
   }
 

@@ -56,10 +56,8 @@ class Editor {
   inference::Bundle edit() {
     Json& graph = bundle_.manifest["graph"];
     for (int i = 0; i < kMostEdits && !bytes_.empty(); ++i) {
-      if (next(6) == 0)
-        edit_request(graph);
-      else
-        edit_list(next(4) == 0 ? graph["score"] : graph["embed"]);
+      if (next(6) == 0) edit_request(graph);
+      else edit_list(next(4) == 0 ? graph["score"] : graph["embed"]);
     }
     if (next(2) == 1) {
       // Whatever the last value's width: one column of it is the score.
@@ -96,12 +94,9 @@ class Editor {
     auto& list = operation[key];
     if (!list.is_array()) list = Json::array();
     const size_t at = next(list.size() + 2);
-    if (at < list.size())
-      list[at] = name;
-    else if (at == list.size())
-      list.push_back(name);
-    else if (!list.empty())
-      list.erase(list.size() - 1);
+    if (at < list.size()) list[at] = name;
+    else if (at == list.size()) list.push_back(name);
+    else if (!list.empty()) list.erase(list.size() - 1);
   }
 
   void edit_list(Json& list) {
@@ -116,59 +111,33 @@ class Editor {
     }
     Json& operation = list[at];
     switch (next(8)) {
-      case 0:
-        operation["op"] = one_of(kOperations);
-        break;
-      case 1:
-        operation[one_of(kValueFields)] = one_of(values);
-        break;
-      case 2:
-        operation[one_of(kMatrixFields)] = one_of(kMatrices);
-        break;
-      case 3:
-        operation[one_of(kWeightFields)] = one_of(weights_);
-        break;
-      case 4:
-        operation["mode"] = one_of(kModes);
-        break;
-      case 5:
-        operation[one_of(kNumbers)] = kValues[next(kValues.size())];
-        break;
+      case 0: operation["op"] = one_of(kOperations); break;
+      case 1: operation[one_of(kValueFields)] = one_of(values); break;
+      case 2: operation[one_of(kMatrixFields)] = one_of(kMatrices); break;
+      case 3: operation[one_of(kWeightFields)] = one_of(weights_); break;
+      case 4: operation["mode"] = one_of(kModes); break;
+      case 5: operation[one_of(kNumbers)] = kValues[next(kValues.size())]; break;
       case 6:
-        if (next(2) == 0)
-          edit_names(operation, "inputs", one_of(values));
-        else
-          edit_names(operation, "matrices", one_of(kMatrices));
+        if (next(2) == 0) edit_names(operation, "inputs", one_of(values));
+        else edit_names(operation, "matrices", one_of(kMatrices));
         break;
-      default:
-        operation["chosen"] = Json::array({next(200), next(8)});
+      default: operation["chosen"] = Json::array({next(200), next(8)});
     }
   }
 
   void edit_request(Json& graph) {
     Json& request = graph["request"];
     switch (next(7)) {
-      case 0:
-        request["layers"] = next(4);
-        break;
+      case 0: request["layers"] = next(4); break;
       case 1:
         request["relations"].push_back(
             {{"direction", one_of(kDirections)}, {"norm", one_of(kNorms)}, {"self_loop", next(2) == 1}});
         break;
-      case 2:
-        request["tile_join"] = one_of({"early", "late"});
-        break;
-      case 3:
-        request["sharing"] = one_of({"none", "invariant", "states"});
-        break;
-      case 4:
-        request["tied"] = next(2) == 1;
-        break;
-      case 5:
-        request["collections"] = next(2) == 1;
-        break;
-      default:
-        graph["statements"] = next(2) == 1;
+      case 2: request["tile_join"] = one_of({"early", "late"}); break;
+      case 3: request["sharing"] = one_of({"none", "invariant", "states"}); break;
+      case 4: request["tied"] = next(2) == 1; break;
+      case 5: request["collections"] = next(2) == 1; break;
+      default: graph["statements"] = next(2) == 1;
     }
   }
 
@@ -295,9 +264,7 @@ void run_bundle(std::string_view bytes) {
   promised(std::strlen(foretime_describe(model, &size)) == size, "a manifest is text of its size");
   switch (foretime_model_kind(model)) {
     case FORETIME_LAYOUT:
-    case FORETIME_TILE:
-      open_module(model, samples::sample_module());
-      break;
+    case FORETIME_TILE: open_module(model, samples::sample_module()); break;
     case FORETIME_LOOPS:
       score_records(model, workload().compute_dag, {workload().records[0], workload().records[1]});
       break;

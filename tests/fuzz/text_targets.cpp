@@ -68,15 +68,13 @@ void run_settings(std::string_view input) {
   // Files that a sweep names are read; how many trials it has is bounded, and how long they take is not looked at here.
   const bool long_or_outside = text.find("settings") != std::string::npos || text.find("seeds") != std::string::npos;
   switch ((input.front() - '0') % 9) {
-    case 0:
-      return read_or_refuse([&] { check_settings(configs::parse_settings(text, "settings.yaml")); });
+    case 0: return read_or_refuse([&] { check_settings(configs::parse_settings(text, "settings.yaml")); });
     case 1:
       if (long_or_outside) return;
       return read_or_refuse([&] {
         for (const auto& job : jobs::parse_sweep(text, "sweep.yaml", "/nowhere", {"run_cap=3"}).jobs) jobs::check(job);
       });
-    case 2:
-      return read_or_refuse([&] { jobs::parse_finetune({.name = "job", .settings = text}); });
+    case 2: return read_or_refuse([&] { jobs::parse_finetune({.name = "job", .settings = text}); });
     case 3: {
       std::vector<std::string> overrides;
       LineSplitter(4096, false).feed(text + "\n", [&](std::string line, bool) {
@@ -84,16 +82,14 @@ void run_settings(std::string_view input) {
       });
       return read_or_refuse([&] { check_settings(configs::parse_settings("{}", "command line", overrides)); });
     }
-    case 5:
-      return read_or_refuse([&] { configs::parse_machine_file(text, "machine.yaml"); });
+    case 5: return read_or_refuse([&] { configs::parse_machine_file(text, "machine.yaml"); });
     case 6:
       if (long_or_outside || text.find('/') != std::string::npos) return;
       return read_or_refuse([&] {
         for (const auto& part : experiments::parse_experiments(text, "experiment.yaml", "/nowhere").parts)
           require(!part.full_name().empty(), "an experiment has a name", "");
       });
-    case 7:
-      return read_or_refuse([&] { check_history(history::unpack(text)); });
+    case 7: return read_or_refuse([&] { check_history(history::unpack(text)); });
     case 8:
       require(!jobs::is_token_line(text, text + "x"), "another token is refused", "");
       return read_or_refuse([&] { jobs::parse_listen_address(text); });

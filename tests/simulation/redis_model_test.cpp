@@ -28,20 +28,16 @@ std::string with_one_form(const std::string& text) {
 /// compared.
 std::string text_of(const redisReply& reply, bool sorted) {
   switch (reply.type) {
-    case REDIS_REPLY_NIL:
-      return "nil";
-    case REDIS_REPLY_INTEGER:
-      return fmt::format("({})", reply.integer);
-    case REDIS_REPLY_ERROR:
-      return "error";
+    case REDIS_REPLY_NIL: return "nil";
+    case REDIS_REPLY_INTEGER: return fmt::format("({})", reply.integer);
+    case REDIS_REPLY_ERROR: return "error";
     case REDIS_REPLY_ARRAY: {
       std::vector<std::string> elements;
       for (size_t i = 0; i < reply.elements; ++i) elements.push_back(text_of(*reply.element[i], false));
       if (sorted) std::sort(elements.begin(), elements.end());
       return fmt::format("[{}]", fmt::join(elements, ", "));
     }
-    default:
-      return fmt::format("'{}'", with_one_form(std::string(reply.str, reply.len)));
+    default: return fmt::format("'{}'", with_one_form(std::string(reply.str, reply.len)));
   }
 }
 

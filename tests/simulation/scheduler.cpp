@@ -173,10 +173,8 @@ void Scheduler::run_until(Time end) {
     due_.pop_back();
     if (due.task && (due.task->ended || due.task->ticket != due.order)) continue;
     now_ = due.time;
-    if (due.task)
-      resume(due.task);
-    else
-      due.action();
+    if (due.task) resume(due.task);
+    else due.action();
   }
   now_ = std::max(now_, end);
 }

@@ -84,10 +84,8 @@ std::shared_ptr<SimulatedFiles::Node> SimulatedFiles::folder_of(const Path& path
 void SimulatedFiles::apply(const Group& group, bool on_disk) {
   for (const auto& [folder, name, node] : group) {
     auto& names = on_disk ? folder->names_on_disk : folder->names;
-    if (node)
-      names[name] = node;
-    else
-      names.erase(name);
+    if (node) names[name] = node;
+    else names.erase(name);
   }
 }
 
@@ -232,33 +230,20 @@ void SimulatedFiles::lose_power_by(const std::function<Fate(const std::string& n
 void SimulatedFiles::lose(Node& node, const Write& write, Fate fate) {
   const auto size = write.bytes.size();
   switch (fate) {
-    case Fate::lost:
-      break;
-    case Fate::kept:
-      Node::apply(node.on_disk, write, size);
-      break;
-    case Fate::torn:
-      Node::apply(node.on_disk, write, size / 2);
-      break;
-    case Fate::torn_early:
-      Node::apply(node.on_disk, write, std::min<size_t>(size, 1));
-      break;
-    case Fate::torn_late:
-      Node::apply(node.on_disk, write, size - std::min<size_t>(size, 1));
-      break;
-    case Fate::zeroed:
-      Node::apply(node.on_disk, {write.offset, std::string(size, '\0'), write.truncate}, size);
-      break;
+    case Fate::lost: break;
+    case Fate::kept: Node::apply(node.on_disk, write, size); break;
+    case Fate::torn: Node::apply(node.on_disk, write, size / 2); break;
+    case Fate::torn_early: Node::apply(node.on_disk, write, std::min<size_t>(size, 1)); break;
+    case Fate::torn_late: Node::apply(node.on_disk, write, size - std::min<size_t>(size, 1)); break;
+    case Fate::zeroed: Node::apply(node.on_disk, {write.offset, std::string(size, '\0'), write.truncate}, size); break;
   }
 }
 
 void SimulatedFiles::collect(const Node& node, const std::string& path,
                              std::map<std::string, std::string>& found) const {
   for (const auto& [name, child] : node.names) {
-    if (child->folder)
-      collect(*child, path + "/" + name, found);
-    else
-      found[path + "/" + name] = child->data;
+    if (child->folder) collect(*child, path + "/" + name, found);
+    else found[path + "/" + name] = child->data;
   }
 }
 

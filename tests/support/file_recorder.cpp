@@ -74,10 +74,8 @@ bool absolute(int folder, const char* path, PathText& found) {
   size_t length = 0;
   if (path[0] != '/') {
     PathText link;
-    if (folder == AT_FDCWD)
-      std::strcpy(link.data(), "/proc/self/cwd");
-    else
-      std::snprintf(link.data(), link.size(), "/proc/self/fd/%d", folder);
+    if (folder == AT_FDCWD) std::strcpy(link.data(), "/proc/self/cwd");
+    else std::snprintf(link.data(), link.size(), "/proc/self/fd/%d", folder);
     const auto got = ::syscall(SYS_readlinkat, AT_FDCWD, link.data(), found.data(), found.size() - 1);
     if (got <= 0) return false;
     length = static_cast<size_t>(got);

@@ -131,15 +131,9 @@ torch::Tensor reduce(const Collective& collective, ReduceOp op) {
   for (size_t rank = 1; rank < collective.contributions.size(); ++rank) {
     const auto& other = collective.contributions[rank]->tensor;
     switch (op) {
-      case ReduceOp::sum:
-        result.add_(other);
-        break;
-      case ReduceOp::max:
-        result.copy_(torch::maximum(result, other));
-        break;
-      case ReduceOp::min:
-        result.copy_(torch::minimum(result, other));
-        break;
+      case ReduceOp::sum: result.add_(other); break;
+      case ReduceOp::max: result.copy_(torch::maximum(result, other)); break;
+      case ReduceOp::min: result.copy_(torch::minimum(result, other)); break;
     }
   }
   return result;

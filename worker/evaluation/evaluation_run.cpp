@@ -22,12 +22,9 @@ using coordinator::RunError;
 
 const char* plural_name(data::CandidateKind kind) {
   switch (kind) {
-    case data::CandidateKind::layout:
-      return "layouts";
-    case data::CandidateKind::tile:
-      return "tiles";
-    case data::CandidateKind::program:
-      return "tensor programs";
+    case data::CandidateKind::layout: return "layouts";
+    case data::CandidateKind::tile: return "tiles";
+    case data::CandidateKind::program: return "tensor programs";
   }
   return "";
 }

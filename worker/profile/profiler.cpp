@@ -229,10 +229,8 @@ void Profiler::record(SpanPlace place, uint16_t lane, uint32_t name, uint32_t de
   totals.self_seconds += seconds(end - begin - inner);
   totals.longest = std::max(totals.longest, seconds(end - begin));
   const ProfileEvent event{nanoseconds(begin - start_), nanoseconds(end - begin), name, detail, lane};
-  if (ring_.size() < limit_)
-    ring_.push_back(event);
-  else
-    ring_[recorded_ % limit_] = event;
+  if (ring_.size() < limit_) ring_.push_back(event);
+  else ring_[recorded_ % limit_] = event;
   ++recorded_;
 }
 

@@ -147,10 +147,8 @@ std::vector<std::pair<std::string, std::vector<size_t>>> units_of(const std::vec
   for (size_t rank = 0; rank < all.size(); ++rank) {
     const auto name = several ? all[rank].host : fmt::format("rank {}", rank);
     const auto found = std::ranges::find_if(units, [&](const auto& unit) { return unit.first == name; });
-    if (found == units.end())
-      units.push_back({name, {rank}});
-    else
-      found->second.push_back(rank);
+    if (found == units.end()) units.push_back({name, {rank}});
+    else found->second.push_back(rank);
   }
   return units;
 }

@@ -24,12 +24,9 @@ std::string cell(const Metrics& metrics, const std::string& name, double factor 
 /// Seconds are shown in milliseconds, as the literature does; other units as they are.
 std::pair<double, const char*> display_unit(data::RuntimeUnit unit) {
   switch (unit) {
-    case data::RuntimeUnit::seconds:
-      return {1e3, "l1 (ms)"};
-    case data::RuntimeUnit::nanoseconds:
-      return {1e-6, "l1 (ms)"};
-    case data::RuntimeUnit::normalized:
-      break;
+    case data::RuntimeUnit::seconds: return {1e3, "l1 (ms)"};
+    case data::RuntimeUnit::nanoseconds: return {1e-6, "l1 (ms)"};
+    case data::RuntimeUnit::normalized: break;
   }
   return {1.0, "l1"};
 }

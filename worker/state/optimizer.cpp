@@ -77,10 +77,8 @@ void Adam::step(double learning_rate) {
     auto gradient = parameter.grad();
     if (!gradient.defined()) continue;
     if (settings_.weight_decay != 0) {
-      if (decoupled)
-        parameter.mul_(within_float(1 - learning_rate * settings_.weight_decay));
-      else
-        gradient = gradient.add(parameter, settings_.weight_decay);
+      if (decoupled) parameter.mul_(within_float(1 - learning_rate * settings_.weight_decay));
+      else gradient = gradient.add(parameter, settings_.weight_decay);
     }
     first_[i].mul_(settings_.beta1).add_(gradient, 1 - settings_.beta1);
     second_[i].mul_(settings_.beta2).addcmul_(gradient, gradient, 1 - settings_.beta2);

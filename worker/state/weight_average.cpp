@@ -44,10 +44,8 @@ void WeightAverage::update(int64_t step) {
   for (size_t i = 0; i < average_.size(); ++i) {
     auto& mean = average_[i].second;
     const auto& value = current[i].second;
-    if (mean.is_floating_point())
-      mean.add_(value - mean, rate);
-    else
-      mean.copy_(value);
+    if (mean.is_floating_point()) mean.add_(value - mean, rate);
+    else mean.copy_(value);
   }
 }
 

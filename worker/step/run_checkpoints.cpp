@@ -144,8 +144,7 @@ void RunCheckpoints::restore(const coordinator::StoredCheckpoint& checkpoint) {
     auto& store = run_.directory->checkpoints();
     if (run_.settings.checkpoint.keep_best && run_.early_stop.best())
       store.mark_best(run_.early_stop.best_step(), run_.settings.trainer.metric, *run_.early_stop.best());
-    else
-      store.unmark_best();
+    else store.unmark_best();
   }
   run_.log.info("continues at step {} from {}", stored.step, folder);
   if (stored.step >= run_.total_steps())

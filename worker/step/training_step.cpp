@@ -187,10 +187,8 @@ void TrainingStep::train_head_only() {
   if (std::exchange(head_only_, true)) return;
   NamedTensors head;
   for (const auto& [name, tensor] : run_.optimizer->parameters()) {
-    if (is_head_parameter(name))
-      head.emplace_back(name, tensor);
-    else
-      torch::Tensor(tensor).requires_grad_(false);
+    if (is_head_parameter(name)) head.emplace_back(name, tensor);
+    else torch::Tensor(tensor).requires_grad_(false);
   }
   run_.optimizer->zero_grad();
   reduce_parameters(head);

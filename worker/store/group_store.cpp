@@ -96,8 +96,7 @@ void divide_candidates(LoadedGroup& loaded, sharding::Role role, const configs::
     if (hashes.empty()) hashes = data::configuration_hashes(group);
     for (int64_t c = 0; c < group.candidates; ++c) {
       const uint64_t hash = hashes[c];
-      if (random_unit({seed, random_stream::holdout, hash}) < settings.data.holdout)
-        held_out.push_back(c);
+      if (random_unit({seed, random_stream::holdout, hash}) < settings.data.holdout) held_out.push_back(c);
       else if (random_unit({seed, random_stream::train_fraction, hash}) < settings.data.train_fraction)
         loaded.train.push_back(c);
     }

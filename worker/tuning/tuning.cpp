@@ -173,10 +173,8 @@ TuningInput prepare_tuning_input(const TuningSources& sources, const inference::
   for (const auto& text : sources.inputs) {
     for (const auto& path : paths_of(text)) {
       if (admit) admit(path);
-      if (holds_graphs(path))
-        input.files.push_back(path.string());
-      else
-        (data::form_of(path) == data::FileForm::save_json ? texts : records).push_back(path);
+      if (holds_graphs(path)) input.files.push_back(path.string());
+      else (data::form_of(path) == data::FileForm::save_json ? texts : records).push_back(path);
     }
   }
   if (!records.empty()) {

@@ -383,8 +383,7 @@ void HloFile::list_modules(const std::string& stem) {
 
 TuningOutline HloFile::outline(const Module& module) const {
   switch (message_) {
-    case HloMessage::module:
-      return {.module = {module.bytes}, .runs = {}, .layout_nodes = {}};
+    case HloMessage::module: return {.module = {module.bytes}, .runs = {}, .layout_nodes = {}};
     case HloMessage::hlo: {
       TuningOutline outline;
       WireReader reader(source_, module.bytes);
@@ -392,8 +391,7 @@ TuningOutline HloFile::outline(const Module& module) const {
         if (field.is_bytes(kModule)) outline.module.push_back(field.bytes);
       return outline;
     }
-    default:
-      return outline_tuning(source_, module.bytes);
+    default: return outline_tuning(source_, module.bytes);
   }
 }
 

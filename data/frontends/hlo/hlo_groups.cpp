@@ -54,10 +54,8 @@ void read_layouts(const HloSource& source, const TuningOutline& tuning, const st
       std::copy_n(as_given.begin() + static_cast<int64_t>(sorted.place[j]) * kLayoutFeatures, kLayoutFeatures,
                   rows.begin() + j * kLayoutFeatures);
     coder.add_candidate(rows.data(), codes.data());
-    if (sink != nullptr)
-      sink->codes(codes, configurable);
-    else
-      all.insert(all.end(), codes.begin(), codes.end());
+    if (sink != nullptr) sink->codes(codes, configurable);
+    else all.insert(all.end(), codes.begin(), codes.end());
   }
   group.layout = std::move(coder).finish(group.candidates);
   group.layout.codes = std::move(all);

@@ -22,10 +22,8 @@ class ColumnWriter {
   explicit ColumnWriter(std::vector<std::string>& names) : names_(&names) {}
 
   void put(const char* name, double value) {
-    if (names_ != nullptr)
-      names_->emplace_back(name);
-    else
-      at_[written_] = value;
+    if (names_ != nullptr) names_->emplace_back(name);
+    else at_[written_] = value;
     ++written_;
   }
   void put(const char* name, const char* part, double value) {

@@ -15,18 +15,14 @@ constexpr int64_t kFarthestPosition = int64_t{1} << 50;  // past it, hostile inp
 
 ThreadAxis thread_axis(Annotation annotation) {
   switch (annotation) {
-    case Annotation::vthread:
-      return ThreadAxis::virtual_thread;
+    case Annotation::vthread: return ThreadAxis::virtual_thread;
     case Annotation::block_x:
     case Annotation::block_y:
-    case Annotation::block_z:
-      return ThreadAxis::block;
+    case Annotation::block_z: return ThreadAxis::block;
     case Annotation::thread_x:
     case Annotation::thread_y:
-    case Annotation::thread_z:
-      return ThreadAxis::thread;
-    default:
-      return ThreadAxis::none;
+    case Annotation::thread_z: return ThreadAxis::thread;
+    default: return ThreadAxis::none;
   }
 }
 
@@ -69,10 +65,8 @@ void lane_positions(const LoopNest& nest, const Affine& index, const ProgramKern
     depends = false;
     const auto value = [&] { return checked_multiply(term.coefficient, nest.pool.evaluate(atom.self, value_of)); };
     const int64_t first = value();
-    if (depends)
-      each_lane(value);
-    else
-      constant = checked_add(constant, first);
+    if (depends) each_lane(value);
+    else constant = checked_add(constant, first);
   }
   each_lane([&] {
     int64_t sum = constant;

@@ -16,14 +16,10 @@ constexpr int64_t kInsertTransform = 1, kPreTransformed = 2;  // TuningRecord::l
 
 LoopKind loop_kind(Annotation annotation) {
   switch (annotation) {
-    case Annotation::parallel:
-      return LoopKind::parallel;
-    case Annotation::vectorize:
-      return LoopKind::vectorized;
-    case Annotation::unroll:
-      return LoopKind::unrolled;
-    default:
-      return binds_thread(annotation) ? LoopKind::thread : LoopKind::serial;
+    case Annotation::parallel: return LoopKind::parallel;
+    case Annotation::vectorize: return LoopKind::vectorized;
+    case Annotation::unroll: return LoopKind::unrolled;
+    default: return binds_thread(annotation) ? LoopKind::thread : LoopKind::serial;
   }
 }
 
@@ -111,17 +107,10 @@ void NestProgram::find_kernels(LoopNest& nest, LoopProgram& program) {
       const int64_t extent = std::max<int64_t>(1, nest.pool.bounds(nest.variable(iterator).extent).high);
       const size_t d = thread_dimension(iterator.annotation);
       switch (thread_axis(iterator.annotation)) {
-        case ThreadAxis::virtual_thread:
-          virtual_threads = checked_multiply(virtual_threads, extent);
-          break;
-        case ThreadAxis::block:
-          blocks[d] = checked_multiply(blocks[d], extent);
-          break;
-        case ThreadAxis::thread:
-          kernel.threads[d] = std::max(kernel.threads[d], std::min(extent, kMostThreads));
-          break;
-        case ThreadAxis::none:
-          break;
+        case ThreadAxis::virtual_thread: virtual_threads = checked_multiply(virtual_threads, extent); break;
+        case ThreadAxis::block: blocks[d] = checked_multiply(blocks[d], extent); break;
+        case ThreadAxis::thread: kernel.threads[d] = std::max(kernel.threads[d], std::min(extent, kMostThreads)); break;
+        case ThreadAxis::none: break;
       }
     }
     kernel.virtual_threads = std::max(kernel.virtual_threads, virtual_threads);

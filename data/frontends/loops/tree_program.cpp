@@ -78,10 +78,8 @@ void TreeProgram::find_places(const Tree& tree) {
   const auto place = [&](int32_t node) -> Place& { return places_[node]; };
   for (int32_t node = 1; node < tree.count; ++node) {
     Place& above = place(tree.parent(node));
-    if (above.children[0] < 0)
-      above.children[0] = node;
-    else if (above.children[1] < 0)
-      above.children[1] = node;
+    if (above.children[0] < 0) above.children[0] = node;
+    else if (above.children[1] < 0) above.children[1] = node;
     above.last_child = node;
   }
   for (int32_t node = 0; node < tree.count; ++node) {
@@ -186,10 +184,8 @@ void TreeProgram::add_statement(const Tree& tree, int32_t node, LoopProgram& pro
     if (!part.condition) count_arithmetic(tree, inside, statement);
     if (tree.kind(inside) != ExpressionKind::load) continue;
     constant = false;
-    if (buffer_of(tree, inside, program) == written)
-      statement.update = true;
-    else
-      add_access(tree, inside, program);
+    if (buffer_of(tree, inside, program) == written) statement.update = true;
+    else add_access(tree, inside, program);
   }
   statement.initial = constant;
   statement.accesses = std::ssize(program.accesses) - statement.first_access;

@@ -105,9 +105,7 @@ void TirUnfolder::collect(int64_t node) {
     const TirField& field = type.fields[f];
     const int64_t value = nodes_.document->field(node, f);
     switch (field.role) {
-      case TirRole::child:
-        add_child(node, field, value);
-        break;
+      case TirRole::child: add_child(node, field, value); break;
       case TirRole::optional_child:
         if (nodes_.document->type(nodes_.target(node, field, value)).kind != TirClass::null)
           add_child(node, field, value);
@@ -116,9 +114,7 @@ void TirUnfolder::collect(int64_t node) {
         for (const int64_t child : nodes_.list(node, field, value)) add_child(node, field, child);
         break;
       case TirRole::condition:
-      case TirRole::bound:
-        add_bound(node, field, value);
-        break;
+      case TirRole::bound: add_bound(node, field, value); break;
       case TirRole::extent:
         extent_[at] = 1;
         nodes_.multiply(node, field, value, extent_[at]);
@@ -150,9 +146,7 @@ void TirUnfolder::collect(int64_t node) {
           nodes_.fail(node, fmt::format("{}: node {} ({}), expected a variable", field.name, value,
                                         nodes_.document->type(value).key));
         break;
-      case TirRole::buffer:
-        check_buffer(node, field, value);
-        break;
+      case TirRole::buffer: check_buffer(node, field, value); break;
       case TirRole::loop_kind:
         if (value < 0 || value > kMaxLoopKind)
           nodes_.fail(node, fmt::format("kind: {}, expected 0 … {}", value, kMaxLoopKind));
@@ -162,11 +156,8 @@ void TirUnfolder::collect(int64_t node) {
         if (value == TirDocument::kMissing)
           nodes_.fail(node, fmt::format("no field {}, expected a number", field.name));
         break;
-      case TirRole::call_op:
-        nodes_.target(node, field, value);
-        break;
-      case TirRole::reference:
-        break;
+      case TirRole::call_op: nodes_.target(node, field, value); break;
+      case TirRole::reference: break;
     }
   }
   children_[at] = {first, static_cast<uint32_t>(child_.size()) - first};
@@ -265,19 +256,14 @@ void TirUnfolder::append(int64_t node, int32_t parent, ProgramNodes& trees) {
         call_op = call_op_index(named ? nodes_.document->text(field) : "");
         break;
       }
-      case TirRole::loop_kind:
-        loop_kind = field;
-        break;
-      case TirRole::number:
-        value = field;
-        break;
+      case TirRole::loop_kind: loop_kind = field; break;
+      case TirRole::number: value = field; break;
       case TirRole::real:
         value = nodes_.document->real(node, f);
         // What is no number has no logarithm: it is as far from all others as an infinite one.
         if (std::isnan(value)) value = std::numeric_limits<double>::infinity();
         break;
-      default:
-        break;
+      default: break;
     }
   }
   trees.loop_kind.push_back(loop_kind);

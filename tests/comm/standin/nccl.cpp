@@ -151,17 +151,13 @@ thread_local cudaStream_t group_stream = nullptr;
 
 size_t width(ncclDataType_t type) {
   switch (type) {
-    case ncclUint8:
-      return 1;
+    case ncclUint8: return 1;
     case ncclFloat16:
-    case ncclBfloat16:
-      return 2;
+    case ncclBfloat16: return 2;
     case ncclInt32:
-    case ncclFloat32:
-      return 4;
+    case ncclFloat32: return 4;
     case ncclInt64:
-    case ncclFloat64:
-      return 8;
+    case ncclFloat64: return 8;
   }
   return 0;
 }
@@ -192,20 +188,13 @@ void reduce_as(const std::vector<std::vector<char>>& pieces, void* result, size_
 void reduce(ncclDataType_t type, const std::vector<std::vector<char>>& pieces, void* result, size_t count,
             ncclRedOp_t op) {
   switch (type) {
-    case ncclUint8:
-      return reduce_as<uint8_t, uint8_t>(pieces, result, count, op);
-    case ncclInt32:
-      return reduce_as<int32_t, int32_t>(pieces, result, count, op);
-    case ncclInt64:
-      return reduce_as<int64_t, int64_t>(pieces, result, count, op);
-    case ncclFloat16:
-      return reduce_as<c10::Half, float>(pieces, result, count, op);
-    case ncclFloat32:
-      return reduce_as<float, float>(pieces, result, count, op);
-    case ncclFloat64:
-      return reduce_as<double, double>(pieces, result, count, op);
-    case ncclBfloat16:
-      return reduce_as<c10::BFloat16, float>(pieces, result, count, op);
+    case ncclUint8: return reduce_as<uint8_t, uint8_t>(pieces, result, count, op);
+    case ncclInt32: return reduce_as<int32_t, int32_t>(pieces, result, count, op);
+    case ncclInt64: return reduce_as<int64_t, int64_t>(pieces, result, count, op);
+    case ncclFloat16: return reduce_as<c10::Half, float>(pieces, result, count, op);
+    case ncclFloat32: return reduce_as<float, float>(pieces, result, count, op);
+    case ncclFloat64: return reduce_as<double, double>(pieces, result, count, op);
+    case ncclBfloat16: return reduce_as<c10::BFloat16, float>(pieces, result, count, op);
   }
 }
 

@@ -104,10 +104,8 @@ std::optional<Lease> MemoryQueue::claim(const ClaimRequest& request) {
       after = best->score();
       if (moved == kMoved) continue;
       ++moved;
-      if (paused)
-        enter(*best, JobState::held, "hold");
-      else
-        cancel_now(*best, "cancel", "its sweep was cancelled");
+      if (paused) enter(*best, JobState::held, "hold");
+      else cancel_now(*best, "cancel", "its sweep was cancelled");
       continue;
     }
     touch(true);
@@ -248,9 +246,7 @@ bool MemoryQueue::finish(const Lease& lease, const JobResult& unbounded, double 
       enter(*job, JobState::failed, "finish");
       settle(*job);
       break;
-    case Outcome::cancelled:
-      cancel_now(*job, "finish", "cancelled by request");
-      break;
+    case Outcome::cancelled: cancel_now(*job, "finish", "cancelled by request"); break;
     case Outcome::preempted:
       if (asked) {
         cancel_now(*job, "preempt", "cancelled by request");

@@ -40,67 +40,45 @@ class Driver {
     auto& queue = backend_.queue();
     const auto [what, x, y, z] = command;
     switch (what) {
-      case 0:
-        return create(x, y);
+      case 0: return create(x, y);
       case 1:
       case 2:
-      case 3:
-        return fmt::format("submit {}", queue.submit(spec(x, y, z)));
+      case 3: return fmt::format("submit {}", queue.submit(spec(x, y, z)));
       case 4:
       case 5:
       case 6:
-      case 7:
-        return claim(x, y, z);
-      case 8:
-        return directive(leases_.empty() ? Directive::lost : queue.renew(lease(x), Milliseconds(1000 + y * 97)));
+      case 7: return claim(x, y, z);
+      case 8: return directive(leases_.empty() ? Directive::lost : queue.renew(lease(x), Milliseconds(1000 + y * 97)));
       case 9:
-      case 10:
-        return directive(leases_.empty() ? Directive::lost : queue.report(lease(x), report(y, z)));
+      case 10: return directive(leases_.empty() ? Directive::lost : queue.report(lease(x), report(y, z)));
       case 11:
       case 12:
       case 13:
-      case 14:
-        return finish(x, y, z);
-      case 15:
-        return fmt::format("cancel {}", static_cast<int>(queue.cancel(job(x))));
-      case 16:
-        return fmt::format("cancel sweep {}", y % 15 == 0 ? queue.cancel_sweep(sweep(x)) : -1);
-      case 17:
-        queue.retry(job(x));
-        return "retried";
-      case 18:
-        queue.set_priority(job(x), y % 7 - 3);
-        return "priority";
-      case 19:
-        queue.pause(y % 20 == 0 ? "" : sweep(x));
-        return "paused";
+      case 14: return finish(x, y, z);
+      case 15: return fmt::format("cancel {}", static_cast<int>(queue.cancel(job(x))));
+      case 16: return fmt::format("cancel sweep {}", y % 15 == 0 ? queue.cancel_sweep(sweep(x)) : -1);
+      case 17: queue.retry(job(x)); return "retried";
+      case 18: queue.set_priority(job(x), y % 7 - 3); return "priority";
+      case 19: queue.pause(y % 20 == 0 ? "" : sweep(x)); return "paused";
       case 20:
-      case 21:
-        queue.resume(y % 3 == 0 ? "" : sweep(x));
-        return "resumed";
+      case 21: queue.resume(y % 3 == 0 ? "" : sweep(x)); return "resumed";
       case 22:
         backend_.advance(9000 + y * 100);  // past most leases
         [[fallthrough]];
-      case 23:
-        return reap();
-      case 24:
-        return propose(x, z);
+      case 23: return reap();
+      case 24: return propose(x, z);
       case 25:
         queue.heartbeat_agent({fmt::format("agent{}", x % 3), "host", "1", x, y, z, 1, y % 5 == 0, "", z % 2 == 0});
         return "";
       case 26:
-      case 27:
-        return finish_and_claim(x, y, z);
+      case 27: return finish_and_claim(x, y, z);
       case 30:
-      case 31:
-        return keep(x, y, z);
+      case 31: return keep(x, y, z);
       case 32:
         if (!leases_.empty())
           queue.note_trouble_of_artifacts(lease(x), y % 2 == 0 ? "the store is away" : "it is full");
         return "trouble";
-      default:
-        backend_.advance(step(x, y));
-        return "time";
+      default: backend_.advance(step(x, y)); return "time";
     }
   }
 

@@ -41,10 +41,8 @@ class MemoryIsFull : public ::testing::TestWithParam<std::string> {
     }
   }
   void set_full(bool full) {
-    if (model_)
-      model_->trouble.full = full;
-    else
-      RedisClient(server_->url()).call({"CONFIG", "SET", "maxmemory", full ? "1" : "0"});
+    if (model_) model_->trouble.full = full;
+    else RedisClient(server_->url()).call({"CONFIG", "SET", "maxmemory", full ? "1" : "0"});
   }
   /// The test's clock is a key, which cannot be written while memory is full.
   void advance(int64_t milliseconds) {

@@ -133,10 +133,8 @@ struct Tally {
       for (auto turns = random() % 40; turns > 0; --turns) {
         ++tally.sent;
         const auto answer = command(redis.url().socket, "INCR " + key);
-        if (!answer.empty() && answer[0] == ':')
-          ++tally.acknowledged;
-        else
-          redis.ensure();
+        if (!answer.empty() && answer[0] == ':') ++tally.acknowledged;
+        else redis.ensure();
         usleep(static_cast<useconds_t>(random() % 5000));
       }
     } catch (const RedisUnavailable&) {

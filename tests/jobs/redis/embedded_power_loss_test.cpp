@@ -55,25 +55,14 @@ class Replay {
         break;
       }
       case Kind::sync:
-        if (files_.is_folder(operation.path))
-          files_.sync_folder(operation.path);
-        else
-          open_.at(operation.file)->sync();
+        if (files_.is_folder(operation.path)) files_.sync_folder(operation.path);
+        else open_.at(operation.file)->sync();
         break;
-      case Kind::rename:
-        files_.rename(operation.path, operation.other);
-        break;
-      case Kind::unlink:
-        files_.remove(operation.path);
-        break;
-      case Kind::folder:
-        files_.create_folder(operation.path);
-        break;
-      case Kind::truncate:
-        files_.truncate(operation.path, static_cast<uint64_t>(operation.at));
-        break;
-      case Kind::mark:
-        break;
+      case Kind::rename: files_.rename(operation.path, operation.other); break;
+      case Kind::unlink: files_.remove(operation.path); break;
+      case Kind::folder: files_.create_folder(operation.path); break;
+      case Kind::truncate: files_.truncate(operation.path, static_cast<uint64_t>(operation.at)); break;
+      case Kind::mark: break;
     }
   }
   void all_is_on_disk() {
@@ -261,10 +250,8 @@ class EmbeddedPowerLoss : public EmbeddedRedisTest {
       const auto found = client.dump();
       size_t state = acknowledged;
       while (state < states_.size() && states_[state] != found) ++state;
-      if (state == states_.size())
-        trouble = difference(states_[acknowledged], found);
-      else if (state > acknowledged + 1)
-        trouble = fmt::format("{} transitions too many", state - acknowledged);
+      if (state == states_.size()) trouble = difference(states_[acknowledged], found);
+      else if (state > acknowledged + 1) trouble = fmt::format("{} transitions too many", state - acknowledged);
       if (!client.queue.submit(job_named("ffffffffffffffff"))) trouble = "a new job was there before";
     } catch (const std::exception& error) {
       trouble = error.what();

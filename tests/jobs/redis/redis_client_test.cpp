@@ -67,10 +67,8 @@ class Impostor {
       char request[4096];
       (void)!recv(descriptor, request, sizeof request, 0);
       (void)!send(descriptor, answer_.data(), answer_.size(), MSG_NOSIGNAL);
-      if (hold_)
-        held_.push_back(descriptor);
-      else
-        close(descriptor);
+      if (hold_) held_.push_back(descriptor);
+      else close(descriptor);
     }
   }
   std::string path_, answer_;

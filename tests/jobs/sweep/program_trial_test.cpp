@@ -174,7 +174,7 @@ TEST(ProgramTrial, WhatCannotBeIsRefused) {
       {"program: t.py\ncommand: ['-b ${lr}']\n", "command: found ${lr}, expected one of ${env}"},
       {"program: t.py\ncommand: ['--config=${args_json_file}']\n",
        "command: found ${args_json_file} inside of '--config=${args_json_file}', expected it as a separate word"},
-      {"command: ['${program}']\n", "command: found ${program}but no program, expected one"},
+      {"command: ['${program}']\n", "command: found ${program} but no program, expected one"},
       {"program: t.py\ncommand: python t.py\n", "command: expected a list of at most 1000 words"},
       {"program: t.py\nseeds: 3\n", "seeds: is for trials of foretime train"},
       {"program: t.py\nthen: export\n", "then: is for trials of foretime train"},

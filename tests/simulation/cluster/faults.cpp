@@ -167,10 +167,8 @@ void Faults::break_a_disk() {
   const int error = env_.scheduler.chance(0.5) ? EROFS : EIO;
   trouble_for(some_seconds(3600), fmt::format("node {} has a broken disk ({})", node, error),
               [this, node, error](bool on) {
-                if (on)
-                  broken_disks_[node] = error;
-                else
-                  broken_disks_.erase(node);
+                if (on) broken_disks_[node] = error;
+                else broken_disks_.erase(node);
               });
 }
 

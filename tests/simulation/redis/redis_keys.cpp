@@ -42,12 +42,9 @@ Answer RedisModel::set(const Command& c) {
   std::optional<int64_t> expires;
   for (size_t i = 3; i < c.size(); i += 2) {
     if (i + 1 >= c.size()) throw Refusal{"ERR syntax error"};
-    if (same_word(c[i], "PX"))
-      expires = now_ms() + integer_from(c[i + 1]);
-    else if (same_word(c[i], "PXAT"))
-      expires = integer_from(c[i + 1]);
-    else
-      throw Refusal{"ERR syntax error"};
+    if (same_word(c[i], "PX")) expires = now_ms() + integer_from(c[i + 1]);
+    else if (same_word(c[i], "PXAT")) expires = integer_from(c[i + 1]);
+    else throw Refusal{"ERR syntax error"};
   }
   data_.keys[c[1]] = c[2];
   data_.expires_ms.erase(c[1]);

@@ -168,10 +168,8 @@ void RedisModel::drop_if_empty(const std::string& key) {
   if (at == data_.keys.end()) return;
   const bool empty = std::visit(
       [](const auto& value) {
-        if constexpr (std::is_same_v<std::decay_t<decltype(value)>, Stream>)
-          return false;
-        else
-          return value.size() == 0 && !std::is_same_v<std::decay_t<decltype(value)>, Text>;
+        if constexpr (std::is_same_v<std::decay_t<decltype(value)>, Stream>) return false;
+        else return value.size() == 0 && !std::is_same_v<std::decay_t<decltype(value)>, Text>;
       },
       at->second);
   if (!empty) return;

@@ -34,23 +34,16 @@ struct LuaCalls {
 
   static void push(lua_State* lua, const Answer& answer) {
     switch (answer.kind) {
-      case Answer::Kind::nil:
-        lua_pushboolean(lua, 0);
-        return;
-      case Answer::Kind::integer:
-        lua_pushnumber(lua, static_cast<lua_Number>(answer.integer));
-        return;
-      case Answer::Kind::text:
-        lua_pushlstring(lua, answer.text.data(), answer.text.size());
-        return;
+      case Answer::Kind::nil: lua_pushboolean(lua, 0); return;
+      case Answer::Kind::integer: lua_pushnumber(lua, static_cast<lua_Number>(answer.integer)); return;
+      case Answer::Kind::text: lua_pushlstring(lua, answer.text.data(), answer.text.size()); return;
       case Answer::Kind::status:
       case Answer::Kind::error:
         lua_newtable(lua);
         lua_pushlstring(lua, answer.text.data(), answer.text.size());
         lua_setfield(lua, -2, answer.kind == Answer::Kind::status ? "ok" : "err");
         return;
-      case Answer::Kind::array:
-        break;
+      case Answer::Kind::array: break;
     }
     lua_createtable(lua, static_cast<int>(answer.elements.size()), 0);
     for (size_t i = 0; i < answer.elements.size(); ++i) {
@@ -68,17 +61,12 @@ struct LuaCalls {
         answer = Answer::of(std::string(text, size));
         break;
       }
-      case LUA_TNUMBER:
-        answer = Answer::of(static_cast<int64_t>(lua_tonumber(lua, -1)));
-        break;
+      case LUA_TNUMBER: answer = Answer::of(static_cast<int64_t>(lua_tonumber(lua, -1))); break;
       case LUA_TBOOLEAN:
         if (lua_toboolean(lua, -1) != 0) answer = Answer::of(1);
         break;
-      case LUA_TTABLE:
-        answer = pop_table(lua);
-        break;
-      default:
-        break;
+      case LUA_TTABLE: answer = pop_table(lua); break;
+      default: break;
     }
     lua_pop(lua, 1);
     return answer;
@@ -130,10 +118,8 @@ struct LuaCalls {
     {
       const auto answer = model.perform(command);
       failed = answer.kind == Answer::Kind::error && !is_protected;
-      if (failed)
-        lua_pushlstring(lua, answer.text.data(), answer.text.size());
-      else
-        push(lua, answer);
+      if (failed) lua_pushlstring(lua, answer.text.data(), answer.text.size());
+      else push(lua, answer);
     }
     return failed ? lua_error(lua) : 1;
   }

@@ -15,18 +15,12 @@ std::string score_text(double value) {
 
 std::string Answer::wire() const {
   switch (kind) {
-    case Kind::nil:
-      return "$-1\r\n";
-    case Kind::integer:
-      return fmt::format(":{}\r\n", integer);
-    case Kind::status:
-      return fmt::format("+{}\r\n", text);
-    case Kind::error:
-      return fmt::format("-{}\r\n", text);
-    case Kind::text:
-      return fmt::format("${}\r\n", text.size()) + text + "\r\n";
-    case Kind::array:
-      break;
+    case Kind::nil: return "$-1\r\n";
+    case Kind::integer: return fmt::format(":{}\r\n", integer);
+    case Kind::status: return fmt::format("+{}\r\n", text);
+    case Kind::error: return fmt::format("-{}\r\n", text);
+    case Kind::text: return fmt::format("${}\r\n", text.size()) + text + "\r\n";
+    case Kind::array: break;
   }
   auto bytes = fmt::format("*{}\r\n", elements.size());
   for (const auto& element : elements) bytes += element.wire();

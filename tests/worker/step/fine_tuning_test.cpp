@@ -85,10 +85,8 @@ TEST_F(FineTuningTest, LearnsWithoutChangingTransformsAndRunningStatistics) {
   for (const auto& [name, value] : values_of(trained)) {
     const bool same = value.equal(before.at(name));
     statistics += models::is_running_statistic(name) ? 1 : 0;
-    if (parameters.contains(name))
-      changed += same ? 0 : 1;
-    else
-      EXPECT_TRUE(same) << name;
+    if (parameters.contains(name)) changed += same ? 0 : 1;
+    else EXPECT_TRUE(same) << name;
   }
   EXPECT_GT(statistics, 0);
   EXPECT_GT(changed, 0);

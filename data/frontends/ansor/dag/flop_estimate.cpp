@@ -32,18 +32,14 @@ class Counter {
     const auto& node = tree.node(root);
     const auto children = tree.children(root);
     switch (node.kind) {
-      case Kind::integer:
-        return {};
-      case Kind::real:
-        return {0.0, Code::real};
-      case Kind::variable:
-        return {0.0, Code::integer};
+      case Kind::integer: return {};
+      case Kind::real: return {0.0, Code::real};
+      case Kind::variable: return {0.0, Code::integer};
       case Kind::load: {
         const auto& types = dag_.stages[node.target].types;
         return {0.0, code_of(types[std::min(types.size() - 1, tree.output(root))])};
       }
-      case Kind::cast:
-        return {of(children[0]).operations, code_of(tree.name(root))};
+      case Kind::cast: return {of(children[0]).operations, code_of(tree.name(root))};
       case Kind::select: {
         const Count yes = of(children[1]), no = of(children[2]);
         return {of(children[0]).operations + std::max(yes.operations, no.operations), joined(yes.code, no.code)};

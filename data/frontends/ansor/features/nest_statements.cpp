@@ -216,8 +216,7 @@ class Builder {
     for (const NestRelation& relation : loops.relations) {
       if (relation.kind == NestRelation::Kind::fuse)
         belongs(relation.parent) = belongs(relation.outer) | belongs(relation.inner);
-      else
-        belongs(relation.outer) = belongs(relation.inner) = belongs(relation.parent);
+      else belongs(relation.outer) = belongs(relation.inner) = belongs(relation.parent);
     }
   }
 

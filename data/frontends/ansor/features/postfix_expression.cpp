@@ -31,25 +31,16 @@ AffineBounds remainder(const AffineBounds& a, AffineBounds b) {
 
 AffineBounds combined(OperationKind kind, const AffineBounds& a, const AffineBounds& b, const AffineBounds& c) {
   switch (kind) {
-    case OperationKind::add:
-      return {bound_sum(a.low, b.low), bound_sum(a.high, b.high)};
-    case OperationKind::subtract:
-      return {bound_sum(a.low, -b.high), bound_sum(a.high, -b.low)};
-    case OperationKind::multiply:
-      return bound_product(a, b);
+    case OperationKind::add: return {bound_sum(a.low, b.low), bound_sum(a.high, b.high)};
+    case OperationKind::subtract: return {bound_sum(a.low, -b.high), bound_sum(a.high, -b.low)};
+    case OperationKind::multiply: return bound_product(a, b);
     case OperationKind::divide:
-    case OperationKind::truncate_divide:
-      return divided(a, b);
-    case OperationKind::modulo:
-      return remainder(a, b);
-    case OperationKind::minimum:
-      return {std::min(a.low, b.low), std::min(a.high, b.high)};
-    case OperationKind::maximum:
-      return {std::max(a.low, b.low), std::max(a.high, b.high)};
-    case OperationKind::select:
-      return {std::min(b.low, c.low), std::max(b.high, c.high)};
-    default:
-      return {0, 1};
+    case OperationKind::truncate_divide: return divided(a, b);
+    case OperationKind::modulo: return remainder(a, b);
+    case OperationKind::minimum: return {std::min(a.low, b.low), std::min(a.high, b.high)};
+    case OperationKind::maximum: return {std::max(a.low, b.low), std::max(a.high, b.high)};
+    case OperationKind::select: return {std::min(b.low, c.low), std::max(b.high, c.high)};
+    default: return {0, 1};
   }
 }
 
@@ -154,10 +145,8 @@ void PostfixExpressions::write_part(AffinePart part, int64_t scale) {
 /// (of mod upper mod second) / divisor × scale; moduli of 0 are left out.
 void PostfixExpressions::write_divided(const Affine& of, int64_t upper, int64_t second, int64_t divisor,
                                        int64_t scale) {
-  if (pool_->is_atom(of))
-    write_atom(pool_->terms(of)[0].atom);
-  else
-    write_value(of);
+  if (pool_->is_atom(of)) write_atom(pool_->terms(of)[0].atom);
+  else write_value(of);
   const auto apply = [&](int64_t number, OperationKind kind) {
     push(OperationKind::constant, number);
     push(kind);
@@ -247,8 +236,7 @@ int64_t PostfixExpressions::coefficient(const Postfix& form, int32_t variable, b
           added = true;
           stride = 1;
           break;
-        default:
-          break;
+        default: break;
       }
     }
   }

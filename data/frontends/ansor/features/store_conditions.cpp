@@ -91,10 +91,8 @@ void StoreWalk::count_less(Affine difference, const Affine& subtracted) {
     for (const auto& part : parts) {
       Affine value = pool.floor_divide(part.of, part.divisor);
       if (part.modulus > 0) value = pool.floor_modulo(value, Affine::of(part.modulus));
-      if (part.coefficient % common == 0)
-        divisible = pool.add(divisible, pool.scale(value, part.coefficient / common));
-      else
-        extra = pool.add(extra, pool.scale(value, part.coefficient));
+      if (part.coefficient % common == 0) divisible = pool.add(divisible, pool.scale(value, part.coefficient / common));
+      else extra = pool.add(extra, pool.scale(value, part.coefficient));
     }
     const AffineBounds within = pool.bounds(extra);
     if (within.low <= -common || within.high >= common) break;

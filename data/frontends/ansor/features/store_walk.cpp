@@ -16,6 +16,13 @@ constexpr int64_t kMostOperations = 100000;
 
 bool is_real(std::string_view type) { return type.starts_with("float") || type.starts_with("bfloat"); }
 
+/// Returns a value of which only the type is known.
+KnownValue opaque(KnownValue value) {
+  value.constant = false;
+  value.opaque = true;
+  return value;
+}
+
 /// Returns whether a stage is topi's form of a constant matrix: a chain of choices among numbers.
 bool is_constant_matrix(const ComputeDag& dag, size_t stage) {
   const DagStage& defined = dag.stages[stage];
@@ -56,11 +63,7 @@ KnownValue StoreWalk::operand(size_t number) {
 }
 
 KnownValue StoreWalk::loaded(const std::string& type) {
-  if (is_real(type)) return KnownValue::real();
-  KnownValue value = KnownValue::of(Affine::of(0));
-  value.constant = false;
-  value.opaque = true;
-  return value;
+  return is_real(type) ? KnownValue::real() : opaque(KnownValue::of(Affine::of(0)));
 }
 
 void StoreWalk::add_load(size_t memory, std::span<const KnownValue> indices) {
@@ -84,8 +87,7 @@ KnownValue StoreWalk::of(int32_t id, std::span<const KnownValue> axes) {
   count_visit();
   const auto& node = tree.node(id);
   switch (node.kind) {
-    case Kind::integer:
-      return KnownValue::of(Affine::of(checked(node.value)));
+    case Kind::integer: return KnownValue::of(Affine::of(checked(node.value)));
     case Kind::real: {
       std::string_view literal = tree.name(id);  // 1.5f
       return KnownValue::real(take_number<double>(literal).value_or(0));
@@ -94,26 +96,19 @@ KnownValue StoreWalk::of(int32_t id, std::span<const KnownValue> axes) {
       if (axes.empty() && !combination.axes.empty()) return operand(node.target);
       if (node.target < 0 || node.target >= std::ssize(axes)) throw DataError("a variable that is no axis");
       return axes[node.target];
-    case Kind::load:
-      return load(id, axes);
-    case Kind::cast:
-      return cast(id, axes);
-    case Kind::call:
-      return call(id, axes);
-    case Kind::select:
-      return choice(id, axes, false);
+    case Kind::load: return load(id, axes);
+    case Kind::cast: return cast(id, axes);
+    case Kind::call: return call(id, axes);
+    case Kind::select: return choice(id, axes, false);
     case Kind::logical_and:
-    case Kind::logical_or:
-      return logical(node, id, axes);
+    case Kind::logical_or: return logical(node, id, axes);
     case Kind::logical_not: {
       const KnownValue value = of(tree.child(id, 0), axes);
       if (value.constant) return KnownValue::truth(value.number == 0.0);
       return value;  // negated value of a comparison
     }
-    case Kind::text:
-      return KnownValue::real();
-    default:
-      break;
+    case Kind::text: return KnownValue::real();
+    default: break;
   }
   const KnownValue a = of(tree.child(id, 0), axes), b = of(tree.child(id, 1), axes);
   const auto is = [&](Kind kind, Kind other) { return node.kind == kind || node.kind == other; };
@@ -150,15 +145,10 @@ KnownValue StoreWalk::choice(int32_t id, std::span<const KnownValue> axes, bool 
   count_integer(a);
   count_integer(b);
   const bool integer = a.type == KnownValue::Type::integer;
-  if (!lazy)
-    ++count.integer.select;
-  else
-    ++(integer ? count.integer_math : count.float_math);
+  if (!lazy) ++count.integer.select;
+  else ++(integer ? count.integer_math : count.float_math);
   if (!integer) return a.type == KnownValue::Type::truth ? KnownValue::truth() : KnownValue::real();
-  KnownValue chosen = a;
-  chosen.constant = false;
-  chosen.opaque = true;
-  return chosen;
+  return opaque(a);
 }
 
 KnownValue StoreWalk::call(int32_t id, std::span<const KnownValue> axes) {
@@ -180,9 +170,7 @@ KnownValue StoreWalk::call(int32_t id, std::span<const KnownValue> axes) {
     return KnownValue::real();
   }
   ++count.integer_math;
-  first.constant = false;
-  first.opaque = true;
-  return first;
+  return opaque(first);
 }
 
 KnownValue StoreWalk::cast(int32_t id, std::span<const KnownValue> axes) {
@@ -201,13 +189,7 @@ KnownValue StoreWalk::cast(int32_t id, std::span<const KnownValue> axes) {
     count_integer(value);
     return KnownValue::truth();
   }
-  if (!is_real(type)) {
-    if (value.type == KnownValue::Type::integer) return value;
-    KnownValue made = KnownValue::of(Affine::of(0));
-    made.constant = false;
-    made.opaque = true;
-    return made;
-  }
+  if (!is_real(type)) return value.type == KnownValue::Type::integer ? value : opaque(KnownValue::of(Affine::of(0)));
   if (value.type != KnownValue::Type::integer) return value;
   if (value.constant) return KnownValue::real(static_cast<double>(value.affine.base));
   count_integer(value);
@@ -249,10 +231,7 @@ KnownValue StoreWalk::known_arithmetic(Kind kind, const KnownValue& a, const Kno
        : compares               ? counts.compare
        : kind == Kind::multiply ? counts.multiply
                                 : counts.divide_modulo);
-    KnownValue made = a;
-    made.constant = false;
-    made.opaque = true;
-    return made;
+    return opaque(a);
   }
   KnownValue made = KnownValue::of(integer_arithmetic(kind, a.affine, b.affine, pool));
   if (kind == Kind::add) made.subtracted = pool.add(a.subtracted, b.subtracted);
@@ -296,9 +275,7 @@ KnownValue StoreWalk::real_arithmetic(Kind kind, const KnownValue& a, const Know
         return KnownValue::real(kind == Kind::minimum ? std::min(a.number, b.number) : std::max(a.number, b.number));
       ++count.float_compare;
       return KnownValue::real();
-    default:
-      ++count.float_divide_modulo;
-      return KnownValue::real();
+    default: ++count.float_divide_modulo; return KnownValue::real();
   }
 }
 

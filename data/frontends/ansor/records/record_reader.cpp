@@ -120,9 +120,7 @@ ScheduleStep read_step(Arguments& arguments) {
       arguments.text(step, "a pragma");
       break;
     case StepKind::fuse:
-    case StepKind::reorder:
-      arguments.list(step, "a list of iterators", false, 0);
-      break;
+    case StepKind::reorder: arguments.list(step, "a list of iterators", false, 0); break;
     case StepKind::split:
       step.iterator = arguments.index("an iterator");
       step.extent = arguments.integer("an extent, 0 if unknown", 0);
@@ -150,15 +148,12 @@ ScheduleStep read_step(Arguments& arguments) {
       step.count = arguments.index("an iterator to attach to");
       break;
     case StepKind::compute_inline:
-    case StepKind::compute_root:
-      break;
+    case StepKind::compute_root: break;
     case StepKind::cache_read:
       arguments.text(step, "a scope");
       arguments.list(step, "a list of reading stages", false, 0);
       break;
-    case StepKind::cache_write:
-      arguments.text(step, "a scope");
-      break;
+    case StepKind::cache_write: arguments.text(step, "a scope"); break;
     case StepKind::rfactor:
       step.iterator = arguments.index("an iterator");
       step.source = arguments.integer("the position of the factored axis");

@@ -135,10 +135,8 @@ Affine AffinePool::intern(AffineAtom atom) {
 AffineBounds AffinePool::atom_bounds(const AffineAtom& atom) {
   const AffineBounds a = atom.argument_bounds;
   switch (atom.kind) {
-    case AtomKind::variable:
-      return atom.bounds;
-    case AtomKind::floor_divide:
-      return digit(a, atom.divisor, 0);
+    case AtomKind::variable: return atom.bounds;
+    case AtomKind::floor_divide: return digit(a, atom.divisor, 0);
     case AtomKind::floor_divide_by:
     case AtomKind::divide: {
       const int64_t most = std::max(std::abs(a.low), std::abs(a.high));  // |divisor| is 1 or more
@@ -152,14 +150,12 @@ AffineBounds AffinePool::atom_bounds(const AffineAtom& atom) {
       const AffineBounds b = bounds(atom.arguments[1]);
       return {std::max(a.low, b.low), std::max(a.high, b.high)};
     }
-    case AtomKind::multiply:
-      return bound_product(a, bounds(atom.arguments[1]));
+    case AtomKind::multiply: return bound_product(a, bounds(atom.arguments[1]));
     case AtomKind::select: {
       const AffineBounds b = bounds(atom.arguments[1]), c = bounds(atom.arguments[2]);
       return {std::min(b.low, c.low), std::max(b.high, c.high)};
     }
-    default:
-      return {0, 1};
+    default: return {0, 1};
   }
 }
 

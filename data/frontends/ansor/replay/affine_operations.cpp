@@ -225,16 +225,11 @@ AffineInterval AffinePool::relax_atom(uint32_t id, const Relaxation& relaxation)
   if (point) return {atom.self, atom.self};
   const auto& [a, b, c] = arguments;
   switch (atom.kind) {
-    case AtomKind::floor_divide:
-      return {floor_divide(a.low, atom.divisor), floor_divide(a.high, atom.divisor)};
-    case AtomKind::minimum:
-      return {minimum(a.low, b.low), minimum(a.high, b.high)};
-    case AtomKind::maximum:
-      return {maximum(a.low, b.low), maximum(a.high, b.high)};
-    case AtomKind::select:
-      return {minimum(b.low, c.low), maximum(b.high, c.high)};
-    default:
-      break;
+    case AtomKind::floor_divide: return {floor_divide(a.low, atom.divisor), floor_divide(a.high, atom.divisor)};
+    case AtomKind::minimum: return {minimum(a.low, b.low), minimum(a.high, b.high)};
+    case AtomKind::maximum: return {maximum(a.low, b.low), maximum(a.high, b.high)};
+    case AtomKind::select: return {minimum(b.low, c.low), maximum(b.high, c.high)};
+    default: break;
   }
   if (atom.bounds.low <= -kUnbounded || atom.bounds.high >= kUnbounded)
     throw DataError("an index without bounds, expected an affine one");
@@ -280,10 +275,8 @@ int64_t AffinePool::evaluate(const Affine& a, const std::function<int64_t(int32_
     const auto argument = [&](size_t i) { return evaluate(atom.arguments[i], value_of); };
     const auto value = [&]() -> int64_t {
       switch (atom.kind) {
-        case AtomKind::variable:
-          return value_of(atom.variable);
-        case AtomKind::floor_divide:
-          return floor_quotient(argument(0), atom.divisor);
+        case AtomKind::variable: return value_of(atom.variable);
+        case AtomKind::floor_divide: return floor_quotient(argument(0), atom.divisor);
         case AtomKind::floor_divide_by:
         case AtomKind::divide: {
           const int64_t by = argument(1);
@@ -293,24 +286,15 @@ int64_t AffinePool::evaluate(const Affine& a, const std::function<int64_t(int32_
           return by > 0 ? floor_quotient(argument(0), by)
                         : floor_quotient(checked_multiply(argument(0), -1), checked_multiply(by, -1));
         }
-        case AtomKind::minimum:
-          return std::min(argument(0), argument(1));
-        case AtomKind::maximum:
-          return std::max(argument(0), argument(1));
-        case AtomKind::multiply:
-          return checked_multiply(argument(0), argument(1));
-        case AtomKind::equal:
-          return argument(0) == argument(1);
-        case AtomKind::less:
-          return argument(0) < argument(1);
-        case AtomKind::logical_and:
-          return argument(0) != 0 && argument(1) != 0;
-        case AtomKind::logical_or:
-          return argument(0) != 0 || argument(1) != 0;
-        case AtomKind::logical_not:
-          return argument(0) == 0;
-        default:
-          return argument(0) != 0 ? argument(1) : argument(2);  // select
+        case AtomKind::minimum: return std::min(argument(0), argument(1));
+        case AtomKind::maximum: return std::max(argument(0), argument(1));
+        case AtomKind::multiply: return checked_multiply(argument(0), argument(1));
+        case AtomKind::equal: return argument(0) == argument(1);
+        case AtomKind::less: return argument(0) < argument(1);
+        case AtomKind::logical_and: return argument(0) != 0 && argument(1) != 0;
+        case AtomKind::logical_or: return argument(0) != 0 || argument(1) != 0;
+        case AtomKind::logical_not: return argument(0) == 0;
+        default: return argument(0) != 0 ? argument(1) : argument(2);  // select
       }
     };
     sum = checked_add(sum, checked_multiply(term.coefficient, value()));

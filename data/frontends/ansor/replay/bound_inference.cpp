@@ -300,8 +300,7 @@ struct BoundInference::Work {
       for (auto relation = stage.relations.rbegin(); relation != stage.relations.rend(); ++relation) {
         if (relation->kind == NestRelation::Kind::fuse)
           bound(relation->outer) = bound(relation->inner) = bound(relation->parent);
-        else
-          bound(relation->parent) = bound(relation->inner) || bound(relation->outer);
+        else bound(relation->parent) = bound(relation->inner) || bound(relation->outer);
       }
     }
     for (const NestRelation& relation : stage.relations) {

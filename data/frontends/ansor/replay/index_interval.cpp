@@ -16,21 +16,15 @@ class Intervals {
   IndexInterval of(int32_t id) {
     const auto& node = tree_.node(id);
     switch (node.kind) {
-      case Kind::integer:
-        return point(Affine::of(checked(node.value)));
-      case Kind::variable:
-        return axes_[node.target];
-      case Kind::cast:
-        return of(tree_.child(id, 0));
-      case Kind::select:
-        return both(of(tree_.child(id, 1)), of(tree_.child(id, 2)));
+      case Kind::integer: return point(Affine::of(checked(node.value)));
+      case Kind::variable: return axes_[node.target];
+      case Kind::cast: return of(tree_.child(id, 0));
+      case Kind::select: return both(of(tree_.child(id, 1)), of(tree_.child(id, 2)));
       case Kind::real:
       case Kind::text:
       case Kind::load:
-      case Kind::call:
-        return everything();
-      default:
-        break;
+      case Kind::call: return everything();
+      default: break;
     }
     if (is_condition(node.kind)) return {Affine::of(0), Affine::of(1)};
     const IndexInterval a = of(tree_.child(id, 0)), b = of(tree_.child(id, 1));
@@ -44,24 +38,18 @@ class Intervals {
   IndexInterval combined(Kind kind, const IndexInterval& a, const IndexInterval& b) {
     if (a.everything || b.everything) return kind == Kind::floor_modulo ? remainder(a, b) : everything();
     switch (kind) {
-      case Kind::add:
-        return {pool_.add(a.low, b.low), pool_.add(a.high, b.high)};
-      case Kind::subtract:
-        return {pool_.subtract(a.low, b.high), pool_.subtract(a.high, b.low)};
-      case Kind::multiply:
-        return product(a, b);
+      case Kind::add: return {pool_.add(a.low, b.low), pool_.add(a.high, b.high)};
+      case Kind::subtract: return {pool_.subtract(a.low, b.high), pool_.subtract(a.high, b.low)};
+      case Kind::multiply: return product(a, b);
       case Kind::divide:
-      case Kind::floor_divide:
-        return quotient(kind, a, b);
+      case Kind::floor_divide: return quotient(kind, a, b);
       case Kind::modulo:
       case Kind::floor_modulo:
         if (is_point(a) && is_point(b) && !a.range)
           return point(kind == Kind::modulo ? pool_.modulo(a.low, b.low) : pool_.floor_modulo(a.low, b.low));
         return remainder(a, b);
-      case Kind::minimum:
-        return {pool_.minimum(a.low, b.low), pool_.minimum(a.high, b.high)};
-      default:
-        return {pool_.maximum(a.low, b.low), pool_.maximum(a.high, b.high)};
+      case Kind::minimum: return {pool_.minimum(a.low, b.low), pool_.minimum(a.high, b.high)};
+      default: return {pool_.maximum(a.low, b.low), pool_.maximum(a.high, b.high)};
     }
   }
 

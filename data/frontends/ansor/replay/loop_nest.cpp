@@ -20,9 +20,7 @@ void append_loop_name(const LoopNest& nest, int32_t id, int depth, std::string& 
   if (out.size() > kLongestName || depth > kDeepestNest) return;
   const NestVariable& variable = nest.variables[id];
   switch (variable.origin) {
-    case Origin::axis:
-      out += axis_name(nest, variable.serial, variable.first);
-      break;
+    case Origin::axis: out += axis_name(nest, variable.serial, variable.first); break;
     case Origin::split_outer:
     case Origin::split_inner:
       append_loop_name(nest, variable.first, depth + 1, out);
@@ -34,9 +32,7 @@ void append_loop_name(const LoopNest& nest, int32_t id, int depth, std::string& 
       append_loop_name(nest, variable.second, depth + 1, out);
       out += ".fused";
       break;
-    case Origin::single:
-      out += "singleton";
-      break;
+    case Origin::single: out += "singleton"; break;
   }
 }
 

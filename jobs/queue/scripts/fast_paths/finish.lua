@@ -1,5 +1,5 @@
 -- Fast path of finish.lua: a slot between two jobs where all is as it mostly is. It does what finish.lua would do, but
--- stands in front of the modules, whose functions Redis creates again at each call, and needs none of the tables of other
+-- comes before the modules, whose functions Redis creates again at each call, and needs none of the tables of other
 -- cases. docs/explanations/job-queue.md, "Speed", says what it saves; tests/jobs/queue/fast_path_test.cpp compares what both
 -- leave. KEYS and ARGV are those of finish.lua.
 --

@@ -1,5 +1,5 @@
 -- Module: the keys of the queue and the records of its jobs and sweeps.
--- The modules stand in front of every script, in the order of jobs/CMakeLists.txt. The build puts the whole text into one
+-- The modules precede every script, in the order of jobs/CMakeLists.txt. The build puts the whole text into one
 -- file for each script, NAME.lua in jobs/scripts in its folder, which is what Redis runs.
 -- All keys derive from KEYS[1] and so lie in one slot: a script may touch them in a cluster, and one ACL pattern covers
 -- them. The first line of a script holds its flags for Redis: all but those that add to the queue run when memory is at

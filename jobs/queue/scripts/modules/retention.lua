@@ -45,7 +45,7 @@ local function settle_down(id, state, new, old)
   local dropped = {graced = true, cancel = true, due_ms = true, iteration = true, eta_s = succeeded, loss = succeeded,
                    stop = succeeded, error = succeeded, exit_code = succeeded, updated_ms = succeeded,
                    failed_on = succeeded}
-  -- The value that a missing field stands for.
+  -- The value that a missing field means.
   local usual = {}
   if succeeded then
     usual.total_steps, usual.best_objective = old.step, old.objective

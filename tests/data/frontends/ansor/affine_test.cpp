@@ -59,12 +59,9 @@ class AffineArithmetic : public ::testing::TestWithParam<uint32_t> {
     const Reference a = random_reference(depth - 1), b = random_reference(depth - 1);
     const Reference factor = constant(draw(1, 12));
     switch (draw(0, 18)) {
-      case 10:
-        return combine(pool_.less(a.affine, b.affine), a, b, std::less<int64_t>());
-      case 11:
-        return combine(pool_.equal(a.affine, b.affine), a, b, std::equal_to<int64_t>());
-      case 12:
-        return combine(pool_.negate(pool_.less(a.affine, b.affine)), a, b, std::greater_equal<int64_t>());
+      case 10: return combine(pool_.less(a.affine, b.affine), a, b, std::less<int64_t>());
+      case 11: return combine(pool_.equal(a.affine, b.affine), a, b, std::equal_to<int64_t>());
+      case 12: return combine(pool_.negate(pool_.less(a.affine, b.affine)), a, b, std::greater_equal<int64_t>());
       case 13:
         return combine(
             pool_.logical(AtomKind::logical_and, pool_.less(a.affine, b.affine), pool_.equal(a.affine, a.affine)), a, b,
@@ -92,17 +89,12 @@ class AffineArithmetic : public ::testing::TestWithParam<uint32_t> {
       }
       case 0:
       case 1:
-      case 2:
-        return combine(pool_.add(a.affine, b.affine), a, b, std::plus<>());
-      case 3:
-        return combine(pool_.subtract(a.affine, b.affine), a, b, std::minus<>());
-      case 4:
-        return combine(pool_.scale(a.affine, factor.affine.base), a, factor, std::multiplies<>());
+      case 2: return combine(pool_.add(a.affine, b.affine), a, b, std::plus<>());
+      case 3: return combine(pool_.subtract(a.affine, b.affine), a, b, std::minus<>());
+      case 4: return combine(pool_.scale(a.affine, factor.affine.base), a, factor, std::multiplies<>());
       case 5:
-      case 6:
-        return combine(pool_.floor_divide(a.affine, factor.affine), a, factor, floor_quotient);
-      case 7:
-        return combine(pool_.floor_modulo(a.affine, factor.affine), a, factor, floor_remainder);
+      case 6: return combine(pool_.floor_divide(a.affine, factor.affine), a, factor, floor_quotient);
+      case 7: return combine(pool_.floor_modulo(a.affine, factor.affine), a, factor, floor_remainder);
       case 8:
         return combine(pool_.minimum(a.affine, b.affine), a, b, [](int64_t x, int64_t y) { return std::min(x, y); });
       default:

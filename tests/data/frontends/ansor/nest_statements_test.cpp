@@ -37,18 +37,12 @@ std::string text_of(LoopNest& nest) {
     const std::string& name = nest.dag->stages[static_cast<size_t>(node.stage)].name;
     std::string line;
     switch (node.kind) {
-      case NestNode::Kind::allocation:
-        line = fmt::format("memory {} {}", name, node.count);
-        break;
-      case NestNode::Kind::pragma:
-        line = fmt::format("pragma {}", node.count);
-        break;
+      case NestNode::Kind::allocation: line = fmt::format("memory {} {}", name, node.count); break;
+      case NestNode::Kind::pragma: line = fmt::format("pragma {}", node.count); break;
       case NestNode::Kind::loop:
         line = fmt::format("for {} {}{}", node.count, annotation_name(node.annotation), node.initial ? " initial" : "");
         break;
-      case NestNode::Kind::guard:
-        line = node.at_least ? "if at least" : "if below";
-        break;
+      case NestNode::Kind::guard: line = node.at_least ? "if at least" : "if below"; break;
       case NestNode::Kind::store:
         line = fmt::format("{}{}", name, node.initial ? " start" : node.update ? " update" : "");
         break;
@@ -137,10 +131,8 @@ class Machine {
       case NestNode::Kind::guard:
         if (node.at_least ? value(node.value) < 0 : value(node.value) >= value(node.bound)) return;
         break;
-      case NestNode::Kind::store:
-        return store(node);
-      default:
-        break;
+      case NestNode::Kind::store: return store(node);
+      default: break;
     }
     for (const size_t child : children_[number + 1]) execute(child);
   }
@@ -210,29 +202,19 @@ class Machine {
     const auto& node = tree.node(id);
     const auto child = [&](size_t i) { return evaluate(tree.child(id, i), axes, scheduled); };
     switch (node.kind) {
-      case ExpressionKind::integer:
-        return static_cast<double>(node.value);
-      case ExpressionKind::real:
-        return std::stod(tree.name(id));
+      case ExpressionKind::integer: return static_cast<double>(node.value);
+      case ExpressionKind::real: return std::stod(tree.name(id));
       case ExpressionKind::variable:
         if (axes.empty()) return operand(static_cast<size_t>(node.target), scheduled);
         return static_cast<double>(axes[static_cast<size_t>(node.target)]);
-      case ExpressionKind::add:
-        return child(0) + child(1);
-      case ExpressionKind::subtract:
-        return child(0) - child(1);
-      case ExpressionKind::multiply:
-        return child(0) * child(1);
-      case ExpressionKind::maximum:
-        return std::max(child(0), child(1));
-      case ExpressionKind::greater_equal:
-        return child(0) >= child(1);
-      case ExpressionKind::less:
-        return child(0) < child(1);
-      case ExpressionKind::select:
-        return child(0) != 0.0 ? child(1) : child(2);
-      case ExpressionKind::logical_and:
-        return child(0) != 0.0 && child(1) != 0.0;
+      case ExpressionKind::add: return child(0) + child(1);
+      case ExpressionKind::subtract: return child(0) - child(1);
+      case ExpressionKind::multiply: return child(0) * child(1);
+      case ExpressionKind::maximum: return std::max(child(0), child(1));
+      case ExpressionKind::greater_equal: return child(0) >= child(1);
+      case ExpressionKind::less: return child(0) < child(1);
+      case ExpressionKind::select: return child(0) != 0.0 ? child(1) : child(2);
+      case ExpressionKind::logical_and: return child(0) != 0.0 && child(1) != 0.0;
       case ExpressionKind::call:  // tir.if_then_else
         return child(0) != 0.0 ? child(1) : child(2);
       case ExpressionKind::load: {
@@ -241,8 +223,7 @@ class Machine {
           at.push_back(static_cast<int64_t>(evaluate(index, axes, scheduled)));
         return element(static_cast<size_t>(node.target), tree.output(id), at, scheduled);
       }
-      default:
-        throw DataError("an expression that this test does not know");
+      default: throw DataError("an expression that this test does not know");
     }
   }
 

@@ -138,19 +138,13 @@ class Mutator : public Draw {
     if (steps.empty()) return;
     ScheduleStep& step = of(steps);
     switch (below(10)) {
-      case 0:
-        step.stage = number(step.stage);
-        break;
-      case 1:
-        step.iterator = number(step.iterator);
-        break;
+      case 0: step.stage = number(step.stage); break;
+      case 1: step.iterator = number(step.iterator); break;
       case 2:
         step.source =
             step.kind == StepKind::annotation ? static_cast<int32_t>(below(kAnnotations)) : number(step.source);
         break;
-      case 3:
-        step.count = std::max(1, number(step.count));
-        break;
+      case 3: step.count = std::max(1, number(step.count)); break;
       case 4:
         if (step.list_size > 0) schedule.numbers[step.list_begin + below(step.list_size)] = std::max(0, number(2));
         break;
@@ -159,12 +153,8 @@ class Mutator : public Draw {
         if (step.kind == StepKind::annotation) step.source = static_cast<int32_t>(below(kAnnotations));
         step.count = std::max(1, step.count);
         break;
-      case 6:
-        step.list_size = static_cast<uint32_t>(below(step.list_size + 1));
-        break;
-      case 7:
-        std::swap(step, of(steps));
-        break;
+      case 6: step.list_size = static_cast<uint32_t>(below(step.list_size + 1)); break;
+      case 7: std::swap(step, of(steps)); break;
       case 8:
         steps.insert(steps.begin() + static_cast<std::ptrdiff_t>(below(steps.size())), steps[below(steps.size())]);
         break;

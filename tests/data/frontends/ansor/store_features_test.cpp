@@ -189,29 +189,14 @@ int64_t value_of(std::span<const IndexOperation> operations, const std::map<int6
     stack.pop_back();
     int64_t& a = stack.back();
     switch (operation.kind) {
-      case Kind::add:
-        a += b;
-        break;
-      case Kind::subtract:
-        a -= b;
-        break;
-      case Kind::multiply:
-        a *= b;
-        break;
-      case Kind::divide:
-        a = floor_quotient(a, b);
-        break;
-      case Kind::modulo:
-        a -= b * floor_quotient(a, b);
-        break;
-      case Kind::minimum:
-        a = std::min(a, b);
-        break;
-      case Kind::maximum:
-        a = std::max(a, b);
-        break;
-      default:
-        ADD_FAILURE() << "an operation that indices do not have";
+      case Kind::add: a += b; break;
+      case Kind::subtract: a -= b; break;
+      case Kind::multiply: a *= b; break;
+      case Kind::divide: a = floor_quotient(a, b); break;
+      case Kind::modulo: a -= b * floor_quotient(a, b); break;
+      case Kind::minimum: a = std::min(a, b); break;
+      case Kind::maximum: a = std::max(a, b); break;
+      default: ADD_FAILURE() << "an operation that indices do not have";
     }
   }
   return stack.back();

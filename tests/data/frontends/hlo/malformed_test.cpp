@@ -289,17 +289,10 @@ TEST(HloFuzz, ChangedBytes) {
       for (size_t changes = 1 + random.below(most); changes > 0; --changes) {
         const size_t at = random.below(bytes.size());
         switch (random.below(4)) {
-          case 0:
-            bytes[at] ^= static_cast<char>(1u << random.below(8));
-            break;
-          case 1:
-            bytes[at] = random.byte();
-            break;
-          case 2:
-            bytes.erase(at, 1 + random.below(3));
-            break;
-          default:
-            bytes.insert(at, 1 + random.below(3), random.byte());
+          case 0: bytes[at] ^= static_cast<char>(1u << random.below(8)); break;
+          case 1: bytes[at] = random.byte(); break;
+          case 2: bytes.erase(at, 1 + random.below(3)); break;
+          default: bytes.insert(at, 1 + random.below(3), random.byte());
         }
       }
       const std::optional<HloMessage> messages[] = {

@@ -374,14 +374,10 @@ TEST(LanePositions, EqualEvaluationOfTheWholeIndex) {
         for (int64_t lane = 0; lane < 64; ++lane) {
           const int64_t slow = nest.pool.evaluate(flat, [&](int32_t variable) -> int64_t {
             switch (nest.variables[static_cast<size_t>(variable)].thread) {
-              case Annotation::thread_x:
-                return lane % 16;
-              case Annotation::thread_y:
-                return lane / 16 % 2;
-              case Annotation::thread_z:
-                return lane / 32;
-              default:
-                return 0;
+              case Annotation::thread_x: return lane % 16;
+              case Annotation::thread_y: return lane / 16 % 2;
+              case Annotation::thread_z: return lane / 32;
+              default: return 0;
             }
           });
           ASSERT_EQ(fast[static_cast<size_t>(lane)], slow);

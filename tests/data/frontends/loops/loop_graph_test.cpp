@@ -213,24 +213,12 @@ TEST(LoopGraph, DamagedTreesAreReadOrRefused) {
     for (int64_t change = below(6); change >= 0; --change) {
       const auto node = static_cast<size_t>(1 + below(count - 1));
       switch (below(6)) {
-        case 0:
-          trees.type[node] = static_cast<uint8_t>(below(kTirTypes));
-          break;
-        case 1:
-          trees.parent[node] = static_cast<int32_t>(below(node));
-          break;
-        case 2:
-          trees.extent[node] = random.of(kOdd);
-          break;
-        case 3:
-          trees.value[node] = static_cast<double>(random.of(kOdd)) * (below(2) == 0 ? 1 : -1);
-          break;
-        case 4:
-          trees.variable[node] = static_cast<int32_t>(below(30)) - 1;
-          break;
-        default:
-          trees.buffer_elements[node] = random.of(kOdd);
-          trees.loop_kind[node] = static_cast<int8_t>(below(5));
+        case 0: trees.type[node] = static_cast<uint8_t>(below(kTirTypes)); break;
+        case 1: trees.parent[node] = static_cast<int32_t>(below(node)); break;
+        case 2: trees.extent[node] = random.of(kOdd); break;
+        case 3: trees.value[node] = static_cast<double>(random.of(kOdd)) * (below(2) == 0 ? 1 : -1); break;
+        case 4: trees.variable[node] = static_cast<int32_t>(below(30)) - 1; break;
+        default: trees.buffer_elements[node] = random.of(kOdd); trees.loop_kind[node] = static_cast<int8_t>(below(5));
       }
     }
     for (size_t i = 0; i < count; ++i) {  // what readers check before
