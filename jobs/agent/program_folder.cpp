@@ -3,6 +3,24 @@
 #include <system_error>
 
 namespace foretime::jobs {
+namespace {
+
+constexpr int kFoldersAbove = 5;  // from build/release/cli up to the source tree, and one more
+constexpr const char* kPackages[] = {"share/foretime/python", "lib/python3/dist-packages", "inference/python"};
+
+}  // namespace
+
+std::filesystem::path compat_folder(const std::filesystem::path& program) {
+  auto folder = program.parent_path();
+  for (int above = 0; above < kFoldersAbove && folder.has_relative_path(); ++above, folder = folder.parent_path()) {
+    for (const auto* package : kPackages) {
+      auto compat = folder / package / "foretime" / "compat";
+      std::error_code failure;
+      if (std::filesystem::is_regular_file(compat / "wandb" / "__init__.py", failure)) return compat;
+    }
+  }
+  return {};
+}
 
 bool ProgramFolder::note_missing(const std::string& key, const std::filesystem::path& program) {
   return missing_.insert_or_assign(key, program).second;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <iterator>
 #include <utility>
 
 #include <fmt/format.h>
@@ -126,13 +127,16 @@ std::string argument_text(const std::string& text) {
 bool runs_program(const std::string& settings) { return settings.starts_with("{\"command\":"); }
 
 std::string to_settings(const ProgramTrial& trial) {
-  return Json{{"command", trial.command}, {"nested", trial.nested}, {"program", trial.program}}.dump();
+  Json json{{"command", trial.command}, {"nested", trial.nested}, {"program", trial.program}};
+  if (!trial.stdout_pattern.empty()) json["metric_from"] = trial.stdout_pattern;
+  return json.dump();
 }
 
 ProgramTrial parse_program(const std::string& settings) {
   const Json json = Json::parse(settings, nullptr, false);
   try {
-    ProgramTrial trial{json.at("program"), json.at("command"), json.at("nested")};
+    ProgramTrial trial{json.at("program"), json.at("command"), json.at("nested"),
+                       json.value("metric_from", std::string())};
     for (const std::string& word : trial.command) {
       if (const auto fault = word_fault(word); !fault.empty()) throw JobsError("command: {}", fault);
     }
@@ -166,6 +170,21 @@ std::string word_fault(const std::string& word) {
         name, fmt::join(kFilledWords, "}, ${"));
   }
   return "";
+}
+
+std::string pattern_fault(const std::string& pattern) {
+  if (pattern.find('\0') != std::string::npos) return "found a zero byte";
+  if (pattern.find('(') == std::string::npos)
+    return "found no group, expected one around the number: 'val_loss ([0-9.e+-]+)'";
+  return "";
+}
+
+std::vector<std::string> with_printed_metric(const ProgramTrial& trial, const std::string& metric,
+                                             const std::filesystem::path& compat, std::vector<std::string> words) {
+  std::vector<std::string> command = {"/usr/bin/env", "python3", (compat / "foretime_metric.py").string()};
+  command.insert(command.end(), {"--metric", metric, "--stdout", trial.stdout_pattern, "--"});
+  command.insert(command.end(), std::make_move_iterator(words.begin()), std::make_move_iterator(words.end()));
+  return command;
 }
 
 std::string parameter_text(const configs::YamlEntry& entry) {

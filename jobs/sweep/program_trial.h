@@ -1,5 +1,6 @@
 #pragma once
 
+#include <filesystem>
 #include <functional>
 #include <string>
 #include <vector>
@@ -17,6 +18,7 @@ struct ProgramTrial {
   std::string program;               // relative to an agent's --programs; may be empty if `command` has no ${program}
   std::vector<std::string> command;  // words; some are ${…}, see arguments_of
   std::vector<std::string> nested;   // keys whose parameters are nested in JSON: "optimizer" of optimizer.lr
+  std::string stdout_pattern = {};   // regular expression of Python for the metric in printed lines; empty: none
   bool operator==(const ProgramTrial&) const = default;
 };
 
@@ -40,6 +42,13 @@ std::string word_fault(const std::string& word);
 std::string parameter_text(const configs::YamlEntry& entry);
 /// Parses the text of parameter_text(): null, bool, number, text, list or map.
 nlohmann::json value_of(const std::string& text);
+
+/// Returns why a pattern of `metric_from` is invalid, as far as this can be seen without Python; empty if it is valid.
+std::string pattern_fault(const std::string& pattern);
+/// Returns the command line that runs `words` and reports the metric that they print. `compat` is the folder of
+/// AgentOptions::compat.
+std::vector<std::string> with_printed_metric(const ProgramTrial& trial, const std::string& metric,
+                                             const std::filesystem::path& compat, std::vector<std::string> words);
 
 /// Returns the values that the program receives: {"optimizer": {"lr": 0.1}, "epochs": 3}
 nlohmann::json values_of(const ProgramTrial& trial, const Parameters& parameters);

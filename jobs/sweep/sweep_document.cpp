@@ -28,6 +28,7 @@ const std::vector<std::string> kCommandLine = {"run_cap",  "name",     "seed",  
 const std::vector<std::string> kWithoutMeaning = {"project",    "entity", "description", "controller",
                                                   "apiVersion", "kind",   "job",         "image_uri"};
 constexpr int64_t kMostWords = 1000;
+constexpr size_t kLongestPattern = 2000;
 
 class DocumentReader {
  public:
@@ -39,9 +40,10 @@ class DocumentReader {
   SweepDocument read(const std::string& yaml, const std::vector<std::string>& overrides) {
     YamlEntry root{"", configs::parse_yaml(yaml, origin_), origin_};
     remove_extensions(root.node);
-    std::vector<std::string> known = {
-        "method", "metric", "parameters", "run_cap",  "early_terminate", "name",    "settings", "overrides", "seed",
-        "seeds",  "then",   "resources",  "priority", "max_attempts",    "program", "command",  "rename"};
+    std::vector<std::string> known = {"method",  "metric",    "parameters", "run_cap",      "early_terminate",
+                                      "name",    "settings",  "overrides",  "seed",         "seeds",
+                                      "then",    "resources", "priority",   "max_attempts", "program",
+                                      "command", "rename",    "metric_from"};
     known.insert(known.end(), kWithoutMeaning.begin(), kWithoutMeaning.end());
     known.insert(known.end(), {"scheduler", "metrics"});
     std::map<std::string, YamlEntry> entries;
@@ -168,14 +170,22 @@ class DocumentReader {
   void read_program(const std::map<std::string, YamlEntry>& entries) {
     const auto program = entries.find("program"), command = entries.find("command");
     if (entries.contains("settings")) {
-      for (const auto& found : {program, command}) {
+      for (const auto& found : {program, command, entries.find("metric_from")}) {
         if (found != entries.end())
           warn(found->second, "has no meaning beside settings: every trial runs foretime train");
       }
       return;
     }
-    if (program == entries.end() && command == entries.end()) return;
+    const auto printed = entries.find("metric_from");
+    if (program == entries.end() && command == entries.end()) {
+      if (printed != entries.end()) fail(printed->second, "is for a sweep of a program, and this file names none");
+      return;
+    }
     ProgramTrial trial{program == entries.end() ? "" : text_in(program->second, Limits::kPath), default_command(), {}};
+    if (printed != entries.end()) {
+      trial.stdout_pattern = read_pattern(printed->second);
+      if (!entries.contains("metric")) fail(printed->second, "needs metric, whose values it reads");
+    }
     if (command != entries.end()) {
       const YamlEntry& words = command->second;
       if (!words.node.IsSequence() || words.node.size() > kMostWords)
@@ -201,6 +211,16 @@ class DocumentReader {
                  of_training == std::string("seeds") ? "sweep a parameter of the program for seeds" : "leave it out"));
     }
     document_.program = std::move(trial);
+  }
+
+  std::string read_pattern(const YamlEntry& printed) const {
+    std::string pattern;
+    for (const YamlEntry& item : items_of(printed, origin_, "metric_from.", {"stdout"})) {
+      pattern = text_in(item, kLongestPattern);
+      if (const auto fault = pattern_fault(pattern); !fault.empty()) fail(item, fault);
+    }
+    if (pattern.empty()) fail(printed, "found no stdout, expected a pattern: {stdout: 'val_loss ([0-9.e+-]+)'}");
+    return pattern;
   }
 
   void read_rename(const YamlEntry& rename) {
