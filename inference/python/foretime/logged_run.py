@@ -27,8 +27,8 @@ Number = Union[int, float]
 MOST_NUMBERS = 400  # in a message; the agent takes 500
 MOST_BYTES = 48000  # of a message; the agent takes 65,536
 VALUE_INTERVAL = 0.25  # seconds between messages with the same name
-EVALUATION_INTERVAL = 0.1  # seconds between evaluations, after the first ones
-FREE_EVALUATIONS = 200
+EVALUATION_INTERVAL = 0.1  # seconds between evaluations
+FREE_MESSAGES = 500  # before the intervals count
 FAULT = 70  # exit code of a trial that must not be tried again
 _RANKS = ("RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID")
 
@@ -132,9 +132,9 @@ class LoggedRun:
         self._result: dict[str, Number] = {}
         self._sent_result: Optional[dict[str, Number]] = None
         self._sent_at: dict[str, float] = {}
-        self._held: dict[str, tuple[int, Number]] = {}
+        self._held: dict[str, Number] = {}  # values since the last message of that name
         self._held_evaluation: Optional[dict[str, Any]] = None
-        self._evaluations, self._evaluated_at = 0, 0.0
+        self._evaluations, self._evaluated_at, self._reports = 0, 0.0, 0
         self.failed = self._closed = False
         self.before_end: list[Callable[[], None]] = []  # report what is left: at a stop, and at the end of the process
         self._rows: Any = None
@@ -218,13 +218,14 @@ class LoggedRun:
     # Numbers.
 
     def log(self, step: int, values: Mapping[str, Number], stops: bool = True) -> None:
-        """Writes and reports a row of numbers. Where the agent has asked the trial to end, ends the process (exit code 75), unless
-        `stops` is False."""
+        """Writes and reports a row of numbers. Steps never fall, because a history takes a smaller step for a training that continues from
+        there: a row of an earlier step goes behind the last one. Where the agent has asked the trial to end, ends the process (exit code
+        75), unless `stops` is False."""
         if os.getpid() != self._process or not values:
             return
-        step = max(0, int(step))
         with self._lock:
-            self.last_step = max(self.last_step, step)
+            step = max(0, int(step)) if step >= self.last_step else self.last_step + 1
+            self.last_step = step
             judged = self.metric in values if self.metric else self.in_trial
             self._write("eval" if judged else "train", step, values)
             if self._trial is not None:
@@ -264,7 +265,7 @@ class LoggedRun:
         self._evaluations += 1
         message = {"type": "evaluation", "step": step, "iteration": self._evaluations, "metrics": self._fitting(values)}
         now = time.monotonic()
-        if self._evaluations > FREE_EVALUATIONS and now - self._evaluated_at < EVALUATION_INTERVAL:
+        if self._evaluations > FREE_MESSAGES and now - self._evaluated_at < EVALUATION_INTERVAL:
             self._held_evaluation = message
             return
         self._held_evaluation, self._evaluated_at = None, now
@@ -272,25 +273,25 @@ class LoggedRun:
 
     def _report(self, step: int, values: Mapping[str, Number]) -> None:
         now = time.monotonic()
-        due = {name: value for name, value in values.items() if now - self._sent_at.get(name, -1e9) >= VALUE_INTERVAL}
+        self._reports += 1
+        free = self._reports <= FREE_MESSAGES
+        due = {name: value for name, value in values.items() if free or now - self._sent_at.get(name, -1e9) >= VALUE_INTERVAL}
         for name, value in values.items():
             if name in due:
                 self._held.pop(name, None)
                 self._sent_at[name] = now
             else:
-                self._held[name] = (step, value)
+                self._held[name] = value
         if due:
             self._send({"type": "progress", "step": step, "values": self._fitting(due)})
 
     def _send_held(self) -> None:
-        by_step: dict[int, dict[str, Number]] = {}
-        for name, (step, value) in self._held.items():
-            by_step.setdefault(step, {})[name] = value
-        for step in sorted(by_step):
-            self._send({"type": "progress", "step": step, "values": self._fitting(by_step[step])})
-        self._held.clear()
+        step = max(0, self.last_step)
+        if self._held:
+            self._send({"type": "progress", "step": step, "values": self._fitting(self._held)})
+            self._held.clear()
         if self._held_evaluation is not None:
-            self._send(self._held_evaluation)
+            self._send({**self._held_evaluation, "step": step})
             self._held_evaluation = None
 
     # The end.

@@ -19,7 +19,8 @@ from .tracking import MlflowClient
 __version__ = "2.20.0+foretime"
 
 _stack: list[Run] = []
-_state: dict[str, Any] = {"experiment": "Default", "uri": "", "last": None, "number": 0}
+_runs: dict[str, Run] = {}
+_state: dict[str, Any] = {"experiment": "Default", "uri": "", "last": None}
 
 
 def set_tracking_uri(uri: Any) -> None:
@@ -68,11 +69,16 @@ def start_run(run_id: Optional[str] = None, experiment_id: Optional[str] = None,
     if _stack and not nested:
         raise MlflowException(f"Run with UUID {_stack[-1].info.run_id} is already active. To start a new run, first end the current run with "
                               "mlflow.end_run(). To start a nested run, call start_run with nested=True")
-    _state["number"] += 1
-    run = new_run(run_name, _stack[0] if _stack else None, str(experiment_id or _state["experiment"]), _state["number"])
-    run.data.tags.update({str(name): str(value) for name, value in (tags or {}).items()})
+    run = _new(run_name, _stack[0] if _stack else None, str(experiment_id or _state["experiment"]), tags)
     _stack.append(run)
     _state["last"] = run
+    return run
+
+
+def _new(name: Optional[str], parent: Optional[Run], experiment: str, tags: Optional[Mapping[str, Any]]) -> Run:
+    run = new_run(name or (tags or {}).get("mlflow.runName"), parent, experiment, len(_runs))
+    run.data.tags.update({str(key): str(value) for key, value in (tags or {}).items()})
+    _runs[run.info.run_id] = run
     run.describe()
     return run
 
@@ -96,9 +102,8 @@ def last_active_run() -> Optional[Run]:
 
 def get_run(run_id: str) -> Run:
     """Returns a run of this process."""
-    for run in (*_stack, *filter(None, [_state["last"]])):
-        if run.info.run_id == run_id:
-            return run
+    if run_id in _runs:
+        return _runs[run_id]
     raise MlflowException(f"Run {run_id!r} not found: Foretime keeps the runs of this process")
 
 

@@ -48,7 +48,7 @@ class Run:
     def __init__(self, logged: LoggedRun, name: str, parent: Optional[Run], experiment: str, number: int) -> None:
         self._logged, self._parent = logged, parent
         base = logged.job or logged.directory.name
-        self.info = RunInfo(base if parent is None else f"{base}-{number}", name, (logged.files / "artifacts").as_uri(), experiment)
+        self.info = RunInfo(f"{base}-{number}" if number else base, name, (logged.files / "artifacts").as_uri(), experiment)
         self.data = RunData()
         self._steps: dict[str, int] = {}
         self._rows: dict[int, dict[str, Number]] = {}
@@ -108,7 +108,6 @@ class Run:
             self._logged.result(self.data.metrics)
         if not self._logged.in_trial:
             self._logged.close()
-            self._logged.say(f"run {self.info.run_name}: metrics.jsonl and files are in {self._logged.directory}")
 
     # Files.
 

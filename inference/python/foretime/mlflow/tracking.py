@@ -28,10 +28,10 @@ class MlflowClient:
         return entities.Experiment(str(experiment_id))
 
     def create_run(self, experiment_id: Any = None, start_time: Any = None, tags: Any = None, run_name: Optional[str] = None) -> Run:
-        """Starts a run; within an active one, a nested run."""
+        """Starts a run, which is not the active one."""
         from .. import mlflow
 
-        return mlflow.start_run(run_name=run_name, nested=bool(mlflow.active_run()), tags=tags)
+        return mlflow._new(run_name, None, str(experiment_id or "Default"), tags)
 
     def get_run(self, run_id: str) -> Run:
         """Returns a run of this process."""
@@ -79,7 +79,7 @@ class MlflowClient:
         run = self.get_run(run_id)
         if run in mlflow._stack:
             mlflow._stack.remove(run)
-            run.end(status or "FINISHED")
+        run.end(status or "FINISHED")
 
     def search_runs(self, *arguments: Any, **options: Any) -> list[Any]:
         """Returns no runs."""

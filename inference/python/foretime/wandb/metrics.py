@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import fnmatch
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Optional, Union
 
 from ..logged_run import Number
@@ -44,6 +44,12 @@ class Metrics:
         if name in self._defined:
             return self._defined[name]
         return next((metric for pattern, metric in self._defined.items() if "*" in pattern and fnmatch.fnmatchcase(name, pattern)), None)
+
+    def step_of(self, row: Mapping[str, Number]) -> Optional[int]:
+        """Returns the row's step where one metric is the step of all others, as Lightning's logger has it."""
+        everything = self._defined.get("*")
+        step = row.get(everything.step_metric) if everything is not None and everything.step_metric else None
+        return int(step) if step is not None and math.isfinite(step) and step >= 0 else None
 
     def note(self, name: str, value: Number) -> None:
         """Takes a logged value into the summary."""

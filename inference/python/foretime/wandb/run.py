@@ -62,11 +62,10 @@ class Run:
         self._described_at = 0.0
         logged.before_end.append(self._report_summary)
         free = bool(options.get("allow_val_change"))
-        self.config._bind(lambda text, once: logged.say(text, once), True)
         self.config._lock(logged.parameters)
         kept, left_out = options.get("config_include_keys"), options.get("config_exclude_keys") or ()
-        self.config.update({name: value for name, value in items_of(options.get("config")).items()
-                            if name not in left_out and (kept is None or name in kept)})
+        self.config.setdefaults({name: value for name, value in items_of(options.get("config")).items()
+                                 if name not in left_out and (kept is None or name in kept)})
         self.config._bind(lambda text, once: logged.say(text, once), free)
 
     def __repr__(self) -> str:
@@ -173,7 +172,8 @@ class Run:
         if others:
             self._keep(others)
         self._describe()
-        self._logged.log(self._offset + self._step, numbers)
+        step = self._metrics.step_of(numbers)
+        self._logged.log(self._offset + (self._step if step is None else step), numbers)
 
     def _keep(self, others: Mapping[str, Any]) -> None:
         """Writes what are no numbers to files."""
@@ -205,7 +205,7 @@ class Run:
 
     def define_metric(self, name: str, step_metric: Any = None, step_sync: Optional[bool] = None, hidden: Optional[bool] = None,
                       summary: Optional[Union[str, Sequence[str]]] = None, goal: Optional[str] = None, overwrite: Optional[bool] = None) -> Metric:
-        """Says what the summary has of a metric. `step_metric` has no effect."""
+        """Says what the summary has of a metric. `step_metric` counts for the name * alone."""
         return self._metrics.define(name, step_metric, summary, goal, bool(hidden))
 
     def _numbers_of_summary(self) -> dict[str, Number]:
@@ -255,8 +255,6 @@ class Run:
             wandb.run = None
         if not self._logged.in_trial:
             self._logged.close()
-            if not self.disabled and not quiet:
-                self._logged.say(f"run {self.name}: metrics.jsonl and files are in {self._logged.directory}")
 
     def join(self, exit_code: Optional[int] = None) -> None:
         """W&B's older name of finish."""

@@ -69,6 +69,7 @@ def agent(sweep_id: str, function: Optional[Callable[[], Any]] = None, entity: O
 
 def _with_count(config: Mapping[str, Any], count: Optional[int]) -> dict[str, Any]:
     content = {key: value for key, value in config.items() if key not in ("program", "command")}
+    content.setdefault("name", content.get("project") or pathlib.Path(sys.argv[0] or "sweep").stem)
     if count is not None:
         content["run_cap"] = min(count, int(content.get("run_cap") or count))
     elif "run_cap" not in content and content.get("method") != "grid":
@@ -166,8 +167,10 @@ def _run_by_queue(config: Mapping[str, Any], function: Callable[[], Any], count:
                 with _environment(request.environment):
                     code = _call(function)
                 request.answer(code)
-        except BaseException:
+        except BaseException as end:
+            queue.cancel(submitted["sweep"])  # no other process can call the function
             worker.terminate()
             worker.wait()
-            raise
+            if not isinstance(end, KeyboardInterrupt):
+                raise
         print(f"foretime: sweep {submitted['sweep']}: foretime leaderboard, foretime board", file=sys.stderr, flush=True)
