@@ -198,9 +198,7 @@ std::vector<std::string> program_words(const Lease& lease, const Parameters& par
       {"resume", place.resume.empty() ? nlohmann::json() : nlohmann::json(place.resume.string())},
       {"sweep", lease.spec.sweep},
       {"metric", lease.spec.metric},
-      {"goal", lease.spec.metric.empty() ? ""
-               : lease.spec.maximize     ? "maximize"
-                                         : "minimize"}};
+      {"goal", lease.spec.maximize ? "maximize" : "minimize"}};
   write_whole(place.folder / kTrialFile, told.dump(2) + "\n");
   auto words = or_unusable([&] {
     return arguments_of(trial, parameters, program.string(), arguments.string(),
@@ -209,13 +207,9 @@ std::vector<std::string> program_words(const Lease& lease, const Parameters& par
   if (trial.stdout_pattern.empty()) return words;
   if (options.compat.empty())
     throw NodeError("metric_from: the Python package of Foretime is missing next to this agent's program");
-  return with_printed_metric(trial, lease.spec.metric, options.compat, std::move(words));
-}
-
-/// Returns the PYTHONPATH of a user's program: the agent's own, then the modules in place of wandb, mlflow and optuna.
-std::string python_path(const fs::path& compat) {
-  const char* own = std::getenv("PYTHONPATH");
-  return own == nullptr || *own == '\0' ? compat.string() : fmt::format("{}:{}", own, compat.string());
+  words.insert(words.begin(), {"/usr/bin/env", "python3", (options.compat / "foretime_metric.py").string(), "--metric",
+                               lease.spec.metric, "--stdout", trial.stdout_pattern, "--"});
+  return words;
 }
 
 /// The run directory of the job that this one acts on.
@@ -434,7 +428,10 @@ SupervisedProcess::Options attempt_command(const Lease& lease, const Parameters&
   if (own_program) {
     process.environment["FORETIME_TRIAL"] = (place.folder / kTrialFile).string();
     process.environment.emplace("PYTHONUNBUFFERED", "1");
-    if (!options.compat.empty()) process.environment["PYTHONPATH"] = python_path(options.compat);
+    const char* own_path = std::getenv("PYTHONPATH");
+    if (!options.compat.empty())
+      process.environment["PYTHONPATH"] =
+          (own_path == nullptr ? "" : std::string(own_path) + ":") + options.compat.string();
   }
   if ((resources.ranks > 1 || !options.hosts.empty()) && spec.kind != JobKind::export_ &&
       options.launcher.may_leave_host())

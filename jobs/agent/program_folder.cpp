@@ -3,20 +3,15 @@
 #include <system_error>
 
 namespace foretime::jobs {
-namespace {
-
-constexpr int kFoldersAbove = 5;  // from build/release/cli up to the source tree, and one more
-constexpr const char* kPackages[] = {"share/foretime/python", "lib/python3/dist-packages", "inference/python"};
-
-}  // namespace
 
 std::filesystem::path compat_folder(const std::filesystem::path& program) {
+  constexpr int kFoldersAbove = 4;  // from build/release/cli up to the source tree
   auto folder = program.parent_path();
-  for (int above = 0; above < kFoldersAbove && folder.has_relative_path(); ++above, folder = folder.parent_path()) {
-    for (const auto* package : kPackages) {
-      auto compat = folder / package / "foretime" / "compat";
+  for (int above = 0; above < kFoldersAbove; ++above, folder = folder.parent_path()) {
+    for (const auto* package : {"share/foretime/python", "lib/python3/dist-packages", "inference/python"}) {
       std::error_code failure;
-      if (std::filesystem::is_regular_file(compat / "wandb" / "__init__.py", failure)) return compat;
+      auto compat = folder / package / "foretime" / "compat";
+      if (std::filesystem::is_directory(compat, failure)) return compat;
     }
   }
   return {};

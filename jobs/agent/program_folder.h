@@ -8,9 +8,8 @@
 
 namespace foretime::jobs {
 
-/// Returns the folder from which `import wandb`, `import mlflow` and `import optuna` give Foretime's modules
-/// (inference/python/foretime/compat): that of the installation, or of the source tree, of the executable `program`.
-/// Returns empty if neither exists.
+/// Returns the folder from which Python's `import wandb` takes Foretime's module (inference/python/foretime/compat):
+/// that of the installation or source tree of the executable `program`; empty without any.
 std::filesystem::path compat_folder(const std::filesystem::path& program);
 
 /// Knows the folder of `foretime agent --programs` and which programs of jobs are missing there. A job with a missing

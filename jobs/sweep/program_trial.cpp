@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <iterator>
 #include <utility>
 
 #include <fmt/format.h>
@@ -170,21 +169,6 @@ std::string word_fault(const std::string& word) {
         name, fmt::join(kFilledWords, "}, ${"));
   }
   return "";
-}
-
-std::string pattern_fault(const std::string& pattern) {
-  if (pattern.find('\0') != std::string::npos) return "found a zero byte";
-  if (pattern.find('(') == std::string::npos)
-    return "found no group, expected one around the number: 'val_loss ([0-9.e+-]+)'";
-  return "";
-}
-
-std::vector<std::string> with_printed_metric(const ProgramTrial& trial, const std::string& metric,
-                                             const std::filesystem::path& compat, std::vector<std::string> words) {
-  std::vector<std::string> command = {"/usr/bin/env", "python3", (compat / "foretime_metric.py").string()};
-  command.insert(command.end(), {"--metric", metric, "--stdout", trial.stdout_pattern, "--"});
-  command.insert(command.end(), std::make_move_iterator(words.begin()), std::make_move_iterator(words.end()));
-  return command;
 }
 
 std::string parameter_text(const configs::YamlEntry& entry) {

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <filesystem>
 #include <functional>
 #include <string>
 #include <vector>
@@ -42,13 +41,6 @@ std::string word_fault(const std::string& word);
 std::string parameter_text(const configs::YamlEntry& entry);
 /// Parses the text of parameter_text(): null, bool, number, text, list or map.
 nlohmann::json value_of(const std::string& text);
-
-/// Returns why a pattern of `metric_from` is invalid, as far as this can be seen without Python; empty if it is valid.
-std::string pattern_fault(const std::string& pattern);
-/// Returns the command line that runs `words` and reports the metric that they print. `compat` is the folder of
-/// AgentOptions::compat.
-std::vector<std::string> with_printed_metric(const ProgramTrial& trial, const std::string& metric,
-                                             const std::filesystem::path& compat, std::vector<std::string> words);
 
 /// Returns the values that the program receives: {"optimizer": {"lr": 0.1}, "epochs": 3}
 nlohmann::json values_of(const ProgramTrial& trial, const Parameters& parameters);

@@ -158,6 +158,8 @@ class DocumentReader {
     } else if (key == "scheduler") {
       for (const YamlEntry& item : items_of(entry, origin_, "scheduler.", {"num_workers", "resource", "resource_args"}))
         warn(item, "has no meaning here: agents take as many trials at once as fit them");
+    } else if (key == "metric_from" && !document_.program) {
+      fail(entry, "is for a sweep of a program: foretime train reports its metrics");
     } else if (key == "metrics") {
       fail(entry, "is not supported: expected one metric, and one of the methods grid, random and bayes");
     } else if (std::find(kWithoutMeaning.begin(), kWithoutMeaning.end(), key) != kWithoutMeaning.end()) {
@@ -170,22 +172,14 @@ class DocumentReader {
   void read_program(const std::map<std::string, YamlEntry>& entries) {
     const auto program = entries.find("program"), command = entries.find("command");
     if (entries.contains("settings")) {
-      for (const auto& found : {program, command, entries.find("metric_from")}) {
+      for (const auto& found : {program, command}) {
         if (found != entries.end())
           warn(found->second, "has no meaning beside settings: every trial runs foretime train");
       }
       return;
     }
-    const auto printed = entries.find("metric_from");
-    if (program == entries.end() && command == entries.end()) {
-      if (printed != entries.end()) fail(printed->second, "is for a sweep of a program, and this file names none");
-      return;
-    }
+    if (program == entries.end() && command == entries.end()) return;
     ProgramTrial trial{program == entries.end() ? "" : text_in(program->second, Limits::kPath), default_command(), {}};
-    if (printed != entries.end()) {
-      trial.stdout_pattern = read_pattern(printed->second);
-      if (!entries.contains("metric")) fail(printed->second, "needs metric, whose values it reads");
-    }
     if (command != entries.end()) {
       const YamlEntry& words = command->second;
       if (!words.node.IsSequence() || words.node.size() > kMostWords)
@@ -210,17 +204,13 @@ class DocumentReader {
                  "is for trials of foretime train, and this sweep has a program: {}",
                  of_training == std::string("seeds") ? "sweep a parameter of the program for seeds" : "leave it out"));
     }
-    document_.program = std::move(trial);
-  }
-
-  std::string read_pattern(const YamlEntry& printed) const {
-    std::string pattern;
-    for (const YamlEntry& item : items_of(printed, origin_, "metric_from.", {"stdout"})) {
-      pattern = text_in(item, kLongestPattern);
-      if (const auto fault = pattern_fault(pattern); !fault.empty()) fail(item, fault);
+    if (const auto printed = entries.find("metric_from"); printed != entries.end()) {
+      for (const YamlEntry& item : items_of(printed->second, origin_, "metric_from.", {"stdout"}))
+        trial.stdout_pattern = text_in(item, kLongestPattern);
+      if (trial.stdout_pattern.find('(') == std::string::npos || !entries.contains("metric"))
+        fail(printed->second, "expected {stdout: 'val_loss ([0-9.e+-]+)'}, with a group around the number, and metric");
     }
-    if (pattern.empty()) fail(printed, "found no stdout, expected a pattern: {stdout: 'val_loss ([0-9.e+-]+)'}");
-    return pattern;
+    document_.program = std::move(trial);
   }
 
   void read_rename(const YamlEntry& rename) {
