@@ -64,7 +64,15 @@ class ForetimeLogger(_Logger):  # type: ignore[misc]
         """The run's directory, where Lightning puts checkpoints."""
         return str(self.experiment.directory)
 
-    root_dir = log_dir = save_dir
+    @property
+    def root_dir(self) -> str:
+        """The run's directory."""
+        return self.save_dir
+
+    @property
+    def log_dir(self) -> str:
+        """The run's directory."""
+        return self.save_dir
 
     @property
     def group_separator(self) -> str:

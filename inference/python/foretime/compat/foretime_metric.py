@@ -97,7 +97,8 @@ def main(words: "list[str]") -> int:
     if asked:
         return 75
     if code < 0:  # ends as the program did
-        signal.signal(-code, signal.SIG_DFL)
+        if -code not in (signal.SIGKILL, signal.SIGSTOP):
+            signal.signal(-code, signal.SIG_DFL)
         os.kill(os.getpid(), -code)
     return code
 

@@ -103,7 +103,10 @@ class Run:
         """The address of the folder of runs; None outside of a sweep."""
         return self.project_url if self.sweep_id else None
 
-    config_static = property(lambda self: self.config)
+    @property
+    def config_static(self) -> Config:
+        """The config."""
+        return self.config
 
     def get_url(self) -> str:
         """Returns the address of the run's folder."""
