@@ -19,6 +19,7 @@ sys.path.insert(0, str(PACKAGE))
 os.environ["FORETIME_PROGRAM"] = os.environ["FORETIME"]
 
 import foretime  # noqa: E402
+from foretime.ignored import Ignored  # noqa: E402
 from foretime.logged_run import flat_items, number_of  # noqa: E402
 
 LIMIT = 1200
@@ -652,7 +653,7 @@ class Values(unittest.TestCase):
 
         for value, number in ((1, 1), (True, 1), (0.5, 0.5), (np.float32(0.5), 0.5), (np.int64(3), 3), (np.array(2.0), 2.0), (np.array([2]), 2)):
             self.assertEqual((number_of(value), type(number_of(value))), (number, type(number)), repr(value))
-        for value in (None, "1", [1], (1,), {"a": 1}, np.arange(2), object()):
+        for value in (None, "1", [1], (1,), {"a": 1}, np.arange(2), object(), Ignored()):
             self.assertIsNone(number_of(value), repr(value))
         self.assertEqual(flat_items({"a": {"b": 1, "c": {"d": 2}}, "e": {}}), {"a.b": 1, "a.c.d": 2, "e": {}})
 

@@ -56,7 +56,7 @@ def number_of(value: Any) -> Optional[Number]:
             continue
         if isinstance(found, (bool, int, float)):
             return number_of(found)
-        if method == "numpy":
+        if method == "numpy" and hasattr(found, "dtype") and type(found) is not type(value):
             return number_of(found)
     return None
 
@@ -168,9 +168,11 @@ class LoggedRun:
         self._owner = open(self.directory / "reports.lock", "a", encoding="utf-8")  # pylint: disable=consider-using-with
         try:
             fcntl.flock(self._owner, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+        except BlockingIOError:
             self._owner.close()
             self._owner = None
+        except OSError:  # a file system without locks: one process is the rule
+            pass
         return self._owner is not None
 
     # Files.

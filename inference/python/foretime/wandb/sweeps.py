@@ -1,12 +1,13 @@
 """wandb.sweep and wandb.agent(function): a sweep whose trials are calls of a function in this process.
 
 In a trial of Foretime the agent calls the function once, with the trial's parameters. By hand the trials come from Foretime's queue where the
-program `foretime` is found (relay.py), so that bayes and early stopping work; otherwise grid and random searches are drawn here.
+program `foretime` and NumPy are found (relay.py), so that bayes and early stopping work; otherwise grid and random searches are drawn here.
 """
 from __future__ import annotations
 
 import contextlib
 import hashlib
+import importlib
 import itertools
 import json
 import os
@@ -61,7 +62,8 @@ def agent(sweep_id: str, function: Optional[Callable[[], Any]] = None, entity: O
         return
     try:
         programs.find_program()
-    except FileNotFoundError:
+        importlib.import_module("numpy")  # of foretime.Queue
+    except (FileNotFoundError, ModuleNotFoundError):
         _run_here(config, function, count)
     else:
         _run_by_queue(config, function, count)
@@ -114,7 +116,7 @@ def _run_here(config: Mapping[str, Any], function: Callable[[], Any], count: Opt
     """Draws the trials in this process."""
     content = _with_count(config, count)
     if content.get("method") == "bayes":
-        print("foretime: agent: bayes needs the program foretime: draws at random", file=sys.stderr)
+        print("foretime: agent: bayes needs the program foretime and NumPy: draws at random", file=sys.stderr)
     drawn = search.combinations(content) if content.get("method") == "grid" else search.draws(content)
     with tempfile.TemporaryDirectory(prefix="foretime-sweep-") as folder:
         for number, parameters in enumerate(itertools.islice(drawn, content.get("run_cap"))):
