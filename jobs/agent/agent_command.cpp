@@ -431,7 +431,7 @@ SupervisedProcess::Options attempt_command(const Lease& lease, const Parameters&
     const char* own_path = std::getenv("PYTHONPATH");
     if (!options.compat.empty())
       process.environment["PYTHONPATH"] =
-          (own_path == nullptr ? "" : std::string(own_path) + ":") + options.compat.string();
+          (own_path == nullptr || *own_path == '\0' ? "" : std::string(own_path) + ":") + options.compat.string();
   }
   if ((resources.ranks > 1 || !options.hosts.empty()) && spec.kind != JobKind::export_ &&
       options.launcher.may_leave_host())

@@ -5,7 +5,7 @@
 namespace foretime::jobs {
 
 std::filesystem::path compat_folder(const std::filesystem::path& program) {
-  constexpr int kFoldersAbove = 4;  // from build/release/cli up to the source tree
+  constexpr int kFoldersAbove = 4;  // build/release/cli is three below the source tree
   auto folder = program.parent_path();
   for (int above = 0; above < kFoldersAbove; ++above, folder = folder.parent_path()) {
     for (const auto* package : {"share/foretime/python", "lib/python3/dist-packages", "inference/python"}) {
