@@ -21,6 +21,7 @@
 #include "jobs/agent/gpus.h"
 #include "jobs/agent/host_watch.h"
 #include "jobs/agent/old_attempts.h"
+#include "jobs/agent/program_folder.h"
 #include "jobs/agent/world.h"
 #include "jobs/error.h"
 #include "jobs/progress/tcp.h"
@@ -197,6 +198,7 @@ void run(AgentCommandOptions& options, int& exit_code) {
   // One that ends when there is no work has none where nothing was submitted: a mistyped --runs makes no folder.
   if (!options.agent.until_empty) std::filesystem::create_directories(options.queue.runs, failure);
   if (!options.programs.empty()) options.agent.roots.programs = existing("--programs", options.programs);
+  options.agent.compat = jobs::compat_folder(std::filesystem::read_symlink("/proc/self/exe", failure));
   for (const auto& root : options.data_roots) options.agent.roots.data.push_back(existing("--data-root", root));
   options.agent.lease_term = milliseconds_of(options.lease_seconds);
   const auto store = jobs::store_address(options.artifacts);

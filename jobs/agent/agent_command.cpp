@@ -192,12 +192,21 @@ std::vector<std::string> program_words(const Lease& lease, const Parameters& par
       {"trial", lease.spec.trial},
       {"parameters", values},
       {"directory", place.folder.string()},
-      {"resume", place.resume.empty() ? nlohmann::json() : nlohmann::json(place.resume.string())}};
+      {"resume", place.resume.empty() ? nlohmann::json() : nlohmann::json(place.resume.string())},
+      {"sweep", lease.spec.sweep},
+      {"metric", lease.spec.metric},
+      {"goal", lease.spec.maximize ? "maximize" : "minimize"}};
   write_whole(place.folder / kTrialFile, told.dump(2) + "\n");
-  return or_unusable([&] {
+  auto words = or_unusable([&] {
     return arguments_of(trial, parameters, program.string(), arguments.string(),
                         [](const char* name) -> const char* { return std::getenv(name); });
   });
+  if (trial.stdout_pattern.empty()) return words;
+  if (options.compat.empty())
+    throw NodeError("metric_from: the Python package of Foretime is missing next to this agent's program");
+  words.insert(words.begin(), {"/usr/bin/env", "python3", (options.compat / "foretime_metric.py").string(), "--metric",
+                               lease.spec.metric, "--stdout", trial.stdout_pattern, "--"});
+  return words;
 }
 
 /// The run directory of the job that this one acts on.
@@ -413,6 +422,10 @@ SupervisedProcess::Options attempt_command(const Lease& lease, const Parameters&
   if (own_program) {
     process.environment["FORETIME_TRIAL"] = (place.folder / kTrialFile).string();
     process.environment.emplace("PYTHONUNBUFFERED", "1");
+    const char* own_path = std::getenv("PYTHONPATH");
+    if (!options.compat.empty())
+      process.environment["PYTHONPATH"] =
+          (own_path == nullptr || *own_path == '\0' ? "" : std::string(own_path) + ":") + options.compat.string();
   }
   if ((resources.ranks > 1 || !options.hosts.empty()) && spec.kind != JobKind::export_ &&
       options.launcher.may_leave_host())

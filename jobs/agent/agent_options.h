@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <cstdlib>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -76,7 +77,8 @@ struct AgentOptions {
   int64_t max_jobs = 0;           // jobs at the same time; 0: as many as fit
   AllowedRoots roots;
   Launcher launcher{"auto"};
-  std::string program;  // foretime executable that runs jobs; empty: /proc/self/exe
+  std::string program;           // foretime executable that runs jobs; empty: /proc/self/exe
+  std::filesystem::path compat;  // folder of the Python modules wandb, mlflow and optuna (compat_folder); empty: none
   Milliseconds lease_term{30000};
   double stall_seconds = 600;       // a job without progress for this long is killed and retried
   double stop_grace_seconds = 120;  // between a request to stop and SIGTERM

@@ -4,6 +4,19 @@
 
 namespace foretime::jobs {
 
+std::filesystem::path compat_folder(const std::filesystem::path& program) {
+  constexpr int kFoldersAbove = 4;  // build/release/cli is three below the source tree
+  auto folder = program.parent_path();
+  for (int above = 0; above < kFoldersAbove; ++above, folder = folder.parent_path()) {
+    for (const auto* package : {"share/foretime/python", "lib/python3/dist-packages", "inference/python"}) {
+      std::error_code failure;
+      auto compat = folder / package / "foretime" / "compat";
+      if (std::filesystem::is_directory(compat, failure)) return compat;
+    }
+  }
+  return {};
+}
+
 bool ProgramFolder::note_missing(const std::string& key, const std::filesystem::path& program) {
   return missing_.insert_or_assign(key, program).second;
 }

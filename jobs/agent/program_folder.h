@@ -8,6 +8,10 @@
 
 namespace foretime::jobs {
 
+/// Returns the folder from which Python's `import wandb` takes Foretime's module (inference/python/foretime/compat):
+/// that of the installation or source tree of the executable `program`; empty without any.
+std::filesystem::path compat_folder(const std::filesystem::path& program);
+
 /// Knows the folder of `foretime agent --programs` and which programs of jobs are missing there. A job with a missing
 /// program is given back and left to other agents until the program appears.
 class ProgramFolder {

@@ -119,13 +119,16 @@ std::string argument_text(const std::string& text) {
 bool runs_program(const std::string& settings) { return settings.starts_with("{\"command\":"); }
 
 std::string to_settings(const ProgramTrial& trial) {
-  return Json{{"command", trial.command}, {"nested", trial.nested}, {"program", trial.program}}.dump();
+  Json json{{"command", trial.command}, {"nested", trial.nested}, {"program", trial.program}};
+  if (!trial.stdout_pattern.empty()) json["metric_from"] = trial.stdout_pattern;
+  return json.dump();
 }
 
 ProgramTrial parse_program(const std::string& settings) {
   const Json json = Json::parse(settings, nullptr, false);
   try {
-    ProgramTrial trial{json.at("program"), json.at("command"), json.at("nested")};
+    ProgramTrial trial{json.at("program"), json.at("command"), json.at("nested"),
+                       json.value("metric_from", std::string())};
     for (const std::string& word : trial.command)
       if (const auto fault = word_fault(word); !fault.empty()) throw JobsError("command: {}", fault);
     return trial;

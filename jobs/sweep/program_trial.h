@@ -17,6 +17,7 @@ struct ProgramTrial {
   std::string program;               // relative to an agent's --programs; may be empty if `command` has no ${program}
   std::vector<std::string> command;  // words; some are ${…}, see arguments_of
   std::vector<std::string> nested;   // keys whose parameters are nested in JSON: "optimizer" of optimizer.lr
+  std::string stdout_pattern = {};   // regular expression of Python for the metric in printed lines; empty: none
   bool operator==(const ProgramTrial&) const = default;
 };
 

@@ -28,6 +28,7 @@ const std::vector<std::string> kCommandLine = {"run_cap",  "name",     "seed",  
 const std::vector<std::string> kWithoutMeaning = {"project",    "entity", "description", "controller",
                                                   "apiVersion", "kind",   "job",         "image_uri"};
 constexpr int64_t kMostWords = 1000;
+constexpr size_t kLongestPattern = 2000;
 
 class DocumentReader {
  public:
@@ -39,9 +40,10 @@ class DocumentReader {
   SweepDocument read(const std::string& yaml, const std::vector<std::string>& overrides) {
     YamlEntry root{"", configs::parse_yaml(yaml, origin_), origin_};
     remove_extensions(root.node);
-    std::vector<std::string> known = {
-        "method", "metric", "parameters", "run_cap",  "early_terminate", "name",    "settings", "overrides", "seed",
-        "seeds",  "then",   "resources",  "priority", "max_attempts",    "program", "command",  "rename"};
+    std::vector<std::string> known = {"method",  "metric",    "parameters", "run_cap",      "early_terminate",
+                                      "name",    "settings",  "overrides",  "seed",         "seeds",
+                                      "then",    "resources", "priority",   "max_attempts", "program",
+                                      "command", "rename",    "metric_from"};
     known.insert(known.end(), kWithoutMeaning.begin(), kWithoutMeaning.end());
     known.insert(known.end(), {"scheduler", "metrics"});
     std::map<std::string, YamlEntry> entries;
@@ -151,6 +153,8 @@ class DocumentReader {
     } else if (key == "scheduler") {
       for (const YamlEntry& item : items_of(entry, origin_, "scheduler.", {"num_workers", "resource", "resource_args"}))
         warn(item, "has no meaning here: agents take as many trials at once as fit them");
+    } else if (key == "metric_from" && !document_.program) {
+      fail(entry, "is for a sweep of a program: foretime train reports its metrics");
     } else if (key == "metrics") {
       fail(entry, "is not supported: expected one metric, and one of the methods grid, random and bayes");
     } else if (std::find(kWithoutMeaning.begin(), kWithoutMeaning.end(), key) != kWithoutMeaning.end()) {
@@ -193,6 +197,12 @@ class DocumentReader {
              fmt::format(
                  "is for trials of foretime train, and this sweep has a program: {}",
                  of_training == std::string("seeds") ? "sweep a parameter of the program for seeds" : "leave it out"));
+    if (const auto printed = entries.find("metric_from"); printed != entries.end()) {
+      for (const YamlEntry& item : items_of(printed->second, origin_, "metric_from.", {"stdout"}))
+        trial.stdout_pattern = text_in(item, kLongestPattern);
+      if (trial.stdout_pattern.find('(') == std::string::npos || !entries.contains("metric"))
+        fail(printed->second, "expected {stdout: 'val_loss ([0-9.e+-]+)'}, with a group around the number, and metric");
+    }
     document_.program = std::move(trial);
   }
 

@@ -97,6 +97,26 @@ class ProgramSweepsTest(QueueTest):
         again = self.foretime("submit", "sweep.yaml")
         self.assertRegex(again, f"0 jobs added, 8 were there already\n8 of them ended without success.*foretime retry {sweep}")
 
+    def test_a_script_of_wandb_reports_as_it_is(self):
+        self.write("train.py", "import wandb\nwandb.init(config={'mode': 'x'})\nfor epoch in range(2):\n"
+                               "    wandb.log({'loss': 1})\n    wandb.log({'val_loss': len(wandb.config.mode) + epoch})\n")
+        self.write("sweep.yaml", SWEEP.replace("nan, inf, none, extra, text, bool, many, float_step", "none, extra"))
+        sweep = self.submit()
+        self.foretime("agent", "--until-empty", "--programs", ".")
+        jobs = self.by_mode(sweep)
+        self.assertEqual({mode: (job["state"], job["objective"]) for mode, job in jobs.items()}, {"none": ("succeeded", 5), "extra": ("succeeded", 6)})
+        self.assertEqual(json.loads(self.foretime("history", jobs["none"]["id"], "--json"))["val_loss"]["values"], [4, 5])
+
+    def test_printed_metrics_are_read(self):
+        self.write("train.py", "for epoch in range(3):\n    print('epoch', epoch, 'val_loss', 1 / (epoch + 1), flush=True)\n")
+        self.write("sweep.yaml", SWEEP.replace("nan, inf, none, extra, text, bool, many, float_step", "none")
+                   + "metric_from: {stdout: 'val_loss ([0-9.e+-]+)'}\n")
+        sweep = self.submit()
+        self.foretime("agent", "--until-empty", "--programs", ".")
+        (job,) = self.jobs(sweep)
+        self.assertEqual((job["state"], job["objective"]), ("succeeded", 1 / 3))
+        self.assertIn("epoch 2", self.foretime("log", job["id"]))
+
     def test_the_program_may_be_beside_the_sweep_file_or_missing(self):
         (self.folder / "project").mkdir()
         for name in ("train.py", "sweep.yaml"):

@@ -25,7 +25,9 @@ import foretime  # noqa: E402
 # pyproject.toml.
 UNSEEN = r"""
 foretime\.(\w+\.)?(ArrayData|GraphData|Options)\.\w+
-foretime\.\w+\.(Callable|Iterable|Iterator|Mapping|Sequence|OrderedDict|TypeVar|dataclass|field)(\.\w+)?
+foretime(\.\w+)+\.(Callable|Iterable|Iterator|Mapping|Sequence|OrderedDict|TypeVar|dataclass|field|Namespace|ModuleType)(\.\w+)?
+foretime\.compat\.\w+\.take
+foretime\.wandb\.xgboost\.WandbCallback
 foretime\.(records\.)?Records\.(__match_args__|__replace__)
 foretime\.task_files\.Task\.(__match_args__|__replace__)
 foretime\.library\.Structure\.__getattr__

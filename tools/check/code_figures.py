@@ -112,9 +112,9 @@ def pages(tree):
 
 # name: (what it counts, limit or None, at most or at least, function of the tree that lists it)
 FIGURES = {
-    "lines": ("product lines of C++", 90920, lambda tree: lines(tree, tree.product(".h", ".cpp"))),
+    "lines": ("product lines of C++", 91540, lambda tree: lines(tree, tree.product(".h", ".cpp"))),
     "lua": ("lines of Lua", 1874, lambda tree: lines(tree, tree.product(".lua"))),
-    "words": ("words in hand-written pages", 54680, lambda tree: words(tree, pages(tree))),
+    "words": ("words in hand-written pages", 55010, lambda tree: words(tree, pages(tree))),
     "casts": ("lines with a static_cast", 329, lambda tree: matching(tree, tree.product(".h", ".cpp"), re.compile("static_cast"))),
     "row_bounds": ("expressions ptr[i] … ptr[i + 1]", 22, row_bounds),
     "completions": ("trailing comments that complete a name", 8,
@@ -125,8 +125,8 @@ FIGURES = {
                       lambda tree: matching(tree, tree.product(".h", ".cpp", ".lua"), PRIVATE_WORDS)),
     "citations": ("comments that cite what is not in the tree", 0,
                   lambda tree: matching(tree, tree.product(".h", ".cpp", ".lua", ".py"), CITATION, comments_only=True)),
-    "headers": ("headers", 331, lambda tree: [(name, 1) for name in tree.product(".h")]),
-    "headers_of_one": ("headers with one includer", 72, headers_of_one),
+    "headers": ("headers", 333, lambda tree: [(name, 1) for name in tree.product(".h")]),
+    "headers_of_one": ("headers with one includer", 74, headers_of_one),
     "checks": ("checks of invariants (at least)", -68,
                lambda tree: matching(tree, tree.product(".h", ".cpp"), re.compile(r"FORETIME_CHECK\(|fail_check\("))),
 }

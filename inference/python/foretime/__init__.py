@@ -8,6 +8,8 @@
   foretime.sweep(file), foretime.Queue()   sweeps and jobs; foretime.command(…) any other command
   foretime.pack_table(…), TableModel(…)    tables of measurements, and models of them
   foretime.Trial()                         makes any training script a trial of a sweep
+  foretime.wandb, .optuna, .mlflow         what scripts of W&B, Optuna and MLflow import in a trial (foretime.compat)
+  foretime.lightning.ForetimeLogger        a logger of Lightning
   foretime.auto_scheduler.ForetimeModel    cost model for TVM's auto_scheduler
   foretime.meta_schedule.ForetimeCostModel cost model for TVM's meta_schedule
 

@@ -3,14 +3,17 @@
 
 #include <gmock/gmock.h>
 
+#include "jobs/agent/program_folder.h"
 #include "jobs/sweep/program_trial.h"
 #include "tests/jobs/agent/agent_fixture.h"
+#include "tests/support/paths.h"
 
 namespace foretime::jobs {
 namespace {
 
 namespace fs = std::filesystem;
 using ::testing::AllOf;
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -106,6 +109,18 @@ TEST_F(ProgramJob, AGoodEndWithoutAResultIsFinalAndSaysWhatToAdd) {
                                        HasSubstr("\"val_loss\": value"), HasSubstr("metrics.jsonl"),
                                        HasSubstr("docs/reference/sweep-files.md"), HasSubstr("foretime retry")));
   EXPECT_THAT(job(other).error, HasSubstr("metric.name: val_loss is not among its metrics: loss"));
+}
+
+TEST_F(ProgramJob, APythonProgramFindsForetimesModulesAndItsMetric) {
+  options_.compat = compat_folder(testing::source_dir() / "build/release/cli/foretime");
+  EXPECT_EQ(options_.compat, testing::source_dir() / "inference/python/foretime/compat");
+  const auto id = submit_program("path.sh",
+                                 "echo path $PYTHONPATH\ncat $FORETIME_TRIAL\n"
+                                 "echo '{\"kind\":\"final\",\"step\":1,\"val_loss\":1}' > $run/metrics.jsonl\n");
+  run_all();
+  EXPECT_THAT(log_of(id), AllOf(ContainsRegex("path .*foretime/compat"), HasSubstr("\"metric\": \"val_loss\""),
+                                HasSubstr("\"goal\": \"maximize\"")));
+  EXPECT_EQ(compat_folder("/nowhere/bin/foretime"), fs::path());
 }
 
 TEST_F(ProgramJob, AnyNumberInItsMetricsIsAMetricAndNoCheckpointIsNeeded) {

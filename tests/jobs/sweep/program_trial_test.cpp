@@ -128,6 +128,15 @@ TEST(ProgramTrial, CommandsAreFilledIn) {
   EXPECT_EQ(words_of(program_sweep(head + "command: []\n")), words_of(plain)) << "W&B's default";
 }
 
+TEST(ProgramTrial, KeepsThePatternOfPrintedMetrics) {
+  const std::string file = "program: t.py\nmethod: grid\nmetric: {name: loss}\nparameters: {lr: {value: 0.1}}\n";
+  const Sweep plain = program_sweep(file), printed = program_sweep(file + "metric_from: {stdout: 'loss (\\d+)'}\n");
+  EXPECT_EQ(parse_program(plain.spec.settings).stdout_pattern, "");
+  EXPECT_EQ(parse_program(printed.spec.settings).stdout_pattern, "loss (\\d+)");
+  EXPECT_TRUE(runs_program(printed.spec.settings));
+  EXPECT_NE(plain.spec.id, printed.spec.id);
+}
+
 TEST(ProgramTrial, AProgramAndAMetricMayComeFromTheCommandLine) {
   const std::string file = "method: bayes\nparameters: {rate: {min: 0.0, max: 1.0}}\n";
   const Sweep sweep = program_sweep(file + "metric: {name: accuracy}\n",
@@ -178,6 +187,10 @@ TEST(ProgramTrial, WhatCannotBeIsRefused) {
       {"program: t.py\ncommand: python t.py\n", "command: expected a list of at most 1000 words"},
       {"program: t.py\nseeds: 3\n", "seeds: is for trials of foretime train"},
       {"program: t.py\nthen: export\n", "then: is for trials of foretime train"},
+      {"program: t.py\nmetric_from: {stdout: 'loss (.*)'}\n", "metric_from: expected {stdout: "},
+      {"program: t.py\nmetric: {name: loss}\nmetric_from: {stdout: loss}\n", "with a group around the number"},
+      {"program: t.py\nmetric: {name: loss}\nmetric_from: {stderr: '(.*)'}\n", "metric_from.stderr: unknown key"},
+      {"metric_from: {stdout: '(.*)'}\nsettings: sweeps/quickstart.yaml\n", "metric_from: is for a sweep of a program"},
       {"program: t.py\nearly_terminate: {type: hyperband, min_iter: 1}\n", "needs metric"}};
   for (const auto& [more, message] : wrong) EXPECT_THAT(fault_of(head + more), HasSubstr(message)) << more;
   EXPECT_THAT(foretime::testing::message_of<JobsError>([] { parse_program("{\"command\":3}"); }),

@@ -1,0 +1,9 @@
+"""`import mlflow` by PYTHONPATH: foretime.mlflow, or the installed package (foretime.compat)."""
+if __name__ == "mlflow":
+    import os
+    import sys
+
+    sys.path.append(os.path.abspath(os.path.join(os.path.dirname(__file__), *[os.pardir] * 3)))
+    from foretime.compat import take
+
+    take(__name__)

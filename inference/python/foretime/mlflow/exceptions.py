@@ -1,0 +1,4 @@
+"""MLflow's place of its exceptions."""
+from .runs import MlflowException
+
+__all__ = ["MlflowException"]

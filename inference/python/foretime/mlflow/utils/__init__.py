@@ -1,0 +1,1 @@
+"""Names that other packages import from MLflow's inside."""

@@ -1,0 +1,7 @@
+"""Names of tags."""
+MLFLOW_RUN_NAME = "mlflow.runName"
+MLFLOW_USER = "mlflow.user"
+MLFLOW_SOURCE_NAME = "mlflow.source.name"
+MLFLOW_SOURCE_TYPE = "mlflow.source.type"
+MLFLOW_PARENT_RUN_ID = "mlflow.parentRunId"
+MLFLOW_GIT_COMMIT = "mlflow.source.git.commit"

@@ -1,0 +1,4 @@
+"""W&B's place of Run."""
+from ..run import Run
+
+__all__ = ["Run"]

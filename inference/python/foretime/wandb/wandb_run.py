@@ -1,0 +1,4 @@
+"""W&B's older place of Run."""
+from .run import Run
+
+__all__ = ["Run"]
