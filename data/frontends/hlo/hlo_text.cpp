@@ -46,10 +46,8 @@ class ModuleReader {
     add_bytes(module_, kModuleName, in_.expect_word("the module's name"));
     in_.take_until("\n");
     while (!in_.at_end()) {
-      if (begins_computation())
-        read_computation();
-      else
-        skip_table_line();
+      if (begins_computation()) read_computation();
+      else skip_table_line();
     }
     if (!has_entry_) in_.fail("found no ENTRY computation, expected one");
     return std::move(module_);

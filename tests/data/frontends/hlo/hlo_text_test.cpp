@@ -104,8 +104,7 @@ std::string instruction_text(const Instruction& one, const Names& names) {
   if (one.opcode() == "parameter") inside = fmt::format("{}", one.parameter_number());
   if (one.opcode() == "constant") inside = "{ { 1, 2 }, /*more*/ { 3, \"}\" } }";
   auto text = fmt::format("%{} = {} {}({})", one.name(), shape_text(one.shape()), one.opcode(), inside);
-  if (one.opcode() == "iota")
-    text += fmt::format(", iota_dimension={}", fmt::join(one.dimensions(), ","));
+  if (one.opcode() == "iota") text += fmt::format(", iota_dimension={}", fmt::join(one.dimensions(), ","));
   else if (one.dimensions_size() > 0 || one.opcode() == "broadcast" || one.opcode() == "reduce")
     text += fmt::format(", dimensions={{{}}}", fmt::join(one.dimensions(), ","));
   if (one.window().dimensions_size() > 0) text += ", window={" + window_text(one.window()) + "}";
