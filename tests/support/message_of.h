@@ -6,6 +6,9 @@
 
 namespace foretime::testing {
 
+/// The text of message_of for a call that throws nothing.
+inline constexpr const char* kNoException = "no exception";
+
 /// What the `Error` says that a call throws; other exceptions pass.
 template <class Error = std::exception, class Call>
 std::string message_of(Call&& call) {
@@ -14,7 +17,7 @@ std::string message_of(Call&& call) {
   } catch (const Error& error) {
     return error.what();
   }
-  return "no exception";
+  return kNoException;
 }
 
 }  // namespace foretime::testing
