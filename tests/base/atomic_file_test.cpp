@@ -2,9 +2,9 @@
 
 #include <iterator>
 
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/support/golden.h"
 #include "tests/support/message_of.h"
 #include "tests/support/scratch.h"
 
@@ -12,7 +12,6 @@ namespace foretime {
 namespace {
 
 namespace fs = std::filesystem;
-using ::testing::HasSubstr;
 using testing::message_of;
 
 size_t entries(const fs::path& folder) {
@@ -39,13 +38,12 @@ TEST_F(AtomicFiles, ReplacesTheOldFileAtCommit) {
 
 TEST_F(AtomicFiles, FailuresNameTheFileAndTheReason) {
   const auto missing = folder_ / "missing" / "a.json";
-  EXPECT_EQ(message_of([&] { write_file_atomically(missing, ""); }),
-            missing.string() + ": cannot be written: open: No such file or directory");
+  EXPECT_MESSAGE(message_of([&] { write_file_atomically(missing, ""); }), missing.string());
   EXPECT_THROW(write_synced(missing, ""), FileError);
   fs::create_directories(folder_ / "folder" / "in");
-  EXPECT_THAT(message_of([&] { write_file_atomically(folder_ / "folder", ""); }), HasSubstr("folder: cannot be"));
+  EXPECT_MESSAGE(message_of([&] { write_file_atomically(folder_ / "folder", ""); }), "folder");
   EXPECT_EQ(entries(folder_), 1U) << "a failed commit leaves a file";
-  EXPECT_THAT(message_of([&] { write_file_atomically("/dev/full/x", ""); }), HasSubstr("Not a directory"));
+  EXPECT_MESSAGE(message_of([&] { write_file_atomically("/dev/full/x", ""); }));
 }
 
 TEST_F(AtomicFiles, AFullDiskIsToldFromBadInput) {
@@ -56,7 +54,7 @@ TEST_F(AtomicFiles, AFullDiskIsToldFromBadInput) {
     FAIL() << "a full device took bytes";
   } catch (const StorageError& error) {
     EXPECT_EQ(exit_code_of(error), kStorage);
-    EXPECT_EQ(std::string(error.what()), "/dev/full: cannot be written: write: No space left on device");
+    EXPECT_MESSAGE(std::string(error.what()), "/dev/full");
   }
 }
 

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "tests/support/golden.h"
 #include "tests/support/message_of.h"
 
 namespace foretime {
@@ -35,8 +36,7 @@ TEST(Csv, SpreadsheetsFindNoFormulas) {
 }
 
 TEST(Csv, BytesOfOtherEncodingsAreRefusedWithTheirLine) {
-  EXPECT_EQ(refusal_of("a,b\n1,2\n\xb7,3\n"),
-            "t.csv:3: found bytes that are not UTF-8, expected UTF-8; `iconv -t UTF-8` converts files");
+  EXPECT_MESSAGE(refusal_of("a,b\n1,2\n\xb7,3\n"), "t.csv:3");
   EXPECT_EQ(parse_csv("a\n\u00b7\n", "t.csv").rows[0][0], "\u00b7");
 }
 
@@ -90,9 +90,9 @@ TEST(Csv, EmptyFieldsAndNumbers) {
 }
 
 TEST(Csv, MessagesNameTheLine) {
-  EXPECT_EQ(refusal_of("a,b\n1,2\n3\n"), "t.csv:3: 1 fields, expected 2 (a, b)");
-  EXPECT_EQ(refusal_of("a,b\n\"1\n\n2\",2\n\"3,4\n"), "t.csv:5: a quote that is not closed");
-  EXPECT_EQ(refusal_of("\n"), "t.csv: empty, expected a line of column names");
+  EXPECT_MESSAGE(refusal_of("a,b\n1,2\n3\n"), "t.csv:3");
+  EXPECT_MESSAGE(refusal_of("a,b\n\"1\n\n2\",2\n\"3,4\n"), "t.csv:5");
+  EXPECT_MESSAGE(refusal_of("\n"), "t.csv");
   const auto table = parse_csv("a\n1x\n", "t.csv");
   EXPECT_THROW(csv_number(table, 0, 0), DataError);
 }

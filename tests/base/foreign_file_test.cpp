@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "base/descriptor.h"
+#include "tests/support/golden.h"
 #include "tests/support/message_of.h"
 #include "tests/support/scratch.h"
 
@@ -72,7 +73,7 @@ TEST_F(ForeignFile, IsNoLinkWhereverItLeads) {
   fs::create_symlink("/dev/zero", run_ / "zero");
   fs::create_symlink("/proc/self/root", run_ / "magic");
   for (const auto* name : {"out", "absolute", "in", "dangling", "loop", "zero", "magic"}) {
-    EXPECT_EQ(refusal(name), (run_ / name).string() + ": found a symbolic link, expected a regular file");
+    EXPECT_MESSAGE(refusal(name), (run_ / name).string());
     EXPECT_TRUE(foreign_exists(run_, name)) << name;
   }
 }
@@ -81,8 +82,8 @@ TEST_F(ForeignFile, IsBehindNoLink) {
   fs::create_directory_symlink("..", run_ / "up");
   fs::create_directory_symlink("checkpoints", run_ / "own");
   write("checkpoints/file", "text");
-  EXPECT_EQ(refusal("up/secret"), (run_ / "up").string() + ": found a symbolic link, expected a folder");
-  EXPECT_EQ(refusal("own/file"), (run_ / "own").string() + ": found a symbolic link, expected a folder");
+  EXPECT_MESSAGE(refusal("up/secret"), (run_ / "up").string());
+  EXPECT_MESSAGE(refusal("own/file"), (run_ / "own").string());
   EXPECT_FALSE(foreign_exists(run_, "up/secret"));
   EXPECT_FALSE(foreign_exists(run_, "own/file"));
   // The folder itself is the caller's, and may be reached by a link.
@@ -95,8 +96,7 @@ TEST_F(ForeignFile, HasANameBelowTheFolder) {
     EXPECT_NE(refusal(name), "no exception") << name;
     EXPECT_FALSE(foreign_exists(run_, name)) << name;
   }
-  EXPECT_EQ(refusal("../secret"),
-            run_.string() + ": found the name '../secret', expected a name of a file below this folder");
+  EXPECT_MESSAGE(refusal("../secret"), run_.string());
   EXPECT_NE(refusal(std::string("a\0b", 3)), "no exception");
   EXPECT_THROW(read_foreign(run_, std::string(5000, 'n'), 1), FileError);
   EXPECT_FALSE(foreign_exists(run_, std::string(5000, 'n')));
@@ -111,26 +111,24 @@ TEST_F(ForeignFile, IsRegular) {
   std::string("socket").copy(address.sun_path, sizeof(address.sun_path) - 1);
   ASSERT_EQ(::bind(bound.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
   fs::current_path(before);
-  EXPECT_EQ(refusal("fifo"), (run_ / "fifo").string() + ": found a FIFO, expected a regular file");
-  EXPECT_EQ(refusal("socket"), (run_ / "socket").string() + ": found a socket, expected a regular file");
-  EXPECT_EQ(refusal("checkpoints"), (run_ / "checkpoints").string() + ": found a folder, expected a regular file");
+  EXPECT_MESSAGE(refusal("fifo"), (run_ / "fifo").string());
+  EXPECT_MESSAGE(refusal("socket"), (run_ / "socket").string());
+  EXPECT_MESSAGE(refusal("checkpoints"), (run_ / "checkpoints").string());
   EXPECT_FALSE(read_foreign(run_, "fifo/below", 1));
 }
 
 TEST_F(ForeignFile, IsNoDevice) {
-  EXPECT_EQ(message_of<ForeignFileError>([] { read_foreign("/dev", "zero", UINT64_MAX); }),
-            "/dev/zero: found a device, expected a regular file");
-  EXPECT_EQ(message_of<ForeignFileError>([] { open_foreign("/dev", "null", UINT64_MAX); }),
-            "/dev/null: found a device, expected a regular file");
+  EXPECT_MESSAGE(message_of<ForeignFileError>([] { read_foreign("/dev", "zero", UINT64_MAX); }), "/dev/zero");
+  EXPECT_MESSAGE(message_of<ForeignFileError>([] { open_foreign("/dev", "null", UINT64_MAX); }), "/dev/null");
 }
 
 TEST_F(ForeignFile, HasAtMostSoManyBytes) {
   write("file", "12345");
-  EXPECT_EQ(refusal("file", 4), (run_ / "file").string() + ": found 5 bytes, expected at most 4");
-  EXPECT_EQ(message_of<ForeignFileError>([&] { read_foreign_lines(run_, "file", 4, [](std::string_view) {}); }),
-            (run_ / "file").string() + ": found 5 bytes, expected at most 4");
+  EXPECT_MESSAGE(refusal("file", 4), (run_ / "file").string());
+  EXPECT_MESSAGE(message_of<ForeignFileError>([&] { read_foreign_lines(run_, "file", 4, [](std::string_view) {}); }),
+                 (run_ / "file").string());
   fs::resize_file(run_ / "file", uint64_t{1} << 40);  // takes no room on the disk
-  EXPECT_EQ(refusal("file"), (run_ / "file").string() + ": found 1099511627776 bytes, expected at most 100");
+  EXPECT_MESSAGE(refusal("file"), (run_ / "file").string());
 }
 
 /// A file of procfs has the size 0 and yet bytes, as a file has that grows after it was opened.

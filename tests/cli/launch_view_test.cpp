@@ -5,6 +5,7 @@
 
 #include <gmock/gmock.h>
 
+#include "tests/support/golden.h"
 #include "tests/support/scratch.h"
 
 namespace foretime::cli {
@@ -53,7 +54,7 @@ std::string finding(const SlurmView& slurm, const std::vector<TaskView>& tasks, 
 
 TEST(LaunchView, AGoodLaunchHasNoFindings) {
   const auto slurm = slurm_of(step_of_four());
-  EXPECT_EQ(describe(slurm), "job 7, step 0: 4 tasks on 2 nodes, joined by PMIx");
+  EXPECT_MESSAGE(describe(slurm));
   EXPECT_THAT(examine_launch(slurm, four({{}, {}, {}, {}}), ""), IsEmpty());
   EXPECT_THAT(examine_launch(slurm, four({{"a"}, {"b"}, {"a"}, {"b"}}), ""), IsEmpty()) << "a GPU for each task";
   EXPECT_THAT(examine_launch(slurm, four({{"a", "b"}, {"a", "b"}, {"a", "b"}, {"a", "b"}}), ""), IsEmpty())
@@ -85,9 +86,8 @@ TEST(LaunchView, TheMostTasksOfANodeAreFoundInSlurmsList) {
 
 TEST(LaunchView, AScriptOrShellIsNoTask) {
   const auto slurm = slurm_of({{"SLURM_JOB_ID", "7"}, {"SLURM_NTASKS", "4"}, {"SLURM_JOB_NUM_NODES", "2"}});
-  EXPECT_THAT(describe(slurm), AllOf(HasSubstr("4 tasks on 2 nodes"), HasSubstr("no step")));
-  EXPECT_THAT(finding(slurm, {task(0, "h1", {0, 1})}),
-              AllOf(HasSubstr("runs once, on h1"), HasSubstr("srun --mpi=pmix")));
+  EXPECT_MESSAGE(describe(slurm));
+  EXPECT_MESSAGE(finding(slurm, {task(0, "h1", {0, 1})}), "srun --mpi=pmix");
 }
 
 TEST(LaunchView, RanksThatAreBoundToTheSameCpuAreFound) {
@@ -101,9 +101,7 @@ TEST(LaunchView, RanksThatAreBoundToTheSameCpuAreFound) {
 TEST(LaunchView, CpusThatAStepDoesNotTakeFromItsJobAreFound) {
   auto variables = step_of_four();
   variables["SLURM_CPUS_PER_TASK"] = "4";
-  EXPECT_THAT(
-      finding(slurm_of(variables), four({{}, {}, {}, {}})),
-      AllOf(HasSubstr("4 CPUs for each task were asked for, and 2 may be used"), HasSubstr("--cpus-per-task=4")));
+  EXPECT_MESSAGE(finding(slurm_of(variables), four({{}, {}, {}, {}})), "--cpus-per-task=4");
   variables = step_of_four();
   variables["SLURM_STEP_TASKS_PER_NODE"] = "1(x4)";
   EXPECT_THAT(finding(slurm_of(variables), {task(0, "h1", {3})}), AllOf(HasSubstr("1 of 8 CPUs"), HasSubstr("agent")));
@@ -119,13 +117,13 @@ TEST(LaunchView, GpusThatRanksShareOrLackAreFound) {
   EXPECT_THAT(finding(slurm_of(variables), {task(0, "h1", {0, 1})}), AllOf(HasSubstr("(0,1)"), HasSubstr("CUDA")));
   auto beside = task(0, "h1", {0, 1});
   beside.host_gpus = 4;
-  EXPECT_THAT(finding(slurm, {beside}), AllOf(HasSubstr("the node has 4 GPUs"), HasSubstr("--gpus-per-task=1")));
+  EXPECT_MESSAGE(finding(slurm, {beside}), "--gpus-per-task=1");
 }
 
 TEST(LaunchView, LimitsOfMemoryAndOfProcessorTimeAreFound) {
   auto tasks = std::vector{task(0, "h1", {0, 1, 2, 3}), task(1, "h1", {4, 5, 6, 7})};
   for (auto& each : tasks) each.limits.memory = int64_t{600} << 20;
-  EXPECT_THAT(finding({}, tasks), AllOf(HasSubstr("300 MiB of memory for each of 2 ranks"), HasSubstr("--mem")));
+  EXPECT_MESSAGE(finding({}, tasks), "--mem");
   auto container = task(0, "pod", {0, 1, 2, 3, 4, 5, 6, 7});
   container.limits.cpus = 2.5;
   EXPECT_THAT(finding({}, {container}), AllOf(HasSubstr("2.5 of the 8 CPUs"), HasSubstr("--cpus 2")));
@@ -148,7 +146,7 @@ TEST(LaunchView, TravelsBetweenRanks) {
   view.limits = {int64_t{8} << 30, 2.5};
   view.openmp_threads = 2;
   EXPECT_EQ(describe(task_view_from_json(to_json(view))), describe(view));
-  EXPECT_EQ(describe(view), "h2: CPUs 0-2,8 of 8 with a quota of 2.5, 8.0 GiB of memory, GPU 0000:3b:00.0");
+  EXPECT_MESSAGE(describe(view), "h2");
   EXPECT_EQ(task_view_from_json(to_json(view)).openmp_threads, 2);
 }
 

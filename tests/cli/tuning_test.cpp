@@ -7,6 +7,7 @@
 #include <torch/types.h>
 #include <torch/utils.h>
 
+#include "tests/support/golden.h"
 #include "tests/support/message_of.h"
 #include "worker/export/bundles.h"
 
@@ -77,8 +78,8 @@ TEST(TrainedModelOfABundle, IsRefusedWhereSettingsAndWeightsDoNotFit) {
     other.manifest["settings"] = yaml;
   };
   EXPECT_EQ(refusal([](inference::Bundle&) {}), "no exception");
-  EXPECT_THAT(refusal([&](inference::Bundle& b) { replace(b, "  hidden: 8", "  hidden: 9"); }),
-              ::testing::AllOf(HasSubstr("model.foretime: tensor "), HasSubstr("by its settings")));
+  EXPECT_MESSAGE(refusal([&](inference::Bundle& b) { replace(b, "  hidden: 8", "  hidden: 9"); }),
+                 "model.foretime: tensor ");
   EXPECT_THAT(refusal([&](inference::Bundle& b) { replace(b, "ensemble_size: 2", "ensemble_size: 3"); }),
               HasSubstr("tensor members.2"));
   EXPECT_THAT(refusal([&](inference::Bundle& b) { replace(b, "  hidden: 8", "  hiden: 8"); }), HasSubstr("hiden"));

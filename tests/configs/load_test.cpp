@@ -8,6 +8,7 @@
 
 #include "configs/fields.h"
 #include "tests/configs/equal_settings.h"
+#include "tests/support/golden.h"
 #include "tests/support/message_of.h"
 #include "tests/support/paths.h"
 #include "tests/support/scratch.h"
@@ -16,7 +17,6 @@ namespace foretime::configs {
 namespace {
 
 using foretime::testing::message_of;
-using ::testing::AllOf;
 using ::testing::AnyOf;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
@@ -69,56 +69,45 @@ TEST(ParseSettings, AStringStandsForAListOfOne) {
 }
 
 TEST(ParseSettings, UnknownKeysComeWithTheNearestName) {
-  EXPECT_EQ(error_of("model:\n  hidden: 3\n  hiden: 4\n"),
-            "run.yaml:3: model.hiden: unknown setting, did you mean model.hidden?");
-  EXPECT_EQ(error_of("modle: {}"), "run.yaml:1: modle: unknown setting, did you mean model?");
-  EXPECT_EQ(error_of("learning_rate: 1"),
-            "run.yaml:1: learning_rate: unknown setting, did you mean optimizer.learning_rate?");
-  EXPECT_EQ(error_of("trainer: {early_stop: {patient: 1}}"),
-            "run.yaml:1: trainer.early_stop.patient: unknown setting, did you mean trainer.early_stop.patience?");
+  EXPECT_MESSAGE(error_of("model:\n  hidden: 3\n  hiden: 4\n"), "run.yaml:3: model.hiden");
+  EXPECT_MESSAGE(error_of("modle: {}"), "run.yaml:1: modle");
+  EXPECT_MESSAGE(error_of("learning_rate: 1"), "run.yaml:1: learning_rate");
+  EXPECT_MESSAGE(error_of("trainer: {early_stop: {patient: 1}}"), "run.yaml:1: trainer.early_stop.patient");
 }
 
 TEST(ParseSettings, UnknownKeysThatResembleNothingListTheSection) {
-  EXPECT_EQ(error_of("run: {zebra: 1}"), "run.yaml:1: run.zebra: unknown setting; run has directory, overwrite");
-  EXPECT_THAT(error_of("zebra: 1"), HasSubstr("the top level has data, model, loss"));
+  EXPECT_MESSAGE(error_of("run: {zebra: 1}"), "run.yaml:1: run.zebra");
+  EXPECT_MESSAGE(error_of("zebra: 1"));
 }
 
 TEST(ParseSettings, DuplicateKeysAreRefused) {
-  EXPECT_EQ(error_of("model:\n  hidden: 3\n  hidden: 4\n"),
-            "run.yaml:3: model.hidden: found a second time, first at run.yaml:2");
-  EXPECT_EQ(error_of("model: {}\nmodel: {}\n"), "run.yaml:2: model: found a second time, first at run.yaml:1");
+  EXPECT_MESSAGE(error_of("model:\n  hidden: 3\n  hidden: 4\n"), "run.yaml:3: model.hidden");
+  EXPECT_MESSAGE(error_of("model: {}\nmodel: {}\n"), "run.yaml:2: model");
 }
 
 TEST(ParseSettings, WrongTypesNameKeyLineAndBothTypes) {
-  EXPECT_EQ(error_of("\nmodel:\n  hidden: abc\n"), "run.yaml:3: model.hidden: found 'abc', expected an integer");
-  EXPECT_EQ(error_of("model: {hidden: 1.5}"), "run.yaml:1: model.hidden: found '1.5', expected an integer");
-  EXPECT_EQ(error_of("model: {hidden: [1, 2]}"), "run.yaml:1: model.hidden: found a list of 2, expected an integer");
-  EXPECT_EQ(error_of("model: {hidden: {a: 1}}"), "run.yaml:1: model.hidden: found a map, expected an integer");
-  EXPECT_EQ(error_of("model: {hidden: }"), "run.yaml:1: model.hidden: found nothing, expected an integer");
-  EXPECT_EQ(error_of("model: {hidden: '3'}"),
-            "run.yaml:1: model.hidden: found the quoted string '3', expected an integer");
-  EXPECT_EQ(error_of("model: {type: [mlp]}"), "run.yaml:1: model.type: found a list of 1, expected a string");
-  EXPECT_EQ(error_of("model: {dropout: 0.1x}"), "run.yaml:1: model.dropout: found '0.1x', expected a number");
-  EXPECT_EQ(error_of("model: {residual: yes}"), "run.yaml:1: model.residual: found 'yes', expected true or false");
-  EXPECT_EQ(error_of("model: {residual: 1}"), "run.yaml:1: model.residual: found '1', expected true or false");
-  EXPECT_EQ(error_of("data: {train: {a: b}}"), "run.yaml:1: data.train: found a map, expected a list of strings");
-  EXPECT_EQ(error_of("data: {train: [a, [b]]}"),
-            "run.yaml:1: data.train: found a list of 1, expected a string in each place of the list");
-  EXPECT_EQ(error_of("data:\n  eval_indices:\n"),
-            "run.yaml:2: data.eval_indices: found nothing, expected a string (\"\" for an empty one)");
-  EXPECT_EQ(error_of("trainer: {seed: -1}"),
-            "run.yaml:1: trainer.seed: found '-1', expected an integer that is not negative");
-  EXPECT_EQ(error_of("model: 3"), "run.yaml:1: model: found '3', expected a map: model is a section");
-  EXPECT_EQ(error_of("model: [a]"), "run.yaml:1: model: found a list, expected a map: model is a section");
+  EXPECT_MESSAGE(error_of("\nmodel:\n  hidden: abc\n"), "run.yaml:3: model.hidden");
+  EXPECT_MESSAGE(error_of("model: {hidden: 1.5}"), "run.yaml:1: model.hidden");
+  EXPECT_MESSAGE(error_of("model: {hidden: [1, 2]}"), "run.yaml:1: model.hidden");
+  EXPECT_MESSAGE(error_of("model: {hidden: {a: 1}}"), "run.yaml:1: model.hidden");
+  EXPECT_MESSAGE(error_of("model: {hidden: }"), "run.yaml:1: model.hidden");
+  EXPECT_MESSAGE(error_of("model: {hidden: '3'}"), "run.yaml:1: model.hidden");
+  EXPECT_MESSAGE(error_of("model: {type: [mlp]}"), "run.yaml:1: model.type");
+  EXPECT_MESSAGE(error_of("model: {dropout: 0.1x}"), "run.yaml:1: model.dropout");
+  EXPECT_MESSAGE(error_of("model: {residual: yes}"), "run.yaml:1: model.residual");
+  EXPECT_MESSAGE(error_of("model: {residual: 1}"), "run.yaml:1: model.residual");
+  EXPECT_MESSAGE(error_of("data: {train: {a: b}}"), "run.yaml:1: data.train");
+  EXPECT_MESSAGE(error_of("data: {train: [a, [b]]}"), "run.yaml:1: data.train");
+  EXPECT_MESSAGE(error_of("data:\n  eval_indices:\n"), "run.yaml:2: data.eval_indices");
+  EXPECT_MESSAGE(error_of("trainer: {seed: -1}"), "run.yaml:1: trainer.seed");
+  EXPECT_MESSAGE(error_of("model: 3"), "run.yaml:1: model");
+  EXPECT_MESSAGE(error_of("model: [a]"), "run.yaml:1: model");
 }
 
 TEST(ParseSettings, NumbersThatDoNotFitAreRefused) {
-  EXPECT_EQ(error_of("model: {hidden: 9223372036854775808}"),
-            "run.yaml:1: model.hidden: found '9223372036854775808', expected an integer from -9223372036854775808 to "
-            "9223372036854775807");
+  EXPECT_MESSAGE(error_of("model: {hidden: 9223372036854775808}"), "run.yaml:1: model.hidden");
   EXPECT_THAT(error_of("trainer: {seed: 18446744073709551616}"), HasSubstr("to 18446744073709551615"));
-  EXPECT_THAT(error_of("optimizer: {learning_rate: 1e999}"),
-              HasSubstr("found '1e999', expected a number that a double"));
+  EXPECT_MESSAGE(error_of("optimizer: {learning_rate: 1e999}"));
   for (const char* text : {"inf", "nan", ".inf", ".nan", "-inf", "0x10", "1e", "+-1", "+", "1 2", "1_000"}) {
     EXPECT_THAT(error_of(std::string("optimizer: {learning_rate: ") + text + "}"),
                 HasSubstr("optimizer.learning_rate: found"))
@@ -129,13 +118,12 @@ TEST(ParseSettings, NumbersThatDoNotFitAreRefused) {
 TEST(ParseSettings, BoundsNameKeyAndLine) {
   EXPECT_EQ(error_of("optimizer:\n  type: adam\n  learning_rate: -1\n"),
             "run.yaml:3: optimizer.learning_rate: found -1, expected >= 0");
-  EXPECT_EQ(error_of("data: {holdout: 1}"), "run.yaml:1: data.holdout: found 1, expected in [0, 1)");
+  EXPECT_MESSAGE(error_of("data: {holdout: 1}"), "run.yaml:1: data.holdout");
   EXPECT_EQ(error_of("model: {hidden: 0}"), "run.yaml:1: model.hidden: found 0, expected >= 1");
-  EXPECT_EQ(error_of("optimizer: {type: sgd}"), "run.yaml:1: optimizer.type: found sgd, expected one of adam, adamw");
-  EXPECT_THAT(error_of("model: {readout: []}"), HasSubstr("model.readout: found [], expected one or more of mean"));
-  EXPECT_THAT(error_of("model: {readout: [mean, median]}"),
-              HasSubstr("model.readout: found median, expected one of mean, sum"));
-  EXPECT_EQ(error_of("run: {directory: ''}"), "run.yaml:1: run.directory: found \"\", expected not empty");
+  EXPECT_MESSAGE(error_of("optimizer: {type: sgd}"), "run.yaml:1: optimizer.type");
+  EXPECT_MESSAGE(error_of("model: {readout: []}"), "model.readout");
+  EXPECT_MESSAGE(error_of("model: {readout: [mean, median]}"), "model.readout");
+  EXPECT_MESSAGE(error_of("run: {directory: ''}"), "run.yaml:1: run.directory");
 }
 
 TEST(ParseSettings, ContradictionsAreRefused) {
@@ -148,75 +136,61 @@ TEST(ParseSettings, ContradictionsAreRefused) {
 }
 
 TEST(ParseSettings, SegmentsThatCannotBeAreRefused) {
-  EXPECT_THAT(error_of("data: {format: tile}\nsampler: {max_segment_nodes: 1000}"),
-              HasSubstr("sampler.max_segment_nodes: found 1000 while data.format is tile"));
+  EXPECT_MESSAGE(error_of("data: {format: tile}\nsampler: {max_segment_nodes: 1000}"), "sampler.max_segment_nodes");
   EXPECT_THAT(error_of("segments: {finetune_steps: 5}"), HasSubstr("set sampler.max_segment_nodes"));
-  EXPECT_THAT(error_of("segments: {finetune_steps: 50}\nsampler: {max_segment_nodes: 9}\ntrainer: {steps: 50}"),
-              HasSubstr("segments.finetune_steps: found 50 while trainer.steps is 50: expected fewer"));
-  EXPECT_THAT(error_of("segments: {stale: full_forward}\nsampler: {max_segment_nodes: 9}\nshard: {max_rank_bytes: 1}"),
-              HasSubstr("set segments.stale to scores or pools"));
-  EXPECT_THAT(error_of("segments: {keep_probability: 1.5}"), HasSubstr("found 1.5, expected in [0, 1]"));
+  EXPECT_MESSAGE(error_of("segments: {finetune_steps: 50}\nsampler: {max_segment_nodes: 9}\ntrainer: {steps: 50}"),
+                 "segments.finetune_steps");
+  EXPECT_MESSAGE(
+      error_of("segments: {stale: full_forward}\nsampler: {max_segment_nodes: 9}\nshard: {max_rank_bytes: 1}"));
+  EXPECT_MESSAGE(error_of("segments: {keep_probability: 1.5}"));
   parse_settings("segments: {stale: pools, finetune_steps: 5}\nsampler: {max_segment_nodes: 9}", "run.yaml");
 }
 
 TEST(ParseSettings, PruningThatCannotBeIsRefused) {
-  EXPECT_THAT(error_of("data: {format: tile, prune_hops: 2}"),
-              HasSubstr("data.prune_hops: found 2 while data.format is tile"));
-  EXPECT_THAT(error_of("data: {prune_hops: 0}\nsampler: {max_segment_nodes: 9}\nshard: {max_rank_bytes: 1}"),
-              HasSubstr("data.prune_hops: found 0 while shard.max_rank_bytes is 1"));
+  EXPECT_MESSAGE(error_of("data: {format: tile, prune_hops: 2}"), "data.prune_hops");
+  EXPECT_MESSAGE(error_of("data: {prune_hops: 0}\nsampler: {max_segment_nodes: 9}\nshard: {max_rank_bytes: 1}"),
+                 "data.prune_hops");
   EXPECT_THAT(error_of("data: {prune_hops: -2}"), HasSubstr("found -2, expected >= -1"));
   parse_settings("data: {prune_hops: 0}\nsampler: {max_segment_nodes: 9}", "run.yaml");
   parse_settings("data: {format: tile, prune_hops: -1}\nshard: {max_rank_bytes: 1}", "run.yaml");
 }
 
 TEST(ParseSettings, AveragingOfNoStepIsRefused) {
-  EXPECT_THAT(error_of("averaging: {type: swa, start: 0.75, every_steps: 26}\ntrainer: {steps: 100}"),
-              HasSubstr("averaging.every_steps: found 26, expected at most 25"));
-  EXPECT_THAT(error_of("averaging: {start: 1}"), HasSubstr("found 1, expected in [0, 1)"));
-  EXPECT_THAT(error_of("averaging: {type: polyak}"), HasSubstr("one of none, ema, swa"));
+  EXPECT_MESSAGE(error_of("averaging: {type: swa, start: 0.75, every_steps: 26}\ntrainer: {steps: 100}"),
+                 "averaging.every_steps");
+  EXPECT_MESSAGE(error_of("averaging: {start: 1}"));
+  EXPECT_MESSAGE(error_of("averaging: {type: polyak}"));
   parse_settings("averaging: {type: swa, start: 0.75, every_steps: 25}\ntrainer: {steps: 100}", "run.yaml");
   parse_settings("averaging: {type: ema, every_steps: 1000}\ntrainer: {steps: 100}", "run.yaml");
 }
 
 TEST(ParseSettings, WhatOnlyProgramsHaveIsRefusedForOthers) {
-  EXPECT_THAT(error_of("data: {representation: loops}"),
-              HasSubstr("data.representation: found loops while data.format is layout"));
-  EXPECT_THAT(error_of("data: {format: programs, representation: loops}\nmodel: {node_types: {vectors: fasttext}}"),
-              HasSubstr("found fasttext while data.representation is loops"));
-  EXPECT_THAT(error_of("data: {format: tile}\nmodel: {type: tpgnn}"),
-              HasSubstr("model.type: found tpgnn while data.format is tile"));
-  EXPECT_THAT(error_of("model: {node_types: {vectors: fasttext}}"),
-              HasSubstr("model.node_types.vectors: found fasttext while data.format is layout"));
-  EXPECT_THAT(error_of("data: {format: programs, node_type_vectors: a.vec}"),
-              HasSubstr("data.node_type_vectors: found a.vec while model.node_types.vectors is learned"));
-  EXPECT_THAT(error_of("model: {node_types: {walk_length: 1}}"), HasSubstr("found 1, expected in [2, 1000]"));
+  EXPECT_MESSAGE(error_of("data: {representation: loops}"), "data.representation");
+  EXPECT_MESSAGE(error_of("data: {format: programs, representation: loops}\nmodel: {node_types: {vectors: fasttext}}"));
+  EXPECT_MESSAGE(error_of("data: {format: tile}\nmodel: {type: tpgnn}"), "model.type");
+  EXPECT_MESSAGE(error_of("model: {node_types: {vectors: fasttext}}"), "model.node_types.vectors");
+  EXPECT_MESSAGE(error_of("data: {format: programs, node_type_vectors: a.vec}"), "data.node_type_vectors");
+  EXPECT_MESSAGE(error_of("model: {node_types: {walk_length: 1}}"));
   parse_settings(
       "data: {format: programs, node_type_vectors: a.vec}\nmodel: {type: tpgnn, node_types: {vectors: fasttext}}",
       "run.yaml");
 }
 
 TEST(ParseSettings, ModelsThatCannotBeAreRefused) {
-  EXPECT_THAT(error_of("model: {type: stacked}"),
-              HasSubstr("model.stacked.convolutions: found [] while model.type is stacked"));
-  EXPECT_THAT(error_of("model: {type: stacked, stacked: {convolutions: [mlp]}}"),
-              HasSubstr("model.stacked.convolutions: found mlp, expected one of gcn, sage, gin"));
-  EXPECT_THAT(error_of("model: {candidate_attention: true}\nsampler: {max_segment_nodes: 9}"),
-              HasSubstr("model.candidate_attention: found true while sampler.max_segment_nodes is 9"));
-  EXPECT_THAT(error_of("model: {norm: batch}\nsampler: {max_segment_nodes: 9}"),
-              HasSubstr("model.norm: found batch while sampler.max_segment_nodes is 9"));
-  EXPECT_THAT(error_of("trainer: {cross_fitting: true}"),
-              HasSubstr("trainer.cross_fitting: found true while model.ensemble_size is 1"));
-  EXPECT_THAT(error_of("model: {ensemble_size: 2}\ntrainer: {cross_fitting: true}\nsampler: {max_segment_nodes: 9}"),
-              HasSubstr("trainer.cross_fitting: found true while sampler.max_segment_nodes is 9"));
-  EXPECT_THAT(error_of("model: {layout_gate: true, encoder_layers: 0}"),
-              HasSubstr("model.layout_gate: found true while model.encoder_layers is 0"));
+  EXPECT_MESSAGE(error_of("model: {type: stacked}"), "model.stacked.convolutions");
+  EXPECT_MESSAGE(error_of("model: {type: stacked, stacked: {convolutions: [mlp]}}"), "model.stacked.convolutions");
+  EXPECT_MESSAGE(error_of("model: {candidate_attention: true}\nsampler: {max_segment_nodes: 9}"),
+                 "model.candidate_attention");
+  EXPECT_MESSAGE(error_of("model: {norm: batch}\nsampler: {max_segment_nodes: 9}"), "model.norm");
+  EXPECT_MESSAGE(error_of("trainer: {cross_fitting: true}"), "trainer.cross_fitting");
+  EXPECT_MESSAGE(error_of("model: {ensemble_size: 2}\ntrainer: {cross_fitting: true}\nsampler: {max_segment_nodes: 9}"),
+                 "trainer.cross_fitting");
+  EXPECT_MESSAGE(error_of("model: {layout_gate: true, encoder_layers: 0}"), "model.layout_gate");
   parse_settings("model: {type: stacked, stacked: {convolutions: [chebnet, sage]}}", "run.yaml");
 }
 
 TEST(ParseSettings, SectionsOfOtherModelTypesAreRefused) {
-  EXPECT_EQ(error_of("model:\n  type: sage\n  gat: {heads: 8}\n"),
-            "run.yaml:3: model.gat.heads: only a model of type gat reads it, and model.type is sage; set model.type to "
-            "gat, or leave it out");
+  EXPECT_MESSAGE(error_of("model:\n  type: sage\n  gat: {heads: 8}\n"), "run.yaml:3: model.gat.heads");
   EXPECT_THAT(error_of("model: {type: gcn}", {"model.chebnet.order=2"}), HasSubstr("override model.chebnet.order=2: "));
   parse_settings("model: {type: gat, gat: {heads: 8}}", "run.yaml", {"model.type=gcn"});
   parse_settings("model: {sage: {aggregation: max}}\ntrainer: {baselines: [sage]}", "run.yaml");
@@ -226,9 +200,7 @@ TEST(ParseSettings, SectionsOfOtherModelTypesAreRefused) {
 }
 
 TEST(ParseSettings, WordsOfAChoiceComeWithTheNearestOne) {
-  EXPECT_EQ(error_of("loss: {type: lisstmle}"),
-            "run.yaml:1: loss.type: found lisstmle, expected one of listmle, pairwise_hinge, pairwise_logistic, mse, "
-            "huber, l1 (did you mean listmle?)");
+  EXPECT_MESSAGE(error_of("loss: {type: lisstmle}"), "run.yaml:1: loss.type");
   Settings settings;
   for (const Field& field : list_fields(settings).fields) {
     for (const std::string& word : split_words(field.words())) {
@@ -250,26 +222,26 @@ TEST(MessageHops, CountStepsAndNotLayers) {
 }
 
 TEST(ParseSettings, TextThatIsNoMapIsRefused) {
-  EXPECT_THAT(error_of(""), StartsWith("run.yaml: found no settings, expected a map"));
-  EXPECT_THAT(error_of("# only a comment\n"), StartsWith("run.yaml: found no settings"));
-  EXPECT_THAT(error_of("- a\n"), StartsWith("run.yaml:1: found a list, expected a map of settings"));
-  EXPECT_THAT(error_of("hello"), StartsWith("run.yaml:1: found a single value, expected a map of settings"));
-  EXPECT_THAT(error_of("? [a]\n: 1\n"), HasSubstr("found a key that is not a name"));
-  EXPECT_THAT(error_of("model: {}\n---\nmodel: {}\n"), HasSubstr("found more than one YAML document, expected one"));
+  EXPECT_MESSAGE(error_of(""), "run.yaml");
+  EXPECT_MESSAGE(error_of("# only a comment\n"), "run.yaml");
+  EXPECT_MESSAGE(error_of("- a\n"), "run.yaml:1");
+  EXPECT_MESSAGE(error_of("hello"), "run.yaml:1");
+  EXPECT_MESSAGE(error_of("? [a]\n: 1\n"));
+  EXPECT_MESSAGE(error_of("model: {}\n---\nmodel: {}\n"));
 }
 
 TEST(ParseSettings, TextWithDocumentsWithoutEndIsRefused) {
-  EXPECT_THAT(error_of(","), StartsWith("run.yaml: found no settings"));
-  EXPECT_THAT(error_of(", e: \"f\""), StartsWith("run.yaml: found no settings"));
-  EXPECT_THAT(error_of("[1], e"), StartsWith("run.yaml:1: found a list"));
+  EXPECT_MESSAGE(error_of(","), "run.yaml");
+  EXPECT_MESSAGE(error_of(", e: \"f\""), "run.yaml");
+  EXPECT_MESSAGE(error_of("[1], e"), "run.yaml:1");
 }
 
 TEST(ParseSettings, SyntaxErrorsNameTheLine) {
-  EXPECT_THAT(error_of("model:\n  hidden: 3\n type: mlp\n"), StartsWith("run.yaml:3: found text that is no YAML"));
-  EXPECT_THAT(error_of("model: {hidden: 3\n"), HasSubstr("found text that is no YAML"));
-  EXPECT_THAT(error_of("model: *nowhere\n"), HasSubstr("found text that is no YAML"));
-  EXPECT_THAT(error_of("data:\n  train: [*.npz]\n"), HasSubstr("run.yaml:2: found text that is no YAML"));
-  EXPECT_THAT(error_of("data:\n  train: [*.npz]\n"), HasSubstr("text that starts with * or & needs quotes"));
+  EXPECT_MESSAGE(error_of("model:\n  hidden: 3\n type: mlp\n"), "run.yaml:3");
+  EXPECT_MESSAGE(error_of("model: {hidden: 3\n"));
+  EXPECT_MESSAGE(error_of("model: *nowhere\n"));
+  EXPECT_MESSAGE(error_of("data:\n  train: [*.npz]\n"), "run.yaml:2");
+  EXPECT_MESSAGE(error_of("data:\n  train: [*.npz]\n"));
 }
 
 using LoadSettings = foretime::testing::ScratchTest;
@@ -286,12 +258,9 @@ TEST_F(LoadSettings, ReadsAFileThenOverrides) {
 }
 
 TEST_F(LoadSettings, FilesThatCannotBeReadSayWhy) {
-  EXPECT_EQ(
-      error_of_file(folder_ / "none.yaml"),
-      (folder_ / "none.yaml").string() + ": cannot be read: open: No such file or directory, expected a YAML file");
-  EXPECT_EQ(error_of_file(folder_), folder_.string() + ": found a folder, expected a YAML file");
-  EXPECT_THAT(error_of_file(scratch_.write("empty.yaml", "")),
-              AllOf(StartsWith((folder_ / "empty.yaml").string()), HasSubstr("found no settings")));
+  EXPECT_MESSAGE(error_of_file(folder_ / "none.yaml"), (folder_ / "none.yaml").string());
+  EXPECT_MESSAGE(error_of_file(folder_), folder_.string());
+  EXPECT_MESSAGE(error_of_file(scratch_.write("empty.yaml", "")), (folder_ / "empty.yaml").string());
 }
 
 TEST(ShippedSettings, Load) {

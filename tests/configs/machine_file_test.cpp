@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "configs/settings_error.h"
+#include "tests/support/golden.h"
 #include "tests/support/message_of.h"
 
 namespace foretime::configs {
@@ -64,13 +65,13 @@ TEST(MachineFile, ByHand) {
 
 TEST(MachineFile, WhatItCannotMeanIsRefused) {
   EXPECT_THAT(refusal("cpu: x"), HasSubstr("m.yaml: name: missing"));
-  EXPECT_THAT(refusal("nane: x"), HasSubstr("did you mean name?"));
+  EXPECT_MESSAGE(refusal("nane: x"));
   EXPECT_THAT(refusal("{name: x, hardware: {core: 4}}"), HasSubstr("cores"));
   EXPECT_THAT(refusal("{name: x, hardware: {cores: 0}}"), HasSubstr("cores"));
   EXPECT_THAT(refusal("{name: x, copy_gb_s: {one: {mean: 3}}}"), HasSubstr("copy_gb_s.one.mean"));
   EXPECT_THAT(refusal("{name: x, copy_gb_s: -3}"), HasSubstr("m.yaml:1: copy_gb_s: -3, expected"));
   EXPECT_THAT(refusal("{name: x, copy_gb_s: {all: {median: -3}}}"), HasSubstr("copy_gb_s.all.median: -3, expected"));
-  EXPECT_THAT(refusal("{name: x, targets: llvm}"), HasSubstr("targets: expected a list"));
+  EXPECT_MESSAGE(refusal("{name: x, targets: llvm}"), "targets");
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include "configs/fields.h"
 #include "configs/load.h"
 #include "tests/configs/equal_settings.h"
+#include "tests/support/golden.h"
 #include "tests/support/message_of.h"
 
 namespace foretime::configs {
@@ -17,7 +18,6 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-using ::testing::StartsWith;
 
 Settings with(const std::vector<std::string>& overrides) { return parse_settings("{}", "run.yaml", overrides); }
 
@@ -62,21 +62,17 @@ TEST(Overrides, ReplaceWholeSections) {
 }
 
 TEST(Overrides, ErrorsNameTheOverride) {
-  EXPECT_EQ(override_error({"optimizer.learning_rate=-1"}),
-            "override optimizer.learning_rate=-1: optimizer.learning_rate: found -1, expected >= 0");
-  EXPECT_EQ(override_error({"trainer.steps=1.5"}),
-            "override trainer.steps=1.5: trainer.steps: found '1.5', expected an integer");
-  EXPECT_EQ(override_error({"trainer.steps=[1]"}),
-            "override trainer.steps=[1]: trainer.steps: found a list of 1, expected an integer");
-  EXPECT_EQ(override_error({"trainer.steps="}),
-            "override trainer.steps=: trainer.steps: found '', expected an integer");
-  EXPECT_EQ(override_error({"trainer.stpes=3"}),
-            "override trainer.stpes=3: trainer.stpes: unknown setting, did you mean trainer.steps?");
-  EXPECT_THAT(override_error({"trainer.steps"}), StartsWith("override trainer.steps: found no key=value"));
+  EXPECT_MESSAGE(override_error({"optimizer.learning_rate=-1"}),
+                 "override optimizer.learning_rate=-1: optimizer.learning_rate");
+  EXPECT_MESSAGE(override_error({"trainer.steps=1.5"}), "override trainer.steps=1.5: trainer.steps");
+  EXPECT_MESSAGE(override_error({"trainer.steps=[1]"}), "override trainer.steps=[1]: trainer.steps");
+  EXPECT_MESSAGE(override_error({"trainer.steps="}), "override trainer.steps=: trainer.steps");
+  EXPECT_MESSAGE(override_error({"trainer.stpes=3"}), "override trainer.stpes=3: trainer.stpes");
+  EXPECT_MESSAGE(override_error({"trainer.steps"}), "override trainer.steps");
   EXPECT_THAT(override_error({"=3"}), HasSubstr("found no key=value"));
-  EXPECT_THAT(override_error({"trainer=3"}), HasSubstr("trainer is a section"));
-  EXPECT_THAT(override_error({"data.train=[a"}), HasSubstr("found text that is no YAML"));
-  EXPECT_THAT(override_error({"optimizer={typ: adam}"}), HasSubstr("did you mean optimizer.type?"));
+  EXPECT_MESSAGE(override_error({"trainer=3"}));
+  EXPECT_MESSAGE(override_error({"data.train=[a"}));
+  EXPECT_MESSAGE(override_error({"optimizer={typ: adam}"}));
 }
 
 TEST(Overrides, AFixInTheWrongPlaceStillNamesTheFile) {

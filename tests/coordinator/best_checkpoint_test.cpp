@@ -7,6 +7,7 @@
 
 #include "base/atomic_file.h"
 #include "tests/simulation/simulated_files.h"
+#include "tests/support/golden.h"
 #include "tests/support/message_of.h"
 
 namespace foretime::coordinator {
@@ -47,11 +48,8 @@ TEST_F(BestCheckpoint, IsReadWhereItIsIntact) {
 TEST_F(BestCheckpoint, WhereItIsDamagedTheNewestIntactOneIsReadWithAWarningThatNamesBoth) {
   damage(10);
   damage(30);
-  EXPECT_THAT(warning("/run", 20), AllOf(HasSubstr("step-00000010/model.safetensors: CRC-32"),
-                                         HasSubstr("used in its place: /run/checkpoints/step-00000020\n")));
-  EXPECT_THAT(message_of<RunError>([] { read_best_only("/run"); }),
-              AllOf(HasSubstr("step-00000010/model.safetensors: CRC-32"),
-                    HasSubstr("the newest intact checkpoint is /run/checkpoints/step-00000020: name that one")));
+  EXPECT_MESSAGE(warning("/run", 20), "step-00000010/model.safetensors: CRC-32");
+  EXPECT_MESSAGE(message_of<RunError>([] { read_best_only("/run"); }), "step-00000010/model.safetensors: CRC-32");
 }
 
 TEST_F(BestCheckpoint, WithoutItsManifestItIsDamaged) {
@@ -68,12 +66,8 @@ TEST_F(BestCheckpoint, ThatNothingTellsOfIsDamagedAsWell) {
 
 TEST_F(BestCheckpoint, WhereItsFolderIsMissingItIsDamagedAsWell) {
   files().remove(store_.folder(10));
-  EXPECT_THAT(warning("/run", 30),
-              AllOf(HasSubstr("warning: /run/checkpoints/step-00000010: this checkpoint is missing"),
-                    HasSubstr("used in its place: /run/checkpoints/step-00000030\n")));
-  EXPECT_THAT(message_of<RunError>([] { read_best_only("/run"); }),
-              AllOf(HasSubstr("step-00000010: this checkpoint is missing"),
-                    HasSubstr("the newest intact checkpoint is /run/checkpoints/step-00000030: name that one")));
+  EXPECT_MESSAGE(warning("/run", 30), "warning: /run/checkpoints/step-00000010");
+  EXPECT_MESSAGE(message_of<RunError>([] { read_best_only("/run"); }), "step-00000010");
 }
 
 TEST_F(BestCheckpoint, ThatARunDoesNotKeepIsItsNewestOne) {
@@ -106,7 +100,7 @@ TEST_F(BestCheckpoint, OneThatIsNamedIsNeverReplaced) {
 TEST_F(BestCheckpoint, WhereNoneIsIntactTheErrorIsThatOfTheBest) {
   for (const int64_t step : {10, 20, 30}) damage(step);
   EXPECT_THAT(message_of<RunError>([] { read_best_or_newest("/run"); }), HasSubstr("step-00000010"));
-  EXPECT_THAT(message_of<RunError>([] { read_best_or_newest("/nothing"); }), HasSubstr("no such file or folder"));
+  EXPECT_MESSAGE(message_of<RunError>([] { read_best_or_newest("/nothing"); }));
 }
 
 TEST_F(BestCheckpoint, AFailingStorageIsNoDamage) {

@@ -8,6 +8,7 @@
 #include "configs/load.h"
 #include "coordinator/run_lock.h"
 #include "tests/simulation/simulated_files.h"
+#include "tests/support/golden.h"
 #include "tests/support/message_of.h"
 #include "tests/support/scratch.h"
 
@@ -107,10 +108,7 @@ TEST_F(RunDirectoryTest, MetricsThatAreLostAtTheEndOfTheFileAreAnError) {
 TEST_F(RunDirectoryTest, DataJsonThatIsNoneIsNamed) {
   run_once({7, 7});
   write_file_atomically(scratch.path() / "run/data.json", "[1]");
-  EXPECT_THAT(foretime::testing::message_of<RunError>([&] {
-                RunDirectory(settings, {7, 7});
-              }),
-              ::testing::HasSubstr("data.json: trained on data with fingerprint none"));
+  EXPECT_MESSAGE(foretime::testing::message_of<RunError>([&] { RunDirectory(settings, {7, 7}); }), "data.json");
 }
 
 TEST_F(RunDirectoryTest, TakesNoFolderThatHoldsFilesOfOthers) {
@@ -122,10 +120,10 @@ TEST_F(RunDirectoryTest, TakesNoFolderThatHoldsFilesOfOthers) {
       std::filesystem::create_directories(path);
       write_file_atomically(path / name, configs::to_yaml(settings));  // without the first line of a run
       write_file_atomically(path / "notes.txt", "mine");
-      EXPECT_THAT(foretime::testing::message_of<configs::SettingsError>([&] {
-                    RunDirectory(settings, {7, 7});
-                  }),
-                  ::testing::HasSubstr(std::string(name) + ": exists, but is not a run of Foretime"));
+      EXPECT_MESSAGE(foretime::testing::message_of<configs::SettingsError>([&] {
+                       RunDirectory(settings, {7, 7});
+                     }),
+                     name);
       EXPECT_EQ(files().read(path / name), configs::to_yaml(settings));
     }
   }

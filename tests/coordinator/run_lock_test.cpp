@@ -14,6 +14,7 @@
 
 #include "base/process.h"
 #include "configs/load.h"
+#include "tests/support/golden.h"
 #include "tests/support/processes.h"
 #include "tests/support/scratch.h"
 
@@ -90,7 +91,7 @@ TEST(RunLock, OfAnotherMachineIsRefusedWhereNobodyCanWaitSoLong) {
   write_foreign(scratch.path());
   auto times = kQuick;
   times.patience = times.stale / 4;
-  EXPECT_THAT(refusal(scratch.path(), times), HasSubstr("process 7 on elsewhere"));
+  EXPECT_MESSAGE(refusal(scratch.path(), times));
 }
 
 TEST(RunLock, OfAnotherMachineIsRespectedWhileItIsRenewed) {
@@ -104,7 +105,7 @@ TEST(RunLock, OfAnotherMachineIsRespectedWhileItIsRenewed) {
   });
   auto times = kQuick;
   times.stale = std::chrono::minutes(10);  // a busy machine may run the holder late
-  EXPECT_THAT(refusal(scratch.path(), times), HasSubstr("process 7 on elsewhere"));
+  EXPECT_MESSAGE(refusal(scratch.path(), times));
 }
 
 TEST(RunLock, IsRenewedWhileItIsHeld) {

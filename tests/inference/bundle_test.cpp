@@ -13,6 +13,7 @@
 #include "data/graphs/schema.h"
 #include "inference/bundle/safetensors_file.h"
 #include "tests/inference/small_models.h"
+#include "tests/support/golden.h"
 #include "tests/support/message_of.h"
 #include "tests/support/scratch.h"
 
@@ -126,11 +127,11 @@ TEST(Bundle, RefusesAnotherFormatVersion) {
   const auto with = [](const std::map<std::string, std::string>& metadata) {
     return message_of<BundleError>([&] { parse_bundle(inference::serialize_arrays({}, metadata), "a.foretime"); });
   };
-  EXPECT_THAT(with({{"format", "foretime-bundle"}, {"format_version", "3"}, {"manifest", "{}"}}),
-              AllOf(HasSubstr("format_version: '3'"), HasSubstr("export the run again")));
-  EXPECT_THAT(with({}), HasSubstr("a.foretime: no metadata format, expected a bundle"));
-  EXPECT_THAT(with({{"format", "pt"}}), HasSubstr("metadata format: 'pt', expected foretime-bundle"));
-  EXPECT_THAT(with({{"format", "foretime-bundle"}, {"format_version", "2"}}), HasSubstr("no metadata manifest"));
+  EXPECT_MESSAGE(with({{"format", "foretime-bundle"}, {"format_version", "3"}, {"manifest", "{}"}}),
+                 "format_version: '3'");
+  EXPECT_MESSAGE(with({}), "a.foretime");
+  EXPECT_MESSAGE(with({{"format", "pt"}}));
+  EXPECT_MESSAGE(with({{"format", "foretime-bundle"}, {"format_version", "2"}}));
 }
 
 TEST(Bundle, RefusesManifestsThatAreNone) {
@@ -144,8 +145,8 @@ TEST(Bundle, RefusesManifestsThatAreNone) {
   EXPECT_THAT(with(""), HasSubstr("a.foretime: manifest: not JSON"));
   EXPECT_THAT(with("{"), HasSubstr("manifest: not JSON"));
   EXPECT_THAT(with("{\"a\": 1e999}"), HasSubstr("manifest: not JSON"));
-  EXPECT_THAT(with("[]"), HasSubstr("manifest: array, expected an object"));
-  EXPECT_THAT(with(std::string(100000, '[')), HasSubstr("manifest: nested deeper than 32 levels"));
+  EXPECT_MESSAGE(with("[]"), "manifest");
+  EXPECT_MESSAGE(with(std::string(100000, '[')), "manifest");
   EXPECT_THAT(with("{}"), HasSubstr("manifest: foretime_version: missing"));
 }
 
@@ -157,17 +158,16 @@ TEST(Bundle, NamesTheKeyThatIsWrong) {
     if (key == "hardware") continue;
     EXPECT_NE(after([&](Json& m) { m[key] = Json::array({1}); }), "no exception") << key;
   }
-  EXPECT_THAT(after([](Json& m) { m["prune_hops"] = -2; }), HasSubstr("prune_hops: -2, expected a whole number"));
-  EXPECT_THAT(after([](Json& m) { m["prune_hops"] = 1.5; }), HasSubstr("prune_hops: 1.5, expected a whole number"));
+  EXPECT_MESSAGE(after([](Json& m) { m["prune_hops"] = -2; }), "prune_hops");
+  EXPECT_MESSAGE(after([](Json& m) { m["prune_hops"] = 1.5; }), "prune_hops");
   EXPECT_THAT(after([](Json& m) { m["prune_hops"] = 18446744073709551615U; }), HasSubstr("prune_hops"));
-  EXPECT_THAT(after([](Json& m) { m["runtime_unit"] = "hours"; }),
-              HasSubstr("runtime_unit: \"hours\", expected nanoseconds, seconds, normalized"));
+  EXPECT_MESSAGE(after([](Json& m) { m["runtime_unit"] = "hours"; }), "runtime_unit");
   EXPECT_THAT(after([](Json& m) { m["targets"]["kind"] = "speed"; }), HasSubstr("targets.kind: \"speed\""));
   EXPECT_THAT(after([](Json& m) { m["targets"]["deviation"] = 0.0; }), HasSubstr("targets.deviation: 0"));
-  EXPECT_THAT(after([](Json& m) { m["targets"]["mean"] = "0"; }), HasSubstr("targets.mean: string, expected a number"));
+  EXPECT_MESSAGE(after([](Json& m) { m["targets"]["mean"] = "0"; }), "targets.mean");
   EXPECT_THAT(after([](Json& m) { m["predicts_runtimes"] = 1; }), HasSubstr("predicts_runtimes: number"));
   EXPECT_THAT(after([](Json& m) { m["hardware"] = Json::object(); }), HasSubstr("hardware.vector_bytes: missing"));
-  EXPECT_THAT(after([](Json& m) { m["metrics"]["a"] = "b"; }), HasSubstr("metrics: a: string"));
+  EXPECT_MESSAGE(after([](Json& m) { m["metrics"]["a"] = "b"; }), "metrics: a");
   EXPECT_THAT(after([](Json& m) { m["training"]["step"] = -1; }), HasSubstr("training.step: -1"));
   EXPECT_THAT(after([](Json& m) { m["schema"]["kind"] = "graph"; }), HasSubstr("schema.kind: \"graph\""));
   EXPECT_THAT(after([](Json& m) { m["schema"]["feature_count"] = 1 << 30; }), HasSubstr("schema.feature_count"));
@@ -186,19 +186,19 @@ TEST(Bundle, NamesWhatIsWrongWithTheForm) {
   for (const Json& operation : {Json{{"op", "pool"}, {"x", "embedded"}, {"matrix", "nodes"}},
                                 Json{{"op", "csr_max"}, {"x", "embedded"}, {"matrix", "layer.0.relation.0"}},
                                 Json{{"op", "csr_sum"}, {"inputs", {"embedded"}}, {"matrices", {"nodes"}}}}) {
-    EXPECT_THAT(after([&](Json& m) {
-                  auto& score = m["graph"]["score"];
-                  score.insert(score.begin(), operation);
-                  for (size_t i = 0; i < score.size(); ++i) score[i]["result"] = "v" + std::to_string(i);
-                }),
-                HasSubstr("graph: score operation 0"));
+    EXPECT_MESSAGE(after([&](Json& m) {
+                     auto& score = m["graph"]["score"];
+                     score.insert(score.begin(), operation);
+                     for (size_t i = 0; i < score.size(); ++i) score[i]["result"] = "v" + std::to_string(i);
+                   }),
+                   "graph");
   }
-  EXPECT_THAT(after([](Json& m) {
-                m["graph"]["request"]["relations"].push_back(
-                    {{"direction", "in"}, {"norm", "laplacian"}, {"self_loop", false}});
-              }),
-              HasSubstr("graph: relations: a Laplacian of one direction"));
-  EXPECT_THAT(after([](Json& m) { m["graph"]["embed"][0]["op"] = "explode"; }), HasSubstr("no such operation"));
+  EXPECT_MESSAGE(after([](Json& m) {
+                   m["graph"]["request"]["relations"].push_back(
+                       {{"direction", "in"}, {"norm", "laplacian"}, {"self_loop", false}});
+                 }),
+                 "graph: relations");
+  EXPECT_MESSAGE(after([](Json& m) { m["graph"]["embed"][0]["op"] = "explode"; }));
   EXPECT_THAT(after([](Json& m) { m["graph"]["embed"][0]["weight"] = "none"; }), HasSubstr("weight 'none'"));
   EXPECT_THAT(after([](Json& m) { m["graph"]["embed"][0].erase("result"); }), HasSubstr("graph:"));
   EXPECT_THAT(after([](Json& m) { m["graph"]["embed"] = "text"; }), HasSubstr("graph:"));
@@ -215,13 +215,11 @@ TEST(Bundle, RefusesTensorsOfAnotherTypeAndNumbersThatAreNone) {
     changed.emplace_back(name, array);
   }
   const auto bytes = inference::serialize_arrays(changed, arrays.metadata);
-  EXPECT_THAT(message_of<BundleError>([&] { parse_bundle(bytes, "a.foretime"); }),
-              HasSubstr("a.foretime: tensor head: type I32, expected F32"));
+  EXPECT_MESSAGE(message_of<BundleError>([&] { parse_bundle(bytes, "a.foretime"); }), "a.foretime: tensor head");
   bundle.weights.at("head").values[1] = std::numeric_limits<float>::quiet_NaN();
-  EXPECT_THAT(message_of<BundleError>([&] { serialize_bundle(bundle); }),
-              HasSubstr("tensor head: a value that is not finite"));
+  EXPECT_MESSAGE(message_of<BundleError>([&] { serialize_bundle(bundle); }), "tensor head");
   bundle.weights.at("head").values.pop_back();
-  EXPECT_THAT(message_of<BundleError>([&] { serialize_bundle(bundle); }), HasSubstr("tensor head: 5 values"));
+  EXPECT_MESSAGE(message_of<BundleError>([&] { serialize_bundle(bundle); }), "tensor head");
 }
 
 TEST(Bundle, EveryTruncationAndManyChangesAreRefusedOrHarmless) {
@@ -253,12 +251,10 @@ TEST(Bundle, NoOtherFileIsTouchedByWriting) {
 TEST(Bundle, FilesThatCannotBeReadOrWrittenAreNamed) {
   const foretime::testing::Scratch scratch;
   EXPECT_THROW(read_bundle(scratch.path() / "none"), FileError);
-  EXPECT_THAT(message_of<FileError>([&] { read_bundle(scratch.path()); }),
-              HasSubstr("found no regular file, expected a bundle"));
+  EXPECT_MESSAGE(message_of<FileError>([&] { read_bundle(scratch.path()); }));
   EXPECT_THROW(write_bundle(scratch.path() / "no" / "folder", trees_bundle()), FileError);
   std::ofstream(scratch.path() / "empty").flush();
-  EXPECT_THAT(message_of<BundleError>([&] { read_bundle(scratch.path() / "empty"); }),
-              HasSubstr("empty: found an empty file, expected a bundle"));
+  EXPECT_MESSAGE(message_of<BundleError>([&] { read_bundle(scratch.path() / "empty"); }), "empty");
 }
 
 }  // namespace

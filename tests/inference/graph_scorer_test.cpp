@@ -14,6 +14,7 @@
 #include "data/graphs/pruning.h"
 #include "tests/data/frontends/hlo/messages.h"
 #include "tests/inference/small_models.h"
+#include "tests/support/golden.h"
 #include "tests/support/message_of.h"
 
 namespace foretime::inference::testing {
@@ -210,9 +211,7 @@ TEST(GraphScorer, MoreThan256LayoutsOfANodeAreScoredInParts) {
        {LayoutModel{.compares = true}, LayoutModel{.tied = true}, LayoutModel{.tied = true, .prune_hops = 1}}) {
     const auto model = model_of(layout_bundle(form));
     EXPECT_TRUE(model->spec().compares_candidates);
-    EXPECT_THAT(
-        message_of<DataError>([&] { GraphScorer(model, group).score_layouts(layouts, 600); }),
-        HasSubstr(fmt::format("candidate 256 has the 257th distinct layout of node {},", group.layout.nodes[0])));
+    EXPECT_MESSAGE(message_of<DataError>([&] { GraphScorer(model, group).score_layouts(layouts, 600); }));
   }
 }
 
@@ -236,7 +235,7 @@ TEST(GraphScorer, ReadsModules) {
 TEST(GraphScorer, RefusesWhatDoesNotFit) {
   const auto layouts = model_of(layout_bundle()), tiles = model_of(tile_bundle()), trees = model_of(trees_bundle());
   const auto graph = small_graph(data::CandidateKind::layout, 10, 2, 3);
-  EXPECT_THAT(message_of<WrongKind>([&] { GraphScorer(trees, graph); }), HasSubstr("a model of trees"));
+  EXPECT_MESSAGE(message_of<WrongKind>([&] { GraphScorer(trees, graph); }));
   EXPECT_THAT(message_of<WrongKind>([&] { GraphScorer(tiles, graph); }), HasSubstr("another kind"));
   auto changed = graph;
   changed.graphs.feature_count = 70;
@@ -244,18 +243,17 @@ TEST(GraphScorer, RefusesWhatDoesNotFit) {
   EXPECT_THAT(message_of<DataError>([&] { GraphScorer(layouts, changed); }), HasSubstr("70 columns"));
   changed = graph;
   changed.graphs.edge_target = std::vector<int32_t>(static_cast<size_t>(graph.graphs.edges()), 10);
-  EXPECT_THAT(message_of<DataError>([&] { GraphScorer(layouts, changed); }), HasSubstr("ends at node 10"));
+  EXPECT_MESSAGE(message_of<DataError>([&] { GraphScorer(layouts, changed); }));
   changed = graph;
   changed.layout.nodes = std::vector<int32_t>{5, 5};
   EXPECT_THAT(message_of<DataError>([&] { GraphScorer(layouts, changed); }), HasSubstr("ascending ids"));
   const GraphScorer scorer(layouts, graph);
-  EXPECT_THAT(message_of<WrongKind>([&] { scorer.score_tiles({}, 0); }), HasSubstr("a model of layouts"));
+  EXPECT_MESSAGE(message_of<WrongKind>([&] { scorer.score_tiles({}, 0); }));
   auto wrong = random_tiles(2, 1);
   wrong[30] = std::numeric_limits<float>::infinity();
   const GraphScorer tile_scorer(tiles, small_graph(data::CandidateKind::tile, 10, 0, 3));
-  EXPECT_THAT(message_of<DataError>([&] { tile_scorer.score_tiles(wrong, 2); }),
-              HasSubstr("inf at candidate 1, column 6"));
-  EXPECT_THAT(message_of<WrongKind>([&] { tile_scorer.score_layouts({}, 0); }), HasSubstr("a model of tiles"));
+  EXPECT_MESSAGE(message_of<DataError>([&] { tile_scorer.score_tiles(wrong, 2); }));
+  EXPECT_MESSAGE(message_of<WrongKind>([&] { tile_scorer.score_layouts({}, 0); }));
 }
 
 TEST(GraphScorer, GraphsWithoutConfigurableNodesHaveOneScore) {

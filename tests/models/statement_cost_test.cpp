@@ -14,6 +14,7 @@
 #include "models/graph/error.h"
 #include "models/model.h"
 #include "tests/models/small_models.h"
+#include "tests/support/golden.h"
 #include "tests/support/gradcheck.h"
 #include "tests/support/message_of.h"
 #include "tests/support/paths.h"
@@ -285,13 +286,12 @@ TEST(StatementCost, OtherGraphsAndSettingsAreRefused) {
   auto settings = small_settings();
   settings.statement_cost.inputs = {configs::StatementInput::block, configs::StatementInput::loops,
                                     configs::StatementInput::statement};
-  EXPECT_THAT(message(settings, schema()), ::testing::HasSubstr("'statement' repeats the columns"));
+  EXPECT_MESSAGE(message(settings, schema()));
   settings.statement_cost.inputs = {};
   EXPECT_THAT(message(settings, schema()), ::testing::HasSubstr("empty"));
   ModelSettings layouts;
   layouts.failure_output = true;
-  EXPECT_THAT(message(layouts, {data::CandidateKind::layout, data::kHloFeatures, data::kHloOpcodes}),
-              ::testing::HasSubstr("only tensor programs may fail"));
+  EXPECT_MESSAGE(message(layouts, {data::CandidateKind::layout, data::kHloFeatures, data::kHloOpcodes}));
 }
 
 }  // namespace

@@ -13,6 +13,7 @@
 #include "tests/data/groups.h"
 #include "tests/models/slow_tpgnn.h"
 #include "tests/models/small_models.h"
+#include "tests/support/golden.h"
 #include "tests/support/message_of.h"
 #include "tests/support/paths.h"
 
@@ -291,11 +292,9 @@ TEST(TypeVectors, MustBeThereAndFit) {
   StatisticsAccumulator accumulator(schema, false);
   accumulator.add(group);
   auto statistics = accumulator.finish();
-  EXPECT_THAT(message_of<ModelError>([&] { model->fit_transform(statistics); }),
-              HasSubstr("none, expected 7 of 4 columns"));
+  EXPECT_MESSAGE(message_of<ModelError>([&] { model->fit_transform(statistics); }));
   statistics.type_vectors = torch::zeros({7, 5});
-  EXPECT_THAT(message_of<ModelError>([&] { model->fit_transform(statistics); }),
-              HasSubstr("7 of 5 columns, expected 7 of 4"));
+  EXPECT_MESSAGE(message_of<ModelError>([&] { model->fit_transform(statistics); }));
 }
 
 }  // namespace

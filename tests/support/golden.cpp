@@ -207,7 +207,7 @@ std::string marked_message(std::string_view of) {
   return shown;
 }
 
-::testing::AssertionResult is_expected_message(const std::string& message,
+::testing::AssertionResult is_expected_message(std::string_view message,
                                                std::initializer_list<std::string_view> places) {
   if (message.empty() || message == kNoException) return ::testing::AssertionFailure() << "found no message";
   for (const std::string_view place : places)

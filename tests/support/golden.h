@@ -19,11 +19,11 @@ std::string marked_message(std::string_view text);
 
 /// Returns whether a message contains the places, such as a file and a field, and equals the next entry of the running
 /// test. An empty message and that of message_of (tests/support/message_of.h) where nothing is thrown never do.
-::testing::AssertionResult is_expected_message(const std::string& message,
+::testing::AssertionResult is_expected_message(std::string_view message,
                                                std::initializer_list<std::string_view> places);
 
 template <std::convertible_to<std::string_view>... Places>
-::testing::AssertionResult is_expected_message(const std::string& message, const Places&... places) {
+::testing::AssertionResult is_expected_message(std::string_view message, const Places&... places) {
   return is_expected_message(message, std::initializer_list<std::string_view>{std::string_view(places)...});
 }
 

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "data/dataset/group_files.h"
 #include "data/files/npy.h"
+#include "tests/support/golden.h"
 #include "tests/support/message_of.h"
 #include "tests/support/scratch.h"
 
@@ -15,7 +16,6 @@ namespace foretime::data {
 namespace {
 
 using namespace std::string_literals;
-using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 class FileForms : public testing::ScratchTest {
@@ -115,12 +115,11 @@ TEST_F(FileForms, WhatGzipHoldsIsReadOrNamed) {
   const auto refused = [&](const std::filesystem::path& path) {
     return testing::message_of<DataError>([&] { list_groups({path.string()}, ".", CandidateKind::layout); });
   };
-  EXPECT_THAT(refused(gzip_of("a.npz.gz", zip_of("a.npy"))), HasSubstr("gzip of an archive or of a packed data set"));
-  EXPECT_THAT(refused(gzip_of("a.tar.gz", std::string(257, 'x') + "ustar")), HasSubstr("unpack it first"));
-  EXPECT_THAT(refused(scratch_.write("cut.gz", "\x1f\x8b\x08")), HasSubstr("cut.gz: gzip data end"));
-  EXPECT_THAT(refused(scratch_.write("notes.txt", "hello")),
-              HasSubstr("notes.txt: unknown form of file, expected groups"));
-  EXPECT_THAT(refused(scratch_.write("a.npz", "hello")), HasSubstr("a.npz: truncated or not a zip archive"));
+  EXPECT_MESSAGE(refused(gzip_of("a.npz.gz", zip_of("a.npy"))));
+  EXPECT_MESSAGE(refused(gzip_of("a.tar.gz", std::string(257, 'x') + "ustar")));
+  EXPECT_MESSAGE(refused(scratch_.write("cut.gz", "\x1f\x8b\x08")), "cut.gz");
+  EXPECT_MESSAGE(refused(scratch_.write("notes.txt", "hello")), "notes.txt");
+  EXPECT_MESSAGE(refused(scratch_.write("a.npz", "hello")), "a.npz");
 }
 
 TEST(DelimiterOf, TheOneThatStandsMostOftenOutsideOfQuotes) {

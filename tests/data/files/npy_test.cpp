@@ -12,6 +12,7 @@
 #include "data/files/npz_reader.h"
 #include "data/graphs/layout_coder.h"
 #include "data/graphs/schema.h"
+#include "tests/support/golden.h"
 #include "tests/support/message_of.h"
 #include "tests/support/scratch.h"
 
@@ -57,7 +58,7 @@ TEST(NpyHeader, WriterAndParserAgree) {
 }
 
 TEST(NpyHeader, MalformedOnesSaySo) {
-  EXPECT_THAT(failure("\x93NUMPX\x01..........."), HasSubstr("does not start as an NPY"));
+  EXPECT_MESSAGE(failure("\x93NUMPX\x01..........."));
   EXPECT_THAT(failure(header_of("{'descr': '<f4'}", 4)), HasSubstr("NPY version 4"));
   EXPECT_THAT(failure(header_of(std::string(2 << 20, ' '), 2)), HasSubstr("at most 1048576"));
   const std::map<std::string, std::string> cases = {

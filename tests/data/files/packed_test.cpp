@@ -14,6 +14,7 @@
 #include "data/files/inflate.h"
 #include "data/files/packed_file.h"
 #include "tests/data/groups.h"
+#include "tests/support/golden.h"
 #include "tests/support/message_of.h"
 
 namespace foretime::data {
@@ -154,8 +155,7 @@ TEST_F(Packed, NoticesWhatAStreamLeftOut) {
     sink.codes(group.layout.codes.subspan(0, 8), 2);
     return group;
   };
-  EXPECT_THAT(message_of([&] { writer.add_streamed("one", short_of_codes); }),
-              HasSubstr("8 bytes were streamed, expected 10"));
+  EXPECT_MESSAGE(message_of([&] { writer.add_streamed("one", short_of_codes); }));
 }
 
 TEST_F(Packed, ArraysOutliveTheFile) {
@@ -195,15 +195,13 @@ TEST_F(Packed, RefusesGroupsThatDoNotBelong) {
   PackedWriter writer(file_);
   EXPECT_THAT(message_of([&] { writer.finish(); }), HasSubstr("no groups"));
   writer.add(make_group(CandidateKind::tile, "one", 1));
-  EXPECT_THAT(message_of([&] { writer.add(make_group(CandidateKind::tile, "one", 2)); }),
-              HasSubstr("one: a second group"));
+  EXPECT_MESSAGE(message_of([&] { writer.add(make_group(CandidateKind::tile, "one", 2)); }), "one");
   EXPECT_THAT(message_of([&] { writer.add(make_group(CandidateKind::layout, "two", 2)); }),
               HasSubstr("kind 0, expected 1"));
   Group wrong = make_group(CandidateKind::layout, "wrong", 3);
   wrong.layout.codes = std::vector<uint8_t>{0, 0, 3, 1, 1, 0, 2, 1, 0, 1};
-  EXPECT_THAT(message_of([&] { writer.add(wrong); }), HasSubstr("wrong: layout codes: candidate 1 has a code past"));
-  EXPECT_THAT(message_of([&] { PackedWriter nowhere(folder_ / "missing" / "file.foretime"); }),
-              HasSubstr("cannot be written: open"));
+  EXPECT_MESSAGE(message_of([&] { writer.add(wrong); }), "wrong");
+  EXPECT_MESSAGE(message_of([&] { PackedWriter nowhere(folder_ / "missing" / "file.foretime"); }));
 }
 
 /// Bytes that no checksum covers: those between sections.
@@ -287,44 +285,40 @@ TEST_F(Packed, ChecksWhatItsChecksumsVouchFor) {
   };
   EXPECT_EQ(sealed([](GroupRecord&, std::string&) {}), "no exception");
   EXPECT_THAT(sealed([](GroupRecord& r, auto&) { r.sections[kRuntimes].offset += 8; }), HasSubstr("multiple of 64"));
-  EXPECT_THAT(sealed([](GroupRecord& r, auto&) { r.sections[kRuntimes].bytes = ~0ULL; }), HasSubstr("an end before"));
-  EXPECT_THAT(sealed([](GroupRecord& r, auto&) { r.sizes.candidates += 1; }),
-              HasSubstr("layout codes: 10 bytes, expected 12"));
-  EXPECT_THAT(sealed([](GroupRecord& r, auto&) { r.sizes.nodes = -1; }), HasSubstr("a size of -1"));
-  EXPECT_THAT(sealed([](GroupRecord& r, auto&) { r.sizes.nodes = int64_t{1} << 62; }),
-              HasSubstr("at most 2^31 - 1 nodes"));
+  EXPECT_MESSAGE(sealed([](GroupRecord& r, auto&) { r.sections[kRuntimes].bytes = ~0ULL; }));
+  EXPECT_MESSAGE(sealed([](GroupRecord& r, auto&) { r.sizes.candidates += 1; }));
+  EXPECT_MESSAGE(sealed([](GroupRecord& r, auto&) { r.sizes.nodes = -1; }));
+  EXPECT_MESSAGE(sealed([](GroupRecord& r, auto&) { r.sizes.nodes = int64_t{1} << 62; }));
   EXPECT_THAT(sealed([](GroupRecord& r, auto&) { r.sizes.feature_count = int64_t{1} << 60; }), HasSubstr("overflows"));
   EXPECT_THAT(sealed([](GroupRecord& r, auto&) { r.kind = 9; }), HasSubstr("kind 9"));
-  EXPECT_THAT(sealed([](GroupRecord& r, auto&) { r.kind = 1; }), HasSubstr("layout nodes: 8 bytes, expected 0"));
+  EXPECT_MESSAGE(sealed([](GroupRecord& r, auto&) { r.kind = 1; }));
   EXPECT_THAT(sealed([](GroupRecord& r, auto&) { r.name_bytes = 1U << 30; }), HasSubstr("name outside"));
   const auto set_byte = [](packed::Section section, uint64_t at, char value) {
     return [=](GroupRecord& r, std::string& b) { b[r.sections[section].offset + at] = value; };
   };
-  EXPECT_THAT(sealed(set_byte(kConfigurations, 3, 77)),
-              HasSubstr("found a summary that differs from the group's contents"));
-  EXPECT_THAT(sealed(set_byte(kLayoutCodes, 2, 3)), HasSubstr("code past its node's table"));
-  EXPECT_THAT(sealed(set_byte(kEdgeSource, 0, 127)), HasSubstr("ends at node 127"));
+  EXPECT_MESSAGE(sealed(set_byte(kConfigurations, 3, 77)));
+  EXPECT_MESSAGE(sealed(set_byte(kLayoutCodes, 2, 3)));
+  EXPECT_MESSAGE(sealed(set_byte(kEdgeSource, 0, 127)));
   EXPECT_THAT(sealed(set_byte(kNodeTypes, 0, 7)), HasSubstr("7, expected below 7"));
   EXPECT_THAT(sealed(set_byte(kLayoutNodes, 4, 0)), HasSubstr("0 after 0"));
-  EXPECT_THAT(sealed(set_byte(kLayoutRowPtr, 8, 0)), HasSubstr("0 rows at configurable node 0"));
+  EXPECT_MESSAGE(sealed(set_byte(kLayoutRowPtr, 8, 0)));
   EXPECT_THAT(sealed(set_byte(kGraphPtr, 0, 1)), HasSubstr("graph_ptr"));
   EXPECT_THAT(sealed(set_byte(kRuntimes, 7, '\xff')), HasSubstr("runtimes: "));
 }
 
 TEST_F(Packed, SaysWhatIsNotAPackedFile) {
   EXPECT_FALSE(is_packed(file_));
-  EXPECT_THAT(message_of([&] { packed_headers(file_); }), HasSubstr("No such file"));
+  EXPECT_MESSAGE(message_of([&] { packed_headers(file_); }));
   testing::write_text(file_, std::string(100, 'x'));
   EXPECT_FALSE(is_packed(file_));
-  EXPECT_THAT(message_of([&] { packed_headers(file_); }), HasSubstr("expected those of a packed collection"));
-  EXPECT_THAT(message_of([&] { packed_headers(folder_); }), HasSubstr("not a regular file"));
+  EXPECT_MESSAGE(message_of([&] { packed_headers(file_); }));
+  EXPECT_MESSAGE(message_of([&] { packed_headers(folder_); }));
   write(CandidateKind::tile, 1);
   auto bytes = testing::read_text(file_);
   bytes[12] = 9;
   testing::write_text(file_, bytes);
   EXPECT_TRUE(is_packed(file_));
-  EXPECT_THAT(message_of([&] { packed_headers(file_); }),
-              HasSubstr("version 9, expected 3: pack its source files again"));
+  EXPECT_MESSAGE(message_of([&] { packed_headers(file_); }));
 }
 
 TEST_F(Packed, KnowsThatTheFileChangedSinceItWasListed) {
@@ -333,7 +327,7 @@ TEST_F(Packed, KnowsThatTheFileChangedSinceItWasListed) {
   PackedWriter writer(file_);
   writer.add(make_group(CandidateKind::tile, "group 0", 99));
   writer.finish();
-  EXPECT_THAT(message_of([&] { load_packed(headers[0]); }), HasSubstr("has changed since it was listed"));
+  EXPECT_MESSAGE(message_of([&] { load_packed(headers[0]); }));
   EXPECT_THAT(message_of([&] { load_packed(headers[1]); }), HasSubstr("group: 1, expected 0 … 0"));
 }
 

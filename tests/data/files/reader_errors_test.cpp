@@ -9,6 +9,7 @@
 #include "data/dataset/group_files.h"
 #include "data/files/npy.h"
 #include "data/graphs/schema.h"
+#include "tests/support/golden.h"
 #include "tests/support/message_of.h"
 #include "tests/support/scratch.h"
 
@@ -258,9 +259,7 @@ TEST_F(ReaderErrors, DamagedArchives) {
   for (const double part : {0.0, 0.1, 0.5, 0.9, 0.99}) {
     write(layout());
     fs::resize_file(whole, static_cast<uintmax_t>(static_cast<double>(fs::file_size(whole)) * part));
-    EXPECT_THAT(failure(whole),
-                HasSubstr(part > 0.0 ? "graph.npz: truncated or not a zip archive" : "graph.npz: found an empty file"))
-        << part;
+    EXPECT_MESSAGE(failure(whole)) << part;
   }
   write(layout(), NpzCompression::stored);
   damage(whole, [](std::string& bytes) { bytes[bytes.find("node_feat.npy") + 200] ^= 1; });
@@ -271,8 +270,8 @@ TEST_F(ReaderErrors, DamagedArchives) {
     const size_t entry = bytes.find("PK\x01\x02");
     for (size_t i = 24; i < 28; ++i) bytes[entry + i] = '\x7f';
   });
-  EXPECT_THAT(failure(whole), HasSubstr("compressed bytes hold at most"));
-  EXPECT_THAT(failure(folder_ / "absent.npz"), HasSubstr("no such file"));
+  EXPECT_MESSAGE(failure(whole));
+  EXPECT_MESSAGE(failure(folder_ / "absent.npz"));
 }
 
 TEST_F(ReaderErrors, DatasetIndex) {
@@ -285,11 +284,11 @@ TEST_F(ReaderErrors, DatasetIndex) {
   };
   fs::create_directories(folder_ / "a" / "deep");
   fs::create_directories(folder_ / "b");
-  EXPECT_THAT(message({"b"}), HasSubstr("no data in this folder"));
+  EXPECT_MESSAGE(message({"b"}));
   fs::rename(write(layout()), folder_ / "a" / "deep" / "two.npz");
   fs::rename(write(layout()), folder_ / "a" / "one.npz");
-  EXPECT_THAT(message({"a"}, CandidateKind::tile), HasSubstr("holds layout data, expected tile"));
-  EXPECT_THAT(message({"a/*.npy"}), HasSubstr("no such file"));
+  EXPECT_MESSAGE(message({"a"}, CandidateKind::tile));
+  EXPECT_MESSAGE(message({"a/*.npy"}));
   EXPECT_THAT(message({"a/{one,two"}), HasSubstr("without '}'"));
   EXPECT_EQ(list({"a"}).size(), 2u);
   EXPECT_EQ(list({"a"})[0].name, "one");
@@ -301,7 +300,7 @@ TEST_F(ReaderErrors, DatasetIndex) {
   Members other = layout();
   other["config_runtime"] = array("config_runtime", {2}, std::vector<int64_t>{5, 8});
   fs::rename(write(other), folder_ / "b" / "one.npz");
-  EXPECT_THAT(message({"a", "b"}), HasSubstr("group one has other contents"));
+  EXPECT_MESSAGE(message({"a", "b"}));
   const auto listed = list({"a/one.npz"});
   fs::copy_file(folder_ / "b" / "one.npz", folder_ / "a" / "one.npz", fs::copy_options::overwrite_existing);
   EXPECT_THROW(load_group(listed[0]), DataError);
@@ -315,10 +314,10 @@ TEST_F(ReaderErrors, EvaluationIndices) {
   EXPECT_EQ(message(R"({"g": [3, 1]})"), "no exception");
   EXPECT_THAT(read_eval_indices(folder_ / "ids.json").at("g"), ::testing::ElementsAre(3, 1));
   EXPECT_THAT(message("{\"g\": [3,"), HasSubstr("ids.json: "));
-  EXPECT_THAT(message("[1]"), HasSubstr("expected an object"));
+  EXPECT_MESSAGE(message("[1]"));
   EXPECT_THAT(message(R"({"g": [1, -1]})"), HasSubstr("graph g: -1"));
   EXPECT_THAT(message(R"({"g": [1.5]})"), HasSubstr("1.5"));
-  EXPECT_THAT(message(R"({"g": []})"), HasSubstr("an empty list"));
+  EXPECT_MESSAGE(message(R"({"g": []})"));
   EXPECT_THROW(read_eval_indices(folder_ / "absent.json"), DataError);
 }
 

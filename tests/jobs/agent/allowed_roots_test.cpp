@@ -8,6 +8,7 @@
 #include "base/files.h"
 #include "jobs/error.h"
 #include "tests/support/failing_calls.h"
+#include "tests/support/golden.h"
 #include "tests/support/message_of.h"
 #include "tests/support/scratch.h"
 
@@ -78,9 +79,9 @@ TEST_F(AllowedRootsTest, ALinkToWhatDoesNotExistYetIsFollowed) {
 
 TEST_F(AllowedRootsTest, WhatCannotBeResolvedIsRefused) {
   EXPECT_THAT(refusal("loop1/x"), HasSubstr("loop"));
-  EXPECT_THAT(refusal("new/../../outside"), HasSubstr("does not exist"));
+  EXPECT_MESSAGE(refusal("new/../../outside"));
   EXPECT_THAT(refusal(""), HasSubstr("empty"));
-  EXPECT_THAT(refusal("in/file/x"), HasSubstr("Not a directory"));
+  EXPECT_MESSAGE(refusal("in/file/x"));
   EXPECT_THAT(refusal(std::string("in\0/x", 5)), HasSubstr("zero byte"));
   EXPECT_THAT(refusal(std::string(5000, 'a')), HasSubstr("5000 bytes"));
 }
@@ -95,7 +96,7 @@ TEST_F(AllowedRootsTest, ALinkThatTheStorageDoesNotReadIsTheMachinesTrouble) {
     EXPECT_THROW(allowed("link/file"), NodeError);
   }
   const testing::FailingCall failing("readlink", ENOENT);
-  EXPECT_THAT(refusal("link/file"), HasSubstr("No such file"));
+  EXPECT_MESSAGE(refusal("link/file"));
 }
 
 TEST_F(AllowedRootsTest, ARootMayItselfBeALink) {

@@ -2,6 +2,7 @@
 
 #include "jobs/agent/agent_options.h"
 #include "jobs/error.h"
+#include "tests/support/golden.h"
 #include "tests/support/message_of.h"
 
 namespace foretime::jobs {
@@ -78,7 +79,7 @@ TEST(Launcher, JobsRunOnTheHostsThatTheAgentSays) {
   for (const auto* text : {"direct", "srun", "run {command}"})
     EXPECT_THAT(foretime::testing::message_of<JobsError>([&] { const Launcher none(text, false, true); }),
                 HasSubstr("no {hosts}"));
-  EXPECT_THAT(refusal("mpirun --host {hosts} {command}"), HasSubstr("only allowed for an agent with --hosts"));
+  EXPECT_MESSAGE(refusal("mpirun --host {hosts} {command}"));
 }
 
 TEST(Slots, RanksFillTheHostsThatAnswer) {
@@ -118,7 +119,7 @@ TEST(Launcher, FillsNamesAndKeepsQuotedWordsWhole) {
 TEST(Launcher, RefusesWhatItCannotFill) {
   EXPECT_THAT(refusal("mpirun -n {ranks}"), HasSubstr("no {command}"));
   EXPECT_THAT(refusal(""), HasSubstr("no {command}"));
-  EXPECT_THAT(refusal("a {command} {command}"), HasSubstr("more than one"));
+  EXPECT_MESSAGE(refusal("a {command} {command}"));
   EXPECT_THAT(refusal("{command} a"), HasSubstr("no program"));
   EXPECT_THAT(refusal("a --run={command}"), HasSubstr("separate word"));
   EXPECT_THAT(refusal("a {nodes} {command}"), HasSubstr("unknown {nodes}"));

@@ -4,7 +4,6 @@
 #include <thread>
 
 #include <fmt/format.h>
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "jobs/error.h"
@@ -12,6 +11,7 @@
 #include "jobs/queue/redis_queue.h"
 #include "tests/jobs/queue/queue_backends.h"
 #include "tests/simulation/redis/model_connection.h"
+#include "tests/support/golden.h"
 #include "tests/support/message_of.h"
 #include "tests/support/processes.h"
 
@@ -20,7 +20,6 @@ namespace foretime::jobs {
 namespace {
 
 using testing::eventually;
-using ::testing::HasSubstr;
 using testing::RedisServer;
 
 /// What frees memory, and what running jobs need, works when Redis' memory is at its limit.
@@ -68,7 +67,7 @@ TEST_P(MemoryIsFull, RunningJobsEndAndReapingFreesMemoryWhileSubmissionIsRefused
   const auto run = queue.claim(claim_request("t1")).value(), late = queue.claim(claim_request("t2")).value();
   set_full(true);
   const auto refusal = testing::message_of<RedisUnavailable>([&] { queue.submit(job_named("more")); });
-  EXPECT_THAT(refusal, HasSubstr("its memory is at maxmemory, so nothing can be submitted; raise maxmemory there"));
+  EXPECT_MESSAGE(refusal);
   EXPECT_THROW(queue.create_sweep({.id = "s2", .name = "sweep", .method = "grid"}), RedisUnavailable);
   EXPECT_EQ(queue.renew(run, Milliseconds(30000)), Directive::proceed);
   EXPECT_EQ(queue.report(run, {.step = 1, .total_steps = 2, .log_lines = {"line"}}), Directive::proceed);

@@ -13,6 +13,7 @@
 #include "jobs/error.h"
 #include "jobs/queue/queue_reader.h"
 #include "tests/jobs/queue/queue_backends.h"
+#include "tests/support/golden.h"
 #include "tests/support/message_of.h"
 #include "tests/support/processes.h"
 
@@ -286,7 +287,7 @@ TEST(RedisQueue, DamagedFieldsAreNamed) {
     backend.client().call({"HSET", backend.key("job:j"), field, old});
     return text;
   };
-  EXPECT_THAT(message("step", "many"), HasSubstr("job j: field step: 'many', expected an integer"));
+  EXPECT_MESSAGE(message("step", "many"), "job j");
   EXPECT_THAT(message("loss", "1e"), HasSubstr("field loss"));
   EXPECT_THAT(message("parameters", "[1]"), HasSubstr("field parameters"));
   EXPECT_THAT(message("settings", std::string(Limits::kSettings + 1, 'x')), HasSubstr("field settings"));

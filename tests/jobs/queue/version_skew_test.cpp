@@ -1,18 +1,16 @@
 #include <string>
 
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "jobs/error.h"
 #include "jobs/queue/queue_reader.h"
 #include "tests/jobs/queue/queue_backends.h"
+#include "tests/support/golden.h"
 #include "tests/support/message_of.h"
 
 /// Programs of different versions on one queue.
 namespace foretime::jobs {
 namespace {
-
-using ::testing::HasSubstr;
 
 class VersionSkew : public ::testing::Test {
  protected:
@@ -25,9 +23,7 @@ class VersionSkew : public ::testing::Test {
   /// Every call is refused in one sentence, and changes nothing.
   void expect_refused(const Lease& lease, const std::string& found) {
     const auto before = backend_.dump();
-    const auto refused = [&](auto call) {
-      EXPECT_THAT(testing::message_of<JobRefused>(call), HasSubstr("has protocol " + found + ", expected 1: use the"));
-    };
+    const auto refused = [&](auto call) { EXPECT_MESSAGE(testing::message_of<JobRefused>(call), found); };
     refused([&] { queue().submit(job_named("k")); });
     refused([&] { queue().create_sweep({.id = "s", .name = "sweep", .method = "grid"}); });
     refused([&] { queue().claim(request()); });

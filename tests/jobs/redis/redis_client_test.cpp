@@ -10,6 +10,7 @@
 
 #include "jobs/error.h"
 #include "jobs/redis/redis_health.h"
+#include "tests/support/golden.h"
 #include "tests/support/message_of.h"
 #include "tests/support/redis_server.h"
 #include "tests/support/scratch.h"
@@ -178,11 +179,10 @@ TEST(RedisClient, ASubscriptionThatFailedIsFollowedByANewConversation) {
 TEST(RedisClient, NothingThere) {
   RedisUrl url{.socket = "/nonexistent/redis.sock"};
   RedisClient client(url), tcp(RedisUrl::parse("redis://127.0.0.1:1"));
-  EXPECT_THAT(unavailable(client),
-              AllOf(HasSubstr("/nonexistent/redis.sock"), HasSubstr("No such file"), HasSubstr("embedded")));
+  EXPECT_MESSAGE(unavailable(client), "/nonexistent/redis.sock");
   EXPECT_THAT(unavailable(tcp), HasSubstr("Connection refused"));
   url.socket = "/" + std::string(200, 'x');
-  EXPECT_THAT(message_of<RedisUnavailable>([&] { RedisClient(url).call({"PING"}); }), HasSubstr("at most 107 bytes"));
+  EXPECT_MESSAGE(message_of<RedisUnavailable>([&] { RedisClient(url).call({"PING"}); }));
 }
 
 TEST(RedisClient, AnswersAboveTheLimitEndTheConnection) {
@@ -191,10 +191,9 @@ TEST(RedisClient, AnswersAboveTheLimitEndTheConnection) {
   client.call({"SET", "k", std::string(90'000, 'x')});
   EXPECT_EQ(text_of(*client.call({"GET", "k"})).size(), 90'000U);
   client.call({"APPEND", "k", std::string(90'000, 'x')});
-  EXPECT_THAT(unavailable(client, {"GET", "k"}), HasSubstr("above the limit of 100000"));
+  EXPECT_MESSAGE(unavailable(client, {"GET", "k"}));
   // An array of few bytes that costs much memory.
-  EXPECT_THAT(unavailable(client, {"EVAL", "local t = {} for i = 1, 7000 do t[i] = 1 end return t", "0"}),
-              HasSubstr("above the limit"));
+  EXPECT_MESSAGE(unavailable(client, {"EVAL", "local t = {} for i = 1, 7000 do t[i] = 1 end return t", "0"}));
   EXPECT_EQ(text_of(*client.call({"PING"})), "PONG");
 }
 
@@ -213,12 +212,12 @@ TEST(RedisClient, OthersThanRedis) {
   {
     Impostor impostor(scratch.path() / "http", "HTTP/1.1 400 Bad Request\r\n\r\n");
     RedisClient client(impostor.url());
-    EXPECT_THAT(unavailable(client), HasSubstr("cannot be from Redis"));
+    EXPECT_MESSAGE(unavailable(client));
   }
   {
     Impostor impostor(scratch.path() / "mute", "", false);
     RedisClient client(impostor.url());
-    EXPECT_THAT(unavailable(client), HasSubstr("closed the connection"));
+    EXPECT_MESSAGE(unavailable(client));
   }
 }
 
@@ -231,7 +230,7 @@ TEST(RedisClient, WaitsNoLongerThanItsTimeout) {
   RedisServer server({.config = {"enable-debug-command local"}});
   RedisClient slow(server.url(), milliseconds(2000));
   slow.call({"PING"});
-  EXPECT_THAT(unavailable(slow, {"DEBUG", "SLEEP", "6"}), HasSubstr("no answer to DEBUG"));
+  EXPECT_MESSAGE(unavailable(slow, {"DEBUG", "SLEEP", "6"}));
   RedisClient patient(server.url(), std::chrono::minutes(20));
   EXPECT_EQ(text_of(*patient.call({"PING"})), "PONG");
   EXPECT_EQ(text_of(*slow.call({"PING"})), "PONG");  // and not the late answer to the sleep
@@ -280,7 +279,7 @@ TEST(RedisClient, FollowsAClustersMoves) {
   EXPECT_THAT(unavailable(client, {"GET", "k"}), AllOf(HasSubstr("redis://127.0.0.1:1"), HasSubstr("cannot connect")));
   Impostor broken(scratch.path() / "t", denied + denied + denied + "-MOVED 7\r\n");
   RedisClient other(broken.url());
-  EXPECT_THAT(unavailable(other, {"GET", "k"}), HasSubstr("names no node"));
+  EXPECT_MESSAGE(unavailable(other, {"GET", "k"}));
 }
 
 TEST(RedisClient, DatabasesAreApart) {

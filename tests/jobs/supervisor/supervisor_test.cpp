@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "jobs/error.h"
+#include "tests/support/golden.h"
 #include "tests/support/message_of.h"
 #include "tests/support/processes.h"
 #include "tests/support/scratch.h"
@@ -123,9 +124,9 @@ TEST(Supervisor, WhatCannotBeStartedIsSaidAndLeavesNothing) {
     return testing::message_of<JobsError>([&] { const SupervisedProcess process(options); });
   };
   SupervisedProcess::Options options{.arguments = {"/no/such/program"}};
-  EXPECT_THAT(refused(options), HasSubstr("/no/such/program: No such file or directory"));
+  EXPECT_MESSAGE(refused(options), "/no/such/program");
   options.arguments = {"no-such-program-anywhere"};
-  EXPECT_THAT(refused(options), HasSubstr("in none of the folders in PATH"));
+  EXPECT_MESSAGE(refused(options));
   options.arguments = {"/etc/passwd"};
   EXPECT_THAT(refused(options), HasSubstr("Permission denied"));
   EXPECT_THAT(refused(SupervisedProcess::Options{}), HasSubstr("empty"));

@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "jobs/error.h"
+#include "tests/support/golden.h"
 #include "tests/support/message_of.h"
 #include "tests/support/scratch.h"
 
@@ -75,22 +76,21 @@ TEST_F(FinetuneJobTest, TheIdIsThatOfWhatItDoes) {
 
 TEST_F(FinetuneJobTest, RefusesWhatIsWrongByPlace) {
   const std::string file = (scratch_.path() / "round.yaml").string();
-  EXPECT_THAT(error_of("finetune:\n  model: m\n  recods: [r]\n"),
-              HasSubstr(file + ":3: finetune.recods: unknown key, did you mean finetune.records?"));
-  EXPECT_THAT(error_of("finetune: {model: m}\n"), HasSubstr("found no records"));
-  EXPECT_THAT(error_of("finetune: {records: r}\n"), HasSubstr("neither finetune.model nor after"));
+  EXPECT_MESSAGE(error_of("finetune:\n  model: m\n  recods: [r]\n"), file);
+  EXPECT_MESSAGE(error_of("finetune: {model: m}\n"));
+  EXPECT_MESSAGE(error_of("finetune: {records: r}\n"));
   EXPECT_THAT(error_of("after: a\nfinetune: {model: m, records: r}\n"), HasSubstr("finetune.model and after"));
-  EXPECT_THAT(error_of("after: a b\nfinetune: {records: r}\n"), HasSubstr("expected the id of another job"));
+  EXPECT_MESSAGE(error_of("after: a b\nfinetune: {records: r}\n"));
   EXPECT_THAT(error_of("finetune: {model: m, records: r, steps: 0}\n"), HasSubstr("finetune.steps: found 0"));
   EXPECT_THAT(error_of("finetune: {model: m, records: r, steps: many}\n"), HasSubstr("finetune.steps: found 'many'"));
-  EXPECT_THAT(error_of("finetune: {model: m, records: r, holdout: 1}\n"), HasSubstr("found 1, expected in [0, 1)"));
+  EXPECT_MESSAGE(error_of("finetune: {model: m, records: r, holdout: 1}\n"));
   EXPECT_THAT(error_of("finetune: {model: m, records: r, learning_rate: -1}\n"), HasSubstr("found -1, expected > 0"));
   EXPECT_THAT(error_of("finetune: {model: m, records: r, tolerance: -1}\n"), HasSubstr("found -1, expected >= 0"));
-  EXPECT_THAT(error_of("finetune: {model: m, records: {a: b}}\n"), HasSubstr("expected a list of files"));
-  EXPECT_THAT(error_of("finetune: [1]\n"), HasSubstr("expected a map"));
-  EXPECT_THAT(error_of("finetune: {model: m, records: r}\nsteps: 3\n"), HasSubstr("steps: unknown key"));
+  EXPECT_MESSAGE(error_of("finetune: {model: m, records: {a: b}}\n"));
+  EXPECT_MESSAGE(error_of("finetune: [1]\n"));
+  EXPECT_MESSAGE(error_of("finetune: {model: m, records: r}\nsteps: 3\n"), "steps");
   EXPECT_THAT(error_of("finetune: {model: m, records: r}\n", {"step=3"}), HasSubstr("override step=3: expected"));
-  EXPECT_THAT(error_of("finetune: {model: m, records: r}\n", {"steps=x"}), HasSubstr("override steps=x: steps: found"));
+  EXPECT_MESSAGE(error_of("finetune: {model: m, records: r}\n", {"steps=x"}), "override steps=x: steps");
 }
 
 TEST_F(FinetuneJobTest, IsToldFromSettingsAndSweeps) {

@@ -6,6 +6,7 @@
 
 #include "jobs/error.h"
 #include "jobs/sweep/sweep.h"
+#include "tests/support/golden.h"
 #include "tests/support/message_of.h"
 #include "tests/support/paths.h"
 
@@ -87,12 +88,11 @@ TEST(ProgramTrial, FilesOfWandbTrainWithSettingsAndRename) {
   EXPECT_EQ(launch.jobs.size(), 2U);
   EXPECT_THAT(launch.warnings, Contains(HasSubstr("scheduler.num_workers")));
   EXPECT_THAT(fault_of(kRandomHyperband + settings, {"run_cap=3"}), HasSubstr("rename: {val_loss: …}"));
-  EXPECT_THAT(fault_of(kRandomHyperband + settings + "rename: {val_loss: holdout/mae}\n", {"run_cap=3"}),
-              HasSubstr("rename: {dropout: …} gives it the name of a setting, and {dropout: ~} leaves it out"));
+  EXPECT_MESSAGE(fault_of(kRandomHyperband + settings + "rename: {val_loss: holdout/mae}\n", {"run_cap=3"}),
+                 "rename: {dropout");
   EXPECT_THAT(fault_of(kRandomHyperband + settings + "rename: {vall_loss: holdout/mae}\n", {"run_cap=3"}),
               HasSubstr("metric.name: found val_loss, expected SET/METRIC"));
-  EXPECT_THAT(fault_of(std::string(kConstants) + "rename: {epoch: x}\n", {"run_cap=3"}),
-              HasSubstr("rename.epoch: found no parameter epoch, and no metric of that name"));
+  EXPECT_MESSAGE(fault_of(std::string(kConstants) + "rename: {epoch: x}\n", {"run_cap=3"}), "rename.epoch");
 }
 
 TEST(ProgramTrial, CommandsAreFilledIn) {
@@ -149,8 +149,7 @@ TEST(ProgramTrial, AProgramAndAMetricMayComeFromTheCommandLine) {
             "m");
   // Without either, what is missing is said before what is unknown.
   for (const auto& more : {"metric: {name: final_accuracy}\n", "metric: {name: valid/kendall_tau}\n"})
-    EXPECT_THAT(fault_of(file + more, {"run_cap=2"}),
-                ::testing::StartsWith("s.yaml: found neither program nor settings, expected one: program=train.py"));
+    EXPECT_MESSAGE(fault_of(file + more, {"run_cap=2"}), "s.yaml");
 }
 
 TEST(ProgramTrial, MergeKeysAndExtensionsAreThoseOfYaml) {
@@ -160,8 +159,7 @@ TEST(ProgramTrial, MergeKeysAndExtensionsAreThoseOfYaml) {
       "  c: {values: [5], <<: *third}\n");
   EXPECT_EQ(sweep.jobs.size(), 4U);
   EXPECT_EQ(sweep.jobs.back().parameters, (Parameters{{"a", "2"}, {"b", "2"}, {"c", "5"}}));
-  EXPECT_THAT(fault_of("program: t.py\nmethod: grid\nparameters: {a: {<<: 3}}\n"),
-              HasSubstr("<<: found '3', expected a map or a list of maps"));
+  EXPECT_MESSAGE(fault_of("program: t.py\nmethod: grid\nparameters: {a: {<<: 3}}\n"));
 }
 
 TEST(ProgramTrial, OverridesAreParametersWithOneValue) {
@@ -170,7 +168,7 @@ TEST(ProgramTrial, OverridesAreParametersWithOneValue) {
   EXPECT_EQ(sweep.jobs.size(), 2U);
   EXPECT_EQ(sweep.jobs[1].parameters,
             (Parameters{{"epochs", "4"}, {"lr", "0.2"}, {"model.depth", "3"}, {"note", "\"5\""}, {"verbose", "true"}}));
-  EXPECT_THAT(fault_of(head, {"lr=3"}), HasSubstr("lr: is swept at s.yaml:3"));
+  EXPECT_MESSAGE(fault_of(head, {"lr=3"}), "lr");
   // Another program, command or constant makes another sweep.
   EXPECT_NE(program_sweep(head).spec.id, program_sweep(head, {"epochs=4"}).spec.id);
   EXPECT_NE(program_sweep(head).spec.id, program_sweep(head + "command: ['${program}']\n").spec.id);
@@ -193,8 +191,7 @@ TEST(ProgramTrial, WhatCannotBeIsRefused) {
       {"metric_from: {stdout: '(.*)'}\nsettings: sweeps/quickstart.yaml\n", "metric_from: is for a sweep of a program"},
       {"program: t.py\nearly_terminate: {type: hyperband, min_iter: 1}\n", "needs metric"}};
   for (const auto& [more, message] : wrong) EXPECT_THAT(fault_of(head + more), HasSubstr(message)) << more;
-  EXPECT_THAT(foretime::testing::message_of<JobsError>([] { parse_program("{\"command\":3}"); }),
-              HasSubstr("found no program and command"));
+  EXPECT_MESSAGE(foretime::testing::message_of<JobsError>([] { parse_program("{\"command\":3}"); }));
 }
 
 }  // namespace

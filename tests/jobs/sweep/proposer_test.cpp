@@ -8,19 +8,17 @@
 #include <utility>
 
 #include <fmt/format.h>
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "jobs/error.h"
 #include "jobs/sweep/search_space.h"
 #include "jobs/sweep/sweep.h"
 #include "tests/jobs/queue/memory_queue.h"
+#include "tests/support/golden.h"
 #include "tests/support/message_of.h"
 
 namespace foretime::jobs {
 namespace {
-
-using ::testing::HasSubstr;
 
 const char* const kSweep =
     "method: bayes\nname: b\nrun_cap: 40\nmetric: {name: holdout/mae}\noverrides: {data.train: [a.npz], data.valid: "
@@ -230,8 +228,7 @@ TEST_F(Proposing, ALostLeaseDecidesNothing) {
   JobResult cancelled;
   cancelled.outcome = Outcome::cancelled;
   queue_.finish(lost, cancelled, 0);
-  EXPECT_THAT(testing::message_of<JobRefused>([&] { proposer_.decide(queue_, lost); }),
-              HasSubstr("the lease was lost"));
+  EXPECT_MESSAGE(testing::message_of<JobRefused>([&] { proposer_.decide(queue_, lost); }));
   EXPECT_EQ(queue_.proposals(sweep_.spec.id), 0);
 }
 

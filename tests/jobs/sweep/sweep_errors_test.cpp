@@ -10,6 +10,7 @@
 #include "configs/yaml_reader.h"
 #include "jobs/error.h"
 #include "jobs/sweep/sweep.h"
+#include "tests/support/golden.h"
 #include "tests/support/message_of.h"
 
 namespace foretime::jobs {
@@ -211,13 +212,11 @@ TEST(SweepErrors, ThenSeedsAndOverrides) {
 
 TEST(SweepErrors, CommandLine) {
   const std::string text = kHead + kParameters;
-  EXPECT_THAT(error_of(text, {"run_cap"}), HasSubstr("override run_cap: found no key=value"));
-  EXPECT_THAT(error_of(text, {"run_cap=x"}), HasSubstr("override run_cap=x: run_cap: found 'x', expected an integer"));
-  EXPECT_THAT(error_of(text, {"set.trainer.stepz=1"}), HasSubstr("did you mean trainer.steps?"));
-  EXPECT_THAT(error_of(text, {"model.hidden=3"}),
-              HasSubstr("override model.hidden=3: model.hidden: is swept at s.yaml:4"));
-  EXPECT_THAT(error_of(text, {"settings=none.yaml"}),
-              HasSubstr("override settings=none.yaml: settings: found none.yaml"));
+  EXPECT_MESSAGE(error_of(text, {"run_cap"}), "override run_cap");
+  EXPECT_MESSAGE(error_of(text, {"run_cap=x"}), "override run_cap=x: run_cap");
+  EXPECT_MESSAGE(error_of(text, {"set.trainer.stepz=1"}));
+  EXPECT_MESSAGE(error_of(text, {"model.hidden=3"}), "override model.hidden=3: model.hidden");
+  EXPECT_MESSAGE(error_of(text, {"settings=none.yaml"}), "override settings=none.yaml: settings");
   EXPECT_THAT(error_of(text, {"seeds=[1"}), HasSubstr("override seeds=[1"));
   EXPECT_THAT(error_of(text, {"data.root=\xff"}), HasSubstr("not UTF-8"));
 }
@@ -228,8 +227,8 @@ TEST(SweepErrors, BombsAreRefusedBeforeTheyCost) {
     grid += fmt::format("  {}: {{min: 1, max: 1000000000}}\n", key);
   EXPECT_THAT(error_of(grid), HasSubstr("set run_cap"));
   EXPECT_EQ(error_of(grid + "run_cap: 5\n"), "no exception") << "the first five are no bomb";
-  EXPECT_THAT(error_of(kHead + kParameters, {"run_cap=1000000"}), HasSubstr("at most 100000 jobs"));
-  EXPECT_THAT(error_of(kHead + kParameters, {"run_cap=60000", "seeds=2"}), HasSubstr("with 2 jobs each"));
+  EXPECT_MESSAGE(error_of(kHead + kParameters, {"run_cap=1000000"}));
+  EXPECT_MESSAGE(error_of(kHead + kParameters, {"run_cap=60000", "seeds=2"}));
 
   std::string aliases = "a0: &a0 [1, 1, 1, 1, 1, 1, 1, 1, 1, 1]\n";
   for (int i = 1; i < 12; ++i) {
@@ -238,13 +237,13 @@ TEST(SweepErrors, BombsAreRefusedBeforeTheyCost) {
     for (int j = 0; j < 10; ++j) aliases += (j ? ", " : "") + before;
     aliases += "]\n";
   }
-  EXPECT_THAT(error_of(aliases + kHead + kParameters), HasSubstr("an alias counts as all values that it repeats"));
+  EXPECT_MESSAGE(error_of(aliases + kHead + kParameters));
   EXPECT_THAT(error_of("method: &m [*m]\n" + kParameters), HasSubstr("s.yaml"));
 
   EXPECT_THAT(error_of(fmt::format("method: {:[<100}{:]<100}\n", "", "")), HasSubstr("nested levels"));
   EXPECT_THAT(error_of(fmt::format("method: {:[<200000}\n", "")), HasSubstr("no YAML"));
-  EXPECT_THAT(error_of(std::string(configs::kMostYamlBytes + 1, '#')), HasSubstr("expected a YAML file of at most"));
-  EXPECT_THAT(error_of("method: grid\n---\nmethod: grid\n"), HasSubstr("found more than one YAML document"));
+  EXPECT_MESSAGE(error_of(std::string(configs::kMostYamlBytes + 1, '#')));
+  EXPECT_MESSAGE(error_of("method: grid\n---\nmethod: grid\n"));
 }
 
 TEST(SweepErrors, DamagedFilesAreErrorsAndNeverMore) {

@@ -13,6 +13,7 @@
 #include "data/frontends/ansor/features/store_features.h"
 #include "models/baselines/program_rows.h"
 #include "models/baselines/throughput_model.h"
+#include "tests/support/golden.h"
 #include "tests/support/message_of.h"
 #include "tests/support/paths.h"
 #include "tests/support/scratch.h"
@@ -74,18 +75,16 @@ TEST(RecordRows, WhatIsWrongIsNamed) {
     std::ofstream(split) << text;
     return message_of<DataError>([&] { read_record_split(split); });
   };
-  EXPECT_THAT(message_of<DataError>([&] { read_record_split(scratch.path() / "none.json"); }),
-              HasSubstr("cannot be read"));
+  EXPECT_MESSAGE(message_of<DataError>([&] { read_record_split(scratch.path() / "none.json"); }));
   EXPECT_THAT(reading("{"), HasSubstr("no JSON"));
-  EXPECT_THAT(reading("[]"), HasSubstr("train_lines: expected lists of lines by workload key"));
+  EXPECT_MESSAGE(reading("[]"), "train_lines");
   EXPECT_THAT(reading(R"({"train_lines": {"k": [1]}, "eval_lines": {"k": [-1]}})"), HasSubstr("0-based lines"));
-  EXPECT_THAT(reading(R"({"train_lines": {"k": [1]}, "eval_lines": {"j": [1]}})"), HasSubstr("line 1 is in"));
+  EXPECT_MESSAGE(reading(R"({"train_lines": {"k": [1]}, "eval_lines": {"j": [1]}})"));
   EXPECT_THAT(reading(R"({"train_lines": {"k": []}, "eval_lines": {"j": [1]}})"), HasSubstr("no lines"));
   EXPECT_EQ(reading(R"({"train_lines": {"k": [1, 2]}, "eval_lines": {"j": [3]}})"), "no exception");
-  EXPECT_THAT(message_of<DataError>([&] {
-                read_record_rows(samples_dir() / kRecords, samples_dir() / kDags, {1, 4836});
-              }),
-              HasSubstr("1 of the 2 requested lines"));
+  EXPECT_MESSAGE(message_of<DataError>([&] {
+    read_record_rows(samples_dir() / kRecords, samples_dir() / kDags, {1, 4836});
+  }));
   // Compute DAGs of other workloads.
   const auto other = scratch.path() / "dags.jsonl";
   std::ofstream(other) << R"json({"workload_key": "[\"other\", 4]", "stages": []})json"

@@ -5,11 +5,10 @@
 #include <string>
 #include <vector>
 
-#include <gmock/gmock.h>
-
 #include "base/logger/logger.h"
 #include "coordinator/checkpoint_store.h"
 #include "coordinator/run_directory.h"
+#include "tests/support/golden.h"
 #include "tests/support/message_of.h"
 #include "tests/support/ranks.h"
 #include "tests/support/scratch.h"
@@ -19,9 +18,6 @@
 /// Ranks whose weights differ, though nothing but a fault makes them.
 namespace foretime::worker {
 namespace {
-
-using ::testing::AllOf;
-using ::testing::HasSubstr;
 
 /// Two ranks build a model, `spoil` it on rank 1, and save. Messages of both ranks; empty where a checkpoint was
 /// written.
@@ -68,8 +64,7 @@ TEST_F(ReplicasTest, NoCheckpointOfRanksThatDiffer) {
 
   EXPECT_EQ(save_spoilt(settings, scratch_.path() / "equal", leave), std::vector<std::string>(2));
   for (const auto& message : save_spoilt(settings, scratch_.path() / "one bit", add_to_one))
-    EXPECT_THAT(message, AllOf(HasSubstr("after step 3, 1 of "), HasSubstr("tensors of rank 1"), HasSubstr(changed),
-                               HasSubstr("checkpoint.compare_replicas=false")));
+    EXPECT_MESSAGE(message, changed, "checkpoint.compare_replicas=false");
   settings.checkpoint.compare_replicas = false;
   EXPECT_EQ(save_spoilt(settings, scratch_.path() / "unlike processors", add_to_one), std::vector<std::string>(2));
 }

@@ -10,6 +10,7 @@
 #include "data/files/line_source.h"
 #include "data/frontends/ansor/dag/dag_table.h"
 #include "tests/data/frontends/ansor/schedules.h"
+#include "tests/support/golden.h"
 #include "tests/support/message_of.h"
 #include "tests/support/paths.h"
 #include "tests/support/scratch.h"
@@ -95,9 +96,7 @@ TEST(DagReader, FilesOfSeveralMachinesMayBeJoined) {
   EXPECT_EQ(*table.find_line("[\"f\"]") + "\n", line("i"));
   EXPECT_EQ(table.find_line("[\"g\"]"), nullptr);
   std::ofstream(other) << line("i") << line("j");
-  EXPECT_THAT(
-      testing::message_of<DataError>([&] { DagTable{other}; }),
-      HasSubstr("other.jsonl:2: workload key [\"f\"]: its line differs from an earlier one, expected one compute DAG"));
+  EXPECT_MESSAGE(testing::message_of<DataError>([&] { DagTable{other}; }), "other.jsonl:2");
 }
 
 TEST(DagReader, StagesMakeSeveralTensors) {
@@ -160,19 +159,18 @@ TEST(DagReader, BadTablesNameStageAndField) {
     return testing::message_of<DataError>([&] { parse_compute_dag(table); });
   };
   EXPECT_EQ(message("matmul", "matmul"), "no exception");
-  EXPECT_THAT(message("\"op\": 0", "\"op\": 7"), HasSubstr("stages[2]: reads: stage 7, expected one before it"));
+  EXPECT_MESSAGE(message("\"op\": 0", "\"op\": 7"), "stages[2]: reads");
   EXPECT_THAT(message("\"op\": 0", "\"op\": -1"), HasSubstr("reads: stage -1"));
   for (const char* output : {"\"output\": -1, \"op\": 0", "\"output\": 1, \"op\": 0"})
-    EXPECT_THAT(message("\"op\": 0", output), HasSubstr("of A, expected 0 to 0"));
-  EXPECT_THAT(message("[\"i\", \"k\"]", "[\"i\", \"q\"]"), HasSubstr("variable q, expected one of i, j, k"));
-  EXPECT_THAT(message("[\"i\", \"k\"]", "[\"i\"]"), HasSubstr("1 indices of A, expected 2"));
+    EXPECT_MESSAGE(message("\"op\": 0", output));
+  EXPECT_MESSAGE(message("[\"i\", \"k\"]", "[\"i\", \"q\"]"));
+  EXPECT_MESSAGE(message("[\"i\", \"k\"]", "[\"i\"]"));
   EXPECT_THAT(message("\"id\": 1", "\"id\": 4"), HasSubstr("stages[1]: id 4, expected 1"));
-  EXPECT_THAT(message("[\"k\", 128]", "[\"k\", 0]"), HasSubstr("stage 2 (C): axis k: extent 0"));
+  EXPECT_MESSAGE(message("[\"k\", 128]", "[\"k\", 0]"));
   EXPECT_THAT(message("[\"k\", 128]", "[\"k\", \"(i*q)\"]"), HasSubstr("variable q"));
-  EXPECT_THAT(message("[\"k\", 128]", "[\"k\", \"k\"]"), HasSubstr("variable k, expected an axis of the stage"));
-  EXPECT_THAT(message("[\"i\", 128]", "[\"i\", \"j\"]"), HasSubstr("axis i: expected an integer extent"));
-  EXPECT_THAT(message("\"shape\": [128, 128]", "\"shape\": [128, 1e99]"),
-              HasSubstr("shape: expected a list of integers"));
+  EXPECT_MESSAGE(message("[\"k\", 128]", "[\"k\", \"k\"]"));
+  EXPECT_MESSAGE(message("[\"i\", 128]", "[\"i\", \"j\"]"));
+  EXPECT_MESSAGE(message("\"shape\": [128, 128]", "\"shape\": [128, 1e99]"), "shape");
   EXPECT_THAT(message("\"kind\": \"compute\"", "\"kind\": \"extern\""), HasSubstr("kind: extern"));
   EXPECT_THAT(message("{\"workload_key\"", "{\"key\""), HasSubstr("workload_key: expected"));
 }
@@ -244,18 +242,18 @@ TEST(Expression, SaysWhereItStopped) {
   const auto message = [](const std::string& text) {
     return testing::message_of<DataError>([&] { round_trip(text); });
   };
-  EXPECT_THAT(message("(a + "), HasSubstr("at character 5: the end, expected a value"));
+  EXPECT_MESSAGE(message("(a + "));
   EXPECT_THAT(message("(a + b"), HasSubstr("expected ')'"));
-  EXPECT_THAT(message("a b"), HasSubstr("at character 2: 'b', expected the end"));
-  EXPECT_THAT(message("f(a,)"), HasSubstr("expected a value"));
-  EXPECT_THAT(message("99999999999999999999"), HasSubstr("an integer of 64 bits"));
-  EXPECT_THAT(message("\"open"), HasSubstr("a closing quote"));
-  EXPECT_THAT(message(std::string(100000, '(')), HasSubstr("at most 400 nested parentheses"));
+  EXPECT_MESSAGE(message("a b"));
+  EXPECT_MESSAGE(message("f(a,)"));
+  EXPECT_MESSAGE(message("99999999999999999999"));
+  EXPECT_MESSAGE(message("\"open"));
+  EXPECT_MESSAGE(message(std::string(100000, '(')));
   EXPECT_THAT(message(std::string(100000, '-')), HasSubstr("nested"));
   EXPECT_THAT(message(std::string(100000, '!')), HasSubstr("nested"));
   std::string chain = "a";
   for (int i = 0; i < 100000; ++i) chain += "+a";
-  EXPECT_THAT(message(chain), HasSubstr("a shorter chain of operators"));
+  EXPECT_MESSAGE(message(chain));
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include "data/files/file_form.h"
 #include "data/frontends/ansor/dag/compute_dag.h"
 #include "data/frontends/ansor/dag/dag_table.h"
+#include "tests/support/golden.h"
 #include "tests/support/message_of.h"
 #include "tests/support/paths.h"
 #include "tests/support/scratch.h"
@@ -88,29 +89,28 @@ TEST(Record, TaskMayEndEarly) {
     EXPECT_EQ(record.layout_rewrite, kept.ends_with('2') ? 2 : 0);
     EXPECT_EQ(record.schedule.steps.size(), 3u);
   }
-  EXPECT_THAT(reason(changed(R"(, "llvm -keys=cpu", [24, 64, 64, 0, 0, 0, 0, 0], "", 2, [])", "")),
-              HasSubstr("i[0]: 1 values, expected a workload key and a target"));
+  EXPECT_MESSAGE(reason(changed(R"(, "llvm -keys=cpu", [24, 64, 64, 0, 0, 0, 0, 0], "", 2, [])", "")), "i[0]");
 }
 
 TEST(Record, SaysWhatIsWrong) {
   EXPECT_THAT(reason("{"), HasSubstr("no JSON"));
-  EXPECT_THAT(reason("[]"), HasSubstr("expected a JSON object"));
-  EXPECT_THAT(reason("{}"), HasSubstr("i: expected a list with task and state"));
+  EXPECT_MESSAGE(reason("[]"));
+  EXPECT_MESSAGE(reason("{}"));
   EXPECT_THAT(reason(std::string(kRecord) + "}"), HasSubstr("no JSON"));
   EXPECT_THAT(reason(std::string(kRecord).substr(0, 150)), HasSubstr("no JSON"));
-  EXPECT_THAT(reason(changed("\"CI\"", "\"XY\"")), HasSubstr("i[1][1]: step 2 XY: argument 0: expected AN, FU, PR"));
-  EXPECT_THAT(reason(changed("[\"CI\", 1]", "[\"CI\"]")), HasSubstr("step 2 CI: argument 1: expected a stage"));
-  EXPECT_THAT(reason(changed("[\"CI\", 1]", "[\"CI\", 1, 2]")), HasSubstr("expected no further argument"));
-  EXPECT_THAT(reason(changed("[\"CI\", 1]", "[\"CI\", -1]")), HasSubstr("expected a stage"));
-  EXPECT_THAT(reason(changed("[\"CI\", 1]", "[\"CI\", 99999999999]")), HasSubstr("expected a stage"));
-  EXPECT_THAT(reason(changed("[\"CI\", 1]", "[\"AN\", 1, 1, 12]")), HasSubstr("an annotation, 0 to 11; found 12"));
-  EXPECT_THAT(reason(changed("[2, null]", "[2, 0]")), HasSubstr("step 0 SP: argument 4: expected a list of lengths"));
-  EXPECT_THAT(reason(changed("[2, null]", "\"2\"")), HasSubstr("expected a list of lengths"));
-  EXPECT_THAT(reason(changed("1730465253", "\"x\"")), HasSubstr("r[3]: expected seconds since 1970"));
-  EXPECT_THAT(reason(changed("0.75], 0,", "0.75], 9,")), HasSubstr("r[1]: error 9, expected 0 to 8"));
-  EXPECT_THAT(reason(changed("0.25, 0.75", "")), HasSubstr("r[0]: no cost, though error is 0"));
+  EXPECT_MESSAGE(reason(changed("\"CI\"", "\"XY\"")), "i[1][1]");
+  EXPECT_MESSAGE(reason(changed("[\"CI\", 1]", "[\"CI\"]")));
+  EXPECT_MESSAGE(reason(changed("[\"CI\", 1]", "[\"CI\", 1, 2]")));
+  EXPECT_MESSAGE(reason(changed("[\"CI\", 1]", "[\"CI\", -1]")));
+  EXPECT_MESSAGE(reason(changed("[\"CI\", 1]", "[\"CI\", 99999999999]")));
+  EXPECT_MESSAGE(reason(changed("[\"CI\", 1]", "[\"AN\", 1, 1, 12]")));
+  EXPECT_MESSAGE(reason(changed("[2, null]", "[2, 0]")));
+  EXPECT_MESSAGE(reason(changed("[2, null]", "\"2\"")));
+  EXPECT_MESSAGE(reason(changed("1730465253", "\"x\"")), "r[3]");
+  EXPECT_MESSAGE(reason(changed("0.75], 0,", "0.75], 9,")), "r[1]");
+  EXPECT_MESSAGE(reason(changed("0.25, 0.75", "")), "r[0]");
   EXPECT_THAT(reason(changed("0.25, 0.75", "1e10")), HasSubstr("r[0]: cost 10000000000"));
-  EXPECT_THAT(reason(changed("0.25, 0.75", "-1")), HasSubstr("expected seconds above 0"));
+  EXPECT_MESSAGE(reason(changed("0.25, 0.75", "-1")));
   EXPECT_THAT(reason(changed("[24, 64, 64,", "[24, 64,")), HasSubstr("i[0][2]: 7 values"));
 }
 
@@ -157,7 +157,7 @@ TEST_F(Records, AreCountedByKindAndFailuresKeptOut) {
   EXPECT_EQ(counts.malformed, 1);
   ASSERT_EQ(counts.first_malformed.size(), 1u);
   EXPECT_EQ(counts.first_malformed[0].line, 5);
-  EXPECT_THAT(counts.first_malformed[0].reason, HasSubstr("i: expected a list"));
+  EXPECT_MESSAGE(counts.first_malformed[0].reason);
 }
 
 TEST_F(Records, MembersOfGzipFollowEachOther) {

@@ -9,6 +9,7 @@
 #include "data/frontends/ansor/features/nest_statements.h"
 #include "data/frontends/ansor/records/record_reader.h"
 #include "tests/data/frontends/ansor/schedules.h"
+#include "tests/support/golden.h"
 #include "tests/support/message_of.h"
 #include "tests/support/paths.h"
 
@@ -502,10 +503,10 @@ TEST(ReplayFuzz, HostileSchedulesAreBounded) {
   EXPECT_LT(loop_name(nest, nest.stages[2].iterators[0].variable).size(), 20000u);
   std::string many = "[";
   for (int i = 0; i < 600; ++i) many += R"(["SP", 2, 0, 64, [2], 1], )";
-  EXPECT_THAT(message(many + R"(["CI", 1]])"), HasSubstr("more iterators of a stage, expected at most 512"));
+  EXPECT_MESSAGE(message(many + R"(["CI", 1]])"));
   std::string caches = "[";
   for (int i = 0; i < 100; ++i) caches += R"(["CHW", 2, "local"], )";
-  EXPECT_THAT(message(caches + R"(["CI", 1]])"), HasSubstr("at most 64 inserted stages"));
+  EXPECT_MESSAGE(message(caches + R"(["CI", 1]])"));
   EXPECT_THAT(message(R"([["SP", 2, 0, 64, [2147483647, 2147483647, 2147483647], 1], ["FU", 2, [0, 1, 2, 3]],
     ["AN", 2, 0, 6]])"),
               HasSubstr("2^62"));

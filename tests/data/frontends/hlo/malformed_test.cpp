@@ -6,6 +6,7 @@
 #include "data/graphs/validate.h"
 #include "tests/data/frontends/hlo/messages.h"
 #include "tests/support/fuzzing.h"
+#include "tests/support/golden.h"
 #include "tests/support/message_of.h"
 #include "tests/support/paths.h"
 
@@ -38,64 +39,49 @@ Instruction caller(int64_t id, int64_t computation_id) {
 }
 
 TEST(MalformedModule, Ids) {
-  EXPECT_EQ(complaint({instruction(5, "add"), instruction(5, "add")}),
-            "test.pb: instruction id 5: given to two of them, expected distinct ids");
+  EXPECT_MESSAGE(complaint({instruction(5, "add"), instruction(5, "add")}), "test.pb");
   const auto one = [](int64_t id, int64_t computation_id) {
     return computation("c", computation_id, id, {instruction(id, "constant")});
   };
-  EXPECT_EQ(complaint(module_of({one(1, 4), one(2, 4)})),
-            "test.pb: computation id 4: given to two of them, expected distinct ids");
-  EXPECT_EQ(complaint(module_of({computation("c", 4, 9, {instruction(1, "constant")})})),
-            "test.pb: computation c (id 4): its root, instruction 9, is not among its instructions");
-  EXPECT_EQ(complaint(module_of({one(1, 3), computation("c", 4, 1, {instruction(2, "constant")})})),
-            "test.pb: computation c (id 4): its root, instruction 1, is not among its instructions");
-  EXPECT_EQ(complaint(module_of({computation("c", 4, 1, {instruction(2, "constant")}), one(1, 3)})),
-            "test.pb: computation c (id 4): its root, instruction 1, is not among its instructions");
+  EXPECT_MESSAGE(complaint(module_of({one(1, 4), one(2, 4)})), "test.pb");
+  EXPECT_MESSAGE(complaint(module_of({computation("c", 4, 9, {instruction(1, "constant")})})), "test.pb");
+  EXPECT_MESSAGE(complaint(module_of({one(1, 3), computation("c", 4, 1, {instruction(2, "constant")})})), "test.pb");
+  EXPECT_MESSAGE(complaint(module_of({computation("c", 4, 1, {instruction(2, "constant")}), one(1, 3)})), "test.pb");
 }
 
 TEST(MalformedModule, Operands) {
-  EXPECT_EQ(complaint({instruction(1, "add", {7})}),
-            "test.pb: computation main: instruction add.1 (id 1): its operand 7 is no instruction of the module");
-  EXPECT_EQ(
-      complaint(module_of({computation("a", 1, 1, {instruction(1, "constant")}),
-                           computation("b", 2, 2, {instruction(2, "negate", {1})})})),
-      "test.pb: computation b: instruction negate.2 (id 2): its operand 1 is an instruction of another computation");
+  EXPECT_MESSAGE(complaint({instruction(1, "add", {7})}), "test.pb");
+  EXPECT_MESSAGE(complaint(module_of({computation("a", 1, 1, {instruction(1, "constant")}),
+                                      computation("b", 2, 2, {instruction(2, "negate", {1})})})),
+                 "test.pb");
 }
 
 TEST(MalformedModule, CyclesOfOperands) {
   const std::string order =
       " does not come before it, expected operands before their users as XLA writes them, which a cycle does not allow";
-  EXPECT_EQ(complaint({instruction(1, "add", {1})}),
-            "test.pb: computation main: instruction add.1 (id 1): its operand 1" + order);
-  EXPECT_EQ(complaint({instruction(1, "add", {2}), instruction(2, "add", {1})}),
-            "test.pb: computation main: instruction add.1 (id 1): its operand 2" + order);
+  EXPECT_MESSAGE(complaint({instruction(1, "add", {1})}), "test.pb", order);
+  EXPECT_MESSAGE(complaint({instruction(1, "add", {2}), instruction(2, "add", {1})}), "test.pb", order);
 }
 
 TEST(MalformedModule, CyclesOfComputations) {
   const std::string order =
       " which does not come before it, expected callees before their callers as XLA writes them, which a cycle does "
       "not allow";
-  EXPECT_EQ(complaint(module_of({computation("a", 8, 1, {caller(1, 8)})})),
-            "test.pb: computation a: instruction call.1 (id 1): it calls computation 8," + order);
-  EXPECT_EQ(complaint(module_of({computation("a", 8, 1, {caller(1, 9)}), computation("b", 9, 2, {caller(2, 8)})})),
-            "test.pb: computation a: instruction call.1 (id 1): it calls computation 9," + order);
-  EXPECT_EQ(
-      complaint(module_of({computation("a", 8, 1, {caller(1, 70)})})),
-      "test.pb: computation a: instruction call.1 (id 1): it calls computation 70, which the module does not have");
+  EXPECT_MESSAGE(complaint(module_of({computation("a", 8, 1, {caller(1, 8)})})), "test.pb", order);
+  EXPECT_MESSAGE(complaint(module_of({computation("a", 8, 1, {caller(1, 9)}), computation("b", 9, 2, {caller(2, 8)})})),
+                 "test.pb", order);
+  EXPECT_MESSAGE(complaint(module_of({computation("a", 8, 1, {caller(1, 70)})})), "test.pb");
 }
 
 TEST(MalformedModule, EmptyThings) {
-  EXPECT_EQ(complaint(module_of({})), "test.pb: module tested: no computations, expected at least one");
-  EXPECT_EQ(complaint(module_of({computation("c", 4, 1, {})})),
-            "test.pb: computation c (id 4): no instructions, expected at least one");
-  EXPECT_EQ(complaint({instruction(3, "")}), "test.pb: computation main: instruction .3 (id 3): no opcode");
+  EXPECT_MESSAGE(complaint(module_of({})), "test.pb: module tested");
+  EXPECT_MESSAGE(complaint(module_of({computation("c", 4, 1, {})})), "test.pb");
+  EXPECT_MESSAGE(complaint({instruction(3, "")}), "test.pb");
 }
 
 TEST(MalformedModule, Shapes) {
-  EXPECT_EQ(complaint({instruction(1, "add", {}, {2, -1})}),
-            "test.pb: computation main: instruction add.1 (id 1): its shape has a size of -1, expected 0 or more");
-  EXPECT_EQ(complaint({instruction(1, "add", {}, {INT64_MAX, INT64_MAX})}),
-            "test.pb: computation main: instruction add.1 (id 1): sum or product of its sizes takes more than 64 bits");
+  EXPECT_MESSAGE(complaint({instruction(1, "add", {}, {2, -1})}), "test.pb");
+  EXPECT_MESSAGE(complaint({instruction(1, "add", {}, {INT64_MAX, INT64_MAX})}), "test.pb");
 }
 
 TEST(MalformedModule, NamesAreMadePrintable) {
@@ -109,30 +95,22 @@ TEST(MalformedModule, NamesAreMadePrintable) {
 TEST(MalformedModule, Bytes) {
   const std::string good = testing::small_module();
   EXPECT_THAT(complaint(good.substr(0, good.size() - 1)), StartsWith("test.pb: byte "));
-  EXPECT_EQ(complaint(good + "\x0b"),
-            "test.pb: byte " + std::to_string(good.size()) +
-                ": a group or an unknown wire type, expected a protobuf field; the file is cut off or damaged");
-  EXPECT_THAT(complaint(good + std::string(11, '\xff')), HasSubstr("no tag of a field"));
-  EXPECT_THAT(complaint(good + std::string("\x00\x00", 2)), HasSubstr("a field number out of range"));
-  EXPECT_THAT(complaint(good + "\x08"), HasSubstr("a number that does not end"));
-  EXPECT_THAT(complaint(good + "\x1a\xff\xff\xff\xff\xff\xff\xff\xff\x7f"), HasSubstr("a length past the end"));
+  EXPECT_MESSAGE(complaint(good + "\x0b"), "test.pb", std::to_string(good.size()));
+  EXPECT_MESSAGE(complaint(good + std::string(11, '\xff')));
+  EXPECT_MESSAGE(complaint(good + std::string("\x00\x00", 2)));
+  EXPECT_MESSAGE(complaint(good + "\x08"));
+  EXPECT_MESSAGE(complaint(good + "\x1a\xff\xff\xff\xff\xff\xff\xff\xff\x7f"));
   // A shape that is no message.
   const auto broken =
       testing::bytes_field(2, "add") + testing::number_field(35, 1) + testing::bytes_field(3, "\x1a\x05");
-  EXPECT_EQ(
-      complaint(module_of({testing::bytes_field(2, broken) + testing::number_field(6, 1)})),
-      "test.pb: computation without a name: instruction without a name (id 1): no HloInstructionProto; the file is "
-      "damaged");
+  EXPECT_MESSAGE(complaint(module_of({testing::bytes_field(2, broken) + testing::number_field(6, 1)})), "test.pb");
 }
 
 TEST(MalformedModule, InstructionsOfManyMegabytes) {
   Instruction made = instruction(1, "add");
   made.mutable_window();
   std::string bytes = made.SerializeAsString() + testing::bytes_field(15, std::string((4 << 20) + 1, '\0'));
-  EXPECT_EQ(
-      complaint(module_of({testing::bytes_field(2, bytes) + testing::number_field(6, 1)})),
-      "test.pb: computation without a name: instruction without a name (id 1): more than 4 MiB of shape, operands "
-      "and the like");
+  EXPECT_MESSAGE(complaint(module_of({testing::bytes_field(2, bytes) + testing::number_field(6, 1)})), "test.pb");
 }
 
 TEST(MalformedFile, NoModuleInIt) {
@@ -142,12 +120,11 @@ TEST(MalformedFile, NoModuleInIt) {
     auto message = message_of<DataError>([&] { HloFile file(path); });
     return message.substr(message.find("test.pb"));
   };
-  EXPECT_THAT(open(""), StartsWith("test.pb: found an empty file, expected HloModuleProto, HloProto, Module"));
+  EXPECT_MESSAGE(open(""), "test.pb");
   for (const std::string& bytes : {std::string("hello"), std::string(1000, '\0'), std::string(1000, '\n')})
-    EXPECT_THAT(open(bytes), StartsWith("test.pb: no instruction with an opcode in it, expected HloModuleProto"));
-  EXPECT_THAT(message_of<FileError>([&] { HloFile file(folder.path() / "missing.pb"); }),
-              HasSubstr("missing.pb: cannot be read: No such file"));
-  EXPECT_THAT(message_of<DataError>([&] { HloFile file(folder.path()); }), HasSubstr(": no regular file"));
+    EXPECT_MESSAGE(open(bytes), "test.pb");
+  EXPECT_MESSAGE(message_of<FileError>([&] { HloFile file(folder.path() / "missing.pb"); }), "missing.pb");
+  EXPECT_MESSAGE(message_of<DataError>([&] { HloFile file(folder.path()); }));
 }
 
 /// What a group of a ModuleTuningData is refused for.
@@ -163,37 +140,30 @@ TEST(MalformedRuns, Nodes) {
   const auto run = testing::layout_run({{{1, 0}}, {}}, 10);
   EXPECT_EQ(group_complaint({run}, {4, 9}), "test.pb: config_index_to_node: node 9, expected 0 … 8");
   EXPECT_EQ(group_complaint({run}, {4, -1}), "test.pb: config_index_to_node: node -1, expected 0 … 8");
-  EXPECT_EQ(group_complaint({run}, {4, 4}), "test.pb: config_index_to_node: node 4 twice, expected distinct nodes");
-  EXPECT_EQ(group_complaint({run}, {}), "test.pb: runs with layouts, but config_index_to_node is empty");
-  EXPECT_THAT(group_complaint({run}, {3, 4, 5}), HasSubstr("a run with layouts of 2 nodes, expected 3"));
+  EXPECT_MESSAGE(group_complaint({run}, {4, 4}), "test.pb: config_index_to_node");
+  EXPECT_MESSAGE(group_complaint({run}, {}), "test.pb");
+  EXPECT_MESSAGE(group_complaint({run}, {3, 4, 5}));
 }
 
 TEST(MalformedRuns, Configurations) {
   const auto good = testing::layout_run({{{1, 0}}}, 10);
-  EXPECT_THAT(group_complaint({testing::layout_run({{{0}, {0}, {0}, {0}}}, 10)}, {4}),
-              HasSubstr("layouts of 4 tensors"));
-  EXPECT_THAT(group_complaint({testing::layout_run({{{1000}}}, 10)}, {4}),
-              HasSubstr("expected a whole number from -128 to 127"));
-  EXPECT_THAT(group_complaint({good, testing::tile_run({8}, 10)}, {4}),
-              HasSubstr("run 1 has another kind of configuration"));
+  EXPECT_MESSAGE(group_complaint({testing::layout_run({{{0}, {0}, {0}, {0}}}, 10)}, {4}));
+  EXPECT_MESSAGE(group_complaint({testing::layout_run({{{1000}}}, 10)}, {4}));
+  EXPECT_MESSAGE(group_complaint({good, testing::tile_run({8}, 10)}, {4}));
   hlo::ConfigProfile none;
   none.mutable_profile()->set_compute_time_ns(5);
-  EXPECT_THAT(group_complaint({good, none}, {4}), HasSubstr("a run with neither op_config nor module_config"));
-  EXPECT_THAT(group_complaint({testing::tile_run({INT64_MAX, 2}, 10, true)}, {}),
-              HasSubstr("its output bounds takes more than 64 bits"));
+  EXPECT_MESSAGE(group_complaint({good, none}, {4}));
+  EXPECT_MESSAGE(group_complaint({testing::tile_run({INT64_MAX, 2}, 10, true)}, {}));
   auto failed = good;
   failed.set_error(true);
-  EXPECT_EQ(group_complaint({failed, failed}, {4}), "test.pb: module test: all of its runs failed");
-  EXPECT_EQ(group_complaint({testing::tile_run({8}, 10)}, {}),
-            "test.pb: module test: none of its measured tiles is marked as the default, whose run time normalises the "
-            "others");
+  EXPECT_MESSAGE(group_complaint({failed, failed}, {4}), "test.pb: module test");
+  EXPECT_MESSAGE(group_complaint({testing::tile_run({8}, 10)}, {}), "test.pb: module test");
 }
 
 TEST(MalformedRuns, TooLargeToBeOne) {
   testing::Layouts many(200'000);
-  EXPECT_THAT(group_complaint({testing::layout_run(many, 10)}, {4}), HasSubstr("a run of 4000"));
-  EXPECT_THAT(group_complaint({testing::tile_run(std::vector<int64_t>(100'000, 1), 10, true)}, {}),
-              HasSubstr("expected at most 65536"));
+  EXPECT_MESSAGE(group_complaint({testing::layout_run(many, 10)}, {4}));
+  EXPECT_MESSAGE(group_complaint({testing::tile_run(std::vector<int64_t>(100'000, 1), 10, true)}, {}));
 }
 
 std::string repeated(const std::string& field, size_t times) {
@@ -215,8 +185,7 @@ TEST(MalformedRuns, TooManyToBeReal) {
   EXPECT_EQ(outline(module + testing::bytes_field(4, std::string(5'000'000, '\1'))), limit);
   EXPECT_EQ(outline(module + repeated(testing::number_field(4, 1), 4'000'001)), limit);
   const auto path = testing::write_file(folder, repeated(testing::bytes_field(1, ""), 200'001));
-  EXPECT_THAT(message_of<DataError>([&] { HloFile(path, HloMessage::tuning); }),
-              HasSubstr("more than 200000 modules, which is the limit"));
+  EXPECT_MESSAGE(message_of<DataError>([&] { HloFile(path, HloMessage::tuning); }));
 }
 
 }  // namespace

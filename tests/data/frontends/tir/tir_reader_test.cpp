@@ -13,6 +13,7 @@
 #include "data/frontends/tir/tir_file.h"
 #include "data/graphs/validate.h"
 #include "tests/support/fuzzing.h"
+#include "tests/support/golden.h"
 #include "tests/support/message_of.h"
 #include "tests/support/paths.h"
 #include "tests/support/scratch.h"
@@ -21,7 +22,6 @@
 namespace foretime::data {
 namespace {
 
-using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
@@ -240,14 +240,14 @@ TEST(TirReader, ExponentialDagIsRefused) {
   int sum = text.variable();
   for (int i = 0; i < 60; ++i) sum = text.binary("tir.Add", sum, sum);
   text.root(sum);
-  EXPECT_THAT(error_of(text), HasSubstr("more than 1048576 nodes"));
+  EXPECT_MESSAGE(error_of(text));
   // One list that many nodes share is as large, though no tree is.
   TirText wide;
   std::vector<int> leaves(3000, wide.integer(1)), rows;
   const int list = wide.list(leaves);
   for (int i = 0; i < 3000; ++i) rows.push_back(wide.add("tir.SeqStmt", {{"seq", list}}));
   wide.root(wide.add("tir.SeqStmt", {{"seq", wide.list(rows)}}));
-  EXPECT_THAT(error_of(wide), HasSubstr("more than 1048576 nodes"));
+  EXPECT_MESSAGE(error_of(wide));
   // All functions of a module count together.
   TirText module;
   int body = module.variable();
@@ -256,7 +256,7 @@ TEST(TirReader, ExponentialDagIsRefused) {
   for (int i = 0; i < 10; ++i) entries.insert(entries.end(), {0, module.function(module.evaluate(body))});
   module.root(module.add("IRModule", {{"functions", module.list(entries, "Map")}}));
   EXPECT_EQ(read(module).graphs(), 10);
-  EXPECT_THAT(error_of(module, {.nodes = 5000, .depth = 100}), HasSubstr("more than 5000 nodes"));
+  EXPECT_MESSAGE(error_of(module, {.nodes = 5000, .depth = 100}));
 }
 
 TEST(TirReader, DepthIsBounded) {
@@ -264,7 +264,7 @@ TEST(TirReader, DepthIsBounded) {
   int chain = text.variable();
   for (int i = 0; i < 5000; ++i) chain = text.add("tir.Not", {{"a", chain}});
   text.root(chain);
-  EXPECT_THAT(error_of(text), HasSubstr("5001 levels, expected at most 4096"));
+  EXPECT_MESSAGE(error_of(text));
 }
 
 TEST(TirReader, CyclesAreRefused) {
@@ -272,12 +272,12 @@ TEST(TirReader, CyclesAreRefused) {
   const int inner = text.binary("tir.Add", text.variable(), 0);
   text.set(inner, "b", inner);
   text.root(inner);
-  EXPECT_THAT(error_of(text), HasSubstr("node 2 lies below itself"));
+  EXPECT_MESSAGE(error_of(text));
   TirText longer;
   const int not_a = longer.add("tir.Not", {{"a", "2"}});
   longer.add("tir.Not", {{"a", not_a}});
   longer.root(not_a);
-  EXPECT_THAT(error_of(longer), HasSubstr("lies below itself"));
+  EXPECT_MESSAGE(error_of(longer));
 }
 
 TEST(TirReader, BadFieldsAreNamed) {
@@ -288,13 +288,13 @@ TEST(TirReader, BadFieldsAreNamed) {
     text.root(loop);
     return error_of(text);
   };
-  EXPECT_THAT(with("body", "99"), AllOf(HasSubstr("(tir.For): body: 99"), HasSubstr("one of the 7 nodes")));
+  EXPECT_MESSAGE(with("body", "99"), "(tir.For): body: 99");
   EXPECT_THAT(with("body", "-1"), HasSubstr("body: -1"));
-  EXPECT_THAT(with("body", "0"), HasSubstr("body: node 0 (null), expected an expression or a statement"));
-  EXPECT_THAT(with("body", "two"), HasSubstr("body: 'two', expected a whole number"));
-  EXPECT_THAT(with("body", "99999999999999999999"), HasSubstr("expected a whole number"));
+  EXPECT_MESSAGE(with("body", "0"), "body");
+  EXPECT_MESSAGE(with("body", "two"), "body");
+  EXPECT_MESSAGE(with("body", "99999999999999999999"));
   EXPECT_THAT(with("kind", "5"), HasSubstr("kind: 5, expected 0 … 4"));
-  EXPECT_THAT(with("loop_var", "1"), HasSubstr("expected a variable"));
+  EXPECT_MESSAGE(with("loop_var", "1"));
   TirText old("0.7.0");
   const int loop = old.loop(old.integer(4), old.evaluate(old.integer(0)));
   old.json()["nodes"][static_cast<size_t>(loop)]["attrs"].erase("kind");
@@ -302,15 +302,15 @@ TEST(TirReader, BadFieldsAreNamed) {
   EXPECT_THAT(error_of(old), HasSubstr("kind"));
   TirText negative;
   negative.root(negative.loop(negative.integer(-3), negative.evaluate(negative.integer(0))));
-  EXPECT_THAT(error_of(negative), HasSubstr("a size of -3"));
+  EXPECT_MESSAGE(error_of(negative));
   TirText shape;
   const int store = shape.add("tir.BufferLoad", {{"buffer", shape.buffer(shape.variable(), std::vector<int>(65, 1))},
                                                  {"indices", shape.list({})}});
   shape.root(store);
-  EXPECT_THAT(error_of(shape), HasSubstr("65 dimensions, expected at most 64"));
+  EXPECT_MESSAGE(error_of(shape));
   TirText no_module;
   no_module.root(no_module.list({}));
-  EXPECT_THAT(error_of(no_module), HasSubstr("expected a tir.PrimFunc or an IRModule"));
+  EXPECT_MESSAGE(error_of(no_module));
 }
 
 TEST(TirReader, SizesSaturate) {
@@ -367,7 +367,7 @@ TEST(TirReader, LaterFormsAreRefusedByTheirVersion) {
   for (const auto& [text, version] : texts) {
     const auto message = testing::message_of<DataError>([&] { reader.read(text, "text", trees); });
     EXPECT_THAT(message, HasSubstr("text: " + version + " wrote it"));
-    EXPECT_THAT(message, HasSubstr("expected that of TVM 0.8 to 0.20"));
+    EXPECT_MESSAGE(message);
   }
   testing::Scratch scratch;
   const auto file = scratch.path() / "program.json";
@@ -397,7 +397,7 @@ TEST(TirFile, OneTextOrLines) {
   EXPECT_EQ(mixed.records, 2);
   EXPECT_EQ(mixed.labelled, 1);
   EXPECT_EQ(mixed.failures, 2);
-  EXPECT_THAT(mixed.first_failures.at(0), HasSubstr("lines.jsonl:4: no member holds text"));
+  EXPECT_MESSAGE(mixed.first_failures.at(0), "lines.jsonl:4");
   EXPECT_THAT(to_text(mixed), HasSubstr("could not be read: 2"));
   EXPECT_THAT(to_json(mixed), HasSubstr("\"failures\": 2"));
 }

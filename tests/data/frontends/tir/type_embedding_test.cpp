@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "data/dataset/group_files.h"
 #include "data/graphs/schema.h"
+#include "tests/support/golden.h"
 #include "tests/support/message_of.h"
 #include "tests/support/paths.h"
 #include "tests/support/scratch.h"
@@ -162,8 +163,8 @@ TEST(TypeEmbeddings, RefusesWhatCannotBeLearned) {
   };
   using ::testing::HasSubstr;
   EXPECT_EQ(error(pair, {.walks = {.walks = 50}}, kNames), "no exception");
-  EXPECT_THAT(error(lonely, {}, kNames), HasSubstr("no graph has an edge"));
-  EXPECT_THAT(error(pair, {}, std::span(kNames).first(3)), HasSubstr("8 node types, but 3 names"));
+  EXPECT_MESSAGE(error(lonely, {}, kNames));
+  EXPECT_MESSAGE(error(pair, {}, std::span(kNames).first(3)));
   EXPECT_THAT(error(pair, {.walks = {}, .dims = 0}, kNames), HasSubstr("dims 0"));
   EXPECT_THAT(error(pair, {.walks = {.walks = int64_t{1} << 40}}, kNames), HasSubstr("walks 1099511627776"));
   EXPECT_THROW(train_type_embeddings({}, kNames, {}), DataError);
@@ -205,17 +206,17 @@ TEST_F(TypeVectorsFile, OtherWordsAreLeftOutAndMissingOnesHaveTheMean) {
 
 TEST_F(TypeVectorsFile, RefusesWhatIsNone) {
   EXPECT_EQ(error("1 2\nFor 1 2\n"), "no exception");
-  EXPECT_THAT(error(""), HasSubstr("line 1: '', expected a number of words"));
-  EXPECT_THAT(error("1 3\nFor 1 2 3\n"), HasSubstr("line 1: vectors of 3 columns, expected 2"));
-  EXPECT_THAT(error("2 2\nFor 1 2\n"), HasSubstr("line 3: the end of the file, expected 2 words"));
-  EXPECT_THAT(error("99999999999999999 2\nFor 1 2\n"), HasSubstr("the end of the file"));
-  EXPECT_THAT(error("1 2\nFor 1 2\nVar 1 2\n"), HasSubstr("line 3: more than the 1 words"));
-  EXPECT_THAT(error("2 2\nFor 1 2\nFor 1 2\n"), HasSubstr("line 3: 'For' for the second time"));
-  EXPECT_THAT(error("1 2\nFor 1\n"), HasSubstr("line 2: '', expected a number"));
-  EXPECT_THAT(error("1 2\nFor 1 x\n"), HasSubstr("line 2: 'x', expected a number"));
-  EXPECT_THAT(error("1 2\nFor 1 2 3\n"), HasSubstr("line 2: '3', expected the end of the line"));
-  EXPECT_THAT(error("1 2\nFor 1 nan\n"), HasSubstr("expected a finite number"));
-  EXPECT_THAT(error("1 2\nother 1 2\n"), HasSubstr("none of the 3 node types"));
+  EXPECT_MESSAGE(error(""), "line 1");
+  EXPECT_MESSAGE(error("1 3\nFor 1 2 3\n"), "line 1");
+  EXPECT_MESSAGE(error("2 2\nFor 1 2\n"), "line 3");
+  EXPECT_MESSAGE(error("99999999999999999 2\nFor 1 2\n"));
+  EXPECT_MESSAGE(error("1 2\nFor 1 2\nVar 1 2\n"), "line 3");
+  EXPECT_MESSAGE(error("2 2\nFor 1 2\nFor 1 2\n"), "line 3");
+  EXPECT_MESSAGE(error("1 2\nFor 1\n"), "line 2");
+  EXPECT_MESSAGE(error("1 2\nFor 1 x\n"), "line 2");
+  EXPECT_MESSAGE(error("1 2\nFor 1 2 3\n"), "line 2");
+  EXPECT_MESSAGE(error("1 2\nFor 1 nan\n"));
+  EXPECT_MESSAGE(error("1 2\nother 1 2\n"));
   EXPECT_THROW(read_type_vectors(scratch_.path() / "nowhere", kNamesInFile, 2), DataError);
   EXPECT_THROW(read_type_vectors(scratch_.path(), kNamesInFile, 2), DataError);
 }
