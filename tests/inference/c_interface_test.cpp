@@ -16,6 +16,7 @@
 #include "inference/scoring/graph_scorer.h"
 #include "inference/scoring/program_scorer.h"
 #include "tests/inference/small_models.h"
+#include "tests/support/golden.h"
 #include "tests/support/scratch.h"
 
 namespace foretime::inference::testing {
@@ -75,10 +76,11 @@ std::vector<const char*> pointers(const std::vector<std::string>& texts) {
   return all;
 }
 
-#define EXPECT_FAILS(call, status, message)                 \
-  do {                                                      \
-    EXPECT_EQ(call, status) << foretime_last_error();       \
-    EXPECT_THAT(foretime_last_error(), HasSubstr(message)); \
+/// EXPECT_FAILS(call, status, places...): what a call returns, and its message.
+#define EXPECT_FAILS(call, status, ...)                               \
+  do {                                                                \
+    EXPECT_EQ(call, status) << foretime_last_error();                 \
+    EXPECT_MESSAGE(foretime_last_error() __VA_OPT__(, ) __VA_ARGS__); \
   } while (false)
 
 TEST(CInterface, TellsVersionAndNames) {
@@ -108,9 +110,9 @@ TEST(CInterface, OpensFilesAndBytes) {
   EXPECT_EQ(foretime_model_kind(open(loops_bundle()).get()), FORETIME_LOOPS);
 
   foretime_model* none = nullptr;
-  EXPECT_FAILS(foretime_open((scratch.path() / "none").c_str(), nullptr, &none), FORETIME_FILE_ERROR, "none");
+  EXPECT_FAILS(foretime_open((scratch.path() / "none").c_str(), nullptr, &none), FORETIME_FILE_ERROR);
   std::ofstream(scratch.path() / "damaged") << "damaged bundle";
-  EXPECT_FAILS(foretime_open((scratch.path() / "damaged").c_str(), nullptr, &none), FORETIME_BAD_BUNDLE, "damaged:");
+  EXPECT_FAILS(foretime_open((scratch.path() / "damaged").c_str(), nullptr, &none), FORETIME_BAD_BUNDLE);
   EXPECT_FAILS(foretime_open_bytes("", 0, nullptr, &none), FORETIME_BAD_BUNDLE, "bundle: 0 bytes");
   EXPECT_EQ(none, nullptr);
 }
@@ -121,9 +123,9 @@ TEST(CInterface, ChecksOptions) {
   const auto opened = [&](const foretime_options& options) {
     return foretime_open_bytes(bytes.data(), bytes.size(), &options, &model);
   };
-  EXPECT_FAILS(opened({0, 1, 0}), FORETIME_INVALID_ARGUMENT, "options: its size is 0, expected 24");
-  EXPECT_FAILS(opened({sizeof(foretime_options) - 1, 1, 0}), FORETIME_INVALID_ARGUMENT, "options: its size");
-  EXPECT_FAILS(opened({1 << 20, 1, 0}), FORETIME_INVALID_ARGUMENT, "options: its size");
+  EXPECT_FAILS(opened({0, 1, 0}), FORETIME_INVALID_ARGUMENT, "options");
+  EXPECT_FAILS(opened({sizeof(foretime_options) - 1, 1, 0}), FORETIME_INVALID_ARGUMENT, "options");
+  EXPECT_FAILS(opened({1 << 20, 1, 0}), FORETIME_INVALID_ARGUMENT, "options");
   EXPECT_FAILS(opened({sizeof(foretime_options), -1, 0}), FORETIME_INVALID_ARGUMENT, "options.threads: -1");
   EXPECT_FAILS(opened({sizeof(foretime_options), 257, 0}), FORETIME_INVALID_ARGUMENT, "options.threads: 257");
   EXPECT_FAILS(opened({sizeof(foretime_options), 1, -1}), FORETIME_INVALID_ARGUMENT, "options.max_states: -1");
@@ -136,7 +138,7 @@ TEST(CInterface, ChecksOptions) {
   ASSERT_EQ(opened(later.known), FORETIME_OK) << foretime_last_error();
   foretime_close(model);
   later.later = 1;
-  EXPECT_FAILS(opened(later.known), FORETIME_INVALID_ARGUMENT, "members that this version");
+  EXPECT_FAILS(opened(later.known), FORETIME_INVALID_ARGUMENT);
 }
 
 TEST(CInterface, TellsWhichMachinesAModelDoesNotKnow) {
@@ -182,7 +184,7 @@ TEST(CInterface, TellsChancesOfFailure) {
       wrong, "trained without model.failure_output");
   EXPECT_FAILS(
       foretime_score_records_and_failures(workload.get(), texts.data(), nullptr, 1, scores.data(), nullptr, nullptr),
-      invalid, "failures: a null pointer");
+      invalid, "failures");
   ASSERT_EQ(foretime_score_tir_and_failures(model.get(), texts.data() + 2, nullptr, 1, scores.data(), failures.data(),
                                             &failed),
             FORETIME_OK);
@@ -209,37 +211,36 @@ TEST(CInterface, NullPointersAreErrors) {
   const char* texts[] = {sample.records[0].c_str()};
   const char* missing[] = {nullptr};
   const auto invalid = FORETIME_INVALID_ARGUMENT;
-  EXPECT_FAILS(foretime_open(nullptr, nullptr, &model), invalid, "path: a null pointer");
-  EXPECT_FAILS(foretime_open("x", nullptr, nullptr), invalid, "model: a null pointer");
-  EXPECT_FAILS(foretime_open_bytes(nullptr, 3, nullptr, &model), invalid, "bytes: a null pointer");
-  EXPECT_FAILS(foretime_open_bytes("x", 1, nullptr, nullptr), invalid, "model: a null pointer");
-  EXPECT_FAILS(foretime_graph_open(nullptr, &data, &made_graph), invalid, "model: a null pointer");
-  EXPECT_FAILS(foretime_graph_open(layouts.get(), nullptr, &made_graph), invalid, "data: a null pointer");
-  EXPECT_FAILS(foretime_graph_open(layouts.get(), &data, nullptr), invalid, "graph: a null pointer");
-  EXPECT_FAILS(foretime_graph_open_hlo(nullptr, "x", 1, &made_graph), invalid, "model: a null pointer");
-  EXPECT_FAILS(foretime_graph_open_hlo(layouts.get(), nullptr, 1, &made_graph), invalid, "bytes: a null pointer");
-  EXPECT_FAILS(foretime_graph_open_hlo(layouts.get(), "x", 1, nullptr), invalid, "graph: a null pointer");
-  EXPECT_FAILS(foretime_score_layouts(nullptr, layout, 1, &score), invalid, "graph: a null pointer");
-  EXPECT_FAILS(foretime_score_layouts(graph.get(), nullptr, 1, &score), invalid, "layouts: a null pointer");
-  EXPECT_FAILS(foretime_score_layouts(graph.get(), layout, 1, nullptr), invalid, "scores: a null pointer");
-  EXPECT_FAILS(foretime_score_tiles(nullptr, tile, 1, &score), invalid, "graph: a null pointer");
-  EXPECT_FAILS(foretime_score_tiles(tile_graph.get(), nullptr, 1, &score), invalid, "tiles: a null pointer");
-  EXPECT_FAILS(foretime_score_tiles(tile_graph.get(), tile, 1, nullptr), invalid, "scores: a null pointer");
-  EXPECT_FAILS(foretime_workload_open(nullptr, "x", 1, &made), invalid, "model: a null pointer");
-  EXPECT_FAILS(foretime_workload_open(loops.get(), nullptr, 1, &made), invalid, "compute_dag: a null pointer");
-  EXPECT_FAILS(foretime_workload_open(loops.get(), "x", 1, nullptr), invalid, "workload: a null pointer");
-  EXPECT_FAILS(foretime_score_records(nullptr, texts, nullptr, 1, &score, nullptr), invalid, "workload: a null");
-  EXPECT_FAILS(foretime_score_records(workload.get(), nullptr, nullptr, 1, &score, nullptr), invalid,
-               "records: a null");
+  EXPECT_FAILS(foretime_open(nullptr, nullptr, &model), invalid, "path");
+  EXPECT_FAILS(foretime_open("x", nullptr, nullptr), invalid, "model");
+  EXPECT_FAILS(foretime_open_bytes(nullptr, 3, nullptr, &model), invalid, "bytes");
+  EXPECT_FAILS(foretime_open_bytes("x", 1, nullptr, nullptr), invalid, "model");
+  EXPECT_FAILS(foretime_graph_open(nullptr, &data, &made_graph), invalid, "model");
+  EXPECT_FAILS(foretime_graph_open(layouts.get(), nullptr, &made_graph), invalid, "data");
+  EXPECT_FAILS(foretime_graph_open(layouts.get(), &data, nullptr), invalid, "graph");
+  EXPECT_FAILS(foretime_graph_open_hlo(nullptr, "x", 1, &made_graph), invalid, "model");
+  EXPECT_FAILS(foretime_graph_open_hlo(layouts.get(), nullptr, 1, &made_graph), invalid, "bytes");
+  EXPECT_FAILS(foretime_graph_open_hlo(layouts.get(), "x", 1, nullptr), invalid, "graph");
+  EXPECT_FAILS(foretime_score_layouts(nullptr, layout, 1, &score), invalid, "graph");
+  EXPECT_FAILS(foretime_score_layouts(graph.get(), nullptr, 1, &score), invalid, "layouts");
+  EXPECT_FAILS(foretime_score_layouts(graph.get(), layout, 1, nullptr), invalid, "scores");
+  EXPECT_FAILS(foretime_score_tiles(nullptr, tile, 1, &score), invalid, "graph");
+  EXPECT_FAILS(foretime_score_tiles(tile_graph.get(), nullptr, 1, &score), invalid, "tiles");
+  EXPECT_FAILS(foretime_score_tiles(tile_graph.get(), tile, 1, nullptr), invalid, "scores");
+  EXPECT_FAILS(foretime_workload_open(nullptr, "x", 1, &made), invalid, "model");
+  EXPECT_FAILS(foretime_workload_open(loops.get(), nullptr, 1, &made), invalid, "compute_dag");
+  EXPECT_FAILS(foretime_workload_open(loops.get(), "x", 1, nullptr), invalid, "workload");
+  EXPECT_FAILS(foretime_score_records(nullptr, texts, nullptr, 1, &score, nullptr), invalid, "workload");
+  EXPECT_FAILS(foretime_score_records(workload.get(), nullptr, nullptr, 1, &score, nullptr), invalid, "records");
   EXPECT_FAILS(foretime_score_records(workload.get(), missing, nullptr, 1, &score, nullptr), invalid, "records[0]: a");
-  EXPECT_FAILS(foretime_score_records(workload.get(), texts, nullptr, 1, nullptr, nullptr), invalid, "scores: a null");
-  EXPECT_FAILS(foretime_score_tir(nullptr, texts, nullptr, 1, &score, nullptr), invalid, "model: a null pointer");
-  EXPECT_FAILS(foretime_score_tir(loops.get(), nullptr, nullptr, 1, &score, nullptr), invalid, "programs: a null");
-  EXPECT_FAILS(foretime_rank(nullptr, 1, 1, &place), invalid, "scores: a null pointer");
-  EXPECT_FAILS(foretime_rank(&score, 1, 1, nullptr), invalid, "order: a null pointer");
-  EXPECT_FAILS(foretime_runtimes(nullptr, &score, 1, &seconds), invalid, "model: a null pointer");
-  EXPECT_FAILS(foretime_runtimes(loops.get(), nullptr, 1, &seconds), invalid, "scores: a null pointer");
-  EXPECT_FAILS(foretime_runtimes(loops.get(), &score, 1, nullptr), invalid, "seconds: a null pointer");
+  EXPECT_FAILS(foretime_score_records(workload.get(), texts, nullptr, 1, nullptr, nullptr), invalid, "scores");
+  EXPECT_FAILS(foretime_score_tir(nullptr, texts, nullptr, 1, &score, nullptr), invalid, "model");
+  EXPECT_FAILS(foretime_score_tir(loops.get(), nullptr, nullptr, 1, &score, nullptr), invalid, "programs");
+  EXPECT_FAILS(foretime_rank(nullptr, 1, 1, &place), invalid, "scores");
+  EXPECT_FAILS(foretime_rank(&score, 1, 1, nullptr), invalid, "order");
+  EXPECT_FAILS(foretime_runtimes(nullptr, &score, 1, &seconds), invalid, "model");
+  EXPECT_FAILS(foretime_runtimes(loops.get(), nullptr, 1, &seconds), invalid, "scores");
+  EXPECT_FAILS(foretime_runtimes(loops.get(), &score, 1, nullptr), invalid, "seconds");
 
   // What cannot fail takes them.
   foretime_close(nullptr);
@@ -271,25 +272,25 @@ TEST(CInterface, ChecksSizes) {
     return foretime_graph_open(model.get(), &data, &made);
   };
   const auto invalid = FORETIME_INVALID_ARGUMENT;
-  EXPECT_FAILS(opened([](auto& d) { d.size = 8; }, layouts), invalid, "data: its size is 8");
+  EXPECT_FAILS(opened([](auto& d) { d.size = 8; }, layouts), invalid, "data");
   EXPECT_FAILS(opened([](auto& d) { d.reserved = 1; }, layouts), invalid, "reserved: 1");
   EXPECT_FAILS(opened([](auto& d) { d.nodes = 0; }, layouts), invalid, "nodes: 0, expected 1");
-  EXPECT_FAILS(opened([](auto& d) { d.nodes = INT64_MAX; }, layouts), invalid, "nodes: ");
+  EXPECT_FAILS(opened([](auto& d) { d.nodes = INT64_MAX; }, layouts), invalid, "nodes");
   EXPECT_FAILS(opened([](auto& d) { d.edges = -1; }, layouts), invalid, "edges: -1");
   EXPECT_FAILS(opened([](auto& d) { d.features = -1; }, layouts), invalid, "features: -1");
-  EXPECT_FAILS(opened([](auto& d) { d.nodes = d.features = 2147483647; }, layouts), invalid, "more than memory");
+  EXPECT_FAILS(opened([](auto& d) { d.nodes = d.features = 2147483647; }, layouts), invalid);
   EXPECT_FAILS(opened([](auto& d) { d.configurable = 11; }, layouts), invalid, "configurable: 11");
   EXPECT_FAILS(opened([](auto& d) { d.collection = 6; }, layouts), invalid, "collection: 6");
-  EXPECT_FAILS(opened([](auto& d) { d.node_types = nullptr; }, layouts), invalid, "node_types: a null pointer");
+  EXPECT_FAILS(opened([](auto& d) { d.node_types = nullptr; }, layouts), invalid, "node_types");
   EXPECT_FAILS(opened([](auto&) {}, tiles), invalid, "configurable: 2, expected 0");
   EXPECT_FAILS(opened([](auto& d) { d.features = 139; }, layouts), FORETIME_BAD_INPUT, "139 columns");
   float score = 0.0F;
   const int8_t layout[36] = {};
   EXPECT_FAILS(foretime_score_layouts(graph.get(), layout, -1, &score), invalid, "candidates: -1");
-  EXPECT_FAILS(foretime_score_layouts(graph.get(), layout, INT64_MAX, &score), invalid, "candidates: ");
+  EXPECT_FAILS(foretime_score_layouts(graph.get(), layout, INT64_MAX, &score), invalid, "candidates");
   int64_t order = 0;
   EXPECT_FAILS(foretime_rank(&score, -1, 1, &order), invalid, "count: -1");
-  EXPECT_FAILS(foretime_rank(&score, INT64_MAX, 1, &order), invalid, "more than memory");
+  EXPECT_FAILS(foretime_rank(&score, INT64_MAX, 1, &order), invalid);
   EXPECT_EQ(made, nullptr);
 }
 
@@ -304,14 +305,14 @@ TEST(CInterface, CallsOfAnotherKindSaySo) {
   double seconds = 0.0;
   const float tile[24] = {};
   const char* texts[] = {"{}"};
-  EXPECT_FAILS(foretime_graph_open(loops.get(), &data, &made), FORETIME_WRONG_KIND, "tensor programs");
-  EXPECT_FAILS(foretime_graph_open_hlo(trees.get(), "x", 1, &made), FORETIME_WRONG_KIND, "trees");
-  EXPECT_FAILS(foretime_workload_open(trees.get(), "{}", 2, &workload), FORETIME_WRONG_KIND, "trees");
-  EXPECT_FAILS(foretime_score_tir(layouts.get(), texts, nullptr, 1, &score, nullptr), FORETIME_WRONG_KIND, "layout");
-  EXPECT_FAILS(foretime_score_tiles(graph.get(), tile, 1, &score), FORETIME_WRONG_KIND, "layouts");
-  EXPECT_FAILS(foretime_runtimes(tiles.get(), &score, 1, &seconds), FORETIME_WRONG_KIND, "not in seconds");
-  EXPECT_FAILS(foretime_workload_open(loops.get(), "{}", 2, &workload), FORETIME_BAD_INPUT, "compute DAG");
-  EXPECT_FAILS(foretime_graph_open_hlo(layouts.get(), "x", 1, &made), FORETIME_BAD_INPUT, "HLO module");
+  EXPECT_FAILS(foretime_graph_open(loops.get(), &data, &made), FORETIME_WRONG_KIND);
+  EXPECT_FAILS(foretime_graph_open_hlo(trees.get(), "x", 1, &made), FORETIME_WRONG_KIND);
+  EXPECT_FAILS(foretime_workload_open(trees.get(), "{}", 2, &workload), FORETIME_WRONG_KIND);
+  EXPECT_FAILS(foretime_score_tir(layouts.get(), texts, nullptr, 1, &score, nullptr), FORETIME_WRONG_KIND);
+  EXPECT_FAILS(foretime_score_tiles(graph.get(), tile, 1, &score), FORETIME_WRONG_KIND);
+  EXPECT_FAILS(foretime_runtimes(tiles.get(), &score, 1, &seconds), FORETIME_WRONG_KIND);
+  EXPECT_FAILS(foretime_workload_open(loops.get(), "{}", 2, &workload), FORETIME_BAD_INPUT);
+  EXPECT_FAILS(foretime_graph_open_hlo(layouts.get(), "x", 1, &made), FORETIME_BAD_INPUT);
 }
 
 TEST(CInterface, ScoresAsTheScorersDo) {

