@@ -38,12 +38,12 @@ TEST_F(AtomicFiles, ReplacesTheOldFileAtCommit) {
 
 TEST_F(AtomicFiles, FailuresNameTheFileAndTheReason) {
   const auto missing = folder_ / "missing" / "a.json";
-  EXPECT_MESSAGE(message_of([&] { write_file_atomically(missing, ""); }), missing.string());
+  EXPECT_MESSAGE(message_of<FileError>([&] { write_file_atomically(missing, ""); }), missing.string());
   EXPECT_THROW(write_synced(missing, ""), FileError);
   fs::create_directories(folder_ / "folder" / "in");
-  EXPECT_MESSAGE(message_of([&] { write_file_atomically(folder_ / "folder", ""); }), "folder");
+  EXPECT_MESSAGE(message_of<FileError>([&] { write_file_atomically(folder_ / "folder", ""); }), "folder");
   EXPECT_EQ(entries(folder_), 1U) << "a failed commit leaves a file";
-  EXPECT_MESSAGE(message_of([&] { write_file_atomically("/dev/full/x", ""); }));
+  EXPECT_MESSAGE(message_of<FileError>([&] { write_file_atomically("/dev/full/x", ""); }));
 }
 
 TEST_F(AtomicFiles, AFullDiskIsToldFromBadInput) {

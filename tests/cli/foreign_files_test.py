@@ -194,13 +194,13 @@ class RunFolderTest(ProgramTest):
     def test_a_log_that_no_run_wrote_is_left_alone(self):
         (self.folder / "run").mkdir()
         self.write("run/log.txt", "My notes of the week\n")
-        self.assertIn("run/log.txt: exists, but is not a run of Foretime", self.train(code=2).stderr)
+        self.expect_message(self.train(code=2).stderr, "run/log.txt")
         self.assertEqual((self.folder / "run/log.txt").read_text(), "My notes of the week\n")
         self.assertEqual(sorted(path.name for path in (self.folder / "run").iterdir()), ["log.txt"])
         (self.folder / "run/log.txt").unlink()
         (self.folder / "run/log.txt").symlink_to("../notes.txt")
         self.write("notes.txt", "My notes of the week\n")
-        self.assertIn("run/log.txt: found a symbolic link, expected a regular file", self.train(code=3).stderr)
+        self.expect_message(self.train(code=3).stderr, "run/log.txt")
         self.assertEqual((self.folder / "notes.txt").read_text(), "My notes of the week\n")
         # What a training has left that failed before it had a configuration is a log of Foretime.
         (self.folder / "run/log.txt").unlink()

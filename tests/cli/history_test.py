@@ -59,7 +59,7 @@ class RunHistoryTest(ProgramTest):
         (self.folder / "empty").mkdir()
         for name in ("empty", "./missing"):
             done = self.run_foretime("history", name, code=3)
-            self.assertIn(f"{name}: found neither metrics.jsonl nor attempt-N/metrics.jsonl", done.stderr)
+            self.expect_message(done.stderr, name)
 
     def test_a_job_has_its_history_with_and_without_its_folder(self):
         self.write("base.yaml", BASE.replace("SAMPLES", str(SAMPLES)).replace("steps: 6", "steps: 60, log_every: 5"))
@@ -81,4 +81,4 @@ class RunHistoryTest(ProgramTest):
         for name, measured in (("holdout/mae", evaluations), ("loss", losses)):
             for step, value in zip(kept[name]["steps"], kept[name]["values"]):
                 self.assertAlmostEqual(value / measured[step], 1, delta=1 / 512)
-        self.assertIn("no job has an id", self.run_foretime("history", "ffffffff", code=2).stderr)
+        self.expect_message(self.run_foretime("history", "ffffffff", code=2).stderr)

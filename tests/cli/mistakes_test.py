@@ -17,10 +17,9 @@ parameters: {{optimizer.learning_rate: {{values: [0.01, 0.001]}}}}
 
 
 class MetricTest(ProgramTest):
-    def refused(self, expected, code=2, **changes):
+    def refused(self, *places, code=2, **changes):
         text = self.train(code=code, **changes).stderr
-        for part in (expected,) if isinstance(expected, str) else expected:
-            self.assertIn(part, text)
+        self.expect_message(text, *places)
         self.assertFalse((self.folder / "run/metrics.jsonl").exists())
         return text
 
@@ -31,21 +30,21 @@ class MetricTest(ProgramTest):
         return self.run_foretime("submit", "sweep.yaml", "--dry-run", code=code).stderr
 
     def test_training_for_an_unknown_metric_is_refused_at_its_start(self):
-        self.refused(("trainer.metric: found holdout/mea", "did you mean holdout/mae?"), trainer__metric="holdout/mea")
-        self.refused("trainer.metric: found val_loss, expected SET/METRIC", trainer__metric="val_loss")
-        self.refused("did you mean holdout/kendall_tau?", trainer__metric="holdout/tau")
-        self.refused("did you mean holdout/opa?", trainer__metric="holdout/OPA")
+        self.refused("trainer.metric", trainer__metric="holdout/mea")
+        self.refused("trainer.metric", trainer__metric="val_loss")
+        self.refused(trainer__metric="holdout/tau")
+        self.refused(trainer__metric="holdout/OPA")
 
     def test_training_for_a_metric_that_is_not_measured_is_refused(self):
-        self.refused("data.valid names no groups", trainer__metric="valid/mae")
-        self.refused("data.holdout is 0", trainer__metric="holdout/mae", data__holdout=0)
-        self.refused(("loss.type listmle", "loss.huber_weight"), trainer__metric="holdout/mae", loss__type="listmle",
+        self.refused(trainer__metric="valid/mae")
+        self.refused(trainer__metric="holdout/mae", data__holdout=0)
+        self.refused("loss.huber_weight", trainer__metric="holdout/mae", loss__type="listmle",
                      loss__target="runtime", loss__standardize_target="false")
         self.refused("early_stop.patience", trainer__metric="test/mae", trainer__early_stop__patience=2, trainer__eval_every=2)
-        self.refused("data.format is programs", trainer__metric="holdout/contest_score")
+        self.refused(trainer__metric="holdout/contest_score")
 
     def test_a_metric_is_optimised_in_its_own_direction(self):
-        self.refused("smaller; set it to auto", trainer__metric="holdout/mae", trainer__metric_goal="maximize")
+        self.refused(trainer__metric="holdout/mae", trainer__metric_goal="maximize")
         self.train(trainer__metric="holdout/mae", trainer__eval_every=2, optimizer__learning_rate=0.05)
         values = {line["step"]: line["holdout/mae"] for line in self.lines_of() if line["kind"] == "eval"}
         self.assertEqual(len(values), 3)
@@ -66,10 +65,8 @@ class MetricTest(ProgramTest):
         self.assertIn("data.valid names no groups", self.submitted(metric="valid/mae"))
         self.submitted(code=0)
         # A job of its own is compared, too, so that the default metric must be one that it measures.
-        self.assertIn("trainer.metric: found valid/kendall_tau: data.valid names no groups",
-                      self.run_foretime("submit", "base.yaml", "--dry-run", code=2).stderr)
-        self.assertIn("did you mean holdout/mae?",
-                      self.run_foretime("submit", "base.yaml", "trainer.metric=holdout/mea", "--dry-run", code=2).stderr)
+        self.expect_message(self.run_foretime("submit", "base.yaml", "--dry-run", code=2).stderr, "trainer.metric")
+        self.expect_message(self.run_foretime("submit", "base.yaml", "trainer.metric=holdout/mea", "--dry-run", code=2).stderr)
 
     def test_a_sweep_in_the_wrong_direction_is_refused(self):
         self.assertIn("metric.goal: found minimize, and holdout/kendall_tau is better when it is larger",
@@ -82,13 +79,12 @@ class DataTest(ProgramTest):
     def test_groups_of_the_test_set_are_not_trained_on(self):
         both = dict(data__train="[C1.npz, C10.npz, C12.npz]", data__test="[C10.npz]")
         text = self.train(code=2, **both).stderr
-        self.assertIn("1 of the 1 groups of data.test are trained on as well: ", text)
-        self.assertIn("C10.npz; take them out of data.train or data.test, or set data.overlap=warn", text)
+        self.expect_message(text)
         self.assertIn("C10.npz", self.train(data__overlap="warn", **both).stderr)
         # Under another name they are the same.
         os.symlink(SAMPLES / "C12.npz", self.folder / "copy.npz")
         text = self.train(code=2, data__valid=f"[{self.folder}/copy.npz]", run__directory=self.folder / "other").stderr
-        self.assertIn("1 of the 1 groups of data.valid are trained on as well: ", text)
+        self.expect_message(text)
         self.assertIn("copy.npz", text)
 
     def test_named_files_are_evaluated_without_the_runs_indices(self):
@@ -133,47 +129,40 @@ class RunDirectoryTest(ProgramTest):
         self.assertFalse(lock.exists())
 
     def test_a_run_directory_that_cannot_be_made(self):
-        for folder, why in (("/proc/x", "No such file or directory"), (self.write("file", "") / "run", "Not a directory")):
+        for folder in ("/proc/x", self.write("file", "") / "run"):
             text = self.train(code=2, run__directory=folder).stderr
-            self.assertIn(f"run.directory: {folder}: cannot be made: {why}", text)
+            self.expect_message(text, f"run.directory: {folder}")
             self.assertNotIn("filesystem error", text)
 
 
 class CommandTest(ProgramTest):
     def test_commands_options_and_settings_are_suggested(self):
-        for arguments, expected in ((("trian", "settings.yaml"), "found trian, which is not a command of foretime; did you mean train?"),
-                                    (("eval", "run"), "did you mean evaluate?"), (("data", "pakc", "x"), "foretime data; did you mean pack?"),
-                                    (("zebra",), "foretime --help lists its commands"),
-                                    (("train", "x.yaml", "--quite"), "did you mean --quiet?"),
-                                    (("agent", "--until-emty"), "did you mean --until-empty?"),
-                                    (("rank", "a", "b", "--candidate", "c"), "did you mean --candidates?"),
-                                    (("serve", "x", "--sokcet", "y"), "did you mean --socket?"),
-                                    (("doctor", "now"), "found now, which is not an argument of foretime doctor")):
+        for arguments in (("trian", "settings.yaml"), ("eval", "run"), ("data", "pakc", "x"), ("zebra",),
+                          ("train", "x.yaml", "--quite"), ("agent", "--until-emty"),
+                          ("rank", "a", "b", "--candidate", "c"), ("serve", "x", "--sokcet", "y"), ("doctor", "now")):
             with self.subTest(arguments):
-                self.assertIn(expected, self.run_foretime(*arguments, code=2).stderr)
-        for key, expected in (("optimizer.lr", "optimizer.learning_rate"), ("lr", "optimizer.learning_rate"),
-                              ("batch_size", "sampler.groups_per_batch"), ("trainer.max_epochs", "trainer.epochs"),
-                              ("optimizer.learning_rat", "optimizer.learning_rate")):
+                self.expect_message(self.run_foretime(*arguments, code=2).stderr)
+        for key in ("optimizer.lr", "lr", "batch_size", "trainer.max_epochs", "optimizer.learning_rat"):
             with self.subTest(key):
-                self.assertIn(f"did you mean {expected}?", self.run_foretime("train", self.empty_settings(), f"{key}=1", code=2).stderr)
+                self.expect_message(self.run_foretime("train", self.empty_settings(), f"{key}=1", code=2).stderr)
 
     def test_files_of_other_commands_name_their_command(self):
         self.write("sweep.yaml", SWEEP.format(metric="holdout/mae", goal="", settings="base.yaml"))
         for command in ("train", "config", "plan"):
-            self.assertIn("sweep.yaml: is a sweep, which `foretime submit sweep.yaml` takes", self.run_foretime(command, "sweep.yaml", code=2).stderr)
+            self.expect_message(self.run_foretime(command, "sweep.yaml", code=2).stderr, "sweep.yaml")
         self.write("tune.yaml", "finetune: {model: a.foretime, records: [b.json]}\n")
-        self.assertIn("`foretime submit tune.yaml`", self.run_foretime("train", "tune.yaml", code=2).stderr)
+        self.expect_message(self.run_foretime("train", "tune.yaml", code=2).stderr)
         self.write("trials.yaml", "entries: [{label: a, kind: model}]\n")
         for command in ("train", "submit"):
-            self.assertIn("is an experiment, which `foretime experiment trials.yaml`", self.run_foretime(command, "trials.yaml", code=2).stderr)
+            self.expect_message(self.run_foretime(command, "trials.yaml", code=2).stderr)
 
     def test_export_to_an_unknown_format_is_refused(self):
         self.train()
         for name in ("model.onnx", "model.pth", "model.safetensors"):
             text = self.run_foretime("export", "run", name, code=2).stderr
-            self.assertIn("expected NAME.foretime (a bundle), NAME.pt (TorchScript)", text)
+            self.expect_message(text)
             self.assertFalse((self.folder / name).exists())
-        self.assertIn("--format bundle does not write .pt files", self.run_foretime("export", "run", "a.pt", "--format", "bundle", code=2).stderr)
+        self.expect_message(self.run_foretime("export", "run", "a.pt", "--format", "bundle", code=2).stderr)
         self.run_foretime("export", "run", "v1.5", "--format", "checkpoint")
         self.assertTrue((self.folder / "v1.5/manifest.json").exists())
 

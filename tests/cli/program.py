@@ -8,13 +8,13 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import unittest
 
 SOURCE = pathlib.Path(os.environ.get("FORETIME_SOURCE_DIR", pathlib.Path(__file__).parents[2]))
 FORETIME = os.environ.get("FORETIME", str(SOURCE / "build/release/cli/foretime"))
 SAMPLES = SOURCE / "samples" / "resnet18_conv2d"
 sys.path.append(str(SOURCE / "tests/support"))
 
+from messages import MessageTest  # noqa: E402
 from waiting import LIMIT, wait_for, wait_until  # noqa: E402, F401
 
 
@@ -47,7 +47,7 @@ def flip_byte(path, place=None, bits=1):
     path.write_bytes(data)
 
 
-class ProgramTest(unittest.TestCase):
+class ProgramTest(MessageTest):
     def setUp(self):
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="foretime-test-"))
         self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)

@@ -135,7 +135,7 @@ class ProgramSweepsTest(QueueTest):
         self.write("sweep.yaml", "method: bayes\nrun_cap: 4\nmetric: {name: final_accuracy, goal: maximize}\n"
                                  "parameters: {rate: {distribution: log_uniform_values, min: 1e-6, max: 1e-3}}\n")
         said = self.foretime("submit", "sweep.yaml", "--dry-run", code=2)
-        self.assertIn("found neither program nor settings, expected one: program=train.py", said)
+        self.expect_message(said)
         dry = json.loads(self.foretime("submit", "sweep.yaml", "program=train.py", "--dry-run", "--json"))
         self.assertEqual(len(dry["jobs"]), 4)
 

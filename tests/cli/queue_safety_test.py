@@ -50,7 +50,7 @@ class QueueSafetyTest(QueueTest):
                 self.assertEqual(len(self.jobs("--runs", runs)), 2)
         self.foretime("submit", "sweep.yaml", "--runs=-relative[x]")
         self.assertEqual(len(self.jobs("--runs=-relative[x]")), 2)
-        self.assertIn("File name too long", self.foretime("submit", "sweep.yaml", "--runs", "x" * 300, code=4))
+        self.expect_message(self.foretime("submit", "sweep.yaml", "--runs", "x" * 300, code=4))
 
     def test_lost_data_of_the_queue_are_refused_until_the_loss_is_accepted(self):
         runs = self.runs()
@@ -88,7 +88,7 @@ class QueueSafetyTest(QueueTest):
 
     def test_a_loss_is_accepted_of_the_own_redis_only(self):
         text = self.foretime("queue", "--accept-loss", "--redis", "unix:///nowhere", code=2)
-        self.assertIn("--accept-loss: found a Redis at", text)
+        self.expect_message(text, "--accept-loss")
 
     def test_a_run_root_that_cannot_be_searched_is_named(self):
         runs = self.runs()

@@ -35,7 +35,7 @@ class TensorProgramsTest(ProgramTest):
         for command in (("inspect", "bad.json"), ("pack-tir", "-o", "out.foretime", "bad.json")):
             done = self.run_foretime("data", *command, code=3)
             self.assertIn("bad.json", done.stderr)
-            self.assertIn("node 1 (tir.Add): b: 9, expected one of the 2 nodes", done.stderr)
+            self.expect_message(done.stderr)
         self.assertFalse((self.folder / "out.foretime").exists())
         done = self.run_foretime("data", "pack-tir", "-o", "out.foretime", PROGRAMS, code=3)
-        self.assertIn("found several texts (before_lowering, lowered), expected the name of one of them", done.stderr)
+        self.expect_message(done.stderr)

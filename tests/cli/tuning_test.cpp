@@ -79,7 +79,7 @@ TEST(TrainedModelOfABundle, IsRefusedWhereSettingsAndWeightsDoNotFit) {
   };
   EXPECT_EQ(refusal([](inference::Bundle&) {}), "no exception");
   EXPECT_MESSAGE(refusal([&](inference::Bundle& b) { replace(b, "  hidden: 8", "  hidden: 9"); }),
-                 "model.foretime: tensor ");
+                 "model.foretime: tensor");
   EXPECT_THAT(refusal([&](inference::Bundle& b) { replace(b, "ensemble_size: 2", "ensemble_size: 3"); }),
               HasSubstr("tensor members.2"));
   EXPECT_THAT(refusal([&](inference::Bundle& b) { replace(b, "  hidden: 8", "  hiden: 8"); }), HasSubstr("hiden"));

@@ -39,12 +39,10 @@ Entries parse(const std::string& text) {
   std::vector<std::string>* messages = nullptr;
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) {
-    if (line.starts_with("- ") && messages != nullptr)
-      messages->push_back(line.substr(2));
+    if (line.starts_with("- ") && messages != nullptr) messages->push_back(line.substr(2));
     else if (line.starts_with("  ") && messages != nullptr && !messages->empty())
       messages->back() += '\n' + line.substr(2);
-    else if (!line.empty())
-      messages = &entries[line];
+    else if (!line.empty()) messages = &entries[line];
   }
   return entries;
 }
@@ -96,7 +94,9 @@ std::string host_name() {
   return gethostname(name.data(), name.size() - 1) == 0 ? name.c_str() : "";
 }
 
-std::string name_of(const ::testing::TestInfo& test) { return fmt::format("{}.{}", test.test_suite_name(), test.name()); }
+std::string name_of(const ::testing::TestInfo& test) {
+  return fmt::format("{}.{}", test.test_suite_name(), test.name());
+}
 
 std::set<std::string> tests_of_program() {
   std::set<std::string> names;

@@ -9,6 +9,7 @@
 
 #include "jobs/error.h"
 #include "tests/support/golden.h"
+#include "tests/support/message_of.h"
 
 namespace foretime::jobs {
 namespace {
@@ -19,19 +20,14 @@ using ::testing::HasSubstr;
 const std::vector<Gpu> kTwo = {{0, "GPU-1a2b-3c", {}}, {1, "GPU-1a9f-4d", {"MIG-77-1", "MIG-77-2"}}};
 
 std::string gpu_refusal(const std::vector<std::string>& ids, const std::vector<Gpu>& gpus = kTwo) {
-  try {
-    check_gpus(ids, gpus);
-  } catch (const JobsError& error) {
-    return error.what();
-  }
-  return "";
+  return testing::message_of<JobsError>([&] { check_gpus(ids, gpus); });
 }
 
 TEST(Gpus, AreNamedAsCudaNamesThem) {
   for (const char* id : {"0", "1", "GPU-1a2b-3c", "GPU-1a2", "GPU-1a9f-4d", "MIG-77-1"})
-    EXPECT_EQ(gpu_refusal({id}), "") << id;
-  EXPECT_EQ(gpu_refusal({"0", "1"}), "");
-  EXPECT_EQ(gpu_refusal({}, {}), "");
+    EXPECT_EQ(gpu_refusal({id}), testing::kNoException) << id;
+  EXPECT_EQ(gpu_refusal({"0", "1"}), testing::kNoException);
+  EXPECT_EQ(gpu_refusal({}, {}), testing::kNoException);
 }
 
 TEST(Gpus, ThatAreNotThereAreRefusedWithThoseThatAre) {

@@ -285,7 +285,7 @@ TEST(HloText, ItIsRecognisedByItsFirstWordAndReadAsAFile) {
 TEST(HloText, WhatIsWrongIsNamedWithItsLine) {
   const auto wrong = [](const std::string& body) {
     const auto text = "HloModule m\n\nENTRY %e (p: f32[2]) -> f32[2] {\n  %p = f32[2]{0} parameter(0)\n" + body + "}\n";
-    EXPECT_MESSAGE(testing::message_of([&] { hlo_text_to_proto(text, "x.txt"); }), "x.txt");
+    EXPECT_MESSAGE(testing::message_of<DataError>([&] { hlo_text_to_proto(text, "x.txt"); }), "x.txt");
   };
   wrong("  ROOT %r = f32[2]{0} add(%p, %q)\n");
   wrong("  %r = f32[2]{0} add(%p, %p\n");
@@ -296,12 +296,15 @@ TEST(HloText, WhatIsWrongIsNamedWithItsLine) {
   wrong("  %p = f32[2]{0} add(%p)\n");
   wrong("  %r = f32[2]{0} custom-call-start(%p), custom_call_target=\"x\"\n");
   wrong("  %r = f32[2]{0} add(%p), metadata={op_name=\"x\n");
-  EXPECT_THAT(testing::message_of([] { hlo_text_to_proto("HloModule m\n", "x"); }), HasSubstr("no ENTRY computation"));
+  EXPECT_THAT(testing::message_of<DataError>([] { hlo_text_to_proto("HloModule m\n", "x"); }),
+              HasSubstr("no ENTRY computation"));
   const std::string one = "HloModule m\n\nENTRY %e {\n  %p = f32[2]{0} parameter(0)\n}\n";
-  EXPECT_MESSAGE(testing::message_of([&] { hlo_text_to_proto(one + "\n" + one, "x"); }), "line 7");
-  EXPECT_THAT(testing::message_of([&] { hlo_text_to_proto(one + one.substr(12), "x"); }), HasSubstr("a second ENTRY"));
-  EXPECT_MESSAGE(testing::message_of([&] { hlo_text_to_proto(one + "some garbage\n", "x"); }));
-  EXPECT_MESSAGE(testing::message_of([] { hlo_text_to_proto("HloModule m\nENTRY %e () -> f32[] {\n", "x"); }));
+  EXPECT_MESSAGE(testing::message_of<DataError>([&] { hlo_text_to_proto(one + "\n" + one, "x"); }), "line 7");
+  EXPECT_THAT(testing::message_of<DataError>([&] { hlo_text_to_proto(one + one.substr(12), "x"); }),
+              HasSubstr("a second ENTRY"));
+  EXPECT_MESSAGE(testing::message_of<DataError>([&] { hlo_text_to_proto(one + "some garbage\n", "x"); }));
+  EXPECT_MESSAGE(
+      testing::message_of<DataError>([] { hlo_text_to_proto("HloModule m\nENTRY %e () -> f32[] {\n", "x"); }));
 }
 
 }  // namespace
