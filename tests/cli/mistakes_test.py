@@ -249,7 +249,7 @@ class RanksTest(ProgramTest):
     def test_each_rank_prints_an_error_of_all_ranks_once_with_its_rank(self):
         for arguments, message in ((("train", "none.yaml"), "none.yaml"), (("train", self.empty_settings(), "--quite"), "--quiet?"),
                                    (self.training(data__train="none.npz"), "none.npz"),
-                                   (self.training(model__readout="[configurable_mean]"), "needs configurable nodes")):
+                                   (self.training(model__readout="[configurable_mean]"), "needs configurable nodes, which only layout data have; for data.format")):
             with self.subTest(message):
                 code = 3 if message == "none.npz" else 2
                 lines = [line for line in self.run_foretime(*arguments, ranks=3, code=code).stderr.splitlines() if line.startswith("foretime: ")]

@@ -117,6 +117,17 @@ class ProgramSweepsTest(QueueTest):
         self.assertEqual((job["state"], job["objective"]), ("succeeded", 1 / 3))
         self.assertIn("epoch 2", self.foretime("log", job["id"]))
 
+    def test_tables_for_spreadsheets_hold_no_formulas(self):
+        self.write("train.py", "print('val_loss', 0.5)\n")
+        self.write("sweep.yaml", SWEEP.replace("nan, inf, none, extra, text, bool, many, float_step", "'=1+1', '@sum'")
+                   + "metric_from: {stdout: 'val_loss ([0-9.]+)'}\n")
+        sweep = self.submit()
+        self.foretime("agent", "--until-empty", "--programs", ".")
+        table = self.foretime("leaderboard", sweep, "--trials", "--csv")
+        for value in ("=1+1", "@sum"):
+            self.assertIn(value, table)
+            self.assertNotIn("," + value, table)
+
     def test_the_program_may_be_beside_the_sweep_file_or_missing(self):
         (self.folder / "project").mkdir()
         for name in ("train.py", "sweep.yaml"):

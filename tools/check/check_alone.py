@@ -2,7 +2,8 @@
 """Compiles sources one by one, as the presets without FORETIME_UNITY do, but makes no objects. Joined sources hide a missing
 declaration or include where another source of the same target has it.
 
-  tools/check/check_alone.py [BRANCH]         sources that differ from BRANCH (default: main), and some that include a header that does
+  tools/check/check_alone.py [BRANCH]         sources that differ from BRANCH (default: main), and some that include a header that
+                                              does; where nothing differs, those of the newest commits
   tools/check/check_alone.py --only TEXT …    sources whose path contains one of the texts
   tools/check/check_alone.py --all            every source, tests and benchmarks too
 """
@@ -16,6 +17,7 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = ROOT / "build/debug"
 MOST_INCLUDING = 40  # sources that include a changed header: of a header that all include, --all checks the others
+MOST_NEWEST = 40
 INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.M)
 
 
@@ -28,8 +30,15 @@ def changed_files(branch):
     for name in (branch, f"origin/{branch}", "HEAD"):
         found = subprocess.run(["git", "merge-base", "HEAD", name], cwd=ROOT, capture_output=True, text=True)
         if found.returncode == 0:
-            return set(output_of("git", "diff", "--name-only", "--diff-filter=d", found.stdout.strip(), "--", "*.cpp", "*.h").split())
+            changed = output_of("git", "diff", "--name-only", "--diff-filter=d", found.stdout.strip(), "--", "*.cpp", "*.h").split()
+            return set(changed) or newest_sources()
     return set()
+
+
+def newest_sources():
+    """At most MOST_NEWEST sources, those that the newest commits have changed: what a clone of the branch itself checks."""
+    names = output_of("git", "log", "-50", "--name-only", "--no-merges", "--format=", "--", "*.cpp").split()
+    return set([name for name in dict.fromkeys(names) if (ROOT / name).exists()][:MOST_NEWEST])
 
 
 def concerned(names, changed):

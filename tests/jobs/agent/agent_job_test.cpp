@@ -284,6 +284,14 @@ TEST_F(ProgramAttempt, SilenceIsNone) {
   EXPECT_TRUE(stage_.killed);
 }
 
+TEST_F(ProgramAttempt, ThatTheKernelKilledForWantOfMemorySaysSo) {
+  begin(1, "");
+  EXPECT_EQ(end({.code = 137, .signal = 9, .peak_memory_mib = 700, .oom_kills = 2}).outcome, Outcome::error);
+  EXPECT_THAT(job_->result().error,
+              AllOf(HasSubstr("its largest process had 700 MiB"),
+                    HasSubstr("the kernel killed 2 processes of this cgroup for want of memory")));
+}
+
 TEST_F(ProgramAttempt, KeepsItsMetricAmongTooManyAndSaysWhatWasLeftOut) {
   begin(1, "");
   ProgressMessage message{.kind = Kind::result, .step = 1};
