@@ -117,6 +117,7 @@ class Board:
         self.connection.request("GET", f"{path}?{urllib.parse.urlencode({**query, 'not': self.asked})}", headers={"Authorization": "Bearer " + self.token})
         answer = self.connection.getresponse()
         body = answer.read().decode(errors="replace")
+        self.connection.close()  # the board closes a connection that is idle for 30 s
         self.test.assertNotIn(SECRET, body)
         self.test.assertNotEqual(answer.status, 500, body[:500])
         return answer.status, body

@@ -65,6 +65,7 @@ class DamagedRecordsTest(QueueTest):
         self.board.request("GET", f"{path}?{query}", headers={"Authorization": "Bearer " + self.token})
         answer = self.board.getresponse()
         body = answer.read()
+        self.board.close()  # the board closes a connection that is idle for 30 s
         self.assertEqual(answer.status, 200, (path, query, body[:500]))
         self.assertNotIn(b"\x1b", body)
         return json.loads(body)
