@@ -1,5 +1,6 @@
 # What `cmake --install` puts where, and the packages that CPack makes of it (tools/package/deb.sh). Components: foretime (programs, settings,
-# samples, documentation, man pages, completions), library, development and python (inference/capi/CMakeLists.txt).
+# samples, documentation, man pages, completions), library and development (inference/capi/CMakeLists.txt), and python
+# (python/CMakeLists.txt).
 include(GNUInstallDirs)
 set(share ${CMAKE_INSTALL_DATADIR}/foretime)
 install(TARGETS foretime_cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT foretime)

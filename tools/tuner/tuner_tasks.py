@@ -137,7 +137,7 @@ def make_task(name, target):
 
 def main():
     root = HERE.parent
-    sys.path.insert(0, str(root / "inference" / "python"))
+    sys.path.insert(0, str(root / "python"))
     from foretime.compute_dag import compute_dag
     from workloads import computation, computations
     known = set(computations(*root.glob("samples/ansor/dags.jsonl.gz"), *root.glob("measured/*/dags.jsonl.gz")).values())

@@ -10,7 +10,7 @@ import unittest
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent.parent
-sys.path.insert(0, str(ROOT / "inference" / "python"))
+sys.path.insert(0, str(ROOT / "python"))
 
 _folder = tempfile.mkdtemp(prefix="foretime-tests-")
 atexit.register(shutil.rmtree, _folder, True)

@@ -13,7 +13,7 @@ import threading
 import unittest
 
 SOURCE = pathlib.Path(os.environ["FORETIME_SOURCE_DIR"])
-PACKAGE = SOURCE / "inference" / "python"
+PACKAGE = SOURCE / "python"
 COMPAT = PACKAGE / "foretime" / "compat"
 sys.path.insert(0, str(PACKAGE))
 os.environ["FORETIME_PROGRAM"] = os.environ["FORETIME"]

@@ -36,7 +36,7 @@ def find_program() -> str:
             raise FileNotFoundError(f"FORETIME_PROGRAM: {named}: no such program")
         return named
     package = pathlib.Path(__file__).resolve().parent
-    for path in (package.parents[2] / ".." / "bin" / "foretime", None, package.parents[2] / "build" / "release" / "cli" / "foretime"):
+    for path in (package.parents[2] / ".." / "bin" / "foretime", None, package.parents[1] / "build" / "release" / "cli" / "foretime"):
         found = shutil.which("foretime") if path is None else str(path.resolve()) if os.access(path, os.X_OK) and path.is_file() else None
         if found:
             return found

@@ -24,7 +24,7 @@ SOURCE = pathlib.Path(os.environ["FORETIME_SOURCE_DIR"])
 BUNDLES = pathlib.Path(os.environ["FORETIME_BUNDLES"])
 LIBRARY = os.environ["FORETIME_LIBRARY"]
 OTHER_BUILD = "FORETIME_OTHER_BUILD" in os.environ  # the library is compiled otherwise than the program: scores differ in their last bits
-sys.path.insert(0, str(SOURCE / "inference" / "python"))
+sys.path.insert(0, str(SOURCE / "python"))
 
 import foretime  # noqa: E402
 
@@ -111,8 +111,8 @@ class Wheel(unittest.TestCase):
 
     def test_a_checkout_finds_the_library_that_pip_built_for_it(self):
         # `pip install -e .` in a checkout without a release build.
-        package, built = self.folder / "tree/inference/python/foretime", self.folder / "tree/build/python/inference/capi"
-        shutil.copytree(SOURCE / "inference/python/foretime", package, ignore=shutil.ignore_patterns("__pycache__"))
+        package, built = self.folder / "tree/python/foretime", self.folder / "tree/build/python/inference/capi"
+        shutil.copytree(SOURCE / "python/foretime", package, ignore=shutil.ignore_patterns("__pycache__"))
         built.mkdir(parents=True)
         (built / "libforetime.so").symlink_to(pathlib.Path(LIBRARY).resolve())
         script = f"import sys; sys.path.insert(0, {str(package.parent)!r}); import foretime; print(foretime.__version__, foretime.__file__)"

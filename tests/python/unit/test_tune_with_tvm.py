@@ -22,7 +22,7 @@ class TuneWithTvmTest(unittest.TestCase):
         program = program.replace("num_measure_trials=64", "num_measure_trials=3")
         with tempfile.TemporaryDirectory() as folder:
             shutil.copyfile(os.environ["FORETIME_TEST_BUNDLE"], pathlib.Path(folder, "model.foretime"))
-            path = os.pathsep.join([str(ROOT / "inference" / "python"), os.environ.get("PYTHONPATH", "")])
+            path = os.pathsep.join([str(ROOT / "python"), os.environ.get("PYTHONPATH", "")])
             done = subprocess.run([sys.executable, "-c", program], cwd=folder, env={**os.environ, "PYTHONPATH": path}, check=False,
                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
             self.assertEqual(done.returncode, 0, done.stdout.decode(errors="replace")[-2000:])

@@ -16,7 +16,7 @@ import numpy.typing as npt
 import declared_types
 
 SOURCE = pathlib.Path(os.environ["FORETIME_SOURCE_DIR"])
-PACKAGE = SOURCE / "inference" / "python"
+PACKAGE = SOURCE / "python"
 sys.path.insert(0, str(PACKAGE))
 
 import foretime  # noqa: E402

@@ -79,14 +79,14 @@ class LibraryTest(unittest.TestCase):
 
     def test_another_abi_is_refused(self):
         script = f"import foretime, ctypes; foretime.Library(ctypes.CDLL({fake_library()!r}))"
-        environment = dict(os.environ, FAKE_ABI="7", PYTHONPATH=str(ROOT / "inference" / "python"))
+        environment = dict(os.environ, FAKE_ABI="7", PYTHONPATH=str(ROOT / "python"))
         refused = subprocess.run([sys.executable, "-c", script], env=environment, stderr=subprocess.PIPE, check=False)
         self.assertNotEqual(refused.returncode, 0)
         self.assertIn(b"has ABI 7, this package needs 1", refused.stderr)
 
     def test_finds_the_library_by_the_environment(self):
         script = "import foretime; print(foretime.load().version().decode())"
-        environment = dict(os.environ, PYTHONPATH=str(ROOT / "inference" / "python"), FORETIME_LIBRARY=fake_library())
+        environment = dict(os.environ, PYTHONPATH=str(ROOT / "python"), FORETIME_LIBRARY=fake_library())
         found = subprocess.run([sys.executable, "-c", script], env=environment, stdout=subprocess.PIPE, check=True)
         self.assertEqual(found.stdout, b"0.0-fake\n")
         environment["FORETIME_LIBRARY"] = "/nowhere/libforetime.so"

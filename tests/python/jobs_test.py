@@ -21,7 +21,7 @@ import numpy as np
 import declared_types
 
 SOURCE = pathlib.Path(os.environ["FORETIME_SOURCE_DIR"])
-sys.path.insert(0, str(SOURCE / "inference" / "python"))
+sys.path.insert(0, str(SOURCE / "python"))
 os.environ["FORETIME_PROGRAM"] = os.environ["FORETIME"]
 
 import foretime  # noqa: E402
@@ -179,7 +179,7 @@ print(trial.settings["missing"])
     def by_hand(self, *options):
         (self.folder / "fit.py").write_text(self.SCRIPT)
         return subprocess.run([sys.executable, *options, "fit.py", "--optimizer.rate=0.25", "names=['a', 1]", "--flag=False"], capture_output=True,
-                              text=True, env={**os.environ, "PYTHONPATH": str(SOURCE / "inference" / "python")})
+                              text=True, env={**os.environ, "PYTHONPATH": str(SOURCE / "python")})
 
     def test_its_settings_are_its_arguments(self):
         done = self.by_hand()
@@ -194,7 +194,7 @@ print(trial.settings["missing"])
         done = self.by_hand()
         self.assertTrue(done.stdout.startswith("rate 0.5 ['a', 1] False False\n"), done.stderr)
         asked = subprocess.run([sys.executable, "-c", "import foretime; foretime.open"], capture_output=True, text=True,
-                               env={**os.environ, "PYTHONPATH": f"{self.folder}:{SOURCE / 'inference' / 'python'}"})
+                               env={**os.environ, "PYTHONPATH": f"{self.folder}:{SOURCE / 'python'}"})
         self.assertIn("foretime.open needs numpy", asked.stderr)
 
 
@@ -354,7 +354,7 @@ class Jobs(Folder):
                  "early_terminate": {"type": "hyperband", "min_iter": 2, "eta": 2}}
         queue = foretime.Queue(runs="runs")
         submitted = queue.submit(sweep)
-        os.environ.update(PYTHONPATH=str(SOURCE / "inference" / "python"), MARKERS=str(self.folder))
+        os.environ.update(PYTHONPATH=str(SOURCE / "python"), MARKERS=str(self.folder))
         self.addCleanup(os.environ.pop, "PYTHONPATH")
         with open("agent.log", "w") as log:
             agent = queue.agent("--retry-seconds", "0.1", "--program", str(script), "--jobs", "1", data_root=SOURCE / "samples", output=log)
@@ -372,7 +372,7 @@ class Jobs(Folder):
         (self.folder / "fit.py").write_text(PROGRAM)
         (self.folder / "sweep.yaml").write_text(PROGRAM_SWEEP)
         before = os.environ["PATH"]  # ${interpreter} is the first python3 in it
-        os.environ.update(PYTHONPATH=str(SOURCE / "inference" / "python"), MARKERS=str(self.folder),
+        os.environ.update(PYTHONPATH=str(SOURCE / "python"), MARKERS=str(self.folder),
                           PATH=f"{pathlib.Path(sys.executable).parent}:{before}")
         self.addCleanup(os.environ.pop, "PYTHONPATH")
         self.addCleanup(os.environ.__setitem__, "PATH", before)
@@ -447,7 +447,7 @@ class Jobs(Folder):
         settings = {"optimizer": {"learning_rate": 0.1}, "trainer": {"steps": 6}, "run": {"directory": "runs/by-hand"}}
         text = "".join(f"{section}:\n" + "".join(f"  {key}: {value}\n" for key, value in values.items()) for section, values in settings.items())
         (self.folder / "hand.yaml").write_text(text)
-        environment = {**os.environ, "PYTHONPATH": str(SOURCE / "inference" / "python"), "MARKERS": str(self.folder)}
+        environment = {**os.environ, "PYTHONPATH": str(SOURCE / "python"), "MARKERS": str(self.folder)}
         for first in (0, 5):  # the second time it continues
             done = subprocess.run([sys.executable, "fit.py", "hand.yaml"], env=environment, check=True, stdout=subprocess.PIPE, text=True)
             self.assertIn(f"from step {first}", done.stdout)

@@ -142,7 +142,7 @@ def _candidates() -> Iterator[str]:
     looks."""
     package = os.path.dirname(os.path.abspath(__file__))
     prefix = os.path.join(package, "..", "..", "..", "..")
-    builds = os.path.join(package, "..", "..", "..", "build")  # tools/package/python_wheel.py makes that in `python`
+    builds = os.path.join(package, "..", "..", "build")  # tools/package/python_wheel.py makes that in `python`
     built = [os.path.join(builds, name, "inference", "capi") for name in ("release", "python")]
     for folder in (package, os.path.dirname(package), *(os.path.join(prefix, name) for name in ("lib", "lib64")), *built):
         path = os.path.normpath(os.path.join(folder, "libforetime.so"))

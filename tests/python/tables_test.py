@@ -13,7 +13,7 @@ import numpy as np
 import declared_types
 
 SOURCE = pathlib.Path(os.environ["FORETIME_SOURCE_DIR"])
-sys.path.insert(0, str(SOURCE / "inference" / "python"))
+sys.path.insert(0, str(SOURCE / "python"))
 os.environ["FORETIME_PROGRAM"] = os.environ["FORETIME"]
 
 import foretime  # noqa: E402

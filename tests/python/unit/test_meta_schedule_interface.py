@@ -119,7 +119,7 @@ class Interface(FolderTest):
         bundle = self.folder / "bundle"
         bundle.write_bytes(b"2")
         (self.folder / "saved").unlink(missing_ok=True)  # this bundle is no real one, so it would not be replaced
-        path = os.pathsep.join([str(self.folder), str(ROOT / "inference" / "python"), *filter(None, [os.environ.get("PYTHONPATH")])])
+        path = os.pathsep.join([str(self.folder), str(ROOT / "python"), *filter(None, [os.environ.get("PYTHONPATH")])])
         return subprocess.run([sys.executable, "-B", "-c", script, bundle, fake_library(), self.folder / "saved"], capture_output=True, text=True,
                               env={**os.environ, "PYTHONPATH": path}, check=False)
 
