@@ -16,13 +16,13 @@
 #include "data/files/file_form.h"
 #include "data/frontends/ansor/dag/dag_table.h"
 #include "data/frontends/ansor/records/record_reader.h"
+#include "data/frontends/hlo/candidates.h"
 #include "data/frontends/hlo/hlo_groups.h"
 #include "data/frontends/tir/tir_file.h"
-#include "inference/candidates/candidates.h"
-#include "inference/candidates/ranking.h"
 #include "inference/scoring/graph_scorer.h"
 #include "inference/scoring/model.h"
 #include "inference/scoring/program_scorer.h"
+#include "inference/scoring/ranking.h"
 
 namespace foretime::cli {
 namespace {
@@ -131,7 +131,7 @@ void check(const RankArguments& arguments, const inference::Model& model) {
 }
 
 /// The one graph of a file, and the names of its nodes where it has any.
-data::Group read_graph(const inference::Model& model, const std::string& file, inference::NodeNames& names) {
+data::Group read_graph(const inference::Model& model, const std::string& file, data::NodeNames& names) {
   if (!data::is_hlo_file(file)) {
     const auto headers = inference::list_groups(model, {file});
     if (headers.size() != 1)
@@ -139,22 +139,22 @@ data::Group read_graph(const inference::Model& model, const std::string& file, i
     return data::load_group(headers.front());
   }
   const data::HloFile hlo(file);
-  names = inference::NodeNames(hlo);
+  names = data::NodeNames(hlo);
   auto group = data::read_hlo_graph(hlo, hlo.modules().front(), model.spec().kind);
   group.collection = data::collection_named(data::collection_in(file));
   return group;
 }
 
 void rank_candidates(const ModelPtr& model, const RankArguments& arguments, RankOutput& output) {
-  inference::NodeNames names;
+  data::NodeNames names;
   const auto& file = arguments.files.front();
   auto group = read_graph(*model, file, names);
   const auto name = group.name;
   const auto collection = data::collection_in(file);
   const inference::GraphScorer scorer(model, std::move(group));
-  const inference::CandidateSchema schema{
+  const data::CandidateSchema schema{
       .kind = model->spec().kind, .configurable = scorer.configurable(), .names = &names};
-  const auto candidates = inference::read_candidates_file(arguments.candidates, schema);
+  const auto candidates = data::read_candidates_file(arguments.candidates, schema);
   const auto scores = schema.kind == CandidateKind::layout ? scorer.score_layouts(candidates.layouts, candidates.count)
                                                            : scorer.score_tiles(candidates.tiles, candidates.count);
   output.add(ranking_of(*model, name, scores, {}, candidates.ids), collection, file);

@@ -11,7 +11,7 @@
 #include "data/graphs/group.h"
 #include "data/graphs/group_header.h"
 #include "inference/bundle/bundle.h"
-#include "inference/candidates/ranking.h"
+#include "inference/scoring/ranking.h"
 
 namespace CLI {
 class App;

@@ -12,7 +12,7 @@
 #include "data/frontends/hlo/hlo_file.h"
 #include "data/graphs/group.h"
 
-namespace foretime::inference {
+namespace foretime::data {
 
 /// Finds the nodes of a graph by the names of their instructions.
 class NodeNames {
@@ -22,7 +22,7 @@ class NodeNames {
   NodeNames& operator=(NodeNames&&) = default;
   /// Takes the names of the file's only module. Throws DataError for damaged protobuf, and if the file has several
   /// modules.
-  explicit NodeNames(const data::HloFile& file);
+  explicit NodeNames(const HloFile& file);
 
   static constexpr int32_t kNone = -1, kAmbiguous = -2;
   /// Returns the node of this name, with or without the % of HLO's text; kNone, or kAmbiguous if several have it.
@@ -48,7 +48,7 @@ struct Candidates {
 
 /// Describes the candidates of one graph.
 struct CandidateSchema {
-  data::CandidateKind kind = data::CandidateKind::layout;
+  CandidateKind kind = CandidateKind::layout;
   std::span<const int32_t> configurable = {};  // kind layout: the nodes that have layouts, ascending
   const NodeNames* names = nullptr;            // allows naming nodes by their instructions; may be null
   int64_t most = 10'000'000;                   // largest number of candidates
@@ -69,4 +69,4 @@ Candidates read_candidates(JsonReader& reader, const simdjson::dom::element& lis
 /// Throws DataError with file, field, found and expected value.
 Candidates read_candidates_file(const std::filesystem::path& file, const CandidateSchema& schema);
 
-}  // namespace foretime::inference
+}  // namespace foretime::data

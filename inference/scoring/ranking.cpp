@@ -1,4 +1,4 @@
-#include "inference/candidates/ranking.h"
+#include "inference/scoring/ranking.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "inference/candidates/candidates.h"
+#include "data/frontends/hlo/candidates.h"
 
 #include <algorithm>
 #include <array>
@@ -14,18 +14,16 @@
 #include "data/files/npz_reader.h"
 #include "data/frontends/hlo/module_graph.h"
 
-namespace foretime::inference {
+namespace foretime::data {
 namespace {
 
 constexpr uint32_t kInstructionName = 1;  // hlo.proto
 
 using Element = JsonReader::Element;
 using Inside = JsonReader::Inside;
-using data::kLayoutFeatures;
-using data::kTileFeatures;
 
-constexpr int64_t kTensors = 3, kDimensions = 6;  // numbers in a node's layout
-constexpr std::array<std::string_view, kTensors> kTensorNames = {"output", "input", "kernel"};
+constexpr int64_t kLayoutTensors = 3, kDimensions = 6;  // numbers in a node's layout
+constexpr std::array<std::string_view, kLayoutTensors> kTensorNames = {"output", "input", "kernel"};
 constexpr int64_t kUnsaid = -1;
 
 class CandidateReader {
@@ -54,7 +52,7 @@ class CandidateReader {
   }
 
   void read_one(const Element& item) {
-    const bool layouts = schema_.kind == data::CandidateKind::layout;
+    const bool layouts = schema_.kind == CandidateKind::layout;
     const std::string_view field = layouts ? "layouts" : "config";
     bool has_id = false, has_configuration = false;
     for (const auto& [name, value] : json_.object(item, fmt::format("an object with id and {}", field))) {
@@ -123,7 +121,7 @@ class CandidateReader {
     const auto values = json_.list(layout, kExpected);
     const bool flat = values.size() > 0 && !values.at(0).is_array();
     if (flat) return read_numbers(values, kLayoutFeatures, /*all=*/true, row);
-    if (std::ssize(values) > kTensors)
+    if (std::ssize(values) > kLayoutTensors)
       json_.fail(fmt::format("{} lists, expected at most 3: output, input and kernel", values.size()));
     size_t tensor = 0;
     for (const Element list : values) {
@@ -156,9 +154,9 @@ class CandidateReader {
   /// Reads bounds in the form of the data set's extractor: six bounds, then sum and product of all; without bounds both
   /// are 0.
   void read_bounds(const simdjson::dom::object& bounds, float* row) {
-    constexpr std::array<std::string_view, kTensors> kNames = {"kernel_bounds", "output_bounds", "input_bounds"};
-    constexpr int64_t kMost = int64_t{1} << 31, kColumns = kTileFeatures / kTensors;
-    std::array<bool, kTensors> met{};
+    constexpr std::array<std::string_view, kLayoutTensors> kNames = {"kernel_bounds", "output_bounds", "input_bounds"};
+    constexpr int64_t kMost = int64_t{1} << 31, kColumns = kTileFeatures / kLayoutTensors;
+    std::array<bool, kLayoutTensors> met{};
     for (const auto& [name, value] : bounds) {
       const Inside inside(json_, name);
       const size_t which = std::find(kNames.begin(), kNames.end(), name) - kNames.begin();
@@ -186,12 +184,8 @@ class CandidateReader {
   std::vector<bool> met_;
 };
 
-using data::kAnySize;
-using data::kLayoutFeatures;
-using data::kTileFeatures;
-
-constexpr uintmax_t kMostBytes = uintmax_t{1}
-                                 << 30;  // limit of JSON files, which take several times their size while being read
+// Limits JSON files, which take several times their size while being read.
+constexpr uintmax_t kMostBytes = uintmax_t{1} << 30;
 
 std::string read_text(const std::filesystem::path& file) {
   auto text = read_input(file, kMostBytes);  // .npz files may be larger
@@ -219,7 +213,7 @@ Candidates read_json(const std::filesystem::path& file, const CandidateSchema& s
 
 /// Numbers of a member, rows at a time where the file's order allows, each given to `take(value)`.
 template <class T, class Take>
-void for_each_number(data::NpyStream stream, int64_t row, Take take) {
+void for_each_number(NpyStream stream, int64_t row, Take take) {
   if (stream.header().fortran_order) {
     for (const T value : stream.read_all<T>()) take(value);
     return;
@@ -232,7 +226,7 @@ void for_each_number(data::NpyStream stream, int64_t row, Take take) {
   stream.finish();
 }
 
-void check_nodes(const data::NpzReader& npz, const std::string& member, const CandidateSchema& schema) {
+void check_nodes(const NpzReader& npz, const std::string& member, const CandidateSchema& schema) {
   const auto given = npz.read<int64_t>(member, {{kAnySize}, "(configurable nodes)"});
   const auto& nodes = schema.configurable;
   for (size_t i = 0; i < std::min(given.size(), nodes.size()); ++i)
@@ -245,15 +239,14 @@ void check_nodes(const data::NpzReader& npz, const std::string& member, const Ca
 }
 
 Candidates read_npz(const std::filesystem::path& file, const CandidateSchema& schema) {
-  const data::NpzReader npz(file);
-  const bool layouts = schema.kind == data::CandidateKind::layout;
+  const NpzReader npz(file);
+  const bool layouts = schema.kind == CandidateKind::layout;
   const std::string member = layouts ? "node_config_feat" : "config_feat";
   const auto nodes = std::ssize(schema.configurable);
-  const data::ShapeRule rule =
-      layouts ? data::ShapeRule{{kAnySize, nodes, kLayoutFeatures},
-                                fmt::format("(candidates, {}, {}): the graph has {} configurable nodes", nodes,
-                                            kLayoutFeatures, nodes)}
-              : data::ShapeRule{{kAnySize, kTileFeatures}, fmt::format("(candidates, {})", kTileFeatures)};
+  const ShapeRule rule = layouts ? ShapeRule{{kAnySize, nodes, kLayoutFeatures},
+                                             fmt::format("(candidates, {}, {}): the graph has {} configurable nodes",
+                                                         nodes, kLayoutFeatures, nodes)}
+                                 : ShapeRule{{kAnySize, kTileFeatures}, fmt::format("(candidates, {})", kTileFeatures)};
   const std::string origin = npz.origin(member);
   if (layouts && npz.has("node_config_ids")) check_nodes(npz, "node_config_ids", schema);
   auto stream = npz.open(member, rule);
@@ -261,7 +254,7 @@ Candidates read_npz(const std::filesystem::path& file, const CandidateSchema& sc
   candidates.count = stream.header().shape.at(0);
   if (candidates.count < 1 || candidates.count > schema.most)
     throw DataError("{}: {} candidates, expected 1 … {}", origin, candidates.count, schema.most);
-  const bool floating = stream.header().type.kind == data::NpyKind::floating;
+  const bool floating = stream.header().type.kind == NpyKind::floating;
   const int64_t row = schema.row();
   if (row == 0) {
     stream.finish();
@@ -295,17 +288,17 @@ Candidates read_npz(const std::filesystem::path& file, const CandidateSchema& sc
 
 }  // namespace
 
-NodeNames::NodeNames(const data::HloFile& file) {
+NodeNames::NodeNames(const HloFile& file) {
   const auto& source = file.source();
   if (file.modules().size() != 1)
     source.fail(fmt::format("{} modules, expected one whose candidates are ranked", file.modules().size()));
   const auto tuning = file.outline(file.modules().front());
-  const auto module = data::outline_module(source, tuning.module, {});
+  const auto module = outline_module(source, tuning.module, {});
   names_.reserve(module.instructions.size());
   for (const auto& instruction : module.instructions) {
     auto& name = names_.emplace_back();
-    data::WireReader reader(source, instruction.bytes);
-    for (data::WireField field; reader.next(field);)
+    WireReader reader(source, instruction.bytes);
+    for (WireField field; reader.next(field);)
       if (field.is_bytes(kInstructionName)) name = field.bytes;
   }
   for (size_t node = 0; node < names_.size(); ++node) {
@@ -322,7 +315,7 @@ int32_t NodeNames::find(std::string_view name) const {
 }
 
 int64_t CandidateSchema::row() const {
-  return kind == data::CandidateKind::layout ? std::ssize(configurable) * kLayoutFeatures : kTileFeatures;
+  return kind == CandidateKind::layout ? std::ssize(configurable) * kLayoutFeatures : kTileFeatures;
 }
 
 Candidates read_candidates(JsonReader& reader, const simdjson::dom::element& list, const CandidateSchema& schema) {
@@ -335,4 +328,4 @@ Candidates read_candidates_file(const std::filesystem::path& file, const Candida
   throw DataError("{}: expected candidates as .json or .npz", file.string());
 }
 
-}  // namespace foretime::inference
+}  // namespace foretime::data
