@@ -4,9 +4,9 @@
 #include <cstddef>
 #include <vector>
 
-#include "data/frontends/ansor/features/store_features.h"
+#include "models/baselines/store_features/store_features.h"
 
-namespace foretime::data {
+namespace foretime::models {
 
 constexpr size_t kCurvePoints = 10;
 
@@ -38,4 +38,4 @@ struct BufferFeatures {
 /// Appends kStoreFeatures numbers to `row`, and sorts the blocks of `buffer` in TVM's order.
 void append_store_features(BufferFeatures& buffer, std::vector<float>& row);
 
-}  // namespace foretime::data
+}  // namespace foretime::models

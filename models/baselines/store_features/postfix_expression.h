@@ -7,7 +7,7 @@
 
 #include "data/frontends/ansor/replay/loop_nest.h"
 
-namespace foretime::data {
+namespace foretime::models {
 
 /// Counts the integer operations of an expression by the classes of auto_scheduler's features.
 struct IntegerOperations {
@@ -43,7 +43,7 @@ struct IndexOperation {
 /// depend on this form rather than on the value.
 class PostfixExpressions {
  public:
-  explicit PostfixExpressions(AffinePool& pool) : pool_(&pool) {}
+  explicit PostfixExpressions(data::AffinePool& pool) : pool_(&pool) {}
 
   /// Identifies an expression by its range of operations.
   struct Postfix {
@@ -58,11 +58,11 @@ class PostfixExpressions {
     parts_.clear();
   }
   static constexpr size_t kMost = size_t{1} << 18;
-  void set_pool(AffinePool& pool) { pool_ = &pool; }
+  void set_pool(data::AffinePool& pool) { pool_ = &pool; }
 
   /// Writes an expression. `subtracted` is the subtracted part of the value that is not simplified:
   /// IndexInterval::subtracted.
-  Postfix write(const Affine& value, const Affine& subtracted = {});
+  Postfix write(const data::Affine& value, const data::Affine& subtracted = {});
   /// Returns the form of an index that is not integer arithmetic and may have any value.
   Postfix unknown() { return {0, 0, 0}; }
   std::span<const IndexOperation> operations(const Postfix& form) const {
@@ -76,26 +76,26 @@ class PostfixExpressions {
 
   /// Returns bounds of the values, computed operation by operation like TVM's ConstIntBoundAnalyzer. `largest`
   /// [variables] holds the largest values of the variables; their smallest values are 0.
-  AffineBounds bounds(const Postfix& form, std::span<const int64_t> largest);
+  data::AffineBounds bounds(const Postfix& form, std::span<const int64_t> largest);
 
   /// Returns the coefficient of a variable as estimated by TVM's feature extraction from the operations that follow it.
   /// Sets `found` to false if the variable does not occur.
   int64_t coefficient(const Postfix& form, int32_t variable, bool& found) const;
 
  private:
-  void write_value(const Affine& value, const Affine& subtracted = {});
+  void write_value(const data::Affine& value, const data::Affine& subtracted = {});
   /// Merges parts_ from `begin` on that differ only in their scale.
   void join_equal_parts(size_t begin);
-  void write_part(AffinePart part, int64_t scale);
+  void write_part(data::AffinePart part, int64_t scale);
   /// Writes (of mod upper) / divisor × scale, split at `second`.
-  void write_divided(const Affine& of, int64_t upper, int64_t second, int64_t divisor, int64_t scale);
+  void write_divided(const data::Affine& of, int64_t upper, int64_t second, int64_t divisor, int64_t scale);
   void write_atom(uint32_t id);
   void push(IndexOperation::Kind kind, int64_t value = 0);
 
-  AffinePool* pool_;
+  data::AffinePool* pool_;
   std::vector<IndexOperation> operations_;
-  std::vector<AffinePart> parts_;
-  std::vector<AffineBounds> stack_;
+  std::vector<data::AffinePart> parts_;
+  std::vector<data::AffineBounds> stack_;
 };
 
-}  // namespace foretime::data
+}  // namespace foretime::models

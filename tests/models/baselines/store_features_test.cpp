@@ -1,5 +1,5 @@
 /// The features of programs against TVM's own, for every program of which there are any.
-#include "data/frontends/ansor/features/store_features.h"
+#include "models/baselines/store_features/store_features.h"
 
 #include <algorithm>
 #include <cmath>
@@ -16,21 +16,39 @@
 #include "data/files/npz_reader.h"
 #include "data/frontends/ansor/dag/compute_dag.h"
 #include "data/frontends/ansor/dag/dag_table.h"
-#include "data/frontends/ansor/features/store_value.h"
 #include "data/frontends/ansor/records/record_reader.h"
 #include "data/frontends/ansor/replay/replay.h"
+#include "models/baselines/store_features/store_value.h"
 #include "tests/data/frontends/ansor/schedules.h"
 #include "tests/support/message_of.h"
 #include "tests/support/paths.h"
 
-namespace foretime::data {
+namespace foretime::models {
 namespace {
 
+using data::Affine;
+using data::AffineBounds;
+using data::AffinePool;
+using data::ComputeDag;
+using data::DagTable;
+using data::floor_quotient;
+using data::kAnySize;
+using data::LineSource;
+using data::LoopNest;
+using data::NestNode;
+using data::NestStatements;
+using data::NpzReader;
+using data::parse_compute_dag;
+using data::RecordReader;
+using data::Replayer;
+using data::ScheduleSteps;
+using data::ShapeRule;
+using data::TuningRecord;
 using testing::data_dir;
 using ::testing::HasSubstr;
 using testing::samples_dir;
 
-const ShapeRule kAnyList{{kAnySize}, "(any,)"};
+const ShapeRule kAnyLength{{kAnySize}, "(any,)"};
 
 /// Rows of TVM's features by line of the records, 0-based.
 struct Expected {
@@ -40,9 +58,9 @@ struct Expected {
     const NpzReader reader(file);
     const ShapeRule matrix{{kAnySize, static_cast<int64_t>(kStoreFeatures)}, "(rows, 164)"};
     const auto values = reader.read<float>(features, matrix);
-    const auto splits = reader.read<int64_t>(ptr, kAnyList);
+    const auto splits = reader.read<int64_t>(ptr, kAnyLength);
     std::vector<int64_t> line;
-    if (lines) line = reader.read<int64_t>("line", kAnyList);
+    if (lines) line = reader.read<int64_t>("line", kAnyLength);
     for (size_t p = 0; p + 1 < splits.size(); ++p) {
       const auto begin = values.begin() + splits[p] * static_cast<int64_t>(kStoreFeatures);
       const auto end = values.begin() + splits[p + 1] * static_cast<int64_t>(kStoreFeatures);
@@ -340,4 +358,4 @@ TEST(StoreFeatures, MutatedSchedulesHaveFeaturesOrAreRefused) {
 }
 
 }  // namespace
-}  // namespace foretime::data
+}  // namespace foretime::models

@@ -1,16 +1,17 @@
-#include "data/frontends/ansor/features/store_value.h"
+#include "models/baselines/store_features/store_value.h"
 
 #include <algorithm>
 #include <span>
 
 #include "base/error.h"
-#include "data/frontends/ansor/features/store_walk.h"
+#include "models/baselines/store_features/store_walk.h"
 
-namespace foretime::data {
+namespace foretime::models {
 
-void StoreValues::find(LoopNest& nest, const NestStatements& statements, const NestNode& store, StoreValue& value) {
+void StoreValues::find(data::LoopNest& nest, const data::NestStatements& statements, const data::NestNode& store,
+                       StoreValue& value) {
   const size_t stage = store.stage, output = store.output;
-  const DagStage& defined = nest.dag->stages[stage];
+  const data::DagStage& defined = nest.dag->stages[stage];
   const bool tuple = store.update && !defined.combine.empty();
   value.operations = {};
   value.buffers.clear();
@@ -28,7 +29,7 @@ void StoreValues::find(LoopNest& nest, const NestStatements& statements, const N
     if (store.update && !tuple)
       for (size_t i = 0; i < defined.axes.size(); ++i) forms_->count(load_forms_[i], value.operations.integer);
     const bool symbolic =
-        std::ranges::any_of(defined.reduce_axes, [](const DagAxis& axis) { return axis.symbolic >= 0; });
+        std::ranges::any_of(defined.reduce_axes, [](const data::DagAxis& axis) { return axis.symbolic >= 0; });
     nest.pool.keep_divisors(symbolic);
     const KnownValue result = tuple ? walk.combined(stage, output, axes) : walk.body(stage, output, axes);
     nest.pool.keep_divisors(false);
@@ -66,4 +67,4 @@ void StoreValues::find(LoopNest& nest, const NestStatements& statements, const N
   }
 }
 
-}  // namespace foretime::data
+}  // namespace foretime::models

@@ -1,11 +1,11 @@
-#include "data/frontends/ansor/features/feature_rows.h"
+#include "models/baselines/store_features/feature_rows.h"
 
 #include <algorithm>
 #include <cmath>
 #include <functional>
 #include <span>
 
-namespace foretime::data {
+namespace foretime::models {
 namespace {
 
 constexpr size_t kFeatureBuffers = 5, kBufferFeatures = 18;
@@ -83,4 +83,4 @@ void sort_store_features(std::span<float> rows) {
   for (size_t r = 0; r < sorted.size(); ++r) std::ranges::copy(sorted[r], rows.begin() + r * kStoreFeatures);
 }
 
-}  // namespace foretime::data
+}  // namespace foretime::models

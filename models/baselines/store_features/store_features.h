@@ -7,7 +7,7 @@
 
 #include "data/frontends/ansor/replay/loop_nest.h"
 
-namespace foretime::data {
+namespace foretime::models {
 
 /// Counts the features of one buffer that is written by one stage, which TVM calls per-store features. In TVM's order:
 /// 16 for the computation, 41 for annotated loops and threads, 18 for each of five buffers, 10 for the intensity curve,
@@ -29,7 +29,7 @@ class StoreFeatures {
   /// order of TVM's hash table. Adds to the pool of `nest`. `cache_line_bytes` 0 means 64. Returns the number of rows.
   /// Throws DataError, having appended nothing, if the nest is not a valid program or an expression of its DAG is
   /// unknown.
-  int64_t extract(LoopNest& nest, int64_t cache_line_bytes, std::vector<float>& rows);
+  int64_t extract(data::LoopNest& nest, int64_t cache_line_bytes, std::vector<float>& rows);
 
  private:
   struct Work;
@@ -41,4 +41,4 @@ class StoreFeatures {
 /// order. rows.size() is a multiple of kStoreFeatures.
 void sort_store_features(std::span<float> rows);
 
-}  // namespace foretime::data
+}  // namespace foretime::models

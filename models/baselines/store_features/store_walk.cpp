@@ -1,4 +1,4 @@
-#include "data/frontends/ansor/features/store_walk.h"
+#include "models/baselines/store_features/store_walk.h"
 
 #include <algorithm>
 #include <string_view>
@@ -7,10 +7,10 @@
 #include "base/numbers.h"
 #include "data/frontends/ansor/replay/index_interval.h"
 
-namespace foretime::data {
+namespace foretime::models {
 namespace {
 
-using Kind = ExpressionKind;
+using Kind = data::ExpressionKind;
 
 constexpr int64_t kMostOperations = 100000;
 
@@ -24,8 +24,8 @@ KnownValue opaque(KnownValue value) {
 }
 
 /// Returns whether a stage is topi's form of a constant matrix: a chain of choices among numbers.
-bool is_constant_matrix(const ComputeDag& dag, size_t stage) {
-  const DagStage& defined = dag.stages[stage];
+bool is_constant_matrix(const data::ComputeDag& dag, size_t stage) {
+  const data::DagStage& defined = dag.stages[stage];
   if (!defined.reads.empty() || defined.bodies.size() != 1) return false;
   int32_t node = defined.bodies.front();
   if (dag.expressions.node(node).kind != Kind::select) return false;
@@ -39,7 +39,7 @@ bool is_constant_matrix(const ComputeDag& dag, size_t stage) {
 }  // namespace
 
 KnownValue StoreWalk::body(size_t stage, size_t output, std::span<const KnownValue> axes) {
-  const DagStage& defined = dag.stages[stage];
+  const data::DagStage& defined = dag.stages[stage];
   if (output >= defined.bodies.size())
     throw DataError("stage {} ({}): '{}' is not an expression that is known", stage, defined.name,
                     defined.body_text.substr(0, 60));
@@ -53,7 +53,7 @@ KnownValue StoreWalk::combined(size_t stage, size_t output, std::span<const Know
 
 KnownValue StoreWalk::operand(size_t number) {
   const auto [stage, output, axes] = combination;
-  const DagStage& defined = dag.stages[stage];
+  const data::DagStage& defined = dag.stages[stage];
   if (number >= defined.outputs()) return body(stage, number - defined.outputs(), axes);
   const auto indices = axes.first(defined.axes.size());
   if (number != output) add_load(dag.memory(stage, number), indices);
@@ -63,7 +63,7 @@ KnownValue StoreWalk::operand(size_t number) {
 }
 
 KnownValue StoreWalk::loaded(const std::string& type) {
-  return is_real(type) ? KnownValue::real() : opaque(KnownValue::of(Affine::of(0)));
+  return is_real(type) ? KnownValue::real() : opaque(KnownValue::of(data::Affine::of(0)));
 }
 
 void StoreWalk::add_load(size_t memory, std::span<const KnownValue> indices) {
@@ -87,7 +87,7 @@ KnownValue StoreWalk::of(int32_t id, std::span<const KnownValue> axes) {
   count_visit();
   const auto& node = tree.node(id);
   switch (node.kind) {
-    case Kind::integer: return KnownValue::of(Affine::of(checked(node.value)));
+    case Kind::integer: return KnownValue::of(data::Affine::of(data::checked(node.value)));
     case Kind::real: {
       std::string_view literal = tree.name(id);  // 1.5f
       return KnownValue::real(take_number<double>(literal).value_or(0));
@@ -122,11 +122,11 @@ KnownValue StoreWalk::of(int32_t id, std::span<const KnownValue> axes) {
 KnownValue StoreWalk::load(int32_t id, std::span<const KnownValue> axes) {
   const size_t stage = tree.node(id).target;
   if (stage >= dag.stages.size() || tree.children(id).size() != dag.stages[stage].shape.size())
-    throw DataError("'{}': expected one index for each dimension", to_text(tree, id).substr(0, 80));
+    throw DataError("'{}': expected one index for each dimension", data::to_text(tree, id).substr(0, 80));
   std::vector<KnownValue> indices;
   const size_t place = loads.size();
   for (const int32_t child : tree.children(id)) indices.push_back(of(child, axes));
-  if (nest.stages[stage].compute_at == ComputeAt::inlined && !dag.stages[stage].input) {
+  if (nest.stages[stage].compute_at == data::ComputeAt::inlined && !dag.stages[stage].input) {
     if (is_constant_matrix(dag, stage)) return KnownValue::real(1.0);
     return body(stage, tree.output(id), indices);
   }
@@ -189,7 +189,8 @@ KnownValue StoreWalk::cast(int32_t id, std::span<const KnownValue> axes) {
     count_integer(value);
     return KnownValue::truth();
   }
-  if (!is_real(type)) return value.type == KnownValue::Type::integer ? value : opaque(KnownValue::of(Affine::of(0)));
+  if (!is_real(type))
+    return value.type == KnownValue::Type::integer ? value : opaque(KnownValue::of(data::Affine::of(0)));
   if (value.type != KnownValue::Type::integer) return value;
   if (value.constant) return KnownValue::real(static_cast<double>(value.affine.base));
   count_integer(value);
@@ -212,10 +213,10 @@ bool StoreWalk::is_integer(int32_t id) {
 }
 
 KnownValue StoreWalk::choice_of_lengths(int32_t id, std::span<const KnownValue> axes) {
-  std::vector<Affine> values;
+  std::vector<data::Affine> values;
   for (const KnownValue& axis : axes) values.push_back(axis.affine);
   pool.keep_divisors(true);
-  const Affine value = index_value(tree, id, values, pool);
+  const data::Affine value = data::index_value(tree, id, values, pool);
   pool.keep_divisors(false);
   return KnownValue::of(value);
 }
@@ -233,7 +234,7 @@ KnownValue StoreWalk::known_arithmetic(Kind kind, const KnownValue& a, const Kno
                                 : counts.divide_modulo);
     return opaque(a);
   }
-  KnownValue made = KnownValue::of(integer_arithmetic(kind, a.affine, b.affine, pool));
+  KnownValue made = KnownValue::of(data::integer_arithmetic(kind, a.affine, b.affine, pool));
   if (kind == Kind::add) made.subtracted = pool.add(a.subtracted, b.subtracted);
   if (kind == Kind::subtract) made.subtracted = pool.subtract(a.subtracted, b.subtracted);
   if (kind == Kind::multiply && b.constant) made.subtracted = pool.scale(a.subtracted, b.affine.base);
@@ -279,4 +280,4 @@ KnownValue StoreWalk::real_arithmetic(Kind kind, const KnownValue& a, const Know
   }
 }
 
-}  // namespace foretime::data
+}  // namespace foretime::models

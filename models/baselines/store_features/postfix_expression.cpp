@@ -1,4 +1,4 @@
-#include "data/frontends/ansor/features/postfix_expression.h"
+#include "models/baselines/store_features/postfix_expression.h"
 
 #include <algorithm>
 #include <limits>
@@ -7,33 +7,34 @@
 #include "base/index_range.h"
 #include "data/frontends/ansor/dag/expression.h"
 
-namespace foretime::data {
+namespace foretime::models {
 namespace {
 
 using OperationKind = IndexOperation::Kind;
 
 /// Divisors that may be 0 are taken to be at least 1.
-AffineBounds divided(const AffineBounds& a, AffineBounds b) {
+data::AffineBounds divided(const data::AffineBounds& a, data::AffineBounds b) {
   if (b.low == 0) b.low = 1;
-  if (b.low <= 0) return {-kUnbounded, kUnbounded};
+  if (b.low <= 0) return {-data::kUnbounded, data::kUnbounded};
   b.high = std::max(b.high, b.low);
-  const auto [low, high] = std::minmax({bound_quotient(a.low, b.low), bound_quotient(a.low, b.high),
-                                        bound_quotient(a.high, b.low), bound_quotient(a.high, b.high)});
+  const auto [low, high] = std::minmax({data::bound_quotient(a.low, b.low), data::bound_quotient(a.low, b.high),
+                                        data::bound_quotient(a.high, b.low), data::bound_quotient(a.high, b.high)});
   return {low, high};
 }
 
-AffineBounds remainder(const AffineBounds& a, AffineBounds b) {
+data::AffineBounds remainder(const data::AffineBounds& a, data::AffineBounds b) {
   if (b.low == 0) b.low = 1;
-  if (b.low <= 0) return {-kUnbounded, kUnbounded};
+  if (b.low <= 0) return {-data::kUnbounded, data::kUnbounded};
   if (a.low < 0) return {0, b.high - 1};
-  return a.high < b.low ? a : AffineBounds{0, std::min(a.high, b.high - 1)};
+  return a.high < b.low ? a : data::AffineBounds{0, std::min(a.high, b.high - 1)};
 }
 
-AffineBounds combined(OperationKind kind, const AffineBounds& a, const AffineBounds& b, const AffineBounds& c) {
+data::AffineBounds combined(OperationKind kind, const data::AffineBounds& a, const data::AffineBounds& b,
+                            const data::AffineBounds& c) {
   switch (kind) {
-    case OperationKind::add: return {bound_sum(a.low, b.low), bound_sum(a.high, b.high)};
-    case OperationKind::subtract: return {bound_sum(a.low, -b.high), bound_sum(a.high, -b.low)};
-    case OperationKind::multiply: return bound_product(a, b);
+    case OperationKind::add: return {data::bound_sum(a.low, b.low), data::bound_sum(a.high, b.high)};
+    case OperationKind::subtract: return {data::bound_sum(a.low, -b.high), data::bound_sum(a.high, -b.low)};
+    case OperationKind::multiply: return data::bound_product(a, b);
     case OperationKind::divide:
     case OperationKind::truncate_divide: return divided(a, b);
     case OperationKind::modulo: return remainder(a, b);
@@ -57,7 +58,7 @@ void PostfixExpressions::push(OperationKind kind, int64_t value) {
   operations_.push_back({kind, value});
 }
 
-PostfixExpressions::Postfix PostfixExpressions::write(const Affine& value, const Affine& subtracted) {
+PostfixExpressions::Postfix PostfixExpressions::write(const data::Affine& value, const data::Affine& subtracted) {
   Postfix form;
   form.begin = operations_.size();
   write_value(value, subtracted);
@@ -73,13 +74,13 @@ void PostfixExpressions::join_equal_parts(size_t begin) {
       const bool equal = parts_[i].divisor == parts_[j].divisor && parts_[i].modulus == parts_[j].modulus &&
                          pool_->same(parts_[i].of, parts_[j].of);
       if (!equal) continue;
-      parts_[i].coefficient = checked_add(parts_[i].coefficient, parts_[j].coefficient);
+      parts_[i].coefficient = data::checked_add(parts_[i].coefficient, parts_[j].coefficient);
       parts_.erase(parts_.begin() + j);
     }
   }
 }
 
-void PostfixExpressions::write_value(const Affine& value, const Affine& subtracted) {
+void PostfixExpressions::write_value(const data::Affine& value, const data::Affine& subtracted) {
   if (value.constant()) return push(OperationKind::constant, value.base);
   const size_t begin = parts_.size();
   int64_t base = pool_->parts(subtracted.constant() ? value : pool_->add(value, subtracted), parts_);
@@ -87,20 +88,20 @@ void PostfixExpressions::write_value(const Affine& value, const Affine& subtract
   for (size_t i = begin; i < parts_.size(); ++i) pool_->merge_divisions(parts_[i]);
   if (!subtracted.constant()) join_equal_parts(begin);
   const size_t end = parts_.size();
-  const auto upper = [](const AffinePart& part) {
+  const auto upper = [](const data::AffinePart& part) {
     int64_t upper = std::numeric_limits<int64_t>::max();
     if (part.modulus > 0 && __builtin_mul_overflow(part.divisor, part.modulus, &upper))
       upper = std::numeric_limits<int64_t>::max();
     return upper;
   };
-  std::stable_sort(parts_.begin() + begin, parts_.end(), [&](const AffinePart& a, const AffinePart& b) {
+  std::stable_sort(parts_.begin() + begin, parts_.end(), [&](const data::AffinePart& a, const data::AffinePart& b) {
     if (a.coefficient != b.coefficient) return a.coefficient > b.coefficient;
     if (a.divisor != b.divisor) return a.divisor > b.divisor;
     return upper(a) > upper(b);
   });
   bool any = false;
   for (size_t i = begin; i < end; ++i) {
-    const AffinePart part = parts_[i];
+    const data::AffinePart part = parts_[i];
     if (part.coefficient <= 0) continue;
     write_part(part, part.coefficient);
     if (any) push(OperationKind::add);
@@ -111,7 +112,7 @@ void PostfixExpressions::write_value(const Affine& value, const Affine& subtract
     if (any) push(OperationKind::add);
   }
   for (size_t i = begin; i < end; ++i) {
-    const AffinePart part = parts_[i];
+    const data::AffinePart part = parts_[i];
     if (part.coefficient >= 0) continue;
     write_part(part, -part.coefficient);
     push(OperationKind::subtract);
@@ -123,27 +124,28 @@ void PostfixExpressions::write_value(const Affine& value, const Affine& subtract
   parts_.resize(begin);
 }
 
-void PostfixExpressions::write_part(AffinePart part, int64_t scale) {
+void PostfixExpressions::write_part(data::AffinePart part, int64_t scale) {
   if (part.divisor > 1 && part.of.count > 1) {
     // ((x mod u) / l) / d is (x mod u) / (l·d).
     const size_t begin = parts_.size();
     const int64_t base = pool_->parts(part.of, parts_);
-    const AffinePart inner = parts_.back();
+    const data::AffinePart inner = parts_.back();
     const bool single = base == 0 && parts_.size() == begin + 1 && inner.coefficient == 1;
     parts_.resize(begin);
     if (single) {
-      part.divisor = checked_multiply(part.divisor, inner.divisor);
+      part.divisor = data::checked_multiply(part.divisor, inner.divisor);
       if (part.modulus == 0)
-        return write_divided(inner.of, checked_multiply(inner.divisor, inner.modulus), 0, part.divisor, scale);
-      return write_divided(inner.of, checked_multiply(inner.divisor, inner.modulus),
-                           checked_multiply(part.divisor, part.modulus), part.divisor, scale);
+        return write_divided(inner.of, data::checked_multiply(inner.divisor, inner.modulus), 0, part.divisor, scale);
+      return write_divided(inner.of, data::checked_multiply(inner.divisor, inner.modulus),
+                           data::checked_multiply(part.divisor, part.modulus), part.divisor, scale);
     }
   }
-  write_divided(part.of, part.modulus > 0 ? checked_multiply(part.divisor, part.modulus) : 0, 0, part.divisor, scale);
+  write_divided(part.of, part.modulus > 0 ? data::checked_multiply(part.divisor, part.modulus) : 0, 0, part.divisor,
+                scale);
 }
 
 /// (of mod upper mod second) / divisor × scale; moduli of 0 are left out.
-void PostfixExpressions::write_divided(const Affine& of, int64_t upper, int64_t second, int64_t divisor,
+void PostfixExpressions::write_divided(const data::Affine& of, int64_t upper, int64_t second, int64_t divisor,
                                        int64_t scale) {
   if (pool_->is_atom(of)) write_atom(pool_->terms(of)[0].atom);
   else write_value(of);
@@ -158,7 +160,7 @@ void PostfixExpressions::write_divided(const Affine& of, int64_t upper, int64_t 
 }
 
 void PostfixExpressions::write_atom(uint32_t id) {
-  const AffineAtom atom = pool_->atom(id);
+  const data::AffineAtom atom = pool_->atom(id);
   using enum IndexOperation::Kind;
   // By AtomKind.
   static constexpr OperationKind kOperations[] = {variable,   divide,          divide, minimum, maximum,
@@ -166,7 +168,7 @@ void PostfixExpressions::write_atom(uint32_t id) {
                                                   logical_or, logical_not,     select};
   const OperationKind kind = kOperations[index_of(atom.kind)];
   if (kind == variable) return push(variable, atom.variable);
-  const bool by_number = atom.kind == AtomKind::floor_divide;
+  const bool by_number = atom.kind == data::AtomKind::floor_divide;
   for (size_t i = 0; i < (by_number ? 1 : operands(kind)); ++i) write_value(atom.arguments[i]);
   if (by_number) push(constant, atom.divisor);
   push(kind);
@@ -192,8 +194,8 @@ bool PostfixExpressions::mentions(const Postfix& form, int32_t variable) const {
   });
 }
 
-AffineBounds PostfixExpressions::bounds(const Postfix& form, std::span<const int64_t> largest) {
-  if (form.size == 0) return {-kUnbounded, kUnbounded};
+data::AffineBounds PostfixExpressions::bounds(const Postfix& form, std::span<const int64_t> largest) {
+  if (form.size == 0) return {-data::kUnbounded, data::kUnbounded};
   stack_.clear();
   for (const auto& operation : operations(form)) {
     if (operation.kind == OperationKind::constant) {
@@ -205,7 +207,7 @@ AffineBounds PostfixExpressions::bounds(const Postfix& form, std::span<const int
       continue;
     }
     const size_t count = operands(operation.kind);
-    AffineBounds& a = stack_[stack_.size() - count];
+    data::AffineBounds& a = stack_[stack_.size() - count];
     a = combined(operation.kind, a, stack_[stack_.size() - count + (count > 1 ? 1 : 0)], stack_.back());
     stack_.resize(stack_.size() - count + 1);
   }
@@ -244,4 +246,4 @@ int64_t PostfixExpressions::coefficient(const Postfix& form, int32_t variable, b
   return seen && !multiplied && !added ? 1 : stride;
 }
 
-}  // namespace foretime::data
+}  // namespace foretime::models

@@ -3,11 +3,11 @@
 #include <cstdint>
 #include <vector>
 
-#include "data/frontends/ansor/features/nest_statements.h"
-#include "data/frontends/ansor/features/postfix_expression.h"
 #include "data/frontends/ansor/replay/loop_nest.h"
+#include "data/frontends/ansor/replay/nest_statements.h"
+#include "models/baselines/store_features/postfix_expression.h"
 
-namespace foretime::data {
+namespace foretime::models {
 
 /// Counts the arithmetic of one execution of a store's right side, including indices and conditions, by
 /// auto_scheduler's classes.
@@ -50,7 +50,8 @@ class StoreValues {
   explicit StoreValues(PostfixExpressions& forms) : forms_(&forms) {}
 
   /// Overwrites `value`. Throws DataError if the stage's expression is unknown or has more than 100,000 operations.
-  void find(LoopNest& nest, const NestStatements& statements, const NestNode& store, StoreValue& value);
+  void find(data::LoopNest& nest, const data::NestStatements& statements, const data::NestNode& store,
+            StoreValue& value);
 
  private:
   PostfixExpressions* forms_;
@@ -58,4 +59,4 @@ class StoreValues {
   std::vector<PostfixExpressions::Postfix> load_forms_;
 };
 
-}  // namespace foretime::data
+}  // namespace foretime::models

@@ -8,11 +8,11 @@
 
 #include "data/frontends/ansor/dag/compute_dag.h"
 #include "data/frontends/ansor/dag/expression.h"
-#include "data/frontends/ansor/features/postfix_expression.h"
-#include "data/frontends/ansor/features/store_value.h"
 #include "data/frontends/ansor/replay/loop_nest.h"
+#include "models/baselines/store_features/postfix_expression.h"
+#include "models/baselines/store_features/store_value.h"
 
-namespace foretime::data {
+namespace foretime::models {
 
 /// Holds the part of an expression's value that is known without running the loops.
 struct KnownValue {
@@ -20,10 +20,12 @@ struct KnownValue {
   bool constant = false;  // real and truth: `number` is the value
   bool opaque = false;    // integer: loaded data; `affine` is unused
   double number = 0.0;
-  Affine affine{};      // integer
-  Affine subtracted{};  // integer: IndexInterval::subtracted
+  data::Affine affine{};      // integer
+  data::Affine subtracted{};  // integer: IndexInterval::subtracted
 
-  static KnownValue of(const Affine& affine) { return {Type::integer, affine.constant(), false, 0.0, affine, {}}; }
+  static KnownValue of(const data::Affine& affine) {
+    return {Type::integer, affine.constant(), false, 0.0, affine, {}};
+  }
   static KnownValue real() { return {}; }
   static KnownValue real(double number) { return {Type::real, true, false, number, {}, {}}; }
   static KnownValue truth() { return {Type::truth, false, false, 0.0, {}, {}}; }
@@ -56,28 +58,28 @@ struct StoreWalk {
   bool is_integer(int32_t id);
   /// Returns a choice among lengths, as in adaptive pooling, without simplification.
   KnownValue choice_of_lengths(int32_t id, std::span<const KnownValue> axes);
-  KnownValue known_arithmetic(ExpressionKind kind, const KnownValue& a, const KnownValue& b);
+  KnownValue known_arithmetic(data::ExpressionKind kind, const KnownValue& a, const KnownValue& b);
   /// Returns the result of an operation on reals; folds constants and removes operations by 0 and 1 without effect.
-  KnownValue real_arithmetic(ExpressionKind kind, const KnownValue& a, const KnownValue& b);
+  KnownValue real_arithmetic(data::ExpressionKind kind, const KnownValue& a, const KnownValue& b);
   /// Returns a < b, or a ≤ b if `or_equal`.
   KnownValue less(const KnownValue& a, const KnownValue& b, bool or_equal);
   KnownValue equal(const KnownValue& a, const KnownValue& b, bool negated);
-  KnownValue logical(const ExpressionTree::Node& node, int32_t id, std::span<const KnownValue> axes);
+  KnownValue logical(const data::ExpressionTree::Node& node, int32_t id, std::span<const KnownValue> axes);
   /// Counts the operations of an undecided `difference` < 0: TVM brings numbers to one side, divides by common factors,
   /// and splits divisions.
-  void count_less(Affine difference, const Affine& subtracted);
+  void count_less(data::Affine difference, const data::Affine& subtracted);
   /// Counts one side of a comparison without its number: the terms, with the sign that makes one of them positive.
-  void count_terms(const Affine& sum, const Affine& subtracted);
+  void count_terms(const data::Affine& sum, const data::Affine& subtracted);
 
-  LoopNest& nest;
+  data::LoopNest& nest;
   PostfixExpressions& forms;
   StoreOperations& count;
   std::vector<StoreLoad>& loads;
   std::vector<PostfixExpressions::Postfix>& load_forms;
-  AffinePool& pool = nest.pool;
-  const ComputeDag& dag = *nest.dag;
-  const ExpressionTree& tree = nest.dag->expressions;
-  std::vector<AffinePart> parts{};
+  data::AffinePool& pool = nest.pool;
+  const data::ComputeDag& dag = *nest.dag;
+  const data::ExpressionTree& tree = nest.dag->expressions;
+  std::vector<data::AffinePart> parts{};
   int64_t visited = 0;
   struct Combination {
     size_t stage = 0, output = 0;
@@ -85,4 +87,4 @@ struct StoreWalk {
   } combination{};
 };
 
-}  // namespace foretime::data
+}  // namespace foretime::models

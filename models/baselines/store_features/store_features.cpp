@@ -1,4 +1,4 @@
-#include "data/frontends/ansor/features/store_features.h"
+#include "models/baselines/store_features/store_features.h"
 
 #include <algorithm>
 #include <array>
@@ -7,11 +7,11 @@
 #include <limits>
 
 #include "base/error.h"
-#include "data/frontends/ansor/features/feature_rows.h"
-#include "data/frontends/ansor/features/nest_statements.h"
-#include "data/frontends/ansor/features/store_value.h"
+#include "data/frontends/ansor/replay/nest_statements.h"
+#include "models/baselines/store_features/feature_rows.h"
+#include "models/baselines/store_features/store_value.h"
 
-namespace foretime::data {
+namespace foretime::models {
 namespace {
 
 constexpr int64_t kDefaultCacheLine = 64;
@@ -27,9 +27,9 @@ int64_t bytes_of(const std::string& type) {
 }
 
 /// Returns the index in BufferFeatures::threads that a loop sets.
-int thread_place(Annotation annotation) {
-  using enum Annotation;
-  static constexpr Annotation kPlaces[] = {block_x, block_y, block_z, thread_x, thread_y, thread_z, vthread};
+int thread_place(data::Annotation annotation) {
+  using enum data::Annotation;
+  static constexpr data::Annotation kPlaces[] = {block_x, block_y, block_z, thread_x, thread_y, thread_z, vthread};
   const auto* found = std::ranges::find(kPlaces, annotation);
   return found == std::end(kPlaces) ? -1 : found - kPlaces;
 }
@@ -46,15 +46,15 @@ struct StoreFeatures::Work {
     int64_t elements, element_bytes;
   };
 
-  void extract(LoopNest& scheduled, int64_t line) {
+  void extract(data::LoopNest& scheduled, int64_t line) {
     nest = &scheduled;
     cache_line = line > 0 ? line : kDefaultCacheLine;
     forms.clear();
     forms.set_pool(scheduled.pool);
-    nest_statements(scheduled, statements);
+    data::nest_statements(scheduled, statements);
     used = 0;
     gpu = false;
-    const ComputeDag& dag = *scheduled.dag;
+    const data::ComputeDag& dag = *scheduled.dag;
     place_of_memory.assign(dag.memories(), -1);
     type_bytes.assign(dag.memories(), 0);
     for (size_t stage = 0; stage < dag.stages.size(); ++stage) {
@@ -64,20 +64,20 @@ struct StoreFeatures::Work {
     largest.assign(2 * scheduled.variables.size(), 0);
     if (touches.size() < statements.nodes.size()) touches.resize(statements.nodes.size());
     for (size_t i = 0; i < statements.nodes.size(); ++i) touches[i].clear();
-    for (const NestNode& node : statements.nodes)
-      if (node.kind == NestNode::Kind::store) store(node);
-    for (const NestNode& node : statements.nodes)
-      if (node.kind == NestNode::Kind::allocation) allocation(node);
+    for (const data::NestNode& node : statements.nodes)
+      if (node.kind == data::NestNode::Kind::store) store(node);
+    for (const data::NestNode& node : statements.nodes)
+      if (node.kind == data::NestNode::Kind::allocation) allocation(node);
   }
   /// The loops around a store, outermost first, and the innermost pragma.
-  void enter(const NestNode& node) {
+  void enter(const data::NestNode& node) {
     loops.clear();
     bool pragma = false;
     unroll_step = 0;
     for (int32_t at = node.parent; at >= 0; at = statements.nodes[at].parent) {
-      const NestNode& around = statements.nodes[at];
-      if (around.kind == NestNode::Kind::loop) loops.push_back(at);
-      if (around.kind == NestNode::Kind::pragma && !pragma) {
+      const data::NestNode& around = statements.nodes[at];
+      if (around.kind == data::NestNode::Kind::loop) loops.push_back(at);
+      if (around.kind == data::NestNode::Kind::pragma && !pragma) {
         unroll_step = around.count;
         pragma = true;
       }
@@ -88,7 +88,7 @@ struct StoreFeatures::Work {
     outer_product = product_of(loops.size());
     constant_lengths = std::ranges::all_of(loops, [&](int32_t at) { return statements.nodes[at].extent.constant(); });
   }
-  void store(const NestNode& node) {
+  void store(const data::NestNode& node) {
     enter(node);
     values.find(*nest, statements, node, value);
     BufferFeatures& buffer = buffer_of(memory_of(node));
@@ -111,16 +111,16 @@ struct StoreFeatures::Work {
     buffer.vectorized.length = buffer.unrolled.length = buffer.parallel.length = 0.0F;
     buffer.threads.fill(1.0F);
     for (size_t i = 0; i < loops.size(); ++i) {
-      const NestNode& around = loop(i);
+      const data::NestNode& around = loop(i);
       const float length = around.count;
       const auto add = [&](Annotated& kind) {
         kind.product = kind.number == 0.0F ? length : kind.product * length;
         kind.number += 1.0F;
         kind.length = length;
       };
-      if (around.annotation == Annotation::vectorize) add(buffer.vectorized);
-      if (around.annotation == Annotation::unroll) add(buffer.unrolled);
-      if (around.annotation == Annotation::parallel) add(buffer.parallel);
+      if (around.annotation == data::Annotation::vectorize) add(buffer.vectorized);
+      if (around.annotation == data::Annotation::unroll) add(buffer.unrolled);
+      if (around.annotation == data::Annotation::parallel) add(buffer.parallel);
       const int place = thread_place(around.annotation);
       if (place < 0) continue;
       gpu = true;
@@ -141,7 +141,7 @@ struct StoreFeatures::Work {
     for (size_t at = i; at < loops.size(); ++at) {
       if (loop(at).extent.constant()) continue;
       const int64_t most = forms.bounds(forms.write(loop(at).extent), largest).high;
-      const int64_t count = set(at, most >= kUnbounded ? 1 : most);
+      const int64_t count = set(at, most >= data::kUnbounded ? 1 : most);
       if (at == i) first = count;
     }
     return first;
@@ -161,9 +161,9 @@ struct StoreFeatures::Work {
         int64_t elements = 1;
         region.resize(access.rank);
         for (uint32_t d = 0; d < access.rank; ++d) {
-          AffineBounds all{kUnbounded, -kUnbounded};
+          data::AffineBounds all{data::kUnbounded, -data::kUnbounded};
           for (uint32_t k = 0; k < access.count; ++k) {
-            const AffineBounds one = forms.bounds(value.forms[access.first + k * access.rank + d], largest);
+            const data::AffineBounds one = forms.bounds(value.forms[access.first + k * access.rank + d], largest);
             all = {std::min(all.low, one.low), std::max(all.high, one.high)};
           }
           // TVM keeps lengths in 32 bits.
@@ -229,7 +229,7 @@ struct StoreFeatures::Work {
     float iterations = 1.0F;
     double bytes = -1.0;
     for (size_t i = loops.size(); i-- > 0;) {
-      const NestNode& around = loop(i);
+      const data::NestNode& around = loop(i);
       const auto& touched = touches[loops[i]];
       const auto all_bytes = [&](bool whole) {
         double total = 0.0;
@@ -280,7 +280,7 @@ struct StoreFeatures::Work {
       buffer.curve[point] = base + slope * (wanted - operations[at - 1]);
     }
   }
-  void allocation(const NestNode& node) {
+  void allocation(const data::NestNode& node) {
     enter(node);
     BufferFeatures& buffer = buffer_of(memory_of(node));
     const float elements = node.count;
@@ -289,7 +289,7 @@ struct StoreFeatures::Work {
     buffer.alloc_outer = outer_product;
     buffer.alloc_inner = buffer.outer_product / outer_product;
   }
-  int32_t memory_of(const NestNode& node) const { return nest->dag->memory(node.stage, node.output); }
+  int32_t memory_of(const data::NestNode& node) const { return nest->dag->memory(node.stage, node.output); }
   const std::vector<int64_t>& shape_of(const BufferAccess& access) const {
     return nest->dag->stages[nest->dag->stage_of(access.memory)].shape;
   }
@@ -336,15 +336,15 @@ struct StoreFeatures::Work {
     for (size_t i = 0; i < count; ++i) product *= loop(i).count;
     return product;
   }
-  const NestNode& loop(size_t i) const { return statements.nodes[loops[i]]; }
+  const data::NestNode& loop(size_t i) const { return statements.nodes[loops[i]]; }
   int64_t element_bytes(int32_t memory) const { return type_bytes[memory]; }
 
-  AffinePool no_pool;
+  data::AffinePool no_pool;
   PostfixExpressions forms{no_pool};
   StoreValues values;
-  NestStatements statements;
+  data::NestStatements statements;
   StoreValue value;
-  LoopNest* nest = nullptr;
+  data::LoopNest* nest = nullptr;
   int64_t cache_line = 64;  // bytes
 
   std::vector<BufferFeatures> buffers;  // order of their first store
@@ -368,10 +368,10 @@ struct StoreFeatures::Work {
 StoreFeatures::StoreFeatures() : work_(std::make_unique<Work>()) {}
 StoreFeatures::~StoreFeatures() = default;
 
-int64_t StoreFeatures::extract(LoopNest& nest, int64_t cache_line_bytes, std::vector<float>& rows) {
+int64_t StoreFeatures::extract(data::LoopNest& nest, int64_t cache_line_bytes, std::vector<float>& rows) {
   work_->extract(nest, cache_line_bytes);
   for (size_t i = work_->used; i-- > 0;) append_store_features(work_->buffers[i], rows);
   return work_->used;
 }
 
-}  // namespace foretime::data
+}  // namespace foretime::models
