@@ -2,7 +2,7 @@
 
 #include "models/autograd/run.h"
 
-/// TopK pooling on the device of models/device: results stay there, and the host waits for nothing.
+/// TopK pooling (top_nodes.cpp) by the kernels of GPUs: results stay on the device, and the host waits for nothing.
 namespace foretime::models {
 
 /// Holds the nodes that TopK pooling on a device keeps.
@@ -13,15 +13,15 @@ struct NodeChoice {
   GraphBatch left;       // graphs of the kept nodes, without their adjacency
 };
 /// Chooses nodes by the rule of top_nodes.
-NodeChoice choose_on_device(const torch::Tensor& scores, double ratio, double tie, const GraphBatch& graphs);
+NodeChoice choose_nodes_on_gpu(const torch::Tensor& scores, double ratio, double tie, const GraphBatch& graphs);
 
 /// Replaces `graphs` by its kept nodes, and returns the gather of these nodes.
-CsrTensor keep_on_device(const torch::Tensor& scores, double ratio, double tie, GraphBatch& graphs);
+CsrTensor keep_nodes_on_gpu(const torch::Tensor& scores, double ratio, double tie, GraphBatch& graphs);
 
-/// Computes symmetrically_normalized on the device.
-CsrTensor normalized_on_device(const CsrTensor& adjacency);
+/// Computes symmetrically_normalized of graphs with this adjacency.
+CsrTensor symmetrically_normalized_on_gpu(const CsrTensor& adjacency);
 
-/// Computes pool_of on the device.
-PoolTensors pool_on_device(const GraphBatch& graphs, torch::ScalarType type);
+/// Computes pool_of.
+PoolTensors pool_of_on_gpu(const GraphBatch& graphs, torch::ScalarType type);
 
 }  // namespace foretime::models

@@ -7,7 +7,7 @@
 #include <torch/types.h>
 
 /// Many small arrays in one buffer, which one copy transfers to a device.
-namespace foretime::device {
+namespace foretime::gpu {
 
 /// Represents a copy to a device that may still be in progress.
 class Upload {
@@ -93,4 +93,4 @@ struct Copied {
 /// Arena::uploads.
 Copied copy_to(torch::Device device, const torch::Tensor& host, int64_t bytes);
 
-}  // namespace foretime::device
+}  // namespace foretime::gpu

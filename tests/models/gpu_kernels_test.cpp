@@ -5,13 +5,13 @@
 #include <gmock/gmock.h>
 
 #include "models/autograd/autocast.h"
-#include "models/device/launch.h"
-#include "models/device/nvrtc.h"
+#include "models/gpu/launch.h"
+#include "models/gpu/nvrtc.h"
 #include "models/graph/error.h"
 #include "models/sparse/plan_converter.h"
 #include "models/sparse/sparse_ops.h"
 #include "tests/models/matrix_tensor.h"
-#include "tests/support/device_kernels_on_cpu.h"
+#include "tests/support/gpu_kernels_on_cpu.h"
 #include "tests/support/message_of.h"
 
 namespace foretime::models {
@@ -53,11 +53,11 @@ std::vector<torch::Tensor> values_and_gradients(const SparseOperation& operation
 void expect_equal_to_host(const SparseOperation& operation, const std::vector<torch::Tensor>& inputs) {
   const auto matrix = uneven_matrix();
   const auto by_host = values_and_gradients(operation, matrix, inputs);
-  const device::DeviceKernelsOnCpu on_device_kernels;
-  const int64_t before = device::launches();
+  const gpu::GpuKernelsOnCpu on_gpu_kernels;
+  const int64_t before = gpu::launches();
   const auto by_kernels = values_and_gradients(operation, matrix, inputs),
              again = values_and_gradients(operation, matrix, inputs);
-  EXPECT_GT(device::launches(), before);
+  EXPECT_GT(gpu::launches(), before);
   ASSERT_EQ(by_kernels.size(), by_host.size());
   const double near = inputs[0].scalar_type() == torch::kDouble ? 1e-11 : 1e-4;
   for (size_t i = 0; i < by_host.size(); ++i) {
@@ -66,7 +66,7 @@ void expect_equal_to_host(const SparseOperation& operation, const std::vector<to
   }
 }
 
-TEST(Bodies, SumsEqualTheCpusKernels) {
+TEST(GpuKernels, SumsEqualTheCpusKernels) {
   torch::manual_seed(1);
   for (const auto type : {torch::kDouble, torch::kFloat}) {
     for (const int64_t width : {1, 3, 4, 32, 36}) {
@@ -82,7 +82,7 @@ TEST(Bodies, SumsEqualTheCpusKernels) {
   }
 }
 
-TEST(Bodies, TakeMoreTermsThanOneLaunchHas) {
+TEST(GpuKernels, TakeMoreTermsThanOneLaunchHas) {
   torch::manual_seed(2);
   const auto x = torch::randn({40, 8}, torch::kDouble), bias = torch::randn({8}, torch::kDouble);
   expect_equal_to_host(
@@ -94,7 +94,7 @@ TEST(Bodies, TakeMoreTermsThanOneLaunchHas) {
       {x, bias});
 }
 
-TEST(Bodies, TakeStatesThatDoNotBeginAtSixteenBytes) {
+TEST(GpuKernels, TakeStatesThatDoNotBeginAtSixteenBytes) {
   torch::manual_seed(3);
   const auto all = torch::randn({40 * 8 + 1}, torch::kFloat);
   expect_equal_to_host(
@@ -104,7 +104,7 @@ TEST(Bodies, TakeStatesThatDoNotBeginAtSixteenBytes) {
       {all});
 }
 
-TEST(Bodies, MaximaEqualTheCpusKernels) {
+TEST(GpuKernels, MaximaEqualTheCpusKernels) {
   torch::manual_seed(4);
   for (const int64_t width : {1, 5, 32}) {
     // Few different numbers: the first of equals gets the gradient.
@@ -114,11 +114,11 @@ TEST(Bodies, MaximaEqualTheCpusKernels) {
   auto x = torch::randn({40, 2}, torch::kDouble);
   x[13][1] = std::numeric_limits<double>::quiet_NaN();
   const auto by_host = csr_max(tensor_of(uneven_matrix(), torch::kDouble), x);
-  const device::DeviceKernelsOnCpu on_device_kernels;
+  const gpu::GpuKernelsOnCpu on_gpu_kernels;
   EXPECT_TRUE(torch::allclose(csr_max(tensor_of(uneven_matrix(), torch::kDouble), x), by_host, 0, 0, true));
 }
 
-TEST(Bodies, AttentionEqualsTheCpusKernels) {
+TEST(GpuKernels, AttentionEqualsTheCpusKernels) {
   torch::manual_seed(5);
   const auto entries = static_cast<int64_t>(uneven_matrix().columns.size());
   for (const int64_t head_width : {3, 8}) {
@@ -139,10 +139,10 @@ TEST(Bodies, AttentionEqualsTheCpusKernels) {
   }
 }
 
-TEST(Bodies, MixedPrecisionSumsInFloat) {
+TEST(GpuKernels, MixedPrecisionSumsInFloat) {
   torch::manual_seed(6);
   const auto x = torch::randn({40, 8});
-  const device::DeviceKernelsOnCpu on_device_kernels;
+  const gpu::GpuKernelsOnCpu on_gpu_kernels;
   const auto matrix = tensor_of(uneven_matrix(), torch::kFloat);
   auto rounded = x.to(torch::kBFloat16).requires_grad_(true);
   const Autocast mixed(torch::kCPU, true);
@@ -153,46 +153,46 @@ TEST(Bodies, MixedPrecisionSumsInFloat) {
   EXPECT_EQ(rounded.grad().scalar_type(), torch::kBFloat16);
 }
 
-TEST(Bodies, AreTakenForTensorsOfOtherDevicesAlone) {
-  if (testing::on_device_kernels) GTEST_SKIP() << "FORETIME_TEST_KERNELS is set";
-  EXPECT_FALSE(device::uses_device_kernels(torch::kCPU));
-  EXPECT_TRUE(device::uses_device_kernels(torch::kCUDA));
+TEST(GpuKernels, AreTakenForTensorsOfOtherDevicesAlone) {
+  if (testing::on_gpu_kernels) GTEST_SKIP() << "FORETIME_TEST_KERNELS is set";
+  EXPECT_FALSE(gpu::uses_gpu_kernels(torch::kCPU));
+  EXPECT_TRUE(gpu::uses_gpu_kernels(torch::kCUDA));
   EXPECT_EQ(row_ptr_type_on(torch::kCUDA), torch::kInt);
-  const int64_t before = device::launches();
+  const int64_t before = gpu::launches();
   csr_matmul(tensor_of(uneven_matrix(), torch::kFloat), torch::randn({40, 4}));
-  EXPECT_EQ(device::launches(), before);
+  EXPECT_EQ(gpu::launches(), before);
 }
 
-TEST(Bodies, RefuseMoreItemsThanThirtyOneBitsCount) {
-  EXPECT_THROW(device::detail::check_items(int64_t{1} << 31), ModelError);
-  EXPECT_NO_THROW(device::detail::check_items((int64_t{1} << 31) - 1));
+TEST(GpuKernels, RefuseMoreItemsThanThirtyOneBitsCount) {
+  EXPECT_THROW(gpu::detail::check_items(int64_t{1} << 31), ModelError);
+  EXPECT_NO_THROW(gpu::detail::check_items((int64_t{1} << 31) - 1));
 }
 
-TEST(Bodies, RefuseMatricesWhoseEntriesThirtyTwoBitsCannotCount) {
+TEST(GpuKernels, RefuseMatricesWhoseEntriesThirtyTwoBitsCannotCount) {
   plans::CsrMatrix matrix;
   matrix.rows = matrix.cols = 1;
   matrix.row_ptr = {0, int64_t{1} << 31};  // read before its columns, which are not there
-  const device::DeviceKernelsOnCpu on_device_kernels;
-  device::Arena arena(torch::kCPU, 4096);
+  const gpu::GpuKernelsOnCpu on_gpu_kernels;
+  gpu::Arena arena(torch::kCPU, 4096);
   PlanConverter convert({.gradients = false}, arena);
   EXPECT_THAT(foretime::testing::message_of<ModelError>([&] { convert.of_ones(matrix); }),
               ::testing::HasSubstr("a matrix of 2147483648 entries, expected fewer than 2^31 on a GPU"));
 }
 
 /// Compiled for the H200 and for the oldest GPU that LibTorch 2 knows and CUDA 13 still compiles for.
-TEST(Bodies, CompileForGpus) {
-  if (!device::has_nvrtc()) GTEST_SKIP() << "no libnvrtc";
+TEST(GpuKernels, CompileForGpus) {
+  if (!gpu::has_nvrtc()) GTEST_SKIP() << "no libnvrtc";
   for (const char* architecture : {"sm_80", "sm_90"}) {
     for (const auto type : {torch::kFloat, torch::kDouble}) {
-      const auto compiled = device::compile_kernels(device::kernel_source(), device::kernel_names(type), architecture);
-      EXPECT_EQ(compiled.names.size(), device::kernel_functors(type).size());
+      const auto compiled = gpu::compile_kernels(gpu::kernel_source(), gpu::kernel_names(type), architecture);
+      EXPECT_EQ(compiled.names.size(), gpu::kernel_functors(type).size());
       EXPECT_TRUE(
           compiled.code.starts_with("\x7f"
                                     "ELF"))
           << architecture;
     }
   }
-  EXPECT_THROW(device::compile_kernels("void broken(", {}, "sm_90"), ModelError);
+  EXPECT_THROW(gpu::compile_kernels("void broken(", {}, "sm_90"), ModelError);
 }
 
 }  // namespace

@@ -7,21 +7,21 @@
 
 #include <torch/types.h>
 
-/// Runs kernel functors (kernels.h) for all their items: on a GPU as a kernel, which NVRTC compiles for this GPU at
+/// Runs kernel functors (*_kernels.h) for all their items: on a GPU as a kernel, which NVRTC compiles for this GPU at
 /// first use, on the CPU in a loop.
-namespace foretime::device {
+namespace foretime::gpu {
 
 /// Returns whether tensors on `device` use these kernels, and plans have the layout for them (32-bit row pointers,
 /// lists of long rows). False for the CPU, which uses inference/kernels.
-bool uses_device_kernels(torch::Device device);
+bool uses_gpu_kernels(torch::Device device);
 
 /// Makes tensors on the CPU use these kernels for the duration of a scope, so that tests run the code of GPUs.
-class DeviceKernelsOnCpu {
+class GpuKernelsOnCpu {
  public:
-  DeviceKernelsOnCpu();
-  ~DeviceKernelsOnCpu();
-  DeviceKernelsOnCpu(const DeviceKernelsOnCpu&) = delete;
-  DeviceKernelsOnCpu& operator=(const DeviceKernelsOnCpu&) = delete;
+  GpuKernelsOnCpu();
+  ~GpuKernelsOnCpu();
+  GpuKernelsOnCpu(const GpuKernelsOnCpu&) = delete;
+  GpuKernelsOnCpu& operator=(const GpuKernelsOnCpu&) = delete;
 };
 
 /// Returns the number of kernels that were run since the process began, also on the CPU.
@@ -57,4 +57,4 @@ void for_each(torch::Device device, const Body& functor, int64_t items) {
   for (int64_t item = 0; item < items; ++item) functor(static_cast<int>(item));
 }
 
-}  // namespace foretime::device
+}  // namespace foretime::gpu

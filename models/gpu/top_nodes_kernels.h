@@ -2,12 +2,12 @@
 
 /// Kernel functors for TopK pooling of concatenated graphs, to be run in the order of this file. The rule is in
 /// models/autograd/top_nodes.cpp, and inference::choose_nodes applies it on the host. NVRTC compiles the text of
-/// kernels.h before this file. The host knows the number of kept nodes and does not wait.
+/// sparse_kernels.h before this file. The host knows the number of kept nodes and does not wait.
 #ifndef __CUDACC_RTC__
-#include "models/device/kernels.h"
+#include "models/gpu/sparse_kernels.h"
 #endif
 
-namespace foretime::device {
+namespace foretime::gpu {
 
 #ifdef __CUDACC__
 FORETIME_KERNEL double round_up(double x) { return ceil(x); }
@@ -222,4 +222,4 @@ struct NormalizedValues {
   }
 };
 
-}  // namespace foretime::device
+}  // namespace foretime::gpu

@@ -1,11 +1,11 @@
 #pragma once
 
-/// A kernel functor that joins arrays on the device. NVRTC compiles the text of kernels.h before this file.
+/// A kernel functor that joins arrays on the device. NVRTC compiles the text of sparse_kernels.h before this file.
 #ifndef __CUDACC_RTC__
-#include "models/device/kernels.h"
+#include "models/gpu/sparse_kernels.h"
 #endif
 
-namespace foretime::device {
+namespace foretime::gpu {
 
 /// Describes a run of words that is copied or filled.
 template <class Word>
@@ -37,4 +37,4 @@ struct JoinWords {
   }
 };
 
-}  // namespace foretime::device
+}  // namespace foretime::gpu

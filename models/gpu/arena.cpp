@@ -1,4 +1,4 @@
-#include "models/device/arena.h"
+#include "models/gpu/arena.h"
 
 #include <atomic>
 #include <map>
@@ -15,7 +15,7 @@
 #include <c10/cuda/CUDAStream.h>
 #endif
 
-namespace foretime::device {
+namespace foretime::gpu {
 namespace {
 
 std::atomic<int64_t> uploaded = 0, bytes_uploaded = 0;
@@ -115,4 +115,4 @@ torch::Tensor Arena::view(int64_t offset, int64_t count, torch::Dtype dtype) con
   return buffer_.narrow(0, offset, count * size).view(dtype);
 }
 
-}  // namespace foretime::device
+}  // namespace foretime::gpu

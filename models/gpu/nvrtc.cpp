@@ -1,4 +1,4 @@
-#include "models/device/nvrtc.h"
+#include "models/gpu/nvrtc.h"
 
 #include <initializer_list>
 
@@ -7,7 +7,7 @@
 
 #include "models/graph/error.h"
 
-namespace foretime::device {
+namespace foretime::gpu {
 namespace {
 
 using models::ModelError;
@@ -140,4 +140,4 @@ void launch(KernelHandle kernel, unsigned blocks, unsigned threads, void* stream
                "cuLaunchKernel");
 }
 
-}  // namespace foretime::device
+}  // namespace foretime::gpu

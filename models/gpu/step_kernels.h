@@ -1,12 +1,12 @@
 #pragma once
 
-/// Kernel functors for an optimiser's step over all parameters at once. NVRTC compiles the text of kernels.h before
-/// this file.
+/// Kernel functors for an optimiser's step over all parameters at once. NVRTC compiles the text of sparse_kernels.h
+/// before this file.
 #ifndef __CUDACC_RTC__
-#include "models/device/kernels.h"
+#include "models/gpu/sparse_kernels.h"
 #endif
 
-namespace foretime::device {
+namespace foretime::gpu {
 
 /// Describes one of the parameters that are updated together. Their gradients are concatenated in one array, and their
 /// moments in two others, which may hold further moments.
@@ -103,4 +103,4 @@ struct AdamStep {
   }
 };
 
-}  // namespace foretime::device
+}  // namespace foretime::gpu

@@ -4,8 +4,8 @@
 
 #include "models/sparse/sparse_ops.h"
 
-/// Kernels of the sparse operations, without gradients: those of the CPU (inference/kernels), or the kernels of GPUs
-/// (models/device). States are contiguous and have the type of the matrix.
+/// Sparse operations without gradients, by the kernels of the CPU (inference/kernels/sparse_kernels.h) or those of GPUs
+/// (models/gpu/sparse_kernels.h). States are contiguous and have the type of the matrix.
 namespace foretime::models {
 
 /// Holds the rows of a matrix, or of its transpose, as kernels read them.
@@ -30,22 +30,25 @@ struct RowsTerm {
   CsrRows matrix;
   torch::Tensor x;
 };
-torch::Tensor sum_rows(const std::vector<RowsTerm>& terms, const SumEpilogue& epilogue);
+torch::Tensor csr_sum_kernel(const std::vector<RowsTerm>& terms, const SumEpilogue& epilogue);
 /// Returns the gradient before an activation: `gradient`, times slope where `output` is not positive.
-torch::Tensor activation_gradient(const torch::Tensor& gradient, const torch::Tensor& output, double slope);
+torch::Tensor activation_gradient_kernel(const torch::Tensor& gradient, const torch::Tensor& output, double slope);
 
 struct Maxima {
   torch::Tensor values, winners;  // [rows, width]; winners: int32 row of x of each maximum, or -1
 };
-Maxima max_rows(const CsrRows& matrix, const torch::Tensor& x);
-torch::Tensor max_rows_gradient(const CsrRows& transposed, const torch::Tensor& winners, const torch::Tensor& gradient);
+Maxima csr_max_kernel(const CsrRows& matrix, const torch::Tensor& x);
+torch::Tensor csr_max_gradient_kernel(const CsrRows& transposed, const torch::Tensor& winners,
+                                      const torch::Tensor& gradient);
 
-torch::Tensor weighted_rows(const CsrRows& matrix, const torch::Tensor& weights, const torch::Tensor& x);
-torch::Tensor entry_dots(const CsrRows& matrix, const torch::Tensor& a, const torch::Tensor& b, int64_t heads);
-torch::Tensor softmax_rows(const CsrRows& matrix, const torch::Tensor& logits);
-torch::Tensor softmax_rows_gradient(const CsrRows& matrix, const torch::Tensor& weights, const torch::Tensor& gradient);
+torch::Tensor weighted_sum_kernel(const CsrRows& matrix, const torch::Tensor& weights, const torch::Tensor& x);
+torch::Tensor entry_products_kernel(const CsrRows& matrix, const torch::Tensor& a, const torch::Tensor& b,
+                                    int64_t heads);
+torch::Tensor edge_softmax_kernel(const CsrRows& matrix, const torch::Tensor& logits);
+torch::Tensor edge_softmax_gradient_kernel(const CsrRows& matrix, const torch::Tensor& weights,
+                                           const torch::Tensor& gradient);
 
 /// Returns the row of each entry, [entries] int32, for a matrix with the layout of a device.
-torch::Tensor device_entry_rows(const torch::Tensor& row_ptr, int64_t entries);
+torch::Tensor entry_rows_on_gpu(const torch::Tensor& row_ptr, int64_t entries);
 
 }  // namespace foretime::models

@@ -13,7 +13,7 @@
 #define FORETIME_KERNEL inline
 #endif
 
-namespace foretime::device {
+namespace foretime::gpu {
 
 /// Rows longer than kLongRow are reduced in pieces of kPiece entries, one item each; then the results of the pieces are
 /// joined in order.
@@ -144,10 +144,10 @@ FORETIME_KERNEL void add_to(Pack<T, V>& sum, T factor, const Pack<T, V>& x) {
   for (int v = 0; v < V; ++v) sum.at[v] = multiply_add(factor, x.at[v], sum.at[v]);
 }
 
-/// Computes inference::sum_terms: out[r] = epilogue(Σ over terms, Σ over entries e of row r of values[e] *
+/// Computes inference::csr_sum: out[r] = epilogue(Σ over terms, Σ over entries e of row r of values[e] *
 /// x[columns[e]]). A lane has V columns. With `accumulate` the previous content of `out` is added.
 template <class T, int V>
-struct Sum {
+struct CsrSum {
   using Value = Pack<T, V>;
   struct Term {
     MatrixRows rows;
@@ -186,9 +186,9 @@ struct Best {
   int winner;  // row of x; -1: none yet
 };
 
-/// Computes inference::max_rows. A lane is a column.
+/// Computes inference::csr_max. A lane is a column.
 template <class T>
-struct Maximum : OneMatrixReduction<Best<T>> {
+struct CsrMax : OneMatrixReduction<Best<T>> {
   using Value = Best<T>;
   const T* x = nullptr;
   const T* mask = nullptr;  // [entries] 0: the entry is ignored; null: no entry is ignored
@@ -212,9 +212,9 @@ struct Maximum : OneMatrixReduction<Best<T>> {
   }
 };
 
-/// Computes inference::max_rows_gradient: `matrix` is the transposed one, a lane a column of states.
+/// Computes inference::csr_max_gradient: `matrix` is the transposed one, a lane a column of states.
 template <class T>
-struct MaximumGradient : OneMatrixReduction<T> {
+struct CsrMaxGradient : OneMatrixReduction<T> {
   const int* winner = nullptr;
   const T* from = nullptr;
   T* out = nullptr;
@@ -230,9 +230,9 @@ struct MaximumGradient : OneMatrixReduction<T> {
   FORETIME_KERNEL void finish(int row, int lane, const T& sum) const { out[this->at(row, lane)] = sum; }
 };
 
-/// Computes inference::weighted_rows. A lane has V columns of one head.
+/// Computes inference::weighted_sum. A lane has V columns of one head.
 template <class T, int V>
-struct Weighted : OneMatrixReduction<Pack<T, V>> {
+struct WeightedSum : OneMatrixReduction<Pack<T, V>> {
   using Value = Pack<T, V>;
   const int* position = nullptr;  // [entries] index of an entry's weights; null: same as the entry
   const T* weights = nullptr;     // [entries, heads]
@@ -251,9 +251,9 @@ struct Weighted : OneMatrixReduction<Pack<T, V>> {
   }
 };
 
-/// Computes inference::entry_dots: out[e, h] = a[row(e), h, :] · b[columns[e], h, :]. Item = entry * heads + head.
+/// Computes inference::entry_products: out[e, h] = a[row(e), h, :] · b[columns[e], h, :]. Item = entry * heads + head.
 template <class T, int V>
-struct Dots {
+struct EntryProducts {
   const int* entry_rows = nullptr;  // [entries]
   const int* columns = nullptr;
   const T* a = nullptr;
@@ -276,7 +276,7 @@ struct Dots {
 };
 
 template <class T>
-struct SoftmaxSum {
+struct EdgeSoftmaxSum {
   T largest, sum;
   bool any;
 };
@@ -284,8 +284,8 @@ struct SoftmaxSum {
 /// Computes for each row and head (lane) the largest logit and Σ multiplicity * exp(logit - largest). Entries of
 /// multiplicity 0 are ignored.
 template <class T>
-struct SoftmaxSums : OneMatrixReduction<SoftmaxSum<T>> {
-  using Value = SoftmaxSum<T>;
+struct EdgeSoftmaxSums : OneMatrixReduction<EdgeSoftmaxSum<T>> {
+  using Value = EdgeSoftmaxSum<T>;
   const T* multiplicity = nullptr;  // [entries]; null: ones
   const T* logits = nullptr;        // [entries, heads]
   T* largest = nullptr;             // [rows, heads]
@@ -312,9 +312,9 @@ struct SoftmaxSums : OneMatrixReduction<SoftmaxSum<T>> {
   }
 };
 
-/// Computes inference::softmax_rows; must follow SoftmaxSums. Item = entry * heads + head.
+/// Computes inference::edge_softmax; must follow EdgeSoftmaxSums. Item = entry * heads + head.
 template <class T>
-struct SoftmaxWeights {
+struct EdgeSoftmax {
   const int* entry_rows = nullptr;
   const T* multiplicity = nullptr;
   const T* logits = nullptr;
@@ -333,7 +333,7 @@ struct SoftmaxWeights {
 
 /// Computes Σ weights * from for each row and head (lane), for the gradient of the softmax.
 template <class T>
-struct SoftmaxShare : OneMatrixReduction<T> {
+struct EdgeSoftmaxShares : OneMatrixReduction<T> {
   const T* weights = nullptr;
   const T* from = nullptr;
   T* out = nullptr;  // [rows, heads]
@@ -346,9 +346,9 @@ struct SoftmaxShare : OneMatrixReduction<T> {
   FORETIME_KERNEL void finish(int row, int lane, const T& sum) const { out[this->at(row, lane)] = sum; }
 };
 
-/// Computes inference::softmax_rows_gradient; must follow SoftmaxShare. Item = entry * heads + head.
+/// Computes inference::edge_softmax_gradient; must follow EdgeSoftmaxShares. Item = entry * heads + head.
 template <class T>
-struct SoftmaxGradient {
+struct EdgeSoftmaxGradient {
   const int* entry_rows = nullptr;
   const T* weights = nullptr;
   const T* from = nullptr;
@@ -399,4 +399,4 @@ __global__ void for_each(const __grid_constant__ Body functor, int items) {
 }
 #endif
 
-}  // namespace foretime::device
+}  // namespace foretime::gpu

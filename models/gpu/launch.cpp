@@ -1,4 +1,4 @@
-#include "models/device/launch.h"
+#include "models/gpu/launch.h"
 
 #include <atomic>
 #include <cstdlib>
@@ -16,13 +16,13 @@
 #include <cuda_runtime_api.h>
 #endif
 
-#include "models/device/join_kernels.h"
-#include "models/device/nvrtc.h"
-#include "models/device/pool_kernels.h"
-#include "models/device/step_kernels.h"
+#include "models/gpu/join_kernels.h"
+#include "models/gpu/nvrtc.h"
+#include "models/gpu/step_kernels.h"
+#include "models/gpu/top_nodes_kernels.h"
 #include "models/graph/error.h"
 
-namespace foretime::device {
+namespace foretime::gpu {
 namespace {
 
 std::atomic<int> on_cpu = 0;
@@ -35,22 +35,22 @@ std::vector<std::string> names() {
 
 template <class T>
 std::vector<std::string> names_for() {
-  return names<Rows<Sum<T, 1>>, Rows<Sum<T, 4>>, Pieces<Sum<T, 1>>, Pieces<Sum<T, 4>>, Rows<Maximum<T>>,
-               Pieces<Maximum<T>>, Rows<MaximumGradient<T>>, Pieces<MaximumGradient<T>>, Rows<Weighted<T, 1>>,
-               Rows<Weighted<T, 4>>, Pieces<Weighted<T, 1>>, Pieces<Weighted<T, 4>>, Dots<T, 1>, Dots<T, 4>,
-               Rows<SoftmaxSums<T>>, Pieces<SoftmaxSums<T>>, SoftmaxWeights<T>, Rows<SoftmaxShare<T>>,
-               Pieces<SoftmaxShare<T>>, SoftmaxGradient<T>, ActivationGradient<T>, EntryRows, SquareSums<T>,
-               SegmentNorms, GlobalNorm, AdamStep<T>, JoinWords<int>, JoinWords<long long>, KeptPointers<T>,
-               ScorePlaces<T>, TieSpans, ChosenNodes, KeptPlaces, KeptEntryCounts<T>, KeptEntries<T>, DegreeRoots<T>,
-               NormalizedValues<T>>();
+  return names<Rows<CsrSum<T, 1>>, Rows<CsrSum<T, 4>>, Pieces<CsrSum<T, 1>>, Pieces<CsrSum<T, 4>>, Rows<CsrMax<T>>,
+               Pieces<CsrMax<T>>, Rows<CsrMaxGradient<T>>, Pieces<CsrMaxGradient<T>>, Rows<WeightedSum<T, 1>>,
+               Rows<WeightedSum<T, 4>>, Pieces<WeightedSum<T, 1>>, Pieces<WeightedSum<T, 4>>, EntryProducts<T, 1>,
+               EntryProducts<T, 4>, Rows<EdgeSoftmaxSums<T>>, Pieces<EdgeSoftmaxSums<T>>, EdgeSoftmax<T>,
+               Rows<EdgeSoftmaxShares<T>>, Pieces<EdgeSoftmaxShares<T>>, EdgeSoftmaxGradient<T>, ActivationGradient<T>,
+               EntryRows, SquareSums<T>, SegmentNorms, GlobalNorm, AdamStep<T>, JoinWords<int>, JoinWords<long long>,
+               KeptPointers<T>, ScorePlaces<T>, TieSpans, ChosenNodes, KeptPlaces, KeptEntryCounts<T>, KeptEntries<T>,
+               DegreeRoots<T>, NormalizedValues<T>>();
 }
 
 }  // namespace
 
-bool uses_device_kernels(torch::Device device) { return !device.is_cpu() || on_cpu > 0; }
+bool uses_gpu_kernels(torch::Device device) { return !device.is_cpu() || on_cpu > 0; }
 
-DeviceKernelsOnCpu::DeviceKernelsOnCpu() { ++on_cpu; }
-DeviceKernelsOnCpu::~DeviceKernelsOnCpu() { --on_cpu; }
+GpuKernelsOnCpu::GpuKernelsOnCpu() { ++on_cpu; }
+GpuKernelsOnCpu::~GpuKernelsOnCpu() { --on_cpu; }
 
 int64_t launches() { return launched; }
 
@@ -68,7 +68,7 @@ std::vector<std::string> kernel_functors(torch::ScalarType type) {
 
 std::vector<std::string> kernel_names(torch::ScalarType type) {
   auto names = kernel_functors(type);
-  for (auto& name : names) name = "foretime::device::for_each<" + name + ">";
+  for (auto& name : names) name = "foretime::gpu::for_each<" + name + ">";
   return names;
 }
 
@@ -131,4 +131,4 @@ void launch_on_gpu(torch::Device device, const std::string& type, const void*, i
 
 }  // namespace detail
 
-}  // namespace foretime::device
+}  // namespace foretime::gpu

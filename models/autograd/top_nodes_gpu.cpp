@@ -1,23 +1,23 @@
-#include "models/autograd/pooling_on_device.h"
+#include "models/autograd/top_nodes_gpu.h"
 
 #include <limits>
 #include <utility>
 
 #include <ATen/Dispatch.h>
 
-#include "models/device/launch.h"
-#include "models/device/pool_kernels.h"
+#include "models/gpu/launch.h"
+#include "models/gpu/top_nodes_kernels.h"
 
 namespace foretime::models {
 namespace {
 
-using device::for_each;
+using gpu::for_each;
 
-device::GraphNodes bounds_of(const GraphBatch& graphs) {
+gpu::GraphNodes bounds_of(const GraphBatch& graphs) {
   return {graphs.device_ptr.data_ptr<int32_t>(), graphs.graph_of.data_ptr<int32_t>()};
 }
 
-device::MatrixRows rows_of_pooled(const CsrTensor& matrix) {
+gpu::MatrixRows rows_of_pooled(const CsrTensor& matrix) {
   return {matrix.row_ptr.defined() ? matrix.row_ptr.data_ptr<int32_t>() : nullptr, matrix.columns.data_ptr<int32_t>()};
 }
 
@@ -29,22 +29,22 @@ void make_own_transpose(CsrTensor& matrix) {
 
 /// The matrix between the nodes that stay. How many entries it has is known to the device alone, so there is room for
 /// all.
-CsrTensor restricted_on_device(const CsrTensor& from, const NodeChoice& choice, torch::ScalarType type) {
+CsrTensor restricted_on_gpu(const CsrTensor& from, const NodeChoice& choice, torch::ScalarType type) {
   const auto numbers = choice.kept.options();
   CsrTensor to;
   to.rows = to.cols = choice.kept.size(0);
   to.columns = torch::empty_like(from.columns);
   to.values = torch::empty(from.columns.sizes(), numbers.dtype(type));
   const auto counts = to.rows == 0 ? torch::zeros({1}, numbers) : torch::empty({to.rows + 1}, numbers);
-  AT_DISPATCH_FLOATING_TYPES(type, "restricted_on_device", [&] {
-    const device::Restriction<scalar_t> of{
+  AT_DISPATCH_FLOATING_TYPES(type, "restricted_on_gpu", [&] {
+    const gpu::Restriction<scalar_t> of{
         rows_of_pooled(from), from.values.defined() ? from.values.data_ptr<scalar_t>() : nullptr,
         choice.kept.data_ptr<int32_t>(), choice.stays.data_ptr<int32_t>(), choice.before.data_ptr<int32_t>()};
-    for_each(numbers.device(), device::KeptEntryCounts<scalar_t>{of, counts.data_ptr<int32_t>()}, to.rows);
+    for_each(numbers.device(), gpu::KeptEntryCounts<scalar_t>{of, counts.data_ptr<int32_t>()}, to.rows);
     to.row_ptr = torch::cumsum(counts, 0, torch::kInt);
     for_each(numbers.device(),
-             device::KeptEntries<scalar_t>{of, to.row_ptr.data_ptr<int32_t>(), to.columns.data_ptr<int32_t>(),
-                                           to.values.data_ptr<scalar_t>()},
+             gpu::KeptEntries<scalar_t>{of, to.row_ptr.data_ptr<int32_t>(), to.columns.data_ptr<int32_t>(),
+                                        to.values.data_ptr<scalar_t>()},
              to.rows);
   });
   make_own_transpose(to);
@@ -53,7 +53,7 @@ CsrTensor restricted_on_device(const CsrTensor& from, const NodeChoice& choice, 
 
 }  // namespace
 
-NodeChoice choose_on_device(const torch::Tensor& scores, double ratio, double tie, const GraphBatch& graphs) {
+NodeChoice choose_nodes_on_gpu(const torch::Tensor& scores, double ratio, double tie, const GraphBatch& graphs) {
   const auto device = scores.device();
   const auto numbers = torch::dtype(torch::kInt).device(device);
   const int64_t count = graphs.graphs(), nodes = graphs.nodes();
@@ -71,29 +71,29 @@ NodeChoice choose_on_device(const torch::Tensor& scores, double ratio, double ti
   const auto of = bounds_of(graphs);
   int *kept_ptr = left.device_ptr.data_ptr<int32_t>(), *begin = spans.data_ptr<int32_t>(), *end = begin + count;
   int* stays = choice.stays.data_ptr<int32_t>();
-  AT_DISPATCH_FLOATING_TYPES(scores.scalar_type(), "choose_on_device", [&] {
+  AT_DISPATCH_FLOATING_TYPES(scores.scalar_type(), "choose_nodes_on_gpu", [&] {
+    for_each(
+        device,
+        gpu::KeptPointers<scalar_t>{of.ptr, static_cast<int>(count), ratio, kept_ptr, left.counts.data_ptr<scalar_t>()},
+        count + 1);
     for_each(device,
-             device::KeptPointers<scalar_t>{of.ptr, static_cast<int>(count), ratio, kept_ptr,
-                                            left.counts.data_ptr<scalar_t>()},
-             count + 1);
-    for_each(device,
-             device::ScorePlaces<scalar_t>{of, scores.data_ptr<scalar_t>(), -std::numeric_limits<double>::infinity(),
-                                           places.data_ptr<int32_t>(), sorted.data_ptr<double>()},
+             gpu::ScorePlaces<scalar_t>{of, scores.data_ptr<scalar_t>(), -std::numeric_limits<double>::infinity(),
+                                        places.data_ptr<int32_t>(), sorted.data_ptr<double>()},
              nodes);
   });
-  for_each(device, device::TieSpans{of.ptr, kept_ptr, sorted.data_ptr<double>(), tie, begin, end}, count);
-  for_each(device, device::ChosenNodes{of, kept_ptr, places.data_ptr<int32_t>(), begin, end, stays}, nodes);
+  for_each(device, gpu::TieSpans{of.ptr, kept_ptr, sorted.data_ptr<double>(), tie, begin, end}, count);
+  for_each(device, gpu::ChosenNodes{of, kept_ptr, places.data_ptr<int32_t>(), begin, end, stays}, nodes);
   for_each(device,
-           device::KeptPlaces{of, static_cast<int>(nodes), static_cast<int>(left.nodes()), kept_ptr, stays,
-                              choice.before.data_ptr<int32_t>(), choice.kept.data_ptr<int32_t>(),
-                              left.graph_of.data_ptr<int32_t>()},
+           gpu::KeptPlaces{of, static_cast<int>(nodes), static_cast<int>(left.nodes()), kept_ptr, stays,
+                           choice.before.data_ptr<int32_t>(), choice.kept.data_ptr<int32_t>(),
+                           left.graph_of.data_ptr<int32_t>()},
            nodes + 1);
   return choice;
 }
 
-CsrTensor keep_on_device(const torch::Tensor& scores, double ratio, double tie, GraphBatch& graphs) {
-  auto choice = choose_on_device(scores, ratio, tie, graphs);
-  choice.left.adjacency = restricted_on_device(graphs.adjacency, choice, scores.scalar_type());
+CsrTensor keep_nodes_on_gpu(const torch::Tensor& scores, double ratio, double tie, GraphBatch& graphs) {
+  auto choice = choose_nodes_on_gpu(scores, ratio, tie, graphs);
+  choice.left.adjacency = restricted_on_gpu(graphs.adjacency, choice, scores.scalar_type());
   CsrTensor gather;
   gather.rows = choice.kept.size(0);
   gather.cols = graphs.nodes();
@@ -104,25 +104,25 @@ CsrTensor keep_on_device(const torch::Tensor& scores, double ratio, double tie, 
   return gather;
 }
 
-CsrTensor normalized_on_device(const CsrTensor& adjacency) {
+CsrTensor symmetrically_normalized_on_gpu(const CsrTensor& adjacency) {
   CsrTensor matrix = adjacency;
   const auto numbers = torch::dtype(matrix.values.scalar_type()).device(matrix.columns.device());
   matrix.values = torch::empty(matrix.columns.sizes(), numbers);
   const auto roots = torch::empty({matrix.rows}, numbers);
-  AT_DISPATCH_FLOATING_TYPES(roots.scalar_type(), "normalized_on_device", [&] {
+  AT_DISPATCH_FLOATING_TYPES(roots.scalar_type(), "symmetrically_normalized_on_gpu", [&] {
     const auto rows = rows_of_pooled(adjacency);
     const auto* values = adjacency.values.data_ptr<scalar_t>();
-    for_each(roots.device(), device::DegreeRoots<scalar_t>{rows, values, roots.data_ptr<scalar_t>()}, matrix.rows);
-    for_each(roots.device(),
-             device::NormalizedValues<scalar_t>{rows, values, roots.data_ptr<scalar_t>(),
-                                                matrix.values.data_ptr<scalar_t>()},
-             matrix.rows);
+    for_each(roots.device(), gpu::DegreeRoots<scalar_t>{rows, values, roots.data_ptr<scalar_t>()}, matrix.rows);
+    for_each(
+        roots.device(),
+        gpu::NormalizedValues<scalar_t>{rows, values, roots.data_ptr<scalar_t>(), matrix.values.data_ptr<scalar_t>()},
+        matrix.rows);
   });
   make_own_transpose(matrix);
   return matrix;
 }
 
-PoolTensors pool_on_device(const GraphBatch& graphs, torch::ScalarType type) {
+PoolTensors pool_of_on_gpu(const GraphBatch& graphs, torch::ScalarType type) {
   CsrTensor members;
   members.rows = graphs.graphs();
   members.cols = graphs.nodes();

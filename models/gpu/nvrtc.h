@@ -5,7 +5,7 @@
 
 /// CUDA's run-time compiler and driver, loaded at first use: builds need neither, and training on the CPU never loads
 /// them.
-namespace foretime::device {
+namespace foretime::gpu {
 
 /// Holds a program that is compiled for one kind of GPU.
 struct CompiledKernels {
@@ -35,4 +35,4 @@ std::string architecture_of(int gpu);
 /// ModelError.
 void launch(KernelHandle kernel, unsigned blocks, unsigned threads, void* stream, void** arguments);
 
-}  // namespace foretime::device
+}  // namespace foretime::gpu
