@@ -19,7 +19,7 @@
 #include "cli/board/experiment_api.h"
 #include "history/run_history.h"
 #include "metrics/metrics.h"
-#include "server/http.h"
+#include "server/http/http.h"
 
 namespace foretime::cli {
 namespace {
