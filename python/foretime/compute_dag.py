@@ -61,7 +61,7 @@ def stage(number: int, op: Any, numbers: Any, read_by: Any) -> dict[str, Any]:
     out = {"id": number, "name": op.name, "dtype": str(op.output(0).dtype),
            "shape": [int(extent) for extent in op.output(0).shape]}
     if isinstance(op, te.PlaceholderOp):
-        out["kind"] = "place" "holder"
+        out["kind"] = "placeholder"  # TVM's word
         return out
     if not isinstance(op, te.ComputeOp):
         raise ValueError(f"stage {number} ({op.name}): {type(op).__name__}, expected a computation")

@@ -261,7 +261,7 @@ class Stages:
         out: dict[str, Any] = {"id": number, "name": graph.value(op, "name")}
         if graph.kind(op) != "ComputeOp":
             return {**out, "dtype": graph.value(op, "dtype"), "shape": [self._extent(extent) for extent in graph.children(op, "shape")],
-                    "kind": "place" "holder"}
+                    "kind": "placeholder"}  # TVM's word
         body, axes = graph.children(op, "body"), self._axes(graph.children(op, "axis"))
         out.update(dtype=graph.value(body[0], "dtype"), shape=[extent for _, extent in axes])
         combiner, text, combine = self._combiner(body)

@@ -15,7 +15,7 @@ from tasks import searched_tasks  # noqa: E402
 def tensor(name, *shape):
     """An input of a program."""
     from tvm import te
-    return getattr(te, "place" "holder")(shape, name=name)
+    return te.placeholder(shape, name=name)  # TVM's word
 
 
 def conv2d():

@@ -12,7 +12,7 @@ from support import HERE, ROOT, FolderTest, fake_library, needs_tvm
 def matmul(rows, columns, depth):
     """The tensors of a product."""
     from tvm import te
-    make = getattr(te, "place" "holder")
+    make = te.placeholder  # TVM's word
     left, right = make((rows, depth), name="left"), make((depth, columns), name="right")
     k = te.reduce_axis((0, depth), name="k")
     return [left, right, te.compute((rows, columns), lambda i, j: te.sum(left[i, k] * right[k, j], axis=k), name="product")]
