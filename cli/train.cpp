@@ -64,8 +64,8 @@ void warn_of_idle_tasks() {
   const auto slurm = view_of_slurm([](const char* name) -> const char* { return std::getenv(name); });
   if (!slurm.job.empty() && slurm.step.empty() && slurm.tasks > 1)
     print_message(
-        "warning: Slurm job {} has {} tasks, and this training uses one of them; all train with srun --mpi=pmix "
-        "foretime train …\n",
+        "warning: Slurm job {} has {} tasks, and this training uses one of them; "
+        "all train with srun --mpi=pmix foretime train …\n",
         slurm.job, slurm.tasks);
 }
 

@@ -145,8 +145,8 @@ Json rankings_of(const fs::path& root, const fs::path& name) {
       for (const char* needed : {"set", "group", "score", "predicted_runtime", "runtime"})
         if (!columns.contains(needed))
           throw history::HistoryError(
-              "{}: found no column {}, expected set, group, score, predicted_runtime and runtime (written by another "
-              "program?)",
+              "{}: found no column {}, expected set, group, score, "
+              "predicted_runtime and runtime (written by another program?)",
               (root / name).string(), needed);
       count = fields.size();
       continue;

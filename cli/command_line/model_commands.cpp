@@ -45,8 +45,8 @@ void add_evaluate_command(CLI::App& app, std::function<void(const EvaluateArgume
   command->add_option("files", options->files, "files, folders or globs; without any, the sets of the run's settings");
   command
       ->add_option("--ensemble", options->ensemble,
-                   "another checkpoint whose model is measured, alone and together with the first one, on the first "
-                   "one's sets; may be repeated")
+                   "another checkpoint whose model is measured, "
+                   "alone and together with the first one, on the first one's sets; may be repeated")
       ->allow_extra_args(false);
   command->add_option("--set", options->overrides, "key=value, e.g. data.max_eval_candidates=0")->take_all();
   command->add_option("--rankings", options->rankings, "write all rankings to this CSV file");

@@ -107,8 +107,8 @@ std::string remarks(const std::vector<PlanView>& views) {
                           report.ranks, report.idle_ranks, view.groups_per_batch);
     } else if (report.step_bound > 0.02) {
       text += fmt::format(
-          "{} ranks: the heaviest draw is {:.2f} of a rank's share of a step, so no plan is better than {}: raise "
-          "sampler.groups_per_batch, or cut large graphs with sampler.max_segment_nodes\n",
+          "{} ranks: the heaviest draw is {:.2f} of a rank's share of a step, so no plan is better than {}: "
+          "raise sampler.groups_per_batch, or cut large graphs with sampler.max_segment_nodes\n",
           report.ranks, report.heaviest_sample_share, percent(report.step_bound));
     }
   }

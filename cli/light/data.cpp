@@ -140,8 +140,8 @@ void add_pack(CLI::App& data_command, const Packer& pack) {
 
 void add_pack_records(CLI::App& data_command, const RecordPacker& run) {
   auto* command = data_command.add_subcommand("pack-records",
-                                              "Pack auto_scheduler tuning records into a collection of loop graphs, a "
-                                              "group a workload; mpirun shares the workloads among ranks");
+                                              "Pack auto_scheduler tuning records into a collection of loop graphs, "
+                                              "a group a workload; mpirun shares the workloads among ranks");
   const auto arguments = std::make_shared<data::RecordPackRequest>();
   add_output(*command, arguments->out, arguments->force);
   needed_option(*command, "in", arguments->in, "Tuning records: JSON lines, plain or gzip", "IN");
@@ -156,13 +156,13 @@ void add_pack_records(CLI::App& data_command, const RecordPacker& run) {
       ->check(CLI::IsMember({"loops", "curve"}))
       ->default_str("loops");
   auto* lines = command->add_option("--lines", arguments->lines,
-                                    "JSON with places of records in the first file, as in TenSet's lists: 0 is its "
-                                    "first line; a list, or an object of lists");
+                                    "JSON with places of records in the first file, as in TenSet's lists: "
+                                    "0 is its first line; a list, or an object of lists");
   command->add_option("--member", arguments->member, "Member of that JSON")->needs(lines);
   auto* networks = command
                        ->add_option("--networks", arguments->networks,
-                                    "JSON that says which lines of the first file belong to which network: a list of "
-                                    "objects with network, first_line and lines")
+                                    "JSON that says which lines of the first file belong to which network: "
+                                    "a list of objects with network, first_line and lines")
                        ->excludes(lines);
   command->add_option("--take", arguments->take, "Networks to take; all but --never if left out")
       ->needs(networks)
@@ -222,8 +222,8 @@ void add_pack_table(CLI::App& data_command) {
                    "Columns that describe the problem: candidates that agree in them are ranked together", "COLUMNS")
           ->delimiter(',');
   typed_option(*command, "--failed", request->failed,
-               "Run times that mark failures, such as 0 or 1e20; known: empty, inf, nan, NA, null, None, and what "
-               "Kernel Tuner writes",
+               "Run times that mark failures, such as 0 or 1e20; known: "
+               "empty, inf, nan, NA, null, None, and what Kernel Tuner writes",
                "WORDS")
       ->delimiter(',');
   typed_option(*command, "--leave-out", request->skipped_columns, "Columns that say nothing, such as names", "COLUMNS")
@@ -252,8 +252,8 @@ void add_pack_table(CLI::App& data_command) {
 void add_inspect(CLI::App& data_command) {
   auto* command = data_command.add_subcommand(
       "inspect",
-      "Print shapes, duplicates, distinct layout rows, run times and the noise ceiling of each group; of files of "
-      "tuning records (JSON lines, plain or gzip) workloads, errors, costs and noise");
+      "Print shapes, duplicates, distinct layout rows, run times and the noise ceiling of each group; "
+      "of files of tuning records (JSON lines, plain or gzip) workloads, errors, costs and noise");
   const auto arguments = std::make_shared<InspectArguments>();
   needed_option(*command, "files", arguments->files, "Files, folders, globs, collections or tuning records", "FILE");
   checked_option(*command, "--format", arguments->format,

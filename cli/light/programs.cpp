@@ -119,9 +119,9 @@ void require_address_space() {
   const uint64_t least = least_address_space(kFullProgramBytes, environ), limit = address_space_limit();
   if (limit >= least) return;
   throw Error(kOutOfMemory,
-              fmt::format("out of memory: a process may have {} KiB of address space (ulimit -v), expected at least "
-                          "{}: LibTorch does not fit, with 128 MiB for each thread of OpenBLAS; raise the limit "
-                          "(ulimit -v unlimited), set OMP_NUM_THREADS=1, or ask for a batch job",
+              fmt::format("out of memory: a process may have {} KiB of address space (ulimit -v), "
+                          "expected at least {}: LibTorch does not fit, with 128 MiB for each thread of OpenBLAS; "
+                          "raise the limit (ulimit -v unlimited), set OMP_NUM_THREADS=1, or ask for a batch job",
                           limit >> 10, least >> 10));
 }
 
@@ -158,8 +158,8 @@ void exec_program(Program self, Program program, char** argv) {
         "this build has no board and no reports: the libraries of their pages were missing. In the source folder, "
         "tools/install-deps.sh --board installs them; then build again (cmake --preset release && cmake --build "
         "--preset release). Everything that it shows is also in foretime status, leaderboard, log and history");
-  throw Error(kInternal, fmt::format("{} does not start. Build it (cmake --build build/release), or install Foretime "
-                                     "again (cmake --install build/release). Tried{}",
+  throw Error(kInternal, fmt::format("{} does not start. Build it (cmake --build build/release), "
+                                     "or install Foretime again (cmake --install build/release). Tried{}",
                                      name_of(program), tried));
 }
 

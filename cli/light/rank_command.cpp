@@ -31,8 +31,8 @@ void check_format(const RankArguments& arguments) {
                                  arguments.collection);
   if (arguments.top > 0 && submission)
     throw configs::SettingsError(
-        "--top {}: a submission has the number of candidates that the contest requires; leave it out, or use --format "
-        "csv or json",
+        "--top {}: a submission has the number of candidates that the contest requires; "
+        "leave it out, or use --format csv or json",
         arguments.top);
 }
 
@@ -106,8 +106,8 @@ void add_rank_command(CLI::App& app, const CheckpointRanker& checkpoint_ranker) 
   needed_option(*command, "model", arguments->model,
                 "a bundle (foretime export), a run directory (its best checkpoint) or one checkpoint folder", "MODEL");
   needed_option(*command, "files", arguments->files,
-                "graph files, folders, globs or packed collections; of programs also files of tuning records or of "
-                "save_json text",
+                "graph files, folders, globs or packed collections; "
+                "of programs also files of tuning records or of save_json text",
                 "FILE");
   command
       ->add_option("--ensemble", arguments->ensemble,
@@ -124,8 +124,8 @@ void add_rank_command(CLI::App& app, const CheckpointRanker& checkpoint_ranker) 
   checked_option(*command, "--top", arguments->top, "csv, json: the fastest so many of each group; 0: all",
                  Least::zero);
   typed_option(*command, "--candidates", arguments->candidates,
-               "layout and tile models: rank these configurations of the graph in FILE, not those in it; .json or "
-               ".npz, see docs/how-to/rank-xla-layouts.md",
+               "layout and tile models: rank these configurations of the graph in FILE, not those in it; "
+               ".json or .npz, see docs/how-to/rank-xla-layouts.md",
                "FILE");
   add_dags_option(*command, arguments->dags,
                   "the compute DAGs of the records' workloads, plain or gzip, see docs/explanations/schedules.md");

@@ -170,8 +170,8 @@ MeasuredTarget measure_target(const TargetArguments& arguments) {
   json["copy_gb_s"] = copies;
   if (caches.l3 && 2 * smallest < 4 * *caches.l3)
     target.warnings.push_back(
-        fmt::format("copies are of {} MiB, and the last cache has {} MiB: this may be its bandwidth; a larger "
-                    "--copy-mib measures memory",
+        fmt::format("copies are of {} MiB, and the last cache has {} MiB: "
+                    "this may be its bandwidth; a larger --copy-mib measures memory",
                     smallest / kMib, *caches.l3 / kMib));
   if (others) {
     const double passed = steady_seconds() - begin;

@@ -75,8 +75,8 @@ std::vector<std::string> named_files(const std::vector<std::string>& files) {
 void expect_dags(const std::string& dags, const std::string& file) {
   if (dags.empty())
     throw configs::SettingsError(
-        "{}: tuning records hold schedules without programs; give --dags FILE, the compute DAGs of their workloads "
-        "(docs/explanations/schedules.md)",
+        "{}: tuning records hold schedules without programs; "
+        "give --dags FILE, the compute DAGs of their workloads (docs/explanations/schedules.md)",
         file);
 }
 

@@ -61,8 +61,8 @@ void require_address_space(int, char**, char** environment) {
   std::array<char, 300> text{};
   const int size = std::snprintf(
       text.data(), text.size(),
-      "foretime: out of memory: a process may have %llu KiB of address space (ulimit -v), expected at least %llu: 128 "
-      "MiB for each thread of OpenBLAS; raise the limit (ulimit -v unlimited), or set OMP_NUM_THREADS=1\n",
+      "foretime: out of memory: a process may have %llu KiB of address space (ulimit -v), expected at least %llu: "
+      "128 MiB for each thread of OpenBLAS; raise the limit (ulimit -v unlimited), or set OMP_NUM_THREADS=1\n",
       static_cast<unsigned long long>(limit >> 10), static_cast<unsigned long long>(least >> 10));
   [[maybe_unused]] const auto written = ::write(STDERR_FILENO, text.data(), size);
   ::_exit(kOutOfMemory);

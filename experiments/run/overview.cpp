@@ -89,8 +89,8 @@ Submission make_submission(const Results& results, const std::vector<Trial>& tri
     const auto collection = collections.empty() ? experiment.submission : collections[group.name];
     if (collection.empty())
       throw DataError(
-          "{}: the path of its file names no collection of TpuGraphs, expected one such as …/layout/xla/default/…; or "
-          "name the collection in place of by_name",
+          "{}: the path of its file names no collection of TpuGraphs, expected one such as …/layout/xla/default/…; "
+          "or name the collection in place of by_name",
           group.name);
     const auto line = submission_line(collection, as_evaluation(group));
     submission.lines.emplace_back(line.substr(0, line.rfind(',')), line);

@@ -360,8 +360,8 @@ TrialState TrialStates::find(const ExperimentEntry& entry, const Trial& trial, b
   state.stale = !differences.empty();
   if (state.stale && !overwrite)
     throw configs::SettingsError(
-        "{}: holds a trial with other settings:{}\ngive another folder with --out, or repeat such trials with "
-        "--overwrite",
+        "{}: holds a trial with other settings:{}\n"
+        "give another folder with --out, or repeat such trials with --overwrite",
         trial.folder.string(), differences);
   return state;
 }

@@ -83,8 +83,8 @@ class Reader {
     const auto rest = bytes_.substr(kLengthBytes);
     if (length > rest.size() || length > kLargestHeader)
       fail(
-          "not a safetensors file, as bundles are, or truncated: header length {}, expected at most {} (the bytes "
-          "after it) and {}",
+          "not a safetensors file, as bundles are, or truncated: "
+          "header length {}, expected at most {} (the bytes after it) and {}",
           length, rest.size(), kLargestHeader);
     data_ = rest.substr(length);
     const auto text = rest.substr(0, length);

@@ -77,8 +77,8 @@ namespace detail {
 void check_items(int64_t items) {
   if (items > std::numeric_limits<int>::max())
     throw models::ModelError(
-        "a batch of {} numbers in one tensor, expected fewer than 2^31: lower sampler.groups_per_batch or "
-        "sampler.candidates_per_group",
+        "a batch of {} numbers in one tensor, expected fewer than 2^31: "
+        "lower sampler.groups_per_batch or sampler.candidates_per_group",
         items);
 }
 

@@ -125,8 +125,8 @@ LongRows PlanConverter::long_rows(const std::vector<int64_t>& row_ptr) {
   if (!gpu::uses_gpu_kernels(options_.device)) return {};
   if (row_ptr.back() > std::numeric_limits<int32_t>::max())
     throw ModelError(
-        "message plan: a matrix of {} entries, expected fewer than 2^31 on a GPU: lower sampler.groups_per_batch or "
-        "sampler.candidates_per_group",
+        "message plan: a matrix of {} entries, expected fewer than 2^31 on a GPU: "
+        "lower sampler.groups_per_batch or sampler.candidates_per_group",
         row_ptr.back());
   std::vector<int32_t> rows, piece_ptr = {0}, piece_rows;
   for (size_t r = 0; r + 1 < row_ptr.size(); ++r) {

@@ -114,8 +114,8 @@ Listener Listener::on_loopback(const std::string& address, uint16_t port) {
   }
   if (!loopback)
     throw configs::SettingsError(
-        "--address: {}: expected a loopback address, 127.0.0.1 or ::1: the server has no user accounts and only serves "
-        "this machine",
+        "--address: {}: expected a loopback address, 127.0.0.1 or ::1: "
+        "the server has no user accounts and only serves this machine",
         address);
   const auto name_of = [&](int number) {
     return storage.ss_family == AF_INET6 ? fmt::format("http://[{}]:{}", address, number)
