@@ -64,8 +64,8 @@ std::string text_of_error(const std::exception& error) {
   if (!is_out_of_memory(error) || dynamic_cast<const Error*>(&error) != nullptr) return std::string(text);
   return fmt::format(
       "out of memory: {}; a training needs less with sampler.max_segment_nodes, smaller sampler.groups_per_batch, "
-      "sampler.candidates_per_group and trainer.eval_states, and fewer ranks on this machine; or allow more (ulimit "
-      "-v, memory of the batch job)",
+      "sampler.candidates_per_group and trainer.eval_states, and fewer ranks on this machine; "
+      "or allow more (ulimit -v, memory of the batch job)",
       text.substr(0, text.find('\n')));
 }
 

@@ -59,8 +59,8 @@ void end_process(const Slot& slot) {
   const bool cut = same ? static_cast<uint64_t>(now.st_size) < slot.last : there || errno == ENOENT;
   say("foretime: ");
   say(slot.path.c_str());
-  say(!cut   ? ": its storage failed while it was read (an I/O error, or a stale handle); the same command may work "
-               "later\n"
+  say(!cut   ? ": its storage failed while it was read (an I/O error, or a stale handle); "
+               "the same command may work later\n"
       : same ? ": was cut while it was read, expected a file that does not change; start again with the whole file\n"
              : ": was cut and replaced while it was read, expected a file that does not change; start again\n");
   ::_exit(cut ? kData : kStorage);

@@ -85,7 +85,7 @@ def main():
     parser.add_argument("--check", action="store_true")
     options = parser.parse_args()
     os.environ["FORETIME_LIBRARY"] = str(options.library.resolve())
-    sys.path.insert(0, str(ROOT / "inference" / "python"))
+    sys.path.insert(0, str(ROOT / "python"))
     import foretime
 
     bundles, count = options.bundles, options.count

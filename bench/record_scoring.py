@@ -17,7 +17,7 @@ from common import options_of
 os.environ.setdefault("TVM_NUM_THREADS", "1")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT / "tools" / "tuner"), str(ROOT / "inference" / "python")]
+sys.path[:0] = [str(ROOT / "tools" / "tuner"), str(ROOT / "python")]
 
 
 def best_of(rounds, work):

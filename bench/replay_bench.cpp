@@ -17,12 +17,12 @@
 #include "bench/bench.h"
 #include "data/frontends/ansor/dag/compute_dag.h"
 #include "data/frontends/ansor/dag/dag_table.h"
-#include "data/frontends/ansor/features/nest_statements.h"
-#include "data/frontends/ansor/features/store_features.h"
 #include "data/frontends/ansor/records/record_reader.h"
+#include "data/frontends/ansor/replay/nest_statements.h"
 #include "data/frontends/ansor/replay/replay.h"
 #include "data/frontends/loops/loop_graph.h"
 #include "data/frontends/loops/nest_program.h"
+#include "models/baselines/store_features/store_features.h"
 
 namespace {
 
@@ -51,7 +51,7 @@ void run(const std::string& records, const std::string& dags, int64_t most) {
   NestProgram reader_of_nests;
   LoopProgram program;
   const auto graphs = make_program_graphs(configs::Representation::loops, Hardware{});
-  StoreFeatures features;
+  models::StoreFeatures features;
   std::vector<float> rows;
   Replayer replayer;
   TuningRecord record;
@@ -104,7 +104,7 @@ void run(const std::string& records, const std::string& dags, int64_t most) {
     const auto find_features = [&] {
       rows.clear();
       stores += features.extract(nest, record.hardware.cache_line_bytes, rows);
-      sort_store_features(rows);
+      models::sort_store_features(rows);
     };
     const auto drop_graphs = [&] {
       held = 0;

@@ -4,8 +4,8 @@
 #include "base/message.h"
 #include "base/output_target.h"
 #include "base/terminal.h"
+#include "cli/command_line/model_commands.h"
 #include "cli/job_channel.h"
-#include "cli/model_commands.h"
 #include "comm/communicator.h"
 #include "configs/load.h"
 #include "worker/evaluation/evaluation_run.h"
@@ -99,8 +99,8 @@ void check_files(const EvaluateArguments& options) {
     if (options.files.empty()) continue;
     if (of_training)
       throw configs::SettingsError(
-          "--set {}: found files as well, which are evaluated whole, as a test set, regardless of this setting; leave "
-          "it out, or leave out the files to evaluate the sets of the run",
+          "--set {}: found files as well, which are evaluated whole, as a test set, regardless of this setting; "
+          "leave it out, or leave out the files to evaluate the sets of the run",
           key);
     if (replaced)
       throw configs::SettingsError(
@@ -137,8 +137,8 @@ void evaluate(const EvaluateArguments& options) {
           sets = {"valid", "test"};
           if (comm.rank() == 0)
             print_message(
-                "foretime: skips the held-out candidates: a member was trained on them, with another trainer.seed or a "
-                "smaller data.holdout\n");
+                "foretime: skips the held-out candidates: "
+                "a member was trained on them, with another trainer.seed or a smaller data.holdout\n");
         }
         const auto found = evaluate_all(std::move(members), settings, sets, comm, device, channel.scored());
         if (comm.rank() != 0) return;

@@ -8,8 +8,8 @@
 #include "base/foreign_file.h"
 #include "base/message.h"
 #include "base/output_target.h"
+#include "cli/command_line/model_commands.h"
 #include "cli/jobs/queue_access.h"
-#include "cli/model_commands.h"
 #include "configs/load.h"
 #include "coordinator/best_checkpoint.h"
 #include "coordinator/checkpoint_store.h"
@@ -92,8 +92,8 @@ std::string format_of(const ExportArguments& options) {
   const bool known = extension.empty() || named != "checkpoint";
   if (options.format == "auto" && !known)
     throw configs::SettingsError(
-        "{}: found the extension {}, expected NAME.foretime (a bundle), NAME.pt (TorchScript), or a name without "
-        "extension (a folder with a checkpoint; --format checkpoint for one of this name)",
+        "{}: found the extension {}, expected NAME.foretime (a bundle), NAME.pt (TorchScript), "
+        "or a name without extension (a folder with a checkpoint; --format checkpoint for one of this name)",
         options.out, extension);
   if (options.format != "auto" && options.format != named && !extension.empty() && known)
     throw configs::SettingsError("{}: --format {} does not write {} files; give another name, or leave --format out",

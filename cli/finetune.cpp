@@ -11,8 +11,8 @@
 #include "base/process.h"
 #include "base/stop_signals.h"
 #include "base/threads.h"
+#include "cli/command_line/model_commands.h"
 #include "cli/job_channel.h"
-#include "cli/model_commands.h"
 #include "comm/backends/factory.h"
 #include "configs/load.h"
 #include "coordinator/checkpoint_store.h"
@@ -90,8 +90,8 @@ void check_measurable(const FinetuneArguments& options, const worker::TuningData
                       const worker::TuningOutcome& outcome) {
   if (options.holdout == 0 || options.take_worse || outcome.measurable()) return;
   throw DataError(
-      "{} of {} new candidates in {} groups were held out, too few to rank: measure more, hold out more, or learn from "
-      "all of them unchecked (--holdout 0)",
+      "{} of {} new candidates in {} groups were held out, too few to rank: "
+      "measure more, hold out more, or learn from all of them unchecked (--holdout 0)",
       fresh.heldout_candidates(), fresh.heldout_candidates() + fresh.training_candidates(),
       fresh.dataset().entries.size());
 }

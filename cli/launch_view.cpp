@@ -112,20 +112,20 @@ void examine_task(const TaskView& task, const SlurmView& slurm, bool alone_on_ho
   const auto where = fmt::format("rank {} on {}", task.rank, task.host);
   if (!slurm.step.empty() && cpus > 0 && cpus < slurm.cpus_per_task) {
     findings.push_back(
-        {fmt::format("{}: {} CPUs for each task were asked for, and {} may be used: srun --cpus-per-task={} (since "
-                     "Slurm 22.05 a step does not take it from its job)",
+        {fmt::format("{}: {} CPUs for each task were asked for, and {} may be used: "
+                     "srun --cpus-per-task={} (since Slurm 22.05 a step does not take it from its job)",
                      where, slurm.cpus_per_task, cpus, slurm.cpus_per_task)});
   } else if (!slurm.step.empty() && alone_on_host && cpus == 1 && task.host_cpus > 1) {
     findings.push_back(
-        {fmt::format("{}: 1 of {} CPUs may be used, also by an agent for all of its jobs: srun --cpus-per-task={}, or "
-                     "--cpu-bind=none",
+        {fmt::format("{}: 1 of {} CPUs may be used, also by an agent for all of its jobs: "
+                     "srun --cpus-per-task={}, or --cpu-bind=none",
                      where, task.host_cpus, task.host_cpus)});
   }
   if (task.limits.cpus > 0 && task.limits.cpus < cpus) {
     const auto whole = std::max<int64_t>(1, task.limits.cpus);
     findings.push_back(
-        {fmt::format("{}: {:.1f} of the {} CPUs that are seen may be used, by a quota: foretime agent --cpus {}, or "
-                     "trainer.threads={}",
+        {fmt::format("{}: {:.1f} of the {} CPUs that are seen may be used, by a quota: "
+                     "foretime agent --cpus {}, or trainer.threads={}",
                      where, task.limits.cpus, cpus, whole, whole)});
   }
   if (task.openmp_threads > cpus && cpus > 0)
@@ -134,8 +134,8 @@ void examine_task(const TaskView& task, const SlurmView& slurm, bool alone_on_ho
   if (!slurm.job.empty() && task.gpus.empty()) {
     if (!slurm.gpus.empty()) {
       findings.push_back(
-          {fmt::format("{}: Slurm gives this job GPUs ({}), and none can be used: is LibTorch built with CUDA? else "
-                       "--gpus-per-task=1",
+          {fmt::format("{}: Slurm gives this job GPUs ({}), and none can be used: "
+                       "is LibTorch built with CUDA? else --gpus-per-task=1",
                        where, slurm.gpus)});
     } else if (task.host_gpus > 0) {
       findings.push_back({fmt::format("{}: the node has {}, and this job none: --gpus-per-task=1", where,
@@ -272,8 +272,8 @@ std::vector<LaunchFinding> examine_launch(const SlurmView& slurm, const std::vec
   }
   if (!slurm.job.empty() && slurm.step.empty() && slurm.tasks > 1 && tasks.size() == 1)
     findings.push_back(
-        {fmt::format("what is started here without srun or mpirun runs once, on {}: a training over all tasks is srun "
-                     "--mpi=pmix foretime train …",
+        {fmt::format("what is started here without srun or mpirun runs once, on {}: "
+                     "a training over all tasks is srun --mpi=pmix foretime train …",
                      tasks.front().host)});
   std::map<std::string, std::vector<const TaskView*>> hosts;
   for (const auto& task : tasks) hosts[task.host].push_back(&task);

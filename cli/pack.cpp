@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "base/threads.h"
-#include "cli/data_command.h"
+#include "cli/light/data_command.h"
 #include "comm/communicator.h"
 #include "configs/load.h"
 #include "coordinator/packing.h"

@@ -1,4 +1,4 @@
-#include "cli/rank_command.h"
+#include "cli/light/rank_command.h"
 #include "configs/settings_error.h"
 #include "coordinator/best_checkpoint.h"
 #include "data/dataset/table_pack.h"

@@ -10,9 +10,9 @@
 #include "base/duration.h"
 #include "base/message.h"
 #include "base/terminal.h"
+#include "cli/command_line/model_commands.h"
 #include "cli/job_channel.h"
 #include "cli/launch_view.h"
-#include "cli/model_commands.h"
 #include "comm/communicator.h"
 #include "configs/load.h"
 #include "configs/metrics.h"
@@ -64,8 +64,8 @@ void warn_of_idle_tasks() {
   const auto slurm = view_of_slurm([](const char* name) -> const char* { return std::getenv(name); });
   if (!slurm.job.empty() && slurm.step.empty() && slurm.tasks > 1)
     print_message(
-        "warning: Slurm job {} has {} tasks, and this training uses one of them; all train with srun --mpi=pmix "
-        "foretime train …\n",
+        "warning: Slurm job {} has {} tasks, and this training uses one of them; "
+        "all train with srun --mpi=pmix foretime train …\n",
         slurm.job, slurm.tasks);
 }
 

@@ -2,12 +2,15 @@
 add_library(foretime_warnings INTERFACE)
 target_compile_options(foretime_warnings INTERFACE -Wall -Wextra $<$<BOOL:${FORETIME_WERROR}>:-Werror>)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-  # What the optimiser believes of inlined library code changes with every release of GCC, and is often wrong: shown, not fatal.
-  target_compile_options(foretime_warnings INTERFACE -Wno-error=array-bounds -Wno-error=stringop-overflow -Wno-error=restrict
+  # What the optimiser believes of inlined library code changes with every release of GCC, and is often wrong: shown,
+  # not fatal.
+  target_compile_options(foretime_warnings INTERFACE -Wno-error=array-bounds -Wno-error=stringop-overflow
+    -Wno-error=restrict
                          -Wno-error=free-nonheap-object -Wno-error=maybe-uninitialized)
 endif()
 
-# Release keeps line numbers out of the way of the compile time: no -g. Libraries whose speed counts ask for more (FAST, KERNELS).
+# Release keeps line numbers out of the way of the compile time: no -g. Libraries whose speed counts ask for more (FAST,
+# KERNELS).
 set(CMAKE_CXX_FLAGS_RELEASE "-O1 -DNDEBUG")
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # GCC's garbage collector walks the whole precompiled header each time: it may wait until there is a GB of garbage.
@@ -21,7 +24,8 @@ if(FORETIME_SANITIZE)
 endif()
 
 if(FORETIME_FUZZ)
-  # What AddressSanitizer alone does not see: indices past a vector's size, and memory between its size and its capacity.
+  # What AddressSanitizer alone does not see: indices past a vector's size, and memory between its size and its
+  # capacity.
   add_compile_definitions(_GLIBCXX_ASSERTIONS _GLIBCXX_SANITIZE_VECTOR)
 endif()
 

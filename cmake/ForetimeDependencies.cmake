@@ -33,7 +33,8 @@ find_package(CLI11 REQUIRED)
 pkg_check_modules(xgboost REQUIRED IMPORTED_TARGET xgboost)
 pkg_check_modules(hiredis REQUIRED IMPORTED_TARGET hiredis)
 pkg_check_modules(microhttpd REQUIRED IMPORTED_TARGET libmicrohttpd)
-# It asks for 64-bit file offsets, which 64-bit systems have anyway; a definition more makes the precompiled header unusable.
+# It asks for 64-bit file offsets, which 64-bit systems have anyway; a definition more makes the precompiled header
+# unusable.
 set_target_properties(PkgConfig::hiredis PROPERTIES INTERFACE_COMPILE_OPTIONS "")
 find_package(OpenSSL REQUIRED COMPONENTS Crypto)
 find_package(CURL 7.86 REQUIRED)

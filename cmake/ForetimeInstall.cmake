@@ -1,11 +1,14 @@
-# What `cmake --install` puts where, and the packages that CPack makes of it (tools/package/deb.sh). Components: foretime (programs, settings,
-# samples, documentation, man pages, completions), library, development and python (inference/capi/CMakeLists.txt).
+# What `cmake --install` puts where, and the packages that CPack makes of it (tools/package/deb.sh). Components:
+# foretime (programs, settings, samples, documentation, man pages, completions), library and development
+# (inference/capi/CMakeLists.txt), and python (python/CMakeLists.txt).
 include(GNUInstallDirs)
 set(share ${CMAKE_INSTALL_DATADIR}/foretime)
 install(TARGETS foretime_cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT foretime)
-install(TARGETS foretime_core foretime_experiment foretime_serve RUNTIME DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/foretime COMPONENT foretime)
+install(TARGETS foretime_core foretime_experiment foretime_serve RUNTIME
+  DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/foretime COMPONENT foretime)
 install(DIRECTORY examples samples DESTINATION ${share} COMPONENT foretime
-        PATTERN *.sbatch PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE GROUP_READ GROUP_EXECUTE WORLD_READ WORLD_EXECUTE)
+        PATTERN *.sbatch PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE GROUP_READ GROUP_EXECUTE WORLD_READ
+          WORLD_EXECUTE)
 install(DIRECTORY configs DESTINATION ${share} COMPONENT foretime FILES_MATCHING PATTERN *.yaml PATTERN *.json)
 install(DIRECTORY docs/ DESTINATION ${CMAKE_INSTALL_DOCDIR}/docs COMPONENT foretime)
 install(FILES README.md CHANGELOG.md ARCHITECTURE.md LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT foretime)

@@ -28,32 +28,32 @@ function(foretime_unity name parts)
   endif()
 endfunction()
 
-# All sources in FOLDERS ("." for the folder of the CMake file) but EXCEPT, and SOURCES.
-function(foretime_sources result)
-  cmake_parse_arguments(arg "" "" "FOLDERS;EXCEPT;SOURCES" ${ARGN})
+# All files PATTERN in FOLDERS ("." for the folder of the CMake file), and SOURCES.
+function(foretime_sources result pattern)
+  cmake_parse_arguments(arg "" "" "FOLDERS;SOURCES" ${ARGN})
   set(sources)
   foreach(folder IN LISTS arg_FOLDERS)
-    file(GLOB found CONFIGURE_DEPENDS RELATIVE ${CMAKE_CURRENT_SOURCE_DIR} ${folder}/*.cpp)
+    file(GLOB found CONFIGURE_DEPENDS RELATIVE ${CMAKE_CURRENT_SOURCE_DIR} ${folder}/${pattern})
     list(APPEND sources ${found})
   endforeach()
-  list(REMOVE_ITEM sources "" ${arg_EXCEPT})
   set(${result} ${sources} ${arg_SOURCES} PARENT_SCOPE)
 endfunction()
 
-# foretime_library(NAME [TORCH] [FAST | KERNELS] [PARTS n] [FOLDERS ...] [EXCEPT ...] [SOURCES ...] LINK ...): a library of all sources in FOLDERS
-# ("." for the folder of the CMake file) but EXCEPT, and of SOURCES; headers are included from the project's root. TORCH:
-# the sources include LibTorch. FAST: reading, packing and scoring wait for it (-O2); KERNELS: loops over numbers that are
-# worth vectorising (-O3).
+# foretime_library(NAME [TORCH] [FAST | KERNELS] [PARTS n] [FOLDERS ...] [SOURCES ...] LINK ...): a library of all
+# sources in FOLDERS ("." for the folder of the CMake file), and of SOURCES; headers are included from the project's
+# root. TORCH: the sources include LibTorch. FAST: reading, packing and scoring wait for it (-O2); KERNELS: loops over
+# numbers that are worth vectorising (-O3).
 function(foretime_library name)
-  cmake_parse_arguments(arg "TORCH;FAST;KERNELS" "PARTS" "FOLDERS;EXCEPT;SOURCES;LINK" ${ARGN})
-  foretime_sources(sources FOLDERS ${arg_FOLDERS} EXCEPT ${arg_EXCEPT} SOURCES ${arg_SOURCES})
+  cmake_parse_arguments(arg "TORCH;FAST;KERNELS" "PARTS" "FOLDERS;SOURCES;LINK" ${ARGN})
+  foretime_sources(sources *.cpp FOLDERS ${arg_FOLDERS} SOURCES ${arg_SOURCES})
   add_library(${name} STATIC ${sources})
   target_include_directories(${name} PUBLIC ${PROJECT_SOURCE_DIR})
   target_link_libraries(${name} PUBLIC ${arg_LINK} PRIVATE foretime_warnings)
   if(arg_TORCH)
     target_link_libraries(${name} PUBLIC foretime_torch)
     # GCC 13 and later have options for processors that depend on -O, and refuse a header compiled with others.
-    if(NOT ((arg_FAST OR arg_KERNELS) AND CMAKE_CXX_COMPILER_ID STREQUAL GNU AND CMAKE_CXX_COMPILER_VERSION VERSION_GREATER_EQUAL 13))
+    if(NOT ((arg_FAST OR arg_KERNELS) AND CMAKE_CXX_COMPILER_ID STREQUAL GNU AND CMAKE_CXX_COMPILER_VERSION
+      VERSION_GREATER_EQUAL 13))
       target_precompile_headers(${name} REUSE_FROM foretime_torch_pch)
     endif()
   endif()
@@ -68,12 +68,12 @@ function(foretime_library name)
   foretime_unity(${name} ${arg_PARTS})
 endfunction()
 
-# foretime_test(NAME [TORCH] [WAITS] [FOLDERS ...] [EXCEPT ...] [SOURCES ...] LINK ...): a GoogleTest
-# binary, one ctest entry per binary. ctest counts halves of a core: a test that computes takes two. WAITS: it waits for
-# processes and clocks for most of its time, and takes one, as tests of programs do.
+# foretime_test(NAME [TORCH] [WAITS] [FOLDERS ...] [SOURCES ...] LINK ...): a GoogleTest binary of all *_test.cpp in
+# FOLDERS, and of SOURCES; one ctest entry per binary. ctest counts halves of a core: a test that computes takes two.
+# WAITS: it waits for processes and clocks for most of its time, and takes one, as tests of programs do.
 function(foretime_test name)
-  cmake_parse_arguments(arg "TORCH;WAITS" "" "FOLDERS;EXCEPT;SOURCES;LINK" ${ARGN})
-  foretime_sources(sources FOLDERS ${arg_FOLDERS} EXCEPT ${arg_EXCEPT} SOURCES ${arg_SOURCES})
+  cmake_parse_arguments(arg "TORCH;WAITS" "" "FOLDERS;SOURCES;LINK" ${ARGN})
+  foretime_sources(sources *_test.cpp FOLDERS ${arg_FOLDERS} SOURCES ${arg_SOURCES})
   add_executable(${name} ${sources})
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR})
   target_link_libraries(${name} PRIVATE ${arg_LINK} foretime_golden foretime_warnings GTest::gtest GTest::gmock GTest::gtest_main)
@@ -87,4 +87,19 @@ function(foretime_test name)
   if(NOT arg_WAITS)
     set_tests_properties(${name} PROPERTIES PROCESSORS 2)
   endif()
+endfunction()
+
+# foretime_python_tests(PREFIX [VARIABLE=VALUE ...]): one ctest entry PREFIXtopic for each topic_test.py in the folder
+# of the CMake file, with these variables in its environment. Sets foretime_python_test_names.
+function(foretime_python_tests prefix)
+  set(names)
+  file(GLOB files CONFIGURE_DEPENDS RELATIVE ${CMAKE_CURRENT_SOURCE_DIR} *_test.py)
+  foreach(file IN LISTS files)
+    string(REGEX REPLACE "_test\\.py$" "" topic ${file})
+    add_test(NAME ${prefix}${topic} COMMAND ${FORETIME_SYSTEM_PYTHON} -m unittest -v ${topic}_test
+             WORKING_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR})
+    list(APPEND names ${prefix}${topic})
+  endforeach()
+  set_tests_properties(${names} PROPERTIES ENVIRONMENT "${ARGN};PYTHONDONTWRITEBYTECODE=1")
+  set(foretime_python_test_names ${names} PARENT_SCOPE)
 endfunction()

@@ -5,7 +5,8 @@ find_package(OpenMP REQUIRED COMPONENTS CXX)
 
 # Both kinds compile, and only linking would fail, with a page of undefined symbols.
 if("${TORCH_CXX_FLAGS}" MATCHES "_GLIBCXX_USE_CXX11_ABI=0")
-  message(FATAL_ERROR "LibTorch ${Torch_VERSION} in ${Torch_DIR} has GCC's C++ ABI of before 2015 (_GLIBCXX_USE_CXX11_ABI=0), and the "
+  message(FATAL_ERROR
+    "LibTorch ${Torch_VERSION} in ${Torch_DIR} has GCC's C++ ABI of before 2015 (_GLIBCXX_USE_CXX11_ABI=0), and the "
     "system's fmt and yaml-cpp have the present one, so no program could be linked with both. Expected a LibTorch with the present "
     "ABI: Python's wheels of torch 2.7 and later, the archives libtorch-cxx11-abi-*, or Debian's libtorch-dev.")
 endif()
@@ -29,7 +30,8 @@ if(FORETIME_NCCL)
   if(NCCL_FOUND)
     set(FORETIME_WITH_NCCL ON)
   elseif(FORETIME_WITH_CUDA)
-    message(WARNING "LibTorch has CUDA, but NCCL 2.14 or later was not found: ranks on GPUs would exchange gradients by MPI, through "
+    message(WARNING
+      "LibTorch has CUDA, but NCCL 2.14 or later was not found: ranks on GPUs would exchange gradients by MPI, through "
       "the host's memory. Install nvidia-nccl-cu12 or -cu13 beside Python's torch, or libnccl-dev, or name its folder "
       "(include/nccl.h, lib/libnccl.so.2) with -DNCCL_ROOT=DIR. -DFORETIME_NCCL=OFF does without it on purpose.")
   endif()

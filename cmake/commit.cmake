@@ -1,8 +1,10 @@
-# Writes OUT, a header with the commit of SOURCE, where that has changed: `cmake -DSOURCE=… -DOUT=… -P cmake/commit.cmake` at each build.
+# Writes OUT, a header with the commit of SOURCE, where that has changed: `cmake -DSOURCE=… -DOUT=… -P
+# cmake/commit.cmake` at each build.
 set(commit unknown)
 find_program(git git)
 if(git)
-  execute_process(COMMAND ${git} -C ${SOURCE} show -s --format=%h\ %cs HEAD OUTPUT_VARIABLE found RESULT_VARIABLE failed ERROR_QUIET
+  execute_process(COMMAND ${git} -C ${SOURCE} show -s --format=%h\ %cs HEAD OUTPUT_VARIABLE found RESULT_VARIABLE
+    failed ERROR_QUIET
                   OUTPUT_STRIP_TRAILING_WHITESPACE)
   if(NOT failed)
     set(commit "${found}")

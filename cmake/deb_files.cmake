@@ -1,5 +1,6 @@
 # Before CPack makes the packages: what Debian wants in each, and man pages compressed.
-foreach(component_package IN ITEMS "foretime foretime" "library libforetime1" "development libforetime-dev" "python3 python3-foretime")
+foreach(component_package IN ITEMS "foretime foretime" "library libforetime1" "development libforetime-dev"
+  "python3 python3-foretime")
   string(REPLACE " " ";" words "${component_package}")
   list(GET words 0 component)
   list(GET words 1 package)

@@ -1,6 +1,8 @@
-# At installation: completions and man pages, from the program's own tables. Needs the variables of cmake/ForetimeInstall.cmake.
+# At installation: completions and man pages, from the program's own tables. Needs the variables of
+# cmake/ForetimeInstall.cmake.
 set(prefix "$ENV{DESTDIR}${CMAKE_INSTALL_PREFIX}")
-foreach(shell_file IN ITEMS "bash bash-completion/completions/foretime" "zsh zsh/site-functions/_foretime" "fish fish/vendor_completions.d/foretime.fish")
+foreach(shell_file IN ITEMS "bash bash-completion/completions/foretime" "zsh zsh/site-functions/_foretime"
+  "fish fish/vendor_completions.d/foretime.fish")
   string(REPLACE " " ";" words "${shell_file}")
   list(GET words 0 shell)
   list(GET words 1 file)
@@ -9,7 +11,8 @@ foreach(shell_file IN ITEMS "bash bash-completion/completions/foretime" "zsh zsh
     message(FATAL_ERROR "${program} completion ${shell}: ${code}")
   endif()
   if(shell STREQUAL zsh)  # the first time that it is asked, a file of fpath defines its function and completes as well
-    string(REGEX REPLACE "^autoload[^\n]*\n" "#compdef foretime\nautoload -U +X bashcompinit && bashcompinit\n" script "${script}")
+    string(REGEX REPLACE "^autoload[^\n]*\n" "#compdef foretime\nautoload -U +X bashcompinit && bashcompinit\n" script
+      "${script}")
     string(APPEND script "_bash_complete -o default -F _foretime\n")
   endif()
   message(STATUS "Installing: ${prefix}/${data_in_prefix}/${file}")

@@ -57,8 +57,8 @@ std::string find_pruning_conflict(const Settings& s) {
   return first_conflict(s, {{prunes && s.data.format != DataFormat::layout, "data.prune_hops", "data.format",
                              "only layout graphs have configurable nodes to stay near; set it to -1"},
                             {prunes && s.shard.max_rank_bytes > 0, "data.prune_hops", "shard.max_rank_bytes",
-                             "parts are counted from headers, which do not tell how many nodes pruning leaves; set one "
-                             "of them to its default"}});
+                             "parts are counted from headers, which do not tell how many nodes pruning leaves; "
+                             "set one of them to its default"}});
 }
 
 std::string find_conflict(const Settings& s) {
@@ -115,14 +115,14 @@ std::string find_conflict(const Settings& s) {
            {always_resident && m.sharing == StateSharing::none, "sampler.resident_plans", "model.sharing",
             "without shared states each candidate has its own; set it to auto, or the other to states"},
            {s.segments.finetune_steps > 0 && !segments, "segments.finetune_steps", "sampler.max_segment_nodes",
-            "whole graphs are trained as they are evaluated; set sampler.max_segment_nodes, or segments.finetune_steps "
-            "to 0"},
+            "whole graphs are trained as they are evaluated; "
+            "set sampler.max_segment_nodes, or segments.finetune_steps to 0"},
            {s.segments.finetune_steps >= s.trainer.steps, "segments.finetune_steps", "trainer.steps",
             "expected fewer, because the steps before train the whole model"},
            {segments && s.segments.stale == Stale::full_forward && s.shard.max_rank_bytes > 0, "segments.stale",
             "shard.max_rank_bytes",
-            "a pass over the whole graph needs it on one rank; set segments.stale to scores or pools, or "
-            "shard.max_rank_bytes to 0"}});
+            "a pass over the whole graph needs it on one rank; "
+            "set segments.stale to scores or pools, or shard.max_rank_bytes to 0"}});
       !conflict.empty())
     return conflict;
   const int64_t before = s.averaging.start * s.trainer.steps;

@@ -70,8 +70,8 @@ MachineFile parse_machine_file(const std::string& yaml, const std::string& origi
     throw SettingsError("{}: name: '{}' has a blank, which -model= of a TVM target cannot have", origin, machine.name);
   if (!described)
     throw SettingsError(
-        "{}: hardware: missing, expected vector_bytes, caches and other properties of the machine (foretime target "
-        "measure writes it)",
+        "{}: hardware: missing, expected vector_bytes, "
+        "caches and other properties of the machine (foretime target measure writes it)",
         origin);
   machine.hardware = hardware;
   return machine;

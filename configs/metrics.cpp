@@ -72,8 +72,8 @@ std::string find_metric_conflict(const Settings& s, bool needed) {
   if (const auto fault = metric_name_fault(trainer.metric); !fault.empty()) return "trainer.metric: " + fault;
   const auto& info = *metrics::find_metric(trainer.metric);
   if (info.of_predictions && !predicts_runtimes(s.loss))
-    return conflict(s, fmt::format("a model trained with loss.type {} ranks and predicts no run times; set "
-                                   "loss.huber_weight above 0, or choose a metric such as {}/kendall_tau",
+    return conflict(s, fmt::format("a model trained with loss.type {} ranks and predicts no run times; "
+                                   "set loss.huber_weight above 0, or choose a metric such as {}/kendall_tau",
                                    word_of(s.loss.type), set_of(trainer.metric)));
   if (info.name == "contest_score" && s.data.format == DataFormat::programs)
     return conflict(

@@ -30,40 +30,40 @@ STRUCT(HardwareSettings) {
 STRUCT(DataSettings) {
   CHOICE(DataFormat, format, layout, "how the program graphs are stored");
   CHOICE(Representation, representation, ast,
-         "programs: what a tensor program's graph is: its syntax tree, its loops and accesses, or one node with its "
-         "context relation features");
+         "programs: what a tensor program's graph is: "
+         "its syntax tree, its loops and accesses, or one node with its context relation features");
   FIELD(std::string, root, ".", not_empty(),
         "folder where relative patterns start; relative itself to the working folder");
   FIELD(Strings, train, {}, anything, "groups to train on: files, folders, globs or packed collections");
   FIELD(Strings, valid, {}, anything, "groups that choose the best checkpoint, named as in train");
   FIELD(Strings, test, {}, anything, "groups that are reported once, at the end, named as in train");
   CHOICE(Overlap, overlap, refuse,
-         "what becomes of a run that trains on groups of valid or of test, told by their contents: it is refused, or "
-         "warned of");
+         "what becomes of a run that trains on groups of valid or of test, told by their contents: "
+         "it is refused, or warned of");
   FIELD(std::string, eval_indices, "", anything,
         "JSON file with TpuGraphs' official validation candidates; empty: all candidates");
   FIELD(std::string, node_type_vectors, "", anything,
-        "model.node_types.vectors fasttext: file of vectors in FastText's text form (.vec); empty: they are trained on "
-        "the training groups when training starts");
+        "model.node_types.vectors fasttext: file of vectors in FastText's text form (.vec); "
+        "empty: they are trained on the training groups when training starts");
   FIELD(double, holdout, 0.0, from_to_below(0, 1),
         "fraction of each training group's distinct configurations that is kept for evaluation");
   FIELD(int64_t, max_eval_candidates, 1000, at_least(0),
         "largest number of candidates evaluated in a group; 0: all; groups without run times are ranked as a whole");
   FIELD(double, train_fraction, 1.0, above_up_to(0, 1), "fraction of the remaining training candidates that is used");
   CHOICE(Duplicates, duplicates, keep,
-         "training candidates of one configuration: keep all, the first alone, or the first with the mean run time of "
-         "all; what is evaluated stays as it is");
+         "training candidates of one configuration: "
+         "keep all, the first alone, or the first with the mean run time of all; what is evaluated stays as it is");
   FIELD(int64_t, prune_hops, -1, at_least(-1),
-        "layout: nodes that are more edges away from every configurable node, in whatever direction, are cut away in "
-        "training, evaluation and ranking; -1: none");
+        "layout: nodes that are more edges away from every configurable node, "
+        "in whatever direction, are cut away in training, evaluation and ranking; -1: none");
   FIELD(int64_t, read_threads, 2, at_least(0),
         "threads of each rank that open groups before they are drawn; 0: each is opened when it is needed");
   FIELD(Strings, allowed_roots, {}, anything,
-        "folders, relative to the working folder, outside of which no data file is read, symbolic links resolved; "
-        "empty: anywhere");
+        "folders, relative to the working folder, "
+        "outside of which no data file is read, symbolic links resolved; empty: anywhere");
   FIELD(Strings, targets, {}, anything,
-        "files of `foretime target measure`, relative to data.root: the machines that tuning records name by -model= "
-        "in their targets; a bundle keeps what they say");
+        "files of `foretime target measure`, relative to data.root: "
+        "the machines that tuning records name by -model= in their targets; a bundle keeps what they say");
   SECTION(HardwareSettings, hardware,
           "The machine that tensor programs were measured on, where columns of loop graphs depend on it.");
 };
@@ -134,8 +134,8 @@ STRUCT(TpgnnSettings) {
 STRUCT(StatementCostSettings) {
   FIELD(std::vector<StatementInput>, inputs,
         (std::vector{StatementInput::loops, StatementInput::accesses, StatementInput::statement}), anything,
-        "what the cost of a statement depends on: its loops, its accesses, the statement itself, or of the latter the "
-        "innermost block alone; and the machine that it runs on");
+        "what the cost of a statement depends on: its loops, its accesses, the statement itself, "
+        "or of the latter the innermost block alone; and the machine that it runs on");
   FIELD(
       bool, roofline, false, anything,
       "what is learned is a correction to the time that arithmetic, accesses and caches allow at best on the machine");
@@ -172,8 +172,8 @@ STRUCT(ModelSettings) {
         "probability that a message is left out in training; sums of the others are scaled up");
   FIELD(bool, residual, true, anything, "each layer gives x + conv(x), as residual_gcn and preactivated_gcn always do");
   CHOICE(Norm, norm, none,
-         "normalisation after each convolution: layer (each state alone), batch (each column over the batch; running "
-         "means in evaluation) or graph (over a candidate's nodes, so that candidates share no states)");
+         "normalisation after each convolution: layer (each state alone), batch (each column over the batch; "
+         "running means in evaluation) or graph (over a candidate's nodes, so that candidates share no states)");
   CHOICE(StateSharing, sharing, states,
          "layout: which node states are computed once: equal ones (states), those that no layout reaches (invariant), "
          "or none; scores are the same");
@@ -181,8 +181,8 @@ STRUCT(ModelSettings) {
   FIELD(bool, candidate_norm, false, anything,
         "the readout's columns are standardised over the candidates of the group that are ranked together");
   FIELD(bool, candidate_attention, false, anything,
-        "the readout gives, beside each column, its softmax over the candidates of the group: scores then depend on "
-        "which candidates are ranked together");
+        "the readout gives, beside each column, its softmax over the candidates of the group: "
+        "scores then depend on which candidates are ranked together");
   FIELD(bool, failure_output, false, anything,
         "programs: the chance that a candidate does not build or run, as a separate output (loss.failure_weight)");
   CHOICE(TileJoin, tile_join, early,
@@ -234,8 +234,8 @@ STRUCT(OptimizerSettings) {
 
 STRUCT(AveragingSettings) {
   CHOICE(AveragingType, type, none,
-         "ema: exponential moving average over the steps, corrected for its beginning; swa: mean of the weights of "
-         "some steps (stochastic weight averaging)");
+         "ema: exponential moving average over the steps, corrected for its beginning; "
+         "swa: mean of the weights of some steps (stochastic weight averaging)");
   FIELD(double, decay, 0.999, from_to_below(0, 1), "ema: weight of the past in each step");
   FIELD(double, start, 0.0, from_to_below(0, 1),
         "fraction of the steps that comes before the first one that counts; swa was published with 0.75");
@@ -250,20 +250,20 @@ STRUCT(SamplerSettings) {
         "samples of one group in an epoch; 0: enough to see each candidate about once");
   FIELD(int64_t, max_segment_nodes, 0, at_least(0), "largest number of nodes of a training segment; 0: whole graphs");
   CHOICE(ResidentPlans, resident_plans, auto_,
-         "whether the states of all candidates of a layout graph are laid out once and computed in each step, instead "
-         "of those of the drawn ones; auto: where that is little more work");
+         "whether the states of all candidates of a layout graph are laid out once and computed in each step, "
+         "instead of those of the drawn ones; auto: where that is little more work");
   FIELD(int64_t, resident_bytes, 2147483648, at_least(0),
         "largest memory of such plans on a rank, where it computes; each graph has an equal share");
   FIELD(int64_t, resident_host_bytes, 4294967296, at_least(0),
-        "pinned memory of the host, about, for those that a GPU has no room for: they go up for each draw. It adds to "
-        "the graphs' shares, on a GPU alone");
+        "pinned memory of the host, about, for those that a GPU has no room for: they go up for each draw. "
+        "It adds to the graphs' shares, on a GPU alone");
 };
 
 STRUCT(SegmentSettings) {
   CHOICE(SegmentMethod, method, contiguous, "how computations of more than sampler.max_segment_nodes nodes are cut");
   CHOICE(Stale, stale, scores,
-         "what replaces the segments of a graph that are not trained: their past scores, their past pools, a forward "
-         "pass over the whole graph without gradient, or nothing");
+         "what replaces the segments of a graph that are not trained: "
+         "their past scores, their past pools, a forward pass over the whole graph without gradient, or nothing");
   FIELD(double, keep_probability, 0.5, between(0, 1),
         "probability that a segment that is not trained counts in a sample; the trained one makes up for the others");
   FIELD(int64_t, refresh_interval, 10, at_least(1),
@@ -325,23 +325,23 @@ STRUCT(CommSettings) {
   CHOICE(Backend, backend, auto_, "auto: single for one rank, nccl where every rank has a GPU, else mpi");
   FIELD(int64_t, bucket_bytes, 1 << 20, at_least(1), "bytes of gradients reduced in one call");
   CHOICE(GradientType, gradient_dtype, float32,
-         "how gradients travel between ranks: bfloat16 takes half the bytes and rounds each rank's gradient and their "
-         "sum, which is made in float32");
+         "how gradients travel between ranks: "
+         "bfloat16 takes half the bytes and rounds each rank's gradient and their sum, which is made in float32");
   FIELD(bool, hierarchical, true, anything,
-        "gradients are summed within hosts, then between them, where hosts have several ranks (mpi); the sums are the "
-        "same either way");
+        "gradients are summed within hosts, then between them, where hosts have several ranks (mpi); "
+        "the sums are the same either way");
   FIELD(double, timeout_seconds, 600.0, above_up_to(0, 1e9),
-        "seconds after which a stuck collective ends the run and names the late ranks; a rank that evaluates is late "
-        "where no score was made for so long");
+        "seconds after which a stuck collective ends the run and names the late ranks; "
+        "a rank that evaluates is late where no score was made for so long");
 };
 
 STRUCT(ShardSettings) {
   FIELD(int64_t, max_rank_bytes, 0, at_least(0),
-        "layout graphs that are estimated to need more memory are cut into parts, which several ranks may hold; 0: no "
-        "limit");
+        "layout graphs that are estimated to need more memory are cut into parts, "
+        "which several ranks may hold; 0: no limit");
   FIELD(double, mix_slack, 0.1, at_least(0),
-        "how much slower steps may become, at the most, so that batches mix graphs of unlike cost; 0: graphs of like "
-        "cost always come together");
+        "how much slower steps may become, at the most, so that batches mix graphs of unlike cost; "
+        "0: graphs of like cost always come together");
 };
 
 STRUCT(RunSettings) {

@@ -141,8 +141,8 @@ void require_run_or_empty_folder(const fs::path& folder) {
   const auto found = std::ranges::find_if(kWritten, [&](const char* name) { return files().exists(folder / name); });
   if (found != kWritten.end() || !own_log)
     throw configs::SettingsError(
-        "{}: exists, but is not a run of Foretime (the first line of its config.yaml would say so); name another "
-        "run.directory",
+        "{}: exists, but is not a run of Foretime "
+        "(the first line of its config.yaml would say so); name another run.directory",
         (folder / (own_log ? *found : kLog)).string());
 }
 
@@ -162,8 +162,8 @@ RunDirectory::RunDirectory(const configs::Settings& settings, DataFingerprints d
     const auto differences = config_differences(configs::settings_of_run(path_), settings);
     if (!differences.empty())
       throw configs::SettingsError(
-          "{}: holds a run with another configuration:{}\nname another run.directory, or set run.overwrite=true to "
-          "start again there",
+          "{}: holds a run with another configuration:{}\n"
+          "name another run.directory, or set run.overwrite=true to start again there",
           path_.string(), differences);
     if (const auto text = read_foreign(path_, "data.json", kMostNoteBytes)) {
       const auto stored = Json::parse(*text, nullptr, false);

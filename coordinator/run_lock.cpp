@@ -86,8 +86,8 @@ bool is_this_process(const std::optional<Holder>& holder) {
     throw DirectoryInUse("{}: another process writes to this run directory; wait for it, or name another run.directory",
                          folder);
   throw DirectoryInUse(
-      "{}: process {} on {} writes to this run directory, since {} UTC ({}); wait for it, end it, or name another "
-      "run.directory",
+      "{}: process {} on {} writes to this run directory, since {} UTC ({}); "
+      "wait for it, end it, or name another run.directory",
       folder, holder->pid, printable(holder->host), printable_utf8(holder->since), lock.filename().string());
 }
 

@@ -206,8 +206,8 @@ class PartReader {
     experiment_.base.run = {};
     if (experiment_.base.data.train.empty() && experiment_.folds.count == 0)
       throw ExperimentError(
-          "{}: data.train: found no files to train on; name the settings (settings: my.yaml) or set data.train under "
-          "overrides",
+          "{}: data.train: found no files to train on; "
+          "name the settings (settings: my.yaml) or set data.train under overrides",
           place());
   }
 

@@ -285,8 +285,8 @@ std::string summary_md(const Results& results) {
     text += fmt::format("Groups were left out in {} folds, each of which trained on the groups of the others. ",
                         experiment.folds.count);
   text +=
-      "± is the sample standard deviation over seeds; ranking metrics are means over groups, errors are means over "
-      "candidates.\n\n";
+      "± is the sample standard deviation over seeds; "
+      "ranking metrics are means over groups, errors are means over candidates.\n\n";
   text += fmt::format("## With {:.4g} % of the training data\n\n{}\n", 100 * results.whole(),
                       markdown(metrics_table(results)));
   if (!results.note.empty()) text += results.note + "\n\n";

@@ -122,8 +122,8 @@ std::vector<Fold> make_folds(const Experiment& experiment) {
     const auto& group = groups[g];
     if (group.member >= 0)
       throw DataError(
-          "{}: a packed collection, whose groups cannot lie in different folds; name the .npz files that it was made "
-          "from under folds",
+          "{}: a packed collection, whose groups cannot lie in different folds; "
+          "name the .npz files that it was made from under folds",
           group.file.string());
     if (group.name != data::plain_name(group.name))
       throw DataError("{}: another collection has a group of this name; folds need groups with different names",

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "inference/bundle/safetensors_file.h"
+#include "inference/files/safetensors_file.h"
 #include "inference/runtime/references.h"
 #include "models/graph/error.h"
 

@@ -268,8 +268,8 @@ void PlanBuilder::add(const data::Group& group, std::span<const int64_t> candida
   const bool too_many = entry.copies > 0 && entry.nodes > (kMaximumStates - state_->states) / entry.copies;
   if (too_many || entry.nodes > kMaximumStates - state_->nodes)
     throw DataError(
-        "{}: {} nodes × {} candidates after {} states of other groups: expected at most {} states in a batch; use "
-        "fewer candidates or groups",
+        "{}: {} nodes × {} candidates after {} states of other groups: "
+        "expected at most {} states in a batch; use fewer candidates or groups",
         group.name, entry.nodes, count, state_->states, kMaximumStates);
   state_->kind = group.kind;
   state_->feature_count = group.graphs.feature_count;

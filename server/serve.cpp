@@ -13,8 +13,8 @@
 #include "base/message.h"
 #include "base/threads.h"
 #include "configs/load.h"
-#include "server/http.h"
-#include "server/listener.h"
+#include "server/http/http.h"
+#include "server/http/listener.h"
 #include "server/service.h"
 
 namespace foretime::server {

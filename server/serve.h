@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <string>
 
-#include "server/limits.h"
+#include "server/http/limits.h"
 
 namespace foretime::server {
 

@@ -17,7 +17,7 @@
 #include "base/hex_digest.h"
 #include "base/json_reader.h"
 #include "base/numbers.h"
-#include "inference/candidates/ranking.h"
+#include "inference/scoring/ranking.h"
 
 namespace foretime::server {
 namespace {
@@ -100,8 +100,7 @@ void append_number(fmt::memory_buffer& text, double value, bool is_float) {
 void read_graph_request(const HttpRequest& request, const GraphTarget& target, data::CandidateKind kind,
                         const ServeLimits& limits, ScoreRequest& score) {
   read_query(request, score);
-  inference::CandidateSchema schema{
-      .kind = kind, .configurable = target.scorer().configurable(), .names = &target.names()};
+  data::CandidateSchema schema{.kind = kind, .configurable = target.scorer().configurable(), .names = &target.names()};
   const int64_t bytes = schema.row() * (kind == data::CandidateKind::layout ? 1 : int64_t{sizeof(float)});
   const int64_t most =
       std::min(limits.max_candidates, std::max<int64_t>(1, limits.max_body / std::max<int64_t>(1, bytes)));
@@ -114,7 +113,7 @@ void read_graph_request(const HttpRequest& request, const GraphTarget& target, d
     return;
   }
   read_fields(request, "candidates", score, [&](const Element& list) {
-    auto candidates = inference::read_candidates(score.reader, list, schema);
+    auto candidates = data::read_candidates(score.reader, list, schema);
     work.count = candidates.count;
     work.layouts = std::move(candidates.layouts);
     work.tiles = std::move(candidates.tiles);

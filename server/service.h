@@ -7,8 +7,8 @@
 #include <string>
 
 #include "server/batcher.h"
-#include "server/http.h"
-#include "server/limits.h"
+#include "server/http/http.h"
+#include "server/http/limits.h"
 #include "server/store.h"
 #include "server/targets.h"
 

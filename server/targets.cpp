@@ -141,7 +141,7 @@ Scored to_scored(inference::ProgramScores scores) {
 
 }  // namespace
 
-GraphTarget::GraphTarget(const ModelPtr& model, data::Group group, inference::NodeNames names)
+GraphTarget::GraphTarget(const ModelPtr& model, data::Group group, data::NodeNames names)
     : weight_(group.graphs.nodes() + group.graphs.edges() / kMeanEdgesPerNode),
       scorer_(model, std::move(group)),
       names_(std::move(names)),
@@ -151,7 +151,7 @@ GraphTarget::GraphTarget(const ModelPtr& model, data::Group group, inference::No
 std::shared_ptr<const GraphTarget> GraphTarget::open(const ModelPtr& model, const std::string& body, bool json,
                                                      int64_t most_nodes) {
   const auto kind = model->spec().kind;
-  const auto made = [&](data::Group group, inference::NodeNames names) {
+  const auto made = [&](data::Group group, data::NodeNames names) {
     return std::shared_ptr<const GraphTarget>(new GraphTarget(model, std::move(group), std::move(names)));
   };
   const data::HloLimits limits{.nodes = most_nodes, .edges = kMeanEdgesPerNode * most_nodes};
@@ -160,7 +160,7 @@ std::shared_ptr<const GraphTarget> GraphTarget::open(const ModelPtr& model, cons
     return made(GraphReader(reader, kind, limits).read(reader.parse(body)), {});
   }
   const data::HloFile file(body, "module");
-  inference::NodeNames names(file);
+  data::NodeNames names(file);
   return made(data::read_hlo_graph(file, file.modules().front(), kind, limits), std::move(names));
 }
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "inference/candidates/candidates.h"
+#include "data/frontends/hlo/candidates.h"
 #include "inference/scoring/graph_scorer.h"
 #include "inference/scoring/program_scorer.h"
 #include "server/batcher.h"
@@ -25,18 +25,18 @@ class GraphTarget : public Target {
   bool joins_requests() const override { return joins_; }
 
   const inference::GraphScorer& scorer() const { return scorer_; }
-  const inference::NodeNames& names() const { return names_; }
+  const data::NodeNames& names() const { return names_; }
   /// Returns the memory use in nodes; edges count, too.
   int64_t weight() const { return weight_; }
 
   static constexpr int64_t kMeanEdgesPerNode = 16;  // limit of the average
 
  private:
-  GraphTarget(const ModelPtr& model, data::Group group, inference::NodeNames names);
+  GraphTarget(const ModelPtr& model, data::Group group, data::NodeNames names);
 
   int64_t weight_;
   inference::GraphScorer scorer_;
-  inference::NodeNames names_;
+  data::NodeNames names_;
   bool layouts_, joins_;
 };
 

@@ -63,8 +63,8 @@ int64_t count_parts(const data::GroupHeader& header, const configs::Settings& se
   const auto bytes = estimate_resident_bytes(header, settings);
   if (bytes.total() <= limit) return 1;
   const auto found = fmt::format(
-      "{}: group {} needs about {:.0f} bytes ({} nodes, {} configurable, {} candidates), above shard.max_rank_bytes "
-      "({})",
+      "{}: group {} needs about {:.0f} bytes ({} nodes, "
+      "{} configurable, {} candidates), above shard.max_rank_bytes ({})",
       header.file.string(), header.name, bytes.total(), header.nodes, header.configurable, header.candidates, limit);
   if (settings.sampler.max_segment_nodes == 0)
     throw configs::SettingsError(

@@ -90,8 +90,8 @@ data::FileCheck allowed_roots_check(const configs::DataSettings& settings) {
     const auto real = resolved(file, "");
     if (std::ranges::any_of(folders, [&](const auto& folder) { return is_inside(real, folder); })) return;
     throw DataError(
-        "{}: lies outside of the folders that may be read, expected a file in {} (data.allowed_roots; an agent's "
-        "--data-root)",
+        "{}: lies outside of the folders that may be read, "
+        "expected a file in {} (data.allowed_roots; an agent's --data-root)",
         file == real ? file.string() : file.string() + " (really " + real.string() + ")", fmt::join(named, ", "));
   };
 }

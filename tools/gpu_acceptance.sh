@@ -100,8 +100,8 @@ package() {
   grep -q '^12' /etc/debian_version 2> /dev/null || fail "package: expected Debian 12, found $(cat /etc/debian_version 2> /dev/null || echo another system)"
   [[ ! -e $folder || -z $(ls -A "$folder") ]] || fail "package: $folder: not empty, expected a new folder"
   mkdir -p "$folder/source"
-  git -C "$source_root" archive HEAD CMakeLists.txt CMakePresets.json LICENSE base cmake metrics configs data plans inference history \
-    models comm sharding coordinator worker tests/acceptance tests/models tests/support tools/gpu_acceptance.py \
+  git -C "$source_root" archive HEAD CMakeLists.txt CMakePresets.json LICENSE base cmake metrics configs data plans inference python \
+    history models comm sharding coordinator worker tests/acceptance tests/models tests/support tools/gpu_acceptance.py \
     bench/pyg_layout.py samples/resnet18_conv2d | tar -x -C "$folder/source"
   git -C "$source_root" show -s --format='%h %cs' HEAD > "$folder/source/COMMIT"
   cp "${BASH_SOURCE[0]}" "$folder/gpu_acceptance.sh"

@@ -25,7 +25,7 @@ test_packages=(
   libgtest-dev libgmock-dev libbenchmark-dev
   librapidcheck-dev socat faketime liblua5.1-0-dev
   python3-redis python3 python3-numpy python3-scipy python3-torch
-  clang-format procps
+  clang-format black procps
   python3-venv python3-pip mypy python3-pandas patchelf   # the Python package and its wheel (tools/package/wheel.sh)
   python3-kubernetes python3-yaml               # the published API, to check manifests by
   chromium chromium-driver python3-selenium     # the pages of the board, as people see them

@@ -1,6 +1,6 @@
 #include "cli/board/answers.h"
 
-#include "server/http.h"
+#include "server/http/http.h"
 
 namespace foretime::cli {
 

@@ -30,8 +30,8 @@ constexpr size_t kMostFollowed = 8;
 
 /// Allows only this program's files in the pages and their requests, and forbids framing.
 constexpr const char* kContentPolicy =
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; base-uri "
-    "'none'; form-action 'none'; frame-ancestors 'none'";
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
+    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 HttpResponse guarded(HttpResponse response) {
   response.headers.insert(response.headers.end(), {{"Content-Security-Policy", kContentPolicy},

@@ -13,7 +13,7 @@
 
 #include "cli/board/answers.h"
 #include "cli/board/queue_api.h"
-#include "server/http.h"
+#include "server/http/http.h"
 
 namespace foretime::cli {
 

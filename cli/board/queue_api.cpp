@@ -17,7 +17,7 @@
 #include "cli/jobs/job_history.h"
 #include "cli/jobs/job_view.h"
 #include "jobs/error.h"
-#include "server/http.h"
+#include "server/http/http.h"
 
 namespace foretime::cli {
 

@@ -160,8 +160,8 @@ std::string report_page(const Json& answers, const std::string& subject) {
               "script-src {} {}; style-src {}; img-src data:; base-uri 'none'; form-action 'none'\">",
               source_hash(drawing), source_hash(pages), source_hash(style)));
   replace(page,
-          "<nav aria-label=\"Views\"><a href=\"/\" class=\"name\">Foretime</a><a href=\"/\">Queue</a><a "
-          "href=\"/agents\">Agents</a><a href=\"/runs\">Runs</a></nav>",
+          "<nav aria-label=\"Views\"><a href=\"/\" class=\"name\">Foretime</a><a href=\"/\">Queue</a>"
+          "<a href=\"/agents\">Agents</a><a href=\"/runs\">Runs</a></nav>",
           fmt::format("<p class=\"name\">Foretime {} report, {:%Y-%m-%d %H:%M} UTC</p>", version_text(),
                       fmt::gmtime(std::time(nullptr))));
   replace(page, "<title>Foretime</title>", "<title>" + html_text(subject) + " – Foretime report</title>");

@@ -19,7 +19,7 @@
 #include "cli/board/experiment_api.h"
 #include "history/run_history.h"
 #include "metrics/metrics.h"
-#include "server/http.h"
+#include "server/http/http.h"
 
 namespace foretime::cli {
 namespace {
@@ -145,8 +145,8 @@ Json rankings_of(const fs::path& root, const fs::path& name) {
       for (const char* needed : {"set", "group", "score", "predicted_runtime", "runtime"})
         if (!columns.contains(needed))
           throw history::HistoryError(
-              "{}: found no column {}, expected set, group, score, predicted_runtime and runtime (written by another "
-              "program?)",
+              "{}: found no column {}, expected set, group, score, "
+              "predicted_runtime and runtime (written by another program?)",
               (root / name).string(), needed);
       count = fields.size();
       continue;

@@ -148,8 +148,8 @@ std::string listen_address(const AgentCommandOptions& options, const jobs::Redis
   auto address = options.listen == "auto" ? jobs::own_address(redis.host, redis.port) : options.listen;
   if (address.empty()) {
     log.warn(
-        "--listen auto: this host has no address that others reach: jobs with rank 0 on another host cannot report "
-        "progress");
+        "--listen auto: this host has no address that others reach: "
+        "jobs with rank 0 on another host cannot report progress");
     return "";
   }
   if (options.listen == "auto" && address.find(':') != std::string::npos) address = "[" + address + "]";
@@ -164,8 +164,8 @@ void use_hosts(AgentCommandOptions& options) {
   auto& agent = options.agent;
   if (!agent.gpus.empty())
     throw jobs::JobsError(
-        "--gpus: found {}, which are GPUs of this host: expected none with --hosts, whose jobs see the GPUs of their "
-        "own hosts only where the launcher gives them; use an agent on each host",
+        "--gpus: found {}, which are GPUs of this host: expected none with --hosts, "
+        "whose jobs see the GPUs of their own hosts only where the launcher gives them; use an agent on each host",
         fmt::join(agent.gpus, ","));
   if (agent.cpus > 0)
     throw jobs::JobsError("--cpus: found {}, expected none with --hosts, which gives the CPUs of each host",
@@ -186,8 +186,8 @@ void choose_launcher(AgentCommandOptions& options) {
   jobs::parse_listen_address(options.listen);
   if (!options.agent.launcher.may_leave_host())
     throw jobs::JobsError(
-        "--listen {}: the launcher {} starts jobs on this host, where they need no address; add --launcher mpirun (or "
-        "srun, or a template), or leave --listen out",
+        "--listen {}: the launcher {} starts jobs on this host, where they need no address; "
+        "add --launcher mpirun (or srun, or a template), or leave --listen out",
         options.listen, options.launcher);
 }
 
@@ -255,8 +255,8 @@ void run(AgentCommandOptions& options, int& exit_code) {
 void add_options(CLI::App& command, AgentCommandOptions& options) {
   auto& agent = options.agent;
   command.add_flag("--until-empty", agent.until_empty,
-                   "end when no job is left that this agent could ever run; exit code 7 where jobs failed or died "
-                   "meanwhile, 75 where a signal ended it before");
+                   "end when no job is left that this agent could ever run; "
+                   "exit code 7 where jobs failed or died meanwhile, 75 where a signal ended it before");
   typed_option(command, "--name", agent.name, "name of this agent; default: host, process and a random number", "TEXT");
   command.option_defaults()->group("Slots");
   checked_option(command, "--cpus", agent.cpus, "CPUs that jobs may use; 0: all cores", Least::zero, "N");
@@ -284,8 +284,8 @@ void add_options(CLI::App& command, AgentCommandOptions& options) {
                "Whoever may submit can then run anything as this user",
                "DIR");
   typed_option(command, "--launcher", options.launcher,
-               "auto (mpirun for more than one rank), direct, mpirun, srun, or a template such as 'srun -n {ranks} -c "
-               "{cpus} {command}'",
+               "auto (mpirun for more than one rank), direct, mpirun, srun, "
+               "or a template such as 'srun -n {ranks} -c {cpus} {command}'",
                "TEXT")
       ->capture_default_str();
   typed_option(command, "--program", agent.program, "the foretime that runs jobs; default: this one", "FILE");
@@ -295,16 +295,16 @@ void add_options(CLI::App& command, AgentCommandOptions& options) {
                "WHERE")
       ->capture_default_str();
   typed_option(command, "--artifacts", options.artifacts,
-               "where checkpoints are stored for other hosts: redis (up to a quota), folder:PATH, or "
-               "s3://BUCKET/PREFIX; default: nowhere, all agents share --runs",
+               "where checkpoints are stored for other hosts: "
+               "redis (up to a quota), folder:PATH, or s3://BUCKET/PREFIX; default: nowhere, all agents share --runs",
                "WHERE")
       ->envname("FORETIME_ARTIFACTS");
   checked_option(command, "--pause-after", agent.most_failures,
                  "different jobs in a row that fail within 10 s before this agent pauses claiming; 0: never pauses",
                  Least::zero, "N");
   checked_option(command, "--clean-attempts", options.clean_days,
-                 "remove attempts below --runs as `foretime clean --keep 1 --days D --forgotten D --remove` does, at "
-                 "most once an hour; default: none is removed",
+                 "remove attempts below --runs as `foretime clean --keep 1 --days D --forgotten D --remove` does, "
+                 "at most once an hour; default: none is removed",
                  number_range(0.01, 36500.0), "D");
   command.option_defaults()->group("Times");
   const auto seconds = [&](const char* name, double& value, const char* meaning, double least = 0.001) {
@@ -315,11 +315,11 @@ void add_options(CLI::App& command, AgentCommandOptions& options) {
   seconds("--stop-grace", agent.stop_grace_seconds, "time for a job's checkpoint, after a request to stop");
   seconds("--drain-seconds", agent.drain_seconds, "time for all jobs' checkpoints, after SIGTERM");
   seconds("--retry-seconds", options.queue.retry_seconds,
-          "pause before a failed job's second attempt; it doubles with each. A job that lost its agents twice in a row "
-          "waits up to 720 times as long");
+          "pause before a failed job's second attempt; it doubles with each. "
+          "A job that lost its agents twice in a row waits up to 720 times as long");
   shown_option(command, "--keep-days", options.queue.keep_days,
-               "jobs that ended so long ago are forgotten (their run folders stay); 0: never. The queue keeps what its "
-               "first agent said; `foretime queue --keep-days` changes it",
+               "jobs that ended so long ago are forgotten (their run folders stay); 0: never. "
+               "The queue keeps what its first agent said; `foretime queue --keep-days` changes it",
                number_range(0.0, 36500.0), "D")
       ->envname("FORETIME_KEEP_DAYS");
   checked_option(command, "--keep-jobs", options.queue.keep_jobs,

@@ -24,8 +24,8 @@ void add_board_command(CLI::App& app, std::function<void(const BoardArguments&)>
                "PATH");
   add_queue_options(*command, arguments->queue);
   command->footer(
-      "Open the address that it prints: it ends with the token that reading needs. Without --actions the board "
-      "changes\n"
+      "Open the address that it prints: it ends with the token that reading needs. "
+      "Without --actions the board changes\n"
       "nothing, and a Redis user with read rights is enough. It needs no internet, and serves this machine only; from\n"
       "another one: ssh -L 8600:127.0.0.1:8600 HOST. SIGTERM and SIGINT end it (docs/how-to/board.md).\n"
       "Examples:\n"
@@ -42,8 +42,8 @@ void add_report_command(CLI::App& app, std::function<void(const ReportArguments&
   auto* command =
       app.add_subcommand("report", "Write one HTML file with the curves, tables and rankings of runs or a sweep");
   needed_option(*command, "target", arguments->target,
-                "a run directory, a folder with several (an experiment), or the id of a sweep or job; the first digits "
-                "are enough",
+                "a run directory, a folder with several (an experiment), or the id of a sweep or job; "
+                "the first digits are enough",
                 "DIR|ID");
   command->add_option("-o,--output", arguments->output, "the file to write")->type_name("FILE")->capture_default_str();
   add_force_flag(*command, arguments->force);

@@ -45,8 +45,8 @@ std::string sweep_to_pause(QueueAccess& access, const std::string& prefix, const
   if (prefix.empty()) return "";
   if (access.reader().is_sweep(prefix)) return access.reader().resolve_sweep(prefix);
   throw jobs::JobRefused(
-      "{} {}: job {} is not a sweep; {} takes sweeps, or no id for the whole queue (one job: foretime cancel, later "
-      "foretime retry)",
+      "{} {}: job {} is not a sweep; {} takes sweeps, or no id for the whole queue (one job: "
+      "foretime cancel, later foretime retry)",
       verb, prefix, access.reader().resolve_job(prefix), verb);
 }
 

@@ -48,12 +48,12 @@ void add_clean_command(CLI::App& app) {
   command->add_flag("--remove", options->remove, "remove them; without it they are only named");
   add_queue_options(*command, options->queue);
   command->footer(
-      "Jobs that have not ended, or whose result such a job needs, are left alone. A job that the queue knows keeps "
-      "its\n"
-      "newest attempt, the one with its checkpoint, and the one with the best. Only folders are removed that agents "
-      "of\n"
-      "this queue made for that job (attempt.json says so); copies, notes and attempts of another queue that shares "
-      "the\n"
+      "Jobs that have not ended, or whose result such a job needs, are left alone. "
+      "A job that the queue knows keeps its\n"
+      "newest attempt, the one with its checkpoint, and the one with the best. "
+      "Only folders are removed that agents of\n"
+      "this queue made for that job (attempt.json says so); "
+      "copies, notes and attempts of another queue that shares the\n"
       "run root stay. `foretime agent --clean-attempts D` does the same by itself.");
   command->callback([options] { run(*options); });
 }

@@ -337,8 +337,8 @@ void add_leaderboard_command(CLI::App& app) {
   command->add_flag("--json", options->json, "print JSON, with the metrics of every trial")->excludes(csv);
   add_queue_options(*command, options->queue);
   command->footer(
-      "A trial that ended by itself counts with its final evaluation; one that was stopped early, or still runs, with "
-      "the\n"
+      "A trial that ended by itself counts with its final evaluation; "
+      "one that was stopped early, or still runs, with the\n"
       "best evaluation so far. A sweep with `seeds` has one line for all seeds of a trial: mean and sample standard\n"
       "deviation over those that have a value.\n"
       "Examples:\n"

@@ -123,8 +123,8 @@ void add_queue_command(CLI::App& app) {
                  "from now on keep at most so many jobs that ended; 0: all. For all agents of the queue", Least::zero,
                  "N");
   checked_option(*command, "--artifact-mib", options->artifact_mib,
-                 "from now on Redis holds at most so many MiB of checkpoints (foretime agent --artifacts redis). For "
-                 "all agents of the queue",
+                 "from now on Redis holds at most so many MiB of checkpoints (foretime agent --artifacts redis). "
+                 "For all agents of the queue",
                  CLI::Range(int64_t{0}, int64_t{1} << 30), "N");
   command->add_flag(
       "--accept-loss", options->queue.accept_loss,

@@ -63,21 +63,21 @@ QueueAccess::QueueAccess(const QueueOptions& options, Start start) {
   url_ = jobs::RedisUrl::from_environment(options.redis, found);
   if (found && options.accept_loss)
     throw jobs::JobsError(
-        "--accept-loss: found a Redis at {}, expected none: the option is for the Redis that foretime runs itself in "
-        "--runs",
+        "--accept-loss: found a Redis at {}, expected none: "
+        "the option is for the Redis that foretime runs itself in --runs",
         url_.redacted());
   if (!found) {
     std::error_code failure;
     const bool was_there = std::filesystem::exists(std::filesystem::path(options.runs) / ".redis", failure);
     if (failure)
       throw jobs::RedisUnavailable(
-          "the run folder '{}' cannot be searched for a Redis: {}; allow it (chmod u+x), or name another folder with "
-          "--runs, or a Redis with --redis or FORETIME_REDIS",
+          "the run folder '{}' cannot be searched for a Redis: {}; "
+          "allow it (chmod u+x), or name another folder with --runs, or a Redis with --redis or FORETIME_REDIS",
           options.runs, failure.message());
     if (start != Start::if_needed && !was_there)
       throw jobs::RedisUnavailable(
-          "found no Redis URL, and no job was ever submitted to the run folder '{}': give --redis URL (or "
-          "FORETIME_REDIS), or the --runs DIR that jobs were submitted to; `foretime submit` starts a Redis there",
+          "found no Redis URL, and no job was ever submitted to the run folder '{}': give --redis URL "
+          "(or FORETIME_REDIS), or the --runs DIR that jobs were submitted to; `foretime submit` starts a Redis there",
           options.runs);
     try {
       embedded_ = std::make_unique<jobs::EmbeddedRedis>(options.runs, jobs::EmbeddedRedis::kLinger,

@@ -245,8 +245,8 @@ View look(jobs::QueueReader& reader, const StatusOptions& options) {
     const auto id = reader.resolve_job(prefix);
     if (!options.state.empty())
       throw jobs::JobsError(
-          "--state {}: found job {}, but a single job is shown in any state; leave --state out, give its sweep, or "
-          "list all jobs in that state: foretime status --state {}",
+          "--state {}: found job {}, but a single job is shown in any state; "
+          "leave --state out, give its sweep, or list all jobs in that state: foretime status --state {}",
           options.state, id, options.state);
     return view_job(reader, id, options);
   }

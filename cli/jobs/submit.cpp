@@ -216,8 +216,8 @@ std::string programs_option(const SubmitOptions& options, const jobs::SweepPlan&
     return fmt::format(" --programs {}", sweep_folder.string());
   if (!here)
     print_message(
-        "warning: {}: program: found no file {} in this folder, expected one in the folder that agents get by "
-        "--programs\n",
+        "warning: {}: program: found no file {} in this folder, "
+        "expected one in the folder that agents get by --programs\n",
         options.file, program);
   return " --programs .";
 }
@@ -324,8 +324,8 @@ void add_submit_command(CLI::App& app) {
   auto options = std::make_shared<SubmitOptions>();
   auto* command = app.add_subcommand("submit", "Submit a sweep, one training job or one fine-tuning, to the queue");
   needed_option(*command, "file", options->file,
-                "a sweep (W&B's grammar, docs/reference/sweep-files.md), settings of foretime train, or a fine-tuning "
-                "(docs/how-to/finetuning.md)",
+                "a sweep (W&B's grammar, docs/reference/sweep-files.md), "
+                "settings of foretime train, or a fine-tuning (docs/how-to/finetuning.md)",
                 "FILE");
   typed_option(*command, "overrides", options->overrides, "settings that replace the file's, for every trial",
                "KEY=VALUE");
@@ -354,8 +354,8 @@ void add_submit_command(CLI::App& app) {
   command->add_flag("--json", options->json, "print JSON");
   add_queue_options(*command, options->queue);
   command->footer(
-      "The whole file is checked before anything is submitted. A job's id is made from what it would do: the same "
-      "file\n"
+      "The whole file is checked before anything is submitted. "
+      "A job's id is made from what it would do: the same file\n"
       "again adds nothing, and a file with more trials adds those.\n"
       "Examples:\n"
       "  foretime submit configs/sweeps/quickstart.yaml --dry-run\n"

@@ -1,6 +1,6 @@
-# LibTorch from its libraries and headers alone, where torch's own CMake files fail: those of a torch with CUDA ask for nvcc
-# and for parts of the CUDA toolkit that a machine may lack. TORCH_ROOT: Python's folder torch, with include/ and lib/.
-# Use: -DTorch_DIR=…/cmake/torch_libraries -DTORCH_ROOT=… -DTORCH_VERSION=…
+# LibTorch from its libraries and headers alone, where torch's own CMake files fail: those of a torch with CUDA ask for
+# nvcc and for parts of the CUDA toolkit that a machine may lack. TORCH_ROOT: Python's folder torch, with include/ and
+# lib/. Use: -DTorch_DIR=…/cmake/torch_libraries -DTORCH_ROOT=… -DTORCH_VERSION=…
 set(Torch_VERSION ${TORCH_VERSION})
 set(TORCH_LIBRARIES)
 foreach(name torch torch_cpu c10 torch_cuda c10_cuda)

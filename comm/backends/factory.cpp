@@ -90,8 +90,8 @@ std::unique_ptr<Communicator> make_communicator(const CommOptions& options) {
   const auto group = std::make_shared<MpiGroup>(options.timeout);
   if (group->size() == 1 && launched_by_mpi())
     throw CommError(
-        "the launcher has started several processes, and MPI has one rank in each: it belongs to another MPI than the "
-        "one that this program was built with ({}); foretime doctor names both",
+        "the launcher has started several processes, and MPI has one rank in each: "
+        "it belongs to another MPI than the one that this program was built with ({}); foretime doctor names both",
         mpi_version());
   auto by_mpi = std::make_unique<MpiCommunicator>(group);
   if (backend == Backend::nccl) return make_nccl_communicator(std::move(by_mpi));

@@ -44,8 +44,8 @@ inline std::string missing_ranks_reason() {
   for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_RANK"})
     if (std::getenv(name) != nullptr) return "";
   return "srun has started " + std::to_string(*tasks) +
-         " tasks without PMIx, so that each believes itself to be alone; start them by srun --mpi=pmix (srun "
-         "--mpi=list says what this Slurm has)";
+         " tasks without PMIx, so that each believes itself to be alone; "
+         "start them by srun --mpi=pmix (srun --mpi=list says what this Slurm has)";
 }
 
 }  // namespace foretime::comm

@@ -6,7 +6,7 @@
 
 #include "base/check.h"
 #include "base/process.h"
-#include "comm/nccl/gpu_place.h"
+#include "comm/gpu/gpu_place.h"
 #include "comm/nccl/nccl_gpu.h"
 #include "comm/torch_stream.h"
 

@@ -55,8 +55,8 @@ std::vector<GroupHeader> headers_of(const fs::path& file) {
   if (form == FileForm::hlo || (unknown && file.extension() == ".pb")) return hlo_headers(file);
   if (unknown && file.extension() != ".npz" && file.extension() != ".foretime")
     throw DataError(
-        "{}: unknown form of file, expected {}; foretime data makes them: pack-records of tuning records, pack-tir of "
-        "save_json text, pack-table of tables",
+        "{}: unknown form of file, expected {}; foretime data makes them: "
+        "pack-records of tuning records, pack-tir of save_json text, pack-table of tables",
         file.string(), kGroups);
   return {npz_header(file)};
 }
@@ -110,8 +110,8 @@ void set_featurizer(GroupHeader& header, const FeaturizerPtr& featurizer) {
   } else if (header.feature_count != featurizer->feature_count() &&
              !(featurizer->feature_count() == kLoopGraphColumns && header.feature_count == kGpuGraphColumns)) {
     throw DataError(
-        "{}: its programs have {} node features, expected {} of data.representation {}; pack them again with "
-        "--representation {}",
+        "{}: its programs have {} node features, expected {} of data.representation {}; "
+        "pack them again with --representation {}",
         header.file.string(), header.feature_count, featurizer->feature_count(), featurizer->name(),
         featurizer->name());
   }
@@ -237,8 +237,8 @@ EvalIndices read_eval_indices(const std::filesystem::path& file) {
   }
   if (all.empty())
     throw DataError(
-        "{}: found no evaluation indices in this folder, expected xla_random.json, xla_default.json, nlp_random.json "
-        "or nlp_default.json in it",
+        "{}: found no evaluation indices in this folder, expected xla_random.json, "
+        "xla_default.json, nlp_random.json or nlp_default.json in it",
         file.string());
   return all;
 }

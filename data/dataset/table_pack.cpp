@@ -149,8 +149,8 @@ TableColumns own_columns(const MeasuredTable& table, const TablePackRequest& req
     throw DataError("{}: found no column that describes candidates", request.in.front().string());
   if (const auto names = names_of(columns.candidate); std::ssize(names) > kTileFeatures)
     throw DataError(
-        "{}: {} columns describe candidates ({}), expected at most {}: give the columns of the problem by --group, or "
-        "leave some out (--leave-out)",
+        "{}: {} columns describe candidates ({}), expected at most {}: "
+        "give the columns of the problem by --group, or leave some out (--leave-out)",
         request.in.front().string(), names.size(), fmt::join(names, ", "), kTileFeatures);
   if (names_of(columns.group).size() > kMostGroupColumns)
     throw DataError("--group: {} columns, expected at most {}", names_of(columns.group).size(), kMostGroupColumns);
@@ -226,8 +226,8 @@ class RunTimes {
       const auto& [slower, row] = sorted[i];
       if (slower > kLargestGap * sorted[i - 1].first)
         throw DataError(
-            "{}: {}: found {}, which is more than a million times {}, the next faster one; if it marks failures, add "
-            "--failed={}; otherwise pack such problems in separate tables",
+            "{}: {}: found {}, which is more than a million times {}, the next faster one; "
+            "if it marks failures, add --failed={}; otherwise pack such problems in separate tables",
             row->place, name_, row->values[place_], sorted[i - 1].first, row->values[place_]);
     }
   }

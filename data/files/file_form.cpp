@@ -160,8 +160,8 @@ constexpr KnownForm kForms[] = {
               contains_any(s.text, {"computations {", "opcode: \""});
      }},
     {FileForm::foreign, "autotuning results of XLA",
-     "they hold times of single library calls and no programs; of modules, XLA_FLAGS='--xla_dump_to=DIR "
-     "--xla_dump_hlo_as_proto' gives what Foretime reads",
+     "they hold times of single library calls and no programs; "
+     "of modules, XLA_FLAGS='--xla_dump_to=DIR --xla_dump_hlo_as_proto' gives what Foretime reads",
      [](const Start& s) {
        return starts_with_any(s.text, {"version: ", "results {"}) && contains(s.text, "results {");
      }},
@@ -178,8 +178,8 @@ constexpr KnownForm kForms[] = {
     {FileForm::records, "tuning records", "foretime data pack-records packs them",
      [](const Start& s) { return s.key == "i" || s.key == "r" || s.key == "v" || contains(s.text, "\n{\"i\":"); }},
     {FileForm::foreign, "an AutoTVM log (input, config, result)",
-     "Foretime reads tuning records of auto_scheduler, and templates of AutoTVM only as tables (foretime data "
-     "pack-table)",
+     "Foretime reads tuning records of auto_scheduler, "
+     "and templates of AutoTVM only as tables (foretime data pack-table)",
      [](const Start& s) {
        return !s.key.empty() && contains(s.text, "\"input\"") && contains(s.text, "\"config\"") &&
               contains(s.text, "\"result\"");

@@ -111,8 +111,8 @@ std::vector<int64_t> read_runtimes(const NpzReader& file, const std::string& ent
   for (size_t c = 0; c < values.size(); ++c) {
     if (!(std::abs(values[c]) <= kLargest) || values[c] != std::floor(values[c]))
       throw DataError(
-          "{}: {} at candidate {}, expected whole nanoseconds; normalised run times have no unit: take the original "
-          "file",
+          "{}: {} at candidate {}, expected whole nanoseconds; "
+          "normalised run times have no unit: take the original file",
           file.origin(entry), values[c], c);
     runtimes[c] = values[c];
   }

@@ -77,8 +77,8 @@ std::vector<std::string> runtime_oddities(std::span<const double> runtimes) {
         median));
   if (median > 0 && longest > kOutlier * median)
     lines.push_back(
-        fmt::format("the longest run time, {:.6g} s, is {:.2g} times the one in the middle, {:.6g} s: does it mark a "
-                    "failure? leave such programs out",
+        fmt::format("the longest run time, {:.6g} s, is {:.2g} times the one in the middle, {:.6g} s: "
+                    "does it mark a failure? leave such programs out",
                     longest, longest / median, median));
   return lines;
 }

@@ -8,8 +8,8 @@
 #include <fmt/format.h>
 
 #include "data/files/file_form.h"
-#include "inference/bundle/safetensors_file.h"
-#include "inference/bundle/strict_json.h"
+#include "inference/files/safetensors_file.h"
+#include "inference/files/strict_json.h"
 
 namespace foretime::inference {
 namespace {

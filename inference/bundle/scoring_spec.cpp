@@ -114,9 +114,9 @@ std::string difference(const Json& stored, const Json& ours) {
 void check_schema(const Json& stored, const Json& ours, const std::string& version) {
   const auto refuse = [&](const std::string& field, const std::string& what) {
     throw BundleError(
-        "manifest: schema.{}: {}: the bundle was exported by Foretime {}, whose inputs have another meaning than those "
-        "of this library, Foretime {}: export the run again with this version, or use the library of the bundle's "
-        "version",
+        "manifest: schema.{}: {}: the bundle was exported by Foretime {}, "
+        "whose inputs have another meaning than those of this library, Foretime {}: "
+        "export the run again with this version, or use the library of the bundle's version",
         field, what, version, FORETIME_VERSION);
   };
   for (const auto& [field, value] : ours.items()) {
@@ -357,8 +357,8 @@ ScoringSpec read_scoring_spec(const Bundle& bundle) {
   const auto version = Reader::shown(manifest.at("foretime_version"));
   if (const auto& found = manifest.at("format_version"); found != kBundleVersion)
     throw BundleError(
-        "manifest: format_version: {}, written by Foretime {}; this library, Foretime {}, reads version {}: use the "
-        "library of the bundle's version, or export the run again with this one",
+        "manifest: format_version: {}, written by Foretime {}; this library, Foretime {}, reads version {}: "
+        "use the library of the bundle's version, or export the run again with this one",
         Reader::shown(found), version, FORETIME_VERSION, kBundleVersion);
   const auto exported_by = manifest.text("foretime_version");
   for (const auto& [name, weight] : bundle.weights) check_size(name, weight);

@@ -138,8 +138,8 @@ plans::PlanRequest parse_request(const Json& json) {
     const bool laplacian = last.norm == plans::EdgeNorm::laplacian || last.norm == plans::EdgeNorm::laplacian_of_two;
     if (laplacian && (last.direction != plans::Direction::both || last.self_loop))
       throw BundleError(
-          "graph: relations: a Laplacian of one direction or with self loops, expected both directions and no self "
-          "loops");
+          "graph: relations: a Laplacian of one direction or with self loops, "
+          "expected both directions and no self loops");
   }
   if (request.relations.size() > 100)
     throw BundleError("graph: relations: {}, expected at most 100", request.relations.size());

@@ -93,8 +93,8 @@ int64_t at_once(int64_t rows) { return std::clamp<int64_t>(rows / 64, 1, 256); }
 }  // namespace
 
 template <class T>
-void sum_terms(int64_t rows, const CsrTerm<T>* terms, int64_t term_count, const Epilogue<T>& epilogue, int64_t width,
-               T* out) {
+void csr_sum(int64_t rows, const CsrTerm<T>* terms, int64_t term_count, const Epilogue<T>& epilogue, int64_t width,
+             T* out) {
   const auto entries_of = [&](int64_t r) {
     int64_t count = 0;
     for (int64_t t = 0; t < term_count; ++t)
@@ -117,14 +117,14 @@ void sum_terms(int64_t rows, const CsrTerm<T>* terms, int64_t term_count, const 
 }
 
 template <class T>
-void scale_negative(int64_t count, const T* output, T slope, T* gradient) {
+void activation_gradient(int64_t count, const T* output, T slope, T* gradient) {
 #pragma omp parallel for schedule(static) if (count > kSmallWork)
   for (int64_t i = 0; i < count; ++i) gradient[i] *= output[i] > T(0) ? T(1) : slope;
 }
 
 template <class T>
-void max_rows(int64_t rows, const int64_t* row_ptr, const int32_t* columns, const T* x, int64_t width, T* out,
-              int32_t* winner) {
+void csr_max(int64_t rows, const int64_t* row_ptr, const int32_t* columns, const T* x, int64_t width, T* out,
+             int32_t* winner) {
 #pragma omp parallel for schedule(dynamic, 16)
   for (int64_t r = 0; r < rows; ++r) {
     T* best = out + r * width;
@@ -143,8 +143,8 @@ void max_rows(int64_t rows, const int64_t* row_ptr, const int32_t* columns, cons
 }
 
 template <class T>
-void max_rows_gradient(int64_t cols, const int64_t* transposed_row_ptr, const int32_t* transposed_columns,
-                       const int32_t* winner, const T* from, int64_t width, T* to) {
+void csr_max_gradient(int64_t cols, const int64_t* transposed_row_ptr, const int32_t* transposed_columns,
+                      const int32_t* winner, const T* from, int64_t width, T* to) {
 #pragma omp parallel for schedule(dynamic, 64)
   for (int64_t c = 0; c < cols; ++c) {
     T* sum = to + c * width;
@@ -159,19 +159,19 @@ void max_rows_gradient(int64_t cols, const int64_t* transposed_row_ptr, const in
   }
 }
 
-template void max_rows_gradient<float>(int64_t, const int64_t*, const int32_t*, const int32_t*, const float*, int64_t,
-                                       float*);
-template void max_rows_gradient<double>(int64_t, const int64_t*, const int32_t*, const int32_t*, const double*, int64_t,
-                                        double*);
-template void sum_terms<float>(int64_t, const CsrTerm<float>*, int64_t, const Epilogue<float>&, int64_t, float*);
-template void sum_terms<double>(int64_t, const CsrTerm<double>*, int64_t, const Epilogue<double>&, int64_t, double*);
-template void scale_negative<float>(int64_t, const float*, float, float*);
-template void scale_negative<double>(int64_t, const double*, double, double*);
-template void max_rows<float>(int64_t, const int64_t*, const int32_t*, const float*, int64_t, float*, int32_t*);
-template void max_rows<double>(int64_t, const int64_t*, const int32_t*, const double*, int64_t, double*, int32_t*);
+template void csr_max_gradient<float>(int64_t, const int64_t*, const int32_t*, const int32_t*, const float*, int64_t,
+                                      float*);
+template void csr_max_gradient<double>(int64_t, const int64_t*, const int32_t*, const int32_t*, const double*, int64_t,
+                                       double*);
+template void csr_sum<float>(int64_t, const CsrTerm<float>*, int64_t, const Epilogue<float>&, int64_t, float*);
+template void csr_sum<double>(int64_t, const CsrTerm<double>*, int64_t, const Epilogue<double>&, int64_t, double*);
+template void activation_gradient<float>(int64_t, const float*, float, float*);
+template void activation_gradient<double>(int64_t, const double*, double, double*);
+template void csr_max<float>(int64_t, const int64_t*, const int32_t*, const float*, int64_t, float*, int32_t*);
+template void csr_max<double>(int64_t, const int64_t*, const int32_t*, const double*, int64_t, double*, int32_t*);
 
 template <class T>
-void weighted_rows(const EntryRows& matrix, const T* weights, const T* x, int64_t heads, int64_t width, T* out) {
+void weighted_sum(const EntryRows& matrix, const T* weights, const T* x, int64_t heads, int64_t width, T* out) {
   const int64_t all = heads * width, rows = matrix.rows;
   const bool small = matrix.row_ptr[rows] * all < kSmallEdgeWork;
 #pragma omp parallel for schedule(dynamic, at_once(rows)) if (!small)
@@ -188,7 +188,7 @@ void weighted_rows(const EntryRows& matrix, const T* weights, const T* x, int64_
 }
 
 template <class T>
-void entry_dots(const EntryRows& matrix, const T* a, const T* b, int64_t heads, int64_t width, T* out) {
+void entry_products(const EntryRows& matrix, const T* a, const T* b, int64_t heads, int64_t width, T* out) {
   const int64_t all = heads * width, rows = matrix.rows;
   const bool small = matrix.row_ptr[rows] * all < kSmallEdgeWork;
 #pragma omp parallel for schedule(dynamic, at_once(rows)) if (!small)
@@ -207,7 +207,7 @@ void entry_dots(const EntryRows& matrix, const T* a, const T* b, int64_t heads, 
 }
 
 template <class T>
-void softmax_rows(const EntryRows& matrix, const T* multiplicity, const T* logits, int64_t heads, T* weights) {
+void edge_softmax(const EntryRows& matrix, const T* multiplicity, const T* logits, int64_t heads, T* weights) {
   const int64_t rows = matrix.rows;
   const bool small = matrix.row_ptr[rows] * heads < kSmallEdgeWork;
 #pragma omp parallel for schedule(dynamic, at_once(rows)) if (!small)
@@ -228,7 +228,7 @@ void softmax_rows(const EntryRows& matrix, const T* multiplicity, const T* logit
 }
 
 template <class T>
-void softmax_rows_gradient(const EntryRows& matrix, const T* weights, const T* from, int64_t heads, T* to) {
+void edge_softmax_gradient(const EntryRows& matrix, const T* weights, const T* from, int64_t heads, T* to) {
   const int64_t rows = matrix.rows;
   const bool small = matrix.row_ptr[rows] * heads < kSmallEdgeWork;
 #pragma omp parallel for schedule(dynamic, at_once(rows)) if (!small)
@@ -247,13 +247,13 @@ void transposed_positions(const EntryRows& matrix, int64_t cols, const int64_t* 
   for (int64_t e = 0; e < matrix.row_ptr[matrix.rows]; ++e) position[next[matrix.columns[e]]++] = e;
 }
 
-template void weighted_rows<float>(const EntryRows&, const float*, const float*, int64_t, int64_t, float*);
-template void weighted_rows<double>(const EntryRows&, const double*, const double*, int64_t, int64_t, double*);
-template void entry_dots<float>(const EntryRows&, const float*, const float*, int64_t, int64_t, float*);
-template void entry_dots<double>(const EntryRows&, const double*, const double*, int64_t, int64_t, double*);
-template void softmax_rows<float>(const EntryRows&, const float*, const float*, int64_t, float*);
-template void softmax_rows<double>(const EntryRows&, const double*, const double*, int64_t, double*);
-template void softmax_rows_gradient<float>(const EntryRows&, const float*, const float*, int64_t, float*);
-template void softmax_rows_gradient<double>(const EntryRows&, const double*, const double*, int64_t, double*);
+template void weighted_sum<float>(const EntryRows&, const float*, const float*, int64_t, int64_t, float*);
+template void weighted_sum<double>(const EntryRows&, const double*, const double*, int64_t, int64_t, double*);
+template void entry_products<float>(const EntryRows&, const float*, const float*, int64_t, int64_t, float*);
+template void entry_products<double>(const EntryRows&, const double*, const double*, int64_t, int64_t, double*);
+template void edge_softmax<float>(const EntryRows&, const float*, const float*, int64_t, float*);
+template void edge_softmax<double>(const EntryRows&, const double*, const double*, int64_t, double*);
+template void edge_softmax_gradient<float>(const EntryRows&, const float*, const float*, int64_t, float*);
+template void edge_softmax_gradient<double>(const EntryRows&, const double*, const double*, int64_t, double*);
 
 }  // namespace foretime::inference

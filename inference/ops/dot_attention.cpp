@@ -33,7 +33,7 @@ Matrix DotAttention::run(const Run& run) const {
   const Entries entries(run, run.matrix(matrix, b.rows));
   run.expect_rows(a.rows, entries.rows().rows);
   auto logits = run.taken(entries.count() * heads);
-  entry_dots<float>(entries.rows(), a.values.data(), b.values.data(), heads, a.columns / heads, logits.data());
+  entry_products<float>(entries.rows(), a.values.data(), b.values.data(), heads, a.columns / heads, logits.data());
   for (int64_t i = 0; i < entries.count() * heads; ++i) logits[i] *= static_cast<float>(scale);
   return attended(run, entries, std::move(logits), heads, run.in(value));
 }

@@ -27,7 +27,7 @@ Matrix sum_of_products(const Run& run, const std::vector<SumTerm>& terms, const 
     else raw.push_back({matrix->row_ptr, matrix->column_of, matrix->values, x->values.data()});
   }
   auto y = run.made(rows, terms.front().x->columns);
-  sum_terms<float>(rows, raw.data(), std::ssize(raw), {bias, slope}, y.columns, y.values.data());
+  csr_sum<float>(rows, raw.data(), std::ssize(raw), {bias, slope}, y.columns, y.values.data());
   return y;
 }
 
@@ -42,8 +42,8 @@ Matrix maximum_of_rows(const Run& run, const SparseMatrix& matrix, const Matrix&
   }
   run.expect_rows(x.rows, matrix.columns);
   std::vector<int32_t> winner(y.size());
-  max_rows<float>(matrix.rows, matrix.row_ptr, matrix.column_of, x.values.data(), x.columns, y.values.data(),
-                  winner.data());
+  csr_max<float>(matrix.rows, matrix.row_ptr, matrix.column_of, x.values.data(), x.columns, y.values.data(),
+                 winner.data());
   return y;
 }
 
@@ -81,9 +81,9 @@ Entries::Entries(const Run& run, const SparseMatrix& matrix) : matrix_(matrix) {
 Matrix attended(const Run& run, const Entries& entries, std::vector<float>&& logits, int64_t heads, const Matrix& x) {
   run.expect_rows(x.rows, entries.columns());
   auto weights = run.taken(entries.count() * heads);
-  softmax_rows<float>(entries.rows(), entries.values(), logits.data(), heads, weights.data());
+  edge_softmax<float>(entries.rows(), entries.values(), logits.data(), heads, weights.data());
   auto y = run.made(entries.rows().rows, x.columns);
-  weighted_rows<float>(entries.rows(), weights.data(), x.values.data(), heads, x.columns / heads, y.values.data());
+  weighted_sum<float>(entries.rows(), weights.data(), x.values.data(), heads, x.columns / heads, y.values.data());
   run.give(std::move(logits));
   run.give(std::move(weights));
   return y;

@@ -43,7 +43,7 @@ class Entries {
 
 /// Returns y[r] = Σ over the entries e of row r of w[e, h] · x[column(e)], where h is the head of the output column:
 /// head h has the h-th of `heads` equal blocks of columns. w is the softmax of `logits` [entries, heads] over a row,
-/// with the matrix's values as multiplicities (see softmax_rows). Rows without entries are 0. Consumes `logits`.
+/// with the matrix's values as multiplicities (see edge_softmax). Rows without entries are 0. Consumes `logits`.
 Matrix attended(const Run& run, const Entries& entries, std::vector<float>&& logits, int64_t heads, const Matrix& x);
 
 }  // namespace foretime::inference

@@ -163,8 +163,8 @@ void expect_graphs(const Model& model) {
     throw WrongKind("a model of {}, expected one of layouts or tiles for graphs", kind_name(model.kind()));
   if (!model.spec().columns.empty())
     throw WrongKind(
-        "a model of a table, expected one of layouts or tiles for graphs: it scores tables of its columns, which "
-        "foretime data pack-table --like packs");
+        "a model of a table, expected one of layouts or tiles for graphs: "
+        "it scores tables of its columns, which foretime data pack-table --like packs");
 }
 
 /// The group with one candidate that says nothing, for what looks at groups as a whole.
@@ -273,8 +273,8 @@ std::vector<float> GraphScorer::score_layouts(std::span<const int8_t> layouts, i
     auto coded = code_layouts(group_.layout.nodes, layouts.subspan(first * row), candidates - first);
     if (coded.full >= 0 && model_->spec().compares_candidates)
       throw DataError(
-          "layouts: candidate {} has the 257th distinct layout of node {}, expected at most 256 in one call of a model "
-          "that compares candidates",
+          "layouts: candidate {} has the 257th distinct layout of node {}, "
+          "expected at most 256 in one call of a model that compares candidates",
           coded.candidates, configurable_[coded.full]);
     data::Group group = group_;
     group.candidates = coded.candidates;

@@ -380,8 +380,8 @@ class AgentLoop {
     const bool late = obeyed_stops_ > 1 || now >= drain_ends();
     if (!all_ended || !late || !link_.down()) return false;
     log_.error(
-        "agent {}: Redis is unreachable or refuses this agent, so {} results were not written; these jobs will run "
-        "again",
+        "agent {}: Redis is unreachable or refuses this agent, so {} results were not written; "
+        "these jobs will run again",
         options_.name, jobs_.size());
     return true;
   }

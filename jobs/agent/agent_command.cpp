@@ -172,8 +172,8 @@ std::vector<std::string> program_words(const Lease& lease, const Parameters& par
   const auto& programs = options.roots.programs;
   if (programs.empty())
     throw JobUnusable(
-        "job {}: runs {}, and this agent runs no programs of sweeps; start agents with --programs FOLDER, the folder "
-        "to run them in, where you trust whoever may submit; then foretime retry {}",
+        "job {}: runs {}, and this agent runs no programs of sweeps; start agents with --programs FOLDER, "
+        "the folder to run them in, where you trust whoever may submit; then foretime retry {}",
         lease.job, trial.program.empty() ? "a command" : trial.program,
         lease.spec.sweep.empty() ? lease.job : lease.spec.sweep);
   const auto program = trial.program.empty() ? fs::path() : programs / trial.program;

@@ -107,8 +107,8 @@ Launcher::Launcher(const std::string& text, bool in_step, bool over_hosts)
     if (word != kCommand) check_names(text, word, over_hosts);
   if (commands != 1 || words_.front() == kCommand)
     throw JobsError(
-        "launcher '{}': {}, expected auto, direct, mpirun, srun, or words with one {{command}} after the program, such "
-        "as '{}'",
+        "launcher '{}': {}, expected auto, direct, mpirun, srun, "
+        "or words with one {{command}} after the program, such as '{}'",
         text,
         commands == 0  ? "no {command}"
         : commands > 1 ? "more than one {command}"
@@ -123,8 +123,8 @@ std::vector<std::string> Launcher::arguments(const Resources& resources, const s
     if (resources.ranks == 1) return command;
     if (text_ == "direct")
       throw JobsError(
-          "a job of {} ranks cannot be started by the launcher 'direct'; expected mpirun, srun or a template (foretime "
-          "agent --launcher)",
+          "a job of {} ranks cannot be started by the launcher 'direct'; "
+          "expected mpirun, srun or a template (foretime agent --launcher)",
           resources.ranks);
     words = split_words(kMpirun);
   }

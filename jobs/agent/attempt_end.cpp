@@ -124,11 +124,10 @@ std::string AttemptEnd::how_to_report_results() const {
   if (!first_useless_message.empty()) return "; " + first_useless_message;
   const auto metric = lease.spec.metric.empty() ? "loss" : lease.spec.metric;
   return fmt::format(
-      "; a program must report its metric: in Python `trial = foretime.Trial()` at the start and `trial.finish(step, "
-      "{{\"{0}\": value}})` at the end, or wandb.log; else metric_from in the sweep file, or a line {{\"kind\": "
-      "\"final\", \"step\": 1, \"{0}\": 0.5}} in "
-      "metrics.jsonl in the directory that the file FORETIME_TRIAL names (docs/reference/sweep-files.md, A program of "
-      "your own); then foretime retry {1}",
+      "; a program must report its metric: in Python `trial = foretime.Trial()` at the start "
+      "and `trial.finish(step, {{\"{0}\": value}})` at the end, or wandb.log; else metric_from in the sweep file, "
+      "or a line {{\"kind\": \"final\", \"step\": 1, \"{0}\": 0.5}} in metrics.jsonl in the directory that "
+      "the file FORETIME_TRIAL names (docs/reference/sweep-files.md, A program of your own); then foretime retry {1}",
       metric, lease.spec.sweep.empty() ? lease.job : lease.spec.sweep);
 }
 

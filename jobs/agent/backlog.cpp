@@ -32,8 +32,8 @@ bool Backlog::is_drained(JobQueue& queue) {
                    ? fmt::format("{} waiting jobs need programs that are missing in --programs {}", of_programs,
                                  programs_.path().string())
                    : fmt::format(
-                         "{} waiting jobs run user programs: start an agent with --programs FOLDER, the folder with "
-                         "these programs, if you trust everybody who may submit",
+                         "{} waiting jobs run user programs: start an agent with --programs FOLDER, "
+                         "the folder with these programs, if you trust everybody who may submit",
                          of_programs);
   }
   if (!warning.empty() && warning != warning_) log_.warn("agent {}: {}", options_.name, warning);

@@ -8,7 +8,7 @@ std::filesystem::path compat_folder(const std::filesystem::path& program) {
   constexpr int kFoldersAbove = 4;  // build/release/cli is three below the source tree
   auto folder = program.parent_path();
   for (int above = 0; above < kFoldersAbove; ++above, folder = folder.parent_path()) {
-    for (const auto* package : {"share/foretime/python", "lib/python3/dist-packages", "inference/python"}) {
+    for (const auto* package : {"share/foretime/python", "lib/python3/dist-packages", "python"}) {
       std::error_code failure;
       auto compat = folder / package / "foretime" / "compat";
       if (std::filesystem::is_directory(compat, failure)) return compat;

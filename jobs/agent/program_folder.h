@@ -8,7 +8,7 @@
 
 namespace foretime::jobs {
 
-/// Returns the folder from which Python's `import wandb` takes Foretime's module (inference/python/foretime/compat):
+/// Returns the folder from which Python's `import wandb` takes Foretime's module (python/foretime/compat):
 /// that of the installation or source tree of the executable `program`; empty without any.
 std::filesystem::path compat_folder(const std::filesystem::path& program);
 

@@ -50,8 +50,8 @@ std::string StoreWatch::trouble_of(const StoreState& state) {
         printable(identity_));
   if (state.identity != identity_)
     return fmt::format(
-        "Redis now holds another queue, of identity {}, and this agent has joined {}; start the agent again to work on "
-        "it",
+        "Redis now holds another queue, of identity {}, and this agent has joined {}; "
+        "start the agent again to work on it",
         printable(state.identity), printable(identity_));
   if (!state.eviction_policy.empty() && state.eviction_policy != "noeviction")
     return fmt::format(
@@ -60,8 +60,8 @@ std::string StoreWatch::trouble_of(const StoreState& state) {
         evicted_ > 0 ? fmt::format(", and it has evicted {} keys since this agent looked first", evicted_) : "");
   if (evicted_ > 0)
     return fmt::format(
-        "Redis has evicted {} keys since this agent looked first, so jobs may be missing; submit them again, and then "
-        "start the agents again",
+        "Redis has evicted {} keys since this agent looked first, so jobs may be missing; "
+        "submit them again, and then start the agents again",
         evicted_);
   return "";
 }

@@ -29,8 +29,8 @@ std::string only(const std::string& what, const std::string& prefix, const std::
   if (!found.empty() && (found.size() == 1 || found.front() == prefix)) return found.front();
   if (found.empty())
     throw JobRefused(
-        "no {} has an id that begins with {}; `foretime status` lists jobs, `foretime leaderboard` and `foretime "
-        "submit` name sweeps",
+        "no {} has an id that begins with {}; "
+        "`foretime status` lists jobs, `foretime leaderboard` and `foretime submit` name sweeps",
         what, shown(prefix));
   const auto last = found.begin() + std::min(found.size(), kMostListedMeanings);
   throw JobRefused("{} {} is ambiguous: it could be {}{}; give more digits", what, shown(prefix),

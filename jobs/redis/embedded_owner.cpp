@@ -36,9 +36,9 @@ std::chrono::nanoseconds file_system_time(const EmbeddedFolder& folder, const De
 
 [[noreturn]] void refuse(const EmbeddedFolder& folder, const FolderOwner& owner) {
   folder.fail(
-      fmt::format("process {} on host {} serves it, and its locks are not seen here ({}), as on a mount of NFS with "
-                  "nolock or local_lock: run foretime there, or start a Redis that all hosts reach and name it with "
-                  "--redis or FORETIME_REDIS",
+      fmt::format("process {} on host {} serves it, and its locks are not seen here ({}), "
+                  "as on a mount of NFS with nolock or local_lock: run foretime there, "
+                  "or start a Redis that all hosts reach and name it with --redis or FORETIME_REDIS",
                   owner.pid, printable(owner.host), host_name()));
 }
 

@@ -100,8 +100,8 @@ EmbeddedFolder::EmbeddedFolder(const std::filesystem::path& root) {
   if (fstat(descriptor_.get(), &found) != 0) fail(std::strerror(errno));
   if (found.st_uid != geteuid())
     fail(
-        fmt::format("belongs to user {}, and this is user {}: whoever may use it could change jobs; name a folder of "
-                    "runs of your own, {}",
+        fmt::format("belongs to user {}, and this is user {}: "
+                    "whoever may use it could change jobs; name a folder of runs of your own, {}",
                     found.st_uid, geteuid(), kOwn));
   if ((found.st_mode & 077) != 0)
     fail(fmt::format("has mode {:03o}, expected 700: others may use it, and could change jobs; chmod 700 it, {}",
@@ -236,8 +236,8 @@ void EmbeddedRedis::ensure() {
     // The guardian stops a server that was started so.
     if (answer == Answer::wrong_settings && !started && now - begin > kOpenPortPatience)
       folder_.fail(
-          fmt::format("its server has opened a port, which foretime never asks for: close it (redis-cli -s {} CONFIG "
-                      "SET port 0), or end all commands that use this folder",
+          fmt::format("its server has opened a port, which foretime never asks for: "
+                      "close it (redis-cli -s {} CONFIG SET port 0), or end all commands that use this folder",
                       (folder_.path() / "redis.sock").string()));
     if (now > limit)
       give_up(answer == Answer::loading ? fmt::format("still loading its data after {:g} s", in_seconds)
@@ -258,8 +258,8 @@ bool EmbeddedRedis::try_lock(const Descriptor& file, const char* name, int opera
     if (errno == EWOULDBLOCK) return false;
     if (errno != EINTR)
       folder_.fail(
-          fmt::format("{} cannot be locked: {}; name a folder of runs on a local disk, or a Redis of your own with "
-                      "--redis or FORETIME_REDIS",
+          fmt::format("{} cannot be locked: {}; "
+                      "name a folder of runs on a local disk, or a Redis of your own with --redis or FORETIME_REDIS",
                       name, std::strerror(errno)));
   }
   return true;
@@ -280,9 +280,9 @@ StoreRecord EmbeddedRedis::prepare_store() const {
   const auto prepared = prepare_append_only(folder_, accept_loss_);
   if (prepared.repaired_manifest)
     print_message(
-        "foretime: {}: the manifest of the queue's append-only file named files that are not there, as after a loss of "
-        "power, and was repaired; if this folder is a copy that was taken while the queue was in use, its last changes "
-        "may be missing\n",
+        "foretime: {}: the manifest of the queue's append-only file named files that are not there, "
+        "as after a loss of power, and was repaired; "
+        "if this folder is a copy that was taken while the queue was in use, its last changes may be missing\n",
         folder_.path().string());
   if (!prepared.accepted_losses.empty())
     print_message("foretime: {}: the queue continues with what is left: {}\n", folder_.path().string(),
@@ -294,8 +294,8 @@ void EmbeddedRedis::start_guardian(const Descriptor& guardian, const Descriptor&
   const auto program = find_program("redis-server");
   if (program.empty())
     folder_.fail(
-        "redis-server is in none of the folders of PATH: install it (apt install redis-server), or name a Redis that "
-        "runs with --redis or FORETIME_REDIS");
+        "redis-server is in none of the folders of PATH: "
+        "install it (apt install redis-server), or name a Redis that runs with --redis or FORETIME_REDIS");
   check_room();
   const auto owner = claim_ownership(folder_, starting, limit);
   // From here on nobody reaches a server that a killed guardian has left behind.

@@ -105,8 +105,8 @@ std::vector<std::string> data_files(const EmbeddedFolder& folder) {
   const bool known = fstatat(folder.descriptor(), kStoreRecordFile, &found, AT_SYMLINK_NOFOLLOW) == 0;
   const auto when = known ? fmt::format(" than on {:%Y-%m-%d %H:%M:%S} UTC", fmt::gmtime(found.st_mtim.tv_sec)) : "";
   throw RedisDataLost(
-      "embedded Redis: {}: less of the queue is there{}: {}; jobs would be missing. Put the files back, from a backup "
-      "for example, or continue with what is left: foretime queue --runs '{}' --accept-loss",
+      "embedded Redis: {}: less of the queue is there{}: {}; jobs would be missing. Put the files back, "
+      "from a backup for example, or continue with what is left: foretime queue --runs '{}' --accept-loss",
       folder.path().string(), when, fmt::join(missing, "; "), folder.path().parent_path().string());
 }
 

@@ -24,8 +24,8 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 10> kPassing
     {"BUSY", "a script runs there for too long"},
     {"MISCONF", "it cannot write its data; is its disk full?"},
     {"OOM",
-     "its memory is at maxmemory, so nothing can be submitted; raise maxmemory there, or keep ended jobs for fewer "
-     "days (foretime queue --keep-days)"},
+     "its memory is at maxmemory, so nothing can be submitted; "
+     "raise maxmemory there, or keep ended jobs for fewer days (foretime queue --keep-days)"},
     {"CLUSTERDOWN", "its cluster is down"},
     {"MASTERDOWN", "it has lost its primary"},
     {"READONLY", "it is a read-only replica, or was made one by a failover; name its primary"},
@@ -93,8 +93,8 @@ void RedisClient::refuse_eviction() {
   // Where we may read neither, whoever set up the user is trusted with the rest.
   if (!policy.empty() && policy != "noeviction")
     throw RedisDenied(
-        "Redis at {}: maxmemory-policy is {}, so it may drop jobs when memory is short; set maxmemory-policy "
-        "noeviction (redis-cli config set maxmemory-policy noeviction, and in redis.conf)",
+        "Redis at {}: maxmemory-policy is {}, so it may drop jobs when memory is short; "
+        "set maxmemory-policy noeviction (redis-cli config set maxmemory-policy noeviction, and in redis.conf)",
         name(), policy.substr(0, 100));
 }
 

@@ -30,8 +30,8 @@ timeval to_timeval(std::chrono::milliseconds time) {
 }  // namespace
 
 std::string unavailable_message(const RedisUrl& url, const std::string& what) {
-  return redact(fmt::format("Redis at {}: {}; start Redis there, name another with --redis or FORETIME_REDIS, or name "
-                            "none to use the embedded one",
+  return redact(fmt::format("Redis at {}: {}; start Redis there, "
+                            "name another with --redis or FORETIME_REDIS, or name none to use the embedded one",
                             url.redacted(), what),
                 url.password);
 }

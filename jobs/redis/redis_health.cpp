@@ -38,8 +38,8 @@ std::string memory_warning(RedisClient& client) {
   const double used = bytes("used_memory"), most = bytes(limited ? "maxmemory" : "total_system_memory");
   if (most <= 0 || used < kMuch * most) return "";
   return fmt::format(
-      "Redis uses {:.0f} of {:.0f} MiB of {} ({:.0f} %); when it is full, no jobs are taken: raise it, or keep fewer "
-      "jobs that ended (foretime agent --keep-jobs, --keep-days)",
+      "Redis uses {:.0f} of {:.0f} MiB of {} ({:.0f} %); when it is full, no jobs are taken: "
+      "raise it, or keep fewer jobs that ended (foretime agent --keep-jobs, --keep-days)",
       used / kMiB, most / kMiB, limited ? "maxmemory" : "the machine's memory", 100 * used / most);
 }
 
@@ -47,8 +47,8 @@ std::string eviction_warning(RedisClient& client) {
   const auto keys = info_field(info(client, "stats"), "evicted_keys");
   if (keys.empty() || keys == "0") return "";
   return fmt::format(
-      "Redis has evicted {} keys since its start, so jobs may be missing; set maxmemory-policy noeviction, and submit "
-      "them again",
+      "Redis has evicted {} keys since its start, so jobs may be missing; "
+      "set maxmemory-policy noeviction, and submit them again",
       keys);
 }
 
@@ -77,12 +77,12 @@ RedisHealth examine(RedisClient& client) {
     warnings.push_back("appendonly no: a restart of Redis loses jobs; set appendonly yes and appendfsync always");
   } else if (health.appendfsync == "everysec") {
     warnings.push_back(
-        "appendfsync everysec: up to one second of transitions can be lost when the machine dies; set appendfsync "
-        "always");
+        "appendfsync everysec: up to one second of transitions can be lost "
+        "when the machine dies; set appendfsync always");
   } else if (health.appendfsync == "no") {
     warnings.push_back(
-        "appendfsync no: the operating system decides when transitions reach the disk, half a minute of them can be "
-        "lost when the machine dies; set appendfsync always");
+        "appendfsync no: the operating system decides when transitions reach the disk, "
+        "half a minute of them can be lost when the machine dies; set appendfsync always");
   }
   if (health.appendonly.empty())
     warnings.push_back("appendonly could not be read: nobody knows whether a restart of Redis loses jobs");

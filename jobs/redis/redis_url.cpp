@@ -133,8 +133,8 @@ RedisUrl RedisUrl::parse(const std::string& text) {
   if (takes(rest, "redis://")) return parse_host(rest);
   if (takes(rest, "rediss://"))
     throw JobsError(
-        "Redis URL: rediss:// asks for TLS, which this build does not have; use a tunnel (ssh -L, stunnel) and "
-        "redis:// to its near end");
+        "Redis URL: rediss:// asks for TLS, which this build does not have; "
+        "use a tunnel (ssh -L, stunnel) and redis:// to its near end");
   refuse_url("it starts with neither redis:// nor unix://");
 }
 

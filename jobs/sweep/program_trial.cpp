@@ -152,8 +152,8 @@ std::string word_fault(const std::string& word) {
     if (variable || (name == name_in(word) && is_filled(name))) continue;
     if (is_filled(name))
       return fmt::format(
-          "found ${{{}}} inside of '{}', expected it as a separate word: only ${{envvar:NAME}} is filled in inside of "
-          "a word",
+          "found ${{{}}} inside of '{}', expected it as a separate word: "
+          "only ${{envvar:NAME}} is filled in inside of a word",
           name, word);
     return fmt::format(
         "found ${{{}}}, expected one of ${{{}}} as a separate word, or ${{envvar:NAME}}; parameters come by ${{args}}",

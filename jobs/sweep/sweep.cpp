@@ -87,8 +87,8 @@ class Expansion {
     const int64_t jobs_of_one = seeds() * (1 + std::ssize(document_.then));
     if (configurations > kMostJobs / jobs_of_one)
       throw SweepError(
-          "{}: found a sweep of {} configurations with {} jobs each, expected at most {} jobs: set run_cap, or sweep "
-          "fewer values",
+          "{}: found a sweep of {} configurations with {} jobs each, expected at most {} jobs: "
+          "set run_cap, or sweep fewer values",
           document_.origin, configurations, jobs_of_one, kMostJobs);
     configurations_ = configurations;
     leave_to_the_agent(document_.base);
@@ -128,14 +128,14 @@ class Expansion {
       if (size) return std::min(*size, document_.run_cap.value_or(*size));
       for (const ParameterSpace& p : document_.space)
         if (!grid_size({p}))
-          fail_at(p.key, fmt::format("{}: found distribution {}, which has no grid; give values, or integers min and "
-                                     "max, or use method random",
+          fail_at(p.key, fmt::format("{}: found distribution {}, which has no grid; "
+                                     "give values, or integers min and max, or use method random",
                                      p.key, to_string(p.distribution)));
     }
     if (!document_.run_cap)
       throw SweepError(
-          "{}: run_cap: is missing; {} search has no end, set the number of trials (run_cap: 20 in the file, or "
-          "run_cap=20 on the command line)",
+          "{}: run_cap: is missing; {} search has no end, set the number of trials (run_cap: "
+          "20 in the file, or run_cap=20 on the command line)",
           document_.origin, document_.method);
     return *document_.run_cap;
   }
@@ -367,13 +367,13 @@ std::string gpus_conflict(const Resources& resources) {
 
 std::string elastic_conflict(const configs::Settings& settings) {
   if (settings.comm.gradient_dtype != configs::GradientType::float32)
-    return "comm.gradient_dtype: found bfloat16, expected float32, or one number of ranks: each rank rounds its own "
-           "part of a gradient, so that attempts on other numbers of ranks (resources.ranks: min and max) would train "
-           "something else";
+    return "comm.gradient_dtype: found bfloat16, expected float32, or one number of ranks: "
+           "each rank rounds its own part of a gradient, so that attempts on other numbers of ranks (resources.ranks: "
+           "min and max) would train something else";
   if (settings.model.norm != configs::Norm::batch) return "";
-  return "model.norm: found batch, expected none, layer or graph, or one number of ranks: each rank standardises its "
-         "own part of a batch, so that attempts on other numbers of ranks (resources.ranks: min and max) would train "
-         "something else";
+  return "model.norm: found batch, expected none, layer or graph, or one number of ranks: "
+         "each rank standardises its own part of a batch, so that attempts on other numbers of ranks (resources.ranks: "
+         "min and max) would train something else";
 }
 
 configs::Settings trial_settings(const JobSpec& spec, const Parameters& parameters) {

@@ -63,9 +63,9 @@ class DocumentReader {
       } catch (const configs::SettingsError& error) {
         if (says_what_runs || (key != "metric" && key != "parameters")) throw;
         throw SweepError(
-            "{}: found neither program nor settings, expected one: program=train.py (in the file: program: train.py) "
-            "sweeps a script of your own, settings=my.yaml sweeps those settings of foretime train; as a sweep of the "
-            "default settings: {}",
+            "{}: found neither program nor settings, expected one: program=train.py (in the file: "
+            "program: train.py) sweeps a script of your own, settings=my.yaml sweeps those settings of foretime train; "
+            "as a sweep of the default settings: {}",
             origin_, error.what());
       }
     }
@@ -407,8 +407,8 @@ class DocumentReader {
     }
     if (document_.base.data.train.empty() && !document_.places.contains("data.train"))
       throw SweepError(
-          "{}: data.train: found no files to train on; name the settings file that is swept (settings: my.yaml in the "
-          "sweep file, or settings=my.yaml on the command line) or set data.train",
+          "{}: data.train: found no files to train on; name the settings file that is swept (settings: "
+          "my.yaml in the sweep file, or settings=my.yaml on the command line) or set data.train",
           origin_);
     const auto fixed = [&](const std::string& key) {
       return document_.places.contains(key) ||

@@ -1,7 +1,7 @@
 #include "base/check.h"
 #include "inference/runtime/plan_matrices.h"
 #include "models/autograd/run.h"
-#include "models/device/launch.h"
+#include "models/gpu/launch.h"
 #include "models/graph/error.h"
 #include "models/sparse/sparse_ops.h"
 
@@ -33,7 +33,7 @@ CsrTensor without_some(const CsrTensor& matrix, const torch::Tensor& self, doubl
   const auto turned = transposed_entries(matrix);
 
   CsrTensor result = matrix;
-  if (device::uses_device_kernels(matrix.columns.device())) {
+  if (gpu::uses_gpu_kernels(matrix.columns.device())) {
     // How many entries stay is known to the device alone, and the host does not ask.
     result.values = values * kept;
     result.transposed_values = result.values.index_select(0, turned);

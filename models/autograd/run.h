@@ -19,11 +19,11 @@ namespace foretime::models {
 /// Holds the graphs of a batch, concatenated, after some number of poolings.
 struct GraphBatch {
   std::vector<int64_t> graph_ptr;  // [graphs + 1] nodes of graph g are graph_ptr[g] … graph_ptr[g + 1] - 1
-  // [nodes, nodes] A + Aᵀ + I, which is symmetric and so its own transpose. If device::uses_device_kernels, `columns`
+  // [nodes, nodes] A + Aᵀ + I, which is symmetric and so its own transpose. If gpu::uses_gpu_kernels, `columns`
   // and `values` are longer than the number of entries in row_ptr.
   CsrTensor adjacency;
   torch::Tensor entry_rows;  // [entries] int32: row of each entry of the adjacency; set on the CPU only
-  // The members below are set if device::uses_device_kernels; the host does not then know which nodes are kept.
+  // The members below are set if gpu::uses_gpu_kernels; the host does not then know which nodes are kept.
   torch::Tensor device_ptr;  // [graphs + 1] int32, copy of graph_ptr
   torch::Tensor graph_of;    // [nodes] int32: number of the node's graph
   torch::Tensor counts;      // [graphs] nodes of each graph; undefined before pooling

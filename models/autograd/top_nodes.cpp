@@ -3,9 +3,9 @@
 
 #include "base/index_range.h"
 #include "models/autograd/autocast.h"
-#include "models/autograd/pooling_on_device.h"
 #include "models/autograd/run.h"
-#include "models/device/launch.h"
+#include "models/autograd/top_nodes_gpu.h"
+#include "models/gpu/launch.h"
 #include "models/graph/error.h"
 #include "models/sparse/sparse_ops.h"
 
@@ -56,9 +56,9 @@ GraphBatch restricted(const GraphBatch& graphs, const torch::Tensor& kept, std::
   return result;
 }
 
-/// Returns the result of choose_on_device as host memory.
-std::vector<int64_t> top_nodes_of_device(const torch::Tensor& scores, std::span<const int64_t> graph_ptr, double ratio,
-                                         double tie) {
+/// Returns the result of choose_nodes_on_gpu as host memory.
+std::vector<int64_t> top_nodes_on_gpu(const torch::Tensor& scores, std::span<const int64_t> graph_ptr, double ratio,
+                                      double tie) {
   GraphBatch graphs;
   graphs.graph_ptr.assign(graph_ptr.begin(), graph_ptr.end());
   CsrTensor members;
@@ -66,7 +66,7 @@ std::vector<int64_t> top_nodes_of_device(const torch::Tensor& scores, std::span<
   members.columns = torch::arange(graphs.nodes(), members.row_ptr.options());
   graphs.device_ptr = members.row_ptr;
   graphs.graph_of = entry_rows(members);
-  const auto kept = choose_on_device(scores, ratio, tie, graphs).kept.to(torch::kCPU, torch::kLong);
+  const auto kept = choose_nodes_on_gpu(scores, ratio, tie, graphs).kept.to(torch::kCPU, torch::kLong);
   return {kept.data_ptr<int64_t>(), kept.data_ptr<int64_t>() + kept.numel()};
 }
 
@@ -81,7 +81,7 @@ GraphBatch graphs_of(const PlanTensors& plan) {
   GraphBatch graphs;
   graphs.graph_ptr = plan.graph_ptr;
   graphs.adjacency = plan.layers.front()->relations.front();
-  if (device::uses_device_kernels(members.columns.device())) {
+  if (gpu::uses_gpu_kernels(members.columns.device())) {
     graphs.device_ptr = members.row_ptr;
     graphs.graph_of = entry_rows(members);
     make_symmetric(graphs.adjacency);
@@ -95,7 +95,7 @@ GraphBatch graphs_of(const PlanTensors& plan) {
 
 CsrTensor symmetrically_normalized(const GraphBatch& graphs) {
   const torch::NoGradGuard no_gradient;
-  if (graphs.device_ptr.defined()) return normalized_on_device(graphs.adjacency);
+  if (graphs.device_ptr.defined()) return symmetrically_normalized_on_gpu(graphs.adjacency);
   CsrTensor matrix = graphs.adjacency;
   const auto degrees = csr_matmul(matrix, torch::ones({matrix.cols, 1}, matrix.values.options())).view(-1);
   const auto root = degrees.rsqrt();  // the self loop keeps it above 0
@@ -107,7 +107,7 @@ CsrTensor symmetrically_normalized(const GraphBatch& graphs) {
 PoolTensors pool_of(const GraphBatch& graphs, torch::ScalarType type) {
   const torch::NoGradGuard no_gradient;
   const CsrTensor& adjacency = graphs.adjacency;
-  if (graphs.device_ptr.defined()) return pool_on_device(graphs, type);
+  if (graphs.device_ptr.defined()) return pool_of_on_gpu(graphs, type);
   const auto host =
       torch::from_blob(const_cast<int64_t*>(graphs.graph_ptr.data()), {graphs.graphs() + 1}, torch::kLong);
   const auto ptr = host.to(adjacency.row_ptr.options(), /*non_blocking=*/false, /*copy=*/true);
@@ -136,8 +136,7 @@ std::vector<int64_t> kept_pointers(std::span<const int64_t> graph_ptr, double ra
 std::vector<int64_t> top_nodes(const torch::Tensor& scores, std::span<const int64_t> graph_ptr, double ratio,
                                double tie, std::vector<int64_t>& kept_ptr) {
   kept_ptr = kept_pointers(graph_ptr, ratio);
-  if (device::uses_device_kernels(scores.device()))
-    return top_nodes_of_device(scores.contiguous(), graph_ptr, ratio, tie);
+  if (gpu::uses_gpu_kernels(scores.device())) return top_nodes_on_gpu(scores.contiguous(), graph_ptr, ratio, tie);
   // A sort must not meet NaN; an infinite score makes all of its graph's nodes tied.
   const auto host = scores.detach().to(torch::kCPU, torch::kDouble).nan_to_num(-kInfinity, kInfinity, -kInfinity);
   const double* values = host.data_ptr<double>();
@@ -165,7 +164,7 @@ torch::Tensor keep_top_nodes(const inference::TopNodes& operation, const torch::
     CsrTensor gather;
     {
       const torch::NoGradGuard no_gradient;
-      gather = keep_on_device(score.contiguous(), operation.ratio, tie, graphs);
+      gather = keep_nodes_on_gpu(score.contiguous(), operation.ratio, tie, graphs);
     }
     return csr_matmul(gather, states) * torch::tanh(csr_matmul(gather, score.unsqueeze(1)));
   }

@@ -11,8 +11,8 @@
 #include "base/error.h"
 #include "data/frontends/ansor/dag/compute_dag.h"
 #include "data/frontends/ansor/dag/dag_table.h"
-#include "data/frontends/ansor/features/store_features.h"
 #include "data/frontends/ansor/replay/replay.h"
+#include "models/baselines/store_features/store_features.h"
 
 namespace foretime::models {
 namespace {
@@ -38,7 +38,7 @@ void gather(const std::filesystem::path& records, const std::filesystem::path& d
   data::TuningRecord record;
   data::Replayer replayer;
   data::LoopNest nest;
-  data::StoreFeatures features;
+  StoreFeatures features;
   std::map<std::string, std::pair<int32_t, std::shared_ptr<const data::ComputeDag>>> known;
   int64_t rows = 0, wanted = 0;
   // Those that are asked for by line may have failed: their throughput is 0, as TVM has it.
@@ -60,7 +60,7 @@ void gather(const std::filesystem::path& records, const std::filesystem::path& d
       const int64_t count = features.extract(nest, record.hardware.cache_line_bytes, out.features);
       const double seconds = record.mean_cost();
       if (!(seconds > 0.0)) throw DataError("{} seconds, expected more than 0", seconds);
-      data::sort_store_features(std::span(out.features).subspan(before));
+      sort_store_features(std::span(out.features).subspan(before));
       out.programs.push_back({record.line - 1, rows, count, workload, seconds});
       rows += count;
     } catch (const DataError& error) {
@@ -98,7 +98,7 @@ RecordRows read_record_rows(const std::filesystem::path& records, const std::fil
   std::sort(programs.begin(), programs.end(), [](const Gathered::Program& a, const Gathered::Program& b) {
     return std::pair(a.workload, a.line) < std::pair(b.workload, b.line);
   });
-  constexpr int64_t kColumns = data::kStoreFeatures;
+  constexpr int64_t kColumns = kStoreFeatures;
   out.rows.columns = kColumns;
   out.rows.features.reserve(gathered.features.size());
   for (const auto& program : programs) {

@@ -121,8 +121,8 @@ class InputEncoder {
       return b_.parameter("node_types.weight", shape, {Initial::Kind::normal});
     if (schema_.kind != data::CandidateKind::program)
       throw ModelError(
-          "model.node_types.vectors: fasttext, with layout or tile data, whose node types have no names; set it to "
-          "learned");
+          "model.node_types.vectors: fasttext, with layout or tile data, whose node types have no names; "
+          "set it to learned");
     const auto table = b_.buffer("type_vectors", shape, 0.0);
     fits_.push_back({FitSpec::Source::type_vectors, table, {}});
     return table;
@@ -156,8 +156,8 @@ std::vector<int64_t> chosen_columns(const std::vector<std::string>& names, data:
   if (loops) known.resize(feature_count);
   if (std::ssize(known) != feature_count)
     throw ModelError(
-        "model.features.columns: the data have {} columns of node features, expected the {} that have names; leave the "
-        "list empty",
+        "model.features.columns: the data have {} columns of node features, expected the {} that have names; "
+        "leave the list empty",
         feature_count, known.size());
   std::set<int64_t> chosen;
   for (const std::string& name : names) {

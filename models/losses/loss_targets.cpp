@@ -8,13 +8,13 @@
 
 #include "base/check.h"
 #include "base/index_range.h"
-#include "models/device/launch.h"
+#include "models/gpu/launch.h"
 #include "models/graph/error.h"
 
 namespace foretime::models {
 namespace {
 
-using device::Arena;
+using gpu::Arena;
 
 constexpr int64_t kShort = 32;        // candidates of a group
 constexpr double kBehindAll = -1e30;  // logarithm of a weight that is practically 0
@@ -70,7 +70,7 @@ class BlockMaker {
       : rankings_(rankings), of_(of), dtype_(dtype), arena_(arena) {
     block_.groups = rankings.size();
     // LibTorch's GPU scans a single row in parts, whose order is another each time, and several rows each by itself.
-    if (block_.groups == 1 && device::uses_device_kernels(arena.device())) block_.groups = 2;
+    if (block_.groups == 1 && gpu::uses_gpu_kernels(arena.device())) block_.groups = 2;
     block_.longest = rankings.front().size();
   }
 

@@ -8,7 +8,7 @@
 #include <torch/types.h>
 
 #include "configs/settings.h"
-#include "models/device/arena.h"
+#include "models/gpu/arena.h"
 #include "models/sparse/plan_tensors.h"
 
 namespace foretime::models {
@@ -51,6 +51,6 @@ int64_t max_loss_target_bytes(const LossGroups& groups);
 /// `predicts_failures` says whether outputs have a column of chances of failure. Throws ModelError if group_ptr and the
 /// other sizes differ.
 LossTargets loss_targets(const configs::LossSettings& settings, const LossGroups& groups, bool predicts_failures,
-                         torch::Dtype dtype, device::Arena& arena);
+                         torch::Dtype dtype, gpu::Arena& arena);
 
 }  // namespace foretime::models

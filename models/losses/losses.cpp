@@ -7,7 +7,7 @@
 
 #include "base/check.h"
 #include "base/index_range.h"
-#include "models/device/launch.h"
+#include "models/gpu/launch.h"
 #include "models/graph/error.h"
 #include "models/sparse/sparse_ops.h"
 
@@ -22,7 +22,7 @@ using torch::autograd::variable_list;
 /// logcumsumexp of each row. Beside another one, a GPU scans a row always in one order; a lone row it may give to an
 /// algorithm whose rounding depends on which threads are first.
 Tensor log_cumulative_sums(const Tensor& rows) {
-  if (rows.size(0) != 1 || !device::uses_device_kernels(rows.device())) return torch::logcumsumexp(rows, 1);
+  if (rows.size(0) != 1 || !gpu::uses_gpu_kernels(rows.device())) return torch::logcumsumexp(rows, 1);
   return torch::logcumsumexp(rows.expand({2, rows.size(1)}), 1).narrow(0, 0, 1);
 }
 

@@ -3,16 +3,16 @@
 #include <algorithm>
 #include <utility>
 
-#include "models/device/launch.h"
+#include "models/gpu/launch.h"
 
 namespace foretime::models {
 namespace {
 
 using torch::Tensor;
 
-/// Copies or fills one run of words, as device::JoinWords does.
+/// Copies or fills one run of words, as gpu::JoinWords does.
 template <class Word>
-void copy_run(const device::WordRun<Word>& run, int64_t end) {
+void copy_run(const gpu::WordRun<Word>& run, int64_t end) {
   const int64_t count = end - run.first;
   if (run.from != nullptr) {
     for (int64_t i = 0; i < count; ++i) run.to[i] = run.from[i] + run.plus;
@@ -36,18 +36,18 @@ void WordRuns<Word>::add(const void* from, Word* to, int64_t count, int64_t plus
 }
 
 template <class Word>
-void WordRuns<Word>::place(device::Arena& arena) {
-  table_ = arena.add_bytes(list_.data(), list_.size() * sizeof(device::WordRun<Word>));
+void WordRuns<Word>::place(gpu::Arena& arena) {
+  table_ = arena.add_bytes(list_.data(), list_.size() * sizeof(gpu::WordRun<Word>));
 }
 
 template <class Word>
 void WordRuns<Word>::join(torch::Device device) const {
-  if (!device::uses_device_kernels(device)) {
+  if (!gpu::uses_gpu_kernels(device)) {
     for (size_t i = 0; i < list_.size(); ++i) copy_run(list_[i], i + 1 < list_.size() ? list_[i + 1].first : words_);
     return;
   }
-  const auto* runs = reinterpret_cast<const device::WordRun<Word>*>(table_.data_ptr());
-  device::for_each(device, device::JoinWords<Word>{runs, static_cast<int>(list_.size())}, words_);
+  const auto* runs = reinterpret_cast<const gpu::WordRun<Word>*>(table_.data_ptr());
+  gpu::for_each(device, gpu::JoinWords<Word>{runs, static_cast<int>(list_.size())}, words_);
 }
 
 template class WordRuns<int>;
@@ -94,7 +94,7 @@ Tensor BlockJoin::array(const std::vector<Part>& parts, torch::Dtype dtype) {
 }
 
 void BlockJoin::bring_up(const Tensor& home, int64_t bytes) {
-  auto copied = device::copy_to(options_.device, home, bytes);
+  auto copied = gpu::copy_to(options_.device, home, bytes);
   const auto* begin = static_cast<const char*>(home.data_ptr());
   moved_.push_back({begin, begin + bytes, static_cast<const char*>(copied.bytes.data_ptr())});
   kept_.push_back(std::move(copied.bytes));
@@ -205,7 +205,7 @@ CsrTensor BlockJoin::identity(int64_t states) const {
   return result;
 }
 
-void BlockJoin::place(device::Arena& arena) {
+void BlockJoin::place(gpu::Arena& arena) {
   words4_.place(arena);
   words8_.place(arena);
 }

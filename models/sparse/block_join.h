@@ -4,8 +4,8 @@
 #include <memory>
 #include <vector>
 
-#include "models/device/arena.h"
-#include "models/device/join_kernels.h"
+#include "models/gpu/arena.h"
+#include "models/gpu/join_kernels.h"
 #include "models/sparse/plan_tensors.h"
 
 namespace foretime::models {
@@ -17,11 +17,11 @@ class WordRuns {
   /// Adds `count` words at `to`: a copy of those at `from`, or if it is null 0, 1, 2, … if `counts`, else zeros; each
   /// plus `plus`.
   void add(const void* from, Word* to, int64_t count, int64_t plus, bool counts);
-  void place(device::Arena& arena);
+  void place(gpu::Arena& arena);
   void join(torch::Device device) const;
 
  private:
-  std::vector<device::WordRun<Word>> list_;
+  std::vector<gpu::WordRun<Word>> list_;
   int64_t words_ = 0;
   torch::Tensor table_;
 };
@@ -43,10 +43,10 @@ class BlockJoin {
   /// Copies a plan from host memory: `bytes` from the begin of `home`. Arrays of other calls may be views of them.
   void bring_up(const torch::Tensor& home, int64_t bytes);
   /// Makes `join` wait for this upload as well.
-  void after(std::shared_ptr<device::Upload> upload) { uploads_.push_back(std::move(upload)); }
+  void after(std::shared_ptr<gpu::Upload> upload) { uploads_.push_back(std::move(upload)); }
 
   /// Adds the lists of words to the arena of the batch.
-  void place(device::Arena& arena);
+  void place(gpu::Arena& arena);
   /// Runs the kernels, on the stream that waits for the arena's upload.
   void join();
 
@@ -67,8 +67,8 @@ class BlockJoin {
   PlanTensorOptions options_;
   WordRuns<int> words4_;
   WordRuns<long long> words8_;
-  std::vector<torch::Tensor> kept_;  // tensors that must live until they have been read and written
-  std::vector<std::shared_ptr<device::Upload>> uploads_;  // uploads of plans that `join` waits for
+  std::vector<torch::Tensor> kept_;                    // tensors that must live until they have been read and written
+  std::vector<std::shared_ptr<gpu::Upload>> uploads_;  // uploads of plans that `join` waits for
   std::vector<Moved> moved_;
 };
 

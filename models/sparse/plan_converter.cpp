@@ -5,7 +5,7 @@
 #include "base/check.h"
 #include "base/index_range.h"
 #include "inference/kernels/sparse_kernels.h"
-#include "models/device/launch.h"
+#include "models/gpu/launch.h"
 #include "models/graph/error.h"
 
 namespace foretime::models {
@@ -122,17 +122,17 @@ PoolTensors PlanConverter::pool(const plans::PlanPool& source) {
 }
 
 LongRows PlanConverter::long_rows(const std::vector<int64_t>& row_ptr) {
-  if (!device::uses_device_kernels(options_.device)) return {};
+  if (!gpu::uses_gpu_kernels(options_.device)) return {};
   if (row_ptr.back() > std::numeric_limits<int32_t>::max())
     throw ModelError(
-        "message plan: a matrix of {} entries, expected fewer than 2^31 on a GPU: lower sampler.groups_per_batch or "
-        "sampler.candidates_per_group",
+        "message plan: a matrix of {} entries, expected fewer than 2^31 on a GPU: "
+        "lower sampler.groups_per_batch or sampler.candidates_per_group",
         row_ptr.back());
   std::vector<int32_t> rows, piece_ptr = {0}, piece_rows;
   for (size_t r = 0; r + 1 < row_ptr.size(); ++r) {
     const int64_t entries = row_ptr[r + 1] - row_ptr[r];
-    if (entries <= device::kLongRow) continue;
-    const size_t pieces = (entries + device::kPiece - 1) / device::kPiece;
+    if (entries <= gpu::kLongRow) continue;
+    const size_t pieces = (entries + gpu::kPiece - 1) / gpu::kPiece;
     piece_rows.insert(piece_rows.end(), pieces, rows.size());
     rows.push_back(r);
     piece_ptr.push_back(piece_rows.size());

@@ -4,7 +4,7 @@
 #include <memory>
 #include <vector>
 
-#include "models/device/kernels.h"
+#include "models/gpu/sparse_kernels.h"
 #include "models/sparse/plan_tensors.h"
 
 /// Conversion of parts of message plans to tensors in an arena.
@@ -18,11 +18,10 @@ struct PlanBytes {
   bool gradients;
 
   int64_t of_rows_and_entries(int64_t rows, int64_t entries) const {
-    const int64_t long_rows = entries / device::kLongRow + 1, pieces = entries / device::kPiece + long_rows;
-    const int64_t one_way = device::Arena::max_bytes<int64_t>(rows + 1) + device::Arena::max_bytes<int32_t>(entries) +
-                            device::Arena::max_bytes<double>(entries) +
-                            2 * device::Arena::max_bytes<int32_t>(long_rows + 1) +
-                            device::Arena::max_bytes<int32_t>(pieces);
+    const int64_t long_rows = entries / gpu::kLongRow + 1, pieces = entries / gpu::kPiece + long_rows;
+    const int64_t one_way = gpu::Arena::max_bytes<int64_t>(rows + 1) + gpu::Arena::max_bytes<int32_t>(entries) +
+                            gpu::Arena::max_bytes<double>(entries) + 2 * gpu::Arena::max_bytes<int32_t>(long_rows + 1) +
+                            gpu::Arena::max_bytes<int32_t>(pieces);
     return gradients ? 2 * one_way : one_way;
   }
   int64_t of(const plans::CsrMatrix& matrix) const {
@@ -43,7 +42,7 @@ struct PlanBytes {
 /// Copies parts of plans into an arena, as tensors with the layout of its device. The arena must outlive it.
 class PlanConverter {
  public:
-  PlanConverter(const PlanTensorOptions& options, device::Arena& arena) : options_(options), arena_(arena) {}
+  PlanConverter(const PlanTensorOptions& options, gpu::Arena& arena) : options_(options), arena_(arena) {}
 
   template <class T>
   torch::Tensor copy(const std::vector<T>& values, torch::Dtype dtype) {
@@ -74,7 +73,7 @@ class PlanConverter {
   LongRows long_rows(const std::vector<int64_t>& row_ptr);
 
   PlanTensorOptions options_;
-  device::Arena& arena_;
+  gpu::Arena& arena_;
 };
 
 /// Returns the sum of values[e] * factor[columns[e]] of each row; an empty `factor` means ones.

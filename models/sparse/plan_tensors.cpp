@@ -5,14 +5,14 @@
 #include <unordered_map>
 #include <utility>
 
-#include "models/device/launch.h"
+#include "models/gpu/launch.h"
 #include "models/graph/error.h"
 #include "models/sparse/plan_converter.h"
 
 namespace foretime::models {
 namespace {
 
-using device::Arena;
+using gpu::Arena;
 
 void check_layer(const plans::PlanLayer& layer, int64_t below, int64_t above) {
   expect_size(std::ssize(layer.self) == above, "self of a layer", layer.self.size(), above);
@@ -25,7 +25,7 @@ void check_layer(const plans::PlanLayer& layer, int64_t below, int64_t above) {
 }  // namespace
 
 torch::Dtype row_ptr_type_on(torch::Device device) {
-  return device::uses_device_kernels(device) ? torch::kInt : torch::kLong;
+  return gpu::uses_gpu_kernels(device) ? torch::kInt : torch::kLong;
 }
 
 CsrTensor transposed(const CsrTensor& matrix) {

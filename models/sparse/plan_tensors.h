@@ -7,13 +7,13 @@
 #include <torch/types.h>
 
 #include "inference/runtime/plan_matrices.h"
-#include "models/device/arena.h"
+#include "models/gpu/arena.h"
 #include "plans/message_plan.h"
 
 namespace foretime::models {
 
-/// Lists rows that a device reduces in pieces (models/device/kernels.h). Undefined if no row is long, on the CPU, and
-/// for matrices that are made during a step: there one thread reduces a whole row, which is slower.
+/// Lists rows that a device reduces in pieces (models/gpu/sparse_kernels.h). Undefined if no row is long, on the CPU,
+/// and for matrices that are made during a step: there one thread reduces a whole row, which is slower.
 struct LongRows {
   torch::Tensor rows;        // [long rows] int32, ascending
   torch::Tensor piece_ptr;   // [long rows + 1] int32
@@ -36,7 +36,7 @@ struct CsrTensor {
   bool defined() const { return columns.defined(); }
 };
 
-/// Returns kInt if device::uses_device_kernels(device), else kLong.
+/// Returns kInt if gpu::uses_gpu_kernels(device), else kLong.
 torch::Dtype row_ptr_type_on(torch::Device device);
 
 /// Returns the transpose. The plan must be made with gradients.
@@ -69,7 +69,7 @@ struct StatementTensors {
   CsrTensor statements_of;
 };
 
-/// Holds a message plan as tensors, all of them views of one buffer (device::Arena). Layers and levels that the plan
+/// Holds a message plan as tensors, all of them views of one buffer (gpu::Arena). Layers and levels that the plan
 /// shares are shared here too.
 struct PlanTensors {
   torch::Tensor node_features;  // [nodes, features] float
@@ -91,7 +91,7 @@ struct PlanTensors {
   // Bounds of the states of each row of `nodes`, if they are consecutive and not shared: graph_ptr[r] … graph_ptr[r +
   // 1] - 1. Else empty.
   std::vector<int64_t> graph_ptr;
-  std::shared_ptr<device::Upload> upload;  // copy to a GPU in progress, which models wait for; null: complete
+  std::shared_ptr<gpu::Upload> upload;  // copy to a GPU in progress, which models wait for; null: complete
 };
 
 struct PlanTensorOptions {
@@ -119,7 +119,7 @@ class PlanConversion {
   int64_t max_bytes() const;
   /// Copies the plan into an arena of at least this size, whose upload the caller starts. Throws ModelError for an
   /// inconsistent plan.
-  PlanTensors copy_into(device::Arena& arena) const;
+  PlanTensors copy_into(gpu::Arena& arena) const;
 
  private:
   const plans::MessagePlan& plan_;

@@ -13,9 +13,9 @@ namespace foretime::models {
 namespace {
 
 /// Joins once what it waits for is there.
-class JoinAfter final : public device::Upload {
+class JoinAfter final : public gpu::Upload {
  public:
-  JoinAfter(std::shared_ptr<device::Upload> upload, std::shared_ptr<BlockJoin> joined)
+  JoinAfter(std::shared_ptr<gpu::Upload> upload, std::shared_ptr<BlockJoin> joined)
       : upload_(std::move(upload)), joined_(std::move(joined)) {}
   void wait() override {
     upload_->wait();
@@ -23,7 +23,7 @@ class JoinAfter final : public device::Upload {
   }
 
  private:
-  std::shared_ptr<device::Upload> upload_;
+  std::shared_ptr<gpu::Upload> upload_;
   std::shared_ptr<BlockJoin> joined_;
 };
 
@@ -54,8 +54,8 @@ ResidentPlan::ResidentPlan(const plans::MessagePlan& plan, const PlanTensorOptio
   auto without_rows = options;
   without_rows.candidate_rows = false;
   const PlanConversion conversion(plan, without_rows);
-  auto arena = home == Home::host ? device::Arena::on_host_for(options.device, conversion.max_bytes())
-                                  : device::Arena(options.device, conversion.max_bytes());
+  auto arena = home == Home::host ? gpu::Arena::on_host_for(options.device, conversion.max_bytes())
+                                  : gpu::Arena(options.device, conversion.max_bytes());
   tensors_ = conversion.copy_into(arena);
   bytes_ = arena.used();
   if (home == Home::host) on_host_ = arena.memory();
@@ -82,8 +82,8 @@ int64_t ResidentBatch::max_bytes() const {
     const auto relations = layers == 0 ? 0 : std::ssize(plan->tensors_.layers.front()->relations);
     word_runs += 24 * (2 * (layers + 1) + layers * (relations + 1) + 8) + 8;
   }
-  int64_t bytes = 2 * bound.of_gather(nodes, 256) + device::Arena::max_bytes<double>(layout_rows) +
-                  2 * device::Arena::max_bytes<device::WordRun<long long>>(word_runs);
+  int64_t bytes = 2 * bound.of_gather(nodes, 256) + gpu::Arena::max_bytes<double>(layout_rows) +
+                  2 * gpu::Arena::max_bytes<gpu::WordRun<long long>>(word_runs);
   for (const auto& entry : entries_) drawn += std::ssize(entry.candidates);
   for (const auto pool : {&ResidentPlan::nodes_, &ResidentPlan::configurable_, &ResidentPlan::tied_}) {
     int64_t count = 0, cols = 0;
@@ -93,12 +93,12 @@ int64_t ResidentBatch::max_bytes() const {
       const auto& rows = (entry.plan.get()->*pool).stages[0];
       for (const int64_t c : entry.candidates) count += rows.row_ptr[c + 1] - rows.row_ptr[c];
     }
-    bytes += bound.of_rows_and_entries(std::max(drawn, cols), count) + device::Arena::max_bytes<double>(drawn);
+    bytes += bound.of_rows_and_entries(std::max(drawn, cols), count) + gpu::Arena::max_bytes<double>(drawn);
   }
   return bytes;
 }
 
-PlanTensors ResidentBatch::copy_into(device::Arena& arena) {
+PlanTensors ResidentBatch::copy_into(gpu::Arena& arena) {
   PlanConverter convert(options_, arena);
   PlanTensors result;
   const auto each = [&](const auto& of) {
@@ -202,7 +202,7 @@ PlanTensors ResidentBatch::copy_into(device::Arena& arena) {
   return result;
 }
 
-std::shared_ptr<device::Upload> ResidentBatch::join(std::shared_ptr<device::Upload> upload) && {
+std::shared_ptr<gpu::Upload> ResidentBatch::join(std::shared_ptr<gpu::Upload> upload) && {
   if (upload) return std::make_shared<JoinAfter>(std::move(upload), std::move(joined_));
   joined_->join();
   return nullptr;

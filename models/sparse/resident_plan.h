@@ -49,10 +49,10 @@ class ResidentBatch {
   int64_t max_bytes() const;
   /// Returns the plan's tensors, which have their values when the result of `join` has been waited for. The caller
   /// starts the arena's upload.
-  PlanTensors copy_into(device::Arena& arena);
+  PlanTensors copy_into(gpu::Arena& arena);
   /// Joins the plans after `upload`, the arena's upload, on the stream that waits for the result. On the CPU it joins
   /// them at once, and both uploads are null.
-  std::shared_ptr<device::Upload> join(std::shared_ptr<device::Upload> upload) &&;
+  std::shared_ptr<gpu::Upload> join(std::shared_ptr<gpu::Upload> upload) &&;
 
  private:
   std::vector<Entry> entries_;

@@ -4,9 +4,9 @@
 
 #include "base/check.h"
 #include "inference/kernels/sparse_kernels.h"
-#include "models/device/launch.h"
+#include "models/gpu/launch.h"
 #include "models/graph/error.h"
-#include "models/sparse/tensor_kernels.h"
+#include "models/sparse/sparse_kernels.h"
 
 namespace foretime::models {
 namespace {
@@ -27,13 +27,13 @@ torch::Tensor checked(const CsrTensor& matrix, const torch::Tensor& x) {
 }
 
 /// Inputs are the terms' x, then the bias where there is one; the matrices come along as they are.
-struct CsrSum : torch::autograd::Function<CsrSum> {
+struct CsrSumFunction : torch::autograd::Function<CsrSumFunction> {
   static torch::Tensor forward(AutogradContext* context, const std::vector<CsrTensor>& matrices, double slope,
                                at::TensorList inputs) {
     std::vector<RowsTerm> terms;
     for (size_t t = 0; t < matrices.size(); ++t) terms.push_back({rows_of(matrices[t]), inputs[t]});
     const bool has_bias = inputs.size() > matrices.size();
-    const auto out = sum_rows(terms, {has_bias ? inputs.back() : torch::Tensor(), slope});
+    const auto out = csr_sum_kernel(terms, {has_bias ? inputs.back() : torch::Tensor(), slope});
     variable_list saved;
     for (const auto& m : matrices) transposed_rows_of(m).append_to(saved);
     if (slope != 1.0) saved.push_back(out);
@@ -47,12 +47,12 @@ struct CsrSum : torch::autograd::Function<CsrSum> {
     const auto saved = context->get_saved_variables();
     const double slope = context->saved_data["slope"].toDouble();
     auto gradient = gradients[0].contiguous();
-    if (slope != 1.0) gradient = activation_gradient(gradient, saved.back(), slope);
+    if (slope != 1.0) gradient = activation_gradient_kernel(gradient, saved.back(), slope);
     variable_list result = {torch::Tensor(), torch::Tensor()};  // matrices, slope
     const size_t terms = context->saved_data["terms"].toInt();
     for (size_t t = 0; t < terms; ++t) {
       const bool wanted = context->needs_input_grad(t);
-      result.push_back(wanted ? sum_rows({{CsrRows::from(saved, t * CsrRows::kTensors), gradient}}, {})
+      result.push_back(wanted ? csr_sum_kernel({{CsrRows::from(saved, t * CsrRows::kTensors), gradient}}, {})
                               : torch::Tensor());
     }
     if (context->saved_data["has_bias"].toBool()) result.push_back(gradient.sum(0));
@@ -60,9 +60,9 @@ struct CsrSum : torch::autograd::Function<CsrSum> {
   }
 };
 
-struct CsrMaximum : torch::autograd::Function<CsrMaximum> {
+struct CsrMaxFunction : torch::autograd::Function<CsrMaxFunction> {
   static torch::Tensor forward(AutogradContext* context, const torch::Tensor& states, const CsrTensor& pattern) {
-    const auto found = max_rows(rows_of(pattern), states.contiguous());
+    const auto found = csr_max_kernel(rows_of(pattern), states.contiguous());
     variable_list saved = {found.winners};
     transposed_rows_of(pattern).append_to(saved);
     context->save_for_backward(saved);
@@ -70,7 +70,7 @@ struct CsrMaximum : torch::autograd::Function<CsrMaximum> {
   }
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     const auto saved = context->get_saved_variables();
-    return {max_rows_gradient(CsrRows::from(saved, 1), saved[0], gradients[0].contiguous()), torch::Tensor()};
+    return {csr_max_gradient_kernel(CsrRows::from(saved, 1), saved[0], gradients[0].contiguous()), torch::Tensor()};
   }
 };
 
@@ -109,39 +109,39 @@ struct BothWays {
 // The two products are each other's gradients: of Σ_e w_e x_column by w a product of entries, by x the weighted sum
 // over the transpose; and the other way round.
 
-struct WeightedSum : torch::autograd::Function<WeightedSum> {
+struct WeightedSumFunction : torch::autograd::Function<WeightedSumFunction> {
   static torch::Tensor forward(AutogradContext* context, const torch::Tensor& weights, const torch::Tensor& x,
                                const CsrTensor& matrix) {
     save_both_ways(context, matrix, {weights, x});
-    return weighted_rows(rows_of(matrix), weights, x);
+    return weighted_sum_kernel(rows_of(matrix), weights, x);
   }
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     const BothWays both(context);
     const auto gradient = gradients[0].contiguous();
     const auto &weights = both.input(0), &x = both.input(1);
-    return {entry_dots(both.matrix, gradient, x, weights.size(1)), weighted_rows(both.transposed, weights, gradient),
-            torch::Tensor()};
+    return {entry_products_kernel(both.matrix, gradient, x, weights.size(1)),
+            weighted_sum_kernel(both.transposed, weights, gradient), torch::Tensor()};
   }
 };
 
-struct EntryProducts : torch::autograd::Function<EntryProducts> {
+struct EntryProductsFunction : torch::autograd::Function<EntryProductsFunction> {
   static torch::Tensor forward(AutogradContext* context, const torch::Tensor& a, const torch::Tensor& b,
                                const CsrTensor& matrix, int64_t heads) {
     save_both_ways(context, matrix, {a, b});
-    return entry_dots(rows_of(matrix), a, b, heads);
+    return entry_products_kernel(rows_of(matrix), a, b, heads);
   }
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     const BothWays both(context);
     const auto gradient = gradients[0].contiguous();
-    return {weighted_rows(both.matrix, gradient, both.input(1)),
-            weighted_rows(both.transposed, gradient, both.input(0)), torch::Tensor(), torch::Tensor()};
+    return {weighted_sum_kernel(both.matrix, gradient, both.input(1)),
+            weighted_sum_kernel(both.transposed, gradient, both.input(0)), torch::Tensor(), torch::Tensor()};
   }
 };
 
-struct EdgeSoftmax : torch::autograd::Function<EdgeSoftmax> {
+struct EdgeSoftmaxFunction : torch::autograd::Function<EdgeSoftmaxFunction> {
   static torch::Tensor forward(AutogradContext* context, const torch::Tensor& logits, const CsrTensor& matrix) {
     const auto rows = rows_of(matrix);
-    auto weights = softmax_rows(rows, logits);
+    auto weights = edge_softmax_kernel(rows, logits);
     variable_list saved = {weights};
     rows.append_to(saved);
     context->save_for_backward(saved);
@@ -149,7 +149,8 @@ struct EdgeSoftmax : torch::autograd::Function<EdgeSoftmax> {
   }
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     const auto saved = context->get_saved_variables();
-    return {softmax_rows_gradient(CsrRows::from(saved, 1), saved[0], gradients[0].contiguous()), torch::Tensor()};
+    return {edge_softmax_gradient_kernel(CsrRows::from(saved, 1), saved[0], gradients[0].contiguous()),
+            torch::Tensor()};
   }
 };
 
@@ -167,19 +168,19 @@ torch::Tensor csr_sum(const std::vector<CsrTermTensor>& terms, const SumEpilogue
                    terms.front().first->rows, xs.front().size(1));
   }
   if (epilogue.bias.defined()) xs.push_back(epilogue.bias);
-  return CsrSum::apply(matrices, epilogue.slope, at::TensorList(xs));
+  return CsrSumFunction::apply(matrices, epilogue.slope, at::TensorList(xs));
 }
 
 torch::Tensor csr_matmul(const CsrTensor& matrix, const torch::Tensor& x) { return csr_sum({{&matrix, x}}); }
 
 torch::Tensor csr_max(const CsrTensor& pattern, const torch::Tensor& x) {
   const auto states = checked(pattern, x);
-  return CsrMaximum::apply(states, pattern);
+  return CsrMaxFunction::apply(states, pattern);
 }
 
 torch::Tensor transposed_entries(const CsrTensor& matrix) {
   if (matrix.transposed_positions.defined()) return matrix.transposed_positions;
-  if (device::uses_device_kernels(matrix.columns.device()))
+  if (gpu::uses_gpu_kernels(matrix.columns.device()))
     return std::get<1>(torch::sort(matrix.columns, /*stable=*/true, 0, false)).to(torch::kInt);
   auto position = torch::empty_like(matrix.columns);
   inference::transposed_positions({matrix.rows, matrix.row_ptr.data_ptr<int64_t>(), matrix.columns.data_ptr<int32_t>()},
@@ -190,8 +191,7 @@ torch::Tensor transposed_entries(const CsrTensor& matrix) {
 
 torch::Tensor entry_rows(const CsrTensor& matrix) {
   if (!matrix.row_ptr.defined()) return torch::arange(matrix.rows, matrix.columns.options());
-  if (device::uses_device_kernels(matrix.columns.device()))
-    return device_entry_rows(matrix.row_ptr, matrix.columns.size(0));
+  if (gpu::uses_gpu_kernels(matrix.columns.device())) return entry_rows_on_gpu(matrix.row_ptr, matrix.columns.size(0));
   const auto counts = matrix.row_ptr.slice(0, 1) - matrix.row_ptr.slice(0, 0, matrix.rows);
   return torch::arange(matrix.rows, matrix.columns.options()).repeat_interleave(counts);
 }
@@ -220,7 +220,7 @@ CsrTensor entry_targets(const CsrTensor& matrix) {
 torch::Tensor edge_softmax(const CsrTensor& matrix, const torch::Tensor& logits) {
   const auto x = taken(matrix, logits);
   expect(x.size(0) == matrix.columns.size(0), "values of entries", x.size(0), matrix.columns.size(0));
-  return EdgeSoftmax::apply(x, matrix);
+  return EdgeSoftmaxFunction::apply(x, matrix);
 }
 
 torch::Tensor weighted_sum(const CsrTensor& matrix, const torch::Tensor& weights, const torch::Tensor& x) {
@@ -228,7 +228,7 @@ torch::Tensor weighted_sum(const CsrTensor& matrix, const torch::Tensor& weights
   expect(w.size(0) == matrix.columns.size(0), "values of entries", w.size(0), matrix.columns.size(0));
   expect(states.size(0) == matrix.cols, "states", states.size(0), matrix.cols);
   expect(states.size(1) % w.size(1) == 0, "columns left over by the heads", states.size(1) % w.size(1), 0);
-  return WeightedSum::apply(w, states, matrix);
+  return WeightedSumFunction::apply(w, states, matrix);
 }
 
 torch::Tensor entry_products(const CsrTensor& matrix, const torch::Tensor& a, const torch::Tensor& b, int64_t heads) {
@@ -237,7 +237,7 @@ torch::Tensor entry_products(const CsrTensor& matrix, const torch::Tensor& a, co
   expect(right.size(0) == matrix.cols, "states of sources", right.size(0), matrix.cols);
   expect(left.size(1) == right.size(1), "columns of sources", right.size(1), left.size(1));
   expect(left.size(1) % heads == 0, "columns left over by the heads", left.size(1) % heads, 0);
-  return EntryProducts::apply(left, right, matrix, heads);
+  return EntryProductsFunction::apply(left, right, matrix, heads);
 }
 
 }  // namespace foretime::models

@@ -7,10 +7,11 @@
 
 #include "models/sparse/plan_tensors.h"
 
-/// Differentiable operations with sparse matrices, first order only. On the CPU each is a kernel of inference/kernels,
-/// parallel over rows; on a GPU a functor of models/device. There are no atomics, and sums have an order that depends
-/// on the matrices alone, so that results depend neither on the number of threads nor on timing. States of reduced
-/// precision (bfloat16) are converted to the type of the matrix.
+/// Differentiable operations with sparse matrices, first order only. An operation `csr_sum` is inference::csr_sum on
+/// the CPU, parallel over rows, the functor gpu::CsrSum on a GPU, and csr_sum_kernel (sparse_kernels.h) chooses between
+/// the two: these files are sparse_kernels.h in inference/kernels and in models/gpu. There are no atomics, and sums
+/// have an order that depends on the matrices alone, so that results depend neither on the number of threads nor on
+/// timing. States of reduced precision (bfloat16) are converted to the type of the matrix.
 ///
 /// csr_… work on the rows of a matrix of states: sums of products, maxima over sets of rows, gathers. The other
 /// functions work on the entries of a matrix, for convolutions that weigh messages by their content: values of entries

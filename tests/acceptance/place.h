@@ -9,11 +9,11 @@
 #include <torch/types.h>
 
 #include "configs/settings.h"
-#include "models/device/launch.h"
+#include "models/gpu/launch.h"
 
 namespace foretime::acceptance {
 
-/// Where a program computes: by the CPU's own kernels, on a GPU, or on the CPU by what GPUs run (models/device).
+/// Where a program computes: by the CPU's own kernels, on a GPU, or on the CPU by what GPUs run (models/gpu).
 class Place {
  public:
   static Place cpu() { return Place(torch::kCPU, false, "CPU"); }
@@ -30,7 +30,7 @@ class Place {
   /// Runs `body` there. Not from two threads at once.
   template <class Body>
   auto run(Body&& body) const {
-    const auto kernels = on_device_kernels_ ? std::make_unique<device::DeviceKernelsOnCpu>() : nullptr;
+    const auto kernels = on_gpu_kernels_ ? std::make_unique<gpu::GpuKernelsOnCpu>() : nullptr;
     return body();
   }
   /// Returns when all that was queued there is done.
@@ -39,9 +39,9 @@ class Place {
   }
 
  private:
-  Place(torch::Device device, bool on_device_kernels, std::string called)
-      : where(device), name(std::move(called)), on_device_kernels_(on_device_kernels) {}
-  bool on_device_kernels_;
+  Place(torch::Device device, bool on_gpu_kernels, std::string called)
+      : where(device), name(std::move(called)), on_gpu_kernels_(on_gpu_kernels) {}
+  bool on_gpu_kernels_;
 };
 
 /// What all checks are told.

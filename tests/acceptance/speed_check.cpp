@@ -3,7 +3,7 @@
 
 #include <fmt/format.h>
 
-#include "models/device/arena.h"
+#include "models/gpu/arena.h"
 #include "tests/acceptance/checks.h"
 #include "tests/acceptance/gpu.h"
 #include "tests/acceptance/step_runs.h"
@@ -49,22 +49,22 @@ Counted count_step(const configs::Settings& settings) {
     StepRun run(settings, place);
     run.take(3);
     constexpr int64_t kSteps = 4;
-    const int64_t kernels = device::launches();
+    const int64_t kernels = gpu::launches();
     const testing::OpCounter counter;
     run.take(kSteps, false);
     const auto each = [](int64_t count) { return static_cast<double>(count) / kSteps; };
-    return Counted{each(counter.operations()), each(device::launches() - kernels), each(counter.waits())};
+    return Counted{each(counter.operations()), each(gpu::launches() - kernels), each(counter.waits())};
   });
 }
 
 /// Copies to the device and their bytes.
 void measure_uploads(StepRun& run, const std::string& name, Rows& rows) {
   constexpr int64_t kSteps = 4;
-  const int64_t uploads = device::Arena::uploads(), bytes = device::Arena::uploaded_bytes();
+  const int64_t uploads = gpu::Arena::uploads(), bytes = gpu::Arena::uploaded_bytes();
   run.take(kSteps);
   const auto each = [](int64_t count) { return static_cast<double>(count) / kSteps; };
-  rows.figure(name + ": copies to the device", each(device::Arena::uploads() - uploads), "a step");
-  rows.figure(name + ": bytes to the device", each(device::Arena::uploaded_bytes() - bytes) / 1e6, "MB a step");
+  rows.figure(name + ": copies to the device", each(gpu::Arena::uploads() - uploads), "a step");
+  rows.figure(name + ": bytes to the device", each(gpu::Arena::uploaded_bytes() - bytes) / 1e6, "MB a step");
 }
 
 /// Milliseconds in which the loader's thread makes a batch and brings it to the device, with nothing else to do.

@@ -38,10 +38,10 @@ OneStep first_step(configs::Settings settings, const Place& place) {
     StepRun run(std::move(settings), place);
     OneStep step;
     step.before = copies_of(run.parameters());
-    const int64_t kernels = device::launches();
+    const int64_t kernels = gpu::launches();
     step.loss = run.take(1);
     place.finish();
-    step.kernels = device::launches() - kernels;
+    step.kernels = gpu::launches() - kernels;
     for (const auto& [name, tensor] : run.parameters()) {
       step.names.push_back(name);
       step.gradients.push_back(tensor.grad().defined() ? tensor.grad().to(torch::kCPU).clone()
@@ -105,21 +105,21 @@ void compare_step(const Workload& workload, const Options& options, Rows& rows) 
   const auto& name = workload.name;
   std::vector<std::pair<double, std::string>> gradients;
   double loss = 0, update = 0;
-  bool on_device_kernels = true;
+  bool on_gpu_kernels = true;
   for (const uint64_t seed : options.brief ? std::vector<uint64_t>{3} : std::vector<uint64_t>{1, 2, 3}) {
     auto settings = workload.settings;
     settings.trainer.seed = seed;
     auto unclipped = settings;
     unclipped.optimizer.clip_norm = 0;
     const auto slow = first_step(unclipped, Place::cpu()), fast = first_step(settings, device);
-    on_device_kernels = on_device_kernels && fast.kernels > 0 && slow.kernels == 0;
+    on_gpu_kernels = on_gpu_kernels && fast.kernels > 0 && slow.kernels == 0;
     loss = std::max(loss, std::abs(fast.loss - slow.loss) / std::abs(slow.loss));
     gradients.emplace_back(distance(joined(fast.gradients), joined(slow.gradients)), worst_gradient(fast, slow));
     update = std::max(update, distance(change(fast.after, fast.before), change(updated(fast, settings), fast.before)));
   }
   std::sort(gradients.begin(), gradients.end());
   const auto& middle = gradients[gradients.size() / 2];
-  rows.is_true(Kind::must, name + ": goes through what GPUs run, and on the CPU does not", on_device_kernels);
+  rows.is_true(Kind::must, name + ": goes through what GPUs run, and on the CPU does not", on_gpu_kernels);
   if (!workload.drops) {
     rows.at_most(Kind::must, name + ": loss, CPU and " + device.name, loss, kNearLoss, "relative");
     rows.at_most(Kind::must, name + ": gradients, CPU and " + device.name, middle.first, kNearGradients, "relative",

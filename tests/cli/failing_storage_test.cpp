@@ -28,10 +28,10 @@
 #include "data/files/line_source.h"
 #include "data/files/npz_reader.h"
 #include "data/files/packed.h"
+#include "data/frontends/hlo/candidates.h"
+#include "data/frontends/tir/embedding/type_embedding.h"
 #include "data/frontends/tir/tir_file.h"
-#include "data/frontends/tir/type_embedding.h"
 #include "inference/bundle/bundle.h"
-#include "inference/candidates/candidates.h"
 #include "tests/support/failing_calls.h"
 #include "tests/support/no_descriptors.h"
 #include "tests/support/scratch.h"
@@ -54,7 +54,7 @@ const std::vector<Reader>& readers() {
   static const std::vector<Reader> all = {
       {"Settings", "run.yaml", [](const auto& path) { configs::load_settings(path); }},
       {"Csv", "rankings.csv", [](const auto& path) { read_csv(path); }},
-      {"CandidatesJson", "candidates.json", [](const auto& path) { inference::read_candidates_file(path, {}); }},
+      {"CandidatesJson", "candidates.json", [](const auto& path) { data::read_candidates_file(path, {}); }},
       {"Bundle", "model.foretime", [](const auto& path) { inference::read_bundle(path); }},
       {"EvaluationIndices", "xla_default.json", [](const auto& path) { data::read_eval_indices(path); }},
       {"FolderOfEvaluationIndices", "xla_default.json",

@@ -60,7 +60,7 @@ class JobSettingsTest(QueueTest):
         text = self.foretime("status", job)
         block = text[text.index("\nsettings") :].split("\n")[2:]
         python = subprocess.run([sys.executable, "-c", f"import foretime, sys; sys.stdout.write(foretime.Queue(runs='runs').jobs('{job}')[0]['settings'])"],
-                                cwd=self.folder, env={**environment(), "PYTHONPATH": str(SOURCE / "inference/python"), "FORETIME_PROGRAM": FORETIME},
+                                cwd=self.folder, env={**environment(), "PYTHONPATH": str(SOURCE / "python"), "FORETIME_PROGRAM": FORETIME},
                                 capture_output=True, text=True, check=True).stdout
         return {"status": "\n".join(line[4:] for line in block).rstrip("\n") + "\n", "status --json": self.json("status", job)["settings"],
                 "Queue": python, "config": self.foretime("config", job[:8])}

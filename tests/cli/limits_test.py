@@ -153,15 +153,15 @@ class VersionsTest(ProgramTest):
     KNOWN = {
         "coordinator/checkpoint_store.cpp: kFormat": "here", "worker/state/training_state.cpp: kFormat": "here",
         "data/files/packed_file.h: kVersion": "here", "inference/bundle/bundle.h: kBundleVersion": "here",
-        "inference/python/foretime/trial.py: format": "here",
-        "inference/python/foretime/groups.py: version": "numpy's __array_interface__, no file",
+        "python/foretime/trial.py: format": "here",
+        "python/foretime/groups.py: version": "numpy's __array_interface__, no file",
         "jobs/queue/queue.h: kQueueProtocol": "VersionSkew.AQueueOfAnotherProtocolIsRefused",
     }
 
     def test_every_version_that_is_written_is_known_here(self):
         pattern = re.compile(r"""\b(k\w*(?:Version|Format|Protocol)\w*) = \d+\b|["'](format|version|format_version)["']: ?\d+""")
         found = set()
-        for folder in ("base", "history", "configs", "data", "plans", "inference", "models", "comm", "sharding", "coordinator", "worker", "jobs",
+        for folder in ("base", "history", "configs", "data", "plans", "inference", "python", "models", "comm", "sharding", "coordinator", "worker", "jobs",
                        "experiments", "server", "cli"):
             for path in sorted((SOURCE / folder).rglob("*")):
                 if path.suffix in (".cpp", ".h", ".py", ".lua") and "node_modules" not in path.parts:
@@ -211,7 +211,7 @@ class VersionsTest(ProgramTest):
         path = self.write("runs/trial/checkpoints/step-00000002/manifest.json", {"files": {}, "format": 1, "step": 2})
         script = "import foretime; print(foretime.Trial().first_step)"
         python = lambda: subprocess.run([sys.executable, "-c", script], cwd=self.folder, capture_output=True, text=True,
-                                        env={**environment(), "PYTHONPATH": str(SOURCE / "inference/python")})
+                                        env={**environment(), "PYTHONPATH": str(SOURCE / "python")})
         self.assertEqual(python().stdout, "2\n", python().stderr)
         path.write_bytes(dict(self.raise_numbers(path))["format"])
         self.assertIn("format 2, expected 1", python().stderr)

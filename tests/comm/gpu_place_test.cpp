@@ -1,4 +1,4 @@
-#include "comm/nccl/gpu_place.h"
+#include "comm/gpu/gpu_place.h"
 
 #include <gmock/gmock.h>
 

@@ -9,7 +9,7 @@
 
 #include "cli/board/board_service.h"
 #include "cli/board/queue_api.h"
-#include "server/http.h"
+#include "server/http/http.h"
 #include "tests/fuzz/made_up_redis.h"
 #include "tests/fuzz/targets.h"
 

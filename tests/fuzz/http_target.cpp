@@ -11,8 +11,8 @@
 #include <unistd.h>
 
 #include "base/descriptor.h"
-#include "server/http.h"
-#include "server/listener.h"
+#include "server/http/http.h"
+#include "server/http/listener.h"
 #include "server/service.h"
 #include "tests/fuzz/targets.h"
 #include "tests/inference/small_models.h"

@@ -27,7 +27,7 @@
 #include "jobs/agent/old_attempts.h"
 #include "jobs/agent/run_folder.h"
 #include "jobs/artifacts/transfer.h"
-#include "server/http.h"
+#include "server/http/http.h"
 #include "tests/fuzz/targets.h"
 
 namespace foretime::fuzz {

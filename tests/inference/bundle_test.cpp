@@ -11,7 +11,7 @@
 
 #include "data/frontends/loops/loop_graph.h"
 #include "data/graphs/schema.h"
-#include "inference/bundle/safetensors_file.h"
+#include "inference/files/safetensors_file.h"
 #include "tests/inference/small_models.h"
 #include "tests/support/golden.h"
 #include "tests/support/message_of.h"

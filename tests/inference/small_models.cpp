@@ -14,7 +14,7 @@
 #include "data/frontends/loops/loop_graph.h"
 #include "data/frontends/tir/tir_file.h"
 #include "data/graphs/schema.h"
-#include "inference/bundle/safetensors_file.h"
+#include "inference/files/safetensors_file.h"
 #include "tests/data/frontends/hlo/messages.h"
 #include "tests/support/paths.h"
 

@@ -11,7 +11,7 @@
 #include "models/sparse/resident_plan.h"
 #include "plans/plan_source.h"
 #include "tests/models/small_models.h"
-#include "tests/support/device_kernels_on_cpu.h"
+#include "tests/support/gpu_kernels_on_cpu.h"
 
 namespace foretime::models {
 namespace {
@@ -42,7 +42,7 @@ PlanTensors drawn_plan(const CostModel& model, const std::vector<Drawn>& batch, 
     entries.push_back({plan, candidates});
   }
   ResidentBatch joined(entries, options);
-  device::Arena arena(options.device, joined.max_bytes());
+  gpu::Arena arena(options.device, joined.max_bytes());
   auto result = joined.copy_into(arena);
   result.upload = std::move(joined).join(arena.upload());
   return result;
@@ -85,9 +85,9 @@ TEST_P(ResidentPlans, GiveTheScoresAndGradientsOfTheDrawnCandidates) {
                found = scores_and_gradients(*model, drawn_plan(*model, batch, options, {Home::device}));
     ASSERT_EQ(found.size(), expected.size());
     // What lies on the host is brought up, one copy a plan, and changes nothing.
-    const auto uploads = device::Arena::uploads();
+    const auto uploads = gpu::Arena::uploads();
     const auto mixed = drawn_plan(*model, batch, options, {Home::host, Home::device});
-    EXPECT_EQ(device::Arena::uploads() - uploads, batch.size() == 1 ? 2 : 4);
+    EXPECT_EQ(gpu::Arena::uploads() - uploads, batch.size() == 1 ? 2 : 4);
     const auto of_mixed = scores_and_gradients(*model, mixed);
     for (size_t i = 0; i < found.size(); ++i) EXPECT_TRUE(torch::equal(of_mixed[i], found[i])) << i;
     for (size_t i = 0; i < found.size(); ++i) {
@@ -100,7 +100,7 @@ INSTANTIATE_TEST_SUITE_P(Variants, ResidentPlans, ::testing::ValuesIn(testing::v
                          [](const auto& info) { return info.param; });
 
 TEST(ResidentPlan, ArePutTogetherByTwoKernelsAtMost) {
-  const device::DeviceKernelsOnCpu on_device_kernels;
+  const gpu::GpuKernelsOnCpu on_gpu_kernels;
   const auto a = data::synthesize_layout_group({.nodes = 60, .configurable = 12, .candidates = 30, .seed = 1}, "a");
   auto settings = testing::variant_settings("gcn", {configs::ReadoutPart::mean});
   const auto model = testing::fitted_model(settings, {&a});
@@ -109,11 +109,11 @@ TEST(ResidentPlan, ArePutTogetherByTwoKernelsAtMost) {
   EXPECT_GT(plan->bytes(), 0);
   const std::vector<int64_t> candidates = {1, 2};
   ResidentBatch batch({{plan, candidates}, {plan, candidates}}, options);
-  device::Arena arena(options.device, batch.max_bytes());
-  const int64_t before = device::launches();
+  gpu::Arena arena(options.device, batch.max_bytes());
+  const int64_t before = gpu::launches();
   batch.copy_into(arena);
   std::move(batch).join(arena.upload());
-  EXPECT_LE(device::launches() - before, 2);
+  EXPECT_LE(gpu::launches() - before, 2);
   EXPECT_LT(arena.used(), plan->bytes()) << "what never changes is copied again";
 }
 

@@ -16,7 +16,7 @@
 #include "base/logger/logger.h"
 #include "coordinator/checkpoint_store.h"
 #include "models/safetensors.h"
-#include "tests/support/device_kernels_on_cpu.h"
+#include "tests/support/gpu_kernels_on_cpu.h"
 #include "tests/support/ranks.h"
 #include "tests/support/scratch.h"
 #include "worker/step/trainer.h"

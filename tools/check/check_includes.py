@@ -168,7 +168,7 @@ def linked_names(words):
         elif call in ("foretime_library", "target_link_libraries"):
             if word in ("LINK", "PUBLIC", "PRIVATE", "INTERFACE"):
                 listing = True
-            elif word in ("FOLDERS", "EXCEPT", "SOURCES", "TORCH"):
+            elif word in ("FOLDERS", "SOURCES", "TORCH"):
                 listing = False
                 if word == "TORCH":
                     yield "foretime_torch"

@@ -41,7 +41,7 @@ AREAS = {
     "reducer": (["comm/algorithms/*.cpp"], ["comm_threads_test", "comm_test", "worker_test"]),
     "checkpoints": (["coordinator/checkpoint_store.cpp"], ["coordinator_test", "simulation_power_loss_test", "worker_test"]),
     "history": (["worker/segments/segment_history.cpp"], ["worker_test"]),
-    "metrics": (["models/metrics/*.cpp"], ["models_metrics_test", "worker_test"]),
+    "metrics": (["metrics/*.cpp"], ["metrics_test", "worker_test"]),
     "losses": (["models/losses/*.cpp"], ["models_test", "worker_test"]),
 }
 LEAST_OF_AREA = 15

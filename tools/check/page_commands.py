@@ -13,7 +13,7 @@ import tempfile
 import time
 
 SECONDS = {"run": 1200, "slow": 7200}  # a block may run, on a busy machine
-COPIED, LINKED = ("samples", "configs"), ("tools", "inference")  # agents read what is in the folder itself
+COPIED, LINKED = ("samples", "configs"), ("tools", "python")  # agents read what is in the folder itself
 # A page's Python blocks are executed one after another in one interpreter, which reads the name of a file for each.
 INTERPRETER = """
 import sys, traceback
@@ -56,7 +56,7 @@ class Runner:
         for name in [name for name in self.environment if name.startswith("FORETIME_")]:
             self.environment.pop(name)
         if not interpreter:
-            self.environment["PYTHONPATH"] = str(root / "inference" / "python")
+            self.environment["PYTHONPATH"] = str(root / "python")
             library = foretime.parent.parent / "inference" / "capi" / "libforetime.so"  # of the same build
             if library.exists():
                 self.environment["FORETIME_LIBRARY"] = str(library)

@@ -19,7 +19,7 @@ cmake --build "$build" -j "$("$root/tools/build_jobs.sh")" --target foretime_sha
 export FORETIME=$release/cli/foretime FORETIME_LIBRARY=$build/inference/capi/libforetime.so FORETIME_BUNDLES=$build/bundles
 export FORETIME_SOURCE_DIR=$root FORETIME_TEST_BUNDLE=$build/bundles/loops.foretime PYTHONDONTWRITEBYTECODE=1
 export FORETIME_OTHER_BUILD=1 ASAN_OPTIONS=detect_leaks=0:abort_on_error=1 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
-cd "$root/tests/inference"
+cd "$root/tests/python"
 # Programs that tests start are not the library's and have no sanitizer. Exceptions need their library from the start.
 with_sanitizers() {
   LD_PRELOAD="$(gcc -print-file-name=libasan.so) $(gcc -print-file-name=libstdc++.so)" /usr/bin/python3 -c "import os, sys, unittest
@@ -29,6 +29,6 @@ unittest.main(module=None, argv=['unittest', *sys.argv[1:]])" "$@"
 if [[ $# -gt 0 ]]; then
   with_sanitizers "$@"
 else
-  with_sanitizers -v python_package_test.Scores python_tables_test
-  with_sanitizers discover -v -s python
+  with_sanitizers -v package_test.Scores tables_test
+  with_sanitizers discover -v -s unit
 fi

@@ -7,7 +7,7 @@
                                                             the workloads of a log; the script registers their functions
 
 Runs with Python 3.7 or later and TVM 0.8 to 0.19 (later ones have no auto_scheduler); has been run with 0.14. The lines are made
-by inference/python/foretime/compute_dag.py and checked by Foretime's reader when they are read.
+by python/foretime/compute_dag.py and checked by Foretime's reader when they are read.
 """
 import argparse
 import gzip
@@ -25,7 +25,7 @@ try:
 except ImportError:
     sys.exit("export_dags.py: needs a Python with TVM (0.8 to 0.19): import tvm failed")
 
-SHARED = pathlib.Path(__file__).resolve().parents[2] / "inference" / "python" / "foretime" / "compute_dag.py"
+SHARED = pathlib.Path(__file__).resolve().parents[2] / "python" / "foretime" / "compute_dag.py"
 
 
 def compute_dag_function():

@@ -23,7 +23,7 @@ import tempfile
 import zipfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-PACKAGE = ROOT / "inference" / "python" / "foretime"
+PACKAGE = ROOT / "python" / "foretime"
 # What every Linux system with the C library of the tag has: never put in. A process has one OpenMP runtime: libgomp keeps its name.
 SYSTEM = re.compile(r"(ld-linux[\w-]*|linux-vdso|lib(c|m|dl|rt|pthread|resolv|stdc\+\+|gcc_s))\.so(\.\d+)*")
 KEEP_NAME = ("libgomp.so.1",)

@@ -49,7 +49,7 @@ def make_model(arguments, seed):
         return auto_scheduler.XGBModel(verbose_eval=0, num_warmup_sample=ROUND - 1, seed=seed)
     if arguments.cell[1] == "random":
         return auto_scheduler.RandomModel()
-    sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "inference" / "python"))
+    sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "python"))
     from foretime.auto_scheduler import ForetimeModel
     options = {"threads": arguments.threads}
     if arguments.cell[1] == "foretime+finetune":

@@ -15,7 +15,7 @@ from tasks import searched_tasks  # noqa: E402
 def tensor(name, *shape):
     """An input of a program."""
     from tvm import te
-    return getattr(te, "place" "holder")(shape, name=name)
+    return te.placeholder(shape, name=name)  # TVM's word
 
 
 def conv2d():
@@ -137,7 +137,7 @@ def make_task(name, target):
 
 def main():
     root = HERE.parent
-    sys.path.insert(0, str(root / "inference" / "python"))
+    sys.path.insert(0, str(root / "python"))
     from foretime.compute_dag import compute_dag
     from workloads import computation, computations
     known = set(computations(*root.glob("samples/ansor/dags.jsonl.gz"), *root.glob("measured/*/dags.jsonl.gz")).values())

@@ -16,7 +16,7 @@ int64_t losses_made(const LossForm& form, const Batch& batch) {
 }  // namespace
 
 std::vector<models::LossTargets> losses_of(const LossForm& form, const Batch& batch, torch::Dtype dtype,
-                                           device::Arena& arena) {
+                                           gpu::Arena& arena) {
   std::vector<models::LossTargets> losses;
   std::vector<uint8_t> excluded(batch.folds.size());
   for (int64_t member = 0; member < losses_made(form, batch); ++member) {
@@ -84,7 +84,7 @@ void BatchLoader::place(Batch& batch) const {
   if (!resident) plan = forward_.plan(batch, store_);
   if (plan) conversion.emplace(*plan, options);
   const int64_t plan_bytes = resident ? resident->max_bytes() : conversion ? conversion->max_bytes() : 0;
-  device::Arena arena(options.device, plan_bytes + max_loss_bytes(loss_, batch));
+  gpu::Arena arena(options.device, plan_bytes + max_loss_bytes(loss_, batch));
   if (resident) batch.plan = resident->copy_into(arena);
   if (conversion) batch.plan = conversion->copy_into(arena);
   batch.losses = losses_of(loss_, batch, options.dtype, arena);

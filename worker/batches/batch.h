@@ -61,7 +61,7 @@ struct LossForm {
 /// Returns the loss targets of `batch`, whose other members must be set, for scores of `dtype`. Their memory comes from
 /// `arena`.
 std::vector<models::LossTargets> losses_of(const LossForm& form, const Batch& batch, torch::Dtype dtype,
-                                           device::Arena& arena);
+                                           gpu::Arena& arena);
 /// Returns an upper bound of the bytes that `losses_of` takes from the arena.
 int64_t max_loss_bytes(const LossForm& form, const Batch& batch);
 

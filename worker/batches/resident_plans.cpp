@@ -4,7 +4,7 @@
 #include <numeric>
 #include <set>
 
-#include "models/device/launch.h"
+#include "models/gpu/launch.h"
 
 namespace foretime::worker {
 namespace {
@@ -23,7 +23,7 @@ int64_t states_of(const plans::MessagePlan& plan) {
 
 /// Returns the factor by which keeping plans may increase the work of a draw. The model limits the speed on a CPU; on a
 /// GPU it is the host, which makes plans.
-double most_work(torch::Device device) { return device::uses_device_kernels(device) ? 8.0 : 1.2; }
+double most_work(torch::Device device) { return gpu::uses_gpu_kernels(device) ? 8.0 : 1.2; }
 
 }  // namespace
 
@@ -40,7 +40,7 @@ ResidentPlans::ResidentPlans(const configs::Settings& settings, const sharding::
     settings_.resident_plans = never;
     return;
   }
-  const auto on_host = device::uses_device_kernels(options.device) ? settings_.resident_host_bytes : 0;
+  const auto on_host = gpu::uses_gpu_kernels(options.device) ? settings_.resident_host_bytes : 0;
   bytes_of_a_group_ = (settings_.resident_bytes + on_host) / std::ssize(own);
   const double batches = settings.trainer.steps * settings.optimizer.accumulation;
   expected_draws_per_group_ = batches * settings_.groups_per_batch / groups.size();
@@ -84,7 +84,7 @@ std::shared_ptr<const models::ResidentPlan> ResidentPlans::make(const LoadedGrou
   }
   if (!all) all = plan_of_first(loaded.group.candidates);
   using models::ResidentPlan;
-  const bool has_host = device::uses_device_kernels(options_.device);  // beside the device's memory
+  const bool has_host = gpu::uses_gpu_kernels(options_.device);  // beside the device's memory
   auto plan =
       std::make_shared<ResidentPlan>(*all, options_, has_host ? ResidentPlan::Home::host : ResidentPlan::Home::device);
   if (plan->bytes() > bytes_of_a_group_) return nullptr;

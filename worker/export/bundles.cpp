@@ -62,8 +62,8 @@ inference::Bundle make_bundle(const worker::TrainedModel& trained, const BundleN
   settings.data.allowed_roots = {};
   if (worker::SegmentScorer(trained.model, {.settings = settings, .targets = state.targets}).scores_segments())
     throw models::ModelError(
-        "sampler.max_segment_nodes: {}, segments.stale: {}: this model scores graphs in segments, which a bundle "
-        "cannot; train with segments.stale full_forward, or on whole graphs",
+        "sampler.max_segment_nodes: {}, segments.stale: {}: this model scores graphs in segments, "
+        "which a bundle cannot; train with segments.stale full_forward, or on whole graphs",
         settings.sampler.max_segment_nodes, word_of(settings.segments.stale));
   const auto graph = trained.model->inference_graph();
   const auto& schema = state.schema;

@@ -61,8 +61,8 @@ bool has_slow_link(const StepReport& report) { return report.link && report.link
 
 std::string describe_slow_link(const StepReport& report) {
   return fmt::format(
-      "the network of {} is slow: {} KiB to or from it take {:.1f} ms, and {:.1f} ms between the others; communication "
-      "takes {:.0f} % of the steps",
+      "the network of {} is slow: {} KiB to or from it take {:.1f} ms, and {:.1f} ms between the others; "
+      "communication takes {:.0f} % of the steps",
       report.link->host, LinkReport::kBytes >> 10, report.link->ms, report.link->others,
       100 * report.comm_exposed_share);
 }

@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "inference/candidates/ranking.h"
+#include "inference/scoring/ranking.h"
 #include "worker/evaluation/evaluator.h"
 #include "worker/step/events.h"
 
@@ -20,7 +20,7 @@ std::string comparison_table(const std::vector<NamedEvaluation>& evaluations, si
 /// Returns a table with one row for each group: set, name, candidates, τ, its noise ceiling, and more.
 std::string group_table(const worker::Evaluation& evaluation, size_t width = 0);
 
-/// Converts an evaluation for the functions that write rankings (inference/candidates/ranking.h).
+/// Converts an evaluation for the functions that write rankings (inference/scoring/ranking.h).
 inference::Ranking ranking_of(const worker::GroupEvaluation& group);
 
 /// Returns the line of a contest submission for a group's ranking.

@@ -123,9 +123,9 @@ SegmentTraining::SegmentTraining(const configs::Settings& settings, const shardi
   if (settings.data.prune_hops >= 0) label_ += fmt::format(", pruned to {} hops", settings.data.prune_hops);
   if (stale_ == Stale::full_forward && request().sharing == plans::Sharing::none)
     throw configs::SettingsError(
-        "segments.stale: found full_forward with a model whose candidates share no states: its pass over the whole "
-        "graph would hold a state for each node and candidate; set model.sharing to states, or segments.stale to "
-        "scores or pools");
+        "segments.stale: found full_forward with a model whose candidates share no states: "
+        "its pass over the whole graph would hold a state for each node and candidate; "
+        "set model.sharing to states, or segments.stale to scores or pools");
 }
 
 std::optional<plans::MessagePlan> SegmentTraining::plan(Batch& batch, const GroupStore& store) const {

@@ -23,8 +23,8 @@ std::string device_warning(torch::Device device, const comm::Communicator& comm,
   if (precision == configs::Precision::tf32 && device.is_cpu())
     return "trainer.precision tf32 is a way in which GPUs multiply; on this CPU it is float32";
   if (!device.is_cpu() && comm.device().is_cpu() && comm.size() > 1)
-    return "the ranks compute on GPUs, but their gradients go through the host's memory by MPI: this build has no "
-           "NCCL, or ranks share a GPU (foretime doctor)";
+    return "the ranks compute on GPUs, but their gradients go through the host's memory by MPI: "
+           "this build has no NCCL, or ranks share a GPU (foretime doctor)";
   return "";
 }
 

@@ -5,8 +5,8 @@
 #include <limits>
 #include <numbers>
 
-#include "models/device/launch.h"
-#include "models/device/step_kernels.h"
+#include "models/gpu/launch.h"
+#include "models/gpu/step_kernels.h"
 
 namespace foretime::worker {
 
@@ -88,7 +88,7 @@ void Adam::step(double learning_rate) {
 }
 
 torch::Tensor Adam::clip_and_step(double learning_rate) {
-  if (parameters_.empty() || !device::uses_device_kernels(all_first_.device())) {
+  if (parameters_.empty() || !gpu::uses_gpu_kernels(all_first_.device())) {
     const double norm = clip_gradients(parameters_, settings_);
     step(learning_rate);
     return torch::full({1}, norm, torch::kDouble);
@@ -104,19 +104,17 @@ template <class T>
 torch::Tensor Adam::fused_step(double learning_rate) {
   const auto device = all_first_.device();
   const auto flat = gradients();
-  const auto* segments = reinterpret_cast<const device::Segment<T>*>(segments_.data_ptr());
+  const auto* segments = reinterpret_cast<const gpu::Segment<T>*>(segments_.data_ptr());
   const auto numbers = torch::dtype(torch::kDouble).device(device);
-  const auto squares = torch::empty({segment_count_ * device::kSquareLanes}, numbers);
+  const auto squares = torch::empty({segment_count_ * gpu::kSquareLanes}, numbers);
   const auto norms = torch::empty({segment_count_}, numbers), norm = torch::empty({1}, numbers);
-  device::for_each(device, device::SquareSums<T>{segments, flat.data_ptr<T>(), squares.data_ptr<double>()},
-                   squares.numel());
-  device::for_each(device, device::SegmentNorms{squares.data_ptr<double>(), norms.data_ptr<double>()}, segment_count_);
-  device::for_each(
-      device, device::GlobalNorm{norms.data_ptr<double>(), static_cast<int>(segment_count_), norm.data_ptr<double>()},
-      1);
+  gpu::for_each(device, gpu::SquareSums<T>{segments, flat.data_ptr<T>(), squares.data_ptr<double>()}, squares.numel());
+  gpu::for_each(device, gpu::SegmentNorms{squares.data_ptr<double>(), norms.data_ptr<double>()}, segment_count_);
+  gpu::for_each(
+      device, gpu::GlobalNorm{norms.data_ptr<double>(), static_cast<int>(segment_count_), norm.data_ptr<double>()}, 1);
   ++steps_;
   const double exponent = steps_;
-  device::AdamStep<T> update;
+  gpu::AdamStep<T> update;
   update.segments = segments;
   update.segment_count = segment_count_;
   update.gradient = flat.data_ptr<T>();
@@ -133,7 +131,7 @@ torch::Tensor Adam::fused_step(double learning_rate) {
   update.first_correction = 1 - std::pow(settings_.beta1, exponent);
   update.second_root = std::sqrt(1 - std::pow(settings_.beta2, exponent));
   update.decoupled = settings_.type == configs::OptimizerType::adamw;
-  device::for_each(device, update, flat.numel());
+  gpu::for_each(device, update, flat.numel());
   return norm;
 }
 
@@ -147,7 +145,7 @@ torch::Tensor Adam::gradients() {
   if (with_gradient != with_gradient_) {
     with_gradient_ = std::move(with_gradient);
     AT_DISPATCH_FLOATING_TYPES(all_first_.scalar_type(), "segments", [&] {
-      std::vector<device::Segment<scalar_t>> table;
+      std::vector<gpu::Segment<scalar_t>> table;
       int64_t gradient = 0, moments = 0;
       for (size_t i = 0; i < parameters_.size(); ++i) {
         const auto& parameter = parameters_[i].second;

@@ -54,7 +54,7 @@ class Adam {
   torch::Tensor all_first_, all_second_;       // concatenated moments of all parameters
   std::vector<torch::Tensor> first_, second_;  // views of `all_first_` and `all_second_`, one for each parameter
   std::vector<bool> with_gradient_;            // true: `segments_` includes the parameter
-  torch::Tensor segments_;                     // models/device/step_kernels.h, as bytes
+  torch::Tensor segments_;                     // models/gpu/step_kernels.h, as bytes
   int64_t segment_count_ = 0;
   int64_t steps_ = 0;
 };

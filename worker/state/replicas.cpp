@@ -39,10 +39,10 @@ void compare_replicas(const models::CostModel& model, int64_t step, comm::Commun
       first = i;
     }
     throw coordinator::RunError(
-        "after step {}, {} of {} tensors of rank {} differ from those of rank 0, first {}: the ranks no longer train "
-        "one model, and no checkpoint of it was written. Memory or a processor may be faulty; the run can continue "
-        "from its last checkpoint. If ranks are on different processors, which round differently, "
-        "checkpoint.compare_replicas=false uses the weights of rank 0",
+        "after step {}, {} of {} tensors of rank {} differ from those of rank 0, first {}: "
+        "the ranks no longer train one model, and no checkpoint of it was written. "
+        "Memory or a processor may be faulty; the run can continue from its last checkpoint. If ranks are on "
+        "different processors, which round differently, checkpoint.compare_replicas=false uses the weights of rank 0",
         step, differ, own.names.size(), rank, first < own.names.size() ? own.names[first] : "their number");
   }
 }

@@ -107,8 +107,8 @@ void TuningData::divide(const sharding::DatasetIndex& listed) {
   if (dataset_.entries.empty()) {
     const auto& first = listed.entries.front().header;
     throw DataError(
-        "{}: all {} candidates would be held out{}, expected some to learn from: measure more, or hold out less than "
-        "{}",
+        "{}: all {} candidates would be held out{}, expected some to learn from: "
+        "measure more, or hold out less than {}",
         first.name, first.candidates, skipped_groups_.size() > 1 ? ", and those of all other groups" : "",
         settings_.data.holdout);
   }

@@ -30,8 +30,8 @@ MachineCheck::MachineCheck(const configs::Settings& settings, int64_t columns)
   }
   if (files.empty() || has_machines_) return;
   throw configs::SettingsError(
-      "data.targets: names machines ({}), which only programs as loop graphs depend on; set data.format=programs and "
-      "data.representation=loops, or leave data.targets out",
+      "data.targets: names machines ({}), which only programs as loop graphs depend on; "
+      "set data.format=programs and data.representation=loops, or leave data.targets out",
       fmt::join(names_, ", "));
 }
 
@@ -50,9 +50,9 @@ bool MachineCheck::is_described(const data::GroupHeader& group, const data::Colu
   // What is known of a GPU without a file is known from its target, in training as when a bundle scores.
   if (gpu_ || is(hardware_) || is(data::machine_values({}))) return false;
   throw DataError(
-      "{}: {}: was packed for a machine that {}, so that a bundle of this run would guess its caches and rates; name "
-      "the files in data.targets that pack-records had as --targets (or put what it had as --hardware into "
-      "data.hardware)",
+      "{}: {}: was packed for a machine that {}, so that a bundle of this run would guess its caches and rates; "
+      "name the files in data.targets that pack-records had as --targets "
+      "(or put what it had as --hardware into data.hardware)",
       group.file.string(), group.name,
       names_.empty() ? "data.targets does not name"
                      : fmt::format("is none of data.targets ({})", fmt::join(names_, ", ")));
@@ -61,9 +61,9 @@ bool MachineCheck::is_described(const data::GroupHeader& group, const data::Colu
 void MachineCheck::require_described(double groups) const {
   if (names_.empty() || groups > 0.0) return;
   throw configs::SettingsError(
-      "data.targets: names machines ({}), but no group of data.train was packed with these files: the model would "
-      "learn from guesses and score by measurements; pack the records with the same files (foretime data pack-records "
-      "--targets), or leave data.targets out",
+      "data.targets: names machines ({}), but no group of data.train was packed with these files: "
+      "the model would learn from guesses and score by measurements; "
+      "pack the records with the same files (foretime data pack-records --targets), or leave data.targets out",
       fmt::join(names_, ", "));
 }
 

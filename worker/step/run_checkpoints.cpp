@@ -100,8 +100,8 @@ void RunCheckpoints::resume() {
     const auto steps = run_.directory->checkpoints().steps();
     if (wanted == "never" && !steps.empty())
       throw configs::SettingsError(
-          "{}: holds checkpoints, and checkpoint.resume is never; name another run.directory, or set "
-          "run.overwrite=true",
+          "{}: holds checkpoints, and checkpoint.resume is never; "
+          "name another run.directory, or set run.overwrite=true",
           run_.directory->path().string());
     const auto warn = [&](const std::string& what) { run_.log.warn("{}; looking for another checkpoint", what); };
     if (wanted == "auto" && !steps.empty()) {

@@ -226,8 +226,8 @@ void fit_transforms(RunContext& run) {
   if (failed > 0) run.log.info("{:.0f} of {:.0f} training candidates failed", failed, failed + count);
   if (failed == 0 && run.settings.model.failure_output)
     run.log.warn(
-        "model.failure_output: true, but no training candidate failed: predicted chances of failure will be "
-        "meaningless; set it to false, or pack records with those that failed");
+        "model.failure_output: true, but no training candidate failed: "
+        "predicted chances of failure will be meaningless; set it to false, or pack records with those that failed");
 }
 
 }  // namespace foretime::worker

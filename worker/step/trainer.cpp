@@ -11,7 +11,7 @@
 
 #include "base/stop_signals.h"
 #include "configs/load.h"
-#include "models/device/launch.h"
+#include "models/gpu/launch.h"
 
 namespace foretime::worker {
 namespace {
@@ -155,7 +155,7 @@ TrainingOutcome Trainer::run() {
 
 bool Trainer::results_are_due(int64_t step) const {
   constexpr int64_t kUnread = 10;  // steps after which a request to stop is heard, and divergence seen, at the latest
-  if (!device::uses_device_kernels(run_.device)) return true;
+  if (!gpu::uses_gpu_kernels(run_.device)) return true;
   const auto& settings = run_.settings;
   return is_due(step, kUnread) || is_due(step, settings.trainer.log_every) ||
          is_due(step, settings.trainer.eval_every) || is_due(step, settings.checkpoint.every_steps) ||

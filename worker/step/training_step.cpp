@@ -148,9 +148,9 @@ std::vector<StepResult> TrainingStep::read_results() {
     if (result.failed_stores > 0) comm::run_together(run_.comm, [&] { run_.store->check(); });
     if (!std::isfinite(result.loss) || !std::isfinite(result.gradient_norm))
       throw coordinator::RunError(
-          "step {}: loss {} and gradient norm {}: training has diverged; try a lower optimizer.learning_rate, or a "
-          "smaller optimizer.clip_norm (where the run has checkpoints, with run.overwrite=true or another "
-          "run.directory)",
+          "step {}: loss {} and gradient norm {}: training has diverged; "
+          "try a lower optimizer.learning_rate, or a smaller optimizer.clip_norm (where the run has checkpoints, "
+          "with run.overwrite=true or another run.directory)",
           result.step, result.loss, result.gradient_norm);
   }
   return results;

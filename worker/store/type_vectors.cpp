@@ -6,7 +6,7 @@
 
 #include "base/counter_random.h"
 #include "base/error.h"
-#include "data/frontends/tir/type_embedding.h"
+#include "data/frontends/tir/embedding/type_embedding.h"
 #include "data/graphs/schema.h"
 
 namespace foretime::worker {

@@ -45,8 +45,8 @@ void check_records(const fs::path& first, const TuningSources& sources, const in
   const auto file = first.string();
   if (spec.kind != data::CandidateKind::program || spec.representation == configs::Representation::ast)
     throw DataError(
-        "{}: taken for tuning records, which become loop programs, but {} scores {}: expected .npz files or packed "
-        "collections of these",
+        "{}: taken for tuning records, which become loop programs, but {} scores {}: "
+        "expected .npz files or packed collections of these",
         file, sources.model, candidates_of(spec));
   if (first.extension() == ".foretime") throw DataError("{}: is no packed collection, expected new measurements", file);
   if (sources.dags.empty())
@@ -110,8 +110,8 @@ std::vector<std::string> left_out(const data::RecordIndex& index, const data::Re
 
 [[noreturn]] void fail_without_workloads(const data::RecordIndex& index, const std::string& dags) {
   throw DataError(
-      "{}: nothing to learn from: no workload with a compute DAG in {} has two measurements ({} failed, {} lines are "
-      "no records, {} records of workloads without a DAG{}, {} of workloads with a single record)",
+      "{}: nothing to learn from: no workload with a compute DAG in {} has two measurements ({} failed, "
+      "{} lines are no records, {} records of workloads without a DAG{}, {} of workloads with a single record)",
       index.files.front().string(), dags, index.failed, index.malformed, index.without_dag,
       index.missing_keys.empty() ? "" : fmt::format(", such as {}", index.missing_keys.front()), index.skipped);
 }

@@ -128,8 +128,8 @@ RecordPacking::RecordPacking(const RecordPackRequest& request, const PackShare& 
                            {chosen_hardware(request.hardware), read_machines(request.targets, "")})) {
   if (index_.groups.empty())
     throw DataError(
-        "{}: no workload has {} programs that ran: {} records, {} failed measurements and {} malformed lines, expected "
-        "tuning records of workloads in {}{}",
+        "{}: no workload has {} programs that ran: "
+        "{} records, {} failed measurements and {} malformed lines, expected tuning records of workloads in {}{}",
         request.in.front().string(), request.least, index_.records + index_.skipped + index_.without_dag, index_.failed,
         index_.malformed, request.dags,
         index_.missing_keys.empty() ? "" : fmt::format(" (which has none for {})", index_.missing_keys.front()));

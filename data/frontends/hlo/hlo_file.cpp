@@ -356,8 +356,8 @@ void HloFile::open(const std::string& stem, std::optional<HloMessage> message) {
   const auto found = message ? message : find_message(source_);
   if (!found)
     source_.fail(
-        "no instruction with an opcode in it, expected HloModuleProto, HloProto, ModuleTuningData or "
-        "TuningData as binary protobuf, or a module as XLA's text");
+        "no instruction with an opcode in it, expected HloModuleProto, HloProto, "
+        "ModuleTuningData or TuningData as binary protobuf, or a module as XLA's text");
   message_ = *found;
   list_modules(stem);
 }

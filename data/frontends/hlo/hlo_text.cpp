@@ -31,8 +31,8 @@ static_assert(kTypes[kTuple] == "tuple" && kTypes[16] == "bf16" && kTypes[33] ==
 
 /// Attributes that name computations which an instruction calls.
 constexpr auto kCalls = split_words<10>(
-    "calls to_apply body condition select scatter branch_computations true_computation false_computation "
-    "called_computations");
+    "calls to_apply body condition select scatter "
+    "branch_computations true_computation false_computation called_computations");
 
 /// Tables of file and function names, to which metadata refer by number.
 constexpr auto kTables = split_words<4>("FileNames FunctionNames FileLocations StackFrames");

@@ -174,8 +174,8 @@ class GraphReader {
       fail(fmt::format("its operand {} is an instruction of another computation", id));
     if (node >= node_)
       fail(
-          fmt::format("its operand {} does not come before it, expected operands before their users as XLA writes "
-                      "them, which a cycle does not allow",
+          fmt::format("its operand {} does not come before it, "
+                      "expected operands before their users as XLA writes them, which a cycle does not allow",
                       id));
     return node;
   }
@@ -185,8 +185,8 @@ class GraphReader {
     if (callee < 0) fail(fmt::format("it calls computation {}, which the module does not have", id));
     if (std::cmp_greater_equal(callee, computation_))
       fail(
-          fmt::format("it calls computation {}, which does not come before it, expected callees before their callers "
-                      "as XLA writes them, which a cycle does not allow",
+          fmt::format("it calls computation {}, which does not come before it, "
+                      "expected callees before their callers as XLA writes them, which a cycle does not allow",
                       id));
     return module_.computations[callee].root;
   }

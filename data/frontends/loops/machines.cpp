@@ -53,8 +53,8 @@ Hardware Machines::hardware_of(std::string_view target, const HardwareParameters
   const bool gpu = is_gpu_target(target);
   if (machine != nullptr && machine->hardware.is_gpu() != gpu)
     throw DataError(
-        "target '{:.200}' is that of a {}, but machine {} is a {}; correct the machine file (only a GPU has "
-        "multiprocessors) or the target",
+        "target '{:.200}' is that of a {}, but machine {} is a {}; "
+        "correct the machine file (only a GPU has multiprocessors) or the target",
         target, gpu ? "GPU" : "CPU", machine->name, gpu ? "CPU" : "GPU");
   if (gpu) {
     if (machine == nullptr) return gpu_of_target(target, parameters);

@@ -5,9 +5,9 @@
 #include <optional>
 #include <vector>
 
-#include "data/frontends/ansor/features/nest_statements.h"
 #include "data/frontends/ansor/records/record.h"
 #include "data/frontends/ansor/replay/loop_nest.h"
+#include "data/frontends/ansor/replay/nest_statements.h"
 #include "data/frontends/ansor/replay/replay.h"
 #include "data/frontends/loops/access_pattern.h"
 #include "data/frontends/loops/loop_program.h"

@@ -96,8 +96,8 @@ void refuse_later_forms(dom::element document, std::string_view origin) {
   auto digits = version.substr(std::min<size_t>(version.size(), 2));
   const auto minor = take_number<int64_t>(digits).value_or(0);
   if (!renamed && (!version.starts_with("0.") || minor <= kNewestMinor)) return;
-  fail(origin, fmt::format("TVM {} wrote it. From 0.21 on, tvm.ir.save_json has another form, which Foretime does not "
-                           "read: expected that of TVM 0.8 to 0.20",
+  fail(origin, fmt::format("TVM {} wrote it. From 0.21 on, tvm.ir.save_json has another form, "
+                           "which Foretime does not read: expected that of TVM 0.8 to 0.20",
                            version.empty() ? "0.22 or later" : version));
 }
 

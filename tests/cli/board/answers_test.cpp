@@ -7,7 +7,7 @@
 
 #include <gtest/gtest.h>
 
-#include "server/http.h"
+#include "server/http/http.h"
 
 namespace foretime::cli {
 namespace {

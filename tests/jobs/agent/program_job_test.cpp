@@ -112,7 +112,7 @@ TEST_F(ProgramJob, AGoodEndWithoutAResultIsFinalAndSaysWhatToAdd) {
 
 TEST_F(ProgramJob, APythonProgramFindsForetimesModulesAndItsMetric) {
   options_.compat = compat_folder(testing::source_dir() / "build/release/cli/foretime");
-  EXPECT_EQ(options_.compat, testing::source_dir() / "inference/python/foretime/compat");
+  EXPECT_EQ(options_.compat, testing::source_dir() / "python/foretime/compat");
   const auto id = submit_program("path.sh",
                                  "echo path $PYTHONPATH\ncat $FORETIME_TRIAL\n"
                                  "echo '{\"kind\":\"final\",\"step\":1,\"val_loss\":1}' > $run/metrics.jsonl\n");

@@ -10,8 +10,8 @@
 
 #include "base/error.h"
 #include "bench/xgboost_rows.h"
-#include "data/frontends/ansor/features/store_features.h"
 #include "models/baselines/program_rows.h"
+#include "models/baselines/store_features/store_features.h"
 #include "models/baselines/throughput_model.h"
 #include "tests/support/golden.h"
 #include "tests/support/message_of.h"
@@ -51,7 +51,7 @@ TEST(RecordRows, AreThoseOfTheFeatureFile) {
   theirs = select(theirs, ours.lines);
   for (int64_t p = 0; p < theirs.programs(); ++p) {
     const auto first = static_cast<size_t>(theirs.row_ptr[static_cast<size_t>(p)] * theirs.columns);
-    data::sort_store_features(std::span(theirs.features).subspan(first, theirs.rows_of(p).size()));
+    sort_store_features(std::span(theirs.features).subspan(first, theirs.rows_of(p).size()));
   }
   EXPECT_EQ(ours.rows.row_ptr, theirs.row_ptr);
   EXPECT_EQ(differences(ours.rows, theirs), 0);

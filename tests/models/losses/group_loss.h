@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "models/device/arena.h"
+#include "models/gpu/arena.h"
 #include "models/losses/losses.h"
 
 /// batch_loss of targets that are made for one call.
@@ -13,7 +13,7 @@ inline torch::Tensor batch_loss(const configs::LossSettings& settings, const tor
                                 const std::vector<double>& weights) {
   const auto known = targets.to(torch::kCPU, torch::kDouble).contiguous();
   const LossGroups groups{{known.data_ptr<double>(), static_cast<size_t>(known.numel())}, group_ptr, weights};
-  device::Arena arena(outputs.device(), max_loss_target_bytes(groups));
+  gpu::Arena arena(outputs.device(), max_loss_target_bytes(groups));
   auto ready = loss_targets(settings, groups, outputs.dim() == 2, outputs.scalar_type(), arena);
   if (const auto upload = arena.upload()) upload->wait();
   return batch_loss(settings, outputs, ready);

@@ -11,7 +11,7 @@
 #include <gtest/gtest.h>
 
 #include "base/check.h"
-#include "models/device/launch.h"
+#include "models/gpu/launch.h"
 #include "models/graph/error.h"
 #include "tests/models/losses/group_loss.h"
 #include "tests/support/message_of.h"
@@ -359,7 +359,7 @@ TEST(BatchLoss, RefusesWhatDoesNotFit) {
 
 TEST(Losses, NoRowIsScannedAloneOnAGpu) {
   // CUDA's scan of a lone row does not repeat itself bit by bit.
-  const device::DeviceKernelsOnCpu on_device_kernels;
+  const gpu::GpuKernelsOnCpu on_gpu_kernels;
   static std::vector<std::vector<int64_t>> scanned;
   scanned.clear();
   const auto handle = at::addGlobalCallback(

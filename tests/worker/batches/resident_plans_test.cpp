@@ -1,7 +1,7 @@
 /// Trainings whose plans are made once against those whose plans are made for each batch.
 #include <gtest/gtest.h>
 
-#include "models/device/arena.h"
+#include "models/gpu/arena.h"
 #include "tests/worker/segments/segmented.h"
 #include "tests/worker/training_run.h"
 
@@ -39,13 +39,13 @@ TEST_F(ResidentRun, GoesOnBitForBit) {
 TEST_F(ResidentRun, GraphsThatDoNotFitGoUpForEachDraw) {
   auto wanted = settings(configs::ResidentPlans::always);
   const auto whole = train(wanted, 1, "whole");
-  const int64_t before = device::Arena::uploads();
+  const int64_t before = gpu::Arena::uploads();
   train(wanted, 1, "again");
-  const int64_t uploads = device::Arena::uploads() - before;
+  const int64_t uploads = gpu::Arena::uploads() - before;
   wanted.sampler.resident_bytes = 1000;
   const auto spilled = train(wanted, 1, "spilled");
-  const int64_t more = device::Arena::uploads() - before - 2 * uploads;
-  if (foretime::testing::on_device_kernels) {
+  const int64_t more = gpu::Arena::uploads() - before - 2 * uploads;
+  if (foretime::testing::on_gpu_kernels) {
     EXPECT_TRUE(spilled.weights() == whole.weights());
     EXPECT_GT(more, 0);
   } else {  // the CPU has one memory, and no host beside it
@@ -75,7 +75,7 @@ TEST_F(ResidentRun, AutomaticMeansWhereAllStatesAreLittleMoreThanTheDrawnOnes) {
   EXPECT_TRUE(differ(/*candidates=*/24, /*steps=*/8, "all candidates, often"));
   EXPECT_FALSE(differ(24, 2, "all candidates, twice"));
   // On the CPU, the states of all 24 are much more work than those of two.
-  if (foretime::testing::on_device_kernels) return;
+  if (foretime::testing::on_gpu_kernels) return;
   EXPECT_FALSE(differ(2, 8, "few candidates"));
 }
 

@@ -144,7 +144,7 @@ TEST_F(CrossFittingTest, AMemberLearnsFromOthersFoldsOnly) {
   };
   const auto prepare = [&] {
     const LossForm form{settings, /*ensemble_members=*/3};
-    device::Arena arena(torch::kCPU, max_loss_bytes(form, batch));
+    gpu::Arena arena(torch::kCPU, max_loss_bytes(form, batch));
     batch.losses = losses_of(form, batch, torch::kDouble, arena);
   };
   prepare();

@@ -5,8 +5,8 @@
 #include <gtest/gtest.h>
 #include <torch/optim.h>
 
-#include "models/device/launch.h"
-#include "tests/support/device_kernels_on_cpu.h"
+#include "models/gpu/launch.h"
+#include "tests/support/gpu_kernels_on_cpu.h"
 
 namespace foretime::worker {
 namespace {
@@ -74,7 +74,7 @@ TEST(Adam, GoesOnFromItsMomentsBitForBit) {
 
 /// One array for all parameters, on the CPU through what a GPU runs, against a step a tensor.
 TEST(Adam, OfOneFlatArrayIsThatOfManyTensors) {
-  if (foretime::testing::on_device_kernels) GTEST_SKIP() << "FORETIME_TEST_KERNELS is set";
+  if (foretime::testing::on_gpu_kernels) GTEST_SKIP() << "FORETIME_TEST_KERNELS is set";
   struct Case {
     configs::OptimizerType type;
     configs::ClipScope clip;
@@ -106,7 +106,7 @@ TEST(Adam, OfOneFlatArrayIsThatOfManyTensors) {
     };
     for (int step = 0; step < 6; ++step) {
       const double expected = take(by_tensor, many, step);
-      const device::DeviceKernelsOnCpu on_device_kernels;
+      const gpu::GpuKernelsOnCpu on_gpu_kernels;
       const double norm = take(flat, one, step);
       EXPECT_NEAR(norm, expected, 1e-5 * expected) << "step " << step;
     }

@@ -9,7 +9,7 @@
 #include "comm/backends/factory.h"
 #include "configs/load.h"
 #include "data/dataset/synth.h"
-#include "models/device/launch.h"
+#include "models/gpu/launch.h"
 #include "tests/support/op_counter.h"
 #include "tests/support/paths.h"
 #include "tests/support/scratch.h"
@@ -28,7 +28,7 @@ struct Counts {
 /// The mean of some steps between two reports.
 Counts count_steps(const configs::Settings& settings) {
   torch::set_num_threads(1);
-  const device::DeviceKernelsOnCpu on_device_kernels;
+  const gpu::GpuKernelsOnCpu on_gpu_kernels;
   const auto comm = comm::make_single_communicator();
   const auto log = make_logger("", spdlog::level::err);
   RunContext run(settings, *comm, *log, nullptr);
@@ -41,11 +41,11 @@ Counts count_steps(const configs::Settings& settings) {
   int64_t step = 0;
   for (; step < 3; ++step) training.take(step, /*read_back=*/true);
   constexpr int64_t kSteps = 4;
-  const int64_t kernels = device::launches(), uploads = device::Arena::uploads();
+  const int64_t kernels = gpu::launches(), uploads = gpu::Arena::uploads();
   const foretime::testing::OpCounter counter;
   for (int64_t i = 0; i < kSteps; ++i) EXPECT_TRUE(training.take(step++, /*read_back=*/false).empty());
   const auto each = [](int64_t count) { return static_cast<double>(count) / kSteps; };
-  return {each(counter.operations()), each(device::launches() - kernels), each(device::Arena::uploads() - uploads),
+  return {each(counter.operations()), each(gpu::launches() - kernels), each(gpu::Arena::uploads() - uploads),
           each(counter.waits()), counter.list()};
 }
 

@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "coordinator/checkpoint_store.h"
-#include "data/frontends/tir/type_embedding.h"
+#include "data/frontends/tir/embedding/type_embedding.h"
 #include "data/graphs/schema.h"
 #include "models/statistics.h"
 #include "tests/support/thread_group.h"

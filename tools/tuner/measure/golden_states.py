@@ -18,7 +18,7 @@ import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
-sys.path.append(str(HERE.parents[2] / "inference" / "python" / "foretime"))  # at the end: its queue is not Python's
+sys.path.append(str(HERE.parents[2] / "python" / "foretime"))  # at the end: its queue is not Python's
 
 import tvm  # noqa: E402
 from compute_dag import compute_dag, text  # noqa: E402

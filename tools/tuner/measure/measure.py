@@ -38,7 +38,7 @@ import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
-sys.path.append(str(HERE.parents[2] / "inference" / "python" / "foretime"))  # at the end: its queue is not Python's
+sys.path.append(str(HERE.parents[2] / "python" / "foretime"))  # at the end: its queue is not Python's
 from programs import (BUILD_TIMEOUT, ONE_THREAD, Child, core_to_itself, measure_undisturbed, measured_programs, on_core,  # noqa: E402
                       require_urgency, result_of, wait_until_built)
 

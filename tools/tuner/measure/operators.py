@@ -10,7 +10,7 @@ from tvm import te, tir, topi
 
 def tensor(name, *shape, dtype="float32"):
     """An input of a program."""
-    return getattr(te, "place" "holder")(shape, name=name, dtype=dtype)
+    return te.placeholder(shape, name=name, dtype=dtype)  # TVM's word
 
 
 def hard_sigmoid(x):

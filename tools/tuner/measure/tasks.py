@@ -259,7 +259,8 @@ def sampled_inputs():
     """What inputs_of gives, of the workloads of samples/ansor, which every model of ours learns from."""
     found = set()
     for line in lines_of(SAMPLES / "dags.jsonl.gz"):
-        shapes = [tuple(stage["shape"]) for stage in json.loads(line)["stages"] if stage["kind"] == "place" "holder"]
+        inputs = [stage for stage in json.loads(line)["stages"] if stage["kind"] == "placeholder"]  # TVM's word
+        shapes = [tuple(stage["shape"]) for stage in inputs]
         found |= {tuple(shapes[:1]), tuple(shapes[:2])}
     return found
 

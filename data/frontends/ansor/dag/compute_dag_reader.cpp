@@ -59,9 +59,7 @@ void resolve_names(ComputeDag& dag, size_t stage, int32_t root) {
     resolve_names(dag, stage, dag.expressions.child(root, i));
 }
 
-constexpr std::string_view kInputKind =
-    "place"
-    "holder";  // TVM's word
+constexpr std::string_view kInputKind = "placeholder";  // TVM's word
 
 template <class T>
 T field(const element& object, std::string_view name, const char* expected) {

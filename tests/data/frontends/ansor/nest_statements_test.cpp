@@ -1,4 +1,4 @@
-#include "data/frontends/ansor/features/nest_statements.h"
+#include "data/frontends/ansor/replay/nest_statements.h"
 
 #include <algorithm>
 #include <cmath>

@@ -6,8 +6,8 @@
 
 #include "base/error.h"
 #include "data/frontends/ansor/dag/dag_table.h"
-#include "data/frontends/ansor/features/nest_statements.h"
 #include "data/frontends/ansor/records/record_reader.h"
+#include "data/frontends/ansor/replay/nest_statements.h"
 #include "tests/data/frontends/ansor/schedules.h"
 #include "tests/support/golden.h"
 #include "tests/support/message_of.h"

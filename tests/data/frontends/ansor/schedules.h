@@ -26,9 +26,9 @@ inline std::string bound_text(const LoopNest& nest, const Affine& bound) {
 }
 
 inline std::string input_stage(int id, std::string_view name, std::string_view shape) {
+  constexpr const char* kKind = "placeholder";  // TVM's word
   return fmt::format(R"({{"id": {}, "name": "{}", "dtype": "float32", "shape": {}, "kind": "{}"}})", id, name, shape,
-                     "place"
-                     "holder");
+                     kKind);
 }
 
 /// A product of two matrices: A, B, C.

@@ -1,0 +1,27 @@
+#pragma once
+
+#include "models/autograd/run.h"
+
+/// TopK pooling (top_nodes.cpp) by the kernels of GPUs: results stay on the device, and the host waits for nothing.
+namespace foretime::models {
+
+/// Holds the nodes that TopK pooling on a device keeps.
+struct NodeChoice {
+  torch::Tensor kept;    // [kept] int32, ascending
+  torch::Tensor stays;   // [nodes] int32: 1 if the node is kept, else 0
+  torch::Tensor before;  // [nodes + 1] int32: number of kept nodes before each node
+  GraphBatch left;       // graphs of the kept nodes, without their adjacency
+};
+/// Chooses nodes by the rule of top_nodes.
+NodeChoice choose_nodes_on_gpu(const torch::Tensor& scores, double ratio, double tie, const GraphBatch& graphs);
+
+/// Replaces `graphs` by its kept nodes, and returns the gather of these nodes.
+CsrTensor keep_nodes_on_gpu(const torch::Tensor& scores, double ratio, double tie, GraphBatch& graphs);
+
+/// Computes symmetrically_normalized of graphs with this adjacency.
+CsrTensor symmetrically_normalized_on_gpu(const CsrTensor& adjacency);
+
+/// Computes pool_of.
+PoolTensors pool_of_on_gpu(const GraphBatch& graphs, torch::ScalarType type);
+
+}  // namespace foretime::models

@@ -1,0 +1,40 @@
+#pragma once
+
+/// A kernel functor that joins arrays on the device. NVRTC compiles the text of sparse_kernels.h before this file.
+#ifndef __CUDACC_RTC__
+#include "models/gpu/sparse_kernels.h"
+#endif
+
+namespace foretime::gpu {
+
+/// Describes a run of words that is copied or filled.
+template <class Word>
+struct WordRun {
+  const Word* from;  // null: fill with 0, 1, 2, … if `counts`, else with zeros
+  Word* to;
+  long long first;   // position among the words of all runs
+  Word plus;         // number added to each word
+  long long counts;  // 0 or 1
+};
+
+/// Copies one word. Item = word.
+template <class Word>
+struct JoinWords {
+  const WordRun<Word>* runs = nullptr;  // ascending by `first`
+  int count = 0;
+
+  FORETIME_KERNEL void operator()(int item) const {
+    int low = 0, high = count;  // [low, high) contains the last run that begins at or before the item
+    while (high - low > 1) {
+      const int middle = low + (high - low) / 2;
+      if (runs[middle].first <= item) low = middle;
+      else high = middle;
+    }
+    const WordRun<Word>& run = runs[low];
+    const long long at = item - run.first;
+    const Word word = run.from ? run.from[at] : run.counts ? Word(at) : Word(0);
+    run.to[at] = word + run.plus;
+  }
+};
+
+}  // namespace foretime::gpu

@@ -1,0 +1,60 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <typeinfo>
+#include <vector>
+
+#include <torch/types.h>
+
+/// Runs kernel functors (*_kernels.h) for all their items: on a GPU as a kernel, which NVRTC compiles for this GPU at
+/// first use, on the CPU in a loop.
+namespace foretime::gpu {
+
+/// Returns whether tensors on `device` use these kernels, and plans have the layout for them (32-bit row pointers,
+/// lists of long rows). False for the CPU, which uses inference/kernels.
+bool uses_gpu_kernels(torch::Device device);
+
+/// Makes tensors on the CPU use these kernels for the duration of a scope, so that tests run the code of GPUs.
+class GpuKernelsOnCpu {
+ public:
+  GpuKernelsOnCpu();
+  ~GpuKernelsOnCpu();
+  GpuKernelsOnCpu(const GpuKernelsOnCpu&) = delete;
+  GpuKernelsOnCpu& operator=(const GpuKernelsOnCpu&) = delete;
+};
+
+/// Returns the number of kernels that were run since the process began, also on the CPU.
+int64_t launches();
+
+/// Returns the C++ name of a type.
+std::string type_name(const std::type_info& type);
+
+/// Returns the type names of all kernel functors for numbers of `type` (kFloat or kDouble).
+std::vector<std::string> kernel_functors(torch::ScalarType type);
+/// Returns the names of the kernels, in the order of kernel_functors.
+std::vector<std::string> kernel_names(torch::ScalarType type);
+
+/// Returns the source of the functors and of the kernel that runs them.
+const char* kernel_source();
+
+namespace detail {
+/// Throws ModelError for more items than an int can count.
+void check_items(int64_t items);
+void count_launch();
+/// Runs a kernel on the GPU's current stream. Throws ModelError if this build has no GPU support, or on an error of
+/// NVRTC or the driver.
+void launch_on_gpu(torch::Device device, const std::string& type, const void* functor, int64_t items);
+}  // namespace detail
+
+template <class Body>
+void for_each(torch::Device device, const Body& functor, int64_t items) {
+  detail::check_items(items);
+  if (items == 0) return;
+  detail::count_launch();
+  if (!device.is_cpu()) return detail::launch_on_gpu(device, type_name(typeid(Body)), &functor, items);
+#pragma omp parallel for schedule(static) if (items > 4096)
+  for (int64_t item = 0; item < items; ++item) functor(static_cast<int>(item));
+}
+
+}  // namespace foretime::gpu
