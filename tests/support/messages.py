@@ -47,15 +47,18 @@ def parse(text):
 
 
 def text_of(entries):
-    parts = ("".join([test + "\n", *("- " + message.replace("\n", "\n  ") + "\n" for message in messages)])
-             for test, messages in sorted(entries.items()) if messages)
+    parts = (
+        "".join([test + "\n", *("- " + message.replace("\n", "\n  ") + "\n" for message in messages)])
+        for test, messages in sorted(entries.items())
+        if messages
+    )
     return "\n".join(parts)
 
 
 def last_message(text):
     """What a program said last: from the last line that begins with its name to the end, or the whole text."""
     begins = [match.start() for match in re.finditer(r"^foretime: ", text, re.MULTILINE)]
-    return text[begins[-1]:] if begins else text
+    return text[begins[-1] :] if begins else text
 
 
 class MessageTest(unittest.TestCase):
@@ -77,7 +80,11 @@ class MessageTest(unittest.TestCase):
             return
         expected = self.expected_messages()
         count = len(self.messages_found)
-        self.assertLessEqual(count, len(expected), f"{self.messages_file().name} has no message {count} of this test; found\n{message}\n{HINT}")
+        self.assertLessEqual(
+            count,
+            len(expected),
+            f"{self.messages_file().name} has no message {count} of this test; found\n{message}\n{HINT}",
+        )
         self.assertEqual(expected[count - 1], message, f"message {count} of {self.messages_file().name}. {HINT}")
 
     def end_of_messages(self):
@@ -87,7 +94,11 @@ class MessageTest(unittest.TestCase):
         if UPDATES:
             self.update_messages()
         else:
-            self.assertEqual(len(self.messages_found), len(self.expected_messages()), f"messages of {self.messages_file().name}. {HINT}")
+            self.assertEqual(
+                len(self.messages_found),
+                len(self.expected_messages()),
+                f"messages of {self.messages_file().name}. {HINT}",
+            )
 
     def messages_file(self):
         module = pathlib.Path(sys.modules[type(self).__module__].__file__).resolve().relative_to(TESTS).with_suffix("")

@@ -13,7 +13,11 @@ SOURCE = pathlib.Path(os.environ.get("FORETIME_SOURCE_DIR", pathlib.Path(__file_
 
 class OutTest(unittest.TestCase):
     def run_in(self, out):
-        return subprocess.run([sys.executable, SOURCE / "tools/gpu_acceptance.py", "--out", out, "--broken", "build", out / "log"], capture_output=True, text=True)
+        return subprocess.run(
+            [sys.executable, SOURCE / "tools/gpu_acceptance.py", "--out", out, "--broken", "build", out / "log"],
+            capture_output=True,
+            text=True,
+        )
 
     def test_a_folder_that_it_did_not_make_is_left_alone(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -55,10 +59,23 @@ class ChecksTest(unittest.TestCase):
         program = pathlib.Path(folder.name) / "program"
         program.write_text(STAND_IN)
         program.chmod(0o755)
-        self.words = [sys.executable, SOURCE / "tools/gpu_acceptance.py", "--out", self.out, "--program", program, "--device", "cpu"]
+        self.words = [
+            sys.executable,
+            SOURCE / "tools/gpu_acceptance.py",
+            "--out",
+            self.out,
+            "--program",
+            program,
+            "--device",
+            "cpu",
+        ]
 
     def checks(self):
-        return {row["check"] for row in json.loads((self.out / "acceptance.json").read_text())["rows"] if row["kind"] == "must"}
+        return {
+            row["check"]
+            for row in json.loads((self.out / "acceptance.json").read_text())["rows"]
+            if row["kind"] == "must"
+        }
 
     def test_only_the_named_checks_run(self):
         done = subprocess.run([*self.words, "--only", "models,sums"], capture_output=True, text=True)
@@ -69,7 +86,9 @@ class ChecksTest(unittest.TestCase):
         self.assertIn("--only: found model, expected some of facts, context, models", done.stderr)
 
     def test_a_kill_leaves_the_results_of_the_checks_before(self):
-        runner = subprocess.Popen([*self.words, "--only", "models,steps"], stdout=subprocess.DEVNULL, start_new_session=True)
+        runner = subprocess.Popen(
+            [*self.words, "--only", "models,steps"], stdout=subprocess.DEVNULL, start_new_session=True
+        )
         try:
             while not (self.out / "steps.txt").exists() and runner.poll() is None:
                 time.sleep(0.02)
