@@ -42,8 +42,9 @@ def time_call(tensor, calls):
 
 def gloo_rank(rank, store, answers):
     torch.set_num_threads(1)
-    dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=2,
-                            timeout=datetime.timedelta(seconds=120))
+    dist.init_process_group(
+        "gloo", init_method=f"file://{store}", rank=rank, world_size=2, timeout=datetime.timedelta(seconds=120)
+    )
     times = {size: time_call(torch.zeros(size // 4), max(1, min(200, (8 << 20) // size))) for size in SIZES}
     if rank == 0:
         answers.put(times)
@@ -71,7 +72,9 @@ def foretime_times(bench):
 
 def main():
     parser = options_of(__doc__, repeats=5)  # how often the two sides take turns
-    parser.add_argument("--bench", default="build/release/bench/all_reduce_bench", help="the binary of all_reduce_bench")
+    parser.add_argument(
+        "--bench", default="build/release/bench/all_reduce_bench", help="the binary of all_reduce_bench"
+    )
     options = parser.parse_args()
     turns = [(foretime_times(options.bench), gloo_times()) for _ in range(options.repeats)]
     print(f"{'bytes':>10} {'foretime us':>12} {'gloo us':>12} {'ratio':>8}  {'range of the ratio'}")
@@ -79,8 +82,10 @@ def main():
         ratios = [gloo[size] / own[size] for own, gloo in turns]
         own = statistics.median(own[size] for own, _ in turns)
         gloo = statistics.median(gloo[size] for _, gloo in turns)
-        print(f"{size:>10} {own * 1e6:>12.1f} {gloo * 1e6:>12.1f} {statistics.median(ratios):>8.2f}"
-              f"  {min(ratios):.2f} to {max(ratios):.2f}")
+        print(
+            f"{size:>10} {own * 1e6:>12.1f} {gloo * 1e6:>12.1f} {statistics.median(ratios):>8.2f}"
+            f"  {min(ratios):.2f} to {max(ratios):.2f}"
+        )
 
 
 if __name__ == "__main__":

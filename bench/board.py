@@ -63,6 +63,7 @@ return [each, performance.now() - released];
 def make_queue(foretime, folder, trials):
     """A sweep whose trials have all ended. Returns its id and how long submitting took."""
     import redis
+
     (folder / "base.yaml").write_text(BASE.replace("SAMPLES", str(common.SOURCE / "samples/resnet18_conv2d")))
     (folder / "sweep.yaml").write_text(SWEEP.replace("TRIALS", str(trials)))
     begin = time.monotonic()
@@ -75,11 +76,23 @@ def make_queue(foretime, folder, trials):
     now = int(time.time() * 1000)
     for first in range(0, len(ids), 2000):
         pipeline = queue.pipeline(transaction=False)
-        for job in ids[first:first + 2000]:
+        for job in ids[first : first + 2000]:
             finished = now - random.randrange(36_000_000)
-            pipeline.hset(f"{{foretime}}:job:{job}", mapping={
-                "state": "succeeded", "objective": repr(random.uniform(0.002, 0.01)), "step": 120, "seconds": "3.5", "claimed_ms": finished - 3500,
-                "finished_ms": finished, "history": "holdout/mae 10+10x11 " + "O" * 3 * 12 + "\n", "results": 1, "attempt": 1, "agent": "host:1:abc"})
+            pipeline.hset(
+                f"{{foretime}}:job:{job}",
+                mapping={
+                    "state": "succeeded",
+                    "objective": repr(random.uniform(0.002, 0.01)),
+                    "step": 120,
+                    "seconds": "3.5",
+                    "claimed_ms": finished - 3500,
+                    "finished_ms": finished,
+                    "history": "holdout/mae 10+10x11 " + "O" * 3 * 12 + "\n",
+                    "results": 1,
+                    "attempt": 1,
+                    "agent": "host:1:abc",
+                },
+            )
         pipeline.execute()
     queue.zunionstore("{foretime}:state:succeeded", ["{foretime}:state:waiting"])
     queue.delete("{foretime}:state:waiting")
@@ -89,14 +102,18 @@ def make_queue(foretime, folder, trials):
 
 class Server:
     def __init__(self, foretime, folder):
-        self.process = subprocess.Popen([foretime, "board", "--port", "0"], cwd=folder, stdout=subprocess.PIPE, text=True)
+        self.process = subprocess.Popen(
+            [foretime, "board", "--port", "0"], cwd=folder, stdout=subprocess.PIPE, text=True
+        )
         self.base, self.token = re.search(r"(http://\S+)/#token=(\S+)", self.process.stdout.readline()).groups()
 
     def ask(self, path):
         """Milliseconds until the whole answer is there; asked for the first time in a second."""
         time.sleep(1)
         begin = time.monotonic()
-        urllib.request.urlopen(urllib.request.Request(self.base + path, headers={"Authorization": "Bearer " + self.token})).read()
+        urllib.request.urlopen(
+            urllib.request.Request(self.base + path, headers={"Authorization": "Bearer " + self.token})
+        ).read()
         return 1000 * (time.monotonic() - begin)
 
     def memory(self):
@@ -113,9 +130,15 @@ class Server:
 
 def measure(server, sweep):
     found = {"memory_empty": server.memory()}
-    for name, path in (("first_answer", f"/api/sweep?id={sweep}"), ("page", f"/api/sweep?id={sweep}&from=50000"), ("sorted", f"/api/sweep?id={sweep}&sort=objective"),
-                       ("searched", f"/api/sweep?id={sweep}&search=layer&sort=optimizer.learning_rate"), ("overview", f"/api/overview?id={sweep}"),
-                       ("curves", f"/api/curves?id={sweep}"), ("all_as_csv", f"/api/trials.csv?id={sweep}")):
+    for name, path in (
+        ("first_answer", f"/api/sweep?id={sweep}"),
+        ("page", f"/api/sweep?id={sweep}&from=50000"),
+        ("sorted", f"/api/sweep?id={sweep}&sort=objective"),
+        ("searched", f"/api/sweep?id={sweep}&search=layer&sort=optimizer.learning_rate"),
+        ("overview", f"/api/overview?id={sweep}"),
+        ("curves", f"/api/curves?id={sweep}"),
+        ("all_as_csv", f"/api/trials.csv?id={sweep}"),
+    ):
         found[name] = server.ask(path)
     window = browser.Browser(1280, 900)
     try:
@@ -127,8 +150,10 @@ def measure(server, sweep):
         window.one(".parallel polyline", 30)
         found["all_shown"] = window.run("return Date.now()") - begin
         time.sleep(2)
-        clicks = {"click_sort": "document.querySelector('th [data-key=objective]').click()",
-                  "click_next": "[...document.querySelectorAll('.tools button')].find((button) => button.textContent === 'Next').click()"}
+        clicks = {
+            "click_sort": "document.querySelector('th [data-key=objective]').click()",
+            "click_next": "[...document.querySelectorAll('.tools button')].find((button) => button.textContent === 'Next').click()",
+        }
         for name, script in clicks.items():
             found[name] = window.driver.execute_async_script(UNTIL_OTHER_ROW + script)
             time.sleep(2)
@@ -162,7 +187,15 @@ def main():
             found = measure(server, sweep)
         finally:
             server.end()
-    print(json.dumps({"trials": options.trials, "submit_seconds": round(submitted, 1), **{name: round(value, 3 if value < 10 else 0) for name, value in found.items()}}))
+    print(
+        json.dumps(
+            {
+                "trials": options.trials,
+                "submit_seconds": round(submitted, 1),
+                **{name: round(value, 3 if value < 10 else 0) for name, value in found.items()},
+            }
+        )
+    )
 
 
 if __name__ == "__main__":

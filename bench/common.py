@@ -13,20 +13,34 @@ SOURCE = pathlib.Path(__file__).resolve().parent.parent
 # glibc told to keep freed memory, as Foretime's program does for itself.
 KEEP_MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(1 << 30), "MALLOC_TRIM_THRESHOLD_": str(1 << 30)}
 # For mpirun on one machine: as root, and with more ranks than cores; Open MPI 5 knows the names with PRTE.
-MPI = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_hwloc_base_binding_policy": "none",
-       "OMPI_MCA_rmaps_base_oversubscribe": "1", "OMPI_MCA_btl_vader_single_copy_mechanism": "none",
-       "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe", "PRTE_MCA_hwloc_default_binding_policy": "none"}
+MPI = {
+    "OMPI_ALLOW_RUN_AS_ROOT": "1",
+    "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+    "OMPI_MCA_hwloc_base_binding_policy": "none",
+    "OMPI_MCA_rmaps_base_oversubscribe": "1",
+    "OMPI_MCA_btl_vader_single_copy_mechanism": "none",
+    "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
+    "PRTE_MCA_hwloc_default_binding_policy": "none",
+}
 
 
 def start(command, environment=None, **options):
-    return subprocess.Popen([str(word) for word in command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                            env={**os.environ, **(environment or {})}, **options)
+    return subprocess.Popen(
+        [str(word) for word in command],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, **(environment or {})},
+        **options,
+    )
 
 
 def finish(process, accepted=(0,)):
     output, errors = process.communicate()
     if process.returncode not in accepted:
-        raise SystemExit(f"{shlex.join(process.args)}: exit code {process.returncode}\n{output[-2000:]}{errors[-3000:]}")
+        raise SystemExit(
+            f"{shlex.join(process.args)}: exit code {process.returncode}\n{output[-2000:]}{errors[-3000:]}"
+        )
     return output
 
 
@@ -78,9 +92,28 @@ def redis_server(appendfsync="everysec"):
     """A redis-server of its own on a Unix socket, with long values in listpacks as the embedded one has them: the socket."""
     with tempfile.TemporaryDirectory() as folder:
         socket = pathlib.Path(folder) / "redis.sock"
-        server = subprocess.Popen(["redis-server", "--port", "0", "--unixsocket", socket, "--dir", folder, "--appendonly", "yes",
-                                   "--appendfsync", appendfsync, "--save", "", "--maxclients", "10000",
-                                   "--hash-max-listpack-value", "1024"], stdout=subprocess.DEVNULL)
+        server = subprocess.Popen(
+            [
+                "redis-server",
+                "--port",
+                "0",
+                "--unixsocket",
+                socket,
+                "--dir",
+                folder,
+                "--appendonly",
+                "yes",
+                "--appendfsync",
+                appendfsync,
+                "--save",
+                "",
+                "--maxclients",
+                "10000",
+                "--hash-max-listpack-value",
+                "1024",
+            ],
+            stdout=subprocess.DEVNULL,
+        )
         try:
             while not socket.exists():
                 time.sleep(0.05)

@@ -44,15 +44,41 @@ def main():
     options = parser.parse_args()
     file = find_graphs(options.data, [options.graph])[0]
     threads = {"OMP_NUM_THREADS": str(options.threads)}
-    peer = [options.python, "-c", PEER, options.peer, file, options.hidden, options.layers, options.threads, options.sample]
+    peer = [
+        options.python,
+        "-c",
+        PEER,
+        options.peer,
+        file,
+        options.hidden,
+        options.layers,
+        options.threads,
+        options.sample,
+    ]
     plain, tuned = (last_json(run(peer, {**threads, **more})) for more in ({}, KEEP_MEMORY))
-    ours = last_json(run([options.bench, file, "residual_gcn", options.hidden, options.layers, options.threads, options.rounds],
-                         {**threads, "OMP_WAIT_POLICY": "passive"}))
+    ours = last_json(
+        run(
+            [options.bench, file, "residual_gcn", options.hidden, options.layers, options.threads, options.rounds],
+            {**threads, "OMP_WAIT_POLICY": "passive"},
+        )
+    )
     rate = ours["candidates_per_second"]
-    print(json.dumps({"bench": "layout_scoring", "graph": pathlib.Path(file).stem, "hidden": options.hidden, "layers": options.layers,
-                      "threads": options.threads, "pytorch": plain, "pytorch_tuned": tuned, "foretime": ours,
-                      "ratio": round(rate / plain["candidates_per_second"], 1),
-                      "ratio_tuned": round(rate / tuned["candidates_per_second"], 1)}))
+    print(
+        json.dumps(
+            {
+                "bench": "layout_scoring",
+                "graph": pathlib.Path(file).stem,
+                "hidden": options.hidden,
+                "layers": options.layers,
+                "threads": options.threads,
+                "pytorch": plain,
+                "pytorch_tuned": tuned,
+                "foretime": ours,
+                "ratio": round(rate / plain["candidates_per_second"], 1),
+                "ratio_tuned": round(rate / tuned["candidates_per_second"], 1),
+            }
+        )
+    )
 
 
 if __name__ == "__main__":

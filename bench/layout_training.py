@@ -19,12 +19,35 @@ from common import KEEP_MEMORY, add_peer_options, find_graphs, last_json, option
 
 
 def peer_rate(options, files, environment):
-    command = [options.python, options.peer, "--train", *files, "--steps", options.steps, "--configs", options.candidates,
-               "--batch", options.batch, "--hidden", options.hidden, "--layers", options.layers, "--threads", options.threads,
-               "--segment", 10**9, "--seed", options.seed]
+    command = [
+        options.python,
+        options.peer,
+        "--train",
+        *files,
+        "--steps",
+        options.steps,
+        "--configs",
+        options.candidates,
+        "--batch",
+        options.batch,
+        "--hidden",
+        options.hidden,
+        "--layers",
+        options.layers,
+        "--threads",
+        options.threads,
+        "--segment",
+        10**9,
+        "--seed",
+        options.seed,
+    ]
     result = last_json(run(command, environment))
-    return {"candidates_per_second": result["graph_configs_per_s"], "first_loss": result["first_loss"],
-            "last_loss": result["last_loss"], "peak_rss_mb": result["peak_rss_mb"]}
+    return {
+        "candidates_per_second": result["graph_configs_per_s"],
+        "first_loss": result["first_loss"],
+        "last_loss": result["last_loss"],
+        "peak_rss_mb": result["peak_rss_mb"],
+    }
 
 
 SETTINGS = """\
@@ -52,14 +75,20 @@ def foretime_rate(options, files):
         run_folder = pathlib.Path(folder) / "run"
         settings = pathlib.Path(folder) / "layout.yaml"
         log_every = max(1, int(options.steps) // 5)
-        settings.write_text(SETTINGS.format(**vars(options), files=json.dumps(files), log_every=log_every, directory=run_folder))
+        settings.write_text(
+            SETTINGS.format(**vars(options), files=json.dumps(files), log_every=log_every, directory=run_folder)
+        )
         run([options.foretime, "train", settings], {"OMP_NUM_THREADS": str(options.threads)})
         lines = reports(run_folder, 2)
     # Each report covers as many candidates as steps, so the mean rate is the harmonic one.
     steps = [line["step"] - before["step"] for before, line in zip(lines, lines[1:])]
     seconds = [count / line["candidates_per_second"] for count, line in zip(steps, lines[1:])]
-    return {"candidates_per_second": round(sum(steps) / sum(seconds), 2), "first_report": lines[0]["candidates_per_second"],
-            "first_loss": lines[0]["loss"], "last_loss": lines[-1]["loss"]}
+    return {
+        "candidates_per_second": round(sum(steps) / sum(seconds), 2),
+        "first_report": lines[0]["candidates_per_second"],
+        "first_loss": lines[0]["loss"],
+        "last_loss": lines[-1]["loss"],
+    }
 
 
 def main():
@@ -67,17 +96,32 @@ def main():
     parser.add_argument("--foretime", required=True, help="the foretime program")
     parser.add_argument("--graphs", nargs="+", default=["alexnet", "unet3d"], help="starts of file names")
     add_peer_options(parser)
-    parser.add_argument("--model", default="residual_gcn", help="Foretime's model.type; the baseline has the residual GCN alone")
+    parser.add_argument(
+        "--model", default="residual_gcn", help="Foretime's model.type; the baseline has the residual GCN alone"
+    )
     options = parser.parse_args()
     files = find_graphs(options.data, options.graphs)
     environment = {"OMP_NUM_THREADS": str(options.threads)}
     peer, tuned = peer_rate(options, files, environment), peer_rate(options, files, dict(environment, **KEEP_MEMORY))
     ours = foretime_rate(options, files)
-    settings = {name: getattr(options, name) for name in ("steps", "batch", "candidates", "hidden", "layers", "threads", "seed")}
-    print(json.dumps({"bench": "layout_training", "graphs": [pathlib.Path(file).stem for file in files], **settings,
-                      "model": options.model, "pytorch": peer, "pytorch_tuned": tuned, "foretime": ours,
-                      "ratio": round(ours["candidates_per_second"] / peer["candidates_per_second"], 2),
-                      "ratio_tuned": round(ours["candidates_per_second"] / tuned["candidates_per_second"], 2)}))
+    settings = {
+        name: getattr(options, name) for name in ("steps", "batch", "candidates", "hidden", "layers", "threads", "seed")
+    }
+    print(
+        json.dumps(
+            {
+                "bench": "layout_training",
+                "graphs": [pathlib.Path(file).stem for file in files],
+                **settings,
+                "model": options.model,
+                "pytorch": peer,
+                "pytorch_tuned": tuned,
+                "foretime": ours,
+                "ratio": round(ours["candidates_per_second"] / peer["candidates_per_second"], 2),
+                "ratio_tuned": round(ours["candidates_per_second"] / tuned["candidates_per_second"], 2),
+            }
+        )
+    )
 
 
 if __name__ == "__main__":

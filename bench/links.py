@@ -28,8 +28,10 @@ sys.path.insert(0, str(SOURCE / "tests/cluster"))
 from cluster import Cluster, missing  # noqa: E402
 
 BITS = {"mbit": 1e6, "gbit": 1e9}
-MODELS = {"residual GCN 2 x 32": {"model.type": "residual_gcn", "model.hidden": 32, "model.layers": 2},
-          "SAGE 3 x 256": {"model.type": "sage", "model.hidden": 256, "model.layers": 3}}
+MODELS = {
+    "residual GCN 2 x 32": {"model.type": "residual_gcn", "model.hidden": 32, "model.layers": 2},
+    "SAGE 3 x 256": {"model.type": "sage", "model.hidden": 256, "model.layers": 3},
+}
 SETTINGS = """\
 data: {{format: layout, train: {files}}}
 sampler: {{groups_per_batch: 12, candidates_per_group: {candidates}, samples_per_group: 8}}
@@ -49,7 +51,11 @@ class Hosts:
     def shape(self, link, queue):
         """The same queue at both ends of every host's cable, so that a host neither sends nor gets more."""
         for host in self.cluster.hosts:
-            words = "replace dev {end} root " + queue.format(rate=link, burst=max(128 << 10, int(bits(link) / 8 * 2e-4))) if link else "del dev {end} root"
+            words = (
+                "replace dev {end} root " + queue.format(rate=link, burst=max(128 << 10, int(bits(link) / 8 * 2e-4)))
+                if link
+                else "del dev {end} root"
+            )
             done = self.cluster.run(host, "tc qdisc " + words.format(end="eth0"))
             if done.returncode and link:
                 raise SystemExit(f"links.py: {words}: {done.stderr}")
@@ -75,7 +81,9 @@ def layout(text):
 
 
 def measure_sums(hosts, options, where):
-    return json.loads(hosts.mpirun(where, [options.build / "bench/all_reduce_bench", "--sums", options.seconds]).splitlines()[-1])
+    return json.loads(
+        hosts.mpirun(where, [options.build / "bench/all_reduce_bench", "--sums", options.seconds]).splitlines()[-1]
+    )
 
 
 def fit_link(found):
@@ -86,20 +94,27 @@ def fit_link(found):
 
 
 def sums(hosts, options):
-    print("## Sums of gradients\n\n| link | ranks | bytes | MPI_Iallreduce ms | direct | by hosts | direct bf16 | by hosts bf16 |\n|---|---|---|---|---|---|---|---|")
+    print(
+        "## Sums of gradients\n\n| link | ranks | bytes | MPI_Iallreduce ms | direct | by hosts | direct bf16 | by hosts bf16 |\n|---|---|---|---|---|---|---|---|"
+    )
     links = {}
     for link in options.links:
         hosts.shape(link, options.queue)
         for hosts_words in options.hosts:
             found = measure_sums(hosts, options, layout(hosts_words))
             for row in found["sums"]:
-                cells = [f"{1e3 * row[way]:.2f}" if way in row else "" for way in ("mpi", "direct", "hosts", "direct_bf16", "hosts_bf16")]
+                cells = [
+                    f"{1e3 * row[way]:.2f}" if way in row else ""
+                    for way in ("mpi", "direct", "hosts", "direct_bf16", "hosts_bf16")
+                ]
                 print(f"| {link} | {hosts_words} | {row['bytes']} | {' | '.join(cells)} |", flush=True)
             if hosts_words == options.hosts[0]:
                 links[link] = {**dict(zip(("latency", "bandwidth"), fit_link(found))), "message": found["message"]}
     for link, found in links.items():
-        print(f"\n{link}: latency {1e6 * found['latency']:.0f} us, {found['bandwidth'] / 1e9:.3f} GB/s, {1e6 * found['message']:.1f} us a message of 2 KiB, "
-              f"over {options.hosts[0]} hosts")
+        print(
+            f"\n{link}: latency {1e6 * found['latency']:.0f} us, {found['bandwidth'] / 1e9:.3f} GB/s, {1e6 * found['message']:.1f} us a message of 2 KiB, "
+            f"over {options.hosts[0]} hosts"
+        )
     return links
 
 
@@ -109,27 +124,72 @@ class Trainings:
         self.foretime = options.build / "cli/foretime"
         files = [str(self.folder / f"synthetic_{i}.foretime") for i in range(12)]
         for seed, file in enumerate(files):
-            hosts.run([self.foretime, "data", "synth", file, "--nodes", options.nodes, "--configurable", 60, "--configs", 1000, "--seed", seed + 1])
+            hosts.run(
+                [
+                    self.foretime,
+                    "data",
+                    "synth",
+                    file,
+                    "--nodes",
+                    options.nodes,
+                    "--configurable",
+                    60,
+                    "--configs",
+                    1000,
+                    "--seed",
+                    seed + 1,
+                ]
+            )
         self.settings = self.folder / "settings.yaml"
-        self.settings.write_text(SETTINGS.format(files=json.dumps(files), candidates=options.candidates, steps=options.steps,
-                                                 log_every=max(1, options.steps // 6)))
+        self.settings.write_text(
+            SETTINGS.format(
+                files=json.dumps(files),
+                candidates=options.candidates,
+                steps=options.steps,
+                log_every=max(1, options.steps // 6),
+            )
+        )
 
     def train(self, where, model, dtype="float32", hierarchical=True):
         """Seconds of a step and exposed seconds, without the first report; the run directory."""
         self.count += 1
         directory = self.folder / f"run{self.count}"
-        values = {**MODELS[model], "comm.gradient_dtype": dtype, "comm.hierarchical": str(hierarchical).lower(), "run.directory": directory}
-        self.hosts.mpirun(where, [self.foretime, "train", "--quiet", self.settings, *(f"{key}={value}" for key, value in values.items())])
+        values = {
+            **MODELS[model],
+            "comm.gradient_dtype": dtype,
+            "comm.hierarchical": str(hierarchical).lower(),
+            "run.directory": directory,
+        }
+        self.hosts.mpirun(
+            where,
+            [self.foretime, "train", "--quiet", self.settings, *(f"{key}={value}" for key, value in values.items())],
+        )
         lines = reports(directory, 3)
         steps = lines[-1]["step"] - lines[0]["step"]
         exposed = sum(line["comm_exposed_ms"] for line in lines[1:]) / 1e3 / (len(lines) - 1)
         return (lines[-1]["seconds"] - lines[0]["seconds"]) / steps, exposed, directory
 
     def predict(self, ranks, model, link, directory, per_host=1, dtype="float32", by_hosts=True):
-        words = [pathlib.Path(self.foretime).parents[1] / "bench/step_time_bench", self.settings, "--ranks", ",".join(map(str, ranks)),
-                 "--measured", directory, "--ranks-per-host", per_host, "--between-latency", link["latency"], "--between-bandwidth", link["bandwidth"],
-                 "--message-seconds", link["message"], *(f"{key}={value}" for key, value in MODELS[model].items()), "comm.backend=mpi",
-                 f"comm.gradient_dtype={dtype}", f"comm.hierarchical={str(by_hosts).lower()}"]
+        words = [
+            pathlib.Path(self.foretime).parents[1] / "bench/step_time_bench",
+            self.settings,
+            "--ranks",
+            ",".join(map(str, ranks)),
+            "--measured",
+            directory,
+            "--ranks-per-host",
+            per_host,
+            "--between-latency",
+            link["latency"],
+            "--between-bandwidth",
+            link["bandwidth"],
+            "--message-seconds",
+            link["message"],
+            *(f"{key}={value}" for key, value in MODELS[model].items()),
+            "comm.backend=mpi",
+            f"comm.gradient_dtype={dtype}",
+            f"comm.hierarchical={str(by_hosts).lower()}",
+        ]
         if per_host > 1:  # ranks of one host are processes that share memory
             words += ["--inside-latency", 2e-6, "--inside-bandwidth", 3e9]
         if max(ranks) > 12:
@@ -138,54 +198,80 @@ class Trainings:
 
 
 def training(trainings, options, links):
-    print("\n## Training\n\n| model | hosts | link | gradients | step ms | exposed ms | predicted exposed ms |\n|---|---|---|---|---|---|---|")
+    print(
+        "\n## Training\n\n| model | hosts | link | gradients | step ms | exposed ms | predicted exposed ms |\n|---|---|---|---|---|---|---|"
+    )
     for model in MODELS:
         for words in options.hosts:
             hosts, _, per_host = words.partition("x")
             per_host = int(per_host or 1)
             ranks = int(hosts) * per_host
             step, exposed, directory = trainings.train(f"h1:{ranks}", model)
-            print(f"| {model} | {ranks} ranks on one | | float32 | {1e3 * step:.1f} | {1e3 * exposed:.2f} | |", flush=True)
+            print(
+                f"| {model} | {ranks} ranks on one | | float32 | {1e3 * step:.1f} | {1e3 * exposed:.2f} | |", flush=True
+            )
             for link in options.links:
                 trainings.hosts.shape(link, options.queue)
                 for dtype, by_hosts in [("float32", True), ("bfloat16", True)] + [("float32", False)] * (per_host > 1):
                     step, exposed, _ = trainings.train(layout(words), model, dtype, by_hosts)
                     found = trainings.predict([ranks], model, links[link], directory, per_host, dtype, by_hosts)[0]
                     name = dtype + (", direct" if not by_hosts else "")
-                    print(f"| {model} | {words} | {link} | {name} | {1e3 * step:.1f} | {1e3 * exposed:.2f} | {1e3 * found['exposed_seconds']:.2f} |",
-                          flush=True)
+                    print(
+                        f"| {model} | {words} | {link} | {name} | {1e3 * step:.1f} | {1e3 * exposed:.2f} | {1e3 * found['exposed_seconds']:.2f} |",
+                        flush=True,
+                    )
                 trainings.hosts.shape("", "")
 
 
 def plan(trainings, options, links):
-    print("\n## Predictions\n\n| model | link | ranks a host | gradients | exposed ms (of a step) of "
-          f"{', '.join(map(str, options.ranks))} ranks |\n|---|---|---|---|---|")
+    print(
+        "\n## Predictions\n\n| model | link | ranks a host | gradients | exposed ms (of a step) of "
+        f"{', '.join(map(str, options.ranks))} ranks |\n|---|---|---|---|---|"
+    )
     measured = links[options.links[-1]]
     for model in MODELS:
         directory = trainings.train("h1:1", model)[2]
         for link in ("1gbit", "10gbit", "100gbit"):
             # What TCP and MPI leave of a link, as of the one that was measured.
-            own = {**measured, "bandwidth": bits(link) / 8 * min(1, links[options.links[0]]["bandwidth"] / (bits(options.links[0]) / 8))}
+            own = {
+                **measured,
+                "bandwidth": bits(link)
+                / 8
+                * min(1, links[options.links[0]]["bandwidth"] / (bits(options.links[0]) / 8)),
+            }
             for per_host in (1, 8):
                 for dtype in ("float32", "bfloat16"):
                     found = trainings.predict(options.ranks, model, own, directory, per_host, dtype)
-                    cells = ", ".join(f"{1e3 * each['exposed_seconds']:.2f} ({100 * each['exposed_seconds'] / each['step_seconds']:.1f} %)" for each in found)
+                    cells = ", ".join(
+                        f"{1e3 * each['exposed_seconds']:.2f} ({100 * each['exposed_seconds'] / each['step_seconds']:.1f} %)"
+                        for each in found
+                    )
                     print(f"| {model} | {link} | {per_host} | {dtype} | {cells} |", flush=True)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--build", type=pathlib.Path, required=True, help="build directory with cli/foretime and bench/all_reduce_bench")
+    parser.add_argument(
+        "--build", type=pathlib.Path, required=True, help="build directory with cli/foretime and bench/all_reduce_bench"
+    )
     parser.add_argument("--only", default="sums,training,plan")
     parser.add_argument("--links", default="1gbit,10gbit", help="rates in mbit or gbit")
-    parser.add_argument("--hosts", default="2,3,4,2x2", help="hosts, or hosts x ranks on each; the first tells latency and bandwidth")
+    parser.add_argument(
+        "--hosts", default="2,3,4,2x2", help="hosts, or hosts x ranks on each; the first tells latency and bandwidth"
+    )
     parser.add_argument("--ranks", default="8,64,512", help="to predict")
-    parser.add_argument("--queue", default="tbf rate {rate} burst {burst} latency 20ms", help="tc's words, at both ends of each cable")
+    parser.add_argument(
+        "--queue", default="tbf rate {rate} burst {burst} latency 20ms", help="tc's words, at both ends of each cable"
+    )
     parser.add_argument("--seconds", type=float, default=0.5, help="for each sum")
     parser.add_argument("--steps", type=int, default=24)
     parser.add_argument("--nodes", type=int, default=600, help="of each of twelve synthetic graphs")
     parser.add_argument("--candidates", type=int, default=4)
-    parser.add_argument("--measured", type=json.loads, help='in place of sums: {"1gbit": {"latency": s, "bandwidth": bytes/s, "message": s}, ...}')
+    parser.add_argument(
+        "--measured",
+        type=json.loads,
+        help='in place of sums: {"1gbit": {"latency": s, "bandwidth": bytes/s, "message": s}, ...}',
+    )
     options = parser.parse_args()
     if why := missing():
         print(f"links.py: {why}", file=sys.stderr)

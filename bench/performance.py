@@ -24,12 +24,35 @@ class Rows:
         self.foretime = pathlib.Path(options.build) / "cli/foretime"
 
     def peer_arguments(self):
-        return ["--peer", self.options.peer, "--data", self.options.data, "--python", self.options.python, "--threads", 2]
+        return [
+            "--peer",
+            self.options.peer,
+            "--data",
+            self.options.data,
+            "--python",
+            self.options.python,
+            "--threads",
+            2,
+        ]
 
     def training(self, *arguments):
-        found = last_json(run([sys.executable, BENCH / "layout_training.py", "--foretime", self.foretime, *self.peer_arguments(), *arguments]))
+        found = last_json(
+            run(
+                [
+                    sys.executable,
+                    BENCH / "layout_training.py",
+                    "--foretime",
+                    self.foretime,
+                    *self.peer_arguments(),
+                    *arguments,
+                ]
+            )
+        )
         ours, peer = found["foretime"]["candidates_per_second"], found["pytorch"]["candidates_per_second"]
-        return f"{found['ratio']} x", f"{ours:.0f} against {peer:.0f} candidates/s; {found['ratio_tuned']} x with glibc told to keep memory"
+        return (
+            f"{found['ratio']} x",
+            f"{ours:.0f} against {peer:.0f} candidates/s; {found['ratio_tuned']} x with glibc told to keep memory",
+        )
 
     def row1(self):
         """layout training, residual GCN 2 x 32, candidates a second | torch_layout.py | >= 20 x"""
@@ -41,15 +64,31 @@ class Rows:
 
     def row3(self):
         """scoring every candidate of alexnet, residual GCN 2 x 32 | torch_layout.py | >= 200 x"""
-        found = last_json(run([sys.executable, BENCH / "layout_scoring.py", "--bench", pathlib.Path(self.options.build) / "bench/scoring_bench",
-                               *self.peer_arguments()]))
+        found = last_json(
+            run(
+                [
+                    sys.executable,
+                    BENCH / "layout_scoring.py",
+                    "--bench",
+                    pathlib.Path(self.options.build) / "bench/scoring_bench",
+                    *self.peer_arguments(),
+                ]
+            )
+        )
         ours = found["foretime"]
-        return f"{found['ratio']} x", (f"{ours['candidates']} in {ours['seconds']:.3f} s; {found['ratio_tuned']} x with glibc told to keep memory; "
-                                       f"the baseline scored {found['pytorch']['scored']}")
+        return f"{found['ratio']} x", (
+            f"{ours['candidates']} in {ours['seconds']:.3f} s; {found['ratio_tuned']} x with glibc told to keep memory; "
+            f"the baseline scored {found['pytorch']['scored']}"
+        )
 
     def row4(self):
         """open a graph and sample the first batch | numpy.load | >= 10 x packed, >= 1.5 x .npz"""
-        text = run([pathlib.Path(self.options.build) / "bench/first_batch_bench", *sorted(pathlib.Path(self.options.data).rglob("layout/**/*.npz"))])
+        text = run(
+            [
+                pathlib.Path(self.options.build) / "bench/first_batch_bench",
+                *sorted(pathlib.Path(self.options.data).rglob("layout/**/*.npz")),
+            ]
+        )
         lines = text.strip().splitlines()[-3:]
         return "see right", " ; ".join(lines)
 
@@ -57,32 +96,103 @@ class Rows:
         """peak memory while packing the largest member | its float32 size | <= 5 %"""
         member = self.scratch / "synthetic_largest.npz"
         run([self.foretime, "data", "synth", member, "--nodes", 43615, "--configurable", 364, "--configs", 100040])
-        code = ("import resource, subprocess, sys; subprocess.run(sys.argv[1:], check=True, stdout=subprocess.DEVNULL); "
-                "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)")
-        peak = int(run([sys.executable, "-c", code, self.foretime, "data", "pack", "-o", self.scratch / "largest.foretime", member])) * 1024
+        code = (
+            "import resource, subprocess, sys; subprocess.run(sys.argv[1:], check=True, stdout=subprocess.DEVNULL); "
+            "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)"
+        )
+        peak = (
+            int(
+                run(
+                    [
+                        sys.executable,
+                        "-c",
+                        code,
+                        self.foretime,
+                        "data",
+                        "pack",
+                        "-o",
+                        self.scratch / "largest.foretime",
+                        member,
+                    ]
+                )
+            )
+            * 1024
+        )
         bytes_of_member = 100040 * 364 * 18 * 4
         plain = int(run([sys.executable, "-c", code, self.foretime, "--version"])) * 1024
-        return f"{100 * peak / bytes_of_member:.1f} %", (f"{peak / 2**20:.0f} MiB of {bytes_of_member / 2**20:.0f} MiB, the whole process; the full program takes "
-                                                         f"{plain / 2**20:.0f} MiB to say its version")
+        return f"{100 * peak / bytes_of_member:.1f} %", (
+            f"{peak / 2**20:.0f} MiB of {bytes_of_member / 2**20:.0f} MiB, the whole process; the full program takes "
+            f"{plain / 2**20:.0f} MiB to say its version"
+        )
 
     def row6(self):
         """2 ranks against 1, same global batch, SAGE 3 x 256 | ideal | >= 0.9"""
-        found = last_json(run([sys.executable, BENCH / "scaling.py", "--foretime", self.foretime, "--synthetic", 8, "--model", "sage",
-                               "--hidden", 256, "--layers", 3, "--steps", 16]))
-        return f"{found['ratio']:.2f}", f"the machine itself reaches {found['machine']:.2f} with two independent runs; predicted {found['predicted']:.2f}"
+        found = last_json(
+            run(
+                [
+                    sys.executable,
+                    BENCH / "scaling.py",
+                    "--foretime",
+                    self.foretime,
+                    "--synthetic",
+                    8,
+                    "--model",
+                    "sage",
+                    "--hidden",
+                    256,
+                    "--layers",
+                    3,
+                    "--steps",
+                    16,
+                ]
+            )
+        )
+        return (
+            f"{found['ratio']:.2f}",
+            f"the machine itself reaches {found['machine']:.2f} with two independent runs; predicted {found['predicted']:.2f}",
+        )
 
     def row7(self):
         """imbalance of the plan for the published sizes on 8, 64, 512 ranks | mean load | <= 2 %"""
         sizes = next(pathlib.Path(self.options.data).rglob("xla_random_graph_sizes.csv"))
-        found = json.loads(run([self.foretime, "plan", "--sizes", sizes, "--ranks", "8,64,512", "--groups-per-rank", 8, "--json",
-                                "sampler.samples_per_group=0"]))
-        return "see right", json.dumps([{key: plan[key] for key in plan if "imbalance" in key or key == "ranks"} for plan in found["plans"]])
+        found = json.loads(
+            run(
+                [
+                    self.foretime,
+                    "plan",
+                    "--sizes",
+                    sizes,
+                    "--ranks",
+                    "8,64,512",
+                    "--groups-per-rank",
+                    8,
+                    "--json",
+                    "sampler.samples_per_group=0",
+                ]
+            )
+        )
+        return "see right", json.dumps(
+            [{key: plan[key] for key in plan if "imbalance" in key or key == "ranks"} for plan in found["plans"]]
+        )
 
     def row8(self):
         """all-reduce exposed beyond compute, 2 ranks, SAGE 3 x 256 | step time | <= 5 %"""
         directory = self.scratch / "exposed"
         files = find_graphs(self.options.data, ("alexnet", "unet3d"))
-        run(["mpirun", "-n", 2, "--oversubscribe", self.foretime, "train", "--quiet", self.settings(files), f"run.directory={directory}"], MPI)
+        run(
+            [
+                "mpirun",
+                "-n",
+                2,
+                "--oversubscribe",
+                self.foretime,
+                "train",
+                "--quiet",
+                self.settings(files),
+                f"run.directory={directory}",
+            ],
+            MPI,
+        )
         lines = reports(directory, 2)[1:]
         exposed = sum(line["comm_exposed_ms"] for line in lines) / len(lines)
         step = 1000 * sum(64 / line["candidates_per_second"] for line in lines) / len(lines)
@@ -91,16 +201,42 @@ class Rows:
     def row9(self):
         """start on a packed collection of 100 graphs, to the first step's report | the clock | <= 2 s"""
         for i in range(100):
-            run([self.foretime, "data", "synth", self.scratch / f"synthetic_start_{i:03}.npz", "--nodes", 2030 + 30 * i, "--configurable", 53 + 3 * i,
-                 "--configs", 500, "--seed", i + 1])
+            run(
+                [
+                    self.foretime,
+                    "data",
+                    "synth",
+                    self.scratch / f"synthetic_start_{i:03}.npz",
+                    "--nodes",
+                    2030 + 30 * i,
+                    "--configurable",
+                    53 + 3 * i,
+                    "--configs",
+                    500,
+                    "--seed",
+                    i + 1,
+                ]
+            )
         packed = self.scratch / "hundred.foretime"
         run([self.foretime, "data", "pack", "-o", packed, self.scratch / "synthetic_start_*.npz"])
         settings = self.scratch / "start.yaml"
         settings.write_text("model: {type: residual_gcn, hidden: 32, layers: 2}\n")
-        command = [self.foretime, "train", settings, "data.format=layout", f"data.train=[{packed}]", "sampler.groups_per_batch=4",
-                   "trainer.steps=400", "trainer.log_every=1", "trainer.device=cpu", f"run.directory={self.scratch / 'start'}"]
+        command = [
+            self.foretime,
+            "train",
+            settings,
+            "data.format=layout",
+            f"data.train=[{packed}]",
+            "sampler.groups_per_batch=4",
+            "trainer.steps=400",
+            "trainer.log_every=1",
+            "trainer.device=cpu",
+            f"run.directory={self.scratch / 'start'}",
+        ]
         start, seconds = time.monotonic(), None
-        with subprocess.Popen([str(word) for word in command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+        with subprocess.Popen(
+            [str(word) for word in command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        ) as process:
             for line in process.stdout:
                 if seconds is None and "step 1/" in line:
                     seconds = time.monotonic() - start
@@ -108,15 +244,24 @@ class Rows:
             process.returncode = 0
         if seconds is None:
             raise RuntimeError(f"{shlex.join(map(str, command))}: no step was reported")
-        return f"{seconds:.2f} s", f"peak {peak / 1024:.0f} MiB in 400 steps, the packed file of {packed.stat().st_size / 2**20:.0f} MiB mapped"
+        return (
+            f"{seconds:.2f} s",
+            f"peak {peak / 1024:.0f} MiB in 400 steps, the packed file of {packed.stat().st_size / 2**20:.0f} MiB mapped",
+        )
 
     def settings(self, files):
         file = self.scratch / "exposed.yaml"
-        file.write_text(json.dumps({
-            "data": {"format": "layout", "train": files},
-            "model": {"type": "sage", "hidden": 256, "layers": 3},
-            "sampler": {"groups_per_batch": 4, "candidates_per_group": 16, "samples_per_group": 8},
-            "trainer": {"steps": 20, "log_every": 4, "threads": 1, "device": "cpu"}, "checkpoint": {"resume": "never"}}))
+        file.write_text(
+            json.dumps(
+                {
+                    "data": {"format": "layout", "train": files},
+                    "model": {"type": "sage", "hidden": 256, "layers": 3},
+                    "sampler": {"groups_per_batch": 4, "candidates_per_group": 16, "samples_per_group": 8},
+                    "trainer": {"steps": 20, "log_every": 4, "threads": 1, "device": "cpu"},
+                    "checkpoint": {"resume": "never"},
+                }
+            )
+        )
         return file
 
 

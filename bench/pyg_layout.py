@@ -37,15 +37,21 @@ class Graphs:
         low, high = features.min(0), features.max(0)
         features = ((features - low) / np.where(high > low, high - low, 1))[:, high > low]
         self.features = torch.from_numpy(features).to(device)
-        self.opcodes = torch.from_numpy(np.concatenate([file["node_opcode"] for file in files]).astype(np.int64)).to(device)
+        self.opcodes = torch.from_numpy(np.concatenate([file["node_opcode"] for file in files]).astype(np.int64)).to(
+            device
+        )
         self.graph_of = torch.repeat_interleave(torch.arange(self.graphs), torch.tensor(counts)).to(device)
         self.count = torch.tensor(counts, dtype=torch.float32, device=device).view(1, -1, 1)
-        self.configurable = [torch.from_numpy(file["node_config_ids"].astype(np.int64) + start) for file, start in zip(files, starts)]
+        self.configurable = [
+            torch.from_numpy(file["node_config_ids"].astype(np.int64) + start) for file, start in zip(files, starts)
+        ]
         self.tuned = torch.cat(self.configurable).to(device)
         self.layouts = [file["node_config_feat"] for file in files]
         self.runtimes = [file["config_runtime"].astype(np.int64) for file in files]
         # D^-1/2 (A + A^T + I) D^-1/2
-        edges = torch.from_numpy(np.concatenate([file["edge_index"] + start for file, start in zip(files, starts)]).astype(np.int64))
+        edges = torch.from_numpy(
+            np.concatenate([file["edge_index"] + start for file, start in zip(files, starts)]).astype(np.int64)
+        )
         own = torch.arange(self.nodes)
         source, target = (torch.cat([edges[:, a], edges[:, b], own]).to(device) for a, b in ((0, 1), (1, 0)))
         degree = torch.zeros(self.nodes, device=device).index_add_(0, target, torch.ones(len(target), device=device))
@@ -67,7 +73,9 @@ class Graphs:
 
 
 def mlp(inputs, hidden):
-    return torch.nn.Sequential(torch.nn.Linear(inputs, hidden), torch.nn.LeakyReLU(0.2), torch.nn.Linear(hidden, hidden))
+    return torch.nn.Sequential(
+        torch.nn.Linear(inputs, hidden), torch.nn.LeakyReLU(0.2), torch.nn.Linear(hidden, hidden)
+    )
 
 
 class Alone(torch.nn.Module):
@@ -90,6 +98,7 @@ class Geometric(torch.nn.Module):
 
     def __init__(self, graphs, inputs, hidden):
         from torch_geometric.nn import GCNConv
+
         super().__init__()
         self.edges, self.weights = graphs.edges, graphs.weights
         self.convolution = GCNConv(inputs, hidden, normalize=False, add_self_loops=False)
@@ -106,8 +115,11 @@ class ResidualGcn(torch.nn.Module):
         self.opcodes = torch.nn.Embedding(int(graphs.opcodes.max()) + 1, 32)
         self.encoder = mlp(LAYOUT + graphs.features.shape[1] + 32, hidden)
         self.layers = torch.nn.ModuleList([convolution(graphs, LAYOUT + hidden, hidden) for _ in range(options.layers)])
-        self.head = torch.nn.Sequential(torch.nn.Linear(3 * hidden, hidden, bias=False), torch.nn.LeakyReLU(0.2),
-                                        torch.nn.Linear(hidden, 1, bias=False))
+        self.head = torch.nn.Sequential(
+            torch.nn.Linear(3 * hidden, hidden, bias=False),
+            torch.nn.LeakyReLU(0.2),
+            torch.nn.Linear(hidden, 1, bias=False),
+        )
 
     def forward(self, layouts):
         """[candidates, graphs]"""
@@ -117,7 +129,9 @@ class ResidualGcn(torch.nn.Module):
         for layer in self.layers:
             x = x + leaky_relu(layer(torch.cat([layouts, x], 2)), 0.2)
         sums, tuned = graphs.sums(x, graphs.graph_of), graphs.sums(x[:, graphs.tuned], graphs.graph_of[graphs.tuned])
-        return self.head(torch.cat([sums / graphs.count, normalize(sums, dim=2), normalize(tuned, dim=2)], 2)).squeeze(2)
+        return self.head(torch.cat([sums / graphs.count, normalize(sums, dim=2), normalize(tuned, dim=2)], 2)).squeeze(
+            2
+        )
 
 
 def milliseconds(graphs, options, convolution):
@@ -168,13 +182,30 @@ def main():
     note = f"{graphs.graphs} graphs of {graphs.nodes} nodes together, {options.candidates} candidates each"
     try:
         import torch_geometric
-        print(json.dumps({"by": f"torch_geometric {torch_geometric.__version__}", "note": note,
-                          "ms_per_step": milliseconds(graphs, options, Geometric)}), flush=True)
+
+        print(
+            json.dumps(
+                {
+                    "by": f"torch_geometric {torch_geometric.__version__}",
+                    "note": note,
+                    "ms_per_step": milliseconds(graphs, options, Geometric),
+                }
+            ),
+            flush=True,
+        )
     except ImportError as error:
         note += f"; torch_geometric is not installed ({error})"
     except Exception as error:  # pylint: disable=broad-except  # the other line is worth having all the same
         note += f"; torch_geometric failed: {error}"
-    print(json.dumps({"by": f"torch {torch.__version__} alone", "note": note, "ms_per_step": milliseconds(graphs, options, Alone)}))
+    print(
+        json.dumps(
+            {
+                "by": f"torch {torch.__version__} alone",
+                "note": note,
+                "ms_per_step": milliseconds(graphs, options, Alone),
+            }
+        )
+    )
 
 
 if __name__ == "__main__":

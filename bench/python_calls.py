@@ -100,10 +100,21 @@ def main():
         folder = pathlib.Path(folder)
         (folder / "calls.c").write_text(C_PROGRAM)
         (folder / "record").write_bytes(record)
-        subprocess.run(["cc", "-O2", f"-I{ROOT / 'inference/capi'}", folder / "calls.c", options.library, "-o", folder / "calls"], check=True)
+        subprocess.run(
+            ["cc", "-O2", f"-I{ROOT / 'inference/capi'}", folder / "calls.c", options.library, "-o", folder / "calls"],
+            check=True,
+        )
         rounds = 10
-        words = [folder / "calls", bundles / "loops.foretime", bundles / "compute_dag.json", folder / "record",
-                 bundles / "layout.foretime", bundles / "module.pb", str(count), str(rounds)]
+        words = [
+            folder / "calls",
+            bundles / "loops.foretime",
+            bundles / "compute_dag.json",
+            folder / "record",
+            bundles / "layout.foretime",
+            bundles / "module.pb",
+            str(count),
+            str(rounds),
+        ]
         environment = dict(os.environ, LD_LIBRARY_PATH=str(options.library.resolve().parent))
 
         def in_c():
@@ -112,17 +123,33 @@ def main():
 
         def in_python():
             one, first = rows[:1], records[:1]
-            return np.array([best_of(lambda: graph.score_layouts(one), 2000, 5), best_of(lambda: workload.score(first), 2000, 5),
-                             best_of(lambda: graph.score_layouts(rows), 20, rounds), best_of(lambda: workload.score(records), 1, rounds)])
+            return np.array(
+                [
+                    best_of(lambda: graph.score_layouts(one), 2000, 5),
+                    best_of(lambda: workload.score(first), 2000, 5),
+                    best_of(lambda: graph.score_layouts(rows), 20, rounds),
+                    best_of(lambda: workload.score(records), 1, rounds),
+                ]
+            )
 
         c, python = in_c(), in_python()
         for _ in range(9):  # they take turns, and the best of each counts: a disturbance of minutes meets both
             c, python = np.minimum(c, in_c()), np.minimum(python, in_python())
-    report = {name: {"c_us": round(1e6 * c[i], 2), "python_us": round(1e6 * python[i], 2), "more_us": round(1e6 * (python[i] - c[i]), 2),
-                     "throughput": round(c[i] / python[i], 4)}
-              for i, name in enumerate(("one_layout", "one_record", f"{count}_layouts", f"{count}_records"))}
+    report = {
+        name: {
+            "c_us": round(1e6 * c[i], 2),
+            "python_us": round(1e6 * python[i], 2),
+            "more_us": round(1e6 * (python[i] - c[i]), 2),
+            "throughput": round(c[i] / python[i], 4),
+        }
+        for i, name in enumerate(("one_layout", "one_record", f"{count}_layouts", f"{count}_records"))
+    }
     print(json.dumps(report))
-    slow = [name for name, row in report.items() if (row["more_us"] > 20 if name.startswith("one_") else row["throughput"] < 0.95)]
+    slow = [
+        name
+        for name, row in report.items()
+        if (row["more_us"] > 20 if name.startswith("one_") else row["throughput"] < 0.95)
+    ]
     sys.exit(f"slower than promised: {', '.join(slow)}" if options.check and slow else 0)
 
 

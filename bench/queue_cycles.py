@@ -39,8 +39,11 @@ def main():
     options = parser.parse_args()
     cpus = sorted(os.sched_getaffinity(0))
     apart = len(cpus) > 1 and not options.share
-    print("| appendfsync | jobs | agents | ours: add/s | claim and complete/s | cycles/s | BullMQ: add/s | claim and complete/s | "
-          "cycles/s | ratio of cycles |\n|---|---|---|---|---|---|---|---|---|---|", flush=True)
+    print(
+        "| appendfsync | jobs | agents | ours: add/s | claim and complete/s | cycles/s | BullMQ: add/s | claim and complete/s | "
+        "cycles/s | ratio of cycles |\n|---|---|---|---|---|---|---|---|---|---|",
+        flush=True,
+    )
     for appendfsync in options.appendfsync:
         os.sched_setaffinity(0, cpus)
         with common.redis_server(appendfsync) as socket:
@@ -55,14 +58,22 @@ def main():
                     ours, theirs = [], []
                     for _ in range(options.rounds):
                         ours.append(cycles([options.build / "bench/queue_cycles_bench", socket, jobs, agents], redis))
-                        theirs.append(cycles(["node", common.SOURCE / "bench/queue_peer.mjs", socket, jobs, agents], redis,
-                                             cwd=options.peer))
+                        theirs.append(
+                            cycles(
+                                ["node", common.SOURCE / "bench/queue_peer.mjs", socket, jobs, agents],
+                                redis,
+                                cwd=options.peer,
+                            )
+                        )
                     row, rates = [], []
                     for rounds in (ours, theirs):
                         add, work = min(rounds, key=sum)
                         rates.append(jobs / (add + work))
                         row += [f"{jobs / add:.0f}", f"{jobs / work:.0f}", f"{rates[-1]:.0f}"]
-                    print(f"| {appendfsync} | {jobs} | {agents} | {' | '.join(row)} | {rates[0] / rates[1]:.2f} |", flush=True)
+                    print(
+                        f"| {appendfsync} | {jobs} | {agents} | {' | '.join(row)} | {rates[0] / rates[1]:.2f} |",
+                        flush=True,
+                    )
 
 
 if __name__ == "__main__":

@@ -34,14 +34,19 @@ def main():
             for _ in range(options.runs):
                 output.truncate(0)
                 begin = time.monotonic()
-                process = subprocess.Popen([options.build / "cli/foretime", *command, "--redis", f"unix://{socket}"], stdout=output)
+                process = subprocess.Popen(
+                    [options.build / "cli/foretime", *command, "--redis", f"unix://{socket}"], stdout=output
+                )
                 _, status, used = os.wait4(process.pid, 0)
                 process.returncode = os.waitstatus_to_exitcode(status)
                 seconds.append(time.monotonic() - begin)
                 memory.append(used.ru_maxrss / 1e3)
                 if process.returncode:
                     raise SystemExit(f"foretime {' '.join(command)} ended with {process.returncode}")
-            print(f"| `{' '.join(command)}` | {options.trials:,} | {statistics.median(seconds):.2f} | {statistics.median(memory):.0f} |", flush=True)
+            print(
+                f"| `{' '.join(command)}` | {options.trials:,} | {statistics.median(seconds):.2f} | {statistics.median(memory):.0f} |",
+                flush=True,
+            )
 
 
 if __name__ == "__main__":

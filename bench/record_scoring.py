@@ -47,15 +47,17 @@ def main(arguments):
     options = parser.parse_args(arguments)
     target = options.target or tuner_tasks.host_target(tuner_tasks.installed_llvm())
     model = foretime.Model(options.bundle)
-    print("| task | states | state to text, µs | text to score, µs | ours, candidates/s | TVM features, µs | XGBoost, µs | "
-          "TVM's, candidates/s | ours / TVM's |\n|---|---|---|---|---|---|---|---|---|")
+    print(
+        "| task | states | state to text, µs | text to score, µs | ours, candidates/s | TVM features, µs | XGBoost, µs | "
+        "TVM's, candidates/s | ours / TVM's |\n|---|---|---|---|---|---|---|---|---|"
+    )
     for name in options.tasks:
         task = tuner_tasks.make_task(name, target)
         policy = auto_scheduler.SketchPolicy(task, program_cost_model=auto_scheduler.RandomModel(), verbose=0)
         states = []
         while len(states) < options.states:
             states.extend(policy.sample_initial_population())
-        states = [getattr(state, "state_object", state) for state in states[:options.states]]
+        states = [getattr(state, "state_object", state) for state in states[: options.states]]
         workload = model.workload(json.dumps(compute_dag(task.compute_dag, task.workload_key), ensure_ascii=False))
         lines = record_lines(task, states)
         text = best_of(5, lambda: record_lines(task, states))
@@ -68,13 +70,19 @@ def main(arguments):
         rows = [np.asarray(rows) for rows in features_of()]
         stacked = np.concatenate([r for r in rows if len(r.shape) == 2])
         labels = np.random.default_rng(1).random(len(stacked))
-        booster = xgboost.train({"max_depth": 10, "gamma": 0.001, "min_child_weight": 0, "eta": 0.2, "nthread": 1, "verbosity": 0},
-                                xgboost.DMatrix(stacked, labels), 300)
+        booster = xgboost.train(
+            {"max_depth": 10, "gamma": 0.001, "min_child_weight": 0, "eta": 0.2, "nthread": 1, "verbosity": 0},
+            xgboost.DMatrix(stacked, labels),
+            300,
+        )
         predict = best_of(5, lambda: booster.predict(xgboost.DMatrix(np.concatenate(rows))))
         count, micro = len(states), 1e6 / len(states)
         ours, theirs = count / (text + score), count / (features + predict)
-        print(f"| {name} | {count} | {text * micro:.0f} | {score * micro:.0f} | {ours:.0f} | {features * micro:.0f} | "
-              f"{predict * micro:.0f} | {theirs:.0f} | {ours / theirs:.1f} × |", flush=True)
+        print(
+            f"| {name} | {count} | {text * micro:.0f} | {score * micro:.0f} | {ours:.0f} | {features * micro:.0f} | "
+            f"{predict * micro:.0f} | {theirs:.0f} | {ours / theirs:.1f} × |",
+            flush=True,
+        )
 
 
 if __name__ == "__main__":

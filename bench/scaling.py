@@ -44,43 +44,87 @@ def report(directory):
     """Seconds a step and exposed seconds a step, without the first interval."""
     lines = reports(directory, 3)
     steps = lines[-1]["step"] - lines[0]["step"]
-    return (lines[-1]["seconds"] - lines[0]["seconds"]) / steps, sum(line["comm_exposed_ms"] for line in lines[1:]) / 1e3 / (len(lines) - 1)
+    return (lines[-1]["seconds"] - lines[0]["seconds"]) / steps, sum(
+        line["comm_exposed_ms"] for line in lines[1:]
+    ) / 1e3 / (len(lines) - 1)
 
 
 class Bench:
     def __init__(self, options, folder):
         self.options, self.folder, self.count = options, pathlib.Path(folder), 0
-        files = find_graphs(options.data, options.graphs.split(",")) if options.data else self.synthesize(options.synthetic)
-        self.text = (LAYOUT.format(files=json.dumps(files), **vars(options)) if files else
-                     PROGRAMS.format(root=SOURCE / "samples" / "resnet18_conv2d", **vars(options)))
+        files = (
+            find_graphs(options.data, options.graphs.split(",")) if options.data else self.synthesize(options.synthetic)
+        )
+        self.text = (
+            LAYOUT.format(files=json.dumps(files), **vars(options))
+            if files
+            else PROGRAMS.format(root=SOURCE / "samples" / "resnet18_conv2d", **vars(options))
+        )
 
     def synthesize(self, graphs):
         files = [str(self.folder / f"synthetic_{i}.foretime") for i in range(graphs)]
         for seed, file in enumerate(files):
-            run([self.options.foretime, "data", "synth", file, "--nodes", 3000, "--configurable", 60, "--configs", 1000, "--seed", seed + 1], ENVIRONMENT)
+            run(
+                [
+                    self.options.foretime,
+                    "data",
+                    "synth",
+                    file,
+                    "--nodes",
+                    3000,
+                    "--configurable",
+                    60,
+                    "--configs",
+                    1000,
+                    "--seed",
+                    seed + 1,
+                ],
+                ENVIRONMENT,
+            )
         return files
 
     def settings(self):
         self.count += 1
         directory = self.folder / f"run{self.count}"
         path = self.folder / f"settings{self.count}.yaml"
-        path.write_text(self.text + REST.format(directory=directory, log_every=max(1, self.options.steps // 8), **vars(self.options)))
+        path.write_text(
+            self.text
+            + REST.format(directory=directory, log_every=max(1, self.options.steps // 8), **vars(self.options))
+        )
         return path, directory
 
     def run(self, ranks=1, copies=1):
         """The slowest copy's seconds a step, exposed seconds, run directory."""
         runs = [self.settings() for _ in range(copies)]
         launch = ["mpirun", "-n", ranks] if ranks > 1 else []
-        for process in [start([*launch, self.options.foretime, "train", "--quiet", path], ENVIRONMENT) for path, _ in runs]:
+        for process in [
+            start([*launch, self.options.foretime, "train", "--quiet", path], ENVIRONMENT) for path, _ in runs
+        ]:
             finish(process)
         return max((*report(directory), directory) for _, directory in runs)
 
     def predict(self, directory):
         path = self.folder / "settings1.yaml"
         bench = pathlib.Path(self.options.foretime).parents[1] / "bench/step_time_bench"
-        return json.loads(run([
-            bench, path, "--ranks", self.options.ranks, "--measured", directory, "--ranks-per-host", self.options.ranks,
-            "--inside-latency", self.options.latency, "--inside-bandwidth", self.options.bandwidth], ENVIRONMENT))[0]
+        return json.loads(
+            run(
+                [
+                    bench,
+                    path,
+                    "--ranks",
+                    self.options.ranks,
+                    "--measured",
+                    directory,
+                    "--ranks-per-host",
+                    self.options.ranks,
+                    "--inside-latency",
+                    self.options.latency,
+                    "--inside-bandwidth",
+                    self.options.bandwidth,
+                ],
+                ENVIRONMENT,
+            )
+        )[0]
 
 
 def main():
@@ -90,7 +134,9 @@ def main():
     parser.add_argument("--graphs", default="alexnet,unet3d", help="beginnings of the names of files below --data")
     parser.add_argument("--synthetic", type=int, default=0, help="number of made-up layout graphs")
     parser.add_argument("--model", default="residual_gcn", help="model.type for layout graphs")
-    parser.add_argument("--latency", type=float, default=5e-6, help="seconds of a small message between ranks of this machine")
+    parser.add_argument(
+        "--latency", type=float, default=5e-6, help="seconds of a small message between ranks of this machine"
+    )
     parser.add_argument("--bandwidth", type=float, default=3e9, help="bytes a second between ranks of this machine")
     options = parser.parse_args()
     options.foretime = str(pathlib.Path(options.foretime).resolve())
@@ -104,17 +150,36 @@ def main():
         one, two, both = min(one), min(two), min(both)
         plan = bench.predict(one[2])
     ideal = one[0] / options.ranks
-    parts = {"imbalance": plan["waiting_seconds"] / two[0], "exposed": two[1] / two[0],
-             "machine": (both[0] - one[0]) / options.ranks / two[0]}
+    parts = {
+        "imbalance": plan["waiting_seconds"] / two[0],
+        "exposed": two[1] / two[0],
+        "machine": (both[0] - one[0]) / options.ranks / two[0],
+    }
     parts["other"] = (two[0] - ideal) / two[0] - sum(parts.values())
-    print(json.dumps({
-        "bench": "scaling", "data": options.graphs if options.data else f"{options.synthetic} synthetic" if options.synthetic else "programs", "ranks": options.ranks,
-        **{name: getattr(options, name) for name in ("steps", "batch", "candidates", "hidden", "layers")},
-        "step_ms": {"one": round(1e3 * one[0], 3), "two": round(1e3 * two[0], 3), "both": round(1e3 * both[0], 3)},
-        "ratio": round(ideal / two[0], 3), "machine": round(one[0] / both[0], 3),
-        "predicted": round(plan["efficiency"], 3),
-        "planned_imbalance": {"epoch": round(plan["imbalance"], 4), "step": round(plan["step_imbalance"], 4)},
-        "lost": {name: round(value, 3) for name, value in parts.items()}}))
+    print(
+        json.dumps(
+            {
+                "bench": "scaling",
+                "data": options.graphs
+                if options.data
+                else f"{options.synthetic} synthetic"
+                if options.synthetic
+                else "programs",
+                "ranks": options.ranks,
+                **{name: getattr(options, name) for name in ("steps", "batch", "candidates", "hidden", "layers")},
+                "step_ms": {
+                    "one": round(1e3 * one[0], 3),
+                    "two": round(1e3 * two[0], 3),
+                    "both": round(1e3 * both[0], 3),
+                },
+                "ratio": round(ideal / two[0], 3),
+                "machine": round(one[0] / both[0], 3),
+                "predicted": round(plan["efficiency"], 3),
+                "planned_imbalance": {"epoch": round(plan["imbalance"], 4), "step": round(plan["step_imbalance"], 4)},
+                "lost": {name: round(value, 3) for name, value in parts.items()},
+            }
+        )
+    )
 
 
 if __name__ == "__main__":

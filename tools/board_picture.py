@@ -23,12 +23,17 @@ def main():
     if picture.exists() and picture.stat().st_size > 0 and not picture.read_bytes().startswith(b"\x89PNG"):
         sys.exit(f"{picture}: exists and is no picture, expected a new file or a PNG to replace")
     with tempfile.TemporaryDirectory() as runs:
+
         def foretime(*arguments):
-            return subprocess.run([program, *arguments, "--runs", runs], cwd=SOURCE, check=True, capture_output=True, text=True).stdout
+            return subprocess.run(
+                [program, *arguments, "--runs", runs], cwd=SOURCE, check=True, capture_output=True, text=True
+            ).stdout
 
         sweep = json.loads(foretime("submit", "configs/sweeps/quickstart.yaml", "--json"))["sweep"]
         foretime("agent", "--cpus", "2", "--until-empty")
-        with subprocess.Popen([program, "board", "--port", "0", "--runs", runs], stdout=subprocess.PIPE, text=True) as board:
+        with subprocess.Popen(
+            [program, "board", "--port", "0", "--runs", runs], stdout=subprocess.PIPE, text=True
+        ) as board:
             try:
                 address, token = re.search(r"(http://\S+)/#(token=\S+)", board.stdout.readline()).groups()
                 window = browser.Browser(1200, 1270)

@@ -24,9 +24,15 @@ SOURCE = pathlib.Path(__file__).resolve().parent.parent
 RATIO = "residual GCN 2 x 32: GPU, steps for one of PyTorch's"
 AHEAD = 10  # times as fast as PyTorch Geometric on layout training
 # For mpirun on one machine, as in bench/common.py: as root, and with more ranks than cores.
-MPI = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_hwloc_base_binding_policy": "none",
-       "OMPI_MCA_rmaps_base_oversubscribe": "1", "OMPI_MCA_btl_vader_single_copy_mechanism": "none",
-       "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe", "PRTE_MCA_hwloc_default_binding_policy": "none"}
+MPI = {
+    "OMPI_ALLOW_RUN_AS_ROOT": "1",
+    "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+    "OMPI_MCA_hwloc_base_binding_policy": "none",
+    "OMPI_MCA_rmaps_base_oversubscribe": "1",
+    "OMPI_MCA_btl_vader_single_copy_mechanism": "none",
+    "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
+    "PRTE_MCA_hwloc_default_binding_policy": "none",
+}
 
 
 class Runner:
@@ -37,7 +43,9 @@ class Runner:
         self.environment = {**MPI, **os.environ}
         if options.libraries:
             # The driver's libraries may be named there.
-            self.environment["LD_LIBRARY_PATH"] = ":".join(filter(None, [options.libraries, os.environ.get("LD_LIBRARY_PATH")]))
+            self.environment["LD_LIBRARY_PATH"] = ":".join(
+                filter(None, [options.libraries, os.environ.get("LD_LIBRARY_PATH")])
+            )
         work, mark = self.out / "work", self.out / "work" / "made_by_gpu_acceptance"
         if work.exists() and not mark.exists():
             sys.exit(f"{work}: found a folder that this program did not make, expected none; name another --out")
@@ -58,9 +66,14 @@ class Runner:
         started, log = time.monotonic(), self.out / f"{check}.txt"
         with log.open("w") as output:
             try:
-                process = subprocess.Popen([str(word) for word in command], stdout=output, stderr=subprocess.STDOUT,
-                                           stdin=subprocess.DEVNULL, start_new_session=True,
-                                           env=environment or self.environment)
+                process = subprocess.Popen(
+                    [str(word) for word in command],
+                    stdout=output,
+                    stderr=subprocess.STDOUT,
+                    stdin=subprocess.DEVNULL,
+                    start_new_session=True,
+                    env=environment or self.environment,
+                )
             except OSError as error:
                 self.add(check, f"could not begin: {error}", kind, False if kind == "must" else None)
                 return None
@@ -69,7 +82,13 @@ class Runner:
             except subprocess.TimeoutExpired:
                 os.killpg(process.pid, signal.SIGKILL)
                 process.wait()
-                self.add(check, f"did not end within {limit:.0f} s", kind, False if kind == "must" else None, self.end_of(log))
+                self.add(
+                    check,
+                    f"did not end within {limit:.0f} s",
+                    kind,
+                    False if kind == "must" else None,
+                    self.end_of(log),
+                )
                 return None
         self.add(check, "seconds", "figure", value=round(time.monotonic() - started, 1), unit="s")
         return code
@@ -81,8 +100,19 @@ class Runner:
     def check(self, name, limit, ranks=1, before=(), kind="must"):
         """One of the program's checks, whose rows it writes itself."""
         options, rows = self.options, self.out / "work" / f"{name}.jsonl"
-        command = [*before, options.program, name, "--rows", rows, "--work", self.out / "work" / name,
-                   "--layouts", self.out / "layouts", "--source", SOURCE]
+        command = [
+            *before,
+            options.program,
+            name,
+            "--rows",
+            rows,
+            "--work",
+            self.out / "work" / name,
+            "--layouts",
+            self.out / "layouts",
+            "--source",
+            SOURCE,
+        ]
         if options.device:
             command += ["--device", options.device]
         if options.brief:
@@ -97,16 +127,26 @@ class Runner:
         if code is not None and (not found or (code != 0 and all(row["holds"] is not False for row in found))):
             # mpirun ends with an error of its own where ranks were refused before MPI was told of the end.
             refused = name == "nccl-refusal" and found
-            self.add(name, "ended", kind, True if refused else False, f"exit code {code}: {self.end_of(self.out / f'{name}.txt')}")
+            self.add(
+                name,
+                "ended",
+                kind,
+                True if refused else False,
+                f"exit code {code}: {self.end_of(self.out / f'{name}.txt')}",
+            )
         return None
 
     def facts(self):
         """The program's own, and what the driver says of clocks, power and links."""
         self.check("facts", 60)
         program = shutil.which("nvidia-smi")
-        for what, words in (("clocks and power", ["-q", "-d", "CLOCK,POWER"]), ("topology", ["topo", "-m"])) if program else ():
+        for what, words in (
+            (("clocks and power", ["-q", "-d", "CLOCK,POWER"]), ("topology", ["topo", "-m"])) if program else ()
+        ):
             try:
-                said = subprocess.run([program, *words], capture_output=True, text=True, errors="replace", timeout=30).stdout
+                said = subprocess.run(
+                    [program, *words], capture_output=True, text=True, errors="replace", timeout=30
+                ).stdout
             except (OSError, subprocess.TimeoutExpired) as error:
                 said = str(error)
             self.add("facts", what, "figure", note=said.strip()[-4000:])
@@ -116,47 +156,99 @@ class Runner:
         if not self.gpu():
             return self.add("sanitizer", "three steps under compute-sanitizer", "must", None, "no GPU")
         if not os.access(program, os.X_OK):
-            return self.add("sanitizer", "three steps under compute-sanitizer", "figure", None, "compute-sanitizer is not installed")
-        command = [program, "--tool", "memcheck", "--error-exitcode", "9", self.options.program, "three-steps", "--brief",
-                   "--work", self.out / "work/three-steps", "--source", SOURCE]
+            return self.add(
+                "sanitizer", "three steps under compute-sanitizer", "figure", None, "compute-sanitizer is not installed"
+            )
+        command = [
+            program,
+            "--tool",
+            "memcheck",
+            "--error-exitcode",
+            "9",
+            self.options.program,
+            "three-steps",
+            "--brief",
+            "--work",
+            self.out / "work/three-steps",
+            "--source",
+            SOURCE,
+        ]
         # Each tensor in memory of its own, so that what lies beside it is nobody's.
-        code = self.run("sanitizer", command, limit, "figure", {**self.environment, "PYTORCH_NO_CUDA_MEMORY_CACHING": "1"})
+        code = self.run(
+            "sanitizer", command, limit, "figure", {**self.environment, "PYTORCH_NO_CUDA_MEMORY_CACHING": "1"}
+        )
         text = (self.out / "sanitizer.txt").read_text(errors="replace")
         if "Device not supported" in text:
-            return self.add("sanitizer", "three steps under compute-sanitizer", "figure", None, "it does not know this machine's GPU")
+            return self.add(
+                "sanitizer",
+                "three steps under compute-sanitizer",
+                "figure",
+                None,
+                "it does not know this machine's GPU",
+            )
         if code is not None:
             clean = code == 0 and "ERROR SUMMARY: 0 errors" in text
-            self.add("sanitizer", "three steps under compute-sanitizer: no errors", "must", clean, "" if clean else text[-600:])
+            self.add(
+                "sanitizer",
+                "three steps under compute-sanitizer: no errors",
+                "must",
+                clean,
+                "" if clean else text[-600:],
+            )
         return None
 
     def geometric(self, limit):
         """PyTorch Geometric, or PyTorch alone where that is not installed, beside our steps on the same files."""
         device = "cuda" if self.gpu() else "cpu"
         command = [sys.executable, SOURCE / "bench/pyg_layout.py", "--data", self.out / "layouts", "--device", device]
-        code = self.run("pytorch", command + (["--steps", "2"] if self.options.brief else []), limit, "figure", dict(os.environ))
+        code = self.run(
+            "pytorch", command + (["--steps", "2"] if self.options.brief else []), limit, "figure", dict(os.environ)
+        )
         if code is None:
             return
         try:
-            peers = [json.loads(line) for line in (self.out / "pytorch.txt").read_text().splitlines() if line.startswith("{")]
+            peers = [
+                json.loads(line) for line in (self.out / "pytorch.txt").read_text().splitlines() if line.startswith("{")
+            ]
         except ValueError:
             peers = []
         if code != 0 or not peers:
             return self.add("pytorch", "PyTorch beside it", "figure", None, self.end_of(self.out / "pytorch.txt"))
         for peer in peers:
-            self.add("pytorch", f"residual GCN 2 x 32: {peer['by']} on {device}", "figure", value=peer["ms_per_step"],
-                     unit="ms a step", note=peer["note"])
+            self.add(
+                "pytorch",
+                f"residual GCN 2 x 32: {peer['by']} on {device}",
+                "figure",
+                value=peer["ms_per_step"],
+                unit="ms a step",
+                note=peer["note"],
+            )
         where = "GPU" if self.gpu() else "CPU, one thread"
-        ours = [row["value"] for row in self.rows if row["check"] == "speed" and row["what"] == f"residual GCN 2 x 32: {where}"]
+        ours = [
+            row["value"]
+            for row in self.rows
+            if row["check"] == "speed" and row["what"] == f"residual GCN 2 x 32: {where}"
+        ]
         if not ours:
             return self.add("pytorch", RATIO, "target", None, "our own step was not timed")
         ratio = min(peer["ms_per_step"] for peer in peers) / ours[0]
         if self.gpu():
-            return self.add("pytorch", RATIO, "target", ratio >= AHEAD, value=ratio, limit=AHEAD, **{"is": "at least"}, unit="")
-        return self.add("pytorch", "residual GCN 2 x 32: CPU, steps for one of PyTorch's", "figure", value=ratio, unit="",
-                        note="the target is of GPUs")
+            return self.add(
+                "pytorch", RATIO, "target", ratio >= AHEAD, value=ratio, limit=AHEAD, **{"is": "at least"}, unit=""
+            )
+        return self.add(
+            "pytorch",
+            "residual GCN 2 x 32: CPU, steps for one of PyTorch's",
+            "figure",
+            value=ratio,
+            unit="",
+            note="the target is of GPUs",
+        )
 
     def gpu(self):
-        return any(row["check"] == "facts" and row["what"] == "checked on" and row["note"] == "GPU" for row in self.rows)
+        return any(
+            row["check"] == "facts" and row["what"] == "checked on" and row["note"] == "GPU" for row in self.rows
+        )
 
 
 def text_of(row):
@@ -170,7 +262,9 @@ def text_of(row):
 def table(rows):
     lines = [["check", "what", "found", "limit", "holds", "note"], *map(text_of, rows)]
     widths = [max(len(line[i]) for line in lines) for i in range(5)]
-    return "\n".join("  ".join([*(word.ljust(width) for word, width in zip(line, widths)), line[5]]).rstrip() for line in lines)
+    return "\n".join(
+        "  ".join([*(word.ljust(width) for word, width in zip(line, widths)), line[5]]).rstrip() for line in lines
+    )
 
 
 def main():
@@ -185,8 +279,15 @@ def main():
     parser.add_argument("--only", help="checks, divided by commas")
     parser.add_argument("--mpirun", default=shutil.which("mpirun"))
     parser.add_argument("--libraries", help="LD_LIBRARY_PATH of the program")
-    parser.add_argument("--timed", nargs=2, action="append", default=[], metavar=("WHAT", "SECONDS"), help="a row of what came before")
-    parser.add_argument("--broken", nargs=2, metavar=("WHAT", "LOG"), help="what came before failed: the result says so, and no check begins")
+    parser.add_argument(
+        "--timed", nargs=2, action="append", default=[], metavar=("WHAT", "SECONDS"), help="a row of what came before"
+    )
+    parser.add_argument(
+        "--broken",
+        nargs=2,
+        metavar=("WHAT", "LOG"),
+        help="what came before failed: the result says so, and no check begins",
+    )
     options = parser.parse_args()
     runner = Runner(options)
     for what, seconds in options.timed:
@@ -197,12 +298,20 @@ def main():
     if not options.program:
         parser.error("--program is needed")
     # What must hold comes first: time may run out.
-    steps = {"facts": runner.facts, "context": lambda: runner.check("context", 60), "models": lambda: runner.check("models", 120),
-             "steps": lambda: runner.check("steps", 150), "trainings": lambda: runner.check("trainings", 60),
-             "ranks": lambda: runner.check("ranks", 60, ranks=2), "nccl-refusal": lambda: runner.check("nccl-refusal", 60, ranks=2),
-             "nccl-alone": lambda: runner.check("nccl-alone", 60), "sums": lambda: runner.check("sums", 60),
-             "speed": lambda: runner.check("speed", 200, kind="figure"), "pytorch": lambda: runner.geometric(90),
-             "sanitizer": lambda: runner.sanitizer(120)}
+    steps = {
+        "facts": runner.facts,
+        "context": lambda: runner.check("context", 60),
+        "models": lambda: runner.check("models", 120),
+        "steps": lambda: runner.check("steps", 150),
+        "trainings": lambda: runner.check("trainings", 60),
+        "ranks": lambda: runner.check("ranks", 60, ranks=2),
+        "nccl-refusal": lambda: runner.check("nccl-refusal", 60, ranks=2),
+        "nccl-alone": lambda: runner.check("nccl-alone", 60),
+        "sums": lambda: runner.check("sums", 60),
+        "speed": lambda: runner.check("speed", 200, kind="figure"),
+        "pytorch": lambda: runner.geometric(90),
+        "sanitizer": lambda: runner.sanitizer(120),
+    }
     only = options.only.split(",") if options.only else list(steps)
     if unknown := [name for name in only if name not in steps]:
         parser.error(f"--only: found {', '.join(unknown)}, expected some of {', '.join(steps)}")
@@ -221,9 +330,15 @@ def save(runner, options):
     gpu = runner.gpu()
     # On a GPU nothing that must hold may go unseen.
     correct = not failed and bool(held) and not (gpu and unknown)
-    summary = {"gpu": gpu, "correct": correct, "held": len(held), "failed": len(failed), "not_looked_at": len(unknown),
-               "targets_reached": sum(row["holds"] is True for row in targets),
-               "targets_missed": sum(row["holds"] is False for row in targets)}
+    summary = {
+        "gpu": gpu,
+        "correct": correct,
+        "held": len(held),
+        "failed": len(failed),
+        "not_looked_at": len(unknown),
+        "targets_reached": sum(row["holds"] is True for row in targets),
+        "targets_missed": sum(row["holds"] is False for row in targets),
+    }
     for folder in filter(None, (runner.out, options.copy)):
         folder = pathlib.Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
@@ -236,9 +351,11 @@ def conclude(runner, options):
     """Writes and prints what was found; the exit code."""
     summary = save(runner, options)
     print(table(runner.rows))
-    print(f"\n{'on a GPU' if summary['gpu'] else 'no GPU: on the CPU'}: {summary['held']} of what must hold does, {summary['failed']} does not, "
-          f"{summary['not_looked_at']} could not be looked at; of the targets of speed {summary['targets_reached']} are reached, "
-          f"{summary['targets_missed']} are not. {runner.out / 'acceptance.json'}")
+    print(
+        f"\n{'on a GPU' if summary['gpu'] else 'no GPU: on the CPU'}: {summary['held']} of what must hold does, {summary['failed']} does not, "
+        f"{summary['not_looked_at']} could not be looked at; of the targets of speed {summary['targets_reached']} are reached, "
+        f"{summary['targets_missed']} are not. {runner.out / 'acceptance.json'}"
+    )
     return 1 if not summary["correct"] else 0 if summary["gpu"] or options.device == "cpu" else 3
 
 

@@ -94,8 +94,22 @@ class Bench:
 
     def tune(self, lines, *options):
         (self.folder / "new.json").write_text("".join(lines))
-        return json.loads(self.run("finetune", "model.foretime", "new.json", "--dags", self.dags, "-o", "tuned.foretime",
-                                   "--take-worse", "--json", "--threads", "1", *options))
+        return json.loads(
+            self.run(
+                "finetune",
+                "model.foretime",
+                "new.json",
+                "--dags",
+                self.dags,
+                "-o",
+                "tuned.foretime",
+                "--take-worse",
+                "--json",
+                "--threads",
+                "1",
+                *options,
+            )
+        )
 
 
 TOLERANCES = (0.0, 0.25, 0.5, 0.75, 1.0)
@@ -107,9 +121,12 @@ def row(name, results):
     mean = statistics.fmean
     taken = [[margin >= -tolerance for margin in margins] for tolerance in TOLERANCES]
     decided = [mean(a if t else b for b, a, t in zip(before, after, of)) for of in taken]
-    print(f"{name:22} {mean(before):7.3f} {mean(after):7.3f} {better:4} of {len(results):<3} {mean(old_before):7.3f} {mean(old_after):7.3f} "
-          f"{'/'.join(str(sum(of)) for of in taken):>14} {'/'.join(f'{tau:.3f}'.lstrip('0') for tau in decided):>24} "
-          f"{mean(seconds):7.1f}", flush=True)
+    print(
+        f"{name:22} {mean(before):7.3f} {mean(after):7.3f} {better:4} of {len(results):<3} {mean(old_before):7.3f} {mean(old_after):7.3f} "
+        f"{'/'.join(str(sum(of)) for of in taken):>14} {'/'.join(f'{tau:.3f}'.lstrip('0') for tau in decided):>24} "
+        f"{mean(seconds):7.1f}",
+        flush=True,
+    )
 
 
 def main():
@@ -139,14 +156,27 @@ def main():
             """One row's part: of the tasks that were tuned on together."""
             change = note["change"]
             # By how many standard errors the held-out order changed; without one nothing is taken.
-            margin = math.inf if change["kendall_tau"] >= 0 else change["kendall_tau"] / (change["standard_error"] or 1e-9)
+            margin = (
+                math.inf if change["kendall_tau"] >= 0 else change["kendall_tau"] / (change["standard_error"] or 1e-9)
+            )
             margin = margin if "holdout/kendall_tau" in note["before"] else -math.inf
             old_after = bench.order("tuned.foretime", kept)
-            return [(untouched[task], bench.order("tuned.foretime", of[task][64:]), old_before, old_after, margin, note["seconds"])
-                    for task in tasks]
+            return [
+                (
+                    untouched[task],
+                    bench.order("tuned.foretime", of[task][64:]),
+                    old_before,
+                    old_after,
+                    margin,
+                    note["seconds"],
+                )
+                for task in tasks
+            ]
 
-        print(f"{'tuned on':22} {'before':>7} {'after':>7} {'better':>11} {'old':>7} {'after':>7} "
-              f"{'taken at ' + '/'.join(map(str, TOLERANCES)):>14} {'decided':>24} {'seconds':>7}")
+        print(
+            f"{'tuned on':22} {'before':>7} {'after':>7} {'better':>11} {'old':>7} {'after':>7} "
+            f"{'taken at ' + '/'.join(map(str, TOLERANCES)):>14} {'decided':>24} {'seconds':>7}"
+        )
         for options, label in (((), ""), (("--replay", "old.foretime"), ", replay")):
             for count in counts:
                 results = []

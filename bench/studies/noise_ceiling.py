@@ -23,8 +23,10 @@ def main(files):
         repeated = counts > 1
         mean, others = sums / counts, (sums - times) / numpy.maximum(counts - 1, 1)
         name = path.rsplit("/", 1)[-1].removesuffix(".npz")
-        print(f"{name:32} {len(times):10} {(~repeated).mean():6.1%} {kendalltau(mean, times)[0]:8.3f} "
-              f"{kendalltau(mean[repeated], times[repeated])[0]:19.3f} {kendalltau(others[repeated], times[repeated])[0]:12.3f}")
+        print(
+            f"{name:32} {len(times):10} {(~repeated).mean():6.1%} {kendalltau(mean, times)[0]:8.3f} "
+            f"{kendalltau(mean[repeated], times[repeated])[0]:19.3f} {kendalltau(others[repeated], times[repeated])[0]:12.3f}"
+        )
 
 
 if __name__ == "__main__":

@@ -54,8 +54,12 @@ from workloads import by_workload, computation, lines_of  # noqa: E402
 
 METHODS = ("zero-shot", "finetune", "finetune more", "joint", "nothing", "XGBoost tvm", "XGBoost pairs")
 METRICS = ("pairwise_accuracy", "kendall_tau", "top1", "top5", "mape")
-PROGRAM_METRICS = {"pairwise_accuracy": "pairwise_accuracy", "kendall_tau": "kendall_tau",
-                   "top1": "top1_score", "top5": "top5_score"}
+PROGRAM_METRICS = {
+    "pairwise_accuracy": "pairwise_accuracy",
+    "kendall_tau": "kendall_tau",
+    "top1": "top1_score",
+    "top5": "top5_score",
+}
 KEPT_PARENT = 6  # exit code of finetune: new records that it held out were ordered worse
 COUNTS, ROUND = (100, 1000), 10
 HELD_OUT = 3  # of so many workloads of the new machine of ours, the first
@@ -85,7 +89,7 @@ def draw(pool, count, seed):
     dealt = []
     for first in itertools.count(0, ROUND):
         for workload in workloads:
-            dealt += shuffled[workload][first:first + ROUND]
+            dealt += shuffled[workload][first : first + ROUND]
             if len(dealt) >= count:
                 return dealt[:count]
 
@@ -128,14 +132,20 @@ class Direction:
         def apart(records):
             found = by_workload(records)
             return {key: lines for key, lines in found.items() if bench.computations[key] not in known}
+
         dropped = len(by_workload(parent)) - len(apart(parent))
         self.parent, self.pool = draw(apart(parent), None, 0), apart(pool)
         if len(by_workload(pool)) != len(self.pool):
             raise SystemExit(f"{name}: workloads of the new machine are both learned from and ranked")
-        self.about = {"parent_records": len(self.parent), "parent_workloads": len(apart(parent)),
-                      "parent_workloads_left_out": dropped, "new_records": sum(map(len, self.pool.values())),
-                      "new_workloads": len(self.pool), "ranked_programs": len(self.ranked),
-                      "ranked_workloads": len(by_workload(self.ranked))}
+        self.about = {
+            "parent_records": len(self.parent),
+            "parent_workloads": len(apart(parent)),
+            "parent_workloads_left_out": dropped,
+            "new_records": sum(map(len, self.pool.values())),
+            "new_workloads": len(self.pool),
+            "ranked_programs": len(self.ranked),
+            "ranked_workloads": len(by_workload(self.ranked)),
+        }
         print(f"{name}: {self.about}", file=sys.stderr, flush=True)
         (self.folder / "ranked.jsonl").write_text("".join(self.ranked), encoding="utf-8")
         self.pack("parent", self.parent, parent_machines)
@@ -150,15 +160,35 @@ class Direction:
 
     def pack(self, name, lines, machines):
         self.write(f"{name}.jsonl", lines)
-        self.run("data", "pack-records", "-o", f"{name}.foretime", f"{name}.jsonl", "--dags", self.bench.dags, "--threads", 1,
-                 *(["--targets", *machines] if machines else []))
+        self.run(
+            "data",
+            "pack-records",
+            "-o",
+            f"{name}.foretime",
+            f"{name}.jsonl",
+            "--dags",
+            self.bench.dags,
+            "--threads",
+            1,
+            *(["--targets", *machines] if machines else []),
+        )
 
     def train(self, name, files, machines, steps, seed):
-        self.run("train", "--quiet", SETTINGS, "data.root=.", f"data.train=[{', '.join(files)}]",
-                 f"data.targets=[{', '.join(map(str, machines))}]", f"run.directory=runs/{name}",
-                 "model.ensemble_size=1", f"trainer.steps={steps}", f"trainer.seed={seed}", "data.holdout=0",
-                 "trainer.metric=valid/kendall_tau",  # the default: nothing is held out, and no set is asked for
-                 f"optimizer.warmup_steps={min(110, steps // 10)}")
+        self.run(
+            "train",
+            "--quiet",
+            SETTINGS,
+            "data.root=.",
+            f"data.train=[{', '.join(files)}]",
+            f"data.targets=[{', '.join(map(str, machines))}]",
+            f"run.directory=runs/{name}",
+            "model.ensemble_size=1",
+            f"trainer.steps={steps}",
+            f"trainer.seed={seed}",
+            "data.holdout=0",
+            "trainer.metric=valid/kendall_tau",  # the default: nothing is held out, and no set is asked for
+            f"optimizer.warmup_steps={min(110, steps // 10)}",
+        )
         self.run("export", f"runs/{name}", f"bundles/{name}.foretime")
         return f"bundles/{name}.foretime"
 
@@ -191,8 +221,25 @@ class Direction:
         self.write("xgboost.jsonl", [*lines, *self.ranked])
         self.write("split.json", [json.dumps(split)])
         program = pathlib.Path(self.bench.program).resolve().parents[1] / "bench/xgboost_bench"
-        said = common.finish(common.start([program, "statements", "--records", "xgboost.jsonl", "--dags", self.bench.dags, "--split", "split.json",
-                                           "--preset", preset, "--json"], {"OMP_NUM_THREADS": "1"}, cwd=self.folder))
+        said = common.finish(
+            common.start(
+                [
+                    program,
+                    "statements",
+                    "--records",
+                    "xgboost.jsonl",
+                    "--dags",
+                    self.bench.dags,
+                    "--split",
+                    "split.json",
+                    "--preset",
+                    preset,
+                    "--json",
+                ],
+                {"OMP_NUM_THREADS": "1"},
+                cwd=self.folder,
+            )
+        )
         said = json.loads(said)["mean_score"]
         return {name: said[key] for name, key in PROGRAM_METRICS.items()}
 
@@ -201,8 +248,14 @@ class Direction:
 
     def all_rows(self, draws):
         every = sum(map(len, self.pool.values()))
-        self.row("zero-shot", 0, 1, lambda: self.measure(
-            self.train("parent", ["parent.foretime"], self.parent_machines, PARENT_STEPS[self.name], 1)))
+        self.row(
+            "zero-shot",
+            0,
+            1,
+            lambda: self.measure(
+                self.train("parent", ["parent.foretime"], self.parent_machines, PARENT_STEPS[self.name], 1)
+            ),
+        )
         self.check(self.bench.rows[self.name, "zero-shot", 0, 1])
         for count in (*COUNTS, every):
             for seed in range(1, (draws if count != every else 1) + 1):
@@ -215,16 +268,27 @@ class Direction:
 
         def finetune(*more):
             machines = ["--targets", *self.machines] if self.machines else []
-            files = ("bundles/parent.foretime", f"{name}.jsonl", "--dags", self.bench.dags, "-o",
-                     "bundles/tuned.foretime")
+            files = (
+                "bundles/parent.foretime",
+                f"{name}.jsonl",
+                "--dags",
+                self.bench.dags,
+                "-o",
+                "bundles/tuned.foretime",
+            )
             note = self.run("finetune", *files, *machines, *more, "--threads", 1, "--json", accepted=(0, KEPT_PARENT))
             return self.measure("bundles/tuned.foretime") | {"kept_parent": json.loads(note)["weights"] == "parent"}
+
         self.row("finetune", count, seed, finetune)
         self.row("finetune more", count, seed, lambda: finetune(*MORE))
         if count > COUNTS[0] and seed == 1:
             self.row("joint", count, seed, lambda: self.measure(self.joint(name, lines)))
-        self.row("nothing", count, seed, lambda: self.measure(
-            self.train(f"nothing-{name}", [f"{name}.foretime"], self.machines, steps, seed)))
+        self.row(
+            "nothing",
+            count,
+            seed,
+            lambda: self.measure(self.train(f"nothing-{name}", [f"{name}.foretime"], self.machines, steps, seed)),
+        )
         for preset in ("tvm", "pairs"):
             self.row(f"XGBoost {preset}", count, seed, lambda: self.xgboost(lines, preset))
         (self.folder / f"{name}.foretime").unlink()
@@ -267,6 +331,7 @@ class Bench:
 
         def lines_in(part):
             return lines_of(self.tenset / "records.jsonl.gz", {number for of in chosen[part].values() for number in of})
+
         train, evaluated = lines_in("train_lines"), lines_in("eval_lines")
         measured = by_workload(ours[-1])
         ranked = set(list(measured)[::HELD_OUT])
@@ -299,8 +364,12 @@ def table(name, rows):
 
 def main():
     parser = common.options_of(__doc__, draws=3)
-    parser.add_argument("--tenset", type=pathlib.Path, required=True,
-                        help="folder of TenSet's records, with dags.jsonl.gz and xgb_baseline.json")
+    parser.add_argument(
+        "--tenset",
+        type=pathlib.Path,
+        required=True,
+        help="folder of TenSet's records, with dags.jsonl.gz and xgb_baseline.json",
+    )
     parser.add_argument("--only", default="tenset,ours", help="to which machine (tenset,ours)")
     parser.add_argument("--work", type=pathlib.Path, help="folder to work in, kept; else a temporary one")
     parser.add_argument("--out", type=pathlib.Path, default="transfer.json", help="where all rows go (transfer.json)")

@@ -38,9 +38,36 @@ except ModuleNotFoundError as _failure:  # a script that only makes a Trial need
     if _failure.name != "numpy":
         raise
 
-__all__ = ["ABI_VERSION", "COLLECTIONS", "CommandError", "Files", "ForetimeError", "Graph", "Group", "Library", "Model", "Queue", "Records",
-           "Run", "Table", "TableModel", "Trial", "Workload", "command", "load", "open", "pack_table", "rank", "read", "read_records", "read_safetensors",
-           "read_settings", "sweep", "train", "__version__"]
+__all__ = [
+    "ABI_VERSION",
+    "COLLECTIONS",
+    "CommandError",
+    "Files",
+    "ForetimeError",
+    "Graph",
+    "Group",
+    "Library",
+    "Model",
+    "Queue",
+    "Records",
+    "Run",
+    "Table",
+    "TableModel",
+    "Trial",
+    "Workload",
+    "command",
+    "load",
+    "open",
+    "pack_table",
+    "rank",
+    "read",
+    "read_records",
+    "read_safetensors",
+    "read_settings",
+    "sweep",
+    "train",
+    "__version__",
+]
 
 if TYPE_CHECKING:
     __version__: str

@@ -41,8 +41,15 @@ class ForetimeModel(PythonBasedModel):
     (foretime.finetuning), and takes the first one's place.
     """
 
-    def __init__(self, bundle: StrPath, threads: int = 1, finetune_every: int = 0,
-                 finetune_command: Sequence[str] = COMMAND, finetune_folder: Optional[StrPath] = None, library: Optional[Library] = None) -> None:
+    def __init__(
+        self,
+        bundle: StrPath,
+        threads: int = 1,
+        finetune_every: int = 0,
+        finetune_command: Sequence[str] = COMMAND,
+        finetune_folder: Optional[StrPath] = None,
+        library: Optional[Library] = None,
+    ) -> None:
         self._bundle = BundleInUse(bundle, threads, library, finetune_every, finetune_command, finetune_folder)
         self._tables: dict[str, str] = {}
         self._forget()
@@ -63,11 +70,18 @@ class ForetimeModel(PythonBasedModel):
             self._workloads[key] = self._bundle.model.workload(self._table(task))
         workload = self._workloads[key]
         lines = record_lines(task, states)
-        scores, failures = workload.score_and_failures(lines) if self._bundle.model.predicts_failures else (workload.score(lines), None)
+        scores, failures = (
+            workload.score_and_failures(lines)
+            if self._bundle.model.predicts_failures
+            else (workload.score(lines), None)
+        )
         never = self._unscored.note(key, scores, workload.failure)
         if never >= HOPELESS:  # the search would look for one for ever
-            raise ForetimeError(4, "bad input", f"none of {never} schedules of {key} has a score; the first of the last ones: "
-                                                         f"{workload.failure()}")
+            raise ForetimeError(
+                4,
+                "bad input",
+                f"none of {never} schedules of {key} has a score; the first of the last ones: " f"{workload.failure()}",
+            )
         return self._bundle.speeds(key, scores, failures)
 
     def predict_stages(self, task: Any, states: Any) -> npt.NDArray[np.float32]:

@@ -49,17 +49,27 @@ def combiner_and_body(op: Any) -> tuple[Optional[str], str, Optional[dict[str, A
     sources = ", ".join(text(source) for source in body.source)
     combiner = body.combiner
     if len(combiner.result) > 1:
-        return "tuple", sources, {"lhs": [variable.name for variable in combiner.lhs],
-                                  "rhs": [variable.name for variable in combiner.rhs],
-                                  "result": [text(result) for result in combiner.result]}
+        return (
+            "tuple",
+            sources,
+            {
+                "lhs": [variable.name for variable in combiner.lhs],
+                "rhs": [variable.name for variable in combiner.rhs],
+                "result": [text(result) for result in combiner.result],
+            },
+        )
     name = type(combiner.result[0]).__name__
     return COMBINERS.get(name, name.lower()), sources, None
 
 
 def stage(number: int, op: Any, numbers: Any, read_by: Any) -> dict[str, Any]:
     """One stage as a dict."""
-    out = {"id": number, "name": op.name, "dtype": str(op.output(0).dtype),
-           "shape": [int(extent) for extent in op.output(0).shape]}
+    out = {
+        "id": number,
+        "name": op.name,
+        "dtype": str(op.output(0).dtype),
+        "shape": [int(extent) for extent in op.output(0).shape],
+    }
     if isinstance(op, te.PlaceholderOp):
         out["kind"] = "placeholder"  # TVM's word
         return out
@@ -70,13 +80,18 @@ def stage(number: int, op: Any, numbers: Any, read_by: Any) -> dict[str, Any]:
         out["dtypes"] = [str(op.output(i).dtype) for i in range(op.num_outputs)]
     if combine:
         out["combine"] = combine
-    out.update({
-        "kind": "compute",
-        "axes": [[axis.var.name, integer(axis.dom.extent)] for axis in op.axis],
-        "reduce_axes": [[axis.var.name, integer(axis.dom.extent)] for axis in op.reduce_axis],
-        "combiner": combiner, "body": body, "tag": op.tag, "reads": reads_of(op.body, numbers),
-        "is_output": op not in read_by,
-    })
+    out.update(
+        {
+            "kind": "compute",
+            "axes": [[axis.var.name, integer(axis.dom.extent)] for axis in op.axis],
+            "reduce_axes": [[axis.var.name, integer(axis.dom.extent)] for axis in op.reduce_axis],
+            "combiner": combiner,
+            "body": body,
+            "tag": op.tag,
+            "reads": reads_of(op.body, numbers),
+            "is_output": op not in read_by,
+        }
+    )
     return out
 
 
@@ -90,6 +105,9 @@ def compute_dag(dag: Any, workload_key: str) -> dict[str, Any]:
     flops = float(dag.flop_ct)
     if flops >= 2**ACCURATE_BITS:
         print(f"compute DAG: {workload_key}: {flops:g} operations are not exact in a float", file=sys.stderr)
-    return {"workload_key": workload_key, "flop_ct": flops,
-            "stages": [stage(number, op, numbers, read_by) for number, op in enumerate(ops)],
-            "printed": str(dag)}
+    return {
+        "workload_key": workload_key,
+        "flop_ct": flops,
+        "stages": [stage(number, op, numbers, read_by) for number, op in enumerate(ops)],
+        "printed": str(dag),
+    }

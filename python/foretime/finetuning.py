@@ -29,10 +29,14 @@ class FineTuning:
     where there is no such command, and the model would stay as it is.
     """
 
-    def __init__(self, bundle: StrPath, every: int = 0, command: Sequence[str] = COMMAND, folder: Optional[StrPath] = None) -> None:
+    def __init__(
+        self, bundle: StrPath, every: int = 0, command: Sequence[str] = COMMAND, folder: Optional[StrPath] = None
+    ) -> None:
         if every > 0 and shutil.which(command[0]) is None:
-            raise FileNotFoundError(f"fine-tuning after every {every} records: no program {command[0]}; put foretime on PATH, or give "
-                                    "finetune_command")
+            raise FileNotFoundError(
+                f"fine-tuning after every {every} records: no program {command[0]}; put foretime on PATH, or give "
+                "finetune_command"
+            )
         self.bundle = os.fspath(bundle)
         self.records: list[str] = []
         self._every = every
@@ -71,8 +75,12 @@ class FineTuning:
         try:
             folder = self._make_folder()
             output = os.path.join(folder, f"finetuned-{self._rounds}.foretime")
-            words = {"model": self.bundle, "records": self._write(folder, "records.json", self.records),
-                     "dags": self._write(folder, "dags.jsonl", self._tables.values()), "output": output}
+            words = {
+                "model": self.bundle,
+                "records": self._write(folder, "records.json", self.records),
+                "dags": self._write(folder, "dags.jsonl", self._tables.values()),
+                "output": output,
+            }
             command = [word.format(**words) for word in self._command]
             finished = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
         except OSError as error:
@@ -83,8 +91,12 @@ class FineTuning:
             return None
         if finished.returncode != 0 or not os.path.exists(output):
             tail = finished.stdout.decode(errors="replace").strip().splitlines()[-1:]
-            logger.warning("fine-tuning: %s ended with %d: %s; the model stays as it is", command[0], finished.returncode,
-                           tail[0] if tail else "no output")
+            logger.warning(
+                "fine-tuning: %s ended with %d: %s; the model stays as it is",
+                command[0],
+                finished.returncode,
+                tail[0] if tail else "no output",
+            )
             return None
         return output
 
@@ -95,8 +107,15 @@ class BundleInUse:
     `model`: foretime.Model, `speeds`: foretime.scores.Speeds of it, `path`: its file.
     """
 
-    def __init__(self, path: StrPath, threads: int, library: Optional[Library],
-                 every: int, command: Sequence[str], folder: Optional[StrPath]) -> None:
+    def __init__(
+        self,
+        path: StrPath,
+        threads: int,
+        library: Optional[Library],
+        every: int,
+        command: Sequence[str],
+        folder: Optional[StrPath],
+    ) -> None:
         self._threads = threads
         self._library = library
         self._options = (every, command, folder)

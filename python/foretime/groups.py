@@ -23,8 +23,12 @@ class _Lent:
 
     def __init__(self, owned: Owned, found: ArrayData) -> None:
         self.owned = owned
-        self.__array_interface__ = {"version": 3, "data": (found.data, True), "typestr": np.dtype(found.type.decode()).str,
-                                    "shape": tuple(found.shape[:found.dimensions])}
+        self.__array_interface__ = {
+            "version": 3,
+            "data": (found.data, True),
+            "typestr": np.dtype(found.type.decode()).str,
+            "shape": tuple(found.shape[: found.dimensions]),
+        }
 
 
 class Group(Handle):
@@ -94,8 +98,15 @@ class Files(Handle, Sequence[Group]):
             raise ValueError("no path, expected .npz files, packed collections, folders or globs of them")
         patterns, pointer = [os.fsencode(path) for path in paths], c_void_p()
         owned = None if model is None else model._use()
-        library.check(library.files_open((c_char_p * len(patterns))(*patterns), len(patterns), kind and kind.encode(),
-                                         owned and owned.pointer, byref(pointer)))
+        library.check(
+            library.files_open(
+                (c_char_p * len(patterns))(*patterns),
+                len(patterns),
+                kind and kind.encode(),
+                owned and owned.pointer,
+                byref(pointer),
+            )
+        )
         super().__init__(library, pointer.value or 0, library.files_close)
 
     def __len__(self) -> int:
@@ -119,13 +130,16 @@ class Files(Handle, Sequence[Group]):
         return [os.fsdecode(self._library.files_path(owned.pointer, place)) for place in range(len(self))]
 
     @overload
-    def __getitem__(self, key: int) -> Group: ...
+    def __getitem__(self, key: int) -> Group:
+        ...
 
     @overload
-    def __getitem__(self, key: str) -> Group: ...
+    def __getitem__(self, key: str) -> Group:
+        ...
 
     @overload
-    def __getitem__(self, key: slice) -> list[Group]: ...
+    def __getitem__(self, key: slice) -> list[Group]:
+        ...
 
     def __getitem__(self, key: Any) -> Any:
         """The group at a place, or of a name."""
@@ -134,7 +148,9 @@ class Files(Handle, Sequence[Group]):
         if isinstance(key, str):
             names = self.names
             if key not in names:
-                raise KeyError(f"{key}: no such group; there are {', '.join(names[:10])}{', …' if len(names) > 10 else ''}")
+                raise KeyError(
+                    f"{key}: no such group; there are {', '.join(names[:10])}{', …' if len(names) > 10 else ''}"
+                )
             key = names.index(key)
         count = len(self)
         place = key + count if key < 0 else key

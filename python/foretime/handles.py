@@ -62,8 +62,10 @@ class Handle:
         self.maker: object = None  # known by all that one model made
 
     def __reduce__(self) -> Any:
-        raise TypeError(f"foretime.{type(self).__name__} cannot be pickled or copied: it is open in this process; a Model that was opened "
-                        "from a file can, and makes it anew")
+        raise TypeError(
+            f"foretime.{type(self).__name__} cannot be pickled or copied: it is open in this process; a Model that was opened "
+            "from a file can, and makes it anew"
+        )
 
     def _use(self) -> Owned:
         """Keeps what is open alive as long as the caller holds the answer."""
@@ -83,7 +85,9 @@ class Handle:
     def __enter__(self: Self) -> Self:
         return self
 
-    def __exit__(self, kind: Optional[type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]) -> None:
+    def __exit__(
+        self, kind: Optional[type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]
+    ) -> None:
         self.close()
 
     def _score_rows(self, function: Callable[..., int], rows: npt.NDArray[Any]) -> Floats:
@@ -106,8 +110,16 @@ class Handle:
         sizes = np.array([len(text) for text in encoded], np.uintp)
         failed = c_int64(0)
         owned = self._use()
-        self._library.check(function(owned.pointer, (c_char_p * count)(*encoded), sizes.ctypes.data, count,
-                                     *(result.ctypes.data for result in results), byref(failed)))
+        self._library.check(
+            function(
+                owned.pointer,
+                (c_char_p * count)(*encoded),
+                sizes.ctypes.data,
+                count,
+                *(result.ctypes.data for result in results),
+                byref(failed),
+            )
+        )
         return results
 
     def failure(self) -> str:

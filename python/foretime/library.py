@@ -36,17 +36,33 @@ class Options(Structure):
 class ArrayData(Structure):
     """foretime_array"""
 
-    _fields_ = [("size", c_size_t), ("name", c_char_p), ("type", c_char_p), ("dimensions", c_int64), ("shape", c_int64 * 3),
-                ("data", c_void_p)]
+    _fields_ = [
+        ("size", c_size_t),
+        ("name", c_char_p),
+        ("type", c_char_p),
+        ("dimensions", c_int64),
+        ("shape", c_int64 * 3),
+        ("data", c_void_p),
+    ]
 
 
 class GraphData(Structure):
     """foretime_graph_data"""
 
-    _fields_ = [("size", c_size_t), ("nodes", c_int64), ("features", c_int64), ("node_features", c_void_p),
-                ("node_types", c_void_p), ("edges", c_int64), ("edge_consumer", c_void_p),
-                ("edge_producer", c_void_p), ("configurable", c_int64), ("configurable_nodes", c_void_p),
-                ("collection", c_int32), ("reserved", c_int32)]
+    _fields_ = [
+        ("size", c_size_t),
+        ("nodes", c_int64),
+        ("features", c_int64),
+        ("node_features", c_void_p),
+        ("node_types", c_void_p),
+        ("edges", c_int64),
+        ("edge_consumer", c_void_p),
+        ("edge_producer", c_void_p),
+        ("configurable", c_int64),
+        ("configurable_nodes", c_void_p),
+        ("collection", c_int32),
+        ("reserved", c_int32),
+    ]
 
 
 _HANDLES = POINTER(c_void_p)
@@ -80,7 +96,10 @@ PROTOTYPES: dict[str, tuple[Any, list[Any]]] = {
     "foretime_score_tir": (c_int, [c_void_p, _TEXTS, _ARRAY, c_int64, _ARRAY, POINTER(c_int64)]),
     "foretime_predicts_failures": (c_int, [c_void_p]),
     "foretime_unknown_machine": (c_char_p, [c_void_p, c_char_p]),
-    "foretime_score_records_and_failures": (c_int, [c_void_p, _TEXTS, _ARRAY, c_int64, _ARRAY, _ARRAY, POINTER(c_int64)]),
+    "foretime_score_records_and_failures": (
+        c_int,
+        [c_void_p, _TEXTS, _ARRAY, c_int64, _ARRAY, _ARRAY, POINTER(c_int64)],
+    ),
     "foretime_score_tir_and_failures": (c_int, [c_void_p, _TEXTS, _ARRAY, c_int64, _ARRAY, _ARRAY, POINTER(c_int64)]),
     "foretime_files_open": (c_int, [_TEXTS, c_int64, c_char_p, c_void_p, _HANDLES]),
     "foretime_files_close": (None, [c_void_p]),
@@ -114,12 +133,14 @@ class Library:
                 continue
             function.restype = result
             function.argtypes = arguments
-            setattr(self, name[len("foretime_"):], function)
+            setattr(self, name[len("foretime_") :], function)
 
     def __getattr__(self, name: str) -> Any:
         if f"foretime_{name}" not in PROTOTYPES:
             raise AttributeError(name)
-        raise ForetimeError(1, "invalid argument", f"libforetime {self.version().decode()} has no foretime_{name}: install a later one")
+        raise ForetimeError(
+            1, "invalid argument", f"libforetime {self.version().decode()} has no foretime_{name}: install a later one"
+        )
 
     def message(self) -> str:
         """The message of this thread's last failure."""
@@ -144,7 +165,12 @@ def _candidates() -> Iterator[str]:
     prefix = os.path.join(package, "..", "..", "..", "..")
     builds = os.path.join(package, "..", "..", "build")  # tools/package/python_wheel.py makes that in `python`
     built = [os.path.join(builds, name, "inference", "capi") for name in ("release", "python")]
-    for folder in (package, os.path.dirname(package), *(os.path.join(prefix, name) for name in ("lib", "lib64")), *built):
+    for folder in (
+        package,
+        os.path.dirname(package),
+        *(os.path.join(prefix, name) for name in ("lib", "lib64")),
+        *built,
+    ):
         path = os.path.normpath(os.path.join(folder, "libforetime.so"))
         if os.path.exists(path):
             yield path

@@ -45,7 +45,9 @@ class ForetimeLogger(_Logger):  # type: ignore[misc]
             self._run = current(self._name)
             self._run.before_end.append(self._report)
             if not self._run.in_trial:
-                self._run.write_description(parameters={}, directory=str(self._run.directory), resume=None, job=self._name, trial=0)
+                self._run.write_description(
+                    parameters={}, directory=str(self._run.directory), resume=None, job=self._name, trial=0
+                )
                 print(f"foretime: run {self._name}: {self._run.directory}", file=sys.stderr, flush=True)
         return self._run
 
@@ -83,7 +85,9 @@ class ForetimeLogger(_Logger):  # type: ignore[misc]
         """Keeps hyperparameters as a file."""
         values = vars(params) if isinstance(params, Namespace) else dict(params)
         write_json(self.experiment.files / "hyperparameters.json", values)
-        self.experiment.write_description(parameters=plain_json(values), directory=self.save_dir, resume=None, job=self._name, trial=0)
+        self.experiment.write_description(
+            parameters=plain_json(values), directory=self.save_dir, resume=None, job=self._name, trial=0
+        )
 
     def log_metrics(self, metrics: Mapping[str, Any], step: Optional[int] = None) -> None:
         """Reports numbers at a step."""

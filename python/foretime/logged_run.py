@@ -165,7 +165,9 @@ class LoggedRun:
 
     def _take(self) -> bool:
         """Locks the trial for this process; False if another one reports already."""
-        self._owner = open(self.directory / "reports.lock", "a", encoding="utf-8")  # pylint: disable=consider-using-with
+        self._owner = open(
+            self.directory / "reports.lock", "a", encoding="utf-8"
+        )  # pylint: disable=consider-using-with
         try:
             fcntl.flock(self._owner, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -242,8 +244,14 @@ class LoggedRun:
         if not self._keeps:
             return
         if self._rows is None:
-            self._rows = open(self.directory / "metrics.jsonl", "a", encoding="utf-8", buffering=1)  # pylint: disable=consider-using-with
-        row = {name: value if math.isfinite(value) else None for name, value in values.items() if name not in ("kind", "step")}
+            self._rows = open(
+                self.directory / "metrics.jsonl", "a", encoding="utf-8", buffering=1
+            )  # pylint: disable=consider-using-with
+        row = {
+            name: value if math.isfinite(value) else None
+            for name, value in values.items()
+            if name not in ("kind", "step")
+        }
         self._rows.write(json.dumps({"kind": kind, "step": step, **row}, allow_nan=False) + "\n")
 
     def _send(self, message: dict[str, Any]) -> None:
@@ -258,7 +266,10 @@ class LoggedRun:
         for name in names:
             size += len(json.dumps(name)) + 30
             if len(fitting) == MOST_NUMBERS or size > MOST_BYTES:
-                self.say(f"{len(values)} numbers in one row: the agent gets {len(fitting)} of them, metrics.jsonl has all", once="many")
+                self.say(
+                    f"{len(values)} numbers in one row: the agent gets {len(fitting)} of them, metrics.jsonl has all",
+                    once="many",
+                )
                 break
             fitting[name] = values[name] if math.isfinite(values[name]) else None
         return fitting
@@ -277,7 +288,11 @@ class LoggedRun:
         now = time.monotonic()
         self._reports += 1
         free = self._reports <= FREE_MESSAGES
-        due = {name: value for name, value in values.items() if free or now - self._sent_at.get(name, -1e9) >= VALUE_INTERVAL}
+        due = {
+            name: value
+            for name, value in values.items()
+            if free or now - self._sent_at.get(name, -1e9) >= VALUE_INTERVAL
+        }
         for name, value in values.items():
             if name in due:
                 self._held.pop(name, None)

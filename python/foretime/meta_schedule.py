@@ -15,8 +15,11 @@ import tvm
 
 NEWEST = (0, 20)  # what save_json of these versions writes is alike: nodes by type and field, src/node/serialization.cc
 if tuple(int(part) for part in tvm.__version__.split(".")[:2]) > NEWEST:
-    raise ImportError(f"TVM {tvm.__version__}: its tvm.ir.save_json writes programs in another form, expected TVM 0.10 to 0.20. Programs of "
-                      "tuning records, and tables of your own (foretime data pack-table), need no TVM", name="tvm")
+    raise ImportError(
+        f"TVM {tvm.__version__}: its tvm.ir.save_json writes programs in another form, expected TVM 0.10 to 0.20. Programs of "
+        "tuning records, and tables of your own (foretime data pack-table), need no TVM",
+        name="tvm",
+    )
 
 from tvm import tir
 from tvm.ir import structural_hash
@@ -61,8 +64,15 @@ class ForetimeCostModel(PyCostModel):
     the first one's place.
     """
 
-    def __init__(self, bundle: StrPath, threads: int = 1, finetune_every: int = 0,
-                 finetune_command: Sequence[str] = COMMAND, finetune_folder: Optional[StrPath] = None, library: Optional[Library] = None) -> None:
+    def __init__(
+        self,
+        bundle: StrPath,
+        threads: int = 1,
+        finetune_every: int = 0,
+        finetune_command: Sequence[str] = COMMAND,
+        finetune_folder: Optional[StrPath] = None,
+        library: Optional[Library] = None,
+    ) -> None:
         super().__init__()
         self._bundle = BundleInUse(bundle, threads, library, finetune_every, finetune_command, finetune_folder)
         self._unscored = Unscored()
@@ -83,7 +93,9 @@ class ForetimeCostModel(PyCostModel):
     def update(self, context: Any, candidates: Any, results: Any) -> None:
         """Collects what was measured, and fine-tunes when that is due."""
         key = workload_key(context)
-        measured = [(program_text(candidate.sch.mod), mean_seconds(result)) for candidate, result in zip(candidates, results)]
+        measured = [
+            (program_text(candidate.sch.mod), mean_seconds(result)) for candidate, result in zip(candidates, results)
+        ]
         readable = np.isfinite(self._bundle.model.score_tir([text for text, _ in measured]))
         lines: list[str] = []
         for (text, seconds), known in zip(measured, readable):
@@ -99,7 +111,9 @@ class ForetimeCostModel(PyCostModel):
         if len(candidates) == 0:
             return np.empty(0, np.float64)
         model, texts = self._bundle.model, [program_text(candidate.sch.mod) for candidate in candidates]
-        scores, failures = model.score_tir_and_failures(texts) if model.predicts_failures else (model.score_tir(texts), None)
+        scores, failures = (
+            model.score_tir_and_failures(texts) if model.predicts_failures else (model.score_tir(texts), None)
+        )
         key = workload_key(context)
         self._unscored.note(key, scores, model.failure)
         return self._bundle.speeds(key, scores, failures).astype(np.float64)

@@ -53,7 +53,9 @@ class Graph(Handle):
         owned = self._use()
         if self._configurable == 0:
             return np.empty(0, np.int32)
-        return np.ctypeslib.as_array(self._library.graph_configurable_nodes(owned.pointer), shape=(self._configurable,)).copy()
+        return np.ctypeslib.as_array(
+            self._library.graph_configurable_nodes(owned.pointer), shape=(self._configurable,)
+        ).copy()
 
     def score_layouts(self, layouts: npt.ArrayLike) -> Floats:
         """Scores [candidates] of layouts [candidates, configurable, 18]: whole numbers -1 to 127; output, input and kernel layout of each
@@ -80,8 +82,13 @@ class Model(Handle):
     call (states that a thread holds at once; 0: the library's own bound). Raises ForetimeError, which says what is wrong with the file.
     """
 
-    def __init__(self, source: Union[StrPath, bytes, bytearray, memoryview], threads: int = 1, max_states: int = 0,
-                 library: Optional[Library] = None) -> None:
+    def __init__(
+        self,
+        source: Union[StrPath, bytes, bytearray, memoryview],
+        threads: int = 1,
+        max_states: int = 0,
+        library: Optional[Library] = None,
+    ) -> None:
         library = library or load()
         options = Options(ctypes.sizeof(Options), threads, max_states)
         pointer = c_void_p()
@@ -110,7 +117,9 @@ class Model(Handle):
     def __reduce__(self) -> Any:
         """By the absolute path of its bundle, which has to be there where it is loaded."""
         if not self.file:
-            raise TypeError("foretime.Model of bytes cannot be pickled or copied, expected one that was opened from a file")
+            raise TypeError(
+                "foretime.Model of bytes cannot be pickled or copied, expected one that was opened from a file"
+            )
         return type(self), (os.path.abspath(self.file), *self._options)
 
     def __repr__(self) -> str:
@@ -123,7 +132,8 @@ class Model(Handle):
 
     def unknown_machine(self, target: str) -> str:
         """The machine that a TVM target names (`-model=`), where the model does not know it, so that its caches and rates are guessed
-        (docs/how-to/describe-a-machine.md); of a model that knows machines, words that say so where a CPU's target names none; else ""."""
+        (docs/how-to/describe-a-machine.md); of a model that knows machines, words that say so where a CPU's target names none; else "".
+        """
         name: bytes = self._library.unknown_machine(self._use().pointer, target.encode())
         return name.decode()
 
@@ -189,16 +199,23 @@ class Model(Handle):
         where `failure` says why."""
         return self.score_tir(programs) if compute_dag is None else self.score_records(compute_dag, programs)
 
-    def score_programs_and_failures(self, programs: Iterable[Text],
-                                    compute_dag: Union[Text, dict[str, Any], None] = None) -> tuple[Floats, Floats]:
+    def score_programs_and_failures(
+        self, programs: Iterable[Text], compute_dag: Union[Text, dict[str, Any], None] = None
+    ) -> tuple[Floats, Floats]:
         """(scores, chances), both [programs]: of not building or running in time, 0 to 1, NaN without a score. ForetimeError where the
         model does not tell (`predicts_failures`)."""
         if compute_dag is None:
             return self.score_tir_and_failures(programs)
         return self._prepared(compute_dag).score_and_failures(programs)
 
-    def graph(self, node_features: npt.ArrayLike, node_types: npt.ArrayLike, edge_index: npt.ArrayLike,
-              configurable_nodes: npt.ArrayLike = (), collection: Optional[str] = None) -> Graph:
+    def graph(
+        self,
+        node_features: npt.ArrayLike,
+        node_types: npt.ArrayLike,
+        edge_index: npt.ArrayLike,
+        configurable_nodes: npt.ArrayLike = (),
+        collection: Optional[str] = None,
+    ) -> Graph:
         """Prepares a graph in the terms of TpuGraphs' .npz files.
 
         node_features [nodes, features] float32, node_types [nodes] opcodes, edge_index [edges, 2] consumer and producer,
@@ -219,9 +236,20 @@ class Model(Handle):
             raise ValueError(f"collection: {collection!r}, expected one of {', '.join(COLLECTIONS)}, or None")
         consumers, producers = np.ascontiguousarray(edges[:, 0]), np.ascontiguousarray(edges[:, 1])
         configurable = exact(configurable_nodes, np.int32, "configurable_nodes").reshape(-1)
-        data = GraphData(ctypes.sizeof(GraphData), len(features), features.shape[1], features.ctypes.data, types.ctypes.data,
-                         len(edges), consumers.ctypes.data, producers.ctypes.data, len(configurable), configurable.ctypes.data,
-                         0 if collection is None else 1 + COLLECTIONS.index(collection), 0)
+        data = GraphData(
+            ctypes.sizeof(GraphData),
+            len(features),
+            features.shape[1],
+            features.ctypes.data,
+            types.ctypes.data,
+            len(edges),
+            consumers.ctypes.data,
+            producers.ctypes.data,
+            len(configurable),
+            configurable.ctypes.data,
+            0 if collection is None else 1 + COLLECTIONS.index(collection),
+            0,
+        )
         return self._made(Graph, self._library.graph_open, byref(data))
 
     def graph_of(self, group: Group) -> Graph:
@@ -241,8 +269,11 @@ class Model(Handle):
         if not isinstance(group, Group):
             raise TypeError(f"group: {type(group).__name__}, expected a Group, as foretime.read gives them")
         scores, owned, read = np.empty(len(group), np.float32), self._use(), group._use()
-        self._library.check(self._library.score_group(owned.pointer, read.pointer, scores.ctypes.data,
-                                                      None if failures is None else failures.ctypes.data))
+        self._library.check(
+            self._library.score_group(
+                owned.pointer, read.pointer, scores.ctypes.data, None if failures is None else failures.ctypes.data
+            )
+        )
         return scores
 
     def read(self, *paths: StrPath) -> Files:

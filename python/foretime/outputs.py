@@ -10,7 +10,9 @@ _PIECE = 1 << 16
 _BUNDLE = b'"foretime-bundle"'
 
 
-def expect_replaceable(path: StrPath, inputs: Iterable[StrPath] = (), bundle: bool = False, force: bool = False) -> None:
+def expect_replaceable(
+    path: StrPath, inputs: Iterable[StrPath] = (), bundle: bool = False, force: bool = False
+) -> None:
     """Raises FileExistsError unless `path` may be written: nothing is there, an empty file, or, for a `bundle`, a bundle that is none of
     `inputs`. `force`: any file, but no folder."""
     name = os.fspath(path)
@@ -24,4 +26,6 @@ def expect_replaceable(path: StrPath, inputs: Iterable[StrPath] = (), bundle: bo
     with open(name, "rb") as file:
         start = file.read(_PIECE)
     if start and not (bundle and start[8:9] == b"{" and _BUNDLE in start):
-        raise FileExistsError(f"{name}: exists and is {'no bundle' if bundle else 'replaced by force only'}; name another file")
+        raise FileExistsError(
+            f"{name}: exists and is {'no bundle' if bundle else 'replaced by force only'}; name another file"
+        )

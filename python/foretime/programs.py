@@ -36,12 +36,24 @@ def find_program() -> str:
             raise FileNotFoundError(f"FORETIME_PROGRAM: {named}: no such program")
         return named
     package = pathlib.Path(__file__).resolve().parent
-    for path in (package.parents[2] / ".." / "bin" / "foretime", None, package.parents[1] / "build" / "release" / "cli" / "foretime"):
-        found = shutil.which("foretime") if path is None else str(path.resolve()) if os.access(path, os.X_OK) and path.is_file() else None
+    for path in (
+        package.parents[2] / ".." / "bin" / "foretime",
+        None,
+        package.parents[1] / "build" / "release" / "cli" / "foretime",
+    ):
+        found = (
+            shutil.which("foretime")
+            if path is None
+            else str(path.resolve())
+            if os.access(path, os.X_OK) and path.is_file()
+            else None
+        )
         if found:
             return found
-    raise FileNotFoundError("foretime: no such program in PATH. Training and the queue need Foretime itself, which the wheel does not "
-                            "have: build or install it (docs/tutorials/first-model.md), or set FORETIME_PROGRAM to its path")
+    raise FileNotFoundError(
+        "foretime: no such program in PATH. Training and the queue need Foretime itself, which the wheel does not "
+        "have: build or install it (docs/tutorials/first-model.md), or set FORETIME_PROGRAM to its path"
+    )
 
 
 def _json_of(value: Any) -> Any:
@@ -94,7 +106,9 @@ def as_file(settings: Settings, name: str) -> Iterator[str]:
     """The path of a settings or sweep file; of a map, a file that lives as long as the block. Relative paths in it start at the working
     folder either way."""
     if isinstance(settings, Mapping):
-        with tempfile.NamedTemporaryFile("w", prefix=f".{name}-", suffix=".yaml", dir=os.getcwd(), encoding="utf-8") as file:
+        with tempfile.NamedTemporaryFile(
+            "w", prefix=f".{name}-", suffix=".yaml", dir=os.getcwd(), encoding="utf-8"
+        ) as file:
             json.dump(settings, file, ensure_ascii=False, allow_nan=False, default=_json_of)
             file.flush()
             try:
@@ -112,12 +126,23 @@ def mpi_environment() -> dict[str, str]:
     return {**os.environ, **allowed}
 
 
-def run(*words: str, program: Optional[str] = None, launcher: Sequence[str] = (), check: bool = True,
-        environment: Optional[Mapping[str, str]] = None) -> str:
+def run(
+    *words: str,
+    program: Optional[str] = None,
+    launcher: Sequence[str] = (),
+    check: bool = True,
+    environment: Optional[Mapping[str, str]] = None,
+) -> str:
     """Standard output of `foretime WORDS`; CommandError where it fails."""
     command = [*launcher, program or find_program(), *words]
-    done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False,
-                          env=None if environment is None else {**os.environ, **environment})
+    done = subprocess.run(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        check=False,
+        env=None if environment is None else {**os.environ, **environment},
+    )
     if check and done.returncode != 0:
         raise error_of(command, done.returncode, done.stderr)
     return done.stdout.decode(errors="replace")

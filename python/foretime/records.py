@@ -67,4 +67,6 @@ def read_records(path: StrPath, dags: Optional[StrPath] = None) -> list[Records]
             raise ValueError(f"{os.fspath(path)}:{number}: no tuning record: {error!r:.200}") from error
         lines.append(line)
         times.append(seconds)
-    return [Records(key, lines, np.array(times), tables.get(_same_workload(key))) for key, (lines, times) in found.items()]
+    return [
+        Records(key, lines, np.array(times), tables.get(_same_workload(key))) for key, (lines, times) in found.items()
+    ]

@@ -24,7 +24,17 @@ from .table import Table
 _KINDS = ("train", "eval", "final")  # of the rows of metrics.jsonl
 _PROGRESS = re.compile(r": +step \d+/\d+ +loss |^already at step ")  # a line of progress of foretime train
 # Of safetensors' types; bfloat16, which NumPy has not, is widened.
-_TYPES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "I64": "<i8", "I32": "<i4", "I16": "<i2", "I8": "i1", "U8": "u1", "BOOL": "?"}
+_TYPES = {
+    "F64": "<f8",
+    "F32": "<f4",
+    "F16": "<f2",
+    "I64": "<i8",
+    "I32": "<i4",
+    "I16": "<i2",
+    "I8": "i1",
+    "U8": "u1",
+    "BOOL": "?",
+}
 
 
 def read_safetensors(path: StrPath) -> dict[str, npt.NDArray[Any]]:
@@ -33,7 +43,7 @@ def read_safetensors(path: StrPath) -> dict[str, npt.NDArray[Any]]:
     if len(content) < 8 or int(content[:8].view("<u8")[0]) > len(content) - 8:
         raise ValueError(f"{os.fspath(path)}: no safetensors file, or cut off")
     length = int(content[:8].view("<u8")[0])
-    header, data = json.loads(content[8:8 + length].tobytes()), content[8 + length:]
+    header, data = json.loads(content[8 : 8 + length].tobytes()), content[8 + length :]
     tensors: dict[str, npt.NDArray[Any]] = {}
     for name, entry in header.items():
         if name == "__metadata__":
@@ -69,7 +79,9 @@ class Run:
         if not _is_run(folder):
             attempts = sorted(folder.glob("attempt-*"), key=lambda attempt: int(attempt.name.rpartition("-")[2]))
             if not attempts or not _is_run(attempts[-1]):
-                raise FileNotFoundError(f"{folder}: no run directory: neither config.yaml nor attempt-N/config.yaml, and no trial.json of a program")
+                raise FileNotFoundError(
+                    f"{folder}: no run directory: neither config.yaml nor attempt-N/config.yaml, and no trial.json of a program"
+                )
             folder = attempts[-1]
         self.path = folder
 
@@ -108,7 +120,9 @@ class Run:
     @property
     def checkpoints(self) -> list[int]:
         """Steps of the whole checkpoints, ascending."""
-        names = (manifest.parent.name[len("step-"):] for manifest in self.path.glob("checkpoints/step-*/manifest.json"))
+        names = (
+            manifest.parent.name[len("step-") :] for manifest in self.path.glob("checkpoints/step-*/manifest.json")
+        )
         return sorted(int(name) for name in names if name.isdigit())  # not step-00000100.writing
 
     def checkpoint(self, which: Union[int, str] = "best") -> pathlib.Path:
@@ -123,7 +137,7 @@ class Run:
         elif which == "last":
             step = steps[-1]
         if step not in steps:
-            raise ValueError(f"{self.path}: checkpoint {which!r}, expected \"best\", \"last\" or one of {steps}")
+            raise ValueError(f'{self.path}: checkpoint {which!r}, expected "best", "last" or one of {steps}')
         return self.path / "checkpoints" / f"step-{int(step):08d}"
 
     def weights(self, which: Union[int, str] = "best") -> dict[str, npt.NDArray[Any]]:
@@ -173,8 +187,15 @@ class _Output(threading.Thread):
             self._to.flush()
 
 
-def train(settings: Settings, overrides: Optional[Mapping[str, Any]] = None, *, ranks: int = 1, echo: bool = False,
-          progress: Optional[bool] = None, **more: Any) -> Run:
+def train(
+    settings: Settings,
+    overrides: Optional[Mapping[str, Any]] = None,
+    *,
+    ranks: int = 1,
+    echo: bool = False,
+    progress: Optional[bool] = None,
+    **more: Any,
+) -> Run:
     """Trains by `foretime train`; the same call continues a run that was stopped. Returns the Run.
 
     `settings`: a settings file, or the settings as a map; `overrides` and keywords replace them: {"trainer.steps": 100}, or sections,
@@ -189,8 +210,13 @@ def train(settings: Settings, overrides: Optional[Mapping[str, Any]] = None, *, 
     with programs.as_file(settings, "settings") as path:
         resolved = parse_settings(programs.run("config", path, *words, program=program))
         command = [*launcher, program, "train", path, *words, "--quiet"]
-        child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                                 env=programs.mpi_environment())
+        child = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=programs.mpi_environment(),
+        )
         assert child.stdout is not None and child.stderr is not None
         watched = _is_watched() if progress is None else progress
         outputs = [_Output(child.stdout, sys.stdout, echo, False), _Output(child.stderr, sys.stderr, echo, watched)]

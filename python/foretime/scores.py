@@ -57,8 +57,8 @@ class Speeds:
     def __init__(self, model: Model) -> None:
         manifest = model.describe()
         targets = manifest.get("targets", {})
-        # Scores of such models are logarithms of run times, of which a deviation was made 1 and a mean and the workload's
-        # operations taken away: in ratios neither matters.
+        # Scores of such models are logarithms of run times, of which a deviation was made 1 and a mean and the
+        # workload's operations taken away: in ratios neither matters.
         logarithms = bool(manifest.get("predicts_runtimes")) and str(targets.get("kind", "")).startswith("log_")
         self._unit = float(targets.get("deviation", 1.0)) if logarithms else None
         self._scales: dict[Hashable, Scale] = {}
@@ -67,7 +67,9 @@ class Speeds:
         """float32 speeds of candidates of this workload (any key) from the model's scores of them. With chances of failure, the
         speeds to be expected: times the chance that a candidate runs; NaN, of one without a score, changes nothing."""
         scale = self._scales.setdefault(workload, Scale(self._unit is not None))
-        speeds: npt.NDArray[np.float32] = scale(scores if self._unit is None else np.asarray(scores, np.float64) * self._unit)
+        speeds: npt.NDArray[np.float32] = scale(
+            scores if self._unit is None else np.asarray(scores, np.float64) * self._unit
+        )
         if failures is not None:
             speeds *= 1 - np.nan_to_num(np.asarray(failures, np.float32), nan=0.0)
         return speeds
@@ -89,8 +91,14 @@ class Unscored:
         missing = int(len(scores) - np.isfinite(scores).sum())
         candidates, unscored = candidates + len(scores), unscored + missing
         if missing and unscored >= 2 * told:
-            logger.warning("%d of %d candidates of %s have no score, %.0f %%, and are taken as average ones: %s", unscored, candidates,
-                           str(workload)[:60], 100.0 * unscored / candidates, failure())
+            logger.warning(
+                "%d of %d candidates of %s have no score, %.0f %%, and are taken as average ones: %s",
+                unscored,
+                candidates,
+                str(workload)[:60],
+                100.0 * unscored / candidates,
+                failure(),
+            )
             told = unscored
         self._counts[workload] = candidates, unscored, told
         return unscored if unscored == candidates else 0
@@ -109,5 +117,9 @@ class UnknownMachines:
             return
         self._told.add(name)
         known = ", ".join(machine["name"] for machine in model.describe().get("machines", [])) or "none"
-        logger.warning("the model does not know %s (it knows %s): its caches and rates are guessed; describe it (foretime target "
-                       "measure) and add it to the bundle (foretime bundle add-machine)", name if " " in name else f"machine {name}", known)
+        logger.warning(
+            "the model does not know %s (it knows %s): its caches and rates are guessed; describe it (foretime target "
+            "measure) and add it to the bundle (foretime bundle add-machine)",
+            name if " " in name else f"machine {name}",
+            known,
+        )

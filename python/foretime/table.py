@@ -68,7 +68,9 @@ class Table(Mapping[str, npt.NDArray[Any]]):
 
     def rows(self) -> list[dict[str, Any]]:
         """A map for each row."""
-        return [dict(zip(self._columns, values)) for values in zip(*(column.tolist() for column in self._columns.values()))]
+        return [
+            dict(zip(self._columns, values)) for values in zip(*(column.tolist() for column in self._columns.values()))
+        ]
 
     def to_pandas(self) -> Any:
         """A pandas.DataFrame; ImportError where pandas is not installed."""
@@ -82,7 +84,11 @@ class Table(Mapping[str, npt.NDArray[Any]]):
     def _repr_html_(self) -> str:
         """The table of a notebook: the first and the last rows where there are many."""
         count = self._count()
-        places = range(count) if count <= MOST_SHOWN else [*range(MOST_SHOWN // 2), None, *range(count - MOST_SHOWN // 2, count)]
+        places = (
+            range(count)
+            if count <= MOST_SHOWN
+            else [*range(MOST_SHOWN // 2), None, *range(count - MOST_SHOWN // 2, count)]
+        )
         lines = ["".join(f"<th>{html.escape(str(name))}</th>" for name in self._columns)]
         for place in places:
             cells = ("…" if place is None else _shown(column[place]) for column in self._columns.values())

@@ -32,7 +32,9 @@ def _rows(table: Rows) -> list[Mapping[str, Any]]:
     if isinstance(table, Mapping):
         names, columns = list(table), [list(column) for column in table.values()]
         if len({len(column) for column in columns}) > 1:
-            raise ValueError(f"a table of columns with {sorted({len(column) for column in columns})} rows, expected the same in each")
+            raise ValueError(
+                f"a table of columns with {sorted({len(column) for column in columns})} rows, expected the same in each"
+            )
         return [dict(zip(names, row)) for row in zip(*columns)]
     return list(table)
 
@@ -46,12 +48,23 @@ def _write(rows: Sequence[Mapping[str, Any]], path: pathlib.Path) -> None:
         writer.writerow(names)
         for place, row in enumerate(rows):
             if set(row) != set(names):
-                raise ValueError(f"row {place}: columns {sorted(map(str, row))}, expected {sorted(map(str, names))} as in row 0")
+                raise ValueError(
+                    f"row {place}: columns {sorted(map(str, row))}, expected {sorted(map(str, names))} as in row 0"
+                )
             writer.writerow(["" if row[name] is None else row[name] for name in names])
 
 
-def pack_table(table: Rows, out: StrPath, *, runtime: str = "runtime", group: Iterable[str] = (), leave_out: Iterable[str] = (),
-               failed: Iterable[object] = (), like: Optional[StrPath] = None, force: bool = False) -> str:
+def pack_table(
+    table: Rows,
+    out: StrPath,
+    *,
+    runtime: str = "runtime",
+    group: Iterable[str] = (),
+    leave_out: Iterable[str] = (),
+    failed: Iterable[object] = (),
+    like: Optional[StrPath] = None,
+    force: bool = False,
+) -> str:
     """Packs a table by `foretime data pack-table`, and returns what that prints. An earlier packed table is replaced; any other file, and
     the table itself, only by `force`. `table`: a CSV file, a DataFrame, a map of columns, or rows as maps; `group`: the columns that
     describe the problem; `failed`: run times that mark failures, such as 0 or "timeout", besides None, NaN and known words; `like`: a
@@ -60,10 +73,24 @@ def pack_table(table: Rows, out: StrPath, *, runtime: str = "runtime", group: It
         path = pathlib.Path(table) if isinstance(table, (str, os.PathLike)) else pathlib.Path(scratch) / "table.csv"
         if not isinstance(table, (str, os.PathLike)):
             _write(_rows(table), path)
-        lists = {"--group": ",".join(group), "--leave-out": ",".join(leave_out), "--like": "" if like is None else os.fspath(like)}
+        lists = {
+            "--group": ",".join(group),
+            "--leave-out": ",".join(leave_out),
+            "--like": "" if like is None else os.fspath(like),
+        }
         words = [word for option, value in lists.items() if value for word in (option, value)]
         words += [f"--failed={word}" for word in failed]
-        return programs.run("data", "pack-table", "-o", os.fspath(out), str(path), "--runtime", runtime, *words, *(["--force"] if force else []))
+        return programs.run(
+            "data",
+            "pack-table",
+            "-o",
+            os.fspath(out),
+            str(path),
+            "--runtime",
+            runtime,
+            *words,
+            *(["--force"] if force else []),
+        )
 
 
 class TableModel:
@@ -76,8 +103,10 @@ class TableModel:
         columns = self._model.describe().get("columns")
         if columns is None:
             raise ValueError(f"{self._bundle}: a model of no table; foretime.open opens it")
-        self.group_columns, self.candidate_columns = ([item if isinstance(item, str) else next(iter(item)) for item in columns[part]]
-                                                      for part in ("group", "candidate"))
+        self.group_columns, self.candidate_columns = (
+            [item if isinstance(item, str) else next(iter(item)) for item in columns[part]]
+            for part in ("group", "candidate")
+        )
 
     def score(self, table: Rows) -> npt.NDArray[np.float32]:
         """float32 [rows]: lower is faster, to be compared among rows of one problem. Columns must be those that the model was trained on;
@@ -88,7 +117,9 @@ class TableModel:
             pack_table(rows, packed, like=self._bundle, runtime="")
             places: dict[str, list[int]] = {}
             for place, row in enumerate(rows):
-                places.setdefault(" ".join(f"{name}={str(row[name]).strip()}" for name in self.group_columns), []).append(place)
+                places.setdefault(
+                    " ".join(f"{name}={str(row[name]).strip()}" for name in self.group_columns), []
+                ).append(place)
             scores = np.empty(len(rows), np.float32)
             problems = self._model.read(packed)
             for name, problem in zip(problems.names, problems):  # without group columns there is one
@@ -100,5 +131,7 @@ class TableModel:
         rows = _rows(table)
         problems = {tuple(str(row[name]) for name in self.group_columns) for row in rows}
         if len(problems) > 1:
-            raise ValueError(f"rows of {len(problems)} problems ({', '.join(self.group_columns)}), expected one: rank them one by one")
+            raise ValueError(
+                f"rows of {len(problems)} problems ({', '.join(self.group_columns)}), expected one: rank them one by one"
+            )
         return rank(self.score(rows), -1 if top is None else top)

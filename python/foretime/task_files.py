@@ -55,11 +55,19 @@ class KeptTask(Kept):
 
 
 KNOWN: dict[str, Any] = {
-    "tvm.runtime.object._new_object": _new, "tvm.runtime.object.Object": Kept, "tvm.runtime.container.String": KeptText,
-    "tvm.auto_scheduler.search_task.SearchTask": KeptTask, "tvm.auto_scheduler.compute_dag.ComputeDAG": Kept,
-    "tvm.auto_scheduler.search_task.HardwareParams": Kept, "tvm.auto_scheduler.auto_schedule.HardwareParams": Kept,
-    "tvm.auto_scheduler.auto_schedule.SearchTask": KeptTask, "tvm.target.target.Target": Kept, "tvm.ir.container.Array": Kept,
-    "tvm.ir.container.Map": Kept, "tvm.tir.expr.IntImm": Kept, "tvm.tir.expr.FloatImm": Kept,
+    "tvm.runtime.object._new_object": _new,
+    "tvm.runtime.object.Object": Kept,
+    "tvm.runtime.container.String": KeptText,
+    "tvm.auto_scheduler.search_task.SearchTask": KeptTask,
+    "tvm.auto_scheduler.compute_dag.ComputeDAG": Kept,
+    "tvm.auto_scheduler.search_task.HardwareParams": Kept,
+    "tvm.auto_scheduler.auto_schedule.HardwareParams": Kept,
+    "tvm.auto_scheduler.auto_schedule.SearchTask": KeptTask,
+    "tvm.target.target.Target": Kept,
+    "tvm.ir.container.Array": Kept,
+    "tvm.ir.container.Map": Kept,
+    "tvm.tir.expr.IntImm": Kept,
+    "tvm.tir.expr.FloatImm": Kept,
 }
 
 
@@ -67,7 +75,9 @@ class _Reader(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
         known = KNOWN.get(f"{module}.{name}")
         if known is None:
-            raise pickle.UnpicklingError(f"names {module}.{name}, which no file of TVM's tasks does; nothing of it was run")
+            raise pickle.UnpicklingError(
+                f"names {module}.{name}, which no file of TVM's tasks does; nothing of it was run"
+            )
         return known
 
 
@@ -102,8 +112,21 @@ class Graph:
         return text
 
 
-INFIX = {"Add": " + ", "Sub": " - ", "Mul": "*", "Div": "/", "Mod": " % ", "EQ": " == ", "NE": " != ", "LT": " < ", "LE": " <= ",
-         "GT": " > ", "GE": " >= ", "And": " && ", "Or": " || "}
+INFIX = {
+    "Add": " + ",
+    "Sub": " - ",
+    "Mul": "*",
+    "Div": "/",
+    "Mod": " % ",
+    "EQ": " == ",
+    "NE": " != ",
+    "LT": " < ",
+    "LE": " <= ",
+    "GT": " > ",
+    "GE": " >= ",
+    "And": " && ",
+    "Or": " || ",
+}
 PREFIX = {"FloorDiv": "floordiv", "FloorMod": "floormod", "Min": "min", "Max": "max"}
 COMBINERS = {"Add": "sum", "Max": "max", "Min": "min"}
 
@@ -139,7 +162,10 @@ class Expressions:
             kind_of_number = graph.value(node, "dtype")
             return ("" if kind_of_number == "int32" else f"({kind_of_number})") + str(int(graph.value(node, "value")))
         if kind == "FloatImm":
-            return f"{float(graph.value(node, 'value')):g}" + {"float64": "", "float32": "f", "float16": "h"}[graph.value(node, "dtype")]
+            return (
+                f"{float(graph.value(node, 'value')):g}"
+                + {"float64": "", "float32": "f", "float16": "h"}[graph.value(node, "dtype")]
+            )
         if kind == "StringImm":
             return json.dumps(graph.text(graph.child(node, "value")))
         if kind == "Cast":
@@ -173,7 +199,12 @@ class Expressions:
         if kind == "Reduce":
             domains = [graph.child(axis, "dom") for axis in graph.children(node, "axis")]
             bounds = [graph.child(domain, name) for domain in domains for name in ("min", "extent")]
-            return [*bounds, *graph.children(node, "source"), *graph.children(node, "init"), graph.child(node, "condition")]
+            return [
+                *bounds,
+                *graph.children(node, "source"),
+                *graph.children(node, "init"),
+                graph.child(node, "condition"),
+            ]
         return []
 
     def loads(self, root: int) -> Iterator[int]:
@@ -249,19 +280,32 @@ class Stages:
         return [self._stage(number, op, number not in read) for number, op in enumerate(self._order)]
 
     def _extent(self, node: int) -> Union[int, str]:
-        return int(self._graph.value(node, "value")) if self._graph.kind(node) == "IntImm" else self._expressions.text(node)
+        return (
+            int(self._graph.value(node, "value"))
+            if self._graph.kind(node) == "IntImm"
+            else self._expressions.text(node)
+        )
 
     def _axes(self, axes: list[int]) -> list[list[Union[int, str]]]:
         graph = self._graph
-        return [[self._expressions.text(graph.child(axis, "var")), self._extent(graph.child(graph.child(axis, "dom"), "extent"))]
-                for axis in axes]
+        return [
+            [
+                self._expressions.text(graph.child(axis, "var")),
+                self._extent(graph.child(graph.child(axis, "dom"), "extent")),
+            ]
+            for axis in axes
+        ]
 
     def _stage(self, number: int, op: int, is_output: bool) -> dict[str, Any]:
         graph = self._graph
         out: dict[str, Any] = {"id": number, "name": graph.value(op, "name")}
         if graph.kind(op) != "ComputeOp":
-            return {**out, "dtype": graph.value(op, "dtype"), "shape": [self._extent(extent) for extent in graph.children(op, "shape")],
-                    "kind": "placeholder"}  # TVM's word
+            return {
+                **out,
+                "dtype": graph.value(op, "dtype"),
+                "shape": [self._extent(extent) for extent in graph.children(op, "shape")],
+                "kind": "placeholder",  # TVM's word
+            }
         body, axes = graph.children(op, "body"), self._axes(graph.children(op, "axis"))
         out.update(dtype=graph.value(body[0], "dtype"), shape=[extent for _, extent in axes])
         combiner, text, combine = self._combiner(body)
@@ -269,8 +313,17 @@ class Stages:
             out["dtypes"] = [graph.value(part, "dtype") for part in body]
         if combine:
             out["combine"] = combine
-        return {**out, "kind": "compute", "axes": axes, "reduce_axes": self._axes(graph.children(op, "reduce_axis")), "combiner": combiner,
-                "body": text, "tag": graph.value(op, "tag"), "reads": self._reads(body), "is_output": is_output}
+        return {
+            **out,
+            "kind": "compute",
+            "axes": axes,
+            "reduce_axes": self._axes(graph.children(op, "reduce_axis")),
+            "combiner": combiner,
+            "body": text,
+            "tag": graph.value(op, "tag"),
+            "reads": self._reads(body),
+            "is_output": is_output,
+        }
 
     def _combiner(self, body: list[int]) -> tuple[Optional[str], str, Optional[dict[str, list[str]]]]:
         graph, expressions = self._graph, self._expressions
@@ -279,8 +332,14 @@ class Stages:
         sources, combiner = expressions.listed(graph.children(body[0], "source")), graph.child(body[0], "combiner")
         results = graph.children(combiner, "result")
         if len(results) > 1:
-            return "tuple", sources, {name: [expressions.text(node) for node in graph.children(combiner, name)]
-                                      for name in ("lhs", "rhs", "result")}
+            return (
+                "tuple",
+                sources,
+                {
+                    name: [expressions.text(node) for node in graph.children(combiner, name)]
+                    for name in ("lhs", "rhs", "result")
+                },
+            )
         name = graph.kind(results[0])
         return COMBINERS.get(name, name.lower()), sources, None
 
@@ -291,8 +350,11 @@ class Stages:
             for load in self._expressions.loads(root):
                 tensor = graph.child(load, "producer")
                 op = graph.child(tensor, "op")
-                read: dict[str, Any] = {"op": self._numbers[op], "name": graph.value(op, "name"),
-                        "indices": [self._expressions.text(index) for index in graph.children(load, "indices")]}
+                read: dict[str, Any] = {
+                    "op": self._numbers[op],
+                    "name": graph.value(op, "name"),
+                    "indices": [self._expressions.text(index) for index in graph.children(load, "indices")],
+                }
                 if int(graph.value(tensor, "value_index")) > 0:
                     read["output"] = int(graph.value(tensor, "value_index"))
                 reads.append(read)
@@ -302,6 +364,7 @@ class Stages:
 @dataclass(frozen=True)
 class Task:
     """A task of a file; `weight`: how often its network needs it, where the file says so."""
+
     workload_key: str
     stages: list[dict[str, Any]]
     description: str
@@ -316,8 +379,18 @@ def _attempt(what: str, action: Callable[[], Any]) -> Any:
     """What is wrong with a file, however it shows, is a ValueError that names the place."""
     try:
         return action()
-    except (pickle.UnpicklingError, AttributeError, EOFError, IndexError, KeyError, TypeError, ValueError, RecursionError, OverflowError,
-            MemoryError) as error:
+    except (
+        pickle.UnpicklingError,
+        AttributeError,
+        EOFError,
+        IndexError,
+        KeyError,
+        TypeError,
+        ValueError,
+        RecursionError,
+        OverflowError,
+        MemoryError,
+    ) as error:
         reason = str(error) if isinstance(error, (pickle.UnpicklingError, ValueError)) else repr(error)
         raise ValueError(f"{what}: {reason:.300}") from error
 
@@ -341,7 +414,9 @@ def read_task_file(path: StrPath) -> list[Task]:
     weights: Any = None
     if isinstance(content, tuple) and len(content) == 2:
         content, weights = content
-    if not isinstance(content, list) or not (weights is None or (isinstance(weights, list) and len(weights) == len(content))):
+    if not isinstance(content, list) or not (
+        weights is None or (isinstance(weights, list) and len(weights) == len(content))
+    ):
         raise ValueError(f"{where}: expected a list of tasks, or a pair of one and of as many weights")
     tasks = []
     for number, kept in enumerate(content):
@@ -351,7 +426,9 @@ def read_task_file(path: StrPath) -> list[Task]:
 
 
 def main(arguments: Optional[list[str]] = None) -> int:
-    parser = argparse.ArgumentParser(prog="python3 -m foretime.task_files", description=(__doc__ or "").split("\n", maxsplit=1)[0])
+    parser = argparse.ArgumentParser(
+        prog="python3 -m foretime.task_files", description=(__doc__ or "").split("\n", maxsplit=1)[0]
+    )
     parser.add_argument("files", nargs="+", metavar="FILE.pkl")
     parser.add_argument("-o", "--output", required=True, help="compute DAGs to write, gzip where the name ends in .gz")
     parser.add_argument("--force", action="store_true", help="replace the file of --output if it exists")

@@ -113,7 +113,9 @@ class Trial:
         if self.resumed is not None:
             state = json.loads((self.resumed / "manifest.json").read_text())
             if state["format"] != 1:
-                raise ValueError(f"{self.resumed}/manifest.json: format {state['format']}, expected 1: a newer version of Foretime wrote it")
+                raise ValueError(
+                    f"{self.resumed}/manifest.json: format {state['format']}, expected 1: a newer version of Foretime wrote it"
+                )
             self.first_step, self._evaluations = int(state["step"]), int(state.get("evaluations", 0))
         if os.environ.get("FORETIME_PROGRESS"):
             self._channel = _connected()
@@ -130,7 +132,11 @@ class Trial:
         if self._resume not in ("auto", ""):
             return pathlib.Path(self._resume)
         # Not those that a killed attempt was writing: step-00000100.writing.
-        whole = sorted(found.parent for found in self.directory.glob("checkpoints/step-*/manifest.json") if found.parent.name[5:].isdigit())
+        whole = sorted(
+            found.parent
+            for found in self.directory.glob("checkpoints/step-*/manifest.json")
+            if found.parent.name[5:].isdigit()
+        )
         return whole[-1] if whole else None
 
     def _send(self, message: Mapping[str, Any]) -> None:
@@ -164,8 +170,13 @@ class Trial:
                     self._left_out.add(name)
         return plain
 
-    def report(self, step: int, total_steps: Optional[int] = None, loss: Optional[float] = None,
-               values: Optional[Mapping[str, float]] = None) -> None:
+    def report(
+        self,
+        step: int,
+        total_steps: Optional[int] = None,
+        loss: Optional[float] = None,
+        values: Optional[Mapping[str, float]] = None,
+    ) -> None:
         """How far the trial is; `values`: what was measured at this step, which becomes curves. Twice a second is enough."""
         message: dict[str, Any] = {"type": "progress", "step": int(step)}
         if total_steps is not None:

@@ -15,8 +15,11 @@ class ArtifactsTest(ProgramTest):
     def setUp(self):
         super().setUp()
         self.redis = f"unix://{self.folder}/redis.sock"
-        server = subprocess.Popen(["redis-server", "--port", "0", "--unixsocket", "redis.sock", "--save", ""], cwd=self.folder,
-                                  stdout=subprocess.DEVNULL)
+        server = subprocess.Popen(
+            ["redis-server", "--port", "0", "--unixsocket", "redis.sock", "--save", ""],
+            cwd=self.folder,
+            stdout=subprocess.DEVNULL,
+        )
         self.processes = [server]
         self.variables = {}
         self.addCleanup(self.end)
@@ -30,12 +33,25 @@ class ArtifactsTest(ProgramTest):
             process.communicate()
 
     def foretime(self, *arguments, code=0, machine="laptop", **more):
-        done = self.run_foretime(*arguments, "--redis", self.redis, "--runs", f"runs-{machine}", code=code, **self.variables, **more)
+        done = self.run_foretime(
+            *arguments, "--redis", self.redis, "--runs", f"runs-{machine}", code=code, **self.variables, **more
+        )
         return done.stderr if code else done.stdout
 
     def agent(self, machine, *options):
         """Its run root is its own."""
-        process = self.start("agent", "--data-root", SAMPLES, "--until-empty", "--redis", self.redis, "--runs", f"runs-{machine}", *options, **self.variables)
+        process = self.start(
+            "agent",
+            "--data-root",
+            SAMPLES,
+            "--until-empty",
+            "--redis",
+            self.redis,
+            "--runs",
+            f"runs-{machine}",
+            *options,
+            **self.variables,
+        )
         self.processes.append(process)
         return process
 
@@ -51,7 +67,11 @@ class ArtifactsTest(ProgramTest):
         """Kills an agent, and ends the lease of its job at once instead of after its term."""
         agent.kill()
         agent.wait(LIMIT)
-        subprocess.run(["redis-cli", "-s", self.folder / "redis.sock", "zadd", "{foretime}:leases", "xx", "0", id], check=True, stdout=subprocess.DEVNULL)
+        subprocess.run(
+            ["redis-cli", "-s", self.folder / "redis.sock", "zadd", "{foretime}:leases", "xx", "0", id],
+            check=True,
+            stdout=subprocess.DEVNULL,
+        )
 
     def submit(self, file):
         self.foretime("submit", file)
@@ -68,7 +88,14 @@ class ArtifactsTest(ProgramTest):
         self.assertEqual((job["state"], job["results"], job["fence"]), ("succeeded", 1, 2))
         run = self.folder / "runs-b" / id / "attempt-2"
         self.assertIn("continues from the stored checkpoint", (run / "output.log").read_text())
-        self.assertGreater(min(line["step"] for line in map(json.loads, (run / "metrics.jsonl").read_text().splitlines()) if line.get("kind") == "train"), 20)
+        self.assertGreater(
+            min(
+                line["step"]
+                for line in map(json.loads, (run / "metrics.jsonl").read_text().splitlines())
+                if line.get("kind") == "train"
+            ),
+            20,
+        )
         # A machine that ran nothing, and one that has the run, give out the same model.
         self.foretime("export", id, "best.foretime")
         self.foretime("export", id, "local.foretime", machine="b")
@@ -90,11 +117,18 @@ class ArtifactsTest(ProgramTest):
         self.assertIn(f" in folder:{self.folder.resolve()}/shared", self.foretime("status", id))
 
     def test_a_job_goes_on_elsewhere_and_its_model_is_exported_anywhere_by_s3(self):
-        server = subprocess.Popen(["python3", SOURCE / "tests/support/s3_server.py", "models", "KEYID", "s3cr3t+key"],
-                                  stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        server = subprocess.Popen(
+            ["python3", SOURCE / "tests/support/s3_server.py", "models", "KEYID", "s3cr3t+key"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
         self.processes.append(server)
-        self.variables = {"AWS_ENDPOINT_URL": f"http://127.0.0.1:{server.stdout.readline().strip()}", "AWS_ACCESS_KEY_ID": "KEYID",
-                          "AWS_SECRET_ACCESS_KEY": "s3cr3t+key"}
+        self.variables = {
+            "AWS_ENDPOINT_URL": f"http://127.0.0.1:{server.stdout.readline().strip()}",
+            "AWS_ACCESS_KEY_ID": "KEYID",
+            "AWS_SECRET_ACCESS_KEY": "s3cr3t+key",
+        }
         id = self.moves("s3://models/of-tests")
         self.assertIn(" in s3://models/of-tests/", self.foretime("status", id))
         self.variables["AWS_SECRET_ACCESS_KEY"] = "another"
@@ -118,7 +152,9 @@ class ArtifactsTest(ProgramTest):
         for queue in ("first", "second"):  # on a machine that ran nothing
             self.foretime("export", id, f"{queue}.foretime", "--prefix", queue)
         # One queue forgets its job and tidies up.
-        self.finish(self.agent("second", "--artifacts", "folder:shared", "--prefix", "second", "--keep-days", 0.1 / 86400))
+        self.finish(
+            self.agent("second", "--artifacts", "folder:shared", "--prefix", "second", "--keep-days", 0.1 / 86400)
+        )
         self.foretime("export", id, "again.foretime", "--prefix", "first")
         self.assertTrue(list(shared.glob("*/*/1-my-notes/x")))
 
@@ -126,7 +162,9 @@ class ArtifactsTest(ProgramTest):
         self.write("sweep.yaml", SWEEP + "then: [{evaluate: {files: [C11.npz]}}, export]\n")
         self.foretime("submit", "sweep.yaml", "--json")
         trainer = self.agent("a", "--artifacts", "redis", "--jobs", 1)
-        jobs = lambda kind: [job for job in json.loads(self.foretime("status", "--json"))["jobs"] if job["kind"] == kind]
+        jobs = lambda kind: [
+            job for job in json.loads(self.foretime("status", "--json"))["jobs"] if job["kind"] == kind
+        ]
         wait_until(lambda: all(job["state"] == "succeeded" for job in jobs("train")))
         trainer.kill()
         shutil.rmtree(self.folder / "runs-a")
@@ -148,7 +186,10 @@ class ArtifactsTest(ProgramTest):
         self.assertIn("nor in an artifact store: agents store checkpoints with --artifacts", message)
 
     def test_stores_that_there_are_not_are_refused(self):
-        for store, expected in (("ftp://x", "expected redis, folder:PATH or s3://BUCKET/PREFIX"), ("folder:none", "expected a folder")):
+        for store, expected in (
+            ("ftp://x", "expected redis, folder:PATH or s3://BUCKET/PREFIX"),
+            ("folder:none", "expected a folder"),
+        ):
             done = self.run_foretime("agent", "--artifacts", store, "--redis", self.redis, code=2)
             self.assertIn(expected, done.stderr)
 

@@ -19,11 +19,15 @@ def layout_graph():
     """A small valid layout file."""
     nodes, configs, configurable = 6, 8, 2
     rng = np.random.default_rng(1)
-    return {"edge_index": np.array([[1, 0], [2, 1], [3, 2], [4, 2], [5, 4]], np.int64),
-            "node_feat": rng.random((nodes, 140), np.float32), "node_opcode": np.array([1, 2, 3, 4, 5, 6], np.uint8),
-            "node_config_feat": rng.integers(-1, 5, (configs, configurable, 18)).astype(np.float32),
-            "node_config_ids": np.array([2, 4], np.int64), "node_splits": np.array([[0, 3, 6]], np.int64),
-            "config_runtime": np.arange(100, 100 + configs, dtype=np.int64)}
+    return {
+        "edge_index": np.array([[1, 0], [2, 1], [3, 2], [4, 2], [5, 4]], np.int64),
+        "node_feat": rng.random((nodes, 140), np.float32),
+        "node_opcode": np.array([1, 2, 3, 4, 5, 6], np.uint8),
+        "node_config_feat": rng.integers(-1, 5, (configs, configurable, 18)).astype(np.float32),
+        "node_config_ids": np.array([2, 4], np.int64),
+        "node_splits": np.array([[0, 3, 6]], np.int64),
+        "config_runtime": np.arange(100, 100 + configs, dtype=np.int64),
+    }
 
 
 @unittest.skipIf(np is None, "needs python3-numpy")
@@ -39,10 +43,22 @@ class BadDataTest(ProgramTest):
         np.savez_compressed(path, **members)
         if raw:
             path.write_bytes(raw(path.read_bytes()))
-        done = self.train(code=code, data__format="layout", data__root=self.folder, data__train="graph.npz", data__test="[]",
-                          model__type="residual_gcn", model__readout="[mean]", loss__type="listmle", loss__standardize_target="false",
-                          loss__target="runtime", model__features__transform="minmax", data__holdout=0, trainer__metric="valid/kendall_tau",
-                          run__directory=self.folder / f"run{next(self.runs)}")
+        done = self.train(
+            code=code,
+            data__format="layout",
+            data__root=self.folder,
+            data__train="graph.npz",
+            data__test="[]",
+            model__type="residual_gcn",
+            model__readout="[mean]",
+            loss__type="listmle",
+            loss__standardize_target="false",
+            loss__target="runtime",
+            model__features__transform="minmax",
+            data__holdout=0,
+            trainer__metric="valid/kendall_tau",
+            run__directory=self.folder / f"run{next(self.runs)}",
+        )
         if code:
             self.assertIn(expected, done.stderr)
             self.assertIn(named, done.stderr)
@@ -53,29 +69,41 @@ class BadDataTest(ProgramTest):
         self.attempt("", code=0)
 
     def test_half_floats_and_run_times_that_are_whole_floats_are_read(self):
-        self.attempt("", lambda m: m.update(node_feat=m["node_feat"].astype("<f2"), node_config_feat=m["node_config_feat"].astype(">f2"),
-                                            config_runtime=m["config_runtime"].astype(float)), code=0)
+        self.attempt(
+            "",
+            lambda m: m.update(
+                node_feat=m["node_feat"].astype("<f2"),
+                node_config_feat=m["node_config_feat"].astype(">f2"),
+                config_runtime=m["config_runtime"].astype(float),
+            ),
+            code=0,
+        )
         values = self.json_of("data", "inspect", "graph.npz", "--format", "layout", "--json")[0]
         self.assertEqual((values["runtimes"]["min"], values["runtimes"]["max"]), (100, 107))
-        self.attempt("entry config_runtime: 50.25 at candidate 0, expected whole nanoseconds; normalised run times have no unit",
-                     lambda m: m.update(config_runtime=m["config_runtime"] / 2 + 0.25))
+        self.attempt(
+            "entry config_runtime: 50.25 at candidate 0, expected whole nanoseconds; normalised run times have no unit",
+            lambda m: m.update(config_runtime=m["config_runtime"] / 2 + 0.25),
+        )
 
     def test_damaged_files(self):
         for expected, damage in (
-                ("node_opcode", lambda m: m.pop("node_opcode")),
-                ("node_feat", lambda m: m.update(node_feat=m["node_feat"].astype("<U3"))),
-                ("node_config_feat", lambda m: m.update(node_config_feat=m["node_config_feat"][:, :, :17])),
-                ("edge_index", lambda m: m["edge_index"].__setitem__((0, 0), 6)),
-                ("node_config_ids", lambda m: m["node_config_ids"].__setitem__(1, 6)),
-                ("node_feat", lambda m: m["node_feat"].__setitem__((3, 7), np.nan)),
-                ("config_runtime", lambda m: m["config_runtime"].__setitem__(3, 0))):
+            ("node_opcode", lambda m: m.pop("node_opcode")),
+            ("node_feat", lambda m: m.update(node_feat=m["node_feat"].astype("<U3"))),
+            ("node_config_feat", lambda m: m.update(node_config_feat=m["node_config_feat"][:, :, :17])),
+            ("edge_index", lambda m: m["edge_index"].__setitem__((0, 0), 6)),
+            ("node_config_ids", lambda m: m["node_config_ids"].__setitem__(1, 6)),
+            ("node_feat", lambda m: m["node_feat"].__setitem__((3, 7), np.nan)),
+            ("config_runtime", lambda m: m["config_runtime"].__setitem__(3, 0)),
+        ):
             with self.subTest(expected):
                 self.attempt(expected, damage)
         self.attempt("labels", lambda m: m["config_runtime"].fill(0), named="graph")
         for expected, raw in (
-                ("graph.npz", lambda data: data[:len(data) // 2]), ("graph.npz", lambda data: b"hello"),
-                ("node_config_feat", lambda data: self.rewrite_header(data, "node_config_feat", (8_000_000, 2, 18))),
-                ("node_config_feat", lambda data: self.rewrite_header(data, "node_config_feat", (2**62, 2**62, 18)))):
+            ("graph.npz", lambda data: data[: len(data) // 2]),
+            ("graph.npz", lambda data: b"hello"),
+            ("node_config_feat", lambda data: self.rewrite_header(data, "node_config_feat", (8_000_000, 2, 18))),
+            ("node_config_feat", lambda data: self.rewrite_header(data, "node_config_feat", (2**62, 2**62, 18))),
+        ):
             with self.subTest(expected):
                 self.attempt(expected, raw=raw)
 
@@ -87,11 +115,11 @@ class BadDataTest(ProgramTest):
                 content = source.read(name)
                 if name == member + ".npy":
                     length = int.from_bytes(content[8:10], "little")
-                    header = eval(content[10:10 + length])  # numpy wrote it
+                    header = eval(content[10 : 10 + length])  # numpy wrote it
                     header["shape"] = shape
                     text = repr(header).encode()
                     text += b" " * ((-(len(text) + 11)) % 64) + b"\n"
-                    content = content[:8] + len(text).to_bytes(2, "little") + text + content[10 + length:]
+                    content = content[:8] + len(text).to_bytes(2, "little") + text + content[10 + length :]
                 target.writestr(name, content)
         return out.getvalue()
 
@@ -104,19 +132,34 @@ class BadDataTest(ProgramTest):
             np.savez_compressed(self.folder / name / "graph.npz", **members)
         script = self.folder / "rank.sh"
         self.empty_settings()
-        settings = self.settings(data__format="layout", data__root=".", data__train="graph.npz", data__test="[]", model__type="residual_gcn",
-                                 loss__type="listmle", loss__standardize_target="false", loss__target="runtime", data__holdout=0, trainer__metric="valid/kendall_tau")
+        settings = self.settings(
+            data__format="layout",
+            data__root=".",
+            data__train="graph.npz",
+            data__test="[]",
+            model__type="residual_gcn",
+            loss__type="listmle",
+            loss__standardize_target="false",
+            loss__target="runtime",
+            data__holdout=0,
+            trainer__metric="valid/kendall_tau",
+        )
         quoted = " ".join(f"'{s}'" for s in settings)
-        script.write_text(f'#!/bin/sh\n[ "$OMPI_COMM_WORLD_RANK" = 0 ] && cd {self.folder}/one || cd {self.folder}/two\n'
-                          f"exec {FORETIME} train --quiet {self.folder}/settings.yaml {quoted}\n")
+        script.write_text(
+            f'#!/bin/sh\n[ "$OMPI_COMM_WORLD_RANK" = 0 ] && cd {self.folder}/one || cd {self.folder}/two\n'
+            f"exec {FORETIME} train --quiet {self.folder}/settings.yaml {quoted}\n"
+        )
         script.chmod(0o755)
-        done = subprocess.run(["mpirun", "-n", "2", str(script)], env=environment(), capture_output=True, text=True, timeout=LIMIT)
+        done = subprocess.run(
+            ["mpirun", "-n", "2", str(script)], env=environment(), capture_output=True, text=True, timeout=LIMIT
+        )
         self.assertEqual(done.returncode, 3, done.stderr)
         self.assertIn("ranks see different data", done.stderr)
 
 
 class OtherFilesTest(ProgramTest):
     """Files of neighbours, given to the command that looks most apt: one sentence says what each is, and the way forward."""
+
     AUTOTVM = '# tuned\n{"input": ["llvm", "dense.x86", [], {}], "config": {"index": 3}, "result": [[1e-05], 0, 0.5, 1.6e9], "version": 0.2}\n'
     METASCHEDULE = '[0, [[[["GetBlock", [], ["C", "main"], ["b0"]]], []], [0.1], {"kind": "llvm"}, []]]\n'
     HLO_TEXT = "HloModule jit_f\n\nENTRY main.5 {\n  ROOT p.1 = f32[2]{0} parameter(0)\n}\n"
@@ -124,19 +167,39 @@ class OtherFilesTest(ProgramTest):
 
     def test_are_named_by_every_command_that_reads_data(self):
         dags = SOURCE / "samples/ansor/dags.jsonl.gz"
-        commands = {"inspect": ("data", "inspect", "{}"), "pack": ("data", "pack", "-o", "o.foretime", "{}", "--format", "layout"),
-                    "pack-records": ("data", "pack-records", "-o", "o.foretime", "{}", "--dags", dags),
-                    "pack-tir": ("data", "pack-tir", "-o", "o.foretime", "{}"), "pack-table": ("data", "pack-table", "-o", "o.foretime", "{}"),
-                    "convert": ("data", "convert", "{}", "o.npz"),
-                    "verify": ("data", "verify", "{}"), "rank": ("rank", "x86-cpu", "{}"),
-                    "train": ("train", SOURCE / "configs/quickstart.yaml", "data.root=.", "data.train=[{}]", "run.directory=r", "--quiet"),
-                    "bundle": ("bundle", "show", "./{}"), "serve": ("serve", "./{}", "--port", "0")}
-        files = {"autotvm.log": (self.AUTOTVM, "an AutoTVM log", "auto_scheduler"),
-                 "database_tuning_record.json": (self.METASCHEDULE, "a database of MetaSchedule", "tools/data/export_metaschedule.py"),
-                 "f.autotune.json": (self.TRITON, "Triton's autotuning cache", "pack-table"),
-                 "array.json": ('[{"i": []}]', "a JSON array", "jq -c"), "empty.json": ("", "an empty file", "copied completely"),
-                 "pointer.npz": ("version https://git-lfs.github.com/spec/v1\n", "a Git LFS pointer", "git lfs pull"),
-                 "page.npz": ("<!DOCTYPE html><html>", "an HTML page", "login")}
+        commands = {
+            "inspect": ("data", "inspect", "{}"),
+            "pack": ("data", "pack", "-o", "o.foretime", "{}", "--format", "layout"),
+            "pack-records": ("data", "pack-records", "-o", "o.foretime", "{}", "--dags", dags),
+            "pack-tir": ("data", "pack-tir", "-o", "o.foretime", "{}"),
+            "pack-table": ("data", "pack-table", "-o", "o.foretime", "{}"),
+            "convert": ("data", "convert", "{}", "o.npz"),
+            "verify": ("data", "verify", "{}"),
+            "rank": ("rank", "x86-cpu", "{}"),
+            "train": (
+                "train",
+                SOURCE / "configs/quickstart.yaml",
+                "data.root=.",
+                "data.train=[{}]",
+                "run.directory=r",
+                "--quiet",
+            ),
+            "bundle": ("bundle", "show", "./{}"),
+            "serve": ("serve", "./{}", "--port", "0"),
+        }
+        files = {
+            "autotvm.log": (self.AUTOTVM, "an AutoTVM log", "auto_scheduler"),
+            "database_tuning_record.json": (
+                self.METASCHEDULE,
+                "a database of MetaSchedule",
+                "tools/data/export_metaschedule.py",
+            ),
+            "f.autotune.json": (self.TRITON, "Triton's autotuning cache", "pack-table"),
+            "array.json": ('[{"i": []}]', "a JSON array", "jq -c"),
+            "empty.json": ("", "an empty file", "copied completely"),
+            "pointer.npz": ("version https://git-lfs.github.com/spec/v1\n", "a Git LFS pointer", "git lfs pull"),
+            "page.npz": ("<!DOCTYPE html><html>", "an HTML page", "login"),
+        }
         for name, (content, what, way) in files.items():
             self.write(name, content)
             for command in commands.values():
@@ -150,7 +213,16 @@ class OtherFilesTest(ProgramTest):
             self.write(name, self.HLO_TEXT)
             self.assertIn("1", self.run_foretime("data", "inspect", name).stdout)
             self.run_foretime("data", "convert", name, "o.npz", "--force")
-            done = self.run_foretime("data", "pack-records", "-o", "o.foretime", name, "--dags", SOURCE / "samples/ansor/dags.jsonl.gz", code=3)
+            done = self.run_foretime(
+                "data",
+                "pack-records",
+                "-o",
+                "o.foretime",
+                name,
+                "--dags",
+                SOURCE / "samples/ansor/dags.jsonl.gz",
+                code=3,
+            )
             self.assertRegex(done.stderr, f"{name}: found HLO text, expected tuning records")
         self.write("cut.txt", self.HLO_TEXT[:60])
         self.assertRegex(self.run_foretime("data", "inspect", "cut.txt", code=3).stderr, "cut.txt: line 4: found ")
@@ -160,12 +232,17 @@ class OtherFilesTest(ProgramTest):
         self.write("t.csv", "a,runtime\n1,2\n")
         self.write("dags.txt", "A = PLACEHOLDER [4, 4]\n")
         for command, what, way in (
-                (("data", "inspect", "t.csv"), "a table", "foretime data pack-table packs it"),
-                (("data", "inspect", samples / "ansor/dags.jsonl.gz"), "a table of compute DAGs", "--dags"),
-                (("data", "inspect", "dags.txt"), "compute DAGs as TVM prints them", "export_dags.py"),
-                (("data", "pack-tir", "-o", "o.foretime", samples / "ansor/records.jsonl.gz"), "tuning records", "pack-records"),
-                (("data", "pack-table", "-o", "o.foretime", SAMPLES / "C1.npz"), "a .npz archive", "takes? it as it is"),
-                (("rank", SAMPLES / "C1.npz", "t.csv"), "a .npz archive", "")):
+            (("data", "inspect", "t.csv"), "a table", "foretime data pack-table packs it"),
+            (("data", "inspect", samples / "ansor/dags.jsonl.gz"), "a table of compute DAGs", "--dags"),
+            (("data", "inspect", "dags.txt"), "compute DAGs as TVM prints them", "export_dags.py"),
+            (
+                ("data", "pack-tir", "-o", "o.foretime", samples / "ansor/records.jsonl.gz"),
+                "tuning records",
+                "pack-records",
+            ),
+            (("data", "pack-table", "-o", "o.foretime", SAMPLES / "C1.npz"), "a .npz archive", "takes? it as it is"),
+            (("rank", SAMPLES / "C1.npz", "t.csv"), "a .npz archive", ""),
+        ):
             with self.subTest(command):
                 self.assertRegex(self.run_foretime(*command, code=3).stderr, f"found {what}, expected .*{way}")
 
@@ -174,7 +251,17 @@ class OtherFilesTest(ProgramTest):
             lines = b"".join(next(file) for _ in range(3))
         path = self.write("marked.json", b"\xef\xbb\xbf" + lines)
         self.assertIn("3 tuning records", self.run_foretime("data", "inspect", path).stdout)
-        done = self.run_foretime("data", "pack-records", "-o", "o.foretime", path, "--dags", SOURCE / "samples/ansor/dags.jsonl.gz", "--least", "1")
+        done = self.run_foretime(
+            "data",
+            "pack-records",
+            "-o",
+            "o.foretime",
+            path,
+            "--dags",
+            SOURCE / "samples/ansor/dags.jsonl.gz",
+            "--least",
+            "1",
+        )
         self.assertIn("3 programs", done.stdout)
         self.assertNotIn("no records", done.stdout)
         self.write("wide.json", lines.decode().encode("utf-16"))
@@ -183,31 +270,50 @@ class OtherFilesTest(ProgramTest):
     def test_a_file_without_any_record_is_an_error(self):
         path = self.write("no.json", '{"i": 1}\n# the end\n')
         done = self.run_foretime("data", "inspect", path, code=3)
-        self.assertIn("no.json: no tuning record in 2 lines, the first of which is none: line 1: i: expected a list", done.stderr)
+        self.assertIn(
+            "no.json: no tuning record in 2 lines, the first of which is none: line 1: i: expected a list", done.stderr
+        )
 
     def test_models_and_settings(self):
         bundle = SOURCE / "pretrained/x86-cpu.foretime"
-        self.assertIn("found a bundle, expected a checkpoint or a run directory: name the run", self.run_foretime("evaluate", bundle, code=3).stderr)
+        self.assertIn(
+            "found a bundle, expected a checkpoint or a run directory: name the run",
+            self.run_foretime("evaluate", bundle, code=3).stderr,
+        )
         (self.folder / "run").mkdir()
         self.write("run/config.yaml", "{}")
         for command in (("bundle", "show", "./run"), ("serve", "./run", "--port", "0")):
-            self.assertRegex(self.run_foretime(*command, code=3).stderr, "./run: found a run directory, expected a bundle.*foretime export")
+            self.assertRegex(
+                self.run_foretime(*command, code=3).stderr,
+                "./run: found a run directory, expected a bundle.*foretime export",
+            )
         cut = self.write("cut.foretime", bundle.read_bytes()[:-1000])
         self.assertIn("truncated: ", self.run_foretime("bundle", "show", cut, code=3).stderr)
-        for path, what in ((SAMPLES / "C1.npz", "a zip archive"), (self.write("cut.foretime", bundle.read_bytes()[:-2000000]), "binary data"),
-                           (SOURCE / "samples/ansor/records.jsonl.gz", "gzip data")):
-            self.assertIn(f"{path.name}: found {what}, expected a YAML file", self.run_foretime("train", path, code=2).stderr)
+        for path, what in (
+            (SAMPLES / "C1.npz", "a zip archive"),
+            (self.write("cut.foretime", bundle.read_bytes()[:-2000000]), "binary data"),
+            (SOURCE / "samples/ansor/records.jsonl.gz", "gzip data"),
+        ):
+            self.assertIn(
+                f"{path.name}: found {what}, expected a YAML file", self.run_foretime("train", path, code=2).stderr
+            )
         self.write("tab.yaml", "data:\n\tformat: tile\n")
-        self.assertIn("tab.yaml:2: found text that is no YAML: illegal map value (the line begins with a tab, expected blanks)",
-                      self.run_foretime("train", "tab.yaml", code=2).stderr)
+        self.assertIn(
+            "tab.yaml:2: found text that is no YAML: illegal map value (the line begins with a tab, expected blanks)",
+            self.run_foretime("train", "tab.yaml", code=2).stderr,
+        )
 
 
 class ChangingFileTest(ProgramTest):
     def test_a_packed_file_that_is_cut_while_it_is_mapped(self):
-        self.run_foretime("data", "pack", "-o", "all.foretime", SAMPLES / "C1.npz", SAMPLES / "C12.npz", "--format", "programs")
+        self.run_foretime(
+            "data", "pack", "-o", "all.foretime", SAMPLES / "C1.npz", SAMPLES / "C12.npz", "--format", "programs"
+        )
         training = self.start_training(data__train=self.folder / "all.foretime", data__test="[]", trainer__steps=100000)
         try:
-            self.assertTrue(wait_until(lambda: (self.folder / "run/metrics.jsonl").exists() or training.poll() is not None))
+            self.assertTrue(
+                wait_until(lambda: (self.folder / "run/metrics.jsonl").exists() or training.poll() is not None)
+            )
             os.truncate(self.folder / "all.foretime", 4096)
             _, error = training.communicate(timeout=LIMIT)
         finally:
@@ -226,10 +332,12 @@ class BadSettingsTest(ProgramTest):
     def test_settings_that_are_refused(self):
         (self.folder / "empty").mkdir()
         for expected, code, changes in (
-                ("optimizer.learning_rate", 2, {"optimizer__learning_rate": -1}),
-                ("empty", 3, {"data__root": self.folder, "data__train": "empty"}),
-                ("data.train", 3, {"data__train": "[]"}), ("nothing.npz", 3, {"data__train": "nothing.npz"}),
-                ("configurable", 2, {"model__readout": "[configurable_mean]"})):  # which the data lack
+            ("optimizer.learning_rate", 2, {"optimizer__learning_rate": -1}),
+            ("empty", 3, {"data__root": self.folder, "data__train": "empty"}),
+            ("data.train", 3, {"data__train": "[]"}),
+            ("nothing.npz", 3, {"data__train": "nothing.npz"}),
+            ("configurable", 2, {"model__readout": "[configurable_mean]"}),
+        ):  # which the data lack
             with self.subTest(expected):
                 self.assertIn(expected, self.train(code=code, **changes).stderr)
         self.assertIn("nowhere.yaml", self.run_foretime("train", "nowhere.yaml", code=2).stderr)
@@ -244,7 +352,10 @@ class BadSettingsTest(ProgramTest):
         done = self.run_foretime("doctor")
         if "none that LibTorch can use" not in done.stdout:
             self.skipTest("this machine has a GPU")
-        self.assertRegex(done.stdout, "GPU +none that LibTorch can use, which was built with(out)? CUDA\n +-> training runs on the CPU")
+        self.assertRegex(
+            done.stdout,
+            "GPU +none that LibTorch can use, which was built with(out)? CUDA\n +-> training runs on the CPU",
+        )
         self.train(code=4, trainer__device="cuda")
         # Without NCCL's header at build time the message says so; with it, that there is no GPU.
         self.assertRegex(self.train(code=4, trainer__device="auto", comm__backend="nccl").stderr, "no GPU|no NCCL")
@@ -264,7 +375,9 @@ class BadCheckpointTest(ProgramTest):
 
     def test_checkpoint_of_another_model(self):
         self.train()
-        done = self.train(code=3, run__directory=self.folder / "other", model__hidden=24, checkpoint__resume=self.folder / "run")
+        done = self.train(
+            code=3, run__directory=self.folder / "other", model__hidden=24, checkpoint__resume=self.folder / "run"
+        )
         self.assertIn("another model", done.stderr)
 
     def test_run_directory_of_another_configuration(self):

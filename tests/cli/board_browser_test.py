@@ -51,17 +51,27 @@ class BoardBrowserTest(ProgramTest):
         self.one, self.all, self.until = self.browser.one, self.browser.all, self.browser.until
 
     def start_board(self, *arguments):
-        process = subprocess.Popen([FORETIME, "board", "--port", "0", *map(str, arguments)], env=environment(), cwd=self.folder,
-                                   stdout=subprocess.PIPE, text=True)
+        process = subprocess.Popen(
+            [FORETIME, "board", "--port", "0", *map(str, arguments)],
+            env=environment(),
+            cwd=self.folder,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
         self.addCleanup(process.communicate)
         self.addCleanup(process.send_signal, signal.SIGTERM)
-        self.base, self.token = re.search(r"(http://127\.0\.0\.1:\d+)/#token=([0-9a-f]{64}) ", process.stdout.readline()).groups()
+        self.base, self.token = re.search(
+            r"(http://127\.0\.0\.1:\d+)/#token=([0-9a-f]{64}) ", process.stdout.readline()
+        ).groups()
         self.browser.open(f"{self.base}/#token={self.token}")
-        self.assertTrue(self.until(lambda: self.browser.run("return location.hash") == ""), "the token leaves the address")
+        self.assertTrue(
+            self.until(lambda: self.browser.run("return location.hash") == ""), "the token leaves the address"
+        )
 
     def redis(self):
         """A client of the queue's own Redis, which lives as long as a board or an agent uses it."""
         import redis
+
         client = redis.Redis(unix_socket_path=str(self.folder / "runs/.redis/redis.sock"), decode_responses=True)
 
         def answers():
@@ -69,11 +79,17 @@ class BoardBrowserTest(ProgramTest):
                 return client.ping()
             except redis.ConnectionError:
                 return False
+
         self.assertTrue(wait_until(answers))
         return client
 
     def submit(self, name, trials, steps):
-        self.write("base.yaml", BASE.replace("SAMPLES", str(SAMPLES)).replace("steps: 6, eval_every: 3", f"steps: {steps}, eval_every: 2, log_every: 2"))
+        self.write(
+            "base.yaml",
+            BASE.replace("SAMPLES", str(SAMPLES)).replace(
+                "steps: 6, eval_every: 3", f"steps: {steps}, eval_every: 2, log_every: 2"
+            ),
+        )
         self.write("sweep.yaml", SWEEP.replace("NAME", json.dumps(name)).replace("TRIALS", str(trials)))
         return self.json_of("submit", "sweep.yaml", "--json")["sweep"]
 
@@ -84,11 +100,21 @@ class BoardBrowserTest(ProgramTest):
 
     def click(self, selector):
         """Where elements are replaced while one looks."""
-        self.assertTrue(self.until(lambda: self.browser.run("const found = document.querySelector(arguments[0]); if (found) found.click(); return !!found", selector)), selector)
+        self.assertTrue(
+            self.until(
+                lambda: self.browser.run(
+                    "const found = document.querySelector(arguments[0]); if (found) found.click(); return !!found",
+                    selector,
+                )
+            ),
+            selector,
+        )
 
     def value(self, selector):
         """The whole number behind one that is shown."""
-        return self.browser.run("const found = document.querySelector(arguments[0]); return found && found.dataset.value", selector)
+        return self.browser.run(
+            "const found = document.querySelector(arguments[0]); return found && found.dataset.value", selector
+        )
 
     def saved(self, suffix):
         """The text of the file that the page saved last."""
@@ -113,7 +139,11 @@ class BoardBrowserTest(ProgramTest):
         running = self.submit("running", 3, 100000)
         # Somebody's hand on the keys; the job waits until the end of this test.
         last = max(self.json_of("status", running, "--json")["jobs"], key=lambda job: job["trial"])
-        queue.hset(f"{{foretime}}:job:{last['id']}", "parameters", json.dumps({**last["parameters"], "model.norm": HOSTILE, HOSTILE: "1"}))
+        queue.hset(
+            f"{{foretime}}:job:{last['id']}",
+            "parameters",
+            json.dumps({**last["parameters"], "model.norm": HOSTILE, HOSTILE: "1"}),
+        )
         agent = self.start("agent", "--data-root", SAMPLES, "--cpus", 1)
         self.addCleanup(agent.communicate)
         self.addCleanup(agent.terminate)
@@ -130,8 +160,13 @@ class BoardBrowserTest(ProgramTest):
                 self.assertTrue(self.until(lambda: self.all("table")), path)
                 self.assertLessEqual(self.browser.overflow(), 0, f"{path} at {width}")
                 # Links and the button are on one line, whatever is said of the connection.
-                self.assertTrue(self.browser.run("""const [nav, theme] = ['nav', '#theme'].map((name) => document.querySelector(name).getBoundingClientRect());
-                    return nav.height < 40 && theme.top < nav.bottom && nav.top < theme.bottom && theme.right <= innerWidth"""), f"{path} at {width}")
+                self.assertTrue(
+                    self.browser.run(
+                        """const [nav, theme] = ['nav', '#theme'].map((name) => document.querySelector(name).getBoundingClientRect());
+                    return nav.height < 40 && theme.top < nav.bottom && nav.top < theme.bottom && theme.right <= innerWidth"""
+                    ),
+                    f"{path} at {width}",
+                )
                 if width == 1280:
                     self.check_readable(path)
         self.browser.resize(1280, 900)
@@ -148,7 +183,13 @@ class BoardBrowserTest(ProgramTest):
         nameless, focusable = self.browser.nameless()
         self.assertGreater(focusable, 6)
         self.assertEqual(nameless, [], path)
-        self.assertEqual(self.browser.run("return [document.querySelectorAll('h1').length, document.querySelectorAll('th:not([scope])').length]"), [1, 0], path)
+        self.assertEqual(
+            self.browser.run(
+                "return [document.querySelectorAll('h1').length, document.querySelectorAll('th:not([scope])').length]"
+            ),
+            [1, 0],
+            path,
+        )
 
     def check_why(self, bad):
         job = self.json_of("status", bad, "--json")
@@ -161,12 +202,21 @@ class BoardBrowserTest(ProgramTest):
         self.assertIn("missing.npz", self.one("pre.error").text)
 
     def check_agents(self):
-        self.assertTrue(wait_until(lambda: [job for job in self.json_of("status", "--json")["jobs"] if job["state"] == "active"]))
+        self.assertTrue(
+            wait_until(lambda: [job for job in self.json_of("status", "--json")["jobs"] if job["state"] == "active"])
+        )
         agents = {agent["name"]: agent for agent in self.json_of("queue", "--json")["agents"]}
         active = [job for job in self.json_of("status", "--json")["jobs"] if job["state"] == "active"]
         self.assertEqual(len(active), 1)
         self.open("/agents")
-        self.assertTrue(self.until(lambda: self.browser.run("return [...document.querySelectorAll('tr[data-agent]')].map((row) => row.dataset.agent)") == sorted(agents)))
+        self.assertTrue(
+            self.until(
+                lambda: self.browser.run(
+                    "return [...document.querySelectorAll('tr[data-agent]')].map((row) => row.dataset.agent)"
+                )
+                == sorted(agents)
+            )
+        )
         row = f"tr[data-agent='{active[0]['agent']}'] "
         self.assertTrue(self.until(lambda: self.value(row + "td:nth-child(3)") == "1 of 1"), self.browser.text())
         self.assertEqual(self.value(row + "td:nth-child(5)"), active[0]["id"])
@@ -201,7 +251,9 @@ class BoardBrowserTest(ProgramTest):
         self.click("thead th:nth-child(4) button")
         self.assertTrue(self.until(lambda: [float(value) for value in order()] == best_first[::-1]), order())
         # The address keeps the order and the filter.
-        self.browser.run("const field = document.querySelector('input[type=search]'); field.value = 'layer'; field.dispatchEvent(new Event('input'))")
+        self.browser.run(
+            "const field = document.querySelector('input[type=search]'); field.value = 'layer'; field.dispatchEvent(new Event('input'))"
+        )
         layers = sum(job["parameters"]["model.norm"] == "layer" for job in jobs.values())
         self.assertTrue(self.until(lambda: len(self.all("tr[data-id]")) == layers))
         address = self.browser.driver.current_url
@@ -215,16 +267,23 @@ class BoardBrowserTest(ProgramTest):
         # Parallel coordinates: whoever drags over the lower end of the objective's axis keeps the best trial.
         self.one(".parallel polyline")
         self.assertEqual(len(self.all(".parallel polyline")), 6)
-        self.browser.run("""const handle = document.querySelector('.parallel g ~ rect.handle:last-of-type');
+        self.browser.run(
+            """const handle = document.querySelector('.parallel g ~ rect.handle:last-of-type');
             const box = handle.getBoundingClientRect(), at = (y) => ({clientX: box.left + 5, clientY: y, pointerId: 1, bubbles: true});
             handle.setPointerCapture = () => {};
             handle.dispatchEvent(new PointerEvent('pointerdown', at(box.bottom)));
             handle.dispatchEvent(new PointerEvent('pointermove', at(box.bottom - 12)));
-            handle.dispatchEvent(new PointerEvent('pointerup', at(box.bottom - 12)));""")
+            handle.dispatchEvent(new PointerEvent('pointerup', at(box.bottom - 12)));"""
+        )
         best = min(jobs.values(), key=lambda job: job["objective"])
-        self.assertTrue(self.until(lambda: f"the best: trial {best['trial']} " in self.browser.text()), self.browser.text())
+        self.assertTrue(
+            self.until(lambda: f"the best: trial {best['trial']} " in self.browser.text()), self.browser.text()
+        )
         self.assertTrue(self.all(".parallel polyline.off"))
-        self.assertEqual((self.one(".tiles a").text, float(self.value(".tiles a"))), (f"{best['objective']:.4g}", best["best_objective"]))
+        self.assertEqual(
+            (self.one(".tiles a").text, float(self.value(".tiles a"))),
+            (f"{best['objective']:.4g}", best["best_objective"]),
+        )
         # The address keeps what was chosen.
         self.assertTrue(self.until(lambda: "brush=" in self.browser.driver.current_url))
         off = len(self.all(".parallel polyline.off"))
@@ -233,7 +292,10 @@ class BoardBrowserTest(ProgramTest):
         self.assertTrue(self.until(lambda: f"the best: trial {best['trial']} " in self.browser.text()))
         self.click("figure.wide:has(.parallel) .saves button:nth-child(1)")
         rows = self.rows_of(self.saved(".csv"))
-        self.assertEqual({row["trial"]: float(row["holdout/mae"]) for row in rows}, {str(job["trial"]): job["objective"] for job in jobs.values()})
+        self.assertEqual(
+            {row["trial"]: float(row["holdout/mae"]) for row in rows},
+            {str(job["trial"]): job["objective"] for job in jobs.values()},
+        )
         self.click("figure.wide:has(.parallel) .saves button:nth-child(2)")
         self.assertRegex(self.saved(".svg"), r"^<svg .*<polyline ")
         importance = [row.text for row in self.all(".bars .name")]
@@ -246,17 +308,26 @@ class BoardBrowserTest(ProgramTest):
         self.assertTrue(self.until(lambda: HOSTILE in self.one("pre[aria-label=log]").text))
         self.assertEqual(self.browser.run("return document.querySelector('main img, main script')"), None)
         self.assertEqual(float(self.value("[data-name='holdout/mae'] span")), job["objective"])
-        metrics = {row.find_element("css selector", "td").text: float(row.find_elements("css selector", "td")[1].get_attribute("data-value"))
-                   for row in self.one("[aria-label=metrics] tbody").find_elements("css selector", "tr")}
+        metrics = {
+            row.find_element("css selector", "td").text: float(
+                row.find_elements("css selector", "td")[1].get_attribute("data-value")
+            )
+            for row in self.one("[aria-label=metrics] tbody").find_elements("css selector", "tr")
+        }
         self.assertEqual(metrics, job["metrics"])
         self.assertEqual(len(self.all(".timeline rect.state")), job["attempt"])
         artifacts = self.json_of("status", job["id"], "--json")["artifacts"]
-        stored = self.browser.run("return [...document.querySelectorAll('[aria-label=artifacts] tbody tr')].map((row) => [row.cells[0].textContent, Number(row.cells[3].dataset.value)])")
+        stored = self.browser.run(
+            "return [...document.querySelectorAll('[aria-label=artifacts] tbody tr')].map((row) => [row.cells[0].textContent, Number(row.cells[3].dataset.value)])"
+        )
         self.assertEqual(dict(stored), {role: each["bytes"] for role, each in artifacts.items() if role != "trouble"})
         self.assertTrue(stored)
         self.assertIn("ended", self.one("[aria-label=attempts] tbody").text)
         self.click("figure[aria-label='holdout/mae'] .saves button:nth-child(1)")
-        self.assertEqual([int(row["step"]) for row in self.rows_of(self.saved(".csv"))], self.json_of("history", job["id"], "--json")["holdout/mae"]["steps"])
+        self.assertEqual(
+            [int(row["step"]) for row in self.rows_of(self.saved(".csv"))],
+            self.json_of("history", job["id"], "--json")["holdout/mae"]["steps"],
+        )
         self.assertEqual(self.browser.errors(), [])
 
     def check_report(self, sweep, jobs):
@@ -272,14 +343,22 @@ class BoardBrowserTest(ProgramTest):
 
     def check_live(self, sweep):
         """A report of the agent is on the page within two seconds."""
-        running = wait_until(lambda: [job for job in self.json_of("status", sweep, "--json")["jobs"] if job["state"] == "active" and job["step"] > 0])
+        running = wait_until(
+            lambda: [
+                job
+                for job in self.json_of("status", sweep, "--json")["jobs"]
+                if job["state"] == "active" and job["step"] > 0
+            ]
+        )
         self.open(f"/job/{running[0]['id']}")
         step = lambda: int(re.search(r"step (\d+) of", self.one("[data-name=progress]").text)[1])
         # When the page shows each step, and when Redis has had its report, by the same clock.
-        self.browser.run("""window.shown = {};
+        self.browser.run(
+            """window.shown = {};
             const note = () => { const step = document.querySelector('[data-name=progress]')?.textContent.match(/step (\\d+) of/)?.[1]; if (step) window.shown[step] ??= Date.now(); };
             note();
-            new MutationObserver(note).observe(document.getElementById('main'), {subtree: true, childList: true, characterData: true});""")
+            new MutationObserver(note).observe(document.getElementById('main'), {subtree: true, childList: true, characterData: true});"""
+        )
         queue = self.redis()
         reported, shown = {}, {}
 
@@ -287,24 +366,38 @@ class BoardBrowserTest(ProgramTest):
             step, when = queue.hmget(f"{{foretime}}:job:{running[0]['id']}", "step", "updated_ms")
             reported.setdefault(int(step), int(when))
             shown.update({int(step): when for step, when in self.browser.run("return window.shown").items()})
-            return [step for step in sorted(reported)[1:] if step <= max(shown, default=0)]  # the first came before anybody looked
+            return [
+                step for step in sorted(reported)[1:] if step <= max(shown, default=0)
+            ]  # the first came before anybody looked
+
         self.assertTrue(wait_until(lambda: len(shown_after_reports()) > 4, 0.02), (shown, reported))
-        late = sorted(min(when for step, when in shown.items() if step >= one) - reported[one] for one in shown_after_reports())
+        late = sorted(
+            min(when for step, when in shown.items() if step >= one) - reported[one] for one in shown_after_reports()
+        )
         self.assertLess(late[len(late) // 2], 20_000, "milliseconds; on an idle machine 2,000")
 
     def check_focus(self, sweep):
         """Who works with the keyboard stays where he is while what runs changes."""
         self.open(f"/sweep/{sweep}")
         self.assertTrue(self.until(lambda: self.browser.text().count(HOSTILE) >= 2), "as a value and as a name")
-        self.assertEqual(self.browser.run("return [document.querySelector('main img, main script'), document.title]"), [None, "running – Foretime"])
+        self.assertEqual(
+            self.browser.run("return [document.querySelector('main img, main script'), document.title]"),
+            [None, "running – Foretime"],
+        )
         self.one("th [data-key=objective]")
         self.browser.run("document.querySelector('th [data-key=objective]').focus()")
         self.browser.run("window.table = document.querySelector('table')")
-        self.assertTrue(self.until(lambda: self.browser.run("return !window.table.isConnected")), "the table was made anew")
-        self.assertTrue(self.until(lambda: self.browser.run("return document.activeElement.dataset.key") == "objective"))
+        self.assertTrue(
+            self.until(lambda: self.browser.run("return !window.table.isConnected")), "the table was made anew"
+        )
+        self.assertTrue(
+            self.until(lambda: self.browser.run("return document.activeElement.dataset.key") == "objective")
+        )
         self.browser.press("\ue007")  # Enter
         self.assertTrue(self.until(lambda: "sort=objective" in self.browser.driver.current_url))
-        self.assertTrue(self.until(lambda: self.browser.run("return document.activeElement.dataset.key") == "objective"))
+        self.assertTrue(
+            self.until(lambda: self.browser.run("return document.activeElement.dataset.key") == "objective")
+        )
         self.browser.press("/")
         self.assertTrue(self.until(lambda: self.browser.run("return document.activeElement.type") == "search"))
 
@@ -313,26 +406,47 @@ class BoardBrowserTest(ProgramTest):
         self.browser.resize(360, 640)
         self.open(f"/sweep/{sweep}")
         self.one("tr[data-id]")
-        self.assertTrue(self.until(lambda: self.browser.run("""const table = document.querySelector('.scroll[aria-label=trials]');
+        self.assertTrue(
+            self.until(
+                lambda: self.browser.run(
+                    """const table = document.querySelector('.scroll[aria-label=trials]');
             table.scrollLeft = 120;
             scrollTo(0, 90);
-            return table.scrollLeft === 120 && scrollY === 90""")))
+            return table.scrollLeft === 120 && scrollY === 90"""
+                )
+            )
+        )
         self.browser.run("window.table = document.querySelector('table')")
-        self.assertTrue(self.until(lambda: self.browser.run("return !window.table.isConnected")), "the table was made anew")
-        self.assertTrue(self.until(lambda: self.browser.run("return [document.querySelector('.scroll[aria-label=trials]').scrollLeft, scrollY]") == [120, 90]))
+        self.assertTrue(
+            self.until(lambda: self.browser.run("return !window.table.isConnected")), "the table was made anew"
+        )
+        self.assertTrue(
+            self.until(
+                lambda: self.browser.run(
+                    "return [document.querySelector('.scroll[aria-label=trials]').scrollLeft, scrollY]"
+                )
+                == [120, 90]
+            )
+        )
         # Parts in which nothing is selected go on changing.
-        selected = self.browser.run("""const cell = document.querySelector('tr[data-id] td:nth-child(3)');
+        selected = self.browser.run(
+            """const cell = document.querySelector('tr[data-id] td:nth-child(3)');
             window.table = document.querySelector('table');
             window.head = document.querySelector('h1');
             getSelection().selectAllChildren(cell);
-            return getSelection().toString()""")
+            return getSelection().toString()"""
+        )
         self.assertTrue(selected)
         for _ in range(2):
             self.assertTrue(self.until(lambda: self.browser.run("return !window.head.isConnected")), "news came")
             self.browser.run("window.head = document.querySelector('h1')")
-        self.assertEqual(self.browser.run("return [getSelection().toString(), window.table.isConnected]"), [selected, True])
+        self.assertEqual(
+            self.browser.run("return [getSelection().toString(), window.table.isConnected]"), [selected, True]
+        )
         self.browser.run("getSelection().removeAllRanges()")
-        self.assertTrue(self.until(lambda: self.browser.run("return !window.table.isConnected")), "the table goes on changing")
+        self.assertTrue(
+            self.until(lambda: self.browser.run("return !window.table.isConnected")), "the table goes on changing"
+        )
         # A log is read where one wants to, once it is not told to follow.
         # Nobody else writes to the log of a job that waits, and Redis keeps the last lines of a log only.
         waiting = [job for job in self.json_of("status", sweep, "--json")["jobs"] if job["state"] == "waiting"][0]
@@ -341,7 +455,12 @@ class BoardBrowserTest(ProgramTest):
         queue.rpush(log, *[f"line {i}" for i in range(150)])
         self.open(f"/job/{waiting['id']}")
         self.assertTrue(self.until(lambda: "line 149" in self.one("pre[aria-label=log]").text))
-        self.assertTrue(self.until(lambda: self.browser.run("return document.querySelector('pre[aria-label=log]').scrollTop > 200")), "it follows the end")
+        self.assertTrue(
+            self.until(
+                lambda: self.browser.run("return document.querySelector('pre[aria-label=log]').scrollTop > 200")
+            ),
+            "it follows the end",
+        )
         self.click("h2 input[type=checkbox]")
         self.browser.run("document.querySelector('pre[aria-label=log]').scrollTop = 50")
         queue.rpush(log, "the newest line")
@@ -399,7 +518,9 @@ class BoardBrowserTest(ProgramTest):
         self.assertNotIn("Cancel", self.browser.text())
         entries = self.browser.run("return performance.getEntriesByType('resource').map((entry) => entry.name)")
         self.assertTrue(any("/api/run?name=one" in entry for entry in entries))
-        self.assertFalse([entry for entry in entries if self.token in entry], "no address that is asked for holds the token")
+        self.assertFalse(
+            [entry for entry in entries if self.token in entry], "no address that is asked for holds the token"
+        )
         self.assertEqual(self.browser.run("return document.cookie"), "")
         self.click("a[download='config.yaml']")
         self.assertEqual(self.saved("config.yaml"), (self.folder / "runs/one/config.yaml").read_text())
@@ -415,7 +536,9 @@ class BoardBrowserTest(ProgramTest):
             self.assertTrue(self.until(lambda: "this is no token" in self.one("#notice").text))
             field.clear()
             field.send_keys(f"{self.base}/#token={self.token}\ue007")
-            self.assertTrue(self.until(lambda: self.all("[aria-label=rankings] tbody tr")), "the address that was asked for")
+            self.assertTrue(
+                self.until(lambda: self.all("[aria-label=rankings] tbody tr")), "the address that was asked for"
+            )
             self.assertEqual(self.browser.errors(), [])
 
     def test_a_report_of_many_trials_has_the_best(self):
@@ -428,17 +551,30 @@ class BoardBrowserTest(ProgramTest):
         # As agents leave them; every 40th trial failed.
         objectives = {trial: (trial * 37 % count + 1) / 1000 for trial in jobs if trial % 40 != 3}
         for trial, job in jobs.items():
-            ended = {"state": "succeeded", "objective": repr(objectives[trial]), "results": 1} if trial in objectives else {"state": "failed", "error": "it failed"}
-            queue.hset(f"{{foretime}}:job:{job}", mapping={**ended, "attempt": 1, "finished_ms": int(1000 * time.time())})
+            ended = (
+                {"state": "succeeded", "objective": repr(objectives[trial]), "results": 1}
+                if trial in objectives
+                else {"state": "failed", "error": "it failed"}
+            )
+            queue.hset(
+                f"{{foretime}}:job:{job}", mapping={**ended, "attempt": 1, "finished_ms": int(1000 * time.time())}
+            )
             queue.zadd(f"{{foretime}}:state:{ended['state']}", {job: 0})
             queue.zrem("{foretime}:state:waiting", job)
         kept = set(sorted(objectives, key=objectives.get)[:most])
         self.run_foretime("report", sweep, "-o", "many.html")
         self.browser.open((self.folder / "many.html").as_uri())
-        shown = lambda: [int(trial) for trial in self.browser.run("return [...document.querySelectorAll('tr[data-id] td:first-child')].map((cell) => cell.dataset.value)")]
+        shown = lambda: [
+            int(trial)
+            for trial in self.browser.run(
+                "return [...document.querySelectorAll('tr[data-id] td:first-child')].map((cell) => cell.dataset.value)"
+            )
+        ]
         self.assertTrue(self.until(lambda: shown() == sorted(kept)[:50]), self.browser.errors())
         pager = lambda: self.one(".tools:last-of-type").text
-        self.assertIn(f"1 to 50 of {most}; {count - most} with worse objectives, or none, are not in this report", pager())
+        self.assertIn(
+            f"1 to 50 of {most}; {count - most} with worse objectives, or none, are not in this report", pager()
+        )
         self.click("[data-key=objective]")
         self.assertTrue(self.until(lambda: shown() == sorted(kept, key=objectives.get)[:50]))
         for _ in range(most // 50 - 1):
@@ -447,28 +583,48 @@ class BoardBrowserTest(ProgramTest):
         self.assertFalse(self.one(".tools:last-of-type button:last-child").is_enabled())
         self.click("h2 + .tools > button")
         rows = self.rows_of(self.saved(".csv"))
-        self.assertEqual({int(row["trial"]): float(row["holdout/mae"]) for row in rows}, {trial: objectives[trial] for trial in kept})
+        self.assertEqual(
+            {int(row["trial"]): float(row["holdout/mae"]) for row in rows}, {trial: objectives[trial] for trial in kept}
+        )
         self.assertEqual(len(rows), most)
         self.assertEqual(len(self.all(".parallel polyline")), len(objectives), "figures show all trials")
         self.assertEqual(self.browser.errors(), [])
 
     def test_runs_side_by_side(self):
-        for name, rate in (("fast", 0.01), ("slow & \"odd\"", 0.001)):
-            self.train(run__directory=self.folder / "experiment" / name, optimizer__learning_rate=rate, trainer__log_every=2, trainer__steps=6, trainer__eval_every=2)
-        self.run_foretime(*self.training(run__directory=self.folder / "experiment/profiled", trainer__steps=4, trainer__log_every=2), "--profile")
+        for name, rate in (("fast", 0.01), ('slow & "odd"', 0.001)):
+            self.train(
+                run__directory=self.folder / "experiment" / name,
+                optimizer__learning_rate=rate,
+                trainer__log_every=2,
+                trainer__steps=6,
+                trainer__eval_every=2,
+            )
+        self.run_foretime(
+            *self.training(run__directory=self.folder / "experiment/profiled", trainer__steps=4, trainer__log_every=2),
+            "--profile",
+        )
         self.start_board("experiment")
         self.check_profile("/runs?run=profiled")
         self.open("/")
         self.assertTrue(self.until(lambda: len(self.all("tbody tr")) == 3))
-        self.browser.run("const field = document.querySelector('input[type=search]'); field.value = 'profiled'; field.dispatchEvent(new Event('input'))")
+        self.browser.run(
+            "const field = document.querySelector('input[type=search]'); field.value = 'profiled'; field.dispatchEvent(new Event('input'))"
+        )
         self.assertTrue(self.until(lambda: len([row for row in self.all("tbody tr") if row.is_displayed()]) == 1))
         shutil.rmtree(self.folder / "experiment/profiled")
         self.open("/")
-        self.assertTrue(self.until(lambda: len(self.all("tbody tr")) == 2 or self.browser.driver.refresh()), "answers are a second old at most")
+        self.assertTrue(
+            self.until(lambda: len(self.all("tbody tr")) == 2 or self.browser.driver.refresh()),
+            "answers are a second old at most",
+        )
         self.assertEqual(self.browser.run("return location.pathname"), "/runs", "there is no queue")
         for i in (1, 2):
             self.click(f"tbody tr:nth-child({i}) input")
-            self.assertTrue(self.until(lambda: len(self.all("[aria-label=rankings] tbody tr")) % i == 0 and self.all(".scatter circle")))
+            self.assertTrue(
+                self.until(
+                    lambda: len(self.all("[aria-label=rankings] tbody tr")) % i == 0 and self.all(".scatter circle")
+                )
+            )
         self.assertTrue(self.until(lambda: self.all("[aria-label=settings]")))
         settings = self.one("[aria-label=settings]").text
         self.assertIn("optimizer.learning_rate", settings)
@@ -476,19 +632,28 @@ class BoardBrowserTest(ProgramTest):
         rows = {(row["set"], row["group"]) for row in self.rows("experiment/fast/rankings.csv")}
         self.assertEqual(len(self.all("[aria-label=rankings] tbody tr")), 2 * len(rows))
         comparison = (self.folder / "experiment/fast/comparison.txt").read_text()
-        shown = self.browser.run("""return [...document.querySelectorAll('[aria-label=rankings] tbody tr')].filter((row) => row.children[1].textContent === 'fast')
-            .map((row) => [row.children[0].textContent, Number(row.children[4].dataset.value)])""")
+        shown = self.browser.run(
+            """return [...document.querySelectorAll('[aria-label=rankings] tbody tr')].filter((row) => row.children[1].textContent === 'fast')
+            .map((row) => [row.children[0].textContent, Number(row.children[4].dataset.value)])"""
+        )
         for name, tau in shown:
             set_, group = name.split(": ")
             self.assertRegex(comparison, rf"(?m)^ *{re.escape(group)} +{set_} .*{tau:.3f}")
         self.open(self.browser.driver.current_url.removeprefix(self.base))
-        self.assertTrue(self.until(lambda: len(self.all("[aria-label=rankings] tbody tr")) == 2 * len(rows)), "the address is the comparison")
+        self.assertTrue(
+            self.until(lambda: len(self.all("[aria-label=rankings] tbody tr")) == 2 * len(rows)),
+            "the address is the comparison",
+        )
         self.run_foretime("report", "experiment", "-o", "experiment.html")
         self.browser.open((self.folder / "experiment.html").as_uri())
-        self.assertTrue(self.until(lambda: len(self.all("[aria-label=rankings] tbody tr")) == 2 * len(rows) and self.all("figure canvas")), self.browser.errors())
+        self.assertTrue(
+            self.until(
+                lambda: len(self.all("[aria-label=rankings] tbody tr")) == 2 * len(rows) and self.all("figure canvas")
+            ),
+            self.browser.errors(),
+        )
         self.assertEqual(self.browser.errors(), [])
         self.run_foretime("report", "nothing-of-this-name", code=4)
-
 
     def test_an_experiment(self):
         self.write("base.yaml", BASE.replace("SAMPLES", str(SAMPLES)))
@@ -500,11 +665,19 @@ class BoardBrowserTest(ProgramTest):
         self.one("a[href^='/experiment']").click()
         self.assertTrue(self.until(lambda: self.all("[aria-label=trials] tbody tr")))
         self.assertEqual(self.one("h1").text, "Small <b>and</b> quick")
-        found = self.browser.run("""const heads = [...document.querySelectorAll('[aria-label=trials] th button')].map((each) => each.dataset.key);
-            return [...document.querySelectorAll('[aria-label=trials] tbody tr')].map((row) => Object.fromEntries([...row.cells].map((cell, i) => [heads[i], cell.dataset.value ?? cell.textContent])))""")
-        shown = {(row["entry"], row["fraction"], row["seed"], metric): float(value) for row in found for metric, value in row.items()
-                 if metric not in ("entry", "fraction", "seed") and value}
-        self.assertEqual(shown, {(row["entry"], row["fraction"], row["seed"], row["metric"]): float(row["value"]) for row in rows})
+        found = self.browser.run(
+            """const heads = [...document.querySelectorAll('[aria-label=trials] th button')].map((each) => each.dataset.key);
+            return [...document.querySelectorAll('[aria-label=trials] tbody tr')].map((row) => Object.fromEntries([...row.cells].map((cell, i) => [heads[i], cell.dataset.value ?? cell.textContent])))"""
+        )
+        shown = {
+            (row["entry"], row["fraction"], row["seed"], metric): float(value)
+            for row in found
+            for metric, value in row.items()
+            if metric not in ("entry", "fraction", "seed") and value
+        }
+        self.assertEqual(
+            shown, {(row["entry"], row["fraction"], row["seed"], row["metric"]): float(row["value"]) for row in rows}
+        )
         summary = (self.folder / "all/small/summary.md").read_text()
         self.assertIn(self.one(".scroll tbody tr td").text, summary)
         self.assertTrue(self.until(lambda: self.all("figure[aria-label='mae (ms)'] canvas")))
@@ -513,11 +686,23 @@ class BoardBrowserTest(ProgramTest):
         self.click("[aria-label=trials] [data-key=mae]")
         self.assertIn("sort=mae", self.browser.driver.current_url)
         self.click("main a[href^='/runs']")
-        self.assertTrue(self.until(lambda: {row.text for row in self.all("[aria-label=rankings] tbody td:nth-child(2)")} == {"small/trials/gcn/fraction-1/seed-1", "small/trials/mean/fraction-1/seed-1"}),
-                        self.browser.text())
+        self.assertTrue(
+            self.until(
+                lambda: {row.text for row in self.all("[aria-label=rankings] tbody td:nth-child(2)")}
+                == {"small/trials/gcn/fraction-1/seed-1", "small/trials/mean/fraction-1/seed-1"}
+            ),
+            self.browser.text(),
+        )
         self.run_foretime("report", "all/small", "-o", "small.html")
         self.browser.open((self.folder / "small.html").as_uri())
-        self.assertTrue(self.until(lambda: self.all("[aria-label=trials] tbody tr") and self.all("[aria-label=rankings] tbody tr") and self.all(".scatter circle")), self.browser.errors())
+        self.assertTrue(
+            self.until(
+                lambda: self.all("[aria-label=trials] tbody tr")
+                and self.all("[aria-label=rankings] tbody tr")
+                and self.all(".scatter circle")
+            ),
+            self.browser.errors(),
+        )
         self.assertEqual(self.browser.errors(), [])
 
     def check_profile(self, path):
@@ -527,20 +712,28 @@ class BoardBrowserTest(ProgramTest):
         whole = max(event["ts"] + event["dur"] for event in spans) - first
         self.open(path)
         self.one(".trace rect")
-        titles = lambda: self.browser.run("return [...document.querySelectorAll('.trace g title')].map((title) => title.textContent)")
+        titles = lambda: self.browser.run(
+            "return [...document.querySelectorAll('.trace g title')].map((title) => title.textContent)"
+        )
         longest = max(spans, key=lambda event: event["dur"])
         self.assertTrue([title for title in titles() if title.startswith(longest["name"])])
-        self.assertIn(longest["name"], self.one("pre[aria-label='Where the time went of profiled']").get_attribute("textContent"))
+        self.assertIn(
+            longest["name"], self.one("pre[aria-label='Where the time went of profiled']").get_attribute("textContent")
+        )
         # By dragging over the last quarter.
-        self.browser.run("""const picture = document.querySelector('.trace'), box = picture.getBoundingClientRect(), at = (share) => ({clientX: box.left + box.width * share, clientY: box.top + 5, pointerId: 1, bubbles: true});
+        self.browser.run(
+            """const picture = document.querySelector('.trace'), box = picture.getBoundingClientRect(), at = (share) => ({clientX: box.left + box.width * share, clientY: box.top + 5, pointerId: 1, bubbles: true});
             picture.setPointerCapture = () => {};
-            for (const [kind, share] of [['down', 0.75], ['move', 0.9], ['up', 1]]) picture.dispatchEvent(new PointerEvent('pointer' + kind, at(share)));""")
+            for (const [kind, share] of [['down', 0.75], ['move', 0.9], ['up', 1]]) picture.dispatchEvent(new PointerEvent('pointer' + kind, at(share)));"""
+        )
         self.assertTrue(self.until(lambda: "span=" in self.browser.driver.current_url))
         low = int(re.search(r"span=(\d+)-", self.browser.driver.current_url)[1])
         self.assertTrue(0.6 * whole < low < 0.8 * whole, (low, whole))
         self.click("figure[aria-label='Profile of profiled'] .saves button:nth-child(1)")
         rows = self.rows_of(self.saved(".csv"))
-        late = [event for event in spans if event["ts"] - first + event["dur"] >= low and event["dur"] * 2000 >= whole - low]
+        late = [
+            event for event in spans if event["ts"] - first + event["dur"] >= low and event["dur"] * 2000 >= whole - low
+        ]
         self.assertEqual(len(rows), len(late))
         self.assertEqual({row["span"] for row in rows}, {event["name"] for event in late})
         self.one(".trace").send_keys("\ue00c")  # Escape: all of it

@@ -16,7 +16,7 @@ import urllib.parse
 from queue_case import BASE
 from program import FORETIME, LIMIT, SAMPLES, SOURCE, ProgramTest, environment, wait_until
 
-HOSTILE = "<img src=x onerror=alert(1)> & \"quotes\""
+HOSTILE = '<img src=x onerror=alert(1)> & "quotes"'
 SWEEP = """
 name: NAME
 settings: base.yaml
@@ -43,16 +43,31 @@ class WithoutBoardTest(ProgramTest):
     def test_a_build_without_the_libraries_says_how_to_get_them(self):
         shutil.copy(FORETIME, self.folder / "foretime")  # as it is built there: alone
         for arguments in (["board"], ["report", "runs"]):
-            done = subprocess.run([self.folder / "foretime", *arguments], env=environment(), cwd=self.folder, capture_output=True, text=True)
+            done = subprocess.run(
+                [self.folder / "foretime", *arguments],
+                env=environment(),
+                cwd=self.folder,
+                capture_output=True,
+                text=True,
+            )
             self.assertEqual(done.returncode, 2, done.stderr)
             self.assertIn("tools/install-deps.sh --board", done.stderr)
 
 
-@unittest.skipUnless((pathlib.Path(FORETIME).parent / "core/foretime-board").exists(), "this build has no board: tools/install-deps.sh --board")
+@unittest.skipUnless(
+    (pathlib.Path(FORETIME).parent / "core/foretime-board").exists(),
+    "this build has no board: tools/install-deps.sh --board",
+)
 class BoardTest(ProgramTest):
     def start_board(self, *arguments, **variables):
-        process = subprocess.Popen([FORETIME, "board", "--port", "0", *map(str, arguments)], env={**environment(), **variables}, cwd=self.folder,
-                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        process = subprocess.Popen(
+            [FORETIME, "board", "--port", "0", *map(str, arguments)],
+            env={**environment(), **variables},
+            cwd=self.folder,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
         self.addCleanup(process.communicate)
         self.addCleanup(process.kill)
         line = process.stdout.readline()
@@ -65,7 +80,9 @@ class BoardTest(ProgramTest):
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=LIMIT)
         self.addCleanup(connection.close)
         target = path + ("?" + urllib.parse.urlencode(query) if query else "")
-        connection.request(method, target, headers={"Authorization": "Bearer " + self.token} if headers is None else headers)
+        connection.request(
+            method, target, headers={"Authorization": "Bearer " + self.token} if headers is None else headers
+        )
         answer = connection.getresponse()
         return answer, answer.read()
 
@@ -75,7 +92,9 @@ class BoardTest(ProgramTest):
         return json.loads(body)
 
     def submit_sweep(self, steps=6):
-        self.write("base.yaml", BASE.replace("SAMPLES", str(SAMPLES)).replace("steps: 6", f"steps: {steps}, log_every: 2"))
+        self.write(
+            "base.yaml", BASE.replace("SAMPLES", str(SAMPLES)).replace("steps: 6", f"steps: {steps}, log_every: 2")
+        )
         self.write("sweep.yaml", SWEEP.replace("NAME", json.dumps(HOSTILE)))
         return self.json_of("submit", "sweep.yaml", "--json")["sweep"]
 
@@ -98,23 +117,46 @@ class BoardTest(ProgramTest):
             for kept, whole in zip(curve["values"], history["holdout/mae"]["values"]):
                 self.assertAlmostEqual(kept / whole, 1, delta=1 / 512)
             full = self.json_of("status", job["id"], "--json")
-            self.assertEqual({key: value for key, value in self.api("/api/job", id=job["id"]).items() if not key.startswith("history") and key != "events"}, full)
-        values = [by_id[job["id"]]["objective"] for job in self.api("/api/sweep", id=sweep, sort="objective", descending="1")["trials"]]
+            self.assertEqual(
+                {
+                    key: value
+                    for key, value in self.api("/api/job", id=job["id"]).items()
+                    if not key.startswith("history") and key != "events"
+                },
+                full,
+            )
+        values = [
+            by_id[job["id"]]["objective"]
+            for job in self.api("/api/sweep", id=sweep, sort="objective", descending="1")["trials"]
+        ]
         self.assertEqual(values, sorted(values, reverse=True))
-        rates = [job["parameters"]["optimizer.learning_rate"] for job in self.api("/api/sweep", id=sweep, sort="optimizer.learning_rate")["trials"]]
+        rates = [
+            job["parameters"]["optimizer.learning_rate"]
+            for job in self.api("/api/sweep", id=sweep, sort="optimizer.learning_rate")["trials"]
+        ]
         self.assertEqual(rates, ["0.001", "0.001", "0.01", "0.01"])
         answer, text = self.ask("/api/trials.csv", id=sweep, sort="objective", limit=1)
         self.assertEqual((answer.status, answer.getheader("Content-Type")), (200, "text/csv; charset=utf-8"))
         rows = self.rows_of(text.decode())
-        self.assertEqual([(row["id"], float(row["holdout/mae"]), row["model.hidden"]) for row in rows],
-                         [(job["id"], job["objective"], job["parameters"]["model.hidden"]) for job in sorted(status["jobs"], key=lambda job: job["objective"])])
+        self.assertEqual(
+            [(row["id"], float(row["holdout/mae"]), row["model.hidden"]) for row in rows],
+            [
+                (job["id"], job["objective"], job["parameters"]["model.hidden"])
+                for job in sorted(status["jobs"], key=lambda job: job["objective"])
+            ],
+        )
         page = self.api("/api/sweep", id=sweep, **{"from": 1, "limit": 2})
         self.assertEqual(([job["trial"] for job in page["trials"]], page["total"]), ([1, 2], 4))
         self.assertEqual(self.api("/api/sweep", id=sweep, search="12")["total"] >= 2, True)
         self.assertEqual(self.api("/api/sweep", id=sweep, state="dead")["total"], 0)
         overview = self.api("/api/overview", id=sweep)
-        self.assertEqual({point["id"]: point["objective"] for point in overview["points"]}, {job["id"]: job["objective"] for job in status["jobs"]})
-        self.assertEqual({each["parameter"] for each in overview["importance"]}, {"model.hidden", "optimizer.learning_rate"})
+        self.assertEqual(
+            {point["id"]: point["objective"] for point in overview["points"]},
+            {job["id"]: job["objective"] for job in status["jobs"]},
+        )
+        self.assertEqual(
+            {each["parameter"] for each in overview["importance"]}, {"model.hidden", "optimizer.learning_rate"}
+        )
         for each in overview["importance"]:
             points = [(point["parameters"][each["parameter"]], point["objective"]) for point in overview["points"]]
             self.assertAlmostEqual(each["share"], epsilon_squared(points))
@@ -124,15 +166,24 @@ class BoardTest(ProgramTest):
         events = self.api("/api/job", id=status["jobs"][0]["id"])["events"]
         self.assertEqual([event["event"] for event in events], ["submit", "claim", "finish"])
         activity = self.api("/api/activity", minutes=60)
-        self.assertEqual((sum(activity["ended"]), activity["waiting"][-1], max(activity["waiting"]) <= 4, activity["demand"]), (4, 0, True, []))
+        self.assertEqual(
+            (sum(activity["ended"]), activity["waiting"][-1], max(activity["waiting"]) <= 4, activity["demand"]),
+            (4, 0, True, []),
+        )
         self.assertEqual(overview["best"][-1][1], min(job["best_objective"] for job in status["jobs"]))
         queue = self.api("/api/queue")
         self.assertEqual(queue["queue"]["jobs"]["succeeded"], 4)
         self.assertEqual([one["id"] for one in queue["sweeps"]], [sweep])
         log = self.api("/api/log", id=status["jobs"][0]["id"])
         self.assertGreater(log["total"], 0)
-        for path, query, code in (("/api/sweep", {"id": "ffff"}, 404), ("/api/job", {"id": "../x"}, 404), ("/api/job", {}, 400), ("/api/nothing", {}, 404),
-                                  ("/api/sweep", {"id": sweep, "from": "-1"}, 400), ("/api/sweep", {"id": sweep, "state": "gone"}, 400)):
+        for path, query, code in (
+            ("/api/sweep", {"id": "ffff"}, 404),
+            ("/api/job", {"id": "../x"}, 404),
+            ("/api/job", {}, 400),
+            ("/api/nothing", {}, 404),
+            ("/api/sweep", {"id": sweep, "from": "-1"}, 400),
+            ("/api/sweep", {"id": sweep, "state": "gone"}, 400),
+        ):
             self.assertIn("message", self.api(path, code, **query)["error"], path)
         self.end(board)
 
@@ -143,7 +194,19 @@ class BoardTest(ProgramTest):
     def test_pages_run_nothing_but_what_the_program_has(self):
         (self.folder / "runs").mkdir()
         board = self.start_board()
-        for path in ("/", "/sweep/abc", "/job/abc", "/runs", "/app.js", "/sweep_view.js", "/dom.js", "/charts.js", "/style.css", "/uplot.js", "/uplot.css"):
+        for path in (
+            "/",
+            "/sweep/abc",
+            "/job/abc",
+            "/runs",
+            "/app.js",
+            "/sweep_view.js",
+            "/dom.js",
+            "/charts.js",
+            "/style.css",
+            "/uplot.js",
+            "/uplot.css",
+        ):
             answer, body = self.ask(path)
             self.assertEqual(answer.status, 200, path)
             policy = answer.getheader("Content-Security-Policy")
@@ -165,11 +228,28 @@ class BoardTest(ProgramTest):
     def test_a_redis_user_who_may_only_read(self):
         """With the rights of the documentation's observer."""
         page = (SOURCE / "docs/reference/jobs.md").read_text()
-        commands = [shlex.split(line) for line in page.replace("\\\n", " ").splitlines() if line.startswith("redis-cli ACL SETUSER foretime")]
+        commands = [
+            shlex.split(line)
+            for line in page.replace("\\\n", " ").splitlines()
+            if line.startswith("redis-cli ACL SETUSER foretime")
+        ]
         self.assertEqual(len(commands), 2)
         acl = "".join(" ".join(["user", *words[3:]]) + "\n" for words in commands)
         self.write("users.acl", "user default on nopass ~* &* +@all\n" + acl)
-        redis = subprocess.Popen(["redis-server", "--port", "0", "--unixsocket", str(self.folder / "s"), "--save", "", "--aclfile", str(self.folder / "users.acl")], stdout=subprocess.DEVNULL)
+        redis = subprocess.Popen(
+            [
+                "redis-server",
+                "--port",
+                "0",
+                "--unixsocket",
+                str(self.folder / "s"),
+                "--save",
+                "",
+                "--aclfile",
+                str(self.folder / "users.acl"),
+            ],
+            stdout=subprocess.DEVNULL,
+        )
         self.addCleanup(redis.wait)
         self.addCleanup(redis.kill)
         self.assertTrue(wait_until((self.folder / "s").exists))
@@ -178,7 +258,9 @@ class BoardTest(ProgramTest):
         self.write("sweep.yaml", SWEEP.replace("NAME", "watched"))
         sweep = self.json_of("submit", "sweep.yaml", "--json", "--redis", url)["sweep"]
         job = self.json_of("status", sweep, "--json", "--redis", url)["jobs"][0]["id"]
-        board = self.start_board("--redis", url, "--actions", FORETIME_REDIS_USER="foretime-observer", FORETIME_REDIS_PASSWORD="PASSWORD")
+        board = self.start_board(
+            "--redis", url, "--actions", FORETIME_REDIS_USER="foretime-observer", FORETIME_REDIS_PASSWORD="PASSWORD"
+        )
         token = self.token
         self.assertEqual(self.api("/api/queue")["queue"]["jobs"]["waiting"], 4)
         self.assertEqual(self.api("/api/sweep", id=sweep)["total"], 4)
@@ -196,7 +278,9 @@ class BoardTest(ProgramTest):
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=LIMIT)
         self.addCleanup(connection.close)
         own = {"Content-Type": "application/json", "Authorization": "Bearer " + token, **(headers or {})}
-        connection.request(method, "/api/act", json.dumps(body), {name: value for name, value in own.items() if value is not None})
+        connection.request(
+            method, "/api/act", json.dumps(body), {name: value for name, value in own.items() if value is not None}
+        )
         answer = connection.getresponse()
         text = answer.read()
         self.assertEqual(answer.status, code, text)
@@ -222,7 +306,14 @@ class BoardTest(ProgramTest):
             self.act(403, pause, token, {"Origin": origin})
         self.act(403, pause, token, {"Sec-Fetch-Site": "cross-site"})
         self.act(415, pause, token, {"Content-Type": "text/plain"})  # what a form can send
-        for body in ({}, {"action": "pause", "id": 5}, {"action": "cancel"}, {"action": "explode", "id": sweep}, [1], {"action": "priority", "id": sweep, "priority": 5000}):
+        for body in (
+            {},
+            {"action": "pause", "id": 5},
+            {"action": "cancel"},
+            {"action": "explode", "id": sweep},
+            [1],
+            {"action": "priority", "id": sweep, "priority": 5000},
+        ):
             self.act(400, body, token)
         self.act(404, {"action": "cancel", "id": "ffffffff"}, token)
         self.assertEqual(state(), "running", "nothing of this was done")
@@ -239,18 +330,58 @@ class BoardTest(ProgramTest):
     def test_reading_needs_the_token(self):
         self.train(run__directory=self.folder / "runs/one")
         board = self.start_board("runs")
-        paths = ["/api/board", "/api/runs", "/api/run?name=one", "/api/file?name=one&file=config.yaml", "/api/rankings?name=one", "/api/trace?name=one",
-                 "/api/experiment?name=one", "/api/queue", "/api/agents", "/api/activity", "/api/sweep?id=a", "/api/trials.csv?id=a", "/api/overview?id=a",
-                 "/api/curves?id=a", "/api/job?id=a", "/api/log?id=a", "/api/live?path=/api/runs", "/api/nothing", "/api/act"]
-        wrong = ["", "Bearer", "Bearer ", f"Bearer {self.token[:-1]}", f"Bearer {self.token}0", f"Bearer {'0' * 64}", f"bearer {self.token}", self.token, f"Basic {self.token}"]
+        paths = [
+            "/api/board",
+            "/api/runs",
+            "/api/run?name=one",
+            "/api/file?name=one&file=config.yaml",
+            "/api/rankings?name=one",
+            "/api/trace?name=one",
+            "/api/experiment?name=one",
+            "/api/queue",
+            "/api/agents",
+            "/api/activity",
+            "/api/sweep?id=a",
+            "/api/trials.csv?id=a",
+            "/api/overview?id=a",
+            "/api/curves?id=a",
+            "/api/job?id=a",
+            "/api/log?id=a",
+            "/api/live?path=/api/runs",
+            "/api/nothing",
+            "/api/act",
+        ]
+        wrong = [
+            "",
+            "Bearer",
+            "Bearer ",
+            f"Bearer {self.token[:-1]}",
+            f"Bearer {self.token}0",
+            f"Bearer {'0' * 64}",
+            f"bearer {self.token}",
+            self.token,
+            f"Basic {self.token}",
+        ]
         for path in paths:
             for header in [{}] + [{"Authorization": text} for text in wrong] + [{"Cookie": f"token={self.token}"}]:
                 for method in ("GET", "HEAD"):
                     answer, body = self.ask(path, method, header)
                     self.assertEqual(answer.status, 401, (path, header))
-                    self.assertEqual(body and json.loads(body)["error"]["code"], "wrong_token" if method == "GET" else b"")
-        self.assertEqual(self.ask("/api/runs?token=" + self.token, headers={})[0].status, 401, "a token in an address would be kept by browsers and logs")
-        for path in ("/", "/runs", "/job/a", "/app.js", "/style.css"):  # the pages themselves say nothing of a queue or a run
+                    self.assertEqual(
+                        body and json.loads(body)["error"]["code"], "wrong_token" if method == "GET" else b""
+                    )
+        self.assertEqual(
+            self.ask("/api/runs?token=" + self.token, headers={})[0].status,
+            401,
+            "a token in an address would be kept by browsers and logs",
+        )
+        for path in (
+            "/",
+            "/runs",
+            "/job/a",
+            "/app.js",
+            "/style.css",
+        ):  # the pages themselves say nothing of a queue or a run
             answer, body = self.ask(path, headers={})
             self.assertEqual(answer.status, 200, path)
             self.assertNotIn(str(self.folder).encode(), body)
@@ -258,7 +389,14 @@ class BoardTest(ProgramTest):
             answer, body = self.ask(path)
             self.assertEqual(answer.status, 200, path)
             self.assertNotIn(self.token.encode(), body)
-            self.assertEqual((answer.getheader("Set-Cookie"), answer.getheader("Referrer-Policy"), answer.getheader("Cache-Control")), (None, "no-referrer", "no-store"))
+            self.assertEqual(
+                (
+                    answer.getheader("Set-Cookie"),
+                    answer.getheader("Referrer-Policy"),
+                    answer.getheader("Cache-Control"),
+                ),
+                (None, "no-referrer", "no-store"),
+            )
         first = self.token
         self.end(board)
         other = self.start_board("runs")
@@ -281,11 +419,23 @@ class BoardTest(ProgramTest):
 
     def test_a_unix_socket_is_for_this_user_and_needs_no_token_to_read(self):
         sweep = self.submit_sweep()
-        board = subprocess.Popen([FORETIME, "board", "--socket", "board.sock", "--actions"], env=environment(), cwd=self.folder, stdout=subprocess.PIPE, text=True)
+        board = subprocess.Popen(
+            [FORETIME, "board", "--socket", "board.sock", "--actions"],
+            env=environment(),
+            cwd=self.folder,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
         self.addCleanup(board.communicate)
         self.addCleanup(board.kill)
-        self.assertRegex(board.stdout.readline(), r"^the board is at unix:board.sock \(a queue, and runs in runs; pages may change jobs\)\n$")
-        found = re.match(rf"for a browser: ssh -L 8600:{self.folder}/board.sock HOST, then http://127\.0\.0\.1:8600/#token=([0-9a-f]{{64}})\n", board.stdout.readline())
+        self.assertRegex(
+            board.stdout.readline(),
+            r"^the board is at unix:board.sock \(a queue, and runs in runs; pages may change jobs\)\n$",
+        )
+        found = re.match(
+            rf"for a browser: ssh -L 8600:{self.folder}/board.sock HOST, then http://127\.0\.0\.1:8600/#token=([0-9a-f]{{64}})\n",
+            board.stdout.readline(),
+        )
         self.assertTrue(found)
         mode = (self.folder / "board.sock").stat().st_mode
         self.assertTrue(stat.S_ISSOCK(mode))
@@ -311,7 +461,11 @@ class BoardTest(ProgramTest):
 
     def test_runs_without_a_queue(self):
         for rate in (0.01, 0.001):
-            self.train(run__directory=self.folder / f"experiment/rate {rate}", optimizer__learning_rate=rate, trainer__log_every=2)
+            self.train(
+                run__directory=self.folder / f"experiment/rate {rate}",
+                optimizer__learning_rate=rate,
+                trainer__log_every=2,
+            )
         (self.folder / "outside").symlink_to("/etc")
         board = self.start_board("experiment")
         runs = self.api("/api/runs")
@@ -329,12 +483,20 @@ class BoardTest(ProgramTest):
         agent = self.start("agent", "--data-root", SAMPLES, "--cpus", 1)
         self.addCleanup(agent.communicate)
         self.addCleanup(agent.terminate)
-        running = wait_until(lambda: [job for job in self.json_of("status", "--json")["jobs"] if job["state"] == "active" and job["step"] > 0])
+        running = wait_until(
+            lambda: [
+                job for job in self.json_of("status", "--json")["jobs"] if job["state"] == "active" and job["step"] > 0
+            ]
+        )
         self.assertTrue(running)
         board = self.start_board()
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=LIMIT)
         self.addCleanup(connection.close)
-        connection.request("GET", "/api/live?path=" + urllib.parse.quote(f"/api/job?id={running[0]['id']}", safe=""), headers={"Authorization": "Bearer " + self.token})
+        connection.request(
+            "GET",
+            "/api/live?path=" + urllib.parse.quote(f"/api/job?id={running[0]['id']}", safe=""),
+            headers={"Authorization": "Bearer " + self.token},
+        )
         stream = connection.getresponse()
         self.assertEqual((stream.status, stream.getheader("Content-Type")), (200, "text/event-stream"))
         seen, began = [], time.monotonic()

@@ -28,21 +28,41 @@ class Browser:
 
     def __init__(self, width=1280, height=900, dark=False, downloads=None):
         options = webdriver.ChromeOptions()
-        for argument in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars", "--force-device-scale-factor=1"):
+        for argument in (
+            "--headless=new",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--disable-dev-shm-usage",
+            "--hide-scrollbars",
+            "--force-device-scale-factor=1",
+        ):
             options.add_argument(argument)
         if dark:
             options.add_argument("--force-dark-mode")
         if downloads:
-            options.add_experimental_option("prefs", {"download.default_directory": str(downloads), "profile.default_content_setting_values.automatic_downloads": 1})
+            options.add_experimental_option(
+                "prefs",
+                {
+                    "download.default_directory": str(downloads),
+                    "profile.default_content_setting_values.automatic_downloads": 1,
+                },
+            )
         options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-        self.driver = webdriver.Chrome(service=Service(shutil.which("chromedriver"), log_path=os.devnull), options=options)
+        self.driver = webdriver.Chrome(
+            service=Service(shutil.which("chromedriver"), log_path=os.devnull), options=options
+        )
         self.resize(width, height)
         if dark:
-            self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [{"name": "prefers-color-scheme", "value": "dark"}]})
+            self.driver.execute_cdp_cmd(
+                "Emulation.setEmulatedMedia", {"features": [{"name": "prefers-color-scheme", "value": "dark"}]}
+            )
 
     def resize(self, width, height):
         """Also below the 500 pixels that a window has at least."""
-        self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False})
+        self.driver.execute_cdp_cmd(
+            "Emulation.setDeviceMetricsOverride",
+            {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False},
+        )
 
     def open(self, address):
         self.driver.get(address)
@@ -69,6 +89,7 @@ class Browser:
 
     def until(self, condition):
         """Returns what `condition` returns once that is true; its last value after the limit of all tests."""
+
         def ignoring_replaced_elements():
             try:
                 return condition()
@@ -76,6 +97,7 @@ class Browser:
                 if "stale" not in str(error) and "no such" not in str(error):
                     raise
                 return None
+
         return wait_until(ignoring_replaced_elements)
 
     def text(self):
@@ -89,14 +111,23 @@ class Browser:
         """What can be reached by keyboard and has no name, as Chromium tells it to screen readers."""
         self.driver.execute_cdp_cmd("Accessibility.enable", {})
         nodes = self.driver.execute_cdp_cmd("Accessibility.getFullAXTree", {})["nodes"]
-        focusable = [node for node in nodes if not node.get("ignored") and any(
-            one["name"] == "focusable" and one["value"].get("value") for one in node.get("properties", []))]
-        return [node["role"]["value"] for node in focusable if not node.get("name", {}).get("value", "").strip()
-                and node["role"]["value"] not in ("RootWebArea", "main")], len(focusable)
+        focusable = [
+            node
+            for node in nodes
+            if not node.get("ignored")
+            and any(one["name"] == "focusable" and one["value"].get("value") for one in node.get("properties", []))
+        ]
+        return [
+            node["role"]["value"]
+            for node in focusable
+            if not node.get("name", {}).get("value", "").strip()
+            and node["role"]["value"] not in ("RootWebArea", "main")
+        ], len(focusable)
 
     def faint(self):
         """Texts whose contrast with what is behind them is below 4.5, as WCAG's level AA asks for: [contrast, text]."""
-        return self.run("""
+        return self.run(
+            """
             const rgb = (text) => { const found = text.match(/[\\d.]+/g).map(Number); return [...found.slice(0, 3), found[3] ?? 1]; };
             const light = ([r, g, b]) => [r, g, b].map((each) => each / 255).map((each) => each <= 0.04045 ? each / 12.92 : ((each + 0.055) / 1.055) ** 2.4)
                 .reduce((sum, each, i) => sum + each * [0.2126, 0.7152, 0.0722][i], 0);
@@ -110,7 +141,8 @@ class Browser:
                 const contrast = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
                 if (contrast < 4.5) found.push([contrast, texts.currentNode.data]);
             }
-            return found;""")
+            return found;"""
+        )
 
     def errors(self):
         """What pages printed as errors since the last call."""
@@ -119,5 +151,8 @@ class Browser:
     def shot(self, path, whole=True):
         """A PNG of the page, or of the window."""
         import base64
-        data = self.driver.execute_cdp_cmd("Page.captureScreenshot", {"captureBeyondViewport": whole, "format": "png"})["data"]
+
+        data = self.driver.execute_cdp_cmd("Page.captureScreenshot", {"captureBeyondViewport": whole, "format": "png"})[
+            "data"
+        ]
         path.write_bytes(base64.b64decode(data))

@@ -42,8 +42,9 @@ class Server:
         arguments = [FORETIME, "serve", str(test.folder / bundle), "--socket", str(self.path), *map(str, options)]
         if port:
             arguments += ["--port", "0"]
-        self.process = subprocess.Popen(arguments, env=environment(), cwd=test.folder, text=True,
-                                        stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        self.process = subprocess.Popen(
+            arguments, env=environment(), cwd=test.folder, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
         test.addCleanup(self.kill)
         lines = [self.process.stdout.readline() for _ in range(1 + port)]
         if not all("listening on" in line for line in lines):

@@ -73,7 +73,9 @@ class ChannelTest(ProgramTest):
         self.assertEqual(steps, sorted(set(steps)))
         self.assertEqual({message["total_steps"] for message in self.listener.of("progress")}, {10})  # gcn and mlp
         # Evaluations of the baseline are not the job's.
-        self.assertEqual([(m["step"], m["iteration"]) for m in self.listener.of("evaluation")], [(2, 1), (4, 2), (5, 3)])
+        self.assertEqual(
+            [(m["step"], m["iteration"]) for m in self.listener.of("evaluation")], [(2, 1), (4, 2), (5, 3)]
+        )
         self.assertIn("holdout/kendall_tau", self.listener.of("evaluation")[0]["metrics"])
         self.assertIn("test/kendall_tau", said[-1]["metrics"])
         self.assertEqual(said[-1]["step"], 5)
@@ -98,8 +100,16 @@ class ChannelTest(ProgramTest):
             step = last["step"]
             again = self.folder / f"again{ranks}"
             self.listener.connections = 0
-            errors = self.finish(self.start_job(ranks, trainer__steps=step + 3, trainer__eval_every=2, run__directory=again,
-                                            checkpoint__resume=last["path"]), 0)[1]
+            errors = self.finish(
+                self.start_job(
+                    ranks,
+                    trainer__steps=step + 3,
+                    trainer__eval_every=2,
+                    run__directory=again,
+                    checkpoint__resume=last["path"],
+                ),
+                0,
+            )[1]
             self.assertIn(f"continues at step {step}", errors)
             first = self.listener.of("evaluation")[0]
             self.assertEqual(first["iteration"], first["step"] // 2)
@@ -109,15 +119,27 @@ class ChannelTest(ProgramTest):
 
     def test_the_best_checkpoint_outlives_an_attempt(self):
         """The best step lies before the checkpoint that the next attempt continues from: its model is still the result."""
-        common = dict(trainer__eval_every=2, checkpoint__every_steps=3, checkpoint__keep_last=1, optimizer__learning_rate=0.03,
-                      trainer__metric="holdout/mae", trainer__metric_goal="minimize")
+        common = dict(
+            trainer__eval_every=2,
+            checkpoint__every_steps=3,
+            checkpoint__keep_last=1,
+            optimizer__learning_rate=0.03,
+            trainer__metric="holdout/mae",
+            trainer__metric_goal="minimize",
+        )
         self.train(trainer__steps=9, run__directory=self.folder / "straight", **common)
         self.train(trainer__steps=6, run__directory=self.folder / "first", **common)
         best = json.loads((self.folder / "first/checkpoints/best.json").read_text())["step"]
-        self.train(trainer__steps=9, run__directory=self.folder / "second", checkpoint__resume=self.folder / "first/checkpoints/step-00000006",
-                   **common)
+        self.train(
+            trainer__steps=9,
+            run__directory=self.folder / "second",
+            checkpoint__resume=self.folder / "first/checkpoints/step-00000006",
+            **common,
+        )
         final = {run: self.lines_of(run)[-1] for run in ("straight", "second")}
-        self.assertLess(final["straight"]["best_step"], 6, "the case is not the one that is meant: choose another learning rate")
+        self.assertLess(
+            final["straight"]["best_step"], 6, "the case is not the one that is meant: choose another learning rate"
+        )
         self.assertEqual(final["straight"]["best_step"], best)
         self.assertEqual(final["straight"], final["second"])
 
@@ -133,7 +155,9 @@ class ChannelTest(ProgramTest):
         self.listener.wait_for("evaluation")
         self.listener.connection.shutdown(socket.SHUT_RDWR)
         self.finish(process, 0)
-        done = self.run_foretime(*self.training(run__directory=self.folder / "none"), FORETIME_PROGRESS=str(self.folder / "nobody.sock"))
+        done = self.run_foretime(
+            *self.training(run__directory=self.folder / "none"), FORETIME_PROGRESS=str(self.folder / "nobody.sock")
+        )
         self.assertIn("progress is not sent", done.stderr)
 
     def test_evaluate_reports_its_metrics(self):
@@ -145,6 +169,7 @@ class ChannelTest(ProgramTest):
         process = self.start_job(2, trainer__steps=1000000)
         self.listener.wait_for("progress")
         from resume_test import children_of, name_of
+
         ranks = [pid for pid in children_of(process.pid) if name_of(pid) == "foretime"]
         self.assertEqual(len(ranks), 2)
         process.kill()

@@ -19,7 +19,10 @@ class CleanTest(QueueTest):
 
     def setUp(self):
         super().setUp()
-        self.write("base.yaml", (self.folder / "base.yaml").read_text().replace("steps: 6, eval_every: 3", "steps: 1, eval_every: 0"))
+        self.write(
+            "base.yaml",
+            (self.folder / "base.yaml").read_text().replace("steps: 6, eval_every: 3", "steps: 1, eval_every: 0"),
+        )
         self.write_sweep(text=SWEEP)
         self.runs = self.folder / "runs"
         for queue in "AB":
@@ -41,14 +44,28 @@ class CleanTest(QueueTest):
         jobs = sorted({path.parent for path in self.made})
         for number in range(25):
             job = chance.choice(jobs)
-            name = chance.choice([f"attempt-{chance.randrange(4)}", f"attempt-{chance.randrange(4)}-{chance.choice(['t', 'my-notes', 'abc'])}",
-                                  f"attempt-{chance.randrange(4)} (copy)", f"attempt-{chance.randrange(4)}.keep", f"attempt-{number}x", "attempt-",
-                                  f"attempt-0.old-{number}.foretime-tmp", f"attempt-0-x.old-{number}.foretime-tmp", "attempt-0.old-a.foretime-tmp",
-                                  f"notes-{number}", "paper.tex", f"{number}.foretime-tmp"])
+            name = chance.choice(
+                [
+                    f"attempt-{chance.randrange(4)}",
+                    f"attempt-{chance.randrange(4)}-{chance.choice(['t', 'my-notes', 'abc'])}",
+                    f"attempt-{chance.randrange(4)} (copy)",
+                    f"attempt-{chance.randrange(4)}.keep",
+                    f"attempt-{number}x",
+                    "attempt-",
+                    f"attempt-0.old-{number}.foretime-tmp",
+                    f"attempt-0-x.old-{number}.foretime-tmp",
+                    "attempt-0.old-a.foretime-tmp",
+                    f"notes-{number}",
+                    "paper.tex",
+                    f"{number}.foretime-tmp",
+                ]
+            )
             path = job / name
             if os.path.lexists(path):
                 continue
-            kind = chance.choice(["folder", "marked", "marked", "marked", "copy", "file", "link", "other job", "fifo", "broken mark"])
+            kind = chance.choice(
+                ["folder", "marked", "marked", "marked", "copy", "file", "link", "other job", "fifo", "broken mark"]
+            )
             if kind == "file":
                 path.write_text("mine")
                 continue
@@ -67,7 +84,7 @@ class CleanTest(QueueTest):
             if kind == "other job":
                 mark["job"] = next(other.name for other in jobs if other != job)
             if kind == "broken mark":
-                (path / "attempt.json").write_text(json.dumps(mark)[:-chance.randrange(1, 20)])
+                (path / "attempt.json").write_text(json.dumps(mark)[: -chance.randrange(1, 20)])
             if kind in ("marked", "other job"):
                 (path / "attempt.json").write_text(json.dumps(mark))
             if kind == "marked" and EXACT.fullmatch(name):
@@ -88,12 +105,25 @@ class CleanTest(QueueTest):
             roots = {path for path in gone if path.parent not in gone}
             with self.subTest(seed=seed):
                 self.assertEqual({str(path.relative_to(self.folder)) for path in roots}, set(shown))
-                self.assertEqual({path for path in roots if real.get(path) != self.queues[queue]}, set(), "made by nobody, or for another queue")
-                kept = {job: [path for path in real if path.parent == job and path not in gone and real[path] == self.queues[queue]]
-                        for job in {path.parent for path in real}}
+                self.assertEqual(
+                    {path for path in roots if real.get(path) != self.queues[queue]},
+                    set(),
+                    "made by nobody, or for another queue",
+                )
+                kept = {
+                    job: [
+                        path
+                        for path in real
+                        if path.parent == job and path not in gone and real[path] == self.queues[queue]
+                    ]
+                    for job in {path.parent for path in real}
+                }
                 for job, attempts in kept.items():
-                    self.assertTrue(attempts or not [path for path in real if path.parent == job and real[path] == self.queues[queue]],
-                                    f"{job}: the newest attempt of a job that the queue knows stays")
+                    self.assertTrue(
+                        attempts
+                        or not [path for path in real if path.parent == job and real[path] == self.queues[queue]],
+                        f"{job}: the newest attempt of a job that the queue knows stays",
+                    )
                 self.assertEqual(set(self.snapshot()) - set(before), set())
             for path in list(self.runs.glob("*/*")):
                 if path not in self.made:
@@ -101,11 +131,19 @@ class CleanTest(QueueTest):
 
     def test_agents_clean_as_the_command_does(self):
         job = next(iter(self.made)).parent
-        for name, mark in (("attempt-0", "attempt-0"), ("attempt-0-next", "attempt-0-next"), ("attempt-0-mine", "attempt-1"), ("attempt-1 (copy)", "attempt-1"), ("attempt-0.keep", None)):
+        for name, mark in (
+            ("attempt-0", "attempt-0"),
+            ("attempt-0-next", "attempt-0-next"),
+            ("attempt-0-mine", "attempt-1"),
+            ("attempt-1 (copy)", "attempt-1"),
+            ("attempt-0.keep", None),
+        ):
             (job / name).mkdir()
             (job / name / "paper.tex").write_text("mine")
             if mark:
-                (job / name / "attempt.json").write_text(json.dumps({"job": job.name, "queue": self.queues["A"], "attempt": mark}))
+                (job / name / "attempt.json").write_text(
+                    json.dumps({"job": job.name, "queue": self.queues["A"], "attempt": mark})
+                )
         for path in (*job.rglob("*"), *job.iterdir()):
             os.utime(path, (0, 0), follow_symlinks=False)
         agent = self.agent("--clean-attempts", 1, "--prefix", "A")

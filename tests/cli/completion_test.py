@@ -37,7 +37,9 @@ class CompletionTest(ProgramTest):
         self.assertEqual(self.bash("train", "a.yaml", "model.gat.h"), ["model.gat.heads="])
         self.assertEqual(self.bash("train", "a.yaml", "model.type", "=", "residual"), ["residual_gcn"])
         self.assertEqual(self.bash("train", "a.yaml", "optimizer.type", "="), ["adam", "adamw"])
-        self.assertEqual(self.bash("train", "a.yaml", "trainer.device=c"), ["trainer.device=cpu", "trainer.device=cuda"])
+        self.assertEqual(
+            self.bash("train", "a.yaml", "trainer.device=c"), ["trainer.device=cpu", "trainer.device=cuda"]
+        )
         self.assertEqual(self.bash("train", "a.yaml", "model.residual", "=", "t"), ["true"])
         self.assertEqual(self.bash("doctor", "model.ty"), [], "takes no settings")
 
@@ -45,15 +47,22 @@ class CompletionTest(ProgramTest):
     def test_fish(self):
         def fish(line):
             script = f"{FORETIME} completion fish | source; complete -C '{line}'"
-            return subprocess.run(["fish", "--no-config", "-c", script], capture_output=True, text=True, check=True).stdout.split()
+            return subprocess.run(
+                ["fish", "--no-config", "-c", script], capture_output=True, text=True, check=True
+            ).stdout.split()
+
         self.assertIn("leaderboard", fish("foretime leader"))
         self.assertIn("pack-records", fish("foretime data pack-"))
-        self.assertEqual(set(fish("foretime train a.yaml optimizer.type=a")), {"optimizer.type=adam", "optimizer.type=adamw"})
+        self.assertEqual(
+            set(fish("foretime train a.yaml optimizer.type=a")), {"optimizer.type=adam", "optimizer.type=adamw"}
+        )
 
     @unittest.skipUnless(shutil.which("zsh"), "zsh is not installed")
     def test_zsh(self):
         self.assertIn("leaderboard", self.complete(["zsh", "-f"], ZSH, "leader"))
-        self.assertIn("model.type=residual_gcn", self.complete(["zsh", "-f"], ZSH, "train", "a.yaml", "model.type=resid"))
+        self.assertIn(
+            "model.type=residual_gcn", self.complete(["zsh", "-f"], ZSH, "train", "a.yaml", "model.type=resid")
+        )
 
 
 if __name__ == "__main__":

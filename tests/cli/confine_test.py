@@ -15,7 +15,9 @@ class ConfineTest(ProgramTest):
                 shutil.copy(SAMPLES / name, folder / name)
 
     def attempt(self, *named, code=3, ranks=1, **changes):
-        values = dict(data__root=self.inside, data__train="[C1.npz, C12.npz]", data__test="[]", data__allowed_roots=self.inside)
+        values = dict(
+            data__root=self.inside, data__train="[C1.npz, C12.npz]", data__test="[]", data__allowed_roots=self.inside
+        )
         done = self.train(ranks=ranks, code=code, **{**values, **changes})
         for text in named:
             self.assertIn(str(text), done.stderr)
@@ -30,7 +32,12 @@ class ConfineTest(ProgramTest):
         self.assertIn("continues at step 6", done.stderr)
 
     def test_a_path_outside(self):
-        for pattern in (self.outside / "C1.npz", "../outside/*.npz", str(self.outside), f"{self.inside}/../outside/C1.npz"):
+        for pattern in (
+            self.outside / "C1.npz",
+            "../outside/*.npz",
+            str(self.outside),
+            f"{self.inside}/../outside/C1.npz",
+        ):
             self.attempt("C1.npz", "data.allowed_roots", self.inside, data__train=f"[{pattern}]")
         self.attempt("C1.npz", ranks=2, data__train=f"[{self.outside / 'C1.npz'}]")
 
@@ -49,7 +56,9 @@ class ConfineTest(ProgramTest):
         self.attempt(code=0, data__allowed_roots=self.folder / "name")
 
     def test_collections_and_official_indices(self):
-        self.run_foretime("data", "pack", "-o", self.outside / "packed.foretime", self.outside / "C1.npz", "--format", "programs")
+        self.run_foretime(
+            "data", "pack", "-o", self.outside / "packed.foretime", self.outside / "C1.npz", "--format", "programs"
+        )
         self.attempt("packed.foretime", data__train=f"[{self.outside / 'packed.foretime'}]")
         (self.outside / "indices.json").write_text("{}")
         self.attempt("indices.json", data__eval_indices="../outside/indices.json")
@@ -63,6 +72,10 @@ class ConfineTest(ProgramTest):
 
     def test_evaluation_is_confined_too(self):
         self.attempt(code=0, data__allowed_roots="[]")
-        done = self.run_foretime("evaluate", "run", self.outside / "C1.npz", "--set", f"data.allowed_roots={self.inside}", code=3)
+        done = self.run_foretime(
+            "evaluate", "run", self.outside / "C1.npz", "--set", f"data.allowed_roots={self.inside}", code=3
+        )
         self.assertIn("C1.npz", done.stderr)
-        self.run_foretime("evaluate", "run", self.outside / "C1.npz", "--set", f"data.allowed_roots=[{self.inside}, {self.outside}]")
+        self.run_foretime(
+            "evaluate", "run", self.outside / "C1.npz", "--set", f"data.allowed_roots=[{self.inside}, {self.outside}]"
+        )

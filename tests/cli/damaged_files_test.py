@@ -15,15 +15,29 @@ HAS_BOARD = (pathlib.Path(FORETIME).parent / "core/foretime-board").exists()
 SECRET = "what-is-private"
 # What readers may end with: done, wrong settings, damaged data, a storage that fails.
 CODES = {0, 2, 3, 74}
-READ_BY_TRAINING = ("config.yaml", "data.json", "metrics.jsonl", "log.txt", "checkpoints/best.json", "checkpoints/step-00000006/manifest.json",
-                    "checkpoints/step-00000006/state.json", "checkpoints/step-00000006/model.safetensors")
+READ_BY_TRAINING = (
+    "config.yaml",
+    "data.json",
+    "metrics.jsonl",
+    "log.txt",
+    "checkpoints/best.json",
+    "checkpoints/step-00000006/manifest.json",
+    "checkpoints/step-00000006/state.json",
+    "checkpoints/step-00000006/model.safetensors",
+)
 
 
 class DamagedFilesTest(ProgramTest):
     def setUp(self):
         super().setUp()
         self.train(trainer__eval_every=3, trainer__baselines="[mean]", run__directory="runs/whole")
-        self.run_foretime("train", "--quiet", "--profile", "settings.yaml", *self.settings(trainer__eval_every=3, trainer__baselines="[mean]", run__directory="runs/run"))
+        self.run_foretime(
+            "train",
+            "--quiet",
+            "--profile",
+            "settings.yaml",
+            *self.settings(trainer__eval_every=3, trainer__baselines="[mean]", run__directory="runs/run"),
+        )
         self.run = self.folder / "runs/run"
         shutil.copytree(self.run, self.folder / "kept")
         self.write("private.txt", f"kind: {SECRET}\n")
@@ -31,10 +45,18 @@ class DamagedFilesTest(ProgramTest):
     def damages(self, path):
         """What happens to a file, and how."""
         data = path.read_bytes()
-        return {"gone": lambda: None, "empty": lambda: path.write_bytes(b""), "cut": lambda: path.write_bytes(data[:len(data) // 2]),
-                "bytes": lambda: path.write_bytes(b"\xff\xfe\x00\x1b[31m" * 50), "another type": lambda: path.write_text('[[{"a": null}], 1e999]\n'),
-                "huge numbers": lambda: path.write_bytes(re.sub(rb"\b\d+\b", b"9" * 30, data)), "a folder": path.mkdir, "a FIFO": lambda: os.mkfifo(path),
-                "a link": lambda: path.symlink_to(self.folder / "private.txt"), "a link to itself": lambda: path.symlink_to(path.name)}
+        return {
+            "gone": lambda: None,
+            "empty": lambda: path.write_bytes(b""),
+            "cut": lambda: path.write_bytes(data[: len(data) // 2]),
+            "bytes": lambda: path.write_bytes(b"\xff\xfe\x00\x1b[31m" * 50),
+            "another type": lambda: path.write_text('[[{"a": null}], 1e999]\n'),
+            "huge numbers": lambda: path.write_bytes(re.sub(rb"\b\d+\b", b"9" * 30, data)),
+            "a folder": path.mkdir,
+            "a FIFO": lambda: os.mkfifo(path),
+            "a link": lambda: path.symlink_to(self.folder / "private.txt"),
+            "a link to itself": lambda: path.symlink_to(path.name),
+        }
 
     def damage(self, name, only=()):
         """Damages one file after another way, each time of a whole run."""
@@ -50,7 +72,9 @@ class DamagedFilesTest(ProgramTest):
 
     def read(self, *arguments):
         """The exit code, and what is printed."""
-        done = subprocess.run([FORETIME, *map(str, arguments)], env=environment(), cwd=self.folder, capture_output=True, timeout=LIMIT)
+        done = subprocess.run(
+            [FORETIME, *map(str, arguments)], env=environment(), cwd=self.folder, capture_output=True, timeout=LIMIT
+        )
         text = (done.stdout + done.stderr).decode(errors="replace")
         self.assertIn(done.returncode, CODES, f"{arguments}\n{text[-2000:]}")
         for word in (SECRET, "\x1b", "internal error", "std::", "terminate called"):
@@ -60,7 +84,9 @@ class DamagedFilesTest(ProgramTest):
         return done.returncode, done.stdout.decode(errors="replace")
 
     def files(self):
-        names = sorted(str(path.relative_to(self.folder / "kept")) for path in (self.folder / "kept").rglob("*") if path.is_file())
+        names = sorted(
+            str(path.relative_to(self.folder / "kept")) for path in (self.folder / "kept").rglob("*") if path.is_file()
+        )
         self.assertGreater(len(names), 15)
         return names
 
@@ -74,7 +100,9 @@ class DamagedFilesTest(ProgramTest):
                     found = self.read("history", "runs/run", "--json")
                     if name not in ("metrics.jsonl", "data.json"):
                         self.assertEqual(found, history)
-                    self.assertEqual(self.read("report", "runs", "-o", "report.html", "--force")[0], 0, "other runs are reported")
+                    self.assertEqual(
+                        self.read("report", "runs", "-o", "report.html", "--force")[0], 0, "other runs are reported"
+                    )
                     page = (self.folder / "report.html").read_text(errors="strict")
                     self.assertIn("whole", page)
                     self.assertNotIn(SECRET, page)
@@ -83,12 +111,23 @@ class DamagedFilesTest(ProgramTest):
                         shown = board.get("/api/run", name="run")
                         if name != "metrics.jsonl":
                             self.assertEqual(shown["history"], whole["history"])
-                        for part, file in (("settings", "config.yaml"), ("comparison", "comparison.txt"), ("profile", "profile.txt")):
+                        for part, file in (
+                            ("settings", "config.yaml"),
+                            ("comparison", "comparison.txt"),
+                            ("profile", "profile.txt"),
+                        ):
                             if name != file:
                                 self.assertEqual(shown[part], whole[part])
                         for path in ("/api/rankings", "/api/trace", "/api/experiment"):
                             board.get(path, any_status=True, name="run")
-                        for file in ("config.yaml", "metrics.jsonl", "rankings.csv", "comparison.txt", "trace.json", "profile.txt"):
+                        for file in (
+                            "config.yaml",
+                            "metrics.jsonl",
+                            "rankings.csv",
+                            "comparison.txt",
+                            "trace.json",
+                            "profile.txt",
+                        ):
                             board.text("/api/file", name="run", file=file)
 
     def test_readers_of_checkpoints(self):
@@ -96,7 +135,12 @@ class DamagedFilesTest(ProgramTest):
             for how in self.damage(name, only=("cut", "another type", "a FIFO", "a link")):
                 with self.subTest(file=name, damage=how):
                     self.read("evaluate", "runs/run")
-                    self.read("train", "--quiet", "settings.yaml", *self.settings(trainer__eval_every=3, trainer__baselines="[mean]", run__directory="runs/run"))
+                    self.read(
+                        "train",
+                        "--quiet",
+                        "settings.yaml",
+                        *self.settings(trainer__eval_every=3, trainer__baselines="[mean]", run__directory="runs/run"),
+                    )
 
 
 class Board:
@@ -104,7 +148,13 @@ class Board:
 
     def __init__(self, test):
         self.test, self.asked = test, 0
-        process = subprocess.Popen([FORETIME, "board", "runs", "--port", "0"], env=environment(), cwd=test.folder, stdout=subprocess.PIPE, text=True)
+        process = subprocess.Popen(
+            [FORETIME, "board", "runs", "--port", "0"],
+            env=environment(),
+            cwd=test.folder,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
         test.addCleanup(process.communicate)
         test.addCleanup(process.kill)
         port, self.token = re.search(r"127\.0\.0\.1:(\d+)/#token=(\w+)", process.stdout.readline()).groups()
@@ -114,7 +164,11 @@ class Board:
     def text(self, path, **query):
         """Status and text of an answer, which is never older than this question."""
         self.asked += 1
-        self.connection.request("GET", f"{path}?{urllib.parse.urlencode({**query, 'not': self.asked})}", headers={"Authorization": "Bearer " + self.token})
+        self.connection.request(
+            "GET",
+            f"{path}?{urllib.parse.urlencode({**query, 'not': self.asked})}",
+            headers={"Authorization": "Bearer " + self.token},
+        )
         answer = self.connection.getresponse()
         body = answer.read().decode(errors="replace")
         self.test.assertNotIn(SECRET, body)

@@ -22,19 +22,44 @@ parameters:
   model.hidden: {values: [6, 10]}
 early_terminate: {type: hyperband, min_iter: 1, eta: 2}
 """
-JOB_FIELDS = ("kind name sweep trial settings parameters deferred metric goal after ranks most_ranks cpus gpus priority max_attempts state attempt attempt_ranks failures lost "
-              "preemptions fence agent failed_on submitted_ms claimed_ms finished_ms due_ms updated_ms step total_steps eta_s loss seconds objective best_objective metrics "
-              "checkpoint error reason stopped cancel log_lines results history spec lease iteration sequence pending token").split()
+JOB_FIELDS = (
+    "kind name sweep trial settings parameters deferred metric goal after ranks most_ranks cpus gpus priority max_attempts state attempt attempt_ranks failures lost "
+    "preemptions fence agent failed_on submitted_ms claimed_ms finished_ms due_ms updated_ms step total_steps eta_s loss seconds objective best_objective metrics "
+    "checkpoint error reason stopped cancel log_lines results history spec lease iteration sequence pending token"
+).split()
 SWEEP_FIELDS = "name method definition settings metric goal trials seed rungs eta state created_ms proposals".split()
 AGENT_FIELDS = "host version pid cpus gpus jobs seen_ms started_ms trouble".split()
 TOTALS = "submitted claimed succeeded stopped failed cancelled dead lost_leases refused".split()
-GARBAGE = {"control": b"a\x01\x1b[31mb\n", "bytes": b"\xff\xfe\x00", "text": b"x", "negative": b"-1", "huge": b"1e999", "nan": b"nan", "json": b"[1,{}", "object": b'{"a":[null]}', "long": b"9" * 70_000}
+GARBAGE = {
+    "control": b"a\x01\x1b[31mb\n",
+    "bytes": b"\xff\xfe\x00",
+    "text": b"x",
+    "negative": b"-1",
+    "huge": b"1e999",
+    "nan": b"nan",
+    "json": b"[1,{}",
+    "object": b'{"a":[null]}',
+    "long": b"9" * 70_000,
+}
 
 
 class DamagedRecordsTest(QueueTest):
     def setUp(self):
         super().setUp()
-        server = subprocess.Popen(["redis-server", "--port", "0", "--unixsocket", str(self.folder / "s"), "--save", "", "--dir", str(self.folder)], stdout=subprocess.DEVNULL)
+        server = subprocess.Popen(
+            [
+                "redis-server",
+                "--port",
+                "0",
+                "--unixsocket",
+                str(self.folder / "s"),
+                "--save",
+                "",
+                "--dir",
+                str(self.folder),
+            ],
+            stdout=subprocess.DEVNULL,
+        )
         self.addCleanup(server.wait)
         self.addCleanup(server.kill)
         self.assertTrue(wait_until((self.folder / "s").exists))
@@ -42,7 +67,9 @@ class DamagedRecordsTest(QueueTest):
         self.where = ["--redis", f"unix://{self.folder}/s"]
         self.board = None
         for name in ("good", "mixed"):
-            self.write_sweep(text=SWEEP.replace("NAME", name).replace("[6, 10]", {"good": "[6, 10]", "mixed": "[7, 11]"}[name]))
+            self.write_sweep(
+                text=SWEEP.replace("NAME", name).replace("[6, 10]", {"good": "[6, 10]", "mixed": "[7, 11]"}[name])
+            )
             setattr(self, name, self.json("submit", "sweep.yaml", *self.where)["sweep"])
         self.finish(self.agent("--cpus", 2, "--until-empty", *self.where))
         # From now on only Redis has what the jobs measured.
@@ -51,7 +78,13 @@ class DamagedRecordsTest(QueueTest):
             self.start_board()
 
     def start_board(self):
-        board = subprocess.Popen([FORETIME, "board", ".", "--port", "0", *self.where], env=environment(), cwd=self.folder, stdout=subprocess.PIPE, text=True)
+        board = subprocess.Popen(
+            [FORETIME, "board", ".", "--port", "0", *self.where],
+            env=environment(),
+            cwd=self.folder,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
         self.addCleanup(board.communicate)
         self.addCleanup(board.kill)
         port, self.token = re.search(r"127\.0\.0\.1:(\d+)/#token=(\w+)", board.stdout.readline()).groups()
@@ -86,8 +119,13 @@ class DamagedRecordsTest(QueueTest):
         """What every reader shows of a sweep that is whole, and of its first job."""
         status = json.loads(self.read("status", sweep, "--json"))
         job = status["jobs"][0]["id"]
-        found = {"status": status, "status of the job": self.read("status", job), "leaderboard": json.loads(self.read("leaderboard", sweep, "--json")),
-                 "history": self.read("history", job, "--json"), "log": self.read("log", job)}
+        found = {
+            "status": status,
+            "status of the job": self.read("status", job),
+            "leaderboard": json.loads(self.read("leaderboard", sweep, "--json")),
+            "history": self.read("history", job, "--json"),
+            "log": self.read("log", job),
+        }
         if self.board:
             found |= {path: self.api(path, id=sweep) for path in ("/api/sweep", "/api/overview", "/api/curves")}
             found |= {path: self.api(path, id=job) for path in ("/api/job", "/api/log")}
@@ -97,12 +135,23 @@ class DamagedRecordsTest(QueueTest):
         """The readers of the whole queue: the rows of each, by id."""
         by_id = lambda rows: {row["id"]: row for row in rows}
         queue = json.loads(self.read("queue", "--json"))
-        found = {"status": by_id(json.loads(self.read("status", "--json", "--limit", "100000"))["jobs"]), "agents": {agent["name"]: agent for agent in queue["agents"]}}
-        for text in (self.read("status"), self.read("queue"), self.read("queue", "--prometheus"), self.read("leaderboard", self.good)):
+        found = {
+            "status": by_id(json.loads(self.read("status", "--json", "--limit", "100000"))["jobs"]),
+            "agents": {agent["name"]: agent for agent in queue["agents"]},
+        }
+        for text in (
+            self.read("status"),
+            self.read("queue"),
+            self.read("queue", "--prometheus"),
+            self.read("leaderboard", self.good),
+        ):
             self.assertTrue(text)
         if self.board:
             shown = self.api("/api/queue")
-            found |= {"/api/queue": by_id(shown["sweeps"]), "/api/agents": {agent["name"]: agent for agent in self.api("/api/agents")["agents"]}}
+            found |= {
+                "/api/queue": by_id(shown["sweeps"]),
+                "/api/agents": {agent["name"]: agent for agent in self.api("/api/agents")["agents"]},
+            }
             self.api("/api/activity", minutes=60)
         return found
 
@@ -128,13 +177,19 @@ class DamagedRecordsTest(QueueTest):
         for kind in ("string", "list"):
             copy = self.copy_of_job(first, len(damaged) + 1)
             self.redis.delete(self.key("job:" + copy))
-            self.redis.set(self.key("job:" + copy), "text") if kind == "string" else self.redis.rpush(self.key("job:" + copy), "text")
+            self.redis.set(self.key("job:" + copy), "text") if kind == "string" else self.redis.rpush(
+                self.key("job:" + copy), "text"
+            )
             damaged[copy] = ("key", kind)
         shown = {job["id"]: job for job in self.jobs_of(self.mixed)}
         self.assertEqual(set(shown), set(whole) | set(damaged))
         self.assertEqual({id: shown[id] for id in whole}, whole)
         for id, (field, name) in damaged.items():
-            if name == "control" and field in ("kind", "trial", "ranks", "goal", "state", "step", "objective", "metrics", "spec") or field == "key":
+            if (
+                name == "control"
+                and field in ("kind", "trial", "ranks", "goal", "state", "step", "objective", "metrics", "spec")
+                or field == "key"
+            ):
                 self.assertEqual(shown[id]["state"], "unreadable", (field, name))
                 self.assertIn(id, shown[id]["unreadable"], "the message names the record")
         rows = json.loads(self.read("leaderboard", self.mixed, "--json"))["rows"]
@@ -152,7 +207,14 @@ class DamagedRecordsTest(QueueTest):
                 if shown[id]["unreadable"]:
                     self.assertIn("unreadable", text)
                 for reader in ("log", "history"):
-                    done = subprocess.run([FORETIME, reader, id, *self.where], env=environment(), cwd=self.folder, capture_output=True, text=True, timeout=LIMIT)
+                    done = subprocess.run(
+                        [FORETIME, reader, id, *self.where],
+                        env=environment(),
+                        cwd=self.folder,
+                        capture_output=True,
+                        text=True,
+                        timeout=LIMIT,
+                    )
                     self.assertIn(done.returncode, (0, 2, 3), (reader, done.stderr))
         if self.board:
             for id in damaged:
@@ -180,7 +242,9 @@ class DamagedRecordsTest(QueueTest):
                         marked = json.loads(self.read("status", self.mixed, "--json"))["sweep"]["damaged"]
                         self.assertEqual("damaged" in text.split("\n\n")[0], marked is not None)
                         # Any text is a name, and whether a definition is damaged is known where it is needed.
-                        if field not in ("settings", "definition") and (name != "json" or field not in ("name", "method", "metric")):
+                        if field not in ("settings", "definition") and (
+                            name != "json" or field not in ("name", "method", "metric")
+                        ):
                             self.assertIn(self.mixed, marked or "", "the message names the record")
                         if field not in ("metric", "goal"):
                             rows = json.loads(self.read("leaderboard", self.mixed, "--json"))["rows"]
@@ -209,10 +273,34 @@ class DamagedRecordsTest(QueueTest):
         for field in AGENT_FIELDS:
             for name, value in GARBAGE.items():
                 names.append(f"agent {field} {name}")
-                self.redis.hset(self.key("agent:" + names[-1]), mapping={"host": "h", "version": "1", "pid": 1, "cpus": 2, "gpus": 0, "jobs": 0, "seen_ms": now, "started_ms": now})
+                self.redis.hset(
+                    self.key("agent:" + names[-1]),
+                    mapping={
+                        "host": "h",
+                        "version": "1",
+                        "pid": 1,
+                        "cpus": 2,
+                        "gpus": 0,
+                        "jobs": 0,
+                        "seen_ms": now,
+                        "started_ms": now,
+                    },
+                )
                 self.redis.hset(self.key("agent:" + names[-1]), field, value)
                 self.redis.zadd(self.key("agents"), {names[-1]: now})
-        self.redis.hset(self.key("agent:whole"), mapping={"host": "h", "version": "1", "pid": 1, "cpus": 2, "gpus": 0, "jobs": 0, "seen_ms": now, "started_ms": now})
+        self.redis.hset(
+            self.key("agent:whole"),
+            mapping={
+                "host": "h",
+                "version": "1",
+                "pid": 1,
+                "cpus": 2,
+                "gpus": 0,
+                "jobs": 0,
+                "seen_ms": now,
+                "started_ms": now,
+            },
+        )
         self.redis.zadd(self.key("agents"), {"whole": now, "x" * 300: now, "a\x01\x1b[31mb": now})
         self.redis.set(self.key("agent:text"), "text")
         self.redis.zadd(self.key("agents"), {"text": now})
@@ -249,14 +337,33 @@ class DamagedRecordsTest(QueueTest):
     def test_each_key_of_another_type(self):
         before, all_before = self.seen(self.good), self.everything()
         job = before["status"]["jobs"][1]["id"]
-        lists = ["totals", "settings", "agents", "events", "paused", "shapes", "artifacts:use", "state:dead", "state:waiting", "state:active", f"job:{job}:log", f"job:{job}:artifacts"]
+        lists = [
+            "totals",
+            "settings",
+            "agents",
+            "events",
+            "paused",
+            "shapes",
+            "artifacts:use",
+            "state:dead",
+            "state:waiting",
+            "state:active",
+            f"job:{job}:log",
+            f"job:{job}:artifacts",
+        ]
         for rest in lists:
-            for write in (lambda key: self.redis.set(key, "text"), lambda key: self.redis.rpush(key, "text"), lambda key: self.redis.hset(key, "a", "b")):
+            for write in (
+                lambda key: self.redis.set(key, "text"),
+                lambda key: self.redis.rpush(key, "text"),
+                lambda key: self.redis.hset(key, "a", "b"),
+            ):
                 key = self.key(rest)
                 kept = self.redis.dump(key)
                 self.redis.delete(key)
                 write(key)
-                if rest == "settings" and self.redis.type(key) == b"hash":  # a queue of another protocol, which is refused
+                if (
+                    rest == "settings" and self.redis.type(key) == b"hash"
+                ):  # a queue of another protocol, which is refused
                     self.redis.delete(key)
                     if kept:
                         self.redis.restore(key, 0, kept)

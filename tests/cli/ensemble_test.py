@@ -14,8 +14,15 @@ class EnsembleTest(ProgramTest):
 
     def test_members_are_joined_in_rank_and_evaluate(self):
         self.train(run__directory=self.folder / "a")
-        self.train(run__directory=self.folder / "b", model__type="sage", model__hidden=8, model__features__transform="minmax")
-        self.train(run__directory=self.folder / "c", loss__type="listmle", loss__target="runtime", loss__standardize_target="false")
+        self.train(
+            run__directory=self.folder / "b", model__type="sage", model__hidden=8, model__features__transform="minmax"
+        )
+        self.train(
+            run__directory=self.folder / "c",
+            loss__type="listmle",
+            loss__target="runtime",
+            loss__standardize_target="false",
+        )
         a, b, both = self.ranked("a"), self.ranked("b"), self.ranked("a", "b")
         self.assertEqual(set(both), set(a))
         for candidate, row in both.items():
@@ -24,8 +31,10 @@ class EnsembleTest(ProgramTest):
         self.assertNotIn("predicted_runtime", next(iter(self.ranked("a", "b", "c").values())), "c only ranks")
 
         evaluated = self.json_of("evaluate", "a", "--ensemble", "b", "--ensemble", "c", "--json")
-        self.assertEqual([(member["checkpoint"], member["model"]) for member in evaluated["members"]],
-                         [("a", "gcn"), ("b", "sage"), ("c", "gcn")])
+        self.assertEqual(
+            [(member["checkpoint"], member["model"]) for member in evaluated["members"]],
+            [("a", "gcn"), ("b", "sage"), ("c", "gcn")],
+        )
         for member in evaluated["members"]:
             alone = self.json_of("evaluate", member["checkpoint"], "--json")
             self.assertEqual(member["metrics"], alone["metrics"])
@@ -34,11 +43,15 @@ class EnsembleTest(ProgramTest):
         on_two = self.json_of("evaluate", "a", "--ensemble", "b", "--ensemble", "c", "--json", ranks=2)
         for name, value in evaluated["metrics"].items():
             self.assertAlmostEqual(on_two["metrics"][name], value, places=9, msg=name)
-        text = self.run_foretime("evaluate", "a", SAMPLES / "C11.npz", "--ensemble", "b", "--rankings", "out.csv").stdout
+        text = self.run_foretime(
+            "evaluate", "a", SAMPLES / "C11.npz", "--ensemble", "b", "--rankings", "out.csv"
+        ).stdout
         self.assertRegex(text, r"(?s)1\. gcn .*2\. sage .*ensemble ")
         rows = self.rows("out.csv")
         for row in rows:
-            self.assertAlmostEqual(float(row["predicted_runtime"]) / float(both[int(row["candidate"])]["predicted_runtime"]), 1, places=6)
+            self.assertAlmostEqual(
+                float(row["predicted_runtime"]) / float(both[int(row["candidate"])]["predicted_runtime"]), 1, places=6
+            )
 
     def test_members_that_cannot_be_joined(self):
         self.train(run__directory=self.folder / "a")
@@ -52,7 +65,10 @@ class EnsembleTest(ProgramTest):
             done = self.run_foretime(*command, "--ensemble", "loops", code=3)
             self.assertIn("loops: was trained on tensor programs of", done.stderr)
             self.assertIn("data.representation loops", done.stderr)
-        self.assertIn("none: no such file or folder", self.run_foretime("rank", "a", SAMPLES / "C11.npz", "--ensemble", "none", code=3).stderr)
+        self.assertIn(
+            "none: no such file or folder",
+            self.run_foretime("rank", "a", SAMPLES / "C11.npz", "--ensemble", "none", code=3).stderr,
+        )
 
     def test_averaged_weights_are_what_leaves_a_run(self):
         self.train(run__directory=self.folder / "plain")

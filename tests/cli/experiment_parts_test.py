@@ -68,15 +68,29 @@ class ExperimentPartsTest(ProgramTest):
             (self.collection / split).mkdir(parents=True)
             for name in names:
                 seed += 1
-                self.run_foretime("data", "synth", self.collection / split / f"synthetic_{name}.npz", "--nodes", 30, "--configurable", 5,
-                                  "--configs", 200, "--seed", seed)
+                self.run_foretime(
+                    "data",
+                    "synth",
+                    self.collection / split / f"synthetic_{name}.npz",
+                    "--nodes",
+                    30,
+                    "--configurable",
+                    5,
+                    "--configs",
+                    200,
+                    "--seed",
+                    seed,
+                )
         unlabel(self.collection / "test/synthetic_u.npz")
         self.write("parts.yaml", PARTS)
         self.write("gcn.yaml", GCN)
 
     def column(self, path, column, **chosen):
-        values = [float(row["value"]) for row in self.rows(path)
-                  if row["column"] == column and all(row[key] == value for key, value in chosen.items())]
+        values = [
+            float(row["value"])
+            for row in self.rows(path)
+            if row["column"] == column and all(row[key] == value for key, value in chosen.items())
+        ]
         self.assertEqual(len(values), 1, (column, chosen))
         return values[0]
 
@@ -88,17 +102,33 @@ class ExperimentPartsTest(ProgramTest):
         self.assertIn("9 trials, 0 complete", dry)
         done = self.run_foretime(*run)
         out = self.folder / "out"
-        self.assertEqual(sorted(path.name for path in out.iterdir()), ["left_out_in_turn", "seen", "submission.csv", "summary.md"])
+        self.assertEqual(
+            sorted(path.name for path in out.iterdir()), ["left_out_in_turn", "seen", "submission.csv", "summary.md"]
+        )
         self.assertIn("4 of 4 trials", done.stdout)
 
         # One text has all parts; the ceiling is what the runs themselves report.
         summary = (out / "summary.md").read_text()
-        for text in ("# Two questions", "## seen", "| noise ceiling |", "held out of a", "memory (MiB)", "5 of 5 trials", "is left out"):
+        for text in (
+            "# Two questions",
+            "## seen",
+            "| noise ceiling |",
+            "held out of a",
+            "memory (MiB)",
+            "5 of 5 trials",
+            "is left out",
+        ):
             self.assertIn(text, summary)
         final = json.loads((out / "seen/trials/gcn/fraction-1/seed-1/metrics.jsonl").read_text().splitlines()[-1])
         self.assertLess(final["valid/noise_ceiling_tau"], 1)
-        self.assertAlmostEqual(self.column("out/seen/columns.csv", "unseen", entry="noise ceiling"), final["valid/noise_ceiling_tau"], places=9)
-        self.assertAlmostEqual(self.column("out/seen/columns.csv", "unseen", entry="GCN"), final["valid/kendall_tau"], places=9)
+        self.assertAlmostEqual(
+            self.column("out/seen/columns.csv", "unseen", entry="noise ceiling"),
+            final["valid/noise_ceiling_tau"],
+            places=9,
+        )
+        self.assertAlmostEqual(
+            self.column("out/seen/columns.csv", "unseen", entry="GCN"), final["valid/kendall_tau"], places=9
+        )
         trees = [row for row in self.rows("out/seen/columns.csv") if row["entry"] == "trees"]
         self.assertNotIn("unseen", [row["column"] for row in trees])
         self.assertGreater(self.column("out/seen/columns.csv", "held out of a", entry="trees"), 0.2)
@@ -109,7 +139,9 @@ class ExperimentPartsTest(ProgramTest):
         resources = json.loads((out / "seen/trials/gcn/fraction-1/seed-1/resources.json").read_text())
         self.assertGreater(resources["memory_mib"], 10)
         self.assertEqual(resources["memory_mib"], resources["memory_of_all_ranks_mib"])
-        self.assertAlmostEqual(self.column("out/seen/columns.csv", "seconds", entry="GCN"), resources["seconds"], places=6)
+        self.assertAlmostEqual(
+            self.column("out/seen/columns.csv", "seconds", entry="GCN"), resources["seconds"], places=6
+        )
 
         # The contest's file ranks every candidate of the unlabelled graph, though only 60 of others are evaluated.
         for path in ("submission.csv", "seen/submission.csv"):
@@ -122,12 +154,27 @@ class ExperimentPartsTest(ProgramTest):
 
         # A fold is a training run without its groups.
         self.write("fold.yaml", GCN.replace("candidates: 7", "candidates: 60"))
-        train, test = "[npz/layout/xla/default/train/synthetic_b.npz]", "[npz/layout/xla/default/train/synthetic_a.npz,npz/layout/xla/default/train/synthetic_c.npz]"
-        self.run_foretime("train", "--quiet", "fold.yaml", f"data.root={self.folder}/data", f"data.train={train}", f"data.test={test}", "trainer.steps=4",
-                          "trainer.threads=1", "run.directory=alone")
+        train, test = (
+            "[npz/layout/xla/default/train/synthetic_b.npz]",
+            "[npz/layout/xla/default/train/synthetic_a.npz,npz/layout/xla/default/train/synthetic_c.npz]",
+        )
+        self.run_foretime(
+            "train",
+            "--quiet",
+            "fold.yaml",
+            f"data.root={self.folder}/data",
+            f"data.train={train}",
+            f"data.test={test}",
+            "trainer.steps=4",
+            "trainer.threads=1",
+            "run.directory=alone",
+        )
         fold = out / "left_out_in_turn/trials/gcn/fraction-1/seed-1/fold-0"
         self.assertEqual((self.folder / "alone/rankings.csv").read_bytes(), (fold / "rankings.csv").read_bytes())
-        self.assertEqual({row["group"] for row in self.rows("out/left_out_in_turn/groups.csv")}, {f"synthetic_{name}" for name in "abc"})
+        self.assertEqual(
+            {row["group"] for row in self.rows("out/left_out_in_turn/groups.csv")},
+            {f"synthetic_{name}" for name in "abc"},
+        )
 
         # What is complete stays; a fold that is missing takes its entry out of the tables until it is there again.
         (fold / "trial.json").unlink()
@@ -148,24 +195,47 @@ class ExperimentPartsTest(ProgramTest):
         self.assertIn("4 of 4 trials", late)
         self.run_foretime("experiment", *chosen, "--out", "here")
         for part in ("seen", "left_out_in_turn"):
-            one, two = ([row for row in self.rows(f"{out}/{part}/results.csv") if row["metric"] not in ("seconds", "memory")] for out in ("jobs", "here"))
+            one, two = (
+                [row for row in self.rows(f"{out}/{part}/results.csv") if row["metric"] not in ("seconds", "memory")]
+                for out in ("jobs", "here")
+            )
             self.assertEqual(one, two)
-            self.assertTrue([row for row in self.rows(f"jobs/{part}/results.csv") if row["metric"] == "memory" and row["entry"] == "GCN"])
-        self.assertEqual((self.folder / "jobs/submission.csv").read_text(), (self.folder / "here/submission.csv").read_text())
+            self.assertTrue(
+                [
+                    row
+                    for row in self.rows(f"jobs/{part}/results.csv")
+                    if row["metric"] == "memory" and row["entry"] == "GCN"
+                ]
+            )
+        self.assertEqual(
+            (self.folder / "jobs/submission.csv").read_text(), (self.folder / "here/submission.csv").read_text()
+        )
 
     def test_what_is_wrong_is_said(self):
-        self.assertIn("nothing to do", self.run_foretime("experiment", "parts.yaml", "--parts", "absent", code=3).stderr)
-        self.assertIn("found no nowhere", self.run_foretime("experiment", "parts.yaml", "--parts", "nowhere", code=2).stderr)
+        self.assertIn(
+            "nothing to do", self.run_foretime("experiment", "parts.yaml", "--parts", "absent", code=3).stderr
+        )
+        self.assertIn(
+            "found no nowhere", self.run_foretime("experiment", "parts.yaml", "--parts", "nowhere", code=2).stderr
+        )
         packed = self.folder / "data/all.foretime"
         self.run_foretime("data", "pack", "-o", packed, self.collection / "train", "--format", "layout")
         self.write("parts.yaml", PARTS.replace("groups: [npz/layout/xla/default/train]", "groups: [all.foretime]"))
-        self.assertIn("packed collection", self.run_foretime("experiment", "parts.yaml", "--data", "data", code=3).stderr)
+        self.assertIn(
+            "packed collection", self.run_foretime("experiment", "parts.yaml", "--data", "data", code=3).stderr
+        )
 
-    @unittest.skipIf(data_dir() is None or not (data_dir() / "tpugraphs/npz").is_dir(), "skipped: no TpuGraphs in FORETIME_DATA or ../shared/data")
+    @unittest.skipIf(
+        data_dir() is None or not (data_dir() / "tpugraphs/npz").is_dir(),
+        "skipped: no TpuGraphs in FORETIME_DATA or ../shared/data",
+    )
     def test_the_shipped_protocol(self):
         from program import SOURCE
+
         shutil.copytree(SOURCE / "configs", self.folder / "configs")
-        done = self.run_foretime("experiment", "tpugraphs", "--data", data_dir() / "tpugraphs", "--quick", "--out", "out")
+        done = self.run_foretime(
+            "experiment", "tpugraphs", "--data", data_dir() / "tpugraphs", "--quick", "--out", "out"
+        )
         self.assertIn("layout_nlp_default is left out", done.stdout)
         for text in (done.stdout, (self.folder / "out/summary.md").read_text()):
             self.assertIn("variant quick: a smoke test, whose figures mean nothing", text)

@@ -46,13 +46,26 @@ class ExperimentTest(ProgramTest):
 
     def values(self, path, **chosen):
         """metric -> value of one trial, but for what the run took: no two runs take the same."""
-        return {row["metric"]: float(row["value"]) for row in self.rows(path)
-                if row["metric"] not in ("seconds", "memory") and all(row[key] == value for key, value in chosen.items())}
+        return {
+            row["metric"]: float(row["value"])
+            for row in self.rows(path)
+            if row["metric"] not in ("seconds", "memory") and all(row[key] == value for key, value in chosen.items())
+        }
 
     def test_without_a_reader_it_reports_all_the_same(self):
-        self.write("two.yaml", "title: Two\nsettings: base.yaml\nmetrics: [mae]\nentries: [{label: mean, kind: mean}, {label: random, kind: random}]\n")
+        self.write(
+            "two.yaml",
+            "title: Two\nsettings: base.yaml\nmetrics: [mae]\nentries: [{label: mean, kind: mean}, {label: random, kind: random}]\n",
+        )
         read, write = os.pipe()
-        with subprocess.Popen([FORETIME, "experiment", "two.yaml"], env=environment(), cwd=self.folder, stdout=write, stderr=subprocess.PIPE, text=True) as process:
+        with subprocess.Popen(
+            [FORETIME, "experiment", "two.yaml"],
+            env=environment(),
+            cwd=self.folder,
+            stdout=write,
+            stderr=subprocess.PIPE,
+            text=True,
+        ) as process:
             os.close(write)
             os.close(read)
             self.assertNotIn("Broken pipe", process.communicate(timeout=LIMIT)[1])
@@ -76,7 +89,9 @@ class ExperimentTest(ProgramTest):
         self.assertAlmostEqual(own["rmse"], 1e3 * final["test/rmse"], places=9)
         for name in ("kendall_tau", "top1_score", "pairwise_accuracy"):
             self.assertAlmostEqual(own[name], final["test/" + name], places=9, msg=name)
-        self.run_foretime("train", "--quiet", "base.yaml", "data.train_fraction=0.5", "trainer.seed=2", "run.directory=alone")
+        self.run_foretime(
+            "train", "--quiet", "base.yaml", "data.train_fraction=0.5", "trainer.seed=2", "run.directory=alone"
+        )
         self.assertEqual((self.folder / "alone/rankings.csv").read_bytes(), (trial / "rankings.csv").read_bytes())
         # So is the mean: train's own baseline.
         comparison = (self.folder / "alone/comparison.txt").read_text()
@@ -84,7 +99,9 @@ class ExperimentTest(ProgramTest):
         self.assertIn(f"{mean:.4g}", comparison.split("test:")[1])
         # All entries are measured on the same candidates.
         predictions = self.rows("runs/experiments/small/predictions.csv")
-        self.assertFalse(self.values("runs/experiments/small/results.csv", seed="joined"), "seeds draw different candidates")
+        self.assertFalse(
+            self.values("runs/experiments/small/results.csv", seed="joined"), "seeds draw different candidates"
+        )
         measured = {}
         for row in predictions:
             measured.setdefault((row["entry"], row["seed"]), set()).add((row["group"], row["id"], row["measured"]))
@@ -105,10 +122,14 @@ class ExperimentTest(ProgramTest):
         self.assertIn("2 of 2 trials", report)
 
         # Other settings are another experiment: refused, unless it is to be made anew.
-        refused = self.run_foretime("experiment", "small.yaml", "trainer.steps=7", "--entries", "MLP", "--fractions", 1, code=2)
+        refused = self.run_foretime(
+            "experiment", "small.yaml", "trainer.steps=7", "--entries", "MLP", "--fractions", 1, code=2
+        )
         self.assertIn("trainer.steps: 6 -> 7", refused.stderr)
         self.assertIn("--overwrite", refused.stderr)
-        anew = self.run_foretime("experiment", "small.yaml", "trainer.steps=7", "--entries", "MLP", "--fractions", 1, "--overwrite")
+        anew = self.run_foretime(
+            "experiment", "small.yaml", "trainer.steps=7", "--entries", "MLP", "--fractions", 1, "--overwrite"
+        )
         self.assertIn("2 of 2 trials", anew.stdout)
 
     def test_test_files_are_added_without_training_again(self):
@@ -123,11 +144,15 @@ class ExperimentTest(ProgramTest):
         self.assertEqual(dry.count("trained, other test groups to be measured"), 3)
         done = self.run_foretime(*chosen, more, "--out", "out")
         self.assertIn("trained, but evaluated on other test groups", done.stderr)
-        self.assertEqual({path: path.stat().st_mtime_ns for path in trained.glob("checkpoints/*/model.safetensors")}, weights)
+        self.assertEqual(
+            {path: path.stat().st_mtime_ns for path in trained.glob("checkpoints/*/model.safetensors")}, weights
+        )
         # Everything is as if all files had been there at first.
         self.run_foretime(*chosen, more, "--out", "at-once")
         for entry in ("gcn", "xgboost", "mean"):
-            later, at_once = (self.folder / out / f"trials/{entry}/fraction-1/seed-1/rankings.csv" for out in ("out", "at-once"))
+            later, at_once = (
+                self.folder / out / f"trials/{entry}/fraction-1/seed-1/rankings.csv" for out in ("out", "at-once")
+            )
             self.assertEqual(later.read_bytes(), at_once.read_bytes(), entry)
         self.assertIn("C9", {row["group"] for row in self.rows("out/predictions.csv")})
         self.assertIn("3 trials, 3 complete", self.run_foretime(*chosen, more, "--out", "out", "--dry-run").stdout)
@@ -146,8 +171,20 @@ class ExperimentTest(ProgramTest):
                 self.assertAlmostEqual(value, two[name], places=3, msg=f"{entry} {name}")
 
     def test_a_pre_empted_experiment_continues(self):
-        command = ["experiment", "small.yaml", "--entries", "GCN", "--fractions", "1", "--seeds", "1", "trainer.steps=100000",
-                   "trainer.eval_every=0", "--out", "out"]
+        command = [
+            "experiment",
+            "small.yaml",
+            "--entries",
+            "GCN",
+            "--fractions",
+            "1",
+            "--seeds",
+            "1",
+            "trainer.steps=100000",
+            "trainer.eval_every=0",
+            "--out",
+            "out",
+        ]
         process = self.start(*command)
         metrics = self.folder / "out/trials/gcn/fraction-1/seed-1/metrics.jsonl"
         wait_until(lambda: metrics.exists() and metrics.stat().st_size > 0)
@@ -157,13 +194,16 @@ class ExperimentTest(ProgramTest):
         steps = [path.name for path in metrics.parent.glob("checkpoints/step-*")]
         self.assertEqual(len(steps), 1)
         step = int(steps[0].removeprefix("step-"))
-        message = self.run_foretime("experiment", *command[1:-3], f"trainer.steps={step + 2}", "--out", "out", code=2).stderr
+        message = self.run_foretime(
+            "experiment", *command[1:-3], f"trainer.steps={step + 2}", "--out", "out", code=2
+        ).stderr
         self.assertIn("trainer.steps: 100000", message)
         self.assertNotIn("complete", self.run_foretime("experiment", *command[1:], "--dry-run").stdout.splitlines()[0])
 
     def test_statement_features_and_models_that_only_rank(self):
         (self.folder / "statements.yaml").write_text(
-            STATEMENTS.replace("SOURCE", str(SOURCE)).replace("label: GCN, ranking", 'label: "GCN, ranking"'))
+            STATEMENTS.replace("SOURCE", str(SOURCE)).replace("label: GCN, ranking", 'label: "GCN, ranking"')
+        )
         done = self.run_foretime("experiment", "statements.yaml")
         self.assertIn("2 of 2 trials", done.stdout)
         out = self.folder / "runs/experiments/statements"

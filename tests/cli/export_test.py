@@ -14,10 +14,21 @@ sampler: {groups_per_batch: 1, candidates_per_group: 6, samples_per_group: 2}
 trainer: {steps: 4, eval_every: 0, device: cpu, threads: 1, log_every: 4}
 """
 TREES = "data.format=programs", f"data.root={SAMPLES}", "data.train=[C1.npz]", "data.holdout=0.2"
-LOOPS = ("data.format=programs", "data.representation=loops", f"data.root={SOURCE}/samples/ansor/trees",
-         "data.train=[t08.npz]", "data.holdout=0.2")
-LAYOUTS = ("data.format=layout", "data.root=.", "data.train=[synthetic_layout.npz]", "data.holdout=0.2",
-           "loss.type=pairwise_hinge", "loss.standardize_target=false")
+LOOPS = (
+    "data.format=programs",
+    "data.representation=loops",
+    f"data.root={SOURCE}/samples/ansor/trees",
+    "data.train=[t08.npz]",
+    "data.holdout=0.2",
+)
+LAYOUTS = (
+    "data.format=layout",
+    "data.root=.",
+    "data.train=[synthetic_layout.npz]",
+    "data.holdout=0.2",
+    "loss.type=pairwise_hinge",
+    "loss.standardize_target=false",
+)
 
 
 def has_module(name):
@@ -49,8 +60,13 @@ class ExportTest(ProgramTest):
             torchscript = ("--torchscript", "model.pt") if has_module("torch") else ()
             if not has_module("numpy"):
                 self.skipTest("needs NumPy for tools/data/check_bundle.py")
-            checked = subprocess.run([sys.executable, CHECK, "model.foretime", "inputs.npz", *torchscript],
-                                     cwd=self.folder, capture_output=True, text=True, check=False)
+            checked = subprocess.run(
+                [sys.executable, CHECK, "model.foretime", "inputs.npz", *torchscript],
+                cwd=self.folder,
+                capture_output=True,
+                text=True,
+                check=False,
+            )
             self.assertEqual(checked.returncode, 0, checked.stdout + checked.stderr)
             self.assertIn("NumPy: ", checked.stdout)
         return self.json_of("bundle", "show", "model.foretime")
@@ -73,26 +89,60 @@ class ExportTest(ProgramTest):
         self.expect_equal_everywhere(SAMPLES / "C12.npz", *TREES, "model.type=tpgnn", "model.tpgnn.pool_ratio=0.5")
 
     def test_attention_and_members(self):
-        self.expect_equal_everywhere(SAMPLES / "C1.npz", *TREES, "model.type=gat", "model.ensemble_size=2", "model.norm=layer")
+        self.expect_equal_everywhere(
+            SAMPLES / "C1.npz", *TREES, "model.type=gat", "model.ensemble_size=2", "model.norm=layer"
+        )
 
     def test_statement_costs(self):
-        manifest = self.expect_equal_everywhere(SOURCE / "samples/ansor/trees/t08.npz", *LOOPS,
-                                                "model.type=statement_cost", "model.statement_cost.context=true", "model.ensemble_size=2")
+        manifest = self.expect_equal_everywhere(
+            SOURCE / "samples/ansor/trees/t08.npz",
+            *LOOPS,
+            "model.type=statement_cost",
+            "model.statement_cost.context=true",
+            "model.ensemble_size=2",
+        )
         self.assertEqual(manifest["schema"]["representation"], "loops")
 
     def test_layouts(self):
-        self.run_foretime("data", "synth", "synthetic_layout.npz", "--nodes", "80", "--configurable", "9", "--configs", "60",
-                          "--seed", "3")
+        self.run_foretime(
+            "data",
+            "synth",
+            "synthetic_layout.npz",
+            "--nodes",
+            "80",
+            "--configurable",
+            "9",
+            "--configs",
+            "60",
+            "--seed",
+            "3",
+        )
         manifest = self.expect_equal_everywhere(
-            self.folder / "synthetic_layout.npz", *LAYOUTS, "model.type=sage", "model.layout_gate=true",
-            "model.candidate_norm=true", "model.features.layout=embedding",
-            "model.readout=[configurable_sum, decision_sum, mean]")
+            self.folder / "synthetic_layout.npz",
+            *LAYOUTS,
+            "model.type=sage",
+            "model.layout_gate=true",
+            "model.candidate_norm=true",
+            "model.features.layout=embedding",
+            "model.readout=[configurable_sum, decision_sum, mean]",
+        )
         self.assertTrue(manifest["compares_candidates"])
         self.assertFalse(manifest["predicts_runtimes"])
 
     def test_what_cannot_be_exported(self):
-        self.run_foretime("data", "synth", "synthetic_layout.npz", "--nodes", "300", "--configurable", "9", "--configs", "40",
-                          "--seed", "3")
+        self.run_foretime(
+            "data",
+            "synth",
+            "synthetic_layout.npz",
+            "--nodes",
+            "300",
+            "--configurable",
+            "9",
+            "--configs",
+            "40",
+            "--seed",
+            "3",
+        )
         run = self.trained(*LAYOUTS, "sampler.max_segment_nodes=100", "model.readout=[sum]")
         refused = self.run_foretime("export", run, "model.foretime", code=2)
         self.assertIn("segments.stale", refused.stderr)
@@ -106,8 +156,20 @@ class ExportTest(ProgramTest):
         self.assertEqual((self.folder / "model.foretime").read_bytes(), first)
         self.write("cut.foretime", first[:-5])
         self.assertIn("cut.foretime", self.run_foretime("rank", "cut.foretime", str(SAMPLES / "C1.npz"), code=3).stderr)
-        self.assertIn("ABSENT", self.run_foretime("bundle", "inputs", "model.foretime", str(SAMPLES / "C1.npz"), "--group",
-                                                  "ABSENT", "-o", "x.npz", code=3).stderr)
+        self.assertIn(
+            "ABSENT",
+            self.run_foretime(
+                "bundle",
+                "inputs",
+                "model.foretime",
+                str(SAMPLES / "C1.npz"),
+                "--group",
+                "ABSENT",
+                "-o",
+                "x.npz",
+                code=3,
+            ).stderr,
+        )
         self.assertFalse((self.folder / "x.npz").exists())
 
     def test_what_killed_exports_left_is_removed_by_the_next(self):
@@ -126,11 +188,18 @@ class ExportToAFolderTest(ProgramTest):
         self.train(trainer__eval_every=2, trainer__steps=5)
         best = json.loads((self.folder / "run/checkpoints/best.json").read_text())["step"]
         self.run_foretime("export", "run", "out")
-        self.assertEqual((self.folder / "out/model.safetensors").read_bytes(), self.checkpoint(best)["model.safetensors"])
+        self.assertEqual(
+            (self.folder / "out/model.safetensors").read_bytes(), self.checkpoint(best)["model.safetensors"]
+        )
         for name in ("config.yaml", "data.json"):
             self.assertEqual((self.folder / "out" / name).read_bytes(), (self.folder / "run" / name).read_bytes())
-        self.assertEqual(self.run_foretime("evaluate", "out", "--json").stdout, self.run_foretime("evaluate", "run", "--json").stdout)
-        self.assertEqual(self.run_foretime("rank", "out", SAMPLES / "C1.npz").stdout, self.run_foretime("rank", "run", SAMPLES / "C1.npz").stdout)
+        self.assertEqual(
+            self.run_foretime("evaluate", "out", "--json").stdout, self.run_foretime("evaluate", "run", "--json").stdout
+        )
+        self.assertEqual(
+            self.run_foretime("rank", "out", SAMPLES / "C1.npz").stdout,
+            self.run_foretime("rank", "run", SAMPLES / "C1.npz").stdout,
+        )
         self.run_foretime("export", "run/checkpoints/step-00000005", "out")
         self.assertEqual((self.folder / "out/model.safetensors").read_bytes(), self.checkpoint(5)["model.safetensors"])
         self.run_foretime("export", "out/", "again/")
@@ -155,11 +224,15 @@ class ExportToAFolderTest(ProgramTest):
         (self.folder / "out").mkdir()
         manifest = self.folder / "out/manifest.json"
         manifest.symlink_to(self.folder / "run/checkpoints/step-00000006/manifest.json")
-        self.assertIn("manifest.json: found a symbolic link", self.run_foretime("export", "run", "out", "--force", code=2).stderr)
+        self.assertIn(
+            "manifest.json: found a symbolic link", self.run_foretime("export", "run", "out", "--force", code=2).stderr
+        )
         manifest.unlink()
         self.write("out/manifest.json", "{}")
-        self.assertIn("exists and is not just an exported checkpoint (" + str(manifest),
-                      self.run_foretime("export", "run", "out", "--force", code=2).stderr)
+        self.assertIn(
+            "exists and is not just an exported checkpoint (" + str(manifest),
+            self.run_foretime("export", "run", "out", "--force", code=2).stderr,
+        )
 
     def test_a_damaged_checkpoint_is_not_exported(self):
         self.train()

@@ -38,10 +38,13 @@ def records_of(tasks):
 def tensors(path):
     """{name: bytes} of a safetensors file."""
     data = pathlib.Path(path).read_bytes()
-    size, = struct.unpack("<Q", data[:8])
-    header = json.loads(data[8:8 + size])
-    return {name: data[8 + size + entry["data_offsets"][0]:8 + size + entry["data_offsets"][1]]
-            for name, entry in header.items() if name != "__metadata__"}
+    (size,) = struct.unpack("<Q", data[:8])
+    header = json.loads(data[8 : 8 + size])
+    return {
+        name: data[8 + size + entry["data_offsets"][0] : 8 + size + entry["data_offsets"][1]]
+        for name, entry in header.items()
+        if name != "__metadata__"
+    }
 
 
 def kendall(pairs):
@@ -60,22 +63,56 @@ class FinetuneTest(ProgramTest):
         (cls.shared / "rest.json").write_text("".join(of[NEW][64:]))
         (cls.shared / "dags.jsonl").write_bytes(gzip.open(ANSOR / "dags.jsonl.gz").read())
         cls.foretime("data", "pack-records", "-o", "old.foretime", "old.json", "--dags", "dags.jsonl")
-        cls.foretime("train", "--quiet", SOURCE / "configs" / "statement_cost.yaml", "data.root=.", "data.train=[old.foretime]",
-                     "data.test=[]", "model.hidden=32", "model.statement_cost.loop_hidden=32", "model.ensemble_size=1", "loss.type=pairwise_logistic",
-                     "loss.huber_weight=0.3", "trainer.steps=200", "trainer.device=cpu", "optimizer.warmup_steps=10", "run.directory=run")
+        cls.foretime(
+            "train",
+            "--quiet",
+            SOURCE / "configs" / "statement_cost.yaml",
+            "data.root=.",
+            "data.train=[old.foretime]",
+            "data.test=[]",
+            "model.hidden=32",
+            "model.statement_cost.loop_hidden=32",
+            "model.ensemble_size=1",
+            "loss.type=pairwise_logistic",
+            "loss.huber_weight=0.3",
+            "trainer.steps=200",
+            "trainer.device=cpu",
+            "optimizer.warmup_steps=10",
+            "run.directory=run",
+        )
         cls.foretime("export", "run", "model.foretime", "--licence", "CC0")
         (cls.shared / "empty.yaml").write_text("run: {directory: runs/x}\n")
-        trees = ("data.format=programs", f"data.root={SAMPLES}", "data.train=[C1.npz, C12.npz]", "data.holdout=0.2", "model.type=gcn",
-                 "model.hidden=16", "model.readout=[mean]", "model.features.transform=zscore", "loss.type=huber",
-                 "loss.target=log_runtime", "loss.standardize_target=true", "sampler.groups_per_batch=2",
-                 "sampler.candidates_per_group=16", "trainer.steps=60", "trainer.metric=holdout/kendall_tau", "trainer.device=cpu")
+        trees = (
+            "data.format=programs",
+            f"data.root={SAMPLES}",
+            "data.train=[C1.npz, C12.npz]",
+            "data.holdout=0.2",
+            "model.type=gcn",
+            "model.hidden=16",
+            "model.readout=[mean]",
+            "model.features.transform=zscore",
+            "loss.type=huber",
+            "loss.target=log_runtime",
+            "loss.standardize_target=true",
+            "sampler.groups_per_batch=2",
+            "sampler.candidates_per_group=16",
+            "trainer.steps=60",
+            "trainer.metric=holdout/kendall_tau",
+            "trainer.device=cpu",
+        )
         cls.foretime("train", "--quiet", "empty.yaml", *trees, "run.directory=trees")
         cls.foretime("export", "trees", "trees.foretime")
 
     @classmethod
     def foretime(cls, *arguments):
-        done = subprocess.run([FORETIME, *map(str, arguments)], env=environment(), cwd=cls.shared, capture_output=True, text=True,
-                              timeout=LIMIT)
+        done = subprocess.run(
+            [FORETIME, *map(str, arguments)],
+            env=environment(),
+            cwd=cls.shared,
+            capture_output=True,
+            text=True,
+            timeout=LIMIT,
+        )
         assert done.returncode == 0, f"{arguments}\n{done.stdout[-2000:]}\n{done.stderr[-3000:]}"
         return done.stdout
 
@@ -126,16 +163,29 @@ class FinetuneTest(ProgramTest):
         first = (self.folder / "tuned.foretime").read_bytes()
         self.finetune(self.model, self.shared / "new.json", *self.records)
         self.assertEqual((self.folder / "tuned.foretime").read_bytes(), first)
-        self.finetune("tuned.foretime", self.shared / "new.json", *self.records, "--licence", "MIT", "--steps", "5", "--take-worse",
-                      out="again.foretime")
+        self.finetune(
+            "tuned.foretime",
+            self.shared / "new.json",
+            *self.records,
+            "--licence",
+            "MIT",
+            "--steps",
+            "5",
+            "--take-worse",
+            out="again.foretime",
+        )
         again = self.manifest("again.foretime")
         self.assertEqual(again["licence"], "MIT")
-        self.assertEqual([len(again["tunings"]), again["tunings"][1]["parent"]], [2, hashlib.sha256(first).hexdigest()[:16]])
+        self.assertEqual(
+            [len(again["tunings"]), again["tunings"][1]["parent"]], [2, hashlib.sha256(first).hexdigest()[:16]]
+        )
         self.assertEqual(sorted(path.name for path in self.folder.iterdir()), ["again.foretime", "tuned.foretime"])
 
     def test_replay_of_old_records_and_of_a_packed_collection(self):
         for old in ("old.json", "old.foretime"):
-            note = self.tuned_json(self.model, self.shared / "new.json", *self.records, "--replay", self.shared / old, "--take-worse")
+            note = self.tuned_json(
+                self.model, self.shared / "new.json", *self.records, "--replay", self.shared / old, "--take-worse"
+            )
             self.assertEqual(note["share"], 1.0)
             self.assertGreater(note["replayed"], 200)
             loss = note["replay_before"]["holdout/kendall_tau"] - note["replay_after"]["holdout/kendall_tau"]
@@ -167,8 +217,17 @@ class FinetuneTest(ProgramTest):
     def test_programs_as_save_json_text(self):
         texts = SOURCE / "samples" / "tir" / "resnet18_conv2d_save_json.jsonl.gz"
         for model in ("trees", "model"):  # of syntax trees, of loop programs
-            note = self.tuned_json(self.shared / f"{model}.foretime", texts, "--member", "lowered", "--steps", "2", "--holdout", "0",
-                                   out=f"{model}.foretime")
+            note = self.tuned_json(
+                self.shared / f"{model}.foretime",
+                texts,
+                "--member",
+                "lowered",
+                "--steps",
+                "2",
+                "--holdout",
+                "0",
+                out=f"{model}.foretime",
+            )
             self.assertEqual((note["groups"], note["trained_on"] + note["held_out"]), (12, 24))
             self.assertNotEqual(tensors(self.folder / f"{model}.foretime"), tensors(self.shared / f"{model}.foretime"))
         lines = gzip.open(texts, "rt").read().splitlines()
@@ -188,15 +247,31 @@ class FinetuneTest(ProgramTest):
 
         refused(lines[:4], expected="bad.jsonl")  # which of the two texts?
         refused(lines[:1], "--member", "lowered", expected="no workload has two programs")
-        without = [json.dumps({key: value for key, value in json.loads(line).items() if key != "runtime"}) for line in lines[:2]]
+        without = [
+            json.dumps({key: value for key, value in json.loads(line).items() if key != "runtime"})
+            for line in lines[:2]
+        ]
         refused(without, "--member", "lowered", expected="workload C1: programs without a run time")
 
     def test_layouts(self):
         for name, seed in (("synthetic_a.npz", 1), ("synthetic_b.npz", 2)):
-            self.run_foretime("data", "synth", name, "--nodes", 120, "--configurable", 12, "--configs", 150, "--seed", seed)
-        self.run_foretime("train", "--quiet", self.shared / "empty.yaml", "data.format=layout", "data.root=.", "data.train=[synthetic_a.npz]",
-                          "data.holdout=0.2", "model.hidden=16", "trainer.steps=30", "trainer.device=cpu",
-                          "trainer.metric=holdout/kendall_tau", "run.directory=layouts")
+            self.run_foretime(
+                "data", "synth", name, "--nodes", 120, "--configurable", 12, "--configs", 150, "--seed", seed
+            )
+        self.run_foretime(
+            "train",
+            "--quiet",
+            self.shared / "empty.yaml",
+            "data.format=layout",
+            "data.root=.",
+            "data.train=[synthetic_a.npz]",
+            "data.holdout=0.2",
+            "model.hidden=16",
+            "trainer.steps=30",
+            "trainer.device=cpu",
+            "trainer.metric=holdout/kendall_tau",
+            "run.directory=layouts",
+        )
         self.run_foretime("export", "layouts", "layouts.foretime")
         note = self.tuned_json("layouts.foretime", "synthetic_b.npz", "--replay", "synthetic_a.npz", "--take-worse")
         self.assertEqual((note["groups"], note["trained_on"] + note["held_out"]), (1, 150))
@@ -216,7 +291,11 @@ class FinetuneTest(ProgramTest):
         single = (self.shared / "old.json").read_text().splitlines()[0]
         path = self.write("log.json", "\n".join([*lines[2:40], json.dumps(failed), lines[0][:100], single]) + "\n")
         done = self.finetune(self.model, path, *self.records, "--steps", "2", "--take-worse")
-        for text in ("1 programs failed: they rank behind all that ran", "1 lines that are no records left out, the first: ", "1 records of workloads with a single one"):
+        for text in (
+            "1 programs failed: they rank behind all that ran",
+            "1 lines that are no records left out, the first: ",
+            "1 records of workloads with a single one",
+        ):
             self.assertIn(text, done.stdout)
         # A workload of which nothing can be replayed does not spoil the others; alone, it is an error.
         other = [json.loads(line) for line in (self.shared / "old.json").read_text().splitlines()[:3]]
@@ -231,7 +310,9 @@ class FinetuneTest(ProgramTest):
         table = (self.shared / "dags.jsonl").read_text().splitlines()
         key = json.loads(lines[0])["i"][0][0]
         self.write("one.jsonl", "\n".join(line for line in table if key in json.loads(line).values()) + "\n")
-        done = self.finetune(self.model, path, self.shared / "old.json", "--dags", "one.jsonl", "--steps", "2", "--take-worse")
+        done = self.finetune(
+            self.model, path, self.shared / "old.json", "--dags", "one.jsonl", "--steps", "2", "--take-worse"
+        )
         self.assertIn("without a compute DAG in one.jsonl left out", done.stdout)
 
     def test_wrong_input_leaves_everything_as_it_was(self):
@@ -244,27 +325,46 @@ class FinetuneTest(ProgramTest):
         empty = self.write("empty.json", "")
         refused(self.model, empty, *self.records, expected="empty.json: found an empty file, expected tuning records")
         refused(self.model, new, "--dags", empty, expected="expected compute DAGs")
-        (self.folder / "failed.json").write_text("".join(
-            json.dumps({**json.loads(line), "r": [[1e10], 7, 1, 1]}) + "\n" for line in new.read_text().splitlines()))
+        (self.folder / "failed.json").write_text(
+            "".join(
+                json.dumps({**json.loads(line), "r": [[1e10], 7, 1, 1]}) + "\n" for line in new.read_text().splitlines()
+            )
+        )
         refused(self.model, "failed.json", *self.records, expected="64 failed")
         self.write("few.json", "".join(new.read_text().splitlines(keepends=True)[:4]))
         refused(self.model, "few.json", *self.records, expected="too few to rank")
         self.finetune(self.model, "few.json", *self.records, "--holdout", "0", out="few.foretime")
         refused(self.model, "no*.json", *self.records, expected="nothing of this name")
         refused(self.model, self.model, *self.records, expected="is no packed collection")
-        refused(self.model, SAMPLES / "C1.npz", self.shared / "old.foretime", "--holdout", "0.99", "--seed", "3", "--learning-rate", "1e30",
-                expected="diverged")
+        refused(
+            self.model,
+            SAMPLES / "C1.npz",
+            self.shared / "old.foretime",
+            "--holdout",
+            "0.99",
+            "--seed",
+            "3",
+            "--learning-rate",
+            "1e30",
+            expected="diverged",
+        )
         self.run_foretime("data", "pack", "-o", "trees.foretime", SAMPLES / "C1.npz", "--format", "programs")
         refused(self.model, "trees.foretime", expected="expected 205 of data.representation loops")
-        refused(self.shared / "trees.foretime", self.shared / "old.foretime", expected="data.representation loops, expected ast")
+        refused(
+            self.shared / "trees.foretime",
+            self.shared / "old.foretime",
+            expected="data.representation loops, expected ast",
+        )
         refused(new, new, *self.records, expected="new.json")
         refused(self.model, new, *self.records, code=2, out=self.model, expected="is an input of this command")
         refused(self.model, new, *self.records, code=2, out="few.json", expected="exists and is a text file")
         refused(self.model, new, *self.records, code=2, out="nowhere/tuned.foretime", expected="nowhere")
         refused(self.model, new, *self.records, "--confine", self.folder, expected="lies outside")
         self.assertEqual(empty.read_text(), "")
-        self.assertEqual(sorted(path.name for path in self.folder.iterdir()),
-                         ["empty.json", "failed.json", "few.foretime", "few.json", "trees.foretime"])
+        self.assertEqual(
+            sorted(path.name for path in self.folder.iterdir()),
+            ["empty.json", "failed.json", "few.foretime", "few.json", "trees.foretime"],
+        )
 
     def agent(self, code=0):
         return self.queue("agent", "--data-root", self.shared, "--until-empty", code=code)
@@ -275,7 +375,17 @@ class FinetuneTest(ProgramTest):
 
     def test_a_signal_ends_it_and_leaves_nothing(self):
         before = sorted(self.folder.iterdir())
-        process = self.start("finetune", self.model, self.shared / "new.json", "--dags", self.shared / "dags.jsonl", "-o", "tuned.foretime", "--steps", 1000000)
+        process = self.start(
+            "finetune",
+            self.model,
+            self.shared / "new.json",
+            "--dags",
+            self.shared / "dags.jsonl",
+            "-o",
+            "tuned.foretime",
+            "--steps",
+            1000000,
+        )
         self.assertTrue(wait_until(lambda: list(self.folder.glob(".tuned.foretime.tuning-*"))))
         process.send_signal(signal.SIGHUP)
         self.assertIn("stopped by a signal: no bundle was written", process.communicate(timeout=LIMIT)[1])
@@ -284,14 +394,18 @@ class FinetuneTest(ProgramTest):
 
     def test_a_job_of_the_queue(self):
         (self.folder / "round.yaml").write_text(
-            "finetune: {model: model.foretime, records: [new.json], dags: dags.jsonl, steps: 30}\n")
+            "finetune: {model: model.foretime, records: [new.json], dags: dags.jsonl, steps: 30}\n"
+        )
         self.assertIn("finetune", self.queue("submit", "round.yaml", "--dry-run"))
         added = json.loads(self.queue("submit", "round.yaml", "--name", "round one", "--json"))["jobs"][0]["id"]
         self.assertIn("was there already", self.queue("submit", "round.yaml"))
-        spoiled = json.loads(self.queue("submit", "round.yaml", "learning_rate=0.05", "tolerance=0", "--json"))["jobs"][0]["id"]
+        spoiled = json.loads(self.queue("submit", "round.yaml", "learning_rate=0.05", "tolerance=0", "--json"))["jobs"][
+            0
+        ]["id"]
         outside = json.loads(self.queue("submit", "round.yaml", "records=[../new.json]", "--json"))["jobs"][0]["id"]
         (self.folder / "next.yaml").write_text(
-            f"after: {added}\nfinetune: {{records: [new.json], dags: dags.jsonl, steps: 3, take_worse: true}}\n")
+            f"after: {added}\nfinetune: {{records: [new.json], dags: dags.jsonl, steps: 3, take_worse: true}}\n"
+        )
         following = json.loads(self.queue("submit", "next.yaml", "--json"))["jobs"][0]["id"]
         self.agent(code=7)  # one of them is outside of the data roots
         job = json.loads(self.queue("status", added, "--json"))
@@ -305,7 +419,9 @@ class FinetuneTest(ProgramTest):
         self.assertEqual(tensors(self.folder / "round.foretime"), tensors(self.folder / "runs" / job["checkpoint"]))
         self.assertIn("a bundle has no checkpoint", self.queue("export", added, "folder", code=2))
         alone = self.tuned_json(self.model, self.shared / "new.json", *self.records, "--steps", "30")
-        self.assertEqual(alone["after"], {name: value for name, value in job["metrics"].items() if name.startswith("holdout/")})
+        self.assertEqual(
+            alone["after"], {name: value for name, value in job["metrics"].items() if name.startswith("holdout/")}
+        )
         self.assertEqual((self.folder / "tuned.foretime").read_bytes(), (self.folder / "round.foretime").read_bytes())
 
         kept = json.loads(self.queue("status", spoiled, "--json"))

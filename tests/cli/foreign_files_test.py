@@ -40,16 +40,30 @@ run = pathlib.Path(os.environ["FORETIME_TRIAL"]).parent
 """
 BAD = {
     "fifo": ("os.mkfifo(run / 'metrics.jsonl')", "metrics.jsonl: found a FIFO, expected a regular file"),
-    "zero": ("os.symlink('/dev/zero', run / 'metrics.jsonl')", "metrics.jsonl: found a symbolic link, expected a regular file"),
+    "zero": (
+        "os.symlink('/dev/zero', run / 'metrics.jsonl')",
+        "metrics.jsonl: found a symbolic link, expected a regular file",
+    ),
     "folder": ("(run / 'metrics.jsonl').mkdir()", "metrics.jsonl: found a folder, expected a regular file"),
-    "sparse": ("(run / 'metrics.jsonl').touch(); os.truncate(run / 'metrics.jsonl', 1 << 40)", "metrics.jsonl: found 1099511627776 bytes, expected at most"),
-    "outside": (f"(pathlib.Path(os.environ['GO']).parent / 'theirs').write_text('{SECRET}')\n"
-                "os.symlink(pathlib.Path(os.environ['GO']).parent / 'theirs', run / 'metrics.jsonl')",
-                "metrics.jsonl: found a symbolic link, expected a regular file"),
-    "manifest": ("(run / 'metrics.jsonl').write_text('{\"kind\":\"final\",\"step\":1,\"m/val_loss\":1}\\n')\n"
-                 "(run / 'checkpoints/step-00000001').mkdir(parents=True)\n"
-                 "os.mkfifo(run / 'checkpoints/step-00000001/manifest.json')", ""),
-    "parameters": ("(run / 'parameters.json').unlink()\nos.mkfifo(run / 'parameters.json')\nos.mkfifo(run / 'trace.json')", ""),
+    "sparse": (
+        "(run / 'metrics.jsonl').touch(); os.truncate(run / 'metrics.jsonl', 1 << 40)",
+        "metrics.jsonl: found 1099511627776 bytes, expected at most",
+    ),
+    "outside": (
+        f"(pathlib.Path(os.environ['GO']).parent / 'theirs').write_text('{SECRET}')\n"
+        "os.symlink(pathlib.Path(os.environ['GO']).parent / 'theirs', run / 'metrics.jsonl')",
+        "metrics.jsonl: found a symbolic link, expected a regular file",
+    ),
+    "manifest": (
+        '(run / \'metrics.jsonl\').write_text(\'{"kind":"final","step":1,"m/val_loss":1}\\n\')\n'
+        "(run / 'checkpoints/step-00000001').mkdir(parents=True)\n"
+        "os.mkfifo(run / 'checkpoints/step-00000001/manifest.json')",
+        "",
+    ),
+    "parameters": (
+        "(run / 'parameters.json').unlink()\nos.mkfifo(run / 'parameters.json')\nos.mkfifo(run / 'trace.json')",
+        "",
+    ),
 }
 
 
@@ -83,7 +97,9 @@ class AgentTest(QueueTest):
         self.assertEqual(found["long"]["state"], "active")
         for job in found.values():  # readers of the folders do not hang either
             for run in (job["id"], f"runs/{job['id']}"):
-                done = subprocess.run([FORETIME, "history", run], env=environment(), cwd=self.folder, capture_output=True, text=True)
+                done = subprocess.run(
+                    [FORETIME, "history", run], env=environment(), cwd=self.folder, capture_output=True, text=True
+                )
                 self.assertIn(done.returncode, (0, 3), done.stderr)
                 self.assertNotIn(SECRET, done.stdout + done.stderr)
         (self.folder / "go").touch()
@@ -95,14 +111,31 @@ class AgentTest(QueueTest):
 
     def test_a_job_that_stops_its_supervisor_gives_its_slot_back(self):
         self.submit("stopper", BEGIN + "os.kill(os.getppid(), signal.SIGSTOP)\ntime.sleep(3000)")
-        self.agent("--programs", "programs", "--cpus", "1", "--lease-seconds", "3", "--retry-seconds", "0.2", "--stall-seconds", "2",
-                   "--stop-grace", "1")
+        self.agent(
+            "--programs",
+            "programs",
+            "--cpus",
+            "1",
+            "--lease-seconds",
+            "3",
+            "--retry-seconds",
+            "0.2",
+            "--stall-seconds",
+            "2",
+            "--stop-grace",
+            "1",
+        )
         self.wait_for("its end", lambda: self.states()["stopper"]["state"] == "dead")
-        self.submit("next", BEGIN + "(run / 'metrics.jsonl').write_text('{\"kind\":\"final\",\"step\":1,\"val/loss\":1}\\n')")
+        self.submit(
+            "next", BEGIN + '(run / \'metrics.jsonl\').write_text(\'{"kind":"final","step":1,"val/loss":1}\\n\')'
+        )
         self.wait_for("the slot", lambda: self.states()["next"]["state"] not in ("waiting", "active", "delayed"))
 
 
-@unittest.skipUnless((pathlib.Path(FORETIME).parent / "core/foretime-board").exists(), "this build has no board: tools/install-deps.sh --board")
+@unittest.skipUnless(
+    (pathlib.Path(FORETIME).parent / "core/foretime-board").exists(),
+    "this build has no board: tools/install-deps.sh --board",
+)
 class ReportTest(ProgramTest):
     def setUp(self):
         super().setUp()
@@ -134,7 +167,12 @@ class ReportTest(ProgramTest):
                 (self.bad / name).unlink()
 
     def test_shows_what_is_next_to_a_damaged_file(self):
-        for name, text in (("rankings.csv", "a,b\n1,2\n"), ("rankings.csv", "\0\0"), ("trace.json", "{"), ("trace.json", "[" * 200000)):
+        for name, text in (
+            ("rankings.csv", "a,b\n1,2\n"),
+            ("rankings.csv", "\0\0"),
+            ("trace.json", "{"),
+            ("trace.json", "[" * 200000),
+        ):
             (self.bad / name).write_text(text)
             page, errors = self.report()
             self.assertIn(f"skipped in the report: bad/{name}: ", errors)
@@ -169,11 +207,20 @@ class RunFolderTest(ProgramTest):
         run = self.folder / "run"
         (run / "parameters.json").write_text("{}")
         (run / "trace.json").write_text("{}")
-        commands = [self.training(trainer__steps=10, **steps), ["export", "run", "x.foretime", "--force"], ["evaluate", "run"],
-                    ["history", "run"], ["plan", self.training()[2], *self.settings()]]
+        commands = [
+            self.training(trainer__steps=10, **steps),
+            ["export", "run", "x.foretime", "--force"],
+            ["evaluate", "run"],
+            ["history", "run"],
+            ["plan", self.training()[2], *self.settings()],
+        ]
         if (pathlib.Path(FORETIME).parent / "core/foretime-board").exists():
             commands.append(["report", "run", "-o", "report.html", "--force"])
-        files = [path for path in sorted(run.rglob("*")) if path.is_file() and "step-00000009" in path.parts or "checkpoints" not in path.parts]
+        files = [
+            path
+            for path in sorted(run.rglob("*"))
+            if path.is_file() and "step-00000009" in path.parts or "checkpoints" not in path.parts
+        ]
         self.assertIn(run / "log.txt", files)
         self.assertIn(run / "config.yaml", files)
         kept = self.folder / "kept"
@@ -185,11 +232,20 @@ class RunFolderTest(ProgramTest):
                 file.unlink()
                 os.mkfifo(file)
                 with self.subTest(file=file.name, command=command[0]):
-                    done = subprocess.run([FORETIME, *map(str, command)], env=environment(), cwd=self.folder, capture_output=True, text=True,
-                                          timeout=60)
+                    done = subprocess.run(
+                        [FORETIME, *map(str, command)],
+                        env=environment(),
+                        cwd=self.folder,
+                        capture_output=True,
+                        text=True,
+                        timeout=60,
+                    )
                     self.assertIn(done.returncode, (0, 2, 3), done.stderr)
                     if done.returncode != 0:
-                        self.assertIn("found a FIFO, expected a regular file" if file.name != "config.yaml" else "config.yaml", done.stderr)
+                        self.assertIn(
+                            "found a FIFO, expected a regular file" if file.name != "config.yaml" else "config.yaml",
+                            done.stderr,
+                        )
 
     def test_a_log_that_no_run_wrote_is_left_alone(self):
         (self.folder / "run").mkdir()

@@ -50,7 +50,10 @@ class RunHistoryTest(ProgramTest):
             folder = self.folder / f"runs/job/attempt-{attempt}"
             folder.mkdir(parents=True)
             (folder / "metrics.jsonl").write_text(
-                "".join(json.dumps({"kind": "train", "step": step, "loss": attempt}) + "\n" for step in range(first, 11)))
+                "".join(
+                    json.dumps({"kind": "train", "step": step, "loss": attempt}) + "\n" for step in range(first, 11)
+                )
+            )
         series = self.json_of("history", "runs/job", "--json")
         self.assertEqual(series["loss"]["steps"], list(range(1, 11)))
         self.assertEqual(series["loss"]["values"], [1] * 4 + [2] * 3 + [10] * 3)

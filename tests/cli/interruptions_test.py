@@ -17,8 +17,15 @@ class InterruptedTrainingTest(ProgramTest):
     def begin(self, ranks=1, before=(), **changes):
         """A training that does not end by itself, after its third step."""
         command = [*before, *launch(ranks), FORETIME, *map(str, self.training(**{**ENDLESS, **changes}))]
-        process = subprocess.Popen(command, env=environment(), cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                                   start_new_session=True)
+        process = subprocess.Popen(
+            command,
+            env=environment(),
+            cwd=self.folder,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
         self.addCleanup(self.end, process)
         self.wait_for_step(3, process)
         return process
@@ -35,6 +42,7 @@ class InterruptedTrainingTest(ProgramTest):
             file = self.folder / "run/metrics.jsonl"
             lines = file.read_text().splitlines() if file.exists() else []
             return len(lines) > step
+
         self.assertTrue(wait_until(reached), f"no step {step}")
 
     def checkpoints(self):
@@ -47,11 +55,17 @@ class InterruptedTrainingTest(ProgramTest):
         output = process.communicate(timeout=LIMIT)
         self.assertEqual(process.returncode, 75, output)
         self.assertEqual(len(self.checkpoints()), 1, output)
-        self.assertRegex(self.last_line(), rf"stopped by {how} at step \d+: checkpoint written; the same command continues")
+        self.assertRegex(
+            self.last_line(), rf"stopped by {how} at step \d+: checkpoint written; the same command continues"
+        )
 
     def test_a_hangup_and_repeated_signals_stop_it_with_a_checkpoint(self):
-        for how, signals in (("signal 1 (Hangup)", [signal.SIGHUP]), ("signal 15 (Terminated)", 50 * [signal.SIGTERM]),
-                             ("signal 2 (Interrupt)", 2 * [signal.SIGINT]), ("signal 15 (Terminated)", [signal.SIGTERM, signal.SIGHUP, signal.SIGTERM])):
+        for how, signals in (
+            ("signal 1 (Hangup)", [signal.SIGHUP]),
+            ("signal 15 (Terminated)", 50 * [signal.SIGTERM]),
+            ("signal 2 (Interrupt)", 2 * [signal.SIGINT]),
+            ("signal 15 (Terminated)", [signal.SIGTERM, signal.SIGHUP, signal.SIGTERM]),
+        ):
             with self.subTest(how=how, count=len(signals)):
                 shutil.rmtree(self.folder / "run", ignore_errors=True)
                 process = self.begin()
@@ -89,8 +103,12 @@ class InterruptedTrainingTest(ProgramTest):
         for stream in ("stdout", "stderr"):
             shutil.rmtree(self.folder / "run", ignore_errors=True)
             read, write = os.pipe()
-            with subprocess.Popen([FORETIME, *map(str, self.training(trainer__steps=40, trainer__log_every=1))], env=environment(), cwd=self.folder,
-                                  **{"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, stream: write}) as process:
+            with subprocess.Popen(
+                [FORETIME, *map(str, self.training(trainer__steps=40, trainer__log_every=1))],
+                env=environment(),
+                cwd=self.folder,
+                **{"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, stream: write},
+            ) as process:
                 os.close(write)
                 os.close(read)
                 self.assertEqual(process.wait(timeout=LIMIT), 0, stream)
@@ -102,14 +120,19 @@ class InterruptedTrainingTest(ProgramTest):
             shutil.rmtree(self.folder / "run", ignore_errors=True)
             process = self.begin(ranks, checkpoint__every_minutes=1e-4, checkpoint__keep_last=1000000)
             self.assertTrue(wait_until(lambda: len(self.checkpoints()) > 2), "no checkpoint by the clock")
-            os.kill([pid for pid in [process.pid, *children_of(process.pid)] if name_of(pid) == "foretime"][-1], signal.SIGTERM)
+            os.kill(
+                [pid for pid in [process.pid, *children_of(process.pid)] if name_of(pid) == "foretime"][-1],
+                signal.SIGTERM,
+            )
             output = process.communicate(timeout=LIMIT)
             self.assertEqual(process.returncode, 75, output)
             # Its bytes are those of a checkpoint that was due by its step.
             saved = self.checkpoints()[0]
             step = int(saved.removeprefix("step-"))
             timed = {path.name: path.read_bytes() for path in (self.folder / "run/checkpoints" / saved).iterdir()}
-            self.train(ranks=ranks, trainer__steps=step, trainer__log_every=1, run__directory=self.folder / f"straight{ranks}")
+            self.train(
+                ranks=ranks, trainer__steps=step, trainer__log_every=1, run__directory=self.folder / f"straight{ranks}"
+            )
             self.assertEqual(timed["model.safetensors"], self.checkpoint(step, f"straight{ranks}")["model.safetensors"])
 
     def test_mpirun_that_ends_its_ranks_leaves_a_checkpoint(self):
@@ -127,7 +150,9 @@ class InterruptedTrainingTest(ProgramTest):
         output = process.communicate(timeout=LIMIT)
         self.assertEqual(process.returncode, 74, output)
         self.assertIn("metrics.jsonl: cannot be written: open: No such file or directory", output[1])
-        self.assertRegex((self.folder / "gone/log.txt").read_text().splitlines()[-1], "failed: .*metrics.jsonl: cannot be written")
+        self.assertRegex(
+            (self.folder / "gone/log.txt").read_text().splitlines()[-1], "failed: .*metrics.jsonl: cannot be written"
+        )
 
     def test_a_run_folder_that_is_removed_does_not_come_back(self):
         for every in (1, 1000000):
@@ -143,15 +168,34 @@ class InterruptedTrainingTest(ProgramTest):
 
     def test_a_limit_of_file_sizes_is_the_storage_failing(self):
         limited = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (20000, 20000))
-        done = subprocess.run([FORETIME, *map(str, self.training(trainer__steps=10, model__hidden=64))], env=environment(), cwd=self.folder,
-                              preexec_fn=limited, capture_output=True, text=True, timeout=LIMIT)
+        done = subprocess.run(
+            [FORETIME, *map(str, self.training(trainer__steps=10, model__hidden=64))],
+            env=environment(),
+            cwd=self.folder,
+            preexec_fn=limited,
+            capture_output=True,
+            text=True,
+            timeout=LIMIT,
+        )
         self.assertEqual(done.returncode, 74, done.stderr)
         self.assertIn("File too large", done.stderr)
         self.assertEqual([str(path) for path in self.folder.rglob("*foretime-tmp*")], [])
 
     def test_a_log_of_both_streams_ends_with_the_error(self):
-        command = [str(word) for word in self.training(optimizer__learning_rate=1e30, optimizer__clip_norm=0) if word != "--quiet"]
-        done = subprocess.run([FORETIME, *command], env=environment(), cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=LIMIT)
+        command = [
+            str(word)
+            for word in self.training(optimizer__learning_rate=1e30, optimizer__clip_norm=0)
+            if word != "--quiet"
+        ]
+        done = subprocess.run(
+            [FORETIME, *command],
+            env=environment(),
+            cwd=self.folder,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=LIMIT,
+        )
         self.assertEqual(done.returncode, 3, done.stdout)
         lines = done.stdout.splitlines()
         self.assertIn("training has diverged", lines[-1])
@@ -187,10 +231,24 @@ class OutputsTest(QueueTest):
     def test_a_reader_that_leaves_ends_a_command_quietly(self):
         self.foretime("submit", "sweep.yaml")
         self.train()
-        for command in (["status", "--json"], ["leaderboard"], ["config", "--reference"], ["status", "--watch=0.05"], ["rank", "run", SAMPLES / "C1.npz"], ["evaluate", "run"],
-                        ["evaluate", "run", "--json"]):
+        for command in (
+            ["status", "--json"],
+            ["leaderboard"],
+            ["config", "--reference"],
+            ["status", "--watch=0.05"],
+            ["rank", "run", SAMPLES / "C1.npz"],
+            ["evaluate", "run"],
+            ["evaluate", "run", "--json"],
+        ):
             read, write = os.pipe()
-            process = subprocess.Popen([FORETIME, *command], env=environment(), cwd=self.folder, stdout=write, stderr=subprocess.PIPE, text=True)
+            process = subprocess.Popen(
+                [FORETIME, *command],
+                env=environment(),
+                cwd=self.folder,
+                stdout=write,
+                stderr=subprocess.PIPE,
+                text=True,
+            )
             os.close(write)
             os.close(read)
             self.assertEqual(process.communicate(timeout=LIMIT)[1], "", command)
@@ -219,5 +277,7 @@ class OutputsTest(QueueTest):
         agent.send_signal(signal.SIGKILL)
         agent.communicate()
         self.wait_for("the lease to run out", lambda: self.jobs()[0]["overdue_ms"] > 0)
-        self.assertRegex(self.foretime("status"), r" lost .* lost: no word from .*; its lease ran out \d+ s ago; waits for an agent")
+        self.assertRegex(
+            self.foretime("status"), r" lost .* lost: no word from .*; its lease ran out \d+ s ago; waits for an agent"
+        )
         self.assertIsNone(self.jobs()[0]["eta_seconds"])

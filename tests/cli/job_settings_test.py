@@ -22,7 +22,11 @@ parameters:
   optimizer.learning_rate: {values: [0.01, 0.003]}
 then: [{evaluate: {files: [C11.npz]}}]
 """
-BAYES = SWEEP.replace("method: grid", "method: bayes\nrun_cap: 3").replace("seeds: 2\n", "").replace("{values: [0.01, 0.003]}", "{min: 0.001, max: 0.01}")
+BAYES = (
+    SWEEP.replace("method: grid", "method: bayes\nrun_cap: 3")
+    .replace("seeds: 2\n", "")
+    .replace("{values: [0.01, 0.003]}", "{min: 0.001, max: 0.01}")
+)
 PROGRAM = """
 program: own.py
 method: grid
@@ -59,11 +63,24 @@ class JobSettingsTest(QueueTest):
         """The settings of a job as each command shows them: {command: text}."""
         text = self.foretime("status", job)
         block = text[text.index("\nsettings") :].split("\n")[2:]
-        python = subprocess.run([sys.executable, "-c", f"import foretime, sys; sys.stdout.write(foretime.Queue(runs='runs').jobs('{job}')[0]['settings'])"],
-                                cwd=self.folder, env={**environment(), "PYTHONPATH": str(SOURCE / "python"), "FORETIME_PROGRAM": FORETIME},
-                                capture_output=True, text=True, check=True).stdout
-        return {"status": "\n".join(line[4:] for line in block).rstrip("\n") + "\n", "status --json": self.json("status", job)["settings"],
-                "Queue": python, "config": self.foretime("config", job[:8])}
+        python = subprocess.run(
+            [
+                sys.executable,
+                "-c",
+                f"import foretime, sys; sys.stdout.write(foretime.Queue(runs='runs').jobs('{job}')[0]['settings'])",
+            ],
+            cwd=self.folder,
+            env={**environment(), "PYTHONPATH": str(SOURCE / "python"), "FORETIME_PROGRAM": FORETIME},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        return {
+            "status": "\n".join(line[4:] for line in block).rstrip("\n") + "\n",
+            "status --json": self.json("status", job)["settings"],
+            "Queue": python,
+            "config": self.foretime("config", job[:8]),
+        }
 
     def test_every_trial_shows_the_settings_of_its_attempt(self):
         self.write_sweep(text=SWEEP)
@@ -114,7 +131,18 @@ class JobSettingsTest(QueueTest):
         """Not 0, which would be read as a loss, a duration or a time."""
         job = self.json("submit", "base.yaml")["jobs"][0]["id"]
         before = self.json("status", job)
-        for name in ("loss", "trial", "total_steps", "eta_seconds", "seconds", "claimed_ms", "finished_ms", "due_ms", "objective", "best_objective"):
+        for name in (
+            "loss",
+            "trial",
+            "total_steps",
+            "eta_seconds",
+            "seconds",
+            "claimed_ms",
+            "finished_ms",
+            "due_ms",
+            "objective",
+            "best_objective",
+        ):
             self.assertIsNone(before[name], name)
         self.assertGreater(before["submitted_ms"], 0)
         self.finish(self.agent("--until-empty"))
@@ -134,6 +162,7 @@ class JobSettingsTest(QueueTest):
         watching = self.background("status", sweep, "--watch=0.5", "--json")
         self.wait_for("Redis", (self.folder / "runs/.redis/redis.sock").exists)
         import redis
+
         queue = redis.Redis(unix_socket_path=str(self.folder / "runs/.redis/redis.sock"))
         queue.hset(f"{{foretime}}:job:{job['id']}", "parameters", "{")
         for text in (self.foretime("status", job["id"]), self.json("status", job["id"])["settings"]):
@@ -141,7 +170,10 @@ class JobSettingsTest(QueueTest):
         self.assertIn("field parameters", self.foretime("config", job["id"], code=3))
         queue.hset(f"{{foretime}}:job:{job['id']}", "parameters", json.dumps(job["parameters"]))
         queue.delete(f"{{foretime}}:sweep:{sweep}")
-        self.assertIn("# Not the settings that the job runs with, which cannot be resolved: ", self.json("status", job["id"])["settings"])
+        self.assertIn(
+            "# Not the settings that the job runs with, which cannot be resolved: ",
+            self.json("status", job["id"])["settings"],
+        )
         watching.kill()
 
 

@@ -17,7 +17,9 @@ class JobsTest(QueueTest):
         self.assertIn("model.hidden", dry)
         self.assertFalse((self.folder / "runs").exists(), "a dry run starts no Redis")
         added = self.json("submit", "sweep.yaml")
-        self.assertEqual((added["added"], added["existing"]), (12, 0))  # 2 widths, 2 seeds, each trained, evaluated, exported
+        self.assertEqual(
+            (added["added"], added["existing"]), (12, 0)
+        )  # 2 widths, 2 seeds, each trained, evaluated, exported
         sweep = added["sweep"]
         again = self.foretime("submit", "sweep.yaml")
         self.assertIn("0 jobs added, 12 were there already", again)
@@ -35,7 +37,9 @@ class JobsTest(QueueTest):
         table = self.foretime("leaderboard")
         self.assertIn("±", table)
         self.assertIn("of 2", table)
-        rows = self.rows_of(self.foretime("leaderboard", sweep[:5], "--trials", "--csv", "--with", "holdout/kendall_tau"))
+        rows = self.rows_of(
+            self.foretime("leaderboard", sweep[:5], "--trials", "--csv", "--with", "holdout/kendall_tau")
+        )
         self.assertEqual([row["rank"] for row in rows], ["1", "2", "3", "4"])
         self.assertEqual(rows[0]["job"], best["id"])
         values = [float(row["holdout/mae"]) for row in rows]
@@ -48,14 +52,23 @@ class JobsTest(QueueTest):
         for row in joined:
             values = [trial["value"] for trial in row["trials"]]
             self.assertAlmostEqual(row["value"], sum(values) / 2, places=12)
-            self.assertAlmostEqual(row["deviation"], abs(values[0] - values[1]) / 2 ** 0.5, places=12)
+            self.assertAlmostEqual(row["deviation"], abs(values[0] - values[1]) / 2**0.5, places=12)
         # The best first, whichever direction a metric has.
-        for metric, larger_is_better in (("holdout/pairwise_accuracy", True), ("holdout/kendall_tau", True), ("holdout/mae", False)):
-            values = [float(row[metric]) for row in self.rows_of(self.foretime("leaderboard", sweep, "--trials", "--csv", "--metric", metric))]
+        for metric, larger_is_better in (
+            ("holdout/pairwise_accuracy", True),
+            ("holdout/kendall_tau", True),
+            ("holdout/mae", False),
+        ):
+            values = [
+                float(row[metric])
+                for row in self.rows_of(self.foretime("leaderboard", sweep, "--trials", "--csv", "--metric", metric))
+            ]
             self.assertEqual(len(values), 4)
             self.assertEqual(values, sorted(values, reverse=larger_is_better), metric)
             self.assertLess(min(values), max(values), metric)
-        self.assertIn("metric test/nothing: no trial of sweep", self.foretime("leaderboard", "--metric", "test/nothing", code=2))
+        self.assertIn(
+            "metric test/nothing: no trial of sweep", self.foretime("leaderboard", "--metric", "test/nothing", code=2)
+        )
 
         self.assertIn("run directory", self.foretime("log", best["id"][:8]), "the end of it")
         self.assertLessEqual(len(self.foretime("log", best["id"], "--lines", 2).splitlines()), 2)
@@ -71,7 +84,9 @@ class JobsTest(QueueTest):
         for name, value in metrics.items():
             self.assertAlmostEqual(evaluations[0]["metrics"][name], value, places=9, msg=name)
         self.foretime("export", best["id"][:10], "best")
-        self.assertEqual((self.folder / "best/model.safetensors").read_bytes(), (exported / "model.safetensors").read_bytes())
+        self.assertEqual(
+            (self.folder / "best/model.safetensors").read_bytes(), (exported / "model.safetensors").read_bytes()
+        )
 
         self.assertEqual(self.json("queue")["jobs"]["succeeded"], 12)
         self.assertRegex(self.foretime("queue", "--prometheus"), re.compile(r"^foretime_\w+.* 12(\.0)?$", re.MULTILINE))
@@ -82,7 +97,9 @@ class JobsTest(QueueTest):
         lines = [line.split() for line in self.foretime("status").splitlines() if "widths" in line]
         self.assertEqual([line[1] for line in lines], [ids[0][:8]] * 2 + [ids[1][:8]] * 2)
         self.assertEqual([line[2] for line in lines], ["widths-0", "widths-1"] * 2)
-        self.assertNotIn("sweep  ", self.foretime("status", ids[0]).split("\n\n")[1], "of one sweep the column says nothing")
+        self.assertNotIn(
+            "sweep  ", self.foretime("status", ids[0]).split("\n\n")[1], "of one sweep the column says nothing"
+        )
 
     def test_the_command_for_agents_names_data_outside_of_this_folder(self):
         (self.folder / "mine").symlink_to(SAMPLES)
@@ -119,11 +136,17 @@ class JobsTest(QueueTest):
             if name != "attempt-0-young":
                 os.utime(folder / name, (0, 0))
         (self.folder / "runs/somebodys/attempt-0").mkdir(parents=True)
-        self.assertEqual(self.foretime("clean", "--keep", 0), f"runs/{job}/attempt-0\n1 attempts would be removed; --remove does so\n")
+        self.assertEqual(
+            self.foretime("clean", "--keep", 0),
+            f"runs/{job}/attempt-0\n1 attempts would be removed; --remove does so\n",
+        )
         self.assertIn("0 attempts would be removed", self.foretime("clean", "--keep", 2))
         self.assertTrue((folder / "attempt-0").exists())
         self.assertIn("1 attempts removed", self.foretime("clean", "--keep", 0, "--remove"))
-        self.assertEqual(sorted(path.name for path in folder.iterdir()), ["attempt-0-unmarked", "attempt-0-young", "attempt-1", "notes"])
+        self.assertEqual(
+            sorted(path.name for path in folder.iterdir()),
+            ["attempt-0-unmarked", "attempt-0-young", "attempt-1", "notes"],
+        )
         self.assertTrue((self.folder / "runs/somebodys/attempt-0").exists(), "a folder that the queue does not know")
         self.foretime("evaluate", folder / "attempt-1")
 
@@ -138,7 +161,9 @@ class JobsTest(QueueTest):
         theirs.mkdir(parents=True)
         mark = json.loads((folders[0] / "attempt-1/attempt.json").read_text())
         self.assertEqual((mark["job"], mark["attempt"]), (folders[0].name, "attempt-1"))
-        (theirs / "attempt.json").write_text(json.dumps({**mark, "job": "0123456789abcdef", "queue": "of somebody else"}))
+        (theirs / "attempt.json").write_text(
+            json.dumps({**mark, "job": "0123456789abcdef", "queue": "of somebody else"})
+        )
         for folder in (*(folder / "attempt-1" for folder in folders), theirs):
             for path in (*folder.iterdir(), folder):
                 os.utime(path, (0, 0))
@@ -182,7 +207,9 @@ class JobsTest(QueueTest):
 
         # A job that runs is cancelled after a step, with a checkpoint, and can go on from there.
         long = self.json("submit", "base.yaml", "trainer.steps=1000000", "--name", "long")["jobs"][0]["id"]
-        self.assertIn("was there already", self.foretime("submit", "base.yaml", "trainer.steps=1000000", "--name", "other"))
+        self.assertIn(
+            "was there already", self.foretime("submit", "base.yaml", "trainer.steps=1000000", "--name", "other")
+        )
         self.wait_for("progress", lambda: self.json("status", long)["step"] > 3)
         following = self.background("log", long, "--follow")
         self.assertIn("runs; it ends", self.foretime("cancel", long))
@@ -213,17 +240,30 @@ class JobsTest(QueueTest):
         self.assertEqual(self.foretime("log", job).splitlines(), written, "a minute later, its end")
 
     def test_times_of_an_agent_have_bounds(self):
-        for option, value in (("--lease-seconds", "0.0004"), ("--lease-seconds", "1e300"), ("--stall-seconds", "1e300"), ("--drain-seconds", "-1")):
+        for option, value in (
+            ("--lease-seconds", "0.0004"),
+            ("--lease-seconds", "1e300"),
+            ("--stall-seconds", "1e300"),
+            ("--drain-seconds", "-1"),
+        ):
             self.assertIn(option, self.foretime("agent", option, value, "--until-empty", code=2))
 
     def test_hosts_of_an_agent_are_checked_before_it_starts(self):
-        for options, expected in ((["--hosts", "h1:0"], "--hosts: found 'h1:0', expected names and CPUs such as h1:4,h2:4"),
-                                  (["--hosts", "h1,h1"], "--hosts: found h1 twice"),
-                                  (["--hosts", "h1", "--host-check", "ping"], "--host-check: found 'ping', expected a program and {host}"),
-                                  (["--hosts", "h1", "--cpus", "2"], "--cpus: found 2, expected none with --hosts, which gives the CPUs of each host"),
-                                  (["--hosts", "h1", "--gpus", "0", "--assume-gpus"], "--gpus: found 0, which are GPUs of this host: expected none with --hosts"),
-                                  (["--hosts", "h1", "--launcher", "srun"], "launcher 'srun': no {hosts}"),
-                                  (["--launcher", "mpirun --host {hosts} {command}"], "{hosts} is only allowed for an agent with --hosts")):
+        for options, expected in (
+            (["--hosts", "h1:0"], "--hosts: found 'h1:0', expected names and CPUs such as h1:4,h2:4"),
+            (["--hosts", "h1,h1"], "--hosts: found h1 twice"),
+            (["--hosts", "h1", "--host-check", "ping"], "--host-check: found 'ping', expected a program and {host}"),
+            (
+                ["--hosts", "h1", "--cpus", "2"],
+                "--cpus: found 2, expected none with --hosts, which gives the CPUs of each host",
+            ),
+            (
+                ["--hosts", "h1", "--gpus", "0", "--assume-gpus"],
+                "--gpus: found 0, which are GPUs of this host: expected none with --hosts",
+            ),
+            (["--hosts", "h1", "--launcher", "srun"], "launcher 'srun': no {hosts}"),
+            (["--launcher", "mpirun --host {hosts} {command}"], "{hosts} is only allowed for an agent with --hosts"),
+        ):
             self.assertIn(expected, self.foretime("agent", *options, code=2))
 
     def test_an_elastic_job_takes_the_ranks_that_are_free(self):

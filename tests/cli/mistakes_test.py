@@ -26,7 +26,9 @@ class MetricTest(ProgramTest):
 
     def submitted(self, code=2, metric="holdout/mae", goal="", **changes):
         lines = [line.replace("=", ": ", 1) for line in self.settings(**changes)]
-        self.write("base.yaml", "".join(f"{line}\n" for line in lines if not line.startswith(("run.", "trainer.metric"))))
+        self.write(
+            "base.yaml", "".join(f"{line}\n" for line in lines if not line.startswith(("run.", "trainer.metric")))
+        )
         self.write("sweep.yaml", SWEEP.format(metric=metric, goal=goal, settings="base.yaml"))
         return self.run_foretime("submit", "sweep.yaml", "--dry-run", code=code).stderr
 
@@ -39,9 +41,16 @@ class MetricTest(ProgramTest):
     def test_training_for_a_metric_that_is_not_measured_is_refused(self):
         self.refused("data.valid names no groups", trainer__metric="valid/mae")
         self.refused("data.holdout is 0", trainer__metric="holdout/mae", data__holdout=0)
-        self.refused(("loss.type listmle", "loss.huber_weight"), trainer__metric="holdout/mae", loss__type="listmle",
-                     loss__target="runtime", loss__standardize_target="false")
-        self.refused("early_stop.patience", trainer__metric="test/mae", trainer__early_stop__patience=2, trainer__eval_every=2)
+        self.refused(
+            ("loss.type listmle", "loss.huber_weight"),
+            trainer__metric="holdout/mae",
+            loss__type="listmle",
+            loss__target="runtime",
+            loss__standardize_target="false",
+        )
+        self.refused(
+            "early_stop.patience", trainer__metric="test/mae", trainer__early_stop__patience=2, trainer__eval_every=2
+        )
         self.refused("data.format is programs", trainer__metric="holdout/contest_score")
 
     def test_a_metric_is_optimised_in_its_own_direction(self):
@@ -66,14 +75,20 @@ class MetricTest(ProgramTest):
         self.assertIn("data.valid names no groups", self.submitted(metric="valid/mae"))
         self.submitted(code=0)
         # A job of its own is compared, too, so that the default metric must be one that it measures.
-        self.assertIn("trainer.metric: found valid/kendall_tau: data.valid names no groups",
-                      self.run_foretime("submit", "base.yaml", "--dry-run", code=2).stderr)
-        self.assertIn("did you mean holdout/mae?",
-                      self.run_foretime("submit", "base.yaml", "trainer.metric=holdout/mea", "--dry-run", code=2).stderr)
+        self.assertIn(
+            "trainer.metric: found valid/kendall_tau: data.valid names no groups",
+            self.run_foretime("submit", "base.yaml", "--dry-run", code=2).stderr,
+        )
+        self.assertIn(
+            "did you mean holdout/mae?",
+            self.run_foretime("submit", "base.yaml", "trainer.metric=holdout/mea", "--dry-run", code=2).stderr,
+        )
 
     def test_a_sweep_in_the_wrong_direction_is_refused(self):
-        self.assertIn("metric.goal: found minimize, and holdout/kendall_tau is better when it is larger",
-                      self.submitted(metric="holdout/kendall_tau", goal=", goal: minimize"))
+        self.assertIn(
+            "metric.goal: found minimize, and holdout/kendall_tau is better when it is larger",
+            self.submitted(metric="holdout/kendall_tau", goal=", goal: minimize"),
+        )
         self.submitted(code=0, metric="holdout/kendall_tau")
         self.submitted(code=0, goal=", goal: minimize")
 
@@ -106,8 +121,13 @@ class DataTest(ProgramTest):
         (checkpoint / name).write_bytes(content)
         manifest = json.loads((checkpoint / "manifest.json").read_text())
         entry = manifest["files"][name]
-        entry.update({key: value for key, value in (("bytes", len(content)), ("size", len(content)),
-                                                    ("crc32", zlib.crc32(content))) if key in entry})
+        entry.update(
+            {
+                key: value
+                for key, value in (("bytes", len(content)), ("size", len(content)), ("crc32", zlib.crc32(content)))
+                if key in entry
+            }
+        )
         (checkpoint / "manifest.json").write_text(json.dumps(manifest))
 
 
@@ -133,7 +153,10 @@ class RunDirectoryTest(ProgramTest):
         self.assertFalse(lock.exists())
 
     def test_a_run_directory_that_cannot_be_made(self):
-        for folder, why in (("/proc/x", "No such file or directory"), (self.write("file", "") / "run", "Not a directory")):
+        for folder, why in (
+            ("/proc/x", "No such file or directory"),
+            (self.write("file", "") / "run", "Not a directory"),
+        ):
             text = self.train(code=2, run__directory=folder).stderr
             self.assertIn(f"run.directory: {folder}: cannot be made: {why}", text)
             self.assertNotIn("filesystem error", text)
@@ -141,31 +164,47 @@ class RunDirectoryTest(ProgramTest):
 
 class CommandTest(ProgramTest):
     def test_commands_options_and_settings_are_suggested(self):
-        for arguments, expected in ((("trian", "settings.yaml"), "found trian, which is not a command of foretime; did you mean train?"),
-                                    (("eval", "run"), "did you mean evaluate?"), (("data", "pakc", "x"), "foretime data; did you mean pack?"),
-                                    (("zebra",), "foretime --help lists its commands"),
-                                    (("train", "x.yaml", "--quite"), "did you mean --quiet?"),
-                                    (("agent", "--until-emty"), "did you mean --until-empty?"),
-                                    (("rank", "a", "b", "--candidate", "c"), "did you mean --candidates?"),
-                                    (("serve", "x", "--sokcet", "y"), "did you mean --socket?"),
-                                    (("doctor", "now"), "found now, which is not an argument of foretime doctor")):
+        for arguments, expected in (
+            (("trian", "settings.yaml"), "found trian, which is not a command of foretime; did you mean train?"),
+            (("eval", "run"), "did you mean evaluate?"),
+            (("data", "pakc", "x"), "foretime data; did you mean pack?"),
+            (("zebra",), "foretime --help lists its commands"),
+            (("train", "x.yaml", "--quite"), "did you mean --quiet?"),
+            (("agent", "--until-emty"), "did you mean --until-empty?"),
+            (("rank", "a", "b", "--candidate", "c"), "did you mean --candidates?"),
+            (("serve", "x", "--sokcet", "y"), "did you mean --socket?"),
+            (("doctor", "now"), "found now, which is not an argument of foretime doctor"),
+        ):
             with self.subTest(arguments):
                 self.assertIn(expected, self.run_foretime(*arguments, code=2).stderr)
-        for key, expected in (("optimizer.lr", "optimizer.learning_rate"), ("lr", "optimizer.learning_rate"),
-                              ("batch_size", "sampler.groups_per_batch"), ("trainer.max_epochs", "trainer.epochs"),
-                              ("optimizer.learning_rat", "optimizer.learning_rate")):
+        for key, expected in (
+            ("optimizer.lr", "optimizer.learning_rate"),
+            ("lr", "optimizer.learning_rate"),
+            ("batch_size", "sampler.groups_per_batch"),
+            ("trainer.max_epochs", "trainer.epochs"),
+            ("optimizer.learning_rat", "optimizer.learning_rate"),
+        ):
             with self.subTest(key):
-                self.assertIn(f"did you mean {expected}?", self.run_foretime("train", self.empty_settings(), f"{key}=1", code=2).stderr)
+                self.assertIn(
+                    f"did you mean {expected}?",
+                    self.run_foretime("train", self.empty_settings(), f"{key}=1", code=2).stderr,
+                )
 
     def test_files_of_other_commands_name_their_command(self):
         self.write("sweep.yaml", SWEEP.format(metric="holdout/mae", goal="", settings="base.yaml"))
         for command in ("train", "config", "plan"):
-            self.assertIn("sweep.yaml: is a sweep, which `foretime submit sweep.yaml` takes", self.run_foretime(command, "sweep.yaml", code=2).stderr)
+            self.assertIn(
+                "sweep.yaml: is a sweep, which `foretime submit sweep.yaml` takes",
+                self.run_foretime(command, "sweep.yaml", code=2).stderr,
+            )
         self.write("tune.yaml", "finetune: {model: a.foretime, records: [b.json]}\n")
         self.assertIn("`foretime submit tune.yaml`", self.run_foretime("train", "tune.yaml", code=2).stderr)
         self.write("trials.yaml", "entries: [{label: a, kind: model}]\n")
         for command in ("train", "submit"):
-            self.assertIn("is an experiment, which `foretime experiment trials.yaml`", self.run_foretime(command, "trials.yaml", code=2).stderr)
+            self.assertIn(
+                "is an experiment, which `foretime experiment trials.yaml`",
+                self.run_foretime(command, "trials.yaml", code=2).stderr,
+            )
 
     def test_export_to_an_unknown_format_is_refused(self):
         self.train()
@@ -173,7 +212,10 @@ class CommandTest(ProgramTest):
             text = self.run_foretime("export", "run", name, code=2).stderr
             self.assertIn("expected NAME.foretime (a bundle), NAME.pt (TorchScript)", text)
             self.assertFalse((self.folder / name).exists())
-        self.assertIn("--format bundle does not write .pt files", self.run_foretime("export", "run", "a.pt", "--format", "bundle", code=2).stderr)
+        self.assertIn(
+            "--format bundle does not write .pt files",
+            self.run_foretime("export", "run", "a.pt", "--format", "bundle", code=2).stderr,
+        )
         self.run_foretime("export", "run", "v1.5", "--format", "checkpoint")
         self.assertTrue((self.folder / "v1.5/manifest.json").exists())
 
@@ -190,8 +232,16 @@ class IgnoredOptionTest(ProgramTest):
         lines = [line.replace("=", ": ", 1) for line in self.settings() if not line.startswith("run.")]
         self.write("job.yaml", "".join(f"{line}\n" for line in lines))
         job = self.json_of("submit", "job.yaml", "--json")["jobs"][0]["id"]
-        self.refused("status", job[:6], "--state", "dead", expected=(f"--state dead: found job {job}", "foretime status --state dead"))
-        self.refused("status", "--sweep", "abc", job, expected=("--sweep abc: found ids as well", f"foretime status abc {job}"))
+        self.refused(
+            "status",
+            job[:6],
+            "--state",
+            "dead",
+            expected=(f"--state dead: found job {job}", "foretime status --state dead"),
+        )
+        self.refused(
+            "status", "--sweep", "abc", job, expected=("--sweep abc: found ids as well", f"foretime status abc {job}")
+        )
         self.assertEqual(self.json_of("status", job, "--json")["id"], job)
         self.assertEqual(self.json_of("status", job, job, "--state", "dead", "--json")["jobs"], [])
 
@@ -199,37 +249,88 @@ class IgnoredOptionTest(ProgramTest):
         self.train()
         rank = ("rank", "run", SAMPLES / "C10.npz")
         for more in ((), ("--format", "json")):
-            self.refused(*rank, "--collection", "layout:xla:random", *more,
-                         expected=("--collection layout:xla:random: ", "--format submission"))
-        self.refused(*rank, "--format", "submission", "--collection", "tile:xla", "--top", 3, expected=("--top 3: ", "--format csv or json"))
+            self.refused(
+                *rank,
+                "--collection",
+                "layout:xla:random",
+                *more,
+                expected=("--collection layout:xla:random: ", "--format submission"),
+            )
+        self.refused(
+            *rank,
+            "--format",
+            "submission",
+            "--collection",
+            "tile:xla",
+            "--top",
+            3,
+            expected=("--top 3: ", "--format csv or json"),
+        )
         self.run_foretime(*rank, "--format", "submission", "--collection", "tile:xla")
 
     def test_a_licence_that_would_be_noted_nowhere(self):
         self.train()
-        self.refused("export", "run", "out", "--licence", "MIT", expected=("--licence MIT: a checkpoint folder records no licence", "out.foretime"))
+        self.refused(
+            "export",
+            "run",
+            "out",
+            "--licence",
+            "MIT",
+            expected=("--licence MIT: a checkpoint folder records no licence", "out.foretime"),
+        )
         self.assertFalse((self.folder / "out").exists())
 
     def test_options_of_an_agent_whose_jobs_stay_on_this_host(self):
         for launcher in ("auto", "direct"):
-            self.refused("agent", "--until-empty", "--listen", "127.0.0.1:7400", "--launcher", launcher,
-                         expected=(f"--listen 127.0.0.1:7400: the launcher {launcher} starts jobs on this host", "--launcher mpirun"))
-        self.refused("agent", "--until-empty", "--host-check", "ping -c1 {host}", expected=("--host-check: found no --hosts", "--hosts h1:8,h2:8"))
+            self.refused(
+                "agent",
+                "--until-empty",
+                "--listen",
+                "127.0.0.1:7400",
+                "--launcher",
+                launcher,
+                expected=(
+                    f"--listen 127.0.0.1:7400: the launcher {launcher} starts jobs on this host",
+                    "--launcher mpirun",
+                ),
+            )
+        self.refused(
+            "agent",
+            "--until-empty",
+            "--host-check",
+            "ping -c1 {host}",
+            expected=("--host-check: found no --hosts", "--hosts h1:8,h2:8"),
+        )
         self.assertFalse((self.folder / "runs").exists())
-        self.assertIn("no job was ever submitted", self.run_foretime("agent", "--until-empty", "--listen", "none", code=4).stderr)
+        self.assertIn(
+            "no job was ever submitted", self.run_foretime("agent", "--until-empty", "--listen", "none", code=4).stderr
+        )
 
     def test_settings_that_named_files_would_replace(self):
         self.train()
         for key in ("data.root", "data.test", "data.train", "data.valid"):
-            self.refused("evaluate", "run", SAMPLES / "C10.npz", "--set", f"{key}=x",
-                         expected=(f"--set {key}: found files as well", "leave out"))
+            self.refused(
+                "evaluate",
+                "run",
+                SAMPLES / "C10.npz",
+                "--set",
+                f"{key}=x",
+                expected=(f"--set {key}: found files as well", "leave out"),
+            )
         self.run_foretime("evaluate", "run", "--set", "data.test=[C11.npz]")
 
     def test_settings_that_are_about_no_named_file(self):
         self.train()
         for setting in ("data.holdout=0.5", "data.train_fraction=0.5", "data.duplicates=first", "data.overlap=warn"):
             key = setting.split("=")[0]
-            self.refused("evaluate", "run", SAMPLES / "C10.npz", "--set", setting,
-                         expected=(f"--set {key}: found files as well", "leave out the files to evaluate the sets of the run"))
+            self.refused(
+                "evaluate",
+                "run",
+                SAMPLES / "C10.npz",
+                "--set",
+                setting,
+                expected=(f"--set {key}: found files as well", "leave out the files to evaluate the sets of the run"),
+            )
         self.run_foretime("evaluate", "run", SAMPLES / "C10.npz", "--set", "data.max_eval_candidates=5")
         self.run_foretime("evaluate", "run", "--set", "data.holdout=0.5")
 
@@ -240,7 +341,10 @@ class AgentTest(ProgramTest):
         self.assertIn("--gpus: found", text)
         self.assertIn("--assume-gpus skips this check", text)
         self.assertFalse((self.folder / "runs").exists())
-        self.assertIn("no job was ever submitted", self.run_foretime("agent", "--gpus", "0,96", "--assume-gpus", "--until-empty", code=4).stderr)
+        self.assertIn(
+            "no job was ever submitted",
+            self.run_foretime("agent", "--gpus", "0,96", "--assume-gpus", "--until-empty", code=4).stderr,
+        )
 
     def test_an_agent_whose_jobs_failed_says_so(self):
         lines = [line.replace("=", ": ", 1) for line in self.settings() if not line.startswith("run.")]
@@ -253,27 +357,43 @@ class AgentTest(ProgramTest):
         self.assertIn("1 jobs failed or died while this agent ran", done.stderr + done.stdout)
         self.assertRegex(done.stderr + done.stdout, "finished 1 jobs: 1 failed; exits\n")
         done = self.run_foretime(*agent)  # which ran none
-        self.assertIn("1 jobs of the queue failed or died earlier and will not run by themselves: foretime retry ID", done.stderr + done.stdout)
+        self.assertIn(
+            "1 jobs of the queue failed or died earlier and will not run by themselves: foretime retry ID",
+            done.stderr + done.stdout,
+        )
 
 
 class RanksTest(ProgramTest):
     def test_each_rank_prints_an_error_of_all_ranks_once_with_its_rank(self):
-        for arguments, message in ((("train", "none.yaml"), "none.yaml"), (("train", self.empty_settings(), "--quite"), "--quiet?"),
-                                   (self.training(data__train="none.npz"), "none.npz"),
-                                   (self.training(model__readout="[configurable_mean]"), "needs configurable nodes")):
+        for arguments, message in (
+            (("train", "none.yaml"), "none.yaml"),
+            (("train", self.empty_settings(), "--quite"), "--quiet?"),
+            (self.training(data__train="none.npz"), "none.npz"),
+            (self.training(model__readout="[configurable_mean]"), "needs configurable nodes"),
+        ):
             with self.subTest(message):
                 code = 3 if message == "none.npz" else 2
-                lines = [line for line in self.run_foretime(*arguments, ranks=3, code=code).stderr.splitlines() if line.startswith("foretime: ")]
+                lines = [
+                    line
+                    for line in self.run_foretime(*arguments, ranks=3, code=code).stderr.splitlines()
+                    if line.startswith("foretime: ")
+                ]
                 # mpirun may end the other ranks before they have printed theirs.
                 self.assertIn(len(lines), (1, 2, 3), lines)
-                self.assertEqual(len({line[:len("foretime: rank 0: ")] for line in lines}), len(lines), lines)
+                self.assertEqual(len({line[: len("foretime: rank 0: ")] for line in lines}), len(lines), lines)
                 for line in lines:
                     self.assertRegex(line, rf"^foretime: rank [012]: .*{re.escape(message)}")
 
     def test_the_message_stands_alone_where_mpirun_is_quiet(self):
         # MPI_Abort would add a paragraph of its own, which --quiet does not leave out.
-        done = subprocess.run([*launch(3), "--quiet", FORETIME, "train", "none.yaml"], env=environment(), cwd=self.folder,
-                              capture_output=True, text=True, timeout=LIMIT)
+        done = subprocess.run(
+            [*launch(3), "--quiet", FORETIME, "train", "none.yaml"],
+            env=environment(),
+            cwd=self.folder,
+            capture_output=True,
+            text=True,
+            timeout=LIMIT,
+        )
         self.assertEqual(done.returncode, 2, done.stderr)
         self.assertRegex(done.stderr, r"\A(foretime: rank [012]: none\.yaml: [^\n]*\n){1,3}\Z")
 
@@ -286,7 +406,12 @@ class RanksTest(ProgramTest):
                 (folder / name).write_bytes((SAMPLES / name).read_bytes() if rank != 1 else b"nothing")
         script = self.write("rank.sh", "#!/bin/sh\n" f'cd {self.folder}/rank$OMPI_COMM_WORLD_RANK\nexec "$@"\n')
         script.chmod(0o755)
-        done = subprocess.run([*launch(3), script, FORETIME, *map(str, self.training(data__root="."))], env=environment(),
-                              capture_output=True, text=True, timeout=LIMIT)
+        done = subprocess.run(
+            [*launch(3), script, FORETIME, *map(str, self.training(data__root="."))],
+            env=environment(),
+            capture_output=True,
+            text=True,
+            timeout=LIMIT,
+        )
         self.assertEqual(done.returncode, 3, done.stderr)
         self.assertEqual(done.stderr.count("foretime: rank 1: "), 1, done.stderr)

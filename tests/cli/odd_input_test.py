@@ -31,8 +31,13 @@ class OddProgramsTest(ProgramTest):
         return lines
 
     def refused(self, *parts):
-        for arguments in (("data", "inspect", "odd.npz"), ("data", "pack", "-o", "odd.foretime", "odd.npz", "--format", "programs"),
-                          self.training(data__root=self.folder, data__train="odd.npz", data__test="[]", run__directory=self.folder / "refused")):
+        for arguments in (
+            ("data", "inspect", "odd.npz"),
+            ("data", "pack", "-o", "odd.foretime", "odd.npz", "--format", "programs"),
+            self.training(
+                data__root=self.folder, data__train="odd.npz", data__test="[]", run__directory=self.folder / "refused"
+            ),
+        ):
             error = self.run_foretime(*arguments, code=3).stderr
             for part in ("odd.npz", *parts):
                 self.assertIn(part, error)
@@ -40,7 +45,9 @@ class OddProgramsTest(ProgramTest):
     def warned(self, *parts):
         """By inspect, pack and train."""
         packed = self.run_foretime("data", "pack", "-o", "odd.foretime", "odd.npz", "--format", "programs").stdout
-        trained = self.run_foretime(*self.training(data__root=self.folder, data__train="odd.npz", data__test="[]", trainer__steps=1)).stderr
+        trained = self.run_foretime(
+            *self.training(data__root=self.folder, data__train="odd.npz", data__test="[]", trainer__steps=1)
+        ).stderr
         for said in ("\n".join(self.inspected()), packed, trained):
             for part in parts:
                 self.assertIn(part, said)
@@ -61,7 +68,9 @@ class OddProgramsTest(ProgramTest):
         self.variant(runtime=lambda times: np.where(np.arange(len(times)) == 3, 1e20, times))
         self.refused("run time 1e+20 of candidate 3, expected seconds of at most 1e+09")
         self.variant(runtime=lambda times: np.where(np.arange(len(times)) == 3, 1e8, times))
-        self.assertRegex("\n".join(self.inspected()), "the longest run time, 1e\\+08 s, is .* times the one in the middle")
+        self.assertRegex(
+            "\n".join(self.inspected()), "the longest run time, 1e\\+08 s, is .* times the one in the middle"
+        )
         self.variant(runtime=np.ones_like)
         self.assertRegex("\n".join(self.inspected()), "all [0-9]+ run times are 1: nothing can be learned")
 
@@ -76,15 +85,24 @@ class CopiedRecordsTest(ProgramTest):
             lines = [next(file) for _ in range(40)]
         self.write("once.json", "".join(lines))
         self.write("twice.json", "".join(lines + lines))
-        once, twice = (self.json_of("data", "inspect", name, "--json")[0]
-                       for name in ("once.json", "twice.json"))
+        once, twice = (self.json_of("data", "inspect", name, "--json")[0] for name in ("once.json", "twice.json"))
         self.assertEqual(twice["copies"], once["copies"] + once["records"])
-        for name in ("distinct_schedules", "measured_again", "noise_ceiling_tau", "cost_seconds", "records_per_workload"):
+        for name in (
+            "distinct_schedules",
+            "measured_again",
+            "noise_ceiling_tau",
+            "cost_seconds",
+            "records_per_workload",
+        ):
             self.assertEqual(once[name], twice[name], name)
         self.assertIn("copies of other lines", self.run_foretime("data", "inspect", "twice.json").stdout)
         dags = SOURCE / "samples/ansor/dags.jsonl.gz"
-        packed = [self.run_foretime("data", "pack-records", "-o", f"{name}.foretime", f"{name}.json", "--dags", dags, "--least", 1).stdout
-                  for name in ("once", "twice")]
+        packed = [
+            self.run_foretime(
+                "data", "pack-records", "-o", f"{name}.foretime", f"{name}.json", "--dags", dags, "--least", 1
+            ).stdout
+            for name in ("once", "twice")
+        ]
         self.assertEqual(*((self.folder / f"{name}.foretime").read_bytes() for name in ("once", "twice")))
         self.assertRegex(packed[1], "[0-9]+ copies of other lines left out")
 

@@ -19,26 +19,76 @@ PROGRAMS = ("C1.npz", "--format", "programs")
 RECORDS = ("records.json", "--dags", "compute_dag.json")
 QUICK = ("--runs", 3, "--seconds", 0.001, "--copy-mib", 1)
 
-# The command, where {} is what it writes; the name of that; an input of the command; whether it recognises its own files.
+# The command, where {} is what it writes; the name of that; an input of the command; whether it recognises its own
+# files.
 COMMANDS = {
     "pack": (("data", "pack", *PROGRAMS, "-o", "{}"), "out.foretime", "C1.npz", True),
     "pack-records": (("data", "pack-records", *RECORDS, "-o", "{}"), "out.foretime", "records.json", True),
-    "pack-tir": (("data", "pack-tir", "text.jsonl.gz", "--member", "before_lowering", "-o", "{}"), "out.foretime", "text.jsonl.gz", True),
-    "pack-table": (("data", "pack-table", "table.csv", "--runtime", "ms", "-o", "{}"), "out.foretime", "table.csv", True),
-    "synth": (("data", "synth", "{}", "--nodes", 20, "--configurable", 4, "--configs", 5), "synthetic_out.npz", None, True),
-    "synth packed": (("data", "synth", "{}", "--nodes", 20, "--configurable", 4, "--configs", 5), "synthetic_out.foretime", None, True),
+    "pack-tir": (
+        ("data", "pack-tir", "text.jsonl.gz", "--member", "before_lowering", "-o", "{}"),
+        "out.foretime",
+        "text.jsonl.gz",
+        True,
+    ),
+    "pack-table": (
+        ("data", "pack-table", "table.csv", "--runtime", "ms", "-o", "{}"),
+        "out.foretime",
+        "table.csv",
+        True,
+    ),
+    "synth": (
+        ("data", "synth", "{}", "--nodes", 20, "--configurable", 4, "--configs", 5),
+        "synthetic_out.npz",
+        None,
+        True,
+    ),
+    "synth packed": (
+        ("data", "synth", "{}", "--nodes", 20, "--configurable", 4, "--configs", 5),
+        "synthetic_out.foretime",
+        None,
+        True,
+    ),
     "convert": (("data", "convert", "layouts.pb", "{}"), "out.npz", "layouts.pb", True),
     "rank csv": (("rank", "trees.foretime", "C1.npz", "-o", "{}"), "out.csv", "C1.npz", True),
-    "rank json": (("rank", "trees.foretime", "C1.npz", "--format", "json", "-o", "{}"), "out.json", "trees.foretime", True),
-    "rank submission": (("rank", "layout.foretime", "layouts.pb", "--format", "submission", "--collection", "layout:xla:random", "-o", "{}"),
-                        "out.csv", "layouts.pb", True),
+    "rank json": (
+        ("rank", "trees.foretime", "C1.npz", "--format", "json", "-o", "{}"),
+        "out.json",
+        "trees.foretime",
+        True,
+    ),
+    "rank submission": (
+        (
+            "rank",
+            "layout.foretime",
+            "layouts.pb",
+            "--format",
+            "submission",
+            "--collection",
+            "layout:xla:random",
+            "-o",
+            "{}",
+        ),
+        "out.csv",
+        "layouts.pb",
+        True,
+    ),
     "report": (("report", "run", "-o", "{}"), "out.html", "run/metrics.jsonl", True),
     "inputs": (("bundle", "inputs", "trees.foretime", "C1.npz", "-o", "{}"), "out.npz", "C1.npz", True),
-    "add-machine": (("bundle", "add-machine", "loops.foretime", "machine.yaml", "-o", "{}"), "out.foretime", "loops.foretime", True),
+    "add-machine": (
+        ("bundle", "add-machine", "loops.foretime", "machine.yaml", "-o", "{}"),
+        "out.foretime",
+        "loops.foretime",
+        True,
+    ),
     "export": (("export", "run", "{}"), "out.foretime", "run/config.yaml", True),
     "export bundle": (("export", "trees.foretime", "{}"), "out.foretime", "trees.foretime", True),
     "torchscript": (("export", "run", "{}"), "out.pt", "run/config.yaml", True),
-    "finetune": (("finetune", "tuned.foretime", "C1.npz", "--steps", 1, "--take-worse", "-o", "{}"), "out.foretime", "tuned.foretime", True),
+    "finetune": (
+        ("finetune", "tuned.foretime", "C1.npz", "--steps", 1, "--take-worse", "-o", "{}"),
+        "out.foretime",
+        "tuned.foretime",
+        True,
+    ),
     "measure": (("target", "measure", *QUICK, "-o", "{}"), "out.yaml", None, True),
     "measure json": (("target", "measure", "--json", *QUICK, "-o", "{}"), "out.json", None, True),
     "evaluate": (("evaluate", "run", "--rankings", "{}"), "out.csv", "run/config.yaml", True),
@@ -78,18 +128,20 @@ class OutputsTest(ProgramTest):
             else:
                 path.unlink(missing_ok=True)
             make()
+
         numpy.savez(self.folder / "measurements.npz", **{f"a{i}": numpy.arange(50) for i in range(3)})
         measurements = (self.folder / "measurements.npz").read_bytes()
         for what, make in {
-                "measurements": lambda: path.write_bytes(measurements),
-                "a bundle": lambda: shutil.copy(self.folder / "tile.foretime", path),
-                "packed": lambda: shutil.copy(self.folder / "other.foretime", path),
-                "records": lambda: shutil.copy(self.folder / "records.json", path),
-                "a gzip file": lambda: path.write_bytes(gzip.compress(b"text")),
-                "a table": lambda: path.write_text("group,rank,seconds\na,1,2\n"),
-                "a script": lambda: path.write_text("#!/usr/bin/env python3\nprint('group,rank,candidate,id')\n"),
-                "JSON": lambda: path.write_text(json.dumps([{"name": "x", "group": 1}], indent=2)),
-                "HTML": lambda: path.write_text("<!doctype html>\n<title>Mine</title>\n")}.items():
+            "measurements": lambda: path.write_bytes(measurements),
+            "a bundle": lambda: shutil.copy(self.folder / "tile.foretime", path),
+            "packed": lambda: shutil.copy(self.folder / "other.foretime", path),
+            "records": lambda: shutil.copy(self.folder / "records.json", path),
+            "a gzip file": lambda: path.write_bytes(gzip.compress(b"text")),
+            "a table": lambda: path.write_text("group,rank,seconds\na,1,2\n"),
+            "a script": lambda: path.write_text("#!/usr/bin/env python3\nprint('group,rank,candidate,id')\n"),
+            "JSON": lambda: path.write_text(json.dumps([{"name": "x", "group": 1}], indent=2)),
+            "HTML": lambda: path.write_text("<!doctype html>\n<title>Mine</title>\n"),
+        }.items():
             replace(make)
             yield what
         replace(lambda: None)
@@ -99,8 +151,10 @@ class OutputsTest(ProgramTest):
 
     def test_every_command_beside_every_neighbour(self):
         self.packed()
-        kinds = {"packed": {"pack", "pack-records", "pack-tir", "pack-table", "synth packed"},
-                 "a bundle": {"add-machine", "export", "export bundle", "finetune"}}
+        kinds = {
+            "packed": {"pack", "pack-records", "pack-tir", "pack-table", "synth packed"},
+            "a bundle": {"add-machine", "export", "export bundle", "finetune"},
+        }
         for name, (command, out, _, _) in COMMANDS.items():
             words = [out if word == "{}" else word for word in command]
             for what in self.neighbours(out):
@@ -189,7 +243,14 @@ class OutputsTest(ProgramTest):
         self.assertFalse(pathlib.Path("/dev/null").is_file())
         self.write("log.txt", "before\n")
         with open(self.folder / "log.txt", "ab") as log:
-            subprocess.run([*self.program(), *rank, "/dev/stdout"], stdout=log, cwd=self.folder, env=environment(), check=True, timeout=60)
+            subprocess.run(
+                [*self.program(), *rank, "/dev/stdout"],
+                stdout=log,
+                cwd=self.folder,
+                env=environment(),
+                check=True,
+                timeout=60,
+            )
         self.assertEqual((self.folder / "log.txt").read_text(), "before\n" + expected)
         page = self.run_foretime("report", "run", "-o", "/dev/stdout").stdout
         self.assertIn("<!doctype html>", page)
@@ -203,7 +264,11 @@ class OutputsTest(ProgramTest):
         self.write("out/tiles_b.npz", "mine")
         done = self.run_foretime("data", "convert", "tiles.pb", "out", code=2)
         self.assertIn("out/tiles_b.npz", done.stderr)
-        self.assertEqual([path.name for path in (self.folder / "out").iterdir()], ["tiles_b.npz"], "nothing is written before all are checked")
+        self.assertEqual(
+            [path.name for path in (self.folder / "out").iterdir()],
+            ["tiles_b.npz"],
+            "nothing is written before all are checked",
+        )
         self.run_foretime("data", "convert", "tiles.pb", "out", "--force")
         self.run_foretime("data", "convert", "tiles.pb", "out")
         self.assertNotEqual((self.folder / "out/tiles_b.npz").read_bytes(), b"mine")
@@ -228,12 +293,31 @@ class OutputsTest(ProgramTest):
         run = self.folder / "run"
         (run / "checkpoints/mine").mkdir()
         (run / "checkpoints/step-00000002 (copy)").mkdir()
-        for name in ("notes.txt", "metrics.jsonl.foretime-tmp.mine", "checkpoints/best.txt", "checkpoints/mine/x", "checkpoints/mine.foretime-tmp",
-                     "config.yaml.mine.foretime-tmp", "events.out.tfevents.mine"):
+        for name in (
+            "notes.txt",
+            "metrics.jsonl.foretime-tmp.mine",
+            "checkpoints/best.txt",
+            "checkpoints/mine/x",
+            "checkpoints/mine.foretime-tmp",
+            "config.yaml.mine.foretime-tmp",
+            "events.out.tfevents.mine",
+        ):
             (run / name).write_text("mine")
-        self.run_foretime("train", "--quiet", self.empty_settings(), *self.settings(run__directory="run", run__overwrite="true", trainer__steps=3))
-        for name in ("notes.txt", "metrics.jsonl.foretime-tmp.mine", "checkpoints/best.txt", "checkpoints/mine/x", "checkpoints/mine.foretime-tmp",
-                     "config.yaml.mine.foretime-tmp", "events.out.tfevents.mine"):
+        self.run_foretime(
+            "train",
+            "--quiet",
+            self.empty_settings(),
+            *self.settings(run__directory="run", run__overwrite="true", trainer__steps=3),
+        )
+        for name in (
+            "notes.txt",
+            "metrics.jsonl.foretime-tmp.mine",
+            "checkpoints/best.txt",
+            "checkpoints/mine/x",
+            "checkpoints/mine.foretime-tmp",
+            "config.yaml.mine.foretime-tmp",
+            "events.out.tfevents.mine",
+        ):
             self.assertEqual((run / name).read_text(), "mine")
         self.assertTrue((run / "checkpoints/step-00000002 (copy)").is_dir())
         self.assertTrue((run / "checkpoints/step-00000003").is_dir())

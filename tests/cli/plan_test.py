@@ -7,8 +7,11 @@ from program import ProgramTest, data_dir
 
 
 class PlanTest(ProgramTest):
-    def sizes(self, text="nodes,edges,configurable,candidates\n" + "".join(
-            f"{900 + 700 * i},{1400 + 1100 * i},{40 + 30 * i},{1000 + 100 * i}\n" for i in range(40))):
+    def sizes(
+        self,
+        text="nodes,edges,configurable,candidates\n"
+        + "".join(f"{900 + 700 * i},{1400 + 1100 * i},{40 + 30 * i},{1000 + 100 * i}\n" for i in range(40)),
+    ):
         return self.write("sizes.csv", text)
 
     def plan(self, *arguments, **more):
@@ -19,8 +22,16 @@ class PlanTest(ProgramTest):
         # what is cut among ranks is done twice.
         bounds = {0: (0.09, 0.4, {2: 1.8, 16: 10, 128: 30}), 500: (0.02, 0.07, {2: 1.9, 16: 15, 128: 115})}
         for nodes, (imbalance, by_step, speed_up) in bounds.items():
-            found = self.plan("--sizes", self.sizes(), "--ranks", "2,16,128", "--groups-per-rank", 8,
-                              "sampler.samples_per_group=0", f"sampler.max_segment_nodes={nodes}")
+            found = self.plan(
+                "--sizes",
+                self.sizes(),
+                "--ranks",
+                "2,16,128",
+                "--groups-per-rank",
+                8,
+                "sampler.samples_per_group=0",
+                f"sampler.max_segment_nodes={nodes}",
+            )
             self.assertEqual([plan["ranks"] for plan in found["plans"]], [2, 16, 128])
             self.assertEqual(found["training_groups"], 40)
             for plan in found["plans"]:
@@ -31,8 +42,16 @@ class PlanTest(ProgramTest):
                 self.assertEqual(plan["idle_ranks"], 0)
 
     def test_parts_go_to_several_ranks_and_are_listed(self):
-        arguments = ["--sizes", self.sizes(), "--ranks", 4, "--groups-per-rank", 8, "sampler.max_segment_nodes=1000",
-                     "shard.max_rank_bytes=15000000"]
+        arguments = [
+            "--sizes",
+            self.sizes(),
+            "--ranks",
+            4,
+            "--groups-per-rank",
+            8,
+            "sampler.max_segment_nodes=1000",
+            "shard.max_rank_bytes=15000000",
+        ]
         plan = self.plan(*arguments, "--assignments")["plans"][0]
         self.assertGreater(plan["cut_groups"], 0)
         rows = [row for row in plan["assignments"] if row["group"] == "sizes:41"]
@@ -58,8 +77,14 @@ class PlanTest(ProgramTest):
 
     def test_three_columns_and_the_rest_where_it_is_asked_for(self):
         arguments = ("plan", "--sizes", self.sizes(), "--ranks", "1,4")
+
         def heads(text):
-            return [re.split(r" {2,}", line.strip()) for line, rule in zip(text.splitlines(), text.splitlines()[1:]) if rule.startswith("  ---")]
+            return [
+                re.split(r" {2,}", line.strip())
+                for line, rule in zip(text.splitlines(), text.splitlines()[1:])
+                if rule.startswith("  ---")
+            ]
+
         text = self.run_foretime(*arguments).stdout
         self.assertEqual(heads(text), [["ranks", "speed-up", "memory"], ["heaviest groups", "nodes", "cost of all"]])
         self.assertIn("speed-up: over one rank", text)
@@ -75,6 +100,7 @@ class PlanTest(ProgramTest):
         found = self.plan("--sizes", sizes, "--candidates", 50, "--configurable", 0.1)
         self.assertEqual(found["heaviest"][0]["configurable"], 60)
 
+
 class BadPlanTest(ProgramTest):
     def refuse(self, code, expected, *arguments):
         done = self.run_foretime("plan", *arguments, code=code)
@@ -83,8 +109,12 @@ class BadPlanTest(ProgramTest):
 
     def test_bad_input(self):
         sizes = self.folder / "sizes.csv"
-        for text, expected in (("nodes\n5\n", "no column edges"), ("nodes,edges\n-1,5\n", "line 2: nodes is '-1'"),
-                               ("nodes,edges\nx,5\n", "line 2: nodes is 'x'"), ("", "empty")):
+        for text, expected in (
+            ("nodes\n5\n", "no column edges"),
+            ("nodes,edges\n-1,5\n", "line 2: nodes is '-1'"),
+            ("nodes,edges\nx,5\n", "line 2: nodes is 'x'"),
+            ("", "empty"),
+        ):
             sizes.write_text(text)
             self.refuse(3, expected, "--sizes", sizes)
         sizes.write_text("nodes,edges\n50000,90000\n")
@@ -104,8 +134,18 @@ class PublishedSizesTest(ProgramTest):
         # Without segments a graph's states are shared by the draws of one rank: what is cut among ranks is done twice.
         least = {0: {8: 7.4, 64: 47, 512: 96}, 1000: {8: 7.9, 64: 60, 512: 470}, 5000: {8: 7.9, 64: 61, 512: 400}}
         for nodes, speed_up in least.items():
-            done = self.run_foretime("plan", "--sizes", sizes, "--ranks", "8,64,512", "--groups-per-rank", 8, "--json",
-                                     "sampler.samples_per_group=0", f"sampler.max_segment_nodes={nodes}")
+            done = self.run_foretime(
+                "plan",
+                "--sizes",
+                sizes,
+                "--ranks",
+                "8,64,512",
+                "--groups-per-rank",
+                8,
+                "--json",
+                "sampler.samples_per_group=0",
+                f"sampler.max_segment_nodes={nodes}",
+            )
             for plan in json.loads(done.stdout)["plans"]:
                 self.assertGreater(plan["speed_up"], speed_up[plan["ranks"]], plan)
                 self.assertLess(plan["imbalance"], 0.07, plan)

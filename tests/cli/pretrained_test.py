@@ -39,7 +39,9 @@ class PretrainedTest(BundleTest):
         self.assertIn("did you mean of-loops?", message)
         message = self.run_foretime("rank", "zzzzzzzz", RECORDS, "--dags", DAGS, code=3, **self.named).stderr
         self.assertIn("expected one of of-loops", message)
-        message = self.run_foretime("bundle", "show", "of-loops", code=3, FORETIME_PRETRAINED=str(self.folder / "nothing")).stderr
+        message = self.run_foretime(
+            "bundle", "show", "of-loops", code=3, FORETIME_PRETRAINED=str(self.folder / "nothing")
+        ).stderr
         self.assertIn("no pretrained models are installed", message)
 
     def test_tuning_one_writes_another_file(self):
@@ -76,7 +78,18 @@ class ShippedTest(ProgramTest):
         with gzip.open(RECORDS, "rt") as file:
             self.write("new.jsonl", "".join(line for line in file if "softmax" in line))
         self.write("dags.jsonl", gzip.decompress(DAGS.read_bytes()).decode())
-        tune = ("new.jsonl", "--dags", "dags.jsonl", "--confine", self.folder, "--steps", 2, "--take-worse", "-o", "tuned.foretime")
+        tune = (
+            "new.jsonl",
+            "--dags",
+            "dags.jsonl",
+            "--confine",
+            self.folder,
+            "--steps",
+            2,
+            "--take-worse",
+            "-o",
+            "tuned.foretime",
+        )
         named = {"FORETIME_PRETRAINED": str(SHIPPED.parent)}
         self.assertIn("tuned from x86-cpu", self.run_foretime("finetune", "x86-cpu", *tune, **named).stdout)
         self.assertIn("lies outside", self.run_foretime("finetune", SHIPPED, *tune, code=3, **named).stderr)

@@ -11,15 +11,28 @@ class ProfileTest(ProgramTest):
         return self.run_foretime(*self.training(**changes), "--profile", ranks=ranks)
 
     def test_a_trace_of_all_ranks_and_a_summary(self):
-        done = self.profile(2, trainer__eval_every=3, trainer__log_every=2, checkpoint__every_steps=2, comm__bucket_bytes=1000)
+        done = self.profile(
+            2, trainer__eval_every=3, trainer__log_every=2, checkpoint__every_steps=2, comm__bucket_bytes=1000
+        )
         run = self.folder / "run"
         trace = json.loads((run / "trace.json").read_text())
         self.assertEqual(trace["otherData"]["dropped_spans"], [0, 0])
         spans = [event for event in trace["traceEvents"] if event["ph"] == "X"]
         for rank in (0, 1):
             names = [span["name"] for span in spans if span["pid"] == rank]
-            for name, least in (("loader", 6), ("plan", 6), ("forward", 6), ("backward", 6), ("reduce", 6), ("reduce wait", 6),
-                                ("reduce bucket", 12), ("step", 6), ("evaluation", 3), ("checkpoint", 3), ("read data", 1)):
+            for name, least in (
+                ("loader", 6),
+                ("plan", 6),
+                ("forward", 6),
+                ("backward", 6),
+                ("reduce", 6),
+                ("reduce wait", 6),
+                ("reduce bucket", 12),
+                ("step", 6),
+                ("evaluation", 3),
+                ("checkpoint", 3),
+                ("read data", 1),
+            ):
                 self.assertGreaterEqual(names.count(name), least, f"{name} on rank {rank}")
             self.assertEqual(names.count("forward"), 6)
         for span in spans:
@@ -29,7 +42,10 @@ class ProfileTest(ProgramTest):
         self.assertTrue(any(span["tid"] not in (0, 1000) for span in spans if span["name"] == "plan"))
         self.assertTrue(all(span["tid"] >= 1000 for span in spans if span["name"] == "reduce bucket"))
         # A reduction on one rank overlaps that on the other: they wait for each other.
-        ends = {rank: [s["ts"] + s["dur"] for s in spans if s["name"] == "reduce wait" and s["pid"] == rank] for rank in (0, 1)}
+        ends = {
+            rank: [s["ts"] + s["dur"] for s in spans if s["name"] == "reduce wait" and s["pid"] == rank]
+            for rank in (0, 1)
+        }
         for a, b in zip(ends[0], ends[1]):
             self.assertLess(abs(a - b), 5e6)
         names = {event["args"]["name"] for event in trace["traceEvents"] if event["name"] == "process_name"}
@@ -58,8 +74,15 @@ class ProfileTest(ProgramTest):
     def test_deterministic_runs_are_the_same_bytes(self):
         for ranks, precision in ((1, "bfloat16"), (2, "float32")):
             for name in ("a", "b"):
-                self.train(ranks=ranks, trainer__deterministic="true", trainer__precision=precision, model__readout="[mean, max]",
-                           comm__gradient_dtype="bfloat16", model__dropout=0.2, run__directory=self.folder / f"{name}{ranks}")
+                self.train(
+                    ranks=ranks,
+                    trainer__deterministic="true",
+                    trainer__precision=precision,
+                    model__readout="[mean, max]",
+                    comm__gradient_dtype="bfloat16",
+                    model__dropout=0.2,
+                    run__directory=self.folder / f"{name}{ranks}",
+                )
             self.assertEqual(self.checkpoint(6, f"a{ranks}"), self.checkpoint(6, f"b{ranks}"))
 
     def test_an_environment_against_it_is_refused(self):

@@ -30,10 +30,17 @@ def environment():
 
     Open MPI 5 knows the names with PRTE, 4 those with OMPI."""
     own = {name: value for name, value in os.environ.items() if not name.startswith("FORETIME_")}
-    return {**own, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
-            "OMPI_MCA_rmaps_base_oversubscribe": "1", "OMPI_MCA_hwloc_base_binding_policy": "none",
-            "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe", "PRTE_MCA_hwloc_default_binding_policy": "none",
-            "OMPI_MCA_btl_vader_single_copy_mechanism": "none", "OMP_NUM_THREADS": "1"}
+    return {
+        **own,
+        "OMPI_ALLOW_RUN_AS_ROOT": "1",
+        "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+        "OMPI_MCA_rmaps_base_oversubscribe": "1",
+        "OMPI_MCA_hwloc_base_binding_policy": "none",
+        "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
+        "PRTE_MCA_hwloc_default_binding_policy": "none",
+        "OMPI_MCA_btl_vader_single_copy_mechanism": "none",
+        "OMP_NUM_THREADS": "1",
+    }
 
 
 def launch(ranks):
@@ -75,34 +82,66 @@ class ProgramTest(unittest.TestCase):
 
     def start(self, *arguments, ranks=1, **variables):
         """The program in the background."""
-        return subprocess.Popen(launch(ranks) + [FORETIME, *map(str, arguments)], env={**environment(), **variables}, cwd=self.folder,
-                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        return subprocess.Popen(
+            launch(ranks) + [FORETIME, *map(str, arguments)],
+            env={**environment(), **variables},
+            cwd=self.folder,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
 
     def start_training(self, ranks=1, variables=None, **changes):
         return self.start(*self.training(**changes), ranks=ranks, **(variables or {}))
 
     def run_foretime(self, *arguments, ranks=1, code=0, **variables):
-        done = subprocess.run(launch(ranks) + [FORETIME] + [str(a) for a in arguments], env={**environment(), **variables},
-                              cwd=self.folder, capture_output=True, text=True, timeout=LIMIT)
+        done = subprocess.run(
+            launch(ranks) + [FORETIME] + [str(a) for a in arguments],
+            env={**environment(), **variables},
+            cwd=self.folder,
+            capture_output=True,
+            text=True,
+            timeout=LIMIT,
+        )
         self.assertEqual(done.returncode, code, f"{arguments}\n{done.stdout[-2000:]}\n{done.stderr[-3000:]}")
         return done
 
     def settings(self, **changes):
         """A quick run on two measured workloads; changes are data.x style keys with __ for the dot."""
-        values = {"data.format": "programs", "data.root": str(SAMPLES), "data.train": "[C1.npz, C12.npz]", "data.test": "[C10.npz]",
-                  "data.holdout": 0.2, "data.max_eval_candidates": 20, "model.type": "gcn", "model.hidden": 16, "model.readout": "[mean]",
-                  "model.features.transform": "zscore", "loss.type": "huber", "loss.target": "log_runtime",
-                  "loss.standardize_target": "true", "sampler.groups_per_batch": 2, "sampler.candidates_per_group": 6,
-                  "sampler.samples_per_group": 4, "trainer.steps": 6, "trainer.metric": "holdout/kendall_tau", "trainer.device": "cpu",
-                  "trainer.threads": 1, "run.directory": str(self.folder / "run")}
+        values = {
+            "data.format": "programs",
+            "data.root": str(SAMPLES),
+            "data.train": "[C1.npz, C12.npz]",
+            "data.test": "[C10.npz]",
+            "data.holdout": 0.2,
+            "data.max_eval_candidates": 20,
+            "model.type": "gcn",
+            "model.hidden": 16,
+            "model.readout": "[mean]",
+            "model.features.transform": "zscore",
+            "loss.type": "huber",
+            "loss.target": "log_runtime",
+            "loss.standardize_target": "true",
+            "sampler.groups_per_batch": 2,
+            "sampler.candidates_per_group": 6,
+            "sampler.samples_per_group": 4,
+            "trainer.steps": 6,
+            "trainer.metric": "holdout/kendall_tau",
+            "trainer.device": "cpu",
+            "trainer.threads": 1,
+            "run.directory": str(self.folder / "run"),
+        }
         values.update({key.replace("__", "."): value for key, value in changes.items()})
         return [f"{key}={value}" for key, value in values.items()]
 
     def write(self, name, content):
         """The path of a file of this folder with these bytes, this text, or JSON of what is neither."""
         path = self.folder / name
-        path.write_bytes(content if isinstance(content, bytes) else
-                         (content if isinstance(content, str) else json.dumps(content)).encode())
+        path.write_bytes(
+            content
+            if isinstance(content, bytes)
+            else (content if isinstance(content, str) else json.dumps(content)).encode()
+        )
         return path
 
     def empty_settings(self):

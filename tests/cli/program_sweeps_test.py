@@ -53,14 +53,21 @@ class ProgramSweepsTest(QueueTest):
         self.assertRegex(plain.stderr, "8 waiting jobs run user programs: start an agent with --programs FOLDER")
         self.assertEqual({(job["state"], job["attempt"]) for job in self.jobs(sweep)}, {("waiting", 0)})
         for shown in (self.foretime("status"), self.foretime("status", sweep), self.foretime("queue")):
-            self.assertIn("no agent runs programs, and 8 jobs that wait have one: foretime agent --programs FOLDER", shown)
+            self.assertIn(
+                "no agent runs programs, and 8 jobs that wait have one: foretime agent --programs FOLDER", shown
+            )
         self.assertEqual(self.json("queue")["waiting_for_programs"], 8)
         self.foretime("agent", "--until-empty", "--programs", ".", code=7)
         self.assertNotIn("no agent runs programs", self.foretime("status"))
 
     def test_a_result_that_comes_after_the_lease_is_no_success(self):
-        self.write("train.py", "import pathlib, time\nwhile not pathlib.Path('OVER').exists(): time.sleep(0.05)\n".replace(
-            "OVER", str(self.folder / "over")) + SCRIPT)
+        self.write(
+            "train.py",
+            "import pathlib, time\nwhile not pathlib.Path('OVER').exists(): time.sleep(0.05)\n".replace(
+                "OVER", str(self.folder / "over")
+            )
+            + SCRIPT,
+        )
         self.write("sweep.yaml", SWEEP.replace("nan, inf, none, extra, text, bool, many, float_step", "extra"))
         sweep = self.submit()
         options = ("--programs", ".", "--cpus", 1, "--lease-seconds", 1, "--until-empty")
@@ -79,9 +86,19 @@ class ProgramSweepsTest(QueueTest):
         sweep = self.submit()
         self.foretime("agent", "--until-empty", "--programs", ".", "--retry-seconds", "0.1", code=7)
         jobs = self.by_mode(sweep)
-        self.assertEqual({mode: (job["state"], job["objective"]) for mode, job in jobs.items()},
-                         {"nan": ("succeeded", None), "inf": ("succeeded", None), "none": ("succeeded", None), "extra": ("succeeded", 0.25),
-                          "many": ("succeeded", 0.125), "float_step": ("succeeded", 0.5), "text": ("failed", None), "bool": ("failed", None)})
+        self.assertEqual(
+            {mode: (job["state"], job["objective"]) for mode, job in jobs.items()},
+            {
+                "nan": ("succeeded", None),
+                "inf": ("succeeded", None),
+                "none": ("succeeded", None),
+                "extra": ("succeeded", 0.25),
+                "many": ("succeeded", 0.125),
+                "float_step": ("succeeded", 0.5),
+                "text": ("failed", None),
+                "bool": ("failed", None),
+            },
+        )
         self.assertEqual({job["attempt"] for job in jobs.values()}, {1}, "no trial ran twice")
         self.assertIn('metrics.val_loss: found "0.5": left out, expected numbers', jobs["text"]["error"])
         log = self.foretime("log", jobs["extra"]["id"])
@@ -93,24 +110,43 @@ class ProgramSweepsTest(QueueTest):
         self.foretime("agent", "--until-empty", "--programs", ".", code=7)
         for job in self.jobs(sweep):
             self.assertEqual((job["state"], job["attempt"]), ("failed", 1))
-            self.assertRegex(job["error"], r"foretime.Trial\(\).*trial.finish\(step, \{\"val_loss\": value\}\).*metrics.jsonl.*foretime retry " + sweep)
+            self.assertRegex(
+                job["error"],
+                r"foretime.Trial\(\).*trial.finish\(step, \{\"val_loss\": value\}\).*metrics.jsonl.*foretime retry "
+                + sweep,
+            )
         again = self.foretime("submit", "sweep.yaml")
-        self.assertRegex(again, f"0 jobs added, 8 were there already\n8 of them ended without success.*foretime retry {sweep}")
+        self.assertRegex(
+            again, f"0 jobs added, 8 were there already\n8 of them ended without success.*foretime retry {sweep}"
+        )
 
     def test_a_script_of_wandb_reports_as_it_is(self):
-        self.write("train.py", "import wandb\nwandb.init(config={'mode': 'x'})\nfor epoch in range(2):\n"
-                               "    wandb.log({'loss': 1})\n    wandb.log({'val_loss': len(wandb.config.mode) + epoch})\n")
+        self.write(
+            "train.py",
+            "import wandb\nwandb.init(config={'mode': 'x'})\nfor epoch in range(2):\n"
+            "    wandb.log({'loss': 1})\n    wandb.log({'val_loss': len(wandb.config.mode) + epoch})\n",
+        )
         self.write("sweep.yaml", SWEEP.replace("nan, inf, none, extra, text, bool, many, float_step", "none, extra"))
         sweep = self.submit()
         self.foretime("agent", "--until-empty", "--programs", ".")
         jobs = self.by_mode(sweep)
-        self.assertEqual({mode: (job["state"], job["objective"]) for mode, job in jobs.items()}, {"none": ("succeeded", 5), "extra": ("succeeded", 6)})
-        self.assertEqual(json.loads(self.foretime("history", jobs["none"]["id"], "--json"))["val_loss"]["values"], [4, 5])
+        self.assertEqual(
+            {mode: (job["state"], job["objective"]) for mode, job in jobs.items()},
+            {"none": ("succeeded", 5), "extra": ("succeeded", 6)},
+        )
+        self.assertEqual(
+            json.loads(self.foretime("history", jobs["none"]["id"], "--json"))["val_loss"]["values"], [4, 5]
+        )
 
     def test_printed_metrics_are_read(self):
-        self.write("train.py", "for epoch in range(3):\n    print('epoch', epoch, 'val_loss', 1 / (epoch + 1), flush=True)\n")
-        self.write("sweep.yaml", SWEEP.replace("nan, inf, none, extra, text, bool, many, float_step", "none")
-                   + "metric_from: {stdout: 'val_loss ([0-9.e+-]+)'}\n")
+        self.write(
+            "train.py", "for epoch in range(3):\n    print('epoch', epoch, 'val_loss', 1 / (epoch + 1), flush=True)\n"
+        )
+        self.write(
+            "sweep.yaml",
+            SWEEP.replace("nan, inf, none, extra, text, bool, many, float_step", "none")
+            + "metric_from: {stdout: 'val_loss ([0-9.e+-]+)'}\n",
+        )
         sweep = self.submit()
         self.foretime("agent", "--until-empty", "--programs", ".")
         (job,) = self.jobs(sweep)
@@ -121,7 +157,9 @@ class ProgramSweepsTest(QueueTest):
         (self.folder / "project").mkdir()
         for name in ("train.py", "sweep.yaml"):
             (self.folder / name).rename(self.folder / "project" / name)
-        self.assertIn("run them with: foretime agent --programs project\n", self.foretime("submit", "project/sweep.yaml"))
+        self.assertIn(
+            "run them with: foretime agent --programs project\n", self.foretime("submit", "project/sweep.yaml")
+        )
         (self.folder / "project/train.py").unlink()
         done = self.run_foretime("submit", "project/sweep.yaml", "seed=2", "mode2=3")
         self.assertIn("program: found no file train.py in this folder", done.stderr)
@@ -132,8 +170,11 @@ class ProgramSweepsTest(QueueTest):
         self.assertFalse((self.folder / "typo").exists())
 
     def test_a_file_of_a_python_call_gets_its_program_on_the_command_line(self):
-        self.write("sweep.yaml", "method: bayes\nrun_cap: 4\nmetric: {name: final_accuracy, goal: maximize}\n"
-                                 "parameters: {rate: {distribution: log_uniform_values, min: 1e-6, max: 1e-3}}\n")
+        self.write(
+            "sweep.yaml",
+            "method: bayes\nrun_cap: 4\nmetric: {name: final_accuracy, goal: maximize}\n"
+            "parameters: {rate: {distribution: log_uniform_values, min: 1e-6, max: 1e-3}}\n",
+        )
         said = self.foretime("submit", "sweep.yaml", "--dry-run", code=2)
         self.assertIn("found neither program nor settings, expected one: program=train.py", said)
         dry = json.loads(self.foretime("submit", "sweep.yaml", "program=train.py", "--dry-run", "--json"))

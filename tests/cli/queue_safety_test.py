@@ -7,8 +7,20 @@ import subprocess
 from program import FORETIME, LIMIT, environment, wait_until
 from queue_case import QueueTest
 
-NAMES = ["glob[x]*?", "*", "{a,b}$HOME", "with space", "a'b\"c", "new\nline", "%s%n", "back\\slash", "-dash", "ünï⚙",
-         "x" * 240, "comma,colon:"]
+NAMES = [
+    "glob[x]*?",
+    "*",
+    "{a,b}$HOME",
+    "with space",
+    "a'b\"c",
+    "new\nline",
+    "%s%n",
+    "back\\slash",
+    "-dash",
+    "ünï⚙",
+    "x" * 240,
+    "comma,colon:",
+]
 
 
 def servers(folder):
@@ -26,8 +38,12 @@ def servers(folder):
 def open_ports(process):
     """Inodes of the process's sockets that are TCP sockets."""
     links = [os.readlink(entry) for entry in process.joinpath("fd").iterdir()]
-    tables = [line.split()[9] for name in ("tcp", "tcp6") if (table := pathlib.Path("/proc/net", name)).exists()
-              for line in table.read_text().splitlines()[1:]]
+    tables = [
+        line.split()[9]
+        for name in ("tcp", "tcp6")
+        if (table := pathlib.Path("/proc/net", name)).exists()
+        for line in table.read_text().splitlines()[1:]
+    ]
     return [link for link in links if link.startswith("socket:[") and link[8:-1] in tables]
 
 
@@ -63,11 +79,13 @@ class QueueSafetyTest(QueueTest):
         def flip():
             newest().write_bytes(newest().read_bytes().replace(b"model.hidden", b"model.hiddem"))
 
-        losses = {"manifest": (lambda: next(data.glob("*.manifest")).unlink(), 2),
-                  "folder": (lambda: shutil.rmtree(data), 0),
-                  "emptied": (lambda: newest().write_bytes(b""), 0),
-                  "half": (lambda: os.truncate(newest(), newest().stat().st_size // 2), None),
-                  "flipped": (flip, 2)}
+        losses = {
+            "manifest": (lambda: next(data.glob("*.manifest")).unlink(), 2),
+            "folder": (lambda: shutil.rmtree(data), 0),
+            "emptied": (lambda: newest().write_bytes(b""), 0),
+            "half": (lambda: os.truncate(newest(), newest().stat().st_size // 2), None),
+            "flipped": (flip, 2),
+        }
         self.foretime("submit", "sweep.yaml")
         self.wait_for_end(runs)
         runs.rename(kept)
@@ -97,8 +115,15 @@ class QueueSafetyTest(QueueTest):
         os.chmod(self.folder, 0o755)
         as_other = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"] if os.geteuid() == 0 else []
         for command in ("status", "queue"):
-            done = subprocess.run([*as_other, FORETIME, command, "--runs", runs], cwd=self.folder, env=environment(),
-                                  capture_output=True, text=True, timeout=LIMIT, check=False)
+            done = subprocess.run(
+                [*as_other, FORETIME, command, "--runs", runs],
+                cwd=self.folder,
+                env=environment(),
+                capture_output=True,
+                text=True,
+                timeout=LIMIT,
+                check=False,
+            )
             self.assertEqual(done.returncode, 4, done.stderr)
             self.assertIn("cannot be searched for a Redis: Permission denied", done.stderr)
         runs.chmod(0o700)
@@ -106,4 +131,5 @@ class QueueSafetyTest(QueueTest):
 
 if __name__ == "__main__":
     import unittest
+
     unittest.main()

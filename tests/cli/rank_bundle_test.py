@@ -35,13 +35,22 @@ class RankBundleTest(BundleTest):
         self.assertLessEqual(ranked[0]["score"], ranked[1]["score"])
         self.assertTrue(all(one["predicted_runtime"] > 0 for one in ranked))
         rows = self.rows_of(self.rank("layout.foretime", "layouts.npz").stdout)
-        self.assertEqual([(int(row["candidate"]), float(row["score"])) for row in rows], [(one["candidate"], one["score"]) for one in ranked])
+        self.assertEqual(
+            [(int(row["candidate"]), float(row["score"])) for row in rows],
+            [(one["candidate"], one["score"]) for one in ranked],
+        )
         self.assertEqual([row["rank"] for row in rows], ["0", "1"])
         self.assertEqual(len(self.rank("layout.foretime", "layouts.npz", "--top", 1, "-o", "out.csv").stdout), 0)
         self.assertEqual(len((self.folder / "out.csv").read_text().splitlines()), 2)
-        line = self.rank("layout.foretime", "layouts.npz", "--format", "submission", "--collection", "layout:xla:random").stdout
-        self.assertEqual(line.splitlines()[1], "layout:xla:random:layouts," + ";".join(str(one["candidate"]) for one in ranked))
-        self.assertIn("--collection", self.rank("layout.foretime", "layouts.npz", "--format", "submission", code=3).stderr)
+        line = self.rank(
+            "layout.foretime", "layouts.npz", "--format", "submission", "--collection", "layout:xla:random"
+        ).stdout
+        self.assertEqual(
+            line.splitlines()[1], "layout:xla:random:layouts," + ";".join(str(one["candidate"]) for one in ranked)
+        )
+        self.assertIn(
+            "--collection", self.rank("layout.foretime", "layouts.npz", "--format", "submission", code=3).stderr
+        )
 
         self.write("tiles.pb", TILES)
         groups = self.ranking("tile.foretime", "tiles.pb")
@@ -56,17 +65,32 @@ class RankBundleTest(BundleTest):
         rows = [[[(1, 0)], [(0, 1), (1, 0)], [(0, 1), (1, 0), (0,)]], [[(0, 1)], [], [(1, 0)]], [[], [], []]]
         self.write("runs.pb", tuning(module, [layout_run(row, 10 + i) for i, row in enumerate(rows)], NODES))
         own = {one["candidate"]: one["score"] for one in self.ranking("layout.foretime", "runs.pb")[0]["ranking"]}
-        self.candidates([{"id": f"c{i}", "layouts": {str(node): tensors for node, tensors in zip(NODES, row)}} for i, row in enumerate(rows)])
+        self.candidates(
+            [
+                {"id": f"c{i}", "layouts": {str(node): tensors for node, tensors in zip(NODES, row)}}
+                for i, row in enumerate(rows)
+            ]
+        )
         given = json.loads(self.rank("layout.foretime", "module.pb", "--candidates", "candidates.json").stdout)
         self.assertEqual(given[0]["group"], "module")
         self.assertEqual({one["candidate"]: one["score"] for one in given[0]["ranking"]}, own)
-        self.assertEqual([one["id"] for one in given[0]["ranking"]], [f"c{one['candidate']}" for one in given[0]["ranking"]])
+        self.assertEqual(
+            [one["id"] for one in given[0]["ranking"]], [f"c{one['candidate']}" for one in given[0]["ranking"]]
+        )
         scores = [one["score"] for one in given[0]["ranking"]]
         self.assertEqual(scores, sorted(scores))
         # By names, with %, flat, in the file of the runs itself, as CSV, and a part.
-        self.candidates([{"layouts": {"convolution.14": [1, 0] + 16 * [-1], "%dot.15": [[0, 1], [1, 0]], "reshape.16": rows[0][2]}}])
-        self.assertEqual(self.ranking("layout.foretime", "module.pb", "--candidates", "candidates.json")[0]["ranking"][0]["score"], own[0])
-        self.assertEqual(self.ranking("layout.foretime", "runs.pb", "--candidates", "candidates.json")[0]["ranking"][0]["score"], own[0])
+        self.candidates(
+            [{"layouts": {"convolution.14": [1, 0] + 16 * [-1], "%dot.15": [[0, 1], [1, 0]], "reshape.16": rows[0][2]}}]
+        )
+        self.assertEqual(
+            self.ranking("layout.foretime", "module.pb", "--candidates", "candidates.json")[0]["ranking"][0]["score"],
+            own[0],
+        )
+        self.assertEqual(
+            self.ranking("layout.foretime", "runs.pb", "--candidates", "candidates.json")[0]["ranking"][0]["score"],
+            own[0],
+        )
         out = self.rank("layout.foretime", "module.pb", "--candidates", "candidates.json", "--format", "csv").stdout
         self.assertEqual(len(out.splitlines()), 2)
 
@@ -74,16 +98,27 @@ class RankBundleTest(BundleTest):
         for c, row in enumerate(rows):
             for j, tensors in enumerate(row):
                 for t, dims in enumerate(tensors):
-                    arrays[c, j, 6 * t:6 * t + len(dims)] = dims
+                    arrays[c, j, 6 * t : 6 * t + len(dims)] = dims
         for kind in (numpy.float32, numpy.float64, numpy.int8, numpy.int64):
             for order in ("C", "F"):
-                numpy.savez(self.folder / "candidates.npz", node_config_feat=numpy.asarray(arrays.astype(kind), order=order), node_config_ids=numpy.array(NODES))
-                given = self.ranking("layout.foretime", "module.pb", "--candidates", "candidates.npz", "--top", 2)[0]["ranking"]
-                self.assertEqual([(one["candidate"], one["score"]) for one in given], sorted(own.items(), key=lambda one: one[1])[:2])
+                numpy.savez(
+                    self.folder / "candidates.npz",
+                    node_config_feat=numpy.asarray(arrays.astype(kind), order=order),
+                    node_config_ids=numpy.array(NODES),
+                )
+                given = self.ranking("layout.foretime", "module.pb", "--candidates", "candidates.npz", "--top", 2)[0][
+                    "ranking"
+                ]
+                self.assertEqual(
+                    [(one["candidate"], one["score"]) for one in given], sorted(own.items(), key=lambda one: one[1])[:2]
+                )
 
     def test_tiles(self):
         bounds = [(4, 8), (2,), (1, 2, 3, 4, 5, 6, 7)]
-        self.write("runs.pb", tuning(self.read("module.pb"), [tile_run(one, 20 + i, default=i == 0) for i, one in enumerate(bounds)]))
+        self.write(
+            "runs.pb",
+            tuning(self.read("module.pb"), [tile_run(one, 20 + i, default=i == 0) for i, one in enumerate(bounds)]),
+        )
         own = {one["candidate"]: one["score"] for one in self.ranking("tile.foretime", "runs.pb")[0]["ranking"]}
         rows = []
         for one in bounds:
@@ -100,22 +135,42 @@ class RankBundleTest(BundleTest):
         self.assertEqual({one["candidate"]: one["score"] for one in given}, own)
 
     def test_candidates_that_do_not_fit(self):
-        def refused(text, *arguments, bundle="layout.foretime", graph="module.pb", candidates="candidates.json", code=3):
+        def refused(
+            text, *arguments, bundle="layout.foretime", graph="module.pb", candidates="candidates.json", code=3
+        ):
             self.assertIn(text, self.rank(bundle, graph, "--candidates", candidates, *arguments, code=code).stderr)
 
-        for content, text in (("{", "candidates.json: no JSON"), ({}, "candidates.json: without candidates"),
-                              ({"candidates": [], "x": 1}, "candidates.json: "),
-                              ({"candidates": [{"layouts": {"x": []}}]}, "candidates.json: candidates[0]: layouts: x: not an instruction of the module"),
-                              ({"candidates": [{"layouts": {}}, {"layouts": {"6": [[0, "a"]]}}]},
-                               'candidates.json: candidates[1]: layouts: 6: output: "a", expected a whole number, -1 … 127'),
-                              ({"candidates": [{"config": []}]}, "candidates[0]: config: unknown field of a candidate, expected id and layouts")):
+        for content, text in (
+            ("{", "candidates.json: no JSON"),
+            ({}, "candidates.json: without candidates"),
+            ({"candidates": [], "x": 1}, "candidates.json: "),
+            (
+                {"candidates": [{"layouts": {"x": []}}]},
+                "candidates.json: candidates[0]: layouts: x: not an instruction of the module",
+            ),
+            (
+                {"candidates": [{"layouts": {}}, {"layouts": {"6": [[0, "a"]]}}]},
+                'candidates.json: candidates[1]: layouts: 6: output: "a", expected a whole number, -1 … 127',
+            ),
+            (
+                {"candidates": [{"config": []}]},
+                "candidates[0]: config: unknown field of a candidate, expected id and layouts",
+            ),
+        ):
             self.write("candidates.json", content)
             refused(text)
         refused("none.json: cannot be read", candidates="none.json")
         refused("expected candidates as .json or .npz", candidates="module.pb")
         numpy.savez(self.folder / "bad.npz", node_config_feat=numpy.zeros((2, 4, 18), numpy.float32))
-        refused("bad.npz: entry node_config_feat: shape (2, 4, 18), expected (candidates, 3, 18): the graph has 3 configurable nodes", candidates="bad.npz")
-        numpy.savez(self.folder / "bad.npz", node_config_feat=numpy.zeros((2, 3, 18), numpy.float32), node_config_ids=numpy.array([4, 6, 5]))
+        refused(
+            "bad.npz: entry node_config_feat: shape (2, 4, 18), expected (candidates, 3, 18): the graph has 3 configurable nodes",
+            candidates="bad.npz",
+        )
+        numpy.savez(
+            self.folder / "bad.npz",
+            node_config_feat=numpy.zeros((2, 3, 18), numpy.float32),
+            node_config_ids=numpy.array([4, 6, 5]),
+        )
         refused("bad.npz: entry node_config_ids: node 6 at place 1, expected 5", candidates="bad.npz")
         numpy.savez(self.folder / "bad.npz", node_config_feat=numpy.full((2, 3, 18), 0.5, numpy.float32))
         refused("candidate 0: 0.5 at position 0, expected a whole number, -128 … 127", candidates="bad.npz")
@@ -125,7 +180,11 @@ class RankBundleTest(BundleTest):
         refused("expected a finite number", candidates="bad.npz", bundle="tile.foretime")
         self.candidates([{"layouts": {}}])
         refused("candidates[0]: layouts: unknown field of a candidate, expected id and config", bundle="tile.foretime")
-        refused("--candidates needs a layout or tile model; trees.foretime is a model of trees", bundle="trees.foretime", code=2)
+        refused(
+            "--candidates needs a layout or tile model; trees.foretime is a model of trees",
+            bundle="trees.foretime",
+            code=2,
+        )
         refused("2 graph files, expected one", "module.pb", code=2)
         self.write("tiles.pb", TILES)
         refused("tiles.pb: 3 modules, expected one whose candidates are ranked", graph="tiles.pb")
@@ -134,7 +193,9 @@ class RankBundleTest(BundleTest):
         group = self.ranking("loops.foretime", "records.json", "--dags", "compute_dag.json")[0]
         self.assertEqual(group["group"], "[matmul,128,128,128]")
         self.assertEqual(sorted(int(one["id"]) for one in group["ranking"]), list(range(30)))
-        rows = self.rows_of(self.rank("loops.foretime", "records.json", "--dags", "compute_dag.json", "--top", 5).stdout)
+        rows = self.rows_of(
+            self.rank("loops.foretime", "records.json", "--dags", "compute_dag.json", "--top", 5).stdout
+        )
         self.assertEqual([row["group"] for row in rows], 5 * ["[matmul,128,128,128]"])
         self.assertEqual([float(row["score"]) for row in rows], [one["score"] for one in group["ranking"][:5]])
 
@@ -147,8 +208,12 @@ class RankBundleTest(BundleTest):
         lines = self.read("records.json").decode().splitlines()
         bare = json.loads(lines[0])
         del bare["r"]
-        self.write("more.json.gz", gzip.compress("\n".join([json.dumps(bare), "nonsense", "# no record", lines[1]]).encode()))
-        done = self.rank("loops.foretime", "records.json", "more.json.gz", "--dags", "compute_dag.json", "--format", "json")
+        self.write(
+            "more.json.gz", gzip.compress("\n".join([json.dumps(bare), "nonsense", "# no record", lines[1]]).encode())
+        )
+        done = self.rank(
+            "loops.foretime", "records.json", "more.json.gz", "--dags", "compute_dag.json", "--format", "json"
+        )
         self.assertIn("more.json.gz: 1 lines skipped, the first: more.json.gz:2: no JSON", done.stderr)
         both = {one["id"]: one["score"] for one in json.loads(done.stdout)[0]["ranking"]}
         self.assertEqual(len(both), 32)
@@ -159,20 +224,36 @@ class RankBundleTest(BundleTest):
         self.write("other.json", "\n".join([other, lines[1]]))
         done = self.rank("loops.foretime", "other.json", "--dags", "compute_dag.json", "--format", "json")
         self.assertEqual(len(json.loads(done.stdout)), 1)
-        self.assertIn('compute_dag.json: 1 workloads of the records are not in it, the first: ["matmul", 64, 64, 64]', done.stderr)
+        self.assertIn(
+            'compute_dag.json: 1 workloads of the records are not in it, the first: ["matmul", 64, 64, 64]', done.stderr
+        )
         self.write("other.json", other)
-        self.assertIn("found no record of a workload in compute_dag.json", self.rank("loops.foretime", "other.json", "--dags", "compute_dag.json", code=3).stderr)
+        self.assertIn(
+            "found no record of a workload in compute_dag.json",
+            self.rank("loops.foretime", "other.json", "--dags", "compute_dag.json", code=3).stderr,
+        )
         self.assertIn("give --dags FILE", self.rank("loops.foretime", "records.json", code=2).stderr)
         self.write("bad.json", "{}")
-        self.assertIn("bad.json:1: workload_key", self.rank("loops.foretime", "records.json", "--dags", "bad.json", code=3).stderr)
-        self.assertIn("--dags needs a model of loop programs", self.rank("trees.foretime", "tree.json", "--dags", "bad.json", code=2).stderr)
+        self.assertIn(
+            "bad.json:1: workload_key", self.rank("loops.foretime", "records.json", "--dags", "bad.json", code=3).stderr
+        )
+        self.assertIn(
+            "--dags needs a model of loop programs",
+            self.rank("trees.foretime", "tree.json", "--dags", "bad.json", code=2).stderr,
+        )
 
         # Patterns, and files that hold nothing known; where nothing can be scored nothing is ranked.
         dags = ("--dags", "compute_dag.json")
-        self.assertEqual(self.rank("loops.foretime", "rec*s.json", *dags).stdout, self.rank("loops.foretime", "records.json", *dags).stdout)
+        self.assertEqual(
+            self.rank("loops.foretime", "rec*s.json", *dags).stdout,
+            self.rank("loops.foretime", "records.json", *dags).stdout,
+        )
         self.assertIn("non*.json: no such file", self.rank("loops.foretime", "non*.json", *dags, code=3).stderr)
         self.write("empty.jsonl", "")
-        self.assertIn("empty.jsonl: found an empty file, expected groups", self.rank("loops.foretime", "empty.jsonl", *dags, code=3).stderr)
+        self.assertIn(
+            "empty.jsonl: found an empty file, expected groups",
+            self.rank("loops.foretime", "empty.jsonl", *dags, code=3).stderr,
+        )
         split = json.loads(lines[1])
         split["i"][1][1] = [["SP", 2, 0, 127, [1, 1, 1], 1]]
         self.write("unfit.json", json.dumps(split))
@@ -185,14 +266,19 @@ class RankBundleTest(BundleTest):
         self.write("machine.yaml", "name: m\nhardware: {vector_bytes: 32}\n")
         for file, holds in ("tree.json", "save_json text"), ("packed.foretime", "graphs"):
             done = self.rank("loops.foretime", file, "--targets", "machine.yaml", code=2)
-            self.assertIn(f"--targets needs tuning records, which name their machine; {file} holds {holds}", done.stderr)
+            self.assertIn(
+                f"--targets needs tuning records, which name their machine; {file} holds {holds}", done.stderr
+            )
 
     def test_syntax_trees(self):
         for bundle in ("trees.foretime", "loops.foretime"):
             group = self.ranking(bundle, "tree.json")[0]
             self.assertEqual((group["group"], [one["id"] for one in group["ranking"]]), ("tree", ["tree.json"]))
         tree = json.dumps(json.loads(self.read("tree.json")))
-        lines = [json.dumps({"id": "a", "workload": "w", "before": tree, "after": tree}), json.dumps({"id": "b", "workload": "w", "before": tree, "after": "{}"})]
+        lines = [
+            json.dumps({"id": "a", "workload": "w", "before": tree, "after": tree}),
+            json.dumps({"id": "b", "workload": "w", "before": tree, "after": "{}"}),
+        ]
         self.write("trees.jsonl", "\n".join(lines))
         ranked = self.ranking("trees.foretime", "trees.jsonl", "--member", "before")[0]
         self.assertEqual((ranked["group"], sorted(one["id"] for one in ranked["ranking"])), ("w", ["a", "b"]))
@@ -206,18 +292,36 @@ class RankBundleTest(BundleTest):
         for damaged in (content[:1000], b"", content[:100] + b"\0" + content[101:], self.read("module.pb")):
             self.write("damaged.foretime", damaged)
             self.assertIn("damaged.foretime", self.rank("damaged.foretime", "module.pb", code=3).stderr)
-        self.assertIn("none.foretime: no such file or folder, expected", self.rank("none.foretime", "module.pb", code=3).stderr)
+        self.assertIn(
+            "none.foretime: no such file or folder, expected", self.rank("none.foretime", "module.pb", code=3).stderr
+        )
         self.rank("layout.foretime", code=2)
-        self.assertIn("a bundle already joins its members", self.rank("layout.foretime", "module.pb", "--ensemble", "x", code=2).stderr)
-        self.assertIn("--dags needs a model of loop programs", self.rank("layout.foretime", "module.pb", "--dags", "x", code=2).stderr)
-        self.assertIn("--member needs a model of programs", self.rank("layout.foretime", "module.pb", "--member", "x", code=2).stderr)
-        self.assertIn("cannot be written", self.rank("layout.foretime", "module.pb", "-o", "none/out.csv", code=2).stderr)
+        self.assertIn(
+            "a bundle already joins its members",
+            self.rank("layout.foretime", "module.pb", "--ensemble", "x", code=2).stderr,
+        )
+        self.assertIn(
+            "--dags needs a model of loop programs",
+            self.rank("layout.foretime", "module.pb", "--dags", "x", code=2).stderr,
+        )
+        self.assertIn(
+            "--member needs a model of programs",
+            self.rank("layout.foretime", "module.pb", "--member", "x", code=2).stderr,
+        )
+        self.assertIn(
+            "cannot be written", self.rank("layout.foretime", "module.pb", "-o", "none/out.csv", code=2).stderr
+        )
 
     def test_without_libtorch(self):
         """The light program ranks by itself."""
         linked = subprocess.run(["ldd", FORETIME], capture_output=True, text=True, check=True).stdout
         self.assertNotIn("torch", linked)
-        traced = subprocess.run([FORETIME, "rank", "layout.foretime", "module.pb"], cwd=self.folder, capture_output=True, text=True,
-                                env={**environment(), "LD_DEBUG": "libs"})
+        traced = subprocess.run(
+            [FORETIME, "rank", "layout.foretime", "module.pb"],
+            cwd=self.folder,
+            capture_output=True,
+            text=True,
+            env={**environment(), "LD_DEBUG": "libs"},
+        )
         self.assertEqual(traced.returncode, 0)
         self.assertNotIn("libtorch", traced.stderr)

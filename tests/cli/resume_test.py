@@ -55,18 +55,33 @@ class ResumeTest(ProgramTest):
     def test_a_run_with_no_step_left_has_a_checkpoint_of_its_own(self):
         """Another attempt may have ended, and remove what it wrote, after its last checkpoint was read."""
         self.train(run__directory=self.folder / "first")
-        self.train(run__directory=self.folder / "second", checkpoint__resume=self.folder / "first/checkpoints/step-00000006")
-        weights = [(self.folder / run / "checkpoints/step-00000006/model.safetensors").read_bytes() for run in ("first", "second")]
+        self.train(
+            run__directory=self.folder / "second", checkpoint__resume=self.folder / "first/checkpoints/step-00000006"
+        )
+        weights = [
+            (self.folder / run / "checkpoints/step-00000006/model.safetensors").read_bytes()
+            for run in ("first", "second")
+        ]
         self.assertEqual(*weights)
 
     def test_ten_steps_equal_five_a_kill_and_five(self):
-        common = dict(trainer__log_every=1, checkpoint__every_steps=5, model__dropout=0.2, optimizer__schedule="cosine",
-                      trainer__eval_every=3, checkpoint__keep_last=9,
-                      model__hidden=64, model__layers=4, sampler__candidates_per_group=80)
+        common = dict(
+            trainer__log_every=1,
+            checkpoint__every_steps=5,
+            model__dropout=0.2,
+            optimizer__schedule="cosine",
+            trainer__eval_every=3,
+            checkpoint__keep_last=9,
+            model__hidden=64,
+            model__layers=4,
+            sampler__candidates_per_group=80,
+        )
         self.train(ranks=2, trainer__steps=10, run__directory=self.folder / "straight", **common)
         while True:
             process = self.start_training(2, trainer__steps=10, run__directory=self.folder / "killed", **common)
-            wait_until(lambda: self.is_at_step(6, "killed") or process.poll() is not None, 0.01)  # so the checkpoint of step 5 is whole
+            wait_until(
+                lambda: self.is_at_step(6, "killed") or process.poll() is not None, 0.01
+            )  # so the checkpoint of step 5 is whole
             for pid in self.ranks_of(process):
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
@@ -91,7 +106,9 @@ class ResumeTest(ProgramTest):
             # The next attempt of a job, in a folder of its own, and the same command again.
             for again in (f"next{ranks}", run):
                 resume = dict(checkpoint__resume=folder / "step-00000015") if again != run else {}
-                done = self.train(ranks=ranks, trainer__steps=15, run__directory=self.folder / again, **common, **resume)
+                done = self.train(
+                    ranks=ranks, trainer__steps=15, run__directory=self.folder / again, **common, **resume
+                )
                 self.assertIn("continues at step 5 from", done.stderr)
                 self.assertRegex(done.stderr, r"step-00000015/model.safetensors: CRC-32")
                 self.assertRegex(done.stderr, r"step-00000010/state.json: no such file")
@@ -99,11 +116,20 @@ class ResumeTest(ProgramTest):
         # Where none is intact, it is an error that says why.
         for step in (5, 10, 15):
             flip_byte(folder / f"step-{step:08}/model.safetensors")
-        self.assertIn("the file is damaged", self.train(code=3, trainer__steps=15, run__directory=self.folder / run, **common).stderr)
+        self.assertIn(
+            "the file is damaged",
+            self.train(code=3, trainer__steps=15, run__directory=self.folder / run, **common).stderr,
+        )
 
     def test_a_damaged_best_checkpoint_leaves_the_last_one_as_the_best(self):
-        common = dict(checkpoint__every_steps=5, checkpoint__keep_last=2, trainer__steps=30, trainer__eval_every=5, checkpoint__keep_best="true",
-                      optimizer__learning_rate=0.5)
+        common = dict(
+            checkpoint__every_steps=5,
+            checkpoint__keep_last=2,
+            trainer__steps=30,
+            trainer__eval_every=5,
+            checkpoint__keep_best="true",
+            optimizer__learning_rate=0.5,
+        )
         best = lambda: json.loads((self.folder / "run/checkpoints/best.json").read_text())["step"]
         for seed in range(8):
             shutil.rmtree(self.folder / "run", ignore_errors=True)
@@ -114,8 +140,11 @@ class ResumeTest(ProgramTest):
         flip_byte(self.folder / f"run/checkpoints/step-{lost:08}/model.safetensors")
         for ranks in (1, 2):
             done = self.train(ranks=ranks, trainer__seed=seed, **common)
-            self.assertRegex(done.stderr, rf"step-{lost:08}/model.safetensors: CRC-32.*the best model, of step {lost} \(.*\), is lost: "
-                                          "the final evaluation is of the last one, of step 30")
+            self.assertRegex(
+                done.stderr,
+                rf"step-{lost:08}/model.safetensors: CRC-32.*the best model, of step {lost} \(.*\), is lost: "
+                "the final evaluation is of the last one, of step 30",
+            )
             # What is given out is what was evaluated.
             self.assertEqual(best(), 30)
             final = self.lines_of("run")[-1]
@@ -129,17 +158,25 @@ class ResumeTest(ProgramTest):
         self.write("run/checkpoints/best.json", {"step": 5, "metric": "holdout/kendall_tau", "value": 1})
         commands = (("evaluate", "run", "--json"), ("rank", "run", SAMPLES / "C10.npz", "--top", 3))
         newest = [self.run_foretime(name, folder / "step-00000010", *rest).stdout for name, _, *rest in commands]
-        for damaged, said in ((folder / "step-00000005/model.safetensors", "CRC-32"), (folder / "best.json", "parse error")):
+        for damaged, said in (
+            (folder / "step-00000005/model.safetensors", "CRC-32"),
+            (folder / "best.json", "parse error"),
+        ):
             flip_byte(damaged, 0, 255)
             for command, expected in zip(commands, newest):
                 with self.subTest(command=command[0], damaged=damaged.name):
                     done = self.run_foretime(*command)
                     self.assertEqual(done.stdout, expected)
-                    self.assertRegex(done.stderr, rf"warning: {damaged.relative_to(self.folder)}: .*{said}.*; the newest intact "
-                                                  "checkpoint is used in its place: run/checkpoints/step-00000010")
+                    self.assertRegex(
+                        done.stderr,
+                        rf"warning: {damaged.relative_to(self.folder)}: .*{said}.*; the newest intact "
+                        "checkpoint is used in its place: run/checkpoints/step-00000010",
+                    )
             for out in ("out.foretime", "out.pt", "out"):
                 text = self.run_foretime("export", "run", out, code=3).stderr
-                self.assertRegex(text, r"; the newest intact checkpoint is run/checkpoints/step-00000010: name that one")
+                self.assertRegex(
+                    text, r"; the newest intact checkpoint is run/checkpoints/step-00000010: name that one"
+                )
                 self.assertFalse((self.folder / out).exists())
         self.assertEqual(json.loads(newest[0])["step"], 10)
         self.run_foretime("export", folder / "step-00000010", "out.foretime")
@@ -153,9 +190,15 @@ class ResumeTest(ProgramTest):
         shutil.rmtree(folder / "step-00000005")
         missing = "run/checkpoints/step-00000005: this checkpoint is missing; the newest intact checkpoint is "
         for command in (("evaluate", "run"), ("rank", "run", SAMPLES / "C10.npz", "--top", 3)):
-            self.assertIn(f"warning: {missing}used in its place: run/checkpoints/step-00000010", self.run_foretime(*command).stderr)
+            self.assertIn(
+                f"warning: {missing}used in its place: run/checkpoints/step-00000010",
+                self.run_foretime(*command).stderr,
+            )
         for out in ("out.foretime", "out.pt", "out"):
-            self.assertIn(f"{missing}run/checkpoints/step-00000010: name that one", self.run_foretime("export", "run", out, code=3).stderr)
+            self.assertIn(
+                f"{missing}run/checkpoints/step-00000010: name that one",
+                self.run_foretime("export", "run", out, code=3).stderr,
+            )
             self.assertFalse((self.folder / out).exists())
 
     def test_a_run_that_keeps_no_best_checkpoint_goes_on_without_one(self):

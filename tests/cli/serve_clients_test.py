@@ -40,8 +40,12 @@ class ServeClientsTest(ServeCase):
         chunk = b"10000\r\n" + bytes(0x10000) + b"\r\n"
         said = self.raw(server, head + b"Transfer-Encoding: chunked\r\n\r\n", 17 * chunk, b"0\r\n\r\n")
         self.assertTrue(said.startswith(b"HTTP/1.1 413 "), said[:200])
-        self.raw(server, head + b"Transfer-Encoding: chunked\r\n\r\n", *(100 * [chunk]))  # one who never ends is cut off
-        self.assertTrue(self.raw(server, head + b"X: " + 100_000 * b"x" + b"\r\n\r\n").split()[1] in (b"400", b"431", b"413"))
+        self.raw(
+            server, head + b"Transfer-Encoding: chunked\r\n\r\n", *(100 * [chunk])
+        )  # one who never ends is cut off
+        self.assertTrue(
+            self.raw(server, head + b"X: " + 100_000 * b"x" + b"\r\n\r\n").split()[1] in (b"400", b"431", b"413")
+        )
         for wrong in (b"nonsense\r\n\r\n", head + b"Content-Length: x\r\n\r\n", head + b"Content-Length: -5\r\n\r\n"):
             said = self.raw(server, wrong)  # an answer, or the connection ends
             self.assertTrue(not said or said.split()[1] in (b"400", b"413"), said[:200])
@@ -53,8 +57,12 @@ class ServeClientsTest(ServeCase):
         # What JSON leaves out takes memory all the same: 2 nodes x 18 bytes.
         graph = server.post("/v1/graphs", small_module("sparse"))["id"]
         most = (1 << 20) // (18 * len(server.post("/v1/graphs", small_module("sparse"))["configurable"]))
-        self.refused(server.ask("POST", f"/v1/graphs/{graph}/score", {"candidates": (most + 1) * [{"layouts": {}}]}), 400, "bad_input",
-                     f"more than {most} candidates")
+        self.refused(
+            server.ask("POST", f"/v1/graphs/{graph}/score", {"candidates": (most + 1) * [{"layouts": {}}]}),
+            400,
+            "bad_input",
+            f"more than {most} candidates",
+        )
 
         many = module("many", (("parameter",),) + 100 * (("reshape", (1,)),))
         self.refused(server.ask("POST", "/v1/graphs", many), 400, "bad_input", "more than 100 instructions")
@@ -72,24 +80,30 @@ class ServeClientsTest(ServeCase):
         hidden = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
         head = b"POST /v1/graphs HTTP/1.1\r\nHost: localhost\r\n"
         for name, request in {
-                "two lengths": head + b"Content-Length: 2\r\nContent-Length: 40\r\n\r\n{}",
-                "two equal lengths": head + b"Content-Length: 2\r\nContent-Length: 2\r\n\r\n{}",
-                "length and encoding": head + b"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
-                "a blank before the colon": head + b"Content-Length : 2\r\n\r\n{}",
-                "another encoding": head + b"Transfer-Encoding: xchunked\r\n\r\n{}",
-                "two encodings": head + b"Transfer-Encoding: chunked\r\nTransfer-Encoding: identity\r\n\r\n0\r\n\r\n",
-                "a signed length": head + b"Content-Length: +2\r\n\r\n{}",
-                "two hosts": b"POST /v1/graphs HTTP/1.1\r\nHost: localhost\r\nHost: other\r\nContent-Length: 2\r\n\r\n{}",
-                "no host": b"POST /v1/graphs HTTP/1.1\r\nContent-Length: 2\r\n\r\n{}",
-                "an old version with an encoding": b"POST /v1/graphs HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"}.items():
+            "two lengths": head + b"Content-Length: 2\r\nContent-Length: 40\r\n\r\n{}",
+            "two equal lengths": head + b"Content-Length: 2\r\nContent-Length: 2\r\n\r\n{}",
+            "length and encoding": head + b"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+            "a blank before the colon": head + b"Content-Length : 2\r\n\r\n{}",
+            "another encoding": head + b"Transfer-Encoding: xchunked\r\n\r\n{}",
+            "two encodings": head + b"Transfer-Encoding: chunked\r\nTransfer-Encoding: identity\r\n\r\n0\r\n\r\n",
+            "a signed length": head + b"Content-Length: +2\r\n\r\n{}",
+            "two hosts": b"POST /v1/graphs HTTP/1.1\r\nHost: localhost\r\nHost: other\r\nContent-Length: 2\r\n\r\n{}",
+            "no host": b"POST /v1/graphs HTTP/1.1\r\nContent-Length: 2\r\n\r\n{}",
+            "an old version with an encoding": b"POST /v1/graphs HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        }.items():
             with self.subTest(name):
                 said = self.raw(server, request + hidden)
                 self.assertNotIn(b" 200 ", said)  # the second request has no answer
                 self.assertEqual(said.split()[1], b"400", said)
-        self.assertEqual(self.raw(server, hidden + hidden.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n")).count(b" 200 OK"), 2)
+        self.assertEqual(
+            self.raw(server, hidden + hidden.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n")).count(b" 200 OK"),
+            2,
+        )
 
     def test_more_than_can_wait_are_turned_away(self):
-        server = Server(self, "layout.foretime", "--max-concurrent", 1, "--max-queue", 1, "--batch-window-us", LONG_WINDOW)
+        server = Server(
+            self, "layout.foretime", "--max-concurrent", 1, "--max-queue", 1, "--batch-window-us", LONG_WINDOW
+        )
         graphs = [f"/v1/graphs/{server.post('/v1/graphs', small_module(f'small{i}'))['id']}/score" for i in range(3)]
         score = {"candidates": [{"layouts": {}}]}
         with concurrent.futures.ThreadPoolExecutor(2) as pool:
@@ -112,7 +126,7 @@ class ServeClientsTest(ServeCase):
             idle = server.connect()
             server.ask("GET", "/healthz", connection=idle)
             with concurrent.futures.ThreadPoolExecutor(1) as pool:
-                waiting, = self.begin_requests(pool, server, (path, {"candidates": layouts(1)[0]}))
+                (waiting,) = self.begin_requests(pool, server, (path, {"candidates": layouts(1)[0]}))
                 self.assertEqual(server.end(how), 0)
                 self.assertEqual(len(waiting.result()["scores"]), 5)
             idle.close()
@@ -127,7 +141,7 @@ class ServeClientsTest(ServeCase):
         body = random.Random(1).randbytes(1_000_000 * row).translate(bytes(value % 4 for value in range(256)))
         path = f"/v1/graphs/{graph['id']}/score?top=1"
         with concurrent.futures.ThreadPoolExecutor(1) as pool:
-            waiting, = self.begin_requests(pool, server, (path, body, {"Content-Type": "application/octet-stream"}))
+            (waiting,) = self.begin_requests(pool, server, (path, body, {"Content-Type": "application/octet-stream"}))
             server.process.send_signal(signal.SIGTERM)
             self.assertTrue(wait_until(lambda: not server.path.exists()))
             with self.assertRaises(OSError):
@@ -142,7 +156,7 @@ class ServeClientsTest(ServeCase):
         server = Server(self, "layout.foretime", "--batch-window-us", LONG_WINDOW)
         path = f"/v1/graphs/{server.post('/v1/graphs', self.read('module.pb'))['id']}/score"
         with concurrent.futures.ThreadPoolExecutor(1) as pool:
-            waiting, = self.begin_requests(pool, server, (path, {"candidates": layouts(1)[0]}))
+            (waiting,) = self.begin_requests(pool, server, (path, {"candidates": layouts(1)[0]}))
             self.assertEqual(server.end(signal.SIGKILL), -signal.SIGKILL)
             self.assertRaises((ConnectionError, OSError, ValueError), waiting.result)
         self.assertTrue(server.path.exists())
@@ -173,7 +187,7 @@ class ServeClientsTest(ServeCase):
         for i in range(count):
             connection = socket.socket(socket.AF_UNIX)
             connection.connect(str(server.path))
-            connection.sendall(head[:5 + i % (len(head) - 5)])
+            connection.sendall(head[: 5 + i % (len(head) - 5)])
             connections.append(connection)
         ended = threading.Event()
         closed = set()
@@ -186,6 +200,7 @@ class ServeClientsTest(ServeCase):
                             connection.send(b"x")
                     except OSError:
                         closed.add(connection)
+
         thread = threading.Thread(target=send)
         thread.start()
 
@@ -194,6 +209,7 @@ class ServeClientsTest(ServeCase):
             thread.join()
             for connection in connections:
                 connection.close()
+
         self.addCleanup(end)
         return closed
 
@@ -209,13 +225,28 @@ class ServeClientsTest(ServeCase):
 
     def test_pages_of_other_sites_are_refused(self):
         server = Server(self, "layout.foretime")
-        for headers in ({"Origin": "https://example.com"}, {"Origin": "null"}, {"Origin": "http://localhost.example.com"},
-                        {"Origin": "http://127.0.0.1.example.com:80"}, {"Sec-Fetch-Site": "cross-site"}, {"Origin": "http://"},
-                        {"Origin": "http://localhost", "Sec-Fetch-Site": "cross-site"}):
+        for headers in (
+            {"Origin": "https://example.com"},
+            {"Origin": "null"},
+            {"Origin": "http://localhost.example.com"},
+            {"Origin": "http://127.0.0.1.example.com:80"},
+            {"Sec-Fetch-Site": "cross-site"},
+            {"Origin": "http://"},
+            {"Origin": "http://localhost", "Sec-Fetch-Site": "cross-site"},
+        ):
             with self.subTest(headers):
-                self.refused(server.ask("POST", "/v1/graphs", self.read("module.pb"), {"Host": "localhost", **headers}), 403, "foreign_origin")
-        for headers in ({"Origin": "http://localhost:3000"}, {"Origin": "http://127.0.0.1"}, {"Origin": "http://[::1]:80"},
-                        {"Sec-Fetch-Site": "same-origin"}, {"Sec-Fetch-Site": "none"}):
+                self.refused(
+                    server.ask("POST", "/v1/graphs", self.read("module.pb"), {"Host": "localhost", **headers}),
+                    403,
+                    "foreign_origin",
+                )
+        for headers in (
+            {"Origin": "http://localhost:3000"},
+            {"Origin": "http://127.0.0.1"},
+            {"Origin": "http://[::1]:80"},
+            {"Sec-Fetch-Site": "same-origin"},
+            {"Sec-Fetch-Site": "none"},
+        ):
             with self.subTest(headers):
                 self.assertEqual(server.ask("POST", "/v1/graphs", self.read("module.pb"), headers)[0], 200)
         self.assertEqual(server.ask("GET", "/healthz", None, {"Origin": "https://example.com"})[0], 200)

@@ -36,45 +36,68 @@ class ServeTest(ServeCase):
         for i, candidate in enumerate(candidates):
             candidate["id"] = f"number {i}"
         top = server.post(path, {"candidates": candidates, "top": 1})["ranking"]
-        self.assertEqual([(one["candidate"], one["id"], one["score"]) for one in top], [(first, f"number {first}", scores[first])])
+        self.assertEqual(
+            [(one["candidate"], one["id"], one["score"]) for one in top], [(first, f"number {first}", scores[first])]
+        )
         everything = server.post(path + "?top=0", {"candidates": candidates})["ranking"]
         self.assertEqual([one["score"] for one in everything], sorted(scores))
 
         # Names stand for nodes, and lists may be short.
         by_name = [{"layouts": {"convolution.14": [[1, 0], [], [0, 1]]}}, {"layouts": {"%dot.15": [[1, 0]]}}]
         by_node = [{"layouts": {"4": [1, 0] + 10 * [-1] + [0, 1] + 4 * [-1]}}, {"layouts": {"5": [1, 0] + 16 * [-1]}}]
-        self.assertEqual(server.post(path, {"candidates": by_name})["scores"], server.post(path, {"candidates": by_node})["scores"])
+        self.assertEqual(
+            server.post(path, {"candidates": by_name})["scores"], server.post(path, {"candidates": by_node})["scores"]
+        )
 
         # TCP gives the same, to this machine only.
         def tcp(headers):
             connection = UnixConnection("")
-            connection.connect = lambda: setattr(connection, "sock", socket.create_connection(("127.0.0.1", server.port), 60))
+            connection.connect = lambda: setattr(
+                connection, "sock", socket.create_connection(("127.0.0.1", server.port), 60)
+            )
             answer = server.ask("POST", path, {"candidates": candidates}, headers, connection)
             connection.close()
             return answer
+
         self.assertEqual(tcp({})[1]["scores"], scores)
         self.assertEqual(tcp({"Host": f"127.0.0.1:{server.port}"})[0], 200)
-        for name in ("example.com", "127.example.com:80", "127.0.0.1.example.com", "localhost.example.com", "[", "[::2]", "10.0.0.1"):
+        for name in (
+            "example.com",
+            "127.example.com:80",
+            "127.0.0.1.example.com",
+            "localhost.example.com",
+            "[",
+            "[::2]",
+            "10.0.0.1",
+        ):
             self.refused(tcp({"Host": name}), 421, "wrong_host")
         for name in ("localhost", "127.0.0.2:8080", "[::1]", "[::1]:80"):
             self.assertEqual(tcp({"Host": name})[0], 200, name)
 
     def test_graphs_in_json(self):
         server = Server(self, "layout.foretime")
-        graph = {"node_features": [[float(i + j) for j in range(140)] for i in range(3)], "node_types": [63, 34, 75],
-                 "edges": [[1, 0], [2, 1]], "configurable_nodes": [1, 2]}
+        graph = {
+            "node_features": [[float(i + j) for j in range(140)] for i in range(3)],
+            "node_types": [63, 34, 75],
+            "edges": [[1, 0], [2, 1]],
+            "configurable_nodes": [1, 2],
+        }
         made = server.post("/v1/graphs", graph)
         self.assertEqual(made["configurable"], [{"node": 1}, {"node": 2}])
-        self.assertEqual(len(server.post(f"/v1/graphs/{made['id']}/score", {"candidates": [{"layouts": {"1": [[0]]}}]})["scores"]), 1)
+        self.assertEqual(
+            len(server.post(f"/v1/graphs/{made['id']}/score", {"candidates": [{"layouts": {"1": [[0]]}}]})["scores"]), 1
+        )
         server.post("/v1/graphs", {**graph, "collection": "layout:xla:random"})
-        for change, text in (({"node_types": [63, 34]}, "node_features: 3 rows, expected one for each of 2 nodes"),
-                             ({"edges": [[1, 3]]}, "edges: edge[0]: 3, expected a whole number, 0 … 2"),
-                             ({"edges": [[1]]}, "edges: edge[0]: 1 numbers, expected [consumer, producer]"),
-                             ({"node_features": [[0.0] * 139] * 3}, "row[0]: 139 numbers, expected 140"),
-                             ({"node_types": [63, 34, 300]}, "node_types: 300, expected"),
-                             ({"configurable_nodes": [2, 1]}, ""),
-                             ({"collection": "layout:xla"}, "collection: \"layout:xla\", expected one of"),
-                             ({"more": 1}, "more: no field of a graph")):
+        for change, text in (
+            ({"node_types": [63, 34]}, "node_features: 3 rows, expected one for each of 2 nodes"),
+            ({"edges": [[1, 3]]}, "edges: edge[0]: 3, expected a whole number, 0 … 2"),
+            ({"edges": [[1]]}, "edges: edge[0]: 1 numbers, expected [consumer, producer]"),
+            ({"node_features": [[0.0] * 139] * 3}, "row[0]: 139 numbers, expected 140"),
+            ({"node_types": [63, 34, 300]}, "node_types: 300, expected"),
+            ({"configurable_nodes": [2, 1]}, ""),
+            ({"collection": "layout:xla"}, 'collection: "layout:xla", expected one of'),
+            ({"more": 1}, "more: no field of a graph"),
+        ):
             with self.subTest(change):
                 self.refused(server.ask("POST", "/v1/graphs", {**graph, **change}), 400, "bad_input", text)
         without = dict(graph)
@@ -88,12 +111,20 @@ class ServeTest(ServeCase):
         path = f"/v1/graphs/{graph['id']}/score"
         rows = [[float(draw % 7) for draw in range(i, i + 24)] for i in range(4)]
         scores = server.post(path, {"candidates": [{"config": row} for row in rows]})["scores"]
-        self.assertEqual(scores, server.post(path, b"".join(struct.pack("24f", *row) for row in rows), BINARY)["scores"])
+        self.assertEqual(
+            scores, server.post(path, b"".join(struct.pack("24f", *row) for row in rows), BINARY)["scores"]
+        )
         self.write("candidates.json", {"candidates": [{"config": row} for row in rows]})
         self.near(scores, self.ranked("tile.foretime", "module.pb", "--candidates", "candidates.json"))
-        self.refused(server.ask("POST", path, b"12345", BINARY), 400, "bad_input", "5 bytes, expected 24 numbers of 4 bytes")
-        self.refused(server.ask("POST", path, struct.pack("24f", *([float("nan")] * 24)), BINARY), 400, "bad_input", "finite")
-        self.refused(server.ask("POST", path, {"candidates": [{"layouts": {}}]}), 400, "bad_input", "expected id and config")
+        self.refused(
+            server.ask("POST", path, b"12345", BINARY), 400, "bad_input", "5 bytes, expected 24 numbers of 4 bytes"
+        )
+        self.refused(
+            server.ask("POST", path, struct.pack("24f", *([float("nan")] * 24)), BINARY), 400, "bad_input", "finite"
+        )
+        self.refused(
+            server.ask("POST", path, {"candidates": [{"layouts": {}}]}), 400, "bad_input", "expected id and config"
+        )
 
     def test_records(self):
         server = Server(self, "loops.foretime")
@@ -138,7 +169,9 @@ class ServeTest(ServeCase):
                 self.assertEqual(server.end(), 0)
 
     def test_concurrent_requests_share_calls(self):
-        server = Server(self, "layout.foretime", "--batch-window-us", 100_000, "--max-concurrent", 2, "--max-queue", 100)
+        server = Server(
+            self, "layout.foretime", "--batch-window-us", 100_000, "--max-concurrent", 2, "--max-queue", 100
+        )
         path = f"/v1/graphs/{server.post('/v1/graphs', self.read('module.pb'))['id']}/score"
         asked = [layouts(seed, count=1 + seed % 7)[0] for seed in range(40)]
         alone = [server.post(path, {"candidates": one})["scores"] for one in asked[:4]]
@@ -181,26 +214,43 @@ class ServeTest(ServeCase):
         server = Server(self, "layout.foretime", "--max-candidates", 10)
         path = f"/v1/graphs/{server.post('/v1/graphs', self.read('module.pb'))['id']}/score"
         whole = 18 * [0]
-        for body, text in ((b"", "empty, expected JSON"), (b"{", "no JSON"), (b"[]", "a list, expected an object with candidates"),
-                           (b"{}", "without candidates"), (b'{"candidates": 1}', "candidates: 1, expected a list of candidates"),
-                           (b'{"candidates": []}', "empty, expected at least one candidate"),
-                           (b"[" * 40 + b"]" * 40, "more than 16 lists and objects inside each other"),
-                           (b'{"candidates": [{"layouts": {}}], "candidates": []}', "candidates: given twice"),
-                           (b"\xff\xfe", "no JSON"),
-                           ({"candidates": [{}]}, "candidates[0]: without layouts"),
-                           ({"candidates": [{"layouts": {}}], "more": 0}, "more: no field of the request"),
-                           ({"candidates": [{"layouts": {}}], "top": -1}, "top: -1, expected a whole number from 0"),
-                           ({"candidates": [{"layouts": {}, "id": []}]}, "candidates[0]: id: a list, expected a text or a whole number"),
-                           ({"candidates": [{"layouts": {"1": whole}}]}, "layouts: 1: node 1 is not configurable; 3 nodes are: 4 (convolution.14)"),
-                           ({"candidates": [{"layouts": {"99999999999": whole}}]}, "expected its name or the number of a node"),
-                           ({"candidates": [{"layouts": {"dot": whole}}]}, "dot: not an instruction of the module, expected its name or the number of a node; 3 nodes are: 4 (convolution.14)"),
-                           ({"candidates": [{"layouts": {"4": whole, "convolution.14": whole}}]}, "this node occurs twice, expected each once"),
-                           ({"candidates": [{"layouts": {"4": whole[:17]}}]}, "4: 17 numbers, expected 18"),
-                           ({"candidates": [{"layouts": {"4": 18 * [0.5]}}]}, "4: 0.5, expected a whole number, -1 … 127"),
-                           ({"candidates": [{"layouts": {"4": [[0, 1], [0], [1], [1]]}}]}, "4 lists, expected at most 3"),
-                           ({"candidates": [{"layouts": {"4": [[0, 1, 2, 3, 4, 5, 6]]}}]}, "output: 7 numbers, expected at most 6"),
-                           ({"candidates": [{"layouts": {"4": [[0], [200]]}}]}, "input: 200, expected a whole number, -1 … 127"),
-                           ({"candidates": 11 * [{"layouts": {}}]}, "more than 10 candidates, which is the limit")):
+        for body, text in (
+            (b"", "empty, expected JSON"),
+            (b"{", "no JSON"),
+            (b"[]", "a list, expected an object with candidates"),
+            (b"{}", "without candidates"),
+            (b'{"candidates": 1}', "candidates: 1, expected a list of candidates"),
+            (b'{"candidates": []}', "empty, expected at least one candidate"),
+            (b"[" * 40 + b"]" * 40, "more than 16 lists and objects inside each other"),
+            (b'{"candidates": [{"layouts": {}}], "candidates": []}', "candidates: given twice"),
+            (b"\xff\xfe", "no JSON"),
+            ({"candidates": [{}]}, "candidates[0]: without layouts"),
+            ({"candidates": [{"layouts": {}}], "more": 0}, "more: no field of the request"),
+            ({"candidates": [{"layouts": {}}], "top": -1}, "top: -1, expected a whole number from 0"),
+            (
+                {"candidates": [{"layouts": {}, "id": []}]},
+                "candidates[0]: id: a list, expected a text or a whole number",
+            ),
+            (
+                {"candidates": [{"layouts": {"1": whole}}]},
+                "layouts: 1: node 1 is not configurable; 3 nodes are: 4 (convolution.14)",
+            ),
+            ({"candidates": [{"layouts": {"99999999999": whole}}]}, "expected its name or the number of a node"),
+            (
+                {"candidates": [{"layouts": {"dot": whole}}]},
+                "dot: not an instruction of the module, expected its name or the number of a node; 3 nodes are: 4 (convolution.14)",
+            ),
+            (
+                {"candidates": [{"layouts": {"4": whole, "convolution.14": whole}}]},
+                "this node occurs twice, expected each once",
+            ),
+            ({"candidates": [{"layouts": {"4": whole[:17]}}]}, "4: 17 numbers, expected 18"),
+            ({"candidates": [{"layouts": {"4": 18 * [0.5]}}]}, "4: 0.5, expected a whole number, -1 … 127"),
+            ({"candidates": [{"layouts": {"4": [[0, 1], [0], [1], [1]]}}]}, "4 lists, expected at most 3"),
+            ({"candidates": [{"layouts": {"4": [[0, 1, 2, 3, 4, 5, 6]]}}]}, "output: 7 numbers, expected at most 6"),
+            ({"candidates": [{"layouts": {"4": [[0], [200]]}}]}, "input: 200, expected a whole number, -1 … 127"),
+            ({"candidates": 11 * [{"layouts": {}}]}, "more than 10 candidates, which is the limit"),
+        ):
             with self.subTest(body):
                 self.refused(server.ask("POST", path, body), 400, "bad_input", text)
         self.refused(server.ask("POST", path + "?top=x", {}), 400, "bad_input", "query: top")
@@ -229,7 +279,7 @@ class ServeTest(ServeCase):
             server.process.send_signal(signal.SIGHUP)
 
         with concurrent.futures.ThreadPoolExecutor(1) as pool:
-            waiting, = self.begin_requests(pool, server, (path, binary, BINARY))
+            (waiting,) = self.begin_requests(pool, server, (path, binary, BINARY))
             replace(self.read("tile.foretime"))
             self.assertIn("layout.foretime: opened again", server.process.stdout.readline())
             self.assertEqual(server.ask("GET", "/v1/model")[1]["schema"]["kind"], "tile")
@@ -275,6 +325,7 @@ class ServeTest(ServeCase):
                 if status != 200 or any(abs(a - b) > 1e-5 for a, b in zip(answer["scores"], expected[which])):
                     failures.append((status, answer))
             connection.close()
+
         threads = [threading.Thread(target=client, args=(seed,)) for seed in range(8)]
         for thread in threads:
             thread.start()

@@ -34,7 +34,9 @@ class ServeCase(BundleTest):
         """Posts them, and returns once all of them wait in the server; posts again where some were answered before that was seen."""
         while True:
             begun = [pool.submit(server.post, *request) for request in requests]
-            wait_until(lambda: any(one.done() for one in begun) or server.ask("GET", "/healthz")[1]["requests"] == len(begun))
+            wait_until(
+                lambda: any(one.done() for one in begun) or server.ask("GET", "/healthz")[1]["requests"] == len(begun)
+            )
             if not any(one.done() for one in begun):
                 return begun
             for one in begun:

@@ -23,10 +23,20 @@ def may_mount():
 class StorageTest(ProgramTest):
     def mounted(self, options, folder, *command):
         """`command` where a tmpfs lies at `folder`; lines written to its standard input are run there by a shell."""
-        script = (f"mount --make-rprivate / && mount -t tmpfs -o {options} tmpfs {folder} && {{ \"$@\" & agent=$!; "
-                  "while read -r line; do eval \"$line\"; echo said; done; wait $agent; }")
-        process = subprocess.Popen([*NAMESPACE, "sh", "-c", script, "sh", *map(str, command)], cwd=self.folder, env=self.variables(),
-                                   stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, start_new_session=True)
+        script = (
+            f'mount --make-rprivate / && mount -t tmpfs -o {options} tmpfs {folder} && {{ "$@" & agent=$!; '
+            'while read -r line; do eval "$line"; echo said; done; wait $agent; }'
+        )
+        process = subprocess.Popen(
+            [*NAMESPACE, "sh", "-c", script, "sh", *map(str, command)],
+            cwd=self.folder,
+            env=self.variables(),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            start_new_session=True,
+        )
         self.addCleanup(self.end, process)
         return process
 
@@ -54,8 +64,11 @@ class StorageTest(ProgramTest):
     def start_redis(self):
         if shutil.which("redis-server") is None:
             self.skipTest("needs redis-server")
-        server = subprocess.Popen(["redis-server", "--port", "0", "--unixsocket", "redis.sock", "--save", ""], cwd=self.folder,
-                                  stdout=subprocess.DEVNULL)
+        server = subprocess.Popen(
+            ["redis-server", "--port", "0", "--unixsocket", "redis.sock", "--save", ""],
+            cwd=self.folder,
+            stdout=subprocess.DEVNULL,
+        )
         self.addCleanup(server.wait)
         self.addCleanup(server.send_signal, signal.SIGKILL)
         self.assertTrue(wait_until((self.folder / "redis.sock").exists))
@@ -69,8 +82,12 @@ class StorageTest(ProgramTest):
     def submit(self, every, attempts):
         """A training of 40 steps that measures so often, on a Redis of its own, and an empty folder `small`."""
         self.start_redis()
-        settings = BASE.replace("SAMPLES", str(SAMPLES)).replace("steps: 6, eval_every: 3", f"steps: 40, {every}").replace(
-            "hidden: 8", "hidden: 32") + "checkpoint: {every_steps: 10, keep_last: 9, keep_best: false}\n"
+        settings = (
+            BASE.replace("SAMPLES", str(SAMPLES))
+            .replace("steps: 6, eval_every: 3", f"steps: 40, {every}")
+            .replace("hidden: 8", "hidden: 32")
+            + "checkpoint: {every_steps: 10, keep_last: 9, keep_best: false}\n"
+        )
         self.write("job.yaml", settings)
         self.run_foretime("submit", "job.yaml", "--max-attempts", attempts, **self.queue())
         (self.folder / "small").mkdir()
@@ -78,7 +95,9 @@ class StorageTest(ProgramTest):
     def test_a_training_on_a_full_disk_is_tried_again_from_its_checkpoint(self):
         self.submit("eval_every: 5, log_every: 1", attempts=9)
         # A checkpoint or two fit, and not all of them.
-        agent = self.mounted("size=260k", "small", FORETIME, "agent", "--runs", "small", "--data-root", SAMPLES, "--retry-seconds", "0.5")
+        agent = self.mounted(
+            "size=260k", "small", FORETIME, "agent", "--runs", "small", "--data-root", SAMPLES, "--retry-seconds", "0.5"
+        )
         seen = []
 
         def failed():
@@ -107,7 +126,9 @@ class StorageTest(ProgramTest):
     def test_a_disk_with_room_for_a_small_file_only_costs_a_job_no_attempt(self):
         self.submit("eval_every: 40, log_every: 40", attempts=1)
         # The run's own files fit, and a look at the run root finds nothing wrong; no checkpoint fits.
-        agent = self.mounted("size=64k", "small", FORETIME, "agent", "--runs", "small", "--data-root", SAMPLES, "--retry-seconds", "5")
+        agent = self.mounted(
+            "size=64k", "small", FORETIME, "agent", "--runs", "small", "--data-root", SAMPLES, "--retry-seconds", "5"
+        )
         job = wait_until(lambda: (job := self.job())["failures"] + job["preemptions"] > 0 and job, 0.1)
         self.assertTrue(job, self.job())
         self.assertGreaterEqual(int(self.there(agent, "stat -f -c '%a' small")) * os.sysconf("SC_PAGE_SIZE"), 8192)
@@ -124,18 +145,30 @@ class StorageTest(ProgramTest):
         self.train()
         for options, out in (("size=4k", "No space left"), ("ro", "Read-only")):
             (self.folder / "disk").mkdir(exist_ok=True)
-            for command in (["export", "run", "disk/model.foretime"], ["export", "run", "disk/best"], ["data", "pack", "-o", "disk/all.foretime", str(SAMPLES / "C1.npz"), "--format", "programs"],
-                            ["rank", "run", str(SAMPLES / "C1.npz"), "--output", "disk/ranks.csv"],
-                            list(self.training(run__directory="disk/run"))):
-                script = f"mount --make-rprivate / && mount -t tmpfs -o {options} tmpfs disk && \"$@\"; code=$?; ls -A disk; exit $code"
-                done = subprocess.run([*NAMESPACE, "sh", "-c", script, "sh", FORETIME, *map(str, command)], cwd=self.folder, env=environment(),
-                                      capture_output=True, text=True, timeout=LIMIT)
+            for command in (
+                ["export", "run", "disk/model.foretime"],
+                ["export", "run", "disk/best"],
+                ["data", "pack", "-o", "disk/all.foretime", str(SAMPLES / "C1.npz"), "--format", "programs"],
+                ["rank", "run", str(SAMPLES / "C1.npz"), "--output", "disk/ranks.csv"],
+                list(self.training(run__directory="disk/run")),
+            ):
+                script = f'mount --make-rprivate / && mount -t tmpfs -o {options} tmpfs disk && "$@"; code=$?; ls -A disk; exit $code'
+                done = subprocess.run(
+                    [*NAMESPACE, "sh", "-c", script, "sh", FORETIME, *map(str, command)],
+                    cwd=self.folder,
+                    env=environment(),
+                    capture_output=True,
+                    text=True,
+                    timeout=LIMIT,
+                )
                 self.assertEqual(done.returncode, 74, f"{options} {command}\n{done.stdout}\n{done.stderr}")
                 self.assertIn(out, done.stderr)
                 self.assertNotIn("foretime-tmp", done.stdout, command)
 
 
-@unittest.skipUnless(may_mount() and shutil.which("redis-server"), "needs redis-server and the right to mount a file system")
+@unittest.skipUnless(
+    may_mount() and shutil.which("redis-server"), "needs redis-server and the right to mount a file system"
+)
 class EmbeddedQueueTest(ProgramTest):
     """The embedded Redis on storage that fails, and on storage whose locks other machines do not see."""
 
@@ -147,8 +180,14 @@ class EmbeddedQueueTest(ProgramTest):
     def there(self, script, *before):
         """What a shell prints, with a tmpfs of 4 MiB at runs, and its exit code."""
         script = "mount --make-rprivate / && mount -t tmpfs -o size=4m tmpfs runs\n" + script
-        done = subprocess.run([*NAMESPACE, "bash", "-c", script.replace("FORETIME", str(FORETIME))], cwd=self.folder, env=self.variables(),
-                              capture_output=True, text=True, timeout=LIMIT)
+        done = subprocess.run(
+            [*NAMESPACE, "bash", "-c", script.replace("FORETIME", str(FORETIME))],
+            cwd=self.folder,
+            env=self.variables(),
+            capture_output=True,
+            text=True,
+            timeout=LIMIT,
+        )
         return done.returncode, done.stdout, done.stderr
 
     def variables(self):
@@ -171,23 +210,35 @@ class EmbeddedQueueTest(ProgramTest):
         code, out, error = self.there(self.SUBMIT + self.FILL + "FORETIME doctor")
         self.assertEqual(code, 74, out + error)
         self.assertRegex(out, "jobs can be read, and nothing can be changed\n.*" + room)
-        code, out, error = self.there(self.SUBMIT + self.FILL + "rm runs/fill; FORETIME doctor > /dev/null || exit 91; FORETIME submit job.yaml --name again && FORETIME status")
+        code, out, error = self.there(
+            self.SUBMIT
+            + self.FILL
+            + "rm runs/fill; FORETIME doctor > /dev/null || exit 91; FORETIME submit job.yaml --name again && FORETIME status"
+        )
         self.assertEqual(code, 0, out + error)
         self.assertIn("waiting", out)
 
     def test_a_queue_on_a_read_only_disk_is_read(self):
-        code, out, error = self.there(self.SUBMIT + "until mount -o remount,ro runs 2>/dev/null; do sleep 0.05; done; FORETIME status; FORETIME submit job.yaml --priority 3; echo submit=$?; FORETIME doctor; echo doctor=$?")
+        code, out, error = self.there(
+            self.SUBMIT
+            + "until mount -o remount,ro runs 2>/dev/null; do sleep 0.05; done; FORETIME status; FORETIME submit job.yaml --priority 3; echo submit=$?; FORETIME doctor; echo doctor=$?"
+        )
         self.assertEqual(code, 0, error)
         self.assertIn("1 waiting", out)
         self.assertIn("submit=74", out)
         self.assertIn("doctor=74", out)
-        self.assertRegex(error, "mounted read-only; mount it for writing, name another folder of runs, or start a Redis of your own")
+        self.assertRegex(
+            error, "mounted read-only; mount it for writing, name another folder of runs, or start a Redis of your own"
+        )
 
     def test_a_disk_that_fills_under_a_running_server_is_named(self):
         self.write("more.yaml", BASE.replace("SAMPLES", str(SAMPLES)).replace("steps: 6", "steps: 9"))
-        code, out, error = self.there(self.SUBMIT + "FORETIME pause; FORETIME agent >/dev/null 2>&1 & agent=$!\n"
-                                      "until FORETIME status | grep -q '; 1 agent'; do sleep 0.1; done\n" + self.FILL +
-                                      "FORETIME submit more.yaml; echo submit=$?; FORETIME status; kill $agent; wait $agent")
+        code, out, error = self.there(
+            self.SUBMIT + "FORETIME pause; FORETIME agent >/dev/null 2>&1 & agent=$!\n"
+            "until FORETIME status | grep -q '; 1 agent'; do sleep 0.1; done\n"
+            + self.FILL
+            + "FORETIME submit more.yaml; echo submit=$?; FORETIME status; kill $agent; wait $agent"
+        )
         self.assertIn("submit=74", out, error)
         self.assertRegex(error, "file system is full: 0.0 of 4.0 MiB are free")
         self.assertIn("1 waiting", out)
@@ -200,15 +251,23 @@ class EmbeddedQueueTest(ProgramTest):
         for lock in ("users", "guardian", "server", "start"):
             (self.folder / name / f"{lock}.lock").touch(mode=0o600)
             script += f"[ ! -e runs/.redis ] || {{ touch runs/.redis/{lock}.lock; mount --bind {name}/{lock}.lock runs/.redis/{lock}.lock; }}\n"
-        process = subprocess.Popen([*NAMESPACE, "--uts", "bash", "-c", script + "exec \"$@\"", "bash", FORETIME, *command], cwd=self.folder,
-                                   env=self.variables(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        process = subprocess.Popen(
+            [*NAMESPACE, "--uts", "bash", "-c", script + 'exec "$@"', "bash", FORETIME, *command],
+            cwd=self.folder,
+            env=self.variables(),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
         return process
 
     def servers(self):
         found = []
         for folder in pathlib.Path("/proc").glob("[0-9]*"):
             try:
-                if (folder / "comm").read_text().strip() in ("redis-server", "ft-redis") and (folder / "cwd").resolve() == self.folder.resolve() / "runs/.redis":
+                if (folder / "comm").read_text().strip() in ("redis-server", "ft-redis") and (
+                    folder / "cwd"
+                ).resolve() == self.folder.resolve() / "runs/.redis":
                     found.append(int(folder.name))
             except OSError:
                 pass
@@ -224,7 +283,9 @@ class EmbeddedQueueTest(ProgramTest):
         agent = self.machine("node-a", "agent", "--cpus", "1", "--data-root", str(self.folder))
         try:
             owner = self.folder / "runs/.redis/owner"
-            self.assertTrue(wait_until(lambda: len(self.servers()) == 2 and owner.exists() and len(owner.read_text().split()) == 3))
+            self.assertTrue(
+                wait_until(lambda: len(self.servers()) == 2 and owner.exists() and len(owner.read_text().split()) == 3)
+            )
             guardian = owner.read_text().split()
             self.assertEqual(guardian[:2], ["node-a", "boot-of-node-a"])
             before = sorted(self.servers())

@@ -20,7 +20,9 @@ parameters:
 class SubmissionsTest(QueueTest):
     def test_submissions_are_printed_job_by_job(self):
         dry = self.json("submit", "sweep.yaml", "--dry-run")
-        self.assertEqual((sorted(dry), dry["name"], dry["warnings"]), (["jobs", "name", "sweep", "warnings"], "widths", []))
+        self.assertEqual(
+            (sorted(dry), dry["name"], dry["warnings"]), (["jobs", "name", "sweep", "warnings"], "widths", [])
+        )
         added = self.json("submit", "sweep.yaml")
         self.assertEqual([job.pop("added") for job in added["jobs"]], [True, True])
         self.assertEqual((added["jobs"], added["sweep"]), (dry["jobs"], dry["sweep"]))
@@ -57,7 +59,9 @@ assert text == json.dumps(document, indent=2, ensure_ascii=False) + "\\n", "one 
 print(*sorted(document), len({job["id"] for job in document["jobs"]}))
 """
         for head in asked:
-            said = subprocess.run([sys.executable, "-c", read, self.folder / head], check=True, capture_output=True, text=True).stdout
+            said = subprocess.run(
+                [sys.executable, "-c", read, self.folder / head], check=True, capture_output=True, text=True
+            ).stdout
             self.assertEqual(said, f"jobs {head} 20000\n")
         self.assertEqual(self.jobs("--state", "dead"), [])
         self.assertEqual(len(self.jobs("--limit", 257)), 257)
@@ -72,12 +76,18 @@ print(*sorted(document), len({job["id"] for job in document["jobs"]}))
         self.assertEqual([job["sweep"] for job in listed], 6 * [first] + 2 * [second])
         self.foretime("cancel", listed[0]["id"])
         self.assertEqual([job["id"] for job in self.jobs(first, second, "--state", "cancelled")], [listed[0]["id"]])
-        self.assertNotIn(listed[0]["id"], [job["id"] for job in self.jobs(first, second, "--limit", 7)], "what runs first comes first")
+        self.assertNotIn(
+            listed[0]["id"],
+            [job["id"] for job in self.jobs(first, second, "--limit", 7)],
+            "what runs first comes first",
+        )
         named = [job["id"] for job in listed[:3]]
         self.assertEqual([job["id"] for job in self.jobs(*named, "--limit", 1)], named, "jobs that are named are shown")
 
     def test_retrying_a_sweep_retries_trials_and_brings_back_what_follows_them(self):
-        self.write_sweep("then: [{evaluate: {files: [C11.npz]}}, export]\n", SWEEP.replace("[8, 12]", "[4, 6, 8, 10, 12, 14]"))
+        self.write_sweep(
+            "then: [{evaluate: {files: [C11.npz]}}, export]\n", SWEEP.replace("[8, 12]", "[4, 6, 8, 10, 12, 14]")
+        )
         added = self.json("submit", "sweep.yaml")
         trials = [job["id"] for job in added["jobs"] if job["kind"] == "train"]
         # Two of those that follow are cancelled by hand: they come back on their own, once their trial waits again.
@@ -90,7 +100,9 @@ print(*sorted(document), len({job["id"] for job in document["jobs"]}))
         self.assertEqual({states[id] for id in states if id not in trials}, {"blocked"})
 
     def test_a_file_with_more_trials_adds_those(self):
-        random = SWEEP.replace("method: grid", "method: random\nrun_cap: 2").replace("values: [8, 12]", "min: 4, max: 64")
+        random = SWEEP.replace("method: grid", "method: random\nrun_cap: 2").replace(
+            "values: [8, 12]", "min: 4, max: 64"
+        )
         self.write_sweep(text=random)
         first = self.json("submit", "sweep.yaml")
         grown = self.json("submit", "sweep.yaml", "run_cap=5")
@@ -118,8 +130,20 @@ print(*sorted(document), len({job["id"] for job in document["jobs"]}))
         self.assertEqual(self.json("submit", "sweep.yaml", "--max-attempts", 1000)["added"], 2)
 
     def test_without_redis_every_command_says_what_to_do(self):
-        commands = (["submit", "sweep.yaml"], ["status"], ["cancel", "a"], ["pause"], ["resume"], ["retry", "a"], ["priority", "a", "1"],
-                    ["log", "a"], ["leaderboard"], ["queue"], ["agent", "--until-empty"], ["export", "a", "out"])
+        commands = (
+            ["submit", "sweep.yaml"],
+            ["status"],
+            ["cancel", "a"],
+            ["pause"],
+            ["resume"],
+            ["retry", "a"],
+            ["priority", "a", "1"],
+            ["log", "a"],
+            ["leaderboard"],
+            ["queue"],
+            ["agent", "--until-empty"],
+            ["export", "a", "out"],
+        )
         for number, command in enumerate(commands):
             address = f"unix://{self.folder}/nobody.sock" if number % 2 else "redis://127.0.0.1:1"
             message = self.foretime(*command, "--redis", address, code=4)
@@ -143,11 +167,13 @@ print(*sorted(document), len({job["id"] for job in document["jobs"]}))
         self.assertNotIn(secret, doctor.stdout + doctor.stderr)
 
     def test_bad_files_are_refused_before_anything_is_submitted(self):
-        for more, expected in (("  model.hiden: {values: [1]}\n", ["model.hiden", "model.hidden"]),
-                               ("  optimizer.learning_rate: {values: [0.1, -3]}\n", ["optimizer.learning_rate", "-3"]),
-                               ("  model.layers: {distribution: triangular, min: 1, max: 2}\n", ["model.layers", "triangular"]),
-                               ("  run.directory: {values: [/tmp/x]}\n", ["run.directory"]),
-                               ("methods: random\n", ["methods"])):
+        for more, expected in (
+            ("  model.hiden: {values: [1]}\n", ["model.hiden", "model.hidden"]),
+            ("  optimizer.learning_rate: {values: [0.1, -3]}\n", ["optimizer.learning_rate", "-3"]),
+            ("  model.layers: {distribution: triangular, min: 1, max: 2}\n", ["model.layers", "triangular"]),
+            ("  run.directory: {values: [/tmp/x]}\n", ["run.directory"]),
+            ("methods: random\n", ["methods"]),
+        ):
             self.write_sweep(more)
             message = self.foretime("submit", "sweep.yaml", code=2)
             for text in expected:
@@ -157,12 +183,18 @@ print(*sorted(document), len({job["id"] for job in document["jobs"]}))
         self.assertIn("nothing.yaml", self.foretime("submit", "nothing.yaml", code=2))
         self.assertIn("prefix", self.foretime("status", "--prefix", "a{b", code=2))
         for ranks in ("0", "8-2", "2-", "-2", "2-8-9", "x", "2-70000"):
-            self.assertIn(f"--ranks: found {ranks}, expected a number from 1 to 65536 such as 4, or the least and the most such as 2-8",
-                          self.foretime("submit", "sweep.yaml", f"--ranks={ranks}", code=2))
+            self.assertIn(
+                f"--ranks: found {ranks}, expected a number from 1 to 65536 such as 4, or the least and the most such as 2-8",
+                self.foretime("submit", "sweep.yaml", f"--ranks={ranks}", code=2),
+            )
         for file in ("sweep.yaml", "base.yaml"):
-            self.assertIn("resources.gpus: found 2, expected 0 or 1: it is of each rank, and a rank trains on one GPU",
-                          self.foretime("submit", file, "--gpus", "2", code=2))
-            self.assertIn("model.norm: found batch", self.foretime("submit", file, "--ranks", "2-8", "model.norm=batch", code=2))
+            self.assertIn(
+                "resources.gpus: found 2, expected 0 or 1: it is of each rank, and a rank trains on one GPU",
+                self.foretime("submit", file, "--gpus", "2", code=2),
+            )
+            self.assertIn(
+                "model.norm: found batch", self.foretime("submit", file, "--ranks", "2-8", "model.norm=batch", code=2)
+            )
         self.assertFalse((self.folder / "runs").exists())
 
     def test_watching_and_submitting_need_no_libtorch(self):

@@ -19,7 +19,11 @@ class TargetTest(ProgramTest):
                 for figure in ("median", "low", "high", "spread"):
                     self.assertEqual(rates[figure], float(f"{rates[figure]:.4g}"))
                 self.assertTrue(0 < rates["low"] <= rates["median"] <= rates["high"], rates)
-                self.assertAlmostEqual(rates["spread"], (rates["high"] - rates["low"]) / rates["median"], delta=0.01 * (1 + rates["spread"]))
+                self.assertAlmostEqual(
+                    rates["spread"],
+                    (rates["high"] - rates["low"]) / rates["median"],
+                    delta=0.01 * (1 + rates["spread"]),
+                )
             self.assertEqual("all" in target[name], target["threads"] > 1)
 
     def test_its_hardware_is_that_of_settings(self):
@@ -27,12 +31,17 @@ class TargetTest(ProgramTest):
         self.assertEqual(done.stdout, "")
         text = (self.folder / "machine.yaml").read_text()
         hardware = text.split("hardware:\n")[1].split("\nthreads")[0]
-        self.write("settings.yaml", "data:\n  format: programs\n  hardware:\n" + "".join(f"  {line}\n" for line in hardware.splitlines()))
+        self.write(
+            "settings.yaml",
+            "data:\n  format: programs\n  hardware:\n" + "".join(f"  {line}\n" for line in hardware.splitlines()),
+        )
         printed = self.run_foretime("config", "settings.yaml").stdout
         for line in hardware.splitlines():
             self.assertIn(line.strip(), printed)
         self.assertRegex(text, r'(?m)^name: "[a-z0-9-]+"$')
-        self.assertRegex(text, r"(?m)^copy_gb_s:\n  one: \{median: [0-9.]+, low: [0-9.]+, high: [0-9.]+, spread: [0-9.]+, runs: 3\}$")
+        self.assertRegex(
+            text, r"(?m)^copy_gb_s:\n  one: \{median: [0-9.]+, low: [0-9.]+, high: [0-9.]+, spread: [0-9.]+, runs: 3\}$"
+        )
         try:
             import yaml
         except ImportError:

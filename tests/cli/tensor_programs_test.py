@@ -31,7 +31,10 @@ class TensorProgramsTest(ProgramTest):
             self.assertAlmostEqual(score, trees[program], places=5)
 
     def test_text_that_is_damaged_is_named(self):
-        self.write("bad.json", '{"root": 1, "nodes": [{"type_key": ""}, {"type_key": "tir.Add", "attrs": {"a": "1", "b": "9"}}]}')
+        self.write(
+            "bad.json",
+            '{"root": 1, "nodes": [{"type_key": ""}, {"type_key": "tir.Add", "attrs": {"a": "1", "b": "9"}}]}',
+        )
         for command in (("inspect", "bad.json"), ("pack-tir", "-o", "out.foretime", "bad.json")):
             done = self.run_foretime("data", *command, code=3)
             self.assertIn("bad.json", done.stderr)

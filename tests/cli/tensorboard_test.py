@@ -28,9 +28,11 @@ def records(data):
     at = 0
     while at < len(data):
         length, crc = struct.unpack_from("<QI", data, at)
-        assert crc == masked(data[at:at + 8]), f"checksum of the length at {at}"
-        message = data[at + 12:at + 12 + length]
-        assert struct.unpack_from("<I", data, at + 12 + length)[0] == masked(message), f"checksum of the message at {at}"
+        assert crc == masked(data[at : at + 8]), f"checksum of the length at {at}"
+        message = data[at + 12 : at + 12 + length]
+        assert struct.unpack_from("<I", data, at + 12 + length)[0] == masked(
+            message
+        ), f"checksum of the message at {at}"
         yield message
         at += 16 + length
 
@@ -55,7 +57,7 @@ def fields(data):
             value, at = varint(data, at)
         else:
             size, at = varint(data, at) if kind == 2 else ({1: 8, 5: 4}[kind], at)
-            value, at = data[at:at + size], at + size
+            value, at = data[at : at + size], at + size
             assert len(value) == size
         found.setdefault(tag >> 3, []).append(value)
     return found
@@ -104,12 +106,18 @@ class Events:
 
     def hparams(self):
         """{name: value} of the session's start, and all three messages."""
-        data = {tag.split("/")[1]: fields(content) for tag, (plugin, content, _) in self.plugins.items() if plugin == "hparams"}
+        data = {
+            tag.split("/")[1]: fields(content)
+            for tag, (plugin, content, _) in self.plugins.items()
+            if plugin == "hparams"
+        }
         start, found = fields(data["session_start_info"][3][0]), {}
         for entry in start.get(1, []):
             entry = fields(entry)
             value = fields(entry[2][0])
-            found[text(entry[1][0])] = (double(value[2][0]) if 2 in value else text(value[3][0]) if 3 in value else bool(value[4][0]))
+            found[text(entry[1][0])] = (
+                double(value[2][0]) if 2 in value else text(value[3][0]) if 3 in value else bool(value[4][0])
+            )
         return found, data
 
 
@@ -124,8 +132,13 @@ class TensorBoardTest(ProgramTest):
         self.train(trainer__steps=12, trainer__log_every=3, trainer__eval_every=6)
         events = Events(self.folder / "run")
         self.assertEqual(events.versions, ["brain.Event:2"])
-        named = {"train/loss": "loss", "train/learning_rate": "learning_rate", "system/memory_mib": "memory_mib",
-                 "train/candidates_per_second": "candidates_per_second", "communication/wait_ms": "comm_wait_ms"}
+        named = {
+            "train/loss": "loss",
+            "train/learning_rate": "learning_rate",
+            "system/memory_mib": "memory_mib",
+            "train/candidates_per_second": "candidates_per_second",
+            "communication/wait_ms": "comm_wait_ms",
+        }
         lines = self.lines_of()
         for tag, name in named.items():
             expected = [(line["step"], self.float32(line[name])) for line in lines if line["kind"] == "train"]
@@ -141,7 +154,10 @@ class TensorBoardTest(ProgramTest):
         self.assertEqual((plugin, content, data_class), ("text", b"", 2))
         tensor = events.tensors["settings"]
         self.assertEqual((tensor[1], fields(fields(tensor[2][0])[2][0])[1]), ([7], [1]))  # DT_STRING, of one element
-        self.assertEqual(text(tensor[8][0]), "```yaml\n" + re.sub("^#.*\n", "", (self.folder / "run/config.yaml").read_text(), flags=re.M) + "```\n")
+        self.assertEqual(
+            text(tensor[8][0]),
+            "```yaml\n" + re.sub("^#.*\n", "", (self.folder / "run/config.yaml").read_text(), flags=re.M) + "```\n",
+        )
 
         values, data = events.hparams()
         self.assertEqual(values["model.hidden"], 16)
@@ -160,7 +176,7 @@ class TensorBoardTest(ProgramTest):
         events = Events(self.folder / "run")
         rows = [row for row in self.rows("run/rankings.csv") if row["set"] == "holdout"]
         for name in ("scores", "log_runtimes", "place_errors"):
-            (step, histogram), = events.histograms[f"holdout/distribution/{name}"]
+            ((step, histogram),) = events.histograms[f"holdout/distribution/{name}"]
             low, high, count, total, squares = (double(histogram[i][0]) if i in histogram else 0 for i in range(1, 6))
             limits, buckets = doubles(histogram[6][0]), doubles(histogram[7][0])
             self.assertEqual((step, len(limits), buckets[0], limits[0], limits[-1]), (4, len(buckets), 0, low, high))
@@ -195,8 +211,11 @@ class TensorBoardTest(ProgramTest):
 
     def test_a_trial_has_the_parameters_of_its_sweep(self):
         self.write("base.yaml", BASE.replace("SAMPLES", str(SAMPLES)))
-        self.write("sweep.yaml", "name: rates\nsettings: base.yaml\nmethod: grid\nmetric: {name: holdout/mae, goal: minimize}\n"
-                                 "parameters:\n  optimizer.learning_rate: {values: [0.01]}\n  model.norm: {values: [layer]}\n")
+        self.write(
+            "sweep.yaml",
+            "name: rates\nsettings: base.yaml\nmethod: grid\nmetric: {name: holdout/mae, goal: minimize}\n"
+            "parameters:\n  optimizer.learning_rate: {values: [0.01]}\n  model.norm: {values: [layer]}\n",
+        )
         self.run_foretime("submit", "sweep.yaml")
         self.run_foretime("agent", "--data-root", SAMPLES, "--until-empty")
         job = self.json_of("status", "--json")["jobs"][0]

@@ -32,8 +32,14 @@ class TerminalTest(ProgramTest):
         self.write("base.yaml", BASE.replace("SAMPLES", str(SAMPLES)))
 
     def tmux(self, *arguments, check=True):
-        return subprocess.run(["tmux", "-f", "/dev/null", "-L", f"{self.folder.name}-{self.windows}", *map(str, arguments)], env=environment(), cwd=self.folder,
-                              capture_output=True, text=True, check=check).stdout
+        return subprocess.run(
+            ["tmux", "-f", "/dev/null", "-L", f"{self.folder.name}-{self.windows}", *map(str, arguments)],
+            env=environment(),
+            cwd=self.folder,
+            capture_output=True,
+            text=True,
+            check=check,
+        ).stdout
 
     def window(self, command, columns, lines):
         """A shell in a window of this size that begins a command; says DONE and its exit code after it."""
@@ -64,7 +70,9 @@ class TerminalTest(ProgramTest):
         self.window(f"{FORETIME} status --watch=0.3 --limit 8", 80, 40)
         self.assertTrue(wait_until(lambda: re.match(r"\d\d:\d\d:\d\d\n", self.screen())), self.screen())
         first = self.screen().splitlines()[0]
-        self.assertTrue(wait_until(lambda: self.screen().splitlines()[0] != first), "it is shown in the same place again")
+        self.assertTrue(
+            wait_until(lambda: self.screen().splitlines()[0] != first), "it is shown in the same place again"
+        )
         self.assertIn("waiting", self.check_fits(80, 40))
         self.keys("C-c")
         self.window(f"{FORETIME} status {sweep} --limit 8", 80, 40)
@@ -90,8 +98,14 @@ class TerminalTest(ProgramTest):
     def test_training(self):
         for columns, lines in ((80, 24), (120, 40)):
             with self.subTest(columns=columns):
-                self.window(f"{FORETIME} train base.yaml run.directory=run{columns} trainer.steps=400 trainer.log_every=1 trainer.eval_every=400 > out.txt", columns, lines)
-                self.assertTrue(wait_until(lambda: re.search(r"step \d\d+/400 +loss .* eta ", self.screen())), self.screen())
+                self.window(
+                    f"{FORETIME} train base.yaml run.directory=run{columns} trainer.steps=400 trainer.log_every=1 trainer.eval_every=400 > out.txt",
+                    columns,
+                    lines,
+                )
+                self.assertTrue(
+                    wait_until(lambda: re.search(r"step \d\d+/400 +loss .* eta ", self.screen())), self.screen()
+                )
                 for _ in range(8):
                     seen = self.check_fits(columns, lines)
                     if "DONE" in seen:
@@ -100,18 +114,23 @@ class TerminalTest(ProgramTest):
                     self.assertEqual(len(re.findall(r"loss ", seen)), 1, seen)
                 self.assertTrue(wait_until(lambda: "DONE 0" in self.screen()), self.screen())
                 self.check_fits(columns, lines)
-        
+
     def test_training_without_a_terminal(self):
         done = self.run_foretime("train", "base.yaml", "run.directory=run")
         begin = done.stdout.split("\n\n")[0].splitlines()
-        self.assertEqual([line.split()[0] for line in begin], ["data", "train", "test", "model", "loss", "steps", "metric", "ranks", "run"])
+        self.assertEqual(
+            [line.split()[0] for line in begin],
+            ["data", "train", "test", "model", "loss", "steps", "metric", "ranks", "run"],
+        )
         self.assertNotIn("\033", done.stdout + done.stderr)
         self.assertNotIn("\r", done.stdout + done.stderr)
         self.assertIn("gcn: step 6/6  loss ", done.stderr)
         settings = (self.folder / "run/config.yaml").read_text()
         said = self.run_foretime("train", "--verbose", "base.yaml", "run.directory=other").stdout
         self.assertIn(settings.split("\n", 1)[1].split("run:")[0], said)  # without the line that marks a run
-        self.assertNotIn("config.yaml", self.run_foretime("train", "--quiet", "base.yaml", "run.directory=third").stdout)
+        self.assertNotIn(
+            "config.yaml", self.run_foretime("train", "--quiet", "base.yaml", "run.directory=third").stdout
+        )
 
 
 class WidthTest(ProgramTest):
@@ -135,9 +154,17 @@ class WidthTest(ProgramTest):
                 if not piece:
                     return
                 said.append(piece)
+
         reader = threading.Thread(target=read)
         reader.start()
-        done = subprocess.run([FORETIME, *map(str, arguments)], env=environment(), cwd=self.folder, stdout=output, stderr=subprocess.PIPE, text=True)
+        done = subprocess.run(
+            [FORETIME, *map(str, arguments)],
+            env=environment(),
+            cwd=self.folder,
+            stdout=output,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
         os.close(output)
         reader.join()
         os.close(terminal)
@@ -152,18 +179,27 @@ class WidthTest(ProgramTest):
         for word in ("Kendall", "top-1 slowdown", "l1 / mean", "run directory: run"):
             self.assertIn(word, training)
         self.assertIn("noise ceiling", (self.folder / "run/comparison.txt").read_text())
-        for arguments, words in ((("evaluate", "run"), ("top-1 slowdown", "l1 / mean")), (("history", "run"), ("series", "last", "▁")),
-                                 (("plan", "base.yaml", "--verbose"), ("speed-up", "heaviest groups")), (("plan", "base.yaml"), ("speed-up",)),
-                                 (("data", "inspect", SAMPLES / "C1.npz"), ("candidates", "run times")), (("--help",), ("train", "Exit codes")),
-                                 (("submit", "--help"), ("--dry-run",)), (("doctor",), ("LibTorch", "mpirun"))):
+        for arguments, words in (
+            (("evaluate", "run"), ("top-1 slowdown", "l1 / mean")),
+            (("history", "run"), ("series", "last", "▁")),
+            (("plan", "base.yaml", "--verbose"), ("speed-up", "heaviest groups")),
+            (("plan", "base.yaml"), ("speed-up",)),
+            (("data", "inspect", SAMPLES / "C1.npz"), ("candidates", "run times")),
+            (("--help",), ("train", "Exit codes")),
+            (("submit", "--help"), ("--dry-run",)),
+            (("doctor",), ("LibTorch", "mpirun")),
+        ):
             text = self.on_terminal(*arguments)
             for word in words:
                 self.assertIn(word, text, arguments)
 
     def test_tables_of_sweeps_fit(self):
         keys = [f"optimizer.{name}" for name in ("learning_rate", "weight_decay", "clip_norm")] + ["model.dropout"]
-        self.write("sweep.yaml", "name: sw\nsettings: base.yaml\nmethod: random\nrun_cap: 2\nmetric: {name: holdout/mae, goal: minimize}\nparameters:\n"
-                   + "".join(f"  {key}: {{min: 1.0e-4, max: 1.0e-2}}\n" for key in keys))
+        self.write(
+            "sweep.yaml",
+            "name: sw\nsettings: base.yaml\nmethod: random\nrun_cap: 2\nmetric: {name: holdout/mae, goal: minimize}\nparameters:\n"
+            + "".join(f"  {key}: {{min: 1.0e-4, max: 1.0e-2}}\n" for key in keys),
+        )
         plain = self.run_foretime("submit", "sweep.yaml", "--dry-run").stdout
         self.assertNotRegex(plain, r"0\.\d{7}", "four significant digits")
         values = re.findall(r"0\.0\d+", plain)

@@ -39,7 +39,9 @@ class ApartTest(unittest.TestCase):
         log = (self.folder / f"agent-{host}-{len(self.agents)}.log").open("w")
         self.addCleanup(log.close)
         words = " ".join(f"'{word}'" for word in ("agent", "--name", host, "--data-root", "/", *options))
-        process = self.cluster.start(host, f"echo $$ > /tmp/agent.pid; exec '{FORETIME}' {words}", stdout=log, stderr=log, **where)
+        process = self.cluster.start(
+            host, f"echo $$ > /tmp/agent.pid; exec '{FORETIME}' {words}", stdout=log, stderr=log, **where
+        )
         self.agents.append(process)
         return process
 
@@ -51,14 +53,18 @@ class ApartTest(unittest.TestCase):
 
 
 class FarRankTest(ApartTest):
-    LAUNCHER = ("mpirun -n {ranks} --host h3:2 --bind-to none -x FORETIME_PROGRESS -x FORETIME_PROGRESS_TCP -x FORETIME_PROGRESS_TOKEN "
-                "--mca odls_base_sigkill_timeout 5 {command}")
+    LAUNCHER = (
+        "mpirun -n {ranks} --host h3:2 --bind-to none -x FORETIME_PROGRESS -x FORETIME_PROGRESS_TCP -x FORETIME_PROGRESS_TOKEN "
+        "--mca odls_base_sigkill_timeout 5 {command}"
+    )
 
     def submit(self, name, **more):
         values = {**QUICK, **more}
         lines = "".join(f"  {key}: {{value: {value}}}\n" for key, value in values.items())
-        (self.work / f"{name}.yaml").write_text(f"settings: {SETTINGS}\nname: {name}\nmethod: grid\nmetric: {{name: holdout/mae}}\n"
-                                                f"resources: {{ranks: 2, cpus: 1}}\nparameters:\n{lines}")
+        (self.work / f"{name}.yaml").write_text(
+            f"settings: {SETTINGS}\nname: {name}\nmethod: grid\nmetric: {{name: holdout/mae}}\n"
+            f"resources: {{ranks: 2, cpus: 1}}\nparameters:\n{lines}"
+        )
         return json.loads(self.run_on("h1", "submit", f"{name}.yaml", "--json"))["jobs"][0]["id"]
 
     def test_a_job_whose_ranks_are_all_on_another_host_reports_and_is_stopped(self):
@@ -73,7 +79,10 @@ class FarRankTest(ApartTest):
             try:
                 lines.append((process / "cmdline").read_text())
                 for entry in (process / "environ").read_bytes().split(b"\0"):
-                    if entry.startswith(b"FORETIME_PROGRESS_TOKEN=") and str(self.folder).encode() in (process / "cmdline").read_bytes():
+                    if (
+                        entry.startswith(b"FORETIME_PROGRESS_TOKEN=")
+                        and str(self.folder).encode() in (process / "cmdline").read_bytes()
+                    ):
                         tokens.add(entry.split(b"=")[1].decode())
             except (OSError, UnicodeDecodeError):
                 pass
@@ -97,6 +106,7 @@ class FarRankTest(ApartTest):
 
 class NoSharedFolderTest(ApartTest):
     """The fourth host runs nothing."""
+
     HOSTS = 4
 
     def is_active_on(self, host, id):
@@ -116,13 +126,35 @@ class NoSharedFolderTest(ApartTest):
     def restart_redis(self):
         self.cluster.run("h1", "kill -9 $(redis-cli info server | sed -n 's/process_id:\\([0-9]*\\).*/\\1/p')")
         data = self.folder / "redis"
-        redis = self.cluster.start("h1", ["redis-server", "--port", 6379, "--bind", "0.0.0.0", "--protected-mode", "no", "--dir", data, "--save", "",
-                                               "--appendonly", "yes", "--maxmemory-policy", "noeviction", "--logfile", self.folder / "redis-again.log"])
+        redis = self.cluster.start(
+            "h1",
+            [
+                "redis-server",
+                "--port",
+                6379,
+                "--bind",
+                "0.0.0.0",
+                "--protected-mode",
+                "no",
+                "--dir",
+                data,
+                "--save",
+                "",
+                "--appendonly",
+                "yes",
+                "--maxmemory-policy",
+                "noeviction",
+                "--logfile",
+                self.folder / "redis-again.log",
+            ],
+        )
         self.agents.append(redis)
         self.redis = redis
 
     def test_a_sweep_over_hosts_that_lose_their_agents_and_its_winner_on_a_host_that_ran_nothing(self):
-        self.run_on("h1", "submit", SOURCE / "configs/sweeps/quickstart.yaml", f"data.root={SOURCE}/samples/resnet18_conv2d")
+        self.run_on(
+            "h1", "submit", SOURCE / "configs/sweeps/quickstart.yaml", f"data.root={SOURCE}/samples/resnet18_conv2d"
+        )
         # What agents and jobs write is in /tmp, which each host has for itself; they read the checkout alone.
         options = ["--artifacts", "redis", "--runs", "/tmp/runs", "--cpus", 1, "--lease-seconds", 3, "--until-empty"]
         for host in ("h1", "h2", "h3"):
@@ -132,6 +164,7 @@ class NoSharedFolderTest(ApartTest):
             for job in self.status()["jobs"]:
                 if job["state"] == "active" and job["agent"] == host and "last" in self.status(job["id"])["artifacts"]:
                     return job["id"]
+
         moved = []
         logs = ""
         for host in ("h2", "h1", "h3"):
@@ -144,7 +177,11 @@ class NoSharedFolderTest(ApartTest):
             logs += self.outputs(host)
             self.cluster.run(host, "rm -rf /tmp/runs")  # what was there went with the host
             self.agent(host, *options, cwd="/tmp")
-        wait_for("all ends", lambda: (jobs := self.status()["jobs"]) and all(job["state"] in ("succeeded", "failed", "dead") for job in jobs))
+        wait_for(
+            "all ends",
+            lambda: (jobs := self.status()["jobs"])
+            and all(job["state"] in ("succeeded", "failed", "dead") for job in jobs),
+        )
         jobs = self.status()["jobs"]
         self.assertEqual([(job["state"], job["results"]) for job in jobs], [("succeeded", 1)] * 8, self.logs())
         logs += "".join(self.outputs(host) for host in ("h1", "h2", "h3"))
@@ -157,9 +194,13 @@ class NoSharedFolderTest(ApartTest):
         self.assertFalse([path for path in self.work.iterdir()], "hosts share nothing that somebody has written")
         winner = min(jobs, key=lambda job: job["objective"])["id"]
         self.assertEqual(self.files_of_tmp("h4"), [])
-        self.assertIn("step ", self.run_on("h4", "export", winner, "/tmp/best.foretime", "--runs", "/tmp/runs", cwd="/tmp"))
+        self.assertIn(
+            "step ", self.run_on("h4", "export", winner, "/tmp/best.foretime", "--runs", "/tmp/runs", cwd="/tmp")
+        )
         self.assertEqual(self.files_of_tmp("h4"), ["best.foretime"])
-        ranked = self.run_on("h4", "rank", "/tmp/best.foretime", SOURCE / "samples/resnet18_conv2d/C3.npz", "--top", "10", cwd="/tmp")
+        ranked = self.run_on(
+            "h4", "rank", "/tmp/best.foretime", SOURCE / "samples/resnet18_conv2d/C3.npz", "--top", "10", cwd="/tmp"
+        )
         self.assertIn("C3", ranked)
 
 

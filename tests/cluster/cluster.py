@@ -42,7 +42,11 @@ def missing(slurm=False, redis=False):
             return f"needs {program}"
     if os.geteuid() != 0:
         return "needs root"
-    tried = subprocess.run([*NAMESPACES, "sh", "-c", "ip link add try0 type veth peer name try1 && mount -t tmpfs tmpfs /mnt"], capture_output=True, text=True)
+    tried = subprocess.run(
+        [*NAMESPACES, "sh", "-c", "ip link add try0 type veth peer name try1 && mount -t tmpfs tmpfs /mnt"],
+        capture_output=True,
+        text=True,
+    )
     return "needs the right to make namespaces: " + tried.stderr.strip() if tried.returncode else ""
 
 
@@ -67,11 +71,20 @@ class Cluster:
         """Starts it in the background."""
         self.folder.mkdir(parents=True, exist_ok=True)
         (self.folder / "ready").unlink(missing_ok=True)
-        options = [f"--hosts={len(self.hosts)}", f"--cpus={self.cpus}"] + ["--slurm"] * self.slurm + ["--redis"] * self.redis
+        options = (
+            [f"--hosts={len(self.hosts)}", f"--cpus={self.cpus}"] + ["--slurm"] * self.slurm + ["--redis"] * self.redis
+        )
         with (self.folder / "keeper.log").open("w") as log:
-            self.keeper = subprocess.Popen([*NAMESPACES, sys.executable, __file__, "keep", self.folder, *options],
-                                           stdin=subprocess.PIPE, stdout=log, stderr=log)
-        if not wait_until(lambda: (self.folder / "ready").exists() or self.keeper.poll() is not None) or self.keeper.poll() is not None:
+            self.keeper = subprocess.Popen(
+                [*NAMESPACES, sys.executable, __file__, "keep", self.folder, *options],
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=log,
+            )
+        if (
+            not wait_until(lambda: (self.folder / "ready").exists() or self.keeper.poll() is not None)
+            or self.keeper.poll() is not None
+        ):
             self.down()
             raise RuntimeError("the cluster did not start: " + (self.folder / "keeper.log").read_text())
         # The first process of the namespace: what unshare forked.
@@ -88,13 +101,25 @@ class Cluster:
 
     def environment(self):
         """Of every command on a host."""
-        own = {name: value for name, value in os.environ.items()
-               if not name.startswith(("FORETIME_", "SLURM_", "OMPI_", "PRTE_", "PMI", "TMPDIR"))}
-        own |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1",
-                "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe", "PRTE_MCA_hwloc_default_binding_policy": "none",
-                "PRTE_MCA_plm_ssh_agent": str(self.folder / "rsh"), "PRTE_MCA_prte_if_include": "eth0",
-                "OMPI_MCA_hwloc_base_binding_policy": "none", "OMPI_MCA_plm_rsh_agent": str(self.folder / "rsh"),
-                "OMPI_MCA_btl_tcp_if_include": "eth0", "OMPI_MCA_oob_tcp_if_include": "eth0", "OMP_NUM_THREADS": "1"}
+        own = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith(("FORETIME_", "SLURM_", "OMPI_", "PRTE_", "PMI", "TMPDIR"))
+        }
+        own |= {
+            "OMPI_ALLOW_RUN_AS_ROOT": "1",
+            "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+            "OMPI_MCA_rmaps_base_oversubscribe": "1",
+            "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
+            "PRTE_MCA_hwloc_default_binding_policy": "none",
+            "PRTE_MCA_plm_ssh_agent": str(self.folder / "rsh"),
+            "PRTE_MCA_prte_if_include": "eth0",
+            "OMPI_MCA_hwloc_base_binding_policy": "none",
+            "OMPI_MCA_plm_rsh_agent": str(self.folder / "rsh"),
+            "OMPI_MCA_btl_tcp_if_include": "eth0",
+            "OMPI_MCA_oob_tcp_if_include": "eth0",
+            "OMP_NUM_THREADS": "1",
+        }
         if self.slurm:
             own["SLURM_CONF"] = str(self.folder / "slurm.conf")
         if self.redis:
@@ -112,11 +137,21 @@ class Cluster:
         work.mkdir(exist_ok=True)
         words = ["sh", "-c", command] if isinstance(command, str) else list(map(str, command))
         change = ["env", "-C", str(options.pop("cwd", work))]
-        return subprocess.Popen([*self.inside(host), *change, *words], env=self.environment() | options.pop("env", {}), **options)
+        return subprocess.Popen(
+            [*self.inside(host), *change, *words], env=self.environment() | options.pop("env", {}), **options
+        )
 
     def run(self, host, command, **options):
         """Waits for a command; a subprocess.CompletedProcess with stdout and stderr as text."""
-        process = self.start(host, command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True, **options)
+        process = self.start(
+            host,
+            command,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            stdin=subprocess.DEVNULL,
+            text=True,
+            **options,
+        )
         try:
             out, err = process.communicate(timeout=LIMIT)
         except subprocess.TimeoutExpired:
@@ -131,7 +166,7 @@ class Cluster:
 
     def mend(self, host):
         self.beside(f"ip link set v{host} up")
-        for each in (self.folder.glob("h*.pid")):  # nobody is to remember that it could not be reached
+        for each in self.folder.glob("h*.pid"):  # nobody is to remember that it could not be reached
             self.run(each.stem, "ip neigh flush dev eth0")
 
     def link(self, host, words=""):
@@ -176,26 +211,55 @@ class Keeper:
 
     def daemon(self, host, name, words):
         with (self.folder / f"{name}.log").open("a") as log:
-            subprocess.Popen([*on_host(self.folder, host), *map(str, words)], stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-                             env=self.environment, start_new_session=True)
+            subprocess.Popen(
+                [*on_host(self.folder, host), *map(str, words)],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env=self.environment,
+                start_new_session=True,
+            )
 
     def make(self):
         names = "".join(f"{address(host)} {host}\n" for host in self.cluster.hosts)
         (self.folder / "hosts").write_text("127.0.0.1 localhost\n" + names)
         rsh = self.folder / "rsh"
-        rsh.write_text(f"#!/bin/sh\n# As ssh HOST COMMAND …: mpirun starts its daemons by it, and a host without power tells it nothing.\nhost=$1\nshift\n"
-                       f"nsenter -t \"$(cat '{self.folder}'/\"$host\".pid)\" -n -u -m -i -- sh -c \"$*\"\ncode=$?\n"
-                       "[ $code = 137 ] && exec sleep infinity\nexit $code\n")
+        rsh.write_text(
+            f"#!/bin/sh\n# As ssh HOST COMMAND …: mpirun starts its daemons by it, and a host without power tells it nothing.\nhost=$1\nshift\n"
+            f'nsenter -t "$(cat \'{self.folder}\'/"$host".pid)" -n -u -m -i -- sh -c "$*"\ncode=$?\n'
+            "[ $code = 137 ] && exec sleep infinity\nexit $code\n"
+        )
         rsh.chmod(0o755)
-        self.sh(f"mount --make-rprivate / && mount --bind '{self.folder}/hosts' /etc/hosts && ip link set lo up && "
-                "ip link add br0 type bridge && ip link set br0 up")
+        self.sh(
+            f"mount --make-rprivate / && mount --bind '{self.folder}/hosts' /etc/hosts && ip link set lo up && "
+            "ip link add br0 type bridge && ip link set br0 up"
+        )
         for host in self.cluster.hosts:
             self.make_host(host)
         if self.cluster.redis:
             data = self.folder / "redis"
             data.mkdir(exist_ok=True)
-            self.daemon("h1", "redis", ["redis-server", "--port", REDIS_PORT, "--bind", "0.0.0.0", "--protected-mode", "no", "--dir", data,
-                                        "--save", "", "--appendonly", "yes", "--maxmemory-policy", "noeviction"])
+            self.daemon(
+                "h1",
+                "redis",
+                [
+                    "redis-server",
+                    "--port",
+                    REDIS_PORT,
+                    "--bind",
+                    "0.0.0.0",
+                    "--protected-mode",
+                    "no",
+                    "--dir",
+                    data,
+                    "--save",
+                    "",
+                    "--appendonly",
+                    "yes",
+                    "--maxmemory-policy",
+                    "noeviction",
+                ],
+            )
         if self.cluster.slurm:
             self.start_slurm()
         (self.folder / "ready").touch()
@@ -206,26 +270,46 @@ class Keeper:
             (private / name).mkdir(parents=True, exist_ok=True)
         (private / "tmp").chmod(0o1777)
         # A checkout below /tmp stays to be seen.
-        keep = f"mkdir -p '{private}/tmp/{SOURCE.relative_to('/tmp')}' && mount --rbind '{SOURCE}' '{private}/tmp/{SOURCE.relative_to('/tmp')}' && " \
-            if SOURCE.is_relative_to("/tmp") else ""
-        setup = (f"hostname {host} && ip link set lo up && {keep}mount --rbind '{private}/tmp' /tmp && mount -t tmpfs tmpfs /dev/shm && "
-                 "exec sleep infinity")
-        holder = subprocess.Popen(["unshare", "--net", "--uts", "--ipc", "--mount", "sh", "-ec", setup], stdin=subprocess.DEVNULL)
+        keep = (
+            f"mkdir -p '{private}/tmp/{SOURCE.relative_to('/tmp')}' && mount --rbind '{SOURCE}' '{private}/tmp/{SOURCE.relative_to('/tmp')}' && "
+            if SOURCE.is_relative_to("/tmp")
+            else ""
+        )
+        setup = (
+            f"hostname {host} && ip link set lo up && {keep}mount --rbind '{private}/tmp' /tmp && mount -t tmpfs tmpfs /dev/shm && "
+            "exec sleep infinity"
+        )
+        holder = subprocess.Popen(
+            ["unshare", "--net", "--uts", "--ipc", "--mount", "sh", "-ec", setup], stdin=subprocess.DEVNULL
+        )
         (self.folder / f"{host}.pid").write_text(str(holder.pid))
-        wait_for(f"{host} is set up", lambda: pathlib.Path(f"/proc/{holder.pid}/comm").read_text().strip() == "sleep", pause=0.05)
-        self.sh(f"ip link add v{host} type veth peer name eth0 netns {holder.pid} && ip link set v{host} master br0 up && "
-                f"{' '.join(on_host(self.folder, host))} sh -ec 'ip addr add {address(host)}/24 dev eth0 && ip link set eth0 up'")
+        wait_for(
+            f"{host} is set up",
+            lambda: pathlib.Path(f"/proc/{holder.pid}/comm").read_text().strip() == "sleep",
+            pause=0.05,
+        )
+        self.sh(
+            f"ip link add v{host} type veth peer name eth0 netns {holder.pid} && ip link set v{host} master br0 up && "
+            f"{' '.join(on_host(self.folder, host))} sh -ec 'ip addr add {address(host)}/24 dev eth0 && ip link set eth0 up'"
+        )
 
     def start_slurm(self):
         key = self.folder / "munge.key"
         key.write_bytes(secrets.token_bytes(128))
         key.chmod(0o400)
         socket = self.folder / "munge.socket"
-        self.sh(f"munged --force --socket='{socket}' --key-file='{key}' --pid-file='{self.folder}/munged.pid' "
-                f"--log-file='{self.folder}/munged.log' --seed-file='{self.folder}/munged.seed'")
-        nodes = "".join(f"NodeName={host} NodeAddr={address(host)} CPUs={self.cluster.cpus} RealMemory=4000 State=UNKNOWN\n" for host in self.cluster.hosts)
+        self.sh(
+            f"munged --force --socket='{socket}' --key-file='{key}' --pid-file='{self.folder}/munged.pid' "
+            f"--log-file='{self.folder}/munged.log' --seed-file='{self.folder}/munged.seed'"
+        )
+        nodes = "".join(
+            f"NodeName={host} NodeAddr={address(host)} CPUs={self.cluster.cpus} RealMemory=4000 State=UNKNOWN\n"
+            for host in self.cluster.hosts
+        )
         (self.folder / "state").mkdir(exist_ok=True)
-        (self.folder / "slurm.conf").write_text(textwrap.dedent(f"""\
+        (self.folder / "slurm.conf").write_text(
+            textwrap.dedent(
+                f"""\
             ClusterName=tests
             SlurmctldHost=h1({address("h1")})
             SlurmUser=root
@@ -253,15 +337,25 @@ class Keeper:
             MailProg=/bin/true
             PreemptType=preempt/partition_prio
             PreemptMode=REQUEUE
-            """) + nodes + f"PartitionName=work Nodes={','.join(self.cluster.hosts)} Default=YES MaxTime=INFINITE State=UP PriorityTier=1 GraceTime=100\n"
-                + f"PartitionName=urgent Nodes={','.join(self.cluster.hosts)} MaxTime=INFINITE State=UP PriorityTier=10 PreemptMode=OFF\n")
+            """
+            )
+            + nodes
+            + f"PartitionName=work Nodes={','.join(self.cluster.hosts)} Default=YES MaxTime=INFINITE State=UP PriorityTier=1 GraceTime=100\n"
+            + f"PartitionName=urgent Nodes={','.join(self.cluster.hosts)} MaxTime=INFINITE State=UP PriorityTier=10 PreemptMode=OFF\n"
+        )
         self.daemon("h1", "slurmctld.out", ["slurmctld", "-D"])
         for host in self.cluster.hosts:
             self.daemon(host, f"slurmd-{host}.out", ["slurmd", "-D", "-N", host])
 
         def idle():
-            done = subprocess.run([*on_host(self.folder, "h1"), "sinfo", "-h", "-p", "work", "-t", "idle", "-o", "%D"], capture_output=True, text=True, env=self.environment)
+            done = subprocess.run(
+                [*on_host(self.folder, "h1"), "sinfo", "-h", "-p", "work", "-t", "idle", "-o", "%D"],
+                capture_output=True,
+                text=True,
+                env=self.environment,
+            )
             return done.stdout.strip() == str(len(self.cluster.hosts))
+
         wait_for("all nodes are idle", idle)
 
     def wait(self):
@@ -316,7 +410,9 @@ def main():
     if options.action in ("up", "keep"):
         cluster = Cluster(options.folder, options.hosts, options.slurm, options.redis, options.cpus)
     else:
-        cluster = Cluster(options.folder, 0, (options.folder / "slurm.conf").exists(), (options.folder / "redis").exists())
+        cluster = Cluster(
+            options.folder, 0, (options.folder / "slurm.conf").exists(), (options.folder / "redis").exists()
+        )
     folder = cluster.folder
     if options.action == "keep":
         keeper = Keeper(cluster)

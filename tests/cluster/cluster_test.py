@@ -14,20 +14,28 @@ from on_cluster import FORETIME, QUICK, SETTINGS, OnCluster, training
 
 class ClusterTest(OnCluster):
     def submit(self, name, ranks, seeds):
-        parameters = {**{key: f"{{value: {value}}}" for key, value in QUICK.items()}, "trainer.seed": f"{{values: {list(seeds)}}}"}
+        parameters = {
+            **{key: f"{{value: {value}}}" for key, value in QUICK.items()},
+            "trainer.seed": f"{{values: {list(seeds)}}}",
+        }
         lines = "".join(f"  {key}: {value}\n" for key, value in parameters.items())
         (self.work / f"{name}.yaml").write_text(
-            f"settings: {SETTINGS}\nname: {name}\nmethod: grid\nmetric: {{name: holdout/mae}}\nresources: {{ranks: {ranks}, cpus: 1}}\nparameters:\n{lines}")
+            f"settings: {SETTINGS}\nname: {name}\nmethod: grid\nmetric: {{name: holdout/mae}}\nresources: {{ranks: {ranks}, cpus: 1}}\nparameters:\n{lines}"
+        )
         self.run_on("h2", [FORETIME, "submit", f"{name}.yaml"])
 
     def agents(self, name, srun, *options):
         """Runs two agents under srun until the queue is empty; the hosts that had jobs."""
+
         def known():
             return {agent["name"] for agent in json.loads(self.run_on("h2", [FORETIME, "queue", "--json"]))["agents"]}
+
         before = known()
         self.run_on("h2", [FORETIME, "pause"])  # until both agents are there, or one of them could do all the work
         with (self.work / f"{name}.log").open("w") as log:
-            words = f"{srun} {FORETIME} agent --cpus 2 --runs runs-{name} --data-root / --until-empty {' '.join(options)}"
+            words = (
+                f"{srun} {FORETIME} agent --cpus 2 --runs runs-{name} --data-root / --until-empty {' '.join(options)}"
+            )
             process = self.cluster.start("h2", words, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
         wait_for("both agents", lambda: len(known() - before) == 2, (self.work / f"{name}.log").read_text)
         self.run_on("h2", [FORETIME, "resume"])
@@ -38,7 +46,9 @@ class ClusterTest(OnCluster):
 
     def test_hosts_are_apart(self):
         for host in ("h1", "h2", "h3"):
-            self.assertEqual(self.run_on(host, "hostname; ls /tmp | grep of-; touch /tmp/of-$(hostname)").split(), [host])
+            self.assertEqual(
+                self.run_on(host, "hostname; ls /tmp | grep of-; touch /tmp/of-$(hostname)").split(), [host]
+            )
         self.assertIn("10.99.0.3", self.run_on("h1", "getent hosts h3"))
 
     def test_the_network_is_what_it_is_told(self):
@@ -48,6 +58,7 @@ class ClusterTest(OnCluster):
             started = time.monotonic()
             self.assertIn("OK", self.run_on("h3", send))
             return time.monotonic() - started
+
         self.cluster.link("h3", "tbf rate 8mbit burst 16kb latency 500ms")
         self.assertGreater(seconds_to_send(), 0.8)
         self.cluster.link("h3")
@@ -74,14 +85,42 @@ class ClusterTest(OnCluster):
             self.cluster.link(host, "tbf rate 1gbit burst 64kb latency 20ms")
             self.addCleanup(self.cluster.link, host)
         # Gradients of 0.9 MB; four ranks as two hosts of two (which sum within hosts first), three hosts, and in turns.
-        short = {"model__hidden": 192, "trainer__steps": 4, "trainer__eval_every": 4, "data__max_eval_candidates": 10, "data__test": "[]", "trainer__threads": 1}
-        layouts = {"one": "h1:4", "two": "h2:2,h3:2", "uneven": "h1:1,h2:2,h3:1", "flat": "h2:2,h3:2", "turns": "h2:2,h3:2"}
+        short = {
+            "model__hidden": 192,
+            "trainer__steps": 4,
+            "trainer__eval_every": 4,
+            "data__max_eval_candidates": 10,
+            "data__test": "[]",
+            "trainer__threads": 1,
+        }
+        layouts = {
+            "one": "h1:4",
+            "two": "h2:2,h3:2",
+            "uneven": "h1:1,h2:2,h3:1",
+            "flat": "h2:2,h3:2",
+            "turns": "h2:2,h3:2",
+        }
         for dtype in ("float32", "bfloat16"):
             found = {}
             for name, hosts in layouts.items():
                 turns = ["--map-by", "node"] if name == "turns" else []
-                self.run_on("h1", ["mpirun", "-n", "4", "--host", hosts, *turns, *training(
-                    f"{dtype}-{name}", comm__gradient_dtype=dtype, comm__hierarchical="false" if name == "flat" else "true", **short)])
+                self.run_on(
+                    "h1",
+                    [
+                        "mpirun",
+                        "-n",
+                        "4",
+                        "--host",
+                        hosts,
+                        *turns,
+                        *training(
+                            f"{dtype}-{name}",
+                            comm__gradient_dtype=dtype,
+                            comm__hierarchical="false" if name == "flat" else "true",
+                            **short,
+                        ),
+                    ],
+                )
                 found[name] = self.weights(f"{dtype}-{name}")
             self.assertEqual(set(found.values()), {found["one"]}, found)
 
@@ -91,20 +130,35 @@ class ClusterTest(OnCluster):
 
     def test_agents_that_start_their_jobs_by_srun(self):
         self.submit("steps", ranks=2, seeds=range(5, 9))
-        self.assertEqual(self.agents("steps", "srun -N2 -w h1,h2 --ntasks-per-node=1", "--launcher", "srun"), {"h1", "h2"})
+        self.assertEqual(
+            self.agents("steps", "srun -N2 -w h1,h2 --ntasks-per-node=1", "--launcher", "srun"), {"h1", "h2"}
+        )
 
     def test_a_host_that_is_cut_off_is_named_in_time(self):
         log = self.work / "cut.log"
         with log.open("w") as out:
-            process = self.cluster.start("h1", ["mpirun", "-n", "2", "--host", "h1,h2",
-                                                *training("cut", trainer__steps=100000, comm__timeout_seconds=20)], stdout=out, stderr=out)
+            process = self.cluster.start(
+                "h1",
+                [
+                    "mpirun",
+                    "-n",
+                    "2",
+                    "--host",
+                    "h1,h2",
+                    *training("cut", trainer__steps=100000, comm__timeout_seconds=20),
+                ],
+                stdout=out,
+                stderr=out,
+            )
         metrics = self.work / "cut/metrics.jsonl"
         wait_for("the first steps", metrics.exists, log.read_text)
         self.cluster.cut("h2")
         self.addCleanup(self.cluster.mend, "h2")
         wait_until(lambda: "late: rank 1" in log.read_text())
         self.assertIn("did not finish within 20.0 s; late: rank 1 on h2 (no answer)", log.read_text())
-        self.cluster.beside("pkill -9 -f [r]un.directory=cut; pkill -9 orted; true")  # mpirun itself waits for another 100 s
+        self.cluster.beside(
+            "pkill -9 -f [r]un.directory=cut; pkill -9 orted; true"
+        )  # mpirun itself waits for another 100 s
         process.wait()
 
 
@@ -127,10 +181,16 @@ class LeftoversTest(unittest.TestCase):
             folder = f"{parent}/by-hand"
 
             def script(*words, code=0):
-                done = subprocess.run([SOURCE / "tools/cluster.sh", *words], env={**os.environ, "FORETIME_CLUSTER": folder},
-                                      capture_output=True, text=True, timeout=LIMIT)
+                done = subprocess.run(
+                    [SOURCE / "tools/cluster.sh", *words],
+                    env={**os.environ, "FORETIME_CLUSTER": folder},
+                    capture_output=True,
+                    text=True,
+                    timeout=LIMIT,
+                )
                 self.assertEqual(done.returncode, code, f"{words}\n{done.stdout}\n{done.stderr}")
                 return done.stdout + done.stderr
+
             self.assertIn("no cluster is up", script("run", "h1", "true", code=1))
             self.assertIn("h2 10.99.0.2", script("up", "--hosts", "2"))
             try:
@@ -146,6 +206,7 @@ class LeftoversTest(unittest.TestCase):
 
     def require_nothing_of(self, *marks):
         """No process has one of these in its command line, and nothing is mounted there."""
+
         def left():
             for process in pathlib.Path("/proc").iterdir():
                 try:
@@ -154,7 +215,10 @@ class LeftoversTest(unittest.TestCase):
                         yield line
                 except OSError:
                     pass
-            yield from (line for line in pathlib.Path("/proc/self/mountinfo").read_text().splitlines() if marks[0] in line)
+            yield from (
+                line for line in pathlib.Path("/proc/self/mountinfo").read_text().splitlines() if marks[0] in line
+            )
+
         wait_until(lambda: not list(left()))
         self.assertEqual(list(left()), [])
 

@@ -18,14 +18,38 @@ from cluster import LIMIT, SOURCE
 FORETIME = pathlib.Path(os.environ.get("FORETIME", SOURCE / "build/release/cli/foretime")).resolve()
 FOLDER = SOURCE / "examples/kubernetes"
 
-KINDS = {("v1", "ConfigMap"): "V1ConfigMap", ("apps/v1", "Deployment"): "V1Deployment", ("batch/v1", "Job"): "V1Job",
-         ("kubeflow.org/v2beta1", "MPIJob"): "MPIJob"}
-# As kubeflow/mpi-operator publishes them in pkg/apis/kubeflow/v2beta1/swagger.json: fields that must be there, and types.
+KINDS = {
+    ("v1", "ConfigMap"): "V1ConfigMap",
+    ("apps/v1", "Deployment"): "V1Deployment",
+    ("batch/v1", "Job"): "V1Job",
+    ("kubeflow.org/v2beta1", "MPIJob"): "MPIJob",
+}
+# As kubeflow/mpi-operator publishes them in pkg/apis/kubeflow/v2beta1/swagger.json: fields that must be there, and
+# types.
 MPI = {
-    "MPIJob": (["apiVersion", "kind", "metadata", "spec"], {"apiVersion": "str", "kind": "str", "metadata": "V1ObjectMeta", "spec": "MPIJobSpec"}),
-    "MPIJobSpec": (["mpiReplicaSpecs"], {"slotsPerWorker": "int", "mpiImplementation": "str", "sshAuthMountPath": "str", "runPolicy": "RunPolicy",
-                                         "mpiReplicaSpecs": "dict(str, ReplicaSpec)"}),
-    "RunPolicy": ([], {"activeDeadlineSeconds": "int", "backoffLimit": "int", "cleanPodPolicy": "str", "ttlSecondsAfterFinished": "int"}),
+    "MPIJob": (
+        ["apiVersion", "kind", "metadata", "spec"],
+        {"apiVersion": "str", "kind": "str", "metadata": "V1ObjectMeta", "spec": "MPIJobSpec"},
+    ),
+    "MPIJobSpec": (
+        ["mpiReplicaSpecs"],
+        {
+            "slotsPerWorker": "int",
+            "mpiImplementation": "str",
+            "sshAuthMountPath": "str",
+            "runPolicy": "RunPolicy",
+            "mpiReplicaSpecs": "dict(str, ReplicaSpec)",
+        },
+    ),
+    "RunPolicy": (
+        [],
+        {
+            "activeDeadlineSeconds": "int",
+            "backoffLimit": "int",
+            "cleanPodPolicy": "str",
+            "ttlSecondsAfterFinished": "int",
+        },
+    ),
     "ReplicaSpec": (["template"], {"replicas": "int", "restartPolicy": "str", "template": "V1PodTemplateSpec"}),
 }
 PLAIN = {"str": str, "int": int, "bool": bool, "float": (int, float)}
@@ -110,13 +134,17 @@ def pods(manifest):
 @unittest.skipIf(models is None, "needs python3-kubernetes and python3-yaml")
 class KubernetesTest(unittest.TestCase):
     def setUp(self):
-        self.manifests = [(path.name, each) for path in sorted(FOLDER.glob("*.yaml")) for each in yaml.safe_load_all(path.read_text())]
+        self.manifests = [
+            (path.name, each) for path in sorted(FOLDER.glob("*.yaml")) for each in yaml.safe_load_all(path.read_text())
+        ]
 
     def of_kind(self, kind):
         return [manifest for _, manifest in self.manifests if manifest["kind"] == kind]
 
     def test_manifests_are_what_the_api_publishes(self):
-        self.assertEqual(sorted(manifest["kind"] for _, manifest in self.manifests), ["ConfigMap", "Deployment", "Job", "MPIJob"])
+        self.assertEqual(
+            sorted(manifest["kind"] for _, manifest in self.manifests), ["ConfigMap", "Deployment", "Job", "MPIJob"]
+        )
         for name, manifest in self.manifests:
             self.assertEqual(list(faults_of(manifest)), [], name)
 
@@ -130,25 +158,27 @@ class KubernetesTest(unittest.TestCase):
 
         def pod(manifest):
             return pods(manifest)[0]
+
         for manifest, change, said in (
-                (deployment, lambda m: pod(m).update(terminationGracePeriod=3), "V1PodSpec has no such field"),
-                (deployment, lambda m: pod(m).update(terminationGracePeriodSeconds="660"), "'660', expected int"),
-                (deployment, lambda m: pod(m)["containers"][0].pop("name"), "name: is missing"),
-                (deployment, lambda m: pod(m)["containers"][0]["resources"]["requests"].update(cpu=4), "4, expected str"),
-                (deployment, lambda m: m["spec"].pop("selector"), "selector: is missing"),
-                (deployment, lambda m: pod(m)["volumes"].pop(0), "there is no volume redis"),
-                (deployment, lambda m: m.update(apiVersion="apps/v1beta1"), "is not among"),
-                (job, lambda m: m["spec"].update(slots=4), "MPIJobSpec has no such field"),
-                (job, lambda m: m["spec"].update(mpiReplicaSpecs=[]), "expected a mapping"),
-                (job, lambda m: pod(m)["containers"][0].update(comand=[]), "V1Container has no such field")):
+            (deployment, lambda m: pod(m).update(terminationGracePeriod=3), "V1PodSpec has no such field"),
+            (deployment, lambda m: pod(m).update(terminationGracePeriodSeconds="660"), "'660', expected int"),
+            (deployment, lambda m: pod(m)["containers"][0].pop("name"), "name: is missing"),
+            (deployment, lambda m: pod(m)["containers"][0]["resources"]["requests"].update(cpu=4), "4, expected str"),
+            (deployment, lambda m: m["spec"].pop("selector"), "selector: is missing"),
+            (deployment, lambda m: pod(m)["volumes"].pop(0), "there is no volume redis"),
+            (deployment, lambda m: m.update(apiVersion="apps/v1beta1"), "is not among"),
+            (job, lambda m: m["spec"].update(slots=4), "MPIJobSpec has no such field"),
+            (job, lambda m: m["spec"].update(mpiReplicaSpecs=[]), "expected a mapping"),
+            (job, lambda m: pod(m)["containers"][0].update(comand=[]), "V1Container has no such field"),
+        ):
             found = broken(manifest, change)
             self.assertTrue(any(said in line for line in found), f"{said}: {found}")
 
     def test_agents_have_time_to_drain_and_no_more_rights_than_they_need(self):
         names = {manifest["metadata"]["name"] for manifest in self.of_kind("ConfigMap")}
         for manifest in self.of_kind("Deployment") + self.of_kind("Job"):
-            pod, = pods(manifest)
-            container, = pod["containers"]
+            (pod,) = pods(manifest)
+            (container,) = pod["containers"]
             drain = float(container["command"][container["command"].index("--drain-seconds") + 1])
             self.assertGreater(pod["terminationGracePeriodSeconds"], drain + 30, "and to end")
             self.assertTrue(pod["securityContext"]["runAsNonRoot"])
@@ -158,20 +188,36 @@ class KubernetesTest(unittest.TestCase):
             self.assertLessEqual({each["configMapRef"]["name"] for each in container["envFrom"]}, names)
             written = {mount["mountPath"] for mount in container["volumeMounts"] if not mount.get("readOnly")}
             self.assertEqual(written, {"/runs", "/tmp", "/dev/shm"})
-            self.assertNotIn("FORETIME_REDIS_PASSWORD:", yaml.safe_dump(manifest), "a file that may change, not a variable")
-        deployment, = self.of_kind("Deployment")
-        self.assertLessEqual(deployment["spec"]["selector"]["matchLabels"].items(), deployment["spec"]["template"]["metadata"]["labels"].items())
-        self.assertEqual(pods(deployment)[0]["containers"][0]["readinessProbe"]["exec"]["command"], ["foretime", "queue"])
+            self.assertNotIn(
+                "FORETIME_REDIS_PASSWORD:", yaml.safe_dump(manifest), "a file that may change, not a variable"
+            )
+        (deployment,) = self.of_kind("Deployment")
+        self.assertLessEqual(
+            deployment["spec"]["selector"]["matchLabels"].items(),
+            deployment["spec"]["template"]["metadata"]["labels"].items(),
+        )
+        self.assertEqual(
+            pods(deployment)[0]["containers"][0]["readinessProbe"]["exec"]["command"], ["foretime", "queue"]
+        )
 
     def test_their_commands_are_those_of_this_foretime(self):
         for manifest in self.of_kind("Deployment") + self.of_kind("Job"):
-            command = [{"/data": str(SOURCE), "$(CPUS)": "4"}.get(word, word) for word in pods(manifest)[0]["containers"][0]["command"]]
+            command = [
+                {"/data": str(SOURCE), "$(CPUS)": "4"}.get(word, word)
+                for word in pods(manifest)[0]["containers"][0]["command"]
+            ]
             settings = dict(self.of_kind("ConfigMap")[0]["data"], FORETIME_REDIS="redis://127.0.0.1:1")
             with tempfile.TemporaryDirectory() as folder:
                 password = pathlib.Path(folder) / "password"
                 password.write_text("secret")
-                settings |= {"FORETIME_RUNS": folder, "FORETIME_REDIS_PASSWORD_FILE": str(password), "PATH": os.environ["PATH"]}
-                self.run_and_expect([*command[1:], "--until-empty"][: None if "--until-empty" not in command else -1], settings)
+                settings |= {
+                    "FORETIME_RUNS": folder,
+                    "FORETIME_REDIS_PASSWORD_FILE": str(password),
+                    "PATH": os.environ["PATH"],
+                }
+                self.run_and_expect(
+                    [*command[1:], "--until-empty"][: None if "--until-empty" not in command else -1], settings
+                )
                 self.run_and_expect(["queue"], settings)
 
     def run_and_expect(self, words, environment):
@@ -183,10 +229,18 @@ class KubernetesTest(unittest.TestCase):
     def test_the_training_has_a_rank_for_each_slot_and_settings_that_exist(self):
         spec = self.of_kind("MPIJob")[0]["spec"]
         launcher = spec["mpiReplicaSpecs"]["Launcher"]["template"]["spec"]["containers"][0]["command"]
-        self.assertEqual(int(launcher[launcher.index("-n") + 1]), spec["slotsPerWorker"] * spec["mpiReplicaSpecs"]["Worker"]["replicas"])
+        self.assertEqual(
+            int(launcher[launcher.index("-n") + 1]),
+            spec["slotsPerWorker"] * spec["mpiReplicaSpecs"]["Worker"]["replicas"],
+        )
         overrides = [word for word in launcher if re.fullmatch(r"[a-z_]+\.[a-z_]+=.*", word)]
         self.assertGreaterEqual(len(overrides), 3)
-        done = subprocess.run([FORETIME, "config", SOURCE / "configs/quickstart.yaml", *overrides], capture_output=True, text=True, timeout=LIMIT)
+        done = subprocess.run(
+            [FORETIME, "config", SOURCE / "configs/quickstart.yaml", *overrides],
+            capture_output=True,
+            text=True,
+            timeout=LIMIT,
+        )
         self.assertEqual(done.returncode, 0, done.stderr)
 
 

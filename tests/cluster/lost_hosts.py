@@ -26,15 +26,21 @@ from on_cluster import FORETIME, QUICK, SETTINGS
 
 HOSTS = ["h2", "h3", "h4"]
 HEAD = "h1"  # of Redis and the agent
-EACH = 1     # ranks of a host
+EACH = 1  # ranks of a host
 MOST = EACH * len(HOSTS)
 TIMEOUT = 20  # comm.timeout_seconds; ranks of a busy machine need some seconds to start
 STEPS, CHECKPOINT = 60, 5
 MANNERS = ("cut", "crash", "kill")
 # In place of ssh or ping, which these hosts lack: nobody listens on port 9, and a host that answers says so at once.
 ANSWERS = "import socket, sys; s = socket.socket(); s.settimeout(5); sys.exit(s.connect_ex((sys.argv[1], 9)) != 111)"
-TRAINING = {**QUICK, "trainer.steps": STEPS, "trainer.eval_every": STEPS, "checkpoint.every_steps": CHECKPOINT, "checkpoint.keep_last": 100,
-            "comm.timeout_seconds": TIMEOUT}
+TRAINING = {
+    **QUICK,
+    "trainer.steps": STEPS,
+    "trainer.eval_every": STEPS,
+    "checkpoint.every_steps": CHECKPOINT,
+    "checkpoint.keep_last": 100,
+    "comm.timeout_seconds": TIMEOUT,
+}
 # mpirun notices at once that ranks were killed, and ends the others itself: SIGKILL after twice its
 # odls_base_sigkill_timeout, which Foretime's launcher sets to 5.
 MPIRUN_ENDS = 10
@@ -55,7 +61,7 @@ def curve(*files):
     losses = {}
     for file in files:
         text = file.read_text()
-        for line in text[:text.rfind("\n") + 1].splitlines():  # one may be on its way
+        for line in text[: text.rfind("\n") + 1].splitlines():  # one may be on its way
             record = json.loads(line)
             if record.get("kind") == "train":
                 losses[record["step"]] = record["loss"]
@@ -84,9 +90,25 @@ class LostHosts:
         self.work.mkdir(exist_ok=True)
         self.agent_log = self.folder / "agent.log"
         with self.agent_log.open("w") as log:
-            self.agent = self.cluster.start(HEAD, [FORETIME, "agent", "--hosts", ",".join(f"{host}:{EACH}" for host in HOSTS), "--host-check",
-                                                   f"{sys.executable} -c '{ANSWERS}' {{host}}", "--runs", "runs", "--data-root", "/", "--retry-seconds", "1"],
-                                            stdout=log, stderr=log)
+            self.agent = self.cluster.start(
+                HEAD,
+                [
+                    FORETIME,
+                    "agent",
+                    "--hosts",
+                    ",".join(f"{host}:{EACH}" for host in HOSTS),
+                    "--host-check",
+                    f"{sys.executable} -c '{ANSWERS}' {{host}}",
+                    "--runs",
+                    "runs",
+                    "--data-root",
+                    "/",
+                    "--retry-seconds",
+                    "1",
+                ],
+                stdout=log,
+                stderr=log,
+            )
 
     def down(self):
         self.cluster.down()
@@ -107,12 +129,27 @@ class LostHosts:
         name = f"one-host-{ranks}-{checkpoint}"
         if not (self.work / name).exists():
             before = self.work / f"one-host-{MOST}-0/checkpoints/step-{checkpoint:08}"
-            done = self.cluster.run(HEAD, ["mpirun", "-n", ranks, FORETIME, "train", SETTINGS, "--quiet", f"run.directory={name}", *words_of(TRAINING),
-                                           *([f"checkpoint.resume={before}"] if checkpoint else [])])
+            done = self.cluster.run(
+                HEAD,
+                [
+                    "mpirun",
+                    "-n",
+                    ranks,
+                    FORETIME,
+                    "train",
+                    SETTINGS,
+                    "--quiet",
+                    f"run.directory={name}",
+                    *words_of(TRAINING),
+                    *([f"checkpoint.resume={before}"] if checkpoint else []),
+                ],
+            )
             if done.returncode:
                 raise Lost(done.stdout + done.stderr)
         first = curve(self.work / f"one-host-{MOST}-0/metrics.jsonl")
-        return {step: loss for step, loss in first.items() if step <= checkpoint} | curve(self.work / name / "metrics.jsonl")
+        return {step: loss for step, loss in first.items() if step <= checkpoint} | curve(
+            self.work / name / "metrics.jsonl"
+        )
 
     def processes(self, folder):
         """Ranks of an attempt, by host."""
@@ -135,8 +172,19 @@ class LostHosts:
         self.number += 1
         manner, host = manner or self.random.choice(MANNERS), host or self.random.choice(HOSTS)
         at = self.random.randrange(CHECKPOINT + 2, STEPS - CHECKPOINT)
-        job = json.loads(self.says("submit", SETTINGS, *words_of(TRAINING), f"comm.timeout_seconds={TIMEOUT + self.number * 1e-6:.6f}", "--ranks", f"{EACH}-{MOST}", "--json",
-                                   "--runs", "runs"))["jobs"][0]["id"]
+        job = json.loads(
+            self.says(
+                "submit",
+                SETTINGS,
+                *words_of(TRAINING),
+                f"comm.timeout_seconds={TIMEOUT + self.number * 1e-6:.6f}",
+                "--ranks",
+                f"{EACH}-{MOST}",
+                "--json",
+                "--runs",
+                "runs",
+            )
+        )["jobs"][0]["id"]
         run = self.work / "runs" / job
         first, second = run / "attempt-1", run / "attempt-2"
         until("the first attempt", lambda: last_step(first / "metrics.jsonl") >= at)
@@ -155,23 +203,41 @@ class LostHosts:
         def ended():
             running = self.processes(first)
             return not any(running[other] for other in left)
+
         until(f"{job}: the ranks that are left end ({manner} {host})", ended)
         took = time.monotonic() - started
         until("the next attempt", second.exists)
         again = time.monotonic() - started
         output = (first / "output.log").read_text()
-        named = re.search(rf"late: .*rank \d on {host} \(no answer\)|rank \d on {host} ended|on node {host} exited on signal 9|on node {host}$|lost {host}, which does not answer", output, re.MULTILINE)
+        named = re.search(
+            rf"late: .*rank \d on {host} \(no answer\)|rank \d on {host} ended|on node {host} exited on signal 9|on node {host}$|lost {host}, which does not answer",
+            output,
+            re.MULTILINE,
+        )
         until("a step of the next attempt", lambda: last_step(second / "metrics.jsonl") > 0)
         went_on = time.monotonic() - started
         if manner != "kill":
             self.cluster.mend(host)
         until("the end of the job", lambda: self.status(job)["state"] in ("succeeded", "failed", "dead"))
         record = self.status(job)
-        checkpoints = [int(folder.name[5:]) for folder in (first / "checkpoints").glob("step-*") if (folder / "manifest.json").exists()]
+        checkpoints = [
+            int(folder.name[5:])
+            for folder in (first / "checkpoints").glob("step-*")
+            if (folder / "manifest.json").exists()
+        ]
         resumed = min(curve(second / "metrics.jsonl"))
-        result = {"job": job, "manner": manner, "host": host, "step": lost_at, "ended": took, "again": again, "went_on": went_on,
-                  "lost": max(last_step(first / "metrics.jsonl") - resumed + 1, 0), "ranks": record["attempt_ranks"],
-                  "named": named.group(0) if named else ""}
+        result = {
+            "job": job,
+            "manner": manner,
+            "host": host,
+            "step": lost_at,
+            "ended": took,
+            "again": again,
+            "went_on": went_on,
+            "lost": max(last_step(first / "metrics.jsonl") - resumed + 1, 0),
+            "ranks": record["attempt_ranks"],
+            "named": named.group(0) if named else "",
+        }
         wrong = []
         if record["state"] != "succeeded":
             wrong.append(f"{record['state']}: {record['error']}")
@@ -191,15 +257,21 @@ class LostHosts:
             differ = [step for step in same if losses.get(step) != same[step]]
             if differ or len(losses) != STEPS:
                 wrong.append(f"{len(losses)} losses, of which those of steps {differ[:10]} are not those of one host")
-            # Sums of other numbers of ranks are rounded otherwise, which grows with the steps; the batches are the same.
+            # Sums of other numbers of ranks are rounded otherwise, which grows with the steps; the batches are the
+            # same.
             soon = [step for step in range(resumed, min(resumed + 3, STEPS + 1))]
             if any(abs(losses[step] / undisturbed[step] - 1) > 1e-3 for step in soon):
-                wrong.append(f"on {record['attempt_ranks']} ranks losses {[losses[step] for step in soon]}, on all {[undisturbed[step] for step in soon]}")
+                wrong.append(
+                    f"on {record['attempt_ranks']} ranks losses {[losses[step] for step in soon]}, on all {[undisturbed[step] for step in soon]}"
+                )
         if wrong:
             raise Lost(f"{manner} {host} at step {lost_at}, job {job}: " + "; ".join(wrong))
         if manner != "kill":
-            until(f"{host} answers again", lambda: self.agent_log.read_text().count(f"host {host} answers again") ==
-                  self.agent_log.read_text().count(f"host {host} does not answer"))
+            until(
+                f"{host} answers again",
+                lambda: self.agent_log.read_text().count(f"host {host} answers again")
+                == self.agent_log.read_text().count(f"host {host} does not answer"),
+            )
         return result
 
 
@@ -220,9 +292,12 @@ def main():
             try:
                 result = lost.once()
                 seen.append(result)
-                print(f"{number}: {result['manner']} {result['host']} at step {result['step']}: ended after {result['ended']:.1f} s, next attempt after "
-                      f"{result['again']:.1f} s, first step {result['went_on']:.1f} s, {result['lost']} steps done again on {result['ranks']} ranks; "
-                      f"{result['named']}", flush=True)
+                print(
+                    f"{number}: {result['manner']} {result['host']} at step {result['step']}: ended after {result['ended']:.1f} s, next attempt after "
+                    f"{result['again']:.1f} s, first step {result['went_on']:.1f} s, {result['lost']} steps done again on {result['ranks']} ranks; "
+                    f"{result['named']}",
+                    flush=True,
+                )
             except Lost as error:
                 failures.append(str(error))
                 print(f"{number}: FAILED: {error}", flush=True)
@@ -231,12 +306,18 @@ def main():
         lost.down()
         if not options.folder and not failures:
             shutil.rmtree(folder, ignore_errors=True)
-    for name, what in (("ended", "until the ranks that were left had ended"), ("again", "until the next attempt"), ("went_on", "until its first step")):
+    for name, what in (
+        ("ended", "until the ranks that were left had ended"),
+        ("again", "until the next attempt"),
+        ("went_on", "until its first step"),
+    ):
         if values := [result[name] for result in seen]:
             print(f"{what}: median {statistics.median(values):.1f} s, most {max(values):.1f} s")
     if seen:
-        print(f"steps done again: median {statistics.median(r['lost'] for r in seen)}, most {max(r['lost'] for r in seen)} (a checkpoint every {CHECKPOINT}), "
-              "none before the last checkpoint; all losses are those of one host")
+        print(
+            f"steps done again: median {statistics.median(r['lost'] for r in seen)}, most {max(r['lost'] for r in seen)} (a checkpoint every {CHECKPOINT}), "
+            "none before the last checkpoint; all losses are those of one host"
+        )
     print(f"{len(seen)} of {options.times} as promised")
     return 1 if failures else 0
 

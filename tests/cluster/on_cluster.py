@@ -12,7 +12,13 @@ from cluster import SOURCE, Cluster, missing
 FORETIME = pathlib.Path(os.environ.get("FORETIME", SOURCE / "build/release/cli/foretime")).resolve()
 SAMPLES = SOURCE / "samples/resnet18_conv2d"
 SETTINGS = SOURCE / "configs/quickstart.yaml"
-QUICK = {"data.root": SAMPLES, "trainer.steps": 20, "trainer.eval_every": 10, "trainer.log_every": 1, "trainer.baselines": "[]"}
+QUICK = {
+    "data.root": SAMPLES,
+    "trainer.steps": 20,
+    "trainer.eval_every": 10,
+    "trainer.log_every": 1,
+    "trainer.baselines": "[]",
+}
 
 
 def training(directory, **more):

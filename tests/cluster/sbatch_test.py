@@ -16,7 +16,9 @@ class OnSlurm(OnCluster):
     def setUpClass(cls):
         super().setUpClass()
         cls.slow = cls.work / "slow-foretime"  # its trainings leave the cores to others
-        cls.slow.write_text(f"#!/bin/sh\nLD_PRELOAD={os.environ.get('FORETIME_SLOW_STEPS', '')} exec {FORETIME} \"$@\"\n")
+        cls.slow.write_text(
+            f"#!/bin/sh\nLD_PRELOAD={os.environ.get('FORETIME_SLOW_STEPS', '')} exec {FORETIME} \"$@\"\n"
+        )
         cls.slow.chmod(0o755)
 
     def sbatch(self, file, *words, arguments=(), **variables):
@@ -36,8 +38,11 @@ class OnSlurm(OnCluster):
 
     def wait_for_end(self, number):
         ends = ("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "PREEMPTED")
-        wait_for("end of the Slurm job", lambda: self.job(number)["JobState"] in ends,
-                 lambda: f"{self.job(number)}\n{self.log(number)[-3000:]}")
+        wait_for(
+            "end of the Slurm job",
+            lambda: self.job(number)["JobState"] in ends,
+            lambda: f"{self.job(number)}\n{self.log(number)[-3000:]}",
+        )
         return self.job(number)
 
     def nodes_of(self, number):
@@ -50,11 +55,16 @@ class OnSlurm(OnCluster):
     def bring_back(self, host):
         """Slurm may have seen by itself that it is there again."""
         self.cluster.run("h1", ["scontrol", "update", f"nodename={host}", "state=resume"])
-        wait_for(f"{host} that is up", lambda: self.run_on("h1", f"sinfo -h -p work -n {host} -o %t").strip() in ("idle", "mix", "alloc"))
+        wait_for(
+            f"{host} that is up",
+            lambda: self.run_on("h1", f"sinfo -h -p work -n {host} -o %t").strip() in ("idle", "mix", "alloc"),
+        )
 
     def urgent(self, hosts):
         """A short job that takes hosts away from others."""
-        self.run_on("h1", ["sbatch", "-p", "urgent", "--exclusive", "-w", hosts, "-o", "/dev/null", "--wrap", "sleep 1"])
+        self.run_on(
+            "h1", ["sbatch", "-p", "urgent", "--exclusive", "-w", hosts, "-o", "/dev/null", "--wrap", "sleep 1"]
+        )
 
 
 class TrainSbatchTest(OnSlurm):
@@ -74,26 +84,41 @@ class TrainSbatchTest(OnSlurm):
         return self.sbatch("train.sbatch", *words, arguments=arguments, FORETIME=str(program))
 
     def endless(self, name, *words):
-        number = self.submit(name, *words, program=self.slow, trainer__steps=1000000, trainer__eval_every=1000000, checkpoint__every_steps=5)
+        number = self.submit(
+            name,
+            *words,
+            program=self.slow,
+            trainer__steps=1000000,
+            trainer__eval_every=1000000,
+            checkpoint__every_steps=5,
+        )
         self.addCleanup(self.cluster.run, "h1", ["scancel", number])
         return number
 
     def wait_for_steps(self, name, number, more=10):
         """Until a training has gone on for some steps; the last one."""
+
         def last():
-            lines = (self.work / name / "metrics.jsonl")
+            lines = self.work / name / "metrics.jsonl"
             steps = re.findall(r'"step":(\d+)', lines.read_text()) if lines.exists() else []
             return int(steps[-1]) if steps else 0
+
         first = last()
         wait_for(f"{more} steps of {name}", lambda: last() >= first + more, lambda: self.log(number)[-3000:])
         return last()
 
     def wait_for_second_start(self, name, number):
         """Until the Slurm job has started again, and its training has gone on from a checkpoint; the step of that."""
-        wait_for("second start", lambda: int(self.job(number).get("Restarts", 0)) >= 1 and self.job(number)["JobState"] == "RUNNING",
-                 lambda: f"{self.job(number)}\n{self.log(number)[-3000:]}")
-        found = wait_for("resumed training", lambda: re.findall(r"continues at step (\d+)", self.log(number)),
-                         lambda: self.log(number)[-3000:])
+        wait_for(
+            "second start",
+            lambda: int(self.job(number).get("Restarts", 0)) >= 1 and self.job(number)["JobState"] == "RUNNING",
+            lambda: f"{self.job(number)}\n{self.log(number)[-3000:]}",
+        )
+        found = wait_for(
+            "resumed training",
+            lambda: re.findall(r"continues at step (\d+)", self.log(number)),
+            lambda: self.log(number)[-3000:],
+        )
         self.wait_for_steps(name, number)
         return int(found[-1])
 
@@ -106,7 +131,9 @@ class TrainSbatchTest(OnSlurm):
         number = self.submit("over-nodes", "--nodes=2", "--ntasks-per-node=2")
         self.run_on("h3", ["mpirun", "-n", "4", *training("one-host")])
         ended = self.wait_for_end(number)
-        self.assertEqual((ended["JobState"], ended["ExitCode"], ended["NumNodes"]), ("COMPLETED", "0:0", "2"), self.log(number))
+        self.assertEqual(
+            (ended["JobState"], ended["ExitCode"], ended["NumNodes"]), ("COMPLETED", "0:0", "2"), self.log(number)
+        )
         self.assertEqual(self.weights("over-nodes"), self.weights("one-host"))
 
     def test_at_its_time_limit_it_writes_a_checkpoint_and_queues_itself_again(self):
@@ -124,7 +151,9 @@ class TrainSbatchTest(OnSlurm):
 
     def test_a_rank_that_ends_later_than_the_others_is_waited_for(self):
         program = self.work / "late-rank"
-        program.write_text("#!/bin/bash\n[[ -z $SLURM_RESTART_COUNT ]] || exit 0\n[[ $SLURM_PROCID == 0 ]] || sleep 3\nexit 75\n")
+        program.write_text(
+            "#!/bin/bash\n[[ -z $SLURM_RESTART_COUNT ]] || exit 0\n[[ $SLURM_PROCID == 0 ]] || sleep 3\nexit 75\n"
+        )
         program.chmod(0o755)
         number = self.sbatch("train.sbatch", "--nodes=2", arguments=["settings.yaml"], FORETIME=str(program))
         ended = self.wait_for_end(number)
@@ -132,13 +161,19 @@ class TrainSbatchTest(OnSlurm):
 
     def test_a_rank_that_stands_still_does_not_hide_why_the_others_ended(self):
         program = self.work / "standing-rank"
-        program.write_text("#!/bin/bash\n[[ -z $SLURM_RESTART_COUNT ]] || exit 0\n[[ $SLURM_PROCID == 0 ]] || sleep 1000\nexit 74\n")
+        program.write_text(
+            "#!/bin/bash\n[[ -z $SLURM_RESTART_COUNT ]] || exit 0\n[[ $SLURM_PROCID == 0 ]] || sleep 1000\nexit 74\n"
+        )
         program.chmod(0o755)
-        number = self.sbatch("train.sbatch", "--nodes=2", arguments=["settings.yaml"], FORETIME=str(program), FORETIME_WAIT="5")
+        number = self.sbatch(
+            "train.sbatch", "--nodes=2", arguments=["settings.yaml"], FORETIME=str(program), FORETIME_WAIT="5"
+        )
         ended = self.wait_for_end(number)
         self.assertEqual((ended["JobState"], ended["Restarts"]), ("COMPLETED", "1"), self.log(number))
         program.write_text("#!/bin/bash\n[[ $SLURM_PROCID == 0 ]] || sleep 1000\nexit 3\n")
-        number = self.sbatch("train.sbatch", "--nodes=2", arguments=["settings.yaml"], FORETIME=str(program), FORETIME_WAIT="5")
+        number = self.sbatch(
+            "train.sbatch", "--nodes=2", arguments=["settings.yaml"], FORETIME=str(program), FORETIME_WAIT="5"
+        )
         ended = self.wait_for_end(number)
         self.assertEqual((ended["JobState"], ended["ExitCode"]), ("FAILED", "3:0"), self.log(number))
 
@@ -175,11 +210,15 @@ class AgentsSbatchTest(OnSlurm):
     """The files with agents: whatever happens to them, no job fails, and all succeed."""
 
     def submit(self, name, seeds, ranks=2, cpus=1, **changes):
-        parameters = {**{key: f"{{value: {value}}}" for key, value in {**QUICK, **changes}.items()}, "trainer.seed": f"{{values: {list(seeds)}}}"}
+        parameters = {
+            **{key: f"{{value: {value}}}" for key, value in {**QUICK, **changes}.items()},
+            "trainer.seed": f"{{values: {list(seeds)}}}",
+        }
         lines = "".join(f"  {key}: {value}\n" for key, value in parameters.items())
         (self.work / f"{name}.yaml").write_text(
             f"settings: {SETTINGS}\nname: {name}\nmethod: grid\nmetric: {{name: holdout/mae}}\n"
-            f"resources: {{ranks: {ranks}, cpus: {cpus}}}\nparameters:\n{lines}")
+            f"resources: {{ranks: {ranks}, cpus: {cpus}}}\nparameters:\n{lines}"
+        )
         self.run_on("h2", [FORETIME, "submit", f"{name}.yaml"])
 
     def jobs(self, name):
@@ -190,24 +229,36 @@ class AgentsSbatchTest(OnSlurm):
         """All jobs have succeeded, and none has ever failed."""
         found = self.jobs(name)
         kept = [(job["state"], job["failures"]) for job in found]
-        self.assertEqual(kept, [("succeeded", 0)] * len(found), f"{[job['error'] for job in found]}\n{self.log(number)[-5000:]}")
+        self.assertEqual(
+            kept, [("succeeded", 0)] * len(found), f"{[job['error'] for job in found]}\n{self.log(number)[-5000:]}"
+        )
         return found
 
     def hosts_of(self, jobs):
         return {job["agent"].split(":")[0] for job in jobs}
 
     def wait_until_running(self, name, number, count=1, step=5):
-        wait_for("running jobs", lambda: sum(job["state"] == "active" and job["step"] >= step for job in self.jobs(name)) >= count,
-                 lambda: self.log(number)[-3000:])
+        wait_for(
+            "running jobs",
+            lambda: sum(job["state"] == "active" and job["step"] >= step for job in self.jobs(name)) >= count,
+            lambda: self.log(number)[-3000:],
+        )
 
     def test_an_agent_on_each_node_until_the_queue_is_empty(self):
         self.submit("nodes", range(1, 8), **{"trainer.steps": 30})
         self.run_on("h1", [FORETIME, "pause"])  # until all agents are there, or two of them could do all the work
-        number = self.sbatch("agents.sbatch", "--nodes=3", FORETIME=str(self.slow), FORETIME_RUNS="runs-nodes", FORETIME_AGENT_OPTIONS="--cpus 2")
+        number = self.sbatch(
+            "agents.sbatch",
+            "--nodes=3",
+            FORETIME=str(self.slow),
+            FORETIME_RUNS="runs-nodes",
+            FORETIME_AGENT_OPTIONS="--cpus 2",
+        )
 
         def hosts_of_agents():
             agents = json.loads(self.run_on("h1", [FORETIME, "queue", "--json"]))["agents"]
             return {agent["name"].split(":")[0] for agent in agents}
+
         wait_for("an agent on each node", lambda: hosts_of_agents() >= {"h1", "h2", "h3"}, lambda: self.log(number))
         self.run_on("h1", [FORETIME, "resume"])
         self.assertEqual(self.wait_for_end(number)["ExitCode"], "0:0", self.log(number))
@@ -225,19 +276,29 @@ class AgentsSbatchTest(OnSlurm):
         self.submit("span", [20], ranks=4, cpus=2)
         self.submit("beside", [21, 22])
         number = self.sbatch("agent-over-nodes.sbatch", "--nodes=2", "--ntasks-per-node=4", FORETIME_RUNS="runs-span")
-        spans = wait_for("step over two nodes", lambda: re.search(r"h\[1-2\]|h\[2-3\]|h\[1,3\]", self.run_on(
-            "h1", f"squeue -h -s -j {number} -o %N")), lambda: self.log(number)[-3000:])
+        spans = wait_for(
+            "step over two nodes",
+            lambda: re.search(r"h\[1-2\]|h\[2-3\]|h\[1,3\]", self.run_on("h1", f"squeue -h -s -j {number} -o %N")),
+            lambda: self.log(number)[-3000:],
+        )
         self.assertTrue(spans)
         self.assertEqual(self.wait_for_end(number)["ExitCode"], "0:0", self.log(number))
         self.require_success("beside", number)
-        job, = self.require_success("span", number)
+        (job,) = self.require_success("span", number)
         self.run_on("h3", ["mpirun", "-n", "4", *training("span-one-host", trainer__seed=20)])
         self.assertEqual(self.weights(f"runs-span/{job['id']}/attempt-1"), self.weights("span-one-host"))
 
     def test_pre_empted_agents_hand_their_jobs_over_and_come_back(self):
         self.submit("away", [31, 32], **{"trainer.steps": 40})
-        number = self.sbatch("agents.sbatch", "--nodes=2", "-w", "h2,h3", FORETIME=str(self.slow),
-                             FORETIME_RUNS="runs-away", FORETIME_AGENT_OPTIONS="--cpus 2")
+        number = self.sbatch(
+            "agents.sbatch",
+            "--nodes=2",
+            "-w",
+            "h2,h3",
+            FORETIME=str(self.slow),
+            FORETIME_RUNS="runs-away",
+            FORETIME_AGENT_OPTIONS="--cpus 2",
+        )
         self.wait_until_running("away", number)
         self.urgent("h2,h3")
         wait_for("second start", lambda: self.job(number).get("Restarts") == "1", lambda: self.log(number)[-3000:])
@@ -248,8 +309,13 @@ class AgentsSbatchTest(OnSlurm):
 
     def test_a_node_that_is_lost_costs_no_job(self):
         self.submit("lost", [41, 42, 43], **{"trainer.steps": 40, "checkpoint.every_steps": 10})
-        number = self.sbatch("agents.sbatch", "--nodes=3", FORETIME=str(self.slow),
-                             FORETIME_RUNS="runs-lost", FORETIME_AGENT_OPTIONS="--cpus 2 --lease-seconds 5")
+        number = self.sbatch(
+            "agents.sbatch",
+            "--nodes=3",
+            FORETIME=str(self.slow),
+            FORETIME_RUNS="runs-lost",
+            FORETIME_AGENT_OPTIONS="--cpus 2 --lease-seconds 5",
+        )
         self.wait_until_running("lost", number, 2, 15)
         self.run_on("h1", ["scontrol", "update", "nodename=h3", "state=down", "reason=test"])
         self.addCleanup(self.bring_back, "h3")
@@ -258,8 +324,13 @@ class AgentsSbatchTest(OnSlurm):
 
     def test_a_slurmd_that_is_killed_costs_no_job(self):
         self.submit("slurmd", [51, 52, 53], **{"trainer.steps": 40, "checkpoint.every_steps": 10})
-        number = self.sbatch("agents.sbatch", "--nodes=3", FORETIME=str(self.slow),
-                             FORETIME_RUNS="runs-slurmd", FORETIME_AGENT_OPTIONS="--cpus 2 --lease-seconds 5")
+        number = self.sbatch(
+            "agents.sbatch",
+            "--nodes=3",
+            FORETIME=str(self.slow),
+            FORETIME_RUNS="runs-slurmd",
+            FORETIME_AGENT_OPTIONS="--cpus 2 --lease-seconds 5",
+        )
         self.wait_until_running("slurmd", number, 2, 15)
         self.cluster.beside(f"kill -9 $(cat '{self.folder}/h2/slurmd.pid')")
         wait_for("node that is down", lambda: "down" in self.run_on("h1", "sinfo -h -p work -n h2 -o %t"))
@@ -268,7 +339,6 @@ class AgentsSbatchTest(OnSlurm):
         self.addCleanup(again.terminate)
         self.wait_for_end(number)
         self.require_success("slurmd", number)
-
 
 
 if __name__ == "__main__":

@@ -31,13 +31,25 @@ class SlowHostsTest(unittest.TestCase):
     @classmethod
     def train(cls, name, options):
         """Of three ranks; the lines of their reports."""
-        words = ["mpirun", "-n", "3", *options, *training(name, trainer__steps=120, trainer__eval_every=120, trainer__log_every=20)]
+        words = [
+            "mpirun",
+            "-n",
+            "3",
+            *options,
+            *training(name, trainer__steps=120, trainer__eval_every=120, trainer__log_every=20),
+        ]
         done = cls.cluster.run("h1", words)
         assert done.returncode == 0, done.stdout + done.stderr
-        return [line for line in map(json.loads, (cls.work / name / "metrics.jsonl").read_text().splitlines()) if line["kind"] == "train"]
+        return [
+            line
+            for line in map(json.loads, (cls.work / name / "metrics.jsonl").read_text().splitlines())
+            if line["kind"] == "train"
+        ]
 
     def same_curve(self, lines):
-        self.assertEqual([(line["step"], line["loss"]) for line in lines], [(line["step"], line["loss"]) for line in self.reference])
+        self.assertEqual(
+            [(line["step"], line["loss"]) for line in lines], [(line["step"], line["loss"]) for line in self.reference]
+        )
 
     def log(self, name):
         return (self.work / name / "log.txt").read_text()
@@ -48,9 +60,12 @@ class SlowHostsTest(unittest.TestCase):
         def ranks():
             for process in pathlib.Path("/proc").iterdir():
                 try:
-                    if process.name.isdigit() and b"run.directory=stopped" in (process / "cmdline").read_bytes() and \
-                            b"mpirun" not in (process / "cmdline").read_bytes() and \
-                            os.readlink(process / "ns/net") == self.network_of("h2"):
+                    if (
+                        process.name.isdigit()
+                        and b"run.directory=stopped" in (process / "cmdline").read_bytes()
+                        and b"mpirun" not in (process / "cmdline").read_bytes()
+                        and os.readlink(process / "ns/net") == self.network_of("h2")
+                    ):
                         yield int(process.name)
                 except OSError:
                     pass
@@ -65,6 +80,7 @@ class SlowHostsTest(unittest.TestCase):
                         except ProcessLookupError:
                             pass
                     time.sleep(pause)
+
         thread = threading.Thread(target=stop_and_go)
         thread.start()
         try:
@@ -75,7 +91,10 @@ class SlowHostsTest(unittest.TestCase):
         self.same_curve(lines)
         named = [line["waited_for"] for line in lines]
         self.assertGreater(named.count("h2"), len(named) / 2, lines)
-        self.assertRegex(self.log("stopped"), r"h2 is slow: it came last in \d+ % of the steps, and all others waited [\d.]+ ms of [\d.]+ ms a step for it")
+        self.assertRegex(
+            self.log("stopped"),
+            r"h2 is slow: it came last in \d+ % of the steps, and all others waited [\d.]+ ms of [\d.]+ ms a step for it",
+        )
 
     def network_of(self, host):
         holder = (self.folder / f"{host}.pid").read_text().strip()
@@ -88,7 +107,10 @@ class SlowHostsTest(unittest.TestCase):
         lines = self.train("link", ["--host", "h1,h2,h3"])
         self.same_curve(lines)
         self.assertIn("h3", [line.get("slow_link") for line in lines], lines)
-        self.assertRegex(self.log("link"), r"the network of h3 is slow: 256 KiB to or from it take [\d.]+ ms, and [\d.]+ ms between the others")
+        self.assertRegex(
+            self.log("link"),
+            r"the network of h3 is slow: 256 KiB to or from it take [\d.]+ ms, and [\d.]+ ms between the others",
+        )
 
 
 if __name__ == "__main__":

@@ -41,14 +41,19 @@ class SlurmTest(OnCluster):
     def test_doctor_sees_all_ranks_by_pmix_and_by_mpirun(self):
         said = self.run_on("h1", ["srun", "--mpi=pmix", "-N2", "--ntasks-per-node=2", FORETIME, "doctor"])
         self.assertRegex(said, r"Slurm +job \d+, step 0: 4 tasks on 2 nodes, joined by PMIx")
-        self.assertEqual(re.findall(r"^rank (\d) +(h\d): CPUs", said, re.MULTILINE), [("0", "h1"), ("1", "h1"), ("2", "h2"), ("3", "h2")])
+        self.assertEqual(
+            re.findall(r"^rank (\d) +(h\d): CPUs", said, re.MULTILINE),
+            [("0", "h1"), ("1", "h1"), ("2", "h2"), ("3", "h2")],
+        )
         self.assertNotIn("wait for each other", said)
         said = self.run_on("h1", ["salloc", "-N2", "-n", "2", "mpirun", "-n", "2", FORETIME, "doctor"])
         self.assertEqual(said.count("\nBLAS "), 1)
         self.assertEqual(len(re.findall(r"^rank \d ", said, re.MULTILINE)), 2)
 
     def test_doctor_finds_ranks_that_share_too_few_cpus(self):
-        said = self.run_on("h1", ["srun", "--mpi=pmix", "-w", "h1", "-N1", "-n4", "sh", "-c", f"exec taskset -c 0 {FORETIME} doctor"])
+        said = self.run_on(
+            "h1", ["srun", "--mpi=pmix", "-w", "h1", "-N1", "-n4", "sh", "-c", f"exec taskset -c 0 {FORETIME} doctor"]
+        )
         self.assertIn("h1: 4 ranks share 1 CPU, and wait for each other at every step", said)
 
     def test_doctor_in_a_shell_of_salloc_says_that_it_is_no_step(self):
@@ -59,13 +64,18 @@ class SlurmTest(OnCluster):
     def test_what_is_done_in_a_shell_of_salloc(self):
         """As the page on Slurm says it, a line each."""
         words = {name: " ".join(map(str, training(name))).replace("[]", "'[]'") for name in ("by-srun", "by-mpirun")}
-        (self.work / "shell.sh").write_text("set -e\n"
-                                            f"srun --mpi=pmix {FORETIME} doctor\n"
-                                            f"srun --mpi=pmix {words['by-srun']}\n"
-                                            f"mpirun {words['by-mpirun']}\n"
-                                            f"srun --ntasks=2 --ntasks-per-node=1 --cpu-bind=none {FORETIME} agent --until-empty --runs shell-runs\n")
+        (self.work / "shell.sh").write_text(
+            "set -e\n"
+            f"srun --mpi=pmix {FORETIME} doctor\n"
+            f"srun --mpi=pmix {words['by-srun']}\n"
+            f"mpirun {words['by-mpirun']}\n"
+            f"srun --ntasks=2 --ntasks-per-node=1 --cpu-bind=none {FORETIME} agent --until-empty --runs shell-runs\n"
+        )
         said = self.run_on("h1", "salloc --nodes=2 --ntasks-per-node=2 sh shell.sh")
-        self.assertEqual(re.findall(r"^rank (\d) +(h\d): CPUs", said, re.MULTILINE), [("0", "h1"), ("1", "h1"), ("2", "h2"), ("3", "h2")])
+        self.assertEqual(
+            re.findall(r"^rank (\d) +(h\d): CPUs", said, re.MULTILINE),
+            [("0", "h1"), ("1", "h1"), ("2", "h2"), ("3", "h2")],
+        )
         self.assertEqual(self.weights("by-srun"), self.weights("by-mpirun"))
         self.assertEqual(said.count("finished 0 jobs"), 2)
 

@@ -63,7 +63,12 @@ endforeach()
 def library(path, *functions):
     path.parent.mkdir(parents=True, exist_ok=True)
     code = "".join(f'extern "C" int {name}() {{ return {value}; }}\n' for name, value in functions)
-    subprocess.run([CXX, "-shared", "-fPIC", f"-Wl,-soname,{path.name}", "-x", "c++", "-", "-o", path], input=code, text=True, check=True)
+    subprocess.run(
+        [CXX, "-shared", "-fPIC", f"-Wl,-soname,{path.name}", "-x", "c++", "-", "-o", path],
+        input=code,
+        text=True,
+        check=True,
+    )
 
 
 def header(path, text):
@@ -91,7 +96,10 @@ class TorchTest(unittest.TestCase):
         for name in names:
             library(self.site / f"torch/lib/lib{name}.so", (f"{name}_number", 7))
         (self.site / "torch/include").mkdir(exist_ok=True)
-        header(self.site / "torch/share/cmake/Torch/TorchConfig.cmake", TORCH_CONFIG.format(abi=abi, libraries=" ".join(names)))
+        header(
+            self.site / "torch/share/cmake/Torch/TorchConfig.cmake",
+            TORCH_CONFIG.format(abi=abi, libraries=" ".join(names)),
+        )
 
     def cuda(self, folder, major):
         header(self.site / f"nvidia/{folder}/include/cuda_runtime.h", f"#define CUDART_VERSION {major}\n")
@@ -103,9 +111,24 @@ class TorchTest(unittest.TestCase):
         shutil.rmtree(build, ignore_errors=True)
         environment = {key: value for key, value in os.environ.items() if not re.match("NCCL_|CMAKE_|Torch", key)}
         environment["CUDA_HOME"] = str(self.folder / "no toolkit")  # else it would be /usr/local/cuda
-        done = subprocess.run([CMAKE, "-G", "Ninja", "-S", self.project, "-B", build, f"-DCMAKE_PREFIX_PATH={self.site / prefix}",
-                               f"-DCMAKE_CXX_COMPILER={CXX}", "-DCMAKE_FIND_USE_CMAKE_SYSTEM_PATH=OFF", *arguments],
-                              capture_output=True, text=True, env=environment)
+        done = subprocess.run(
+            [
+                CMAKE,
+                "-G",
+                "Ninja",
+                "-S",
+                self.project,
+                "-B",
+                build,
+                f"-DCMAKE_PREFIX_PATH={self.site / prefix}",
+                f"-DCMAKE_CXX_COMPILER={CXX}",
+                "-DCMAKE_FIND_USE_CMAKE_SYSTEM_PATH=OFF",
+                *arguments,
+            ],
+            capture_output=True,
+            text=True,
+            env=environment,
+        )
         return done.returncode, " ".join((done.stdout + done.stderr).split())
 
     def output(self):

@@ -31,8 +31,9 @@ class Installed(unittest.TestCase):
         cls.library = next(cls.prefix.rglob("libforetime.so"))
         cls.samples = cls.folder / "samples"
         run(os.environ["FORETIME_SAMPLE_FILES"], cls.samples)
-        cls.environment = dict(os.environ, LD_LIBRARY_PATH=str(cls.library.parent),
-                               PKG_CONFIG_PATH=str(cls.library.parent / "pkgconfig"))
+        cls.environment = dict(
+            os.environ, LD_LIBRARY_PATH=str(cls.library.parent), PKG_CONFIG_PATH=str(cls.library.parent / "pkgconfig")
+        )
 
     @classmethod
     def tearDownClass(cls):
@@ -55,7 +56,9 @@ class Installed(unittest.TestCase):
         self.assertTrue((self.library.parent / "libforetime.so.1").exists())
 
     def test_shows_the_functions_of_the_header_alone(self):
-        symbols = {line.split()[-1].split("@")[0] for line in run("nm", "-D", "--defined-only", self.library).splitlines()}
+        symbols = {
+            line.split()[-1].split("@")[0] for line in run("nm", "-D", "--defined-only", self.library).splitlines()
+        }
         header = (self.prefix / "include" / "foretime.h").read_text()
         declared = set(re.findall(r"FORETIME_API[^;(]*?\b(foretime_\w+)\(", header))
         self.assertEqual(declared, symbols)
@@ -64,18 +67,41 @@ class Installed(unittest.TestCase):
         include = f"-I{self.prefix / 'include'}"
         for compiler, standard in (("cc", "-std=c99"), ("c++", "-std=c++11")):
             source = self.folder / ("header.c" if compiler == "cc" else "header.cc")
-            source.write_text("#include <foretime.h>\nint main(void) { return foretime_abi_version() - FORETIME_ABI_VERSION; }\n")
+            source.write_text(
+                "#include <foretime.h>\nint main(void) { return foretime_abi_version() - FORETIME_ABI_VERSION; }\n"
+            )
             run(compiler, standard, "-pedantic", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", include, source)
 
     def test_header_of_trials_stands_alone(self):
         source = self.folder / "trial.cc"
         source.write_text("#include <foretime_trial.hpp>\nint main() { foretime::Trial trial; trial.finish(0, {}); }\n")
-        run("c++", "-std=c++17", "-pedantic", "-Wall", "-Wextra", "-Werror", f"-I{self.prefix / 'include'}", source, "-o", self.folder / "trial")
+        run(
+            "c++",
+            "-std=c++17",
+            "-pedantic",
+            "-Wall",
+            "-Wextra",
+            "-Werror",
+            f"-I{self.prefix / 'include'}",
+            source,
+            "-o",
+            self.folder / "trial",
+        )
 
     def test_pkg_config_finds_it(self):
         flags = run("pkg-config", "--cflags", "--libs", "foretime", env=self.environment).split()
         program = self.folder / "by_pkg_config"
-        run("cc", "-std=c11", "-Wall", "-Wextra", "-Werror", self.prefix / "share/foretime/example/score_records.c", *flags, "-o", program)
+        run(
+            "cc",
+            "-std=c11",
+            "-Wall",
+            "-Wextra",
+            "-Werror",
+            self.prefix / "share/foretime/example/score_records.c",
+            *flags,
+            "-o",
+            program,
+        )
         self.score(program)
 
     def test_find_package_finds_it(self):
@@ -83,7 +109,8 @@ class Installed(unittest.TestCase):
         project.mkdir()
         (project / "CMakeLists.txt").write_text(
             "cmake_minimum_required(VERSION 3.16)\nproject(user C)\nfind_package(foretime 0.1 REQUIRED)\n"
-            "add_executable(by_cmake score_records.c)\ntarget_link_libraries(by_cmake PRIVATE foretime::foretime)\n")
+            "add_executable(by_cmake score_records.c)\ntarget_link_libraries(by_cmake PRIVATE foretime::foretime)\n"
+        )
         (project / "score_records.c").write_text((SOURCE / "inference/capi/example/score_records.c").read_text())
         run("cmake", "-G", "Ninja", "-S", project, "-B", project / "build", f"-DCMAKE_PREFIX_PATH={self.prefix}")
         run("cmake", "--build", project / "build")
@@ -117,17 +144,37 @@ class Programs(unittest.TestCase):
 
     def as_user(self, *command):
         ordinary = {"user": 65534, "group": 65534} if os.getuid() == 0 else {}
-        environment = {"PATH": f"{self.prefix}/bin:/usr/bin:/bin", "HOME": str(self.home), "PYTHONPATH": f"{self.prefix}/share/foretime/python"}
+        environment = {
+            "PATH": f"{self.prefix}/bin:/usr/bin:/bin",
+            "HOME": str(self.home),
+            "PYTHONPATH": f"{self.prefix}/share/foretime/python",
+        }
         return run(*command, cwd=self.home, env=environment, **ordinary)
 
     def test_trains_from_what_is_installed(self):
-        self.assertRegex(self.as_user("foretime", "--version"), r"^foretime \d+\.\d+\.\d+\ncommit \S+.*\nLibTorch [\d.]+, .*MPI.*NCCL")
+        self.assertRegex(
+            self.as_user("foretime", "--version"),
+            r"^foretime \d+\.\d+\.\d+\ncommit \S+.*\nLibTorch [\d.]+, .*MPI.*NCCL",
+        )
         share = self.prefix / "share/foretime"
-        self.as_user("foretime", "train", share / "configs/quickstart.yaml", f"data.root={share}/samples/resnet18_conv2d", "trainer.steps=2",
-                     "trainer.baselines=[]", "run.directory=runs/a", "--quiet")
+        self.as_user(
+            "foretime",
+            "train",
+            share / "configs/quickstart.yaml",
+            f"data.root={share}/samples/resnet18_conv2d",
+            "trainer.steps=2",
+            "trainer.baselines=[]",
+            "run.directory=runs/a",
+            "--quiet",
+        )
         self.as_user("foretime", "export", "runs/a", "a.foretime")
-        printed = self.as_user("/usr/bin/python3", "-B", "-c", "import foretime, sys; model = foretime.open('a.foretime'); "
-                               f"print(len(model.score(model.read('{share}/samples/resnet18_conv2d/C3.npz')[0])), foretime.command('--version'))")
+        printed = self.as_user(
+            "/usr/bin/python3",
+            "-B",
+            "-c",
+            "import foretime, sys; model = foretime.open('a.foretime'); "
+            f"print(len(model.score(model.read('{share}/samples/resnet18_conv2d/C3.npz')[0])), foretime.command('--version'))",
+        )
         self.assertRegex(printed, r"^980 foretime ")
 
     def test_models_that_come_with_it_are_found_by_name(self):
@@ -151,7 +198,12 @@ class Programs(unittest.TestCase):
         self.assertTrue((self.prefix / "share/fish/vendor_completions.d/foretime.fish").is_file())
 
     def test_documentation_is_there(self):
-        for name in ("doc/foretime/README.md", "doc/foretime/docs/index.md", "foretime/examples/slurm", "foretime/configs/sweeps/quickstart.yaml"):
+        for name in (
+            "doc/foretime/README.md",
+            "doc/foretime/docs/index.md",
+            "foretime/examples/slurm",
+            "foretime/configs/sweeps/quickstart.yaml",
+        ):
             self.assertTrue((self.prefix / "share" / name).exists(), name)
 
 

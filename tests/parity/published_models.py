@@ -149,8 +149,10 @@ def gat(graph, w):
             z = (x @ w[f"layers.{i}.linear.weight"].t()).view(graph.nodes, 4, 16)
             heads = []
             for h in range(4):
-                scores = leaky_relu((z[:, h] @ w[f"layers.{i}.target"][h])[:, None] +
-                                    (z[:, h] @ w[f"layers.{i}.source"][h])[None, :], 0.2)
+                scores = leaky_relu(
+                    (z[:, h] @ w[f"layers.{i}.target"][h])[:, None] + (z[:, h] @ w[f"layers.{i}.source"][h])[None, :],
+                    0.2,
+                )
                 # An edge that stands there twice counts twice.
                 weights = torch.softmax(torch.where(counts > 0, scores + counts.log(), torch.tensor(-torch.inf)), 1)
                 heads.append(weights @ z[:, h])
@@ -169,15 +171,25 @@ def chebnet_sage(graph, w):
         terms = [x, laplacian @ x]
         terms.append(2 * laplacian @ terms[1] - terms[0])
         x = act(sum(w.linear(f"layers.0.terms.{k}", term) for k, term in enumerate(terms)))
-        x = act(w.linear("layers.1.own", x) + w.linear("layers.1.producers", mean(received, x)) +
-                w.linear("layers.1.consumers", mean(received.t(), x)))
+        x = act(
+            w.linear("layers.1.own", x)
+            + w.linear("layers.1.producers", mean(received, x))
+            + w.linear("layers.1.consumers", mean(received.t(), x))
+        )
         yield w.dense("head", torch.cat([x.mean(0), x.max(0).values]), 2)
 
 
-MODELS = [("residual_gcn", residual_gcn), ("xu_gat_listmle_layout", gat), ("chebnet_sage_layout", chebnet_sage),
-          ("early_join_sage", early_join_sage), ("late_join_gcn", late_join_gcn)]
-REAL = {"layout": "tpugraphs/npz/layout/xla/default/train/alexnet_train_batch_32.npz",
-        "tile": "tpugraphs/npz/tile/xla/from_pb/testdata_fusion.191.npz"}
+MODELS = [
+    ("residual_gcn", residual_gcn),
+    ("xu_gat_listmle_layout", gat),
+    ("chebnet_sage_layout", chebnet_sage),
+    ("early_join_sage", early_join_sage),
+    ("late_join_gcn", late_join_gcn),
+]
+REAL = {
+    "layout": "tpugraphs/npz/layout/xla/default/train/alexnet_train_batch_32.npz",
+    "tile": "tpugraphs/npz/tile/xla/from_pb/testdata_fusion.191.npz",
+}
 
 
 def write_random_graphs(scratch):
@@ -185,14 +197,27 @@ def write_random_graphs(scratch):
     draw = np.random.default_rng(1)
     nodes, candidates = 40, 30
     edges = [(v, u) for v in range(1, nodes) for u in draw.integers(0, v, 2)]  # some of them twice
-    common = dict(node_feat=draw.integers(-3, 60, (nodes, 140)).astype(np.float32),
-                  node_opcode=draw.integers(1, 100, nodes).astype(np.uint8), edge_index=np.array(edges, np.int64))
+    common = dict(
+        node_feat=draw.integers(-3, 60, (nodes, 140)).astype(np.float32),
+        node_opcode=draw.integers(1, 100, nodes).astype(np.uint8),
+        edge_index=np.array(edges, np.int64),
+    )
     configurable = np.sort(draw.choice(nodes, 9, replace=False)).astype(np.int64)
-    np.savez(scratch / "layout.npz", **common, node_config_ids=configurable,
-             node_config_feat=draw.integers(-1, 6, (candidates, 9, 18)).astype(np.float32),
-             node_splits=np.array([[0, nodes]], np.int64), config_runtime=draw.integers(1, 10**9, candidates))
-    np.savez(scratch / "tile.npz", **common, config_feat=draw.integers(0, 500, (candidates, 24)).astype(np.float32),
-             config_runtime=draw.integers(1, 10**6, candidates), config_runtime_normalizers=np.full(candidates, 1000))
+    np.savez(
+        scratch / "layout.npz",
+        **common,
+        node_config_ids=configurable,
+        node_config_feat=draw.integers(-1, 6, (candidates, 9, 18)).astype(np.float32),
+        node_splits=np.array([[0, nodes]], np.int64),
+        config_runtime=draw.integers(1, 10**9, candidates),
+    )
+    np.savez(
+        scratch / "tile.npz",
+        **common,
+        config_feat=draw.integers(0, 500, (candidates, 24)).astype(np.float32),
+        config_runtime=draw.integers(1, 10**6, candidates),
+        config_runtime_normalizers=np.full(candidates, 1000),
+    )
 
 
 def peers_scores(file, graph, w):
@@ -205,8 +230,11 @@ def peers_scores(file, graph, w):
     features = np.flatnonzero(graph.kept)
     columns = torch.from_numpy(np.concatenate([np.arange(18), 18 + features, 18 + len(graph.kept) + np.arange(32)]))
     model = names["ResGCN"](len(features), len(w["encoder.node_types.weight"]), 32, 2)
-    state = {"emb.weight": w["encoder.node_types.weight"], "post.0.weight": w["head.0.weight"],
-             "post.2.weight": w["head.1.weight"]}
+    state = {
+        "emb.weight": w["encoder.node_types.weight"],
+        "post.0.weight": w["head.0.weight"],
+        "post.2.weight": w["head.1.weight"],
+    }
     for theirs, ours in [("pre", "encoder.dense"), ("gc.0", "layers.0.mlp"), ("gc.1", "layers.1.mlp")]:
         for index, name in [("0", "0"), ("2", "1")]:
             for part in ("weight", "bias"):
@@ -221,8 +249,10 @@ def peers_scores(file, graph, w):
 def agree(label, found, expected):
     largest = float(expected.abs().max())
     difference, spread = float((found - expected).abs().max()), float(expected.max() - expected.min())
-    print(f"{label}: {len(expected)} scores in [{float(expected.min()):.6g}, {float(expected.max()):.6g}], "
-          f"largest difference {difference:.2e}, allowed {TOLERANCE * largest:.1e}")
+    print(
+        f"{label}: {len(expected)} scores in [{float(expected.min()):.6g}, {float(expected.max()):.6g}], "
+        f"largest difference {difference:.2e}, allowed {TOLERANCE * largest:.1e}"
+    )
     # Scores that hardly differ between candidates would agree by accident.
     return difference <= TOLERANCE * largest and spread > 10 * max(difference, 1e-7 * largest)
 
@@ -242,13 +272,16 @@ def main():
                     continue
                 out = scratch / "scores.safetensors"
                 subprocess.run([sys.argv[1], str(settings), str(path), str(CANDIDATES), str(out)], check=True)
-                weights = Weights({name: torch.from_numpy(values.copy()) for name, values in read_tensors(out)[1].items()})
+                weights = Weights(
+                    {name: torch.from_numpy(values.copy()) for name, values in read_tensors(out)[1].items()}
+                )
                 graph, found = Graph(path), weights["scores"]
                 expected = torch.stack([score.squeeze() for score in scores(graph, weights)])
                 failed |= not agree(f"{model}, {path.stem}", found, expected)
                 if model == "residual_gcn" and peer.is_file():
-                    failed |= not agree(f"{model}, {path.stem}, PyTorch baseline", found,
-                                        peers_scores(peer, graph, weights))
+                    failed |= not agree(
+                        f"{model}, {path.stem}, PyTorch baseline", found, peers_scores(peer, graph, weights)
+                    )
     sys.exit(1 if failed else 0)
 
 

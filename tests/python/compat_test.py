@@ -46,7 +46,9 @@ class Agent:
             self._readers[-1].start()
 
     def _read(self, channel):
-        with channel, channel.makefile("rb") as lines, contextlib.suppress(ConnectionResetError):  # it leaves a request to stop unread
+        with channel, channel.makefile("rb") as lines, contextlib.suppress(
+            ConnectionResetError
+        ):  # it leaves a request to stop unread
             for line in lines:
                 message = json.loads(line)
                 if message["type"] == "end":
@@ -92,10 +94,24 @@ class Scripts(unittest.TestCase):
 
     def run_script(self, text, *words, code=0, **environment):
         self.write("train.py", text)
-        plain = {name: value for name, value in os.environ.items() if not name.startswith(("WANDB", "FORETIME_", "MLFLOW"))}
-        done = subprocess.run([sys.executable, "train.py", *words], cwd=self.folder, capture_output=True, text=True, check=False, timeout=LIMIT,
-                              env={**plain, "PYTHONPATH": f"{self.modules}{os.pathsep}{COMPAT}", "PYTHONDONTWRITEBYTECODE": "1",
-                                   "FORETIME_PROGRAM": os.environ["FORETIME"], **environment})
+        plain = {
+            name: value for name, value in os.environ.items() if not name.startswith(("WANDB", "FORETIME_", "MLFLOW"))
+        }
+        done = subprocess.run(
+            [sys.executable, "train.py", *words],
+            cwd=self.folder,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=LIMIT,
+            env={
+                **plain,
+                "PYTHONPATH": f"{self.modules}{os.pathsep}{COMPAT}",
+                "PYTHONDONTWRITEBYTECODE": "1",
+                "FORETIME_PROGRAM": os.environ["FORETIME"],
+                **environment,
+            },
+        )
         self.assertEqual(done.returncode, code, done.stdout + done.stderr)
         return done
 
@@ -103,14 +119,28 @@ class Scripts(unittest.TestCase):
         """Runs a script as an agent does. Returns the agent, and the process."""
         directory = self.folder / "runs" / "job" / f"attempt-{attempt}"
         directory.mkdir(parents=True)
-        told = {"job": "job", "trial": 3, "parameters": parameters or {}, "directory": str(directory), "resume": None, "sweep": "sweep",
-                "metric": metric, "goal": "minimize"}
+        told = {
+            "job": "job",
+            "trial": 3,
+            "parameters": parameters or {},
+            "directory": str(directory),
+            "resume": None,
+            "sweep": "sweep",
+            "metric": metric,
+            "goal": "minimize",
+        }
         (directory / "trial.json").write_text(json.dumps(told))
         agent = Agent(directory / "agent", stops)
         agent.directory = directory
         try:
-            done = self.run_script(text, *words, code=code, FORETIME_TRIAL=str(directory / "trial.json"), FORETIME_PROGRESS=str(directory / "agent"),
-                                   **environment)
+            done = self.run_script(
+                text,
+                *words,
+                code=code,
+                FORETIME_TRIAL=str(directory / "trial.json"),
+                FORETIME_PROGRESS=str(directory / "agent"),
+                **environment,
+            )
         finally:
             agent.finish()
         return agent, done
@@ -126,7 +156,8 @@ class Scripts(unittest.TestCase):
 
 class WandbInATrial(Scripts):
     def test_config_takes_the_sweeps_parameters(self):
-        _, done = self.trial("""
+        _, done = self.trial(
+            """
             import argparse, copy, json, os
             import wandb
             assert os.environ["WANDB_SWEEP_ID"] == "sweep"
@@ -151,17 +182,29 @@ class WandbInATrial(Scripts):
                 config.none
             except AttributeError as error:
                 print(error)
-            """, parameters={"lr": 0.5, "optimizer": {"kind": "adam"}})
+            """,
+            parameters={"lr": 0.5, "optimizer": {"kind": "adam"}},
+        )
         lines = done.stdout.splitlines()
-        self.assertEqual(json.loads(lines[0]), [0.5, 0.5, 0.5, 5, 3, {"kind": "adam"}, True, ["epochs", "lr", "optimizer"], True])
-        self.assertEqual(json.loads(lines[1]), {"lr": 0.5, "optimizer": {"kind": "adam"}, "epochs": 3, "batch": 4, "seed": 1, "width": 8, "depth": 2})
+        self.assertEqual(
+            json.loads(lines[0]), [0.5, 0.5, 0.5, 5, 3, {"kind": "adam"}, True, ["epochs", "lr", "optimizer"], True]
+        )
+        self.assertEqual(
+            json.loads(lines[1]),
+            {"lr": 0.5, "optimizer": {"kind": "adam"}, "epochs": 3, "batch": 4, "seed": 1, "width": 8, "depth": 2},
+        )
         self.assertRegex(lines[2] + lines[3], "refused.*'batch' from 4 to 5.*refused.*'depth' from 2 to 3")
         self.assertEqual(lines[4], "5 sweep job True True")
         self.assertIn("config has no parameter 'none'", lines[5])
-        self.assertEqual(done.stderr.count("config: lr: the sweep chose 0.5, which 7 does not replace"), 1, "defaults lose without a word")
+        self.assertEqual(
+            done.stderr.count("config: lr: the sweep chose 0.5, which 7 does not replace"),
+            1,
+            "defaults lose without a word",
+        )
 
     def test_rows_with_the_metric_are_evaluations(self):
-        agent, _ = self.trial("""
+        agent, _ = self.trial(
+            """
             import wandb
             run = wandb.init()
             for epoch in range(3):
@@ -171,14 +214,24 @@ class WandbInATrial(Scripts):
             run.summary.other = 2
             wandb.summary.update({"text": "x"})
             wandb.finish()
-            """)
-        self.assertEqual([(one["step"], one["values"]) for one in agent.of("progress")], [(0, {"train.loss": 1.0}), (2, {"train.loss": 0.5}), (4, {"train.loss": 1 / 3})])
-        self.assertEqual([(one["step"], one["iteration"], one["metrics"]["val/loss"]) for one in agent.of("evaluation")], [(1, 1, 3), (3, 2, 2), (5, 3, 1)])
-        self.assertEqual(agent.result, {"train.loss": 1 / 3, "val/loss": 1, "flag": 1, "nan": None, "best": 1, "other": 2})
+            """
+        )
+        self.assertEqual(
+            [(one["step"], one["values"]) for one in agent.of("progress")],
+            [(0, {"train.loss": 1.0}), (2, {"train.loss": 0.5}), (4, {"train.loss": 1 / 3})],
+        )
+        self.assertEqual(
+            [(one["step"], one["iteration"], one["metrics"]["val/loss"]) for one in agent.of("evaluation")],
+            [(1, 1, 3), (3, 2, 2), (5, 3, 1)],
+        )
+        self.assertEqual(
+            agent.result, {"train.loss": 1 / 3, "val/loss": 1, "flag": 1, "nan": None, "best": 1, "other": 2}
+        )
         self.assertEqual([row["kind"] for row in self.rows(agent.directory)], ["train", "eval"] * 3 + ["final"])
 
     def test_steps_are_those_of_wandb(self):
-        agent, done = self.trial("""
+        agent, done = self.trial(
+            """
             import wandb
             run = wandb.init()
             run.log({"a": 1}, step=5)
@@ -190,26 +243,50 @@ class WandbInATrial(Scripts):
             run.log({"b": 5})
             run.log({"last": 6}, commit=False)      # the end commits it to the summary
             print(run.step)
-            """)
-        self.assertEqual([(row["step"], {key: value for key, value in row.items() if key not in ("kind", "step")}) for row in self.rows(agent.directory)],
-                         [(5, {"a": 1, "val/loss": 2}), (9, {"a": 3}), (10, {"a": 4, "b": 5}), (10, {"a": 4, "val/loss": 2, "b": 5, "last": 6})])
+            """
+        )
+        self.assertEqual(
+            [
+                (row["step"], {key: value for key, value in row.items() if key not in ("kind", "step")})
+                for row in self.rows(agent.directory)
+            ],
+            [
+                (5, {"a": 1, "val/loss": 2}),
+                (9, {"a": 3}),
+                (10, {"a": 4, "b": 5}),
+                (10, {"a": 4, "val/loss": 2, "b": 5, "last": 6}),
+            ],
+        )
         self.assertEqual(done.stdout.split(), ["5", "11"])
         self.assertIn("step 3 is behind step 5", done.stderr)
 
     def test_a_smaller_step_does_not_take_back_the_curves(self):
-        agent, _ = self.trial("""
+        agent, _ = self.trial(
+            """
             import mlflow
             with mlflow.start_run():
                 for name in ("loss", "accuracy"):
                     for epoch in range(3):
                         mlflow.log_metric(name, epoch, step=epoch)
-            """)
+            """
+        )
         steps = [row["step"] for row in self.rows(agent.directory)]
         self.assertEqual(steps, sorted(steps))
-        self.assertEqual(len({(row["step"], name) for row in self.rows(agent.directory)[:-1] for name in row if name not in ("kind", "step")}), 6)
+        self.assertEqual(
+            len(
+                {
+                    (row["step"], name)
+                    for row in self.rows(agent.directory)[:-1]
+                    for name in row
+                    if name not in ("kind", "step")
+                }
+            ),
+            6,
+        )
 
     def test_define_metric_chooses_the_result(self):
-        agent, done = self.trial("""
+        agent, done = self.trial(
+            """
             import wandb
             run = wandb.init()
             wandb.define_metric("epoch")
@@ -224,14 +301,28 @@ class WandbInATrial(Scripts):
                 run.define_metric("x", summary="least")
             except wandb.UsageError as error:
                 print(error)
-            """)
-        self.assertEqual(agent.result, {"val/loss": 1.0, "val/loss.min": 1.0, "accuracy": 3.0, "accuracy.max": 3.0, "accuracy.mean": 2.0, "best": 3.0,
-                                        "best.best": 3.0, "last": 2.0, "epoch": 2})
+            """
+        )
+        self.assertEqual(
+            agent.result,
+            {
+                "val/loss": 1.0,
+                "val/loss.min": 1.0,
+                "accuracy": 3.0,
+                "accuracy.max": 3.0,
+                "accuracy.mean": 2.0,
+                "best": 3.0,
+                "best.best": 3.0,
+                "last": 2.0,
+                "epoch": 2,
+            },
+        )
         self.assertIn("1.0 {'max': 3.0, 'mean': 2.0}", done.stdout)
         self.assertIn("found 'least', expected some of min, max", done.stdout)
 
     def test_what_is_no_number_is_kept_as_files_and_told_once(self):
-        agent, done = self.trial("""
+        agent, done = self.trial(
+            """
             import numpy as np
             import wandb
             from wandb.data_types import Table
@@ -254,12 +345,16 @@ class WandbInATrial(Scripts):
                 wandb.use_artifact("other:v0")
             except wandb.errors.CommError as error:
                 print(error)
-            """)
+            """
+        )
         files = agent.directory / "files"
         self.assertEqual(agent.result, {"val/loss": 0.5, "one": 7})
         self.assertEqual((files / "weights.txt").read_text(), "w")
         self.assertEqual((files / "artifacts/model/weights.txt").read_text(), "w")
-        self.assertEqual(json.loads((files / "media/table-0.json").read_text()), {"columns": ["a", "b"], "data": [[1, "table-0-0-1.html"]]})
+        self.assertEqual(
+            json.loads((files / "media/table-0.json").read_text()),
+            {"columns": ["a", "b"], "data": [[1, "table-0-0-1.html"]]},
+        )
         media = {path.name.partition("-")[0] for path in (files / "media").iterdir()}
         self.assertEqual(media, {"table", "pictures", "histogram", "array", "chart"})
         self.assertIn('"text": "hello"', (files / "texts.jsonl").read_text())
@@ -267,7 +362,8 @@ class WandbInATrial(Scripts):
         self.assertIn("other:v0: not in", done.stdout)
 
     def test_ends_when_the_agent_asks_for_it(self):
-        agent, done = self.trial("""
+        agent, done = self.trial(
+            """
             import time
             import wandb
             wandb.init()
@@ -275,27 +371,40 @@ class WandbInATrial(Scripts):
             for epoch in range(100000):
                 wandb.log({"val/loss": 1 / (epoch + 1)})
                 time.sleep(0.01)
-            """, stops=lambda message: message["type"] == "evaluation" and message["iteration"] == 3, code=75)
+            """,
+            stops=lambda message: message["type"] == "evaluation" and message["iteration"] == 3,
+            code=75,
+        )
         self.assertLessEqual(agent.result["val/loss"], 1 / 3)
         self.assertIn("stops: early stopping", done.stdout)
 
     def test_a_run_that_failed_leaves_no_result(self):
-        agent, done = self.trial("import wandb\nwandb.init()\nwandb.log({'val/loss': 1})\nraise ValueError('diverged')\n", code=1)
+        agent, done = self.trial(
+            "import wandb\nwandb.init()\nwandb.log({'val/loss': 1})\nraise ValueError('diverged')\n", code=1
+        )
         self.assertIsNone(agent.result)
         self.assertIn("diverged", done.stderr)
-        agent, _ = self.trial("import wandb\nwith wandb.init():\n    wandb.log({'val/loss': 1})\n    raise ValueError\n", code=1, attempt=2)
+        agent, _ = self.trial(
+            "import wandb\nwith wandb.init():\n    wandb.log({'val/loss': 1})\n    raise ValueError\n",
+            code=1,
+            attempt=2,
+        )
         self.assertIsNone(agent.result)
-        agent, _ = self.trial("import wandb\nwandb.init()\nwandb.log({'val/loss': 1})\nwandb.finish(exit_code=1)\n", code=70, attempt=3)
+        agent, _ = self.trial(
+            "import wandb\nwandb.init()\nwandb.log({'val/loss': 1})\nwandb.finish(exit_code=1)\n", code=70, attempt=3
+        )
         self.assertIsNone(agent.result)
 
     def test_many_numbers_and_many_rows(self):
-        agent, done = self.trial("""
+        agent, done = self.trial(
+            """
             import wandb
             wandb.init()
             wandb.log({**{f"gradients/{i}": i for i in range(1000)}, "val/loss": 1})
             for step in range(3000):
                 wandb.log({"loss": step})
-            """)
+            """
+        )
         self.assertEqual(agent.of("evaluation")[0]["metrics"]["val/loss"], 1)
         self.assertLess(len(agent.of("progress")), 1500, "messages of one name have an interval")
         self.assertEqual(agent.of("progress")[-1]["values"], {"loss": 2999})
@@ -303,7 +412,8 @@ class WandbInATrial(Scripts):
         self.assertEqual(done.stderr.count("numbers in one row"), 1)
 
     def test_one_process_of_a_trial_reports(self):
-        agent, _ = self.trial("""
+        agent, _ = self.trial(
+            """
             import multiprocessing
             import wandb
 
@@ -321,7 +431,8 @@ class WandbInATrial(Scripts):
                 wandb.finish()
                 with wandb.init() as second:        # a later run of the process adds to the trial
                     second.log({"test": 4})
-            """)
+            """
+        )
         self.assertEqual(len(agent.of("hello")), 1)
         self.assertEqual(agent.result, {"val/loss": 0.5, "test": 4})
         self.assertEqual(len(list(agent.directory.glob("processes/*/metrics.jsonl"))), 2)
@@ -345,21 +456,27 @@ class WandbInATrial(Scripts):
         self.assertEqual(done.stdout, "from 5 1\n")
 
     def test_an_agent_with_a_function_calls_it_once(self):
-        agent, _ = self.trial("""
+        agent, _ = self.trial(
+            """
             import wandb
             def train():
                 wandb.init()
                 wandb.log({"val/loss": wandb.config.lr})
             wandb.agent(wandb.sweep({"method": "grid", "parameters": {"lr": {"values": [1, 2]}}}), function=train, count=5)
-            """, parameters={"lr": 0.25})
+            """,
+            parameters={"lr": 0.25},
+        )
         self.assertEqual(agent.result, {"val/loss": 0.25})
 
     def test_callbacks_of_keras(self):
         for name in ("keras", "tensorflow"):
             (self.modules / name).mkdir()
             (self.modules / name / "__init__.py").write_text("")
-        (self.modules / "keras" / "callbacks.py").write_text("class Callback:\n    model = None\nclass ModelCheckpoint(Callback):\n    pass\n")
-        agent, _ = self.trial("""
+        (self.modules / "keras" / "callbacks.py").write_text(
+            "class Callback:\n    model = None\nclass ModelCheckpoint(Callback):\n    pass\n"
+        )
+        agent, _ = self.trial(
+            """
             import keras.callbacks
             import wandb
             from wandb.integration.keras import WandbMetricsLogger
@@ -373,19 +490,33 @@ class WandbInATrial(Scripts):
             for epoch, value in enumerate([3.0, 1.0, 2.0]):
                 callback.on_epoch_end(epoch, {"val_loss": value})
                 logger.on_epoch_end(epoch, {"val_loss": value})
-            """, metric="val_loss")
-        self.assertEqual(agent.result, {"val_loss": 2.0, "epoch": 2, "best_val_loss": 1.0, "best_epoch": 1, "epoch/epoch": 2, "epoch/val_loss": 2.0})
+            """,
+            metric="val_loss",
+        )
+        self.assertEqual(
+            agent.result,
+            {
+                "val_loss": 2.0,
+                "epoch": 2,
+                "best_val_loss": 1.0,
+                "best_epoch": 1,
+                "epoch/epoch": 2,
+                "epoch/val_loss": 2.0,
+            },
+        )
         self.assertEqual((agent.directory / "files/model-best.h5").read_text(), "model")
 
 
 class WandbByHand(Scripts):
     def test_keeps_a_run_folder_and_prints_where(self):
-        done = self.run_script("""
+        done = self.run_script(
+            """
             import wandb
             run = wandb.init(project="p", name="first", config={"lr": 0.5, "model": {"width": 3}})
             for epoch in range(3):
                 run.log({"loss": 1 / (epoch + 1)})
-            """)
+            """
+        )
         folder = self.by_hand()
         self.assertIn(f"wandb run first: {folder}", done.stderr)
         run = foretime.Run(folder)
@@ -394,20 +525,27 @@ class WandbByHand(Scripts):
         self.assertEqual(run.metrics("final")["loss"].tolist(), [1 / 3])
 
     def test_disabled_keeps_nothing(self):
-        self.run_script("import wandb\nrun = wandb.init(mode='disabled')\nrun.log({'a': 1})\nopen(run.dir + '/x', 'w').close()\n")
+        self.run_script(
+            "import wandb\nrun = wandb.init(mode='disabled')\nrun.log({'a': 1})\nopen(run.dir + '/x', 'w').close()\n"
+        )
         self.assertFalse((self.folder / "runs").exists())
 
     def test_says_what_is_not_carried(self):
-        done = self.run_script("""
+        done = self.run_script(
+            """
             import wandb
             for call in (lambda: wandb.Api().runs("e/p"), lambda: wandb.log({"a": 1}), lambda: wandb.unknown_call(), lambda: wandb.agent("e/p/id", function=print)):
                 try:
                     call()
                 except Exception as error:
                     print(type(error).__name__, error)
-            """)
-        self.assertRegex(done.stdout, r"(?s)CommError.*Api\(\)\.runs.*Error You must call wandb.init.*AttributeError.*unknown_call.*FORETIME_REAL.*"
-                                      r"CommError.*made no sweep")
+            """
+        )
+        self.assertRegex(
+            done.stdout,
+            r"(?s)CommError.*Api\(\)\.runs.*Error You must call wandb.init.*AttributeError.*unknown_call.*FORETIME_REAL.*"
+            r"CommError.*made no sweep",
+        )
 
     def test_the_installed_package_comes_first_outside_of_trials(self):
         (self.folder / "site" / "wandb").mkdir(parents=True)
@@ -438,8 +576,11 @@ class WandbByHand(Scripts):
         done = self.run_script(self.SWEEP, FORETIME_PROGRAM="/nowhere/foretime")
         self.assertEqual(done.stdout.splitlines()[-1], "done")
         self.assertIn("a trial that fails", done.stderr)
-        found = {run.settings["x"]: run.metrics("final")["loss"].tolist() for run in map(foretime.Run, (self.folder / "runs").iterdir())
-                 if run.settings["x"] != 3}
+        found = {
+            run.settings["x"]: run.metrics("final")["loss"].tolist()
+            for run in map(foretime.Run, (self.folder / "runs").iterdir())
+            if run.settings["x"] != 3
+        }
         self.assertEqual(found, {1: [1.5], 2: [2.5]})
 
     def test_a_sweep_of_a_function_takes_trials_from_the_queue(self):
@@ -452,10 +593,18 @@ class WandbByHand(Scripts):
     def test_runs_a_program_with_the_modules(self):
         self.write("fit.py", "import sys, wandb\nprint(wandb.__version__, sys.argv)\n")
         environment = {**os.environ, "PYTHONPATH": str(PACKAGE)}
-        done = subprocess.run([sys.executable, "-m", "foretime.compat", "fit.py", "--lr=1"], cwd=self.folder, env=environment, capture_output=True, text=True,
-                              check=True)
+        done = subprocess.run(
+            [sys.executable, "-m", "foretime.compat", "fit.py", "--lr=1"],
+            cwd=self.folder,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
         self.assertRegex(done.stdout, r"^\d.*foretime \['fit.py', '--lr=1'\]")
-        done = subprocess.run([sys.executable, "-m", "foretime.compat"], env=environment, capture_output=True, text=True, check=True)
+        done = subprocess.run(
+            [sys.executable, "-m", "foretime.compat"], env=environment, capture_output=True, text=True, check=True
+        )
         self.assertEqual(done.stdout.strip(), str(COMPAT.resolve()))
 
 
@@ -488,7 +637,10 @@ class Optuna(Scripts):
         agent, done = self.trial(self.SCRIPT, parameters={"x": 0.5, "n": 4, "kind": "3", "rate": 5}, metric="loss")
         self.assertEqual(done.stdout.splitlines()[0], "0.5 4 3 5.0")
         self.assertTrue(done.stdout.splitlines()[1].startswith("1 1 True"))
-        self.assertEqual([(one["step"], one["metrics"]) for one in agent.of("evaluation")], [(step, {"loss": 0.25 + step}) for step in range(3)])
+        self.assertEqual(
+            [(one["step"], one["metrics"]) for one in agent.of("evaluation")],
+            [(step, {"loss": 0.25 + step}) for step in range(3)],
+        )
         self.assertEqual(agent.result, {"loss": 0.25, "size": 5})
         self.assertIn("rate: the sweep chose 5.0, outside of what the program suggests", done.stderr)
 
@@ -499,19 +651,28 @@ class Optuna(Scripts):
         self.assertEqual(first.stdout, second.stdout, "a retry draws the same")
 
     def test_prunes_when_the_agent_asks_for_it(self):
-        script = self.SCRIPT.replace("for step in range(3):", "import time\n            for step in range(100000):\n                time.sleep(0.01)")
-        agent, _ = self.trial(script, parameters={"x": 0.5}, metric="loss", stops=lambda message: message["type"] == "evaluation", code=75)
+        script = self.SCRIPT.replace(
+            "for step in range(3):",
+            "import time\n            for step in range(100000):\n                time.sleep(0.01)",
+        )
+        agent, _ = self.trial(
+            script, parameters={"x": 0.5}, metric="loss", stops=lambda message: message["type"] == "evaluation", code=75
+        )
         self.assertGreaterEqual(agent.result["loss"], 0.25)
 
     def test_ask_and_tell_do_one_trial(self):
-        agent, _ = self.trial("""
+        agent, _ = self.trial(
+            """
             import optuna
             study = optuna.create_study(direction="minimize")
             for _ in range(5):
                 trial = study.ask()
                 study.tell(trial, trial.suggest_float("x", 0, 1))
             raise AssertionError("a second trial")
-            """, parameters={"x": 0.5}, metric="loss")
+            """,
+            parameters={"x": 0.5},
+            metric="loss",
+        )
         self.assertEqual(agent.result, {"loss": 0.5})
 
     def test_by_hand_it_draws_and_writes_a_sweep_file(self):
@@ -520,8 +681,13 @@ class Optuna(Scripts):
         self.assertEqual(done.stdout, self.run_script(self.SCRIPT).stdout, "by the sampler's seed")
         folder = sorted((self.folder / "runs").iterdir())[0]
         self.assertEqual(len(foretime.Run(folder).metrics("train")["value"]), 4)
-        checked = subprocess.run([os.environ["FORETIME"], "submit", folder / "sweep.yaml", "--dry-run", "--json"], cwd=self.folder, capture_output=True, text=True,
-                                 check=False)
+        checked = subprocess.run(
+            [os.environ["FORETIME"], "submit", folder / "sweep.yaml", "--dry-run", "--json"],
+            cwd=self.folder,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
         self.assertEqual(checked.returncode, 0, checked.stderr)
         self.assertEqual(len(json.loads(checked.stdout)["jobs"]), 4)
         self.assertNotIn("optuna.integration", done.stderr)
@@ -530,7 +696,8 @@ class Optuna(Scripts):
         package = self.modules / "pytorch_lightning"
         package.mkdir()
         (package / "__init__.py").write_text("class Callback:\n    pass\n")
-        agent, _ = self.trial("""
+        agent, _ = self.trial(
+            """
             import pytorch_lightning as pl
             import optuna
             from optuna.integration import PyTorchLightningPruningCallback
@@ -542,7 +709,9 @@ class Optuna(Scripts):
                 callback.on_validation_end(Trainer, None)
                 return 0.75
             optuna.create_study(direction="maximize").optimize(objective, n_trials=2)
-            """, metric="val_acc")
+            """,
+            metric="val_acc",
+        )
         self.assertEqual([one["metrics"] for one in agent.of("evaluation")], [{"val_acc": 0.5}])
         self.assertEqual(agent.result, {"val_acc": 0.75})
 
@@ -577,17 +746,29 @@ class MLflow(Scripts):
 
     def test_in_a_trial(self):
         agent, done = self.trial(self.SCRIPT, metric="rmse")
-        self.assertEqual([(one["step"], one["metrics"]) for one in agent.of("evaluation")], [(0, {"rmse": 3}), (1, {"rmse": 2}), (2, {"rmse": 1})])
+        self.assertEqual(
+            [(one["step"], one["metrics"]) for one in agent.of("evaluation")],
+            [(0, {"rmse": 3}), (1, {"rmse": 2}), (2, {"rmse": 1})],
+        )
         self.assertEqual(agent.result, {"rmse": 1, "mae": 2, "inner": 1, "late": 4})
         self.assertIn("Changing param values is not allowed", done.stdout)
         artifacts = agent.directory / "files" / "artifacts"
-        self.assertEqual({str(path.relative_to(artifacts)) for path in artifacts.rglob("*") if path.is_file()}, {"note.txt", "data/a.json", "model/model.pkl"})
-        self.assertEqual(json.loads((agent.directory / "files/run.json").read_text())["params"], {"alpha": "0.5", "depth": "3"})
+        self.assertEqual(
+            {str(path.relative_to(artifacts)) for path in artifacts.rglob("*") if path.is_file()},
+            {"note.txt", "data/a.json", "model/model.pkl"},
+        )
+        self.assertEqual(
+            json.loads((agent.directory / "files/run.json").read_text())["params"], {"alpha": "0.5", "depth": "3"}
+        )
 
     def test_by_hand_and_what_fails(self):
         self.run_script(self.SCRIPT)
         self.assertEqual(foretime.Run(self.by_hand()).settings, {"alpha": "0.5", "depth": "3"})
-        agent, _ = self.trial("import mlflow\nwith mlflow.start_run():\n    mlflow.log_metric('rmse', 1)\n    raise ValueError\n", metric="rmse", code=1)
+        agent, _ = self.trial(
+            "import mlflow\nwith mlflow.start_run():\n    mlflow.log_metric('rmse', 1)\n    raise ValueError\n",
+            metric="rmse",
+            code=1,
+        )
         self.assertIsNone(agent.result)
 
 
@@ -622,23 +803,49 @@ class PrintedMetrics(Scripts):
     COMMAND = "import runpy, sys\nsys.argv = ['foretime_metric.py', *sys.argv[1:]]\nrunpy.run_path({path!r}, run_name='__main__')\n"
 
     def printed(self, pattern, program, metric="val_loss", **options):
-        return self.trial(self.COMMAND.format(path=str(COMPAT / "foretime_metric.py")), "--metric", metric, "--stdout", pattern, "--", sys.executable, "-c",
-                          textwrap.dedent(program), metric=metric, **options)
+        return self.trial(
+            self.COMMAND.format(path=str(COMPAT / "foretime_metric.py")),
+            "--metric",
+            metric,
+            "--stdout",
+            pattern,
+            "--",
+            sys.executable,
+            "-c",
+            textwrap.dedent(program),
+            metric=metric,
+            **options,
+        )
 
     def test_lines_become_evaluations_and_the_result(self):
-        agent, done = self.printed("val_loss ([0-9.e+-]+)", "for i in range(3): print(f'epoch {i} val_loss {1 / (i + 1)}')\nprint('other')")
-        self.assertEqual([(one["step"], one["metrics"]["val_loss"]) for one in agent.of("evaluation")], [(1, 1.0), (2, 0.5), (3, 1 / 3)])
+        agent, done = self.printed(
+            "val_loss ([0-9.e+-]+)", "for i in range(3): print(f'epoch {i} val_loss {1 / (i + 1)}')\nprint('other')"
+        )
+        self.assertEqual(
+            [(one["step"], one["metrics"]["val_loss"]) for one in agent.of("evaluation")],
+            [(1, 1.0), (2, 0.5), (3, 1 / 3)],
+        )
         self.assertEqual(agent.result, {"val_loss": 1 / 3})
         self.assertIn("other", done.stdout)
-        named, _ = self.printed(r"(?P<step>\d+): (?P<acc>\S+) (?P<metric>\S+)", "print('7: 0.5 nan')\nprint('8: 0.75 0.25')", attempt=2)
-        self.assertEqual([(one["step"], one["metrics"]) for one in named.of("evaluation")], [(7, {"val_loss": None, "acc": 0.5}), (8, {"val_loss": 0.25, "acc": 0.75})])
+        named, _ = self.printed(
+            r"(?P<step>\d+): (?P<acc>\S+) (?P<metric>\S+)", "print('7: 0.5 nan')\nprint('8: 0.75 0.25')", attempt=2
+        )
+        self.assertEqual(
+            [(one["step"], one["metrics"]) for one in named.of("evaluation")],
+            [(7, {"val_loss": None, "acc": 0.5}), (8, {"val_loss": 0.25, "acc": 0.75})],
+        )
 
     def test_ends_as_the_program_does(self):
         agent, _ = self.printed("val_loss (.*)", "import sys\nprint('val_loss 1')\nsys.exit(3)", code=3)
         self.assertIsNone(agent.result)
         self.printed("val_loss (.*)", "import os, signal\nos.kill(os.getpid(), signal.SIGKILL)", code=-9, attempt=2)
-        agent, _ = self.printed("val_loss (.*)", "import time\nfor i in range(100000):\n    print('val_loss', i, flush=True)\n    time.sleep(0.02)",
-                                stops=lambda message: message["type"] == "evaluation", code=75, attempt=3)
+        agent, _ = self.printed(
+            "val_loss (.*)",
+            "import time\nfor i in range(100000):\n    print('val_loss', i, flush=True)\n    time.sleep(0.02)",
+            stops=lambda message: message["type"] == "evaluation",
+            code=75,
+            attempt=3,
+        )
         self.assertIsNotNone(agent.result)
 
     def test_a_wrong_pattern_is_final(self):
@@ -651,7 +858,15 @@ class Values(unittest.TestCase):
     def test_numbers(self):
         import numpy as np
 
-        for value, number in ((1, 1), (True, 1), (0.5, 0.5), (np.float32(0.5), 0.5), (np.int64(3), 3), (np.array(2.0), 2.0), (np.array([2]), 2)):
+        for value, number in (
+            (1, 1),
+            (True, 1),
+            (0.5, 0.5),
+            (np.float32(0.5), 0.5),
+            (np.int64(3), 3),
+            (np.array(2.0), 2.0),
+            (np.array([2]), 2),
+        ):
             self.assertEqual((number_of(value), type(number_of(value))), (number, type(number)), repr(value))
         for value in (None, "1", [1], (1,), {"a": 1}, np.arange(2), object(), Ignored()):
             self.assertIsNone(number_of(value), repr(value))

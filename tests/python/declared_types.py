@@ -25,7 +25,9 @@ def agrees(value, declared):
     if origin in (list, collections.abc.Sequence):
         return isinstance(value, origin) and all(agrees(one, arguments[0]) for one in value)
     if origin in (dict, collections.abc.Mapping):
-        return isinstance(value, origin) and all(agrees(key, arguments[0]) and agrees(one, arguments[1]) for key, one in value.items())
+        return isinstance(value, origin) and all(
+            agrees(key, arguments[0]) and agrees(one, arguments[1]) for key, one in value.items()
+        )
     found = origin or declared
     return not isinstance(found, type) or isinstance(value, found)
 
@@ -50,7 +52,9 @@ class Watch:
             changed = property(self._checked(found.fget, path))
         elif isinstance(found, classmethod):
             changed = classmethod(self._checked(found.__func__, path))
-        elif isinstance(found, types.FunctionType) and not hasattr(found, "__wrapped__"):  # a context manager is no iterator
+        elif isinstance(found, types.FunctionType) and not hasattr(
+            found, "__wrapped__"
+        ):  # a context manager is no iterator
             changed = self._checked(found, path)
         else:
             return
@@ -76,4 +80,3 @@ class Watch:
     def end(self):
         for owner, name, found in self._undo:
             setattr(owner, name, found)
-

@@ -31,17 +31,34 @@ WATCH = declared_types.Watch(foretime)
 unittest.addModuleCleanup(WATCH.end)
 
 SETTINGS = {
-    "data": {"format": "programs", "root": str(SOURCE / "samples/resnet18_conv2d"), "train": ["C1.npz", "C12.npz"], "holdout": 0.2,
-             "max_eval_candidates": 20},
+    "data": {
+        "format": "programs",
+        "root": str(SOURCE / "samples/resnet18_conv2d"),
+        "train": ["C1.npz", "C12.npz"],
+        "holdout": 0.2,
+        "max_eval_candidates": 20,
+    },
     "model": {"type": "gcn", "hidden": 8, "readout": ["mean"], "features": {"transform": "zscore"}},
     "loss": {"type": "huber", "target": "log_runtime", "standardize_target": True},
     "sampler": {"groups_per_batch": 2, "candidates_per_group": 6, "samples_per_group": 4},
-    "trainer": {"steps": 6, "eval_every": 3, "metric": "holdout/mae", "metric_goal": "minimize", "device": "cpu", "threads": 1},
+    "trainer": {
+        "steps": 6,
+        "eval_every": 3,
+        "metric": "holdout/mae",
+        "metric_goal": "minimize",
+        "device": "cpu",
+        "threads": 1,
+    },
 }
-SWEEP = {"name": "widths", "settings": "base.yaml", "method": "grid", "metric": {"name": "holdout/mae", "goal": "minimize"},
-         "parameters": {"model.hidden": {"values": [8, 12]}}}
+SWEEP = {
+    "name": "widths",
+    "settings": "base.yaml",
+    "method": "grid",
+    "metric": {"name": "holdout/mae", "goal": "minimize"},
+    "parameters": {"model.hidden": {"values": [8, 12]}},
+}
 # A training script that knows nothing of Foretime's models: it fits a line, and dies once.
-SCRIPT = '''#!/usr/bin/python3
+SCRIPT = """#!/usr/bin/python3
 import os, pathlib, signal, sys
 import numpy as np
 import foretime
@@ -69,11 +86,12 @@ for step in range(trial.first_step + 1, steps + 1):
     trial.stop_if_asked()
 print("from step", trial.first_step)
 trial.finish(steps, metrics)
-'''
+"""
 
 
-# A training script of W&B's kind: arguments on its command line, a metric of its own, and Foretime's Trial in place of wandb.log.
-PROGRAM = '''
+# A training script of W&B's kind: arguments on its command line, a metric of its own, and Foretime's Trial in place of
+# wandb.log.
+PROGRAM = """
 import argparse, os, pathlib, signal
 import numpy as np
 import foretime
@@ -104,7 +122,7 @@ for step in range(trial.first_step + 1, options.steps + 1):
     trial.stop_if_asked()
 print("from step", trial.first_step)
 trial.finish(options.steps, {"val_loss": loss})
-'''
+"""
 PROGRAM_SWEEP = """
 program: fit.py
 method: grid
@@ -178,8 +196,12 @@ print(trial.settings["missing"])
 
     def by_hand(self, *options):
         (self.folder / "fit.py").write_text(self.SCRIPT)
-        return subprocess.run([sys.executable, *options, "fit.py", "--optimizer.rate=0.25", "names=['a', 1]", "--flag=False"], capture_output=True,
-                              text=True, env={**os.environ, "PYTHONPATH": str(SOURCE / "python")})
+        return subprocess.run(
+            [sys.executable, *options, "fit.py", "--optimizer.rate=0.25", "names=['a', 1]", "--flag=False"],
+            capture_output=True,
+            text=True,
+            env={**os.environ, "PYTHONPATH": str(SOURCE / "python")},
+        )
 
     def test_its_settings_are_its_arguments(self):
         done = self.by_hand()
@@ -193,19 +215,29 @@ print(trial.settings["missing"])
         (self.folder / "numpy.py").write_text("raise ModuleNotFoundError('numpy', name='numpy')\n")
         done = self.by_hand()
         self.assertTrue(done.stdout.startswith("rate 0.5 ['a', 1] False False\n"), done.stderr)
-        asked = subprocess.run([sys.executable, "-c", "import foretime; foretime.open"], capture_output=True, text=True,
-                               env={**os.environ, "PYTHONPATH": f"{self.folder}:{SOURCE / 'python'}"})
+        asked = subprocess.run(
+            [sys.executable, "-c", "import foretime; foretime.open"],
+            capture_output=True,
+            text=True,
+            env={**os.environ, "PYTHONPATH": f"{self.folder}:{SOURCE / 'python'}"},
+        )
         self.assertIn("foretime.open needs numpy", asked.stderr)
 
 
 class Training(Folder):
     def test_trains_reads_and_exports_a_run(self):
-        run = foretime.train(SETTINGS, {"run.directory": "runs/a"}, trainer={"steps": 7}, optimizer={"learning_rate": 3e-4})
+        run = foretime.train(
+            SETTINGS, {"run.directory": "runs/a"}, trainer={"steps": 7}, optimizer={"learning_rate": 3e-4}
+        )
         self.assertEqual(run.path, pathlib.Path("runs/a"))
         settings = run.settings
         self.assertEqual((settings["trainer"]["steps"], settings["optimizer"]["learning_rate"]), (7, 3e-4))
-        self.assertEqual(settings["data"]["train"], [str(SOURCE / "samples/resnet18_conv2d" / name) for name in ("C1.npz", "C12.npz")]
-                         if settings["data"]["train"][0].startswith("/") else ["C1.npz", "C12.npz"])
+        self.assertEqual(
+            settings["data"]["train"],
+            [str(SOURCE / "samples/resnet18_conv2d" / name) for name in ("C1.npz", "C12.npz")]
+            if settings["data"]["train"][0].startswith("/")
+            else ["C1.npz", "C12.npz"],
+        )
         evaluations = run.metrics("eval")
         self.assertEqual(evaluations["step"].tolist()[-1], 7)
         lines = [json.loads(line) for line in (run.path / "metrics.jsonl").read_text().splitlines()]
@@ -228,13 +260,29 @@ class Training(Folder):
         group = model.read(SOURCE / "samples/resnet18_conv2d/C3.npz")[0]
         self.assertTrue(np.isfinite(model.score(group)).all())
         # The same call with more steps continues.
-        again = foretime.train(SETTINGS, {"run.directory": "runs/a", "trainer.steps": 9, "optimizer.learning_rate": 3e-4})
+        again = foretime.train(
+            SETTINGS, {"run.directory": "runs/a", "trainer.steps": 9, "optimizer.learning_rate": 3e-4}
+        )
         self.assertEqual(again.checkpoints[-1], 9)
 
     def test_takes_numbers_of_numpy(self):
-        settings = {**SETTINGS, "model": {**SETTINGS["model"], "hidden": np.int64(8), "dropout": np.float32(0.5)}, "trainer": {**SETTINGS["trainer"], "steps": np.int32(2)}}
-        run = foretime.train(settings, {"run.directory": "runs/numpy", "optimizer.learning_rate": np.float64(1e-3), "data.targets": np.array([], str)})
-        self.assertEqual((run.settings["model"]["hidden"], run.settings["model"]["dropout"], run.settings["trainer"]["steps"]), (8, 0.5, 2))
+        settings = {
+            **SETTINGS,
+            "model": {**SETTINGS["model"], "hidden": np.int64(8), "dropout": np.float32(0.5)},
+            "trainer": {**SETTINGS["trainer"], "steps": np.int32(2)},
+        }
+        run = foretime.train(
+            settings,
+            {
+                "run.directory": "runs/numpy",
+                "optimizer.learning_rate": np.float64(1e-3),
+                "data.targets": np.array([], str),
+            },
+        )
+        self.assertEqual(
+            (run.settings["model"]["hidden"], run.settings["model"]["dropout"], run.settings["trainer"]["steps"]),
+            (8, 0.5, 2),
+        )
         with self.assertRaises(foretime.CommandError) as caught:
             foretime.train({**SETTINGS, "model": {"hidden": "many"}})
         self.assertTrue(caught.exception.message.startswith("settings:1: "), caught.exception.message)
@@ -261,7 +309,9 @@ class Training(Folder):
         run = foretime.train(SETTINGS, {"run.directory": "runs/kinds"})
         with self.assertRaisesRegex(ValueError, "kind: 'trainn', expected one of train, eval, final"):
             run.metrics("trainn")
-        with self.assertRaisesRegex(foretime.ForetimeError, r'found a run directory, expected a bundle.*foretime.Run\("runs/kinds"\).export'):
+        with self.assertRaisesRegex(
+            foretime.ForetimeError, r'found a run directory, expected a bundle.*foretime.Run\("runs/kinds"\).export'
+        ):
             foretime.open(run.path)
         table = run.metrics("final")
         self.assertIn("<th>holdout/mae</th>", table._repr_html_())
@@ -295,16 +345,31 @@ class Training(Folder):
             foretime.Queue()
 
     def test_reads_all_settings_that_foretime_prints(self):
-        printed = subprocess.run([os.environ["FORETIME"], "config", "base.yaml", "data.train=[\"a, b.npz\",'c\"d.npz']",
-                                  'data.test=["' + "x" * 150 + '"]'], check=True, stdout=subprocess.PIPE, text=True).stdout
+        printed = subprocess.run(
+            [
+                os.environ["FORETIME"],
+                "config",
+                "base.yaml",
+                'data.train=["a, b.npz",\'c"d.npz\']',
+                'data.test=["' + "x" * 150 + '"]',
+            ],
+            check=True,
+            stdout=subprocess.PIPE,
+            text=True,
+        ).stdout
         settings = flat(parse_settings(printed))
         self.assertEqual(settings["data.train"], ["a, b.npz", 'c"d.npz'])
         self.assertEqual(settings["data.test"], ["x" * 150])
         self.assertIs(settings["loss.standardize_target"], True)
         self.assertEqual(settings["data.eval_indices"], "")
         # Given back, they are the same settings.
-        again = subprocess.run([os.environ["FORETIME"], "config", "back.yaml"], check=True, stdout=subprocess.PIPE, text=True,
-                               input=(self.folder / "back.yaml").write_text(json.dumps(parse_settings(printed))) and "").stdout
+        again = subprocess.run(
+            [os.environ["FORETIME"], "config", "back.yaml"],
+            check=True,
+            stdout=subprocess.PIPE,
+            text=True,
+            input=(self.folder / "back.yaml").write_text(json.dumps(parse_settings(printed))) and "",
+        ).stdout
         self.assertEqual(again, printed)
 
 
@@ -321,7 +386,9 @@ class Jobs(Folder):
         self.assertTrue(any("6" in line for line in queue.log(job)))
         self.assertEqual(queue.run(job).checkpoints, [3, 6])
         self.assertEqual(queue.leaderboard()["metric"], "holdout/mae")
-        with self.assertRaisesRegex(foretime.CommandError, "no trial of 2 succeeded.* lies outside of the agent's roots"):
+        with self.assertRaisesRegex(
+            foretime.CommandError, "no trial of 2 succeeded.* lies outside of the agent's roots"
+        ):
             foretime.sweep({**SWEEP, "seed": 2}, runs="elsewhere", cpus=1)
 
     def test_submit_wait_and_cancel(self):
@@ -349,20 +416,37 @@ class Jobs(Folder):
         script = self.folder / "fit.py"
         script.write_text(SCRIPT)
         script.chmod(0o755)
-        sweep = {"name": "fit", "settings": "base.yaml", "method": "grid", "metric": {"name": "holdout/mae", "goal": "minimize"},
-                 "parameters": {"optimizer.learning_rate": {"values": [0.9, 0.001, 0.0005, 0.0001]}}, "overrides": {"trainer.steps": 20},
-                 "early_terminate": {"type": "hyperband", "min_iter": 2, "eta": 2}}
+        sweep = {
+            "name": "fit",
+            "settings": "base.yaml",
+            "method": "grid",
+            "metric": {"name": "holdout/mae", "goal": "minimize"},
+            "parameters": {"optimizer.learning_rate": {"values": [0.9, 0.001, 0.0005, 0.0001]}},
+            "overrides": {"trainer.steps": 20},
+            "early_terminate": {"type": "hyperband", "min_iter": 2, "eta": 2},
+        }
         queue = foretime.Queue(runs="runs")
         submitted = queue.submit(sweep)
         os.environ.update(PYTHONPATH=str(SOURCE / "python"), MARKERS=str(self.folder))
         self.addCleanup(os.environ.pop, "PYTHONPATH")
         with open("agent.log", "w") as log:
-            agent = queue.agent("--retry-seconds", "0.1", "--program", str(script), "--jobs", "1", data_root=SOURCE / "samples", output=log)
+            agent = queue.agent(
+                "--retry-seconds",
+                "0.1",
+                "--program",
+                str(script),
+                "--jobs",
+                "1",
+                data_root=SOURCE / "samples",
+                output=log,
+            )
             jobs = queue.wait(submitted["sweep"], timeout=1200, poll=0.2)
             self.assertEqual(agent.wait(), 0, (self.folder / "agent.log").read_text())
         by_rate = {float(job["parameters"]["optimizer.learning_rate"]): job for job in jobs}
         best = by_rate[0.9]
-        self.assertEqual((best["state"], best["failures"], best["step"]), ("succeeded", 1, 20))  # killed once, and went on
+        self.assertEqual(
+            (best["state"], best["failures"], best["step"]), ("succeeded", 1, 20)
+        )  # killed once, and went on
         self.assertIn("from step 10", queue.log(best["id"])[-1] + " ".join(queue.log(best["id"])))
         self.assertLess(best["metrics"]["holdout/mae"], 0.5)
         self.assertTrue(any(job["stopped"] for job in jobs), jobs)  # early stopping
@@ -372,8 +456,11 @@ class Jobs(Folder):
         (self.folder / "fit.py").write_text(PROGRAM)
         (self.folder / "sweep.yaml").write_text(PROGRAM_SWEEP)
         before = os.environ["PATH"]  # ${interpreter} is the first python3 in it
-        os.environ.update(PYTHONPATH=str(SOURCE / "python"), MARKERS=str(self.folder),
-                          PATH=f"{pathlib.Path(sys.executable).parent}:{before}")
+        os.environ.update(
+            PYTHONPATH=str(SOURCE / "python"),
+            MARKERS=str(self.folder),
+            PATH=f"{pathlib.Path(sys.executable).parent}:{before}",
+        )
         self.addCleanup(os.environ.pop, "PYTHONPATH")
         self.addCleanup(os.environ.__setitem__, "PATH", before)
         queue = foretime.Queue(runs="runs")
@@ -398,14 +485,41 @@ class Jobs(Folder):
         self.assertEqual(trials["value"].tolist(), sorted(trials["value"].tolist()))
         self.assertEqual(trials["optimizer.rate"][0], 0.9)
         history = queue.history(best["id"])  # of both attempts, whole
-        self.assertEqual({name: steps.tolist() for name, (steps, _) in history.items()}, {"loss": list(range(1, 21)), "val_loss": [5, 10, 15, 20]})
+        self.assertEqual(
+            {name: steps.tolist() for name, (steps, _) in history.items()},
+            {"loss": list(range(1, 21)), "val_loss": [5, 10, 15, 20]},
+        )
 
     def test_a_program_in_cpp_is_a_trial(self):
         (self.folder / "fit.cpp").write_text(CPP_PROGRAM)
-        subprocess.run(["c++", "-std=c++17", "-Wall", "-Wextra", "-Werror", "-pedantic", f"-I{SOURCE / 'inference/capi'}", "fit.cpp", "-o", "fit"], check=True)
-        sweep = {"name": "lines", "program": "fit", "method": "grid", "metric": {"name": "val/loss", "goal": "minimize"},
-                 "parameters": {"optimizer": {"parameters": {"rate": {"values": [0.9, 1e-3, 5e-4, 1e-4]}}}, "steps": {"value": 20}, "name": {"value": 'a "\u00e9"'}},
-                 "early_terminate": {"type": "hyperband", "min_iter": 2, "eta": 2}, "command": ["${program}"]}
+        subprocess.run(
+            [
+                "c++",
+                "-std=c++17",
+                "-Wall",
+                "-Wextra",
+                "-Werror",
+                "-pedantic",
+                f"-I{SOURCE / 'inference/capi'}",
+                "fit.cpp",
+                "-o",
+                "fit",
+            ],
+            check=True,
+        )
+        sweep = {
+            "name": "lines",
+            "program": "fit",
+            "method": "grid",
+            "metric": {"name": "val/loss", "goal": "minimize"},
+            "parameters": {
+                "optimizer": {"parameters": {"rate": {"values": [0.9, 1e-3, 5e-4, 1e-4]}}},
+                "steps": {"value": 20},
+                "name": {"value": 'a "\u00e9"'},
+            },
+            "early_terminate": {"type": "hyperband", "min_iter": 2, "eta": 2},
+            "command": ["${program}"],
+        }
         os.environ["MARKERS"] = str(self.folder)
         queue = foretime.Queue(runs="runs")
         submitted = queue.submit(sweep)
@@ -414,13 +528,17 @@ class Jobs(Folder):
             jobs = queue.wait(submitted["sweep"], timeout=1200, poll=0.2)
             self.assertEqual(agent.wait(), 0, (self.folder / "agent.log").read_text())
         best = {float(job["parameters"]["optimizer.rate"]): job for job in jobs}[0.9]
-        self.assertEqual((best["state"], best["failures"], best["step"]), ("succeeded", 1, 20), best)  # killed once, and went on
+        self.assertEqual(
+            (best["state"], best["failures"], best["step"]), ("succeeded", 1, 20), best
+        )  # killed once, and went on
         self.assertIn("from step 10", " ".join(queue.log(best["id"])))
         self.assertLess(best["metrics"]["val/loss"], 0.1)
         self.assertTrue(any(job["stopped"] for job in jobs), jobs)  # early stopping
         history = queue.history(best["id"])
-        self.assertEqual({name: steps.tolist() for name, (steps, _) in history.items()},
-                         {"loss": list(range(1, 21)), "error": list(range(1, 21)), "val/loss": [5, 10, 15, 20]})
+        self.assertEqual(
+            {name: steps.tolist() for name, (steps, _) in history.items()},
+            {"loss": list(range(1, 21)), "error": list(range(1, 21)), "val/loss": [5, 10, 15, 20]},
+        )
         self.assertEqual(history["loss"][1][0], 9.0)
         # Its checkpoints are those of foretime.Trial.
         run = queue.run(best["id"])
@@ -435,32 +553,51 @@ class Jobs(Folder):
         for first in (0, 20):
             done = subprocess.run(["./fit"], env=environment, check=True, stdout=subprocess.PIPE, text=True)
             self.assertIn(f"from step {first}", done.stdout)
-        self.assertEqual(json.loads(done.stdout.splitlines()[-1]), {"type": "result", "step": 20, "metrics": {"val/loss": 0.0}})
+        self.assertEqual(
+            json.loads(done.stdout.splitlines()[-1]), {"type": "result", "step": 20, "metrics": {"val/loss": 0.0}}
+        )
         (self.folder / "runs/trial/checkpoints/step-00000030.writing").mkdir()
         (self.folder / "runs/trial/checkpoints/step-00000030.writing/manifest.json").write_text("{")
-        self.assertIn("from step 20", subprocess.run(["./fit"], env=environment, check=True, stdout=subprocess.PIPE, text=True).stdout)
+        self.assertIn(
+            "from step 20",
+            subprocess.run(["./fit"], env=environment, check=True, stdout=subprocess.PIPE, text=True).stdout,
+        )
         (self.folder / "runs/trial/checkpoints/step-00000020/manifest.json").write_text("{")
-        self.assertNotEqual(subprocess.run(["./fit"], env=environment, check=False, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL).returncode, 0)
+        self.assertNotEqual(
+            subprocess.run(
+                ["./fit"], env=environment, check=False, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+            ).returncode,
+            0,
+        )
 
     def test_a_trial_runs_by_hand_too(self):
         (self.folder / "fit.py").write_text(SCRIPT)
         settings = {"optimizer": {"learning_rate": 0.1}, "trainer": {"steps": 6}, "run": {"directory": "runs/by-hand"}}
-        text = "".join(f"{section}:\n" + "".join(f"  {key}: {value}\n" for key, value in values.items()) for section, values in settings.items())
+        text = "".join(
+            f"{section}:\n" + "".join(f"  {key}: {value}\n" for key, value in values.items())
+            for section, values in settings.items()
+        )
         (self.folder / "hand.yaml").write_text(text)
         environment = {**os.environ, "PYTHONPATH": str(SOURCE / "python"), "MARKERS": str(self.folder)}
         for first in (0, 5):  # the second time it continues
-            done = subprocess.run([sys.executable, "fit.py", "hand.yaml"], env=environment, check=True, stdout=subprocess.PIPE, text=True)
+            done = subprocess.run(
+                [sys.executable, "fit.py", "hand.yaml"], env=environment, check=True, stdout=subprocess.PIPE, text=True
+            )
             self.assertIn(f"from step {first}", done.stdout)
         self.assertIn('"type": "result"', done.stdout)
         # What a killed attempt was writing is no checkpoint.
         (self.folder / "runs/by-hand/checkpoints/step-00000006.writing").mkdir()
         (self.folder / "runs/by-hand/checkpoints/step-00000006.writing/manifest.json").write_text('{"files": {"wei')
-        done = subprocess.run([sys.executable, "fit.py", "hand.yaml"], env=environment, check=True, stdout=subprocess.PIPE, text=True)
+        done = subprocess.run(
+            [sys.executable, "fit.py", "hand.yaml"], env=environment, check=True, stdout=subprocess.PIPE, text=True
+        )
         self.assertIn("from step 5", done.stdout)
         (self.folder / "runs/by-hand/config.yaml").touch()
         self.assertEqual(foretime.Run("runs/by-hand").checkpoints, [5])
         shutil.rmtree(self.folder / "runs/by-hand/checkpoints/step-00000006.writing")
-        self.assertEqual([path.name for path in (self.folder / "runs/by-hand/checkpoints").iterdir()], ["step-00000005"])
+        self.assertEqual(
+            [path.name for path in (self.folder / "runs/by-hand/checkpoints").iterdir()], ["step-00000005"]
+        )
 
 
 if __name__ == "__main__":

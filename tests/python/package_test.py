@@ -23,7 +23,9 @@ import declared_types
 SOURCE = pathlib.Path(os.environ["FORETIME_SOURCE_DIR"])
 BUNDLES = pathlib.Path(os.environ["FORETIME_BUNDLES"])
 LIBRARY = os.environ["FORETIME_LIBRARY"]
-OTHER_BUILD = "FORETIME_OTHER_BUILD" in os.environ  # the library is compiled otherwise than the program: scores differ in their last bits
+OTHER_BUILD = (
+    "FORETIME_OTHER_BUILD" in os.environ
+)  # the library is compiled otherwise than the program: scores differ in their last bits
 sys.path.insert(0, str(SOURCE / "python"))
 
 import foretime  # noqa: E402
@@ -33,7 +35,14 @@ unittest.addModuleCleanup(WATCH.end)
 
 
 def run(*command, **options):
-    done = subprocess.run([str(word) for word in command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False, **options)
+    done = subprocess.run(
+        [str(word) for word in command],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+        **options,
+    )
     if done.returncode != 0:
         raise AssertionError(f"{command}: exit code {done.returncode}\n{done.stdout}")
     return done.stdout
@@ -77,11 +86,17 @@ class Wheel(unittest.TestCase):
 
     def expected(self):
         with foretime.open(BUNDLES / "loops.foretime") as model:
-            scores = model.score_programs((BUNDLES / "records.json").read_text().splitlines(), (BUNDLES / "compute_dag.json").read_text())
+            scores = model.score_programs(
+                (BUNDLES / "records.json").read_text().splitlines(), (BUNDLES / "compute_dag.json").read_text()
+            )
         return [float(score) for score in scores]
 
     def test_wheel_has_all_that_it_needs(self):
-        printed = run(SOURCE / "tools/package/wheel.sh", self.folder / "dist", env={**os.environ, "FORETIME_PYTHON": sys.executable})
+        printed = run(
+            SOURCE / "tools/package/wheel.sh",
+            self.folder / "dist",
+            env={**os.environ, "FORETIME_PYTHON": sys.executable},
+        )
         wheel = pathlib.Path(printed.splitlines()[-1])
         self.assertRegex(wheel.name, r"^foretime-[\d.]+-py3-none-manylinux_2_\d+_\w+\.whl$")
         python = self.fresh("wheel")
@@ -91,12 +106,21 @@ class Wheel(unittest.TestCase):
         self.assertEqual((torch, heavy), (0, []))
         self.assertEqual(scores, self.expected())  # bit for bit
         libraries = pathlib.Path(place).parent
-        named = run(python, "-I", "-c", "import foretime; print(foretime.open('x86-cpu').file)", env={"PATH": "/usr/bin:/bin"}, cwd=self.folder)
+        named = run(
+            python,
+            "-I",
+            "-c",
+            "import foretime; print(foretime.open('x86-cpu').file)",
+            env={"PATH": "/usr/bin:/bin"},
+            cwd=self.folder,
+        )
         self.assertEqual(named.strip(), str(libraries / "pretrained" / "x86-cpu.foretime"))
         for file in libraries.glob("*.so*"):
             for line in run("ldd", file).splitlines():
                 words = line.split()
-                if "=>" in words and not any(words[0].startswith(name) for name in ("libc.", "libm.", "libstdc++.", "libgcc_s.", "ld-linux")):
+                if "=>" in words and not any(
+                    words[0].startswith(name) for name in ("libc.", "libm.", "libstdc++.", "libgcc_s.", "ld-linux")
+                ):
                     self.assertTrue(words[2].startswith(str(libraries)), line)
         # Pip removes what it installed, and nothing is left.
         run(sys.executable, "-m", "pip", "--python", python, "uninstall", "-y", "foretime")
@@ -121,15 +145,30 @@ class Wheel(unittest.TestCase):
 
     def test_the_library_alone_needs_neither_libtorch_nor_mpi(self):
         # What pip builds in a checkout without a build: its targets are whole without the packages that programs need.
-        run("cmake", "-S", SOURCE, "-B", self.folder / "library", "-G", "Ninja", "-DFORETIME_LIBRARY_ONLY=ON", "-DFORETIME_BUILD_TESTS=OFF",
-            "-DFORETIME_BUILD_BENCH=OFF")
+        run(
+            "cmake",
+            "-S",
+            SOURCE,
+            "-B",
+            self.folder / "library",
+            "-G",
+            "Ninja",
+            "-DFORETIME_LIBRARY_ONLY=ON",
+            "-DFORETIME_BUILD_TESTS=OFF",
+            "-DFORETIME_BUILD_BENCH=OFF",
+        )
         packages = (self.folder / "library" / "CMakeCache.txt").read_text()
         self.assertNotIn("Torch_DIR", packages)
         self.assertNotIn("MPI_C_LIBRARIES", packages)
 
     def test_says_what_is_missing(self):
-        done = subprocess.run([sys.executable, SOURCE / "tools/package/python_wheel.py", self.folder / "dist"], stderr=subprocess.PIPE, text=True,
-                              env={**os.environ, "FORETIME_LIBRARY": "/nowhere/libforetime.so"}, check=False)
+        done = subprocess.run(
+            [sys.executable, SOURCE / "tools/package/python_wheel.py", self.folder / "dist"],
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "FORETIME_LIBRARY": "/nowhere/libforetime.so"},
+            check=False,
+        )
         self.assertNotEqual(done.returncode, 0)
         self.assertIn("FORETIME_LIBRARY: /nowhere/libforetime.so: no such file", done.stderr)
 
@@ -142,8 +181,10 @@ class Scores(unittest.TestCase):
 
     def test_are_those_of_the_program(self):
         dags = BUNDLES / "compute_dag.json"
-        printed = run(os.environ["FORETIME"], "rank", BUNDLES / "loops.foretime", BUNDLES / "records.json", "--dags", dags)
-        rows = list(csv.DictReader(io.StringIO(printed[printed.index("group,"):])))
+        printed = run(
+            os.environ["FORETIME"], "rank", BUNDLES / "loops.foretime", BUNDLES / "records.json", "--dags", dags
+        )
+        rows = list(csv.DictReader(io.StringIO(printed[printed.index("group,") :])))
         ours = self.model.score_programs(self.records, self.dag)
         theirs = np.full(len(ours), np.nan, np.float32)
         for row in rows:
@@ -157,7 +198,11 @@ class Scores(unittest.TestCase):
     def test_a_model_is_pickled_by_its_path(self):
         again = pickle.loads(pickle.dumps(self.model))
         self.assertEqual((again.kind, again.file), (self.model.kind, os.path.abspath(BUNDLES / "loops.foretime")))
-        self.assertTrue(np.array_equal(again.score_programs(self.records, self.dag), self.model.score_programs(self.records, self.dag)))
+        self.assertTrue(
+            np.array_equal(
+                again.score_programs(self.records, self.dag), self.model.score_programs(self.records, self.dag)
+            )
+        )
         self.assertEqual(copy.copy(self.model).kind, self.model.kind)
         with self.assertRaisesRegex(TypeError, "foretime.Workload cannot be pickled"):
             pickle.dumps(self.model.workload(self.dag))
@@ -172,10 +217,22 @@ class Scores(unittest.TestCase):
         sample = SOURCE / "samples/resnet18_conv2d/C3.npz"
         with tempfile.TemporaryDirectory() as folder:
             packed = pathlib.Path(folder) / "packed.foretime"
-            run(os.environ["FORETIME"], "data", "pack", "-o", packed, sample, SOURCE / "samples/resnet18_conv2d/C1.npz", "--format", "programs")
+            run(
+                os.environ["FORETIME"],
+                "data",
+                "pack",
+                "-o",
+                packed,
+                sample,
+                SOURCE / "samples/resnet18_conv2d/C1.npz",
+                "--format",
+                "programs",
+            )
             model = foretime.open(BUNDLES / "trees.foretime")
             for place in (sample, packed):
-                rows = list(csv.DictReader(io.StringIO(run(os.environ["FORETIME"], "rank", BUNDLES / "trees.foretime", place))))
+                rows = list(
+                    csv.DictReader(io.StringIO(run(os.environ["FORETIME"], "rank", BUNDLES / "trees.foretime", place)))
+                )
                 group = model.read(place)["C3"]
                 scores = model.score(group)
                 rows = [row for row in rows if row["group"] == "C3"]
@@ -186,7 +243,9 @@ class Scores(unittest.TestCase):
                     np.testing.assert_allclose(scores, theirs, rtol=1e-4, atol=1e-5)
                     continue
                 self.assertTrue(np.array_equal(scores, theirs))
-                self.assertEqual([group.ids[int(row["candidate"])] for row in rows[:5]], [row["id"] for row in rows[:5]])
+                self.assertEqual(
+                    [group.ids[int(row["candidate"])] for row in rows[:5]], [row["id"] for row in rows[:5]]
+                )
 
     def test_arrays_are_views_of_what_was_read(self):
         raw = np.load(SOURCE / "samples/resnet18_conv2d/C3.npz")
@@ -216,7 +275,18 @@ class Scores(unittest.TestCase):
     def test_a_module_and_its_layouts(self):
         with tempfile.TemporaryDirectory() as folder:
             graph_file = pathlib.Path(folder) / "synthetic_a.npz"
-            run(os.environ["FORETIME"], "data", "synth", graph_file, "--nodes", "60", "--configurable", "5", "--configs", "40")
+            run(
+                os.environ["FORETIME"],
+                "data",
+                "synth",
+                graph_file,
+                "--nodes",
+                "60",
+                "--configurable",
+                "5",
+                "--configs",
+                "40",
+            )
             raw = np.load(graph_file)
             group = foretime.read(graph_file, format="layout")[0]
             self.assertTrue(np.array_equal(group.layouts, raw["node_config_feat"]))
@@ -235,7 +305,9 @@ class Scores(unittest.TestCase):
                     model.score(foretime.read(SOURCE / "samples/resnet18_conv2d/C1.npz", format="programs")[0])
 
     def test_records_by_workload(self):
-        records = foretime.read_records(SOURCE / "samples/ansor/records.jsonl.gz", SOURCE / "samples/ansor/dags.jsonl.gz")
+        records = foretime.read_records(
+            SOURCE / "samples/ansor/records.jsonl.gz", SOURCE / "samples/ansor/dags.jsonl.gz"
+        )
         self.assertEqual(sum(map(len, records)), 4836)
         self.assertTrue(all(entry.compute_dag and (entry.seconds > 0).all() for entry in records))
         with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
@@ -315,6 +387,7 @@ class Scores(unittest.TestCase):
                 begin = time.perf_counter()
                 workload.score(many)
                 spans.append(time.perf_counter() - begin)
+
             thread = threading.Thread(target=score)
             thread.start()
             longest, last = 0.0, time.perf_counter()
@@ -323,6 +396,7 @@ class Scores(unittest.TestCase):
                 longest, last = max(longest, now - last), now
             thread.join()
             return longest / spans[0]
+
         # A busy machine may stop this thread, but a lock that is held does so each time, for the whole call.
         self.assertTrue(any(longest_wait() < 0.5 for _ in range(50)))
 

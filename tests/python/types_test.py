@@ -21,8 +21,8 @@ sys.path.insert(0, str(PACKAGE))
 
 import foretime  # noqa: E402
 
-# What stubtest cannot see: fields of ctypes' structures, what modules import from elsewhere, and what later Pythons have than the 3.9 of
-# pyproject.toml.
+# What stubtest cannot see: fields of ctypes' structures, what modules import from elsewhere, and what later Pythons
+# have than the 3.9 of pyproject.toml.
 UNSEEN = r"""
 foretime\.(\w+\.)?(ArrayData|GraphData|Options)\.\w+
 foretime(\.\w+)+\.(Callable|Iterable|Iterator|Mapping|Sequence|OrderedDict|TypeVar|dataclass|field|Namespace|ModuleType)(\.\w+)?
@@ -38,7 +38,14 @@ foretime\.(auto_scheduler|compute_dag|meta_schedule)
 
 
 def run(*command, **options):
-    done = subprocess.run([str(word) for word in command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False, **options)
+    done = subprocess.run(
+        [str(word) for word in command],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+        **options,
+    )
     if done.returncode != 0:
         raise AssertionError(f"{command}: exit code {done.returncode}\n{done.stdout}")
     return done.stdout
@@ -60,19 +67,25 @@ class Types(unittest.TestCase):
             self.skipTest("needs mypy")
         with tempfile.TemporaryDirectory() as folder:
             user = pathlib.Path(folder) / "user.py"
-            user.write_text("import numpy as np\nimport numpy.typing as npt\n\nimport foretime\n\n"
-                            'model = foretime.open("model.foretime")\n'
-                            'scores: npt.NDArray[np.float32] = model.score_programs(["{}"], "{}")\n'
-                            'places: npt.NDArray[np.int64] = foretime.rank(scores, top=3)\n')
+            user.write_text(
+                "import numpy as np\nimport numpy.typing as npt\n\nimport foretime\n\n"
+                'model = foretime.open("model.foretime")\n'
+                'scores: npt.NDArray[np.float32] = model.score_programs(["{}"], "{}")\n'
+                "places: npt.NDArray[np.int64] = foretime.rank(scores, top=3)\n"
+            )
             environment = {**os.environ, "MYPYPATH": str(PACKAGE)}
             common = ["mypy", "--config-file", mypy_settings(folder), "--cache-dir", folder]
             run(*common, "-p", "foretime", env=environment, cwd=SOURCE)
             run(*common, user, env=environment, cwd=folder)
             user.write_text('import foretime\n\nwrong: str = foretime.open("model.foretime").rank([1.0])\n')
-            done = subprocess.run([*common, user], env=environment, cwd=folder, stdout=subprocess.PIPE, text=True, check=False)
+            done = subprocess.run(
+                [*common, user], env=environment, cwd=folder, stdout=subprocess.PIPE, text=True, check=False
+            )
             self.assertIn("Incompatible types in assignment", done.stdout)
             user.write_text("import foretime\n\nversion: str = foretime.__version__\nforetime.opne\n")
-            done = subprocess.run([*common, user], env=environment, cwd=folder, stdout=subprocess.PIPE, text=True, check=False)
+            done = subprocess.run(
+                [*common, user], env=environment, cwd=folder, stdout=subprocess.PIPE, text=True, check=False
+            )
             self.assertIn('user.py:4: error: Module has no attribute "opne"', done.stdout)
             self.assertIn("Found 1 error", done.stdout)
 
@@ -86,15 +99,37 @@ class Types(unittest.TestCase):
             shutil.copytree(PACKAGE / "foretime", copy / "foretime", ignore=shutil.ignore_patterns("__pycache__"))
 
             def stubtest():
-                environment = {**os.environ, "MYPYPATH": str(copy), "PYTHONPATH": str(copy), "PYTHONDONTWRITEBYTECODE": "1"}
-                return subprocess.run(["stubtest", "foretime", "--concise", "--mypy-config-file", mypy_settings(folder), "--allowlist", unseen,
-                                       "--ignore-unused-allowlist"], env=environment, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                                      text=True, check=False)
+                environment = {
+                    **os.environ,
+                    "MYPYPATH": str(copy),
+                    "PYTHONPATH": str(copy),
+                    "PYTHONDONTWRITEBYTECODE": "1",
+                }
+                return subprocess.run(
+                    [
+                        "stubtest",
+                        "foretime",
+                        "--concise",
+                        "--mypy-config-file",
+                        mypy_settings(folder),
+                        "--allowlist",
+                        unseen,
+                        "--ignore-unused-allowlist",
+                    ],
+                    env=environment,
+                    cwd=folder,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.STDOUT,
+                    text=True,
+                    check=False,
+                )
 
             done = stubtest()
             self.assertEqual(done.returncode, 0, done.stdout)
             with open(copy / "foretime" / "records.py", "a", encoding="utf-8") as file:
-                file.write("\n\nif not isinstance(0, str):\n    Records.__len__ = lambda self, more: 0  # type: ignore\n")
+                file.write(
+                    "\n\nif not isinstance(0, str):\n    Records.__len__ = lambda self, more: 0  # type: ignore\n"
+                )
             done = stubtest()
             self.assertIn("foretime.records.Records.__len__", done.stdout, "it would notice")
 
@@ -109,15 +144,32 @@ class Types(unittest.TestCase):
             self.assertTrue(getattr(foretime, name).__doc__, name)
         for name, entry in vars(foretime).items():
             if name in foretime.__all__ and inspect.isclass(entry):
-                untold = [member for member, found in vars(entry).items() if not member.startswith("_") and inspect.isfunction(found) and not found.__doc__]
+                untold = [
+                    member
+                    for member, found in vars(entry).items()
+                    if not member.startswith("_") and inspect.isfunction(found) and not found.__doc__
+                ]
                 self.assertLessEqual(set(untold), {"open", "of_rows", "of_texts", "rows", "to_pandas"}, name)
 
     def test_declared_types_are_compared(self):
-        for value, declared in ((1, int), (None, type(None)), ([1, 2], list[int]), ((1, "x"), tuple[int, str]), ({"a": [1.0]}, dict[str, list[float]]),
-                                (np.zeros(2, np.float32), npt.NDArray[np.float32])):
+        for value, declared in (
+            (1, int),
+            (None, type(None)),
+            ([1, 2], list[int]),
+            ((1, "x"), tuple[int, str]),
+            ({"a": [1.0]}, dict[str, list[float]]),
+            (np.zeros(2, np.float32), npt.NDArray[np.float32]),
+        ):
             self.assertTrue(declared_types.agrees(value, declared), (value, declared))
-        for value, declared in (("1", int), (0, type(None)), ([1, "2"], list[int]), ((1,), tuple[int, str]), ({"a": 1}, dict[str, list[float]]),
-                                (np.zeros(2), npt.NDArray[np.float32]), ([1.0], npt.NDArray[np.float64])):
+        for value, declared in (
+            ("1", int),
+            (0, type(None)),
+            ([1, "2"], list[int]),
+            ((1,), tuple[int, str]),
+            ({"a": 1}, dict[str, list[float]]),
+            (np.zeros(2), npt.NDArray[np.float32]),
+            ([1.0], npt.NDArray[np.float64]),
+        ):
             self.assertFalse(declared_types.agrees(value, declared), (value, declared))
         watch = declared_types.Watch(foretime)
         try:

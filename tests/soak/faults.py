@@ -41,6 +41,7 @@ class FullRedis(Fault):
 
 class ChangedPassword(Fault):
     """All are thrown out; the agents' file has the new password some seconds later."""
+
     name = "the password of Redis changes"
 
     def begin(self):
@@ -75,6 +76,7 @@ class FullDisk(Fault):
 
 class BrokenNode(Fault):
     """One more agent, on a machine where the runs cannot be written."""
+
     name = "a node with a read-only run root"
     seconds = (5, 15)
 
@@ -85,8 +87,17 @@ class BrokenNode(Fault):
 
     def begin(self):
         script = 'mount --bind "$RUNS" "$RUNS" && mount -o remount,ro,bind "$RUNS" && exec "$@"'
-        self.agent = self.world.start_agent("--cpus", "4", "--lease-seconds", "2", "--retry-seconds", "0.1", log="broken.log",
-                                            before=("unshare", "-m", "sh", "-c", script, "sh"), RUNS=str(self.world.folder / "runs"))
+        self.agent = self.world.start_agent(
+            "--cpus",
+            "4",
+            "--lease-seconds",
+            "2",
+            "--retry-seconds",
+            "0.1",
+            log="broken.log",
+            before=("unshare", "-m", "sh", "-c", script, "sh"),
+            RUNS=str(self.world.folder / "runs"),
+        )
 
     def end(self):
         self.world.kill_agent(self.agent)
@@ -94,6 +105,7 @@ class BrokenNode(Fault):
 
 class MovedClock(Fault):
     """Redis decides by its own clock: it jumps by minutes or by weeks, and back."""
+
     name = "the clock of Redis jumps"
 
     def __init__(self, world, random):
@@ -114,5 +126,7 @@ ALL = (ReadOnlyRedis, FullRedis, ChangedPassword, FullDisk, BrokenNode, MovedClo
 def mount_small_disk(folder, megabytes):
     """Empty where it worked, else why not."""
     folder.mkdir()
-    done = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={megabytes}m", "tmpfs", str(folder)], capture_output=True, text=True)
+    done = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", f"size={megabytes}m", "tmpfs", str(folder)], capture_output=True, text=True
+    )
     return "" if done.returncode == 0 else f"cannot mount: {done.stderr.strip()}"

@@ -16,7 +16,9 @@ sys.path.append(str(SOURCE / "tests/support"))
 from waiting import LIMIT, wait_for  # noqa: E402
 
 FORETIME = os.environ.get("FORETIME", str(SOURCE / "build/release/cli/foretime"))
-CLOCK_SHIFT = pathlib.Path(os.environ.get("FORETIME_CLOCK_SHIFT", SOURCE / "build/release/tests/soak/libclock_shift.so"))
+CLOCK_SHIFT = pathlib.Path(
+    os.environ.get("FORETIME_CLOCK_SHIFT", SOURCE / "build/release/tests/soak/libclock_shift.so")
+)
 TRIAL = str(pathlib.Path(__file__).with_name("trial.py"))
 PREFIX = "{foretime}"
 
@@ -30,10 +32,18 @@ class RedisClient:
     def __call__(self, *words):
         """Waits for a server that is being restarted."""
         command = ["redis-cli", "-e", "--json", "-s", self.path, *map(str, words)]
+
         def answer():
-            done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=LIMIT,
-                                  env={**os.environ, **({"REDISCLI_AUTH": self.password} if self.password else {})})
+            done = subprocess.run(
+                command,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                timeout=LIMIT,
+                env={**os.environ, **({"REDISCLI_AUTH": self.password} if self.password else {})},
+            )
             return done if done.returncode == 0 else None
+
         return json.loads(wait_for(f"an answer to {words}", answer).stdout)
 
 
@@ -69,17 +79,43 @@ class World:
 
     def environment(self, **extra):
         name, value = self.mark.split("=")
-        return {**os.environ, name: value, "FORETIME_REDIS": f"unix://{self.socket}", "OMP_WAIT_POLICY": "passive",
-                "TRIAL_WITNESS": str(self.folder / "witness"), "PYTHONDONTWRITEBYTECODE": "1",
-                **({"FORETIME_REDIS_PASSWORD_FILE": str(self.password_file)} if self.password_file else {}), **extra}
+        return {
+            **os.environ,
+            name: value,
+            "FORETIME_REDIS": f"unix://{self.socket}",
+            "OMP_WAIT_POLICY": "passive",
+            "TRIAL_WITNESS": str(self.folder / "witness"),
+            "PYTHONDONTWRITEBYTECODE": "1",
+            **({"FORETIME_REDIS_PASSWORD_FILE": str(self.password_file)} if self.password_file else {}),
+            **extra,
+        }
 
     def start_redis(self):
         self.server = subprocess.Popen(
-            ["redis-server", "--port", "0", "--unixsocket", str(self.socket), "--dir", str(self.folder),
-             "--appendonly", "yes", "--appendfsync", self.fsync, "--save", "", "--loglevel", "warning",
-             *(["--requirepass", self.redis.password] if self.redis.password else [])],
-            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-            env=self.environment(**({"LD_PRELOAD": str(CLOCK_SHIFT), "CLOCK_SHIFT": str(self.clock)} if self.clock else {})))
+            [
+                "redis-server",
+                "--port",
+                "0",
+                "--unixsocket",
+                str(self.socket),
+                "--dir",
+                str(self.folder),
+                "--appendonly",
+                "yes",
+                "--appendfsync",
+                self.fsync,
+                "--save",
+                "",
+                "--loglevel",
+                "warning",
+                *(["--requirepass", self.redis.password] if self.redis.password else []),
+            ],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            env=self.environment(
+                **({"LD_PRELOAD": str(CLOCK_SHIFT), "CLOCK_SHIFT": str(self.clock)} if self.clock else {})
+            ),
+        )
         self.redis("PING")
 
     def kill_redis(self):
@@ -89,9 +125,24 @@ class World:
     def start_agent(self, *options, log=None, before=(), **environment):
         self.started += 1
         log = open(self.folder / (log or "agents.log"), "ab")
-        agent = subprocess.Popen([*before, FORETIME, "agent", "--runs", str(self.folder / "runs"), "--data-root", str(self.folder / "data"),
-                                  "--program", TRIAL, *options],
-                                 cwd=self.folder, env=self.environment(**environment), stdout=log, stderr=log)
+        agent = subprocess.Popen(
+            [
+                *before,
+                FORETIME,
+                "agent",
+                "--runs",
+                str(self.folder / "runs"),
+                "--data-root",
+                str(self.folder / "data"),
+                "--program",
+                TRIAL,
+                *options,
+            ],
+            cwd=self.folder,
+            env=self.environment(**environment),
+            stdout=log,
+            stderr=log,
+        )
         log.close()
         self.agents.append(agent)
         return agent
@@ -103,22 +154,41 @@ class World:
 
     def agents_known(self):
         """Whether all agents have said to Redis that they are there."""
-        known = {self.redis("HGET", f"{PREFIX}:agent:{name}", "pid") for name in self.redis("ZRANGE", f"{PREFIX}:agents", 0, -1)}
+        known = {
+            self.redis("HGET", f"{PREFIX}:agent:{name}", "pid")
+            for name in self.redis("ZRANGE", f"{PREFIX}:agents", 0, -1)
+        }
         return {str(agent.pid) for agent in self.agents} <= known
 
     def foretime(self, *arguments, code=0):
-        done = subprocess.run([FORETIME, *map(str, arguments)], cwd=self.folder, env=self.environment(), capture_output=True, text=True,
-                              timeout=LIMIT)
+        done = subprocess.run(
+            [FORETIME, *map(str, arguments)],
+            cwd=self.folder,
+            env=self.environment(),
+            capture_output=True,
+            text=True,
+            timeout=LIMIT,
+        )
         if done.returncode != code:
-            raise AssertionError(f"{arguments} ended with {done.returncode}\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}")
+            raise AssertionError(
+                f"{arguments} ended with {done.returncode}\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}"
+            )
         return done.stdout
 
     def submit_sweep(self, name, seeds, **more):
         """A grid over trainer.seed, by which the trial program chooses what it does."""
-        (self.folder / "base.yaml").write_text("data: {format: programs, train: [x.npz], holdout: 0.2}\n"
-                                               "loss: {type: huber}\ntrainer: {steps: 20, eval_every: 5, metric: holdout/mae, metric_goal: minimize}\n")
-        sweep = {"name": name, "settings": "base.yaml", "method": "grid", "metric": {"name": "holdout/mae", "goal": "minimize"},
-                 "parameters": {"trainer.seed": {"values": list(seeds)}}, **more}
+        (self.folder / "base.yaml").write_text(
+            "data: {format: programs, train: [x.npz], holdout: 0.2}\n"
+            "loss: {type: huber}\ntrainer: {steps: 20, eval_every: 5, metric: holdout/mae, metric_goal: minimize}\n"
+        )
+        sweep = {
+            "name": name,
+            "settings": "base.yaml",
+            "method": "grid",
+            "metric": {"name": "holdout/mae", "goal": "minimize"},
+            "parameters": {"trainer.seed": {"values": list(seeds)}},
+            **more,
+        }
         file = self.folder / f"{name}.yaml"
         file.write_text(json.dumps(sweep))  # JSON is YAML
         self.foretime("submit", file)
@@ -129,8 +199,13 @@ class World:
     def job(self, identity):
         """Its fields, also those that stand in others (docs/reference/jobs.md, Fields of a job)."""
         fields = self.hash(f"job:{identity}")
-        packed = {name: value if isinstance(value, str) else json.dumps(value) for name, value in json.loads(fields.get("spec", "{}")).items()}
-        packed.update(zip(("fence", "token", "attempt", "claimed_ms", "term_ms", "agent"), fields.get("lease", "").split(" ", 5)))
+        packed = {
+            name: value if isinstance(value, str) else json.dumps(value)
+            for name, value in json.loads(fields.get("spec", "{}")).items()
+        }
+        packed.update(
+            zip(("fence", "token", "attempt", "claimed_ms", "term_ms", "agent"), fields.get("lease", "").split(" ", 5))
+        )
         return {**packed, **{name: value for name, value in fields.items() if value}}
 
     def ids(self):
@@ -154,7 +229,11 @@ class World:
 
     def wait_for(self, what, condition):
         log = self.folder / "agents.log"
-        return wait_for(what, condition, lambda: f"{self.states()}\n{log.read_text(errors='replace')[-3000:] if log.exists() else ''}")
+        return wait_for(
+            what,
+            condition,
+            lambda: f"{self.states()}\n{log.read_text(errors='replace')[-3000:] if log.exists() else ''}",
+        )
 
     def marked_processes(self):
         """Living processes of this world, but for the Redis server: pid -> command line."""

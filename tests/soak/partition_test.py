@@ -21,8 +21,11 @@ class Faults(unittest.TestCase):
         wire_end = world.folder / "wire.sock"
 
         def relay():
-            return subprocess.Popen(["socat", f"UNIX-LISTEN:{wire_end},unlink-early,fork", f"UNIX-CONNECT:{world.socket}"],
-                                    env=world.environment(), start_new_session=True)
+            return subprocess.Popen(
+                ["socat", f"UNIX-LISTEN:{wire_end},unlink-early,fork", f"UNIX-CONNECT:{world.socket}"],
+                env=world.environment(),
+                start_new_session=True,
+            )
 
         def cut(process):
             os.killpg(process.pid, signal.SIGKILL)  # socat forks for each connection
@@ -32,8 +35,12 @@ class Faults(unittest.TestCase):
         self.addCleanup(lambda: wire.poll() is None and cut(wire))
         world.submit_sweep("slow", [1000000])
         options = ("--cpus", "1", "--lease-seconds", "10")
-        first = world.start_agent(*options, "--name", "first", log="first.log", FORETIME_REDIS=f"unix://{wire_end}", TRIAL_SLOW="60")
-        world.wait_for("the first agent's job makes progress", lambda: self.only_job().get("step", "0") not in ("", "0"))
+        first = world.start_agent(
+            *options, "--name", "first", log="first.log", FORETIME_REDIS=f"unix://{wire_end}", TRIAL_SLOW="60"
+        )
+        world.wait_for(
+            "the first agent's job makes progress", lambda: self.only_job().get("step", "0") not in ("", "0")
+        )
         cut(wire)
         world.start_agent(*options, "--name", "second", TRIAL_QUICK="0.2")
         world.wait_for("the second agent finishes the job", lambda: self.only_job()["state"] == "succeeded")
@@ -44,7 +51,10 @@ class Faults(unittest.TestCase):
         # The first one has finished its copy behind the cut, or is still at it; now it can tell.
         wire = relay()
         world.wait_for("the first agent's write is refused", lambda: int(world.hash("totals").get("refused", 0)) > 0)
-        world.wait_for("the first agent's job is gone", lambda: not [c for c in world.marked_processes().values() if "config.yaml" in c])
+        world.wait_for(
+            "the first agent's job is gone",
+            lambda: not [c for c in world.marked_processes().values() if "config.yaml" in c],
+        )
         for field in ("state", "agent", "fence", "results", "objective", "checkpoint", "metrics", "finished_ms"):
             self.assertEqual(self.only_job().get(field), stands.get(field), field)
         self.assertIsNone(first.poll(), (world.folder / "first.log").read_text())
@@ -71,11 +81,24 @@ class Faults(unittest.TestCase):
         library = "/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1"
         if not os.path.exists(library):
             self.skipTest(f"{library} is not installed (package faketime)")
-        world.start_agent("--cpus", "1", "--lease-seconds", "10", "--stall-seconds", "600", LD_PRELOAD=library, FAKETIME_TIMESTAMP_FILE=str(clock),
-                          FAKETIME_NO_CACHE="1", FAKETIME_DONT_FAKE_MONOTONIC="1", TRIAL_SLOW="8")
+        world.start_agent(
+            "--cpus",
+            "1",
+            "--lease-seconds",
+            "10",
+            "--stall-seconds",
+            "600",
+            LD_PRELOAD=library,
+            FAKETIME_TIMESTAMP_FILE=str(clock),
+            FAKETIME_NO_CACHE="1",
+            FAKETIME_DONT_FAKE_MONOTONIC="1",
+            TRIAL_SLOW="8",
+        )
         world.wait_for("progress", lambda: self.only_job().get("step", "0") not in ("", "0"))
         clock.write_text("+3600\n")
-        world.start_agent("--cpus", "1", "--lease-seconds", "10")  # with the right time: it would reap what looks expired
+        world.start_agent(
+            "--cpus", "1", "--lease-seconds", "10"
+        )  # with the right time: it would reap what looks expired
         world.wait_for("the job succeeds", lambda: self.only_job()["state"] == "succeeded")
         job = self.only_job()
         self.assertEqual((job["fence"], job.get("attempt", "1"), job["results"]), ("1", "1", "1"))

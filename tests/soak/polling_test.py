@@ -25,8 +25,13 @@ class Polling(unittest.TestCase):
         return str(path)
 
     def run_shell(self, identity):
-        return subprocess.run(["sh", self.script("wait.sh", block("sh", "wait_for_job.sh")), identity], capture_output=True, text=True, timeout=LIMIT,
-                              env=self.world.environment(ADDRESS=f"-s {self.world.socket}", INTERVAL="0.2"))
+        return subprocess.run(
+            ["sh", self.script("wait.sh", block("sh", "wait_for_job.sh")), identity],
+            capture_output=True,
+            text=True,
+            timeout=LIMIT,
+            env=self.world.environment(ADDRESS=f"-s {self.world.socket}", INTERVAL="0.2"),
+        )
 
     def test_shell_and_python(self):
         world = self.world
@@ -47,8 +52,14 @@ class Polling(unittest.TestCase):
         commands = re.findall(r"^redis-cli \$ADDRESS .*", GUIDE, re.M)
         self.assertGreater(len(commands), 5)
         for command in commands:
-            done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=LIMIT, check=True,
-                                  env=world.environment(ADDRESS=f"-s {world.socket}", JOB=identity, SWEEP=sweep))
+            done = subprocess.run(
+                ["sh", "-c", command],
+                capture_output=True,
+                text=True,
+                timeout=LIMIT,
+                check=True,
+                env=world.environment(ADDRESS=f"-s {world.socket}", JOB=identity, SWEEP=sweep),
+            )
             self.assertNotIn("ERR", done.stdout, command)
             if "hgetall" in command:
                 self.assertIn("waiting", done.stdout)

@@ -50,8 +50,12 @@ class Soak:
         if poison:
             self.world.submit_sweep(f"poison-{first_seed}", poison, max_attempts=4)
         halving = [200000 + first_seed + 100 * i for i in range(max(8, jobs // 10))]
-        self.world.submit_sweep(f"halving-{first_seed}", halving, max_attempts=attempts,
-                                early_terminate={"type": "hyperband", "min_iter": 1, "eta": 2})
+        self.world.submit_sweep(
+            f"halving-{first_seed}",
+            halving,
+            max_attempts=attempts,
+            early_terminate={"type": "hyperband", "min_iter": 1, "eta": 2},
+        )
         self.submitted += jobs + len(halving)
         assert self.submitted == len(self.world.ids()), (self.submitted, len(self.world.ids()))
 
@@ -92,7 +96,11 @@ class Soak:
         while time.monotonic() < end:
             time.sleep(0.3)
             if self.random.random() < 0.05:  # a fault seldom comes alone
-                self.world.kill_agent(self.random.choice([agent for agent in self.world.agents if agent is not getattr(fault, "agent", None)]))
+                self.world.kill_agent(
+                    self.random.choice(
+                        [agent for agent in self.world.agents if agent is not getattr(fault, "agent", None)]
+                    )
+                )
                 self.agent_kills += 1
                 self.start_agent()
         fault.end()
@@ -105,6 +113,7 @@ class Soak:
             self.world.collect_events()
             states = self.world.states()
             return sum(states[name] for name in ("blocked", "waiting", "delayed", "held", "active")) == 0
+
         self.world.wait_for("all jobs end", idle)
         # One that was started a moment ago may not have come as far as to handle a signal.
         self.world.wait_for("all agents are known", self.world.agents_known)
@@ -150,15 +159,32 @@ class Soak:
             if any(b <= a for a, b in zip(rising, rising[1:])):
                 problems.append(f"{job}: fences {rising}")
         duplicated += sum(count > 1 for count in finishes.values())
-        witnesses = [json.loads(line) for file in (world.folder / "witness").iterdir() for line in file.read_text().splitlines()]
+        witnesses = [
+            json.loads(line) for file in (world.folder / "witness").iterdir() for line in file.read_text().splitlines()
+        ]
         if not all(witness["clean"] for witness in witnesses):
             problems.append("a job saw the address of Redis")
         totals = world.hash("totals")
-        print(json.dumps({"seconds": self.options.seconds, "jobs": len(ids), **{k: v for k, v in states.items() if v}, "attempts": attempts,
-                          "attempts resumed from a checkpoint": sum(witness["from"] > 0 for witness in witnesses),
-                          "kills of agents": self.agent_kills, "kills of Redis": self.redis_kills, "cancels": self.cancels, **self.played,
-                          "leases lost": int(totals.get("lost_leases", 0)), "writes refused": int(totals.get("refused", 0)),
-                          "lost": lost, "duplicated": duplicated}, indent=1))
+        print(
+            json.dumps(
+                {
+                    "seconds": self.options.seconds,
+                    "jobs": len(ids),
+                    **{k: v for k, v in states.items() if v},
+                    "attempts": attempts,
+                    "attempts resumed from a checkpoint": sum(witness["from"] > 0 for witness in witnesses),
+                    "kills of agents": self.agent_kills,
+                    "kills of Redis": self.redis_kills,
+                    "cancels": self.cancels,
+                    **self.played,
+                    "leases lost": int(totals.get("lost_leases", 0)),
+                    "writes refused": int(totals.get("refused", 0)),
+                    "lost": lost,
+                    "duplicated": duplicated,
+                },
+                indent=1,
+            )
+        )
         if lost or duplicated:
             problems.append(f"{lost} results lost, {duplicated} duplicated")
         if self.agent_kills == 0 or self.redis_kills == 0:
@@ -175,7 +201,9 @@ def main():
     parser.add_argument("--agents", type=int, default=3)
     parser.add_argument("--pause", type=float, default=3, help="longest time between two kills, in seconds")
     parser.add_argument("--seed", type=int, default=None)
-    parser.add_argument("--bad-days", action="store_true", help="with full disks, a Redis in trouble, clock jumps, a broken node")
+    parser.add_argument(
+        "--bad-days", action="store_true", help="with full disks, a Redis in trouble, clock jumps, a broken node"
+    )
     options = parser.parse_args()
     if options.seed is None:
         options.seed = random.randrange(1 << 30)

@@ -26,7 +26,17 @@ def main():
     first = int(resume.rpartition("step-")[2]) if "step-" in resume else 0
     # One line an attempt, written in one piece: who ran, from which step, for which seed.
     with open(witness / str(seed), "a") as file:
-        file.write(json.dumps({"attempt": attempt, "from": first, "pid": os.getpid(), "clean": not any(k.startswith("FORETIME_REDIS") for k in os.environ)}) + "\n")
+        file.write(
+            json.dumps(
+                {
+                    "attempt": attempt,
+                    "from": first,
+                    "pid": os.getpid(),
+                    "clean": not any(k.startswith("FORETIME_REDIS") for k in os.environ),
+                }
+            )
+            + "\n"
+        )
 
     channel = socket.socket(socket.AF_UNIX)
     channel.connect(os.environ["FORETIME_PROGRESS"])

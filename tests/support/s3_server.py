@@ -26,9 +26,21 @@ def encoded(text, safe="-._~"):
 
 def signature(secret, method, path, query, headers, signed, payload_hash, date, scope):
     """Of a request as it came: `path` and `query` without changes to their encoding."""
-    pairs = sorted(tuple(encoded(urllib.parse.unquote(part)) for part in (item.split("=", 1) + [""])[:2]) for item in query.split("&") if item)
-    canonical = "\n".join([method, path, "&".join("=".join(pair) for pair in pairs),
-                           "".join(f"{name}:{' '.join(headers.get(name, '').split())}\n" for name in signed), ";".join(signed), payload_hash])
+    pairs = sorted(
+        tuple(encoded(urllib.parse.unquote(part)) for part in (item.split("=", 1) + [""])[:2])
+        for item in query.split("&")
+        if item
+    )
+    canonical = "\n".join(
+        [
+            method,
+            path,
+            "&".join("=".join(pair) for pair in pairs),
+            "".join(f"{name}:{' '.join(headers.get(name, '').split())}\n" for name in signed),
+            ";".join(signed),
+            payload_hash,
+        ]
+    )
     to_sign = "\n".join(["AWS4-HMAC-SHA256", date, scope, hashlib.sha256(canonical.encode()).hexdigest()])
     key = ("AWS4" + secret).encode()
     for part in scope.split("/"):
@@ -54,12 +66,17 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def refuse(self, status, code, message=""):
-        self.answer(status, f"<?xml version=\"1.0\"?><Error><Code>{code}</Code><Message>{xml.sax.saxutils.escape(message)}</Message></Error>".encode())
+        self.answer(
+            status,
+            f'<?xml version="1.0"?><Error><Code>{code}</Code><Message>{xml.sax.saxutils.escape(message)}</Message></Error>'.encode(),
+        )
 
     def check(self, path, query, body):
         options = self.server.options
-        match = re.fullmatch(r"AWS4-HMAC-SHA256 Credential=([^/]+)/((\d{8})/[^/]+/s3/aws4_request), ?SignedHeaders=([^,]+), ?Signature=([0-9a-f]{64})",
-                             self.headers.get("Authorization", ""))
+        match = re.fullmatch(
+            r"AWS4-HMAC-SHA256 Credential=([^/]+)/((\d{8})/[^/]+/s3/aws4_request), ?SignedHeaders=([^,]+), ?Signature=([0-9a-f]{64})",
+            self.headers.get("Authorization", ""),
+        )
         if not match:
             raise Refused("AccessDenied", "no signature")
         key_id, scope, day, signed, given = match.groups()
@@ -67,21 +84,30 @@ class Handler(http.server.BaseHTTPRequestHandler):
             raise Refused("InvalidAccessKeyId", key_id)
         date = self.headers.get("x-amz-date", "")
         moment = datetime.datetime.strptime(date, "%Y%m%dT%H%M%SZ").replace(tzinfo=datetime.timezone.utc)
-        if abs((datetime.datetime.now(datetime.timezone.utc) - moment).total_seconds()) > 900 or not date.startswith(day):
+        if abs((datetime.datetime.now(datetime.timezone.utc) - moment).total_seconds()) > 900 or not date.startswith(
+            day
+        ):
             raise Refused("RequestTimeTooSkewed", date)
         payload_hash = self.headers.get("x-amz-content-sha256", "")
         if payload_hash != hashlib.sha256(body).hexdigest():
             raise Refused("XAmzContentSHA256Mismatch", payload_hash)
         signed = signed.split(";")
-        for name in ["host", "x-amz-date", "x-amz-content-sha256"] + ["x-amz-security-token"] * (options.token is not None):
+        for name in ["host", "x-amz-date", "x-amz-content-sha256"] + ["x-amz-security-token"] * (
+            options.token is not None
+        ):
             if name not in signed:
                 raise Refused("AccessDenied", f"{name} is not signed")
         if options.token is not None and self.headers.get("x-amz-security-token") != options.token:
             raise Refused("InvalidToken", "")
         headers = {name.lower(): value for name, value in self.headers.items()}
-        expected = signature(options.secret, self.command, path, query, headers, sorted(signed), payload_hash, date, scope)
+        expected = signature(
+            options.secret, self.command, path, query, headers, sorted(signed), payload_hash, date, scope
+        )
         if not hmac.compare_digest(expected, given):
-            raise Refused("SignatureDoesNotMatch", "The request signature we calculated does not match the signature you provided.")
+            raise Refused(
+                "SignatureDoesNotMatch",
+                "The request signature we calculated does not match the signature you provided.",
+            )
 
     def handle_request(self):
         server = self.server
@@ -105,17 +131,28 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 server.objects.pop(key, None)
                 return self.answer(204)
             if key:
-                return self.answer(200, server.objects[key], "binary/octet-stream") if key in server.objects else self.refuse(404, "NoSuchKey", key)
+                return (
+                    self.answer(200, server.objects[key], "binary/octet-stream")
+                    if key in server.objects
+                    else self.refuse(404, "NoSuchKey", key)
+                )
             return self.list(dict(urllib.parse.parse_qsl(query)))
 
     def list(self, query):
-        names = sorted(name for name in self.server.objects if self.server.options.list_all or name.startswith(query.get("prefix", "")))
+        names = sorted(
+            name
+            for name in self.server.objects
+            if self.server.options.list_all or name.startswith(query.get("prefix", ""))
+        )
         names = [name for name in names if name > query.get("start-after", "")]
-        page = names[:self.server.options.page]
+        page = names[: self.server.options.page]
         left = len(page) < len(names)
         contents = "".join(f"<Contents><Key>{xml.sax.saxutils.escape(name)}</Key></Contents>" for name in page)
         more = f"<NextContinuationToken>{len(page)}/+=</NextContinuationToken>" if left else ""
-        self.answer(200, f"<?xml version=\"1.0\"?><ListBucketResult><IsTruncated>{str(left).lower()}</IsTruncated>{more}{contents}</ListBucketResult>".encode())
+        self.answer(
+            200,
+            f'<?xml version="1.0"?><ListBucketResult><IsTruncated>{str(left).lower()}</IsTruncated>{more}{contents}</ListBucketResult>'.encode(),
+        )
 
     do_GET = do_PUT = do_DELETE = handle_request
 

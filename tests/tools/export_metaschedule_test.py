@@ -74,7 +74,13 @@ def stand_in(version="0.14.0"):
     tir.Schedule = lambda module: types.SimpleNamespace(mod=module)
     ir.save_json = lambda node: node.text if isinstance(node, PrimFunc) else "a module"
     database.TuningRecord, database.Workload = TuningRecord, Workload
-    return {"tvm": tvm, "tvm.tir": tir, "tvm.ir": ir, "tvm.meta_schedule": schedule, "tvm.meta_schedule.database": database}
+    return {
+        "tvm": tvm,
+        "tvm.tir": tir,
+        "tvm.ir": ir,
+        "tvm.meta_schedule": schedule,
+        "tvm.meta_schedule.database": database,
+    }
 
 
 class ExportTest(unittest.TestCase):
@@ -86,10 +92,18 @@ class ExportTest(unittest.TestCase):
     def database(self, name, workloads, records):
         folder = self.folder / name
         folder.mkdir()
-        (folder / "database_workload.json").write_text("".join(
-            json.dumps([str(number), base64.b64encode(json.dumps(texts).encode()).decode()]) + "\n" for number, texts in enumerate(workloads)))
-        (folder / "database_tuning_record.json").write_text("".join(
-            json.dumps([index, [[trace, []], seconds, {"kind": "llvm"}, []]]) + "\n" for index, trace, seconds in records))
+        (folder / "database_workload.json").write_text(
+            "".join(
+                json.dumps([str(number), base64.b64encode(json.dumps(texts).encode()).decode()]) + "\n"
+                for number, texts in enumerate(workloads)
+            )
+        )
+        (folder / "database_tuning_record.json").write_text(
+            "".join(
+                json.dumps([index, [[trace, []], seconds, {"kind": "llvm"}, []]]) + "\n"
+                for index, trace, seconds in records
+            )
+        )
         return folder
 
     def export(self, *databases, out="out.jsonl.gz", version="0.14.0"):
@@ -98,8 +112,8 @@ class ExportTest(unittest.TestCase):
         module = importlib.util.module_from_spec(specification)
         said, told = io.StringIO(), io.StringIO()
         with unittest.mock.patch.dict(sys.modules, stand_in(version)), unittest.mock.patch.object(
-                sys, "argv", [str(path), *map(str, databases), "-o", str(self.folder / out), "--force"]), contextlib.redirect_stdout(
-                said), contextlib.redirect_stderr(told):
+            sys, "argv", [str(path), *map(str, databases), "-o", str(self.folder / out), "--force"]
+        ), contextlib.redirect_stdout(said), contextlib.redirect_stderr(told):
             specification.loader.exec_module(module)
             code = module.main()
         return code, said.getvalue(), told.getvalue()
@@ -110,8 +124,17 @@ class ExportTest(unittest.TestCase):
 
     def test_programs_are_what_traces_make_of_modules(self):
         p = self.programs
-        first = self.database("first", [["source 0"], ["source 1"]], [
-            (0, [p[0], p[1]], [0.002, 0.004]), (1, [p[2]], [0.5, 1e10]), (0, [p[3]], [1e10]), (1, [p[4]], [0.25]), (0, [p[5]], [0.001])])
+        first = self.database(
+            "first",
+            [["source 0"], ["source 1"]],
+            [
+                (0, [p[0], p[1]], [0.002, 0.004]),
+                (1, [p[2]], [0.5, 1e10]),
+                (0, [p[3]], [1e10]),
+                (1, [p[4]], [0.25]),
+                (0, [p[5]], [0.001]),
+            ],
+        )
         code, said, told = self.export(first)
         self.assertEqual((code, told), (0, ""))
         self.assertIn("5 programs, 1 of which failed, TVM 0.14.0", said)
@@ -119,24 +142,44 @@ class ExportTest(unittest.TestCase):
         self.assertEqual([row["program"] for row in rows], [p[1], p[2], p[3], p[4], p[5]])
         self.assertEqual([row.get("runtime") for row in rows], [0.003, 0.5, None, 0.25, 0.001])
         self.assertEqual([row.get("failed") for row in rows], [None, None, True, None, None])
-        self.assertEqual([(row["workload"], row["id"]) for row in rows],
-                         [("0", "first:0"), ("1", "first:1"), ("0", "first:2"), ("1", "first:3"), ("0", "first:4")])
+        self.assertEqual(
+            [(row["workload"], row["id"]) for row in rows],
+            [("0", "first:0"), ("1", "first:1"), ("0", "first:2"), ("1", "first:3"), ("0", "first:4")],
+        )
         program = os.environ.get("FORETIME")
         if not program:
             self.skipTest("FORETIME names no program")
-        done = subprocess.run([program, "data", "pack-tir", "-o", "out.foretime", "out.jsonl.gz"], cwd=self.folder, capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            [program, "data", "pack-tir", "-o", "out.foretime", "out.jsonl.gz"],
+            cwd=self.folder,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("2 groups", done.stdout)
 
     def test_what_cannot_be_replayed_is_told_with_its_share(self):
         p = self.programs
-        database = self.database("one", [["source"]], [(0, ["Unknown"], [1.0]), (0, [p[0]], [1.0]), (0, [p[0], "Unknown"], [1.0]),
-                                                       (7, [p[0]], [1.0]), (0, [p[1]], None)])
+        database = self.database(
+            "one",
+            [["source"]],
+            [
+                (0, ["Unknown"], [1.0]),
+                (0, [p[0]], [1.0]),
+                (0, [p[0], "Unknown"], [1.0]),
+                (7, [p[0]], [1.0]),
+                (0, [p[1]], None),
+            ],
+        )
         code, said, told = self.export(database)
         self.assertEqual(code, 0)
         self.assertIn("1 programs", said)
         self.assertIn("4 of 5 records (80.0 %) left out", told)
-        self.assertIn(f"2, the first {database}/database_tuning_record.json:1: InternalError: there is no instruction Unknown", told)
+        self.assertIn(
+            f"2, the first {database}/database_tuning_record.json:1: InternalError: there is no instruction Unknown",
+            told,
+        )
         self.assertIn("it was not measured", told)
         nothing = self.database("two", [["source"]], [(0, ["Unknown"], [1.0])])
         code, said, told = self.export(nothing, out="none.jsonl")

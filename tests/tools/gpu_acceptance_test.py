@@ -11,7 +11,11 @@ SOURCE = pathlib.Path(os.environ.get("FORETIME_SOURCE_DIR", pathlib.Path(__file_
 
 class OutTest(unittest.TestCase):
     def run_in(self, out):
-        return subprocess.run([sys.executable, SOURCE / "tools/gpu_acceptance.py", "--out", out, "--broken", "build", out / "log"], capture_output=True, text=True)
+        return subprocess.run(
+            [sys.executable, SOURCE / "tools/gpu_acceptance.py", "--out", out, "--broken", "build", out / "log"],
+            capture_output=True,
+            text=True,
+        )
 
     def test_a_folder_that_it_did_not_make_is_left_alone(self):
         with tempfile.TemporaryDirectory() as folder:

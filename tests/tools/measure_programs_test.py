@@ -27,6 +27,7 @@ def busy(seconds):
 
 class Program:
     """A measure input, its task and its state: what its compiler does, and for how long."""
+
     layout_rewrite_option, target = None, "here"
 
     def __init__(self, name, folder, build=0.05, how="builds", starts_after=0):
@@ -58,6 +59,7 @@ class Function:
             busy(0.04)
             self.program.note("measured")
             return types.SimpleNamespace(mean=0.001)
+
         return run
 
 
@@ -97,8 +99,10 @@ class MeasureProgramsTest(unittest.TestCase):
         self.folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
 
     def measure(self, inputs, builders, urgent=False):
-        found = {measured.name: (built, result) for measured, built, result, _ in
-                 programs.measured_programs(inputs, CORE, False, builders, urgent)}
+        found = {
+            measured.name: (built, result)
+            for measured, built, result, _ in programs.measured_programs(inputs, CORE, False, builders, urgent)
+        }
         lines = (self.folder / "events").read_text().splitlines() if (self.folder / "events").exists() else []
         return found, sorted(map(json.loads, lines), key=lambda event: event[2])
 
@@ -144,7 +148,11 @@ class MeasureProgramsTest(unittest.TestCase):
         builders = 4 * len(os.sched_getaffinity(0))
         found, events = self.measure([self.program(n, build=0.25) for n in range(28)], builders, urgent=True)
         measures, builds = self.check_all(found, events, 28), spans(events, "build", "built")
-        during = [one for one in measures if sum(1 for other in builds if other[0] < one[0] and one[1] < other[1]) >= builders / 4]
+        during = [
+            one
+            for one in measures
+            if sum(1 for other in builds if other[0] < one[0] and one[1] < other[1]) >= builders / 4
+        ]
         self.assertGreater(len(during), 3)
         self.assertLess(statistics.median(end - begin for begin, end in during), 0.04 * 1.25)
         self.assertLess(statistics.median(result["others"] for _, result in found.values()), programs.DISTURBED)
@@ -166,8 +174,18 @@ class MeasureProgramsTest(unittest.TestCase):
             with self.subTest(builders=builders):
                 found, _ = self.measure([self.program(n, how=how) for n, how in enumerate(kinds)], builders)
                 errors = [found[f"p{n}"][1].get("error") for n in range(len(kinds))]
-                self.assertEqual(errors, [programs.BUILD_LATE, programs.COMPILE, programs.COMPILE, programs.INSTANTIATION, programs.RUNTIME,
-                                          programs.BUILD_LATE, None])
+                self.assertEqual(
+                    errors,
+                    [
+                        programs.BUILD_LATE,
+                        programs.COMPILE,
+                        programs.COMPILE,
+                        programs.INSTANTIATION,
+                        programs.RUNTIME,
+                        programs.BUILD_LATE,
+                        None,
+                    ],
+                )
                 self.assertEqual(found["p1"][1]["text"], "LLVM: no registers left")
                 self.assertIn("exit code 3", found["p2"][1]["text"])
                 self.assertEqual(found["p3"][1]["text"], "no such step")
@@ -180,6 +198,7 @@ class MeasureProgramsTest(unittest.TestCase):
         def serve_late(program, *rest):
             time.sleep(program.starts_after)
             serve(program, *rest)
+
         others = [self.program(n, how="ends") for n in range(1, len(os.sched_getaffinity(0)) + 1)]
         with unittest.mock.patch.object(programs, "serve", serve_late):
             found, _ = self.measure([self.program(0, starts_after=1), *others], builders=0)
@@ -188,8 +207,12 @@ class MeasureProgramsTest(unittest.TestCase):
 
     @unittest.skipIf(len(os.sched_getaffinity(0)) < 2, "one core")
     def test_a_long_build_holds_up_nobody(self):
-        order = [measured.name for measured, *_ in programs.measured_programs(
-            [self.program(0, build=0.6), *(self.program(n, build=0.02) for n in range(1, 6))], CORE, False, 2)]
+        order = [
+            measured.name
+            for measured, *_ in programs.measured_programs(
+                [self.program(0, build=0.6), *(self.program(n, build=0.02) for n in range(1, 6))], CORE, False, 2
+            )
+        ]
         self.assertEqual(len(order), 6)
         self.assertNotEqual(order[0], "p0")
 

@@ -30,7 +30,9 @@ class TasksTest(unittest.TestCase):
 
     def test_what_searches_are_compared_on_is_never_trained_on(self):
         self.assertEqual(len(self.searched), 18)
-        self.assertEqual(collections.Counter(map(tasks.kind, self.searched.values())), collections.Counter(tasks.SEARCHED))
+        self.assertEqual(
+            collections.Counter(map(tasks.kind, self.searched.values())), collections.Counter(tasks.SEARCHED)
+        )
         searched = {tasks.key(task) for task in self.searched.values()}
         self.assertEqual(len(searched), 18)
         self.assertLessEqual(searched, self.held_out.keys())

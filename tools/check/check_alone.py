@@ -28,16 +28,25 @@ def changed_files(branch):
     for name in (branch, f"origin/{branch}", "HEAD"):
         found = subprocess.run(["git", "merge-base", "HEAD", name], cwd=ROOT, capture_output=True, text=True)
         if found.returncode == 0:
-            return set(output_of("git", "diff", "--name-only", "--diff-filter=d", found.stdout.strip(), "--", "*.cpp", "*.h").split())
+            return set(
+                output_of(
+                    "git", "diff", "--name-only", "--diff-filter=d", found.stdout.strip(), "--", "*.cpp", "*.h"
+                ).split()
+            )
     return set()
 
 
 def concerned(names, changed):
     """Those of `names` that have changed, and at most MOST_INCLUDING of those that include a header that has."""
-    including = [name for name in names if name not in changed and
-                 changed.intersection(INCLUDE.findall((ROOT / name).read_text(encoding="utf-8")))]
+    including = [
+        name
+        for name in names
+        if name not in changed and changed.intersection(INCLUDE.findall((ROOT / name).read_text(encoding="utf-8")))
+    ]
     if len(including) > MOST_INCLUDING:
-        print(f"check_alone.py: {len(including)} sources include changed headers; {MOST_INCLUDING} of them are checked, --all checks all")
+        print(
+            f"check_alone.py: {len(including)} sources include changed headers; {MOST_INCLUDING} of them are checked, --all checks all"
+        )
     return [name for name in names if name in changed] + including[:MOST_INCLUDING]
 
 
@@ -45,7 +54,11 @@ def commands():
     """The compiler's command for each source of the project, after what sources include has been made."""
     jobs = output_of("tools/build_jobs.sh").strip()
     output_of("cmake", "--preset", "debug", "-DFORETIME_BUILD_TESTS=ON", "-DFORETIME_BUILD_BENCH=ON")
-    made = re.findall(r"^((?:generated|build_info)/\S+\.h): CUSTOM_COMMAND", output_of("ninja", "-C", BUILD, "-t", "targets", "all"), re.M)
+    made = re.findall(
+        r"^((?:generated|build_info)/\S+\.h): CUSTOM_COMMAND",
+        output_of("ninja", "-C", BUILD, "-t", "targets", "all"),
+        re.M,
+    )
     output_of("ninja", "-C", BUILD, "-j", jobs, "foretime_torch_pch", *made)
     found = {}
     for entry in json.loads(output_of("ninja", "-C", BUILD, "-t", "compdb")):
@@ -71,6 +84,7 @@ def main(arguments):
 
     def check(name):
         return name, subprocess.run(found[name], shell=True, cwd=BUILD, capture_output=True, text=True)
+
     failed = 0
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
         for name, done in pool.map(check, sorted(names)):

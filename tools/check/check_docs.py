@@ -61,7 +61,10 @@ MARKS = ("run", "slow", "file", "output", "skip")
 # A line that a reader could enter in a terminal.
 COMMAND = r"\s*(\$ )?(\w+=\S+ )*(foretime|mpirun|srun|sbatch|cmake|python3|pip|bash|export|source|tools/|bench/|build/|tests/|examples/)\b"
 # What runs before a page in its folder, without and with --slow.
-BEFORE = tuple({"docs/tutorials/first-model.md": command} for command in ("tools/quickstart.sh trainer.steps=40", "tools/quickstart.sh"))
+BEFORE = tuple(
+    {"docs/tutorials/first-model.md": command}
+    for command in ("tools/quickstart.sh trainer.steps=40", "tools/quickstart.sh")
+)
 
 
 class Block:
@@ -165,8 +168,11 @@ def expand_braces(text):
     match = re.search(r"\{([^{}]*)\}", text)
     if not match:
         return [text]
-    return [whole for part in match.group(1).split(",")
-            for whole in expand_braces(text[:match.start()] + part + text[match.end():])]
+    return [
+        whole
+        for part in match.group(1).split(",")
+        for whole in expand_braces(text[: match.start()] + part + text[match.end() :])
+    ]
 
 
 def check_paths(root, pages):
@@ -182,7 +188,11 @@ def check_paths(root, pages):
     for page in pages:
         for number, line in page.prose:
             reason = re.match(r"\s*<!-- check: skip (.*) -->", line)
-            for token in re.findall(r"[^\s,;:]+/[^\s,;:]+", reason.group(1)) if reason else re.findall(r"`([^`\s]+/[^`\s]*)`", line):
+            for token in (
+                re.findall(r"[^\s,;:]+/[^\s,;:]+", reason.group(1))
+                if reason
+                else re.findall(r"`([^`\s]+/[^`\s]*)`", line)
+            ):
                 if token.split("/")[0] not in tops or re.search(r"[A-Z]{3,}|…|[<>$=]", token):
                     continue
                 for path in expand_braces(token):
@@ -205,13 +215,18 @@ def cited(name, line):
     """Files that the comment in a line of a source names."""
     if name.startswith("tools/check/check_includes"):
         return []  # its planted violations
-    mark = {".h": "//", ".cpp": "//", ".cu": "//", ".c": "//", ".lua": "--", ".py": "# ", ".sh": "# "}.get(pathlib.PurePath(name).suffix)
+    mark = {".h": "//", ".cpp": "//", ".cu": "//", ".c": "//", ".lua": "--", ".py": "# ", ".sh": "# "}.get(
+        pathlib.PurePath(name).suffix
+    )
     if mark is None or mark not in line:
         return []
-    comment = line[line.index(mark):]
+    comment = line[line.index(mark) :]
     paths = re.findall(r"(?<![\w/.<$*-])(?:[\w-]+/)+[\w-]+\.(?:h|cpp|cu|lua|py|sh|md|proto)\b", comment)
-    return [path for path in paths if not path.startswith("docs/")] + re.findall(r"(?<![\w/-])[A-Z_]{3,}\.md\b", comment) + re.findall(
-        r"\b(?:FORMATS|MODELS|S[12]'s)\b(?!\.)", comment)
+    return (
+        [path for path in paths if not path.startswith("docs/")]
+        + re.findall(r"(?<![\w/-])[A-Z_]{3,}\.md\b", comment)
+        + re.findall(r"\b(?:FORMATS|MODELS|S[12]'s)\b(?!\.)", comment)
+    )
 
 
 def tests_of(root):
@@ -222,10 +237,17 @@ def tests_of(root):
         if not name.startswith("tests/") or not path.exists():
             continue
         if path.suffix in (".cpp", ".h"):
-            names.update(f"{suite}.{case}" for suite, case in
-                         re.findall(r"^TEST(?:_F|_P)?\(\s*(\w+),\s*(\w+)\s*\)", path.read_text(encoding="utf-8"), re.MULTILINE))
+            names.update(
+                f"{suite}.{case}"
+                for suite, case in re.findall(
+                    r"^TEST(?:_F|_P)?\(\s*(\w+),\s*(\w+)\s*\)", path.read_text(encoding="utf-8"), re.MULTILINE
+                )
+            )
         elif path.suffix == ".py":
-            names.update(f"{path.stem}.{case}" for case in re.findall(r"^    def (test_\w+)\(", path.read_text(encoding="utf-8"), re.MULTILINE))
+            names.update(
+                f"{path.stem}.{case}"
+                for case in re.findall(r"^    def (test_\w+)\(", path.read_text(encoding="utf-8"), re.MULTILINE)
+            )
     return names
 
 
@@ -246,7 +268,9 @@ def check_tests(root, pages):
 
 def check_words(_, pages):
     for page in pages:
-        lines = page.prose + [(block.number + i, line) for block in page.blocks for i, line in enumerate(block.lines, 1)]
+        lines = page.prose + [
+            (block.number + i, line) for block in page.blocks for i, line in enumerate(block.lines, 1)
+        ]
         for number, line in sorted(lines):
             for pattern, why in REFUSED.items():
                 found = re.search(pattern, line)
@@ -261,8 +285,10 @@ def check_marks(_, pages):
             verb, _, rest = block.mark.partition(" ")
             problem = ""
             if not block.mark and block.language != "text":
-                problem = ("a code block without a mark, expected <!-- check: run -->, file NAME, output or skip REASON in the line before it, "
-                           "or ```text where it contains no command")
+                problem = (
+                    "a code block without a mark, expected <!-- check: run -->, file NAME, output or skip REASON in the line before it, "
+                    "or ```text where it contains no command"
+                )
             elif block.language == "text" and any(re.match(COMMAND, line) for line in block.lines):
                 problem = "a command in a block of ```text, expected a mark"
             elif block.mark and verb not in MARKS:
@@ -287,9 +313,15 @@ def signs(text):
 
 def check_commands(root, pages, foretime, slow):
     yield from run_pages(root, pages, foretime, slow=slow, before=BEFORE[slow])
-    generated = {"docs/reference/commands.md": (signs, lambda: commands_page.page(foretime)),
-                 "docs/reference/settings.md": (str, lambda: subprocess.run(
-                     [foretime, "config", "--reference"], capture_output=True, text=True, check=True).stdout)}
+    generated = {
+        "docs/reference/commands.md": (signs, lambda: commands_page.page(foretime)),
+        "docs/reference/settings.md": (
+            str,
+            lambda: subprocess.run(
+                [foretime, "config", "--reference"], capture_output=True, text=True, check=True
+            ).stdout,
+        ),
+    }
     for name, (compared, text) in generated.items():
         path = root / name
         if path.exists() and compared(path.read_text(encoding="utf-8")) != compared(text()):
@@ -298,8 +330,11 @@ def check_commands(root, pages, foretime, slow):
 
 def check(root, foretime=None, slow=False):
     pages = pages_of(root)
-    problems = [problem for rule in (check_links, check_index, check_sizes, check_paths, check_tests, check_words, check_marks)
-                for problem in rule(root, pages)]
+    problems = [
+        problem
+        for rule in (check_links, check_index, check_sizes, check_paths, check_tests, check_words, check_marks)
+        for problem in rule(root, pages)
+    ]
     if foretime:
         problems += check_commands(root, pages, foretime, slow)
     return problems, len(pages)
@@ -309,23 +344,40 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--foretime", type=pathlib.Path, help="the built program; without it no command is run")
     parser.add_argument("--python", type=pathlib.Path, help="a Python with the package, for the commands of PAGEs")
-    parser.add_argument("pages", nargs="*", metavar="PAGE", help="run the commands of these pages, and check nothing else")
+    parser.add_argument(
+        "pages", nargs="*", metavar="PAGE", help="run the commands of these pages, and check nothing else"
+    )
     parser.add_argument("--self-test", action="store_true")
     parser.add_argument("--slow", action="store_true", help="also run the blocks that are marked slow")
     options = parser.parse_args()
     if options.self_test:
         import check_docs_self_test
+
         failures = check_docs_self_test.self_test(check, INDEX, PROMISES)
         print("\n".join(failures) or "check_docs.py: self-test passed")
         sys.exit(1 if failures else 0)
     if options.foretime and not shutil.which(options.foretime):
         sys.exit(f"check_docs.py: {options.foretime}: no such program")
     root = pathlib.Path(__file__).resolve().parents[2]
-    if (options.pages or options.python or options.slow) and not options.foretime or options.python and not options.pages:
+    if (
+        (options.pages or options.python or options.slow)
+        and not options.foretime
+        or options.python
+        and not options.pages
+    ):
         parser.error("PAGEs and --slow need --foretime; --python needs PAGEs")
     if options.pages:
         pages = [Page(root, root / page) for page in options.pages]
-        problems, count = list(run_pages(root, pages, options.foretime.resolve(), options.python and options.python.absolute(), options.slow, BEFORE[options.slow])), len(pages)
+        problems, count = list(
+            run_pages(
+                root,
+                pages,
+                options.foretime.resolve(),
+                options.python and options.python.absolute(),
+                options.slow,
+                BEFORE[options.slow],
+            )
+        ), len(pages)
     else:
         problems, count = check(root, options.foretime and options.foretime.resolve(), options.slow)
     print("\n".join(problems) or f"check_docs.py: {count} pages are in order")

@@ -3,11 +3,14 @@
 import pathlib
 import tempfile
 
-GOOD = """# A page
+GOOD = (
+    """# A page
 ## Two words, `code`
 [here](#two-words-code) and [there](docs/other.md#other), `tools/there.py`, `tools/{there,again}.py`
 `Sums.Add`, `sum_test.test_add`
-| a table may be wide | """ + "x" * 120 + """ |
+| a table may be wide | """
+    + "x" * 120
+    + """ |
 ```text
 a figure
 ```
@@ -53,6 +56,7 @@ print(carried)
 carried over
 ```
 """
+)
 BAD = {
     "[gone](docs/gone.md)": "no such file",
     "[gone](docs/other.md#gone)": "no such heading",
@@ -115,7 +119,9 @@ def self_test(check, index, promises):
                 failures.append(f"a comment that names {gone} is not found")
         (root / "tools/there.py").write_text("")
         (root / index).write_text("[other](other.md) [promises](explanations/bad-days.md)\n")
-        (root / promises[0]).write_text("# Promises\n| promise | test |\n|---|---|\n| sums | `Sums.Add` |\n| none | – |\n| other | `Other.Gone` |\n")
+        (root / promises[0]).write_text(
+            "# Promises\n| promise | test |\n|---|---|\n| sums | `Sums.Add` |\n| none | – |\n| other | `Other.Gone` |\n"
+        )
         found = [problem for problem in check(root)[0] if promises[0] in problem]
         if len(found) != 2 or "names no test" not in found[0] or "no test Other.Gone" not in found[1]:
             failures.append(f"of promises without a test: {found}")

@@ -35,21 +35,74 @@ ORDER = {
     "comm": {"base", "metrics", "configs"},
     "sharding": {"base", "metrics", "configs", "data"},
     "coordinator": {"base", "metrics", "configs", "data", "comm", "sharding"},
-    "worker": {"base", "history", "metrics", "configs", "data", "plans", "inference", "models", "comm", "sharding", "coordinator"},
+    "worker": {
+        "base",
+        "history",
+        "metrics",
+        "configs",
+        "data",
+        "plans",
+        "inference",
+        "models",
+        "comm",
+        "sharding",
+        "coordinator",
+    },
     "jobs": {"base", "metrics", "configs", "history"},
-    "experiments": {"base", "history", "metrics", "configs", "data", "plans", "inference", "models", "comm", "sharding", "coordinator", "worker",
-                    "jobs"},
+    "experiments": {
+        "base",
+        "history",
+        "metrics",
+        "configs",
+        "data",
+        "plans",
+        "inference",
+        "models",
+        "comm",
+        "sharding",
+        "coordinator",
+        "worker",
+        "jobs",
+    },
     "server": {"base", "metrics", "configs", "data", "plans", "inference"},
-    "cli": {"base", "history", "metrics", "configs", "data", "plans", "inference", "models", "comm", "sharding", "coordinator", "worker",
-            "jobs", "experiments", "server"},
+    "cli": {
+        "base",
+        "history",
+        "metrics",
+        "configs",
+        "data",
+        "plans",
+        "inference",
+        "models",
+        "comm",
+        "sharding",
+        "coordinator",
+        "worker",
+        "jobs",
+        "experiments",
+        "server",
+    },
 }
 UNRESTRICTED = ("bench", "tests")
-LIGHT = ("base", "history", "metrics", "configs", "data", "plans", "inference", "sharding", "jobs", "server")  # must link neither LibTorch nor MPI
+LIGHT = (
+    "base",
+    "history",
+    "metrics",
+    "configs",
+    "data",
+    "plans",
+    "inference",
+    "sharding",
+    "jobs",
+    "server",
+)  # must link neither LibTorch nor MPI
 HEAVY_HEADER = re.compile(r"^(torch/|ATen/|c10/|mpi\.h$|nccl\.h$)")
 HEAVY_LINK = re.compile(r"^(foretime_torch|torch|MPI::|NCCL::)")
 FOREIGN = ("history", "jobs/agent", "jobs/artifacts", "coordinator", "experiments", "cli/board", "cli/jobs")
-OPENS = re.compile(r"files\(\)\.(?:read|size)\(|\b(?:read_input|read_csv|start_of|file_size|fopen|LoadFile)\(|(?<![\w>.])::open\(|\bifstream\b|"
-                   r"padded_string::load\b")
+OPENS = re.compile(
+    r"files\(\)\.(?:read|size)\(|\b(?:read_input|read_csv|start_of|file_size|fopen|LoadFile)\(|(?<![\w>.])::open\(|\bifstream\b|"
+    r"padded_string::load\b"
+)
 # Files of these folders that open nothing foreign that way.
 OPENS_OWN = {
     "jobs/agent/gpus.cpp": "the driver's files in /proc",
@@ -187,9 +240,15 @@ def check_cmake(root, folder):
                 yield f"{path.relative_to(root)}: links {name}, but {folder} may not depend on {top}"
 
 
-DEFINITION = re.compile(r"^(?!using|return|static|extern|template|typedef)\w[\w:<>,&* ]*?[ &*](\w+)\([^;{}]*\)(?: const| noexcept)* \{", re.M)
-DECLARATION = re.compile(r"^(?!using|return|static_assert|typedef|struct|class|enum|namespace)(?:\[\[nodiscard\]\] )?(?:inline |constexpr |template <[^>]*> )*"
-                         r"\w[\w:<>,&* ]*?[ &*](\w+)\(", re.M)
+DEFINITION = re.compile(
+    r"^(?!using|return|static|extern|template|typedef)\w[\w:<>,&* ]*?[ &*](\w+)\([^;{}]*\)(?: const| noexcept)* \{",
+    re.M,
+)
+DECLARATION = re.compile(
+    r"^(?!using|return|static_assert|typedef|struct|class|enum|namespace)(?:\[\[nodiscard\]\] )?(?:inline |constexpr |template <[^>]*> )*"
+    r"\w[\w:<>,&* ]*?[ &*](\w+)\(",
+    re.M,
+)
 MEMBER = re.compile(r"^ +[\w:<>,&* ]*?[ &*~](\w+)\(", re.M)
 CALL = re.compile(r"(?<![\w.:>])(?:(\w+)::)?(\w+)\(")
 # A variable, a parameter or a function of the file itself: a type precedes the name, or an index follows it.
@@ -201,8 +260,13 @@ STAND_IN = "tests/comm/standin"
 
 def undeclared_functions(root):
     """Rule 5."""
-    texts = {path.relative_to(root).as_posix(): path.read_text(encoding="utf-8") for folder in (*ORDER, *UNRESTRICTED) if (root / folder).is_dir()
-             for path in source_files(root / folder) if path.suffix in (".h", ".cpp")}
+    texts = {
+        path.relative_to(root).as_posix(): path.read_text(encoding="utf-8")
+        for folder in (*ORDER, *UNRESTRICTED)
+        if (root / folder).is_dir()
+        for path in source_files(root / folder)
+        if path.suffix in (".h", ".cpp")
+    }
     yield from without_declaration(texts)
     yield from without_include(texts)
 
@@ -214,7 +278,12 @@ def without_declaration(texts):
         for name in sorted(set(DEFINITION.findall(UNNAMED.sub("", text))) - declared):
             call = re.compile(rf"(?<![\w.:>]){name}\(")
             for other in sources:
-                if other.parent == path.parent and other != path and call.search(sources[other]) and name not in DEFINITION.findall(UNNAMED.sub("", sources[other])):
+                if (
+                    other.parent == path.parent
+                    and other != path
+                    and call.search(sources[other])
+                    and name not in DEFINITION.findall(UNNAMED.sub("", sources[other]))
+                ):
                     yield f"{other}: calls {name} of {path}, which no header declares"
 
 
@@ -242,8 +311,17 @@ def without_include(texts):
         found = reached(path, included)
         top = path.split("/")[0]
         for space, name in sorted(set(CALL.findall(text))):
-            candidates = {header for header in declaring.get(name, ()) if top in UNRESTRICTED or header.split("/")[0] in {top, *ORDER[top]}}
-            if candidates and not candidates & found and name not in own | members and space not in ("std", "fs", "torch", "fmt"):
+            candidates = {
+                header
+                for header in declaring.get(name, ())
+                if top in UNRESTRICTED or header.split("/")[0] in {top, *ORDER[top]}
+            }
+            if (
+                candidates
+                and not candidates & found
+                and name not in own | members
+                and space not in ("std", "fs", "torch", "fmt")
+            ):
                 yield f"{path}: calls {name}, and includes no header that declares it: {', '.join(sorted(candidates))}"
 
 
@@ -255,8 +333,10 @@ def check_opens(root):
             for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
                 match = OPENS.search(line.split("//")[0])
                 if match and name not in OPENS_OWN:
-                    yield (f"{name}:{number}: {match.group()} opens whatever lies there, a FIFO or a link to a private file too; "
-                           "use read_foreign or open_foreign (base/foreign_file.h)")
+                    yield (
+                        f"{name}:{number}: {match.group()} opens whatever lies there, a FIFO or a link to a private file too; "
+                        "use read_foreign or open_foreign (base/foreign_file.h)"
+                    )
 
 
 def violations(root):
@@ -305,12 +385,24 @@ PLANTED = {
     "models/comm.cpp": ('#include "comm/a.h"\n', "models/comm.cpp:1: includes comm/a.h"),
     "configs/torch.h": ("#include <torch/torch.h>\n", "configs/torch.h:1: includes torch/torch.h"),
     "jobs/mpi.cpp": ("#include <mpi.h>\n", "jobs/mpi.cpp:1: includes mpi.h"),
-    "data/graphs/circle.cpp": ('#include "data/files/a.h"\n', "circle of folders data/files -> data/graphs -> data/files"),
+    "data/graphs/circle.cpp": (
+        '#include "data/files/a.h"\n',
+        "circle of folders data/files -> data/graphs -> data/files",
+    ),
     "comm/circle.cpp": ('#include "comm/mpi/a.h"\n', "circle of folders comm -> comm/mpi -> comm"),
-    "data/frontends/hlo/a.cpp": ('#include "data/dataset/a.h"\n', "circle of folders data/dataset -> data/frontends -> data/dataset"),
+    "data/frontends/hlo/a.cpp": (
+        '#include "data/dataset/a.h"\n',
+        "circle of folders data/dataset -> data/frontends -> data/dataset",
+    ),
     "comm/long.cpp": ('#include "comm/nccl/a.h"\n', "circle of folders comm -> comm/nccl -> comm/mpi -> comm"),
-    "worker/caller.cpp": ("int twice() { return 2 * steps_of(1) + hidden(1); }\n", "worker/caller.cpp: calls steps_of of worker/steps.cpp"),
-    "data/far.cpp": ("int two() {\n  return 2 * nodes_of(1);\n}\n", "data/far.cpp: calls nodes_of, and includes no header that declares it: configs/nodes.h"),
+    "worker/caller.cpp": (
+        "int twice() { return 2 * steps_of(1) + hidden(1); }\n",
+        "worker/caller.cpp: calls steps_of of worker/steps.cpp",
+    ),
+    "data/far.cpp": (
+        "int two() {\n  return 2 * nodes_of(1);\n}\n",
+        "data/far.cpp: calls nodes_of, and includes no header that declares it: configs/nodes.h",
+    ),
     "cli/test.cpp": ('#include "tests/support/paths.h"\n', "cli/test.cpp:1: includes tests/support/paths.h"),
     "cli/dots.cpp": ('#include "../worker/a.h"\n', "cli/dots.cpp:1: includes ../worker/a.h"),
     "cli/near.cpp": ('#include "commands.h"\n', "cli/near.cpp:1: includes commands.h"),
@@ -321,13 +413,20 @@ PLANTED = {
     "cli/jobs/open.cpp": ("Descriptor file(::open(path, 0));\n", "cli/jobs/open.cpp:1: ::open("),
     "models/CMakeLists.txt": (
         "foretime_library(foretime_models TORCH SOURCES a.cpp\n  LINK foretime_data  # foretime_cli\n  foretime_comm)\n",
-        "models/CMakeLists.txt: links foretime_comm"),
-    "data/CMakeLists.txt": ("foretime_library(foretime_data TORCH SOURCES a.cpp LINK foretime_configs)\n",
-                            "data/CMakeLists.txt: links foretime_torch"),
-    "data/frontends/hlo/CMakeLists.txt": ("foretime_library(foretime_hlo LINK foretime_plans FOLDERS .)\n",
-                                          "data/frontends/hlo/CMakeLists.txt: links foretime_plans"),
-    "jobs/CMakeLists.txt": ("target_link_libraries(foretime_jobs PUBLIC MPI::MPI_C)\n",
-                            "jobs/CMakeLists.txt: links MPI::MPI_C"),
+        "models/CMakeLists.txt: links foretime_comm",
+    ),
+    "data/CMakeLists.txt": (
+        "foretime_library(foretime_data TORCH SOURCES a.cpp LINK foretime_configs)\n",
+        "data/CMakeLists.txt: links foretime_torch",
+    ),
+    "data/frontends/hlo/CMakeLists.txt": (
+        "foretime_library(foretime_hlo LINK foretime_plans FOLDERS .)\n",
+        "data/frontends/hlo/CMakeLists.txt: links foretime_plans",
+    ),
+    "jobs/CMakeLists.txt": (
+        "target_link_libraries(foretime_jobs PUBLIC MPI::MPI_C)\n",
+        "jobs/CMakeLists.txt: links MPI::MPI_C",
+    ),
 }
 
 

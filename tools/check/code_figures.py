@@ -16,15 +16,23 @@ NOT_PRODUCT = ("tests/", "bench/", "tools/", "examples/")
 GENERATED = ("docs/reference/commands.md", "docs/reference/settings.md")
 
 # A comment behind a member or a variable that only makes sense after its name: `members;  // of an ensemble`.
-COMPLETION = re.compile(r";\s+// (of|that|by|what|in|its|for|as|where|with|without|at|from|which|who|whose|to|until|before|after|since|over|"
-                        r"below|above|it|they|them|these|those|one|and|but|so|there|how|why|whether|if)\b")
+COMPLETION = re.compile(
+    r";\s+// (of|that|by|what|in|its|for|as|where|with|without|at|from|which|who|whose|to|until|before|after|since|over|"
+    r"below|above|it|they|them|these|those|one|and|but|so|there|how|why|whether|if)\b"
+)
 # A doc comment whose first words cannot begin a sentence that has a verb.
-FRAGMENT = re.compile(r"^\s*/// (Of|As|With|In|By|From|At|For|Without|Likewise|The same|Those|Its|Where|When|How|Why|What|Which|Whether|Some|"
-                      r"Nothing|True|False|Empty)\b")
-ROW_BOUNDS = re.compile(r"\b(\w*(?:ptr|begin|first|starts?|ends|splits)\w*)((?:\.\w+|\(\))*)\[((?:static_cast<\w+>\()?[^\[\]]*(?:\[[^\[\]]*\])?[^\[\]]*?)\)?\]"
-                        r"(?:[^\n]*\n?){0,2}?[^\n]*?\b\1\2\[\s*(?:static_cast<\w+>\()?\3\)? \+ 1\)?\]")
-PRIVATE_WORDS = re.compile(r"\b(halves|heard_of|acquit\w*|courier\w*|stretches|deserted|LeftOut|Complaints|room_of_losses|stands? (?:there|in|beside|at|for)|"
-                           r"goes on|go on|anew|what comes of|lets itself|beside it|tells? (?:whether|why|which|what|that)|of its own|as it stands)\b")
+FRAGMENT = re.compile(
+    r"^\s*/// (Of|As|With|In|By|From|At|For|Without|Likewise|The same|Those|Its|Where|When|How|Why|What|Which|Whether|Some|"
+    r"Nothing|True|False|Empty)\b"
+)
+ROW_BOUNDS = re.compile(
+    r"\b(\w*(?:ptr|begin|first|starts?|ends|splits)\w*)((?:\.\w+|\(\))*)\[((?:static_cast<\w+>\()?[^\[\]]*(?:\[[^\[\]]*\])?[^\[\]]*?)\)?\]"
+    r"(?:[^\n]*\n?){0,2}?[^\n]*?\b\1\2\[\s*(?:static_cast<\w+>\()?\3\)? \+ 1\)?\]"
+)
+PRIVATE_WORDS = re.compile(
+    r"\b(halves|heard_of|acquit\w*|courier\w*|stretches|deserted|LeftOut|Complaints|room_of_losses|stands? (?:there|in|beside|at|for)|"
+    r"goes on|go on|anew|what comes of|lets itself|beside it|tells? (?:whether|why|which|what|that)|of its own|as it stands)\b"
+)
 CITATION = re.compile(r"\b(FORMATS|MODELS|S1|S2|JOBS\.md|PERFORMANCE\.md)\b")
 
 
@@ -36,7 +44,9 @@ class Tree:
             listing = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
             self.files = {name: None for name in listing.splitlines() if (ROOT / name).is_file()}
         else:
-            listing = subprocess.run(["git", "ls-tree", "-r", "--name-only", revision], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+            listing = subprocess.run(
+                ["git", "ls-tree", "-r", "--name-only", revision], cwd=ROOT, capture_output=True, text=True, check=True
+            ).stdout
             self.files = {name: None for name in listing.splitlines()}
         self.revision = revision
 
@@ -45,8 +55,9 @@ class Tree:
             if self.revision is None:
                 self.files[name] = (ROOT / name).read_text(encoding="utf-8", errors="replace")
             else:
-                self.files[name] = subprocess.run(["git", "show", f"{self.revision}:{name}"], cwd=ROOT, capture_output=True, check=True).stdout.decode(
-                    "utf-8", "replace")
+                self.files[name] = subprocess.run(
+                    ["git", "show", f"{self.revision}:{name}"], cwd=ROOT, capture_output=True, check=True
+                ).stdout.decode("utf-8", "replace")
         return self.files[name]
 
     def product(self, *suffixes):
@@ -106,8 +117,13 @@ def lines(tree, names):
 
 
 def pages(tree):
-    return [name for name in tree.files if name.endswith(".md") and (name.startswith("docs/") or name in ("README.md", "CHANGELOG.md"))
-            and name not in GENERATED]
+    return [
+        name
+        for name in tree.files
+        if name.endswith(".md")
+        and (name.startswith("docs/") or name in ("README.md", "CHANGELOG.md"))
+        and name not in GENERATED
+    ]
 
 
 # name: (what it counts, limit or None, at most or at least, function of the tree that lists it)
@@ -115,20 +131,39 @@ FIGURES = {
     "lines": ("product lines of C++", 91540, lambda tree: lines(tree, tree.product(".h", ".cpp"))),
     "lua": ("lines of Lua", 1874, lambda tree: lines(tree, tree.product(".lua"))),
     "words": ("words in hand-written pages", 55010, lambda tree: words(tree, pages(tree))),
-    "casts": ("lines with a static_cast", 329, lambda tree: matching(tree, tree.product(".h", ".cpp"), re.compile("static_cast"))),
+    "casts": (
+        "lines with a static_cast",
+        329,
+        lambda tree: matching(tree, tree.product(".h", ".cpp"), re.compile("static_cast")),
+    ),
     "row_bounds": ("expressions ptr[i] … ptr[i + 1]", 22, row_bounds),
-    "completions": ("trailing comments that complete a name", 8,
-                    lambda tree: matching(tree, tree.product(".h", ".cpp"), COMPLETION)),
-    "fragments": ("doc comments that begin as a fragment", 2,
-                  lambda tree: [place for place in first_doc_lines(tree, tree.product(".h", ".cpp")) if FRAGMENT.match(place[1])]),
-    "private_words": ("lines with private words or phrases", 0,
-                      lambda tree: matching(tree, tree.product(".h", ".cpp", ".lua"), PRIVATE_WORDS)),
-    "citations": ("comments that cite what is not in the tree", 0,
-                  lambda tree: matching(tree, tree.product(".h", ".cpp", ".lua", ".py"), CITATION, comments_only=True)),
+    "completions": (
+        "trailing comments that complete a name",
+        8,
+        lambda tree: matching(tree, tree.product(".h", ".cpp"), COMPLETION),
+    ),
+    "fragments": (
+        "doc comments that begin as a fragment",
+        2,
+        lambda tree: [place for place in first_doc_lines(tree, tree.product(".h", ".cpp")) if FRAGMENT.match(place[1])],
+    ),
+    "private_words": (
+        "lines with private words or phrases",
+        0,
+        lambda tree: matching(tree, tree.product(".h", ".cpp", ".lua"), PRIVATE_WORDS),
+    ),
+    "citations": (
+        "comments that cite what is not in the tree",
+        0,
+        lambda tree: matching(tree, tree.product(".h", ".cpp", ".lua", ".py"), CITATION, comments_only=True),
+    ),
     "headers": ("headers", 333, lambda tree: [(name, 1) for name in tree.product(".h")]),
     "headers_of_one": ("headers with one includer", 74, headers_of_one),
-    "checks": ("checks of invariants (at least)", -68,
-               lambda tree: matching(tree, tree.product(".h", ".cpp"), re.compile(r"FORETIME_CHECK\(|fail_check\("))),
+    "checks": (
+        "checks of invariants (at least)",
+        -68,
+        lambda tree: matching(tree, tree.product(".h", ".cpp"), re.compile(r"FORETIME_CHECK\(|fail_check\(")),
+    ),
 }
 SUMMED = ("lines", "lua", "words")
 
@@ -154,7 +189,9 @@ def main(arguments):
         beyond = now < -limit if limit < 0 else now > limit
         status |= beyond
         earlier = f"{value(name, before):>8} →" if before else ""
-        print(f"code_figures.py: {earlier}{now:>8}  {meaning}; limit {abs(limit)}{'  BEYOND ITS LIMIT' if beyond else ''}")
+        print(
+            f"code_figures.py: {earlier}{now:>8}  {meaning}; limit {abs(limit)}{'  BEYOND ITS LIMIT' if beyond else ''}"
+        )
     return status
 
 

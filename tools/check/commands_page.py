@@ -48,8 +48,14 @@ def narrow(line):
     if len(line) <= WIDTH:
         return [line]
     column = re.match(r"  \S.*?\s{2,}(?=\S)|\s*", line).end()
-    return textwrap.wrap(line, WIDTH, subsequent_indent=" " * column, break_long_words=False, break_on_hyphens=False,
-                         drop_whitespace=True) or [""]
+    return textwrap.wrap(
+        line,
+        WIDTH,
+        subsequent_indent=" " * column,
+        break_long_words=False,
+        break_on_hyphens=False,
+        drop_whitespace=True,
+    ) or [""]
 
 
 def queue_options(foretime):

@@ -23,17 +23,35 @@ import sys
 import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parents[2]
-CODES = {"F32": ("f", 4), "F64": ("d", 8), "F16": ("e", 2), "BF16": ("H", 2), "I64": ("q", 8), "I32": ("i", 4),
-         "U8": ("B", 1), "BOOL": ("?", 1)}  # bfloat16 by its bits
+CODES = {
+    "F32": ("f", 4),
+    "F64": ("d", 8),
+    "F16": ("e", 2),
+    "BF16": ("H", 2),
+    "I64": ("q", 8),
+    "I32": ("i", 4),
+    "U8": ("B", 1),
+    "BOOL": ("?", 1),
+}  # bfloat16 by its bits
 CLOCKS = ("second", "comm_", "straggler", "eta", "time", "waited_for", "slow_link", "cpu_cores", "memory_mib", "gpu_")
-STEPS = ["trainer.steps=4", "trainer.eval_every=2", "trainer.log_every=1", "checkpoint.every_steps=4",
-         "data.max_eval_candidates=60", "optimizer.warmup_steps=0", "trainer.baselines=[]"]
+STEPS = [
+    "trainer.steps=4",
+    "trainer.eval_every=2",
+    "trainer.log_every=1",
+    "checkpoint.every_steps=4",
+    "data.max_eval_candidates=60",
+    "optimizer.warmup_steps=0",
+    "trainer.baselines=[]",
+]
 
 
 def variants():
     """Settings file, overrides: what configs/ holds, then each choice of models and losses beside a common base."""
-    files = [*sorted(HERE.glob("configs/tpugraphs/*.yaml")), *sorted(HERE.glob("configs/baselines/*.yaml")),
-             *(HERE / "configs" / name for name in ("quickstart.yaml", "statement_cost.yaml", "tpgnn.yaml"))]
+    files = [
+        *sorted(HERE.glob("configs/tpugraphs/*.yaml")),
+        *sorted(HERE.glob("configs/baselines/*.yaml")),
+        *(HERE / "configs" / name for name in ("quickstart.yaml", "statement_cost.yaml", "tpgnn.yaml")),
+    ]
     for path in files:
         yield path, []
     layout, tile = HERE / "configs/tpugraphs/layout_xla_random.yaml", HERE / "configs/tpugraphs/tile_xla.yaml"
@@ -44,17 +62,35 @@ def variants():
         for norm in ("layer", "graph", "batch"):
             yield path, ["model.type=sage", f"model.norm={norm}"]
         for readout in ("mean", "sum", "max", "normalized_sum", "configurable_max" if path != quick else "mean"):
-            yield path, ["model.type=sage", f"model.readout=[{readout},mean]" if readout != "mean" else "model.readout=[mean]"]
-        for extra in ("model.dropout=0.2", "model.edge_dropout=0.2", "model.l2_normalize=true", "model.candidate_norm=true",
-                      "model.candidate_attention=true", "model.ensemble_size=3", "model.head_bias=all", "averaging.type=ema",
-                      "trainer.precision=bfloat16", "optimizer.type=adam", "optimizer.clip=tensor"):
+            yield path, [
+                "model.type=sage",
+                f"model.readout=[{readout},mean]" if readout != "mean" else "model.readout=[mean]",
+            ]
+        for extra in (
+            "model.dropout=0.2",
+            "model.edge_dropout=0.2",
+            "model.l2_normalize=true",
+            "model.candidate_norm=true",
+            "model.candidate_attention=true",
+            "model.ensemble_size=3",
+            "model.head_bias=all",
+            "averaging.type=ema",
+            "trainer.precision=bfloat16",
+            "optimizer.type=adam",
+            "optimizer.clip=tensor",
+        ):
             yield path, ["model.type=sage", extra]
         for loss in ("mse", "huber", "l1", "listmle", "pairwise_hinge", "pairwise_logistic"):
             yield path, ["model.type=sage", f"loss.type={loss}"]
     for sharing in ("states", "invariant", "none"):
         yield layout, [f"model.sharing={sharing}"]
     for stale in ("scores", "pools", "full_forward", "none"):
-        yield layout, ["model.type=sage", "model.candidate_norm=false", "sampler.max_segment_nodes=300", f"segments.stale={stale}"]
+        yield layout, [
+            "model.type=sage",
+            "model.candidate_norm=false",
+            "sampler.max_segment_nodes=300",
+            f"segments.stale={stale}",
+        ]
     yield layout, ["model.layout_gate=true"]
     yield layout, ["data.prune_hops=2"]
     yield tile, ["model.tile_join=late"]
@@ -63,13 +99,13 @@ def variants():
 def numbers_of_safetensors(path):
     raw = path.read_bytes()
     size = struct.unpack("<Q", raw[:8])[0]
-    header = json.loads(raw[8:8 + size])
+    header = json.loads(raw[8 : 8 + size])
     found = {}
     for name, entry in header.items():
         if name != "__metadata__":
             begin, end = entry["data_offsets"]
             code, width = CODES[entry["dtype"]]
-            found[name] = struct.unpack(f"<{(end - begin) // width}{code}", raw[8 + size + begin:8 + size + end])
+            found[name] = struct.unpack(f"<{(end - begin) // width}{code}", raw[8 + size + begin : 8 + size + end])
     return found
 
 
@@ -125,7 +161,15 @@ def data_overrides(path, data):
 
 
 def run(program, path, overrides, ranks, data, folder):
-    command = [str(program), "train", str(path), "--quiet", *STEPS, f"run.directory={folder}", *data_overrides(path, data)]
+    command = [
+        str(program),
+        "train",
+        str(path),
+        "--quiet",
+        *STEPS,
+        f"run.directory={folder}",
+        *data_overrides(path, data),
+    ]
     if "finetune_steps" in path.read_text():
         command.append("segments.finetune_steps=1")
     command += overrides
@@ -139,8 +183,10 @@ def compare(case, arguments):
     path, overrides = case
     with tempfile.TemporaryDirectory() as scratch:
         old, new = pathlib.Path(scratch, "old"), pathlib.Path(scratch, "new")
-        ends = [run(program, path, overrides, arguments.ranks, arguments.data, folder)
-                for program, folder in ((arguments.old, old), (arguments.new, new))]
+        ends = [
+            run(program, path, overrides, arguments.ranks, arguments.data, folder)
+            for program, folder in ((arguments.old, old), (arguments.new, new))
+        ]
         if ends[0][0] or ends[1][0]:
             return ("refused", ends[0][1]) if ends[0] == ends[1] else ("DIFFERS", f"{ends[0]} and {ends[1]}")
         worst, where = difference(results_of(old), results_of(new))

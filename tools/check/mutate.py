@@ -39,7 +39,10 @@ AREAS = {
     "plans": (["plans/*.cpp"], ["plans_test", "models_test", "inference_test", "sharding_test", "data_test"]),
     "replay": (["data/frontends/ansor/replay/*.cpp"], ["data_ansor_test"]),
     "reducer": (["comm/algorithms/*.cpp"], ["comm_threads_test", "comm_test", "worker_test"]),
-    "checkpoints": (["coordinator/checkpoint_store.cpp"], ["coordinator_test", "simulation_power_loss_test", "worker_test"]),
+    "checkpoints": (
+        ["coordinator/checkpoint_store.cpp"],
+        ["coordinator_test", "simulation_power_loss_test", "worker_test"],
+    ),
     "history": (["worker/segments/segment_history.cpp"], ["worker_test"]),
     "metrics": (["metrics/*.cpp"], ["metrics_test", "worker_test"]),
     "losses": (["models/losses/*.cpp"], ["models_test", "worker_test"]),
@@ -48,7 +51,11 @@ LEAST_OF_AREA = 15
 
 # Changes that once survived.
 FIXED = [
-    ("worker/segments/segment_history.cpp", "block.sample_index = std::max(block.sample_index, sample_index);", "block.sample_index = sample_index;"),
+    (
+        "worker/segments/segment_history.cpp",
+        "block.sample_index = std::max(block.sample_index, sample_index);",
+        "block.sample_index = sample_index;",
+    ),
     ("data/frontends/ansor/replay/replay.cpp", "if (inner.kind != fused.kind) fused.kind = IteratorKind::mixed;", ";"),
 ]
 
@@ -62,19 +69,47 @@ TOKEN = r"""
 """
 TOKENS = {lua: re.compile(TOKEN % comment, re.VERBOSE | re.DOTALL | re.MULTILINE) for lua, comment in COMMENTS.items()}
 SWAPS = {
-    "<": "<=", "<=": "<", ">": ">=", ">=": ">", "==": "!=", "!=": "==", "~=": "==", "&&": "||", "||": "&&", "+=": "-=",
-    "-=": "+=", "+": "-", "-": "+", "*": "/", "/": "*", "++": "--", "!": "", "true": "false", "false": "true",
-    "min": "max", "max": "min", "and": "or", "or": "and", "not": "", "break": "continue", "continue": "break",
-    "begin": "end", "front": "back", "back": "front",
+    "<": "<=",
+    "<=": "<",
+    ">": ">=",
+    ">=": ">",
+    "==": "!=",
+    "!=": "==",
+    "~=": "==",
+    "&&": "||",
+    "||": "&&",
+    "+=": "-=",
+    "-=": "+=",
+    "+": "-",
+    "-": "+",
+    "*": "/",
+    "/": "*",
+    "++": "--",
+    "!": "",
+    "true": "false",
+    "false": "true",
+    "min": "max",
+    "max": "min",
+    "and": "or",
+    "or": "and",
+    "not": "",
+    "break": "continue",
+    "continue": "break",
+    "begin": "end",
+    "front": "back",
+    "back": "front",
 }
-STATEMENT = re.compile(r"^(?P<indent>[ ]{2,})(?P<text>(?!return|for|if|while|using|auto |const |static |struct |class |case |default|throw|else|break|"
-                       r"continue|end\b|local |function|\}|//|--|template|[\w:<>, ]+ \w+(\{[^}]*\}| = [^;]+)?;)[^;{}]*[^;{},(]);?$", re.MULTILINE)
+STATEMENT = re.compile(
+    r"^(?P<indent>[ ]{2,})(?P<text>(?!return|for|if|while|using|auto |const |static |struct |class |case |default|throw|else|break|"
+    r"continue|end\b|local |function|\}|//|--|template|[\w:<>, ]+ \w+(\{[^}]*\}| = [^;]+)?;)[^;{}]*[^;{},(]);?$",
+    re.MULTILINE,
+)
 
 Mutant = collections.namedtuple("Mutant", "key area path content offset length replacement line before after")
 
 
 def text_of(mutant):
-    return mutant.content[:mutant.offset] + mutant.replacement + mutant.content[mutant.offset + mutant.length:]
+    return mutant.content[: mutant.offset] + mutant.replacement + mutant.content[mutant.offset + mutant.length :]
 
 
 def places_of(text, lua):
@@ -90,9 +125,15 @@ def places_of(text, lua):
         elif message:
             continue
         elif kind == "number":
-            found.append((match.start(), len(token), str(int(token) + 1) if token.isdigit() else "0.0" if float(token) else "1.0"))
+            found.append(
+                (
+                    match.start(),
+                    len(token),
+                    str(int(token) + 1) if token.isdigit() else "0.0" if float(token) else "1.0",
+                )
+            )
         elif token in SWAPS:
-            before, after = text[max(0, match.start() - 1):match.start()], text[match.end():match.end() + 1]
+            before, after = text[max(0, match.start() - 1) : match.start()], text[match.end() : match.end() + 1]
             if token in ("<", ">", "+", "-", "*", "/", "&&", "||") and (before != " " or after != " "):
                 continue  # a template's bracket, a sign, a pointer, a reference
             if token in "+-/" and (text[match.end() + 1] in "\"'" or text[match.start() - 2] in "\"'"):
@@ -110,7 +151,7 @@ def mutant_of(area, path, text, place, seen):
     offset, length, replacement = place
     start, end = text.rfind("\n", 0, offset) + 1, text.find("\n", offset + length)
     before = text[start:end].strip()
-    after = (text[start:offset] + replacement + text[offset + length:end]).strip()
+    after = (text[start:offset] + replacement + text[offset + length : end]).strip()
     same = f"{path}|{before}|{after}"
     seen[same] += 1
     key = hashlib.sha1(f"{same}|{seen[same]}".encode()).hexdigest()[:10]
@@ -141,13 +182,21 @@ def all_mutants(arguments):
 def shares_of(areas, count):
     """How many of each area: the larger ones get more, by the root of their size."""
     weight = {area: len(mutants) ** 0.5 for area, (_, mutants) in areas.items()}
-    return {area: fixed + max(LEAST_OF_AREA, round(count * weight[area] / sum(weight.values()))) for area, (fixed, _) in areas.items()}
+    return {
+        area: fixed + max(LEAST_OF_AREA, round(count * weight[area] / sum(weight.values())))
+        for area, (fixed, _) in areas.items()
+    }
 
 
 def copy_tree(work):
     """This tree's files; those that are the same already keep their times, so that little is built anew."""
-    names = subprocess.run(["git", "ls-files", "--cached", "--others", "--exclude-standard"], cwd=HERE, check=True,
-                           capture_output=True, text=True).stdout.splitlines()
+    names = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
+        cwd=HERE,
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout.splitlines()
     for name in names:
         source, target = HERE / name, work / name
         if source.is_file() and not (target.exists() and filecmp.cmp(source, target, shallow=False)):
@@ -171,13 +220,28 @@ class Workshop:
             folder.mkdir(exist_ok=True)
         self.baseline = {}
         # Of other programs' caches: a mutant is compiled once and never again.
-        self.environment = {**os.environ, "CCACHE_READONLY": "1", "OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "passive", "RC_PARAMS": "seed=1"}
+        self.environment = {
+            **os.environ,
+            "CCACHE_READONLY": "1",
+            "OMP_NUM_THREADS": "1",
+            "OMP_WAIT_POLICY": "passive",
+            "RC_PARAMS": "seed=1",
+        }
 
     def run(self, command, timeout, environment=None):
         """Its exit code and output; 124 after the time-out. Nothing that it started is left."""
         limit = lambda: resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        process = subprocess.Popen(command, cwd=self.tree, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
-                                   env=environment or self.environment, start_new_session=True, preexec_fn=limit)
+        process = subprocess.Popen(
+            command,
+            cwd=self.tree,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            env=environment or self.environment,
+            start_new_session=True,
+            preexec_fn=limit,
+        )
         try:
             output, _ = process.communicate(timeout=timeout)
             return process.returncode, output
@@ -199,7 +263,20 @@ class Workshop:
 
     def test(self, program, gtest_filter, limit, more=()):
         start = 'source tools/mpi_env.sh; ulimit -v 16000000; exec "$@"'
-        return self.run(["bash", "-c", start, "test", str(program), "--gtest_brief=1", "--gtest_fail_fast", f"--gtest_filter={gtest_filter}", *more], limit)
+        return self.run(
+            [
+                "bash",
+                "-c",
+                start,
+                "test",
+                str(program),
+                "--gtest_brief=1",
+                "--gtest_fail_fast",
+                f"--gtest_filter={gtest_filter}",
+                *more,
+            ],
+            limit,
+        )
 
     def prepare(self, areas):
         copy_tree(self.tree)
@@ -208,10 +285,28 @@ class Workshop:
             return
         # Files that are mutated are compiled alone, all others joined: both are quick then. Indices past an end are
         # noticed, as they are by sanitizers.
-        alone = sorted({mutant.path for _, mutants in areas.values() for mutant in mutants if not mutant.path.endswith(".lua")})
-        code, output = self.run(["cmake", "-S", str(self.tree), "-B", str(self.build), "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Debug",
-                                 "-DCMAKE_CXX_FLAGS_DEBUG=-O1 -D_GLIBCXX_ASSERTIONS", "-DFORETIME_UNITY=ON", "-DFORETIME_ALONE=" + ";".join(alone),
-                                 "-DFORETIME_WERROR=OFF", "-DFORETIME_BUILD_BENCH=OFF", "-DCMAKE_EXE_LINKER_FLAGS=" + linker()], 600)
+        alone = sorted(
+            {mutant.path for _, mutants in areas.values() for mutant in mutants if not mutant.path.endswith(".lua")}
+        )
+        code, output = self.run(
+            [
+                "cmake",
+                "-S",
+                str(self.tree),
+                "-B",
+                str(self.build),
+                "-G",
+                "Ninja",
+                "-DCMAKE_BUILD_TYPE=Debug",
+                "-DCMAKE_CXX_FLAGS_DEBUG=-O1 -D_GLIBCXX_ASSERTIONS",
+                "-DFORETIME_UNITY=ON",
+                "-DFORETIME_ALONE=" + ";".join(alone),
+                "-DFORETIME_WERROR=OFF",
+                "-DFORETIME_BUILD_BENCH=OFF",
+                "-DCMAKE_EXE_LINKER_FLAGS=" + linker(),
+            ],
+            600,
+        )
         if code != 0:
             sys.exit(f"mutate.py: the build cannot be configured:\n{output[-2000:]}")
 
@@ -254,7 +349,8 @@ class Workshop:
 
     def patch(self, test, mutant):
         """A copy of a test program, whose part the script is, as text: nothing is compiled. Indentation makes room for what is longer."""
-        # The program has the first line of a script, its flags, in front of the modules, and the modules once for each script.
+        # The program has the first line of a script, its flags, in front of the modules, and the modules once for each
+        # script.
         flags = mutant.content.index("\n") + 1 if mutant.content.startswith("#!") else 0
         program, new = self.program(test).read_bytes(), text_of(mutant)[flags:]
         old = mutant.content[flags:].encode()
@@ -264,7 +360,7 @@ class Workshop:
         for at, line in enumerate(lines):
             longer = len("\n".join(lines).encode()) - len(old)
             if longer > 0 and line.startswith(" "):
-                lines[at] = line[min(longer, len(line) - len(line.lstrip())):]
+                lines[at] = line[min(longer, len(line) - len(line.lstrip())) :]
         patched = "\n".join(lines).encode()
         if len(patched) > len(old):
             sys.exit(f"mutate.py: {mutant.path} has no indentation to make room")
@@ -341,8 +437,18 @@ class Results:
         return entry if entry and entry["verdict"] != "survives" else None
 
     def add(self, mutant, verdict, why, seconds):
-        entry = {"key": mutant.key, "content": self.digest(mutant), "area": mutant.area, "file": mutant.path, "line": mutant.line,
-                 "before": mutant.before, "after": mutant.after, "verdict": verdict, "why": why, "seconds": round(seconds, 1)}
+        entry = {
+            "key": mutant.key,
+            "content": self.digest(mutant),
+            "area": mutant.area,
+            "file": mutant.path,
+            "line": mutant.line,
+            "before": mutant.before,
+            "after": mutant.after,
+            "verdict": verdict,
+            "why": why,
+            "seconds": round(seconds, 1),
+        }
         with self.file.open("a") as file:
             file.write(json.dumps(entry) + "\n")
         return entry
@@ -354,11 +460,18 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", help="an area, or files that match, for example 'plans/*'")
     parser.add_argument("--work", type=pathlib.Path, default=HERE / "build/mutation")
-    parser.add_argument("--scripts-from", type=lambda text: pathlib.Path(text).resolve(),
-                        help="a build of this tree whose tests are used for the queue's scripts, which needs no build then")
+    parser.add_argument(
+        "--scripts-from",
+        type=lambda text: pathlib.Path(text).resolve(),
+        help="a build of this tree whose tests are used for the queue's scripts, which needs no build then",
+    )
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--least", type=float, default=0.9, help="share that must be killed (default 0.9)")
-    parser.add_argument("--quick", action="store_true", help="the first test of each area only; a run without it goes on with the survivors")
+    parser.add_argument(
+        "--quick",
+        action="store_true",
+        help="the first test of each area only; a run without it goes on with the survivors",
+    )
     parser.add_argument("--forget", action="store_true", help="run all mutants again")
     parser.add_argument("--list", action="store_true", help="print the first mutants of each area and change nothing")
     arguments = parser.parse_args()
@@ -368,15 +481,21 @@ def main():
     areas = all_mutants(arguments)
     shares = shares_of(areas, arguments.count)
     if arguments.only:
-        chosen = {area: [mutant for mutant in mutants if arguments.only == area or fnmatch.fnmatch(mutant.path, arguments.only)]
-                  for area, (_, mutants) in areas.items()}
+        chosen = {
+            area: [
+                mutant for mutant in mutants if arguments.only == area or fnmatch.fnmatch(mutant.path, arguments.only)
+            ]
+            for area, (_, mutants) in areas.items()
+        }
         areas = {area: (0, mutants) for area, mutants in chosen.items() if mutants}
     if not areas:
         sys.exit("mutate.py: no core file matches; the areas are " + ", ".join(AREAS))
-    print(f"{sum(shares[area] for area in areas)} of {sum(len(mutants) for _, mutants in areas.values())} mutants, seed {arguments.seed}")
+    print(
+        f"{sum(shares[area] for area in areas)} of {sum(len(mutants) for _, mutants in areas.values())} mutants, seed {arguments.seed}"
+    )
     if arguments.list:
         for area, (_, mutants) in areas.items():
-            for mutant in mutants[:shares[area]]:
+            for mutant in mutants[: shares[area]]:
                 print(f"{mutant.key} {mutant.path}:{mutant.line}: {mutant.before}  =>  {mutant.after}")
         return 0
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that tests do not outlive it
@@ -399,12 +518,17 @@ def main():
                 entry = results.add(mutant, verdict, why, time.monotonic() - began)
             verdict = entry["verdict"]
             counts[area][verdict] += 1
-            print(f"{verdict:17} {mutant.key} {mutant.path}:{mutant.line}: {mutant.before}  =>  {mutant.after}  {entry['why']}", flush=True)
+            print(
+                f"{verdict:17} {mutant.key} {mutant.path}:{mutant.line}: {mutant.before}  =>  {mutant.after}  {entry['why']}",
+                flush=True,
+            )
     total = sum(counts.values(), collections.Counter())
     print(f"{'area':15} {'compiled':>8} {'killed':>6} {'explained':>9} {'survives':>8}")
     for area, count in [*counts.items(), ("all", total)]:
         compiled = sum(count.values()) - count["does not compile"]
-        print(f"{area:15} {compiled:8} {count['killed']:6} {count['explained']:9} {count['survives']:8}  {count['killed'] / max(1, compiled):.1%} killed")
+        print(
+            f"{area:15} {compiled:8} {count['killed']:6} {count['explained']:9} {count['survives']:8}  {count['killed'] / max(1, compiled):.1%} killed"
+        )
     compiled = sum(total.values()) - total["does not compile"]
     return 0 if total["survives"] == 0 and total["killed"] >= arguments.least * compiled else 1
 

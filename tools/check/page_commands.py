@@ -51,8 +51,12 @@ class Runner:
             shutil.copytree(root / name, self.folder / name)
         for name in LINKED:
             (self.folder / name).symlink_to(root / name)
-        self.environment = {**os.environ, "PATH": f"{self.own}:{os.environ['PATH']}", "OMP_NUM_THREADS": "1",
-                            "FORETIME": "foretime"}  # for tools/quickstart.sh, which builds nothing then
+        self.environment = {
+            **os.environ,
+            "PATH": f"{self.own}:{os.environ['PATH']}",
+            "OMP_NUM_THREADS": "1",
+            "FORETIME": "foretime",
+        }  # for tools/quickstart.sh, which builds nothing then
         for name in [name for name in self.environment if name.startswith("FORETIME_")]:
             self.environment.pop(name)
         if not interpreter:
@@ -65,16 +69,27 @@ class Runner:
         """Exit code, or None where the time limit ended the block, and what it printed."""
         self.count += 1
         output = self.own / f"output-{self.count}"
-        code = self._run_python(text, output, seconds) if language == "python" else self._run_bash(text, output, seconds)
+        code = (
+            self._run_python(text, output, seconds) if language == "python" else self._run_bash(text, output, seconds)
+        )
         return code, output.read_text(encoding="utf-8", errors="replace")
 
     def _run_bash(self, text, output, seconds):
         state = self.own / "state"
-        script = (f"[ ! -e {state} ] || . {state}\nset -euo pipefail\n"
-                  f"trap '{{ export -p; printf \"cd %q\\n\" \"$PWD\"; }} > {state}' EXIT\n{text}")
+        script = (
+            f"[ ! -e {state} ] || . {state}\nset -euo pipefail\n"
+            f'trap \'{{ export -p; printf "cd %q\\n" "$PWD"; }} > {state}\' EXIT\n{text}'
+        )
         with open(output, "wb") as printed:
-            child = subprocess.Popen(["bash", "-c", script], cwd=self.folder, env=self.environment, stdin=subprocess.DEVNULL,
-                                     stdout=printed, stderr=subprocess.STDOUT, start_new_session=True)
+            child = subprocess.Popen(
+                ["bash", "-c", script],
+                cwd=self.folder,
+                env=self.environment,
+                stdin=subprocess.DEVNULL,
+                stdout=printed,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
         self.groups.append(child.pid)
         with contextlib.suppress(subprocess.TimeoutExpired):
             return child.wait(seconds)
@@ -85,8 +100,14 @@ class Runner:
         switch = f"import os as _os\n_file = _os.open({str(output)!r}, _os.O_WRONLY | _os.O_CREAT)\n_os.dup2(_file, 1)\n_os.dup2(_file, 2)\n_os.close(_file)\n"
         block.write_text(switch + text, encoding="utf-8")
         if self.python is None:
-            self.python = subprocess.Popen(["python3", "-c", INTERPRETER], cwd=self.folder, env=self.environment, text=True,
-                                           stdin=subprocess.PIPE, start_new_session=True)
+            self.python = subprocess.Popen(
+                ["python3", "-c", INTERPRETER],
+                cwd=self.folder,
+                env=self.environment,
+                text=True,
+                stdin=subprocess.PIPE,
+                start_new_session=True,
+            )
             self.groups.append(self.python.pid)
         self.python.stdin.write(f"{block}\n")
         self.python.stdin.flush()
@@ -184,5 +205,8 @@ def run_pages(root, pages, foretime, interpreter=None, slow=False, before=None):
     tasks = [(page, (before or {}).get(page.name, "")) for page in marked]
     tasks += [(page, "") for page, commands in tasks if commands and slow]
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
-        for problems in pool.map(lambda task: list(run_page(root, task[0], foretime, interpreter, slow, task[1])), sorted(tasks, key=lambda task: not task[1])):
+        for problems in pool.map(
+            lambda task: list(run_page(root, task[0], foretime, interpreter, slow, task[1])),
+            sorted(tasks, key=lambda task: not task[1]),
+        ):
             yield from problems

@@ -18,8 +18,17 @@ import sys
 
 import numpy as np
 
-TYPES = {"F64": np.float64, "F32": np.float32, "F16": np.float16, "I64": np.int64, "I32": np.int32, "I16": np.int16,
-         "I8": np.int8, "U8": np.uint8, "BOOL": np.bool_}
+TYPES = {
+    "F64": np.float64,
+    "F32": np.float32,
+    "F16": np.float16,
+    "I64": np.int64,
+    "I32": np.int32,
+    "I16": np.int16,
+    "I8": np.int8,
+    "U8": np.uint8,
+    "BOOL": np.bool_,
+}
 
 
 def read_tensors(path):
@@ -27,12 +36,12 @@ def read_tensors(path):
     with open(path, "rb") as file:
         data = file.read()
     (length,) = struct.unpack_from("<Q", data)
-    header = json.loads(data[8:8 + length])
+    header = json.loads(data[8 : 8 + length])
     metadata = header.pop("__metadata__", {})
     tensors = {}
     for name, entry in header.items():
         begin, end = entry["data_offsets"]
-        values = np.frombuffer(data[8 + length + begin:8 + length + end], TYPES[entry["dtype"]])
+        values = np.frombuffer(data[8 + length + begin : 8 + length + end], TYPES[entry["dtype"]])
         tensors[name] = values.reshape(entry["shape"])
     return metadata, tensors
 
@@ -57,13 +66,19 @@ class Run:
         self.group_ptr = plan["group_ptr"]
 
     def scores(self):
-        values = {name: self.plan[name] for name in ("node_features", "layout_rows", "candidate_features")
-                  if name in self.plan}
+        values = {
+            name: self.plan[name]
+            for name in ("node_features", "layout_rows", "candidate_features")
+            if name in self.plan
+        }
         self.run(self.graph["embed"], values)
         values = {"embedded": values[self.graph["embedded"]]}
         self.run(self.graph["score"], values)
         result = values[self.graph["scores"]]
-        return {"scores": result[:, 0], **({"failures": 1 / (1 + np.exp(-result[:, 1]))} if result.shape[1] == 2 else {})}
+        return {
+            "scores": result[:, 0],
+            **({"failures": 1 / (1 + np.exp(-result[:, 1]))} if result.shape[1] == 2 else {}),
+        }
 
     def run(self, nodes, values):
         self.values = values
@@ -134,7 +149,7 @@ class Run:
 
     def dense(self, o):
         x, start = self.value(o), o.get("start", 0)
-        return self.finished(o, x @ self.weight(o, "weight")[:, start:start + x.shape[1]].T, self.weight(o, "bias"))
+        return self.finished(o, x @ self.weight(o, "weight")[:, start : start + x.shape[1]].T, self.weight(o, "bias"))
 
     def join(self, o):
         return np.concatenate(self.inputs(o), 1)
@@ -164,7 +179,7 @@ class Run:
     def layer_norm(self, o):
         x = self.value(o)
         centered = x - x.mean(1, keepdims=True)
-        x = centered / np.sqrt((centered ** 2).mean(1, keepdims=True) + o.get("epsilon", 1e-5))
+        x = centered / np.sqrt((centered**2).mean(1, keepdims=True) + o.get("epsilon", 1e-5))
         return x * self.weight(o, "weight") + self.weight(o, "bias")
 
     def batch_norm(self, o):
@@ -176,13 +191,15 @@ class Run:
         return x / np.maximum(np.linalg.norm(x, axis=1, keepdims=True), o.get("epsilon", 1e-12))
 
     def by_group(self, x, function):
-        return np.concatenate([function(x[first:last].astype(np.float64))
-                               for first, last in zip(self.group_ptr, self.group_ptr[1:])])
+        return np.concatenate(
+            [function(x[first:last].astype(np.float64)) for first, last in zip(self.group_ptr, self.group_ptr[1:])]
+        )
 
     def standardize(self, o):
         def standardized(x):
             centered = x - x.mean(0)
-            return centered / np.sqrt((centered ** 2).mean(0) + o.get("epsilon", 1e-5))
+            return centered / np.sqrt((centered**2).mean(0) + o.get("epsilon", 1e-5))
+
         return self.by_group(self.value(o), standardized)
 
     def candidate_softmax(self, o):
@@ -190,6 +207,7 @@ class Run:
             logits = x * np.exp(-self.weight(o, "log_temperature"))
             weights = np.exp(logits - logits.max(0))
             return np.concatenate([x, x * weights / weights.sum(0) * len(x)], 1)
+
         return self.by_group(self.value(o), attended)
 
     def csr_sum(self, o):
@@ -279,9 +297,11 @@ class Run:
         root = 1 / np.sqrt(np.bincount(rows, values, len(kept)))
         row_ptr = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=len(kept)))])
         ones = np.ones(len(kept), np.float32)
-        for what, matrix in {"adjacency": (row_ptr, columns, values),
-                             "normalized_adjacency": (row_ptr, columns, values * root[rows] * root[columns]),
-                             "kept_nodes": (np.array(kept_ptr), np.arange(len(kept)), ones)}.items():
+        for what, matrix in {
+            "adjacency": (row_ptr, columns, values),
+            "normalized_adjacency": (row_ptr, columns, values * root[rows] * root[columns]),
+            "kept_nodes": (np.array(kept_ptr), np.arange(len(kept)), ones),
+        }.items():
             for part, array in zip(("row_ptr", "columns", "values"), matrix):
                 self.plan[f"{o['result']}.{what}.{part}"] = array
         return x[kept] * np.tanh(score[kept])[:, None]
@@ -307,8 +327,10 @@ def main(arguments):
     if not options.inputs:
         graph = manifest.pop("graph")
         print(json.dumps(manifest, indent=2))
-        print(f"{len(weights)} tensors, {sum(array.size for array in weights.values())} numbers; operations:",
-              " ".join(o["op"] for o in graph["embed"] + graph["score"]))
+        print(
+            f"{len(weights)} tensors, {sum(array.size for array in weights.values())} numbers; operations:",
+            " ".join(o["op"] for o in graph["embed"] + graph["score"]),
+        )
         return 0
     with np.load(options.inputs) as file:
         plan = dict(file)

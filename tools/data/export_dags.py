@@ -45,7 +45,9 @@ def tasks_of(arguments):
         for task in tasks[0] if isinstance(tasks, tuple) else tasks:
             yield task.workload_key, task.compute_dag
     if arguments.records:
-        keys = dict.fromkeys(measured.task.workload_key for measured, _ in auto_scheduler.load_records(arguments.records))
+        keys = dict.fromkeys(
+            measured.task.workload_key for measured, _ in auto_scheduler.load_records(arguments.records)
+        )
         for key in keys:
             yield key, auto_scheduler.ComputeDAG(key)
     elif "tasks" in script:

@@ -64,7 +64,9 @@ def programs_of(folder, left_out):
             workloads.append((Workload.from_json(content), content[0]))
         except Exception as error:  # pylint: disable=broad-except
             why = (str(error).strip().splitlines() or [repr(error)])[-1][:200]
-            sys.exit(f"export_metaschedule.py: {folder / 'database_workload.json'}:{number}: no workload that this TVM reads: {why}")
+            sys.exit(
+                f"export_metaschedule.py: {folder / 'database_workload.json'}:{number}: no workload that this TVM reads: {why}"
+            )
     records = folder / "database_tuning_record.json"
     for number, (index, content) in lines_of(records):
         try:
@@ -89,13 +91,17 @@ def main():
     parser.add_argument("databases", nargs="+", help="folders of databases (work_dir of a tuning)")
     arguments = parser.parse_args()
     if tuple(int(part) for part in tvm.__version__.split(".")[:2]) > NEWEST:
-        sys.exit(f"export_metaschedule.py: TVM {tvm.__version__} writes programs in another form, expected 0.10 to 0.20")
+        sys.exit(
+            f"export_metaschedule.py: TVM {tvm.__version__} writes programs in another form, expected 0.10 to 0.20"
+        )
     if not arguments.force and os.path.exists(arguments.output) and os.path.getsize(arguments.output):
         sys.exit(f"export_metaschedule.py: {arguments.output}: exists; name another file, or replace it with --force")
     for folder in map(pathlib.Path, arguments.databases):
         for name in ("database_workload.json", "database_tuning_record.json"):
             if not (folder / name).is_file():
-                sys.exit(f"export_metaschedule.py: {folder / name}: no such file; a database is a folder with both of them (work_dir of a tuning)")
+                sys.exit(
+                    f"export_metaschedule.py: {folder / name}: no such file; a database is a folder with both of them (work_dir of a tuning)"
+                )
     left_out, written, failed = collections.defaultdict(list), 0, 0
     unfinished = arguments.output + ".part"
     with (gzip.open if arguments.output.endswith(".gz") else open)(unfinished, "wt", encoding="utf-8") as out:
@@ -108,11 +114,16 @@ def main():
         print(f"{arguments.output}: {written} programs, {failed} of which failed, TVM {tvm.__version__}")
     else:
         os.remove(unfinished)
-        print(f"export_metaschedule.py: no program in {', '.join(arguments.databases)}; {arguments.output} is not written", file=sys.stderr)
+        print(
+            f"export_metaschedule.py: no program in {', '.join(arguments.databases)}; {arguments.output} is not written",
+            file=sys.stderr,
+        )
     total = sum(map(len, left_out.values()))
     if total:
         share = 100 * total / (total + written)
-        print(f"export_metaschedule.py: {total} of {total + written} records ({share:.1f} %) left out:", file=sys.stderr)
+        print(
+            f"export_metaschedule.py: {total} of {total + written} records ({share:.1f} %) left out:", file=sys.stderr
+        )
         for why, places in sorted(left_out.items(), key=lambda item: -len(item[1])):
             print(f"  {len(places)}, the first {places[0]}: {why}", file=sys.stderr)
     return 0 if written else 3

@@ -27,8 +27,15 @@ def page(foretime, words, version, others):
     name = "-".join(("foretime", *words))
     usage = next((place for place, line in enumerate(lines) if line.startswith("Usage: ")), 0)
     meaning = " ".join(lines[:usage]).rstrip(".")
-    out = [f'.TH "{name.upper()}" "1" "" "foretime {version}" "Foretime"', ".SH NAME", f"{name} \\- {escaped(meaning)}", ".SH SYNOPSIS",
-           ".nf", f".B {escaped(lines[usage].removeprefix('Usage: '))}", ".fi"]
+    out = [
+        f'.TH "{name.upper()}" "1" "" "foretime {version}" "Foretime"',
+        ".SH NAME",
+        f"{name} \\- {escaped(meaning)}",
+        ".SH SYNOPSIS",
+        ".nf",
+        f".B {escaped(lines[usage].removeprefix('Usage: '))}",
+        ".fi",
+    ]
     block = []
 
     def close():
@@ -36,7 +43,7 @@ def page(foretime, words, version, others):
             out.extend([".nf", *(escaped(line) for line in block), ".fi"])
         block.clear()
 
-    for line in lines[usage + 1:]:
+    for line in lines[usage + 1 :]:
         heading = re.fullmatch(r"([A-Z][\w ()']*):", line)
         if heading:
             close()
@@ -76,7 +83,7 @@ def main():
     everything = commands(foretime)
 
     def write(words):
-        below = [other for other in everything if len(other) == len(words) + 1 and other[:len(words)] == words]
+        below = [other for other in everything if len(other) == len(words) + 1 and other[: len(words)] == words]
         others = ["-".join(("foretime", *other)) for other in below] or ["foretime"]
         name, text = page(foretime, words, version, others)
         (folder / f"{name}.1").write_text(text, encoding="utf-8")

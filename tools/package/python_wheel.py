@@ -24,7 +24,8 @@ import zipfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "python" / "foretime"
-# What every Linux system with the C library of the tag has: never put in. A process has one OpenMP runtime: libgomp keeps its name.
+# What every Linux system with the C library of the tag has: never put in. A process has one OpenMP runtime: libgomp
+# keeps its name.
 SYSTEM = re.compile(r"(ld-linux[\w-]*|linux-vdso|lib(c|m|dl|rt|pthread|resolv|stdc\+\+|gcc_s))\.so(\.\d+)*")
 KEEP_NAME = ("libgomp.so.1",)
 METADATA = """Metadata-Version: 2.1
@@ -70,10 +71,25 @@ def build_library():
         build = ROOT / "build" / "python"
         if not (build / "build.ninja").exists():
             if not shutil.which("cmake"):
-                raise SystemExit("python_wheel.py: cmake is missing. tools/install-deps.sh installs what the build needs; or name a "
-                                 "libforetime.so in FORETIME_LIBRARY")
-            run("cmake", "-S", ROOT, "-B", build, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release", "-DFORETIME_UNITY=ON",
-                "-DFORETIME_LIBRARY_ONLY=ON", "-DFORETIME_BUILD_TESTS=OFF", "-DFORETIME_BUILD_BENCH=OFF", stdout=sys.stderr)
+                raise SystemExit(
+                    "python_wheel.py: cmake is missing. tools/install-deps.sh installs what the build needs; or name a "
+                    "libforetime.so in FORETIME_LIBRARY"
+                )
+            run(
+                "cmake",
+                "-S",
+                ROOT,
+                "-B",
+                build,
+                "-G",
+                "Ninja",
+                "-DCMAKE_BUILD_TYPE=Release",
+                "-DFORETIME_UNITY=ON",
+                "-DFORETIME_LIBRARY_ONLY=ON",
+                "-DFORETIME_BUILD_TESTS=OFF",
+                "-DFORETIME_BUILD_BENCH=OFF",
+                stdout=sys.stderr,
+            )
     run("cmake", "--build", build, "--target", "foretime_shared", stdout=sys.stderr)
     return (build / "inference" / "capi" / "libforetime.so").resolve()
 
@@ -117,7 +133,9 @@ def put_in(library, folder):
 
 def notes(path, folder):
     """The copyright file of the Debian package that a library comes from."""
-    owner = subprocess.run(["dpkg", "-S", path], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=False).stdout
+    owner = subprocess.run(
+        ["dpkg", "-S", path], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=False
+    ).stdout
     package = owner.split(":")[0]
     copyright_file = pathlib.Path("/usr/share/doc") / package / "copyright"
     if package and copyright_file.exists():
@@ -130,8 +148,11 @@ def platform_tag(libraries, self_contained):
     if not self_contained:
         return sysconfig.get_platform().replace("-", "_").replace(".", "_")
     # The least C library that has all that is asked for: the tag's version.
-    asked = [tuple(map(int, found.split("."))) for file in libraries
-             for found in re.findall(r"GLIBC_(\d+\.\d+)", output_of("readelf", "-V", "-W", file))]
+    asked = [
+        tuple(map(int, found.split(".")))
+        for file in libraries
+        for found in re.findall(r"GLIBC_(\d+\.\d+)", output_of("readelf", "-V", "-W", file))
+    ]
     major, minor = max(asked)[:2]
     return f"manylinux_{major}_{minor}_{machine}"
 
@@ -140,8 +161,13 @@ def write_wheel(folder, content, tag):
     """A wheel of the files under `content`; its name."""
     info = content / f"foretime-{version()}.dist-info"
     info.mkdir()
-    (info / "METADATA").write_text(METADATA.format(version=version()) + (ROOT / "docs/how-to/python.md").read_text(encoding="utf-8"), encoding="utf-8")
-    (info / "WHEEL").write_text(f"Wheel-Version: 1.0\nGenerator: foretime\nRoot-Is-Purelib: false\nTag: py3-none-{tag}\n")
+    (info / "METADATA").write_text(
+        METADATA.format(version=version()) + (ROOT / "docs/how-to/python.md").read_text(encoding="utf-8"),
+        encoding="utf-8",
+    )
+    (info / "WHEEL").write_text(
+        f"Wheel-Version: 1.0\nGenerator: foretime\nRoot-Is-Purelib: false\nTag: py3-none-{tag}\n"
+    )
     shutil.copyfile(ROOT / "LICENSE", info / "LICENSE")
     name = f"foretime-{version()}-py3-none-{tag}.whl"
     path = pathlib.Path(folder) / name
@@ -207,13 +233,17 @@ def build_editable(wheel_directory, config_settings=None, metadata_directory=Non
 
 
 def build_sdist(sdist_directory, config_settings=None):
-    raise SystemExit("foretime: no source distribution; the source is the checkout, and tools/package/wheel.sh makes wheels")
+    raise SystemExit(
+        "foretime: no source distribution; the source is the checkout, and tools/package/wheel.sh makes wheels"
+    )
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("out", help="folder for the wheel")
-    parser.add_argument("--self-contained", action="store_true", help="put in the shared libraries that libforetime needs")
+    parser.add_argument(
+        "--self-contained", action="store_true", help="put in the shared libraries that libforetime needs"
+    )
     options = parser.parse_args()
     print(pathlib.Path(options.out) / make(options.out, options.self_contained))
 

@@ -56,8 +56,11 @@ def measure_instead_of_tvm(clock, core, urgent):
         finally:
             clock.resume()
 
-    tvm._ffi.register_func("auto_scheduler.local_builder.build", lambda inputs, *_: [BuildResult("", [], NO_ERROR, "", 0.0) for _ in inputs],
-                           override=True)
+    tvm._ffi.register_func(
+        "auto_scheduler.local_builder.build",
+        lambda inputs, *_: [BuildResult("", [], NO_ERROR, "", 0.0) for _ in inputs],
+        override=True,
+    )
     tvm._ffi.register_func("auto_scheduler.local_runner.run", run, override=True)
 
 
@@ -70,6 +73,7 @@ def cost_of(result):
 def best_of_log(path, checkpoints):
     """{trial: place among the records} of the best program up to each checkpoint, and the log's measured inputs."""
     from tvm import auto_scheduler
+
     inputs, results = auto_scheduler.RecordReader(path).read_lines()
     costs = [cost_of(result) for result in results]
     best = {trial: min(range(min(trial, len(costs))), key=costs.__getitem__) for trial in checkpoints}

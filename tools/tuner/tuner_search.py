@@ -45,12 +45,14 @@ EMPTY_ROUNDS = 5  # in a row, after which a space counts as searched
 
 def make_model(arguments, seed):
     from tvm import auto_scheduler
+
     if arguments.cell[1] == "xgb":
         return auto_scheduler.XGBModel(verbose_eval=0, num_warmup_sample=ROUND - 1, seed=seed)
     if arguments.cell[1] == "random":
         return auto_scheduler.RandomModel()
     sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "python"))
     from foretime.auto_scheduler import ForetimeModel
+
     options = {"threads": arguments.threads}
     if arguments.cell[1] == "foretime+finetune":
         options["finetune_every"] = ROUND
@@ -62,6 +64,7 @@ def make_model(arguments, seed):
 def verify_task(arguments, name, cells):
     """{cell: {trial: seconds}}: the medians, over rounds, of the best programs of these searches of one task."""
     from tvm.auto_scheduler.measure import recover_measure_input
+
     make_task(name, arguments.target)
     programs, places = [], {}
     for cell in cells:
@@ -90,7 +93,11 @@ def verify_all(arguments):
     """Puts the verified times of all searches that have a log into the CSV."""
     rows = read_rows(arguments.out)
     cells = sorted({(row["task"], row["model"], row["seed"]) for row in rows})
-    cells = [cell for cell in cells if arguments.logs and os.path.exists(os.path.join(arguments.logs, "{}-{}-{}.json".format(*cell)))]
+    cells = [
+        cell
+        for cell in cells
+        if arguments.logs and os.path.exists(os.path.join(arguments.logs, "{}-{}-{}.json".format(*cell)))
+    ]
     if not cells:
         sys.exit("tuner_search.py: --verify needs the --logs of the searches")
     for name in sorted({cell[0] for cell in cells}):
@@ -108,6 +115,7 @@ def search(arguments):
     """Rows of one search."""
     import numpy
     from tvm import auto_scheduler
+
     task_name, model_name, seed = arguments.cell[0], arguments.cell[1], int(arguments.cell[2])
     random.seed(seed)
     numpy.random.seed(seed)
@@ -117,8 +125,13 @@ def search(arguments):
     measurer = auto_scheduler.measure.ProgramMeasurer(builder, runner, callbacks, verbose=0)
     clock, urgent = Clock(), arguments.workers > 1
     measure_instead_of_tvm(clock, arguments.core, urgent)
-    policy = auto_scheduler.SketchPolicy(task, make_model(arguments, seed), {"evolutionary_search_population": arguments.population},
-                                         seed=seed, verbose=0)
+    policy = auto_scheduler.SketchPolicy(
+        task,
+        make_model(arguments, seed),
+        {"evolutionary_search_population": arguments.population},
+        seed=seed,
+        verbose=0,
+    )
     rows, best, best_place, best_input, best_inputs, empty = [], math.inf, 0, None, {}, 0
     while len(rows) < arguments.trials and empty < EMPTY_ROUNDS:
         clock.mark = None
@@ -138,10 +151,20 @@ def search(arguments):
     best_programs = {place: program for place, program in best_inputs.values() if program is not None}
     again = dict(zip(best_programs, map(cost_of, measured(list(best_programs.values()), arguments.core, urgent))))
     verified = {trial: again[place] for trial, (place, program) in best_inputs.items() if program is not None}
-    return [{"task": task_name, "model": model_name, "seed": seed, "trial": trial, "seconds": f"{seconds:.6g}",
-             "best_seconds": f"{best:.6g}", "verified_seconds": f"{verified[trial]:.6g}" if trial in verified else "",
-             "search_seconds": f"{wall:.2f}", "search_cpu_seconds": f"{cpu:.2f}"}
-            for trial, (seconds, best, wall, cpu) in enumerate(rows, 1)]
+    return [
+        {
+            "task": task_name,
+            "model": model_name,
+            "seed": seed,
+            "trial": trial,
+            "seconds": f"{seconds:.6g}",
+            "best_seconds": f"{best:.6g}",
+            "verified_seconds": f"{verified[trial]:.6g}" if trial in verified else "",
+            "search_seconds": f"{wall:.2f}",
+            "search_cpu_seconds": f"{cpu:.2f}",
+        }
+        for trial, (seconds, best, wall, cpu) in enumerate(rows, 1)
+    ]
 
 
 def run_cell(arguments, script, cell):
@@ -150,9 +173,22 @@ def run_cell(arguments, script, cell):
     with tempfile.TemporaryDirectory(prefix="tuner-search-") as folder:
         result = os.path.join(folder, "rows.json")
         # The same options, but for paths: it runs in another folder.
-        command = [sys.executable, script, *sys.argv[1:], "--target", arguments.target, "--cell", *map(str, cell), "--result", result]
+        command = [
+            sys.executable,
+            script,
+            *sys.argv[1:],
+            "--target",
+            arguments.target,
+            "--cell",
+            *map(str, cell),
+            "--result",
+            result,
+        ]
         if arguments.model:
-            command += ["--model", os.path.abspath(arguments.model) if os.path.exists(arguments.model) else arguments.model]
+            command += [
+                "--model",
+                os.path.abspath(arguments.model) if os.path.exists(arguments.model) else arguments.model,
+            ]
         if arguments.logs:
             os.makedirs(arguments.logs, exist_ok=True)
             log = os.path.join(os.path.abspath(arguments.logs), "{}-{}-{}.json".format(*cell))
@@ -160,8 +196,15 @@ def run_cell(arguments, script, cell):
                 os.remove(log)  # of a search that did not end: TVM appends
             command += ["--log", log]
         try:
-            finished = subprocess.run(command, cwd=folder, env=dict(os.environ, TMPDIR=folder), timeout=arguments.cell_timeout,
-                                      stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
+            finished = subprocess.run(
+                command,
+                cwd=folder,
+                env=dict(os.environ, TMPDIR=folder),
+                timeout=arguments.cell_timeout,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                check=False,
+            )
             output, code = finished.stdout, finished.returncode
         except subprocess.TimeoutExpired as error:
             output, code = error.stdout or b"", "a timeout"
@@ -170,14 +213,23 @@ def run_cell(arguments, script, cell):
             return [], "\n".join([f"ended with {code}", *lines[-15:]])
         with open(result, encoding="utf-8") as file:
             rows = json.load(file)
-    return rows, "\n".join([*(line for line in lines if line.startswith("fine-tuning:")),
-                            f"{1e3 * float(rows[-1]['verified_seconds'] or 'inf'):.3f} ms, {rows[-1]['search_seconds']} s of search, "
-                            f"{time.time() - begin:.0f} s in all"])
+    return rows, "\n".join(
+        [
+            *(line for line in lines if line.startswith("fine-tuning:")),
+            f"{1e3 * float(rows[-1]['verified_seconds'] or 'inf'):.3f} ms, {rows[-1]['search_seconds']} s of search, "
+            f"{time.time() - begin:.0f} s in all",
+        ]
+    )
 
 
 def run_all(arguments, script):
     done = collections.Counter((row["task"], row["model"], int(row["seed"])) for row in read_rows(arguments.out))
-    cells = [(task, model, seed) for seed in range(1, arguments.seeds + 1) for task in arguments.tasks for model in arguments.compare]
+    cells = [
+        (task, model, seed)
+        for seed in range(1, arguments.seeds + 1)
+        for task in arguments.tasks
+        for model in arguments.compare
+    ]
     if any(model.startswith("foretime") for model in arguments.compare) and not arguments.model:
         sys.exit("tuner_search.py: foretime needs --model")
     missing = [cell for cell in cells if done[cell] < arguments.trials]
@@ -198,20 +250,43 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("out", help="CSV of trials; searches that it has are not run again")
     parser.add_argument("--table", action="store_true", help="print what the CSV has")
-    parser.add_argument("--verify", action="store_true", help="measure the best programs of all searches again, side by side")
+    parser.add_argument(
+        "--verify", action="store_true", help="measure the best programs of all searches again, side by side"
+    )
     parser.add_argument("--rounds", type=int, default=3, help="of --verify (3)")
-    parser.add_argument("--model", metavar="BUNDLE", help="bundle for auto_scheduler records, or the name of one that comes with Foretime")
-    parser.add_argument("--tasks", nargs="+", choices=[*DRAWN, *TASKS], default=[*DRAWN, *TASKS], metavar="TASK", help="of "
-                        "these: " + ", ".join([*DRAWN, *TASKS]))
-    parser.add_argument("--compare", nargs="+", choices=MODELS, help="searches: by default xgb, random and foretime; --table: by default "
-                        "all that the CSV has, on tasks (of --tasks) and seeds that each of them has searched")
+    parser.add_argument(
+        "--model",
+        metavar="BUNDLE",
+        help="bundle for auto_scheduler records, or the name of one that comes with Foretime",
+    )
+    parser.add_argument(
+        "--tasks",
+        nargs="+",
+        choices=[*DRAWN, *TASKS],
+        default=[*DRAWN, *TASKS],
+        metavar="TASK",
+        help="of " "these: " + ", ".join([*DRAWN, *TASKS]),
+    )
+    parser.add_argument(
+        "--compare",
+        nargs="+",
+        choices=MODELS,
+        help="searches: by default xgb, random and foretime; --table: by default "
+        "all that the CSV has, on tasks (of --tasks) and seeds that each of them has searched",
+    )
     parser.add_argument("--seeds", type=int, default=3, help="number of seeds (3)")
     parser.add_argument("--trials", type=int, default=64, help="measured programs a search (64)")
-    parser.add_argument("--population", type=int, default=512, help="states that evolution holds (512; TVM's default is 2048)")
+    parser.add_argument(
+        "--population", type=int, default=512, help="states that evolution holds (512; TVM's default is 2048)"
+    )
     parser.add_argument("--target", help="TVM target (this machine's vectors)")
-    parser.add_argument("--core", type=int, default=max(os.sched_getaffinity(0)), help="core that programs run on (%(default)s)")
+    parser.add_argument(
+        "--core", type=int, default=max(os.sched_getaffinity(0)), help="core that programs run on (%(default)s)"
+    )
     parser.add_argument("--workers", type=int, default=1, metavar="N", help="searches at a time (1)")
-    parser.add_argument("--threads", type=int, default=0, help="threads of Foretime's model (all cores; with --workers 1)")
+    parser.add_argument(
+        "--threads", type=int, default=0, help="threads of Foretime's model (all cores; with --workers 1)"
+    )
     parser.add_argument("--finetune-command", help="words of the command of foretime+finetune, see foretime.finetuning")
     parser.add_argument("--logs", help="folder for the records of each search")
     parser.add_argument("--cell-timeout", type=float, default=3600, help="seconds that one search may take (3600)")

@@ -33,8 +33,14 @@ class Reader:
         if found is None:
             return
         texts = {name: text for name, text in found.groupdict().items() if text is not None}
-        first = texts.pop("metric", None) or next((text for place, text in enumerate(found.groups(), 1)
-                                                   if text is not None and place not in self._pattern.groupindex.values()), None)
+        first = texts.pop("metric", None) or next(
+            (
+                text
+                for place, text in enumerate(found.groups(), 1)
+                if text is not None and place not in self._pattern.groupindex.values()
+            ),
+            None,
+        )
         step = texts.pop("step", "")
         texts = {**({} if first is None else {self._metric: first}), **texts}
         numbers: dict[str, Number] = {}
@@ -61,7 +67,9 @@ def compiled(pattern: str) -> "re.Pattern[str]":
     except re.error as error:
         sys.exit(_usage(f"{pattern!r}: {error}"))
     if made.groups == 0:
-        sys.exit(_usage(f"{pattern!r}: found no group, expected one around the number, such as 'val_loss ([0-9.e+-]+)'"))
+        sys.exit(
+            _usage(f"{pattern!r}: found no group, expected one around the number, such as 'val_loss ([0-9.e+-]+)'")
+        )
     return made
 
 

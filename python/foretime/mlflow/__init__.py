@@ -42,7 +42,9 @@ def is_tracking_uri_set() -> bool:
     return bool(_state["uri"])
 
 
-def set_experiment(experiment_name: Optional[str] = None, experiment_id: Optional[str] = None, **options: Any) -> entities.Experiment:
+def set_experiment(
+    experiment_name: Optional[str] = None, experiment_id: Optional[str] = None, **options: Any
+) -> entities.Experiment:
     """Names the experiment of the next runs."""
     _state["experiment"] = str(experiment_name or experiment_id or "Default")
     return entities.Experiment(_state["experiment"])
@@ -63,12 +65,22 @@ def get_experiment(experiment_id: str) -> entities.Experiment:
     return entities.Experiment(str(experiment_id))
 
 
-def start_run(run_id: Optional[str] = None, experiment_id: Optional[str] = None, run_name: Optional[str] = None, nested: bool = False,
-              parent_run_id: Optional[str] = None, tags: Optional[Mapping[str, Any]] = None, description: Optional[str] = None, **options: Any) -> Run:
+def start_run(
+    run_id: Optional[str] = None,
+    experiment_id: Optional[str] = None,
+    run_name: Optional[str] = None,
+    nested: bool = False,
+    parent_run_id: Optional[str] = None,
+    tags: Optional[Mapping[str, Any]] = None,
+    description: Optional[str] = None,
+    **options: Any,
+) -> Run:
     """Starts a run and returns it. A nested run reports to the trial of its parent."""
     if _stack and not nested:
-        raise MlflowException(f"Run with UUID {_stack[-1].info.run_id} is already active. To start a new run, first end the current run with "
-                              "mlflow.end_run(). To start a nested run, call start_run with nested=True")
+        raise MlflowException(
+            f"Run with UUID {_stack[-1].info.run_id} is already active. To start a new run, first end the current run with "
+            "mlflow.end_run(). To start a nested run, call start_run with nested=True"
+        )
     run = _new(run_name, _stack[0] if _stack else None, str(experiment_id or _state["experiment"]), tags)
     _stack.append(run)
     _state["last"] = run
@@ -111,12 +123,16 @@ def _run() -> Run:
     return _stack[-1] if _stack else start_run()
 
 
-def log_metric(key: str, value: Any, step: Optional[int] = None, synchronous: Optional[bool] = None, **options: Any) -> None:
+def log_metric(
+    key: str, value: Any, step: Optional[int] = None, synchronous: Optional[bool] = None, **options: Any
+) -> None:
     """Logs a number."""
     _run().log({key: value}, step)
 
 
-def log_metrics(metrics: Mapping[str, Any], step: Optional[int] = None, synchronous: Optional[bool] = None, **options: Any) -> None:
+def log_metrics(
+    metrics: Mapping[str, Any], step: Optional[int] = None, synchronous: Optional[bool] = None, **options: Any
+) -> None:
     """Logs several numbers."""
     _run().log(metrics, step)
 
@@ -127,8 +143,10 @@ def log_params(params: Mapping[str, Any], synchronous: Optional[bool] = None, ru
     for key, value in params.items():
         before = run.data.params.get(str(key))
         if before is not None and before != str(value):
-            raise MlflowException(f"Changing param values is not allowed. Param with key={key!r} was already logged with value={before!r}, "
-                                  f"attempted new value {str(value)!r}")
+            raise MlflowException(
+                f"Changing param values is not allowed. Param with key={key!r} was already logged with value={before!r}, "
+                f"attempted new value {str(value)!r}"
+            )
         run.data.params[str(key)] = str(value)
     run.describe()
 
@@ -200,7 +218,13 @@ def log_figure(figure: Any, artifact_file: str, **options: Any) -> None:
     _drawn(figure, artifact_file)
 
 
-def log_image(image: Any, artifact_file: Optional[str] = None, key: Optional[str] = None, step: Optional[int] = None, **options: Any) -> None:
+def log_image(
+    image: Any,
+    artifact_file: Optional[str] = None,
+    key: Optional[str] = None,
+    step: Optional[int] = None,
+    **options: Any,
+) -> None:
     """Keeps a picture."""
     _drawn(image, artifact_file or f"{key or 'image'}-{step or 0}")
 
@@ -251,17 +275,65 @@ def start_span(*arguments: Any, **options: Any) -> Iterator[Any]:
     yield None
 
 
-FLAVOURS = ("catboost", "keras", "lightgbm", "lightning", "pytorch", "sklearn", "statsmodels", "tensorflow", "transformers", "xgboost")
+FLAVOURS = (
+    "catboost",
+    "keras",
+    "lightgbm",
+    "lightning",
+    "pytorch",
+    "sklearn",
+    "statsmodels",
+    "tensorflow",
+    "transformers",
+    "xgboost",
+)
 
 
 def __getattr__(name: str) -> Any:
     """Flavours, imported on demand: mlflow.sklearn, mlflow.pytorch, …"""
     if name in (*FLAVOURS, "data", "pyfunc"):
         return importlib.import_module(f"{__name__}.{name}")
-    raise AttributeError(f"module 'mlflow' has no attribute {name!r}: Foretime carries some of MLflow's calls (FORETIME_REAL=mlflow takes the package)")
+    raise AttributeError(
+        f"module 'mlflow' has no attribute {name!r}: Foretime carries some of MLflow's calls (FORETIME_REAL=mlflow takes the package)"
+    )
 
 
-__all__ = ["MlflowClient", "MlflowException", "Run", "active_run", "autolog", "create_experiment", "delete_tag", "end_run", "entities", "exceptions",
-           "get_artifact_uri", "get_experiment", "get_experiment_by_name", "get_run", "get_tracking_uri", "last_active_run", "log_artifact",
-           "log_artifacts", "log_dict", "log_figure", "log_image", "log_input", "log_metric", "log_metrics", "log_param", "log_params", "log_table",
-           "log_text", "models", "register_model", "search_runs", "set_experiment", "set_tag", "set_tags", "set_tracking_uri", "start_run", "tracking"]
+__all__ = [
+    "MlflowClient",
+    "MlflowException",
+    "Run",
+    "active_run",
+    "autolog",
+    "create_experiment",
+    "delete_tag",
+    "end_run",
+    "entities",
+    "exceptions",
+    "get_artifact_uri",
+    "get_experiment",
+    "get_experiment_by_name",
+    "get_run",
+    "get_tracking_uri",
+    "last_active_run",
+    "log_artifact",
+    "log_artifacts",
+    "log_dict",
+    "log_figure",
+    "log_image",
+    "log_input",
+    "log_metric",
+    "log_metrics",
+    "log_param",
+    "log_params",
+    "log_table",
+    "log_text",
+    "models",
+    "register_model",
+    "search_runs",
+    "set_experiment",
+    "set_tag",
+    "set_tags",
+    "set_tracking_uri",
+    "start_run",
+    "tracking",
+]

@@ -48,7 +48,9 @@ class Run:
     def __init__(self, logged: LoggedRun, name: str, parent: Optional[Run], experiment: str, number: int) -> None:
         self._logged, self._parent = logged, parent
         base = logged.job or logged.directory.name
-        self.info = RunInfo(f"{base}-{number}" if number else base, name, (logged.files / "artifacts").as_uri(), experiment)
+        self.info = RunInfo(
+            f"{base}-{number}" if number else base, name, (logged.files / "artifacts").as_uri(), experiment
+        )
         self.data = RunData()
         self._steps: dict[str, int] = {}
         self._rows: dict[int, dict[str, Number]] = {}
@@ -62,7 +64,9 @@ class Run:
     def __enter__(self) -> Run:
         return self
 
-    def __exit__(self, kind: Optional[type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]) -> None:
+    def __exit__(
+        self, kind: Optional[type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]
+    ) -> None:
         from .. import mlflow
 
         mlflow.end_run("FINISHED" if kind is None else "FAILED")
@@ -83,11 +87,25 @@ class Run:
 
     def describe(self) -> None:
         """Writes params and tags."""
-        content = {"run_id": self.info.run_id, "run_name": self.info.run_name, "params": self.data.params, "tags": self.data.tags,
-                   "metrics": self.data.metrics, "status": self.info.status}
-        write_json(self._logged.files / f"{safe_name('run' if self._parent is None else self.info.run_id)}.json", content)
+        content = {
+            "run_id": self.info.run_id,
+            "run_name": self.info.run_name,
+            "params": self.data.params,
+            "tags": self.data.tags,
+            "metrics": self.data.metrics,
+            "status": self.info.status,
+        }
+        write_json(
+            self._logged.files / f"{safe_name('run' if self._parent is None else self.info.run_id)}.json", content
+        )
         if self._parent is None:
-            self._logged.write_description(parameters=self.data.params, directory=str(self._logged.directory), resume=None, job=self.info.run_id, trial=0)
+            self._logged.write_description(
+                parameters=self.data.params,
+                directory=str(self._logged.directory),
+                resume=None,
+                job=self.info.run_id,
+                trial=0,
+            )
 
     def _report(self) -> None:
         self.describe()
@@ -98,7 +116,9 @@ class Run:
         self.info.status = status
         root = self if self._parent is None else self._parent
         if self._parent is not None and status == "FINISHED":
-            root.data.metrics.update({name: value for name, value in self.data.metrics.items() if name not in root._steps})
+            root.data.metrics.update(
+                {name: value for name, value in self.data.metrics.items() if name not in root._steps}
+            )
         self.describe()
         if self._parent is not None:
             return
@@ -115,7 +135,9 @@ class Run:
         """Returns a folder of the artifacts, and makes it."""
         folder = self._logged.files / "artifacts" / (path or "")
         folder.mkdir(parents=True, exist_ok=True)
-        self._logged.say(f"artifacts and models are kept as files in {self._logged.files / 'artifacts'}", once="artifacts")
+        self._logged.say(
+            f"artifacts and models are kept as files in {self._logged.files / 'artifacts'}", once="artifacts"
+        )
         return folder
 
     def keep_file(self, local: Any, path: Optional[str]) -> None:
@@ -151,7 +173,9 @@ class Run:
 
 def new_run(name: Optional[str], parent: Optional[Run], experiment: str, number: int) -> Run:
     """Starts a run, and prints by hand where it is kept."""
-    logged = current(name or experiment if experiment != "Default" else name or "") if parent is None else parent._logged
+    logged = (
+        current(name or experiment if experiment != "Default" else name or "") if parent is None else parent._logged
+    )
     run = Run(logged, name or logged.directory.name, parent, experiment, number)
     if parent is None and not logged.in_trial:
         print(f"foretime: mlflow run {run.info.run_name}: {logged.directory}", file=sys.stderr, flush=True)

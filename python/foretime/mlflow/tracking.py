@@ -27,7 +27,9 @@ class MlflowClient:
         """Returns an experiment of this name."""
         return entities.Experiment(str(experiment_id))
 
-    def create_run(self, experiment_id: Any = None, start_time: Any = None, tags: Any = None, run_name: Optional[str] = None) -> Run:
+    def create_run(
+        self, experiment_id: Any = None, start_time: Any = None, tags: Any = None, run_name: Optional[str] = None
+    ) -> Run:
         """Starts a run, which is not the active one."""
         from .. import mlflow
 
@@ -39,7 +41,9 @@ class MlflowClient:
 
         return mlflow.get_run(run_id)
 
-    def log_metric(self, run_id: str, key: str, value: Any, timestamp: Any = None, step: Optional[int] = None, **options: Any) -> None:
+    def log_metric(
+        self, run_id: str, key: str, value: Any, timestamp: Any = None, step: Optional[int] = None, **options: Any
+    ) -> None:
         """Logs a number."""
         self.get_run(run_id).log({key: value}, step)
 
@@ -54,7 +58,14 @@ class MlflowClient:
         """Keeps a tag."""
         self.get_run(run_id).data.tags[key] = str(value)
 
-    def log_batch(self, run_id: str, metrics: Sequence[Any] = (), params: Sequence[Any] = (), tags: Sequence[Any] = (), **options: Any) -> None:
+    def log_batch(
+        self,
+        run_id: str,
+        metrics: Sequence[Any] = (),
+        params: Sequence[Any] = (),
+        tags: Sequence[Any] = (),
+        **options: Any,
+    ) -> None:
         """Logs numbers, parameters and tags."""
         run = self.get_run(run_id)
         by_step: dict[int, dict[str, Any]] = {}

@@ -4,8 +4,15 @@ from __future__ import annotations
 import logging
 from typing import Any
 
-CRITICAL, FATAL, ERROR, WARNING, WARN, INFO, DEBUG = (logging.CRITICAL, logging.FATAL, logging.ERROR, logging.WARNING, logging.WARN, logging.INFO,
-                                                      logging.DEBUG)
+CRITICAL, FATAL, ERROR, WARNING, WARN, INFO, DEBUG = (
+    logging.CRITICAL,
+    logging.FATAL,
+    logging.ERROR,
+    logging.WARNING,
+    logging.WARN,
+    logging.INFO,
+    logging.DEBUG,
+)
 
 
 def get_logger(name: str) -> logging.Logger:

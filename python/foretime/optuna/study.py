@@ -40,8 +40,13 @@ def _direction(word: Union[str, StudyDirection, None]) -> StudyDirection:
 class Study:
     """A study with Optuna's attributes and methods."""
 
-    def __init__(self, study_name: Optional[str] = None, directions: Sequence[StudyDirection] = (StudyDirection.MINIMIZE,), sampler: Any = None,
-                 pruner: Any = None) -> None:
+    def __init__(
+        self,
+        study_name: Optional[str] = None,
+        directions: Sequence[StudyDirection] = (StudyDirection.MINIMIZE,),
+        sampler: Any = None,
+        pruner: Any = None,
+    ) -> None:
         self.study_name = study_name or "study"
         self.directions = list(directions)
         self.sampler, self.pruner = sampler, pruner
@@ -104,8 +109,17 @@ class Study:
         """Returns the trials as a DataFrame."""
         import pandas
 
-        return pandas.DataFrame([{"number": trial.number, "value": trial.value, **{f"params_{name}": value for name, value in trial.params.items()},
-                                  "state": trial.state.name} for trial in self._trials])
+        return pandas.DataFrame(
+            [
+                {
+                    "number": trial.number,
+                    "value": trial.value,
+                    **{f"params_{name}": value for name, value in trial.params.items()},
+                    "state": trial.state.name,
+                }
+                for trial in self._trials
+            ]
+        )
 
     def set_user_attr(self, key: str, value: Any) -> None:
         """Keeps a value with the study."""
@@ -139,16 +153,27 @@ class Study:
         if self._logged is None or self._logged._closed:
             self._logged = current(self.study_name)
             if not in_trial():
-                print(f"foretime: optuna study {self.study_name}: random search in this process: {self._logged.directory}", file=sys.stderr, flush=True)
-                self._logged.write_description(parameters={}, directory=str(self._logged.directory), resume=None, job=self.study_name, trial=0)
+                print(
+                    f"foretime: optuna study {self.study_name}: random search in this process: {self._logged.directory}",
+                    file=sys.stderr,
+                    flush=True,
+                )
+                self._logged.write_description(
+                    parameters={}, directory=str(self._logged.directory), resume=None, job=self.study_name, trial=0
+                )
             elif self._logged.goal and (self._logged.goal == "maximize") != (self.direction == StudyDirection.MAXIMIZE):
-                self._logged.say(f"optuna: the study's direction is {self.direction.name.lower()}, the sweep's goal {self._logged.goal}", once="direction")
+                self._logged.say(
+                    f"optuna: the study's direction is {self.direction.name.lower()}, the sweep's goal {self._logged.goal}",
+                    once="direction",
+                )
         return self._logged
 
     def _name(self, place: int = 0) -> str:
         if place:
             return self.metric_names[place] if self.metric_names else f"value_{place}"
-        return (self._logged.metric if self._logged is not None else "") or (self.metric_names[0] if self.metric_names else "value")
+        return (self._logged.metric if self._logged is not None else "") or (
+            self.metric_names[0] if self.metric_names else "value"
+        )
 
     def ask(self, fixed_distributions: Any = None) -> Trial:
         """Returns the next trial. In a sweep there is one: the second call reports what is known and ends the program."""
@@ -161,10 +186,23 @@ class Study:
         if not in_trial():
             return Trial(frozen, self._queued.pop(0) if self._queued else {}, self._chance, self)
         chosen = {**logged.parameters, **flat_items(logged.parameters)}
-        return Trial(frozen, chosen, random.Random(logged.job), self, lambda step, value: logged.log(step, {self._name(): value}, stops=False),
-                     lambda: logged.asked_to_stop, lambda text, once: logged.say(text, once))
+        return Trial(
+            frozen,
+            chosen,
+            random.Random(logged.job),
+            self,
+            lambda step, value: logged.log(step, {self._name(): value}, stops=False),
+            lambda: logged.asked_to_stop,
+            lambda text, once: logged.say(text, once),
+        )
 
-    def tell(self, trial: Union[Trial, int], values: Any = None, state: Optional[TrialState] = None, skip_if_finished: bool = False) -> FrozenTrial:
+    def tell(
+        self,
+        trial: Union[Trial, int],
+        values: Any = None,
+        state: Optional[TrialState] = None,
+        skip_if_finished: bool = False,
+    ) -> FrozenTrial:
         """Ends a trial with its value, or its values."""
         frozen = trial._frozen if isinstance(trial, Trial) else self._trials[trial]
         listed = [] if values is None else list(values) if isinstance(values, (list, tuple)) else [values]
@@ -180,18 +218,42 @@ class Study:
     def _keep(self, frozen: FrozenTrial) -> None:
         logged = self._run()
         values = {self._name(place): value for place, value in enumerate(frozen.values or [])}
-        attributes = {name: number for name, number in ((name, number_of(value)) for name, value in frozen.user_attrs.items()) if number is not None}
+        attributes = {
+            name: number
+            for name, number in ((name, number_of(value)) for name, value in frozen.user_attrs.items())
+            if number is not None
+        }
         if in_trial():
             if frozen.state != TrialState.FAIL:
                 logged.result({**attributes, **values})
             return
         logged.log(frozen.number, {**attributes, **values})
-        write_json(logged.files / "trials.json", [{"number": trial.number, "state": trial.state.name, "values": trial.values, "params": trial.params,
-                                                   "intermediate_values": trial.intermediate_values, "user_attrs": trial.user_attrs}
-                                                  for trial in self._trials])
+        write_json(
+            logged.files / "trials.json",
+            [
+                {
+                    "number": trial.number,
+                    "state": trial.state.name,
+                    "values": trial.values,
+                    "params": trial.params,
+                    "intermediate_values": trial.intermediate_values,
+                    "user_attrs": trial.user_attrs,
+                }
+                for trial in self._trials
+            ],
+        )
 
-    def optimize(self, func: Callable[[Trial], Any], n_trials: Optional[int] = None, timeout: Optional[float] = None, n_jobs: int = 1,
-                 catch: Any = (), callbacks: Any = None, gc_after_trial: bool = False, show_progress_bar: bool = False) -> None:
+    def optimize(
+        self,
+        func: Callable[[Trial], Any],
+        n_trials: Optional[int] = None,
+        timeout: Optional[float] = None,
+        n_jobs: int = 1,
+        catch: Any = (),
+        callbacks: Any = None,
+        gc_after_trial: bool = False,
+        show_progress_bar: bool = False,
+    ) -> None:
         """Calls the objective. In a sweep once; by hand n_trials times, or until `timeout` seconds have passed."""
         if in_trial():
             if not self._trials:
@@ -199,12 +261,18 @@ class Study:
             return
         caught = catch if isinstance(catch, tuple) else tuple(catch) if isinstance(catch, (list, set)) else (catch,)
         begin, self._stopped, done = time.monotonic(), False, 0
-        while not self._stopped and (n_trials is None or done < n_trials) and (timeout is None or time.monotonic() - begin < timeout):
+        while (
+            not self._stopped
+            and (n_trials is None or done < n_trials)
+            and (timeout is None or time.monotonic() - begin < timeout)
+        ):
             self._one(func, caught, callbacks or ())
             done += 1
         self._end(n_trials or done)
 
-    def _one(self, objective: Callable[[Trial], Any], caught: tuple[type[BaseException], ...], callbacks: Sequence[Any]) -> None:
+    def _one(
+        self, objective: Callable[[Trial], Any], caught: tuple[type[BaseException], ...], callbacks: Sequence[Any]
+    ) -> None:
         trial = self.ask()
         try:
             values = objective(trial)
@@ -220,8 +288,11 @@ class Study:
             return
         else:
             frozen = self.tell(trial, values)
-        print(f"foretime: optuna trial {frozen.number}: {frozen.state.name.lower()}, value {frozen.value}, parameters {frozen.params}", file=sys.stderr,
-              flush=True)
+        print(
+            f"foretime: optuna trial {frozen.number}: {frozen.state.name.lower()}, value {frozen.value}, parameters {frozen.params}",
+            file=sys.stderr,
+            flush=True,
+        )
         for callback in callbacks:
             callback(self, frozen)
 
@@ -231,27 +302,50 @@ class Study:
         parameters: dict[str, Any] = {}
         for trial in self._trials:
             for name, entry in trial.distributions.items():
-                if all(value is None or isinstance(value, (str, int, float, bool)) for value in entry.get("values", [])):
+                if all(
+                    value is None or isinstance(value, (str, int, float, bool)) for value in entry.get("values", [])
+                ):
                     parameters[name] = entry
         if not parameters:
             return
         goal = "maximize" if self.direction == StudyDirection.MAXIMIZE else "minimize"
-        lines = [f"program: {json.dumps(pathlib.Path(sys.argv[0]).name)}", 'command: ["${env}", "${interpreter}", "${program}"]', "method: bayes",
-                 f"run_cap: {trials}", f"metric: {{name: {json.dumps(self._name())}, goal: {goal}}}", "parameters:"]
-        lines += [f"  {json.dumps(name)}: {json.dumps(plain_json(entry))}" for name, entry in sorted(parameters.items())]
+        lines = [
+            f"program: {json.dumps(pathlib.Path(sys.argv[0]).name)}",
+            'command: ["${env}", "${interpreter}", "${program}"]',
+            "method: bayes",
+            f"run_cap: {trials}",
+            f"metric: {{name: {json.dumps(self._name())}, goal: {goal}}}",
+            "parameters:",
+        ]
+        lines += [
+            f"  {json.dumps(name)}: {json.dumps(plain_json(entry))}" for name, entry in sorted(parameters.items())
+        ]
         file = logged.directory / "sweep.yaml"
         file.write_text("\n".join(lines) + "\n", encoding="utf-8")
-        logged.say(f"optuna: {file} sweeps these parameters: foretime submit {file}, then foretime agent --programs .", once=str(file))
+        logged.say(
+            f"optuna: {file} sweeps these parameters: foretime submit {file}, then foretime agent --programs .",
+            once=str(file),
+        )
 
 
-def create_study(*, storage: Any = None, sampler: Any = None, pruner: Any = None, study_name: Optional[str] = None, direction: Any = None,
-                 load_if_exists: bool = False, directions: Any = None) -> Study:
+def create_study(
+    *,
+    storage: Any = None,
+    sampler: Any = None,
+    pruner: Any = None,
+    study_name: Optional[str] = None,
+    direction: Any = None,
+    load_if_exists: bool = False,
+    directions: Any = None,
+) -> Study:
     """Returns a new study. Storage, sampler and pruner have no effect, but the sampler's seed."""
     words = list(directions) if directions is not None else [direction]
     return Study(study_name, [_direction(word) for word in words], sampler, pruner)
 
 
-def load_study(*, study_name: Optional[str] = None, storage: Any = None, sampler: Any = None, pruner: Any = None) -> Study:
+def load_study(
+    *, study_name: Optional[str] = None, storage: Any = None, sampler: Any = None, pruner: Any = None
+) -> Study:
     """Returns a new study of that name: nothing is loaded."""
     return Study(study_name, sampler=sampler, pruner=pruner)
 

@@ -63,9 +63,16 @@ class FrozenTrial:
 class Trial:
     """What an objective gets. `chosen`: parameters with a value; others are drawn from `chance`."""
 
-    def __init__(self, frozen: FrozenTrial, chosen: Mapping[str, Any], chance: random.Random, study: Any = None,
-                 report: Optional[Callable[[int, float], None]] = None, stops: Optional[Callable[[], bool]] = None,
-                 say: Optional[Callable[[str, str], None]] = None) -> None:
+    def __init__(
+        self,
+        frozen: FrozenTrial,
+        chosen: Mapping[str, Any],
+        chance: random.Random,
+        study: Any = None,
+        report: Optional[Callable[[int, float], None]] = None,
+        stops: Optional[Callable[[], bool]] = None,
+        say: Optional[Callable[[str, str], None]] = None,
+    ) -> None:
         self._frozen, self._chosen, self._chance, self.study = frozen, chosen, chance, study
         self._report, self._stops, self._say = report, stops, say
 
@@ -103,7 +110,14 @@ class Trial:
         if self._say is not None:
             self._say(text, once)
 
-    def _take(self, name: str, entry: dict[str, Any], draw: Callable[[], Any], kind: Callable[[Any], Any], fits: Callable[[Any], bool]) -> Any:
+    def _take(
+        self,
+        name: str,
+        entry: dict[str, Any],
+        draw: Callable[[], Any],
+        kind: Callable[[Any], Any],
+        fits: Callable[[Any], bool],
+    ) -> Any:
         frozen = self._frozen
         frozen.distributions[name] = entry
         if name in frozen.params:
@@ -111,7 +125,9 @@ class Trial:
         if name in self._chosen:
             value = kind(self._chosen[name])
             if not fits(value):
-                self._notice(f"{name}: the sweep chose {value!r}, outside of what the program suggests: {entry}", f"fits {name}")
+                self._notice(
+                    f"{name}: the sweep chose {value!r}, outside of what the program suggests: {entry}", f"fits {name}"
+                )
         else:
             value = draw()
             if self._chosen:
@@ -119,7 +135,9 @@ class Trial:
         frozen.params[name] = value
         return value
 
-    def suggest_float(self, name: str, low: float, high: float, *, step: Optional[float] = None, log: bool = False) -> float:
+    def suggest_float(
+        self, name: str, low: float, high: float, *, step: Optional[float] = None, log: bool = False
+    ) -> float:
         """Returns a number from low to high."""
 
         def draw() -> float:
@@ -163,7 +181,9 @@ class Trial:
             entry.update(distribution="q_log_uniform_values", q=1)
         elif step != 1:
             entry = {"values": list(range(low, high + 1, step))}
-        value: int = self._take(name, entry, draw, lambda found: int(round(float(found))), lambda found: bool(low <= found <= high))
+        value: int = self._take(
+            name, entry, draw, lambda found: int(round(float(found))), lambda found: bool(low <= found <= high)
+        )
         return value
 
     def suggest_categorical(self, name: str, choices: Sequence[Any]) -> Any:
@@ -172,7 +192,13 @@ class Trial:
         def kind(found: Any) -> Any:
             return next((choice for choice in choices if choice == found or str(choice) == str(found)), found)
 
-        return self._take(name, {"values": list(choices)}, lambda: self._chance.choice(list(choices)), kind, lambda found: found in choices)
+        return self._take(
+            name,
+            {"values": list(choices)},
+            lambda: self._chance.choice(list(choices)),
+            kind,
+            lambda found: found in choices,
+        )
 
     def report(self, value: float, step: int) -> None:
         """Reports the objective at a step."""
@@ -203,9 +229,16 @@ class FixedTrial(Trial):
         super().__init__(FrozenTrial(number), dict(params), random.Random(0))
 
 
-def create_trial(*, state: TrialState = TrialState.COMPLETE, value: Optional[float] = None, values: Optional[Sequence[float]] = None,
-                 params: Optional[Mapping[str, Any]] = None, intermediate_values: Optional[Mapping[int, float]] = None,
-                 user_attrs: Optional[Mapping[str, Any]] = None, **options: Any) -> FrozenTrial:
+def create_trial(
+    *,
+    state: TrialState = TrialState.COMPLETE,
+    value: Optional[float] = None,
+    values: Optional[Sequence[float]] = None,
+    params: Optional[Mapping[str, Any]] = None,
+    intermediate_values: Optional[Mapping[int, float]] = None,
+    user_attrs: Optional[Mapping[str, Any]] = None,
+    **options: Any,
+) -> FrozenTrial:
     """Returns a trial that has ended."""
     trial = FrozenTrial(0)
     trial.state, trial.values = state, list(values) if values is not None else None if value is None else [value]

@@ -54,10 +54,26 @@ def _announce_sweep() -> None:
 _announce_sweep()
 
 
-def init(job_type: Optional[str] = None, dir: Any = None, config: Any = None, project: Optional[str] = None, entity: Optional[str] = None,
-         reinit: Any = None, tags: Any = None, group: Optional[str] = None, name: Optional[str] = None, notes: Optional[str] = None,
-         config_exclude_keys: Any = None, config_include_keys: Any = None, mode: Optional[str] = None, allow_val_change: Optional[bool] = None,
-         resume: Any = None, id: Optional[str] = None, settings: Any = None, **more: Any) -> Run:
+def init(
+    job_type: Optional[str] = None,
+    dir: Any = None,
+    config: Any = None,
+    project: Optional[str] = None,
+    entity: Optional[str] = None,
+    reinit: Any = None,
+    tags: Any = None,
+    group: Optional[str] = None,
+    name: Optional[str] = None,
+    notes: Optional[str] = None,
+    config_exclude_keys: Any = None,
+    config_include_keys: Any = None,
+    mode: Optional[str] = None,
+    allow_val_change: Optional[bool] = None,
+    resume: Any = None,
+    id: Optional[str] = None,
+    settings: Any = None,
+    **more: Any,
+) -> Run:
     """Starts a run and returns it; while one is active, that one. `config`: defaults, over which the sweep's parameters win.
     mode="disabled" keeps nothing outside of a trial; other modes, and `project` to `group`, are only noted."""
     global run, summary
@@ -65,12 +81,25 @@ def init(job_type: Optional[str] = None, dir: Any = None, config: Any = None, pr
         return run
     if run is not None and run._logged._process == os.getpid() and reinit != "create_new":
         run.finish(quiet=True)
-    kept = settings if isinstance(settings, Settings) else Settings(**(settings if isinstance(settings, Mapping) else {}))
+    kept = (
+        settings if isinstance(settings, Settings) else Settings(**(settings if isinstance(settings, Mapping) else {}))
+    )
     mode = mode or kept.mode or os.environ.get("WANDB_MODE")
     disabled = mode == "disabled" or os.environ.get("WANDB_DISABLED", "").lower() in ("true", "1", "yes")
-    options = {"job_type": job_type, "config": config if config is not None else _default_config(), "project": project, "entity": entity, "tags": tags,
-               "group": group, "name": name, "notes": notes, "config_exclude_keys": config_exclude_keys, "config_include_keys": config_include_keys,
-               "allow_val_change": allow_val_change, "id": id}
+    options = {
+        "job_type": job_type,
+        "config": config if config is not None else _default_config(),
+        "project": project,
+        "entity": entity,
+        "tags": tags,
+        "group": group,
+        "name": name,
+        "notes": notes,
+        "config_exclude_keys": config_exclude_keys,
+        "config_include_keys": config_include_keys,
+        "allow_val_change": allow_val_change,
+        "id": id,
+    }
     if disabled and not logged_run.in_trial():
         run = scratch_run(kept, options)
     else:
@@ -98,7 +127,9 @@ def _active(call: str) -> Run:
     return run
 
 
-def log(data: Mapping[str, Any], step: Optional[int] = None, commit: Optional[bool] = None, sync: Optional[bool] = None) -> None:
+def log(
+    data: Mapping[str, Any], step: Optional[int] = None, commit: Optional[bool] = None, sync: Optional[bool] = None
+) -> None:
     """Logs a row to the active run."""
     _active("log").log(data, step=step, commit=commit)
 
@@ -112,8 +143,15 @@ def finish(exit_code: Optional[int] = None, quiet: Optional[bool] = None) -> Non
 join = finish
 
 
-def define_metric(name: str, step_metric: Any = None, step_sync: Optional[bool] = None, hidden: Optional[bool] = None, summary: Any = None,
-                  goal: Optional[str] = None, overwrite: Optional[bool] = None) -> Any:
+def define_metric(
+    name: str,
+    step_metric: Any = None,
+    step_sync: Optional[bool] = None,
+    hidden: Optional[bool] = None,
+    summary: Any = None,
+    goal: Optional[str] = None,
+    overwrite: Optional[bool] = None,
+) -> Any:
     """Says what the summary has of a metric: summary="min", "max", "mean", "best", "last", "first" or "none"."""
     return _active("define_metric").define_metric(name, step_metric, step_sync, hidden, summary, goal, overwrite)
 
@@ -128,12 +166,16 @@ def restore(name: str, run_path: Optional[str] = None, replace: bool = False, ro
     return _active("restore").restore(name, run_path, replace, root)
 
 
-def log_artifact(artifact_or_path: Any, name: Optional[str] = None, type: Optional[str] = None, aliases: Any = None, tags: Any = None) -> Artifact:
+def log_artifact(
+    artifact_or_path: Any, name: Optional[str] = None, type: Optional[str] = None, aliases: Any = None, tags: Any = None
+) -> Artifact:
     """Copies an artifact's files to the run's folder."""
     return _active("log_artifact").log_artifact(artifact_or_path, name, type, aliases, tags)
 
 
-def use_artifact(artifact_or_name: Any, type: Optional[str] = None, aliases: Any = None, use_as: Optional[str] = None) -> Artifact:
+def use_artifact(
+    artifact_or_name: Any, type: Optional[str] = None, aliases: Any = None, use_as: Optional[str] = None
+) -> Artifact:
     """Returns an artifact that this run has logged."""
     return _active("use_artifact").use_artifact(artifact_or_name, type, aliases, use_as)
 
@@ -217,7 +259,9 @@ class Api:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
             raise AttributeError(name)
-        raise CommError(f"wandb.Api().{name}: Foretime asks no server of W&B; foretime.Queue and foretime.Run read what its runs keep")
+        raise CommError(
+            f"wandb.Api().{name}: Foretime asks no server of W&B; foretime.Queue and foretime.Run read what its runs keep"
+        )
 
 
 InternalApi = Api
@@ -227,11 +271,66 @@ def __getattr__(name: str) -> Any:
     """Submodules that W&B imports on demand."""
     if name in ("data_types", "integration", "keras", "lightgbm", "sklearn", "xgboost"):
         return importlib.import_module(f"{__name__}.{name}")
-    raise AttributeError(f"module 'wandb' has no attribute {name!r}: Foretime carries some of W&B's calls (FORETIME_REAL=wandb takes the package)")
+    raise AttributeError(
+        f"module 'wandb' has no attribute {name!r}: Foretime carries some of W&B's calls (FORETIME_REAL=wandb takes the package)"
+    )
 
 
-__all__ = ["AlertLevel", "Api", "Artifact", "Audio", "Bokeh", "CommError", "Config", "Error", "Graph", "Histogram", "Html", "Image", "Molecule",
-           "Object3D", "Plotly", "Run", "Settings", "Summary", "Table", "UsageError", "Video", "agent", "alert", "config", "controller",
-           "define_metric", "errors", "finish", "init", "join", "log", "log_artifact", "log_code", "log_model", "login", "mark_preempting", "plot",
-           "plots", "require", "restore", "run", "save", "sdk", "setup", "summary", "sweep", "teardown", "termerror", "termlog", "termwarn", "unwatch",
-           "use_artifact", "use_model", "util", "wandb_run", "watch"]
+__all__ = [
+    "AlertLevel",
+    "Api",
+    "Artifact",
+    "Audio",
+    "Bokeh",
+    "CommError",
+    "Config",
+    "Error",
+    "Graph",
+    "Histogram",
+    "Html",
+    "Image",
+    "Molecule",
+    "Object3D",
+    "Plotly",
+    "Run",
+    "Settings",
+    "Summary",
+    "Table",
+    "UsageError",
+    "Video",
+    "agent",
+    "alert",
+    "config",
+    "controller",
+    "define_metric",
+    "errors",
+    "finish",
+    "init",
+    "join",
+    "log",
+    "log_artifact",
+    "log_code",
+    "log_model",
+    "login",
+    "mark_preempting",
+    "plot",
+    "plots",
+    "require",
+    "restore",
+    "run",
+    "save",
+    "sdk",
+    "setup",
+    "summary",
+    "sweep",
+    "teardown",
+    "termerror",
+    "termlog",
+    "termwarn",
+    "unwatch",
+    "use_artifact",
+    "use_model",
+    "util",
+    "wandb_run",
+    "watch",
+]

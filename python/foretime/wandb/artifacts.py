@@ -22,8 +22,14 @@ def base_name(name: str) -> str:
 class Artifact:
     """A set of files with a name and a type. Before it is logged the files are where they were; afterwards `folder` has copies."""
 
-    def __init__(self, name: str, type: str = "unspecified", description: Optional[str] = None, metadata: Optional[dict[str, Any]] = None,
-                 **options: Any) -> None:
+    def __init__(
+        self,
+        name: str,
+        type: str = "unspecified",
+        description: Optional[str] = None,
+        metadata: Optional[dict[str, Any]] = None,
+        **options: Any,
+    ) -> None:
         self.name, self.type, self.description = name, type, description
         self.metadata: dict[str, Any] = dict(metadata or {})
         self.version, self.aliases = "v0", ["latest"]
@@ -36,7 +42,9 @@ class Artifact:
         """The name."""
         return self.name
 
-    def add_file(self, local_path: str, name: Optional[str] = None, is_tmp: Optional[bool] = False, **options: Any) -> None:
+    def add_file(
+        self, local_path: str, name: Optional[str] = None, is_tmp: Optional[bool] = False, **options: Any
+    ) -> None:
         """Adds a file."""
         path = pathlib.Path(local_path)
         if not path.is_file():

@@ -23,8 +23,13 @@ def _of_file(path: str) -> dict[str, Any]:
             content = parse_settings(text, path)
     if not isinstance(content, Mapping):
         raise UsageError(f"config: {path}: expected a map of parameters")
-    return {key: value["value"] if isinstance(value, Mapping) and "value" in value and set(value) <= {"value", "desc"} else value
-            for key, value in content.items() if key != "wandb_version"}
+    return {
+        key: value["value"]
+        if isinstance(value, Mapping) and "value" in value and set(value) <= {"value", "desc"}
+        else value
+        for key, value in content.items()
+        if key != "wandb_version"
+    }
 
 
 def items_of(values: Any) -> dict[str, Any]:
@@ -42,14 +47,18 @@ def items_of(values: Any) -> dict[str, Any]:
         return values.as_dict()
     if hasattr(values, "__dict__"):
         return {key: value for key, value in vars(values).items() if not key.startswith("_")}
-    raise UsageError(f"config: found {type(values).__name__}, expected a map, an argparse.Namespace or the path of a file")
+    raise UsageError(
+        f"config: found {type(values).__name__}, expected a map, an argparse.Namespace or the path of a file"
+    )
 
 
 class Config:
     """Parameters by attribute and by key. Those of the sweep cannot be changed; a change of another one needs allow_val_change."""
 
     def __init__(self, changed: Optional[Callable[[], None]] = None) -> None:
-        self.__dict__.update(_values={}, _locked=set(), _changed=changed or (lambda: None), _say=lambda text, once: None, _free=False)
+        self.__dict__.update(
+            _values={}, _locked=set(), _changed=changed or (lambda: None), _say=lambda text, once: None, _free=False
+        )
 
     def __repr__(self) -> str:
         return str(self._values)
@@ -104,11 +113,16 @@ class Config:
         for name, value in values.items():
             if name in self._locked:
                 if self._differs(self._values[name], value):
-                    self._say(f"config: {name}: the sweep chose {self._values[name]!r}, which {value!r} does not replace", f"locked {name}")
+                    self._say(
+                        f"config: {name}: the sweep chose {self._values[name]!r}, which {value!r} does not replace",
+                        f"locked {name}",
+                    )
                 continue
             if name in self._values and not may_change and self._differs(self._values[name], value):
-                raise ConfigError(f"Attempted to change value of key {name!r} from {self._values[name]!r} to {value!r}\n"
-                                  "If you really want to do this, pass allow_val_change=True to config.update()")
+                raise ConfigError(
+                    f"Attempted to change value of key {name!r} from {self._values[name]!r} to {value!r}\n"
+                    "If you really want to do this, pass allow_val_change=True to config.update()"
+                )
             self._values[name] = value
         self._changed()
 

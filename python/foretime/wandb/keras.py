@@ -37,12 +37,22 @@ def _run() -> Any:
 class WandbCallback(_Callback):  # type: ignore[misc]
     """Logs each epoch's losses and metrics, and keeps the best model as model-best.h5. Predictions, gradients and graphs are not logged."""
 
-    def __init__(self, monitor: str = "val_loss", verbose: int = 0, mode: str = "auto", save_weights_only: bool = False, save_model: bool = True,
-                 log_batch_frequency: Optional[int] = None, **options: Any) -> None:
+    def __init__(
+        self,
+        monitor: str = "val_loss",
+        verbose: int = 0,
+        mode: str = "auto",
+        save_weights_only: bool = False,
+        save_model: bool = True,
+        log_batch_frequency: Optional[int] = None,
+        **options: Any,
+    ) -> None:
         super().__init__()
         self.monitor, self.save_model, self.save_weights_only = monitor, save_model, save_weights_only
         self.log_batch_frequency = log_batch_frequency
-        larger = mode == "max" or (mode == "auto" and any(word in monitor for word in ("acc", "auc", "precision", "recall", "f1")))
+        larger = mode == "max" or (
+            mode == "auto" and any(word in monitor for word in ("acc", "auc", "precision", "recall", "f1"))
+        )
         self._sign = -1 if larger else 1
         self.best: Optional[float] = None
         self.best_epoch = -1
@@ -75,7 +85,9 @@ class WandbCallback(_Callback):  # type: ignore[misc]
 class WandbMetricsLogger(_Callback):  # type: ignore[misc]
     """Logs epoch/NAME for each loss and metric, and batch/NAME with log_freq="batch" or a number of batches."""
 
-    def __init__(self, log_freq: Union[str, int] = "epoch", initial_global_step: int = 0, *arguments: Any, **options: Any) -> None:
+    def __init__(
+        self, log_freq: Union[str, int] = "epoch", initial_global_step: int = 0, *arguments: Any, **options: Any
+    ) -> None:
         super().__init__()
         self._every = 1 if log_freq == "batch" else log_freq if isinstance(log_freq, int) else 0
         self._batch = initial_global_step
@@ -88,7 +100,9 @@ class WandbMetricsLogger(_Callback):  # type: ignore[misc]
         """Logs a batch."""
         self._batch += 1
         if self._every and batch % self._every == 0:
-            _run().log({"batch/batch_step": self._batch, **{f"batch/{name}": value for name, value in (logs or {}).items()}})
+            _run().log(
+                {"batch/batch_step": self._batch, **{f"batch/{name}": value for name, value in (logs or {}).items()}}
+            )
 
 
 class WandbModelCheckpoint(_Checkpoint):  # type: ignore[misc]
@@ -98,7 +112,9 @@ class WandbModelCheckpoint(_Checkpoint):  # type: ignore[misc]
 class WandbEvalCallback(_Callback):  # type: ignore[misc]
     """Calls add_ground_truth and add_model_predictions, which programs define; the tables are kept as files."""
 
-    def __init__(self, data_table_columns: Any = None, pred_table_columns: Any = None, *arguments: Any, **options: Any) -> None:
+    def __init__(
+        self, data_table_columns: Any = None, pred_table_columns: Any = None, *arguments: Any, **options: Any
+    ) -> None:
         super().__init__()
         self.data_table = wandb.Table(columns=data_table_columns or [])
         self.pred_table = wandb.Table(columns=pred_table_columns or [])

@@ -160,15 +160,26 @@ class Histogram(Media):
 class Table(Media):
     """Rows with named columns."""
 
-    def __init__(self, columns: Optional[Sequence[Any]] = None, data: Any = None, rows: Any = None, dataframe: Any = None, dtype: Any = None,
-                 optional: Any = True, allow_mixed_types: bool = False, **options: Any) -> None:
+    def __init__(
+        self,
+        columns: Optional[Sequence[Any]] = None,
+        data: Any = None,
+        rows: Any = None,
+        dataframe: Any = None,
+        dtype: Any = None,
+        optional: Any = True,
+        allow_mixed_types: bool = False,
+        **options: Any,
+    ) -> None:
         super().__init__(**options)
         data = rows if data is None else data
         if data is not None and hasattr(data, "columns") and dataframe is None:
             data, dataframe = None, data
         if dataframe is not None:
             columns, data = list(dataframe.columns), dataframe.values.tolist()
-        self.columns: list[Any] = list(columns if columns is not None else [] if data is not None else ["Input", "Output", "Expected"])
+        self.columns: list[Any] = list(
+            columns if columns is not None else [] if data is not None else ["Input", "Output", "Expected"]
+        )
         self.data: list[list[Any]] = [list(row) for row in (data if data is not None else [])]
         if not self.columns and self.data:
             self.columns = list(range(1, len(self.data[0]) + 1))
@@ -212,8 +223,14 @@ class Table(Media):
     def write(self, place: pathlib.Path) -> pathlib.Path:
         rows = []
         for number, row in enumerate(self.data):
-            rows.append([write_value(cell, place.with_name(f"{place.name}-{number}-{column}")).name if isinstance(cell, Media) else cell
-                         for column, cell in enumerate(row)])
+            rows.append(
+                [
+                    write_value(cell, place.with_name(f"{place.name}-{number}-{column}")).name
+                    if isinstance(cell, Media)
+                    else cell
+                    for column, cell in enumerate(row)
+                ]
+            )
         return write_value({"columns": self.columns, "data": rows}, place)
 
 
@@ -221,7 +238,13 @@ class Plot(Media):
     """A chart of wandb.plot: its name and arguments."""
 
     def __init__(self, name: str, arguments: Sequence[Any], options: dict[str, Any]) -> None:
-        super().__init__({"plot": name, "arguments": [_data(item) for item in arguments], "options": {key: _data(item) for key, item in options.items()}})
+        super().__init__(
+            {
+                "plot": name,
+                "arguments": [_data(item) for item in arguments],
+                "options": {key: _data(item) for key, item in options.items()},
+            }
+        )
 
 
 def _data(value: Any) -> Any:

@@ -16,8 +16,16 @@ KINDS = ("min", "max", "mean", "best", "last", "first", "copy", "none")
 class Metric:
     """What define_metric returns."""
 
-    def __init__(self, name: str, step_metric: Optional[str], kinds: Sequence[str], goal: Optional[str], hidden: bool) -> None:
-        self.name, self.step_metric, self.summary, self.goal, self.hidden = name, step_metric, tuple(kinds), goal, hidden
+    def __init__(
+        self, name: str, step_metric: Optional[str], kinds: Sequence[str], goal: Optional[str], hidden: bool
+    ) -> None:
+        self.name, self.step_metric, self.summary, self.goal, self.hidden = (
+            name,
+            step_metric,
+            tuple(kinds),
+            goal,
+            hidden,
+        )
 
 
 class Metrics:
@@ -28,7 +36,9 @@ class Metrics:
         self._defined: dict[str, Metric] = {}
         self._sums: dict[str, tuple[float, int]] = {}
 
-    def define(self, name: str, step_metric: Any, kinds: Optional[Union[str, Sequence[str]]], goal: Optional[str], hidden: bool) -> Metric:
+    def define(
+        self, name: str, step_metric: Any, kinds: Optional[Union[str, Sequence[str]]], goal: Optional[str], hidden: bool
+    ) -> Metric:
         """Adds a definition. A name may end in *."""
         words = [word.strip() for word in kinds.split(",")] if isinstance(kinds, str) else list(kinds or [])
         for word in words:
@@ -43,7 +53,14 @@ class Metrics:
     def _definition(self, name: str) -> Optional[Metric]:
         if name in self._defined:
             return self._defined[name]
-        return next((metric for pattern, metric in self._defined.items() if "*" in pattern and fnmatch.fnmatchcase(name, pattern)), None)
+        return next(
+            (
+                metric
+                for pattern, metric in self._defined.items()
+                if "*" in pattern and fnmatch.fnmatchcase(name, pattern)
+            ),
+            None,
+        )
 
     def step_of(self, row: Mapping[str, Number]) -> Optional[int]:
         """Returns the row's step where one metric is the step of all others, as Lightning's logger has it."""

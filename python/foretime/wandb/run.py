@@ -25,8 +25,12 @@ KEPT = "tables, media, texts and artifacts are no numbers: kept as files in {}, 
 
 
 def _is_media(value: Any) -> bool:
-    return isinstance(value, Media) or hasattr(value, "savefig") or hasattr(value, "write_html") or (
-        hasattr(value, "mode") and callable(getattr(value, "save", None)))
+    return (
+        isinstance(value, Media)
+        or hasattr(value, "savefig")
+        or hasattr(value, "write_html")
+        or (hasattr(value, "mode") and callable(getattr(value, "save", None)))
+    )
 
 
 class Run:
@@ -36,7 +40,11 @@ class Run:
         self._logged = logged
         self.settings = settings
         self.id: str = options.get("id") or logged.job or logged.directory.name
-        self.name: Optional[str] = options.get("name") or os.environ.get("WANDB_NAME") or (f"trial-{logged.number}" if logged.in_trial else logged.directory.name)
+        self.name: Optional[str] = (
+            options.get("name")
+            or os.environ.get("WANDB_NAME")
+            or (f"trial-{logged.number}" if logged.in_trial else logged.directory.name)
+        )
         self.project: str = options.get("project") or os.environ.get("WANDB_PROJECT") or "uncategorized"
         self.entity: str = options.get("entity") or os.environ.get("WANDB_ENTITY") or ""
         self.group: str = options.get("group") or os.environ.get("WANDB_RUN_GROUP") or ""
@@ -64,8 +72,13 @@ class Run:
         free = bool(options.get("allow_val_change"))
         self.config._lock(logged.parameters)
         kept, left_out = options.get("config_include_keys"), options.get("config_exclude_keys") or ()
-        self.config.setdefaults({name: value for name, value in items_of(options.get("config")).items()
-                                 if name not in left_out and (kept is None or name in kept)})
+        self.config.setdefaults(
+            {
+                name: value
+                for name, value in items_of(options.get("config")).items()
+                if name not in left_out and (kept is None or name in kept)
+            }
+        )
         self.config._bind(lambda text, once: logged.say(text, once), free)
 
     def __repr__(self) -> str:
@@ -126,17 +139,39 @@ class Run:
 
     def _describe(self, now: bool = False) -> None:
         """Writes config and summary, at most once a second."""
-        if self.disabled or self._finished or not hasattr(self, "_described_at") or (not now and time.time() - self._described_at < 1):
+        if (
+            self.disabled
+            or self._finished
+            or not hasattr(self, "_described_at")
+            or (not now and time.time() - self._described_at < 1)
+        ):
             return
         self._described_at = time.time()
-        content = {"name": self.name, "id": self.id, "project": self.project, "group": self.group, "job_type": self.job_type,
-                   "tags": list(self.tags or ()), "notes": self.notes, "config": self.config.as_dict(), "summary": self.summary.as_dict()}
+        content = {
+            "name": self.name,
+            "id": self.id,
+            "project": self.project,
+            "group": self.group,
+            "job_type": self.job_type,
+            "tags": list(self.tags or ()),
+            "notes": self.notes,
+            "config": self.config.as_dict(),
+            "summary": self.summary.as_dict(),
+        }
         write_json(self._logged.files / "run.json", content)
-        self._logged.write_description(parameters=self.config.as_dict(), directory=str(self._logged.directory), resume=None, job=self.id, trial=0)
+        self._logged.write_description(
+            parameters=self.config.as_dict(), directory=str(self._logged.directory), resume=None, job=self.id, trial=0
+        )
 
     # Numbers.
 
-    def log(self, data: Mapping[str, Any], step: Optional[int] = None, commit: Optional[bool] = None, sync: Optional[bool] = None) -> None:
+    def log(
+        self,
+        data: Mapping[str, Any],
+        step: Optional[int] = None,
+        commit: Optional[bool] = None,
+        sync: Optional[bool] = None,
+    ) -> None:
         """Adds to the row of this step. The row is reported when it is complete: at once without `step` and `commit`, else with
         commit=True or the first value of a later step."""
         if not isinstance(data, Mapping):
@@ -184,7 +219,9 @@ class Run:
             return
         texts = {}
         for name, value in others.items():
-            values = list(value) if isinstance(value, (list, tuple)) and any(_is_media(item) for item in value) else [value]
+            values = (
+                list(value) if isinstance(value, (list, tuple)) and any(_is_media(item) for item in value) else [value]
+            )
             if not any(_is_media(item) or array_of(item) is not None for item in values):
                 texts[name] = plain_json(value)
                 self.summary._values[name] = texts[name]
@@ -193,7 +230,9 @@ class Run:
             folder.mkdir(exist_ok=True)
             written = []
             for number, item in enumerate(values):
-                place = folder / (f"{safe_name(name)}-{self._offset + self._step}" + (f"-{number}" if len(values) > 1 else ""))
+                place = folder / (
+                    f"{safe_name(name)}-{self._offset + self._step}" + (f"-{number}" if len(values) > 1 else "")
+                )
                 try:
                     written.append(write_value(item, place).name)
                 except Exception:  # pylint: disable=broad-except
@@ -206,8 +245,16 @@ class Run:
                 file.write(json.dumps({"step": self._offset + self._step, **texts}) + "\n")
         self._logged.say(KEPT.format(self._logged.files), once="kept")
 
-    def define_metric(self, name: str, step_metric: Any = None, step_sync: Optional[bool] = None, hidden: Optional[bool] = None,
-                      summary: Optional[Union[str, Sequence[str]]] = None, goal: Optional[str] = None, overwrite: Optional[bool] = None) -> Metric:
+    def define_metric(
+        self,
+        name: str,
+        step_metric: Any = None,
+        step_sync: Optional[bool] = None,
+        hidden: Optional[bool] = None,
+        summary: Optional[Union[str, Sequence[str]]] = None,
+        goal: Optional[str] = None,
+        overwrite: Optional[bool] = None,
+    ) -> Metric:
         """Says what the summary has of a metric. `step_metric` counts for the name * alone."""
         return self._metrics.define(name, step_metric, summary, goal, bool(hidden))
 
@@ -266,7 +313,9 @@ class Run:
     def __enter__(self) -> Run:
         return self
 
-    def __exit__(self, kind: Optional[type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]) -> None:
+    def __exit__(
+        self, kind: Optional[type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]
+    ) -> None:
         wanted = kind is None or (isinstance(error, SystemExit) and error.code in (None, 0, 75))
         if wanted:
             self.finish()
@@ -286,19 +335,27 @@ class Run:
             return True
         pattern = os.fspath(glob_str)
         found = []
-        for path in sorted(pathlib.Path().glob(pattern) if not os.path.isabs(pattern) else pathlib.Path("/").glob(pattern[1:])):
+        for path in sorted(
+            pathlib.Path().glob(pattern) if not os.path.isabs(pattern) else pathlib.Path("/").glob(pattern[1:])
+        ):
             if not path.is_file():
                 continue
             inside = path.resolve().is_relative_to(self._logged.files.resolve())
             base = pathlib.Path(base_path) if base_path else path.parent
-            to = path if inside else self._logged.files / (path.relative_to(base) if path.is_relative_to(base) else path.name)
+            to = (
+                path
+                if inside
+                else self._logged.files / (path.relative_to(base) if path.is_relative_to(base) else path.name)
+            )
             if not inside:
                 to.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(path, to)
             found.append(str(to))
         return found
 
-    def restore(self, name: str, run_path: Optional[str] = None, replace: bool = False, root: Optional[str] = None) -> Any:
+    def restore(
+        self, name: str, run_path: Optional[str] = None, replace: bool = False, root: Optional[str] = None
+    ) -> Any:
         """Opens a file that this run, or an earlier attempt of this trial, has saved. ValueError if there is none."""
         for folder in (self._logged.files, *self._logged.earlier_files()):
             if not (folder / name).is_file():
@@ -315,8 +372,14 @@ class Run:
     def _artifact_folder(self, name: str) -> pathlib.Path:
         return self._logged.files / "artifacts" / safe_name(base_name(name))
 
-    def log_artifact(self, artifact_or_path: Any, name: Optional[str] = None, type: Optional[str] = None, aliases: Any = None,
-                     tags: Any = None) -> Artifact:
+    def log_artifact(
+        self,
+        artifact_or_path: Any,
+        name: Optional[str] = None,
+        type: Optional[str] = None,
+        aliases: Any = None,
+        tags: Any = None,
+    ) -> Artifact:
         """Copies an artifact's files to the run's folder. Aliases have no effect."""
         artifact: Any = artifact_or_path
         if not isinstance(artifact, Artifact):
@@ -325,14 +388,18 @@ class Run:
             (artifact.add_dir if path.is_dir() else artifact.add_file)(str(path))
         if not self.disabled:
             artifact.keep(self._artifact_folder(artifact.name))
-            write_json(self._artifact_folder(artifact.name).with_suffix(".artifact.json"),
-                       {"name": artifact.name, "type": artifact.type, "metadata": artifact.metadata})
+            write_json(
+                self._artifact_folder(artifact.name).with_suffix(".artifact.json"),
+                {"name": artifact.name, "type": artifact.type, "metadata": artifact.metadata},
+            )
             self._logged.say(KEPT.format(self._logged.files), once="kept")
         return artifact  # type: ignore[no-any-return]
 
     upsert_artifact = finish_artifact = log_artifact
 
-    def use_artifact(self, artifact_or_name: Any, type: Optional[str] = None, aliases: Any = None, use_as: Optional[str] = None) -> Artifact:
+    def use_artifact(
+        self, artifact_or_name: Any, type: Optional[str] = None, aliases: Any = None, use_as: Optional[str] = None
+    ) -> Artifact:
         """Returns an artifact that this run, or an earlier attempt of this trial, has logged."""
         if isinstance(artifact_or_name, Artifact):
             return self.log_artifact(artifact_or_name)

@@ -20,7 +20,9 @@ def _nest(values: Mapping[tuple[str, ...], Any]) -> dict[str, Any]:
     return nested
 
 
-def _leaves(parameters: Mapping[str, Any], above: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Mapping[str, Any]]]:
+def _leaves(
+    parameters: Mapping[str, Any], above: tuple[str, ...] = ()
+) -> Iterator[tuple[tuple[str, ...], Mapping[str, Any]]]:
     for name, entry in parameters.items():
         if "parameters" in entry:
             yield from _leaves(entry["parameters"], (*above, name))
@@ -56,7 +58,9 @@ def draw(entry: Mapping[str, Any], chance: random.Random) -> Any:
         return entry["value"]
     if "values" in entry:
         return chance.choices(entry["values"], entry.get("probabilities"))[0]
-    kind = entry.get("distribution") or ("int_uniform" if isinstance(entry.get("min"), int) and isinstance(entry.get("max"), int) else "uniform")
+    kind = entry.get("distribution") or (
+        "int_uniform" if isinstance(entry.get("min"), int) and isinstance(entry.get("max"), int) else "uniform"
+    )
     base = kind[2:] if kind.startswith("q_") else kind
     low, high = entry.get("min", 0), entry.get("max", 1)
     value: float

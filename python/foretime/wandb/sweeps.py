@@ -46,8 +46,14 @@ def controller(*arguments: Any, **options: Any) -> Any:
     raise errors.UnsupportedError("wandb.controller: not carried; foretime submit and foretime agent run the sweep")
 
 
-def agent(sweep_id: str, function: Optional[Callable[[], Any]] = None, entity: Optional[str] = None, project: Optional[str] = None,
-          count: Optional[int] = None, **options: Any) -> None:
+def agent(
+    sweep_id: str,
+    function: Optional[Callable[[], Any]] = None,
+    entity: Optional[str] = None,
+    project: Optional[str] = None,
+    count: Optional[int] = None,
+    **options: Any,
+) -> None:
     """Calls the function once for each trial of the sweep, at most `count` times."""
     if logged_run.in_trial():
         if function is not None:
@@ -55,8 +61,10 @@ def agent(sweep_id: str, function: Optional[Callable[[], Any]] = None, entity: O
         return
     config = _sweeps.get(sweep_id.rpartition("/")[2])
     if config is None:
-        raise errors.CommError(f"agent: this program made no sweep {sweep_id}, and Foretime asks no server of W&B: "
-                               "foretime submit FILE, then foretime agent --programs .")
+        raise errors.CommError(
+            f"agent: this program made no sweep {sweep_id}, and Foretime asks no server of W&B: "
+            "foretime submit FILE, then foretime agent --programs ."
+        )
     if function is None:
         _run_program(config, count)
         return
@@ -76,7 +84,10 @@ def _with_count(config: Mapping[str, Any], count: Optional[int]) -> dict[str, An
         content["run_cap"] = min(count, int(content.get("run_cap") or count))
     elif "run_cap" not in content and content.get("method") != "grid":
         content["run_cap"] = MOST_TRIALS
-        print(f"foretime: agent: neither count nor run_cap: at most {MOST_TRIALS} trials; Ctrl-C ends the sweep", file=sys.stderr)
+        print(
+            f"foretime: agent: neither count nor run_cap: at most {MOST_TRIALS} trials; Ctrl-C ends the sweep",
+            file=sys.stderr,
+        )
     return content
 
 
@@ -121,10 +132,20 @@ def _run_here(config: Mapping[str, Any], function: Callable[[], Any], count: Opt
     with tempfile.TemporaryDirectory(prefix="foretime-sweep-") as folder:
         for number, parameters in enumerate(itertools.islice(drawn, content.get("run_cap"))):
             runs = pathlib.Path(os.environ.get("FORETIME_RUNS") or "runs").absolute()
-            directory = runs / f"{logged_run.safe_name(str(content.get('name') or 'sweep'))}-{number}-{random.getrandbits(32):08x}"
+            directory = (
+                runs
+                / f"{logged_run.safe_name(str(content.get('name') or 'sweep'))}-{number}-{random.getrandbits(32):08x}"
+            )
             directory.mkdir(parents=True)
-            told = {"parameters": parameters, "directory": str(directory), "resume": None, "job": directory.name, "trial": number,
-                    "metric": (content.get("metric") or {}).get("name", ""), "sweep": "local"}
+            told = {
+                "parameters": parameters,
+                "directory": str(directory),
+                "resume": None,
+                "job": directory.name,
+                "trial": number,
+                "metric": (content.get("metric") or {}).get("name", ""),
+                "sweep": "local",
+            }
             (directory / "trial.json").write_text(json.dumps(told), encoding="utf-8")
             file = pathlib.Path(folder) / f"{number}.json"
             file.write_text(json.dumps(told), encoding="utf-8")
@@ -175,4 +196,6 @@ def _run_by_queue(config: Mapping[str, Any], function: Callable[[], Any], count:
             worker.wait()
             if not isinstance(end, KeyboardInterrupt):
                 raise
-        print(f"foretime: sweep {submitted['sweep']}: foretime leaderboard, foretime board", file=sys.stderr, flush=True)
+        print(
+            f"foretime: sweep {submitted['sweep']}: foretime leaderboard, foretime board", file=sys.stderr, flush=True
+        )

@@ -25,7 +25,9 @@ class WandbCallback(_Callback):  # type: ignore[misc]
 
     def after_iteration(self, model: Any, epoch: int, evals_log: Any) -> bool:
         """Logs an iteration."""
-        row = {f"{data}-{metric}": values[-1] for data, metrics in evals_log.items() for metric, values in metrics.items()}
+        row = {
+            f"{data}-{metric}": values[-1] for data, metrics in evals_log.items() for metric, values in metrics.items()
+        }
         if wandb.run is not None and row:
             wandb.run.log({**row, "epoch": epoch})
         return False

@@ -18,6 +18,7 @@ os.chdir(_folder)  # TVM leaves a cache where it is imported
 
 try:
     from tvm import te  # noqa: F401
+
     TVM = True
 except ImportError:
     TVM = False
@@ -34,8 +35,22 @@ def fake_library():
         if not compiler:
             raise unittest.SkipTest("needs a C compiler")
         path = os.path.join(_folder, "libforetime.so")
-        subprocess.run([compiler, "-std=c11", "-Wall", "-Werror", "-shared", "-fPIC", f"-I{ROOT / 'inference/capi'}", "-o", path,
-                        str(HERE / "fake_foretime.c"), "-lm"], check=True)
+        subprocess.run(
+            [
+                compiler,
+                "-std=c11",
+                "-Wall",
+                "-Werror",
+                "-shared",
+                "-fPIC",
+                f"-I{ROOT / 'inference/capi'}",
+                "-o",
+                path,
+                str(HERE / "fake_foretime.c"),
+                "-lm",
+            ],
+            check=True,
+        )
         _built.append(path)
     return _built[0]
 

@@ -27,7 +27,9 @@ class FineTuningTest(FolderTest):
         self.assertIsNone(finetuning.add("a", '{"a"}', ["r4"]))
         second = finetuning.add("a", '{"a"}', ["r5"])
         self.assertNotEqual(first, second)
-        self.assertEqual(pathlib.Path(second).read_text().split(), ["bundle", "r1", "r2", "r3", "r4", "r5", '{"a"}', '{"b"}'])
+        self.assertEqual(
+            pathlib.Path(second).read_text().split(), ["bundle", "r1", "r2", "r3", "r4", "r5", '{"a"}', '{"b"}']
+        )
 
     def test_only_collects_unless_asked(self):
         finetuning = self.finetuning("raise SystemExit(1)", 0)

@@ -48,7 +48,9 @@ class LibraryTest(unittest.TestCase):
                 self.assertEqual(model.file, path)
         with self.model(b"3", max_states=1 << 40) as model:
             self.assertEqual((model.kind, model.file), ("trees", ""))
-            self.assertEqual(model.describe(), {"threads": 1, "max_states": 1 << 40, "predicts_runtimes": False, "name": "é"})
+            self.assertEqual(
+                model.describe(), {"threads": 1, "max_states": 1 << 40, "predicts_runtimes": False, "name": "é"}
+            )
 
     def test_errors_have_code_and_message(self):
         with self.assertRaises(foretime.ForetimeError) as caught:
@@ -132,9 +134,13 @@ class LibraryTest(unittest.TestCase):
         self.assertEqual(self.handle.fake_open_objects(), before)
 
     def graph_of(self, model, **changed):
-        arguments = {"node_features": np.arange(6, dtype=np.float64).reshape(3, 2), "node_types": [1, 2, 3],
-                     "edge_index": np.asfortranarray([[1, 0], [2, 1]], dtype=np.int64), "configurable_nodes": [0, 2],
-                     "collection": "layout:xla:default"}
+        arguments = {
+            "node_features": np.arange(6, dtype=np.float64).reshape(3, 2),
+            "node_types": [1, 2, 3],
+            "edge_index": np.asfortranarray([[1, 0], [2, 1]], dtype=np.int64),
+            "configurable_nodes": [0, 2],
+            "collection": "layout:xla:default",
+        }
         return model.graph(**dict(arguments, **changed))
 
     def test_scores_layouts(self):
@@ -143,7 +149,9 @@ class LibraryTest(unittest.TestCase):
             expected = 15 + 60 + 300 - 1000 + 20000
             layouts = np.full((4, 2, 18), -1.0)
             layouts[1, 1, 5] = 4
-            self.assertEqual(graph.score_layouts(layouts).tolist(), [expected - 36, expected - 31, expected - 36, expected - 36])
+            self.assertEqual(
+                graph.score_layouts(layouts).tolist(), [expected - 36, expected - 31, expected - 36, expected - 36]
+            )
             self.assertEqual(graph.configurable_nodes.tolist(), [0, 2])
             with self.assertRaisesRegex(ValueError, r"expected \(candidates, 2, 18\)"):
                 graph.score_layouts(np.zeros((4, 3, 18), np.int8))

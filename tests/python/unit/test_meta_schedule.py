@@ -16,6 +16,7 @@ class MetaScheduleTest(FolderTest):
         from tvm import te
         import foretime
         from foretime.meta_schedule import ForetimeCostModel
+
         super().setUp()
         self.bundle = self.folder / "bundle"
         self.bundle.write_bytes(b"2")
@@ -24,6 +25,7 @@ class MetaScheduleTest(FolderTest):
 
     def candidates(self):
         from tvm import meta_schedule, tir
+
         made = []
         for splits in range(4):
             schedule = tir.Schedule(self.program)
@@ -36,10 +38,14 @@ class MetaScheduleTest(FolderTest):
     def context(self):
         import tvm
         from tvm import meta_schedule
-        return meta_schedule.TuneContext(mod=tvm.IRModule({"main": self.program}), target=tvm.target.Target("llvm -num-cores 1"))
+
+        return meta_schedule.TuneContext(
+            mod=tvm.IRModule({"main": self.program}), target=tvm.target.Target("llvm -num-cores 1")
+        )
 
     def test_short_programs_get_high_speeds(self):
         from foretime.meta_schedule import program_text
+
         candidates = self.candidates()
         speeds = self.model.predict(self.context(), candidates)
         self.assertEqual(speeds.dtype, np.float64)
@@ -55,12 +61,16 @@ class MetaScheduleTest(FolderTest):
     def results(self, seconds):
         """Measurements; None is a failure."""
         from tvm.meta_schedule.runner import RunnerResult
-        return [RunnerResult(None, "timeout") if value is None else RunnerResult([value, value], None) for value in seconds]
+
+        return [
+            RunnerResult(None, "timeout") if value is None else RunnerResult([value, value], None) for value in seconds
+        ]
 
     def test_collects_what_was_measured(self):
         candidates = self.candidates()
         self.model.update(self.context(), candidates, self.results([0.5, None, 0.25, 0.125]))
         from foretime.meta_schedule import program_text, workload_key
+
         records = [json.loads(line) for line in self.model.records]
         self.assertEqual([record["runtime"] for record in records], [0.5, 0.25, 0.125])
         self.assertEqual({record["workload"] for record in records}, {workload_key(self.context())})
@@ -74,11 +84,15 @@ class MetaScheduleTest(FolderTest):
     def test_fine_tunes_when_that_is_due(self):
         import foretime
         from foretime.meta_schedule import ForetimeCostModel
+
         script = "import shutil, sys; assert len(open(sys.argv[2]).readlines()) == 8; shutil.copyfile(sys.argv[1], sys.argv[3])"
-        model = ForetimeCostModel(self.bundle, finetune_every=5, finetune_command=(sys.executable, "-c", script, "{model}", "{records}",
-                                                                                    "{output}"),
-                                  finetune_folder=self.folder / "rounds",
-                                  library=foretime.Library(ctypes.CDLL(fake_library())))
+        model = ForetimeCostModel(
+            self.bundle,
+            finetune_every=5,
+            finetune_command=(sys.executable, "-c", script, "{model}", "{records}", "{output}"),
+            finetune_folder=self.folder / "rounds",
+            library=foretime.Library(ctypes.CDLL(fake_library())),
+        )
         model.update(self.context(), self.candidates(), self.results([0.5] * 4))
         self.assertFalse((self.folder / "rounds").exists())
         with self.assertLogs("foretime", "INFO") as logged:

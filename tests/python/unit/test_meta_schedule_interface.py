@@ -120,8 +120,13 @@ class Interface(FolderTest):
         bundle.write_bytes(b"2")
         (self.folder / "saved").unlink(missing_ok=True)  # this bundle is no real one, so it would not be replaced
         path = os.pathsep.join([str(self.folder), str(ROOT / "python"), *filter(None, [os.environ.get("PYTHONPATH")])])
-        return subprocess.run([sys.executable, "-B", "-c", script, bundle, fake_library(), self.folder / "saved"], capture_output=True, text=True,
-                              env={**os.environ, "PYTHONPATH": path}, check=False)
+        return subprocess.run(
+            [sys.executable, "-B", "-c", script, bundle, fake_library(), self.folder / "saved"],
+            capture_output=True,
+            text=True,
+            env={**os.environ, "PYTHONPATH": path},
+            check=False,
+        )
 
     def test_models_are_called_as_tvm_calls_them(self):
         for version in ("0.14.0", "0.19.0", "0.20.dev0"):
@@ -131,4 +136,7 @@ class Interface(FolderTest):
     def test_versions_whose_programs_cannot_be_read_are_refused(self):
         for version in ("0.21.0", "0.26.0", "1.0.dev0"):
             done = self.run_with(version, "import foretime.meta_schedule")
-            self.assertIn(f"ImportError: TVM {version}: its tvm.ir.save_json writes programs in another form, expected TVM 0.10 to 0.20", done.stderr)
+            self.assertIn(
+                f"ImportError: TVM {version}: its tvm.ir.save_json writes programs in another form, expected TVM 0.10 to 0.20",
+                done.stderr,
+            )

@@ -44,6 +44,7 @@ class RecordedTest(unittest.TestCase):
     def test_tvm_makes_the_same_tables(self):
         from foretime.compute_dag import compute_dag
         from tuner_tasks import make_task
+
         for task in recorded():
             search = make_task(task["name"], "llvm")
             table = json.loads(json.dumps(compute_dag(search.compute_dag, search.workload_key)))

@@ -67,9 +67,14 @@ class ScaleTest(unittest.TestCase):
         np.testing.assert_allclose(speeds("a", scores, failures), [1, 0.25, 0, 1], rtol=1e-6)
 
     def test_other_scores_need_no_logarithm(self):
-        for manifest in ({"predicts_runtimes": True, "targets": {"kind": "runtime", "deviation": 0.5, "mean": 1.0}},
-                         {"predicts_runtimes": False, "targets": {"kind": "log_runtime", "deviation": 0.5}}, {}):
-            speeds = Speeds(FakeModel(**manifest))("a", np.array([1.0, -3.0, 0.0]))  # a negative run time is the fastest
+        for manifest in (
+            {"predicts_runtimes": True, "targets": {"kind": "runtime", "deviation": 0.5, "mean": 1.0}},
+            {"predicts_runtimes": False, "targets": {"kind": "log_runtime", "deviation": 0.5}},
+            {},
+        ):
+            speeds = Speeds(FakeModel(**manifest))(
+                "a", np.array([1.0, -3.0, 0.0])
+            )  # a negative run time is the fastest
             self.assertTrue(speeds[1] > speeds[2] > speeds[0] > 0)
 
 
@@ -99,7 +104,9 @@ class UnscoredTest(unittest.TestCase):
     def test_a_warning_says_how_many_and_why(self):
         unscored = Unscored()
         with self.assertLogs("foretime", "WARNING") as told:
-            self.assertEqual(unscored.note("w", np.array([np.inf, 1.0, 2.0, np.nan]), lambda: "step 3 (RF of stage 1)"), 0)
+            self.assertEqual(
+                unscored.note("w", np.array([np.inf, 1.0, 2.0, np.nan]), lambda: "step 3 (RF of stage 1)"), 0
+            )
         self.assertIn("2 of 4 candidates of w have no score, 50 %", told.output[0])
         self.assertIn("step 3 (RF of stage 1)", told.output[0])
 

@@ -15,9 +15,20 @@ from tuner_trials import append_rows, read_rows, replace_rows, table  # noqa: E4
 
 def rows(task, model, seed, reached):
     """Rows of a search that reached these milliseconds after 16 and 32 trials."""
-    return [{"task": task, "model": model, "seed": seed, "trial": trial, "seconds": "1", "best_seconds": "1",
-             "verified_seconds": f"{1e-3 * reached[0 if trial == 16 else 1]}" if trial in (16, 32) else "",
-             "search_seconds": f"{trial}", "search_cpu_seconds": f"{2 * trial}"} for trial in range(1, 33)]
+    return [
+        {
+            "task": task,
+            "model": model,
+            "seed": seed,
+            "trial": trial,
+            "seconds": "1",
+            "best_seconds": "1",
+            "verified_seconds": f"{1e-3 * reached[0 if trial == 16 else 1]}" if trial in (16, 32) else "",
+            "search_seconds": f"{trial}",
+            "search_cpu_seconds": f"{2 * trial}",
+        }
+        for trial in range(1, 33)
+    ]
 
 
 class TableTest(FolderTest):

@@ -23,8 +23,14 @@ class TuneWithTvmTest(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             shutil.copyfile(os.environ["FORETIME_TEST_BUNDLE"], pathlib.Path(folder, "model.foretime"))
             path = os.pathsep.join([str(ROOT / "python"), os.environ.get("PYTHONPATH", "")])
-            done = subprocess.run([sys.executable, "-c", program], cwd=folder, env={**os.environ, "PYTHONPATH": path}, check=False,
-                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+            done = subprocess.run(
+                [sys.executable, "-c", program],
+                cwd=folder,
+                env={**os.environ, "PYTHONPATH": path},
+                check=False,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+            )
             self.assertEqual(done.returncode, 0, done.stdout.decode(errors="replace")[-2000:])
             self.assertEqual(len(pathlib.Path(folder, "log.json").read_text().splitlines()), 3)
 

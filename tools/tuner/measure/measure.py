@@ -39,8 +39,18 @@ import time
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
 sys.path.append(str(HERE.parents[2] / "python" / "foretime"))  # at the end: its queue is not Python's
-from programs import (BUILD_TIMEOUT, ONE_THREAD, Child, core_to_itself, measure_undisturbed, measured_programs, on_core,  # noqa: E402
-                      require_urgency, result_of, wait_until_built)
+from programs import (
+    BUILD_TIMEOUT,
+    ONE_THREAD,
+    Child,
+    core_to_itself,
+    measure_undisturbed,
+    measured_programs,
+    on_core,  # noqa: E402
+    require_urgency,
+    result_of,
+    wait_until_built,
+)
 
 os.environ.update(ONE_THREAD)  # before TVM is loaded
 import numpy as np  # noqa: E402
@@ -55,16 +65,24 @@ from operators import OPERATORS  # noqa: E402
 from tuner_tasks import check_target, host_target, installed_llvm, search_task  # noqa: E402
 
 PARTS = ("random", "evolution", "search")
-ROUND = 10          # programs of a search between two trainings
-REFERENCE = 180     # seconds between measurements of the reference
-CRASHES = 5         # of a worker, after which it is not started again
-POPULATION = 128    # of evolution: half the time of a task is its own, and a part draws few of them
-BEST_KEPT = 64      # of those that evolution answers, from which a part is drawn
-REWRITE_FAILS = ("lstm_cell", "gru_cell")  # TVM 0.14: "key is not in Map" from each program's rewrite of its weights' layouts
+ROUND = 10  # programs of a search between two trainings
+REFERENCE = 180  # seconds between measurements of the reference
+CRASHES = 5  # of a worker, after which it is not started again
+POPULATION = 128  # of evolution: half the time of a task is its own, and a part draws few of them
+BEST_KEPT = 64  # of those that evolution answers, from which a part is drawn
+REWRITE_FAILS = (
+    "lstm_cell",
+    "gru_cell",
+)  # TVM 0.14: "key is not in Map" from each program's rewrite of its weights' layouts
 
 
-GPU_LIMITS = {"max_shared_memory_per_block": 49152, "max_local_memory_per_block": 2 ** 31 - 1, "max_threads_per_block": 1024,
-              "max_vthread_extent": 8, "warp_size": 32}
+GPU_LIMITS = {
+    "max_shared_memory_per_block": 49152,
+    "max_local_memory_per_block": 2**31 - 1,
+    "max_threads_per_block": 1024,
+    "max_vthread_extent": 8,
+    "warp_size": 32,
+}
 
 
 class Folder:
@@ -84,7 +102,9 @@ class Folder:
             yield
 
     def _read(self):
-        self.records, self.journal = self._lines("records.jsonl"), [json.loads(line) for line in self._lines("journal.jsonl")]
+        self.records, self.journal = self._lines("records.jsonl"), [
+            json.loads(line) for line in self._lines("journal.jsonl")
+        ]
         whole = min(len(self.records), len(self.journal))
         if len(self.records) != len(self.journal):  # one line of the two was written
             self.records, self.journal = self.records[:whole], self.journal[:whole]
@@ -98,7 +118,7 @@ class Folder:
             text = (self.path / name).read_text(encoding="utf-8")
         except FileNotFoundError:
             return []
-        whole = text[:text.rfind("\n") + 1]
+        whole = text[: text.rfind("\n") + 1]
         if len(whole) < len(text):
             (self.path / name).write_text(whole, encoding="utf-8")
         return whole.splitlines()
@@ -139,7 +159,9 @@ def make_task(task, target):
         tensors = OPERATORS[task["operator"]](**task["arguments"])
     option = auto_scheduler.LayoutRewriteOption
     rewrite = option.NO_REWRITE if task["operator"] in REWRITE_FAILS else option.get_target_default(target)
-    return search_task(tensors, target, layout_rewrite_option=rewrite, **(GPU_LIMITS if target.kind.name == "cuda" else {}))
+    return search_task(
+        tensors, target, layout_rewrite_option=rewrite, **(GPU_LIMITS if target.kind.name == "cuda" else {})
+    )
 
 
 class Measured:
@@ -176,14 +198,18 @@ def cost_of(result):
 
 
 def policy_of(task, model, seed):
-    return auto_scheduler.SketchPolicy(task, model, {"evolutionary_search_population": POPULATION}, seed=seed, verbose=0)
+    return auto_scheduler.SketchPolicy(
+        task, model, {"evolutionary_search_population": POPULATION}, seed=seed, verbose=0
+    )
 
 
 def random_states(known, count, seed):
     """New ones; fewer where the space has no more."""
     found = []
     for turn in range(8):
-        states = list(policy_of(known.task, auto_scheduler.RandomModel(), seed + 7919 * turn).sample_initial_population())
+        states = list(
+            policy_of(known.task, auto_scheduler.RandomModel(), seed + 7919 * turn).sample_initial_population()
+        )
         random.Random(seed + turn).shuffle(states)
         for state in states:
             if len(found) < count and known.is_new(state):
@@ -209,8 +235,15 @@ def measure_states(known, states, core, alone, builders, urgent, write):
     for measured, built, found, seconds in measured_programs(inputs, core, alone, builders, urgent):
         result = result_of(built, found, seconds)
         known.note(measured, result)
-        write(measured, result, {"build": round(built.get("seconds", 0.0), 3), "others": found.get("others", 0.0),
-                                 **({"why": found["text"]} if "error" in found else {})})
+        write(
+            measured,
+            result,
+            {
+                "build": round(built.get("seconds", 0.0), 3),
+                "others": found.get("others", 0.0),
+                **({"why": found["text"]} if "error" in found else {}),
+            },
+        )
 
 
 class Reference:
@@ -247,18 +280,35 @@ class Reference:
                         copies.append(2 * source.nbytes / (time.perf_counter() - begin) / 1e9)
         finally:
             child.close()
-        line = {"time": round(time.time(), 1), "dense_seconds": statistics.median(found["costs"]), "others": found["others"],
-                "copy_gb_s": round(statistics.median(copies), 2)}
+        line = {
+            "time": round(time.time(), 1),
+            "dense_seconds": statistics.median(found["costs"]),
+            "others": found["others"],
+            "copy_gb_s": round(statistics.median(copies), 2),
+        }
         self.folder.append("drift.jsonl", json.dumps(line))
 
 
 def machine(name, target, core):
     text = pathlib.Path("/proc/cpuinfo").read_text(encoding="utf-8")
-    field = {key.strip(): value.strip() for key, _, value in (line.partition(":") for line in text.splitlines()) if value}
-    return {"machine": name, "cpu": field.get("model name", "?"), "family": field.get("cpu family"), "model": field.get("model"),
-            "stepping": field.get("stepping"), "mhz": field.get("cpu MHz"), "cache": field.get("cache size"), "cores": os.cpu_count(),
-            "core": core, "target": str(target), "tvm": tvm.__version__, "llvm": installed_llvm(),
-            "kernel": os.uname().release}
+    field = {
+        key.strip(): value.strip() for key, _, value in (line.partition(":") for line in text.splitlines()) if value
+    }
+    return {
+        "machine": name,
+        "cpu": field.get("model name", "?"),
+        "family": field.get("cpu family"),
+        "model": field.get("model"),
+        "stepping": field.get("stepping"),
+        "mhz": field.get("cpu MHz"),
+        "cache": field.get("cache size"),
+        "cores": os.cpu_count(),
+        "core": core,
+        "target": str(target),
+        "tvm": tvm.__version__,
+        "llvm": installed_llvm(),
+        "kernel": os.uname().release,
+    }
 
 
 def run_worker(number):
@@ -282,20 +332,53 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("folder")
     parser.add_argument("--each", type=int, default=60, help="programs of a task (60)")
-    parser.add_argument("--minutes", type=float, default=1e9, help="stops after so long, at the end of a part of a task")
-    parser.add_argument("--from", type=int, default=1, dest="begin", metavar="N", help="begins with the Nth task of the list and comes to "
-                        "those before it at the end: for tasks that other machines have not measured")
-    parser.add_argument("--first", type=int, default=10 ** 9, help="only so many tasks of the list")
-    parser.add_argument("--longest-build", type=float, default=math.inf, metavar="SECONDS", help="leaves out tasks whose programs so far took "
-                        "longer to build, in the mean: more programs of the others in the same time")
-    parser.add_argument("--machine", default="", help="name of this machine in the records (by default made of its CPU)")
+    parser.add_argument(
+        "--minutes", type=float, default=1e9, help="stops after so long, at the end of a part of a task"
+    )
+    parser.add_argument(
+        "--from",
+        type=int,
+        default=1,
+        dest="begin",
+        metavar="N",
+        help="begins with the Nth task of the list and comes to "
+        "those before it at the end: for tasks that other machines have not measured",
+    )
+    parser.add_argument("--first", type=int, default=10**9, help="only so many tasks of the list")
+    parser.add_argument(
+        "--longest-build",
+        type=float,
+        default=math.inf,
+        metavar="SECONDS",
+        help="leaves out tasks whose programs so far took "
+        "longer to build, in the mean: more programs of the others in the same time",
+    )
+    parser.add_argument(
+        "--machine", default="", help="name of this machine in the records (by default made of its CPU)"
+    )
     parser.add_argument("--target", default=host_target(installed_llvm()), help="TVM target (%(default)s)")
-    parser.add_argument("--core", type=int, default=max(os.sched_getaffinity(0)), help="core that programs run on (%(default)s)")
-    parser.add_argument("--beside", action="store_true", help="other cores may work meanwhile; start what works there on these alone")
-    parser.add_argument("--builders", type=int, default=0, metavar="N", help="builds N programs at a time on the other cores while this "
-                        "one measures; the others may be used for other work, too")
-    parser.add_argument("--workers", type=int, default=0, metavar="N", help="N tasks at a time are searched and built on all cores; a "
-                        "program that is measured has real-time priority on its core (needs root or CAP_SYS_NICE)")
+    parser.add_argument(
+        "--core", type=int, default=max(os.sched_getaffinity(0)), help="core that programs run on (%(default)s)"
+    )
+    parser.add_argument(
+        "--beside", action="store_true", help="other cores may work meanwhile; start what works there on these alone"
+    )
+    parser.add_argument(
+        "--builders",
+        type=int,
+        default=0,
+        metavar="N",
+        help="builds N programs at a time on the other cores while this "
+        "one measures; the others may be used for other work, too",
+    )
+    parser.add_argument(
+        "--workers",
+        type=int,
+        default=0,
+        metavar="N",
+        help="N tasks at a time are searched and built on all cores; a "
+        "program that is measured has real-time priority on its core (needs root or CAP_SYS_NICE)",
+    )
     parser.add_argument("--worker", type=int, default=-1, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.workers < 0:
@@ -315,7 +398,9 @@ def main():
     folder = Folder(arguments.folder)
     check_target(arguments.target)
     facts = machine(arguments.machine, arguments.target, arguments.core)
-    name = arguments.machine or "-".join(filter(None, (facts["cpu"].lower().replace("(r)", "").replace(" ", "-"), facts["family"], facts["model"])))
+    name = arguments.machine or "-".join(
+        filter(None, (facts["cpu"].lower().replace("(r)", "").replace(" ", "-"), facts["family"], facts["model"]))
+    )
     facts["machine"] = name
     known_facts = folder.path / "machine.json"
     if known_facts.exists() and json.loads(known_facts.read_text(encoding="utf-8"))["machine"] != name:
@@ -332,11 +417,11 @@ def main():
         builds[entry["task"]].append(entry["build"] or BUILD_TIMEOUT)  # of one that failed it is not known
     slow = {task for task, seconds in builds.items() if statistics.fmean(seconds) > arguments.longest_build}
     share = arguments.each // len(PARTS)
-    all_tasks = task_list.training_tasks()[:arguments.first]
+    all_tasks = task_list.training_tasks()[: arguments.first]
     if not 1 <= arguments.begin <= len(all_tasks):
         sys.exit(f"measure.py: --from {arguments.begin}: expected 1 to {len(all_tasks)}, the number of tasks")
     numbered = list(enumerate(all_tasks))
-    for number, task in numbered[arguments.begin - 1:] + numbered[:arguments.begin - 1]:
+    for number, task in numbered[arguments.begin - 1 :] + numbered[: arguments.begin - 1]:
         key = task_list.key(task)
         if key in folder.small or key in slow or all(done[key][part] >= share for part in PARTS):
             continue
@@ -360,7 +445,10 @@ def main():
                     print("measure.py: the time is over; the same command goes on", flush=True)
                     return
                 reference.measure()
-                seed, missing = 1000 * number + 10 * PARTS.index(part) + done[key][part] // ROUND, share - done[key][part]
+                seed, missing = (
+                    1000 * number + 10 * PARTS.index(part) + done[key][part] // ROUND,
+                    share - done[key][part],
+                )
                 if part == "random":
                     states = random_states(known, missing, seed)
                 elif part == "evolution":
@@ -379,8 +467,11 @@ def main():
             folder.add_small(key)
         failures = collections.Counter(int(result.error_no) for result in known.results)
         best = min(map(cost_of, known.results), default=math.inf)
-        print(f"[{number + 1}/{len(all_tasks)}] {key}: {len(folder.records) - before} programs in {time.monotonic() - begin:.0f} s, best "
-              f"{1e3 * best:.3f} ms, failures {dict(failures - collections.Counter({0: failures[0]}))}", flush=True)
+        print(
+            f"[{number + 1}/{len(all_tasks)}] {key}: {len(folder.records) - before} programs in {time.monotonic() - begin:.0f} s, best "
+            f"{1e3 * best:.3f} ms, failures {dict(failures - collections.Counter({0: failures[0]}))}",
+            flush=True,
+        )
 
 
 if __name__ == "__main__":

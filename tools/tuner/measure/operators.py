@@ -22,9 +22,15 @@ def gelu(x):
 
 
 ACTIVATIONS = {
-    "relu": topi.nn.relu, "relu6": lambda x: topi.clip(x, 0.0, 6.0), "leaky_relu": lambda x: topi.nn.leaky_relu(x, 0.1),
-    "sigmoid": topi.sigmoid, "tanh": topi.tanh, "silu": lambda x: topi.multiply(x, topi.sigmoid(x)), "gelu": gelu,
-    "hard_sigmoid": hard_sigmoid, "hard_swish": lambda x: topi.multiply(x, hard_sigmoid(x)),
+    "relu": topi.nn.relu,
+    "relu6": lambda x: topi.clip(x, 0.0, 6.0),
+    "leaky_relu": lambda x: topi.nn.leaky_relu(x, 0.1),
+    "sigmoid": topi.sigmoid,
+    "tanh": topi.tanh,
+    "silu": lambda x: topi.multiply(x, topi.sigmoid(x)),
+    "gelu": gelu,
+    "hard_sigmoid": hard_sigmoid,
+    "hard_swish": lambda x: topi.multiply(x, hard_sigmoid(x)),
 }
 EPILOGUES = ("bias", "scale_shift", "residual", "gate", *ACTIVATIONS)
 
@@ -185,7 +191,11 @@ def layer_norm(rows, columns, residual=0):
 def rms_norm(rows, columns):
     data, weight = tensor("data", rows, columns), tensor("weight", columns)
     square = topi.sum(topi.multiply(data, data), axis=1, keepdims=True)
-    return [data, weight, topi.multiply(topi.multiply(data, topi.rsqrt(topi.add(topi.multiply(square, 1 / columns), 1e-5))), weight)]
+    return [
+        data,
+        weight,
+        topi.multiply(topi.multiply(data, topi.rsqrt(topi.add(topi.multiply(square, 1 / columns), 1e-5))), weight),
+    ]
 
 
 def standardized(data, axes, count):
@@ -239,15 +249,24 @@ def adaptive_pool(h, w, c, out, n=1):
 def resize(h, w, c, factor, method="linear", n=1, layout="nhwc"):
     data = tensor("data", *((n, h, w, c) if layout == "nhwc" else (n, c, h, w)))
     rounding = "" if method == "linear" else "round"
-    return [data, topi.image.resize2d(data, [0.0] * 4, (h * factor, w * factor), layout.upper(), method, rounding_method=rounding)]
+    return [
+        data,
+        topi.image.resize2d(
+            data, [0.0] * 4, (h * factor, w * factor), layout.upper(), method, rounding_method=rounding
+        ),
+    ]
 
 
 def reduction(rows, columns, kind="sum", axis=1):
     """sum, max, mean, square_sum (an L2 norm), argmax, variance."""
     data = tensor("data", rows, columns)
-    functions = {"sum": topi.sum, "max": topi.max, "argmax": topi.argmax,
-                 "mean": lambda x, axis: topi.multiply(topi.sum(x, axis), 1 / (columns if axis else rows)),
-                 "square_sum": lambda x, axis: topi.sqrt(topi.sum(topi.multiply(x, x), axis))}
+    functions = {
+        "sum": topi.sum,
+        "max": topi.max,
+        "argmax": topi.argmax,
+        "mean": lambda x, axis: topi.multiply(topi.sum(x, axis), 1 / (columns if axis else rows)),
+        "square_sum": lambda x, axis: topi.sqrt(topi.sum(topi.multiply(x, x), axis)),
+    }
     if kind == "variance":
         apart = topi.subtract(data, topi.multiply(topi.sum(data, axis, keepdims=True), 1 / (columns if axis else rows)))
         return [data, topi.sum(topi.multiply(apart, apart), axis)]
@@ -305,11 +324,43 @@ def transpose(shape, order):
 def channel_shuffle(h, w, c, groups, n=1):
     data = tensor("data", n, c, h, w)
     size = c // groups
-    return [data, te.compute((n, c, h, w), lambda b, i, y, x: data[b, tir.indexmod(i, groups) * size + tir.indexdiv(i, groups), y, x],
-                             name="shuffle")]
+    return [
+        data,
+        te.compute(
+            (n, c, h, w),
+            lambda b, i, y, x: data[b, tir.indexmod(i, groups) * size + tir.indexdiv(i, groups), y, x],
+            name="shuffle",
+        ),
+    ]
 
 
-OPERATORS = {function.__name__: function for function in (
-    conv2d, conv2d_nchwc, conv2d_winograd, conv2d_transpose, conv1d, conv3d, dense, batch_matmul, softmax, layer_norm, rms_norm,
-    group_norm, batch_norm, pool2d, pool3d, global_pool, adaptive_pool, resize, reduction, embedding_bag, lstm_cell, gru_cell,
-    elementwise, transpose, channel_shuffle)}
+OPERATORS = {
+    function.__name__: function
+    for function in (
+        conv2d,
+        conv2d_nchwc,
+        conv2d_winograd,
+        conv2d_transpose,
+        conv1d,
+        conv3d,
+        dense,
+        batch_matmul,
+        softmax,
+        layer_norm,
+        rms_norm,
+        group_norm,
+        batch_norm,
+        pool2d,
+        pool3d,
+        global_pool,
+        adaptive_pool,
+        resize,
+        reduction,
+        embedding_bag,
+        lstm_cell,
+        gru_cell,
+        elementwise,
+        transpose,
+        channel_shuffle,
+    )
+}

@@ -17,9 +17,9 @@ BUILD_TIMEOUT, RUN_TIMEOUT = 15.0, 10.0  # seconds of its own: others that keep 
 WALL = 20  # times as long, of the wall
 NO_ERROR, INSTANTIATION, COMPILE, RUNTIME, BUILD_LATE, RUN_LATE = 0, 1, 2, 4, 6, 7  # auto_scheduler's MeasureErrorNo
 REPEAT_SECONDS, FEWEST, MOST, SPREAD = 0.02, 4, 14, 0.01  # of one repetition; repetitions; of the mean, relative
-MOST_SECONDS = 1.5   # that repetitions take, after the fewest of a slow program
-DISTURBED = 0.03     # of a core, by others, during a measurement: it is done again
-AT_ONCE = 10         # programs that are built before they are measured
+MOST_SECONDS = 1.5  # that repetitions take, after the fewest of a slow program
+DISTURBED = 0.03  # of a core, by others, during a measurement: it is done again
+AT_ONCE = 10  # programs that are built before they are measured
 TRIES, PATIENCE = 8, 6 * 3600  # measurements of one program; seconds to wait for a quiet machine
 MEMORY = 6 << 30
 WORST = 1e10  # seconds of a program that failed, as TVM writes it
@@ -45,9 +45,11 @@ def may_be_urgent():
 def require_urgency(option):
     """Ends the program where programs could not be measured among other work."""
     if not may_be_urgent():
-        sys.exit(f"{os.path.basename(sys.argv[0])}: {option}: no process here may have real-time priority, and timings would be those of "
-                 "programs among compilers: run it as root or with CAP_SYS_NICE, in a container after `echo -1 > "
-                 "/proc/sys/kernel/sched_rt_runtime_us`; or measure without this option")
+        sys.exit(
+            f"{os.path.basename(sys.argv[0])}: {option}: no process here may have real-time priority, and timings would be those of "
+            "programs among compilers: run it as root or with CAP_SYS_NICE, in a container after `echo -1 > "
+            "/proc/sys/kernel/sched_rt_runtime_us`; or measure without this option"
+        )
 
 
 def take_core(core, urgent):
@@ -78,6 +80,7 @@ def arrays_for(tensors):
     """Random inputs: floats in [-1, 1); integers that are row numbers stay below the table's rows."""
     import numpy as np
     import tvm
+
     random, found = np.random.default_rng(0), []
     rows = min((int(t.shape[0]) for t in tensors if "table" in t.op.name), default=100)
     for t in tensors:
@@ -127,7 +130,8 @@ class Turns:
 
 class Child:
     """One program: it is built when it has a turn, and measured when that is asked for, any number of times. `turns`: None: at once;
-    `build_cores`: that its compiler may use; empty: all; `urgent`: nothing else runs on the core while it is measured."""
+    `build_cores`: that its compiler may use; empty: all; `urgent`: nothing else runs on the core while it is measured.
+    """
 
     def __init__(self, measure_input, core, turns=None, build_cores=(), urgent=False):
         self.built = None  # None, {"seconds"} or {"error", "text"}
@@ -174,14 +178,18 @@ class Child:
         elif message is not None:
             self._holds_turn = self._holds_turn and not message
             self._end_build(message or self._ended())
-        elif self._begin and (seconds_of(self.pid)[0] > BUILD_TIMEOUT or time.monotonic() - self._begin > WALL * BUILD_TIMEOUT):
+        elif self._begin and (
+            seconds_of(self.pid)[0] > BUILD_TIMEOUT or time.monotonic() - self._begin > WALL * BUILD_TIMEOUT
+        ):
             self._end_build(LATE)
         return self.built is not None
 
     def _ended(self):
         """A build that gave no answer: the limit of its time ended it, or the compiler itself did."""
         how = self._how()
-        return LATE if how == f"signal {int(signal.SIGXCPU)}" else {"error": COMPILE, "text": "the compiler ended: " + how}
+        return (
+            LATE if how == f"signal {int(signal.SIGXCPU)}" else {"error": COMPILE, "text": "the compiler ended: " + how}
+        )
 
     def _end_build(self, built):
         self.built = built
@@ -225,6 +233,7 @@ class Child:
 def serve(measure_input, core, turns, build_cores, urgent, orders, answers):
     """The child's side."""
     import tvm
+
     ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # ends with its parent
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     if build_cores:
@@ -240,7 +249,9 @@ def serve(measure_input, core, turns, build_cores, urgent, orders, answers):
         turns.take()
     answer(began=True)
     # Its parent may be measuring another program when its time is over.
-    resource.setrlimit(resource.RLIMIT_CPU, (math.ceil(seconds_of(os.getpid())[0] + BUILD_TIMEOUT), resource.RLIM_INFINITY))
+    resource.setrlimit(
+        resource.RLIMIT_CPU, (math.ceil(seconds_of(os.getpid())[0] + BUILD_TIMEOUT), resource.RLIM_INFINITY)
+    )
     built, function, tensors = build(measure_input)
     resource.setrlimit(resource.RLIMIT_CPU, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
     if turns:
@@ -266,10 +277,13 @@ def serve(measure_input, core, turns, build_cores, urgent, orders, answers):
 def build(measure_input):
     """How it ended ({"seconds"} or {"error", "text"}), the function or None, and its tensors."""
     import tvm
+
     begin = time.monotonic()
     try:
         task = measure_input.task
-        schedule, tensors = task.compute_dag.apply_steps_from_state(measure_input.state, layout_rewrite=task.layout_rewrite_option)
+        schedule, tensors = task.compute_dag.apply_steps_from_state(
+            measure_input.state, layout_rewrite=task.layout_rewrite_option
+        )
     except Exception as error:  # pylint: disable=broad-except
         return {"error": INSTANTIATION, "text": last_line(error)}, None, None
     try:
@@ -308,7 +322,8 @@ def measured_programs(inputs, core, alone, builders, urgent=False):
 
     Without `builders` nothing is built while something is measured: AT_ONCE programs are built, on all cores, then measured, with the
     machine to themselves (`alone`) or with that core. With them, so many are built at once on the other cores meanwhile, up to AT_ONCE
-    ahead, and whichever is built first is measured next; `urgent`: on all cores, whose work waits while one of them measures."""
+    ahead, and whichever is built first is measured next; `urgent`: on all cores, whose work waits while one of them measures.
+    """
     cores = os.sched_getaffinity(0)
     build_cores = cores - {core} if builders and not urgent else ()
     turns, waiting, children = Turns(builders or len(cores)), collections.deque(inputs), []
@@ -324,7 +339,11 @@ def measured_programs(inputs, core, alone, builders, urgent=False):
             begin = time.monotonic()
             try:
                 with core_to_itself(core):
-                    found = child.built if "error" in child.built else measure_undisturbed(child, None if alone else core, urgent)
+                    found = (
+                        child.built
+                        if "error" in child.built
+                        else measure_undisturbed(child, None if alone else core, urgent)
+                    )
             finally:
                 child.close()
             yield measured, child.built, found, time.monotonic() - begin
@@ -337,9 +356,15 @@ def measured_programs(inputs, core, alone, builders, urgent=False):
 def result_of(built, found, seconds):
     """What measured_programs yields of a program, as auto_scheduler's MeasureResult."""
     from tvm.auto_scheduler import MeasureResult
+
     failed = "error" in found
-    return MeasureResult([WORST] if failed else found["costs"], found["error"] if failed else NO_ERROR, found["text"] if failed else "",
-                         built.get("seconds", 0.0) + seconds, time.time())
+    return MeasureResult(
+        [WORST] if failed else found["costs"],
+        found["error"] if failed else NO_ERROR,
+        found["text"] if failed else "",
+        built.get("seconds", 0.0) + seconds,
+        time.time(),
+    )
 
 
 def last_line(error):

@@ -23,16 +23,51 @@ SAMPLES = TOOLS.parents[1] / "samples/ansor"
 MOST_OPERATIONS = 1.2e9  # of one program; larger ones take seconds on one core under a bad schedule
 SEED = 20
 # Of each operator, at most so many tasks from networks, and so many of the generator.
-SHARES = {"conv2d": (150, 24), "conv2d_nchwc": (22, 8), "conv2d_winograd": (14, 4), "conv2d_transpose": (10, 6), "conv1d": (16, 6),
-          "conv3d": (12, 4), "dense": (44, 16), "batch_matmul": (20, 8), "softmax": (12, 4), "layer_norm": (10, 4), "rms_norm": (4, 4),
-          "group_norm": (10, 4), "batch_norm": (0, 6), "pool2d": (14, 4), "pool3d": (2, 2), "global_pool": (10, 2), "adaptive_pool": (0, 4),
-          "resize": (6, 4), "reduction": (1, 12), "embedding_bag": (6, 4), "lstm_cell": (4, 3), "gru_cell": (2, 3), "elementwise": (10, 6),
-          "transpose": (4, 4), "channel_shuffle": (3, 1)}
+SHARES = {
+    "conv2d": (150, 24),
+    "conv2d_nchwc": (22, 8),
+    "conv2d_winograd": (14, 4),
+    "conv2d_transpose": (10, 6),
+    "conv1d": (16, 6),
+    "conv3d": (12, 4),
+    "dense": (44, 16),
+    "batch_matmul": (20, 8),
+    "softmax": (12, 4),
+    "layer_norm": (10, 4),
+    "rms_norm": (4, 4),
+    "group_norm": (10, 4),
+    "batch_norm": (0, 6),
+    "pool2d": (14, 4),
+    "pool3d": (2, 2),
+    "global_pool": (10, 2),
+    "adaptive_pool": (0, 4),
+    "resize": (6, 4),
+    "reduction": (1, 12),
+    "embedding_bag": (6, 4),
+    "lstm_cell": (4, 3),
+    "gru_cell": (2, 3),
+    "elementwise": (10, 6),
+    "transpose": (4, 4),
+    "channel_shuffle": (3, 1),
+}
 
 # Of each kind of layer of the held-out networks, so many tasks that searches are compared on.
-SEARCHED = {"conv2d 1x1": 2, "conv2d kxk": 1, "conv2d grouped": 2, "conv2d depthwise": 2, "conv2d_nchwc": 1, "conv2d int8": 1, "conv1d": 1,
-            "dense": 1, "squeeze-and-excite dense": 1, "squeeze-and-excite gate": 1, "layer_norm": 2, "softmax": 1,
-            "attention queries-keys": 1, "attention values": 1}
+SEARCHED = {
+    "conv2d 1x1": 2,
+    "conv2d kxk": 1,
+    "conv2d grouped": 2,
+    "conv2d depthwise": 2,
+    "conv2d_nchwc": 1,
+    "conv2d int8": 1,
+    "conv1d": 1,
+    "dense": 1,
+    "squeeze-and-excite dense": 1,
+    "squeeze-and-excite gate": 1,
+    "layer_norm": 2,
+    "softmax": 1,
+    "attention queries-keys": 1,
+    "attention values": 1,
+}
 
 
 def key(task):
@@ -52,7 +87,16 @@ def operations(operator, a):
     k2 = product(kernel) if isinstance(kernel, list) else kernel * kernel
     if operator.startswith("conv2d"):
         grown = a.get("s", 1) ** (2 if operator == "conv2d_transpose" else -2)
-        return 2 * a["h"] * a["w"] * grown * a["ci"] * a["co"] * (9 if operator == "conv2d_winograd" else k2) / a.get("g", 1)
+        return (
+            2
+            * a["h"]
+            * a["w"]
+            * grown
+            * a["ci"]
+            * a["co"]
+            * (9 if operator == "conv2d_winograd" else k2)
+            / a.get("g", 1)
+        )
     if operator == "conv1d":
         return 2 * a["length"] / a.get("s", 1) * a["ci"] * a["co"] * a["k"] / a.get("g", 1)
     if operator == "conv3d":
@@ -115,17 +159,40 @@ def spread(tasks, most, generator):
 
 def draw(operator, r):
     """Arguments of one task of the generator."""
+
     def size(low, high, step=1):  # evenly over orders of magnitude
         return max(step, round(low * (high / low) ** r.random() / step) * step)
 
-    act = r.choice(["", "bias", "bias+relu", "scale_shift+relu6", "scale_shift+silu", "bias+gelu", "scale_shift+residual+relu", "bias+hard_swish",
-                    "scale_shift+leaky_relu", "bias+tanh"])
+    act = r.choice(
+        [
+            "",
+            "bias",
+            "bias+relu",
+            "scale_shift+relu6",
+            "scale_shift+silu",
+            "bias+gelu",
+            "scale_shift+residual+relu",
+            "bias+hard_swish",
+            "scale_shift+leaky_relu",
+            "bias+tanh",
+        ]
+    )
     h = size(5, 120)
     if operator == "conv2d":
         kind = r.choice(["plain", "plain", "grouped", "grouped", "depthwise", "depthwise", "dilated", "int8"])
         k, ci, co = r.choice([1, 3, 3, 5, 7]), size(8, 512, 4), size(8, 512, 4)
-        a = {"h": h, "w": max(4, h + r.choice([0, 0, -3, 9])), "ci": ci, "co": co, "k": k, "s": r.choice([1, 1, 2]), "d": 1, "g": 1,
-             "layout": r.choice(["nhwc", "nchw"]), "epilogue": act}
+        a = {
+            "h": h,
+            "w": max(4, h + r.choice([0, 0, -3, 9])),
+            "ci": ci,
+            "co": co,
+            "k": k,
+            "s": r.choice([1, 1, 2]),
+            "d": 1,
+            "g": 1,
+            "layout": r.choice(["nhwc", "nchw"]),
+            "epilogue": act,
+        }
         if kind == "grouped":
             g = r.choice([2, 3, 4, 8, 16, 32])
             a.update(g=g, ci=g * size(2, 32), co=g * size(2, 32), k=3)
@@ -138,27 +205,81 @@ def draw(operator, r):
         return a
     if operator == "conv2d_nchwc":
         block = r.choice([4, 8, 16, 32])
-        return {"h": h, "w": h, "ci": block * size(1, 16), "co": block * size(1, 16), "k": r.choice([1, 3, 5]), "s": r.choice([1, 2]),
-                "block_in": block, "block_out": block, "epilogue": r.choice(["", "bias+relu", "scale_shift+relu6"])}
+        return {
+            "h": h,
+            "w": h,
+            "ci": block * size(1, 16),
+            "co": block * size(1, 16),
+            "k": r.choice([1, 3, 5]),
+            "s": r.choice([1, 2]),
+            "block_in": block,
+            "block_out": block,
+            "epilogue": r.choice(["", "bias+relu", "scale_shift+relu6"]),
+        }
     if operator == "conv2d_winograd":
-        return {"h": 4 * size(2, 14), "w": 4 * size(2, 14), "ci": size(16, 256, 8), "co": size(16, 256, 8), "layout": r.choice(["nhwc", "nchw"]),
-                "epilogue": r.choice(["", "bias+relu"])}
+        return {
+            "h": 4 * size(2, 14),
+            "w": 4 * size(2, 14),
+            "ci": size(16, 256, 8),
+            "co": size(16, 256, 8),
+            "layout": r.choice(["nhwc", "nchw"]),
+            "epilogue": r.choice(["", "bias+relu"]),
+        }
     if operator == "conv2d_transpose":
         s = r.choice([1, 2, 2])
-        return {"h": size(4, 48), "w": size(4, 48), "ci": size(8, 256, 4), "co": size(4, 256, 4), "k": s + r.choice([0, 1, 2]), "s": s, "epilogue": act}
+        return {
+            "h": size(4, 48),
+            "w": size(4, 48),
+            "ci": size(8, 256, 4),
+            "co": size(4, 256, 4),
+            "k": s + r.choice([0, 1, 2]),
+            "s": s,
+            "epilogue": act,
+        }
     if operator == "conv1d":
         g = r.choice([1, 1, 1, 4])
-        return {"length": size(50, 4000), "ci": g * size(8, 128, 4), "co": g * size(8, 128, 4), "k": r.choice([1, 3, 5, 9]), "s": r.choice([1, 2]),
-                "d": 1, "g": g, "layout": r.choice(["ncw", "nwc"]), "epilogue": act}
+        return {
+            "length": size(50, 4000),
+            "ci": g * size(8, 128, 4),
+            "co": g * size(8, 128, 4),
+            "k": r.choice([1, 3, 5, 9]),
+            "s": r.choice([1, 2]),
+            "d": 1,
+            "g": g,
+            "layout": r.choice(["ncw", "nwc"]),
+            "epilogue": act,
+        }
     if operator == "conv3d":
-        return {"t": size(4, 16), "h": size(7, 28), "w": size(7, 28), "ci": size(4, 64, 4), "co": size(8, 64, 4), "kt": r.choice([1, 3]), "k": 3,
-                "s": 1, "layout": r.choice(["ndhwc", "ncdhw"]), "epilogue": r.choice(["", "bias+relu"])}
+        return {
+            "t": size(4, 16),
+            "h": size(7, 28),
+            "w": size(7, 28),
+            "ci": size(4, 64, 4),
+            "co": size(8, 64, 4),
+            "kt": r.choice([1, 3]),
+            "k": 3,
+            "s": 1,
+            "layout": r.choice(["ndhwc", "ncdhw"]),
+            "epilogue": r.choice(["", "bias+relu"]),
+        }
     if operator == "dense":
         dtype = r.choice(["float32", "float32", "int8"])
-        return {"m": size(1, 512), "k": size(16, 4096, 4), "n": size(8, 4096, 4), "epilogue": act if dtype == "float32" else "", "dtype": dtype}
+        return {
+            "m": size(1, 512),
+            "k": size(16, 4096, 4),
+            "n": size(8, 4096, 4),
+            "epilogue": act if dtype == "float32" else "",
+            "dtype": dtype,
+        }
     if operator == "batch_matmul":
-        return {"b": size(1, 96), "m": size(4, 256), "k": size(16, 512), "n": size(4, 256), "transposed": r.choice([0, 1]),
-                "epilogue": r.choice(["", "", "bias+gelu"])}
+        return {
+            "b": size(1, 96),
+            "m": size(4, 256),
+            "k": size(16, 512),
+            "n": size(4, 256),
+            "transposed": r.choice([0, 1]),
+            "epilogue": r.choice(["", "", "bias+gelu"]),
+        }
     if operator == "softmax":
         return {"rows": size(1, 4096), "columns": size(8, 2048), "log": r.choice([0, 1]), "masked": r.choice([0, 1])}
     if operator in ("layer_norm", "rms_norm"):
@@ -170,21 +291,52 @@ def draw(operator, r):
     if operator == "batch_norm":
         return {"h": h, "w": h, "c": size(16, 256), "epilogue": r.choice(["relu", "residual+relu"])}
     if operator == "pool2d":
-        return {"h": h, "w": h, "c": size(16, 512), "k": r.choice([2, 3, 5]), "s": r.choice([1, 2]), "kind": r.choice(["max", "avg"]),
-                "layout": r.choice(["nhwc", "nchw"])}
+        return {
+            "h": h,
+            "w": h,
+            "c": size(16, 512),
+            "k": r.choice([2, 3, 5]),
+            "s": r.choice([1, 2]),
+            "kind": r.choice(["max", "avg"]),
+            "layout": r.choice(["nhwc", "nchw"]),
+        }
     if operator == "pool3d":
-        return {"t": size(4, 16), "h": size(7, 40), "w": size(7, 40), "c": size(8, 64), "k": 3, "s": 2, "kind": r.choice(["max", "avg"])}
+        return {
+            "t": size(4, 16),
+            "h": size(7, 40),
+            "w": size(7, 40),
+            "c": size(8, 64),
+            "k": 3,
+            "s": 2,
+            "kind": r.choice(["max", "avg"]),
+        }
     if operator == "global_pool":
-        return {"h": h, "w": h, "c": size(32, 1024), "kind": r.choice(["max", "avg"]), "layout": r.choice(["nhwc", "nchw"])}
+        return {
+            "h": h,
+            "w": h,
+            "c": size(32, 1024),
+            "kind": r.choice(["max", "avg"]),
+            "layout": r.choice(["nhwc", "nchw"]),
+        }
     if operator == "adaptive_pool":
         out = r.choice([1, 2, 3, 6, 7])  # windows of one size
         return {"h": out * size(2, 12), "w": out * size(2, 12), "c": size(16, 512), "out": out}
     if operator == "resize":
-        return {"h": size(4, 64), "w": size(4, 64), "c": size(3, 256), "factor": r.choice([2, 4]), "method": r.choice(["linear", "nearest_neighbor"]),
-                "layout": r.choice(["nhwc", "nchw"])}
+        return {
+            "h": size(4, 64),
+            "w": size(4, 64),
+            "c": size(3, 256),
+            "factor": r.choice([2, 4]),
+            "method": r.choice(["linear", "nearest_neighbor"]),
+            "layout": r.choice(["nhwc", "nchw"]),
+        }
     if operator == "reduction":
-        return {"rows": size(4, 4096), "columns": size(16, 4096), "kind": r.choice(["sum", "max", "argmax", "mean", "square_sum", "variance"]),
-                "axis": r.choice([0, 1])}
+        return {
+            "rows": size(4, 4096),
+            "columns": size(16, 4096),
+            "kind": r.choice(["sum", "max", "argmax", "mean", "square_sum", "variance"]),
+            "axis": r.choice([0, 1]),
+        }
     if operator == "embedding_bag":
         return {"vocabulary": size(500, 200000), "width": size(8, 256, 4), "bags": size(16, 2048), "each": size(1, 64)}
     if operator in ("lstm_cell", "gru_cell"):
@@ -234,10 +386,18 @@ def kind(task):
     if a.get("dtype") == "int8":
         return operator + " int8"
     if operator == "dense":  # of one row, and no classifier, which has a bias alone
-        return "squeeze-and-excite dense" if a["m"] == 1 and a["epilogue"] != "bias" else operator if a["m"] > 1 else "classifier"
+        return (
+            "squeeze-and-excite dense"
+            if a["m"] == 1 and a["epilogue"] != "bias"
+            else operator
+            if a["m"] > 1
+            else "classifier"
+        )
     if operator == "conv2d":
         groups = a.get("g", 1)
-        return operator + (" depthwise" if groups == a["ci"] else " grouped" if groups > 1 else " 1x1" if a["k"] == 1 else " kxk")
+        return operator + (
+            " depthwise" if groups == a["ci"] else " grouped" if groups > 1 else " 1x1" if a["k"] == 1 else " kxk"
+        )
     return operator
 
 
@@ -280,8 +440,14 @@ def searched_tasks():
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     which = parser.add_mutually_exclusive_group()
-    which.add_argument("--held-out", action="store_true", help="the layers of networks that are never measured for training")
-    which.add_argument("--searched", action="store_true", help="those of them that tools/tuner/tuner_search.py searches, with their names there")
+    which.add_argument(
+        "--held-out", action="store_true", help="the layers of networks that are never measured for training"
+    )
+    which.add_argument(
+        "--searched",
+        action="store_true",
+        help="those of them that tools/tuner/tuner_search.py searches, with their names there",
+    )
     arguments = parser.parse_args()
     if arguments.searched:
         tasks = [{"name": name, **task} for name, task in searched_tasks().items()]
@@ -290,7 +456,9 @@ def main():
     for task in tasks:
         print(json.dumps(task))
     counts = collections.Counter(task["operator"] for task in tasks)
-    print(f"{len(tasks)} tasks: " + ", ".join(f"{count} {name}" for name, count in counts.most_common()), file=sys.stderr)
+    print(
+        f"{len(tasks)} tasks: " + ", ".join(f"{count} {name}" for name, count in counts.most_common()), file=sys.stderr
+    )
 
 
 if __name__ == "__main__":
