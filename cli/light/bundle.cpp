@@ -21,14 +21,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct Options {
+struct BundleArguments {
   std::string bundle, file, output, group;
   std::vector<std::string> machines;
   std::vector<int64_t> candidates;
   bool plain = false, graph = false, force = false;
 };
 
-void show(const Options& options) {
+void show_bundle(const BundleArguments& options) {
   const auto bundle = inference::read_bundle(inference::bundle_file(options.bundle));
   auto manifest = bundle.manifest;
   if (!options.graph) {
@@ -38,7 +38,7 @@ void show(const Options& options) {
   fmt::print("{}\n", manifest.dump(2));
 }
 
-void write_inputs(const Options& options) {
+void write_inputs(const BundleArguments& options) {
   expect_replaceable("-o", options.output, FileKind::plan_arrays, options.force, {options.bundle, options.file});
   const auto model = inference::Model::open(options.bundle);
   const auto headers = inference::list_groups(*model, {options.file});
@@ -57,7 +57,7 @@ void write_inputs(const Options& options) {
 }
 
 /// The bundle with machines that it is to know besides; its weights and all else stay as they are.
-void add_machines(const Options& options) {
+void add_machines(const BundleArguments& options) {
   const auto from = inference::bundle_file(options.bundle);
   std::vector<fs::path> inputs(options.machines.begin(), options.machines.end());
   inputs.push_back(from);
@@ -85,13 +85,13 @@ void add_machines(const Options& options) {
 }  // namespace
 
 void add_bundle_command(CLI::App& app) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<BundleArguments>();
   auto* command = app.add_subcommand("bundle", "Look into a bundle, and tell it of machines");
   command->require_subcommand(1);
   auto* manifest = command->add_subcommand("show", "Print its manifest: architecture, schema, training data, metrics");
   manifest->add_option("bundle", options->bundle, "model.foretime")->required();
   manifest->add_flag("--graph", options->graph, "with the list of operations");
-  manifest->callback([options] { show(*options); });
+  manifest->callback([options] { show_bundle(*options); });
   auto* inputs = command->add_subcommand(
       "inputs", "Write the arrays that the model reads of one group, and its scores, to check other runtimes by");
   inputs->add_option("bundle", options->bundle, "model.foretime")->required();
