@@ -5,8 +5,10 @@
 #include <cstdlib>
 #include <filesystem>
 #include <map>
+#include <regex>
 #include <set>
 #include <sstream>
+#include <utility>
 #include <vector>
 
 #include <fcntl.h>
@@ -197,7 +199,19 @@ std::string marked_message(std::string_view of) {
   for (const char* host : {"127.0.0.1:", "localhost:", "[::1]:"}) mark(text, host, kDigits, 4, "$PORT");
   for (const char* word : {"process ", "pid "}) mark(text, word, kDigits, 2, "$PID");
   for (const char* word : {"Foretime ", "foretime "}) mark(text, word, "0123456789.", 5, "$VERSION");
-  if (const std::string host = host_name(); !host.empty()) mark_path(text, "on " + host, "on $HOST");
+  if (const std::string host = host_name(); !host.empty()) {
+    mark_path(text, "on " + host, "on $HOST");
+    mark_path(text, "(" + host, "($HOST");
+  }
+  // What the time, the processor, the user or the version of another library decides.
+  static const std::vector<std::pair<std::regex, const char*>> kChanging = {
+      {std::regex(R"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC)"), "$$TIME"},
+      {std::regex(R"(CRC-32 [0-9a-f]{8}, the manifest says [0-9a-f]{8})"), "CRC-32 $$CRC, the manifest says $$CRC"},
+      {std::regex(R"(\b[0-9a-f]{16}\b)"), "$$ID"},
+      {std::regex(R"(\bhad \d+ (bytes|MiB))"), "had $$SIZE $1"},
+      {std::regex(R"(\bthis is user \d+)"), "this is user $$USER"},
+      {std::regex(R"(\[json\.exception[^;\n]*)"), "$$JSON"}};
+  for (const auto& [pattern, by] : kChanging) text = std::regex_replace(text, pattern, by);
   std::string shown;
   for (const char c : text) {
     const auto code = static_cast<unsigned char>(c);

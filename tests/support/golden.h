@@ -14,6 +14,7 @@ namespace foretime::testing {
 
 /// Returns a message without what differs between runs: $TMP is a folder for temporary files, $SOURCE and $BUILD are
 /// those of the project, $PORT is a port of this host, $PID a process, $HOST this host, $VERSION that of Foretime.
+/// Times, checksums of trained weights, identities, sizes, users and texts of nlohmann's JSON are marked as well.
 /// Control characters become \xNN.
 std::string marked_message(std::string_view text);
 
