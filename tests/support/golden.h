@@ -18,6 +18,9 @@ namespace foretime::testing {
 /// Control characters become \xNN.
 std::string marked_message(std::string_view text);
 
+/// Returns the text up to its first line break: of a job's error, the reason without the last lines of its log.
+inline std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
+
 /// Returns whether a message contains the places, such as a file and a field, and equals the next entry of the running
 /// test. An empty message and that of message_of (tests/support/message_of.h) where nothing is thrown never do.
 ::testing::AssertionResult is_expected_message(std::string_view message,

@@ -224,7 +224,7 @@ TEST_F(AgentJobTest, ThereIsNoSuccessWhileTheStorageHidesItsLastCheckpoint) {
   say_result();
   EXPECT_EQ(end({0, 0}).outcome, Outcome::preempted);
   EXPECT_TRUE(ended_by_storage(job_->result()));
-  EXPECT_MESSAGE(job_->result().error);
+  EXPECT_MESSAGE(testing::first_line(job_->result().error));
 }
 
 /// A file server, or a quota, may say only at the end of a file that there is no room.
@@ -273,7 +273,7 @@ TEST_F(ProgramAttempt, ItsOutputIsASignOfLifeBetweenItsReports) {
   // Not for ever: what prints and never gets on hangs as well.
   EXPECT_TRUE(prints(6000));
   EXPECT_EQ(end({137, 9}).outcome, Outcome::error);
-  EXPECT_MESSAGE(job_->result().error, "--stall-seconds");
+  EXPECT_MESSAGE(testing::first_line(job_->result().error), "--stall-seconds");
 }
 
 TEST_F(ProgramAttempt, SilenceIsNone) {
@@ -311,7 +311,7 @@ TEST_F(ProgramAttempt, AResultWhoseMetricIsNoNumberIsFinalAndNamesIt) {
   begin(1, "");
   stage_.messages.push_back({.kind = Kind::result, .step = 1, .invalid_entries = {{"metrics.val_loss", "\"0.5\""}}});
   EXPECT_EQ(end({0, 0}).outcome, Outcome::failed);
-  EXPECT_MESSAGE(job_->result().error);
+  EXPECT_MESSAGE(testing::first_line(job_->result().error));
 }
 
 TEST_F(AgentJobTest, AnEvaluationWhoseOutputIsLostWhenItIsClosedIsGivenBackAndCostsNoAttempt) {
@@ -324,7 +324,7 @@ TEST_F(AgentJobTest, AnEvaluationWhoseOutputIsLostWhenItIsClosedIsGivenBackAndCo
   say_result();
   EXPECT_EQ(end({0, 0}).outcome, Outcome::preempted);
   EXPECT_TRUE(ended_by_storage(job_->result())) << "as by exit code 74: it is told, and has a bound";
-  EXPECT_MESSAGE(job_->result().error, "evaluation.json: close");
+  EXPECT_MESSAGE(testing::first_line(job_->result().error), "evaluation.json: close");
 }
 
 TEST_F(AgentJobTest, StorageThatHangsAtItsStartGivesItBackAfterAWhile) {
@@ -337,7 +337,7 @@ TEST_F(AgentJobTest, StorageThatHangsAtItsStartGivesItBackAfterAWhile) {
   job_->start(queue_, {});
   EXPECT_EQ(job_->result().outcome, Outcome::preempted);
   EXPECT_TRUE(job_->could_not_start());
-  EXPECT_MESSAGE(job_->result().error, "/runs");
+  EXPECT_MESSAGE(testing::first_line(job_->result().error), "/runs");
 }
 
 TEST_F(AgentJobTest, ARequestToStopDoesNotWaitForStorageThatHangs) {
@@ -363,7 +363,7 @@ TEST_F(AgentJobTest, OneWhoseFilesHangAtItsEndIsGivenBackAfterAWhile) {
   EXPECT_EQ(job_->result().outcome, Outcome::preempted);
   EXPECT_TRUE(ended_by_storage(job_->result()));
   EXPECT_EQ(job_->result().metrics.at("valid/kendall_tau"), 0.5);
-  EXPECT_MESSAGE(job_->result().error);
+  EXPECT_MESSAGE(testing::first_line(job_->result().error));
 }
 
 TEST_F(AgentJobTest, OneWhoseFilesHangIsGivenUpAtASecondRequest) {

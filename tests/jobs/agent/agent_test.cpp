@@ -79,10 +79,10 @@ TEST_F(AgentTest, NothingSucceedsWithoutAResult) {
     EXPECT_EQ(job(id).state, JobState::dead);
     EXPECT_EQ(job(id).failures, 2);
     EXPECT_EQ(job(id).results, 0);
-    EXPECT_MESSAGE(job(id).error, "metrics.jsonl");
+    EXPECT_MESSAGE(testing::first_line(job(id).error), "metrics.jsonl");
   }
   EXPECT_EQ(job(other.id).state, JobState::failed);
-  EXPECT_MESSAGE(job(other.id).error, "valid/kendall_tau");
+  EXPECT_MESSAGE(testing::first_line(job(other.id).error), "valid/kendall_tau");
 }
 
 /// Its socket is not there for it, but its metrics grow.
@@ -108,7 +108,7 @@ TEST_F(AgentTest, ExitCodesDecideWhetherItIsTriedAgain) {
   EXPECT_EQ(job(data).state, JobState::failed);
   EXPECT_EQ(job(crash).state, JobState::dead);
   EXPECT_EQ(job(crash).attempt, 3);
-  EXPECT_MESSAGE(job(crash).error);
+  EXPECT_MESSAGE(testing::first_line(job(crash).error));
   EXPECT_EQ(job(poison).state, JobState::dead);
   EXPECT_EQ(job(poison).results, 0);
   EXPECT_EQ(job(preempted).state, JobState::succeeded);
@@ -143,10 +143,10 @@ TEST_F(AgentTest, AJobThatRunsOutOfMemoryIsTriedTwice) {
   run_all();
   EXPECT_EQ(job(always).state, JobState::failed);
   EXPECT_EQ(job(always).attempt, 2);
-  EXPECT_MESSAGE(job(always).error);
+  EXPECT_MESSAGE(testing::first_line(job(always).error));
   EXPECT_EQ(job(once).state, JobState::succeeded) << job(once).error;
   EXPECT_EQ(job(killed).state, JobState::dead) << "nobody knows that this was for want of memory";
-  EXPECT_MESSAGE(job(killed).error);
+  EXPECT_MESSAGE(testing::first_line(job(killed).error));
 }
 
 TEST_F(AgentTest, TheNextAttemptContinuesFromThePublishedCheckpoint) {

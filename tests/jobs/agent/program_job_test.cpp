@@ -69,7 +69,7 @@ TEST_F(ProgramJob, AProgramThatIsMissingIsLeftToOthersUntilItIsThere) {
   }();
   const auto agent = start_agent();
   ASSERT_TRUE(reaches(second, [](const JobRecord& record) { return record.state == JobState::succeeded; }));
-  EXPECT_MESSAGE(job(missing).error, "late.sh", "--programs");
+  EXPECT_MESSAGE(testing::first_line(job(missing).error), "late.sh", "--programs");
   EXPECT_EQ(job(missing).state, JobState::waiting);
   // It asks for jobs, and does not claim this one again.
   const auto claims = [&] {
@@ -105,9 +105,9 @@ TEST_F(ProgramJob, AGoodEndWithoutAResultIsFinalAndSaysWhatToAdd) {
     EXPECT_EQ(job(id).state, JobState::failed);
     EXPECT_EQ(job(id).attempt, 1);
   }
-  EXPECT_MESSAGE(job(silent).error, "foretime.Trial()", "\"val_loss\": value", "metrics.jsonl",
+  EXPECT_MESSAGE(testing::first_line(job(silent).error), "foretime.Trial()", "\"val_loss\": value", "metrics.jsonl",
                  "docs/reference/sweep-files.md");
-  EXPECT_MESSAGE(job(other).error, "metric.name");
+  EXPECT_MESSAGE(testing::first_line(job(other).error), "metric.name");
 }
 
 TEST_F(ProgramJob, APythonProgramFindsForetimesModulesAndItsMetric) {
