@@ -304,8 +304,8 @@ class Stages:
                 **out,
                 "dtype": graph.value(op, "dtype"),
                 "shape": [self._extent(extent) for extent in graph.children(op, "shape")],
-                "kind": "placeholder",
-            }  # TVM's word
+                "kind": "placeholder",  # TVM's word
+            }
         body, axes = graph.children(op, "body"), self._axes(graph.children(op, "axis"))
         out.update(dtype=graph.value(body[0], "dtype"), shape=[extent for _, extent in axes])
         combiner, text, combine = self._combiner(body)

@@ -46,6 +46,7 @@ TEST_F(AtomicFiles, FailuresNameTheFileAndTheReason) {
   EXPECT_MESSAGE(message_of<FileError>([&] { write_file_atomically("/dev/full/x", ""); }));
 }
 
+// Promise storage/files-half-written
 TEST_F(AtomicFiles, AFullDiskIsToldFromBadInput) {
   if (!fs::exists("/dev/full")) GTEST_SKIP() << "this machine has no /dev/full";
   const auto file = files().open("/dev/full", Files::Open::replace);

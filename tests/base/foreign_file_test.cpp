@@ -63,6 +63,7 @@ TEST_F(ForeignFile, IsNothingWhereNoneIs) {
   EXPECT_FALSE(read_foreign_lines(run_, "none", 100, [](std::string_view) { FAIL(); }));
 }
 
+// Promise agents/job-foreign-files
 TEST_F(ForeignFile, IsNoLinkWhereverItLeads) {
   write("inside", "inside");
   fs::create_symlink("../secret", run_ / "out");
@@ -102,6 +103,8 @@ TEST_F(ForeignFile, HasANameBelowTheFolder) {
   EXPECT_FALSE(foreign_exists(run_, std::string(5000, 'n')));
 }
 
+// Promise agents/job-foreign-files: a FIFO, link, device or huge file in place of a job's file ends that job only;
+// nothing outside a run directory is published
 TEST_F(ForeignFile, IsRegular) {
   ASSERT_EQ(::mkfifo((run_ / "fifo").c_str(), 0600), 0);
   const Descriptor bound(::socket(AF_UNIX, SOCK_STREAM, 0));

@@ -42,6 +42,7 @@ TEST_F(MappedFiles, GiveTheBytesOfTheirRange) {
   for (int i = 0; i < 3000; ++i) EXPECT_EQ(sum(*map(), 7, 1), 'x') << "places are used again";
 }
 
+// Promise storage/files-cut: a packed file that is cut while it is mapped ends the program with its name
 TEST_F(MappedFiles, ThatAreCutEndTheProcessWithTheirName) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   const auto read_cut = [&] {

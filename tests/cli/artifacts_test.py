@@ -104,6 +104,7 @@ class ArtifactsTest(ProgramTest):
         self.assertTrue((self.folder / "folder/manifest.json").exists())
         return id
 
+    # Promise artifacts/job-taken-over
     def test_a_job_goes_on_elsewhere_and_its_model_is_exported_anywhere_by_redis(self):
         id = self.moves("redis")
         self.assertIn(" in redis (", self.foretime("status", id))
@@ -138,6 +139,7 @@ class ArtifactsTest(ProgramTest):
         self.variables = {}
         self.assertIn("AWS_ACCESS_KEY_ID is not set", self.foretime("export", id, "again.foretime", code=2))
 
+    # Promise storage/shared-store: queues that share a store leave each other's artifacts alone
     def test_queues_that_share_a_store_leave_each_others_artifacts_alone(self):
         """Equal jobs have equal ids in both queues. What the second one stores and tidies must not cost the first one its model."""
         shared = self.folder / "shared"

@@ -292,6 +292,7 @@ class OtherFilesTest(ProgramTest):
 
 
 class ChangingFileTest(ProgramTest):
+    # Promise storage/files-cut
     def test_a_packed_file_that_is_cut_while_it_is_mapped(self):
         self.run_foretime(
             "data", "pack", "-o", "all.foretime", SAMPLES / "C1.npz", SAMPLES / "C12.npz", "--format", "programs"

@@ -166,6 +166,8 @@ class DamagedRecordsTest(QueueTest):
         self.redis.xadd(self.key("events"), {"event": "submit", "job": copy, "to": "waiting"})
         return copy
 
+    # Promise redis/record-damaged-fields: with any field or key of a record damaged, every reader shows the others
+    # unchanged
     def test_each_field_of_a_job(self):
         before = self.seen(self.good)
         whole = {job["id"]: job for job in self.jobs_of(self.mixed)}
@@ -231,6 +233,7 @@ class DamagedRecordsTest(QueueTest):
                 self.api(path, id=self.mixed)
         self.assertEqual(self.seen(self.good), before)
 
+    # Promise redis/record-damaged-fields
     def test_each_field_of_a_sweep(self):
         before, jobs, all_before = self.seen(self.good), self.jobs_of(self.mixed), self.everything()
         original = self.redis.dump(self.key("sweep:" + self.mixed))

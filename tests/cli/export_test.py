@@ -205,6 +205,7 @@ class ExportToAFolderTest(ProgramTest):
         self.run_foretime("export", "out/", "again/")
         self.assertTrue((self.folder / "again/config.yaml").exists())
 
+    # Promise mistakes/export-format
     def test_what_is_not_an_export_is_never_replaced(self):
         self.train()
         (self.folder / "mine").mkdir()

@@ -88,6 +88,7 @@ class FailingStorage : public ::testing::TestWithParam<Reader> {
 };
 
 /// The kernel answers EIO to whoever reads the first page of its own memory.
+// Promise storage/disk-io-error: an I/O error is never reported as bad data or a mistake of the caller
 TEST_P(FailingStorage, AnIoErrorIsNoBadData) {
   const auto path = scratch_.path() / GetParam().file;
   const std::string_view name = GetParam().name;
@@ -101,6 +102,7 @@ TEST_P(FailingStorage, AnIoErrorIsNoBadData) {
   EXPECT_THROW(GetParam().read(path), StorageError);
 }
 
+// Promise storage/disk-io-error
 TEST_P(FailingStorage, AFileThatCannotBeOpenedForWantOfDescriptorsIsNoBadData) {
   const auto path = scratch_.path() / GetParam().file;
   std::ofstream(path) << "some bytes\n";
@@ -157,6 +159,7 @@ TEST(FailingStorageOfArchives, AnEntryThatCannotBeReadIsNoBadData) {
   EXPECT_THROW(archive.open(archive.entries().front()), StorageError);
 }
 
+// Promise storage/disk-io-error
 TEST(FailingStorageOfRuns, ALockThatCannotBeReadIsNotTakenOver) {
   const testing::Scratch scratch;
   scratch.write("run.lock", R"({"host": "elsewhere", "pid": 7, "kernel": "another", "start": "1"})");

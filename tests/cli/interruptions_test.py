@@ -59,6 +59,8 @@ class InterruptedTrainingTest(ProgramTest):
             self.last_line(), rf"stopped by {how} at step \d+: checkpoint written; the same command continues"
         )
 
+    # Promise signals/repeated: SIGTERM, SIGINT and SIGHUP, also repeated, stop a training with a checkpoint and exit
+    # code 75; `nohup` is respected
     def test_a_hangup_and_repeated_signals_stop_it_with_a_checkpoint(self):
         for how, signals in (
             ("signal 1 (Hangup)", [signal.SIGHUP]),
@@ -73,6 +75,7 @@ class InterruptedTrainingTest(ProgramTest):
                     process.send_signal(each)
                 self.expect_stop(process, how.replace("(", r"\(").replace(")", r"\)"))
 
+    # Promise signals/repeated
     def test_signals_that_come_until_it_has_ended_change_nothing(self):
         process = self.begin()
         while process.poll() is None:
@@ -86,6 +89,8 @@ class InterruptedTrainingTest(ProgramTest):
         process.send_signal(signal.SIGTERM)
         self.expect_stop(process, "signal 15.*")
 
+    # Promise signals/terminal: a closed terminal loses no training and no job; without a reader trainings continue, and
+    # printing commands end quietly
     def test_a_terminal_that_is_closed_stops_it_with_a_checkpoint(self):
         pid, terminal = pty.fork()
         if pid == 0:
@@ -115,6 +120,8 @@ class InterruptedTrainingTest(ProgramTest):
             self.assertEqual([line["step"] for line in self.lines_of() if line["kind"] == "train"], list(range(1, 41)))
             self.assertIn("finished at step 40", self.last_line())
 
+    # Promise signals/checkpoints: checkpoints are written by the clock, and when `mpirun` begins to end its ranks, at
+    # one step on all ranks
     def test_a_checkpoint_is_written_by_the_clock_at_one_step_on_all_ranks(self):
         for ranks in (1, 2):
             shutil.rmtree(self.folder / "run", ignore_errors=True)
@@ -135,6 +142,7 @@ class InterruptedTrainingTest(ProgramTest):
             )
             self.assertEqual(timed["model.safetensors"], self.checkpoint(step, f"straight{ranks}")["model.safetensors"])
 
+    # Promise signals/checkpoints
     def test_mpirun_that_ends_its_ranks_leaves_a_checkpoint(self):
         """It sends SIGCONT, waits, sends SIGTERM, waits and sends SIGKILL; the first of these has a checkpoint written."""
         process = self.begin(2)
@@ -144,6 +152,7 @@ class InterruptedTrainingTest(ProgramTest):
         self.wait_for_step(len(self.lines_of()) + 2, process)
         self.assertIsNone(process.poll())
 
+    # Promise storage/disk-obstacles
     def test_a_run_folder_that_goes_is_the_storage_failing(self):
         process = self.begin()
         os.rename(self.folder / "run", self.folder / "gone")
@@ -254,6 +263,7 @@ class OutputsTest(QueueTest):
             self.assertEqual(process.communicate(timeout=LIMIT)[1], "", command)
             self.assertEqual(process.returncode, 141, command)
 
+    # Promise signals/terminal
     def test_an_agent_drains_when_its_terminal_is_closed(self):
         self.write("base.yaml", (self.folder / "base.yaml").read_text().replace("steps: 6", "steps: 1000000"))
         self.foretime("submit", "base.yaml")
@@ -269,6 +279,7 @@ class OutputsTest(QueueTest):
         self.assertEqual((job["state"], job["failures"]), ("waiting", 0))
         self.assertIn("checkpoints/step-", job["checkpoint"])
 
+    # Promise signals/agent-gone: active jobs whose agent is gone are marked
     def test_jobs_of_an_agent_that_is_gone_are_marked(self):
         self.write("base.yaml", (self.folder / "base.yaml").read_text().replace("steps: 6", "steps: 1000000"))
         self.foretime("submit", "base.yaml")

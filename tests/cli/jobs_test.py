@@ -112,6 +112,7 @@ class JobsTest(QueueTest):
         self.write("near.yaml", (self.folder / "base.yaml").read_text().replace(str(SAMPLES), "near"))
         self.assertIn("run it with: foretime agent\n", self.foretime("submit", "near.yaml"))
 
+    # Promise agents/jobs-kept
     def test_all_agents_keep_ended_jobs_as_the_first_one_said(self):
         self.foretime("submit", "base.yaml")
         self.finish(self.agent("--until-empty", "--keep-days", 30))

@@ -62,6 +62,7 @@ TEST(LaunchView, AGoodLaunchHasNoFindings) {
   EXPECT_THAT(examine_launch(slurm_of({}), {task(0, "laptop", {0, 1, 2, 3, 4, 5, 6, 7})}, ""), IsEmpty());
 }
 
+// Promise doctor/tasks-alone
 TEST(LaunchView, TasksWithoutMpiAreFatalWhereTheyCannotBeAgents) {
   auto variables = step_of_four();
   variables.erase("PMIX_RANK");
@@ -98,6 +99,7 @@ TEST(LaunchView, RanksThatAreBoundToTheSameCpuAreFound) {
   EXPECT_THAT(finding(slurm_of(step_of_four()), tasks), HasSubstr("--ntasks-per-node=2"));
 }
 
+// Promise doctor/cpus
 TEST(LaunchView, CpusThatAStepDoesNotTakeFromItsJobAreFound) {
   auto variables = step_of_four();
   variables["SLURM_CPUS_PER_TASK"] = "4";
@@ -107,6 +109,7 @@ TEST(LaunchView, CpusThatAStepDoesNotTakeFromItsJobAreFound) {
   EXPECT_THAT(finding(slurm_of(variables), {task(0, "h1", {3})}), AllOf(HasSubstr("1 of 8 CPUs"), HasSubstr("agent")));
 }
 
+// Promise doctor/gpus: GPUs that ranks share, lack, or cannot use
 TEST(LaunchView, GpusThatRanksShareOrLackAreFound) {
   const auto slurm = slurm_of(step_of_four());
   EXPECT_THAT(finding(slurm, {task(0, "h1", {0}, {"a"}), task(1, "h1", {1}, {"a"})}),
@@ -120,6 +123,7 @@ TEST(LaunchView, GpusThatRanksShareOrLackAreFound) {
   EXPECT_MESSAGE(finding(slurm, {beside}), "--gpus-per-task=1");
 }
 
+// Promise doctor/limits: limits of memory and of processor time by control groups
 TEST(LaunchView, LimitsOfMemoryAndOfProcessorTimeAreFound) {
   auto tasks = std::vector{task(0, "h1", {0, 1, 2, 3}), task(1, "h1", {4, 5, 6, 7})};
   for (auto& each : tasks) each.limits.memory = int64_t{600} << 20;

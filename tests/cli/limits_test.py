@@ -46,12 +46,14 @@ class MemoryTest(QueueTest):
 
     HUGE = dict(model__hidden=60000, model__layers=1, trainer__steps=2)  # 14 GB in one matrix of weights
 
+    # Promise signals/memory: out of memory is one line with advice and exit code 8; a job that meets it is tried twice
     def test_a_training_that_runs_out_of_memory_says_so_in_a_line(self):
         done = self.run_limited(2 << 20, *self.training(**self.HUGE))
         self.assertEqual(done.returncode, 8, done.stderr)
         self.expect_out_of_memory(done.stderr)
         self.assertRegex((self.folder / "run/log.txt").read_text().splitlines()[-1], "failed: out of memory: ")
 
+    # Promise signals/memory
     def test_a_job_that_runs_out_of_memory_is_tried_twice(self):
         self.write("job.yaml", (self.folder / "base.yaml").read_text().replace("hidden: 8", "hidden: 60000"))
         self.foretime("submit", "job.yaml")
@@ -221,6 +223,7 @@ class VersionsTest(ProgramTest):
         "jobs/queue/queue.h: kQueueProtocol": "VersionSkew.AQueueOfAnotherProtocolIsRefused",
     }
 
+    # Promise storage/newer-version
     def test_every_version_that_is_written_is_known_here(self):
         pattern = re.compile(
             r"""\b(k\w*(?:Version|Format|Protocol)\w*) = \d+\b|["'](format|version|format_version)["']: ?\d+"""
@@ -259,6 +262,7 @@ class VersionsTest(ProgramTest):
         for match in re.finditer(rb'"(format|version|format_version)\\?":\s*\\?"?(\d+)', data):
             yield match[1].decode(), data[: match.start(2)] + str(int(match[2]) + 1).encode() + data[match.end(2) :]
 
+    # Promise storage/newer-version: a file of a newer version is refused; a newer checkpoint does not count as damaged
     def test_one_more_is_refused(self):
         self.train(trainer__steps=2)
         self.run_foretime("export", "run", "model.foretime")

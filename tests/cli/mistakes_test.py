@@ -31,12 +31,14 @@ class MetricTest(ProgramTest):
         self.write("sweep.yaml", SWEEP.format(metric=metric, goal=goal, settings="base.yaml"))
         return self.run_foretime("submit", "sweep.yaml", "--dry-run", code=code).stderr
 
+    # Promise mistakes/metric-unknown: `train` and `submit` refuse a metric that is unknown or not measured by the run
     def test_training_for_an_unknown_metric_is_refused_at_its_start(self):
         self.refused("trainer.metric", trainer__metric="holdout/mea")
         self.refused("trainer.metric", trainer__metric="val_loss")
         self.refused(trainer__metric="holdout/tau")
         self.refused(trainer__metric="holdout/OPA")
 
+    # Promise mistakes/metric-unknown
     def test_training_for_a_metric_that_is_not_measured_is_refused(self):
         self.refused(trainer__metric="valid/mae")
         self.refused(trainer__metric="holdout/mae", data__holdout=0)
@@ -52,6 +54,7 @@ class MetricTest(ProgramTest):
         )
         self.refused(trainer__metric="holdout/contest_score")
 
+    # Promise mistakes/metric-direction: every metric is optimised, and ranked by `leaderboard`, in its own direction
     def test_a_metric_is_optimised_in_its_own_direction(self):
         self.refused(trainer__metric="holdout/mae", trainer__metric_goal="maximize")
         self.train(trainer__metric="holdout/mae", trainer__eval_every=2, optimizer__learning_rate=0.05)
@@ -79,6 +82,7 @@ class MetricTest(ProgramTest):
             self.run_foretime("submit", "base.yaml", "trainer.metric=holdout/mea", "--dry-run", code=2).stderr
         )
 
+    # Promise mistakes/metric-direction
     def test_a_sweep_in_the_wrong_direction_is_refused(self):
         self.assertIn(
             "metric.goal: found minimize, and holdout/kendall_tau is better when it is larger",
@@ -89,6 +93,7 @@ class MetricTest(ProgramTest):
 
 
 class DataTest(ProgramTest):
+    # Promise mistakes/test-groups: groups of the test set are not trained on
     def test_groups_of_the_test_set_are_not_trained_on(self):
         both = dict(data__train="[C1.npz, C10.npz, C12.npz]", data__test="[C10.npz]")
         text = self.train(code=2, **both).stderr
@@ -100,6 +105,7 @@ class DataTest(ProgramTest):
         self.expect_message(text)
         self.assertIn("copy.npz", text)
 
+    # Promise mistakes/evaluate-files: named files are evaluated without the run's indices
     def test_named_files_are_evaluated_without_the_runs_indices(self):
         self.train()
         checkpoint = self.folder / "run/checkpoints/step-00000006"
@@ -129,6 +135,7 @@ class RunDirectoryTest(ProgramTest):
     def long_training(self):
         return self.start_training(trainer__steps=100000, trainer__log_every=1)
 
+    # Promise mistakes/run-directory-locked: one process at a time writes to a run directory
     def test_a_second_training_in_a_run_directory_is_refused(self):
         first = self.long_training()
         try:
@@ -146,6 +153,7 @@ class RunDirectoryTest(ProgramTest):
         self.train(trainer__steps=steps + 3)
         self.assertFalse(lock.exists())
 
+    # Promise mistakes/run-directory: a run directory that cannot be made is named with its reason
     def test_a_run_directory_that_cannot_be_made(self):
         for folder in ("/proc/x", self.write("file", "") / "run"):
             text = self.train(code=2, run__directory=folder).stderr
@@ -154,6 +162,7 @@ class RunDirectoryTest(ProgramTest):
 
 
 class CommandTest(ProgramTest):
+    # Promise mistakes/nearest-name: unknown commands, options and settings are answered with the nearest
     def test_commands_options_and_settings_are_suggested(self):
         for arguments in (
             ("trian", "settings.yaml"),
@@ -172,6 +181,7 @@ class CommandTest(ProgramTest):
             with self.subTest(key):
                 self.expect_message(self.run_foretime("train", self.empty_settings(), f"{key}=1", code=2).stderr)
 
+    # Promise mistakes/nearest-name
     def test_files_of_other_commands_name_their_command(self):
         self.write("sweep.yaml", SWEEP.format(metric="holdout/mae", goal="", settings="base.yaml"))
         for command in ("train", "config", "plan"):
@@ -182,6 +192,7 @@ class CommandTest(ProgramTest):
         for command in ("train", "submit"):
             self.expect_message(self.run_foretime(command, "trials.yaml", code=2).stderr)
 
+    # Promise mistakes/export-format: `export` writes the format of the file's name, or nothing
     def test_export_to_an_unknown_format_is_refused(self):
         self.train()
         for name in ("model.onnx", "model.pth", "model.safetensors"):
@@ -201,6 +212,7 @@ class IgnoredOptionTest(ProgramTest):
         for part in expected:
             self.assertIn(part, text)
 
+    # Promise mistakes/option-without-effect: an option without effect is refused, with the nearest one that works
     def test_a_state_or_a_sweep_that_would_not_choose_what_is_shown(self):
         lines = [line.replace("=", ": ", 1) for line in self.settings() if not line.startswith("run.")]
         self.write("job.yaml", "".join(f"{line}\n" for line in lines))
@@ -218,6 +230,7 @@ class IgnoredOptionTest(ProgramTest):
         self.assertEqual(self.json_of("status", job, "--json")["id"], job)
         self.assertEqual(self.json_of("status", job, job, "--state", "dead", "--json")["jobs"], [])
 
+    # Promise mistakes/option-without-effect
     def test_options_of_another_format_of_rankings(self):
         self.train()
         rank = ("rank", "run", SAMPLES / "C10.npz")
@@ -309,6 +322,7 @@ class IgnoredOptionTest(ProgramTest):
 
 
 class AgentTest(ProgramTest):
+    # Promise mistakes/gpus: GPUs that do not exist are refused
     def test_gpus_that_are_not_there_are_refused(self):
         text = self.run_foretime("agent", "--gpus", "0,96", "--until-empty", code=2).stderr
         self.assertIn("--gpus: found", text)
@@ -319,6 +333,7 @@ class AgentTest(ProgramTest):
             self.run_foretime("agent", "--gpus", "0,96", "--assume-gpus", "--until-empty", code=4).stderr,
         )
 
+    # Promise mistakes/agent-exit-code: an agent whose jobs failed reports it by its exit code
     def test_an_agent_whose_jobs_failed_says_so(self):
         lines = [line.replace("=", ": ", 1) for line in self.settings() if not line.startswith("run.")]
         self.write("job.yaml", "".join(f"{line}\n" for line in lines))
@@ -337,6 +352,7 @@ class AgentTest(ProgramTest):
 
 
 class RanksTest(ProgramTest):
+    # Promise mistakes/ranks: under `mpirun` each rank prints its error once, with its rank
     def test_each_rank_prints_an_error_of_all_ranks_once_with_its_rank(self):
         for arguments, message in (
             (("train", "none.yaml"), "none.yaml"),
@@ -373,6 +389,7 @@ class RanksTest(ProgramTest):
         self.assertEqual(done.returncode, 2, done.stderr)
         self.assertRegex(done.stderr, r"\A(foretime: rank [012]: none\.yaml: [^\n]*\n){1,3}\Z")
 
+    # Promise mistakes/ranks
     def test_an_error_of_one_rank_is_printed_with_its_rank(self):
         # Each rank has a folder of its own, and rank 1's lacks the data: rank 0 lists them, rank 1 cannot read them.
         for rank in range(3):

@@ -148,6 +148,8 @@ class OutputsTest(ProgramTest):
     def packed(self):
         self.run_foretime("data", "pack", "C1.npz", "--format", "programs", "-o", "other.foretime")
 
+    # Promise storage/outputs-replaced: without `--force` a command replaces only files of the kind that it writes, and
+    # never its inputs
     def test_every_command_beside_every_neighbour(self):
         self.packed()
         kinds = {
@@ -167,6 +169,7 @@ class OutputsTest(ProgramTest):
                     self.assertEqual((self.folder / out).read_bytes(), before)
                     self.assertEqual(done.stdout, "", "refused before any work")
 
+    # Promise storage/outputs-replaced
     def test_own_files_are_replaced_and_empty_ones(self):
         for name, (command, out, _, recognised) in COMMANDS.items():
             with self.subTest(command=name):
@@ -272,6 +275,8 @@ class OutputsTest(ProgramTest):
         self.run_foretime("data", "convert", "tiles.pb", "out")
         self.assertNotEqual((self.folder / "out/tiles_b.npz").read_bytes(), b"mine")
 
+    # Promise storage/outputs-foreign: a run refuses a folder with foreign files, and `run.overwrite` removes none of
+    # them
     def test_a_run_takes_no_folder_of_others(self):
         for name in ("config.yaml", "data.json", "metrics.jsonl", "checkpoints", "rankings.csv"):
             for overwrite in ("false", "true"):
@@ -288,6 +293,7 @@ class OutputsTest(ProgramTest):
                     self.expect_message(done.stderr)
                     self.assertEqual({path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}, before)
 
+    # Promise storage/outputs-foreign
     def test_a_run_that_is_made_again_leaves_what_others_put_there(self):
         run = self.folder / "run"
         (run / "checkpoints/mine").mkdir()

@@ -94,6 +94,7 @@ class ResumeTest(ProgramTest):
         trained = [line["step"] for line in self.lines_of("killed") if line["kind"] == "train"]
         self.assertEqual(trained, list(range(1, 11)), "metrics of the killed run were repeated or lost")
 
+    # Promise storage/checkpoint-damaged: training continues from the newest intact checkpoint
     def test_a_damaged_checkpoint_falls_back_to_the_newest_intact_one(self):
         common = dict(checkpoint__every_steps=5, checkpoint__keep_last=9, trainer__log_every=1)
         for ranks in (1, 2):
@@ -118,6 +119,8 @@ class ResumeTest(ProgramTest):
             flip_byte(folder / f"step-{step:08}/model.safetensors")
         self.expect_message(self.train(code=3, trainer__steps=15, run__directory=self.folder / run, **common).stderr)
 
+    # Promise storage/checkpoint-damaged-best: if the best checkpoint is damaged at the end of a training, a warning
+    # names it and the last one is used
     def test_a_damaged_best_checkpoint_leaves_the_last_one_as_the_best(self):
         common = dict(
             checkpoint__every_steps=5,

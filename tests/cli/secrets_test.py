@@ -83,6 +83,7 @@ class SecretsTest(ProgramTest):
         self.assertTrue(seen)
         return json.loads(seen[0].removeprefix("seen "))
 
+    # Promise agents/credentials: an agent's credentials do not reach its jobs
     @unittest.skipUnless(shutil.which("setpriv"), "setpriv is not installed")
     def test_a_job_finds_no_credentials(self):
         socket = self.folder / "redis.sock"
@@ -107,6 +108,7 @@ class SecretsTest(ProgramTest):
         )
         self.assertEqual(seen, {"found": [], "own": True, "parent": False})
 
+    # Promise agents/credentials
     @unittest.skipUnless(shutil.which("setpriv"), "setpriv is not installed")
     def test_nor_in_the_redis_that_foretime_starts(self):
         seen = self.seen_by_a_job("--artifacts", "s3://bucket/x", AWS_ENDPOINT_URL="http://127.0.0.1:1", **SECRETS)

@@ -213,6 +213,7 @@ class ServeClientsTest(ServeCase):
         self.addCleanup(end)
         return closed
 
+    # Promise server/senders-slow
     def test_a_connection_that_stands_still_is_closed(self):
         server = Server(self, "layout.foretime", "--idle-seconds", 1)
         for started in (b"", b"POST /v1/graphs HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100000\r\n\r\nx"):
@@ -223,6 +224,7 @@ class ServeClientsTest(ServeCase):
                 self.assertEqual(connection.recv(1), b"")
         self.assertTrue(wait_until(lambda: server.ask("GET", "/healthz")[1]["requests"] == 0))
 
+    # Promise server/other-sites: pages of other sites may not post
     def test_pages_of_other_sites_are_refused(self):
         server = Server(self, "layout.foretime")
         for headers in (
@@ -251,6 +253,7 @@ class ServeClientsTest(ServeCase):
                 self.assertEqual(server.ask("POST", "/v1/graphs", self.read("module.pb"), headers)[0], 200)
         self.assertEqual(server.ask("GET", "/healthz", None, {"Origin": "https://example.com"})[0], 200)
 
+    # Promise server/senders-slow: slow senders do not delay the server's end; a connection that moves no byte is closed
     def test_a_slow_sender_does_not_hold_the_end(self):
         server = Server(self, "layout.foretime", "--drain-seconds", 3600)
         head = b"POST /v1/graphs HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100000\r\n\r\n"

@@ -92,6 +92,8 @@ class StorageTest(ProgramTest):
         self.run_foretime("submit", "job.yaml", "--max-attempts", attempts, **self.queue())
         (self.folder / "small").mkdir()
 
+    # Promise storage/disk-full: a full, read-only or failing disk is exit code 74; a job is then retried from its
+    # checkpoint, without counting an attempt, a bounded number of times
     def test_a_training_on_a_full_disk_is_tried_again_from_its_checkpoint(self):
         self.submit("eval_every: 5, log_every: 1", attempts=9)
         # A checkpoint or two fit, and not all of them.
@@ -123,6 +125,7 @@ class StorageTest(ProgramTest):
         self.assertIn("continues at step", self.there(agent, f"cat small/{job['id']}/attempt-*/output.log"))
         self.assertEqual(done["results"], 1)
 
+    # Promise storage/disk-full
     def test_a_disk_with_room_for_a_small_file_only_costs_a_job_no_attempt(self):
         self.submit("eval_every: 40, log_every: 40", attempts=1)
         # The run's own files fit, and a look at the run root finds nothing wrong; no checkpoint fits.
@@ -196,6 +199,8 @@ class EmbeddedQueueTest(ProgramTest):
     SUBMIT = "FORETIME submit job.yaml || exit 90; until [ ! -e runs/.redis/redis.sock ]; do sleep 0.05; done\n"
     FILL = "dd if=/dev/zero of=runs/fill bs=1k 2>/dev/null;"
 
+    # Promise redis/disk-full: on a full or read-only disk the queue can be read, and the message says how much room is
+    # needed
     def test_a_queue_on_a_full_disk_is_read_and_says_how_much_room_it_needs(self):
         room = r"file system is full: 0.0 of 4.0 MiB are free, and Redis needs 1.0 MiB .*make room there, .*/runs, or start a Redis of your own"
         for command, shown in (("status", "1 waiting"), ("status --json", '"waiting"'), ("queue", "submitted       1")):
@@ -218,6 +223,7 @@ class EmbeddedQueueTest(ProgramTest):
         self.assertEqual(code, 0, out + error)
         self.assertIn("waiting", out)
 
+    # Promise redis/disk-full
     def test_a_queue_on_a_read_only_disk_is_read(self):
         code, out, error = self.there(
             self.SUBMIT
@@ -273,6 +279,7 @@ class EmbeddedQueueTest(ProgramTest):
                 pass
         return found
 
+    # Promise redis/embedded-two-machines: two machines never run two embedded servers on one folder
     def test_a_second_machine_whose_locks_are_not_seen_starts_no_second_server(self):
         if os.geteuid() != 0:
             self.skipTest("needs root to mount over /proc")

@@ -67,6 +67,9 @@ class FarRankTest(ApartTest):
         )
         return json.loads(self.run_on("h1", "submit", f"{name}.yaml", "--json"))["jobs"][0]["id"]
 
+    # Promise hosts/messages
+    # Promise cluster-agents/ranks-elsewhere: all ranks of a job on another host than its agent: it reports, and is
+    # stopped
     def test_a_job_whose_ranks_are_all_on_another_host_reports_and_is_stopped(self):
         long = self.submit("long", **{"trainer.steps": 1000000, "checkpoint.every_steps": 20})
         self.agent("h2", "--runs", "runs", "--launcher", self.LAUNCHER, "--until-empty", "--cpus", "2")
@@ -151,6 +154,8 @@ class NoSharedFolderTest(ApartTest):
         self.agents.append(redis)
         self.redis = redis
 
+    # Promise cluster-agents/no-shared-folder: a sweep over three hosts without a shared folder; agents and Redis
+    # killed, files lost: all trials end, and a fourth host exports the winner
     def test_a_sweep_over_hosts_that_lose_their_agents_and_its_winner_on_a_host_that_ran_nothing(self):
         self.run_on(
             "h1", "submit", SOURCE / "configs/sweeps/quickstart.yaml", f"data.root={SOURCE}/samples/resnet18_conv2d"

@@ -44,6 +44,7 @@ class ClusterTest(OnCluster):
         self.assertEqual((code, said.count(": succeeded after")), (0, 4), said)
         return set(re.findall(r"agent (h\d):\S+: finished [1-9]", said))
 
+    # Promise test-cluster/hosts-apart: hosts have separate networks, names and `/tmp`
     def test_hosts_are_apart(self):
         for host in ("h1", "h2", "h3"):
             self.assertEqual(
@@ -68,6 +69,8 @@ class ClusterTest(OnCluster):
         self.cluster.mend("h3")
         self.assertIn("PONG", self.run_on("h3", "redis-cli -h h1 ping"))
 
+    # Promise training/ranks-on-hosts: `srun --mpi=pmix -N2 -n2 foretime train`, `mpirun --host h1,h2,h3`: the bytes of
+    # as many ranks on one host
     def test_ranks_on_other_hosts_train_what_ranks_of_one_host_train(self):
         self.run_on("h1", ["mpirun", "-n", "2", *training("one-host")])
         self.run_on("h2", ["mpirun", "-n", "2", "--host", "h2,h3", *training("two-hosts")])
@@ -80,6 +83,8 @@ class ClusterTest(OnCluster):
         for run, same in (("two-hosts", "one-host"), ("slurm", "one-host"), ("three-hosts", "three-ranks")):
             self.assertEqual(self.losses(run), self.losses(same))
 
+    # Promise training/ranks-slow-links: four ranks over links of 1 Gbit/s, however they lie on hosts and gradients
+    # travel: the bytes of one host
     def test_ranks_over_a_slow_link_train_what_ranks_of_one_host_train_however_gradients_travel(self):
         for host in ("h1", "h2", "h3"):
             self.cluster.link(host, "tbf rate 1gbit burst 64kb latency 20ms")
@@ -124,16 +129,19 @@ class ClusterTest(OnCluster):
                 found[name] = self.weights(f"{dtype}-{name}")
             self.assertEqual(set(found.values()), {found["one"]}, found)
 
+    # Promise cluster-agents/srun: `srun -N2 --ntasks-per-node=1 foretime agent`, also with `--launcher srun`
     def test_an_agent_for_each_node_of_a_step(self):
         self.submit("direct", ranks=2, seeds=range(1, 5))
         self.assertEqual(self.agents("direct", "srun -N2 -w h1,h2 --ntasks-per-node=1"), {"h1", "h2"})
 
+    # Promise cluster-agents/srun
     def test_agents_that_start_their_jobs_by_srun(self):
         self.submit("steps", ranks=2, seeds=range(5, 9))
         self.assertEqual(
             self.agents("steps", "srun -N2 -w h1,h2 --ntasks-per-node=1", "--launcher", "srun"), {"h1", "h2"}
         )
 
+    # Promise training/host-cut-off: a host that is cut off is named in time
     def test_a_host_that_is_cut_off_is_named_in_time(self):
         log = self.work / "cut.log"
         with log.open("w") as out:
@@ -174,6 +182,7 @@ class LeftoversTest(unittest.TestCase):
 
             self.require_nothing_of(folder, "12345")
 
+    # Promise test-cluster/nothing-left: `tools/cluster.sh up`, `run`, `down`: no process, mount or file is left
     def test_the_script_leaves_nothing_behind(self):
         if why := missing(slurm=True, redis=True):
             self.skipTest(why)

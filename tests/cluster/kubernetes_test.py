@@ -140,6 +140,8 @@ class KubernetesTest(unittest.TestCase):
     def of_kind(self, kind):
         return [manifest for _, manifest in self.manifests if manifest["kind"] == kind]
 
+    # Promise kubernetes/manifests: `kubectl apply -f examples/kubernetes/…`: fields and types of the published API
+    # only; no cluster has seen them
     def test_manifests_are_what_the_api_publishes(self):
         self.assertEqual(
             sorted(manifest["kind"] for _, manifest in self.manifests), ["ConfigMap", "Deployment", "Job", "MPIJob"]
@@ -173,6 +175,7 @@ class KubernetesTest(unittest.TestCase):
             found = broken(manifest, change)
             self.assertTrue(any(said in line for line in found), f"{said}: {found}")
 
+    # Promise kubernetes/manifests-rights: time to drain, rights, the password as a file
     def test_agents_have_time_to_drain_and_no_more_rights_than_they_need(self):
         names = {manifest["metadata"]["name"] for manifest in self.of_kind("ConfigMap")}
         for manifest in self.of_kind("Deployment") + self.of_kind("Job"):
@@ -199,6 +202,7 @@ class KubernetesTest(unittest.TestCase):
             pods(deployment)[0]["containers"][0]["readinessProbe"]["exec"]["command"], ["foretime", "queue"]
         )
 
+    # Promise kubernetes/manifests-commands: their commands are understood
     def test_their_commands_are_those_of_this_foretime(self):
         for manifest in self.of_kind("Deployment") + self.of_kind("Job"):
             command = [

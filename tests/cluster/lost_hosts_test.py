@@ -19,12 +19,16 @@ class LostHostsTest(unittest.TestCase):
         cls.addClassCleanup(cls.lost.down)
         cls.lost.up()
 
+    # Promise lost-hosts/cut-off: it is cut off the network
     def test_a_host_that_is_cut_off_is_named_and_the_job_goes_on_without_it(self):
         self.lost.once("cut")
 
+    # Promise lost-hosts/power: it loses its power
     def test_a_host_without_power_is_named_and_the_job_goes_on_without_it(self):
         self.lost.once("crash")
 
+    # Promise lost-hosts/killed-ranks: its ranks are killed, and it answers: the job's own failure; the next attempt has
+    # all ranks
     def test_a_host_whose_ranks_are_killed_is_named_and_the_job_goes_on(self):
         self.lost.once("kill")
 

@@ -127,6 +127,7 @@ class TrainSbatchTest(OnSlurm):
         for number in numbers:
             self.assertEqual(self.wait_for_end(number)["JobState"], "CANCELLED")
 
+    # Promise training/sbatch: `sbatch train.sbatch`, four ranks over two nodes: the bytes of four ranks on one host
     def test_a_training_over_nodes_is_that_of_one_host(self):
         number = self.submit("over-nodes", "--nodes=2", "--ntasks-per-node=2")
         self.run_on("h3", ["mpirun", "-n", "4", *training("one-host")])
@@ -136,11 +137,14 @@ class TrainSbatchTest(OnSlurm):
         )
         self.assertEqual(self.weights("over-nodes"), self.weights("one-host"))
 
+    # Promise training/sbatch-time-limit: its time limit: it writes a checkpoint, queues itself again and continues at
+    # that step
     def test_at_its_time_limit_it_writes_a_checkpoint_and_queues_itself_again(self):
         step = self.wait_for_second_start("limited", self.limited)
         self.assertIn(f"at step {step}: checkpoint written", self.log(self.limited))
         self.cancel(self.limited)
 
+    # Promise training/sbatch-preempted: its pre-emption by a partition of higher priority: no step is lost
     def test_pre_emption_loses_no_step(self):
         number = self.endless("urgent", "--nodes=2", "-w", "h2,h3", "--exclusive")
         self.wait_for_steps("urgent", number)
@@ -149,6 +153,7 @@ class TrainSbatchTest(OnSlurm):
         self.assertIn(f"at step {step}: checkpoint written", self.log(number))
         self.cancel(number)
 
+    # Promise hosts/slurm-end: at the end of a Slurm job, no slow or hanging rank hides why the others ended
     def test_a_rank_that_ends_later_than_the_others_is_waited_for(self):
         program = self.work / "late-rank"
         program.write_text(
@@ -159,6 +164,7 @@ class TrainSbatchTest(OnSlurm):
         ended = self.wait_for_end(number)
         self.assertEqual((ended["JobState"], ended["Restarts"]), ("COMPLETED", "1"), self.log(number))
 
+    # Promise hosts/slurm-end
     def test_a_rank_that_stands_still_does_not_hide_why_the_others_ended(self):
         program = self.work / "standing-rank"
         program.write_text(
@@ -177,6 +183,7 @@ class TrainSbatchTest(OnSlurm):
         ended = self.wait_for_end(number)
         self.assertEqual((ended["JobState"], ended["ExitCode"]), ("FAILED", "3:0"), self.log(number))
 
+    # Promise training/sbatch-requeued: `scontrol requeue`: no step is lost
     def test_a_requeue_by_hand_loses_no_step(self):
         number = self.endless("requeued", "--nodes=2")
         self.wait_for_steps("requeued", number)
@@ -185,6 +192,8 @@ class TrainSbatchTest(OnSlurm):
         self.assertIn(f"at step {step}: checkpoint written", self.log(number))
         self.cancel(number)
 
+    # Promise training/sbatch-node-down: `scontrol update state=down` of one of its nodes: it continues elsewhere from
+    # the last checkpoint
     def test_a_node_that_is_lost_costs_the_steps_since_the_last_checkpoint(self):
         number = self.endless("node-down", "--nodes=2")
         before = self.wait_for_steps("node-down", number, 20)
@@ -195,6 +204,7 @@ class TrainSbatchTest(OnSlurm):
         self.assertNotIn(lost, self.nodes_of(number))
         self.cancel(number)
 
+    # Promise training/sbatch-cancelled: `scancel`: it writes a checkpoint and ends for good
     def test_scancel_ends_it_with_a_checkpoint_and_for_good(self):
         number = self.endless("cancelled", "--nodes=2")
         self.wait_for_steps("cancelled", number)
@@ -244,6 +254,7 @@ class AgentsSbatchTest(OnSlurm):
             lambda: self.log(number)[-3000:],
         )
 
+    # Promise cluster-agents/sbatch: `sbatch agents.sbatch`, an agent on each of three nodes, jobs of two ranks
     def test_an_agent_on_each_node_until_the_queue_is_empty(self):
         self.submit("nodes", range(1, 8), **{"trainer.steps": 30})
         self.run_on("h1", [FORETIME, "pause"])  # until all agents are there, or two of them could do all the work
@@ -264,6 +275,7 @@ class AgentsSbatchTest(OnSlurm):
         self.assertEqual(self.wait_for_end(number)["ExitCode"], "0:0", self.log(number))
         self.assertEqual(self.hosts_of(self.require_success("nodes", number)), {"h1", "h2", "h3"})
 
+    # Promise cluster-agents/sbatch-array: `sbatch --array=1-3 agents-array.sbatch`
     def test_an_array_of_agents(self):
         self.submit("array", range(11, 15))
         number = self.sbatch("agents-array.sbatch", "--array=1-3", FORETIME_RUNS="runs-array")
@@ -272,6 +284,8 @@ class AgentsSbatchTest(OnSlurm):
         self.require_success("array", number)
         self.assertEqual(len(list(self.work.glob(f"foretime-agents-{number}_*.log"))), 3)
 
+    # Promise cluster-agents/sbatch-over-nodes: `sbatch agent-over-nodes.sbatch`: a job of four ranks over two nodes
+    # trains what one host trains
     def test_an_agent_whose_jobs_span_nodes(self):
         self.submit("span", [20], ranks=4, cpus=2)
         self.submit("beside", [21, 22])
@@ -288,6 +302,7 @@ class AgentsSbatchTest(OnSlurm):
         self.run_on("h3", ["mpirun", "-n", "4", *training("span-one-host", trainer__seed=20)])
         self.assertEqual(self.weights(f"runs-span/{job['id']}/attempt-1"), self.weights("span-one-host"))
 
+    # Promise cluster-agents/preempted: pre-emption of agents: jobs continue from checkpoints, none fails
     def test_pre_empted_agents_hand_their_jobs_over_and_come_back(self):
         self.submit("away", [31, 32], **{"trainer.steps": 40})
         number = self.sbatch(
@@ -307,6 +322,7 @@ class AgentsSbatchTest(OnSlurm):
         self.assertTrue(any(job["fence"] > 1 for job in found), "the jobs that ran were handed over")
         self.assertFalse(any(job["lost"] for job in found), "no lease ran out: the agents gave their jobs back")
 
+    # Promise cluster-agents/node-down: `scontrol update state=down` of an agent's node: no job fails
     def test_a_node_that_is_lost_costs_no_job(self):
         self.submit("lost", [41, 42, 43], **{"trainer.steps": 40, "checkpoint.every_steps": 10})
         number = self.sbatch(
@@ -322,6 +338,7 @@ class AgentsSbatchTest(OnSlurm):
         self.assertEqual(self.wait_for_end(number)["ExitCode"][-2:], ":0", self.log(number))
         self.require_success("lost", number)
 
+    # Promise cluster-agents/slurmd-killed: a `slurmd` that is killed: no job fails
     def test_a_slurmd_that_is_killed_costs_no_job(self):
         self.submit("slurmd", [51, 52, 53], **{"trainer.steps": 40, "checkpoint.every_steps": 10})
         number = self.sbatch(

@@ -54,6 +54,8 @@ class SlowHostsTest(unittest.TestCase):
     def log(self, name):
         return (self.work / name / "log.txt").read_text()
 
+    # Promise training/host-slow: a slow host (stopped half of the time): the losses are the same bits, and the reports
+    # name it
     def test_a_host_that_is_stopped_again_and_again_changes_nothing_and_is_named(self):
         over = threading.Event()
 
@@ -100,6 +102,7 @@ class SlowHostsTest(unittest.TestCase):
         holder = (self.folder / f"{host}.pid").read_text().strip()
         return self.cluster.run(None, ["readlink", f"/proc/{holder}/ns/net"]).stdout.strip()
 
+    # Promise training/host-slow-network: a slow network of a host (`tc … tbf rate 20mbit`): likewise
     def test_a_host_with_a_slow_network_changes_nothing_and_is_named(self):
         # So slow that communication takes a good part of a step on a busy machine, too.
         self.cluster.link("h3", "tbf rate 4mbit burst 16kb latency 500ms")

@@ -45,6 +45,9 @@ TEST_F(BestCheckpoint, IsReadWhereItIsIntact) {
   EXPECT_EQ(read_best_only("/run").step, 10);
 }
 
+// Promise storage/checkpoint-damaged-best-read: `evaluate` and `rank` then read the newest intact one with a warning,
+// `export` ends with an error ([why](../how-to/export.md#where-the-best-checkpoint-is-damaged)); a checkpoint named by
+// the user is never replaced
 TEST_F(BestCheckpoint, WhereItIsDamagedTheNewestIntactOneIsReadWithAWarningThatNamesBoth) {
   damage(10);
   damage(30);
@@ -64,6 +67,7 @@ TEST_F(BestCheckpoint, ThatNothingTellsOfIsDamagedAsWell) {
   EXPECT_THROW(read_best_only("/run"), RunError);
 }
 
+// Promise storage/checkpoint-damaged-best-read
 TEST_F(BestCheckpoint, WhereItsFolderIsMissingItIsDamagedAsWell) {
   files().remove(store_.folder(10));
   EXPECT_MESSAGE(warning("/run", 30), "warning: /run/checkpoints/step-00000010");
@@ -78,6 +82,7 @@ TEST_F(BestCheckpoint, ThatARunDoesNotKeepIsItsNewestOne) {
   EXPECT_EQ(read_best_only("/run").step, 30);
 }
 
+// Promise storage/checkpoint-pruned
 TEST_F(BestCheckpoint, ThatIsReplacedWhileItIsReadIsReadAnew) {
   bool replaced = false;
   disk_.fail_by([&](const char* operation, const fs::path& path, size_t) {

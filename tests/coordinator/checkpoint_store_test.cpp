@@ -107,6 +107,7 @@ TEST_F(Checkpoints, PruningKeepsTheNewestAndTheBest) {
   EXPECT_EQ(store.steps(), std::vector<int64_t>{5});
 }
 
+// Promise storage/checkpoint-damaged
 TEST_F(Checkpoints, WhatIsDamagedIsPassedOverForTheNewestIntactOlderOne) {
   for (const int64_t step : {10, 20, 30, 40}) store.commit(step, kFiles);
   flip_byte(store.folder(40) / "a.bin", 0);
@@ -207,6 +208,7 @@ TEST_F(Checkpoints, StepsAreInTheirOrderWhateverTheirDigits) {
 }
 
 /// Another attempt of the same job, which has lost its lease and does not know it, prunes what this one reads.
+// Promise storage/checkpoint-pruned: a checkpoint that disappears while it is read is skipped
 TEST_F(Checkpoints, WhatIsPrunedWhileItIsReadIsPassedOver) {
   simulation::SimulatedFiles disk;
   const FilesScope scope(disk);

@@ -69,6 +69,8 @@ TEST_F(RunDirectoryTest, LeavesAConfigYamlThatIsNoRuns) {
   EXPECT_EQ(files().read(scratch.path() / "run/metrics.jsonl"), "mine");
 }
 
+// Promise storage/disk-obstacles: other obstacles to writing in a run's directory are exit code 74: a moved folder, a
+// replaced file, a limit of file sizes
 TEST_F(RunDirectoryTest, WritesThatFailWhileItIsLockedAreTheStorageFailing) {
   const RunLock lock(settings.run.directory);
   RunDirectory directory(settings, {7, 7});

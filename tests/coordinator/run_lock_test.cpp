@@ -48,6 +48,7 @@ void write_foreign(const fs::path& folder) {
   std::ofstream(folder / "run.lock") << holder.dump();
 }
 
+// Promise mistakes/run-directory-locked
 TEST(RunLock, IsHeldByOneAtATimeAndNamesItsHolder) {
   const Scratch scratch;
   const auto folder = scratch.path() / "runs/one";

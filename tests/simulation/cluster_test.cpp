@@ -44,6 +44,7 @@ TEST(SimulatedCluster, NoticesWhatIsBroken) {
 }
 
 /// What chance alone did not find in 43 hours (--undirected).
+// Promise agents/leases-former-holder
 TEST(SimulatedCluster, WhatAFormerHolderWritesArrivesWhenSomebodyElseHasTheJob) {
   const auto report = simulate_cluster({.seed = 2, .hours = 10});
   EXPECT_TRUE(report.broken.empty()) << fmt::format("{}", fmt::join(report.broken, "; "));

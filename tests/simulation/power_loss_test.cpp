@@ -29,6 +29,8 @@ Contents checkpoint(char letter) {
   return {{"model.safetensors", std::string(3000, letter)}, {"state.json", std::string(200, letter)}};
 }
 
+// Promise storage/files-power-loss: after a loss of power, files, checkpoints, exports, bundles and packed collections
+// are entirely old or entirely new
 TEST(PowerLoss, AFileIsTheOldOneOrTheNewOne) {
   at_every_power_loss(
       [] {
@@ -103,6 +105,7 @@ TEST(PowerLoss, AFirstCheckpointInNewFoldersStays) {
   EXPECT_TRUE(committed);
 }
 
+// Promise storage/files-power-loss
 TEST(PowerLoss, ACheckpointThatIsWrittenAgainIsTheOldOneOrTheNewOne) {
   at_every_power_loss(
       [] {
@@ -146,6 +149,7 @@ configs::Settings settings_of_run() {
 nlohmann::json metrics_of(int64_t step) { return {{"kind", "train"}, {"step", step}, {"loss", 0.5}}; }
 
 /// A run that resumes writes the lines after its checkpoint again; those up to it are there, once and whole.
+// Promise storage/checkpoint-metrics: if a checkpoint exists, all metrics up to its step are whole
 TEST(PowerLoss, TheMetricsUpToACheckpointAreWholeWhereItIsThere) {
   std::set<int64_t> resumed;
   at_every_power_loss(
@@ -252,6 +256,8 @@ TEST(PowerLoss, AWriteWithoutSyncIsSeenToTear) {
   EXPECT_EQ(seen, (std::set<std::string>{"", "none", "wh", "whole"}));
 }
 
+// Promise storage/files-half-written: no half-written file stays: a full disk removes it at once, the next run removes
+// those of killed processes only
 TEST(SimulatedFiles, AFullDiskIsAStorageErrorThatKeepsWhatFits) {
   SimulatedFiles disk;
   disk.set_capacity(10);

@@ -14,8 +14,7 @@ Rules, each violation one line and exit code 1:
    sources, scripts and pages that comments in C++, Lua, Python and shell name. Comments cite no other documents.
 4. Words and paths that belong to one machine or one person's work do not occur.
 5. Tests that a page names exist: `Suite.Case` of GoogleTest where `Suite` is one, and `some_test.test_case` of Python.
-   In docs/explanations/bad-days.md and docs/reference/clusters.md each row of a table names one at the least, and every
-   `Name.Name` is a test.
+   Tables of promises are those that tools/check/promises_page.py writes.
 6. Every code block of a page that is not generated says by a mark what becomes of it. A mark is an HTML comment on the
    line before the block:
      <!-- check: run -->            runs the block with bash, or with Python where its fence says ```python; `exit=N`
@@ -40,12 +39,12 @@ import subprocess
 import sys
 
 import commands_page
+import promises_page
 from page_commands import run_pages
 
 WIDTH = 120
 LINES = {"README.md": 149, "ARCHITECTURE.md": 200}
 INDEX = "docs/index.md"
-PROMISES = ("docs/explanations/bad-days.md", "docs/reference/clusters.md")
 ROOT_PAGES = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "bench/README.md")
 SOURCE_SUFFIXES = {".h", ".cpp", ".cu", ".c", ".py", ".sh", ".lua", ".yaml", ".txt", ".cmake", ".proto"}
 # What a backticked path may leave out: `bench/plan_bench` is a program, `base/error` a header with its source.
@@ -229,41 +228,18 @@ def cited(name, line):
     )
 
 
-def tests_of(root):
-    """Names of all tests, as pages write them."""
-    names = set()
-    for name in tracked_files(root):
-        path = root / name
-        if not name.startswith("tests/") or not path.exists():
-            continue
-        if path.suffix in (".cpp", ".h"):
-            names.update(
-                f"{suite}.{case}"
-                for suite, case in re.findall(
-                    r"^TEST(?:_F|_P)?\(\s*(\w+),\s*(\w+)\s*\)", path.read_text(encoding="utf-8"), re.MULTILINE
-                )
-            )
-        elif path.suffix == ".py":
-            names.update(
-                f"{path.stem}.{case}"
-                for case in re.findall(r"^    def (test_\w+)\(", path.read_text(encoding="utf-8"), re.MULTILINE)
-            )
-    return names
+def check_promises(root, _):
+    return promises_page.check(root)
 
 
 def check_tests(root, pages):
-    tests = tests_of(root)
+    tests = {name for _, _, named in promises_page.tests(root) for name, _ in named}
     suites = {name.split(".")[0] for name in tests}
     for page in pages:
-        promises = page.name in PROMISES
         for number, line in page.prose:
-            named = re.findall(r"`([A-Z]\w+\.[A-Z]\w+|\w+_test\.test_\w+)`", line)
-            for name in named:
-                if name not in tests and (promises or name.split(".")[0] in suites or "_test." in name):
+            for name in re.findall(r"`([A-Z]\w+\.[A-Z]\w+|\w+_test\.test_\w+)`", line):
+                if name not in tests and (name.split(".")[0] in suites or "_test." in name):
                     yield f"{page.name}:{number}: there is no test {name}"
-            row = re.match(r"\|(?!\s*(promise|command|-+)\b)(?!-)", line)
-            if promises and row and not named:
-                yield f"{page.name}:{number}: names no test"
 
 
 def check_words(_, pages):
@@ -332,7 +308,16 @@ def check(root, foretime=None, slow=False):
     pages = pages_of(root)
     problems = [
         problem
-        for rule in (check_links, check_index, check_sizes, check_paths, check_tests, check_words, check_marks)
+        for rule in (
+            check_links,
+            check_index,
+            check_sizes,
+            check_paths,
+            check_tests,
+            check_promises,
+            check_words,
+            check_marks,
+        )
         for problem in rule(root, pages)
     ]
     if foretime:
@@ -353,7 +338,7 @@ def main():
     if options.self_test:
         import check_docs_self_test
 
-        failures = check_docs_self_test.self_test(check, INDEX, PROMISES)
+        failures = check_docs_self_test.self_test(check, INDEX)
         print("\n".join(failures) or "check_docs.py: self-test passed")
         sys.exit(1 if failures else 0)
     if options.foretime and not shutil.which(options.foretime):

@@ -83,8 +83,31 @@ BAD = {
     "<!-- check: run -->\n```\necho 2 s\n```\n<!-- check: output like -->\n```\n1 ms\n```": "did not print '1 ms'",
 }
 
+# A page with a table of promises; comments above its test, and what must be found.
+PROMISES = """# Other
+<!-- promises: sums -->
+| promise | held to it by |
+|---|---|
+| sums are right | `Sums.Add`, `sum_test.test_add` |
+"""
+PROMISED = {
+    "/// Adds.\n// Promise sums/add: sums\n// are right\n": [],
+    "// Promise sums/add: sums\n": ["docs/other.md: its promises differ"],
+    "// Promise sums/add\n": ["sums/add has 0 texts", "docs/other.md: its promises differ"],
+    "// Promise sums/add: sums are right\n// Promise sums/add: twice\n": [
+        "sums/add has 2 texts",
+        "docs/other.md: its promises differ",
+    ],
+    "// Promise sums/add: sums are right\n// Promise sum/all: all\n": ["no page has a table for promise sum/all"],
+    "// Promise sums/add: sums are right\n\n": [
+        "tests/sum_test.cpp:1: no test is below",
+        "sums/add has 0 texts",
+        "docs/other.md: its promises differ",
+    ],
+}
 
-def self_test(check, index, promises):
+
+def self_test(check, index):
     """What `check` of check_docs.py does not find in pages with one fault each, or refuses in a page without one."""
     with tempfile.TemporaryDirectory() as scratch:
         root = pathlib.Path(scratch)
@@ -118,13 +141,15 @@ def self_test(check, index, promises):
             if not any(f"a comment names {gone}" in problem for problem in check(root)[0]):
                 failures.append(f"a comment that names {gone} is not found")
         (root / "tools/there.py").write_text("")
-        (root / index).write_text("[other](other.md) [promises](explanations/bad-days.md)\n")
-        (root / promises[0]).write_text(
-            "# Promises\n| promise | test |\n|---|---|\n| sums | `Sums.Add` |\n| none | – |\n| other | `Other.Gone` |\n"
+        (root / "docs/other.md").write_text(PROMISES)
+        (root / "tests/sum_test.py").write_text(
+            "class Sums:\n    # Promise sums/add\n    @slow\n    def test_add(self):\n"
         )
-        found = [problem for problem in check(root)[0] if promises[0] in problem]
-        if len(found) != 2 or "names no test" not in found[0] or "no test Other.Gone" not in found[1]:
-            failures.append(f"of promises without a test: {found}")
+        for above, expected in PROMISED.items():
+            (root / "tests/sum_test.cpp").write_text(f"{above}TEST(Sums, Add) {{\n")
+            problems = check(root)[0]
+            if len(problems) != len(expected) or not all(text in "".join(problems) for text in expected):
+                failures.append(f"{above!r} above a test: expected {expected}, found {problems}")
         (root / index).write_text("nothing\n")
         if not any("does not link it" in problem for problem in check(root)[0]):
             failures.append("a page that the index does not link is not found")

@@ -69,9 +69,10 @@ if [[ $only == packages ]]; then
     prepare_root
     mount_all
     rm -rf "${root:?}/root/foretime" "${root:?}/root/packages"
-    mkdir -p "$root/root/foretime/tools"
+    mkdir -p "$root/root/foretime/tools"/{package,check}
     cp -r "$built/root/packages" "$root/root/"
-    cp "$source_root"/tools/{image.sh,try_packages.sh,check_docs.py,commands_page.py,page_commands.py} "$root/root/foretime/tools/"
+    cp "$source_root"/tools/package/{image,try_packages}.sh "$root/root/foretime/tools/package/"
+    cp "$source_root"/tools/check/{check_docs,commands_page,page_commands,promises_page}.py "$root/root/foretime/tools/check/"
     timed "install, use and remove packages and wheel" try_packages || status=1
   fi
 fi

@@ -62,7 +62,7 @@ if [[ -n $wheel ]]; then
   apt-get update -q > /dev/null  # images keep no lists of packages
   apt-get install -y -q --no-install-recommends python3-venv python3-numpy > /dev/null
   mkdir -p "$user/foretime/tools"
-  mkdir -p "$user/foretime/tools/check" && cp "$here"/../check/{check_docs,commands_page,page_commands}.py "$user/foretime/tools/check/"
+  mkdir -p "$user/foretime/tools/check" && cp "$here"/../check/{check_docs,commands_page,page_commands,promises_page}.py "$user/foretime/tools/check/"
   ln -s /usr/share/foretime/{samples,configs} "$user/foretime/"
   cp -r /usr/share/doc/foretime/docs "$user/foretime/"
   cp "$wheel" "$user/"

@@ -68,6 +68,7 @@ class BoardServiceTest : public testing::ScratchTest {
   }
 };
 
+// Promise redis/board: on the board, a slow file system or a long run delays only its own viewers; answers are bounded
 TEST_F(BoardServiceTest, ASlowRunDelaysNobodyElse) {
   make_run("slow");
   make_run("other");
@@ -91,6 +92,7 @@ TEST_F(BoardServiceTest, ASlowRunDelaysNobodyElse) {
 }
 
 /// A page draws about 2,000 points, however long a run is.
+// Promise redis/board
 TEST_F(BoardServiceTest, LongHistoriesAreThinned) {
   constexpr int64_t kSteps = 100'000;
   make_run("long", kSteps);

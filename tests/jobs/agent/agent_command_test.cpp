@@ -283,6 +283,7 @@ TEST_F(AgentCommandTest, WhereThePublishedCheckpointIsDamagedAnOlderAttemptIsCon
 }
 
 /// A whole checkpoint in each of some folders of a job; the published one is gone.
+// Promise storage/attempts-own: a training resumes only from attempts of its own job and queue
 TEST_F(AgentCommandTest, OnlyAttemptsOfThisJobAndQueueAreContinued) {
   options_.queue = "ours";
   const auto id = submit("foreign", "resume\n");

@@ -94,6 +94,7 @@ class AgentsStartedTogether : public ::testing::Test {
   double longest_ = 0;
 };
 
+// Promise agents/heartbeats: agents that were started together spread their heartbeats, also after an outage
 TEST_F(AgentsStartedTogether, SpreadTheirHeartbeatsOverTheInterval) {
   EXPECT_EQ(play(0, 1)[0], kAgents) << "all begin at once";
   play(1, 600);
@@ -105,6 +106,7 @@ TEST_F(AgentsStartedTogether, SpreadTheirHeartbeatsOverTheInterval) {
   EXPECT_LE(longest_, kLongest) << "twice in a row it may fail before a lease ends";
 }
 
+// Promise agents/heartbeats
 TEST_F(AgentsStartedTogether, DoNotAllComeBackAtOneMomentAfterAnOutage) {
   play(0, 600);
   away_ = true;

@@ -149,6 +149,8 @@ class AgentJobTest : public ::testing::Test {
   std::optional<AgentJob> job_;
 };
 
+// Promise storage/checkpoint-kept: a trial that is stopped before its first checkpoint keeps a copy of the one that it
+// resumed from
 TEST_F(AgentJobTest, OneThatIsStoppedBeforeItsFirstCheckpointKeepsTheOneThatItWentOnFrom) {
   const auto newer = store(1, 4);  // step 2, which was published, has been removed since
   begin(2, "job/attempt-1/checkpoints/step-00000002");
@@ -174,6 +176,7 @@ TEST_F(AgentJobTest, OneThatIsStoppedBeforeItsFirstCheckpointKeepsTheBestOneBesi
   EXPECT_TRUE(files().exists(own / "data.json"));
 }
 
+// Promise storage/checkpoint-kept
 TEST_F(AgentJobTest, OneThatIsStoppedWhereTheDiskIsFullIsGivenBackWithItsCheckpoint) {
   const auto before = store(1, 4);
   begin(2, before);
@@ -228,6 +231,8 @@ TEST_F(AgentJobTest, ThereIsNoSuccessWhileTheStorageHidesItsLastCheckpoint) {
 }
 
 /// A file server, or a quota, may say only at the end of a file that there is no room.
+// Promise storage/disk-full-at-close: a disk that reports only at the end of a file that it is full fails no job and
+// loses nothing silently
 TEST_F(AgentJobTest, AJobWhoseFilesAreLostWhenTheyAreClosedIsGivenBackAndNeverFails) {
   fail_closing("config.yaml");
   start(1, "");
@@ -314,6 +319,7 @@ TEST_F(ProgramAttempt, AResultWhoseMetricIsNoNumberIsFinalAndNamesIt) {
   EXPECT_MESSAGE(testing::first_line(job_->result().error));
 }
 
+// Promise storage/disk-full-at-close
 TEST_F(AgentJobTest, AnEvaluationWhoseOutputIsLostWhenItIsClosedIsGivenBackAndCostsNoAttempt) {
   ASSERT_TRUE(queue_.submit(spec_));
   const auto lease = queue_.claim({"before", "token", 2, 0, Milliseconds(1000)}).value();
@@ -327,6 +333,7 @@ TEST_F(AgentJobTest, AnEvaluationWhoseOutputIsLostWhenItIsClosedIsGivenBackAndCo
   EXPECT_MESSAGE(testing::first_line(job_->result().error), "evaluation.json: close");
 }
 
+// Promise agents/storage-hangs: storage that hangs stops one job, no other, and no request to stop
 TEST_F(AgentJobTest, StorageThatHangsAtItsStartGivesItBackAfterAWhile) {
   stage_.storage_hangs = true;
   start(1, "");
@@ -348,6 +355,7 @@ TEST_F(AgentJobTest, ARequestToStopDoesNotWaitForStorageThatHangs) {
   EXPECT_EQ(job_->result().outcome, Outcome::preempted);
 }
 
+// Promise agents/storage-hangs
 TEST_F(AgentJobTest, OneWhoseFilesHangAtItsEndIsGivenBackAfterAWhile) {
   begin(1, "");
   say_result();

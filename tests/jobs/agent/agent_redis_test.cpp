@@ -110,6 +110,8 @@ class AgentTroubleTest : public AgentKillTest {
   }
 };
 
+// Promise redis/trouble: running jobs survive a Redis that is read-only or full, or changes its password, settings or
+// rights
 TEST_F(AgentTroubleTest, ARedisThatIsAReplicaForAWhilePasses) {
   expect_to_pass(
       [](RedisClient& redis) {
@@ -121,6 +123,7 @@ TEST_F(AgentTroubleTest, ARedisThatIsAReplicaForAWhilePasses) {
       "READONLY");
 }
 
+// Promise redis/trouble
 TEST_F(AgentTroubleTest, ARedisThatIsFullForAWhilePasses) {
   expect_to_pass(
       [](RedisClient& redis) {
@@ -229,6 +232,8 @@ class AgentStoreTest : public AgentKillTest {
   JobSpec next_;
 };
 
+// Promise redis/evictions: agents notice within 30 s that Redis evicts keys or that their queue was replaced; they
+// claim nothing and report why
 TEST_F(AgentStoreTest, AnEvictionPolicyStopsClaimsUntilItIsChangedBack) {
   start();
   own_.client.call({"CONFIG", "SET", "maxmemory-policy", "allkeys-lru"});
@@ -238,6 +243,7 @@ TEST_F(AgentStoreTest, AnEvictionPolicyStopsClaimsUntilItIsChangedBack) {
   EXPECT_TRUE(said("claims jobs again"));
 }
 
+// Promise redis/evictions
 TEST_F(AgentStoreTest, EvictedKeysStopClaimsUntilTheAgentIsStartedAgain) {
   start();
   for (int i = 0; i < 200; ++i)
@@ -279,6 +285,7 @@ TEST_F(AgentStoreTest, AnAgentUntilEmptyTakesNoEmptiedQueueForOneThatIsDone) {
   EXPECT_THAT(agent_->error(), HasSubstr("agent watcher: the queue was emptied"));
 }
 
+// Promise redis/refuses-agent: an agent that Redis refuses ends soon after SIGTERM
 TEST_F(AgentKillTest, AnAgentWhosePasswordIsWrongEndsSoonAfterItIsAskedTo) {
   options_.until_empty = false;
   options_.drain_seconds = 100'000;

@@ -54,6 +54,7 @@ TEST_F(AgentTest, ATrialWithoutAResultHasItsLastEvaluation) {
 }
 
 /// A training whose rank 0 runs where the agent's socket is not reached says nothing, and yet has its result.
+// Promise agents/job-result
 TEST_F(AgentTest, ATrainingWhoseChannelWasNeverReachedHasTheResultThatItLeftOnDisk) {
   const auto id = submit("silent", "print trained\n");
   EXPECT_EQ(run_all(), 1);
@@ -64,6 +65,7 @@ TEST_F(AgentTest, ATrainingWhoseChannelWasNeverReachedHasTheResultThatItLeftOnDi
   EXPECT_EQ(job(id).checkpoint, id + "/attempt-1/checkpoints/step-00000012");
 }
 
+// Promise agents/job-result: no job succeeds without a result
 TEST_F(AgentTest, NothingSucceedsWithoutAResult) {
   auto silent = trial("silent", "nothing\nprint trained\n");
   auto early = trial("early", "nothing\nconnect\nprogress 1 10\ncheckpoint 1\n");
@@ -286,6 +288,7 @@ TEST_F(AgentTest, OneRefusalDoesNotEndReaping) {
   EXPECT_EQ(log.find("cannot take back expired leases", first + 1), std::string::npos) << "said once";
 }
 
+// Promise agents/key-damaged: a damaged key costs one job's attempt, not its agent
 TEST_F(AgentTest, AJobWhoseReportIsRefusedEndsAloneAndTheAgentGoesOn) {
   options_.until_empty = false;
   const auto id = submit("refused", "connect\nsteps 100000 1000 5\n");

@@ -105,6 +105,7 @@ class StoredArtifacts : public testing::AgentTest {
   SharedStore store_;
 };
 
+// Promise artifacts/job-taken-over: a job that another machine takes over continues from its stored checkpoint
 TEST_F(StoredArtifacts, AJobThatIsTakenOverOnAnotherMachineGoesOnFromItsStoredCheckpoint) {
   const auto id = given_back();
   const auto stored = stored_step(id);
@@ -162,6 +163,8 @@ TEST_F(StoredArtifacts, ExportsAndFineTunedBundlesAreStoredToo) {
   EXPECT_TRUE(known.by_role.at("last").files.contains("export/manifest.json"));
 }
 
+// Promise artifacts/store-slow: a slow, unreachable or full store disturbs no job; the job reports that nothing is
+// stored
 TEST_F(StoredArtifacts, ASlowStoreHoldsUpNoJobAndTheNewestCheckpointWins) {
   store_.hangs = true;
   const auto id = submit("quick", "connect\nsteps 60 5 5\nresult 0.5\n");
@@ -176,6 +179,7 @@ TEST_F(StoredArtifacts, ASlowStoreHoldsUpNoJobAndTheNewestCheckpointWins) {
   EXPECT_LT(store_.puts, 12) << "of those in between most were passed over";
 }
 
+// Promise artifacts/store-slow
 TEST_F(StoredArtifacts, AStoreThatIsAwayForAWhileIsTriedAgain) {
   testing::FastWorld fast(10);
   world_ = &fast;
@@ -210,6 +214,7 @@ TEST_F(StoredArtifacts, AStoreThatRefusesIsNamedInTheLogAndTheJobGoesOn) {
   EXPECT_THAT(log_of(id), HasSubstr("not stored: the store refuses"));
 }
 
+// Promise artifacts/store-unreachable: a job whose store cannot be reached is given back, not started from zero
 TEST_F(StoredArtifacts, AJobWhoseStoreIsNotReachedIsGivenBackRatherThanBegunAnew) {
   const auto id = given_back();
   testing::FastWorld fast(100);
@@ -229,6 +234,7 @@ TEST_F(StoredArtifacts, AJobWhoseStoreIsNotReachedIsGivenBackRatherThanBegunAnew
   EXPECT_THAT(log_of(id), AllOf(HasSubstr("/stored/checkpoints/step-"), Not(HasSubstr("resume auto\nresume auto"))));
 }
 
+// Promise artifacts/damaged
 TEST_F(StoredArtifacts, ADamagedCheckpointIsNeverUsed) {
   const auto id = given_back();
   {

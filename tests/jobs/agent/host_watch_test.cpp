@@ -84,6 +84,7 @@ namespace {
 using ::testing::HasSubstr;
 
 /// Of a training that is dead after one failure of its own.
+// Promise lost-hosts/silent: a failed job whose host is silent has not failed; the slots of a silent host are not free
 TEST_F(AgentTest, AJobWhoseHostIsLostHasNotFailedAndGoesOnOnWhatIsLeft) {
   std::atomic<bool> lost{false};
   options_.hosts = {{"h1", 2}, {"h2", 2}};

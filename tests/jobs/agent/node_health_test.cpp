@@ -332,6 +332,7 @@ void mount(const fs::path& point, bool there) {
   }
 }
 
+// Promise agents/machine-broken: a machine that fails jobs withdraws itself and drains no queue
 TEST_F(BrokenNode, AMissingDataMountKillsNoJobAndAHealthyAgentFinishesAll) {
   // Both see the same queue; the broken one's data root is a mount point without its mount.
   const auto broken_data = scratch_.path() / "mount";
@@ -515,6 +516,7 @@ class ReadOnly {
   bool mounted_ = false;
 };
 
+// Promise agents/machine-broken
 TEST_F(BrokenNode, AReadOnlyRunRootDrainsNoQueue) {
   std::vector<std::string> ids;
   for (int i = 0; i < 40; ++i) ids.push_back(submit(fmt::format("job{}", i), "connect\nresult 1\n"));

@@ -155,6 +155,7 @@ TEST(RedisStore, PartsExpireUntilTheQueueKeepsThem) {
   EXPECT_LE(left, 600'000);
 }
 
+// Promise artifacts/redis-memory
 TEST(RedisStore, AMemoryThatIsNearlyFullIsLeftToTheJobs) {
   foretime::testing::RedisServer server(
       foretime::testing::RedisServer::Options{false, "no", {"maxmemory 10mb", "maxmemory-policy noeviction"}});
@@ -238,6 +239,7 @@ TEST(FolderStore, AFolderThatIsGoneIsRefusedAndAFileInItsPlaceToo) {
   EXPECT_MESSAGE(message_of<JobsError>([] { store_address("ftp://x"); }));
 }
 
+// Promise artifacts/foreign-records: records of Redis lead no agent to files of its machine
 TEST(ArtifactStores, RecordsLeadAnAgentToNoOtherStoreThanItsOwn) {
   const Scratch scratch;
   ArtifactStores stores([] { return std::make_unique<RedisClient>(artifact_server().url()); }, "store");
@@ -308,6 +310,7 @@ TEST_F(ArtifactTransfer, AResultIsTheBestCheckpointWithItsRunAndItsEvaluations) 
   EXPECT_FALSE(fs::exists(into_ / "checkpoints/step-00000020"));
 }
 
+// Promise artifacts/damaged: a damaged artifact is never used; an older intact one is
 TEST_F(ArtifactTransfer, WhatIsDamagedIsPassedOverForAnOlderOneThatIsIntact) {
   std::ofstream(stored("last", "checkpoints/step-00000020/model.safetensors")) << "weights 0f step-00000020";
   const auto found = fetch(Want::resume);

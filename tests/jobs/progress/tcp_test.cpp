@@ -68,6 +68,8 @@ class TcpChannel : public testing::ScratchTest {
   std::vector<Descriptor> raw_;
 };
 
+// Promise hosts/messages: progress, checkpoints, results and requests to stop pass between hosts, whatever host rank 0
+// is on
 TEST_F(TcpChannel, MessagesAndRequestsToStopCrossHosts) {
   const auto sender = sender_elsewhere();
   ASSERT_NE(sender, nullptr);
@@ -95,6 +97,7 @@ TEST_F(TcpChannel, NobodyIsThereWhereTheVariablesSayNone) {
   EXPECT_EQ(ProgressSender::from_environment(), nullptr);
 }
 
+// Promise hosts/messages-token: a peer without the job's token changes nothing, and locks nobody out
 TEST_F(TcpChannel, AWrongTokenIsSentAwayAndTheJobIsHeardAllTheSame) {
   const auto stranger = sender_elsewhere("0123456789abcdef0123456789abcdee");
   stranger->send({.kind = Kind::result, .step = 666, .metrics = {{"mae", 0}}});
@@ -106,6 +109,7 @@ TEST_F(TcpChannel, AWrongTokenIsSentAwayAndTheJobIsHeardAllTheSame) {
   EXPECT_THAT(steps_, ElementsAre(-1));
 }
 
+// Promise hosts/messages-token
 TEST_F(TcpChannel, PeersThatSayTooMuchOrMessagesWithoutATokenAreSentAway) {
   const int flood = connect_raw(std::string(10'000, 'x'));
   EXPECT_TRUE(eventually([&] { return receive(), complaints_.size() == 1; }));
@@ -147,6 +151,7 @@ TEST_F(TcpChannel, ATokenThatComesByteByByteIsTakenAndOneThatDoesNotComeIsNot) {
   EXPECT_THAT(complaints_, ElementsAre(HasSubstr("too slow with its token")));
 }
 
+// Promise hosts/messages-reconnect: a job whose connection breaks connects again
 TEST_F(TcpChannel, AJobWhoseConnectionBreaksConnectsAnew) {
   const auto sender = sender_elsewhere();
   EXPECT_TRUE(got(1));

@@ -54,6 +54,7 @@ class DamagedRecords : public ::testing::Test {
   int tokens_ = 0, jobs_ = 0;
 };
 
+// Promise redis/record-damaged: a damaged record ends its job, but no agent and no reader
 TEST_F(DamagedRecords, AJobOfAnUnknownKindEndsDeadAndTheAgentGoesOn) {
   expect_ends_dead("kind", "distill", "field kind: job kind 'distill': expected one of train");
   expect_ends_dead("spec", "{}", "field kind");
@@ -72,6 +73,7 @@ TEST_F(DamagedRecords, AClaimThatComesWithAnEndPassesThemByToo) {
   EXPECT_EQ(text_of(*backend_.client().call({"HGET", backend_.key("job:bad"), "state"})), "dead");
 }
 
+// Promise redis/record-demands: a job's demands are checked when it is claimed
 TEST_F(DamagedRecords, ClaimsCheckWhatAJobDemands) {
   expect_ends_dead("gpus", "-3", "resources.gpus: -3, expected 0 to");
   expect_ends_dead("ranks", "0", "resources.ranks: 0, expected 1 to");
@@ -112,6 +114,7 @@ TEST_F(DamagedRecords, ManyDamagedRecordsDoNotHoldUpTheJobsBehind) {
   EXPECT_EQ(lease->job, "behind");
 }
 
+// Promise redis/record-damaged
 TEST_F(DamagedRecords, AnyFieldThatCannotBeReadEndsItsJobOnly) {
   for (const auto* field : {"most_ranks", "attempt_ranks", "trial", "step", "loss", "eta_s", "cpus", "objective",
                             "log_lines", "submitted_ms"})
@@ -126,6 +129,8 @@ TEST_F(DamagedRecords, AnyFieldThatCannotBeReadEndsItsJobOnly) {
 }
 
 /// Nothing reads 65 MiB, by whatever field they are in; the next job is claimed by the same call.
+// Promise redis/record-too-large: a record too large to be read ends its job, delays no other, and hides none from
+// readers
 TEST_F(DamagedRecords, AJobWhoseRecordIsTooLargeEndsDeadByAClaimAndHoldsUpNobody) {
   const std::string giant(65 << 20, 'x');
   for (const auto* field : {"settings", "spec", "error", "metrics", "unknown"}) {
@@ -162,6 +167,7 @@ TEST_F(DamagedRecords, AJobWhoseRecordIsTooLargeEndsDeadByAClaimAndHoldsUpNobody
   EXPECT_EQ(statistics.jobs.at(JobState::dead), jobs_);
 }
 
+// Promise redis/record-too-large
 TEST_F(DamagedRecords, ARecordThatIsTooLargeIsPassedByAClaimThatComesWithAnEnd) {
   queue().submit(job_named("warm-up"));
   EXPECT_TRUE(queue().finish(claim().value(), {}, 0));

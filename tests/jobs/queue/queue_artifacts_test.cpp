@@ -64,6 +64,7 @@ TEST_P(QueueArtifacts, TheLastAndTheBestAreKeptAndOthersDropped) {
   EXPECT_EQ(role("j", "run"), "1-t/5");
 }
 
+// Promise artifacts/lease-lost: an agent that lost its lease replaces nothing that a newer attempt has stored
 TEST_P(QueueArtifacts, AnAgentThatLostItsLeaseReplacesNothingThatTheNewerAttemptHasStored) {
   const auto old = leased("j");
   queue().keep(old, artifact_named("1-t/1"), {"last", "best"}, false);
@@ -87,6 +88,7 @@ TEST_P(QueueArtifacts, AnAgentThatLostItsLeaseReplacesNothingThatTheNewerAttempt
   EXPECT_EQ(queue().artifacts("j").trouble, "");
 }
 
+// Promise artifacts/redis-memory: checkpoints leave Redis' memory to the jobs
 TEST_P(QueueArtifacts, TheQuotaOfRedisCountsAllJobsAndWhatIsReplacedOnce) {
   make({.artifact_bytes = 250});
   const auto a = leased("a"), b = leased("b");
@@ -110,6 +112,7 @@ TEST_P(QueueArtifacts, PartsThatAreGoneAreNotKept) {
   EXPECT_EQ(role("j", "last"), "");
 }
 
+// Promise artifacts/job-removed: artifacts are removed with their job
 TEST_P(QueueArtifacts, AForgottenJobTakesItsArtifactsAlong) {
   make({.keep_finished = Milliseconds(1000)});
   const auto lease = leased("j");
@@ -138,6 +141,7 @@ TEST_P(QueueArtifacts, WhyNothingIsStoredStandsThereUntilSomethingIs) {
 INSTANTIATE_TEST_SUITE_P(All, QueueArtifacts, ::testing::Values("memory", "model", "redis", "cluster"),
                          [](const auto& test) { return test.param; });
 
+// Promise artifacts/foreign-records
 TEST(ArtifactText, NamesThatLeaveTheirFolderAreRefused) {
   for (const auto* path : {"", "/etc/passwd", "a/../b", "..", "a//b", "a/", ".hidden", "a b", "a\nb"})
     EXPECT_FALSE(is_artifact_path(path)) << path;

@@ -10,6 +10,7 @@ namespace {
 
 constexpr int64_t kFortyDays = 40LL * 24 * 3600 * 1000;
 
+// Promise redis/clock
 TEST_P(QueueContract, AClockThatIsFortyDaysAheadForAWhileForgetsNothing) {
   EXPECT_TRUE(finish(leased("old"), Outcome::succeeded));
   queue().heartbeat_agent({"one", "host", "0.1", 7, 8, 2, 1, false});
@@ -34,6 +35,7 @@ TEST_P(QueueContract, AClockThatIsFortyDaysAheadForAWhileForgetsNothing) {
   EXPECT_LT(passed, 31 * kDay);
 }
 
+// Promise redis/clock: a wrong clock of Redis forgets no job and makes no long lease
 TEST_P(QueueContract, AClockThatIsFortyDaysAheadAtTheFirstReapingForgetsNothing) {
   EXPECT_TRUE(finish(leased("old"), Outcome::succeeded));
   EXPECT_TRUE(finish(leased("failed"), Outcome::failed));

@@ -108,6 +108,7 @@ JobSpec elastic_job(const std::string& id, int64_t least, int64_t most, int64_t 
   return spec;
 }
 
+// Promise lost-hosts/taken-ranks: a claim takes the ranks that are free, on whole hosts
 TEST_P(QueueContract, AnElasticJobTakesTheRanksThatAreFree) {
   EXPECT_TRUE(queue().submit(elastic_job("j", 2, 8)));
   EXPECT_EQ(queue().waiting(), (std::map<Demand, int64_t>{{{2, 0}, 1}}));
@@ -156,6 +157,7 @@ TEST_P(QueueContract, ALeaseThatComesBackKeepsTheRanksOfItsAttempt) {
 }
 
 /// A rank is on one host.
+// Promise lost-hosts/taken-ranks
 TEST_P(QueueContract, RanksFitTheHostsOfAnAgent) {
   auto claim_on = [&, n = 0](std::vector<int64_t> hosts) mutable {
     const auto sum = std::accumulate(hosts.begin(), hosts.end(), int64_t{0});

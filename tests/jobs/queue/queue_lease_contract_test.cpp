@@ -11,6 +11,7 @@
 namespace foretime::jobs {
 namespace {
 
+// Promise agents/leases-former-holder: a former holder of a lease writes nothing
 TEST_P(QueueContract, OnlyTheNewestLeaseWrites) {
   const auto old = leased("j");
   advance(30001);
@@ -107,6 +108,7 @@ TEST_P(QueueContract, ErrorsAreTriedAgainWithBackOffAndThenTheJobIsDead) {
   EXPECT_EQ(queue().find("j")->reason, "failed 3 times");
 }
 
+// Promise agents/leases-lost: lost leases and preemptions are counted apart from a job's own failures, and have bounds
 TEST_P(QueueContract, LostLeasesAreCountedApartFromTheJobsOwnFailures) {
   make({.loss_backoff_cap = Milliseconds(3000), .most_losses = 4});
   auto spec = job_named("j");
@@ -135,6 +137,7 @@ TEST_P(QueueContract, LostLeasesAreCountedApartFromTheJobsOwnFailures) {
 }
 
 /// A loss of power takes all agents: that says nothing about the jobs that they ran.
+// Promise agents/machines-power-loss: a loss of power of several agents does not count against their jobs
 TEST_P(QueueContract, LossesThatSeveralAgentsShareAreNotTheDoingOfTheirJobs) {
   make({.loss_backoff_cap = Milliseconds(3000), .most_losses = 3});
   for (const auto* id : {"j", "k"}) queue().submit(job_named(id));
@@ -274,6 +277,7 @@ TEST_P(QueueContract, ALostLeaseComesBackToItsHolderWhileNobodyTookTheJob) {
   EXPECT_EQ(state("drained"), JobState::waiting);
 }
 
+// Promise agents/leases-lost
 TEST_P(QueueContract, PreemptionsThatNobodyAskedForBackOffAndHaveABound) {
   make({.backoff_base = Milliseconds(1000), .backoff_cap = Milliseconds(4000), .most_preemptions = 4});
   queue().submit(job_named("j"));

@@ -93,6 +93,7 @@ JobSpec export_of(const std::string& id) {
   return spec;
 }
 
+// Promise agents/job-needed: a job that others need is kept until they have ended
 TEST_P(QueueContract, WhatAJobNeedsStaysUntilThatOneHasEnded) {
   make({.keep_finished = Milliseconds(10000)});
   EXPECT_TRUE(finish(leased("a"), Outcome::succeeded));
@@ -109,6 +110,7 @@ TEST_P(QueueContract, WhatAJobNeedsStaysUntilThatOneHasEnded) {
   EXPECT_EQ(queue().reap().expired, 1);
 }
 
+// Promise agents/job-needed
 TEST_P(QueueContract, WhatAJobNeedsStaysWhateverTheNumberOfFinishedJobs) {
   make({.keep_finished = Milliseconds(0), .keep_jobs = 2});
   EXPECT_TRUE(finish(leased("needed"), Outcome::succeeded));

@@ -79,6 +79,7 @@ int64_t memory_of_a_finished_trial(const std::vector<std::string>& configuration
   return (used_memory(client) - empty) / kJobs;
 }
 
+// Promise agents/idle
 TEST(QueueScale, AFinishedTrialTakesAtMostThreeKilobytesAMinuteAfterItsEnd) {
   const auto each = memory_of_a_finished_trial({"save \"\""});
   const auto compact = memory_of_a_finished_trial({"save \"\"", "hash-max-listpack-value 1024"});

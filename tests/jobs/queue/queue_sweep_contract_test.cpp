@@ -232,6 +232,7 @@ TEST_P(QueueSweepContract, WhereOneOfManyIsRefusedThoseBeforeItStay) {
   EXPECT_FALSE(queue().find("b"));
 }
 
+// Promise agents/sweep-bayesian
 TEST_P(QueueSweepContract, DeferredParametersAreFixedOnceAndByManyAgentsSideBySide) {
   create("s");
   std::vector<Lease> leases;

@@ -25,6 +25,7 @@ int64_t changes(RedisClient& client) {
   return std::stoll(info_field(text_of(*client.call({"INFO", "persistence"})), "rdb_changes_since_last_save"));
 }
 
+// Promise agents/idle: idle agents write nothing, and a finished job stays small
 TEST(RedisQueue, AnIdleAgentWritesNothing) {
   RedisServer server({true, "no", {"save ''"}});
   RedisClient client(server.url());

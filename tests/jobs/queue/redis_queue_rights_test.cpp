@@ -56,6 +56,7 @@ class MemoryIsFull : public ::testing::TestWithParam<std::string> {
   std::unique_ptr<RedisBackend> backend_;
 };
 
+// Promise redis/memory-full: at `maxmemory`, jobs end and reaping frees memory; only submitting is refused
 TEST_P(MemoryIsFull, RunningJobsEndAndReapingFreesMemoryWhileSubmissionIsRefused) {
   auto& queue = backend_->queue();
   queue.create_sweep({.id = "s", .name = "sweep", .method = "grid"});

@@ -154,6 +154,7 @@ void submit_trials(RedisBackend& backend, int trials) {
   backend.queue().submit_all(specs);
 }
 
+// Promise agents/sweep-cancelled: a cancelled sweep outlives its client and delays no agent
 TEST(RedisQueue, ACancellationWhoseClientDiesGoesOnByReaping) {
   RedisBackend backend(shared_server().url(), fresh_settings());
   submit_trials(backend, 1000);
@@ -186,6 +187,7 @@ TEST(RedisQueue, ACancellationOverlooksNoJob) {
   EXPECT_EQ(dump.count("state:succeeded"), 0U);
 }
 
+// Promise agents/sweep-cancelled
 TEST(RedisQueue, ClaimsHandOutWorkBehindACancelledSweepInOneCall) {
   RedisBackend backend(shared_server().url(), fresh_settings());
   submit_trials(backend, 900);
@@ -229,6 +231,7 @@ TEST(RedisQueue, ASlotThatBecomesFreeTakesTheJobBehindAPausedSweep) {
   EXPECT_EQ(done.next->job, "behind");
 }
 
+// Promise agents/jobs-kept: all agents keep ended jobs as long as the first one asked
 TEST(RedisQueue, TheFirstAnswerHowLongJobsAreKeptHoldsForAllAgents) {
   const auto settings = fresh_settings();
   RedisBackend backend(shared_server().url(), settings);
@@ -294,6 +297,7 @@ TEST(RedisQueue, DamagedFieldsAreNamed) {
   EXPECT_THAT(message("state", "lost"), HasSubstr("job state 'lost'"));
 }
 
+// Promise redis/killed: what was acknowledged survives a killed Redis
 TEST(RedisQueue, EverythingAcknowledgedSurvivesAKill) {
   RedisServer server({true, "always", {}});
   std::vector<std::string> acknowledged;

@@ -43,6 +43,7 @@ class VersionSkew : public ::testing::Test {
   int tokens_ = 0;
 };
 
+// Promise redis/version: a queue of another version is refused
 TEST_F(VersionSkew, AQueueOfAnotherProtocolIsRefused) {
   queue().submit(job_named("j"));
   const auto lease = queue().claim(request()).value();

@@ -214,6 +214,7 @@ TEST(Supervisor, TheCommandDoesNotSurviveASupervisorThatIsKilled) {
   EXPECT_TRUE(nothing_left(mark));
 }
 
+// Promise agents/job-stops-supervisor: a job that stops its supervisor gives its slot back
 TEST(Supervisor, AStoppedSupervisorObeys) {
   const auto mark = fresh_mark();
   SupervisedProcess process(shell("kill -STOP $PPID; sleep 1000; : " + mark));
@@ -224,6 +225,7 @@ TEST(Supervisor, AStoppedSupervisorObeys) {
 }
 
 /// It cannot obey: whenever it continues, it is stopped again.
+// Promise agents/job-stops-supervisor
 TEST(Supervisor, OneThatIsStoppedAgainAndAgainIsKilledWithAllThatItStarted) {
   const auto mark = fresh_mark();
   SupervisedProcess process(shell(fmt::format(

@@ -188,6 +188,7 @@ class ManySweeps : public TrialSource {
   ParameterProposer proposer_{*this};
 };
 
+// Promise agents/sweep-bayesian: agents of a Bayesian sweep decide side by side; each of many sweeps is read once
 TEST(ManySweepsAtOnce, AreRememberedAndTheOneUsedLongestAgoIsForgottenFirst) {
   ManySweeps sweeps;
   const auto name = [](size_t i) { return fmt::format("s{}", i); };

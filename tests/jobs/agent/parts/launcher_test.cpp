@@ -38,6 +38,7 @@ TEST(Launcher, OneRankIsStartedDirectlyAndMoreByMpirun) {
   EXPECT_THAT(Launcher("srun").arguments(kOne, {"c"}), Not(Contains(HasSubstr("gpus"))));
 }
 
+// Promise cluster-agents/job-apart: a job sees nothing of the step or `mpirun` that its agent is in
 TEST(Launcher, AJobIsNoMemberOfTheStepThatItsAgentIsIn) {
   std::vector<std::string> given = {"SLURM_CONF=/etc/slurm.conf",
                                     "SLURM_JOB_ID=7",
@@ -82,6 +83,7 @@ TEST(Launcher, JobsRunOnTheHostsThatTheAgentSays) {
   EXPECT_MESSAGE(refusal("mpirun --host {hosts} {command}"));
 }
 
+// Promise lost-hosts/silent
 TEST(Slots, RanksFillTheHostsThatAnswer) {
   Slots slots(8, {}, {{"h1", 3}, {"h2", 4}, {"h3", 1}});
   EXPECT_EQ(slots.free_cpus(), 0) << "nobody has asked yet";

@@ -48,6 +48,8 @@ class OldAttempts : public ::testing::Test {
   fs::file_time_type now_ = fs::file_time_type::clock::now();
 };
 
+// Promise storage/attempts-removed: attempts are removed when replaced or forgotten, never while needed, of another
+// queue, or made by no agent
 TEST_F(OldAttempts, ReplacedOnesGoByNumberAndByAge) {
   for (int i = 1; i <= 12; ++i) add("attempt-" + std::to_string(i), 13 - i);
   EXPECT_EQ(old({.keep = 1}), (Names{"attempt-1", "attempt-2", "attempt-3", "attempt-4", "attempt-5", "attempt-6"}));
@@ -56,6 +58,7 @@ TEST_F(OldAttempts, ReplacedOnesGoByNumberAndByAge) {
   EXPECT_EQ(old({.keep = 20, .age = std::chrono::seconds(0)}), Names{});
 }
 
+// Promise storage/attempts-removed
 TEST_F(OldAttempts, NoneOfAJobThatHasNotEndedOrCannotBeRead) {
   for (int i = 1; i <= 3; ++i) add("attempt-" + std::to_string(i), 100);
   const AttemptRetention all{.keep = 0, .age = std::chrono::seconds(0)};

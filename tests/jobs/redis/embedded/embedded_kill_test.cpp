@@ -144,6 +144,7 @@ struct Tally {
   }
 }
 
+// Promise redis/killed
 TEST_F(EmbeddedRedisTest, RandomKillsLoseNothingThatWasAcknowledged) {
   constexpr size_t kUsers = 3;
   auto* tallies = static_cast<Tally*>(

@@ -201,6 +201,8 @@ TEST_F(EmbeddedRedisTest, DamagedDataShowTheEndOfTheLog) {
 }
 
 /// What a loss of power may leave of the last write: any part of it, and zeros for the rest.
+// Promise redis/embedded-power-loss: after a loss of power the embedded Redis opens as before or after its last
+// transition
 TEST_F(EmbeddedRedisTest, APowerLossLeavesTheQueueAsItWasBeforeItsLastTransitionOrAfterIt) {
   constexpr char kBoth[] = "EVAL \"redis.call('set','a',ARGV[1]) redis.call('set','b',ARGV[1])\" 0 ";
   {
@@ -257,6 +259,7 @@ TEST_F(EmbeddedRedisTest, AServerOfAnotherHostIsNamed) {
   EXPECT_MESSAGE(refusal(root_));
 }
 
+// Promise redis/embedded-two-machines
 TEST_F(EmbeddedRedisTest, AServerOfAnotherHostWhoseLocksAreNotSeenIsNamedWhileItShowsSignsOfLife) {
   make_folder();
   std::ofstream(folder() / "owner") << "far.example\nanother-boot\n4711\n";
@@ -277,6 +280,7 @@ TEST_F(EmbeddedRedisTest, AServerOfAnotherHostWhoseLocksAreNotSeenIsNamedWhileIt
   EXPECT_FALSE(fs::exists(folder() / "owner"));
 }
 
+// Promise redis/embedded-owner: an unreadable file `owner` of the embedded Redis is named, and nobody waits for ever
 TEST_F(EmbeddedRedisTest, AnOwnerThatCannotBeReadIsAnErrorThatNamesIt) {
   make_folder();
   const auto owner = folder() / "owner";

@@ -99,6 +99,8 @@ class EmbeddedSafety : public EmbeddedRedisTest {
   }
 };
 
+// Promise redis/embedded-port: the embedded Redis opens no port, whatever its run root is called; a server that does is
+// stopped
 TEST_F(EmbeddedSafety, NoNameOfARunRootOpensAPort) {
   const auto base = fs::canonical(scratch_.path());
   for (const std::string& name :
@@ -131,6 +133,7 @@ TEST_F(EmbeddedSafety, ARunRootWithoutASearchablePathIsRefusedInWords) {
   EXPECT_MESSAGE(refusal(root_));
 }
 
+// Promise redis/embedded-port
 TEST_F(EmbeddedSafety, AServerThatOpensAPortInSpiteOfItsArgumentsIsStopped) {
   const int port = free_port();
   std::string message;
@@ -167,6 +170,7 @@ TEST_F(EmbeddedSafety, APortThatSomebodyOpensMeanwhileKeepsNewUsersAway) {
 }
 
 /// Each way to lose data: what the refusal says, and how many of the 50 keys are left when the loss is accepted.
+// Promise redis/embedded-data-lost: removed, cut or changed data of the embedded Redis are reported at its next start
 TEST_F(EmbeddedSafety, DataThatAreLostAreReportedAndTheLossMayBeAccepted) {
   struct Loss {
     std::string name, said;
@@ -252,6 +256,7 @@ TEST_F(EmbeddedSafety, AGuardianThatIsKilledLeavesARecordThatHoldsWhatWasWritten
   ASSERT_TRUE(all_gone(root_));
 }
 
+// Promise redis/embedded-data-lost
 TEST_F(EmbeddedSafety, AServerThatLostItsFilesIsNotStartedAgainWithoutThem) {
   EmbeddedRedis redis(root_, 30);
   ASSERT_TRUE(eventually([&] { return fs::exists(folder() / "written"); }));

@@ -270,6 +270,7 @@ class EmbeddedPowerLoss : public EmbeddedRedisTest {
 };
 
 /// FORETIME_POWER_LOSSES: how many of the states are opened, drawn by the seed FORETIME_SEED; "all": every one.
+// Promise redis/embedded-power-loss
 TEST_F(EmbeddedPowerLoss, AtAnyMomentLeavesAllThatWasAcknowledgedAndNothingHalf) {
   constexpr size_t kMostOfAPrefix = 400, kOrdinary = 150;
   const char* asked = std::getenv("FORETIME_POWER_LOSSES");
