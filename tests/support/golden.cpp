@@ -84,7 +84,7 @@ void mark_path(std::string& text, const std::string& path, std::string_view by) 
 /// Replaces the name below a folder of temporary files together with that folder.
 void mark_temporary(std::string& text, const std::string& folder) {
   for (size_t at = text.find(folder + '/'); at != std::string::npos; at = text.find(folder + '/', at + 1)) {
-    if (at > 0 && (is_name(text[at - 1]) || text[at - 1] == '/')) continue;
+    if (at > 0 && (is_name(text[at - 1]) || (text[at - 1] == '/' && !text.substr(0, at).ends_with("//")))) continue;
     const size_t begin = at + folder.size() + 1;
     const size_t end = std::min(text.find_first_of("/ \n:;,'\"`()[]{}?", begin), text.size());
     if (end > begin) text.replace(at, end - at, "$TMP");
@@ -209,6 +209,7 @@ std::string marked_message(std::string_view of) {
       {std::regex(R"(CRC-32 [0-9a-f]{8}, the manifest says [0-9a-f]{8})"), "CRC-32 $$CRC, the manifest says $$CRC"},
       {std::regex(R"(\b[0-9a-f]{16}\b)"), "$$ID"},
       {std::regex(R"(\bhad \d+ (bytes|MiB))"), "had $$SIZE $1"},
+      {std::regex(R"(\buses \d+ of (\d+ MiB of maxmemory) \(\d+ %\))"), "uses $$SIZE of $1"},
       {std::regex(R"(\bthis is user \d+)"), "this is user $$USER"},
       {std::regex(R"(\[json\.exception[^;\n]*)"), "$$JSON"}};
   for (const auto& [pattern, by] : kChanging) text = std::regex_replace(text, pattern, by);

@@ -20,6 +20,7 @@ CHANGING = (
     (r"CRC-32 [0-9a-f]{8}, the manifest says [0-9a-f]{8}", "CRC-32 $CRC, the manifest says $CRC"),
     (r"\b[0-9a-f]{16}\b", "$ID"),
     (r"\bhad \d+ (bytes|MiB)", r"had $SIZE \1"),
+    (r"\buses \d+ of (\d+ MiB of maxmemory) \(\d+ %\)", r"uses $SIZE of \1"),
     (r"\bthis is user \d+", "this is user $USER"),
     (r"\[json\.exception[^;\n]*", "$JSON"),
 )
@@ -34,7 +35,7 @@ def marked(text):
         text = text.replace(str(build), "$BUILD")
     text = text.replace(str(TESTS.parent), "$SOURCE")
     for folder in sorted({tempfile.gettempdir(), "/tmp"}, key=len, reverse=True):
-        text = re.sub(rf"(?<![\w/]){re.escape(folder)}/[^\s/:;,'\"`()\[\]{{}}?]+", "$TMP", text)
+        text = re.sub(rf"(?<!\w)(?<![^/]/){re.escape(folder)}/[^\s/:;,'\"`()\[\]{{}}?]+", "$TMP", text)
     text = re.sub(r"(127\.0\.0\.1|localhost|\[::1\]):\d{4,}", r"\1:$PORT", text)
     text = re.sub(r"\b(process|pid) \d{2,}", r"\1 $PID", text)
     text = re.sub(r"\b([Ff]oretime) \d[\d.]{4,}", r"\1 $VERSION", text)
