@@ -54,6 +54,7 @@ class Agent:
                     return
                 self.messages.append(message)
                 if self._stops is not None and self._stops(message):
+                    self._stops = None  # once: the trial may end after that, and leave a second request unread
                     channel.sendall(b'{"stop": true, "reason": "early stopping"}\n')
 
     def finish(self):

@@ -40,7 +40,7 @@ TEST(RedisUrl, ReadsIpv6InBrackets) {
   EXPECT_EQ(url.port, 7000);
   EXPECT_EQ(url.redacted(), "redis://[fe80::1]:7000");
   EXPECT_EQ(RedisUrl::parse("redis://[::1]").port, 6379);
-  EXPECT_THAT(refusal("redis://::1:7000"), HasSubstr("stands in [ and ]"));
+  EXPECT_THAT(refusal("redis://::1:7000"), HasSubstr("is written in [ and ]"));
   EXPECT_THAT(refusal("redis://[::1"), HasSubstr("closing ]"));
 }
 
