@@ -16,6 +16,7 @@
 #include "base/descriptor.h"
 #include "base/file_lock.h"
 #include "base/files.h"
+#include "base/text.h"
 
 namespace foretime {
 namespace {

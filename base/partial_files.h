@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <string>
 
 /// Temporary files that hold an unfinished write of PATH. A process that is killed leaves them behind, and
 /// they may be large.

@@ -142,4 +142,11 @@ std::string nearest_name(const std::string& key, const std::vector<std::string>&
   return best;
 }
 
+std::string shell_word(std::string_view text) {
+  if (!text.empty() && has_only_letters_digits_and("_./:=@%+,-", text)) return std::string(text);
+  std::string word = "'";
+  for (const char c : text) word += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return word + "'";
+}
+
 }  // namespace foretime

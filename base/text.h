@@ -55,6 +55,9 @@ std::string lower_case(std::string_view text);
 /// Returns `text` as in URLs: bytes other than ASCII letters, digits and the characters of `plain` become %XX.
 std::string percent_encoded(std::string_view text, std::string_view plain);
 
+/// Returns `text` as one word of a POSIX shell's command, in quotes if it needs them.
+std::string shell_word(std::string_view text);
+
 /// Returns whether `c` is a byte of a UTF-8 character after the character's first byte.
 constexpr bool continues_character(char c) { return (c & 0xC0) == 0x80; }
 

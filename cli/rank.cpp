@@ -1,3 +1,4 @@
+#include "base/text.h"
 #include "cli/light/rank_command.h"
 #include "configs/settings_error.h"
 #include "coordinator/best_checkpoint.h"
@@ -30,7 +31,7 @@ void rank_checkpoints(const RankArguments& arguments) {
     throw configs::SettingsError(
         "--threads: only for bundles, records and texts; a checkpoint ranks graph files with as many threads as "
         "OMP_NUM_THREADS says (or export it: foretime export {} model.foretime)",
-        arguments.model);
+        shell_word(arguments.model));
   const auto ensemble = load(arguments);
   const auto& state = ensemble.state();
   const auto headers = data::list_groups(arguments.files, ".", state.schema.kind, {},

@@ -10,6 +10,7 @@
 
 #include "base/descriptor.h"
 #include "base/error.h"
+#include "base/files.h"
 
 namespace foretime::coordinator {
 

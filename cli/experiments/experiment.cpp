@@ -135,11 +135,12 @@ void submit(const ExperimentOptions& options, const Plan& plan) {
     access.queue().create_sweep(sweep.spec);
     int64_t added = 0;
     for (const auto& job : sweep.jobs) added += access.queue().submit(job) ? 1 : 0;
-    fmt::print("sweep {} ({}): {} jobs added, {} were there already; watch them with: foretime status {} --watch\n",
-               sweep.spec.id, part.experiment.full_name(), added, std::ssize(sweep.jobs) - added, sweep.spec.id);
+    fmt::print("sweep {} ({}): {} jobs added, {} were there already; watch them with: foretime status {} --watch{}\n",
+               sweep.spec.id, part.experiment.full_name(), added, std::ssize(sweep.jobs) - added, sweep.spec.id,
+               options_naming(options.queue));
   }
-  fmt::print("run them with: foretime agent\nthen, with the same options: foretime experiment {} --collect\n",
-             options.name);
+  fmt::print("run them with: foretime agent{}\nthen, with the same options: foretime experiment {} --collect\n",
+             options_naming(options.queue), options.name);
 }
 
 worker::RankResources resources_of(const Plan& plan) {

@@ -49,6 +49,15 @@ void add_queue_options(CLI::App& command, QueueOptions& options) {
   command.option_defaults()->group(group);
 }
 
+std::string options_naming(const QueueOptions& options) {
+  const QueueOptions defaults;
+  std::string text;
+  if (options.redis != defaults.redis) text += " --redis " + shell_word(options.redis);
+  if (options.runs != defaults.runs) text += " --runs " + shell_word(options.runs);
+  if (options.prefix != defaults.prefix) text += " --prefix " + shell_word(options.prefix);
+  return text;
+}
+
 QueueAccess::QueueAccess(const QueueOptions& options, Start start) {
   check_prefix(options.prefix);
   settings_.prefix = options.prefix;

@@ -30,6 +30,9 @@ struct QueueOptions {
 };
 void add_queue_options(CLI::App& command, QueueOptions& options);
 
+/// Returns the options that name this queue in another command, each after a blank, for a shell.
+std::string options_naming(const QueueOptions& options);
+
 /// Says which embedded Redis a command needs: one that is started even if there was none (if_needed), an existing one
 /// (never), or one to read, which may be a copy if the original cannot run (jobs/redis/redis_copy.h).
 enum class Start { if_needed, never, to_read };

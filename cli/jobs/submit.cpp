@@ -197,13 +197,6 @@ class SubmissionText {
   int64_t count_ = 0;
 };
 
-std::string where(const SubmitOptions& options) {
-  std::string text;
-  if (!options.queue.redis.empty()) text += " --redis " + options.queue.redis;
-  if (options.queue.runs != "runs") text += " --runs " + options.queue.runs;
-  return text;
-}
-
 /// The option that the agents of a sweep need where it runs a program: the folder of the program is this one or the
 /// sweep file's, whichever has it.
 std::string programs_option(const SubmitOptions& options, const jobs::SweepPlan& plan) {
@@ -213,7 +206,7 @@ std::string programs_option(const SubmitOptions& options, const jobs::SweepPlan&
   const auto sweep_folder = std::filesystem::path(options.file).parent_path();
   const bool here = program.empty() || std::filesystem::exists(program);
   if (!here && std::filesystem::exists(sweep_folder / program))
-    return fmt::format(" --programs {}", sweep_folder.string());
+    return fmt::format(" --programs {}", shell_word(sweep_folder.string()));
   if (!here)
     print_message(
         "warning: {}: program: found no file {} in this folder, "
@@ -248,7 +241,7 @@ std::string data_root_options(const jobs::SweepPlan& plan) {
     }
   });
   std::string options = outside.empty() ? "" : " --data-root .";
-  for (const auto& folder : outside) options += " --data-root " + folder;
+  for (const auto& folder : outside) options += " --data-root " + shell_word(folder);
   return options;
 }
 
@@ -261,7 +254,7 @@ std::string advice_about_failures(const SubmitOptions& options, jobs::QueueReade
       ++failed;
   if (failed == 0) return "";
   return fmt::format("{} of them ended without success and {} not run again by this: foretime retry {}{}{}\n", failed,
-                     failed == 1 ? "is" : "are", sweep.empty() ? id : sweep, where(options),
+                     failed == 1 ? "is" : "are", sweep.empty() ? id : sweep, options_naming(options.queue),
                      sweep.empty() ? "" : ", or another search with seed=2");
 }
 
@@ -272,18 +265,18 @@ std::string summary(const SubmitOptions& options, const jobs::SweepPlan& plan, i
   const auto& spec = plan.sweep.spec;
   const auto advice = there > 0 ? advice_about_failures(options, reader, spec.id, first) : "";
   if (spec.id.empty())
-    return there > 0 ? fmt::format("job {} was there already; nothing was added (foretime status {})\n{}", first, first,
-                                   advice)
+    return there > 0 ? fmt::format("job {} was there already; nothing was added (foretime status {}{})\n{}", first,
+                                   first, options_naming(options.queue), advice)
                      : fmt::format("job {} added; run it with: foretime agent{}{}\n", first, data_root_options(plan),
-                                   where(options));
+                                   options_naming(options.queue));
   auto text = fmt::format("sweep {} ({}{}{} {} trials): {} jobs added", spec.id, one_line(spec.name, 60),
                           spec.name.empty() ? "" : ", ", spec.trials, spec.method, added);
   if (there > 0) text += fmt::format(", {} were there already", there);
   text += "\n" + advice;
   if (added > 0)
     text += fmt::format("run them with: foretime agent{}{}{}\n", programs_option(options, plan),
-                        data_root_options(plan), where(options));
-  return text + fmt::format("watch them with: foretime status {} --watch{}\n", spec.id, where(options));
+                        data_root_options(plan), options_naming(options.queue));
+  return text + fmt::format("watch them with: foretime status {} --watch{}\n", spec.id, options_naming(options.queue));
 }
 
 void dry_run(const SubmitOptions& options, const jobs::SweepPlan& plan) {

@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "base/text.h"
 #include "data/files/file_form.h"
 #include "inference/files/safetensors_file.h"
 #include "inference/files/strict_json.h"
@@ -92,7 +93,7 @@ Bundle read_bundle(const std::filesystem::path& path) {
       throw FileError(
           "{}: found a run directory, expected a bundle, which is a file: foretime export {} model.foretime writes one "
           "(in Python foretime.Run(\"{}\").export(\"model.foretime\"))",
-          path.string(), path.string(), path.string());
+          path.string(), shell_word(path.string()), path.string());
     throw FileError("{}: {}", path.string(),
                     std::filesystem::exists(path, error) ? "found no regular file, expected a bundle"
                                                          : std::generic_category().message(ENOENT));

@@ -238,7 +238,7 @@ void EmbeddedRedis::ensure() {
       folder_.fail(
           fmt::format("its server has opened a port, which foretime never asks for: "
                       "close it (redis-cli -s {} CONFIG SET port 0), or end all commands that use this folder",
-                      (folder_.path() / "redis.sock").string()));
+                      shell_word((folder_.path() / "redis.sock").string())));
     if (now > limit)
       give_up(answer == Answer::loading ? fmt::format("still loading its data after {:g} s", in_seconds)
                                         : fmt::format("no answer within {:g} s", in_seconds),

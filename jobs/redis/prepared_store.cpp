@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/files.h"
+#include "base/text.h"
 #include "jobs/error.h"
 #include "jobs/redis/append_only.h"
 #include "jobs/redis/embedded_redis.h"
@@ -106,8 +107,8 @@ std::vector<std::string> data_files(const EmbeddedFolder& folder) {
   const auto when = known ? fmt::format(" than on {:%Y-%m-%d %H:%M:%S} UTC", fmt::gmtime(found.st_mtim.tv_sec)) : "";
   throw RedisDataLost(
       "embedded Redis: {}: less of the queue is there{}: {}; jobs would be missing. Put the files back, "
-      "from a backup for example, or continue with what is left: foretime queue --runs '{}' --accept-loss",
-      folder.path().string(), when, fmt::join(missing, "; "), folder.path().parent_path().string());
+      "from a backup for example, or continue with what is left: foretime queue --runs {} --accept-loss",
+      folder.path().string(), when, fmt::join(missing, "; "), shell_word(folder.path().parent_path().string()));
 }
 
 /// Returns what the manifest names and is there, or without a manifest, all files; empty where the manifest can stay.

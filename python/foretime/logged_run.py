@@ -165,9 +165,7 @@ class LoggedRun:
 
     def _take(self) -> bool:
         """Locks the trial for this process; False if another one reports already."""
-        self._owner = open(
-            self.directory / "reports.lock", "a", encoding="utf-8"
-        )  # pylint: disable=consider-using-with
+        self._owner = open(self.directory / "reports.lock", "a", encoding="utf-8")
         try:
             fcntl.flock(self._owner, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -244,9 +242,7 @@ class LoggedRun:
         if not self._keeps:
             return
         if self._rows is None:
-            self._rows = open(
-                self.directory / "metrics.jsonl", "a", encoding="utf-8", buffering=1
-            )  # pylint: disable=consider-using-with
+            self._rows = open(self.directory / "metrics.jsonl", "a", encoding="utf-8", buffering=1)
         row = {
             name: value if math.isfinite(value) else None
             for name, value in values.items()

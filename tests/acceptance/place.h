@@ -13,7 +13,7 @@
 
 namespace foretime::acceptance {
 
-/// Where a program computes: by the CPU's own kernels, on a GPU, or on the CPU by what GPUs run (models/gpu).
+/// A Place says where a program computes: with the CPU's kernels, on a GPU, or with the GPU's kernels on the CPU.
 class Place {
  public:
   static Place cpu() { return Place(torch::kCPU, false, "CPU"); }

@@ -1,6 +1,8 @@
 #include "base/text.h"
 
+#include <cstdio>
 #include <random>
+#include <string>
 
 #include <gtest/gtest.h>
 
@@ -55,6 +57,19 @@ TEST(NearestName, FindsTheRightNameInTheWrongSection) {
 TEST(NearestName, IsSilentWhereNothingIsAlike) {
   EXPECT_EQ(nearest_name("zebra", {"model.layers"}), "");
   EXPECT_EQ(nearest_name("zebra", {}), "");
+}
+
+TEST(ShellWord, IsReadByShellsAsOneWord) {
+  EXPECT_EQ(shell_word("runs/a-1.b"), "runs/a-1.b");
+  for (const std::string text : {"", "runs q", "it's", "$HOME [1]*?", "a\nb", "~", "redis://h?db=1", "#x", "`id`"}) {
+    const std::string command = "printf %s " + shell_word(text);
+    std::FILE* printed = popen(command.c_str(), "r");
+    ASSERT_NE(printed, nullptr);
+    std::string found;
+    for (int c = std::fgetc(printed); c != EOF; c = std::fgetc(printed)) found += static_cast<char>(c);
+    EXPECT_EQ(pclose(printed), 0);
+    EXPECT_EQ(found, text);
+  }
 }
 
 }  // namespace

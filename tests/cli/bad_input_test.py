@@ -15,6 +15,20 @@ except ImportError:
 from program import FORETIME, LIMIT, SAMPLES, SOURCE, ProgramTest, environment, flip_byte, wait_until
 
 
+# Settings of a training on one layout file.
+LAYOUT = dict(
+    data__format="layout",
+    data__train="graph.npz",
+    data__test="[]",
+    model__type="residual_gcn",
+    loss__type="listmle",
+    loss__standardize_target="false",
+    loss__target="runtime",
+    data__holdout=0,
+    trainer__metric="valid/kendall_tau",
+)
+
+
 def layout_graph():
     """A small valid layout file."""
     nodes, configs, configurable = 6, 8, 2
@@ -45,18 +59,10 @@ class BadDataTest(ProgramTest):
             path.write_bytes(raw(path.read_bytes()))
         done = self.train(
             code=code,
-            data__format="layout",
+            **LAYOUT,
             data__root=self.folder,
-            data__train="graph.npz",
-            data__test="[]",
-            model__type="residual_gcn",
             model__readout="[mean]",
-            loss__type="listmle",
-            loss__standardize_target="false",
-            loss__target="runtime",
             model__features__transform="minmax",
-            data__holdout=0,
-            trainer__metric="valid/kendall_tau",
             run__directory=self.folder / f"run{next(self.runs)}",
         )
         if code:
@@ -132,18 +138,7 @@ class BadDataTest(ProgramTest):
             np.savez_compressed(self.folder / name / "graph.npz", **members)
         script = self.folder / "rank.sh"
         self.empty_settings()
-        settings = self.settings(
-            data__format="layout",
-            data__root=".",
-            data__train="graph.npz",
-            data__test="[]",
-            model__type="residual_gcn",
-            loss__type="listmle",
-            loss__standardize_target="false",
-            loss__target="runtime",
-            data__holdout=0,
-            trainer__metric="valid/kendall_tau",
-        )
+        settings = self.settings(**LAYOUT, data__root=".")
         quoted = " ".join(f"'{s}'" for s in settings)
         script.write_text(
             f'#!/bin/sh\n[ "$OMPI_COMM_WORLD_RANK" = 0 ] && cd {self.folder}/one || cd {self.folder}/two\n'

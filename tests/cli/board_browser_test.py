@@ -366,9 +366,8 @@ class BoardBrowserTest(ProgramTest):
             step, when = queue.hmget(f"{{foretime}}:job:{running[0]['id']}", "step", "updated_ms")
             reported.setdefault(int(step), int(when))
             shown.update({int(step): when for step, when in self.browser.run("return window.shown").items()})
-            return [
-                step for step in sorted(reported)[1:] if step <= max(shown, default=0)
-            ]  # the first came before anybody looked
+            # The first came before anybody looked.
+            return [step for step in sorted(reported)[1:] if step <= max(shown, default=0)]
 
         self.assertTrue(wait_until(lambda: len(shown_after_reports()) > 4, 0.02), (shown, reported))
         late = sorted(

@@ -17,9 +17,8 @@ class JobsTest(QueueTest):
         self.assertIn("model.hidden", dry)
         self.assertFalse((self.folder / "runs").exists(), "a dry run starts no Redis")
         added = self.json("submit", "sweep.yaml")
-        self.assertEqual(
-            (added["added"], added["existing"]), (12, 0)
-        )  # 2 widths, 2 seeds, each trained, evaluated, exported
+        # 2 widths, 2 seeds, each trained, evaluated, exported.
+        self.assertEqual((added["added"], added["existing"]), (12, 0))
         sweep = added["sweep"]
         again = self.foretime("submit", "sweep.yaml")
         self.assertIn("0 jobs added, 12 were there already", again)

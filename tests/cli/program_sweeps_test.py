@@ -2,9 +2,10 @@
 import json
 import re
 import signal
+import subprocess
 import unittest
 
-from program import LIMIT
+from program import FORETIME, LIMIT, environment
 from queue_case import QueueTest
 
 # Talks to its agent by the lines of docs/reference/job-protocol.md.
@@ -166,6 +167,20 @@ class ProgramSweepsTest(QueueTest):
         for value in ("=1+1", "@sum"):
             self.assertIn(value, table)
             self.assertNotIn("," + value, table)
+
+    def test_the_printed_commands_work_as_they_are(self):
+        (self.folder / "my project [1]").mkdir()
+        for name in ("train.py", "sweep.yaml"):
+            (self.folder / name).rename(self.folder / "my project [1]" / name)
+        queue = ("--runs", "it's $runs", "--prefix", "other")
+        said = self.foretime("submit", "my project [1]/sweep.yaml", *queue)
+        agent, status = re.findall(r" with: foretime (.*)", said)
+        for words, code in ((agent + " --until-empty", 7), (status.replace(" --watch", ""), 0)):
+            done = subprocess.run(
+                ["sh", "-c", f"{FORETIME} {words}"], cwd=self.folder, env=environment(), capture_output=True, text=True
+            )
+            self.assertEqual(done.returncode, code, done.stdout + done.stderr)
+        self.assertNotIn("waiting", done.stdout)
 
     def test_the_program_may_be_beside_the_sweep_file_or_missing(self):
         (self.folder / "project").mkdir()

@@ -79,9 +79,8 @@ class ResumeTest(ProgramTest):
         self.train(ranks=2, trainer__steps=10, run__directory=self.folder / "straight", **common)
         while True:
             process = self.start_training(2, trainer__steps=10, run__directory=self.folder / "killed", **common)
-            wait_until(
-                lambda: self.is_at_step(6, "killed") or process.poll() is not None, 0.01
-            )  # so the checkpoint of step 5 is whole
+            # So the checkpoint of step 5 is whole.
+            wait_until(lambda: self.is_at_step(6, "killed") or process.poll() is not None, 0.01)
             for pid in self.ranks_of(process):
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)

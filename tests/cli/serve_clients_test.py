@@ -40,9 +40,8 @@ class ServeClientsTest(ServeCase):
         chunk = b"10000\r\n" + bytes(0x10000) + b"\r\n"
         said = self.raw(server, head + b"Transfer-Encoding: chunked\r\n\r\n", 17 * chunk, b"0\r\n\r\n")
         self.assertTrue(said.startswith(b"HTTP/1.1 413 "), said[:200])
-        self.raw(
-            server, head + b"Transfer-Encoding: chunked\r\n\r\n", *(100 * [chunk])
-        )  # one who never ends is cut off
+        # One who never ends is cut off.
+        self.raw(server, head + b"Transfer-Encoding: chunked\r\n\r\n", *(100 * [chunk]))
         self.assertTrue(
             self.raw(server, head + b"X: " + 100_000 * b"x" + b"\r\n\r\n").split()[1] in (b"400", b"431", b"413")
         )

@@ -5,7 +5,7 @@ import shutil
 import tempfile
 import unittest
 
-from cluster import LIMIT, SOURCE, Cluster, missing, wait_for
+from cluster import LIMIT, SOURCE, Cluster, missing, redis_words, wait_for
 from on_cluster import FORETIME, QUICK, SETTINGS
 
 
@@ -129,28 +129,7 @@ class NoSharedFolderTest(ApartTest):
     def restart_redis(self):
         self.cluster.run("h1", "kill -9 $(redis-cli info server | sed -n 's/process_id:\\([0-9]*\\).*/\\1/p')")
         data = self.folder / "redis"
-        redis = self.cluster.start(
-            "h1",
-            [
-                "redis-server",
-                "--port",
-                6379,
-                "--bind",
-                "0.0.0.0",
-                "--protected-mode",
-                "no",
-                "--dir",
-                data,
-                "--save",
-                "",
-                "--appendonly",
-                "yes",
-                "--maxmemory-policy",
-                "noeviction",
-                "--logfile",
-                self.folder / "redis-again.log",
-            ],
-        )
+        redis = self.cluster.start("h1", redis_words(data, "--logfile", self.folder / "redis-again.log"))
         self.agents.append(redis)
         self.redis = redis
 

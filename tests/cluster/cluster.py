@@ -34,6 +34,12 @@ NAMESPACES = ["unshare", "--mount", "--net", "--pid", "--fork", "--kill-child", 
 REDIS_PORT = 6379
 
 
+def redis_words(data, *more):
+    """The command of a server that other hosts reach, with its files in `data`."""
+    words = f"redis-server --port {REDIS_PORT} --bind 0.0.0.0 --protected-mode no --appendonly yes --maxmemory-policy noeviction"
+    return [*words.split(), "--save", "", "--dir", data, *more]
+
+
 def missing(slurm=False, redis=False):
     """Why no cluster can be made here; empty where one can."""
     needed = ["unshare", "nsenter", "ip", "tc"] + (["slurmctld", "slurmd", "srun", "munged"] if slurm else [])
@@ -239,27 +245,7 @@ class Keeper:
         if self.cluster.redis:
             data = self.folder / "redis"
             data.mkdir(exist_ok=True)
-            self.daemon(
-                "h1",
-                "redis",
-                [
-                    "redis-server",
-                    "--port",
-                    REDIS_PORT,
-                    "--bind",
-                    "0.0.0.0",
-                    "--protected-mode",
-                    "no",
-                    "--dir",
-                    data,
-                    "--save",
-                    "",
-                    "--appendonly",
-                    "yes",
-                    "--maxmemory-policy",
-                    "noeviction",
-                ],
-            )
+            self.daemon("h1", "redis", redis_words(data))
         if self.cluster.slurm:
             self.start_slurm()
         (self.folder / "ready").touch()

@@ -164,9 +164,8 @@ class ClusterTest(OnCluster):
         self.addCleanup(self.cluster.mend, "h2")
         wait_until(lambda: "late: rank 1" in log.read_text())
         self.assertIn("did not finish within 20.0 s; late: rank 1 on h2 (no answer)", log.read_text())
-        self.cluster.beside(
-            "pkill -9 -f [r]un.directory=cut; pkill -9 orted; true"
-        )  # mpirun itself waits for another 100 s
+        # Mpirun itself waits for another 100 s.
+        self.cluster.beside("pkill -9 -f [r]un.directory=cut; pkill -9 orted; true")
         process.wait()
 
 

@@ -443,9 +443,8 @@ class Jobs(Folder):
             self.assertEqual(agent.wait(), 0, (self.folder / "agent.log").read_text())
         by_rate = {float(job["parameters"]["optimizer.learning_rate"]): job for job in jobs}
         best = by_rate[0.9]
-        self.assertEqual(
-            (best["state"], best["failures"], best["step"]), ("succeeded", 1, 20)
-        )  # killed once, and went on
+        # Killed once, and went on.
+        self.assertEqual((best["state"], best["failures"], best["step"]), ("succeeded", 1, 20))
         self.assertIn("from step 10", queue.log(best["id"])[-1] + " ".join(queue.log(best["id"])))
         self.assertLess(best["metrics"]["holdout/mae"], 0.5)
         self.assertTrue(any(job["stopped"] for job in jobs), jobs)  # early stopping
@@ -527,9 +526,8 @@ class Jobs(Folder):
             jobs = queue.wait(submitted["sweep"], timeout=1200, poll=0.2)
             self.assertEqual(agent.wait(), 0, (self.folder / "agent.log").read_text())
         best = {float(job["parameters"]["optimizer.rate"]): job for job in jobs}[0.9]
-        self.assertEqual(
-            (best["state"], best["failures"], best["step"]), ("succeeded", 1, 20), best
-        )  # killed once, and went on
+        # Killed once, and went on.
+        self.assertEqual((best["state"], best["failures"], best["step"]), ("succeeded", 1, 20), best)
         self.assertIn("from step 10", " ".join(queue.log(best["id"])))
         self.assertLess(best["metrics"]["val/loss"], 0.1)
         self.assertTrue(any(job["stopped"] for job in jobs), jobs)  # early stopping

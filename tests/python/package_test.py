@@ -19,33 +19,19 @@ import warnings
 import numpy as np
 
 import declared_types
+from commands import run
 
 SOURCE = pathlib.Path(os.environ["FORETIME_SOURCE_DIR"])
 BUNDLES = pathlib.Path(os.environ["FORETIME_BUNDLES"])
 LIBRARY = os.environ["FORETIME_LIBRARY"]
-OTHER_BUILD = (
-    "FORETIME_OTHER_BUILD" in os.environ
-)  # the library is compiled otherwise than the program: scores differ in their last bits
+# The library is compiled otherwise than the program: scores differ in their last bits.
+OTHER_BUILD = "FORETIME_OTHER_BUILD" in os.environ
 sys.path.insert(0, str(SOURCE / "python"))
 
 import foretime  # noqa: E402
 
 WATCH = declared_types.Watch(foretime)
 unittest.addModuleCleanup(WATCH.end)
-
-
-def run(*command, **options):
-    done = subprocess.run(
-        [str(word) for word in command],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        check=False,
-        **options,
-    )
-    if done.returncode != 0:
-        raise AssertionError(f"{command}: exit code {done.returncode}\n{done.stdout}")
-    return done.stdout
 
 
 SCORES = """

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 import declared_types
+from commands import run
 
 SOURCE = pathlib.Path(os.environ["FORETIME_SOURCE_DIR"])
 PACKAGE = SOURCE / "python"
@@ -25,7 +26,7 @@ import foretime  # noqa: E402
 # pyproject.toml.
 UNSEEN = r"""
 foretime\.(\w+\.)?(ArrayData|GraphData|Options)\.\w+
-foretime(\.\w+)+\.(Callable|Iterable|Iterator|Mapping|Sequence|OrderedDict|TypeVar|dataclass|field|Namespace|ModuleType)(\.\w+)?
+foretime(\.\w+)+\.(Callable|Iterable|Iterator|Mapping|MutableMapping|Sequence|OrderedDict|TypeVar|dataclass|field|Namespace|ModuleType)(\.\w+)?
 foretime\.compat\.\w+\.take
 foretime\.wandb\.xgboost\.WandbCallback
 foretime\.(records\.)?Records\.(__match_args__|__replace__)
@@ -35,20 +36,6 @@ foretime\.groups\.Model
 foretime\.handles\.TracebackType
 foretime\.(auto_scheduler|compute_dag|meta_schedule)
 """
-
-
-def run(*command, **options):
-    done = subprocess.run(
-        [str(word) for word in command],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        check=False,
-        **options,
-    )
-    if done.returncode != 0:
-        raise AssertionError(f"{command}: exit code {done.returncode}\n{done.stdout}")
-    return done.stdout
 
 
 def mypy_settings(folder):

@@ -96,9 +96,8 @@ class Faults(unittest.TestCase):
         )
         world.wait_for("progress", lambda: self.only_job().get("step", "0") not in ("", "0"))
         clock.write_text("+3600\n")
-        world.start_agent(
-            "--cpus", "1", "--lease-seconds", "10"
-        )  # with the right time: it would reap what looks expired
+        # With the right time: it would reap what looks expired.
+        world.start_agent("--cpus", "1", "--lease-seconds", "10")
         world.wait_for("the job succeeds", lambda: self.only_job()["state"] == "succeeded")
         job = self.only_job()
         self.assertEqual((job["fence"], job.get("attempt", "1"), job["results"]), ("1", "1", "1"))

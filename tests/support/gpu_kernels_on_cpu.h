@@ -7,7 +7,7 @@
 
 namespace foretime::testing {
 
-/// With FORETIME_TEST_KERNELS in the environment, all tests of the binary go through what GPUs run (models/gpu).
+/// Makes all tests of the binary run the kernels of GPUs on the CPU (models/gpu) if FORETIME_TEST_KERNELS is set.
 inline const auto on_gpu_kernels =
     std::getenv("FORETIME_TEST_KERNELS") != nullptr ? std::make_unique<gpu::GpuKernelsOnCpu>() : nullptr;
 

@@ -24,78 +24,30 @@ import tempfile
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 # Each folder with what it may include beside itself. Tests, benchmarks and the binary may include all.
 ORDER = {
-    "base": set(),
-    "history": {"base"},
-    "metrics": {"base"},
-    "configs": {"base", "metrics"},
-    "data": {"base", "metrics", "configs"},
-    "plans": {"base", "metrics", "configs", "data"},
-    "inference": {"base", "metrics", "configs", "data", "plans"},
-    "models": {"base", "metrics", "configs", "data", "plans", "inference"},
-    "comm": {"base", "metrics", "configs"},
-    "sharding": {"base", "metrics", "configs", "data"},
-    "coordinator": {"base", "metrics", "configs", "data", "comm", "sharding"},
-    "worker": {
-        "base",
-        "history",
-        "metrics",
-        "configs",
-        "data",
-        "plans",
-        "inference",
-        "models",
-        "comm",
-        "sharding",
-        "coordinator",
-    },
-    "jobs": {"base", "metrics", "configs", "history"},
-    "experiments": {
-        "base",
-        "history",
-        "metrics",
-        "configs",
-        "data",
-        "plans",
-        "inference",
-        "models",
-        "comm",
-        "sharding",
-        "coordinator",
-        "worker",
-        "jobs",
-    },
-    "server": {"base", "metrics", "configs", "data", "plans", "inference"},
-    "cli": {
-        "base",
-        "history",
-        "metrics",
-        "configs",
-        "data",
-        "plans",
-        "inference",
-        "models",
-        "comm",
-        "sharding",
-        "coordinator",
-        "worker",
-        "jobs",
-        "experiments",
-        "server",
-    },
+    folder: set(names.split())
+    for folder, names in {
+        "base": "",
+        "history": "base",
+        "metrics": "base",
+        "configs": "base metrics",
+        "data": "base metrics configs",
+        "plans": "base metrics configs data",
+        "inference": "base metrics configs data plans",
+        "models": "base metrics configs data plans inference",
+        "comm": "base metrics configs",
+        "sharding": "base metrics configs data",
+        "coordinator": "base metrics configs data comm sharding",
+        "worker": "base history metrics configs data plans inference models comm sharding coordinator",
+        "jobs": "base metrics configs history",
+        "experiments": "base history metrics configs data plans inference models comm sharding coordinator worker jobs",
+        "server": "base metrics configs data plans inference",
+        "cli": "base history metrics configs data plans inference models comm sharding coordinator worker jobs "
+        "experiments server",
+    }.items()
 }
 UNRESTRICTED = ("bench", "tests")
-LIGHT = (
-    "base",
-    "history",
-    "metrics",
-    "configs",
-    "data",
-    "plans",
-    "inference",
-    "sharding",
-    "jobs",
-    "server",
-)  # must link neither LibTorch nor MPI
+# These must link neither LibTorch nor MPI.
+LIGHT = tuple("base history metrics configs data plans inference sharding jobs server".split())
 HEAVY_HEADER = re.compile(r"^(torch/|ATen/|c10/|mpi\.h$|nccl\.h$)")
 HEAVY_LINK = re.compile(r"^(foretime_torch|torch|MPI::|NCCL::)")
 FOREIGN = ("history", "jobs/agent", "jobs/artifacts", "coordinator", "experiments", "cli/board", "cli/jobs")

@@ -23,6 +23,7 @@ import sys
 import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parents[2]
+# Bfloat16 by its bits.
 CODES = {
     "F32": ("f", 4),
     "F64": ("d", 8),
@@ -32,7 +33,7 @@ CODES = {
     "I32": ("i", 4),
     "U8": ("B", 1),
     "BOOL": ("?", 1),
-}  # bfloat16 by its bits
+}
 CLOCKS = ("second", "comm_", "straggler", "eta", "time", "waited_for", "slow_link", "cpu_cores", "memory_mib", "gpu_")
 STEPS = [
     "trainer.steps=4",

@@ -51,12 +51,13 @@ class Runner:
             shutil.copytree(root / name, self.folder / name)
         for name in LINKED:
             (self.folder / name).symlink_to(root / name)
+        # For tools/quickstart.sh, which builds nothing then.
         self.environment = {
             **os.environ,
             "PATH": f"{self.own}:{os.environ['PATH']}",
             "OMP_NUM_THREADS": "1",
             "FORETIME": "foretime",
-        }  # for tools/quickstart.sh, which builds nothing then
+        }
         for name in [name for name in self.environment if name.startswith("FORETIME_")]:
             self.environment.pop(name)
         if not interpreter:

@@ -95,6 +95,7 @@ FIRST_LLVM = {
     "emeraldrapids": 16,
     "znver5": 19,
 }
+# Of a CPU.
 NO_LIMITS = {
     name: 0
     for name in (
@@ -104,7 +105,7 @@ NO_LIMITS = {
         "max_vthread_extent",
         "warp_size",
     )
-}  # of a CPU
+}
 
 
 def host_target(llvm):

@@ -84,11 +84,11 @@ std::shared_ptr<const models::ResidentPlan> ResidentPlans::make(const LoadedGrou
   }
   if (!all) all = plan_of_first(loaded.group.candidates);
   using models::ResidentPlan;
-  const bool has_host = gpu::uses_gpu_kernels(options_.device);  // beside the device's memory
-  auto plan =
-      std::make_shared<ResidentPlan>(*all, options_, has_host ? ResidentPlan::Home::host : ResidentPlan::Home::device);
+  const bool device_has_own_memory = gpu::uses_gpu_kernels(options_.device);
+  auto plan = std::make_shared<ResidentPlan>(
+      *all, options_, device_has_own_memory ? ResidentPlan::Home::host : ResidentPlan::Home::device);
   if (plan->bytes() > bytes_of_a_group_) return nullptr;
-  if (!has_host || bytes_on_device_ + plan->bytes() > settings_.resident_bytes) return plan;
+  if (!device_has_own_memory || bytes_on_device_ + plan->bytes() > settings_.resident_bytes) return plan;
   bytes_on_device_ += plan->bytes();
   return std::make_shared<ResidentPlan>(*all, options_);
 }

@@ -43,8 +43,6 @@ def items_of(values: Any) -> dict[str, Any]:
     flags = getattr(values, "flag_values_dict", None)
     if callable(flags):
         return dict(flags())
-    if isinstance(values, Config):
-        return values.as_dict()
     if hasattr(values, "__dict__"):
         return {key: value for key, value in vars(values).items() if not key.startswith("_")}
     raise UsageError(
@@ -52,7 +50,7 @@ def items_of(values: Any) -> dict[str, Any]:
     )
 
 
-class Config:
+class Config(Mapping[str, Any]):
     """Parameters by attribute and by key. Those of the sweep cannot be changed; a change of another one needs allow_val_change."""
 
     def __init__(self, changed: Optional[Callable[[], None]] = None) -> None:
@@ -66,33 +64,14 @@ class Config:
     def __reduce__(self) -> Any:
         return _copy_of, (dict(self._values),)  # copies and pickles are not those of a run
 
-    def keys(self) -> Any:
-        """Returns the names."""
-        return self._values.keys()
-
-    def values(self) -> Any:
-        """Returns the values."""
-        return self._values.values()
-
-    def items(self) -> Any:
-        """Returns names and values."""
-        return self._values.items()
-
     def __iter__(self) -> Iterator[str]:
         return iter(self._values)
 
     def __len__(self) -> int:
         return len(self._values)
 
-    def __contains__(self, name: object) -> bool:
-        return name in self._values
-
     def __getitem__(self, name: str) -> Any:
         return self._values[name]
-
-    def get(self, name: str, default: Any = None) -> Any:
-        """Returns a value; `default` if there is none."""
-        return self._values.get(name, default)
 
     def __getattr__(self, name: str) -> Any:
         values = self.__dict__.get("_values", {})

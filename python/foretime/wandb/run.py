@@ -1,9 +1,9 @@
 """`wandb.init()` returns a Run, which carries W&B's calls to a trial of Foretime or to a run folder."""
 from __future__ import annotations
 
+import json
 import os
 import pathlib
-import shutil
 import sys
 import tempfile
 import time
@@ -13,15 +13,13 @@ from types import TracebackType
 from typing import Any, Optional, Union
 
 from ..logged_run import LoggedRun, Number, flat_items, number_of, plain_json, safe_name, write_json
-from .artifacts import Artifact, base_name
 from .config import Config, items_of
-from .errors import CommError, UsageError
+from .errors import UsageError
 from .media import Media, array_of, write_value
 from .metrics import Metric, Metrics
+from .run_files import KEPT, RunFiles
 from .settings import Settings
 from .summary import Summary
-
-KEPT = "tables, media, texts and artifacts are no numbers: kept as files in {}, not on the board"
 
 
 def _is_media(value: Any) -> bool:
@@ -33,7 +31,7 @@ def _is_media(value: Any) -> bool:
     )
 
 
-class Run:
+class Run(RunFiles):
     """A run with W&B's attributes and methods."""
 
     def __init__(self, logged: LoggedRun, settings: Settings, options: dict[str, Any]) -> None:
@@ -198,6 +196,15 @@ class Run:
         row, self._row = self._row, {}
         if not row:
             return
+        numbers, others = self._note(row)
+        if others:
+            self._keep(others)
+        self._describe()
+        step = self._metrics.step_of(numbers)
+        self._logged.log(self._offset + (self._step if step is None else step), numbers)
+
+    def _note(self, row: Mapping[str, Any]) -> tuple[dict[str, Number], dict[str, Any]]:
+        """Puts the numbers of a row into the summary. Returns them, and what are no numbers."""
         numbers: dict[str, Number] = {}
         others: dict[str, Any] = {}
         for name, value in flat_items(row).items():
@@ -207,11 +214,7 @@ class Run:
             else:
                 numbers[name] = number
                 self._metrics.note(name, number)
-        if others:
-            self._keep(others)
-        self._describe()
-        step = self._metrics.step_of(numbers)
-        self._logged.log(self._offset + (self._step if step is None else step), numbers)
+        return numbers, others
 
     def _keep(self, others: Mapping[str, Any]) -> None:
         """Writes what are no numbers to files."""
@@ -240,8 +243,6 @@ class Run:
             self.summary._values[name] = {"files": written}
         if texts:
             with open(self._logged.files / "texts.jsonl", "a", encoding="utf-8") as file:
-                import json
-
                 file.write(json.dumps({"step": self._offset + self._step, **texts}) + "\n")
         self._logged.say(KEPT.format(self._logged.files), once="kept")
 
@@ -276,11 +277,8 @@ class Run:
 
     def _report_summary(self) -> None:
         if self._row and not self._finished:
-            self._row, row = {}, self._row
-            for name, value in flat_items(row).items():
-                number = number_of(value)
-                if number is not None:
-                    self._metrics.note(name, number)
+            row, self._row = self._row, {}
+            self._note(row)
         self._describe(now=True)
         if not self._logged.failed:
             self._logged.result(self._numbers_of_summary())
@@ -296,6 +294,12 @@ class Run:
         if exit_code:
             self._logged.fail()
         self._report_summary()
+        self._leave()
+        if not self._logged.in_trial:
+            self._logged.close()
+
+    def _leave(self) -> None:
+        """Marks the run as finished: it reports no more, and is not wandb.run."""
         if self._report_summary in self._logged.before_end:
             self._logged.before_end.remove(self._report_summary)
         self._finished = True
@@ -303,8 +307,6 @@ class Run:
 
         if wandb.run is self:
             wandb.run = None
-        if not self._logged.in_trial:
-            self._logged.close()
 
     def join(self, exit_code: Optional[int] = None) -> None:
         """W&B's older name of finish."""
@@ -320,105 +322,9 @@ class Run:
         if wanted:
             self.finish()
         else:  # the exception goes on, and decides how the process ends
-            if self._report_summary in self._logged.before_end:
-                self._logged.before_end.remove(self._report_summary)
-            self._finished = True
-            from .. import wandb
+            self._leave()
 
-            wandb.run = None
-
-    # Files.
-
-    def save(self, glob_str: Any = None, base_path: Optional[str] = None, policy: str = "live") -> Any:
-        """Copies files to the run's folder."""
-        if glob_str is None or self.disabled:
-            return True
-        pattern = os.fspath(glob_str)
-        found = []
-        for path in sorted(
-            pathlib.Path().glob(pattern) if not os.path.isabs(pattern) else pathlib.Path("/").glob(pattern[1:])
-        ):
-            if not path.is_file():
-                continue
-            inside = path.resolve().is_relative_to(self._logged.files.resolve())
-            base = pathlib.Path(base_path) if base_path else path.parent
-            to = (
-                path
-                if inside
-                else self._logged.files / (path.relative_to(base) if path.is_relative_to(base) else path.name)
-            )
-            if not inside:
-                to.parent.mkdir(parents=True, exist_ok=True)
-                shutil.copyfile(path, to)
-            found.append(str(to))
-        return found
-
-    def restore(
-        self, name: str, run_path: Optional[str] = None, replace: bool = False, root: Optional[str] = None
-    ) -> Any:
-        """Opens a file that this run, or an earlier attempt of this trial, has saved. ValueError if there is none."""
-        for folder in (self._logged.files, *self._logged.earlier_files()):
-            if not (folder / name).is_file():
-                continue
-            if root is None:
-                return open(folder / name, encoding="utf-8")
-            to = pathlib.Path(root) / name
-            to.parent.mkdir(parents=True, exist_ok=True)
-            if replace or not to.exists():
-                shutil.copyfile(folder / name, to)
-            return open(to, encoding="utf-8")
-        raise ValueError(f"File {name} not found in {self._logged.files}")
-
-    def _artifact_folder(self, name: str) -> pathlib.Path:
-        return self._logged.files / "artifacts" / safe_name(base_name(name))
-
-    def log_artifact(
-        self,
-        artifact_or_path: Any,
-        name: Optional[str] = None,
-        type: Optional[str] = None,
-        aliases: Any = None,
-        tags: Any = None,
-    ) -> Artifact:
-        """Copies an artifact's files to the run's folder. Aliases have no effect."""
-        artifact: Any = artifact_or_path
-        if not isinstance(artifact, Artifact):
-            path = pathlib.Path(artifact_or_path)
-            artifact = Artifact(name or f"run-{self.id}-{path.name}", type or "unspecified")
-            (artifact.add_dir if path.is_dir() else artifact.add_file)(str(path))
-        if not self.disabled:
-            artifact.keep(self._artifact_folder(artifact.name))
-            write_json(
-                self._artifact_folder(artifact.name).with_suffix(".artifact.json"),
-                {"name": artifact.name, "type": artifact.type, "metadata": artifact.metadata},
-            )
-            self._logged.say(KEPT.format(self._logged.files), once="kept")
-        return artifact  # type: ignore[no-any-return]
-
-    upsert_artifact = finish_artifact = log_artifact
-
-    def use_artifact(
-        self, artifact_or_name: Any, type: Optional[str] = None, aliases: Any = None, use_as: Optional[str] = None
-    ) -> Artifact:
-        """Returns an artifact that this run, or an earlier attempt of this trial, has logged."""
-        if isinstance(artifact_or_name, Artifact):
-            return self.log_artifact(artifact_or_name)
-        name = base_name(artifact_or_name)
-        for folder in (self._logged.files, *self._logged.earlier_files()):
-            found = folder / "artifacts" / safe_name(name)
-            if found.is_dir():
-                artifact = Artifact(name, type or "unspecified")
-                artifact.folder = found
-                return artifact
-        raise CommError(f"artifact {artifact_or_name}: not in {self._logged.files}; Foretime fetches nothing from W&B")
-
-    def log_model(self, path: Any, name: Optional[str] = None, aliases: Any = None) -> Artifact:
-        """Copies a model's files to the run's folder."""
-        return self.log_artifact(path, name, "model")
-
-    def use_model(self, name: str) -> str:
-        """Returns the path of a model that was logged."""
-        return self.use_artifact(name).file()
+    # What has no effect.
 
     def link_artifact(self, *arguments: Any, **options: Any) -> None:
         """Has no effect: there is no registry."""

@@ -1,11 +1,11 @@
 """`wandb.summary`: the last or best value of each metric, which is the result of a trial."""
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, MutableMapping
 from typing import Any, Callable, Optional
 
 
-class Summary:
+class Summary(MutableMapping[str, Any]):
     """A map whose values are also attributes. Values that a program sets are kept until the metric is logged again."""
 
     def __init__(self, changed: Optional[Callable[[], None]] = None) -> None:
@@ -17,26 +17,11 @@ class Summary:
     def __reduce__(self) -> Any:
         return dict, (self.as_dict(),)
 
-    def keys(self) -> Any:
-        """Returns the names."""
-        return self._values.keys()
-
-    def values(self) -> Any:
-        """Returns the values."""
-        return self._values.values()
-
-    def items(self) -> Any:
-        """Returns names and values."""
-        return self._values.items()
-
     def __iter__(self) -> Iterator[str]:
         return iter(self._values)
 
     def __len__(self) -> int:
         return len(self._values)
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._values
 
     def __getitem__(self, name: str) -> Any:
         return self._values[name]
@@ -47,10 +32,6 @@ class Summary:
             return values[name]
         raise AttributeError(f"summary has no {name!r}")
 
-    def get(self, name: str, default: Any = None) -> Any:
-        """Returns a value; `default` if there is none."""
-        return self._values.get(name, default)
-
     def __setitem__(self, name: str, value: Any) -> None:
         self._values[name] = value
         self._changed()
@@ -60,10 +41,6 @@ class Summary:
 
     def __delitem__(self, name: str) -> None:
         del self._values[name]
-
-    def update(self, values: Optional[Mapping[str, Any]] = None, **more: Any) -> None:
-        """Sets several values."""
-        self._values.update(values or {}, **more)
         self._changed()
 
     def as_dict(self) -> dict[str, Any]:

@@ -22,7 +22,7 @@ std::string error_of(const std::string& yaml, const std::vector<std::string>& ov
   return testing::message_of<Error>([&] { parse_sweep(yaml, "s.yaml", ".", overrides); });
 }
 
-/// What is wrong, and the places that the message names.
+/// A Case is a wrong sweep file and the places that its message names.
 struct Case {
   std::string yaml;
   std::vector<std::string> places;

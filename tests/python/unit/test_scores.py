@@ -72,9 +72,8 @@ class ScaleTest(unittest.TestCase):
             {"predicts_runtimes": False, "targets": {"kind": "log_runtime", "deviation": 0.5}},
             {},
         ):
-            speeds = Speeds(FakeModel(**manifest))(
-                "a", np.array([1.0, -3.0, 0.0])
-            )  # a negative run time is the fastest
+            # A negative run time is the fastest.
+            speeds = Speeds(FakeModel(**manifest))("a", np.array([1.0, -3.0, 0.0]))
             self.assertTrue(speeds[1] > speeds[2] > speeds[0] > 0)
 
 

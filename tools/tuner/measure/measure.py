@@ -70,10 +70,8 @@ REFERENCE = 180  # seconds between measurements of the reference
 CRASHES = 5  # of a worker, after which it is not started again
 POPULATION = 128  # of evolution: half the time of a task is its own, and a part draws few of them
 BEST_KEPT = 64  # of those that evolution answers, from which a part is drawn
-REWRITE_FAILS = (
-    "lstm_cell",
-    "gru_cell",
-)  # TVM 0.14: "key is not in Map" from each program's rewrite of its weights' layouts
+# TVM 0.14: "key is not in Map" from each program's rewrite of its weights' layouts.
+REWRITE_FAILS = ("lstm_cell", "gru_cell")
 
 
 GPU_LIMITS = {

@@ -58,7 +58,7 @@ std::string difference(const LoopNest& nest, const Affine& bound, const std::str
   if (bound.constant() && std::to_string(bound.base) == expected) return {};
   ExpressionTree tree;
   const int32_t root = parse_expression(expected, tree);
-  const std::string text = bound_text(nest, bound);
+  const std::string text = testing::bound_text(nest, bound);
   const auto explain = [&](const std::string& why) { return fmt::format("{}, expected {}{}", text, expected, why); };
   std::vector<std::string> names;
   name_variables(tree, root, names);
