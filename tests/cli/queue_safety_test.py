@@ -52,7 +52,10 @@ class QueueSafetyTest(QueueTest):
         return self.folder.resolve() / name
 
     def wait_for_end(self, runs):
-        self.assertTrue(wait_until(lambda: not servers(runs / ".redis")), "the server does not end")
+        """Until the server has ended, and its guardian, which removes `owner` last."""
+        folder = runs / ".redis"
+        ended = wait_until(lambda: not servers(folder) and not (folder / "owner").exists())
+        self.assertTrue(ended, "the server does not end")
 
     def test_run_roots_with_odd_names_work_and_open_no_port(self):
         for name in NAMES:

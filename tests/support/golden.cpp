@@ -210,6 +210,9 @@ std::string marked_message(std::string_view of) {
       {std::regex(R"(\b[0-9a-f]{16}\b)"), "$$ID"},
       {std::regex(R"(\bhad \d+ (bytes|MiB))"), "had $$SIZE $1"},
       {std::regex(R"(\buses \d+ of (\d+ MiB of maxmemory) \(\d+ %\))"), "uses $$SIZE of $1"},
+      {std::regex(R"(\btakes \d+ bytes of memory)"), "takes $$SIZE bytes of memory"},
+      {std::regex(R"(\b\d+ (de)?compressed bytes( hold at most \d+)?)"), "$$SIZE $1compressed bytes"},
+      {std::regex(R"(\{test\d+\})"), "{$$TEST}"},
       {std::regex(R"(\bthis is user \d+)"), "this is user $$USER"},
       {std::regex(R"(\[json\.exception[^;\n]*)"), "$$JSON"}};
   for (const auto& [pattern, by] : kChanging) text = std::regex_replace(text, pattern, by);

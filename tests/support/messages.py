@@ -21,6 +21,9 @@ CHANGING = (
     (r"\b[0-9a-f]{16}\b", "$ID"),
     (r"\bhad \d+ (bytes|MiB)", r"had $SIZE \1"),
     (r"\buses \d+ of (\d+ MiB of maxmemory) \(\d+ %\)", r"uses $SIZE of \1"),
+    (r"\btakes \d+ bytes of memory", "takes $SIZE bytes of memory"),
+    (r"\b\d+ (de)?compressed bytes( hold at most \d+)?", r"$SIZE \1compressed bytes"),
+    (r"\{test\d+\}", "{$TEST}"),
     (r"\bthis is user \d+", "this is user $USER"),
     (r"\[json\.exception[^;\n]*", "$JSON"),
 )
