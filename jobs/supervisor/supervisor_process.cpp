@@ -101,10 +101,15 @@ void write_all(int descriptor, const void* data, size_t size) {
   _exit(127);
 }
 
-[[noreturn]] void run_command(const SupervisorPlan& plan, pid_t supervisor) {
+/// Waits until the supervisor has closed its end of the pipe `ready`, and with it all that the agent waits for: a command
+/// that stops its supervisor at once would block the agent for ever otherwise.
+[[noreturn]] void run_command(const SupervisorPlan& plan, pid_t supervisor, const int (&ready)[2]) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != supervisor) _exit(128 + SIGKILL);
   setpgid(0, 0);
+  close(ready[1]);
+  char byte = 0;
+  while (read(ready[0], &byte, 1) < 0 && errno == EINTR) continue;
   dup2(plan.null, 0);
   dup2(plan.standard_output >= 0 ? plan.standard_output : plan.output, 1);
   dup2(plan.output, 2);
@@ -250,14 +255,18 @@ void run_supervisor(const SupervisorPlan& plan) {
 
   Watch watch;
   const pid_t self = getpid();
+  int ready[2] = {-1, -1};
+  if (pipe2(ready, O_CLOEXEC) != 0) fail(plan, StartFailure::kFork);
   watch.command = safe_fork();
   if (watch.command < 0) fail(plan, StartFailure::kFork);
-  if (watch.command == 0) run_command(plan, self);
+  if (watch.command == 0) run_command(plan, self, ready);
   setpgid(watch.command, watch.command);  // here too: whoever comes first, an order finds the group
   close(plan.failure);
   close(plan.output);
   if (plan.standard_output >= 0) close(plan.standard_output);
   close(plan.working_folder);
+  close(ready[0]);
+  close(ready[1]);
 
   watch_command(plan, watch, signals);
   kill_all(plan, watch, signals);

@@ -2,11 +2,13 @@
 
 #include <csignal>
 #include <cstdlib>
+#include <ctime>
 #include <memory>
 #include <optional>
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -15,6 +17,15 @@
 #include "tests/support/message_of.h"
 #include "tests/support/processes.h"
 #include "tests/support/scratch.h"
+
+/// How long a supervisor takes for its setpgid, which is its first call after it has forked its command.
+static timespec setpgid_duration{};
+
+/// Takes the place of the C library's function in the whole program.
+extern "C" int setpgid(pid_t process, pid_t group) noexcept {
+  if (process != 0) nanosleep(&setpgid_duration, nullptr);
+  return syscall(SYS_setpgid, process, group) == 0 ? 0 : -1;
+}
 
 namespace foretime::jobs {
 namespace {
@@ -218,6 +229,17 @@ TEST(Supervisor, TheCommandDoesNotSurviveASupervisorThatIsKilled) {
 TEST(Supervisor, AStoppedSupervisorObeys) {
   const auto mark = fresh_mark();
   SupervisedProcess process(shell("kill -STOP $PPID; sleep 1000; : " + mark));
+  ASSERT_TRUE(eventually([&] { return is_stopped(process.supervisor()); }));
+  process.kill();
+  EXPECT_EQ(wait_for(process).signal, SIGKILL);
+  EXPECT_TRUE(nothing_left(mark));
+}
+
+TEST(Supervisor, ACommandThatStopsItsSupervisorAtOnceDoesNotBlockTheAgent) {
+  const auto mark = fresh_mark();
+  setpgid_duration.tv_nsec = 300'000'000;  // as on a machine with much to do
+  SupervisedProcess process(shell("kill -STOP $PPID; sleep 1000; : " + mark));
+  setpgid_duration.tv_nsec = 0;
   ASSERT_TRUE(eventually([&] { return is_stopped(process.supervisor()); }));
   process.kill();
   EXPECT_EQ(wait_for(process).signal, SIGKILL);
