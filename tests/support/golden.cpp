@@ -213,6 +213,7 @@ std::string marked_message(std::string_view of) {
       {std::regex(R"(\btakes \d+ bytes of memory)"), "takes $$SIZE bytes of memory"},
       {std::regex(R"(\b\d+ (de)?compressed bytes( hold at most \d+)?)"), "$$SIZE $1compressed bytes"},
       {std::regex(R"(\{test\d+\})"), "{$$TEST}"},
+      {std::regex(R"(\bin PATH \([^)]*\))"), "in PATH ($$FOLDERS)"},
       {std::regex(R"(\bthis is user \d+)"), "this is user $$USER"},
       {std::regex(R"(\[json\.exception[^;\n]*)"), "$$JSON"}};
   for (const auto& [pattern, by] : kChanging) text = std::regex_replace(text, pattern, by);

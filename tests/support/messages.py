@@ -24,6 +24,7 @@ CHANGING = (
     (r"\btakes \d+ bytes of memory", "takes $SIZE bytes of memory"),
     (r"\b\d+ (de)?compressed bytes( hold at most \d+)?", r"$SIZE \1compressed bytes"),
     (r"\{test\d+\}", "{$TEST}"),
+    (r"\bin PATH \([^)]*\)", "in PATH ($FOLDERS)"),
     (r"\bthis is user \d+", "this is user $USER"),
     (r"\[json\.exception[^;\n]*", "$JSON"),
 )
