@@ -34,6 +34,7 @@ prepare_root() {
   echo force-unsafe-io > "$root/etc/dpkg/dpkg.cfg.d/fast"
   # Certificates that npm is told to trust here.
   if [[ -f ${NODE_EXTRA_CA_CERTS:-} ]]; then
+    mkdir -p "$root/etc/ssl"
     cp -L "$NODE_EXTRA_CA_CERTS" "$root/etc/ssl/host-certificates.crt"
     root_variables+=(NODE_EXTRA_CA_CERTS=/etc/ssl/host-certificates.crt)
   fi
