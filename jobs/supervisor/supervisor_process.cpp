@@ -1,5 +1,6 @@
 #include "jobs/supervisor/supervisor_process.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstring>
@@ -14,7 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-// Async-signal-safe calls only in this file: no allocation, no locks, no C++ library.
+// Async-signal-safe calls only in this file: no allocation, no locks.
 namespace foretime::jobs {
 namespace {
 
@@ -51,13 +52,7 @@ void close_range_of(unsigned first, unsigned last) {
 }  // namespace
 
 void close_all_but(int* kept, size_t count) {
-  for (size_t i = 1; i < count; ++i) {
-    for (size_t j = i; j > 0 && kept[j - 1] > kept[j]; --j) {
-      const int swapped = kept[j];
-      kept[j] = kept[j - 1];
-      kept[j - 1] = swapped;
-    }
-  }
+  std::sort(kept, kept + count);
   unsigned next = 3;
   for (size_t i = 0; i < count; ++i) {
     if (kept[i] < 3) continue;
@@ -101,8 +96,7 @@ void write_all(int descriptor, const void* data, size_t size) {
   _exit(127);
 }
 
-/// Waits until the supervisor has closed its end of the pipe `ready`, and with it all that the agent waits for: a command
-/// that stops its supervisor at once would block the agent for ever otherwise.
+/// Waits until `ready` ends, which the supervisor closes last: a command that stops it earlier would block the agent.
 [[noreturn]] void run_command(const SupervisorPlan& plan, pid_t supervisor, const int (&ready)[2]) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != supervisor) _exit(128 + SIGKILL);
@@ -256,16 +250,13 @@ void run_supervisor(const SupervisorPlan& plan) {
   Watch watch;
   const pid_t self = getpid();
   int ready[2] = {-1, -1};
-  if (pipe2(ready, O_CLOEXEC) != 0) fail(plan, StartFailure::kFork);
-  watch.command = safe_fork();
-  if (watch.command < 0) fail(plan, StartFailure::kFork);
+  if (pipe2(ready, O_CLOEXEC) != 0 || (watch.command = safe_fork()) < 0) fail(plan, StartFailure::kFork);
   if (watch.command == 0) run_command(plan, self, ready);
   setpgid(watch.command, watch.command);  // here too: whoever comes first, an order finds the group
   close(plan.failure);
   close(plan.output);
   if (plan.standard_output >= 0) close(plan.standard_output);
   close(plan.working_folder);
-  close(ready[0]);
   close(ready[1]);
 
   watch_command(plan, watch, signals);
